@@ -1,0 +1,75 @@
+package cri
+
+import (
+	"context"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// CreateContainer creates a container in a sandbox and returns its ID. Both
+// configs must be those the sandbox was made with.
+func (c *Client) CreateContainer(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
+	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.CreateContainerResponse, error) {
+		return c.Runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
+			PodSandboxId: sandboxID, Config: config, SandboxConfig: sandbox,
+		})
+	})
+	return resp.GetContainerId(), err
+}
+
+// StartContainer starts a created container.
+func (c *Client) StartContainer(ctx context.Context, id string) error {
+	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.StartContainerResponse, error) {
+		return c.Runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: id})
+	})
+	return err
+}
+
+// StopContainer asks a container to end and kills it after grace, in whole
+// seconds; 0 kills at once. Stopping one that is gone is no error. Its limit is
+// the ordinary one more than the grace period.
+func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
+	_, err := within(ctx, c.timeout+grace, func(ctx context.Context) (*runtimeapi.StopContainerResponse, error) {
+		return c.Runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: int64(grace / time.Second)})
+	})
+	return ignoreNotFound(err)
+}
+
+// RemoveContainer removes a container, by force if it runs. Removing one that
+// is gone is no error.
+func (c *Client) RemoveContainer(ctx context.Context, id string) error {
+	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemoveContainerResponse, error) {
+		return c.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id})
+	})
+	return ignoreNotFound(err)
+}
+
+// ListContainers lists the containers that carry all of the labels.
+func (c *Client) ListContainers(ctx context.Context, labels map[string]string) ([]*runtimeapi.Container, error) {
+	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListContainersResponse, error) {
+		return c.Runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{
+			Filter: &runtimeapi.ContainerFilter{LabelSelector: labels},
+		})
+	})
+	return resp.GetContainers(), err
+}
+
+// ContainerStatus reads one container. Verbose adds the runtime's own info,
+// the process ID among it.
+func (c *Client) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
+	return within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ContainerStatusResponse, error) {
+		return c.Runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: id, Verbose: verbose})
+	})
+}
+
+// ExecSync runs a command in a container and waits for it. A timeout of 0 is
+// none, as in the kubelet's hooks; then only ctx bounds the call.
+func (c *Client) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (*runtimeapi.ExecSyncResponse, error) {
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout+c.timeout)
+		defer cancel()
+	}
+	return c.Runtime.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: int64(timeout / time.Second)})
+}

@@ -1,0 +1,22 @@
+package cri
+
+import (
+	"context"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// ImageStatus reads an image; nil when it is not here.
+func (c *Client) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec) (*runtimeapi.Image, error) {
+	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ImageStatusResponse, error) {
+		return c.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: image})
+	})
+	return resp.GetImage(), err
+}
+
+// PullImage pulls an image and returns the runtime's reference to it. It has
+// no limit but ctx's: how long a pull may take is the caller's to say.
+func (c *Client) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
+	resp, err := c.Images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: image, Auth: auth, SandboxConfig: sandbox})
+	return resp.GetImageRef(), err
+}

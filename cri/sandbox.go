@@ -1,0 +1,53 @@
+package cri
+
+import (
+	"context"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// RunPodSandbox creates and starts a sandbox and returns its ID. Its limit is
+// twice the ordinary one, as in the kubelet: the network plugins take their
+// time.
+func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
+	resp, err := within(ctx, 2*c.timeout, func(ctx context.Context) (*runtimeapi.RunPodSandboxResponse, error) {
+		return c.Runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler})
+	})
+	return resp.GetPodSandboxId(), err
+}
+
+// StopPodSandbox stops a sandbox and whatever runs in it, and frees its
+// network. Stopping one that is gone or stopped is no error.
+func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
+	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.StopPodSandboxResponse, error) {
+		return c.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
+	})
+	return ignoreNotFound(err)
+}
+
+// RemovePodSandbox removes a sandbox and its containers. Removing one that is
+// gone is no error.
+func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
+	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemovePodSandboxResponse, error) {
+		return c.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
+	})
+	return ignoreNotFound(err)
+}
+
+// PodSandboxStatus reads one sandbox.
+func (c *Client) PodSandboxStatus(ctx context.Context, id string) (*runtimeapi.PodSandboxStatus, error) {
+	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.PodSandboxStatusResponse, error) {
+		return c.Runtime.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id})
+	})
+	return resp.GetStatus(), err
+}
+
+// ListPodSandbox lists the sandboxes that carry all of the labels.
+func (c *Client) ListPodSandbox(ctx context.Context, labels map[string]string) ([]*runtimeapi.PodSandbox, error) {
+	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListPodSandboxResponse, error) {
+		return c.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{
+			Filter: &runtimeapi.PodSandboxFilter{LabelSelector: labels},
+		})
+	})
+	return resp.GetItems(), err
+}

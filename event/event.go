@@ -1,0 +1,54 @@
+// Package event is what podrun tells while it works: the kubelet's events, one
+// value each, produced once and rendered by cmd as text or JSON.
+package event
+
+import "time"
+
+// The two types of an event, as in the Kubernetes API.
+const (
+	Normal  = "Normal"
+	Warning = "Warning"
+)
+
+// Event reports one thing that happened to a pod. Reason and Message are the
+// kubelet's where the kubelet has such an event.
+type Event struct {
+	Time      time.Time `json:"time"`
+	Type      string    `json:"type"`
+	Reason    string    `json:"reason"`
+	Namespace string    `json:"namespace"`
+	Pod       string    `json:"pod"`
+	UID       string    `json:"uid,omitempty"`
+	FieldPath string    `json:"fieldPath,omitempty"` // spec.containers{app}; empty for the pod itself
+	Message   string    `json:"message"`
+}
+
+// Sink takes events as they happen. It must be safe for concurrent use and
+// must not block for long: the pod waits for it.
+type Sink func(Event)
+
+// The kubelet's reasons that podrun uses (pkg/kubelet/events/event.go, v1.36).
+const (
+	CreatedContainer       = "Created"
+	StartedContainer       = "Started"
+	FailedToCreate         = "Failed"
+	FailedToStart          = "Failed"
+	KillingContainer       = "Killing"
+	BackOffStart           = "BackOff"
+	ExceededGracePeriod    = "ExceededGracePeriod"
+	PullingImage           = "Pulling"
+	PulledImage            = "Pulled"
+	FailedToPullImage      = "Failed"
+	FailedToInspectImage   = "InspectFailed"
+	ErrImageNeverPull      = "ErrImageNeverPull"
+	BackOffPullImage       = "BackOff"
+	FailedCreatePodSandBox = "FailedCreatePodSandBox"
+	SandboxChanged         = "SandboxChanged"
+	FailedMountVolume      = "FailedMount"
+	FailedPostStartHook    = "FailedPostStartHook"
+	FailedPreStopHook      = "FailedPreStopHook"
+	UnhealthyContainer     = "Unhealthy"
+	DNSConfigForming       = "DNSConfigForming"
+	MissingClusterDNS      = "MissingClusterDNS"
+	HostPortConflict       = "HostPortConflict"
+)

@@ -1,0 +1,140 @@
+// Package host holds what podrun knows of the machine it runs on, as data. The
+// only code that reads it off the machine is host/discover; planning takes
+// Facts as an argument, so that `podrun plan --facts FILE` replays a plan.
+package host
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Facts is a snapshot of the host. It marshals to stable JSON.
+type Facts struct {
+	NodeName      string            `json:"nodeName"` // lower case; --hostname-override or the hostname
+	Hostname      string            `json:"hostname"`
+	OS            string            `json:"os"`                      // linux
+	Arch          string            `json:"arch"`                    // GOARCH: amd64
+	KernelVersion string            `json:"kernelVersion"`           // 6.1.0-13-amd64
+	NodeLabels    map[string]string `json:"nodeLabels"`              // --node-labels and the well-known ones
+	NodeTaints    []corev1.Taint    `json:"nodeTaints,omitempty"`    // --register-with-taints
+	Unschedulable bool              `json:"unschedulable,omitempty"` // never set by podrun; kept for replays
+
+	// Capacity is in the API's resource names: cpu, memory, ephemeral-storage,
+	// hugepages-2Mi…, pods.
+	Capacity corev1.ResourceList `json:"capacity"`
+	// MemoryAvailable is MemAvailable of /proc/meminfo, in bytes.
+	MemoryAvailable int64 `json:"memoryAvailable"`
+	SwapTotal       int64 `json:"swapTotal"` // bytes
+
+	NodeIPs      []string   `json:"nodeIPs"`                // the primary one first, at most one of each family
+	DefaultRoute string     `json:"defaultRoute,omitempty"` // name of the link of the default route
+	ResolvConf   ResolvConf `json:"resolvConf"`
+	EtcHosts     string     `json:"etcHosts,omitempty"` // content of the host's /etc/hosts
+	Listeners    []Listener `json:"listeners,omitempty"`
+
+	Cgroup        Cgroup          `json:"cgroup"`
+	HugePageSizes []int64         `json:"hugePageSizes,omitempty"` // bytes, ascending
+	AppArmor      bool            `json:"appArmor,omitempty"`      // enabled in the kernel
+	SELinux       bool            `json:"selinux,omitempty"`
+	Runtime       Runtime         `json:"runtime"`
+	Kubelet       *KubeletProcess `json:"kubelet,omitempty"` // one that runs on this host
+	Pods          []Pod           `json:"pods,omitempty"`    // the sandboxes of the runtime, podrun's and others'
+}
+
+// ResolvConf is the host's resolver configuration (resolv.conf(5)).
+type ResolvConf struct {
+	Path        string   `json:"path,omitempty"`
+	Nameservers []string `json:"nameservers,omitempty"`
+	Searches    []string `json:"searches,omitempty"`
+	Options     []string `json:"options,omitempty"`
+}
+
+// Listener is a socket of the host that holds a port.
+type Listener struct {
+	Protocol corev1.Protocol `json:"protocol"`
+	IP       string          `json:"ip"` // 0.0.0.0 and :: are the wildcards
+	Port     int32           `json:"port"`
+	PID      int             `json:"pid,omitempty"`
+	Process  string          `json:"process,omitempty"`
+}
+
+// Cgroup says how control groups are mounted here.
+type Cgroup struct {
+	Version     int               `json:"version"`               // 1 or 2; hybrid is 1
+	Driver      string            `json:"driver"`                // cgroupfs or systemd
+	DriverFrom  string            `json:"driverFrom,omitempty"`  // flag, runtime or host: who said so
+	Controllers []string          `json:"controllers"`           // sorted: cpu, cpuset, hugetlb, memory, pids…
+	MountPoints map[string]string `json:"mountPoints,omitempty"` // v1: controller → mount point
+}
+
+// Driver names (the kubelet's cgroupDriver).
+const (
+	DriverCgroupfs = "cgroupfs"
+	DriverSystemd  = "systemd"
+)
+
+// Has tells whether a controller is mounted.
+func (c Cgroup) Has(controller string) bool {
+	for _, have := range c.Controllers {
+		if have == controller {
+			return true
+		}
+	}
+	return false
+}
+
+// Runtime is what the container runtime says of itself.
+type Runtime struct {
+	Endpoint   string                    `json:"endpoint"` // unix:///run/containerd/containerd.sock
+	Name       string                    `json:"name"`     // containerd, cri-o
+	Version    string                    `json:"version"`
+	APIVersion string                    `json:"apiVersion"`
+	Conditions []RuntimeCondition        `json:"conditions"`           // RuntimeReady, NetworkReady
+	Handlers   map[string]RuntimeHandler `json:"handlers,omitempty"`   // by name; "" is the default. Empty where the runtime does not tell
+	Features   map[string]bool           `json:"features,omitempty"`   // StatusResponse.features
+	SandboxImg string                    `json:"sandbox,omitempty"`    // the pause image, where the runtime tells
+	HandlersOK bool                      `json:"handlersKnown"`        // whether Handlers is the runtime's own list
+	CgroupSaid string                    `json:"cgroupSaid,omitempty"` // driver by RuntimeConfig, empty if unimplemented
+}
+
+// RuntimeCondition is a condition of CRI Status.
+type RuntimeCondition struct {
+	Type    string `json:"type"`
+	Status  bool   `json:"status"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// RuntimeHandler says what a handler can do.
+type RuntimeHandler struct {
+	RecursiveReadOnlyMounts bool `json:"recursiveReadOnlyMounts"`
+	UserNamespaces          bool `json:"userNamespaces"`
+}
+
+// KubeletProcess is a kubelet that runs on this host.
+type KubeletProcess struct {
+	PID      int    `json:"pid"`
+	Endpoint string `json:"endpoint,omitempty"` // its runtime, where its command line tells
+}
+
+// Pod is a pod that is on the runtime now, as admission needs it: what it
+// requests and which ports it holds.
+type Pod struct {
+	Namespace   string              `json:"namespace"`
+	Name        string              `json:"name"`
+	UID         string              `json:"uid"`
+	Managed     bool                `json:"managed"` // podrun's
+	Ready       bool                `json:"ready"`   // its sandbox is ready
+	HostNetwork bool                `json:"hostNetwork,omitempty"`
+	Priority    int32               `json:"priority,omitempty"`
+	QOSClass    corev1.PodQOSClass  `json:"qosClass,omitempty"`
+	Requests    corev1.ResourceList `json:"requests,omitempty"` // of the whole pod, from its checkpoint
+	HostPorts   []HostPort          `json:"hostPorts,omitempty"`
+	CreatedAt   int64               `json:"createdAt,omitempty"` // ns
+}
+
+// HostPort is a port of the host that a pod asks for or holds.
+type HostPort struct {
+	Protocol corev1.Protocol `json:"protocol"`
+	IP       string          `json:"ip,omitempty"` // empty: all addresses
+	Port     int32           `json:"port"`
+}

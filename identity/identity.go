@@ -1,0 +1,37 @@
+// Package identity names a pod and everything that belongs to it: its UID, the
+// labels by which the runtime finds its parts, and its paths on this host.
+// Nothing here reads the world.
+package identity
+
+import (
+	"fmt"
+	"regexp"
+)
+
+// Pod identifies one pod. UID is 1 to 128 characters that are safe in a path.
+type Pod struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+}
+
+// String renders namespace/name, as kubectl does.
+func (p Pod) String() string { return p.Namespace + "/" + p.Name }
+
+// Ref renders name_namespace(uid), as the kubelet does in its messages.
+func (p Pod) Ref() string { return fmt.Sprintf("%s_%s(%s)", p.Name, p.Namespace, p.UID) }
+
+// Labels are the labels that every sandbox of the pod carries.
+func (p Pod) Labels() map[string]string {
+	return map[string]string{
+		LabelPodName:      p.Name,
+		LabelPodNamespace: p.Namespace,
+		LabelPodUID:       p.UID,
+	}
+}
+
+var safeUID = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z-]{0,127}$`)
+
+// SafeUID tells whether a UID from a manifest may become part of a path that
+// root owns. The API accepts any string, "../../etc" too.
+func SafeUID(uid string) bool { return safeUID.MatchString(uid) }

@@ -1,0 +1,30 @@
+package identity
+
+// Labels and annotations of sandboxes and containers. The io.kubernetes names
+// are the kubelet's (pkg/kubelet/kuberuntime/labels.go), so that crictl, log
+// collectors and podrun find a pod's parts the same way.
+const (
+	LabelPodName       = "io.kubernetes.pod.name"
+	LabelPodNamespace  = "io.kubernetes.pod.namespace"
+	LabelPodUID        = "io.kubernetes.pod.uid"
+	LabelContainerName = "io.kubernetes.container.name"
+
+	AnnotationHash                     = "io.kubernetes.container.hash"
+	AnnotationRestartCount             = "io.kubernetes.container.restartCount"
+	AnnotationTerminationMessagePath   = "io.kubernetes.container.terminationMessagePath"
+	AnnotationTerminationMessagePolicy = "io.kubernetes.container.terminationMessagePolicy"
+	AnnotationPreStopHandler           = "io.kubernetes.container.preStopHandler"
+	AnnotationContainerPorts           = "io.kubernetes.container.ports"
+	AnnotationPodDeletionGracePeriod   = "io.kubernetes.pod.deletionGracePeriod"
+	AnnotationPodTerminationGrace      = "io.kubernetes.pod.terminationGracePeriod"
+
+	// AnnotationManagedBy marks a sandbox as podrun's. podrun never stops,
+	// removes or counts as its own a sandbox without it.
+	AnnotationManagedBy = "podrun.dev/managed-by"
+	// AnnotationInvocation is the random id of the podrun process that made
+	// the sandbox, so that an undo never hits an earlier attempt.
+	AnnotationInvocation = "podrun.dev/invocation"
+
+	// ManagedBy is the value of AnnotationManagedBy.
+	ManagedBy = "podrun"
+)

@@ -1,0 +1,85 @@
+package identity
+
+import (
+	"path/filepath"
+	"strconv"
+)
+
+// Layout gives the paths of pods on this host. Its shape is the kubelet's
+// (pkg/kubelet/kubelet_getters.go).
+type Layout struct {
+	RootDir          string // --root-dir, e.g. /var/lib/podrun
+	PodLogsDir       string // --pod-logs-dir, e.g. /var/log/pods
+	ContainerLogsDir string // --container-logs-dir, e.g. /var/log/containers
+}
+
+// PodsDir holds one directory a pod.
+func (l Layout) PodsDir() string { return filepath.Join(l.RootDir, "pods") }
+
+// Pod is the pod's directory.
+func (l Layout) Pod(uid string) string { return filepath.Join(l.PodsDir(), uid) }
+
+// Checkpoint is the file with the pod and the objects it used, mode 0600.
+func (l Layout) Checkpoint(uid string) string { return filepath.Join(l.Pod(uid), "pod.yaml") }
+
+// Journal is the file of the pod's events, one JSON object a line.
+func (l Layout) Journal(uid string) string { return filepath.Join(l.Pod(uid), "events.jsonl") }
+
+// EtcHosts is the file mounted at /etc/hosts.
+func (l Layout) EtcHosts(uid string) string { return filepath.Join(l.Pod(uid), "etc-hosts") }
+
+// Volumes holds the pod's volumes, by plugin.
+func (l Layout) Volumes(uid string) string { return filepath.Join(l.Pod(uid), "volumes") }
+
+// Volume is the directory of one volume. Plugin is the kubelet's name of the
+// kind, such as kubernetes.io~empty-dir.
+func (l Layout) Volume(uid, plugin, name string) string {
+	return filepath.Join(l.Volumes(uid), plugin, name)
+}
+
+// Plugins holds the plugins' own data of the pod.
+func (l Layout) Plugins(uid string) string { return filepath.Join(l.Pod(uid), "plugins") }
+
+// Subpaths holds the bind mounts of volumeMounts with a subPath.
+func (l Layout) Subpaths(uid string) string { return filepath.Join(l.Pod(uid), "volume-subpaths") }
+
+// Subpath is the bind mount of the index-th volumeMount of a container.
+func (l Layout) Subpath(uid, volume, container string, index int) string {
+	return filepath.Join(l.Subpaths(uid), volume, container, strconv.Itoa(index))
+}
+
+// Container holds the termination logs of a container.
+func (l Layout) Container(uid, name string) string {
+	return filepath.Join(l.Pod(uid), "containers", name)
+}
+
+// Locks holds the locks of pods and of the node.
+func (l Layout) Locks() string { return filepath.Join(l.RootDir, "locks") }
+
+// PodLock is the file locked while one pod is synced.
+func (l Layout) PodLock(p Pod) string {
+	return filepath.Join(l.Locks(), p.Namespace+"_"+p.Name)
+}
+
+// NodeLock is the file locked during admission. No pod's lock has that name:
+// a pod's has an underscore.
+func (l Layout) NodeLock() string { return filepath.Join(l.Locks(), "node") }
+
+// Logs is the pod's log directory, the sandbox's log_directory.
+func (l Layout) Logs(p Pod) string {
+	return filepath.Join(l.PodLogsDir, p.Namespace+"_"+p.Name+"_"+p.UID)
+}
+
+// LogPath is a container's log below Logs, the container's log_path.
+func LogPath(container string, attempt uint32) string {
+	return filepath.Join(container, strconv.FormatUint(uint64(attempt), 10)+".log")
+}
+
+// LegacyLog is the symlink to a container's log that log collectors look for
+// (kubelet's legacyLogSymlink).
+func (l Layout) LegacyLog(p Pod, container, containerID string) string {
+	return filepath.Join(l.ContainerLogsDir, p.Name+"_"+p.Namespace+"_"+container+"-"+containerID+".log")
+}
+
+// Seccomp is the directory of localhost seccomp profiles.
+func (l Layout) Seccomp() string { return filepath.Join(l.RootDir, "seccomp") }

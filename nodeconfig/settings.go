@@ -1,0 +1,95 @@
+// Package nodeconfig holds the settings of this node, under the kubelet's
+// names, and reads them from a KubeletConfiguration file. A flag wins over the
+// environment, which wins over the file.
+package nodeconfig
+
+import (
+	"time"
+
+	"github.com/podrun/podrun/identity"
+)
+
+// Settings are the node's settings after flags, environment and file were
+// merged. Names and meanings are the kubelet's, where it has them
+// (kubelet.config.k8s.io/v1beta1). It marshals to stable JSON.
+type Settings struct {
+	RootDir          string `json:"rootDir"`
+	PodLogsDir       string `json:"podLogsDir"`
+	ContainerLogsDir string `json:"containerLogsDir"`
+
+	HostnameOverride string            `json:"hostnameOverride,omitempty"`
+	NodeIP           []string          `json:"nodeIP,omitempty"`
+	NodeLabels       map[string]string `json:"nodeLabels,omitempty"`
+
+	ContainerRuntimeEndpoint string        `json:"containerRuntimeEndpoint,omitempty"` // empty: the first socket that exists
+	ImageServiceEndpoint     string        `json:"imageServiceEndpoint,omitempty"`     // empty: the runtime's
+	RuntimeRequestTimeout    time.Duration `json:"runtimeRequestTimeout"`              // ns in JSON
+
+	ClusterDNS    []string `json:"clusterDNS,omitempty"`
+	ClusterDomain string   `json:"clusterDomain,omitempty"`
+	ResolvConf    string   `json:"resolvConf"` // path; "" means no host resolver, as in the kubelet
+
+	CgroupRoot        string        `json:"cgroupRoot"`             // /
+	CgroupDriver      string        `json:"cgroupDriver,omitempty"` // empty: detect
+	CgroupsPerQOS     bool          `json:"cgroupsPerQOS"`
+	CPUCFSQuota       bool          `json:"cpuCFSQuota"`
+	CPUCFSQuotaPeriod time.Duration `json:"cpuCFSQuotaPeriod"`
+	PodPidsLimit      int64         `json:"podPidsLimit"` // -1: none
+
+	MaxPods              int32             `json:"maxPods"`
+	SystemReserved       map[string]string `json:"systemReserved,omitempty"` // quantities
+	KubeReserved         map[string]string `json:"kubeReserved,omitempty"`
+	EvictionHard         map[string]string `json:"evictionHard,omitempty"`
+	AllowedUnsafeSysctls []string          `json:"allowedUnsafeSysctls,omitempty"`
+	SeccompDefault       bool              `json:"seccompDefault"`
+
+	ContainerLogMaxSize  string `json:"containerLogMaxSize"`
+	ContainerLogMaxFiles int32  `json:"containerLogMaxFiles"`
+
+	RegistryPullQPS       int32 `json:"registryPullQPS"` // 0: no limit
+	RegistryBurst         int32 `json:"registryBurst"`
+	MaxParallelImagePulls int32 `json:"maxParallelImagePulls"` // 0: no limit
+
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
+}
+
+// Default returns the kubelet's defaults (v1.36), except where podrun has a
+// reason of its own: its root directory, and images pulled in parallel.
+func Default() Settings {
+	return Settings{
+		RootDir:               "/var/lib/podrun",
+		PodLogsDir:            "/var/log/pods",
+		ContainerLogsDir:      "/var/log/containers",
+		RuntimeRequestTimeout: 2 * time.Minute,
+		ResolvConf:            "/etc/resolv.conf",
+		CgroupRoot:            "/",
+		CgroupsPerQOS:         true,
+		CPUCFSQuota:           true,
+		CPUCFSQuotaPeriod:     100 * time.Millisecond,
+		PodPidsLimit:          -1,
+		MaxPods:               110,
+		EvictionHard: map[string]string{
+			"memory.available":  "100Mi",
+			"nodefs.available":  "10%",
+			"nodefs.inodesFree": "5%",
+			"imagefs.available": "15%",
+		},
+		ContainerLogMaxSize:  "10Mi",
+		ContainerLogMaxFiles: 5,
+		RegistryPullQPS:      5,
+		RegistryBurst:        10,
+	}
+}
+
+// Layout gives the paths of pods under these settings.
+func (s Settings) Layout() identity.Layout {
+	return identity.Layout{RootDir: s.RootDir, PodLogsDir: s.PodLogsDir, ContainerLogsDir: s.ContainerLogsDir}
+}
+
+// Gate tells whether a feature gate is on: as the file says, else as given.
+func (s Settings) Gate(name string, otherwise bool) bool {
+	if on, said := s.FeatureGates[name]; said {
+		return on
+	}
+	return otherwise
+}

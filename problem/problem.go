@@ -1,0 +1,139 @@
+// Package problem holds the two shapes in which podrun says that something is
+// wrong: a Problem, which is a fact about a manifest or a host and is data (a
+// command reports every one of them), and an Error, which is a step that could
+// not be done.
+package problem
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// Kind says whose fault a failure is, and with that which exit code it gets.
+type Kind string
+
+// The kinds, in no order; cmd/exit.go maps each to an exit code.
+const (
+	Usage    Kind = "Usage"    // the command line
+	Manifest Kind = "Manifest" // the file: syntax, schema, validation, a missing reference
+	Refused  Kind = "Refused"  // this host can't or may not run the pod
+	Image    Kind = "Image"    // an image can't be had
+	Deadline Kind = "Deadline" // the command's own --timeout
+	Failed   Kind = "Failed"   // the pod failed, and no container's exit code says how
+	Runtime  Kind = "Runtime"  // the runtime, the host or podrun itself
+)
+
+// Problem is one thing that is wrong with an object, or with this host for it.
+// All fields but Message may be empty.
+type Problem struct {
+	File    string `json:"file,omitempty"`    // as the user named it; "-" for stdin
+	Line    int    `json:"line,omitempty"`    // 1-based line in File
+	Object  string `json:"object,omitempty"`  // "Pod default/web"
+	Field   string `json:"field,omitempty"`   // spec.containers[0].image
+	Reason  string `json:"reason,omitempty"`  // a word for scripts: the kubelet's or the API's (OutOfcpu, SysctlForbidden, FieldValueInvalid)
+	Message string `json:"message"`           // one sentence, no final period
+	Hint    string `json:"hint,omitempty"`    // what to do about it
+	Warning bool   `json:"warning,omitempty"` // reported, but refuses nothing
+}
+
+// String renders the problem on one line: file:line: object: field: message.
+func (p Problem) String() string {
+	var b strings.Builder
+	if p.File != "" {
+		b.WriteString(p.File)
+		if p.Line > 0 {
+			fmt.Fprintf(&b, ":%d", p.Line)
+		}
+		b.WriteString(": ")
+	}
+	for _, part := range []string{p.Object, p.Field} {
+		if part != "" {
+			b.WriteString(part + ": ")
+		}
+	}
+	b.WriteString(p.Message)
+	if p.Hint != "" {
+		b.WriteString(" (" + p.Hint + ")")
+	}
+	return b.String()
+}
+
+// List is every problem that was found, in the order of the input.
+type List []Problem
+
+// Errors returns the problems that refuse, leaving warnings out.
+func (l List) Errors() List { return l.filter(false) }
+
+// Warnings returns the problems that refuse nothing.
+func (l List) Warnings() List { return l.filter(true) }
+
+func (l List) filter(warning bool) List {
+	var out List
+	for _, p := range l {
+		if p.Warning == warning {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Sort orders by file, then line, keeping the order of the rest.
+func (l List) Sort() {
+	sort.SliceStable(l, func(i, j int) bool {
+		if l[i].File != l[j].File {
+			return l[i].File < l[j].File
+		}
+		return l[i].Line < l[j].Line
+	})
+}
+
+// String renders one problem a line.
+func (l List) String() string {
+	lines := make([]string, len(l))
+	for i, p := range l {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Error is a step that could not be done. It names the object and what was
+// tried; Err says what went wrong. A List may stand in for Err.
+type Error struct {
+	Kind     Kind
+	Object   string // "pod default/web", "container app"; may be empty
+	Op       string // "create sandbox"; may be empty
+	Err      error
+	Hint     string // what to do about it; may be empty
+	Problems List   // set when the failure is a list of problems
+}
+
+// Error renders "object: op: cause", without the hint, which cmd prints on a
+// line of its own.
+func (e *Error) Error() string {
+	var parts []string
+	for _, p := range []string{e.Object, e.Op} {
+		if p != "" {
+			parts = append(parts, p)
+		}
+	}
+	switch {
+	case e.Err != nil:
+		parts = append(parts, e.Err.Error())
+	case len(e.Problems) > 0:
+		parts = append(parts, e.Problems.String())
+	}
+	return strings.Join(parts, ": ")
+}
+
+// Unwrap gives errors.Is and errors.As the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Refuse makes the error of a list of problems, or nil when none of them
+// refuses.
+func Refuse(kind Kind, l List) error {
+	if errs := l.Errors(); len(errs) > 0 {
+		return &Error{Kind: kind, Problems: errs}
+	}
+	return nil
+}
