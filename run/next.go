@@ -1,0 +1,319 @@
+package run
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Verb is what an Action does.
+type Verb string
+
+// The verbs of actions.
+const (
+	// KillPod stops every container of the pod, then its sandboxes.
+	KillPod Verb = "KillPod"
+	// CreateSandbox creates a sandbox; Attempt is its attempt.
+	CreateSandbox Verb = "CreateSandbox"
+	// KillContainer stops one container.
+	KillContainer Verb = "KillContainer"
+	// StartContainer creates and starts a container and runs its postStart
+	// hook; Attempt is its restart count.
+	StartContainer Verb = "StartContainer"
+	// RunPostStart runs a hook that an earlier podrun did not see finish.
+	RunPostStart Verb = "RunPostStart"
+)
+
+// Action is one thing to do to a pod. Actions are executed in order.
+type Action struct {
+	Verb      Verb   `json:"verb"`
+	Container string `json:"container,omitempty"`   // name in the pod's spec
+	ID        string `json:"containerID,omitempty"` // for KillContainer, RunPostStart
+	Attempt   uint32 `json:"attempt"`
+	Why       string `json:"why,omitempty"`
+}
+
+// Decision is what is to be done about a pod now. With no actions, nothing is
+// until one of the containers in Watch exits or Until has come.
+type Decision struct {
+	Actions []Action
+	Watch   []string  // IDs of running containers whose end changes things
+	Until   time.Time // end of the shortest back-off; zero for none
+	BackOff []string  // names of the containers that are held back
+	// Ended says that the pod is over: nothing of it runs or will run again.
+	Ended bool
+}
+
+// World is what Next knows beside the pod: what was observed, what the pod's
+// containers should be, and the time.
+type World struct {
+	Observed *Observed
+	Hashes   map[string]string // container name → hash of its spec
+	Now      time.Time
+}
+
+// Next decides what to do about a pod. It is the whole of the lifecycle's
+// logic: pure, and called again after whatever it asked for was done.
+//
+// The order is the kubelet's: a sandbox first; init containers one after the
+// other, each to success; sidecars (KEP-753) started in their turn and kept
+// running; then the app containers in list order.
+func Next(pod *corev1.Pod, w World) Decision {
+	create, attempt, why := needSandbox(pod, w.Observed)
+	if create {
+		return startOver(pod, w, attempt, why)
+	}
+	var d Decision
+	if !nextInit(pod, w, &d) {
+		return d
+	}
+	running := 0
+	for i := range pod.Spec.Containers {
+		running += nextApp(pod, &pod.Spec.Containers[i], w, &d)
+	}
+	if running == 0 && len(d.Actions) == 0 && len(d.BackOff) == 0 {
+		return end(w.Observed)
+	}
+	return d
+}
+
+// needSandbox tells whether the pod needs a new sandbox, of which attempt.
+func needSandbox(pod *corev1.Pod, obs *Observed) (bool, uint32, string) {
+	s := obs.Sandbox()
+	if s == nil {
+		return true, 0, "the pod has no sandbox"
+	}
+	ready := 0
+	for i := range obs.Sandboxes {
+		if obs.Sandboxes[i].Ready {
+			ready++
+		}
+	}
+	next := s.Attempt + 1
+	switch {
+	case ready > 1:
+		return true, next, "more than one sandbox is ready"
+	case !s.Ready:
+		return true, next, "its sandbox is not ready"
+	case s.HostNetwork != pod.Spec.HostNetwork:
+		return true, next, "its sandbox has another network mode"
+	case !pod.Spec.HostNetwork && len(s.IPs) == 0:
+		return true, next, "its sandbox has no IP address"
+	}
+	return false, s.Attempt, ""
+}
+
+// startOver plans a new sandbox and what comes first in it.
+func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
+	obs := w.Observed
+	if obs.Sandbox() != nil && pod.Spec.RestartPolicy == corev1.RestartPolicyNever && len(obs.Containers) > 0 {
+		// The sandbox of a pod that must not be restarted went away, as after
+		// a reboot: its containers are over, and so is the pod.
+		return end(obs)
+	}
+	var d Decision
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		if last := obs.Newest(c.Name); last == nil || last.State != Exited || restarts(pod, last) {
+			d.start(c.Name, obs, why)
+		}
+	}
+	if len(d.Actions) == 0 && len(pod.Spec.Containers) > 0 {
+		return end(obs)
+	}
+	if len(pod.Spec.InitContainers) > 0 {
+		d.Actions = nil
+		d.start(pod.Spec.InitContainers[0].Name, obs, why)
+	}
+	before := []Action{{Verb: CreateSandbox, Attempt: attempt, Why: why}}
+	if obs.Sandbox() != nil {
+		before = append([]Action{{Verb: KillPod, Why: why}}, before...)
+	}
+	d.Actions = append(before, d.Actions...)
+	return d
+}
+
+// end stops what is left of a pod that is over.
+func end(obs *Observed) Decision {
+	d := Decision{Ended: true}
+	for i := range obs.Sandboxes {
+		if obs.Sandboxes[i].Ready {
+			d.Actions = []Action{{Verb: KillPod, Why: "the pod is over"}}
+		}
+	}
+	return d
+}
+
+// nextInit plans the init containers and tells whether the app containers'
+// turn has come.
+func nextInit(pod *corev1.Pod, w World, d *Decision) bool {
+	initialized := anyAppContainer(pod, w.Observed)
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if IsSidecar(c) {
+			if !nextSidecar(pod, c, w, d) && !initialized {
+				return false
+			}
+			continue
+		}
+		if initialized {
+			continue // an app container was created: every init container had succeeded
+		}
+		if done := nextRegularInit(pod, c, w, d); !done {
+			return false
+		}
+	}
+	return true
+}
+
+// anyAppContainer tells whether an app container was ever created in the
+// current sandbox: then all init containers had succeeded, even where their
+// records have been pruned (k/k#86531).
+func anyAppContainer(pod *corev1.Pod, obs *Observed) bool {
+	for i := range pod.Spec.Containers {
+		if obs.Container(pod.Spec.Containers[i].Name) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// nextRegularInit plans one init container and tells whether it has succeeded.
+func nextRegularInit(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) bool {
+	have := w.Observed.Container(c.Name)
+	switch {
+	case have == nil:
+		d.start(c.Name, w.Observed, "next init container")
+	case have.State == Running:
+		d.Watch = append(d.Watch, have.ID)
+	case have.State == Exited && have.ExitCode == 0:
+		return true
+	case have.State == Exited && pod.Spec.RestartPolicy == corev1.RestartPolicyNever:
+		// The pod has failed. Sidecars before this one may still run.
+		*d = end(w.Observed)
+	case have.State == Exited:
+		d.restart(have, w, fmt.Sprintf("exited with %d", have.ExitCode))
+	default: // created but never started (k/k#126543), or unknown
+		d.start(c.Name, w.Observed, "was "+string(have.State))
+	}
+	return false
+}
+
+// nextSidecar plans one sidecar and tells whether what comes after it may
+// start.
+func nextSidecar(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) bool {
+	have := w.Observed.Container(c.Name)
+	switch {
+	case have == nil:
+		d.start(c.Name, w.Observed, "next sidecar")
+		return false
+	case have.State == Running:
+		return nextRunning(c, have, w, d)
+	case have.State == Exited:
+		d.restart(have, w, fmt.Sprintf("exited with %d", have.ExitCode))
+		return false
+	}
+	d.start(c.Name, w.Observed, "was "+string(have.State))
+	return false
+}
+
+// nextApp plans one app container; it returns 1 if the container runs or will.
+func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
+	have := w.Observed.Container(c.Name)
+	switch {
+	case have == nil:
+		d.start(c.Name, w.Observed, "not created yet")
+	case have.State == Running:
+		if nextRunning(c, have, w, d) {
+			d.Watch = append(d.Watch, have.ID)
+		}
+	case have.State == Exited && !restarts(pod, have):
+		return 0
+	case have.State == Exited:
+		d.restart(have, w, fmt.Sprintf("exited with %d", have.ExitCode))
+	default:
+		d.start(c.Name, w.Observed, "was "+string(have.State))
+	}
+	return 1
+}
+
+// nextRunning plans a running container and tells whether it is as it should
+// be. A changed spec (name or image: all that the API lets change) replaces it.
+func nextRunning(c *corev1.Container, have *Container, w World, d *Decision) bool {
+	if want := w.Hashes[c.Name]; want != "" && have.Hash != "" && want != have.Hash {
+		why := "its definition changed"
+		d.Actions = append(d.Actions, Action{Verb: KillContainer, Container: c.Name, ID: have.ID, Why: why})
+		d.start(c.Name, w.Observed, why)
+		return false
+	}
+	if hasPostStart(c) && w.Observed.Hooks[have.ID] != HookDone {
+		d.Actions = append(d.Actions, Action{Verb: RunPostStart, Container: c.Name, ID: have.ID, Attempt: have.Restarts, Why: "its postStart hook was not seen to finish"})
+		return false
+	}
+	return true
+}
+
+func (d *Decision) start(name string, obs *Observed, why string) {
+	var attempt uint32
+	if last := obs.Newest(name); last != nil {
+		attempt = last.Restarts + 1
+	}
+	d.Actions = append(d.Actions, Action{Verb: StartContainer, Container: name, Attempt: attempt, Why: why})
+}
+
+// restart starts an exited container again, unless its back-off has not ended.
+func (d *Decision) restart(last *Container, w World, why string) {
+	at := last.FinishedAt.Add(restartDelay(last))
+	if w.Now.Before(at) {
+		if d.Until.IsZero() || at.Before(d.Until) {
+			d.Until = at
+		}
+		d.BackOff = append(d.BackOff, last.Name)
+		return
+	}
+	d.start(last.Name, w.Observed, why)
+}
+
+// The kubelet's crash-loop back-off: none before the first restart, then 10 s
+// doubling to 300 s; a run of 10 minutes starts it over
+// (pkg/kubelet/kubelet.go, backOffPeriod and MaxContainerBackOff).
+const (
+	firstRestartDelay = 10 * time.Second
+	maxRestartDelay   = 300 * time.Second
+	restartDelayReset = 10 * time.Minute
+)
+
+// restartDelay is how long a container that exited waits to be started again.
+func restartDelay(c *Container) time.Duration {
+	if c.Restarts == 0 || c.FinishedAt.Sub(c.StartedAt) >= restartDelayReset {
+		return 0
+	}
+	delay := firstRestartDelay
+	for n := uint32(1); n < c.Restarts && delay < maxRestartDelay; n++ {
+		delay *= 2
+	}
+	return min(delay, maxRestartDelay)
+}
+
+// restarts tells whether the pod's policy restarts an app container that
+// exited.
+func restarts(pod *corev1.Pod, c *Container) bool {
+	switch pod.Spec.RestartPolicy {
+	case corev1.RestartPolicyNever:
+		return false
+	case corev1.RestartPolicyOnFailure:
+		return c.ExitCode != 0
+	}
+	return true
+}
+
+// IsSidecar tells whether an init container is a sidecar: it starts in its
+// turn and keeps running (KEP-753).
+func IsSidecar(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+func hasPostStart(c *corev1.Container) bool {
+	return c.Lifecycle != nil && c.Lifecycle.PostStart != nil
+}

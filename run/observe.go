@@ -1,0 +1,202 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/identity"
+)
+
+// observe reads everything the runtime has of the pod with that UID: its
+// sandboxes, its containers, and what its directory says of its hooks.
+func observe(ctx context.Context, client *cri.Client, layout identity.Layout, uid string) (*Observed, error) {
+	labels := map[string]string{identity.LabelPodUID: uid}
+	obs := &Observed{}
+	group, gctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		obs.Sandboxes, err = observeSandboxes(gctx, client, labels)
+		return err
+	})
+	group.Go(func() (err error) {
+		obs.Containers, err = observeContainers(gctx, client, labels)
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	obs.order()
+	if s := obs.Sandbox(); s != nil && s.Ready && !s.HostNetwork {
+		if err := readIPs(ctx, client, s); err != nil {
+			return nil, err
+		}
+	}
+	hooks, err := readHooks(layout, uid)
+	obs.Hooks = hooks
+	return obs, err
+}
+
+func observeSandboxes(ctx context.Context, client *cri.Client, labels map[string]string) ([]Sandbox, error) {
+	items, err := client.ListPodSandbox(ctx, labels)
+	if err != nil {
+		return nil, fmt.Errorf("list sandboxes: %w", err)
+	}
+	out := make([]Sandbox, 0, len(items))
+	for _, item := range items {
+		out = append(out, sandboxOf(item))
+	}
+	return out, nil
+}
+
+func sandboxOf(item *runtimeapi.PodSandbox) Sandbox {
+	m := item.GetMetadata()
+	return Sandbox{
+		ID:         item.Id,
+		Pod:        identity.Pod{Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUid()},
+		Attempt:    m.GetAttempt(),
+		Ready:      item.State == runtimeapi.PodSandboxState_SANDBOX_READY,
+		CreatedAt:  time.Unix(0, item.CreatedAt),
+		Managed:    item.Annotations[identity.AnnotationManagedBy] == identity.ManagedBy,
+		Invocation: item.Annotations[identity.AnnotationInvocation],
+		Labels:     item.Labels,
+	}
+}
+
+// readIPs fills in what only PodSandboxStatus tells: the network's mode and
+// the addresses.
+func readIPs(ctx context.Context, client *cri.Client, s *Sandbox) error {
+	st, err := client.PodSandboxStatus(ctx, s.ID)
+	if err != nil {
+		return fmt.Errorf("read sandbox %s: %w", short(s.ID), err)
+	}
+	s.HostNetwork = st.GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
+	s.IPs = nil
+	if ip := st.GetNetwork().GetIp(); ip != "" {
+		s.IPs = append(s.IPs, ip)
+	}
+	for _, ip := range st.GetNetwork().GetAdditionalIps() {
+		s.IPs = append(s.IPs, ip.Ip)
+	}
+	return nil
+}
+
+func observeContainers(ctx context.Context, client *cri.Client, labels map[string]string) ([]Container, error) {
+	items, err := client.ListContainers(ctx, labels)
+	if err != nil {
+		return nil, fmt.Errorf("list containers: %w", err)
+	}
+	out := make([]Container, len(items))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(8)
+	for i, item := range items {
+		group.Go(func() (err error) {
+			out[i], err = observeContainer(ctx, client, item.Id, item.PodSandboxId)
+			return err
+		})
+	}
+	return out, group.Wait()
+}
+
+// observeContainer reads one container.
+func observeContainer(ctx context.Context, client *cri.Client, id, sandboxID string) (Container, error) {
+	resp, err := client.ContainerStatus(ctx, id, true)
+	if err != nil {
+		return Container{}, fmt.Errorf("read container %s: %w", short(id), err)
+	}
+	st := resp.GetStatus()
+	c := Container{
+		ID:          id,
+		Name:        st.GetLabels()[identity.LabelContainerName],
+		SandboxID:   sandboxID,
+		State:       stateOf(st.GetState()),
+		Image:       st.GetImage().GetUserSpecifiedImage(),
+		ImageID:     st.GetImageRef(),
+		Hash:        st.GetAnnotations()[identity.AnnotationHash],
+		CreatedAt:   unixNano(st.GetCreatedAt()),
+		StartedAt:   unixNano(st.GetStartedAt()),
+		FinishedAt:  unixNano(st.GetFinishedAt()),
+		ExitCode:    st.GetExitCode(),
+		Reason:      st.GetReason(),
+		Message:     st.GetMessage(),
+		LogPath:     st.GetLogPath(),
+		PID:         pidOf(resp.GetInfo()),
+		Annotations: st.GetAnnotations(),
+	}
+	if c.Name == "" {
+		c.Name = st.GetMetadata().GetName()
+	}
+	if c.Image == "" {
+		c.Image = st.GetImage().GetImage()
+	}
+	if n, err := strconv.ParseUint(st.GetAnnotations()[identity.AnnotationRestartCount], 10, 32); err == nil {
+		c.Restarts = uint32(n)
+	}
+	return c, nil
+}
+
+func stateOf(s runtimeapi.ContainerState) State {
+	switch s {
+	case runtimeapi.ContainerState_CONTAINER_CREATED:
+		return Created
+	case runtimeapi.ContainerState_CONTAINER_RUNNING:
+		return Running
+	case runtimeapi.ContainerState_CONTAINER_EXITED:
+		return Exited
+	}
+	return Unknown
+}
+
+func unixNano(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns)
+}
+
+// pidOf finds the process ID in a verbose status: containerd and CRI-O both
+// give {"info": "{\"pid\": 123, …}"}.
+func pidOf(info map[string]string) int {
+	var v struct {
+		PID int `json:"pid"`
+	}
+	if json.Unmarshal([]byte(info["info"]), &v) != nil {
+		return 0
+	}
+	return v.PID
+}
+
+// hooksDir holds one file a container with a postStart hook, named by the
+// container's ID, saying Pending or Done.
+func hooksDir(l identity.Layout, uid string) string {
+	return filepath.Join(l.Plugins(uid), "podrun.dev~hooks")
+}
+
+func readHooks(l identity.Layout, uid string) (map[string]HookState, error) {
+	entries, err := os.ReadDir(hooksDir(l, uid))
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the hooks of pod %s: %w", uid, err)
+	}
+	hooks := map[string]HookState{}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(hooksDir(l, uid), e.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("read the hooks of pod %s: %w", uid, err)
+		}
+		hooks[e.Name()] = HookState(data)
+	}
+	return hooks, nil
+}
+
+// short cuts an ID for messages, as crictl does.
+func short(id string) string { return id[:min(13, len(id))] }

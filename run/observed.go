@@ -1,0 +1,148 @@
+package run
+
+import (
+	"slices"
+	"time"
+
+	"github.com/podrun/podrun/identity"
+)
+
+// State is a container's state, as the CRI has it.
+type State string
+
+// The states of a container.
+const (
+	Created State = "Created"
+	Running State = "Running"
+	Exited  State = "Exited"
+	Unknown State = "Unknown"
+)
+
+// Sandbox is a sandbox of a pod, as the runtime shows it.
+type Sandbox struct {
+	ID          string            `json:"id"`
+	Pod         identity.Pod      `json:"pod"`
+	Attempt     uint32            `json:"attempt"`
+	Ready       bool              `json:"ready"`
+	CreatedAt   time.Time         `json:"createdAt"`
+	HostNetwork bool              `json:"hostNetwork,omitempty"`
+	IPs         []string          `json:"ips,omitempty"`
+	Managed     bool              `json:"managed"` // carries podrun's annotation
+	Invocation  string            `json:"invocation,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+}
+
+// Container is one container, of one attempt.
+type Container struct {
+	ID         string    `json:"id"`
+	Name       string    `json:"name"`
+	SandboxID  string    `json:"sandboxID"`
+	State      State     `json:"state"`
+	Restarts   uint32    `json:"restarts"` // how often a container of that name was started before
+	Image      string    `json:"image"`    // as the pod names it
+	ImageID    string    `json:"imageID"`  // the runtime's reference
+	Hash       string    `json:"hash"`     // of the spec it was made from
+	CreatedAt  time.Time `json:"createdAt"`
+	StartedAt  time.Time `json:"startedAt,omitzero"`
+	FinishedAt time.Time `json:"finishedAt,omitzero"`
+	ExitCode   int32     `json:"exitCode"`
+	Reason     string    `json:"reason,omitempty"`
+	Message    string    `json:"message,omitempty"`
+	LogPath    string    `json:"logPath,omitempty"` // absolute
+	PID        int       `json:"pid,omitempty"`     // on this host, where the runtime tells
+
+	// Annotations are those the container was made with: what is known of it
+	// when its pod's checkpoint is gone.
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// HookState is what podrun knows of a container's postStart hook.
+type HookState string
+
+// A hook is pending from before its container starts until it has ended: a
+// podrun that is killed between the two leaves it pending, and the next one
+// runs it (k/k#60053, k/k#122803).
+const (
+	HookPending HookState = "Pending"
+	HookDone    HookState = "Done"
+)
+
+// Observed is a pod on the runtime.
+type Observed struct {
+	Sandboxes  []Sandbox            `json:"sandboxes"`  // newest first
+	Containers []Container          `json:"containers"` // newest first
+	Hooks      map[string]HookState `json:"hooks,omitempty"`
+}
+
+// Sandbox returns the current sandbox, the newest, or nil.
+func (o *Observed) Sandbox() *Sandbox {
+	if len(o.Sandboxes) == 0 {
+		return nil
+	}
+	return &o.Sandboxes[0]
+}
+
+// Container returns the newest container of a name in the current sandbox, or
+// nil. Those of older sandboxes never count: an old sandbox's init containers
+// say nothing about the new one (k/k#140309).
+func (o *Observed) Container(name string) *Container {
+	s := o.Sandbox()
+	if s == nil {
+		return nil
+	}
+	for i := range o.Containers {
+		if c := &o.Containers[i]; c.Name == name && c.SandboxID == s.ID {
+			return c
+		}
+	}
+	return nil
+}
+
+// Newest returns the newest container of a name in any sandbox, or nil.
+func (o *Observed) Newest(name string) *Container {
+	for i := range o.Containers {
+		if o.Containers[i].Name == name {
+			return &o.Containers[i]
+		}
+	}
+	return nil
+}
+
+// Previous returns the container of the same name before c, or nil.
+func (o *Observed) Previous(c *Container) *Container {
+	for i := range o.Containers {
+		if p := &o.Containers[i]; p.Name == c.Name && p.CreatedAt.Before(c.CreatedAt) {
+			return p
+		}
+	}
+	return nil
+}
+
+// put takes a container's newer state in, or adds it as the newest.
+func (o *Observed) put(c Container) {
+	for i := range o.Containers {
+		if o.Containers[i].ID == c.ID {
+			o.Containers[i] = c
+			return
+		}
+	}
+	o.Containers = slices.Insert(o.Containers, 0, c)
+}
+
+func (o *Observed) setHook(containerID string, s HookState) {
+	if o.Hooks == nil {
+		o.Hooks = map[string]HookState{}
+	}
+	o.Hooks[containerID] = s
+}
+
+// order sorts sandboxes and containers newest first.
+func (o *Observed) order() {
+	slices.SortStableFunc(o.Sandboxes, func(a, b Sandbox) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	slices.SortStableFunc(o.Containers, func(a, b Container) int {
+		if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
+			return c
+		}
+		return int(b.Restarts) - int(a.Restarts)
+	})
+}
