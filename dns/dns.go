@@ -1,0 +1,117 @@
+// Package dns works out what a pod's resolver, host name and /etc/hosts are. It
+// is pure: the host's resolver configuration comes in as data.
+package dns
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	netutils "k8s.io/utils/net"
+
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/host"
+)
+
+// Config is the resolver configuration of a pod (CRI's DNSConfig).
+type Config struct {
+	Servers  []string `json:"servers,omitempty"`
+	Searches []string `json:"searches,omitempty"`
+	Options  []string `json:"options,omitempty"` // ndots:5
+}
+
+// Warning is an event of type Warning that the pod should get.
+type Warning struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// clusterOptions are the options of a pod that asks the cluster's DNS server:
+// with five dots a service's short name is always tried with the searches first.
+var clusterOptions = []string{"ndots:5"}
+
+// New gives the pod's resolver configuration. HostConf is the host's, clusterDNS
+// and clusterDomain are the node's settings. A pod that wants the cluster's
+// server where none is configured gets the host's, and a warning.
+func New(pod *corev1.Pod, hostConf host.ResolvConf, clusterDNS []string, clusterDomain string) (Config, []Warning) {
+	var warnings []Warning
+	policy := effectivePolicy(pod)
+	if policy == corev1.DNSClusterFirst && len(clusterDNS) == 0 {
+		warnings = append(warnings, missingClusterDNS(pod))
+		policy = corev1.DNSDefault
+	}
+
+	var c Config
+	switch policy {
+	case corev1.DNSNone:
+	case corev1.DNSDefault:
+		c = ofHost(hostConf)
+	default:
+		c = Config{
+			Servers:  canonical(clusterDNS),
+			Searches: clusterSearches(pod.Namespace, clusterDomain, hostConf.Searches),
+			Options:  slices.Clone(clusterOptions),
+		}
+	}
+	if more := pod.Spec.DNSConfig; more != nil {
+		c.Servers = unique(append(c.Servers, more.Nameservers...))
+		c.Searches = unique(append(c.Searches, more.Searches...))
+		c.Options = mergeOptions(c.Options, more.Options)
+	}
+	return limit(c, warnings)
+}
+
+// effectivePolicy is one of None, Default and ClusterFirst. A pod in the host's
+// network has the host's resolver unless it says ClusterFirstWithHostNet.
+func effectivePolicy(pod *corev1.Pod) corev1.DNSPolicy {
+	switch p := pod.Spec.DNSPolicy; {
+	case p == corev1.DNSNone, p == corev1.DNSDefault:
+		return p
+	case p == corev1.DNSClusterFirst && pod.Spec.HostNetwork:
+		return corev1.DNSDefault
+	default:
+		return corev1.DNSClusterFirst
+	}
+}
+
+func missingClusterDNS(pod *corev1.Pod) Warning {
+	return Warning{
+		Reason: event.MissingClusterDNS,
+		Message: fmt.Sprintf("pod: %q. No clusterDNS is configured, so a pod of policy %q can't have it. Falling back to %q policy.",
+			fmt.Sprintf("%s_%s(%s)", pod.Name, pod.Namespace, pod.UID), corev1.DNSClusterFirst, corev1.DNSDefault),
+	}
+}
+
+// ofHost copies the host's configuration. Where resolvConf is "" there is none:
+// then the pod must not fall back to a file of the runtime's choice, and resolv.conf(5)
+// says that no nameserver means the local machine.
+func ofHost(conf host.ResolvConf) Config {
+	c := Config{
+		Servers:  slices.Clone(conf.Nameservers),
+		Searches: slices.Clone(conf.Searches),
+		Options:  slices.Clone(conf.Options),
+	}
+	if conf.Path == "" && len(c.Servers) == 0 {
+		c.Servers, c.Searches = []string{"127.0.0.1"}, []string{"."}
+	}
+	return c
+}
+
+func clusterSearches(namespace, domain string, hostSearches []string) []string {
+	if domain == "" {
+		return slices.Clone(hostSearches)
+	}
+	return unique(append([]string{namespace + ".svc." + domain, "svc." + domain, domain}, hostSearches...))
+}
+
+// canonical writes addresses as the kubelet does, which parses them.
+func canonical(servers []string) []string {
+	out := make([]string, len(servers))
+	for i, s := range servers {
+		out[i] = s
+		if ip := netutils.ParseIPSloppy(s); ip != nil {
+			out[i] = ip.String()
+		}
+	}
+	return out
+}

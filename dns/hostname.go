@@ -1,0 +1,73 @@
+package dns
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Lengths of the kernel's nodename: a host name is a DNS label of 63 characters,
+// a fully qualified name may fill all 64 (KEP-1797).
+const (
+	maxHostname = 63
+	maxFQDN     = 64
+)
+
+// Name is how a pod is called on the network. It has no meaning for a pod in
+// the host's network, which has the host's.
+type Name struct {
+	Host   string `json:"host"`             // web-0
+	Domain string `json:"domain,omitempty"` // web.default.svc.cluster.local
+	Kernel string `json:"kernel"`           // what hostname(1) prints: Host, or both where setHostnameAsFQDN
+}
+
+// FQDN is the full name, or the host's where there is no domain.
+func (n Name) FQDN() string {
+	if n.Domain == "" {
+		return n.Host
+	}
+	return n.Host + "." + n.Domain
+}
+
+// Hostname works out the pod's name. Override says whether spec.hostnameOverride
+// counts (KEP-4762, feature gate HostnameOverride, on by default). The error
+// tells of a full name that the kernel has no room for.
+func Hostname(pod *corev1.Pod, clusterDomain string, override bool) (Name, error) {
+	spec := pod.Spec
+	if override && spec.HostnameOverride != nil {
+		host := truncate(*spec.HostnameOverride)
+		return Name{Host: host, Kernel: host}, nil
+	}
+	n := Name{Host: pod.Name}
+	if spec.Hostname != "" {
+		n.Host = spec.Hostname
+	}
+	n.Host = truncate(n.Host)
+	if n.Host == "" {
+		return Name{}, fmt.Errorf("pod %s/%s: no host name is left of %q after cutting it to %d characters: set spec.hostname",
+			pod.Namespace, pod.Name, pod.Name, maxHostname)
+	}
+	if spec.Subdomain != "" {
+		// Without a cluster domain the kubelet leaves a dot at the end.
+		n.Domain = strings.TrimSuffix(fmt.Sprintf("%s.%s.svc.%s", spec.Subdomain, pod.Namespace, clusterDomain), ".")
+	}
+	n.Kernel = n.Host
+	if n.Domain != "" && spec.SetHostnameAsFQDN != nil && *spec.SetHostnameAsFQDN {
+		n.Kernel = n.FQDN()
+	}
+	if len(n.Kernel) > maxFQDN {
+		return Name{}, fmt.Errorf("pod %s/%s: FQDN %s is too long (%d characters is the max, %d characters requested): shorten the name or the subdomain, or drop setHostnameAsFQDN",
+			pod.Namespace, pod.Name, n.Kernel, maxFQDN, len(n.Kernel))
+	}
+	return n, nil
+}
+
+// truncate cuts a name to a label's length; what is cut must not leave a name
+// that ends in - or . (kubernetes issue 36951).
+func truncate(name string) string {
+	if len(name) <= maxHostname {
+		return name
+	}
+	return strings.TrimRight(name[:maxHostname], "-.")
+}

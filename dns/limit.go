@@ -1,0 +1,96 @@
+package dns
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/event"
+)
+
+// Limits of a pod's resolver configuration (KEP-2595). glibc reads three
+// nameservers, and aborts on a search path longer than a name may be.
+const (
+	maxServers     = 3
+	maxSearches    = 32
+	maxSearchChars = 2048 // the search line: paths and the spaces between them
+	maxPathChars   = 253  // one search path
+)
+
+// limit cuts what exceeds the limits, with a warning for servers and one for
+// searches, in the kubelet's words: they are searched for.
+func limit(c Config, warnings []Warning) (Config, []Warning) {
+	if len(c.Servers) > maxServers {
+		c.Servers = c.Servers[:maxServers]
+		warnings = append(warnings, forming("Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: ", c.Servers))
+	}
+	fit := fitSearches(c.Searches)
+	if len(fit) < len(c.Searches) {
+		c.Searches = fit
+		warnings = append(warnings, forming("Search Line limits were exceeded, some search paths have been omitted, the applied search line is: ", c.Searches))
+	}
+	return c, warnings
+}
+
+func forming(message string, line []string) Warning {
+	return Warning{Reason: event.DNSConfigForming, Message: message + strings.Join(line, " ")}
+}
+
+// fitSearches keeps the first 32 paths, of those the ones of legal length, and
+// of those as many as fit in the line.
+func fitSearches(searches []string) []string {
+	var fit []string
+	line := -1 // no space before the first
+	for _, s := range searches[:min(len(searches), maxSearches)] {
+		if len(s) > maxPathChars {
+			continue
+		}
+		if line += 1 + len(s); line > maxSearchChars {
+			break
+		}
+		fit = append(fit, s)
+	}
+	return fit
+}
+
+// unique drops later copies.
+func unique(in []string) []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, s := range in {
+		if !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// mergeOptions lets the pod's options replace those of the same name, in place,
+// and appends the others.
+func mergeOptions(base []string, more []corev1.PodDNSConfigOption) []string {
+	var names []string
+	text := map[string]string{}
+	set := func(name, option string) {
+		if _, have := text[name]; !have {
+			names = append(names, name)
+		}
+		text[name] = option
+	}
+	for _, o := range base {
+		name, _, _ := strings.Cut(o, ":")
+		set(name, o)
+	}
+	for _, o := range more {
+		option := o.Name
+		if o.Value != nil && *o.Value != "" {
+			option += ":" + *o.Value
+		}
+		set(o.Name, option)
+	}
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = text[name]
+	}
+	return out
+}

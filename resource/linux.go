@@ -1,0 +1,64 @@
+package resource
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Node is what of a node decides how resources are put to the runtime.
+type Node struct {
+	CFSQuota     bool  // the kubelet's cpuCFSQuota
+	PeriodMicros int64 // cpuCFSQuotaPeriod in µs
+	CgroupV2     bool
+}
+
+// Linux converts CPU and memory of a container or a sandbox. A nil cpuRequest
+// means that none was given: then the limit stands for it. On cgroup v2 the
+// kernel is told to kill the whole group when out of memory, since the kubelet's
+// singleProcessOOMKill defaults to false there (issue 117793).
+func Linux(n Node, cpuRequest, cpuLimit, memoryLimit *resource.Quantity) *runtimeapi.LinuxContainerResources {
+	if cpuRequest == nil {
+		cpuRequest = cpuLimit
+	}
+	r := &runtimeapi.LinuxContainerResources{
+		CpuShares:          int64(CPUShares(cpuRequest.MilliValue())),
+		MemoryLimitInBytes: memoryLimit.Value(),
+	}
+	if n.CFSQuota {
+		r.CpuPeriod = n.PeriodMicros
+		r.CpuQuota = CPUQuota(cpuLimit.MilliValue(), n.PeriodMicros)
+	}
+	if n.CgroupV2 {
+		r.Unified = map[string]string{"memory.oom.group": "1"}
+	}
+	return r
+}
+
+// SandboxLinux is what the sandbox config says of the whole pod's resources,
+// without its overhead (KEP-2371: runtimes that size a virtual machine read it).
+func SandboxLinux(n Node, pod *corev1.Pod) *runtimeapi.LinuxContainerResources {
+	opts := resourcehelper.PodResourcesOptions{ExcludeOverhead: true}
+	requests := resourcehelper.PodRequests(pod, opts)
+	limits := resourcehelper.PodLimits(pod, opts)
+	return Linux(n, Given(requests, corev1.ResourceCPU), limits.Cpu(), limits.Memory())
+}
+
+// OverheadLinux is the pod's overhead, request and limit in one; empty where
+// the pod has none.
+func OverheadLinux(n Node, pod *corev1.Pod) *runtimeapi.LinuxContainerResources {
+	if pod.Spec.Overhead == nil {
+		return &runtimeapi.LinuxContainerResources{}
+	}
+	cpu := pod.Spec.Overhead.Cpu()
+	return Linux(n, cpu, cpu, pod.Spec.Overhead.Memory())
+}
+
+// Given returns the quantity of a name, or nil when the list has none.
+func Given(list corev1.ResourceList, name corev1.ResourceName) *resource.Quantity {
+	if q, ok := list[name]; ok {
+		return &q
+	}
+	return nil
+}

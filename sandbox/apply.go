@@ -1,0 +1,100 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/problem"
+)
+
+// Sandbox is one that was made.
+type Sandbox struct {
+	ID  string   `json:"id"`
+	IPs []string `json:"ips,omitempty"` // the primary one first; none in the host's network
+}
+
+// Apply makes the log directory and the sandbox. On an error a sandbox may be
+// there all the same, since a runtime that took too long goes on working: have
+// Remove registered before the call, and ask Recover before another try. The
+// Sandbox has its ID as soon as that is known, also with an error.
+func Apply(ctx context.Context, client *cri.Client, p Plan) (Sandbox, error) {
+	fail := func(op string, err error) error {
+		return &problem.Error{Kind: problem.Runtime, Object: "pod " + p.ID.String(), Op: op, Err: err}
+	}
+	if err := os.MkdirAll(p.Config.LogDirectory, 0o755); err != nil {
+		return Sandbox{}, fail("create log directory", err)
+	}
+	id, err := client.RunPodSandbox(ctx, p.Config, p.Handler)
+	if err != nil {
+		return Sandbox{}, fail("create sandbox", err)
+	}
+	ips, err := addresses(ctx, client, p, id)
+	if err != nil {
+		return Sandbox{ID: id}, fail("read the addresses of sandbox "+id, err)
+	}
+	return Sandbox{ID: id, IPs: ips}, nil
+}
+
+// addresses reads the pod's IPs. A sandbox with a network of its own and no
+// address is useless: the kubelet makes another one.
+func addresses(ctx context.Context, client *cri.Client, p Plan, id string) ([]string, error) {
+	if p.HostNetwork {
+		return nil, nil
+	}
+	status, err := client.PodSandboxStatus(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	ips := IPs(status)
+	if len(ips) == 0 {
+		return nil, errors.New("the runtime gave it none: see the runtime's CNI configuration")
+	}
+	return ips, nil
+}
+
+// Recover clears up after Apply failed with cause, and returns the attempt to
+// use for another try: the next one where something of this attempt was found
+// and removed, or where the runtime holds its name for a sandbox that it does
+// not list (containerd issues 9947 and 12438); else the same one, byte for byte,
+// which CRI-O answers with the sandbox that it went on making. The error is what
+// could not be removed: then there is no other try.
+func Recover(ctx context.Context, client *cri.Client, p Plan, cause error) (attempt uint32, err error) {
+	removed, err := remove(ctx, client, p)
+	if err != nil {
+		return p.Attempt, fmt.Errorf("clear up before another try: %w", err)
+	}
+	if removed > 0 || nameReserved(cause) {
+		return p.Attempt + 1, nil
+	}
+	return p.Attempt, nil
+}
+
+// InDoubt tells whether the runtime may have made, or still be making, the
+// sandbox that Apply failed to make with err. Then another try is worth it.
+func InDoubt(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) || nameReserved(err) {
+		return true
+	}
+	return status.Code(grpcCause(err)) == codes.DeadlineExceeded
+}
+
+// nameReserved knows containerd's and CRI-O's texts; both have code Unknown.
+func nameReserved(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "is reserved for") || strings.Contains(err.Error(), "name is reserved"))
+}
+
+// grpcCause digs out the error that carries the code.
+func grpcCause(err error) error {
+	var s interface{ GRPCStatus() *status.Status }
+	if errors.As(err, &s) {
+		return s.GRPCStatus().Err()
+	}
+	return err
+}

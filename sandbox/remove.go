@@ -1,0 +1,63 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/identity"
+)
+
+// Remove stops and removes the sandbox of this plan, whether or not Apply said
+// that it made one: it is found by the pod's UID, the attempt and the
+// invocation, so that an earlier attempt or another run of podrun is never hit.
+// Nothing to remove is no error; the error names each id that could not be
+// removed.
+func Remove(ctx context.Context, client *cri.Client, p Plan) error {
+	_, err := remove(ctx, client, p)
+	return err
+}
+
+// remove returns how many sandboxes it removed.
+func remove(ctx context.Context, client *cri.Client, p Plan) (int, error) {
+	found, err := client.ListPodSandbox(ctx, map[string]string{identity.LabelPodUID: p.ID.UID})
+	if err != nil {
+		return 0, fmt.Errorf("pod %s: list its sandboxes: %w", p.ID, err)
+	}
+	removed := 0
+	var failed []error
+	for _, s := range found {
+		if !p.made(s) {
+			continue
+		}
+		if err := removeOne(ctx, client, s.GetId()); err != nil {
+			failed = append(failed, fmt.Errorf("pod %s: sandbox %s was not removed: %w", p.ID, s.GetId(), err))
+			continue
+		}
+		removed++
+	}
+	return removed, errors.Join(failed...)
+}
+
+// made tells whether a sandbox is the one of this plan.
+func (p Plan) made(s *runtimeapi.PodSandbox) bool {
+	return s.GetMetadata().GetUid() == p.ID.UID &&
+		s.GetMetadata().GetAttempt() == p.Attempt &&
+		s.GetAnnotations()[identity.AnnotationManagedBy] == identity.ManagedBy &&
+		s.GetAnnotations()[identity.AnnotationInvocation] == p.Invocation
+}
+
+// removeOne does not remove what it could not stop: the runtime frees the
+// network in stopping, and a removed sandbox would leave its address taken.
+func removeOne(ctx context.Context, client *cri.Client, id string) error {
+	if err := client.StopPodSandbox(ctx, id); err != nil {
+		return fmt.Errorf("stop: %w", err)
+	}
+	if err := client.RemovePodSandbox(ctx, id); err != nil {
+		return fmt.Errorf("remove: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+// Package sandbox plans a pod's sandbox, the namespaces and network that its
+// containers share, and makes and removes it. New is pure; Apply and Remove
+// speak to the runtime.
+package sandbox
+
+import (
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/node/util/sysctl"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/resource"
+)
+
+// Input is all that a sandbox is planned from.
+type Input struct {
+	Pod        *corev1.Pod // defaulted
+	ID         identity.Pod
+	Attempt    uint32 // 0 for the pod's first sandbox
+	Invocation string // the random id of this run of podrun
+
+	DNS          *runtimeapi.DNSConfig
+	Hostname     string // what the kernel is told; not used in the host's network
+	CgroupParent string // the pod's cgroup as the runtime wants it named
+	Handler      string // the runtime handler; "" is the default
+
+	Layout   identity.Layout
+	Settings nodeconfig.Settings
+	Cgroup   host.Cgroup
+
+	UserNS      *runtimeapi.UserNamespace // nil: the host's user namespace
+	ExtraGroups []int64                   // GIDs that the pod's persistent volumes bring along
+}
+
+// Plan is a sandbox to be made. It marshals to stable JSON but for Config,
+// which is a CRI message.
+type Plan struct {
+	ID          identity.Pod                 `json:"id"`
+	Attempt     uint32                       `json:"attempt"`
+	Invocation  string                       `json:"invocation"`
+	Handler     string                       `json:"handler,omitempty"`
+	HostNetwork bool                         `json:"hostNetwork,omitempty"`
+	Config      *runtimeapi.PodSandboxConfig `json:"config"`
+}
+
+// Namespaces are the sandbox's namespaces, which its containers join.
+func (p Plan) Namespaces() *runtimeapi.NamespaceOption {
+	return p.Config.GetLinux().GetSecurityContext().GetNamespaceOptions()
+}
+
+// New plans the sandbox as the kubelet would (generatePodSandboxConfig), except
+// for the annotations that name podrun. The problems are of the manifest.
+func New(in Input) (Plan, problem.List) {
+	pod := *in.Pod
+	pod.Namespace, pod.Name, pod.UID = in.ID.Namespace, in.ID.Name, types.UID(in.ID.UID)
+	in.Pod = &pod
+
+	security, problems := securityContext(in)
+	node := resource.Node{
+		CFSQuota:     in.Settings.CPUCFSQuota,
+		PeriodMicros: int64(in.Settings.CPUCFSQuotaPeriod / time.Microsecond),
+		CgroupV2:     in.Cgroup.Version == 2,
+	}
+	config := &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{
+			Name: in.ID.Name, Namespace: in.ID.Namespace, Uid: in.ID.UID, Attempt: in.Attempt,
+		},
+		LogDirectory: in.Layout.Logs(in.ID),
+		DnsConfig:    in.DNS,
+		PortMappings: portMappings(in.Pod),
+		Labels:       labels(in),
+		Annotations:  annotations(in),
+		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			CgroupParent:    in.CgroupParent,
+			SecurityContext: security,
+			Sysctls:         sysctls(in.Pod),
+			Resources:       resource.SandboxLinux(node, in.Pod),
+			Overhead:        resource.OverheadLinux(node, in.Pod),
+		},
+	}
+	if !pod.Spec.HostNetwork {
+		config.Hostname = in.Hostname
+	}
+	return Plan{
+		ID: in.ID, Attempt: in.Attempt, Invocation: in.Invocation,
+		Handler: in.Handler, HostNetwork: pod.Spec.HostNetwork, Config: config,
+	}, problems
+}
+
+// labels are the pod's own and, over them, those by which it is found again.
+func labels(in Input) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, in.Pod.Labels)
+	maps.Copy(out, in.ID.Labels())
+	return out
+}
+
+func annotations(in Input) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, in.Pod.Annotations)
+	out[identity.AnnotationManagedBy] = identity.ManagedBy
+	out[identity.AnnotationInvocation] = in.Invocation
+	return out
+}
+
+// sysctls are named with dots: the API takes slashes too, runtimes don't.
+func sysctls(pod *corev1.Pod) map[string]string {
+	out := map[string]string{}
+	if sc := pod.Spec.SecurityContext; sc != nil {
+		for _, s := range sc.Sysctls {
+			out[sysctl.NormalizeName(s.Name)] = s.Value
+		}
+	}
+	return out
+}
