@@ -53,6 +53,7 @@ type Listener struct {
 	Protocol corev1.Protocol `json:"protocol"`
 	IP       string          `json:"ip"` // 0.0.0.0 and :: are the wildcards
 	Port     int32           `json:"port"`
+	V6Only   bool            `json:"v6Only,omitempty"` // :: that leaves IPv4 alone
 	PID      int             `json:"pid,omitempty"`
 	Process  string          `json:"process,omitempty"`
 }
@@ -63,7 +64,7 @@ type Cgroup struct {
 	Driver      string            `json:"driver"`                // cgroupfs or systemd
 	DriverFrom  string            `json:"driverFrom,omitempty"`  // flag, runtime or host: who said so
 	Controllers []string          `json:"controllers"`           // sorted: cpu, cpuset, hugetlb, memory, pids…
-	MountPoints map[string]string `json:"mountPoints,omitempty"` // v1: controller → mount point
+	MountPoints map[string]string `json:"mountPoints,omitempty"` // controller → mount point; "" is the v2 hierarchy
 }
 
 // Driver names (the kubelet's cgroupDriver).
@@ -112,8 +113,11 @@ type RuntimeHandler struct {
 
 // KubeletProcess is a kubelet that runs on this host.
 type KubeletProcess struct {
-	PID      int    `json:"pid"`
-	Endpoint string `json:"endpoint,omitempty"` // its runtime, where its command line tells
+	PID           int    `json:"pid"`
+	Endpoint      string `json:"endpoint,omitempty"`      // its runtime, by its command line or file, else the default
+	CgroupRoot    string `json:"cgroupRoot,omitempty"`    // likewise
+	SharesRuntime bool   `json:"sharesRuntime,omitempty"` // it uses the runtime that podrun uses
+	SharesCgroups bool   `json:"sharesCgroups,omitempty"` // it sees this host's cgroups
 }
 
 // Pod is a pod that is on the runtime now, as admission needs it: what it
@@ -122,8 +126,9 @@ type Pod struct {
 	Namespace   string              `json:"namespace"`
 	Name        string              `json:"name"`
 	UID         string              `json:"uid"`
-	Managed     bool                `json:"managed"` // podrun's
-	Ready       bool                `json:"ready"`   // its sandbox is ready
+	Managed     bool                `json:"managed"`            // podrun's
+	Ready       bool                `json:"ready"`              // its sandbox is ready
+	Reserved    bool                `json:"reserved,omitempty"` // podrun's, admitted, without a sandbox
 	HostNetwork bool                `json:"hostNetwork,omitempty"`
 	Priority    int32               `json:"priority,omitempty"`
 	QOSClass    corev1.PodQOSClass  `json:"qosClass,omitempty"`

@@ -1,0 +1,140 @@
+package discover
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/nodeconfig"
+)
+
+// namedSystemd is systemd's own hierarchy of cgroup v1, which has no
+// controller.
+const namedSystemd = "name=systemd"
+
+// readCgroup finds how control groups are mounted. A host with a v1 mount of
+// any controller is v1, the hybrid layout too.
+func (m machine) readCgroup(c *host.Cgroup) error {
+	data, err := os.ReadFile(m.path("proc/self/mountinfo"))
+	if err != nil {
+		return trouble("read the mounts", err, "is /proc mounted?")
+	}
+	v1, unified := cgroupMounts(string(data))
+	enabled, err := m.enabledControllers()
+	if err != nil {
+		return err
+	}
+	if len(v1) == 0 && unified != "" {
+		c.Version = 2
+		return m.readUnified(c, unified)
+	}
+	c.Version = 1
+	c.MountPoints = v1
+	for name := range v1 {
+		if enabled == nil || enabled[name] {
+			c.Controllers = append(c.Controllers, name)
+		}
+	}
+	slices.Sort(c.Controllers)
+	if unified != "" {
+		c.MountPoints[""] = unified
+	}
+	return nil
+}
+
+// readUnified reads the controllers of the v2 root.
+func (m machine) readUnified(c *host.Cgroup, mount string) error {
+	data, err := os.ReadFile(m.path(mount, "cgroup.controllers"))
+	if err != nil {
+		return trouble("read the cgroup controllers", err, "")
+	}
+	c.Controllers = strings.Fields(string(data))
+	slices.Sort(c.Controllers)
+	c.MountPoints = map[string]string{"": mount}
+	return nil
+}
+
+// cgroupMounts reads mountinfo (proc(5)). A controller that is mounted twice
+// counts at its shortest path, as in the kubelet. The empty string is v2's.
+func cgroupMounts(mountinfo string) (v1 map[string]string, unified string) {
+	v1 = map[string]string{}
+	for line := range strings.Lines(mountinfo) {
+		mount, fs, ok := strings.Cut(line, " - ")
+		fields, fsFields := strings.Fields(mount), strings.Fields(fs)
+		if !ok || len(fields) < 5 || len(fsFields) < 3 {
+			continue
+		}
+		point := unescape(fields[4])
+		switch fsFields[0] {
+		case "cgroup2":
+			if unified == "" || len(point) < len(unified) {
+				unified = point
+			}
+		case "cgroup":
+			for option := range strings.SplitSeq(fsFields[2], ",") {
+				if have := v1[option]; controllerOption(option) && (have == "" || len(point) < len(have)) {
+					v1[option] = point
+				}
+			}
+		}
+	}
+	return v1, unified
+}
+
+// controllerOption tells a controller from the other options of a mount.
+func controllerOption(option string) bool {
+	switch option {
+	case "rw", "ro", "xattr", "clone_children", "noprefix", "none", "all", "cpuset_v2_mode", "favordynmods":
+		return false
+	}
+	return option == namedSystemd || !strings.Contains(option, "=")
+}
+
+// unescape undoes mountinfo's octal escapes of blanks and backslashes.
+func unescape(path string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
+}
+
+// enabledControllers reads /proc/cgroups; nil where the kernel has no such
+// file.
+func (m machine) enabledControllers() (map[string]bool, error) {
+	data, err := os.ReadFile(m.path("proc/cgroups"))
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, trouble("read the cgroup controllers", err, "")
+	}
+	on := map[string]bool{}
+	for line := range strings.Lines(string(data)) {
+		f := strings.Fields(line)
+		if len(f) == 4 && !strings.HasPrefix(f[0], "#") && f[3] == "1" {
+			on[f[0]] = true
+		}
+	}
+	return on, nil
+}
+
+// chooseDriver settles who manages cgroups: the flag; else what the runtime
+// says, for the two must agree; else systemd where it is the first process and
+// there is v2 (what distributions configure), and cgroupfs elsewhere.
+func (m machine) chooseDriver(c *host.Cgroup, s nodeconfig.Settings, said string) {
+	switch {
+	case s.CgroupDriver != "":
+		c.Driver, c.DriverFrom = s.CgroupDriver, "flag"
+	case said != "":
+		c.Driver, c.DriverFrom = said, "runtime"
+	case c.Version == 2 && m.systemdIsInit():
+		c.Driver, c.DriverFrom = host.DriverSystemd, "host"
+	default:
+		c.Driver, c.DriverFrom = host.DriverCgroupfs, "host"
+	}
+}
+
+// systemdIsInit tells whether systemd runs as the first process
+// (sd_booted(3)).
+func (m machine) systemdIsInit() bool {
+	info, err := os.Lstat(m.path("run/systemd/system"))
+	return err == nil && info.IsDir()
+}

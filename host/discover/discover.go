@@ -1,0 +1,89 @@
+// Package discover reads the facts of this host: the machine, its network,
+// its control groups, its container runtime and the pods on it. It is the only
+// reader of what a plan is made from; planning itself takes host.Facts.
+package discover
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/nodeconfig"
+)
+
+// Options say which of the costly facts are wanted.
+type Options struct {
+	// Listeners asks for all sockets that hold a port.
+	Listeners bool
+	// Ports are the ports of the host that a pod asks for. If there are any,
+	// the listeners are read, and the processes that own these ports named.
+	Ports []host.HostPort
+}
+
+// machine reads the files of one machine. Root is "/" but in tests.
+type machine struct {
+	root string
+}
+
+func (m machine) path(elem ...string) string {
+	return filepath.Join(append([]string{m.root}, elem...)...)
+}
+
+// Read takes a snapshot of the host. The runtime is asked while the rest is
+// read; a nil client leaves the runtime and its pods out. An error is a
+// *problem.Error of kind Runtime that says what to do.
+func Read(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Options) (host.Facts, error) {
+	return machine{root: "/"}.read(ctx, client, s, o)
+}
+
+func (m machine) read(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Options) (host.Facts, error) {
+	var facts host.Facts
+	var rt runtimeFacts
+	// Each part fills fields of its own.
+	err := together(
+		func() (err error) { rt, err = readRuntime(ctx, client); return },
+		func() error { return m.readMachine(&facts, s) },
+		func() error { return m.readNetwork(&facts, s) },
+		func() error { return m.readCgroup(&facts.Cgroup) },
+		func() (err error) { facts.Kubelet, err = m.findKubelet(client); return },
+		func() (err error) {
+			if o.Listeners || len(o.Ports) > 0 {
+				facts.Listeners, err = m.readListeners(o.Ports)
+			}
+			return err
+		},
+	)
+	if err != nil {
+		return host.Facts{}, err
+	}
+	facts.Runtime = rt.runtime
+	m.chooseDriver(&facts.Cgroup, s, rt.runtime.CgroupSaid)
+	if facts.Pods, err = readPods(rt.sandboxes, s.Layout()); err != nil {
+		return host.Facts{}, err
+	}
+	return facts, nil
+}
+
+// together runs the parts at once and joins their errors.
+func together(parts ...func() error) error {
+	errs := make([]error, len(parts))
+	var wg sync.WaitGroup
+	for i, part := range parts {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			errs[i] = part()
+		}()
+	}
+	wg.Wait()
+	// One runtime that is down is one message, whatever else went wrong.
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,200 @@
+package discover
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/nodeconfig"
+)
+
+// readMachine reads names, labels, capacity and security modules.
+func (m machine) readMachine(f *host.Facts, s nodeconfig.Settings) error {
+	var uts unix.Utsname
+	if err := unix.Uname(&uts); err != nil {
+		return trouble("read the kernel's version", err, "")
+	}
+	f.Hostname = unix.ByteSliceToString(uts.Nodename[:])
+	f.KernelVersion = unix.ByteSliceToString(uts.Release[:])
+	f.NodeName = nodeName(f.Hostname, s.HostnameOverride)
+	if f.NodeName == "" {
+		return trouble("name this node", fmt.Errorf("the hostname is empty"), "set one, or give --hostname-override")
+	}
+	f.OS, f.Arch = runtime.GOOS, runtime.GOARCH
+	f.NodeLabels = nodeLabels(f.NodeName, s.NodeLabels)
+	f.AppArmor = m.flag("sys/module/apparmor/parameters/enabled")
+	f.SELinux = m.exists("sys/fs/selinux/enforce")
+	return m.readCapacity(f, s)
+}
+
+// nodeName is the kubelet's: lower case, without blanks around it.
+func nodeName(hostname, override string) string {
+	if override = strings.TrimSpace(override); override != "" {
+		hostname = override
+	}
+	return strings.ToLower(strings.TrimSpace(hostname))
+}
+
+// nodeLabels adds to the given labels those that the kubelet sets on its own
+// node; nobody can override them there.
+func nodeLabels(name string, given map[string]string) map[string]string {
+	labels := map[string]string{}
+	maps.Copy(labels, given)
+	labels[corev1.LabelHostname] = name
+	labels[corev1.LabelOSStable] = runtime.GOOS
+	labels[corev1.LabelArchStable] = runtime.GOARCH
+	labels["beta.kubernetes.io/os"] = runtime.GOOS
+	labels["beta.kubernetes.io/arch"] = runtime.GOARCH
+	return labels
+}
+
+// readCapacity fills Capacity, memory and huge pages.
+func (m machine) readCapacity(f *host.Facts, s nodeconfig.Settings) error {
+	mem, err := m.meminfo()
+	if err != nil {
+		return trouble("read the memory's size", err, "is /proc mounted?")
+	}
+	f.MemoryAvailable, f.SwapTotal = mem["MemAvailable"], mem["SwapTotal"]
+	f.Capacity = corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewQuantity(int64(m.cpus()), resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(mem["MemTotal"], resource.BinarySI),
+		corev1.ResourcePods:   *resource.NewQuantity(int64(s.MaxPods), resource.DecimalSI),
+	}
+	disk, err := diskCapacity(s.RootDir)
+	if err != nil {
+		return trouble("read the capacity of "+s.RootDir, err, "")
+	}
+	f.Capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(disk, resource.BinarySI)
+	return m.readHugePages(f)
+}
+
+// meminfo reads /proc/meminfo; values are in bytes.
+func (m machine) meminfo() (map[string]int64, error) {
+	data, err := os.ReadFile(m.path("proc/meminfo"))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]int64{}
+	for line := range strings.Lines(string(data)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		n, err := strconv.ParseInt(fields[1], 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("/proc/meminfo: %q: %w", strings.TrimSpace(line), err)
+		}
+		if len(fields) > 2 && fields[2] == "kB" {
+			n <<= 10
+		}
+		out[strings.TrimSuffix(fields[0], ":")] = n
+	}
+	if out["MemTotal"] <= 0 {
+		return nil, fmt.Errorf("/proc/meminfo has no MemTotal")
+	}
+	return out, nil
+}
+
+// cpus counts the processors that are online: what the kubelet counts too, and
+// not those that this process may use.
+func (m machine) cpus() int {
+	data, err := os.ReadFile(m.path("sys/devices/system/cpu/online"))
+	if err == nil {
+		if n := countList(strings.TrimSpace(string(data))); n > 0 {
+			return n
+		}
+	}
+	return runtime.NumCPU()
+}
+
+// countList counts the members of a kernel list such as 0-3,8; 0 if it is not
+// one.
+func countList(list string) int {
+	total := 0
+	for part := range strings.SplitSeq(list, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		lo, err := strconv.Atoi(first)
+		if err != nil {
+			return 0
+		}
+		hi := lo
+		if isRange {
+			if hi, err = strconv.Atoi(last); err != nil || hi < lo {
+				return 0
+			}
+		}
+		total += hi - lo + 1
+	}
+	return total
+}
+
+// diskCapacity is the size in bytes of the filesystem that dir is on or will
+// be on.
+func diskCapacity(dir string) (int64, error) {
+	for {
+		var st unix.Statfs_t
+		err := unix.Statfs(dir, &st)
+		if err == nil {
+			return int64(st.Blocks) * st.Bsize, nil
+		}
+		parent := filepath.Dir(dir)
+		if err != unix.ENOENT || parent == dir {
+			return 0, fmt.Errorf("statfs %s: %w", dir, err)
+		}
+		dir = parent
+	}
+}
+
+// readHugePages reads the page sizes the kernel has, and how many pages of
+// each are set aside.
+func (m machine) readHugePages(f *host.Facts) error {
+	dir := m.path("sys/kernel/mm/hugepages")
+	entries, err := os.ReadDir(dir)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return trouble("read the huge pages", err, "")
+	}
+	for _, e := range entries {
+		kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(e.Name(), "hugepages-"), "kB"), 10, 64)
+		if err != nil {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(dir, e.Name(), "nr_hugepages"))
+		if err != nil {
+			return trouble("read the huge pages", err, "")
+		}
+		pages, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
+		if err != nil {
+			return trouble("read the huge pages", err, "")
+		}
+		size := kb << 10
+		f.HugePageSizes = append(f.HugePageSizes, size)
+		name := corev1.ResourceHugePagesPrefix + resource.NewQuantity(size, resource.BinarySI).String()
+		f.Capacity[corev1.ResourceName(name)] = *resource.NewQuantity(pages*size, resource.BinarySI)
+	}
+	slices.Sort(f.HugePageSizes)
+	return nil
+}
+
+func (m machine) exists(path string) bool {
+	_, err := os.Stat(m.path(path))
+	return err == nil
+}
+
+// flag reads a kernel module's Y or N; a file that is not there is N.
+func (m machine) flag(path string) bool {
+	data, err := os.ReadFile(m.path(path))
+	return err == nil && strings.HasPrefix(string(data), "Y")
+}

@@ -1,0 +1,228 @@
+package discover
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/nodeconfig"
+)
+
+// resolvedStub is systemd-resolved's address, which means nothing inside a
+// pod, and resolvedFile has the real servers (kubeadm points the kubelet at
+// it as well).
+const (
+	resolvedStub = "127.0.0.53"
+	resolvedFile = "run/systemd/resolve/resolv.conf"
+	resolvConf   = "/etc/resolv.conf"
+)
+
+// readNetwork fills the node's addresses, its resolver and /etc/hosts.
+func (m machine) readNetwork(f *host.Facts, s nodeconfig.Settings) error {
+	var err error
+	if f.NodeIPs, f.DefaultRoute, err = nodeAddresses(s.NodeIP); err != nil {
+		return err
+	}
+	if f.ResolvConf, err = m.readResolvConf(s.ResolvConf); err != nil {
+		return err
+	}
+	hosts, err := os.ReadFile(m.path("etc/hosts"))
+	if err != nil && !os.IsNotExist(err) {
+		return trouble("read /etc/hosts", err, "")
+	}
+	f.EtcHosts = string(hosts)
+	return nil
+}
+
+// nodeAddresses gives the node's IPs and the link of its default route. Told
+// addresses win. Else it is one, as the kubelet's choice is: of the link of
+// the default route, IPv4 before IPv6, else the first global unicast one of
+// the host, else 127.0.0.1. (The kubelet asks for the addresses of the
+// hostname first; on one host that is often 127.0.1.1 or a stale DNS record.)
+func nodeAddresses(told []string) ([]string, string, error) {
+	link, addr, err := defaultRoute()
+	if err != nil {
+		return nil, "", trouble("read the routes", err, "")
+	}
+	ips, err := parseNodeIPs(told)
+	if err != nil {
+		return nil, "", err
+	}
+	switch {
+	case len(ips) > 0:
+		return ips, link, nil
+	case addr != "":
+		return []string{addr}, link, nil
+	}
+	if addr, err = firstGlobal(); err != nil {
+		return nil, "", trouble("read the addresses", err, "")
+	}
+	if addr == "" {
+		addr = "127.0.0.1"
+	}
+	return []string{addr}, link, nil
+}
+
+// parseNodeIPs checks --node-ip: at most one address of each family. An
+// unspecified address (0.0.0.0, ::) says no more than the default, as for the
+// kubelet, and is dropped.
+func parseNodeIPs(told []string) ([]string, error) {
+	var out []string
+	var v4, v6 bool
+	for _, t := range told {
+		ip := net.ParseIP(strings.TrimSpace(t))
+		if ip == nil {
+			return nil, trouble("read --node-ip", fmt.Errorf("%q is not an IP address", t), "give an address such as 192.0.2.7")
+		}
+		if ip.IsUnspecified() {
+			continue
+		}
+		is4 := ip.To4() != nil
+		if is4 && v4 || !is4 && v6 {
+			return nil, trouble("read --node-ip", fmt.Errorf("%v: two addresses of one family", told), "give at most one IPv4 and one IPv6 address")
+		}
+		v4, v6 = v4 || is4, v6 || !is4
+		out = append(out, ip.String())
+	}
+	return out, nil
+}
+
+// defaultRoute finds the link of the default route with the lowest metric and
+// its address. Link and address are empty if there is none.
+func defaultRoute() (link, addr string, err error) {
+	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+		filter := &netlink.Route{Table: unix.RT_TABLE_MAIN}
+		routes, err := netlink.RouteListFiltered(family, filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_DST)
+		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+			return "", "", err
+		}
+		slices.SortStableFunc(routes, func(a, b netlink.Route) int { return a.Priority - b.Priority })
+		for _, r := range routes {
+			l, err := netlink.LinkByIndex(routeLink(r))
+			if err != nil {
+				continue // a route without a link: unreachable, or gone since
+			}
+			if link == "" {
+				link = l.Attrs().Name
+			}
+			if addr, err = global(l, family); err != nil {
+				return "", "", err
+			}
+			if addr != "" {
+				return link, addr, nil
+			}
+		}
+	}
+	return link, "", nil
+}
+
+// routeLink is the index of the route's link; that of the first hop for a
+// multipath route.
+func routeLink(r netlink.Route) int {
+	if r.LinkIndex == 0 && len(r.MultiPath) > 0 {
+		return r.MultiPath[0].LinkIndex
+	}
+	return r.LinkIndex
+}
+
+// firstGlobal is the first global unicast address of any link, IPv4 first.
+func firstGlobal() (string, error) {
+	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+		if addr, err := global(nil, family); err != nil || addr != "" {
+			return addr, err
+		}
+	}
+	return "", nil
+}
+
+// global is the first global unicast address of a link; of all, when nil.
+func global(l netlink.Link, family int) (string, error) {
+	addrs, err := netlink.AddrList(l, family)
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return "", err
+	}
+	for _, a := range addrs {
+		usable := a.Flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED|unix.IFA_F_DEPRECATED) == 0
+		if usable && a.Scope == unix.RT_SCOPE_UNIVERSE && a.IP.IsGlobalUnicast() {
+			return a.IP.String(), nil
+		}
+	}
+	return "", nil
+}
+
+// readResolvConf reads the resolver's configuration. An empty path is none, as
+// in the kubelet. A missing file is an empty one (resolv.conf(5)).
+func (m machine) readResolvConf(path string) (host.ResolvConf, error) {
+	if path == "" {
+		return host.ResolvConf{}, nil
+	}
+	data, err := os.ReadFile(m.path(path))
+	if os.IsNotExist(err) {
+		return host.ResolvConf{Path: path}, nil
+	}
+	if err != nil {
+		return host.ResolvConf{}, trouble("read the resolver's configuration", err, "give another file by --resolv-conf")
+	}
+	conf, err := parseResolvConf(string(data))
+	if err != nil {
+		return host.ResolvConf{}, trouble("read "+path, err, "correct it, or give another file by --resolv-conf")
+	}
+	conf.Path = path
+	if path == resolvConf && slices.Contains(conf.Nameservers, resolvedStub) && m.exists(resolvedFile) {
+		return m.readResolvConf("/" + resolvedFile)
+	}
+	return conf, nil
+}
+
+// parseResolvConf parses resolv.conf(5) as the kubelet does: nameservers add
+// up, the last search line wins, options add up and a later one replaces an
+// earlier one of its name.
+func parseResolvConf(text string) (host.ResolvConf, error) {
+	var conf host.ResolvConf
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") || strings.HasPrefix(fields[0], ";") {
+			continue
+		}
+		switch fields[0] {
+		case "nameserver":
+			if len(fields) < 2 {
+				return conf, fmt.Errorf("line %d: nameserver without an address", n)
+			}
+			conf.Nameservers = append(conf.Nameservers, fields[1])
+		case "search":
+			conf.Searches = nil
+			for _, s := range fields[1:] {
+				if s != "." {
+					conf.Searches = append(conf.Searches, strings.TrimSuffix(s, "."))
+				}
+			}
+		case "options":
+			conf.Options = addOptions(conf.Options, fields[1:])
+		}
+	}
+	return conf, nil
+}
+
+// addOptions appends options, each of which replaces one of the same name:
+// ndots:2 goes when ndots:5 comes.
+func addOptions(options, more []string) []string {
+	for _, o := range more {
+		name, _, _ := strings.Cut(o, ":")
+		options = slices.DeleteFunc(options, func(have string) bool {
+			h, _, _ := strings.Cut(have, ":")
+			return h == name
+		})
+		options = append(options, o)
+	}
+	return options
+}

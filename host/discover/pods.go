@@ -1,0 +1,122 @@
+package discover
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/resource"
+)
+
+// readPods describes the pods of the runtime, ordered by namespace, name and
+// UID, and those of podrun that have been admitted and have no sandbox yet. A
+// pod with several sandboxes is ready if any of them is.
+func readPods(sandboxes []*runtimeapi.PodSandbox, layout identity.Layout) ([]host.Pod, error) {
+	byUID := map[string]*host.Pod{}
+	for _, s := range sandboxes {
+		id := s.GetMetadata()
+		p := byUID[id.GetUid()]
+		if p == nil {
+			p = &host.Pod{Namespace: id.GetNamespace(), Name: id.GetName(), UID: id.GetUid()}
+			byUID[p.UID] = p
+		}
+		p.Managed = p.Managed || s.GetAnnotations()[identity.AnnotationManagedBy] == identity.ManagedBy
+		p.Ready = p.Ready || s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
+		p.CreatedAt = max(p.CreatedAt, s.GetCreatedAt())
+	}
+	if err := addReserved(byUID, layout); err != nil {
+		return nil, err
+	}
+	pods := make([]host.Pod, 0, len(byUID))
+	for _, p := range byUID {
+		if p.Managed {
+			if err := readCheckpoint(p, layout); err != nil {
+				return nil, err
+			}
+		}
+		pods = append(pods, *p)
+	}
+	slices.SortFunc(pods, func(a, b host.Pod) int {
+		return strings.Compare(a.Namespace+"/"+a.Name+"/"+a.UID, b.Namespace+"/"+b.Name+"/"+b.UID)
+	})
+	return pods, nil
+}
+
+// addReserved adds podrun's pods that have a checkpoint and no sandbox: what
+// they ask for was promised to them under the node's lock.
+func addReserved(byUID map[string]*host.Pod, layout identity.Layout) error {
+	entries, err := os.ReadDir(layout.PodsDir())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return trouble("list podrun's pods", err, "")
+	}
+	for _, e := range entries {
+		uid := e.Name()
+		if byUID[uid] != nil || !identity.SafeUID(uid) {
+			continue
+		}
+		if _, err := os.Stat(layout.Checkpoint(uid)); err == nil {
+			byUID[uid] = &host.Pod{UID: uid, Managed: true, Reserved: true}
+		}
+	}
+	return nil
+}
+
+// readCheckpoint adds what a pod's checkpoint says: requests, ports, priority.
+// A pod without one (its directory was removed by hand) requests nothing.
+func readCheckpoint(p *host.Pod, layout identity.Layout) error {
+	if !identity.SafeUID(p.UID) {
+		return nil // podrun makes no such pod; never build a path of it
+	}
+	path := layout.Checkpoint(p.UID)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return trouble("read the checkpoint of pod "+p.Namespace+"/"+p.Name, err, "")
+	}
+	pod, err := decodeCheckpoint(data)
+	if err != nil {
+		return trouble("read the checkpoint "+path, err, "podrun delete --force removes the pod")
+	}
+	p.Namespace, p.Name = pod.Namespace, pod.Name
+	p.HostNetwork = pod.Spec.HostNetwork
+	if pod.Spec.Priority != nil {
+		p.Priority = *pod.Spec.Priority
+	}
+	p.QOSClass = resource.QOSClass(pod)
+	p.Requests = resource.PodRequests(pod)
+	p.HostPorts = host.HostPorts(pod)
+	return nil
+}
+
+// decodeCheckpoint decodes the first document of a checkpoint, the pod. JSON is
+// YAML that decodes ten times faster, so it is tried first.
+func decodeCheckpoint(data []byte) (*corev1.Pod, error) {
+	data = bytes.TrimPrefix(data, []byte("---\n"))
+	doc, _, _ := bytes.Cut(data, []byte("\n---\n"))
+	pod := &corev1.Pod{}
+	var err error
+	if bytes.HasPrefix(bytes.TrimSpace(doc), []byte("{")) {
+		err = json.UnmarshalCaseSensitivePreserveInts(doc, pod)
+	} else {
+		err = yaml.Unmarshal(doc, pod)
+	}
+	if err == nil && pod.Name == "" {
+		err = fmt.Errorf("its first document is no pod")
+	}
+	return pod, err
+}

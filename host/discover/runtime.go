@@ -1,0 +1,117 @@
+package discover
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"regexp"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/host"
+)
+
+// answerWithin bounds the calls of discovery: a runtime that can't even say
+// its version by then will not run a pod.
+const answerWithin = 5 * time.Second
+
+// runtimeFacts is what the runtime says of itself, and its sandboxes.
+type runtimeFacts struct {
+	runtime   host.Runtime
+	sandboxes []*runtimeapi.PodSandbox
+}
+
+// readRuntime asks the runtime everything at once. Whichever call fails first,
+// it is one error.
+func readRuntime(ctx context.Context, client *cri.Client) (runtimeFacts, error) {
+	var out runtimeFacts
+	if client == nil {
+		return out, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	var version *runtimeapi.VersionResponse
+	var status *runtimeapi.StatusResponse
+	var config *runtimeapi.RuntimeConfigResponse
+	err := together(
+		func() (err error) { version, err = client.Version(ctx); return },
+		func() (err error) { status, err = client.Status(ctx, true); return },
+		func() (err error) { config, err = client.RuntimeConfig(ctx); return },
+		func() (err error) { out.sandboxes, err = client.ListPodSandbox(ctx, nil); return },
+	)
+	if err != nil {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return out, ctx.Err() // the caller's own doing
+		}
+		return out, unreachable(client.Endpoint(), answerWithin, err)
+	}
+	out.runtime = describe(version, status, config)
+	out.runtime.Endpoint = client.Endpoint()
+	return out, nil
+}
+
+// describe turns the runtime's answers into data. Config may be nil.
+func describe(v *runtimeapi.VersionResponse, s *runtimeapi.StatusResponse, c *runtimeapi.RuntimeConfigResponse) host.Runtime {
+	r := host.Runtime{
+		Name:       v.GetRuntimeName(),
+		Version:    v.GetRuntimeVersion(),
+		APIVersion: v.GetRuntimeApiVersion(),
+		SandboxImg: sandboxImage(s.GetInfo()["config"]),
+		CgroupSaid: cgroupSaid(c),
+	}
+	for _, cond := range s.GetStatus().GetConditions() {
+		r.Conditions = append(r.Conditions, host.RuntimeCondition{
+			Type: cond.GetType(), Status: cond.GetStatus(), Reason: cond.GetReason(), Message: cond.GetMessage(),
+		})
+	}
+	for _, h := range s.GetRuntimeHandlers() {
+		if r.Handlers == nil {
+			r.Handlers = map[string]host.RuntimeHandler{}
+		}
+		r.Handlers[h.GetName()] = host.RuntimeHandler{
+			RecursiveReadOnlyMounts: h.GetFeatures().GetRecursiveReadOnlyMounts(),
+			UserNamespaces:          h.GetFeatures().GetUserNamespaces(),
+		}
+	}
+	r.HandlersOK = len(r.Handlers) > 0
+	if f := s.GetFeatures(); f != nil {
+		r.Features = map[string]bool{"supplementalGroupsPolicy": f.GetSupplementalGroupsPolicy()}
+	}
+	return r
+}
+
+func cgroupSaid(c *runtimeapi.RuntimeConfigResponse) string {
+	if c.GetLinux() == nil {
+		return ""
+	}
+	if c.GetLinux().GetCgroupDriver() == runtimeapi.CgroupDriver_SYSTEMD {
+		return host.DriverSystemd
+	}
+	return host.DriverCgroupfs
+}
+
+// crioPause finds the pause image in CRI-O's configuration, which is TOML.
+var crioPause = regexp.MustCompile(`(?m)^\s*pause_image\s*=\s*"([^"]+)"`)
+
+// sandboxImage finds the pause image in the verbose status: sandboxImage in
+// containerd 1.x; 2.x moved it to pinnedImages of the image service's
+// configuration and shows it in neither or both, by version. Empty if the
+// runtime does not tell.
+func sandboxImage(config string) string {
+	var c struct {
+		SandboxImage string            `json:"sandboxImage"`
+		PinnedImages map[string]string `json:"pinnedImages"`
+	}
+	if json.Unmarshal([]byte(config), &c) == nil {
+		if c.SandboxImage != "" {
+			return c.SandboxImage
+		}
+		return c.PinnedImages["sandbox"]
+	}
+	if m := crioPause.FindStringSubmatch(config); m != nil {
+		return m[1]
+	}
+	return ""
+}

@@ -1,0 +1,87 @@
+package discover
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/problem"
+)
+
+// trouble makes the error of a fact that can't be read.
+func trouble(op string, err error, hint string) error {
+	if hint == "" && errors.Is(err, os.ErrPermission) {
+		hint = "run as root"
+	}
+	return &problem.Error{Kind: problem.Runtime, Object: "host", Op: op, Err: err, Hint: hint}
+}
+
+// unreachable turns the failure of a runtime's first call into one sentence
+// and a hint. The gRPC text is the last resort: it says neither what the
+// socket is nor what to do.
+func unreachable(endpoint string, limit time.Duration, err error) error {
+	cause, hint := explain(endpoint, limit, err)
+	return &problem.Error{Kind: problem.Runtime, Object: "runtime " + endpoint, Op: "connect", Err: cause, Hint: hint}
+}
+
+const (
+	hintRunning = "is containerd running? start it, or name another socket by --container-runtime-endpoint"
+	hintCRI     = "is this a CRI socket? containerd's CRI plugin may be disabled (disabled_plugins in /etc/containerd/config.toml)"
+	hintRoot    = "run as root"
+)
+
+// explain finds out why a call failed: by the socket's file, then by a bare
+// connection, then by the gRPC status.
+func explain(endpoint string, limit time.Duration, err error) (error, string) {
+	if path, perr := cri.SocketPath(endpoint); perr == nil {
+		if cause, hint := explainSocket(path); cause != nil {
+			return cause, hint
+		}
+	}
+	switch st := status.Convert(err); {
+	case st.Code() == codes.Unimplemented:
+		return fmt.Errorf("the socket does not offer the CRI (%s): %w", st.Message(), err), hintCRI
+	case st.Code() == codes.DeadlineExceeded:
+		return fmt.Errorf("nothing answered within %s: %w", limit, err), "is the runtime overloaded, or is this another program's socket?"
+	case strings.Contains(st.Message(), "server preface") || strings.Contains(st.Message(), "frame"):
+		return fmt.Errorf("what answers does not speak gRPC: %w", err), hintCRI
+	case st.Code() == codes.PermissionDenied:
+		return err, hintRoot
+	}
+	return err, hintRunning
+}
+
+// explainSocket says what is wrong with a socket that can't be connected to;
+// nil if it can.
+func explainSocket(path string) (error, string) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%s does not exist", path), hintRunning
+	case errors.Is(err, os.ErrPermission):
+		return err, hintRoot
+	case err != nil:
+		return err, ""
+	case info.Mode()&os.ModeSocket == 0:
+		return fmt.Errorf("%s is not a socket", path), hintCRI
+	}
+	conn, err := net.DialTimeout("unix", path, time.Second)
+	switch {
+	case err == nil:
+		conn.Close()
+		return nil, ""
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("connect to %s: %w", path, os.ErrPermission), hintRoot
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("nobody listens on %s", path), hintRunning
+	}
+	return err, hintRunning
+}

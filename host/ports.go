@@ -1,0 +1,38 @@
+package host
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// HostPorts lists the ports of the host that a pod takes: those of its app
+// containers and sidecars, in order. Under hostNetwork every port is the
+// host's (the API's defaulting fills hostPort there).
+func HostPorts(pod *corev1.Pod) []HostPort {
+	var out []HostPort
+	add := func(c *corev1.Container) {
+		for _, p := range c.Ports {
+			port := p.HostPort
+			if port == 0 && pod.Spec.HostNetwork {
+				port = p.ContainerPort
+			}
+			if port == 0 {
+				continue
+			}
+			protocol := p.Protocol
+			if protocol == "" {
+				protocol = corev1.ProtocolTCP
+			}
+			out = append(out, HostPort{Protocol: protocol, IP: p.HostIP, Port: port})
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			add(c)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		add(&pod.Spec.Containers[i])
+	}
+	return out
+}
