@@ -1,0 +1,143 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// Exit codes. A container may use 120 to 125 for its own ends, as timeout(1)
+// and xargs(1) do too: the last line on stderr and "reason" in the JSON summary
+// tell them apart.
+const (
+	ExitOK       = 0
+	ExitFailed   = 1
+	ExitUsage    = 120
+	ExitManifest = 121
+	ExitRefused  = 122
+	ExitImage    = 123
+	ExitDeadline = 124
+	ExitRuntime  = 125
+	ExitINT      = 130
+	ExitTERM     = 143
+)
+
+// exitRow is one line of the table that the help, the README and every command
+// share. Rows stand in order of gravity: where several pods end differently,
+// the command exits with the code that stands last.
+type exitRow struct {
+	code int
+	kind problem.Kind // empty where no problem.Error leads there
+	text string
+}
+
+var exitTable = []exitRow{
+	{ExitOK, "", "success"},
+	{ExitFailed, problem.Failed, "the pod failed, and no container's exit code says how: a failed hook, an init container that may not be restarted, a pod that had failed before"},
+	{ExitUsage, problem.Usage, "the command line is wrong"},
+	{ExitManifest, problem.Manifest, "the manifest is invalid, missing or unreadable"},
+	{ExitRefused, problem.Refused, "this host can't or may not run the pod: ports, resources, placement, security"},
+	{ExitImage, problem.Image, "an image can't be had"},
+	{ExitDeadline, problem.Deadline, "the command's --timeout has passed"},
+	{ExitRuntime, problem.Runtime, "the container runtime, the host or podrun itself failed"},
+	{ExitINT, "", "ended by SIGINT"},
+	{ExitTERM, "", "ended by SIGTERM"},
+}
+
+// SignalError is the cause of a context that a signal ended.
+type SignalError struct{ Signal syscall.Signal }
+
+// Error names the signal.
+func (e SignalError) Error() string { return "ended by " + signalName(e.Signal) }
+
+func signalName(s syscall.Signal) string {
+	switch s {
+	case syscall.SIGINT:
+		return "SIGINT"
+	case syscall.SIGTERM:
+		return "SIGTERM"
+	}
+	return s.String()
+}
+
+// exitCode gives the code of an error. Of joined errors the gravest counts.
+func exitCode(err error) int {
+	if err == nil {
+		return ExitOK
+	}
+	if sig, ok := errors.AsType[SignalError](err); ok {
+		if sig.Signal == syscall.SIGTERM {
+			return ExitTERM
+		}
+		return ExitINT
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		worst := ExitOK
+		for _, e := range joined.Unwrap() {
+			worst = worseCode(worst, exitCode(e))
+		}
+		return worst
+	}
+	if e, ok := errors.AsType[*problem.Error](err); ok {
+		for _, row := range exitTable {
+			if row.kind == e.Kind && row.kind != "" {
+				return row.code
+			}
+		}
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return ExitDeadline
+	}
+	return ExitRuntime
+}
+
+// worseCode returns the code that stands later in the table.
+func worseCode(a, b int) int {
+	rank := func(code int) int {
+		for i, row := range exitTable {
+			if row.code == code {
+				return i
+			}
+		}
+		return len(exitTable)
+	}
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
+}
+
+// exitReason is the code's word in JSON summaries.
+func exitReason(code int) string {
+	for _, row := range exitTable {
+		if row.code == code && row.kind != "" {
+			return string(row.kind)
+		}
+	}
+	switch code {
+	case ExitOK:
+		return "Success"
+	case ExitINT, ExitTERM:
+		return "Signal"
+	}
+	return "Container"
+}
+
+// exitHelp is the text of `podrun help exit-codes`.
+func exitHelp() string {
+	var b strings.Builder
+	b.WriteString("Exit codes of podrun. Treat a code that is not listed as a failure.\n\n")
+	for _, row := range exitTable {
+		fmt.Fprintf(&b, "  %3d  %s\n", row.code, row.text)
+	}
+	b.WriteString(`
+Where several pods end differently, the command exits with the code that stands
+last in this table. A container may itself exit with 120 to 125; the last line
+on stderr, and "reason" in the JSON summary, tell whose code it is.
+`)
+	return b.String()
+}

@@ -1,0 +1,100 @@
+package cmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/problem"
+)
+
+// checkOutput refuses a value of -o that the command does not know.
+func checkOutput(given string, known ...string) error {
+	if given == "" || slices.Contains(known, given) {
+		return nil
+	}
+	return &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("-o %s is not one of %s", given, strings.Join(known, ", "))}
+}
+
+// printData writes a value as JSON or YAML.
+func printData(w io.Writer, format string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	data = append(data, '\n')
+	if format == "yaml" {
+		if data, err = yaml.JSONToYAML(data); err != nil {
+			return fmt.Errorf("print: %w", err)
+		}
+	}
+	_, err = w.Write(data)
+	return err
+}
+
+// renderer writes events as they happen: a line of text each, or, with -o json,
+// a JSON object each. Both go to stderr, which is for talk; the JSON summary
+// goes to stdout.
+type renderer struct {
+	mu   sync.Mutex
+	w    io.Writer
+	json bool
+	// many says that several pods are under way, so that lines name theirs.
+	many bool
+}
+
+// event renders one event; it is an event.Sink.
+func (r *renderer) event(e event.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.json {
+		if data, err := json.Marshal(e); err == nil {
+			fmt.Fprintf(r.w, "%s\n", data)
+		}
+		return
+	}
+	fmt.Fprintln(r.w, r.line(e))
+}
+
+func (r *renderer) line(e event.Event) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-8s%-24s", e.Type, e.Reason)
+	if r.many {
+		b.WriteString(e.Namespace + "/" + e.Pod + " ")
+	}
+	if name := containerOf(e.FieldPath); name != "" {
+		b.WriteString(name + ": ")
+	}
+	b.WriteString(strings.ReplaceAll(e.Message, "\n", "\n        "))
+	return b.String()
+}
+
+// containerOf gets app out of spec.containers{app}.
+func containerOf(fieldPath string) string {
+	_, rest, ok := strings.Cut(fieldPath, "{")
+	if !ok {
+		return ""
+	}
+	return strings.TrimSuffix(rest, "}")
+}
+
+// warn writes warnings, one line each.
+func (r *renderer) warn(l problem.List) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range l {
+		if r.json {
+			if data, err := json.Marshal(p); err == nil {
+				fmt.Fprintf(r.w, "%s\n", data)
+			}
+			continue
+		}
+		fmt.Fprintln(r.w, "warning:", p)
+	}
+}

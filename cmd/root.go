@@ -1,0 +1,131 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// Streams are the process's standard streams.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// app is what every command shares.
+type app struct {
+	streams  Streams
+	version  string
+	settings *settingsFlags
+
+	namespace    string
+	output       string
+	verbose      bool
+	allowKubelet bool
+	// commandLine names this invocation to others, in locks.
+	commandLine string
+}
+
+// Main runs the command line and returns its exit code.
+func Main(ctx context.Context, args []string, streams Streams, version string) int {
+	root := newRoot(&app{streams: streams, version: version, commandLine: strings.Join(append([]string{"podrun"}, args...), " ")})
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return ExitOK
+	}
+	if code, ok := errors.AsType[exitStatus](err); ok {
+		return int(code)
+	}
+	// The cause of a context that ended says more than "context canceled".
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
+		err = errors.Join(err, cause)
+	}
+	printError(streams.Err, err)
+	return exitCode(err)
+}
+
+// exitStatus is an outcome that was reported already: only the code is left.
+type exitStatus int
+
+func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "podrun",
+		Short: "Run a Kubernetes Pod on this host, as the kubelet would, without a cluster",
+		Long: `podrun runs a Kubernetes Pod on one host, as the kubelet would, without a
+cluster: the same YAML, unchanged, works later on any cluster.
+
+It speaks to the container runtime of this host (containerd, CRI-O) over CRI.
+Every global flag can also be set by a variable: --root-dir by PODRUN_ROOT_DIR.`,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		DisableAutoGenTag: true,
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return setFromEnv(c.Root().PersistentFlags()) },
+	}
+	root.SetIn(a.streams.In)
+	root.SetOut(a.streams.Out)
+	root.SetErr(a.streams.Err)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usage(c, err)
+	})
+	flags := root.PersistentFlags()
+	a.settings = addSettingsFlags(flags)
+	flags.StringVarP(&a.namespace, "namespace", "n", "", "`namespace` of pods (default \"default\")")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more on stderr")
+	flags.BoolVar(&a.allowKubelet, "allow-kubelet", false, "run beside a kubelet on the same runtime, which may remove podrun's pods")
+	root.AddCommand(newApply(a), newPlan(a), newDelete(a), newGet(a), newLogs(a), newVersion(a), newExitCodes())
+	return root
+}
+
+// newExitCodes is a help topic: `podrun help exit-codes`.
+func newExitCodes() *cobra.Command {
+	return &cobra.Command{
+		Use:   "exit-codes",
+		Short: "What podrun's exit codes mean",
+		Long:  exitHelp(),
+	}
+}
+
+// usage makes a usage error of err.
+func usage(c *cobra.Command, err error) error {
+	return &problem.Error{Kind: problem.Usage, Err: err, Hint: "see '" + c.CommandPath() + " --help'"}
+}
+
+// args wraps a check of positional arguments, so that it exits with 120.
+func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, given []string) error {
+		if err := check(c, given); err != nil {
+			return usage(c, err)
+		}
+		return nil
+	}
+}
+
+// printError writes an error for a person: one line a problem, then the hint.
+func printError(w io.Writer, err error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			printError(w, e)
+		}
+		return
+	}
+	var e *problem.Error
+	if !errors.As(err, &e) {
+		fmt.Fprintln(w, "podrun:", err)
+		return
+	}
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintln(w, "podrun:", strings.TrimRight(line, "\n"))
+	}
+	if e.Hint != "" {
+		fmt.Fprintln(w, "hint:", e.Hint)
+	}
+}

@@ -1,0 +1,133 @@
+package cmd
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
+)
+
+// settingsFlags binds the node's settings to flags with the kubelet's names.
+// Each flag writes into the settings when it was given on the command line or
+// by PODRUN_<FLAG>, after the file was read.
+type settingsFlags struct {
+	config string
+	set    *pflag.FlagSet
+	into   map[string]func(*nodeconfig.Settings)
+}
+
+// envName is the environment variable of a flag: PODRUN_ROOT_DIR for --root-dir.
+func envName(flag string) string {
+	return "PODRUN_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
+	f := &settingsFlags{set: set, into: map[string]func(*nodeconfig.Settings){}}
+	def := nodeconfig.Default()
+	set.StringVar(&f.config, "config", "", "KubeletConfiguration `file` (kubelet.config.k8s.io/v1beta1) to take settings from")
+	f.text("root-dir", def.RootDir, "`directory` of podrun's state", func(s *nodeconfig.Settings, v string) { s.RootDir = v })
+	f.text("pod-logs-dir", def.PodLogsDir, "`directory` of the pods' logs", func(s *nodeconfig.Settings, v string) { s.PodLogsDir = v })
+	f.text("container-logs-dir", def.ContainerLogsDir, "`directory` of the links to containers' logs", func(s *nodeconfig.Settings, v string) { s.ContainerLogsDir = v })
+	f.text("container-runtime-endpoint", "", "`socket` of the container runtime (default: containerd's or CRI-O's, the first that exists)", func(s *nodeconfig.Settings, v string) { s.ContainerRuntimeEndpoint = v })
+	f.text("image-service-endpoint", "", "`socket` of the image service (default: the runtime's)", func(s *nodeconfig.Settings, v string) { s.ImageServiceEndpoint = v })
+	f.text("hostname-override", "", "`name` of this node instead of the hostname", func(s *nodeconfig.Settings, v string) { s.HostnameOverride = v })
+	f.list("node-ip", "`addresses` of this node, at most one IPv4 and one IPv6", func(s *nodeconfig.Settings, v []string) { s.NodeIP = v })
+	f.pairs("node-labels", "`labels` of this node (key=value,…)", func(s *nodeconfig.Settings, v map[string]string) { s.NodeLabels = v })
+	f.list("cluster-dns", "`addresses` of name servers for pods with dnsPolicy ClusterFirst", func(s *nodeconfig.Settings, v []string) { s.ClusterDNS = v })
+	f.text("cluster-domain", def.ClusterDomain, "`domain` searched by pods with dnsPolicy ClusterFirst", func(s *nodeconfig.Settings, v string) { s.ClusterDomain = v })
+	f.text("resolv-conf", def.ResolvConf, "resolver `file` of the host; empty for none", func(s *nodeconfig.Settings, v string) { s.ResolvConf = v })
+	f.text("cgroup-root", def.CgroupRoot, "cgroup `path` below which kubepods is made", func(s *nodeconfig.Settings, v string) { s.CgroupRoot = v })
+	f.text("cgroup-driver", def.CgroupDriver, "cgroupfs or systemd (default: the runtime's)", func(s *nodeconfig.Settings, v string) { s.CgroupDriver = v })
+	f.truth("cpu-cfs-quota", def.CPUCFSQuota, "enforce CPU limits", func(s *nodeconfig.Settings, v bool) { s.CPUCFSQuota = v })
+	f.truth("seccomp-default", def.SeccompDefault, "use RuntimeDefault where a container sets no seccomp profile", func(s *nodeconfig.Settings, v bool) { s.SeccompDefault = v })
+	f.number("max-pods", int64(def.MaxPods), "most pods on this node", func(s *nodeconfig.Settings, v int64) { s.MaxPods = int32(v) })
+	f.number("pod-max-pids", def.PodPidsLimit, "most processes in a pod; -1 for no limit", func(s *nodeconfig.Settings, v int64) { s.PodPidsLimit = v })
+	f.number("registry-qps", int64(def.RegistryPullQPS), "image pulls a second; 0 for no limit", func(s *nodeconfig.Settings, v int64) { s.RegistryPullQPS = int32(v) })
+	f.number("registry-burst", int64(def.RegistryBurst), "image pulls at once before --registry-qps counts", func(s *nodeconfig.Settings, v int64) { s.RegistryBurst = int32(v) })
+	f.number("max-parallel-image-pulls", int64(def.MaxParallelImagePulls), "most image pulls at once; 0 for no limit", func(s *nodeconfig.Settings, v int64) { s.MaxParallelImagePulls = int32(v) })
+	f.pairs("system-reserved", "`resources` kept for the system (cpu=200m,memory=500Mi)", func(s *nodeconfig.Settings, v map[string]string) { s.SystemReserved = v })
+	f.pairs("kube-reserved", "`resources` kept for podrun and the runtime", func(s *nodeconfig.Settings, v map[string]string) { s.KubeReserved = v })
+	f.list("allowed-unsafe-sysctls", "`sysctls` outside the safe list that pods may set; a final * is a wildcard", func(s *nodeconfig.Settings, v []string) { s.AllowedUnsafeSysctls = v })
+	f.duration("runtime-request-timeout", def.RuntimeRequestTimeout, "limit of a call of the runtime", func(s *nodeconfig.Settings, v time.Duration) { s.RuntimeRequestTimeout = v })
+	return f
+}
+
+func (f *settingsFlags) text(name, def, usage string, into func(*nodeconfig.Settings, string)) {
+	v := f.set.String(name, def, usage)
+	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
+}
+
+func (f *settingsFlags) list(name, usage string, into func(*nodeconfig.Settings, []string)) {
+	v := f.set.StringSlice(name, nil, usage)
+	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
+}
+
+func (f *settingsFlags) pairs(name, usage string, into func(*nodeconfig.Settings, map[string]string)) {
+	v := f.set.StringToString(name, nil, usage)
+	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
+}
+
+func (f *settingsFlags) truth(name string, def bool, usage string, into func(*nodeconfig.Settings, bool)) {
+	v := f.set.Bool(name, def, usage)
+	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
+}
+
+func (f *settingsFlags) number(name string, def int64, usage string, into func(*nodeconfig.Settings, int64)) {
+	v := f.set.Int64(name, def, usage)
+	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
+}
+
+func (f *settingsFlags) duration(name string, def time.Duration, usage string, into func(*nodeconfig.Settings, time.Duration)) {
+	v := f.set.Duration(name, def, usage)
+	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
+}
+
+// settings merges the defaults, the file, the environment and the flags, each
+// winning over the one before it. The problems are warnings about the file.
+func (f *settingsFlags) settings() (nodeconfig.Settings, problem.List, error) {
+	s := nodeconfig.Default()
+	var notes problem.List
+	if f.config != "" {
+		data, err := nodeconfig.ReadFile(f.config)
+		if err != nil {
+			return s, nil, &problem.Error{Kind: problem.Usage, Object: "--config", Err: err}
+		}
+		s, notes = nodeconfig.Parse(data, s)
+		for i := range notes {
+			notes[i].File = f.config
+		}
+		if err := problem.Refuse(problem.Usage, notes); err != nil {
+			return s, nil, err
+		}
+	}
+	f.set.VisitAll(func(flag *pflag.Flag) {
+		if into := f.into[flag.Name]; into != nil && flag.Changed {
+			into(&s)
+		}
+	})
+	if s.ContainerRuntimeEndpoint == "" {
+		s.ContainerRuntimeEndpoint = os.Getenv("CONTAINER_RUNTIME_ENDPOINT") // crictl's variable
+	}
+	return s, notes, nil
+}
+
+// setFromEnv sets every flag that the command line did not give from its
+// PODRUN_<FLAG> variable.
+func setFromEnv(set *pflag.FlagSet) error {
+	var first error
+	set.VisitAll(func(flag *pflag.Flag) {
+		value, ok := os.LookupEnv(envName(flag.Name))
+		if !ok || flag.Changed || first != nil {
+			return
+		}
+		if err := set.Set(flag.Name, value); err != nil {
+			first = &problem.Error{Kind: problem.Usage, Object: envName(flag.Name), Err: fmt.Errorf("%q is no value for --%s: %w", value, flag.Name, err)}
+		}
+	})
+	return first
+}
