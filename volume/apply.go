@@ -1,0 +1,110 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// Modes of the pod's own directories; all are root's (kubelet: makePodDataDirs).
+const (
+	dirMode  = 0o750
+	openMode = 0o755 // between the pod's directory and a volume
+)
+
+// Maker makes one volume on the host. Make must be safe to repeat, on a volume
+// that containers use already too.
+type Maker interface {
+	Make(ctx context.Context, v Volume) error
+}
+
+// MountError is the failure to make one volume.
+type MountError struct {
+	Volume string
+	Err    error
+}
+
+// Error names the volume.
+func (e *MountError) Error() string { return fmt.Sprintf("volume %s: %v", e.Volume, e.Err) }
+
+// Unwrap gives the cause.
+func (e *MountError) Unwrap() error { return e.Err }
+
+// Event is the message of the kubelet's FailedMount event.
+func (e *MountError) Event() string {
+	return fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", e.Volume, e.Err)
+}
+
+// Apply makes the pod's directories and volumes. It can be repeated, and what
+// it made half is removed by Remove, which the caller should register first.
+// It tries every volume; the error is a *problem.Error that wraps one
+// *MountError for each that failed.
+func Apply(ctx context.Context, p Plan) error {
+	if err := MakePodDir(p); err != nil {
+		return &problem.Error{Kind: problem.Runtime, Object: "pod " + p.ID.String(), Op: "make its directories", Err: err}
+	}
+	var failed []error
+	for _, v := range p.Volumes {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		if err := v.Make.Make(ctx, v); err != nil {
+			failed = append(failed, &MountError{Volume: v.Name, Err: err})
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	return &problem.Error{Kind: kindOfFailure(failed), Object: "pod " + p.ID.String(), Op: "mount volumes", Err: errors.Join(failed...)}
+}
+
+// kindOfFailure is Refused if the host lacks what every failed volume asks
+// for, else Runtime.
+func kindOfFailure(failed []error) problem.Kind {
+	for _, err := range failed {
+		var check *CheckError
+		if !errors.As(err, &check) {
+			return problem.Runtime
+		}
+	}
+	return problem.Refused
+}
+
+// MakePodDir makes the pod's directory and the ones directly below it.
+func MakePodDir(p Plan) error {
+	if err := os.MkdirAll(p.Layout.PodsDir(), dirMode); err != nil {
+		return err
+	}
+	uid := p.ID.UID
+	for _, dir := range []string{p.Dir, p.Layout.Volumes(uid), p.Layout.Plugins(uid), filepath.Join(p.Dir, "containers")} {
+		if err := makeDir(dir, dirMode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeDir makes one directory with exactly that mode, whatever the umask. One
+// that is there keeps its mode; anything else that is there is an error, a
+// symlink too.
+func makeDir(path string, mode fs.FileMode) error {
+	switch err := os.Mkdir(path, mode.Perm()); {
+	case err == nil:
+		return os.Chmod(path, mode)
+	case !errors.Is(err, fs.ErrExist):
+		return err
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is there and is not a directory", path)
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package volume
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/identity"
+)
+
+// MakeContainerDir makes the directory of a container, which holds its
+// termination logs.
+func MakeContainerDir(layout identity.Layout, uid, container string) error {
+	dir := layout.Container(uid, container)
+	for _, d := range []string{filepath.Dir(dir), dir} {
+		if err := makeDir(d, dirMode); err != nil {
+			return fmt.Errorf("container %s: %w", container, err)
+		}
+	}
+	return nil
+}
+
+// MakeTerminationLog makes the empty file that a container writes its
+// termination message to, and returns its path. Name is 8 hex digits, new for
+// each attempt. Any user may write to it: the container's is not known here.
+func MakeTerminationLog(layout identity.Layout, uid, container, name string) (string, error) {
+	if err := MakeContainerDir(layout, uid, container); err != nil {
+		return "", err
+	}
+	path := filepath.Join(layout.Container(uid, container), name)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW, 0o666)
+	if err != nil {
+		return "", fmt.Errorf("container %s: make its termination log: %w", container, err)
+	}
+	defer f.Close()
+	if err := f.Chmod(0o666); err != nil {
+		return "", fmt.Errorf("container %s: make its termination log: %w", container, err)
+	}
+	return path, nil
+}
+
+// WriteHosts writes the pod's /etc/hosts. It writes in place, as the kubelet
+// does: containers that run have mounted the file itself, and a rename would
+// leave them with the old one.
+func WriteHosts(layout identity.Layout, uid string, content []byte) error {
+	path := layout.EtcHosts(uid)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|unix.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return fmt.Errorf("write the pod's hosts file: %w", err)
+	}
+	defer f.Close()
+	if err := f.Chmod(0o644); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if _, err := f.Write(content); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// WriteCheckpoint writes the pod's checkpoint, which may hold Secrets.
+func WriteCheckpoint(layout identity.Layout, uid string, data []byte) error {
+	return WriteFile(layout.Checkpoint(uid), data, 0o600)
+}

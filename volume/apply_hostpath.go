@@ -1,0 +1,65 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// CheckError says that a hostPath is not what the pod takes it for. Its text is
+// the kubelet's.
+type CheckError struct{ Message string }
+
+// Error is the kubelet's sentence.
+func (e *CheckError) Error() string { return e.Message }
+
+// hostPathChecks gives, for each type of hostPath, the mode of a file of that
+// type, the words for it, and how to make a missing one. The types and the
+// modes are the kubelet's (pkg/volume/hostpath).
+var hostPathChecks = map[corev1.HostPathType]struct {
+	mode  fs.FileMode
+	words string
+	make  func(path string) error
+}{
+	corev1.HostPathDirectory:         {fs.ModeDir, "a directory", nil},
+	corev1.HostPathDirectoryOrCreate: {fs.ModeDir, "a directory", makeHostDir},
+	corev1.HostPathFile:              {0, "a file", nil},
+	corev1.HostPathFileOrCreate:      {0, "a file", makeHostFile},
+	corev1.HostPathSocket:            {fs.ModeSocket, "a socket file", nil},
+	corev1.HostPathCharDev:           {fs.ModeDevice | fs.ModeCharDevice, "a character device", nil},
+	corev1.HostPathBlockDev:          {fs.ModeDevice, "a block device", nil},
+}
+
+// Make checks the path's type, following symlinks as the kubelet does, and
+// makes what the type says is to be made.
+func (h *HostPath) Make(_ context.Context, v Volume) error {
+	if h.Type == corev1.HostPathUnset {
+		return nil
+	}
+	check, known := hostPathChecks[h.Type]
+	if !known {
+		return &CheckError{Message: fmt.Sprintf("%s is an invalid volume type", h.Type)}
+	}
+	info, err := os.Stat(v.HostPath)
+	if errors.Is(err, fs.ErrNotExist) && check.make != nil {
+		return check.make(v.HostPath)
+	}
+	if err != nil || info.Mode().Type() != check.mode {
+		return &CheckError{Message: fmt.Sprintf("hostPath type check failed: %s is not %s", v.HostPath, check.words)}
+	}
+	return nil
+}
+
+func makeHostDir(path string) error { return os.MkdirAll(path, 0o755) }
+
+func makeHostFile(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}

@@ -1,0 +1,91 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Bits that fsGroup adds (pkg/volume/volume_linux.go): the group reads and
+// writes, enters directories, and new files in them are the group's.
+const (
+	groupFile = 0o660
+	groupDir  = 0o2770
+)
+
+// giveToGroup gives a volume and everything in it to a group. No symlink is
+// followed and no mount below is entered. OnRootMismatch stops where the
+// volume's own directory is right already.
+func giveToGroup(path string, gid int64, policy corev1.PodFSGroupChangePolicy) error {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	defer unix.Close(fd)
+	if policy == corev1.FSGroupChangeOnRootMismatch && isGroups(fd, gid) {
+		return nil
+	}
+	if err := giveTree(fd, int(gid)); err != nil {
+		return fmt.Errorf("give %s to group %d: %w", path, gid, err)
+	}
+	return nil
+}
+
+func isGroups(fd int, gid int64) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && int64(st.Gid) == gid && st.Mode&groupDir == groupDir
+}
+
+// giveTree changes what is in a directory, then the directory itself, so that
+// the check of OnRootMismatch holds only when all is done.
+func giveTree(dir int, gid int) error {
+	names, err := readNames(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := giveEntry(dir, name, gid); err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return giveFile(dir, gid, groupDir)
+}
+
+func giveEntry(dir int, name string, gid int) error {
+	sub, err := openSubdir(dir, name)
+	if err == nil {
+		defer unix.Close(sub)
+		return giveTree(sub, gid)
+	}
+	if errors.Is(err, errCrossesMount) {
+		return nil
+	}
+	if !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) {
+		return err
+	}
+	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return giveFile(fd, gid, groupFile)
+}
+
+// giveFile changes the file that is open, which may be only a path (O_PATH). A
+// symlink gets the group and keeps its mode, which means nothing.
+func giveFile(fd int, gid int, bits uint32) error {
+	if err := unix.Fchownat(fd, "", -1, gid, unix.AT_EMPTY_PATH); err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		return nil
+	}
+	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), fileMode(st.Mode|bits))
+}

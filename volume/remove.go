@@ -1,0 +1,76 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+)
+
+// Remove unmounts everything below the pod's directory and deletes the
+// directory. It needs no plan and can be repeated; a pod that has no directory
+// is done already. It never follows a symlink, never deletes through a mount
+// (kubernetes/kubernetes#72257) and never touches the content of a hostPath.
+// While a mount is busy it deletes nothing.
+func Remove(ctx context.Context, layout identity.Layout, uid string) error {
+	if !identity.SafeUID(uid) {
+		return fmt.Errorf("remove pod %q: its UID is not safe as a path", uid)
+	}
+	if err := remove(ctx, layout, uid); err != nil {
+		return &problem.Error{Kind: problem.Runtime, Object: "pod " + uid, Op: "remove its directory", Err: err,
+			Hint: "what is left is in " + layout.Pod(uid)}
+	}
+	return nil
+}
+
+func remove(ctx context.Context, layout identity.Layout, uid string) error {
+	pods, err := unix.Open(layout.PodsDir(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open %s: %w", layout.PodsDir(), err)
+	}
+	defer unix.Close(pods)
+	// mountinfo has real paths; the root directory may be behind a symlink.
+	real, err := filepath.EvalSymlinks(layout.PodsDir())
+	if err != nil {
+		return err
+	}
+	if err := unmountBelow(ctx, pods, real, filepath.Join(real, uid)); err != nil {
+		return err
+	}
+	return removePodDir(ctx, pods, uid)
+}
+
+// removePodDir deletes the pod's directory, its checkpoint last, so that a
+// removal that was cut short can still be found and repeated.
+func removePodDir(ctx context.Context, pods int, uid string) error {
+	dir, err := openSubdir(pods, uid)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open it: %w", err)
+	}
+	defer unix.Close(dir)
+	d := deletion{ctx: ctx, top: dir}
+	if err := d.clear(dir, 0, checkpointName); err != nil {
+		return err
+	}
+	if err := d.clear(dir, 0, ""); err != nil {
+		return err
+	}
+	if err := unix.Unlinkat(pods, uid, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	return nil
+}
+
+// checkpointName is the base name of identity.Layout.Checkpoint.
+const checkpointName = "pod.yaml"

@@ -1,0 +1,112 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// How often and how long a busy mount is tried again: a container's mounts go
+// a moment after its process does.
+const (
+	busyTries = 20
+	busyPause = 50 * time.Millisecond
+)
+
+// unmountBelow unmounts everything at or below dir, the last mounted first. Root
+// is an open descriptor of base, an ancestor of dir. A mount that stays busy is
+// an error: it is never detached lazily, for what still uses it could go on
+// writing while the directory is deleted.
+func unmountBelow(ctx context.Context, root int, base, dir string) error {
+	for try := 0; ; try++ {
+		left, err := unmountOnce(root, base, dir)
+		if err != nil || left == nil {
+			return err
+		}
+		if !errors.Is(left, unix.EBUSY) || try == busyTries {
+			return left
+		}
+		timer := time.NewTimer(busyPause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return errors.Join(left, context.Cause(ctx))
+		case <-timer.C:
+		}
+	}
+}
+
+// unmountOnce unmounts what it can. It reads the mounts anew after each success,
+// since one mount may hide another, until none is left or none gives way; left
+// then says why.
+func unmountOnce(root int, base, dir string) (left, err error) {
+	for {
+		all, err := readMounts()
+		if err != nil {
+			return nil, err
+		}
+		mounts := below(all, dir)
+		if len(mounts) == 0 {
+			return nil, nil
+		}
+		var failures []error
+		for i := len(mounts) - 1; i >= 0; i-- {
+			if err := unmount(root, base, mounts[i].Point); err != nil {
+				failures = append(failures, unmountError(mounts[i], err))
+			}
+		}
+		if len(failures) == len(mounts) {
+			return errors.Join(failures...), nil
+		}
+	}
+}
+
+func unmountError(m mount, err error) error {
+	if errors.Is(err, unix.EBUSY) {
+		return fmt.Errorf("unmount %s (%s): %w: end what uses it (fuser -m %s) and delete again", m.Point, m.FSType, err, m.Point)
+	}
+	return fmt.Errorf("unmount %s (%s): %w", m.Point, m.FSType, err)
+}
+
+// unmount unmounts one mount point below base. Its directory is opened without
+// following any symlink and the mount is named through that descriptor, so that
+// a container which swaps a directory for a symlink can't make podrun unmount
+// something of the host. The mount itself is not opened: that would keep it busy.
+func unmount(root int, base, point string) error {
+	rel, err := filepath.Rel(base, point)
+	if err != nil {
+		return err
+	}
+	parent, err := openBeneath(root, filepath.Dir(rel))
+	if err != nil {
+		return err
+	}
+	defer unix.Close(parent)
+	return unix.Unmount(fmt.Sprintf("/proc/self/fd/%d/%s", parent, filepath.Base(rel)), unix.UMOUNT_NOFOLLOW)
+}
+
+// openBeneath opens a directory below another, following no symlink; it does
+// enter mounts.
+func openBeneath(root int, rel string) (int, error) {
+	dir, err := unix.Openat(root, ".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	for _, name := range strings.Split(rel, "/") {
+		if name == "." {
+			continue
+		}
+		next, err := unix.Openat(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		unix.Close(dir)
+		if err != nil {
+			return -1, fmt.Errorf("open %s: %w", name, err)
+		}
+		dir = next
+	}
+	return dir, nil
+}

@@ -1,0 +1,76 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxDepth bounds how deep a deletion goes at a time, and with it the open
+// descriptors. A container can nest directories without end.
+const maxDepth = 64
+
+// deletion deletes one tree. Deeper parts are moved up to its top, so that no
+// nesting exhausts the descriptors.
+type deletion struct {
+	ctx   context.Context
+	top   int // descriptor of the tree's root
+	moved int // how many parts were moved up
+}
+
+// clear deletes what is in a directory, but for one name at the first level.
+func (d *deletion) clear(dir, depth int, keep string) error {
+	for {
+		names, err := readNames(dir)
+		if err != nil {
+			return err
+		}
+		done := 0
+		for _, name := range names {
+			if depth == 0 && name == keep {
+				continue
+			}
+			if err := d.remove(dir, name, depth); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			done++
+		}
+		// Files may have been added meanwhile, or moved up from below.
+		if done == 0 {
+			return nil
+		}
+	}
+}
+
+// remove deletes one name of a directory: a file or a symlink itself, a
+// directory with what is in it.
+func (d *deletion) remove(dir int, name string, depth int) error {
+	if err := d.ctx.Err(); err != nil {
+		return context.Cause(d.ctx)
+	}
+	err := unix.Unlinkat(dir, name, 0)
+	if err == nil || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM) {
+		return err
+	}
+	sub, openErr := openSubdir(dir, name)
+	if openErr != nil {
+		if errors.Is(openErr, unix.ENOTDIR) || errors.Is(openErr, unix.ELOOP) {
+			return err
+		}
+		return openErr
+	}
+	defer unix.Close(sub)
+	if depth >= maxDepth {
+		d.moved++
+		return unix.Renameat(dir, name, d.top, fmt.Sprintf(".podrun-remove-%d-%d", unix.Getpid(), d.moved))
+	}
+	if err := d.clear(sub, depth+1, ""); err != nil {
+		return err
+	}
+	return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+}

@@ -1,0 +1,114 @@
+// Package volume plans, makes and removes what a pod has on the host's disk:
+// its directory, its volumes, and the files that its containers mount. The
+// shape is the kubelet's, so that tools which look below /var/lib/kubelet/pods
+// find the same below podrun's root.
+//
+// New is pure. Files named apply* act on the host, remove* undo it, read* look.
+package volume
+
+import (
+	"reflect"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+)
+
+// Input is what a plan is made from.
+type Input struct {
+	Pod    *corev1.Pod // defaulted and validated
+	ID     identity.Pod
+	Layout identity.Layout
+	// MemoryLimit is the memory limit of the pod's cgroup in bytes, 0 if it has
+	// none. It caps the tmpfs of a memory-backed emptyDir.
+	MemoryLimit int64
+	// MemoryAllocatable is what the node has for pods, in bytes; it caps a tmpfs
+	// where the pod has no limit. 0 leaves the cap to the kernel: half the RAM.
+	MemoryAllocatable int64
+}
+
+// Plan says what to make on the host for one pod. It marshals to stable JSON.
+type Plan struct {
+	ID      identity.Pod    `json:"id"`
+	Layout  identity.Layout `json:"layout"`
+	Dir     string          `json:"dir"`     // the pod's directory
+	Volumes []Volume        `json:"volumes"` // in the order of the spec
+}
+
+// Volume is one volume of the pod.
+type Volume struct {
+	Name     string `json:"name"`
+	Kind     string `json:"kind"`             // the field of the API's VolumeSource: emptyDir
+	Plugin   string `json:"plugin,omitempty"` // kubernetes.io~empty-dir; empty if the volume is not below the pod's directory
+	HostPath string `json:"hostPath"`         // what containers mount
+	Make     Maker  `json:"make"`             // how it comes to be
+	// FSGroup is the group that owns the volume's files; nil leaves them as they
+	// are. Kinds that the kubelet doesn't manage, such as hostPath, never have it.
+	FSGroup       *int64                        `json:"fsGroup,omitempty"`
+	FSGroupPolicy corev1.PodFSGroupChangePolicy `json:"fsGroupChangePolicy,omitempty"`
+}
+
+// Source is what the planner of a container needs to know of a volume.
+type Source struct {
+	Kind     string
+	HostPath string
+}
+
+// Sources gives each volume's source by the volume's name.
+func (p Plan) Sources() map[string]Source {
+	out := make(map[string]Source, len(p.Volumes))
+	for _, v := range p.Volumes {
+		out[v.Name] = Source{Kind: v.Kind, HostPath: v.HostPath}
+	}
+	return out
+}
+
+// planner plans one volume of its kind. It fills Plugin, HostPath, Make and,
+// where the kind has it, the ownership.
+type planner func(in Input, v *corev1.Volume) (Volume, *problem.Problem)
+
+// planners has one entry a supported kind; a new kind is a file with its
+// planner and a file apply_<kind>.go with its Maker.
+var planners = map[string]planner{
+	"emptyDir": planEmptyDir,
+	"hostPath": planHostPath,
+}
+
+// New plans the pod's volumes and reports every one that can't be.
+func New(in Input) (Plan, problem.List) {
+	plan := Plan{ID: in.ID, Layout: in.Layout, Dir: in.Layout.Pod(in.ID.UID), Volumes: []Volume{}}
+	var problems problem.List
+	for i := range in.Pod.Spec.Volumes {
+		spec := &in.Pod.Spec.Volumes[i]
+		kind := kindOf(spec)
+		plan1, ok := planners[kind]
+		if !ok {
+			problems = append(problems, unsupported(in.ID, i, kind))
+			continue
+		}
+		v, p := plan1(in, spec)
+		if p != nil {
+			p.Object, p.Field = "Pod "+in.ID.String(), field(i, kind)
+			problems = append(problems, *p)
+			continue
+		}
+		v.Name, v.Kind = spec.Name, kind
+		plan.Volumes = append(plan.Volumes, v)
+	}
+	return plan, problems
+}
+
+// kindOf names the field of the source that is set; emptyDir if none is, as
+// the API's defaulting has it.
+func kindOf(v *corev1.Volume) string {
+	source := reflect.ValueOf(v.VolumeSource)
+	for i := range source.NumField() {
+		if !source.Field(i).IsNil() {
+			name, _, _ := strings.Cut(source.Type().Field(i).Tag.Get("json"), ",")
+			return name
+		}
+	}
+	return "emptyDir"
+}
