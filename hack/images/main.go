@@ -1,0 +1,72 @@
+// Images builds the images of the tests and the examples and pushes them to a
+// registry:
+//
+//	go run ./hack/images -registry 127.0.0.1:5055 -bin DIR
+//
+// DIR holds the static programs pause and httpd. A rebuilt image has the same
+// digest: no file in it carries a time of its own.
+//
+//	pause:3.9          the sandbox's process
+//	busybox:1.36       busybox and its links; sh is the command
+//	busybox:nonroot    runs as 65532
+//	busybox:username   runs as "app", an entry of its /etc/passwd (uid 1000)
+//	busybox:pull       as 1.36 with a layer of its own; never pulled beforehand
+//	busybox:otherarch  an index that holds nothing for this machine
+//	httpd:1            the server of hack/images/httpd
+//	big:1              busybox and 8 MiB that do not compress; never pulled beforehand
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"golang.org/x/sync/errgroup"
+)
+
+func main() {
+	registry := flag.String("registry", "", "`host:port` to push to")
+	bin := flag.String("bin", "", "`directory` of the static programs pause and httpd")
+	busybox := flag.String("busybox", "/bin/busybox", "`path` of a static busybox")
+	flag.Parse()
+	if err := run(*registry, *bin, *busybox); err != nil {
+		fmt.Fprintln(os.Stderr, "images:", err)
+		os.Exit(1)
+	}
+}
+
+func run(registry, bin, busybox string) error {
+	images, err := build(bin, busybox)
+	if err != nil {
+		return err
+	}
+	var pushes errgroup.Group
+	for tag, image := range images {
+		pushes.Go(func() error { return push(registry+"/"+tag, image) })
+	}
+	return pushes.Wait()
+}
+
+// push writes an image or an index under a reference. The registry is plain
+// HTTP.
+func push(ref string, image remote.Taggable) error {
+	tag, err := name.NewTag(ref, name.Insecure)
+	if err != nil {
+		return fmt.Errorf("push %s: %w", ref, err)
+	}
+	switch image := image.(type) {
+	case v1.ImageIndex:
+		err = remote.WriteIndex(tag, image)
+	case v1.Image:
+		err = remote.Write(tag, image)
+	default:
+		err = fmt.Errorf("neither an image nor an index: %T", image)
+	}
+	if err != nil {
+		return fmt.Errorf("push %s: %w", ref, err)
+	}
+	return nil
+}

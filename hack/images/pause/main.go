@@ -1,0 +1,27 @@
+// Pause is the process of a pod's sandbox: it holds the namespaces, reaps the
+// children it inherits when the pod shares its process namespace, and ends
+// with code 0 when it is told to.
+package main
+
+import (
+	"os"
+	"os/signal"
+
+	"golang.org/x/sys/unix"
+)
+
+func main() {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGCHLD)
+	for s := range signals {
+		if s != unix.SIGCHLD {
+			return
+		}
+		// One SIGCHLD can stand for several dead children.
+		for {
+			if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); pid <= 0 && err != unix.EINTR {
+				break
+			}
+		}
+	}
+}

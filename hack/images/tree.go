@@ -1,0 +1,75 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
+	"path"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// tree is the content of a layer. Directories above an entry need not be named:
+// they are root's, 0755.
+type tree []entry
+
+// entry is one file, directory or symbolic link, by its path without a leading
+// slash.
+type entry struct {
+	header  tar.Header
+	content []byte
+}
+
+func file(name string, mode int64, content []byte) entry {
+	return entry{header: tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content))}, content: content}
+}
+
+func dir(name string, mode int64) entry {
+	return entry{header: tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: mode}}
+}
+
+func link(name, target string) entry {
+	return entry{header: tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777}}
+}
+
+// owned is the entry of another user and the group of the same number.
+func (e entry) owned(id int) entry {
+	e.header.Uid, e.header.Gid = id, id
+	return e
+}
+
+// layer packs the tree.
+func (t tree) layer() (v1.Layer, error) {
+	var packed bytes.Buffer
+	w := tar.NewWriter(&packed)
+	written := map[string]bool{".": true}
+	for _, e := range t {
+		if err := writeEntry(w, e, written); err != nil {
+			return nil, fmt.Errorf("pack %s: %w", e.header.Name, err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("pack a layer: %w", err)
+	}
+	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(packed.Bytes())), nil
+	})
+}
+
+// writeEntry writes an entry and the directories above it that are not written
+// yet.
+func writeEntry(w *tar.Writer, e entry, written map[string]bool) error {
+	if parent := path.Dir(e.header.Name); !written[parent] {
+		if err := writeEntry(w, dir(parent, 0o755), written); err != nil {
+			return err
+		}
+	}
+	written[e.header.Name] = true
+	if err := w.WriteHeader(&e.header); err != nil {
+		return err
+	}
+	_, err := w.Write(e.content)
+	return err
+}
