@@ -1,0 +1,182 @@
+package imagepull
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/identity"
+)
+
+// Options of a Puller. The zero value sets no limit and tells nobody.
+type Options struct {
+	MaxParallel int     // pulls at a time, over all pods; 0: no limit
+	QPS         float64 // pulls begun a second; 0: no limit
+	Burst       int     // pulls that may begin at once
+	// Auth gives the credentials to try for a reference, the best first. None, or
+	// no Auth, pulls without.
+	Auth func(ctx context.Context, id identity.Pod, ref string) ([]*runtimeapi.AuthConfig, error)
+	Emit event.Sink
+}
+
+// Puller pulls the images of any number of pods. It is safe for concurrent use.
+type Puller struct {
+	client *cri.Client
+	opt    Options
+	slots  chan struct{} // nil: no limit
+
+	mu      sync.Mutex
+	backOff BackOff
+	limit   limiter
+	busy    map[string]chan struct{} // references being pulled; closed when done
+}
+
+// NewPuller makes a puller.
+func NewPuller(client *cri.Client, opt Options) *Puller {
+	p := &Puller{client: client, opt: opt, limit: limiter{QPS: opt.QPS, Burst: opt.Burst}, busy: map[string]chan struct{}{}}
+	if opt.MaxParallel > 0 {
+		p.slots = make(chan struct{}, opt.MaxParallel)
+	}
+	return p
+}
+
+// Result is an image that is here.
+type Result struct {
+	ImageID  string // what CreateContainer gets
+	UID      *int64 // the image's user by number; 0 where the image names none
+	Username string // the image's user by name, where it has no number
+	Size     uint64 // bytes
+}
+
+// Pulls are the images of one plan, on their way.
+type Pulls struct {
+	puller *Puller
+	plan   Plan
+	jobs   map[string]*job // by container
+	cancel context.CancelFunc
+	all    sync.WaitGroup
+}
+
+// job gets one image.
+type job struct {
+	image Image
+	done  chan struct{}
+
+	// Set before done is closed.
+	result Result
+	pulled bool // from the registry, just now
+	err    error
+
+	mu   sync.Mutex
+	last *PullError // the failure that is backed off from
+}
+
+// Start begins to get all of the plan's images at once and returns. The work
+// ends with ctx.
+func (p *Puller) Start(ctx context.Context, plan Plan) *Pulls {
+	ctx, cancel := context.WithCancel(ctx)
+	pulls := &Pulls{puller: p, plan: plan, jobs: map[string]*job{}, cancel: cancel}
+	for _, image := range plan.Images {
+		j := &job{image: image, done: make(chan struct{})}
+		for _, c := range image.Containers {
+			pulls.jobs[c.Name] = j
+		}
+		pulls.all.Go(func() {
+			defer close(j.done)
+			p.run(ctx, plan, j)
+		})
+	}
+	return pulls
+}
+
+// Stop ends what is still under way and waits for it. It may be called more
+// than once.
+func (s *Pulls) Stop() {
+	s.cancel()
+	s.all.Wait()
+}
+
+// Wait waits for a container's image, and no other. It tells the container's
+// own events: once for each call. The error is a *problem.Error of kind Image
+// with a *PullError, of kind Deadline, or ctx's cause.
+func (s *Pulls) Wait(ctx context.Context, container string) (Result, error) {
+	j, ok := s.jobs[container]
+	if !ok {
+		return Result{}, fmt.Errorf("container %s: its image is not in the plan", container)
+	}
+	c, first := j.image.container(container)
+	select {
+	case <-j.done:
+	default:
+		select {
+		case <-j.done:
+		case <-ctx.Done():
+			return Result{}, cutShort(ctx, container, c.Image, j.lastFailure())
+		}
+	}
+	if j.err != nil {
+		return Result{}, s.failed(ctx, j, c, first)
+	}
+	if !j.pulled || !first {
+		s.puller.emit(s.plan.ID, c, event.Normal, event.PulledImage,
+			"Container image %q already present on machine and can be accessed by the pod", c.Image)
+	}
+	return j.result, nil
+}
+
+// failed tells why a container won't have its image. The job told it to the
+// first container already, where it tried a pull.
+func (s *Pulls) failed(ctx context.Context, j *job, c Container, first bool) error {
+	pull, ok := j.err.(*PullError)
+	if !ok {
+		return cutShort(ctx, c.Name, c.Image, j.lastFailure())
+	}
+	if pull.Reason == ReasonNeverPull {
+		s.puller.emit(s.plan.ID, c, event.Warning, event.ErrImageNeverPull, "%s", neverMessage(c.Image))
+	}
+	if !first || pull.Reason == ReasonNeverPull {
+		s.puller.emit(s.plan.ID, c, event.Warning, event.FailedToPullImage, "Error: %s", pull.Reason)
+	}
+	mine := *pull
+	mine.Image = c.Image
+	return failure(c.Name, c.Image, &mine)
+}
+
+func (j *job) lastFailure() *PullError {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.last
+}
+
+func (j *job) setLast(e *PullError) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.last = e
+}
+
+// container finds a container of the image; first tells whether it is the one
+// that the pull's events are about.
+func (i Image) container(name string) (c Container, first bool) {
+	for at, c := range i.Containers {
+		if c.Name == name {
+			return c, at == 0
+		}
+	}
+	return Container{}, false
+}
+
+// emit tells an event of a container.
+func (p *Puller) emit(id identity.Pod, c Container, kind, reason, format string, args ...any) {
+	if p.opt.Emit == nil {
+		return
+	}
+	p.opt.Emit(event.Event{
+		Time: time.Now(), Type: kind, Reason: reason, Message: fmt.Sprintf(format, args...),
+		Namespace: id.Namespace, Pod: id.Name, UID: id.UID, FieldPath: c.FieldPath,
+	})
+}

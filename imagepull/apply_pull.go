@@ -1,0 +1,170 @@
+package imagepull
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/event"
+)
+
+// run gets one image: it tries until the image is here, trying again can't
+// help, or ctx ends.
+func (p *Puller) run(ctx context.Context, plan Plan, j *job) {
+	key, who := BackOffKey{UID: plan.ID.UID, Ref: j.image.Ref}, j.image.Containers[0]
+	for {
+		if p.sleep(ctx, p.left(key)) != nil {
+			j.err = context.Cause(ctx)
+			return
+		}
+		j.result, j.pulled, j.err = p.once(ctx, plan, j.image)
+		var failed *PullError
+		if !errors.As(j.err, &failed) || failed.Reason == ReasonNeverPull || failed.Reason == ReasonInspect {
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Failed to pull image %q: %s", j.image.Name, Redact(failed.Err.Error()))
+		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Error: %s", failed.Reason)
+		if failed.Class.Fatal() {
+			return
+		}
+		p.note(key, false)
+		j.setLast(failed.backingOff())
+		p.emit(plan.ID, who, event.Normal, event.BackOffPullImage, "Back-off pulling image %q", j.image.Name)
+		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Error: %s", ReasonBackOff)
+	}
+}
+
+// once makes one attempt, with the calls in the kubelet's order: a look unless
+// the policy is Always, a pull where the image is missing, a look at its size,
+// and a look at its user under the name as written.
+func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool, error) {
+	spec := &runtimeapi.ImageSpec{Image: image.Ref, Annotations: plan.Annotations, RuntimeHandler: plan.RuntimeHandler}
+	var found *runtimeapi.Image
+	if image.Policy != corev1.PullAlways {
+		var err error
+		if found, err = p.inspect(ctx, plan, image, spec); err != nil {
+			return Result{}, false, err
+		}
+		if found == nil && image.Policy == corev1.PullNever {
+			return Result{}, false, &PullError{Image: image.Name, Reason: ReasonNeverPull}
+		}
+	}
+	if found != nil {
+		result, err := p.user(ctx, plan, image, Result{ImageID: found.Id, Size: found.Size})
+		return result, false, err
+	}
+	result, pulled, err := p.pull(ctx, plan, image, spec)
+	if err == nil {
+		p.note(BackOffKey{UID: plan.ID.UID, Ref: image.Ref}, true)
+		result, err = p.user(ctx, plan, image, result)
+	}
+	return result, pulled, err
+}
+
+// inspect looks for an image; nil means it is not here.
+func (p *Puller) inspect(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (*runtimeapi.Image, error) {
+	found, err := p.client.ImageStatus(ctx, spec)
+	if err == nil {
+		return found, nil
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	who := image.Containers[0]
+	p.emit(plan.ID, who, event.Warning, event.FailedToInspectImage, "Failed to inspect image %q: %s", image.Name, Redact(err.Error()))
+	p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Error: %s", ReasonInspect)
+	return nil, &PullError{Image: image.Name, Reason: ReasonInspect, Class: Classify(err), Err: err}
+}
+
+// pull pulls an image that is missing or has to be looked for. Of several pods
+// that lack the same image one pulls it.
+func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (Result, bool, error) {
+	waited, unlock, err := p.lock(ctx, image.Ref)
+	if err != nil {
+		return Result{}, false, err
+	}
+	defer unlock()
+	if waited && image.Policy != corev1.PullAlways {
+		found, err := p.inspect(ctx, plan, image, spec)
+		if err != nil || found != nil {
+			return Result{ImageID: found.GetId(), Size: found.GetSize()}, false, err
+		}
+	}
+	begun := time.Now()
+	who := image.Containers[0]
+	p.emit(plan.ID, who, event.Normal, event.PullingImage, "Pulling image %q", image.Name)
+	release, err := p.turn(ctx)
+	if err != nil {
+		return Result{}, false, err
+	}
+	pulling := time.Now()
+	id, err := p.fetch(ctx, plan, spec)
+	release()
+	took := time.Since(pulling)
+	if err != nil {
+		if ctx.Err() != nil {
+			return Result{}, false, context.Cause(ctx)
+		}
+		return Result{}, false, &PullError{Image: image.Name, Reason: reasonOf(err), Class: Classify(err), Err: err}
+	}
+	found, err := p.inspect(ctx, plan, image, spec)
+	if err != nil {
+		return Result{}, false, err
+	}
+	p.emit(plan.ID, who, event.Normal, event.PulledImage,
+		"Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.",
+		image.Name, took.Truncate(time.Millisecond), time.Since(begun).Truncate(time.Millisecond), found.GetSize())
+	return Result{ImageID: id, Size: found.GetSize()}, true, nil
+}
+
+// fetch calls PullImage with each credential in turn. Of several failures the
+// last that is no refusal is returned, else the last.
+func (p *Puller) fetch(ctx context.Context, plan Plan, spec *runtimeapi.ImageSpec) (string, error) {
+	candidates := []*runtimeapi.AuthConfig{nil}
+	if p.opt.Auth != nil {
+		found, err := p.opt.Auth(ctx, plan.ID, spec.Image)
+		if err != nil {
+			return "", err
+		}
+		if len(found) > 0 {
+			candidates = found
+		}
+	}
+	var failed error
+	for _, auth := range candidates {
+		id, err := p.client.PullImage(ctx, spec, auth, plan.Sandbox)
+		if err == nil {
+			return id, nil
+		}
+		if failed == nil || Classify(err) != Unauthorized || Classify(failed) == Unauthorized {
+			failed = err
+		}
+	}
+	return "", failed
+}
+
+// user reads the image's user, which decides whether it may run as non-root. An
+// image that names none runs as root (CVE-2019-11245: it is read on every start,
+// not only after a pull).
+func (p *Puller) user(ctx context.Context, plan Plan, image Image, result Result) (Result, error) {
+	found, err := p.inspect(ctx, plan, image, &runtimeapi.ImageSpec{Image: image.Name})
+	if err != nil {
+		return Result{}, err
+	}
+	switch {
+	case found.GetUid() != nil:
+		uid := found.GetUid().GetValue()
+		result.UID = &uid
+	case found.GetUsername() != "":
+		result.Username = found.GetUsername()
+	default:
+		result.UID = new(int64)
+	}
+	return result, nil
+}

@@ -1,0 +1,85 @@
+package imagepull
+
+import (
+	"context"
+	"time"
+)
+
+// lock takes a reference for one pull; waited tells whether somebody else had
+// it meanwhile.
+func (p *Puller) lock(ctx context.Context, ref string) (waited bool, unlock func(), err error) {
+	for {
+		p.mu.Lock()
+		busy, taken := p.busy[ref]
+		if !taken {
+			mine := make(chan struct{})
+			p.busy[ref] = mine
+			p.mu.Unlock()
+			return waited, func() {
+				p.mu.Lock()
+				delete(p.busy, ref)
+				p.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		p.mu.Unlock()
+		waited = true
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return waited, nil, context.Cause(ctx)
+		}
+	}
+}
+
+// turn waits until one more pull may run.
+func (p *Puller) turn(ctx context.Context) (release func(), err error) {
+	p.mu.Lock()
+	wait := p.limit.wait(time.Now())
+	p.mu.Unlock()
+	if err := p.sleep(ctx, wait); err != nil {
+		return nil, err
+	}
+	if p.slots == nil {
+		return func() {}, nil
+	}
+	select {
+	case p.slots <- struct{}{}:
+		return func() { <-p.slots }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// left is how long an image is still backed off from.
+func (p *Puller) left(key BackOffKey) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.backOff.Left(key, time.Now())
+}
+
+// note remembers how a pull ended.
+func (p *Puller) note(key BackOffKey, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ok {
+		p.backOff.Succeed(key)
+	} else {
+		p.backOff.Fail(key, time.Now())
+	}
+}
+
+// sleep waits for d, or until ctx ends.
+func (p *Puller) sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,48 @@
+package imagepull
+
+import "time"
+
+// The kubelet's figures for images (pkg/kubelet: MaxImageBackOff, imageBackOffPeriod).
+const (
+	backOffInitial = 10 * time.Second
+	backOffMax     = 300 * time.Second
+)
+
+// BackOff remembers how long to wait before an image is pulled again: 10 s at
+// first, doubled each time, 300 s at most. The zero value is ready. It is not
+// safe for concurrent use.
+type BackOff struct{ entries map[BackOffKey]backOffEntry }
+
+// BackOffKey is one image of one pod.
+type BackOffKey struct{ UID, Ref string }
+
+type backOffEntry struct {
+	delay  time.Duration
+	failed time.Time
+}
+
+// Fail notes a failed pull and returns how long to wait. A failure long after
+// the last one, twice the longest wait, counts as a first.
+func (b *BackOff) Fail(key BackOffKey, now time.Time) time.Duration {
+	if b.entries == nil {
+		b.entries = map[BackOffKey]backOffEntry{}
+	}
+	delay := backOffInitial
+	if last, ok := b.entries[key]; ok && now.Sub(last.failed) <= 2*backOffMax {
+		delay = min(2*last.delay, backOffMax)
+	}
+	b.entries[key] = backOffEntry{delay: delay, failed: now}
+	return delay
+}
+
+// Left is how long the image is still to be waited for, 0 if not at all.
+func (b *BackOff) Left(key BackOffKey, now time.Time) time.Duration {
+	last, ok := b.entries[key]
+	if !ok {
+		return 0
+	}
+	return max(last.failed.Add(last.delay).Sub(now), 0)
+}
+
+// Succeed forgets the image's failures.
+func (b *BackOff) Succeed(key BackOffKey) { delete(b.entries, key) }

@@ -1,0 +1,133 @@
+package imagepull
+
+import (
+	"regexp"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Class says why a pull failed.
+type Class string
+
+// The classes. Runtimes answer nearly all of them with gRPC code Unknown, so
+// that only the text tells.
+const (
+	NotFound     Class = "NotFound"     // no such repository, tag or digest
+	Unauthorized Class = "Unauthorized" // no or wrong credentials
+	InvalidName  Class = "InvalidName"  // the runtime can't parse the name
+	NoPlatform   Class = "NoPlatform"   // not for this host's architecture
+	Unavailable  Class = "Unavailable"  // the registry can't be reached or is ill
+	Signature    Class = "Signature"    // the runtime's policy rejects the image
+	Transient    Class = "Transient"    // anything else
+)
+
+// Fatal tells whether trying again can't help.
+func (c Class) Fatal() bool {
+	switch c {
+	case NotFound, Unauthorized, InvalidName, NoPlatform:
+		return true
+	}
+	return false
+}
+
+// Reasons of a container that waits for its image, as in the API's status.
+const (
+	ReasonPull        = "ErrImagePull"
+	ReasonBackOff     = "ImagePullBackOff"
+	ReasonNeverPull   = "ErrImageNeverPull"
+	ReasonInvalidName = "InvalidImageName"
+	ReasonInspect     = "ImageInspectError"
+	ReasonUnavailable = "RegistryUnavailable"
+	ReasonSignature   = "SignatureValidationFailed"
+)
+
+// texts maps what containerd and CRI-O write to a class; the first row that
+// matches decides. Rows are ordered by how sure they are: a registry that
+// refuses a token and one that has no such tag both say "not found" somewhere.
+// Each row has real answers in classify_test.go.
+var texts = []struct {
+	class Class
+	text  *regexp.Regexp
+}{
+	{Signature, words(`^SignatureValidationFailed`, `source image rejected`)},
+	{Unavailable, words(`^RegistryUnavailable`)},
+	{InvalidName, words(`invalid reference format`, `invalid reference:`, `failed to parse image name`, `failed to parse reference`, `is not a valid repository/tag`)},
+	{NoPlatform, words(`no match for platform in manifest`, `no matching manifest for`, `no image found in (?:manifest list|image index) for architecture`, `does not match the specified platform`)},
+	// Docker Hub answers 429 with the words of a refusal.
+	{Transient, words(`toomanyrequests`, `too many requests`, `429`)},
+	{Unauthorized, words(`401 unauthorized`, `403 forbidden`, `authorization failed`, `pull access denied`, `insufficient_scope`, `unauthorized:`, `authentication required`, `no basic auth credentials`, `invalid username/password`, `unable to retrieve auth token`, `denied: `, `access forbidden`)},
+	{Unavailable, words(`connection refused`, `no such host`, `i/o timeout`, `tls handshake timeout`, `x509:`, `tls: `, `server gave http response to https client`, `network is unreachable`, `no route to host`, `connection reset by peer`, `server misbehaving`, `temporary failure in name resolution`, `50[0234] `, `client\.timeout exceeded`)},
+	{NotFound, words(`manifest unknown`, `name unknown`, `name_unknown`, `manifest_unknown`, `repository does not exist`, `404 not found`, `: not found$`, `not found: manifest`, `reading manifest .*: (?:manifest )?unknown`)},
+}
+
+// words makes one case-blind expression of several.
+func words(alternatives ...string) *regexp.Regexp {
+	return regexp.MustCompile(`(?i)` + strings.Join(alternatives, "|"))
+}
+
+// Classify finds why PullImage failed. A code that says more than Unknown
+// counts where the text says nothing.
+func Classify(err error) Class {
+	if err == nil {
+		return ""
+	}
+	message := Detail(err)
+	for _, row := range texts {
+		if row.text.MatchString(message) {
+			return row.class
+		}
+	}
+	switch status.Code(err) {
+	case codes.NotFound:
+		return NotFound
+	case codes.Unauthenticated, codes.PermissionDenied:
+		return Unauthorized
+	case codes.InvalidArgument:
+		return InvalidName
+	case codes.Unavailable:
+		return Unavailable
+	}
+	return Transient
+}
+
+// Detail is the runtime's own text, without gRPC's wrapping.
+func Detail(err error) string {
+	if s, ok := status.FromError(err); ok {
+		return s.Message()
+	}
+	return err.Error()
+}
+
+// reasonOf is the waiting reason of a container whose pull failed so. Only a
+// runtime that uses CRI's own words for it (k8s.io/cri-api/pkg/errors) makes it
+// more than ErrImagePull.
+func reasonOf(err error) string {
+	message := Detail(err)
+	for _, reason := range []string{ReasonUnavailable, ReasonSignature} {
+		if strings.HasPrefix(message, reason) {
+			return reason
+		}
+	}
+	return ReasonPull
+}
+
+// Hint says what a user can do about it.
+func (c Class) Hint() string {
+	switch c {
+	case NotFound:
+		return "check the image's name and tag; a registry may also hide a private image like this"
+	case Unauthorized:
+		return "the registry wants credentials, or others: give the pod imagePullSecrets, or log in on this host"
+	case InvalidName:
+		return "an image is [registry[:port]/]name[:tag][@digest], all but the tag in lower case"
+	case NoPlatform:
+		return "the image has no variant for this host's architecture: choose another tag or build one"
+	case Unavailable:
+		return "check that the registry is up and that this host can reach and trust it"
+	case Signature:
+		return "sign the image, or change the runtime's policy"
+	}
+	return "see the runtime's log, then run the command again"
+}

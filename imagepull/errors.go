@@ -1,0 +1,75 @@
+package imagepull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// PullError says why a container has no image. It is the Err of the
+// *problem.Error that Wait returns.
+type PullError struct {
+	Image  string // as written
+	Reason string // the waiting reason: ErrImagePull, ImagePullBackOff…
+	Class  Class  // empty where no pull was tried
+	Err    error  // the runtime's answer without credentials; may be nil
+}
+
+// Error is "reason: cause", as in the message of a waiting container.
+func (e *PullError) Error() string {
+	switch {
+	case e.Reason == ReasonNeverPull:
+		return e.Reason + ": " + neverMessage(e.Image)
+	case e.Err != nil:
+		return e.Reason + ": " + Redact(Detail(e.Err))
+	}
+	return e.Reason
+}
+
+// Unwrap gives the cause.
+func (e *PullError) Unwrap() error { return e.Err }
+
+// backingOff is the same failure, seen while the next try is waited for.
+func (e *PullError) backingOff() *PullError {
+	waiting := *e
+	waiting.Reason = ReasonBackOff
+	return &waiting
+}
+
+func neverMessage(image string) string {
+	return fmt.Sprintf("Container image %q is not present with pull policy of Never", image)
+}
+
+// failure is the error of one container.
+func failure(container, image string, err error) error {
+	out := &problem.Error{Kind: problem.Image, Object: "container " + container, Op: fmt.Sprintf("image %q", image), Err: err}
+	var pull *PullError
+	switch {
+	case !errors.As(err, &pull):
+		out.Kind = problem.Runtime
+	case pull.Reason == ReasonNeverPull:
+		out.Hint = "load the image into the runtime, or set imagePullPolicy: IfNotPresent"
+	case pull.Reason == ReasonInspect:
+		out.Kind = problem.Runtime
+	default:
+		out.Hint = pull.Class.Hint()
+	}
+	return out
+}
+
+// cutShort is the error of a container whose wait ended first. A pull that has
+// failed before is why; otherwise only the time was short.
+func cutShort(ctx context.Context, container, image string, last *PullError) error {
+	cause := context.Cause(ctx)
+	deadline := errors.Is(ctx.Err(), context.DeadlineExceeded)
+	switch {
+	case deadline && last != nil:
+		return failure(container, image, last)
+	case deadline:
+		return &problem.Error{Kind: problem.Deadline, Object: "container " + container, Op: fmt.Sprintf("pull image %q", image),
+			Err: cause, Hint: "give it longer with --timeout"}
+	}
+	return fmt.Errorf("container %s: pull image %q: %w", container, image, cause)
+}

@@ -1,0 +1,137 @@
+// Package imagepull gets a pod's images: it plans which are needed, pulls them
+// side by side from the moment a pod is admitted, and gives each container its
+// own image as soon as that one is here. Order of the calls, texts of the events
+// and policies are the kubelet's (pkg/kubelet/images); it differs in pulling
+// concurrently and in failing at once where trying again can't help.
+package imagepull
+
+import (
+	"fmt"
+	"strings"
+
+	// The algorithms of the digests that a reference may have.
+	_ "crypto/sha256"
+	_ "crypto/sha512"
+
+	"github.com/distribution/reference"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+)
+
+// Plan lists the images of one pod, each reference once.
+type Plan struct {
+	ID             identity.Pod      `json:"id"`
+	Annotations    map[string]string `json:"annotations,omitempty"`    // the pod's; the runtime gets them with each image
+	RuntimeHandler string            `json:"runtimeHandler,omitempty"` // of the pod's RuntimeClass
+	Images         []Image           `json:"images"`                   // init containers' first
+	// Sandbox goes to the runtime with each pull; set by the caller, may be nil.
+	Sandbox *runtimeapi.PodSandboxConfig `json:"-"`
+}
+
+// Image is one image that the pod needs.
+type Image struct {
+	Name string `json:"name"` // as the first container wrote it
+	Ref  string `json:"ref"`  // what the runtime is asked for: with a tag or a digest
+	// Policy is the strictest of the containers': one that says Always pulls for
+	// all, one that says Never only counts where all do.
+	Policy     corev1.PullPolicy `json:"policy"`
+	Containers []Container       `json:"containers"`
+}
+
+// Container is a container that needs the image.
+type Container struct {
+	Name      string            `json:"name"`
+	Image     string            `json:"image"`     // as written
+	Policy    corev1.PullPolicy `json:"policy"`    // its own
+	FieldPath string            `json:"fieldPath"` // spec.containers{app}, as in events
+}
+
+// New plans the pod's images. Its problems are the names that can't be parsed
+// (reason InvalidImageName); the plan holds the others all the same. The pod is
+// defaulted: each container has its pull policy.
+func New(pod *corev1.Pod, id identity.Pod, runtimeHandler string) (Plan, problem.List) {
+	plan := Plan{ID: id, Annotations: pod.Annotations, RuntimeHandler: runtimeHandler, Images: []Image{}}
+	var problems problem.List
+	byRef := map[string]int{}
+	for _, list := range []struct {
+		field      string
+		containers []corev1.Container
+	}{{"initContainers", pod.Spec.InitContainers}, {"containers", pod.Spec.Containers}} {
+		for i := range list.containers {
+			c := &list.containers[i]
+			ref, err := Normalize(c.Image)
+			if err != nil {
+				problems = append(problems, invalidName(id, fmt.Sprintf("spec.%s[%d].image", list.field, i), c.Image, err))
+				continue
+			}
+			at, seen := byRef[ref]
+			if !seen {
+				at = len(plan.Images)
+				byRef[ref] = at
+				plan.Images = append(plan.Images, Image{Name: c.Image, Ref: ref, Policy: c.ImagePullPolicy})
+			}
+			image := &plan.Images[at]
+			image.Policy = stricter(image.Policy, c.ImagePullPolicy)
+			image.Containers = append(image.Containers, Container{Name: c.Name, Image: c.Image, Policy: c.ImagePullPolicy,
+				FieldPath: fmt.Sprintf("spec.%s{%s}", list.field, c.Name)})
+		}
+	}
+	return plan, problems
+}
+
+// Only keeps what one container needs: the plan for starting it again.
+func (p Plan) Only(container string) Plan {
+	out := p
+	out.Images = []Image{}
+	for _, image := range p.Images {
+		for _, c := range image.Containers {
+			if c.Name == container {
+				one := image
+				one.Name, one.Policy, one.Containers = c.Image, c.Policy, []Container{c}
+				out.Images = append(out.Images, one)
+			}
+		}
+	}
+	return out
+}
+
+// Normalize adds :latest to a name without tag and digest. A short name stays
+// short: which registry it is on is for the runtime to say.
+func Normalize(image string) (string, error) {
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return "", fmt.Errorf("couldn't parse image name %q: %w", image, err)
+	}
+	if reference.IsNameOnly(named) && !strings.HasSuffix(image, ":latest") {
+		return image + ":latest", nil
+	}
+	return image, nil
+}
+
+func invalidName(id identity.Pod, field, image string, err error) problem.Problem {
+	return problem.Problem{
+		Object:  "Pod " + id.String(),
+		Field:   field,
+		Reason:  ReasonInvalidName,
+		Message: InvalidNameMessage(image, err),
+		Hint:    "an image is [registry[:port]/]name[:tag][@digest], all but the tag in lower case",
+	}
+}
+
+// InvalidNameMessage is the kubelet's InspectFailed message for such a name.
+func InvalidNameMessage(image string, err error) string {
+	return fmt.Sprintf("Failed to apply default image tag %q: %v", image, err)
+}
+
+// strictness orders the policies by how much they ask.
+var strictness = map[corev1.PullPolicy]int{corev1.PullNever: 0, corev1.PullIfNotPresent: 1, corev1.PullAlways: 2}
+
+func stricter(a, b corev1.PullPolicy) corev1.PullPolicy {
+	if strictness[b] > strictness[a] {
+		return b
+	}
+	return a
+}
