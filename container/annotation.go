@@ -1,0 +1,61 @@
+package container
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	hashutil "k8s.io/kubernetes/pkg/util/hash"
+
+	"github.com/podrun/podrun/identity"
+)
+
+// labels are those by which a container is found again. The pod's own labels
+// are only on the sandbox.
+func labels(id identity.Pod, name string) map[string]string {
+	out := id.Labels()
+	out[identity.LabelContainerName] = name
+	return out
+}
+
+// annotations are the facts that a later process needs of a container, which it
+// may have no pod for any more; the restart count comes late.
+func annotations(pod *corev1.Pod, c *corev1.Container) map[string]string {
+	out := map[string]string{
+		identity.AnnotationHash:                     Hash(c),
+		identity.AnnotationTerminationMessagePath:   c.TerminationMessagePath,
+		identity.AnnotationTerminationMessagePolicy: string(c.TerminationMessagePolicy),
+	}
+	if s := pod.DeletionGracePeriodSeconds; s != nil {
+		out[identity.AnnotationPodDeletionGracePeriod] = strconv.FormatInt(*s, 10)
+	}
+	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
+		out[identity.AnnotationPodTerminationGrace] = strconv.FormatInt(*s, 10)
+	}
+	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
+		out[identity.AnnotationPreStopHandler] = asJSON(c.Lifecycle.PreStop)
+	}
+	if len(c.Ports) > 0 {
+		out[identity.AnnotationContainerPorts] = asJSON(c.Ports)
+	}
+	return out
+}
+
+// Hash tells containers of one name apart when the pod changes: it covers the
+// fields whose change means a new container, name and image (kubelet
+// HashContainer, v1.31 and later), in hexadecimal.
+func Hash(c *corev1.Container) string {
+	h := fnv.New32a()
+	hashutil.DeepHashObject(h, []byte(asJSON(map[string]string{"name": c.Name, "image": c.Image})))
+	return strconv.FormatUint(uint64(h.Sum32()), 16)
+}
+
+// asJSON marshals an API type, which can't fail.
+func asJSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}

@@ -1,0 +1,67 @@
+package container
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// appArmor is the container's profile: its own, else the one of the old
+// annotation, else the pod's; nil where nobody asks for one, which leaves it to
+// the runtime.
+func (p Plan) appArmor() (*runtimeapi.SecurityProfile, error) {
+	profile := p.appArmorProfile()
+	if profile == nil {
+		return nil, nil
+	}
+	switch profile.Type {
+	case corev1.AppArmorProfileTypeRuntimeDefault:
+		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}, nil
+	case corev1.AppArmorProfileTypeUnconfined:
+		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}, nil
+	case corev1.AppArmorProfileTypeLocalhost:
+		if profile.LocalhostProfile == nil || *profile.LocalhostProfile == "" {
+			return nil, fmt.Errorf("localhostProfile must be set if appArmorProfile type is Localhost")
+		}
+		return &runtimeapi.SecurityProfile{
+			ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: *profile.LocalhostProfile,
+		}, nil
+	}
+	return nil, fmt.Errorf("unknown AppArmor profile type %q", profile.Type)
+}
+
+func (p Plan) appArmorProfile() *corev1.AppArmorProfile {
+	if sc := p.container.SecurityContext; sc != nil && sc.AppArmorProfile != nil {
+		return sc.AppArmorProfile
+	}
+	text := p.in.Pod.Annotations[corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+p.Name]
+	if name, ok := strings.CutPrefix(text, corev1.DeprecatedAppArmorBetaProfileNamePrefix); ok {
+		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeLocalhost, LocalhostProfile: &name}
+	}
+	switch text {
+	case corev1.DeprecatedAppArmorBetaProfileRuntimeDefault:
+		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeRuntimeDefault}
+	case corev1.DeprecatedAppArmorBetaProfileNameUnconfined:
+		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+	}
+	if sc := p.in.Pod.Spec.SecurityContext; sc != nil {
+		return sc.AppArmorProfile
+	}
+	return nil
+}
+
+// oldAppArmor writes the profile as runtimes read it before CRI had a message
+// for it.
+func oldAppArmor(profile *runtimeapi.SecurityProfile) string {
+	switch {
+	case profile == nil:
+		return ""
+	case profile.ProfileType == runtimeapi.SecurityProfile_RuntimeDefault:
+		return corev1.DeprecatedAppArmorBetaProfileRuntimeDefault
+	case profile.ProfileType == runtimeapi.SecurityProfile_Localhost:
+		return corev1.DeprecatedAppArmorBetaProfileNamePrefix + profile.LocalhostRef
+	}
+	return corev1.DeprecatedAppArmorBetaProfileNameUnconfined
+}

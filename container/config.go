@@ -1,0 +1,148 @@
+package container
+
+import (
+	"path/filepath"
+	"strconv"
+
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/kubernetes/third_party/forked/golang/expansion"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+)
+
+// Late is what is known only once the sandbox, the image and the volumes are
+// there.
+type Late struct {
+	PodIPs  []string // the primary one first; empty in the host's network, where HostIPs stand for them
+	HostIPs []string // nil: the facts' node IPs
+
+	ImageID       string // the runtime's own ID of the image
+	ImageUID      *int64 // the image's user, if it is a number
+	ImageUsername string // the image's user, if it is a name
+
+	Attempt uint32 // the restart count: 0 for the first container of that name
+
+	// TerminationLogPath is a file on the host, mode 0666, in Layout.Container
+	// under a random name of 8 hex digits; empty: not mounted.
+	TerminationLogPath string
+	EtcHostsPath       string                 // on the host; empty: not mounted
+	Mounts             map[string]MountSource // by name of volume
+	// SubpathPaths are on the host, by index in volumeMounts, for those whose
+	// Subpaths entry is there.
+	SubpathPaths map[int]string
+	Devices      []*runtimeapi.Device // of volumeDevices
+	FileValues   map[FileKey]string   // what fileKeyRef found; absent: no such key
+}
+
+// FileKey names a variable in a file of a volume (KEP-3721).
+type FileKey struct{ Volume, Path, Key string }
+
+// Config is what the runtime is asked to create. The error is a problem.Error;
+// its text is what the kubelet says with CreateContainerConfigError.
+func (p Plan) Config(late Late) (*runtimeapi.ContainerConfig, error) {
+	if err := VerifyRunAsNonRoot(p.in.Pod, p.container, late.ImageUID, late.ImageUsername); err != nil {
+		return nil, &problem.Error{Kind: problem.Refused, Object: "container " + p.Name, Err: err}
+	}
+	config, problems := p.config(late)
+	if err := problem.Refuse(problem.Manifest, problems); err != nil {
+		return nil, err
+	}
+	return config, nil
+}
+
+// config does the second step for Config, for Preview and for New, which wants
+// its problems. There may be a config beside problems.
+func (p Plan) config(late Late) (*runtimeapi.ContainerConfig, problem.List) {
+	if late.HostIPs == nil {
+		late.HostIPs = p.in.Facts.NodeIPs
+	}
+	if len(late.PodIPs) == 0 && p.in.Pod.Spec.HostNetwork {
+		late.PodIPs = late.HostIPs
+	}
+	config := proto.Clone(p.base).(*runtimeapi.ContainerConfig)
+	config.Metadata.Attempt = late.Attempt
+	config.Annotations[identity.AnnotationRestartCount] = strconv.FormatUint(uint64(late.Attempt), 10)
+	config.LogPath = identity.LogPath(p.Name, late.Attempt)
+	config.Image = &runtimeapi.ImageSpec{Image: late.ImageID, UserSpecifiedImage: p.Image}
+	config.Devices = late.Devices
+	setImageUser(config.Linux.SecurityContext, late)
+
+	env, problems := p.environment(late)
+	config.Envs = env.keyValues()
+	config.Command = expand(p.container.Command, env)
+	config.Args = expand(p.container.Args, env)
+
+	mounts, more := p.mounts(late, env)
+	config.Mounts = mounts
+	return config, append(problems, more...)
+}
+
+// setImageUser gives the image's user to a container whose pod sets none; an
+// image that names none runs as root, and the kubelet says so.
+func setImageUser(sc *runtimeapi.LinuxContainerSecurityContext, late Late) {
+	if sc.RunAsUser != nil {
+		return
+	}
+	switch {
+	case late.ImageUID != nil:
+		sc.RunAsUser = &runtimeapi.Int64Value{Value: *late.ImageUID}
+	case late.ImageUsername != "":
+		sc.RunAsUsername = late.ImageUsername
+	default:
+		sc.RunAsUser = &runtimeapi.Int64Value{}
+	}
+}
+
+// ImageUser reads an image's user as Late wants it: a number, else a name,
+// else root.
+func ImageUser(image *runtimeapi.Image) (uid *int64, username string) {
+	switch {
+	case image.GetUid() != nil:
+		v := image.GetUid().GetValue()
+		return &v, ""
+	case image.GetUsername() != "":
+		return nil, image.GetUsername()
+	default:
+		return new(int64), ""
+	}
+}
+
+// expand replaces $(VAR) in each word.
+func expand(words []string, env environ) []string {
+	var out []string
+	for _, w := range words {
+		out = append(out, expansion.Expand(w, expansion.MappingFuncFor(env.values)))
+	}
+	return out
+}
+
+// placeholders stand for what is not known yet, in a printed plan.
+func (p Plan) placeholders() Late {
+	late := Late{
+		ImageID:       "(imageID)",
+		ImageUsername: "(imageUser)",
+		EtcHostsPath:  p.in.Layout.EtcHosts(p.in.ID.UID),
+		Mounts:        map[string]MountSource{},
+		SubpathPaths:  map[int]string{},
+		FileValues:    map[FileKey]string{},
+	}
+	if !p.in.Pod.Spec.HostNetwork {
+		late.PodIPs = []string{"(podIP)"}
+	}
+	if len(p.in.Facts.NodeIPs) == 0 {
+		late.HostIPs = []string{"(hostIP)"}
+	}
+	if p.container.TerminationMessagePath != "" {
+		late.TerminationLogPath = filepath.Join(p.in.Layout.Container(p.in.ID.UID, p.Name), "(random)")
+	}
+	for i, m := range p.container.VolumeMounts {
+		late.Mounts[m.Name] = MountSource{HostPath: "(volume " + m.Name + ")"}
+		late.SubpathPaths[i] = p.in.Layout.Subpath(p.in.ID.UID, m.Name, p.Name, i)
+	}
+	for _, k := range p.FileKeys() {
+		late.FileValues[k] = "(" + k.Key + " of " + k.Path + ")"
+	}
+	return late
+}

@@ -1,0 +1,169 @@
+// Package container plans a pod's containers: what the runtime is told of each
+// one. It works in two pure steps: New does all that is known before anything
+// is done, Plan.Config adds what is known late, such as the pod's addresses.
+package container
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/resource"
+)
+
+// Kind is a container's role in its pod.
+type Kind string
+
+// The kinds of containers.
+const (
+	Init    Kind = "init"    // runs to its end, before the next
+	Sidecar Kind = "sidecar" // an init container with restartPolicy Always
+	App     Kind = "app"
+)
+
+// Input is all that a container is planned from. ConfigMaps and Secrets are
+// those of the pod's namespace, by name.
+type Input struct {
+	Pod  *corev1.Pod // defaulted
+	Name string      // of the container, of any kind
+	ID   identity.Pod
+
+	Layout   identity.Layout
+	Settings nodeconfig.Settings
+	Facts    host.Facts
+	Handler  string // the runtime handler of the sandbox
+
+	// Allocatable is what limits default to in resourceFieldRef: the node's
+	// allocatable resources. Where it is nil it is Facts.Capacity.
+	Allocatable corev1.ResourceList
+	// Namespaces are those of the sandbox (sandbox.Plan.Namespaces).
+	Namespaces *runtimeapi.NamespaceOption
+	// ExtraGroups are GIDs that the pod's persistent volumes bring along.
+	ExtraGroups []int64
+	// SwapLimits says that the kernel limits swap: memory.memsw.limit_in_bytes
+	// on cgroup v1, memory.swap.max on v2.
+	SwapLimits bool
+	// ThermalPaths are the /sys/devices/system/cpu/cpu<n>/thermal_throttle that
+	// the host has, which are hidden from containers.
+	ThermalPaths []string
+
+	ConfigMaps map[string]*corev1.ConfigMap
+	Secrets    map[string]*corev1.Secret
+}
+
+// Plan is a container to be made.
+type Plan struct {
+	Name      string
+	Kind      Kind
+	Image     string // as the pod names it
+	Policy    corev1.PullPolicy
+	FieldPath string // spec.containers{app}, as events have it
+
+	in        Input
+	container *corev1.Container
+	field     string                      // spec.containers[0], as problems have it
+	base      *runtimeapi.ContainerConfig // all that is known early
+}
+
+// New plans the container of that name. The problems are all those that can be
+// known now; warnings among them are to be shown as events of the pod.
+func New(in Input) (Plan, problem.List) {
+	pod := *in.Pod
+	pod.Namespace, pod.Name, pod.UID = in.ID.Namespace, in.ID.Name, types.UID(in.ID.UID)
+	in.Pod = &pod
+	if in.Allocatable == nil {
+		in.Allocatable = in.Facts.Capacity
+	}
+	p, ok := find(in)
+	if !ok {
+		return Plan{}, problem.List{{
+			Object: "Pod " + in.ID.String(), Field: "spec.containers",
+			Message: fmt.Sprintf("there is no container %q", in.Name),
+		}}
+	}
+	security, problems := p.securityContext()
+	c := p.container
+	p.base = &runtimeapi.ContainerConfig{
+		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name},
+		WorkingDir:  c.WorkingDir,
+		Labels:      labels(in.ID, c.Name),
+		Annotations: annotations(&pod, c),
+		Stdin:       c.Stdin,
+		StdinOnce:   c.StdinOnce,
+		Tty:         c.TTY,
+		Linux: &runtimeapi.LinuxContainerConfig{
+			Resources:       p.resources(),
+			SecurityContext: security,
+		},
+	}
+	if in.Settings.Gate("ContainerStopSignals", false) {
+		p.base.StopSignal = stopSignal(c)
+	}
+	_, late := p.config(p.placeholders())
+	return p, append(problems, late...)
+}
+
+// Preview is the config as it will be, with (podIP) and the like in place of
+// what is not known yet.
+func (p Plan) Preview() (*runtimeapi.ContainerConfig, error) {
+	config, problems := p.config(p.placeholders())
+	return config, problem.Refuse(problem.Manifest, problems)
+}
+
+// find fills in what the pod says of the container.
+func find(in Input) (Plan, bool) {
+	for i := range in.Pod.Spec.InitContainers {
+		if c := &in.Pod.Spec.InitContainers[i]; c.Name == in.Name {
+			kind := Init
+			if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+				kind = Sidecar
+			}
+			return plan(in, c, kind, "spec.initContainers", i), true
+		}
+	}
+	for i := range in.Pod.Spec.Containers {
+		if c := &in.Pod.Spec.Containers[i]; c.Name == in.Name {
+			return plan(in, c, App, "spec.containers", i), true
+		}
+	}
+	return Plan{}, false
+}
+
+func plan(in Input, c *corev1.Container, kind Kind, list string, index int) Plan {
+	return Plan{
+		Name: c.Name, Kind: kind, Image: ImageName(c), Policy: c.ImagePullPolicy,
+		FieldPath: fmt.Sprintf("%s{%s}", list, c.Name),
+		in:        in, container: c, field: fmt.Sprintf("%s[%d]", list, index),
+	}
+}
+
+// ImageName is the image as the pod names it, and as user_specified_image has
+// it; giving it a tag is the pull's business.
+func ImageName(c *corev1.Container) string { return c.Image }
+
+// node is what the arithmetic of resources needs to know.
+func (p Plan) node() resource.Node {
+	return resource.Node{
+		CFSQuota:     p.in.Settings.CPUCFSQuota,
+		PeriodMicros: int64(p.in.Settings.CPUCFSQuotaPeriod / time.Microsecond),
+		CgroupV2:     p.in.Facts.Cgroup.Version == 2,
+	}
+}
+
+// problem makes a problem of a field below this container's.
+func (p Plan) problem(field, reason, format string, args ...any) problem.Problem {
+	if field != "" {
+		field = "." + field
+	}
+	return problem.Problem{
+		Object: "Pod " + p.in.ID.String(), Field: p.field + field,
+		Reason: reason, Message: fmt.Sprintf(format, args...),
+	}
+}

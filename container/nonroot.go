@@ -1,0 +1,41 @@
+package container
+
+import (
+	"fmt"
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/securitycontext"
+
+	"github.com/podrun/podrun/identity"
+)
+
+// VerifyRunAsNonRoot refuses a container that may not run as root and would. It
+// must be asked before every start, not only after a pull (CVE-2019-11245), and
+// is worth asking as soon as the image is there. Uid and username are the
+// image's user (ImageUser). The texts are the kubelet's, since they are known.
+func VerifyRunAsNonRoot(pod *corev1.Pod, c *corev1.Container, uid *int64, username string) error {
+	sc := securitycontext.DetermineEffectiveSecurityContext(pod, c)
+	if sc.RunAsNonRoot == nil || !*sc.RunAsNonRoot {
+		return nil
+	}
+	id := identity.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}
+	refuse := func(format string, args ...any) error {
+		return fmt.Errorf(format+" (pod: %q, container: %s)", append(args, id.Ref(), c.Name)...)
+	}
+	switch {
+	case sc.RunAsUser != nil && *sc.RunAsUser == 0:
+		return refuse("container's runAsUser breaks non-root policy")
+	case sc.RunAsUser != nil:
+		return nil
+	case uid == nil && username != "":
+		return refuse("container has runAsNonRoot and image has non-numeric user (%s), cannot verify user is non-root", username)
+	case uid == nil:
+		return nil
+	case *uid == 0:
+		return refuse("container has runAsNonRoot and image will run as root")
+	case *uid < 0 || *uid > math.MaxInt32:
+		return refuse("container has runAsNonRoot and image has an invalid user id (%d)", *uid)
+	}
+	return nil
+}

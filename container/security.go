@@ -1,0 +1,146 @@
+package container
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/kubernetes/pkg/securitycontext"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// maskedPaths and readonlyPaths are what a container can't read or write of
+// /proc and /sys unless its procMount is Unmasked; the kubelet has them from
+// moby. They are sent for privileged containers too, and the runtime knows better.
+var (
+	maskedPaths = []string{
+		"/proc/asound",
+		"/proc/acpi",
+		"/proc/interrupts",
+		"/proc/kcore",
+		"/proc/keys",
+		"/proc/latency_stats",
+		"/proc/timer_list",
+		"/proc/timer_stats",
+		"/proc/sched_debug",
+		"/proc/scsi",
+		"/sys/firmware",
+		"/sys/devices/virtual/powercap",
+	}
+	readonlyPaths = []string{
+		"/proc/bus",
+		"/proc/fs",
+		"/proc/irq",
+		"/proc/sys",
+		"/proc/sysrq-trigger",
+	}
+)
+
+// securityContext is the container's, its own settings over the pod's; only the
+// image's user is still missing.
+func (p Plan) securityContext() (*runtimeapi.LinuxContainerSecurityContext, problem.List) {
+	var problems problem.List
+	sc := securitycontext.DetermineEffectiveSecurityContext(p.in.Pod, p.container)
+	out := &runtimeapi.LinuxContainerSecurityContext{
+		Capabilities:     capabilities(sc.Capabilities),
+		NamespaceOptions: p.in.Namespaces,
+		NoNewPrivs:       securitycontext.AddNoNewPrivileges(sc),
+		Privileged:       sc.Privileged != nil && *sc.Privileged,
+		ReadonlyRootfs:   sc.ReadOnlyRootFilesystem != nil && *sc.ReadOnlyRootFilesystem,
+	}
+	if sc.ProcMount == nil || *sc.ProcMount != corev1.UnmaskedProcMount {
+		out.MaskedPaths = slices.Concat(maskedPaths, p.in.ThermalPaths)
+		out.ReadonlyPaths = slices.Clone(readonlyPaths)
+	}
+	if sc.RunAsUser != nil {
+		out.RunAsUser = &runtimeapi.Int64Value{Value: *sc.RunAsUser}
+	}
+	if sc.RunAsGroup != nil {
+		out.RunAsGroup = &runtimeapi.Int64Value{Value: *sc.RunAsGroup}
+	}
+	if o := sc.SELinuxOptions; o != nil {
+		out.SelinuxOptions = &runtimeapi.SELinuxOption{User: o.User, Role: o.Role, Type: o.Type, Level: o.Level}
+	}
+	p.setGroups(out)
+	var err error
+	if out.Seccomp, err = p.seccomp(); err != nil {
+		problems = append(problems, p.problem("securityContext.seccompProfile", reasonConfig, "%s", err))
+	}
+	if out.Apparmor, err = p.appArmor(); err != nil {
+		problems = append(problems, p.problem("securityContext.appArmorProfile", reasonConfig, "%s", err))
+	}
+	out.ApparmorProfile = oldAppArmor(out.Apparmor) //nolint:staticcheck // older runtimes read only this one
+	return out, problems
+}
+
+func capabilities(c *corev1.Capabilities) *runtimeapi.Capability {
+	if c == nil {
+		return nil
+	}
+	out := &runtimeapi.Capability{}
+	for _, name := range c.Add {
+		out.AddCapabilities = append(out.AddCapabilities, string(name))
+	}
+	for _, name := range c.Drop {
+		out.DropCapabilities = append(out.DropCapabilities, string(name))
+	}
+	return out
+}
+
+// setGroups adds the pod's groups; an unknown policy is the sandbox's problem.
+func (p Plan) setGroups(out *runtimeapi.LinuxContainerSecurityContext) {
+	if sc := p.in.Pod.Spec.SecurityContext; sc != nil {
+		if sc.FSGroup != nil {
+			out.SupplementalGroups = append(out.SupplementalGroups, *sc.FSGroup)
+		}
+		out.SupplementalGroups = append(out.SupplementalGroups, sc.SupplementalGroups...)
+		if policy := sc.SupplementalGroupsPolicy; policy != nil {
+			out.SupplementalGroupsPolicy = runtimeapi.SupplementalGroupsPolicy(runtimeapi.SupplementalGroupsPolicy_value[string(*policy)])
+		}
+	}
+	out.SupplementalGroups = append(out.SupplementalGroups, p.in.ExtraGroups...)
+}
+
+// seccomp is the container's profile, else the pod's, else by the node's
+// setting. A Localhost profile without a name would run unconfined
+// (CVE-2023-2431): it is refused, as is one outside the profiles' directory.
+func (p Plan) seccomp() (*runtimeapi.SecurityProfile, error) {
+	var profile *corev1.SeccompProfile
+	if sc := p.in.Pod.Spec.SecurityContext; sc != nil {
+		profile = sc.SeccompProfile
+	}
+	if sc := p.container.SecurityContext; sc != nil && sc.SeccompProfile != nil {
+		profile = sc.SeccompProfile
+	}
+	if profile == nil {
+		profile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
+		if p.in.Settings.SeccompDefault {
+			profile.Type = corev1.SeccompProfileTypeRuntimeDefault
+		}
+	}
+	switch profile.Type {
+	case corev1.SeccompProfileTypeRuntimeDefault:
+		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}, nil
+	case corev1.SeccompProfileTypeUnconfined:
+		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}, nil
+	case corev1.SeccompProfileTypeLocalhost:
+		return p.localSeccomp(profile.LocalhostProfile)
+	}
+	return nil, fmt.Errorf("unknown seccomp profile type %q", profile.Type)
+}
+
+func (p Plan) localSeccomp(name *string) (*runtimeapi.SecurityProfile, error) {
+	if name == nil || *name == "" {
+		return nil, fmt.Errorf("localhostProfile must be set if seccompProfile type is Localhost")
+	}
+	dir := p.in.Layout.Seccomp()
+	file := filepath.Join(dir, *name)
+	if !strings.HasPrefix(file, dir+"/") {
+		return nil, fmt.Errorf("localhostProfile %q must be a path below %s", *name, dir)
+	}
+	return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: file}, nil
+}

@@ -1,0 +1,140 @@
+package container
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+	apiresource "k8s.io/kubernetes/pkg/api/v1/resource"
+	"k8s.io/kubernetes/pkg/fieldpath"
+)
+
+// valueFrom reads a variable's source. Set is false where an optional source is
+// missing: then the variable is not declared at all.
+func (p Plan) valueFrom(from *corev1.EnvVarSource, late Late) (value string, set bool, err error) {
+	switch {
+	case from.FieldRef != nil:
+		value, err = p.fieldOf(from.FieldRef, late)
+		return value, true, err
+	case from.ResourceFieldRef != nil:
+		value, err = p.resourceField(from.ResourceFieldRef)
+		return value, true, err
+	case from.ConfigMapKeyRef != nil:
+		return p.configMapKey(from.ConfigMapKeyRef)
+	case from.SecretKeyRef != nil:
+		return p.secretKey(from.SecretKeyRef)
+	case from.FileKeyRef != nil:
+		return p.fileKey(from.FileKeyRef, late)
+	}
+	return "", true, nil
+}
+
+// fieldOf reads a field of the pod. Those that only a running pod has are taken
+// from late; "spec.host" is v1's old name of spec.nodeName.
+func (p Plan) fieldOf(ref *corev1.ObjectFieldSelector, late Late) (string, error) {
+	switch ref.FieldPath {
+	case "spec.nodeName", "spec.host":
+		if p.in.Pod.Spec.NodeName != "" {
+			return p.in.Pod.Spec.NodeName, nil
+		}
+		return p.in.Facts.NodeName, nil
+	case "spec.serviceAccountName":
+		return p.in.Pod.Spec.ServiceAccountName, nil
+	case "status.hostIP":
+		return first(late.HostIPs), nil
+	case "status.hostIPs":
+		return strings.Join(late.HostIPs, ","), nil
+	case "status.podIP":
+		return first(late.PodIPs), nil
+	case "status.podIPs":
+		return strings.Join(late.PodIPs, ","), nil
+	}
+	value, err := fieldpath.ExtractFieldPathAsString(p.in.Pod, ref.FieldPath)
+	if err != nil {
+		return "", fmt.Errorf("fieldRef %q: %w", ref.FieldPath, err)
+	}
+	return value, nil
+}
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
+}
+
+// resourceField reads a request or a limit of this container or a named one. A
+// limit that is not set is the pod's, else what the node has to give.
+func (p Plan) resourceField(ref *corev1.ResourceFieldSelector) (string, error) {
+	name := ref.ContainerName
+	if name == "" {
+		name = p.Name
+	}
+	value, err := apiresource.ExtractResourceValueByContainerNameAndNodeAllocatable(ref, p.in.Pod, name, p.limits())
+	if err != nil {
+		return "", fmt.Errorf("resourceFieldRef %q: %w", ref.Resource, err)
+	}
+	return value, nil
+}
+
+// limits are what a container's limits default to.
+func (p Plan) limits() corev1.ResourceList {
+	if !resourcehelper.IsPodLevelLimitsSet(p.in.Pod) {
+		return p.in.Allocatable
+	}
+	out := p.in.Allocatable.DeepCopy()
+	for name, q := range p.in.Pod.Spec.Resources.Limits {
+		if _, have := out[name]; have && !q.IsZero() && resourcehelper.IsSupportedPodLevelResource(name) {
+			out[name] = q
+		}
+	}
+	return out
+}
+
+func (p Plan) configMapKey(ref *corev1.ConfigMapKeySelector) (string, bool, error) {
+	cm, err := p.configMap(ref.Name, ref.Optional)
+	if cm == nil {
+		return "", false, err
+	}
+	value, ok := cm.Data[ref.Key]
+	if !ok && (ref.Optional == nil || !*ref.Optional) {
+		return "", false, fmt.Errorf("couldn't find key %s in ConfigMap %s/%s", ref.Key, p.in.ID.Namespace, ref.Name)
+	}
+	return value, ok, nil
+}
+
+func (p Plan) secretKey(ref *corev1.SecretKeySelector) (string, bool, error) {
+	s, err := p.secret(ref.Name, ref.Optional)
+	if s == nil {
+		return "", false, err
+	}
+	value, ok := secretText(s)[ref.Key]
+	if !ok && (ref.Optional == nil || !*ref.Optional) {
+		return "", false, fmt.Errorf("couldn't find key %s in Secret %s/%s", ref.Key, p.in.ID.Namespace, ref.Name)
+	}
+	return value, ok, nil
+}
+
+// fileKey takes what was read from the file. As in the kubelet, an empty value
+// is no value.
+func (p Plan) fileKey(ref *corev1.FileKeySelector, late Late) (string, bool, error) {
+	value := late.FileValues[FileKey{Volume: ref.VolumeName, Path: ref.Path, Key: ref.Key}]
+	if value == "" && (ref.Optional == nil || !*ref.Optional) {
+		return "", false, fmt.Errorf("environment variable key %q not found in file %q of volume %q", ref.Key, ref.Path, ref.VolumeName)
+	}
+	return value, value != "", nil
+}
+
+// FileKeys are the variables that must be read from files in volumes, just
+// before the container is created (KEP-3721).
+func (p Plan) FileKeys() []FileKey {
+	var out []FileKey
+	for _, v := range p.container.Env {
+		if v.Value == "" && v.ValueFrom != nil && v.ValueFrom.FileKeyRef != nil {
+			ref := v.ValueFrom.FileKeyRef
+			out = append(out, FileKey{Volume: ref.VolumeName, Path: ref.Path, Key: ref.Key})
+		}
+	}
+	return out
+}
