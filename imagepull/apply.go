@@ -2,6 +2,7 @@ package imagepull
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -116,11 +117,11 @@ func (s *Pulls) Wait(ctx context.Context, container string) (Result, error) {
 		select {
 		case <-j.done:
 		case <-ctx.Done():
-			return Result{}, cutShort(ctx, container, c.Image, j.lastFailure())
+			return Result{}, cutShort(endOf(ctx), container, c.Image, j.lastFailure())
 		}
 	}
 	if j.err != nil {
-		return Result{}, s.failed(ctx, j, c, first)
+		return Result{}, s.failed(j, c, first)
 	}
 	if !j.pulled || !first {
 		s.puller.emit(s.plan.ID, c, event.Normal, event.PulledImage,
@@ -131,10 +132,14 @@ func (s *Pulls) Wait(ctx context.Context, container string) (Result, error) {
 
 // failed tells why a container won't have its image. The job told it to the
 // first container already, where it tried a pull.
-func (s *Pulls) failed(ctx context.Context, j *job, c Container, first bool) error {
-	pull, ok := j.err.(*PullError)
-	if !ok {
-		return cutShort(ctx, c.Name, c.Image, j.lastFailure())
+func (s *Pulls) failed(j *job, c Container, first bool) error {
+	var end *ended
+	if errors.As(j.err, &end) {
+		return cutShort(end, c.Name, c.Image, j.lastFailure())
+	}
+	var pull *PullError
+	if !errors.As(j.err, &pull) {
+		return failure(c.Name, c.Image, j.err)
 	}
 	if pull.Reason == ReasonNeverPull {
 		s.puller.emit(s.plan.ID, c, event.Warning, event.ErrImageNeverPull, "%s", neverMessage(c.Image))

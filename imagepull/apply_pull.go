@@ -17,7 +17,7 @@ func (p *Puller) run(ctx context.Context, plan Plan, j *job) {
 	key, who := BackOffKey{UID: plan.ID.UID, Ref: j.image.Ref}, j.image.Containers[0]
 	for {
 		if p.sleep(ctx, p.left(key)) != nil {
-			j.err = context.Cause(ctx)
+			j.err = endOf(ctx)
 			return
 		}
 		j.result, j.pulled, j.err = p.once(ctx, plan, j.image)
@@ -74,7 +74,7 @@ func (p *Puller) inspect(ctx context.Context, plan Plan, image Image, spec *runt
 		return found, nil
 	}
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, endOf(ctx)
 	}
 	who := image.Containers[0]
 	p.emit(plan.ID, who, event.Warning, event.FailedToInspectImage, "Failed to inspect image %q: %s", image.Name, Redact(err.Error()))
@@ -109,7 +109,7 @@ func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtime
 	took := time.Since(pulling)
 	if err != nil {
 		if ctx.Err() != nil {
-			return Result{}, false, context.Cause(ctx)
+			return Result{}, false, endOf(ctx)
 		}
 		return Result{}, false, &PullError{Image: image.Name, Reason: reasonOf(err), Class: Classify(err), Err: err}
 	}
@@ -158,6 +158,8 @@ func (p *Puller) user(ctx context.Context, plan Plan, image Image, result Result
 		return Result{}, err
 	}
 	switch {
+	case found == nil:
+		return Result{}, &PullError{Image: image.Name, Reason: ReasonInspect, Class: NotFound, Err: errors.New("the image was here and is gone")}
 	case found.GetUid() != nil:
 		uid := found.GetUid().GetValue()
 		result.UID = &uid

@@ -27,7 +27,7 @@ func (p *Puller) lock(ctx context.Context, ref string) (waited bool, unlock func
 		select {
 		case <-busy:
 		case <-ctx.Done():
-			return waited, nil, context.Cause(ctx)
+			return waited, nil, endOf(ctx)
 		}
 	}
 }
@@ -47,7 +47,7 @@ func (p *Puller) turn(ctx context.Context) (release func(), err error) {
 	case p.slots <- struct{}{}:
 		return func() { <-p.slots }, nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, endOf(ctx)
 	}
 }
 
@@ -71,8 +71,11 @@ func (p *Puller) note(key BackOffKey, ok bool) {
 
 // sleep waits for d, or until ctx ends.
 func (p *Puller) sleep(ctx context.Context, d time.Duration) error {
+	if ctx.Err() != nil {
+		return endOf(ctx)
+	}
 	if d <= 0 {
-		return ctx.Err()
+		return nil
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -80,6 +83,6 @@ func (p *Puller) sleep(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return endOf(ctx)
 	}
 }

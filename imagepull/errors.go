@@ -59,17 +59,31 @@ func failure(container, image string, err error) error {
 	return out
 }
 
+// ended says that a context ended before an image was here.
+type ended struct {
+	cause    error
+	deadline bool
+}
+
+func endOf(ctx context.Context) *ended {
+	return &ended{cause: context.Cause(ctx), deadline: errors.Is(ctx.Err(), context.DeadlineExceeded)}
+}
+
+// Error is the cause's text.
+func (e *ended) Error() string { return e.cause.Error() }
+
+// Unwrap gives the cause.
+func (e *ended) Unwrap() error { return e.cause }
+
 // cutShort is the error of a container whose wait ended first. A pull that has
 // failed before is why; otherwise only the time was short.
-func cutShort(ctx context.Context, container, image string, last *PullError) error {
-	cause := context.Cause(ctx)
-	deadline := errors.Is(ctx.Err(), context.DeadlineExceeded)
+func cutShort(end *ended, container, image string, last *PullError) error {
 	switch {
-	case deadline && last != nil:
+	case end.deadline && last != nil:
 		return failure(container, image, last)
-	case deadline:
+	case end.deadline:
 		return &problem.Error{Kind: problem.Deadline, Object: "container " + container, Op: fmt.Sprintf("pull image %q", image),
-			Err: cause, Hint: "give it longer with --timeout"}
+			Err: end, Hint: "give it longer with --timeout"}
 	}
-	return fmt.Errorf("container %s: pull image %q: %w", container, image, cause)
+	return fmt.Errorf("container %s: pull image %q: %w", container, image, end)
 }

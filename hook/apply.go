@@ -1,0 +1,109 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// Target is the container that a hook is for, and how to reach it.
+type Target struct {
+	ContainerID string
+	PodIP       string // empty on the host's network, as in the kubelet
+	// Exec runs a command in the container without a time limit and waits for it.
+	Exec func(ctx context.Context, containerID string, command []string) (stdout, stderr []byte, code int32, err error)
+	// Warn takes the hook's own warning events (type Warning); it may be nil.
+	Warn func(reason, message string)
+}
+
+// HookError is a hook that failed.
+type HookError struct {
+	Plan Plan
+	// Output is what an exec hook wrote, stdout first. It may hold secrets: the
+	// kubelet keeps it out of events, for it is the pod author's eyes only.
+	Output string
+	Err    error
+}
+
+// Error is the kubelet's sentence for the failure.
+func (e *HookError) Error() string {
+	p := e.Plan
+	of := fmt.Sprintf("for Container %q in Pod %q failed - error: %v", p.Container, p.ID.Ref(), e.Err)
+	switch p.Kind {
+	case Exec:
+		return fmt.Sprintf("Exec lifecycle hook (%v) %s, message: %q", p.Command, of, e.Output)
+	case HTTPGet:
+		return fmt.Sprintf("HTTP lifecycle hook (%s) %s", p.HTTP.Path, of)
+	case Sleep:
+		return fmt.Sprintf("Sleep lifecycle hook (%d) %s", p.Seconds, of)
+	}
+	return fmt.Sprintf("Cannot run handler: %v", e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *HookError) Unwrap() error { return e.Err }
+
+// Event is the message of the kubelet's FailedPostStartHook or FailedPreStopHook
+// event: it never quotes the hook's output.
+func (e *HookError) Event() string {
+	if e.Plan.Hook == PreStop {
+		return "PreStopHook failed"
+	}
+	return "PostStartHook failed"
+}
+
+// Apply runs the hook to its end. Only ctx bounds it. The error is a
+// *problem.Error that wraps a *HookError: of kind Deadline where ctx's deadline
+// cut the hook short, else Failed.
+func Apply(ctx context.Context, p Plan, t Target) error {
+	output, err := run(ctx, p, t)
+	if err == nil {
+		return nil
+	}
+	out := &problem.Error{Kind: problem.Failed, Object: "container " + p.Container, Op: p.Hook + " hook",
+		Err: &HookError{Plan: p, Output: output, Err: err}}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		out.Kind = problem.Deadline
+		out.Hint = "a hook has no time limit of its own; give it longer with --timeout, or make it end sooner"
+	}
+	return out
+}
+
+func run(ctx context.Context, p Plan, t Target) (output string, err error) {
+	if p.Problem != "" {
+		return "", errors.New(p.Problem)
+	}
+	switch p.Kind {
+	case Exec:
+		return runExec(ctx, p, t)
+	case HTTPGet:
+		return "", runHTTP(ctx, *p.HTTP, t)
+	case Sleep:
+		return "", runSleep(ctx, time.Duration(p.Seconds)*time.Second)
+	}
+	return "", fmt.Errorf("invalid handler: %q", p.Kind)
+}
+
+func runExec(ctx context.Context, p Plan, t Target) (string, error) {
+	stdout, stderr, code, err := t.Exec(ctx, t.ContainerID, p.Command)
+	output := string(stdout) + string(stderr)
+	if err == nil && code != 0 {
+		err = fmt.Errorf("command '%s' exited with %d: %s", strings.Join(p.Command, " "), code, stderr)
+	}
+	return output, err
+}
+
+func runSleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("container terminated before sleep hook finished: %w", context.Cause(ctx))
+	}
+}
