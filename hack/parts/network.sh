@@ -1,0 +1,63 @@
+# shellcheck shell=bash
+# Part of hack/runtime: the network of the pods.
+
+free_subnet() { # a /24 of 10.64.0.0/10 that no route of the machine touches
+	local n=$((16#$id)) i subnet
+	for ((i = 0; i < 256; i++, n += 257)); do
+		subnet=10.$((64 + (n >> 8) % 64)).$((n % 256))
+		[[ -n $(ip -4 route show table all root "$subnet.0/24") ]] || { echo "$subnet.0/24" && return; }
+	done
+	die "no free subnet in 10.64.0.0/10"
+}
+
+cni_config() {
+	cat <<-JSON
+		{"cniVersion": "0.4.0", "name": "$network", "plugins": [
+		  {"type": "bridge", "bridge": "$bridge", "isDefaultGateway": true, "ipMasq": true, "hairpinMode": true,
+		   "ipam": {"type": "host-local", "dataDir": "$dir/cni/addresses",
+		            "ranges": [[{"subnet": "$1"}]]}},
+		  {"type": "portmap", "capabilities": {"portMappings": true}, "snat": true}
+		]}
+	JSON
+}
+
+remove_network() {
+	! ip link show "$bridge" >/dev/null 2>&1 || ip link delete "$bridge"
+	rm -f -- /var/lib/cni/results/"$network"-*
+	remove_pod_chains
+	# The rest is shared with other runtimes of this script.
+	! ip -o link show type bridge | grep -qF ': prt-' || return 0
+	remove_shared_chains
+	# The bridge plugin turns forwarding on.
+	[[ ! -s $dir/ip_forward ]] || cat "$dir/ip_forward" >/proc/sys/net/ipv4/ip_forward
+}
+
+# remove_pod_chains removes the chains of pods that were never torn down. Every
+# rule that leads to or lies in one names the network in its comment, quoted as
+# iptables-restore reads it.
+remove_pod_chains() {
+	local rules chains
+	rules=$(iptables-save -t nat 2>/dev/null | grep -F "name: \\\"$network\\\"") || return 0
+	chains=$(grep -oE -- '-j CNI-(DN-)?[0-9a-f]+$' <<<"$rules" | cut -d' ' -f2 | sort -u)
+	{
+		echo '*nat'
+		grep -E -- "-j ($(paste -sd'|' <<<"$chains"))\$" <<<"$rules" | sed 's/^-A/-D/'
+		echo "-F ${chains//$'\n'/$'\n'-F }"
+		echo "-X ${chains//$'\n'/$'\n'-X }"
+		echo COMMIT
+	} | iptables-restore --noflush || say "iptables chains of $network are left"
+}
+
+# remove_shared_chains removes the port mapping plugin's own chains while no
+# mapping uses them; it makes them again when it needs them.
+remove_shared_chains() {
+	local chain=CNI-HOSTPORT
+	[[ $(iptables -t nat -S $chain-DNAT 2>/dev/null) == "-N $chain-DNAT" ]] || return 0
+	{
+		echo '*nat'
+		iptables-save -t nat | grep -E -- "^-A (PREROUTING|OUTPUT|POSTROUTING) .*-j $chain-(DNAT|MASQ)\$" | sed 's/^-A/-D/'
+		printf -- "-F $chain-%s\n" DNAT MASQ SETMARK
+		printf -- "-X $chain-%s\n" DNAT MASQ SETMARK
+		echo COMMIT
+	} | iptables-restore --noflush || say "the chains $chain-* are left"
+}
