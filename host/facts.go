@@ -31,13 +31,17 @@ type Facts struct {
 	EtcHosts     string     `json:"etcHosts,omitempty"` // content of the host's /etc/hosts
 	Listeners    []Listener `json:"listeners,omitempty"`
 
-	Cgroup        Cgroup          `json:"cgroup"`
-	HugePageSizes []int64         `json:"hugePageSizes,omitempty"` // bytes, ascending
-	AppArmor      bool            `json:"appArmor,omitempty"`      // enabled in the kernel
-	SELinux       bool            `json:"selinux,omitempty"`
-	Runtime       Runtime         `json:"runtime"`
-	Kubelet       *KubeletProcess `json:"kubelet,omitempty"` // one that runs on this host
-	Pods          []Pod           `json:"pods,omitempty"`    // the sandboxes of the runtime, podrun's and others'
+	Cgroup        Cgroup  `json:"cgroup"`
+	HugePageSizes []int64 `json:"hugePageSizes,omitempty"` // bytes, ascending
+	// ThermalPaths are the /sys/devices/system/cpu/cpu<n>/thermal_throttle that
+	// exist here, which are hidden from containers.
+	ThermalPaths []string `json:"thermalPaths,omitempty"`
+
+	AppArmor bool            `json:"appArmor,omitempty"` // enabled in the kernel
+	SELinux  bool            `json:"selinux,omitempty"`
+	Runtime  Runtime         `json:"runtime"`
+	Kubelet  *KubeletProcess `json:"kubelet,omitempty"` // one that runs on this host
+	Pods     []Pod           `json:"pods,omitempty"`    // the sandboxes of the runtime, podrun's and others'
 }
 
 // ResolvConf is the host's resolver configuration (resolv.conf(5)).

@@ -1,0 +1,170 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/opencontainers/cgroups"
+	"github.com/opencontainers/cgroups/manager"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/problem"
+)
+
+// Apply makes the groups and sets their values. Groups that are there already
+// get the values alone. When it fails, what it made is gone again.
+func Apply(ctx context.Context, p Plan) error {
+	var undo []func() error
+	for _, g := range append(append([]Group{}, p.Shared...), p.Pods...) {
+		err := ctx.Err()
+		if err == nil {
+			var made []string
+			made, err = p.apply(g)
+			if len(made) > 0 {
+				undo = append(undo, func() error { return p.unmake(g, made) })
+			}
+		}
+		if err != nil {
+			errs := []error{failed(g, "create the cgroup", err)}
+			for _, f := range slices.Backward(undo) {
+				errs = append(errs, f())
+			}
+			return errors.Join(errs...)
+		}
+	}
+	return nil
+}
+
+// unmake takes a group back that apply made.
+func (p Plan) unmake(g Group, made []string) error {
+	if err := p.stopUnit(g); err != nil {
+		return err
+	}
+	return removeDirs(made)
+}
+
+// apply makes one group and returns the directories that were not there
+// before, the outer ones first.
+func (p Plan) apply(g Group) ([]string, error) {
+	missing := p.missing(g)
+	if len(missing) == 0 && p.holds(g) {
+		return nil, nil
+	}
+	m, config, err := p.manager(g)
+	if err != nil {
+		return nil, err
+	}
+	if len(missing) > 0 {
+		// -1: make the group and put no process into it.
+		err = m.Apply(-1)
+	}
+	if err == nil {
+		err = m.Set(config.Resources)
+	}
+	var made []string
+	for _, dir := range missing {
+		if exists(dir) {
+			made = append(made, dir)
+			if markErr := mark(dir); err == nil {
+				err = markErr
+			}
+		}
+	}
+	return made, err
+}
+
+// missing lists the directories that the group lacks, those of the cgroup root
+// included, the outer ones first.
+func (p Plan) missing(g Group) []string {
+	var out []string
+	for i := 1; i <= len(g.Name); i++ {
+		level := Group{Path: groupPath(p.Driver, g.Name[:i])}
+		for _, dir := range p.dirs(level) {
+			if !p.skipped(dir) && !exists(dir) {
+				out = append(out, dir)
+			}
+		}
+	}
+	return out
+}
+
+// skipped tells a hierarchy in which the manager makes no group: devices,
+// where the runtime makes the whole path when a container needs it.
+func (p Plan) skipped(dir string) bool {
+	mount, ok := p.Mounts["devices"]
+	return ok && p.Version == 1 && strings.HasPrefix(dir, mount+"/")
+}
+
+// manager makes the manager of one group.
+func (p Plan) manager(g Group) (cgroups.Manager, *cgroups.Cgroup, error) {
+	config := &cgroups.Cgroup{Resources: g.Resources.config()}
+	if p.Driver == host.DriverSystemd {
+		config.Systemd = true
+		config.Name, config.Parent = unit(g.Path)
+		m, err := manager.New(config)
+		return m, config, err
+	}
+	config.Path = g.Path
+	paths := map[string]string{}
+	for controller, mount := range p.Mounts {
+		if p.Version == 1 || controller == "" {
+			paths[controller] = filepath.Join(mount, g.Path)
+		}
+	}
+	m, err := manager.NewWithPaths(config, paths)
+	return m, config, err
+}
+
+// config spells resources as the manager wants them. Devices and freezing are
+// the containers' own affair.
+func (r Resources) config() *cgroups.Resources {
+	c := &cgroups.Resources{
+		SkipDevices: true, SkipFreezeOnSet: true,
+		CpuShares: r.CPUShares, CpuWeight: r.CPUWeight, CpuQuota: r.CPUQuota, CpuPeriod: r.CPUPeriod,
+		Memory: r.Memory,
+	}
+	if r.PidsLimit > 0 {
+		c.PidsLimit = &r.PidsLimit
+	}
+	for _, h := range r.HugePages {
+		c.HugetlbLimit = append(c.HugetlbLimit, &cgroups.HugepageLimit{Pagesize: h.Size, Limit: h.Limit})
+	}
+	return c
+}
+
+// holds tells whether a shared group has its weight already, which spares
+// systemd a call for every pod. Groups with other values are always set.
+func (p Plan) holds(g Group) bool {
+	r := g.Resources
+	if r.CPUQuota != 0 || r.Memory != 0 || r.PidsLimit != 0 {
+		return false
+	}
+	file, want := filepath.Join(p.Mounts["cpu"], g.Path, "cpu.shares"), r.CPUShares
+	if p.Version == 2 {
+		file, want = filepath.Join(p.Mounts[""], g.Path, "cpu.weight"), r.CPUWeight
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return false
+	}
+	have, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
+	return err == nil && have == want
+}
+
+// failed makes the error of a group.
+func failed(g Group, op string, err error) error {
+	e := &problem.Error{Kind: problem.Runtime, Object: "cgroup " + g.Path, Op: op, Err: err}
+	switch {
+	case errors.Is(err, os.ErrPermission):
+		e.Hint = "run as root"
+	case strings.Contains(err.Error(), "systemd not running"):
+		e.Hint = fmt.Sprintf("give --cgroup-driver=%s", host.DriverCgroupfs)
+	}
+	return e
+}

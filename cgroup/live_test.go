@@ -1,0 +1,248 @@
+package cgroup
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/nodeconfig"
+)
+
+// live gives the facts of this machine and settings with a cgroup root of the
+// test's own.
+func live(t testing.TB) (host.Facts, nodeconfig.Settings) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("making cgroups takes root")
+	}
+	s := nodeconfig.Default()
+	s.CgroupRoot = fmt.Sprintf("/podrun-cgroup-test-%d", os.Getpid())
+	facts, err := discover.Read(context.Background(), nil, s, discover.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return facts, s
+}
+
+// remains lists what is left of the test's cgroup root in any hierarchy.
+func remains(t testing.TB, p Plan) []string {
+	t.Helper()
+	var out []string
+	for _, mount := range p.Mounts {
+		err := filepath.WalkDir(mount, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() && strings.Contains(path, p.Root[0]) {
+				out = append(out, path)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// Pod cgroups that outlive their pod made hosts slow (k8s#112151, #64137,
+// cri-o#5490): a hundred pods leave nothing.
+func TestApplyAndRemoveLeaveNothing(t *testing.T) {
+	facts, s := live(t)
+	ctx := t.Context()
+	classes := []corev1.PodQOSClass{corev1.PodQOSGuaranteed, corev1.PodQOSBurstable, corev1.PodQOSBestEffort}
+	var slowest time.Duration
+	var p Plan
+	for i := range 100 {
+		pod := podOf(classes[i%3])
+		p = New(Input{Pod: pod, Facts: facts, Settings: s})
+		start := time.Now()
+		if err := Apply(ctx, p); err != nil {
+			t.Fatal(err)
+		}
+		slowest = max(slowest, time.Since(start))
+		if err := Apply(ctx, p); err != nil {
+			t.Fatalf("again: %v", err)
+		}
+		if !Exists(p) {
+			t.Fatal("the pod's cgroup does not exist")
+		}
+		for range 2 {
+			if err := Remove(ctx, p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i%10 == 9 {
+			if err := RemoveParents(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Logf("slowest Apply: %s", slowest)
+	if left := remains(t, p); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestApplySetsValues(t *testing.T) {
+	facts, s := live(t)
+	s.PodPidsLimit = 77
+	p := New(Input{Pod: pod(list("500m", "32Mi"), list("1", "64Mi")), Facts: facts, Settings: s})
+	if err := Apply(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := Remove(context.Background(), p); err != nil {
+			t.Error(err)
+		}
+		if err := RemoveParents(p); err != nil {
+			t.Error(err)
+		}
+	}()
+	at := func(group Group, controller, file string) string {
+		mount := p.Mounts[controller]
+		if p.Version == 2 {
+			mount = p.Mounts[""]
+		}
+		data, err := os.ReadFile(filepath.Join(mount, group.Path, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(data))
+	}
+	type value struct{ controller, file, want string }
+	values := []value{{"cpu", "cpu.shares", "512"}, {"cpu", "cpu.cfs_quota_us", "100000"}, {"memory", "memory.limit_in_bytes", "67108864"}, {"pids", "pids.max", "77"}}
+	burst := value{"cpu", "cpu.shares", "512"}
+	if p.Version == 2 {
+		values = []value{{"", "cpu.weight", "20"}, {"", "cpu.max", "100000 100000"}, {"", "memory.max", "67108864"}, {"", "pids.max", "77"}}
+		burst = value{"", "cpu.weight", "20"}
+	}
+	for _, v := range values {
+		if got := at(p.Pods[0], v.controller, v.file); got != v.want {
+			t.Errorf("%s = %s, want %s", v.file, got, v.want)
+		}
+	}
+	if got := at(p.Shared[1], burst.controller, burst.file); got != burst.want {
+		t.Errorf("burstable %s = %s, want %s", burst.file, got, burst.want)
+	}
+}
+
+// A process that outlived its container, with a group of its own below the
+// pod's, must not keep the pod's group.
+func TestRemoveKillsWhatIsLeft(t *testing.T) {
+	facts, s := live(t)
+	p := New(Input{Pod: podOf(corev1.PodQOSBestEffort), Facts: facts, Settings: s})
+	if err := Apply(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for _, dir := range p.dirs(p.Pods[0]) {
+		inner := filepath.Join(dir, "container")
+		if err := os.MkdirAll(inner, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(inner, "/cpuset/") {
+			continue // its lists are empty until somebody sets them
+		}
+		if err := os.WriteFile(filepath.Join(inner, "cgroup.procs"), []byte(fmt.Sprint(cmd.Process.Pid)), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if live, err := Live(p); err != nil || !live {
+		t.Errorf("Live = %v, %v", live, err)
+	}
+	if err := Remove(t.Context(), Leftovers(uid, facts.Cgroup, s)); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveParents(p); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("the process ended with %v", err)
+	}
+	if left := remains(t, p); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// Groups that somebody else made, or uses, are not podrun's to remove.
+func TestRemoveParentsSparesOthers(t *testing.T) {
+	facts, s := live(t)
+	p := Shared(facts, s)
+	var theirs []string
+	for _, dir := range p.dirs(Group{Path: groupPath(p.Driver, p.Root)}) {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		theirs = append(theirs, dir)
+	}
+	defer func() {
+		if err := removeDirs(theirs); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := Apply(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	busy := filepath.Join(p.dirs(p.Shared[1])[0], "theirs")
+	if err := os.Mkdir(busy, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveParents(p); err != nil {
+		t.Fatal(err)
+	}
+	if !exists(busy) || !exists(p.dirs(p.Shared[1])[0]) || exists(p.dirs(p.Shared[2])[0]) {
+		t.Errorf("a used group is gone, or an unused one is not")
+	}
+	if err := os.Remove(busy); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveParents(p); err != nil {
+		t.Fatal(err)
+	}
+	if left := remains(t, p); len(left) != len(theirs) {
+		t.Errorf("left: %v, want those made by others: %v", left, theirs)
+	}
+}
+
+// A failure takes back what Apply made.
+func TestApplyUndoes(t *testing.T) {
+	facts, s := live(t)
+	p := New(Input{Pod: podOf(corev1.PodQOSBurstable), Facts: facts, Settings: s})
+	p.Pods[0].Resources.HugePages = []HugePages{{Size: "3MB", Limit: 1}} // no such page size
+	if err := Apply(t.Context(), p); err == nil {
+		t.Fatal("no error")
+	}
+	if left := remains(t, p); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func BenchmarkApplyRemove(b *testing.B) {
+	facts, s := live(b)
+	p := New(Input{Pod: podOf(corev1.PodQOSBurstable), Facts: facts, Settings: s})
+	ctx := context.Background()
+	for b.Loop() {
+		if err := Apply(ctx, p); err != nil {
+			b.Fatal(err)
+		}
+		if err := Remove(ctx, p); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := RemoveParents(p); err != nil {
+		b.Fatal(err)
+	}
+}

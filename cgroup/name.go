@@ -1,0 +1,70 @@
+package cgroup
+
+import (
+	"path"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/host"
+)
+
+// The kubelet's names (pkg/kubelet/cm).
+const (
+	kubepods   = "kubepods"
+	burstable  = "burstable"
+	bestEffort = "besteffort"
+)
+
+// rootName splits the setting cgroupRoot; "/" and "" are the hierarchy's root.
+func rootName(root string) []string {
+	clean := strings.Trim(path.Clean("/"+root), "/")
+	if clean == "" {
+		return nil
+	}
+	return strings.Split(clean, "/")
+}
+
+// podName is where a pod of that class has its group, below the root.
+func podName(class corev1.PodQOSClass, uid string) []string {
+	pod := "pod" + uid
+	switch class {
+	case corev1.PodQOSGuaranteed:
+		return []string{kubepods, pod}
+	case corev1.PodQOSBurstable:
+		return []string{kubepods, burstable, pod}
+	}
+	return []string{kubepods, bestEffort, pod}
+}
+
+// groupPath spells a name as the driver does, below the mount point.
+func groupPath(driver string, name []string) string {
+	if driver == host.DriverSystemd {
+		return slicePath(name)
+	}
+	return "/" + path.Join(name...)
+}
+
+// slicePath spells a name as nested slices (systemd.slice(5)): a dash separates
+// levels, so one inside a part becomes an underscore, as in the kubelet.
+// {kubepods, burstable, pod1-2} is
+// /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice.
+func slicePath(name []string) string {
+	out, prefix := "/", ""
+	for _, part := range name {
+		prefix += strings.ReplaceAll(part, "-", "_")
+		out = path.Join(out, prefix+".slice")
+		prefix += "-"
+	}
+	return out
+}
+
+// unit splits a slice's path into the unit and the one above it, which is
+// systemd's root slice at the top.
+func unit(slicePath string) (name, parent string) {
+	dir, base := path.Split(slicePath)
+	if dir = path.Clean(dir); dir == "/" {
+		return base, "-.slice"
+	}
+	return base, path.Base(dir)
+}

@@ -1,0 +1,135 @@
+// Package cgroup gives each pod its control group, with the kubelet's names
+// and values: kubepods, below it burstable and besteffort, below these (and,
+// for Guaranteed pods, directly below kubepods) pod<uid>. The runtime makes the
+// containers' groups below the pod's, and never removes the pod's own.
+//
+// Call Apply and RemoveParents while holding the node's lock: both touch
+// groups that pods share.
+package cgroup
+
+import (
+	"path"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/resource"
+)
+
+// Input is what a plan is made from.
+type Input struct {
+	Pod      *corev1.Pod // defaulted, with a UID that is safe in a path
+	Facts    host.Facts  // Cgroup, Capacity, HugePageSizes; Pods: those that run already
+	Settings nodeconfig.Settings
+}
+
+// Plan is the groups of one pod. It marshals to stable JSON. Without
+// cgroupsPerQOS it is empty: the runtime then puts the pod where it likes.
+type Plan struct {
+	Version int               `json:"version,omitempty"`
+	Driver  string            `json:"driver,omitempty"`
+	Mounts  map[string]string `json:"-"` // controller → mount point; "" is v2's
+	Root    []string          `json:"root,omitempty"`
+	// Shared are the groups that pods share, the outer one first.
+	Shared []Group `json:"shared,omitempty"`
+	// Pods is the pod's group. In a plan made by Leftovers it is one for each
+	// QoS class.
+	Pods []Group `json:"pods,omitempty"`
+}
+
+// Group is one control group.
+type Group struct {
+	Name      []string  `json:"-"`    // its way from the root, without the driver's spelling
+	Path      string    `json:"path"` // below the mount point, with a leading slash
+	Resources Resources `json:"resources"`
+}
+
+// Resources are a group's values. A zero value leaves the kernel's default.
+type Resources struct {
+	CPUShares uint64      `json:"cpuShares,omitempty"` // v1: 2 to 262144
+	CPUWeight uint64      `json:"cpuWeight,omitempty"` // v2: 1 to 10000
+	CPUQuota  int64       `json:"cpuQuota,omitempty"`  // µs in a period; -1: none
+	CPUPeriod uint64      `json:"cpuPeriod,omitempty"` // µs
+	Memory    int64       `json:"memory,omitempty"`    // bytes
+	PidsLimit int64       `json:"pidsLimit,omitempty"`
+	HugePages []HugePages `json:"hugePages,omitempty"` // one for each size the host has
+}
+
+// HugePages limits the huge pages of one size.
+type HugePages struct {
+	Size  string `json:"size"`  // as the kernel's files name it: 2MB, 1GB
+	Limit uint64 `json:"limit"` // bytes
+}
+
+// New plans the group of a pod, and the weights of the shared groups with the
+// pod in them.
+func New(in Input) Plan {
+	p := newPlan(in.Facts.Cgroup, in.Settings)
+	if !in.Settings.CgroupsPerQOS {
+		return p
+	}
+	class := resource.QOSClass(in.Pod)
+	pods := append(othersThan(string(in.Pod.UID), in.Facts.Pods), host.Pod{
+		UID: string(in.Pod.UID), Managed: true, Ready: true, QOSClass: class, Requests: resource.PodRequests(in.Pod),
+	})
+	p.Shared = p.sharedGroups(pods, in.Facts)
+	p.Pods = []Group{p.group(podResources(in, class), podName(class, string(in.Pod.UID))...)}
+	return p
+}
+
+// Shared plans the groups that pods share and no pod: for setting their
+// weights anew when a pod has gone.
+func Shared(facts host.Facts, s nodeconfig.Settings) Plan {
+	p := newPlan(facts.Cgroup, s)
+	if s.CgroupsPerQOS {
+		p.Shared = p.sharedGroups(facts.Pods, facts)
+	}
+	return p
+}
+
+// Leftovers plans the removal of a pod of which no more than the UID is known:
+// its group under every QoS class.
+func Leftovers(uid string, c host.Cgroup, s nodeconfig.Settings) Plan {
+	p := newPlan(c, s)
+	if !s.CgroupsPerQOS {
+		return p
+	}
+	p.Shared = p.sharedGroups(nil, host.Facts{Cgroup: c})
+	for _, class := range []corev1.PodQOSClass{corev1.PodQOSGuaranteed, corev1.PodQOSBurstable, corev1.PodQOSBestEffort} {
+		p.Pods = append(p.Pods, p.group(Resources{}, podName(class, uid)...))
+	}
+	return p
+}
+
+// Parent is the sandbox's cgroup_parent: a path for cgroupfs, the name of a
+// slice for systemd; empty without cgroupsPerQOS.
+func (p Plan) Parent() string {
+	switch {
+	case len(p.Pods) == 0:
+		return ""
+	case p.Driver == host.DriverSystemd:
+		return path.Base(p.Pods[0].Path)
+	}
+	return p.Pods[0].Path
+}
+
+func newPlan(c host.Cgroup, s nodeconfig.Settings) Plan {
+	return Plan{Version: c.Version, Driver: c.Driver, Mounts: c.MountPoints, Root: rootName(s.CgroupRoot)}
+}
+
+// group names a group below the root.
+func (p Plan) group(r Resources, name ...string) Group {
+	full := append(append([]string{}, p.Root...), name...)
+	return Group{Name: full, Path: groupPath(p.Driver, full), Resources: r}
+}
+
+func othersThan(uid string, pods []host.Pod) []host.Pod {
+	var out []host.Pod
+	for _, p := range pods {
+		if p.UID != uid {
+			out = append(out, p)
+		}
+	}
+	return out
+}

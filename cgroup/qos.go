@@ -1,0 +1,41 @@
+package cgroup
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/host"
+)
+
+// sharedGroups are kubepods, burstable and besteffort with their values.
+//
+// kubepods weighs as much as the host has CPUs. Unlike the kubelet, which
+// limits kubepods to the node's allocatable memory, podrun leaves its memory
+// alone: it shares the host with other programs, and a limit that follows from
+// reservations nobody made would only move the point of the kernel's OOM kill.
+func (p Plan) sharedGroups(pods []host.Pod, facts host.Facts) []Group {
+	unbounded := hugePages(facts.Cgroup, facts.HugePageSizes, func(int64) uint64 { return unboundedHugePages })
+	weigh := func(milli int64) Resources {
+		r := Resources{HugePages: unbounded}
+		if facts.Cgroup.Has("cpu") {
+			r.setWeight(facts.Cgroup.Version, milli)
+		}
+		return r
+	}
+	return []Group{
+		p.group(weigh(facts.Capacity.Cpu().MilliValue()), kubepods),
+		p.group(weigh(burstableMilli(pods)), kubepods, burstable),
+		p.group(weigh(0), kubepods, bestEffort),
+	}
+}
+
+// burstableMilli sums the CPU requests of podrun's Burstable pods that run or
+// are about to.
+func burstableMilli(pods []host.Pod) int64 {
+	var sum int64
+	for _, pod := range pods {
+		if pod.Managed && (pod.Ready || pod.Reserved) && pod.QOSClass == corev1.PodQOSBurstable {
+			sum += pod.Requests.Cpu().MilliValue()
+		}
+	}
+	return sum
+}

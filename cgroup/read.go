@@ -1,0 +1,94 @@
+package cgroup
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// dirs gives a group's directory in each hierarchy, each once, in a stable
+// order. Controllers that are mounted together share one.
+func (p Plan) dirs(g Group) []string {
+	var out []string
+	for controller, mount := range p.Mounts {
+		if p.Version == 2 && controller != "" {
+			continue
+		}
+		out = append(out, filepath.Join(mount, g.Path))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Live tells whether a process is in the pod's group, or in one below it.
+func Live(p Plan) (bool, error) {
+	for _, g := range p.Pods {
+		for _, dir := range p.dirs(g) {
+			pids, err := processes(dir)
+			if err != nil || len(pids) > 0 {
+				return len(pids) > 0, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// Exists tells whether any of the pod's directories exists.
+func Exists(p Plan) bool {
+	for _, g := range p.Pods {
+		if slices.ContainsFunc(p.dirs(g), exists) {
+			return true
+		}
+	}
+	return false
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// processes lists the processes of a group and those below it. A group that is
+// gone has none.
+func processes(dir string) ([]int, error) {
+	var out []int
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			if gone(err) {
+				return nil
+			}
+			return err
+		}
+		if !d.IsDir() {
+			return nil
+		}
+		pids, err := procs(path)
+		out = append(out, pids...)
+		return err
+	})
+	return out, err
+}
+
+// procs reads one group's cgroup.procs. A process of a PID namespace that this
+// one can't see shows as 0.
+func procs(dir string) ([]int, error) {
+	data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if err != nil {
+		if gone(err) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	var out []int
+	for field := range strings.FieldsSeq(string(data)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, pid)
+	}
+	return out, nil
+}

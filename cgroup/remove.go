@@ -1,0 +1,173 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/host"
+)
+
+// How long to wait for the kernel to let go of a group whose last process has
+// just been killed.
+const (
+	removeWithin = 5 * time.Second
+	removePause  = time.Millisecond
+)
+
+// Remove removes the pod's group, with what the runtime made below it and what
+// processes are left in it, in every hierarchy. Removing what is gone is no
+// error.
+func Remove(ctx context.Context, p Plan) error {
+	ctx, cancel := context.WithTimeout(ctx, removeWithin)
+	defer cancel()
+	var errs []error
+	for _, g := range p.Pods {
+		if err := p.remove(ctx, g); err != nil {
+			errs = append(errs, failed(g, "remove the cgroup", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p Plan) remove(ctx context.Context, g Group) error {
+	dirs := p.dirs(g)
+	if !slices.ContainsFunc(dirs, exists) {
+		return p.stopUnit(g) // systemd may know the unit still
+	}
+	if !strings.HasPrefix(g.Name[len(g.Name)-1], "pod") {
+		return fmt.Errorf("%s is no pod's group", g.Path)
+	}
+	if err := p.kill(ctx, g); err != nil {
+		return err
+	}
+	if err := p.stopUnit(g); err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		if err := removeTree(ctx, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeTree removes a group and those below it, the inner ones first. The
+// kernel answers EBUSY until the last process is reaped.
+func removeTree(ctx context.Context, dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		if gone(err) {
+			return nil
+		}
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := removeTree(ctx, filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	for pause := removePause; ; pause = min(2*pause, 100*removePause) {
+		err := unix.Rmdir(dir)
+		switch {
+		case err == nil || gone(err):
+			return nil
+		case err != unix.EBUSY:
+			return &os.PathError{Op: "rmdir", Path: dir, Err: err}
+		}
+		select {
+		case <-ctx.Done():
+			pids, _ := processes(dir)
+			return fmt.Errorf("rmdir %s: still in use (processes %v): %w", dir, pids, ctx.Err())
+		case <-time.After(pause):
+		}
+	}
+}
+
+// RemoveParents removes the shared groups and those of the cgroup root, as far
+// as podrun made them and nothing is in them any more.
+func RemoveParents(p Plan) error {
+	groups := slices.Clone(p.Shared)
+	slices.Reverse(groups)
+	for i := len(p.Root); i > 0; i-- {
+		groups = append(groups, Group{Name: p.Root[:i], Path: groupPath(p.Driver, p.Root[:i])})
+	}
+	for _, g := range groups {
+		if err := p.removeEmpty(g); err != nil {
+			return failed(g, "remove the cgroup", err)
+		}
+	}
+	return nil
+}
+
+// removeEmpty removes a group that podrun made and nobody uses.
+func (p Plan) removeEmpty(g Group) error {
+	dirs := p.dirs(g)
+	for _, dir := range dirs {
+		if used, err := inUse(dir); used || err != nil {
+			return err
+		}
+	}
+	if !slices.ContainsFunc(dirs, marked) {
+		return nil
+	}
+	if err := p.stopUnit(g); err != nil {
+		return err
+	}
+	return removeDirs(dirs)
+}
+
+// inUse tells whether a group holds a process or another group.
+func inUse(dir string) (bool, error) {
+	pids, err := procs(dir)
+	if err != nil || len(pids) > 0 {
+		return len(pids) > 0, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !gone(err) {
+		return false, err
+	}
+	return slices.ContainsFunc(entries, fs.DirEntry.IsDir), nil
+}
+
+// removeDirs removes directories, the last ones first. One that is in use
+// stays: somebody else has begun to use it.
+func removeDirs(dirs []string) error {
+	var errs []error
+	for _, dir := range slices.Backward(dirs) {
+		err := unix.Rmdir(dir)
+		if err != nil && !gone(err) && err != unix.EBUSY && err != unix.ENOTEMPTY {
+			errs = append(errs, &os.PathError{Op: "rmdir", Path: dir, Err: err})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// stopUnit makes systemd forget a slice. Its not knowing it is success.
+func (p Plan) stopUnit(g Group) error {
+	if p.Driver != host.DriverSystemd {
+		return nil
+	}
+	m, _, err := p.manager(Group{Name: g.Name, Path: g.Path})
+	if err != nil {
+		return err
+	}
+	return m.Destroy()
+}
+
+// gone tells whether an error says that the group does not exist any more: a
+// file of a group that is being removed gives ENODEV.
+func gone(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENODEV)
+}
