@@ -23,13 +23,21 @@ cni_config() {
 
 remove_network() {
 	! ip link show "$bridge" >/dev/null 2>&1 || ip link delete "$bridge"
-	rm -f -- /var/lib/cni/results/"$network"-*
+	remove_cached_results
 	remove_pod_chains
 	# The rest is shared with other runtimes of this script.
 	! ip -o link show type bridge | grep -qF ': prt-' || return 0
 	remove_shared_chains
 	# The bridge plugin turns forwarding on.
 	[[ ! -s $dir/ip_forward ]] || cat "$dir/ip_forward" >/proc/sys/net/ipv4/ip_forward
+}
+
+remove_cached_results() { # what the plugins answered, by network and sandbox
+	local result sandbox
+	for result in /var/lib/cni/results/"$network"-*; do
+		sandbox=${result##*/"$network"-}
+		rm -f -- "$result" "/var/lib/cni/results/cni-loopback-${sandbox%-*}-lo"
+	done
 }
 
 # remove_pod_chains removes the chains of pods that were never torn down. Every

@@ -38,13 +38,18 @@ end() { # NAME: TERM, and KILL after 10 s
 }
 
 # What is left when containerd was killed, or could not remove a pod: shims,
-# processes of pods and mounts.
+# processes of pods, sockets of shims (at a fixed place; address in 1.x,
+# bootstrap.json later) and mounts.
 remove_leftovers() {
-	local pid mount
+	local pid mount shim_socket
 	for pid in $(our_pids); do
 		say "ending a leftover process: $pid $(cat "/proc/$pid/comm" 2>/dev/null)"
 		kill -KILL "$pid" 2>/dev/null || true
 	done
+	cat "$dir"/state/io.containerd.runtime.v2.task/*/*/{address,bootstrap.json} 2>/dev/null |
+		grep -aoE '/run/containerd/s/[0-9a-f]{64}' | while read -r shim_socket; do
+		rm -f -- "$shim_socket"
+	done || true
 	# Later mounts first: they may lie on earlier ones. mountinfo writes a space
 	# as \040.
 	awk -v dir="$dir/" 'index($5, dir) == 1 { print $5 }' /proc/self/mountinfo | tac | while read -r mount; do
