@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 	v1qos "k8s.io/kubernetes/pkg/apis/core/v1/helper/qos"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
 	"k8s.io/kubernetes/pkg/kubelet/qos"
 )
 
@@ -38,8 +39,15 @@ func CPUQuota(milli, periodMicros int64) int64 {
 func QOSClass(pod *corev1.Pod) corev1.PodQOSClass { return v1qos.ComputePodQOS(pod) }
 
 // OOMScoreAdj is the container's oom_score_adj on a host with that much memory,
-// in bytes.
+// in bytes. A pod of class system-node-critical has that class's priority also
+// where nobody resolved it, so that it is the last to be killed.
 func OOMScoreAdj(pod *corev1.Pod, c *corev1.Container, memoryCapacity int64) int64 {
+	if pod.Spec.PriorityClassName == scheduling.SystemNodeCritical && pod.Spec.Priority == nil {
+		critical := *pod
+		priority := int32(scheduling.SystemCriticalPriority + 1000)
+		critical.Spec.Priority = &priority
+		pod = &critical
+	}
 	return int64(qos.GetContainerOOMScoreAdjust(pod, c, memoryCapacity))
 }
 

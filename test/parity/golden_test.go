@@ -1,0 +1,123 @@
+package parity
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// golden is the part of a recording that the plans of sandboxes and containers
+// answer for.
+type golden struct {
+	Sandboxes  []struct{ Config map[string]any }
+	Containers map[string][]map[string]any // by name, one for each attempt
+	Files      map[string]struct{ Text string }
+}
+
+// shared is where the recordings and the pods that were recorded lie.
+func shared(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("PODRUN_SHARED")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "..", "shared")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "kubelet-golden")); err != nil {
+		t.Skipf("no recordings of a kubelet here (%v): set PODRUN_SHARED to the directory that has kubelet-golden", err)
+	}
+	return dir
+}
+
+// recordings lists the goldens of a set by name.
+func recordings(t *testing.T, dir, set string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "kubelet-golden", set, "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recordings in %s/kubelet-golden/%s: %v", dir, set, err)
+	}
+	return files
+}
+
+// manifestOf finds the pod that was recorded: goldens of the corpus are named by
+// its file, in lower case.
+func manifestOf(t *testing.T, dir, set, name string) string {
+	t.Helper()
+	if set != "corpus" {
+		return filepath.Join(dir, "kubelet-golden", "pods", name+".yaml")
+	}
+	all, err := filepath.Glob(filepath.Join(dir, "corpus", "*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		base := strings.ToLower(filepath.Base(f))
+		if strings.TrimSuffix(base, filepath.Ext(base)) == name {
+			return f
+		}
+	}
+	t.Fatalf("the corpus has no %s", name)
+	return ""
+}
+
+// readGolden reads a recording with the words in angle brackets replaced by the
+// values of this test, where they are one and the same throughout.
+func readGolden(t *testing.T, file string, words *strings.Replacer) golden {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The words are written <…> with angle brackets that JSON may escape.
+	text := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(string(raw))
+	var g golden
+	if err := json.Unmarshal([]byte(words.Replace(text)), &g); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return g
+}
+
+// asRecorded turns a message into what a recording has of it: protojson with
+// the names of the .proto file, variables readable and sorted, DNS options sorted.
+func asRecorded(t *testing.T, m proto.Message) map[string]any {
+	t.Helper()
+	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out map[string]any
+	if err := json.Unmarshal(raw, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// flatten lists the leaves of a tree by path; empty messages are leaves too.
+func flatten(prefix string, v any, into map[string]string) {
+	switch v := v.(type) {
+	case map[string]any:
+		if len(v) == 0 {
+			into[prefix] = "{}"
+		}
+		for k, child := range v {
+			flatten(prefix+"."+k, child, into)
+		}
+	case []any:
+		if strings.HasSuffix(prefix, ".options") {
+			slices.SortFunc(v, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		}
+		for i, child := range v {
+			flatten(fmt.Sprintf("%s[%d]", prefix, i), child, into)
+		}
+	default:
+		if strings.HasSuffix(prefix, ".host_id") {
+			v = "<HOSTID>" // any range that is free
+		}
+		into[prefix] = fmt.Sprint(v)
+	}
+}
