@@ -1,0 +1,161 @@
+package run
+
+import (
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podrun/podrun/resource"
+)
+
+// Waiting is why a container can't start, or can't start yet, in the kubelet's
+// words: ErrImagePull, ImagePullBackOff, InvalidImageName, ErrImageNeverPull,
+// CreateContainerConfigError, CreateContainerError, RunContainerError,
+// PostStartHookError, CrashLoopBackOff.
+type Waiting struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
+}
+
+// StatusInput is all that a pod's status is made of, beside the pod.
+type StatusInput struct {
+	// Observed is the pod on the runtime; nil when it has nothing of the pod.
+	Observed *Observed
+	// NodeIPs are this host's addresses, the primary first; at most two count,
+	// one a family.
+	NodeIPs []string
+	// RuntimeName is what container IDs begin with; empty is containerd.
+	RuntimeName string
+	// Waiting says, by container name, why a container is not started.
+	Waiting map[string]Waiting
+	// Messages are the termination messages, by container ID.
+	Messages map[string]string
+	// Started and Ready are the results of startup and readiness probes, by
+	// container ID. A container whose probe has no result is not started, or
+	// not ready; one without that probe is both while it runs.
+	Started, Ready map[string]bool
+	// Users are the first processes' identities, by container ID, where known.
+	Users map[string]corev1.LinuxContainerUser
+	// RecursiveReadOnly says that the pod's runtime handler can mount
+	// recursively read-only (KEP-3857).
+	RecursiveReadOnly bool
+
+	// Over says that nothing of the pod will be started again, whatever its
+	// restart policy: it is being, or was, stopped for good.
+	Over bool
+	// Reason and Message say why the pod as a whole failed (Evicted,
+	// DeadlineExceeded, a refusal such as OutOfcpu); empty when it did not.
+	Reason, Message string
+
+	// StartTime is when podrun first took the pod on. If zero, it is the
+	// creation of its oldest sandbox.
+	StartTime time.Time
+	Now       time.Time
+}
+
+// Status computes a pod's status as the kubelet (v1.36) does
+// (pkg/kubelet/kubelet_pods.go, status/generate.go, prober/prober_manager.go).
+//
+// It needs no earlier status: what the kubelet remembers of one (transition
+// times, terminations) is derived from what the runtime knows, so two calls
+// about the same facts agree. Conditions in pod.Status that are not the
+// kubelet's own are kept. The one deliberate difference: an init container of
+// an older sandbox never counts as done (k/k#140309).
+func Status(pod *corev1.Pod, in StatusInput) corev1.PodStatus {
+	in = in.withDefaults()
+	s := corev1.PodStatus{
+		ObservedGeneration: pod.Generation,
+		QOSClass:           resource.QOSClass(pod),
+		Reason:             in.Reason,
+		Message:            in.Message,
+	}
+	if !in.StartTime.IsZero() {
+		t := metav1.NewTime(in.StartTime)
+		s.StartTime = &t
+	}
+	setIPs(&s, pod, in)
+	setPodResources(&s, pod)
+	s.InitContainerStatuses = initStatuses(pod, in)
+	s.ContainerStatuses = appStatuses(pod, in)
+	phase := phaseOf(pod, &s, in)
+	s.Conditions = conditions(pod, &s, phase, in)
+	s.Phase = held(pod, phase, in.Observed)
+	return s
+}
+
+func (in StatusInput) withDefaults() StatusInput {
+	if in.Observed == nil {
+		in.Observed = &Observed{}
+	}
+	if in.RuntimeName == "" {
+		in.RuntimeName = "containerd"
+	}
+	if n := len(in.Observed.Sandboxes); in.StartTime.IsZero() && n > 0 {
+		in.StartTime = in.Observed.Sandboxes[n-1].CreatedAt
+	}
+	return in
+}
+
+// setIPs fills in the host's addresses and the pod's, which are the host's for
+// a pod on the host's network.
+func setIPs(s *corev1.PodStatus, pod *corev1.Pod, in StatusInput) {
+	hostIPs := in.NodeIPs[:min(2, len(in.NodeIPs))]
+	for _, ip := range hostIPs {
+		s.HostIPs = append(s.HostIPs, corev1.HostIP{IP: ip})
+	}
+	var podIPs []string
+	if sandbox := in.Observed.Sandbox(); sandbox != nil {
+		podIPs = orderIPs(sandbox.IPs, hostIPs)
+	}
+	if pod.Spec.HostNetwork {
+		podIPs = hostIPs
+	}
+	for _, ip := range podIPs {
+		s.PodIPs = append(s.PodIPs, corev1.PodIP{IP: ip})
+	}
+	if len(s.HostIPs) > 0 {
+		s.HostIP = s.HostIPs[0].IP
+	}
+	if len(s.PodIPs) > 0 {
+		s.PodIP = s.PodIPs[0].IP
+	}
+}
+
+// orderIPs returns the first address of the primary node address's family,
+// then the first of the other family (k/k#97979). What is no address is left
+// out.
+func orderIPs(ips, nodeIPs []string) []string {
+	wantV6 := false
+	if len(nodeIPs) > 0 {
+		if node, err := netip.ParseAddr(nodeIPs[0]); err == nil {
+			wantV6 = !node.Unmap().Is4()
+		}
+	}
+	var first, second string
+	for _, text := range ips {
+		ip, err := netip.ParseAddr(text)
+		switch {
+		case err != nil:
+		case !ip.Unmap().Is4() == wantV6 && first == "":
+			first = ip.Unmap().String()
+		case !ip.Unmap().Is4() != wantV6 && second == "":
+			second = ip.Unmap().String()
+		}
+	}
+	var out []string
+	for _, ip := range []string{first, second} {
+		if ip != "" {
+			out = append(out, ip)
+		}
+	}
+	return out
+}
+
+// setPodResources fills in the sums that the kubelet reports since pod-level
+// resources can be resized in place (KEP-5419, on by default in v1.36).
+func setPodResources(s *corev1.PodStatus, pod *corev1.Pod) {
+	s.AllocatedResources = resource.PodRequests(pod)
+	s.Resources = &corev1.ResourceRequirements{Requests: resource.PodRequests(pod), Limits: resource.PodLimits(pod)}
+}

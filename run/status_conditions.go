@@ -1,0 +1,196 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The kubelet's reasons of conditions (pkg/kubelet/status/generate.go).
+const (
+	podCompleted             = "PodCompleted"
+	podFailed                = "PodFailed"
+	containersNotReady       = "ContainersNotReady"
+	containersNotInitialized = "ContainersNotInitialized"
+	readinessGatesNotReady   = "ReadinessGatesNotReady"
+)
+
+// ownConditions are those that a kubelet sets; all others are somebody else's
+// and are kept as they are.
+var ownConditions = []corev1.PodConditionType{
+	corev1.PodScheduled, corev1.PodReady, corev1.PodInitialized, corev1.ContainersReady,
+	corev1.PodReadyToStartContainers, corev1.PodResizeInProgress, corev1.PodResizePending, corev1.AllContainersRestarting,
+}
+
+// conditions returns the pod's conditions in the kubelet's order.
+func conditions(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.PodPhase, in StatusInput) []corev1.PodCondition {
+	var out []corev1.PodCondition
+	for _, c := range pod.Status.Conditions {
+		if !slices.Contains(ownConditions, c.Type) {
+			out = append(out, c)
+		}
+	}
+	containersReady := containersReadyCondition(pod, s, phase)
+	own := []corev1.PodCondition{
+		readyToStartCondition(pod, in.Observed),
+		initializedCondition(pod, s, phase, in.Observed),
+		readyCondition(pod, containersReady, out),
+		containersReady,
+		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
+	}
+	for _, c := range own {
+		c.ObservedGeneration = pod.Generation
+		c.LastTransitionTime = metaTime(transition(pod, s, c, in))
+		out = append(out, c)
+	}
+	return out
+}
+
+// readyToStartCondition says whether there is a sandbox, with its network, in
+// which containers can start (KEP-3085).
+func readyToStartCondition(pod *corev1.Pod, obs *Observed) corev1.PodCondition {
+	missing, _, _ := needSandbox(pod, obs)
+	return condition(corev1.PodReadyToStartContainers, !missing, "", "")
+}
+
+// initializedCondition says whether the init containers are done, and the
+// sidecars started. An app container of the current sandbox proves it, even
+// when a sidecar restarts later.
+func initializedCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.PodPhase, obs *Observed) corev1.PodCondition {
+	if phase == corev1.PodSucceeded {
+		return condition(corev1.PodInitialized, true, podCompleted, "")
+	}
+	var incomplete []string
+	for i := range s.InitContainerStatuses {
+		st := &s.InitContainerStatuses[i]
+		done := st.Ready
+		if IsSidecar(&pod.Spec.InitContainers[i]) {
+			done = *st.Started
+		}
+		if !done {
+			incomplete = append(incomplete, st.Name)
+		}
+	}
+	if len(incomplete) == 0 || anyAppRan(pod, obs) {
+		return condition(corev1.PodInitialized, true, "", "")
+	}
+	return condition(corev1.PodInitialized, false, containersNotInitialized, fmt.Sprintf("containers with incomplete status: %s", incomplete))
+}
+
+// anyAppRan tells whether an app container of the current sandbox runs or ran.
+func anyAppRan(pod *corev1.Pod, obs *Observed) bool {
+	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		have := obs.Container(c.Name)
+		return have != nil && (have.State == Running || have.State == Exited)
+	})
+}
+
+// containersReadyCondition says whether all app containers and sidecars are
+// ready; sidecars are named first, then app containers, each in the spec's
+// order.
+func containersReadyCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.PodPhase) corev1.PodCondition {
+	switch phase {
+	case corev1.PodSucceeded:
+		return condition(corev1.ContainersReady, false, podCompleted, "")
+	case corev1.PodFailed:
+		return condition(corev1.ContainersReady, false, podFailed, "")
+	}
+	var unready []string
+	for i := range s.InitContainerStatuses {
+		if st := &s.InitContainerStatuses[i]; IsSidecar(&pod.Spec.InitContainers[i]) && !st.Ready {
+			unready = append(unready, st.Name)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		name := pod.Spec.Containers[i].Name
+		if slices.ContainsFunc(s.ContainerStatuses, func(st corev1.ContainerStatus) bool { return st.Name == name && !st.Ready }) {
+			unready = append(unready, name)
+		}
+	}
+	if len(unready) == 0 {
+		return condition(corev1.ContainersReady, true, "", "")
+	}
+	return condition(corev1.ContainersReady, false, containersNotReady, fmt.Sprintf("containers with unready status: %s", unready))
+}
+
+// readyCondition says whether the pod is ready: its containers are, and so are
+// its readiness gates. Nobody sets a gate's condition where there is no
+// cluster, so a pod with gates is ready only if its file brought them along.
+func readyCondition(pod *corev1.Pod, containersReady corev1.PodCondition, others []corev1.PodCondition) corev1.PodCondition {
+	if containersReady.Status != corev1.ConditionTrue {
+		return condition(corev1.PodReady, false, containersReady.Reason, containersReady.Message)
+	}
+	var unready []string
+	for _, gate := range pod.Spec.ReadinessGates {
+		at := slices.IndexFunc(others, func(c corev1.PodCondition) bool { return c.Type == gate.ConditionType })
+		switch {
+		case at < 0:
+			unready = append(unready, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", gate.ConditionType))
+		case others[at].Status != corev1.ConditionTrue:
+			unready = append(unready, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %s", gate.ConditionType, others[at].Status))
+		}
+	}
+	if len(unready) > 0 {
+		return condition(corev1.PodReady, false, readinessGatesNotReady, strings.Join(unready, ", "))
+	}
+	return condition(corev1.PodReady, true, "", "")
+}
+
+func condition(kind corev1.PodConditionType, ok bool, reason, message string) corev1.PodCondition {
+	status := corev1.ConditionFalse
+	if ok {
+		status = corev1.ConditionTrue
+	}
+	return corev1.PodCondition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+// transition returns since when a condition has its status: as an earlier
+// status says, or else as follows from the times that the runtime keeps, so
+// that it does not change from one look at the pod to the next.
+func transition(pod *corev1.Pod, s *corev1.PodStatus, c corev1.PodCondition, in StatusInput) time.Time {
+	for _, old := range pod.Status.Conditions {
+		if old.Type == c.Type && old.Status == c.Status && !old.LastTransitionTime.IsZero() {
+			return old.LastTransitionTime.Time
+		}
+	}
+	at := in.StartTime
+	sandbox := in.Observed.Sandbox()
+	yes := c.Status == corev1.ConditionTrue
+	switch {
+	case sandbox == nil:
+	case c.Type == corev1.PodReadyToStartContainers && yes:
+		at = sandbox.CreatedAt
+	case c.Type == corev1.PodInitialized && yes:
+		at = latest(at, s.InitContainerStatuses, true)
+	case c.Type == corev1.ContainersReady || c.Type == corev1.PodReady:
+		at = latest(at, s.InitContainerStatuses, yes)
+		at = latest(at, s.ContainerStatuses, yes)
+	}
+	if at.IsZero() {
+		return in.Now
+	}
+	return at
+}
+
+// latest returns the last time at which one of the containers ended or, if
+// starts is set, started.
+func latest(at time.Time, statuses []corev1.ContainerStatus, starts bool) time.Time {
+	later := func(t time.Time) {
+		if t.After(at) {
+			at = t
+		}
+	}
+	for i := range statuses {
+		st := &statuses[i]
+		if starts && st.State.Running != nil {
+			later(st.State.Running.StartedAt.Time)
+		}
+		if end := ended(st); end != nil {
+			later(end.FinishedAt.Time)
+		}
+	}
+	return at
+}

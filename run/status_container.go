@@ -1,0 +1,221 @@
+package run
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+)
+
+// The kubelet's words for a container that was not created yet.
+const (
+	containerCreating = "ContainerCreating"
+	podInitializing   = "PodInitializing"
+)
+
+// appStatuses returns the app containers' statuses, sorted by name.
+func appStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus {
+	out := make([]corev1.ContainerStatus, 0, len(pod.Spec.Containers))
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		// Where the current sandbox has none, that of an older one still tells
+		// how the container ended: it may be one that is not run again.
+		out = append(out, statusOf(pod, c, in.Observed.Newest(c.Name), in))
+	}
+	slices.SortFunc(out, func(a, b corev1.ContainerStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// initStatuses returns the init containers' statuses, in the spec's order.
+func initStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus {
+	var out []corev1.ContainerStatus
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		have := in.Observed.Container(c.Name)
+		if have == nil && !IsSidecar(c) && anyAppContainer(pod, in.Observed) {
+			out = append(out, prunedInitStatus(pod, c, in))
+			continue
+		}
+		s := statusOf(pod, c, have, in)
+		if !IsSidecar(c) {
+			s.Ready = s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// prunedInitStatus is the status of an init container that the runtime no
+// longer has while an app container exists: it must have succeeded (k/k#86531).
+func prunedInitStatus(pod *corev1.Pod, c *corev1.Container, in StatusInput) corev1.ContainerStatus {
+	s := newStatus(pod, c, in)
+	started := false
+	s.Started, s.Ready = &started, true
+	s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		Reason:  "Completed",
+		Message: "the runtime no longer has the container; it had succeeded, since an app container was created after it",
+	}}
+	return s
+}
+
+// newStatus is the status of a container that was never created.
+func newStatus(pod *corev1.Pod, c *corev1.Container, in StatusInput) corev1.ContainerStatus {
+	reason := containerCreating
+	if len(pod.Spec.InitContainers) > 0 {
+		reason = podInitializing
+	}
+	return corev1.ContainerStatus{
+		Name:         c.Name,
+		Image:        c.Image,
+		State:        corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}},
+		VolumeMounts: mountStatuses(c, in.RecursiveReadOnly),
+	}
+}
+
+// statusOf returns the status of a container, of which have is the current
+// attempt, or nil.
+func statusOf(pod *corev1.Pod, c *corev1.Container, have *Container, in StatusInput) corev1.ContainerStatus {
+	s := newStatus(pod, c, in)
+	if have != nil {
+		setCurrent(&s, c, have, in)
+	} else if last := in.Observed.Newest(c.Name); last != nil {
+		// It ran in an older sandbox, and is to run again in this one.
+		s.RestartCount = int32(last.Restarts)
+		s.LastTerminationState.Terminated = terminated(last, in)
+	}
+	setWaiting(&s, pod, c, have, in)
+	started := s.State.Running != nil && probed(c.StartupProbe, in.Started, have)
+	s.Started = &started
+	s.Ready = started && probed(c.ReadinessProbe, in.Ready, have)
+	return s
+}
+
+// setCurrent fills in what the runtime says of the current attempt, and of the
+// one before.
+func setCurrent(s *corev1.ContainerStatus, c *corev1.Container, have *Container, in StatusInput) {
+	s.ContainerID = containerID(have, in)
+	s.RestartCount = int32(have.Restarts)
+	s.ImageID = have.ImageID
+	if have.Image != "" {
+		s.Image = have.Image
+	}
+	s.Resources = c.Resources.DeepCopy()
+	s.AllocatedResources = c.Resources.DeepCopy().Requests
+	if u, ok := in.Users[have.ID]; ok {
+		s.User = &corev1.ContainerUser{Linux: &u}
+	}
+	switch have.State {
+	case Running:
+		s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(have.StartedAt)}}
+	case Exited:
+		s.State = corev1.ContainerState{Terminated: terminated(have, in)}
+	default: // created but not started, or unknown: the kubelet gives no reason
+		s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}
+	}
+	if last := in.Observed.Previous(have); last != nil {
+		s.LastTerminationState.Terminated = terminated(last, in)
+	}
+}
+
+// setWaiting says why a container that is due to be started isn't. A container
+// that will not be started (again) keeps its state.
+func setWaiting(s *corev1.ContainerStatus, pod *corev1.Pod, c *corev1.Container, have *Container, in StatusInput) {
+	why, ok := in.Waiting[c.Name]
+	if !ok || in.Over || !due(pod, c, have) {
+		return
+	}
+	if s.State.Terminated != nil {
+		s.LastTerminationState = s.State
+	}
+	s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: why.Reason, Message: why.Message}}
+}
+
+// due tells whether a container is to be started (again).
+func due(pod *corev1.Pod, c *corev1.Container, have *Container) bool {
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return false
+	case have == nil:
+		return true
+	case have.State == Running:
+		return false
+	case have.State != Exited:
+		return true
+	case have.ExitCode == 0 && isRegularInit(pod, c):
+		return false
+	}
+	return podutil.ContainerShouldRestart(*c, pod.Spec, have.ExitCode)
+}
+
+func isRegularInit(pod *corev1.Pod, c *corev1.Container) bool {
+	return !IsSidecar(c) && slices.ContainsFunc(pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
+}
+
+// probed tells whether a container passes a probe: it has none, or its last
+// result was a success.
+func probed(p *corev1.Probe, results map[string]bool, have *Container) bool {
+	return have != nil && (p == nil || results[have.ID])
+}
+
+// terminated returns how an attempt ended, or nil if it has not.
+func terminated(c *Container, in StatusInput) *corev1.ContainerStateTerminated {
+	if c.State != Exited {
+		return nil
+	}
+	message := c.Message
+	if m := in.Messages[c.ID]; m != "" {
+		if message != "" {
+			message += ": "
+		}
+		message += m
+	}
+	return &corev1.ContainerStateTerminated{
+		ExitCode:    c.ExitCode,
+		Reason:      c.Reason,
+		Message:     message,
+		StartedAt:   metaTime(c.StartedAt),
+		FinishedAt:  metaTime(c.FinishedAt),
+		ContainerID: containerID(c, in),
+	}
+}
+
+// metaTime keeps a zero time zero: it prints as null, not as the year 1.
+func metaTime(t time.Time) metav1.Time {
+	if t.IsZero() {
+		return metav1.Time{}
+	}
+	return metav1.NewTime(t)
+}
+
+func containerID(c *Container, in StatusInput) string { return in.RuntimeName + "://" + c.ID }
+
+// mountStatuses says of each volume mount whether it is read-only, and how
+// deep (KEP-3857).
+func mountStatuses(c *corev1.Container, recursive bool) []corev1.VolumeMountStatus {
+	var out []corev1.VolumeMountStatus
+	for i := range c.VolumeMounts {
+		m := &c.VolumeMounts[i]
+		s := corev1.VolumeMountStatus{Name: m.Name, MountPath: m.MountPath, ReadOnly: m.ReadOnly}
+		if m.ReadOnly {
+			mode := corev1.RecursiveReadOnlyDisabled
+			if recursive && wantsRecursive(m) {
+				mode = corev1.RecursiveReadOnlyEnabled
+			}
+			s.RecursiveReadOnly = &mode
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// wantsRecursive tells whether a read-only mount asks to be recursively so. One
+// that propagates can't be.
+func wantsRecursive(m *corev1.VolumeMount) bool {
+	if m.MountPropagation != nil && *m.MountPropagation != corev1.MountPropagationNone {
+		return false
+	}
+	return m.RecursiveReadOnly != nil && *m.RecursiveReadOnly != corev1.RecursiveReadOnlyDisabled
+}

@@ -1,0 +1,133 @@
+package run
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+)
+
+// tally counts a pod's containers by what they mean for its phase.
+type tally struct {
+	initFailed     bool // a regular init container failed and is not run again
+	initPending    bool // a regular init container has not ended for the first time
+	sidecarPending bool // a sidecar has not started for the first time
+	running        int  // app containers and sidecars
+	waiting        int  // app containers and sidecars that never ran
+	stopped        int  // app containers that ended, in this attempt or the last
+	restarting     int  // of stopped: will be started again
+	succeeded      int  // of stopped: ended with 0, now
+}
+
+// phaseOf returns the phase by the kubelet's rules. Sidecars never hold
+// completion: their ends count for nothing, and the engine stops them once
+// every app container has ended (k/k#125935).
+func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, in StatusInput) corev1.PodPhase {
+	if in.Reason != "" {
+		return corev1.PodFailed
+	}
+	t := count(pod, s)
+	initialized := anyAppContainer(pod, in.Observed)
+	switch {
+	case t.initFailed:
+		return corev1.PodFailed
+	case t.initPending, t.sidecarPending && !initialized, t.waiting > 0:
+		return corev1.PodPending
+	case t.running > 0:
+		return corev1.PodRunning
+	case t.stopped == 0:
+		return corev1.PodPending
+	case t.restarting > 0 && !in.Over:
+		return corev1.PodRunning
+	case t.succeeded == t.stopped:
+		return corev1.PodSucceeded
+	}
+	return corev1.PodFailed
+}
+
+func count(pod *corev1.Pod, s *corev1.PodStatus) tally {
+	var t tally
+	for i := range s.InitContainerStatuses {
+		st, c := &s.InitContainerStatuses[i], &pod.Spec.InitContainers[i]
+		if IsSidecar(c) {
+			t.sidecar(st)
+		} else {
+			t.init(pod, c, st)
+		}
+	}
+	for i := range s.ContainerStatuses {
+		st := &s.ContainerStatuses[i]
+		at := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == st.Name })
+		t.app(pod, &pod.Spec.Containers[at], st)
+	}
+	return t
+}
+
+func (t *tally) init(pod *corev1.Pod, c *corev1.Container, s *corev1.ContainerStatus) {
+	end := ended(s)
+	switch {
+	case end == nil:
+		t.initPending = true
+	case end.ExitCode != 0 && !podutil.ContainerShouldRestart(*c, pod.Spec, end.ExitCode):
+		t.initFailed = true
+	}
+}
+
+func (t *tally) sidecar(s *corev1.ContainerStatus) {
+	switch {
+	case s.State.Running != nil:
+		t.running++
+		t.sidecarPending = t.sidecarPending || !*s.Started
+	case ended(s) == nil:
+		t.waiting++
+		t.sidecarPending = true
+	}
+}
+
+func (t *tally) app(pod *corev1.Pod, c *corev1.Container, s *corev1.ContainerStatus) {
+	end := ended(s)
+	switch {
+	case s.State.Running != nil:
+		t.running++
+		return
+	case end == nil:
+		t.waiting++
+		return
+	}
+	t.stopped++
+	if podutil.ContainerShouldRestart(*c, pod.Spec, end.ExitCode) {
+		t.restarting++
+	}
+	// A container that waits to be started again has not succeeded, however
+	// its last attempt ended.
+	if s.State.Terminated != nil && end.ExitCode == 0 {
+		t.succeeded++
+	}
+}
+
+// ended returns how a container that does not run ended last, or nil if it runs
+// or never ran.
+func ended(s *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	switch {
+	case s.State.Running != nil:
+		return nil
+	case s.State.Terminated != nil:
+		return s.State.Terminated
+	}
+	return s.LastTerminationState.Terminated
+}
+
+// held keeps a pod out of a terminal phase while any of its containers runs: a
+// pod that is said to be over uses nothing any more.
+func held(pod *corev1.Pod, phase corev1.PodPhase, obs *Observed) corev1.PodPhase {
+	if phase != corev1.PodSucceeded && phase != corev1.PodFailed {
+		return phase
+	}
+	if !slices.ContainsFunc(obs.Containers, func(c Container) bool { return c.State == Running }) {
+		return phase
+	}
+	if anyAppContainer(pod, obs) {
+		return corev1.PodRunning
+	}
+	return corev1.PodPending
+}

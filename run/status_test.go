@@ -1,0 +1,628 @@
+package run
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubernetes/pkg/apis/core"
+	k8sv1 "k8s.io/kubernetes/pkg/apis/core/v1"
+	"k8s.io/kubernetes/pkg/apis/core/validation"
+)
+
+// statusT0 is when the pods of these tests came; containers start and end at
+// whole minutes after it.
+var statusT0 = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+
+func statusMinute(n int) time.Time { return statusT0.Add(time.Duration(n) * time.Minute) }
+
+// statusPod makes a pod from names: "a" an app container, "i:x" an init
+// container, "s:x" a sidecar.
+func statusPod(policy corev1.RestartPolicy, names ...string) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u1", Generation: 3}}
+	pod.Spec.RestartPolicy = policy
+	always := corev1.ContainerRestartPolicyAlways
+	for _, n := range names {
+		kind, name, special := strings.Cut(n, ":")
+		switch {
+		case !special:
+			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: n, Image: "img"})
+		case kind == "s":
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: name, Image: "img", RestartPolicy: &always})
+		default:
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: name, Image: "img"})
+		}
+	}
+	return pod
+}
+
+// statusObserved makes what the runtime has of a pod: a sandbox for each
+// number from 0 to sandboxes-1, of which the last is ready, and containers
+// written as "name[@sandbox][#restarts]=state", state being run, created,
+// unknown or an exit code. They are created in the order given, a minute apart,
+// run for half a minute, and have the ID name-restarts.
+func statusObserved(t *testing.T, sandboxes int, containers ...string) *Observed {
+	t.Helper()
+	obs := &Observed{}
+	for i := range sandboxes {
+		obs.Sandboxes = append(obs.Sandboxes, Sandbox{
+			ID: fmt.Sprint("box", i), Attempt: uint32(i), Ready: i == sandboxes-1,
+			CreatedAt: statusT0.Add(time.Duration(i) * time.Second), IPs: []string{"10.0.0.9"},
+		})
+	}
+	for i, text := range containers {
+		name, state, _ := strings.Cut(text, "=")
+		var c Container
+		name, restarts, ok := strings.Cut(name, "#")
+		if ok {
+			fmt.Sscan(restarts, &c.Restarts)
+		}
+		name, box, ok := strings.Cut(name, "@")
+		if !ok {
+			box = fmt.Sprint(sandboxes - 1)
+		}
+		c.ID, c.Name, c.SandboxID = fmt.Sprintf("%s-%d", name, c.Restarts), name, "box"+box
+		c.CreatedAt, c.StartedAt = statusMinute(i+1), statusMinute(i+1)
+		switch state {
+		case "run":
+			c.State = Running
+		case "created":
+			c.State, c.StartedAt = Created, time.Time{}
+		case "unknown":
+			c.State = Unknown
+		default:
+			c.State, c.FinishedAt = Exited, c.StartedAt.Add(30*time.Second)
+			if _, err := fmt.Sscan(state, &c.ExitCode); err != nil {
+				t.Fatalf("state of %q: %v", text, err)
+			}
+			c.Reason = map[bool]string{true: "Completed", false: "Error"}[c.ExitCode == 0]
+		}
+		obs.Containers = append(obs.Containers, c)
+	}
+	obs.order()
+	return obs
+}
+
+// statusText renders what these tests compare: the phase, each condition that
+// says why, each container.
+func statusText(s corev1.PodStatus) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, s.Phase)
+	for _, c := range s.Conditions {
+		sign := map[corev1.ConditionStatus]string{corev1.ConditionTrue: "+", corev1.ConditionFalse: "-"}[c.Status]
+		fmt.Fprintln(&b, strings.Join(strings.Fields(sign+string(c.Type)+" "+c.Reason+" "+c.Message), " "))
+	}
+	for _, c := range append(append([]corev1.ContainerStatus{}, s.InitContainerStatuses...), s.ContainerStatuses...) {
+		fmt.Fprintf(&b, "%s: %s", c.Name, stateText(c.State))
+		if last := stateText(c.LastTerminationState); last != "" {
+			fmt.Fprintf(&b, ", before: %s", last)
+		}
+		if c.RestartCount > 0 {
+			fmt.Fprintf(&b, ", restarts %d", c.RestartCount)
+		}
+		fmt.Fprintf(&b, "%s%s\n", map[bool]string{true: ", started"}[*c.Started], map[bool]string{true: ", ready"}[c.Ready])
+	}
+	return b.String()
+}
+
+func stateText(s corev1.ContainerState) string {
+	switch {
+	case s.Running != nil:
+		return "running"
+	case s.Waiting != nil:
+		return strings.TrimSpace("waiting " + s.Waiting.Reason)
+	case s.Terminated != nil:
+		return fmt.Sprintf("%s %d", s.Terminated.Reason, s.Terminated.ExitCode)
+	}
+	return ""
+}
+
+// The conditions of a pod that is ready.
+const statusAllTrue = "+PodReadyToStartContainers\n+Initialized\n+Ready\n+ContainersReady\n+PodScheduled\n"
+
+// unready gives the conditions of an initialized pod with unready containers.
+func unready(names string) string {
+	why := "ContainersNotReady containers with unready status: [" + names + "]\n"
+	return "+PodReadyToStartContainers\n+Initialized\n-Ready " + why + "-ContainersReady " + why + "+PodScheduled\n"
+}
+
+// uninitialized gives those of a pod with incomplete init containers.
+func uninitialized(incomplete, names string) string {
+	return strings.Replace(unready(names), "+Initialized\n",
+		"-Initialized ContainersNotInitialized containers with incomplete status: ["+incomplete+"]\n", 1)
+}
+
+// over gives those of a pod that has ended.
+func over(reason string) string {
+	initialized := "+Initialized\n"
+	if reason == podCompleted {
+		initialized = "+Initialized PodCompleted\n"
+	}
+	return "+PodReadyToStartContainers\n" + initialized + "-Ready " + reason + "\n-ContainersReady " + reason + "\n+PodScheduled\n"
+}
+
+func TestStatus(t *testing.T) {
+	const always, onFailure, never = corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever
+	crash := map[string]Waiting{"a": {Reason: "CrashLoopBackOff", Message: "back-off 10s"}}
+	tests := []struct {
+		name string
+		pod  *corev1.Pod
+		obs  *Observed
+		in   StatusInput
+		want string
+	}{
+		{
+			name: "nothing on the runtime yet",
+			pod:  statusPod(always, "a"),
+			want: "Pending\n" + strings.Replace(unready("a"), "+PodReady", "-PodReady", 1) + "a: waiting ContainerCreating\n",
+		},
+		{
+			name: "nothing yet, with init containers",
+			pod:  statusPod(always, "i:x", "s:y", "a"),
+			want: "Pending\n" + strings.Replace(uninitialized("x y", "y a"), "+PodReady", "-PodReady", 1) +
+				"x: waiting PodInitializing\ny: waiting PodInitializing\na: waiting PodInitializing\n",
+		},
+		{
+			name: "a sandbox without an address",
+			pod:  statusPod(always, "a"),
+			obs:  &Observed{Sandboxes: []Sandbox{{ID: "box0", Ready: true, CreatedAt: statusT0}}},
+			want: "Pending\n" + strings.Replace(unready("a"), "+PodReady", "-PodReady", 1) + "a: waiting ContainerCreating\n",
+		},
+		{
+			name: "running",
+			pod:  statusPod(always, "b", "a"),
+			obs:  statusObserved(t, 1, "b=run", "a=run"),
+			want: "Running\n" + statusAllTrue + "a: running, started, ready\nb: running, started, ready\n",
+		},
+		{
+			name: "one runs, one is not created",
+			pod:  statusPod(always, "b", "a"),
+			obs:  statusObserved(t, 1, "b=run"),
+			want: "Pending\n" + unready("a") + "a: waiting ContainerCreating\nb: running, started, ready\n",
+		},
+		{
+			name: "created but not started",
+			pod:  statusPod(always, "a"),
+			obs:  statusObserved(t, 1, "a=created"),
+			want: "Pending\n" + unready("a") + "a: waiting\n",
+		},
+		{
+			name: "state unknown",
+			pod:  statusPod(always, "a"),
+			obs:  statusObserved(t, 1, "a=unknown"),
+			want: "Pending\n" + unready("a") + "a: waiting\n",
+		},
+		{
+			name: "an image that can't be had",
+			pod:  statusPod(never, "a"),
+			obs:  statusObserved(t, 1),
+			in:   StatusInput{Waiting: map[string]Waiting{"a": {Reason: "ErrImagePull", Message: "not found"}}},
+			want: "Pending\n" + unready("a") + "a: waiting ErrImagePull\n",
+		},
+		{
+			name: "a reason to wait says nothing of a container that runs",
+			pod:  statusPod(always, "a"),
+			obs:  statusObserved(t, 1, "a=run"),
+			in:   StatusInput{Waiting: crash},
+			want: "Running\n" + statusAllTrue + "a: running, started, ready\n",
+		},
+		{
+			name: "crash loop",
+			pod:  statusPod(always, "a"),
+			obs:  statusObserved(t, 1, "a=1", "a#1=2"),
+			in:   StatusInput{Waiting: crash},
+			want: "Running\n" + unready("a") + "a: waiting CrashLoopBackOff, before: Error 2, restarts 1\n",
+		},
+		{
+			name: "failed, about to be restarted",
+			pod:  statusPod(onFailure, "a"),
+			obs:  statusObserved(t, 1, "a=1", "a#1=2"),
+			want: "Running\n" + unready("a") + "a: Error 2, before: Error 1, restarts 1\n",
+		},
+		{
+			name: "completed under Always is restarted",
+			pod:  statusPod(always, "a"),
+			obs:  statusObserved(t, 1, "a=0"),
+			want: "Running\n" + unready("a") + "a: Completed 0\n",
+		},
+		{
+			name: "restarted and running",
+			pod:  statusPod(onFailure, "a"),
+			obs:  statusObserved(t, 1, "a=7", "a#1=run"),
+			want: "Running\n" + statusAllTrue + "a: running, before: Error 7, restarts 1, started, ready\n",
+		},
+		{
+			name: "completed before anybody looked is a success (runonce.go, bugs row 29)",
+			pod:  statusPod(never, "a", "b"),
+			obs:  statusObserved(t, 1, "a=0", "b=0"),
+			want: "Succeeded\n" + over(podCompleted) + "a: Completed 0\nb: Completed 0\n",
+		},
+		{
+			name: "completed, and a reason to wait changes nothing",
+			pod:  statusPod(onFailure, "a"),
+			obs:  statusObserved(t, 1, "a=0"),
+			in:   StatusInput{Waiting: crash},
+			want: "Succeeded\n" + over(podCompleted) + "a: Completed 0\n",
+		},
+		{
+			name: "failed for good",
+			pod:  statusPod(never, "a", "b"),
+			obs:  statusObserved(t, 1, "a=0", "b=3"),
+			want: "Failed\n" + over(podFailed) + "a: Completed 0\nb: Error 3\n",
+		},
+		{
+			name: "one ended, one still runs",
+			pod:  statusPod(never, "a", "b"),
+			obs:  statusObserved(t, 1, "a=1", "b=run"),
+			want: "Running\n" + unready("a") + "a: Error 1\nb: running, started, ready\n",
+		},
+		{
+			name: "stopped for good under Always",
+			pod:  statusPod(always, "a"),
+			obs:  statusObserved(t, 1, "a=137"),
+			in:   StatusInput{Over: true, Waiting: crash},
+			want: "Failed\n" + over(podFailed) + "a: Error 137\n",
+		},
+		{
+			name: "stopped for good, and it ended well",
+			pod:  statusPod(always, "a"),
+			obs:  statusObserved(t, 1, "a=0"),
+			in:   StatusInput{Over: true},
+			want: "Succeeded\n" + over(podCompleted) + "a: Completed 0\n",
+		},
+		{
+			name: "refused is a failure (runonce.go, bugs row 29)",
+			pod:  statusPod(always, "a"),
+			in:   StatusInput{Reason: "OutOfcpu", Message: "Pod was rejected"},
+			want: "Failed\n" + strings.Replace(over(podFailed), "+PodReady", "-PodReady", 1) + "a: waiting ContainerCreating\n",
+		},
+		{
+			name: "not failed before all of it has stopped",
+			pod:  statusPod(never, "a"),
+			obs:  statusObserved(t, 1, "a=run"),
+			in:   StatusInput{Reason: "DeadlineExceeded"},
+			want: "Running\n" + over(podFailed) + "a: running, started, ready\n",
+		},
+		{
+			name: "first init container runs",
+			pod:  statusPod(always, "i:x", "i:y", "a"),
+			obs:  statusObserved(t, 1, "x=run"),
+			want: "Pending\n" + uninitialized("x y", "a") + "x: running, started\ny: waiting PodInitializing\na: waiting PodInitializing\n",
+		},
+		{
+			name: "one init container of two is done",
+			pod:  statusPod(always, "i:x", "i:y", "a"),
+			obs:  statusObserved(t, 1, "x=0", "y=run"),
+			want: "Pending\n" + uninitialized("y", "a") + "x: Completed 0, ready\ny: running, started\na: waiting PodInitializing\n",
+		},
+		{
+			name: "init container fails for good",
+			pod:  statusPod(never, "i:x", "a"),
+			obs:  statusObserved(t, 1, "x=5"),
+			want: "Failed\n" + strings.NewReplacer(
+				"+Initialized", "-Initialized ContainersNotInitialized containers with incomplete status: [x]").Replace(over(podFailed)) +
+				"x: Error 5\na: waiting PodInitializing\n",
+		},
+		{
+			name: "init container fails and is tried again",
+			pod:  statusPod(onFailure, "i:x", "a"),
+			obs:  statusObserved(t, 1, "x=5", "x#1=6"),
+			in:   StatusInput{Waiting: map[string]Waiting{"x": {Reason: "CrashLoopBackOff"}}},
+			want: "Pending\n" + uninitialized("x", "a") + "x: waiting CrashLoopBackOff, before: Error 6, restarts 1\na: waiting PodInitializing\n",
+		},
+		{
+			name: "init container of a crash loop runs again",
+			pod:  statusPod(always, "i:x", "a"),
+			obs:  statusObserved(t, 1, "x=5", "x#1=run"),
+			want: "Pending\n" + uninitialized("x", "a") + "x: running, before: Error 5, restarts 1, started\na: waiting PodInitializing\n",
+		},
+		{
+			name: "an init container that is done never waits, though the policy is Always",
+			pod:  statusPod(always, "i:x", "a"),
+			obs:  statusObserved(t, 1, "x=0"),
+			in:   StatusInput{Waiting: map[string]Waiting{"x": {Reason: "CrashLoopBackOff"}}},
+			want: "Pending\n" + unready("a") + "x: Completed 0, ready\na: waiting PodInitializing\n",
+		},
+		{
+			name: "init containers of an older sandbox are not done (k/k#140309, bugs row 11)",
+			pod:  statusPod(always, "i:x", "a"),
+			obs:  statusObserved(t, 2, "x@0=0", "a@0=created"),
+			want: "Pending\n" + uninitialized("x", "a") + "x: waiting PodInitializing, before: Completed 0\na: waiting\n",
+		},
+		{
+			name: "a new sandbox for a pod that had run: its init containers run again",
+			pod:  statusPod(always, "i:x", "a"),
+			obs:  statusObserved(t, 2, "x@0=0", "a@0=137", "x#1=run"),
+			want: "Pending\n" + uninitialized("x", "a") + "x: running, before: Completed 0, restarts 1, started\na: Error 137\n",
+		},
+		{
+			name: "a pod that must not restart stays over when its sandbox is gone",
+			pod:  statusPod(never, "a"),
+			obs: func() *Observed {
+				obs := statusObserved(t, 1, "a=0")
+				obs.Sandboxes[0].Ready = false
+				return obs
+			}(),
+			want: "Succeeded\n" + strings.Replace(over(podCompleted), "+PodReady", "-PodReady", 1) + "a: Completed 0\n",
+		},
+		{
+			name: "a pruned init container has succeeded (k/k#86531, bugs row 12)",
+			pod:  statusPod(always, "i:x", "s:y", "a"),
+			obs:  statusObserved(t, 1, "y=run", "a=run"),
+			want: "Running\n" + statusAllTrue + "x: Completed 0, ready\ny: running, started, ready\na: running, started, ready\n",
+		},
+		{
+			name: "an init container created but never started (k/k#126543, bugs row 13)",
+			pod:  statusPod(always, "i:x", "a"),
+			obs:  statusObserved(t, 1, "x=created"),
+			want: "Pending\n" + uninitialized("x", "a") + "x: waiting\na: waiting PodInitializing\n",
+		},
+		{
+			name: "a sidecar runs, the app container is next",
+			pod:  statusPod(always, "s:y", "a"),
+			obs:  statusObserved(t, 1, "y=run"),
+			want: "Pending\n" + unready("a") + "y: running, started, ready\na: waiting PodInitializing\n",
+		},
+		{
+			name: "a sidecar restarts while the app runs: still running, still initialized",
+			pod:  statusPod(always, "s:y", "a"),
+			obs:  statusObserved(t, 1, "y=1", "a=run"),
+			in:   StatusInput{Waiting: map[string]Waiting{"y": {Reason: "CrashLoopBackOff"}}},
+			want: "Running\n" + unready("y") + "y: waiting CrashLoopBackOff, before: Error 1\na: running, started, ready\n",
+		},
+		{
+			name: "a sidecar that never ran keeps the pod pending",
+			pod:  statusPod(always, "s:y", "a"),
+			obs:  statusObserved(t, 1, "y=created", "a=run"),
+			want: "Pending\n" + unready("y") + "y: waiting\na: running, started, ready\n",
+		},
+		{
+			name: "the app is done, its sidecar not stopped yet",
+			pod:  statusPod(never, "s:y", "a"),
+			obs:  statusObserved(t, 1, "y=run", "a=0"),
+			want: "Running\n" + unready("a") + "y: running, started, ready\na: Completed 0\n",
+		},
+		{
+			name: "a sidecar's 137 is no failure (k/k#125935, bugs row 13)",
+			pod:  statusPod(never, "s:y", "a"),
+			obs:  statusObserved(t, 1, "y=137", "a=0"),
+			want: "Succeeded\n" + over(podCompleted) + "y: Error 137\na: Completed 0\n",
+		},
+		{
+			name: "an init container failed for good while a sidecar still runs",
+			pod:  statusPod(never, "s:y", "i:x", "a"),
+			obs:  statusObserved(t, 1, "y=run", "x=1"),
+			want: "Pending\n" + strings.NewReplacer(
+				"+Initialized", "-Initialized ContainersNotInitialized containers with incomplete status: [x]").Replace(over(podFailed)) +
+				"y: running, started, ready\nx: Error 1\na: waiting PodInitializing\n",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.in.Observed, tt.in.Now = tt.obs, statusMinute(60)
+			if diff := cmp.Diff(tt.want, statusText(Status(tt.pod, tt.in))); diff != "" {
+				t.Errorf("status (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStatusProbes(t *testing.T) {
+	pod := statusPod(corev1.RestartPolicyAlways, "s:y", "a")
+	pod.Spec.InitContainers[0].StartupProbe = &corev1.Probe{}
+	pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{}
+	obs := statusObserved(t, 1, "y=run")
+	in := StatusInput{Observed: obs}
+	want := "Pending\n" + uninitialized("y", "y a") + "y: running\na: waiting PodInitializing\n"
+	if diff := cmp.Diff(want, statusText(Status(pod, in))); diff != "" {
+		t.Errorf("no result yet (-want +got):\n%s", diff)
+	}
+
+	in = StatusInput{Observed: statusObserved(t, 1, "y=run", "a=run"), Started: map[string]bool{"y-0": true}}
+	want = "Running\n" + unready("a") + "y: running, started, ready\na: running, started\n"
+	if diff := cmp.Diff(want, statusText(Status(pod, in))); diff != "" {
+		t.Errorf("started, not ready (-want +got):\n%s", diff)
+	}
+
+	in.Ready = map[string]bool{"a-0": true}
+	want = "Running\n" + statusAllTrue + "y: running, started, ready\na: running, started, ready\n"
+	if diff := cmp.Diff(want, statusText(Status(pod, in))); diff != "" {
+		t.Errorf("ready (-want +got):\n%s", diff)
+	}
+}
+
+func TestStatusContainerRestartRules(t *testing.T) {
+	// KEP-5307: a container's own policy comes before the pod's.
+	own := corev1.ContainerRestartPolicyNever
+	pod := statusPod(corev1.RestartPolicyAlways, "a")
+	pod.Spec.Containers[0].RestartPolicy = &own
+	if got := Status(pod, StatusInput{Observed: statusObserved(t, 1, "a=4")}).Phase; got != corev1.PodFailed {
+		t.Errorf("phase = %s, want Failed: the container is never restarted", got)
+	}
+}
+
+func TestStatusReadinessGates(t *testing.T) {
+	pod := statusPod(corev1.RestartPolicyAlways, "a")
+	pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "lb/x"}, {ConditionType: "lb/y"}, {ConditionType: "lb/z"}}
+	pod.Status.Conditions = []corev1.PodCondition{
+		{Type: "lb/y", Status: corev1.ConditionUnknown},
+		{Type: "lb/z", Status: corev1.ConditionTrue},
+		{Type: corev1.PodReady, Status: corev1.ConditionTrue, Reason: "Stale"},
+	}
+	got := Status(pod, StatusInput{Observed: statusObserved(t, 1, "a=run")})
+	want := "Running\n" + `lb/y
++lb/z
++PodReadyToStartContainers
++Initialized
+-Ready ReadinessGatesNotReady corresponding condition of pod readiness gate "lb/x" does not exist., the status of pod readiness gate "lb/y" is not "True", but Unknown
++ContainersReady
++PodScheduled
+a: running, started, ready
+`
+	if diff := cmp.Diff(want, statusText(got)); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+}
+
+func TestStatusAddresses(t *testing.T) {
+	tests := []struct {
+		name            string
+		hostNetwork     bool
+		node, pod       []string
+		hostIPs, podIPs string
+	}{
+		{name: "none"},
+		{name: "single", node: []string{"192.0.2.1"}, pod: []string{"10.0.0.9"}, hostIPs: "192.0.2.1", podIPs: "10.0.0.9"},
+		{name: "the node's family first (k/k#97979)", node: []string{"2001:db8::1", "192.0.2.1"}, pod: []string{"10.0.0.9", "FD00::9"},
+			hostIPs: "2001:db8::1 192.0.2.1", podIPs: "fd00::9 10.0.0.9"},
+		{name: "one a family, and only addresses", node: []string{"192.0.2.1"}, pod: []string{"", "fd00::1", "10.0.0.8", "10.0.0.9", "fd00::2"},
+			hostIPs: "192.0.2.1", podIPs: "10.0.0.8 fd00::1"},
+		{name: "host network", hostNetwork: true, node: []string{"192.0.2.1", "2001:db8::1", "192.0.2.2"},
+			hostIPs: "192.0.2.1 2001:db8::1", podIPs: "192.0.2.1 2001:db8::1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := statusPod(corev1.RestartPolicyAlways, "a")
+			pod.Spec.HostNetwork = tt.hostNetwork
+			s := Status(pod, StatusInput{NodeIPs: tt.node, Observed: &Observed{Sandboxes: []Sandbox{{ID: "b", IPs: tt.pod}}}})
+			var host, podIPs []string
+			for _, ip := range s.HostIPs {
+				host = append(host, ip.IP)
+			}
+			for _, ip := range s.PodIPs {
+				podIPs = append(podIPs, ip.IP)
+			}
+			if got := strings.Join(host, " "); got != tt.hostIPs {
+				t.Errorf("hostIPs = %q, want %q", got, tt.hostIPs)
+			}
+			if got := strings.Join(podIPs, " "); got != tt.podIPs {
+				t.Errorf("podIPs = %q, want %q", got, tt.podIPs)
+			}
+			if len(host) > 0 && s.HostIP != host[0] || len(podIPs) > 0 && s.PodIP != podIPs[0] {
+				t.Errorf("hostIP %q, podIP %q are not the first of %q, %q", s.HostIP, s.PodIP, host, podIPs)
+			}
+		})
+	}
+}
+
+// TestStatusContainerFields checks every field of a container's status, on a
+// container that was killed for memory and runs again.
+func TestStatusContainerFields(t *testing.T) {
+	pod := statusPod(corev1.RestartPolicyAlways, "a")
+	c := &pod.Spec.Containers[0]
+	enabled, propagation := corev1.RecursiveReadOnlyEnabled, corev1.MountPropagationHostToContainer
+	disabled := corev1.RecursiveReadOnlyDisabled
+	c.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("16Mi")}
+	c.Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("8Mi")}
+	c.VolumeMounts = []corev1.VolumeMount{
+		{Name: "w", MountPath: "/w"},
+		{Name: "r", MountPath: "/r", ReadOnly: true},
+		{Name: "rr", MountPath: "/rr", ReadOnly: true, RecursiveReadOnly: &enabled},
+		{Name: "rp", MountPath: "/rp", ReadOnly: true, RecursiveReadOnly: &enabled, MountPropagation: &propagation},
+	}
+	obs := statusObserved(t, 1, "a=137", "a#1=run")
+	obs.Containers[1].Reason, obs.Containers[1].Message = "OOMKilled", "runtime says"
+	obs.Containers[0].Image, obs.Containers[0].ImageID = "docker.io/library/img:1", "docker.io/library/img@sha256:1"
+	got := Status(pod, StatusInput{
+		Observed: obs, RuntimeName: "cri-o", RecursiveReadOnly: true,
+		Messages: map[string]string{"a-0": "app says"},
+		Users:    map[string]corev1.LinuxContainerUser{"a-1": {UID: 1000, GID: 2000}},
+	}).ContainerStatuses[0]
+	started := true
+	want := corev1.ContainerStatus{
+		Name:  "a",
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(statusMinute(2))}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: 137, Reason: "OOMKilled", Message: "runtime says: app says", ContainerID: "cri-o://a-0",
+			StartedAt: metav1.NewTime(statusMinute(1)), FinishedAt: metav1.NewTime(statusMinute(1).Add(30 * time.Second)),
+		}},
+		Ready: true, Started: &started, RestartCount: 1,
+		Image: "docker.io/library/img:1", ImageID: "docker.io/library/img@sha256:1", ContainerID: "cri-o://a-1",
+		Resources:          &c.Resources,
+		AllocatedResources: c.Resources.Requests,
+		User:               &corev1.ContainerUser{Linux: &corev1.LinuxContainerUser{UID: 1000, GID: 2000}},
+		VolumeMounts: []corev1.VolumeMountStatus{
+			{Name: "w", MountPath: "/w"},
+			{Name: "r", MountPath: "/r", ReadOnly: true, RecursiveReadOnly: &disabled},
+			{Name: "rr", MountPath: "/rr", ReadOnly: true, RecursiveReadOnly: &enabled},
+			{Name: "rp", MountPath: "/rp", ReadOnly: true, RecursiveReadOnly: &disabled},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("container status (-want +got):\n%s", diff)
+	}
+}
+
+// TestStatusTimes checks that two looks at the same facts agree, whenever.
+func TestStatusTimes(t *testing.T) {
+	pod := statusPod(corev1.RestartPolicyAlways, "i:x", "a")
+	since := map[corev1.PodConditionType]time.Time{
+		corev1.PodReadyToStartContainers: statusT0,
+		corev1.PodInitialized:            statusMinute(1).Add(30 * time.Second),
+		corev1.PodReady:                  statusMinute(2),
+		corev1.ContainersReady:           statusMinute(2),
+		corev1.PodScheduled:              statusT0.Add(-time.Second),
+	}
+	in := StatusInput{Observed: statusObserved(t, 1, "x=0", "a=run"), StartTime: statusT0.Add(-time.Second), Now: statusMinute(9)}
+	first := Status(pod, in)
+	for _, c := range first.Conditions {
+		if !c.LastTransitionTime.Time.Equal(since[c.Type]) || c.ObservedGeneration != 3 {
+			t.Errorf("%s since %s, generation %d; want %s, 3", c.Type, c.LastTransitionTime, c.ObservedGeneration, since[c.Type])
+		}
+	}
+	in.Now = statusMinute(10)
+	if diff := cmp.Diff(first, Status(pod, in)); diff != "" {
+		t.Errorf("a later look differs:\n%s", diff)
+	}
+
+	pod.Status = first
+	pod.Status.Conditions[2].LastTransitionTime = metav1.NewTime(statusMinute(5))
+	if got := Status(pod, in).Conditions[2].LastTransitionTime.Time; !got.Equal(statusMinute(5)) {
+		t.Errorf("Ready since %s, want what the earlier status says", got)
+	}
+	if s := Status(pod, StatusInput{Now: statusMinute(9)}); s.StartTime != nil {
+		t.Errorf("startTime = %s of a pod that is not here", s.StartTime)
+	}
+	if s := Status(pod, StatusInput{Observed: in.Observed}); !s.StartTime.Time.Equal(statusT0) {
+		t.Errorf("startTime = %s, want the sandbox's creation", s.StartTime)
+	}
+}
+
+// TestStatusValidates puts statuses before the API's own rules for a status
+// update.
+func TestStatusValidates(t *testing.T) {
+	pod := statusPod(corev1.RestartPolicyAlways, "i:x", "s:y", "a", "b")
+	pod.Spec.NodeName = "here"
+	for i := range pod.Spec.Containers {
+		pod.Spec.Containers[i].TerminationMessagePolicy = corev1.TerminationMessageReadFile
+		pod.Spec.Containers[i].ImagePullPolicy = corev1.PullAlways
+	}
+	pod.Status.QOSClass = corev1.PodQOSBestEffort // as the API sets it
+	old := toInternal(t, pod)
+	states := [][]string{{}, {"x=run"}, {"x=0", "y=run", "a=run"}, {"x=0", "y=run", "a=1", "b=run", "a#1=run"}, {"x=0", "y=1", "a=created", "b=unknown"}}
+	for _, containers := range states {
+		pod.Status = Status(pod, StatusInput{
+			Observed: statusObserved(t, 1, containers...), NodeIPs: []string{"192.0.2.1", "2001:db8::1"}, Now: statusMinute(9),
+		})
+		updated := toInternal(t, pod)
+		updated.ResourceVersion, old.ResourceVersion = "1", "1"
+		if errs := validation.ValidatePodStatusUpdate(updated, old, validation.PodValidationOptions{}); len(errs) > 0 {
+			t.Errorf("containers %q: %v", containers, errs.ToAggregate())
+		}
+		old = updated
+	}
+}
+
+func toInternal(t *testing.T, pod *corev1.Pod) *core.Pod {
+	t.Helper()
+	var out core.Pod
+	if err := k8sv1.Convert_v1_Pod_To_core_Pod(pod.DeepCopy(), &out, nil); err != nil {
+		t.Fatal(err)
+	}
+	return &out
+}
