@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // golden is the part of a recording that the plans of sandboxes and containers
@@ -83,7 +84,7 @@ func readGolden(t *testing.T, file string, words *strings.Replacer) golden {
 }
 
 // asRecorded turns a message into what a recording has of it: protojson with
-// the names of the .proto file, variables readable and sorted, DNS options sorted.
+// the names of the .proto file.
 func asRecorded(t *testing.T, m proto.Message) map[string]any {
 	t.Helper()
 	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
@@ -97,7 +98,26 @@ func asRecorded(t *testing.T, m proto.Message) map[string]any {
 	return out
 }
 
-// flatten lists the leaves of a tree by path; empty messages are leaves too.
+// containerAsRecorded has variables readable and sorted by name: the kubelet
+// sends them in random order.
+func containerAsRecorded(t *testing.T, config *runtimeapi.ContainerConfig) map[string]any {
+	t.Helper()
+	out := asRecorded(t, config)
+	delete(out, "envs")
+	var env []any
+	for _, kv := range slices.SortedFunc(slices.Values(config.Envs), func(a, b *runtimeapi.KeyValue) int {
+		return strings.Compare(a.Key, b.Key)
+	}) {
+		env = append(env, kv.Key+"="+string(kv.Value))
+	}
+	if env != nil {
+		out["envs"] = env
+	}
+	return out
+}
+
+// flatten lists the leaves of a tree by path; empty messages are leaves too. DNS
+// options are sorted, as in the recordings: the kubelet's are in random order.
 func flatten(prefix string, v any, into map[string]string) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -48,7 +50,11 @@ func TestParity(t *testing.T) {
 						return
 					}
 					compared++
-					total.add(comparePod(t, pod, g))
+					kubelets := g.kubelets()
+					total.add(compare(t, kubelets, podruns(t, pod, kubelets)))
+					if *update && set == "fake" {
+						writeKept(t, name, manifestOf(t, dir, set, name), kubelets)
+					}
 				})
 			}
 			all := total.equal + total.different
@@ -69,56 +75,66 @@ func words(pod *corev1.Pod) *strings.Replacer {
 		"<PODIP>", podIP, "<HOSTIP>", hostIP, "<NODE>", node, "<RANDOM>", random, "<ROOT>", root, "<LOGS>", logs)
 }
 
-func comparePod(t *testing.T, pod *corev1.Pod, g golden) score {
-	t.Helper()
-	p := planPod(t, pod)
-	var total score
-	total.add(compare(t, "sandbox", g.Sandboxes[0].Config, asRecorded(t, p.sandbox.Config)))
-	for _, name := range slices.Sorted(maps.Keys(g.Containers)) {
-		for attempt, want := range g.Containers[name] {
-			config := p.container(t, name, attempt)
-			var env []any
-			for _, kv := range config.Envs {
-				env = append(env, kv.Key+"="+string(kv.Value))
-			}
-			slices.SortStableFunc(env, func(a, b any) int {
-				x, _, _ := strings.Cut(a.(string), "=")
-				y, _, _ := strings.Cut(b.(string), "=")
-				return strings.Compare(x, y)
-			})
-			got := asRecorded(t, config)
-			if got["envs"] = env; env == nil {
-				delete(got, "envs")
-			}
-			total.add(compare(t, fmt.Sprintf("container %s/%d", name, attempt), want, got))
+// kubelets lists the fields of a recording: "sandbox.labels.app".
+func (g golden) kubelets() map[string]string {
+	out := map[string]string{}
+	flatten("sandbox", g.Sandboxes[0].Config, out)
+	for name, attempts := range g.Containers {
+		for i, config := range attempts {
+			flatten(fmt.Sprintf("container %s/%d", name, i), config, out)
 		}
 	}
-	if want, ok := g.Files["etc-hosts"]; ok {
-		got := dns.EtcHosts(pod, p.name, []string{podIP}, facts().EtcHosts)
-		total.add(compare(t, "etc-hosts", map[string]any{"text": want.Text}, map[string]any{"text": got}))
+	if hosts, ok := g.Files["etc-hosts"]; ok {
+		out["etc-hosts"] = hosts.Text
 	}
-	return total
+	return out
 }
 
-func compare(t *testing.T, what string, want, got map[string]any) score {
+// containerField takes the name and the attempt off the field of a container.
+var containerField = regexp.MustCompile(`^container (\S+)/(\d+)\.`)
+
+// podruns lists the fields that podrun would send for the pod, of the sandbox
+// and of those containers that the kubelet created.
+func podruns(t *testing.T, pod *corev1.Pod, kubelets map[string]string) map[string]string {
 	t.Helper()
-	wanted, have := map[string]string{}, map[string]string{}
-	flatten("", want, wanted)
-	flatten("", got, have)
-	all := maps.Clone(wanted)
-	maps.Copy(all, have)
+	out := map[string]string{}
+	p := planPod(t, pod)
+	flatten("sandbox", asRecorded(t, p.sandbox.Config), out)
+	done := map[string]bool{}
+	for field := range kubelets {
+		m := containerField.FindStringSubmatch(field)
+		if m == nil || done[m[0]] {
+			continue
+		}
+		done[m[0]] = true
+		attempt, err := strconv.Atoi(m[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		flatten(strings.TrimSuffix(m[0], "."), containerAsRecorded(t, p.container(t, m[1], attempt)), out)
+	}
+	if _, ok := kubelets["etc-hosts"]; ok {
+		out["etc-hosts"] = dns.EtcHosts(pod, p.name, []string{podIP}, facts().EtcHosts)
+	}
+	return out
+}
+
+func compare(t *testing.T, kubelets, podruns map[string]string) score {
+	t.Helper()
+	all := maps.Clone(kubelets)
+	maps.Copy(all, podruns)
 	var s score
 	for _, field := range slices.Sorted(maps.Keys(all)) {
-		w, inKubelet := wanted[field]
-		h, inPodrun := have[field]
+		k, inKubelet := kubelets[field]
+		p, inPodrun := podruns[field]
 		switch {
-		case inKubelet && inPodrun && w == h:
+		case inKubelet && inPodrun && k == p:
 			s.equal++
 		case isDocumented(field):
 			s.documented++
 		default:
 			s.different++
-			t.Errorf("%s%s: kubelet %s, podrun %s", what, field, shown(w, inKubelet), shown(h, inPodrun))
+			t.Errorf("%s: kubelet %s, podrun %s", field, shown(k, inKubelet), shown(p, inPodrun))
 		}
 	}
 	return s
