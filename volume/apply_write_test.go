@@ -1,0 +1,72 @@
+package volume
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestWriteFileReplacesAsAWhole(t *testing.T) {
+	dir := t.TempDir()
+	target := filepath.Join(dir, "target")
+	mustWrite(t, target)
+	path := filepath.Join(dir, "file")
+	if err := os.Symlink(target, path); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"one", "two"} {
+		if err := WriteFile(path, []byte(text), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil || string(data) != text {
+			t.Errorf("%q, %v; want %q", data, err, text)
+		}
+	}
+	wantIntact(t, target)
+	if info, _ := os.Lstat(path); info.Mode() != 0o640 {
+		t.Errorf("mode %v, want a file of 0640", info.Mode())
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 2 {
+		t.Errorf("left behind: %v", entries)
+	}
+	if err := WriteFile(filepath.Join(dir, "none", "file"), nil, 0o600); err == nil {
+		t.Error("no error for a directory that is not there")
+	}
+}
+
+func TestWriteHostsKeepsTheFileThatContainersMounted(t *testing.T) {
+	plan := mustApply(t, oneEmptyDir)
+	write := func(text string) uint64 {
+		if err := WriteHosts(plan.Layout, plan.ID.UID, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(plan.Layout.EtcHosts(plan.ID.UID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Sys().(*unixStat).Ino
+	}
+	if a, b := write("longer content"), write("short"); a != b {
+		t.Errorf("inode %d became %d", a, b)
+	}
+	if data, _ := os.ReadFile(plan.Layout.EtcHosts(plan.ID.UID)); string(data) != "short" {
+		t.Errorf("content %q", data)
+	}
+}
+
+func TestMakeTerminationLogRefusesASymlink(t *testing.T) {
+	plan := mustApply(t, oneEmptyDir)
+	target := filepath.Join(t.TempDir(), "target")
+	mustWrite(t, target)
+	if err := MakeContainerDir(plan.Layout, plan.ID.UID, "app"); err != nil {
+		t.Fatal(err)
+	}
+	os.Symlink(target, filepath.Join(plan.Layout.Container(plan.ID.UID, "app"), "00c0ffee"))
+	if _, err := MakeTerminationLog(plan.Layout, plan.ID.UID, "app", "00c0ffee"); err == nil {
+		t.Error("no error")
+	}
+	if info, _ := os.Stat(target); info.Mode().Perm() != 0o600 {
+		t.Errorf("mode of the target became %v", info.Mode())
+	}
+}

@@ -1,0 +1,272 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/identity"
+)
+
+const oneEmptyDir = `volumes: [{name: disk, emptyDir: {}}]`
+
+func mustApply(t *testing.T, spec string) Plan {
+	t.Helper()
+	plan := livePod(t, spec)
+	if err := Apply(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+func mustWrite(t *testing.T, path string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantIntact(t *testing.T, path string) {
+	t.Helper()
+	if data, err := os.ReadFile(path); err != nil || string(data) != "precious" {
+		t.Errorf("%s: %q, %v; it must be intact", path, data, err)
+	}
+}
+
+func wantGone(t *testing.T, plan Plan) {
+	t.Helper()
+	if _, err := os.Lstat(plan.Dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is still there: %v", plan.Dir, err)
+	}
+	if mounts := mountsBelow(t, plan.Dir); len(mounts) > 0 {
+		t.Errorf("left mounted: %v", mounts)
+	}
+}
+
+func bind(t *testing.T, from, to string) {
+	t.Helper()
+	if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func remove1(plan Plan) error { return Remove(context.Background(), plan.Layout, plan.ID.UID) }
+
+func TestRemoveIsIdempotent(t *testing.T) {
+	plan := mustApply(t, `volumes: [{name: disk, emptyDir: {}}, {name: "mem", emptyDir: {medium: Memory}}]`)
+	mustWrite(t, plan.Volumes[0].HostPath+"/a/b/c")
+	mustWrite(t, plan.Volumes[1].HostPath+"/a/b/c")
+	for range 2 {
+		if err := remove1(plan); err != nil {
+			t.Fatal(err)
+		}
+		wantGone(t, plan)
+	}
+	if err := Remove(t.Context(), identity.Layout{RootDir: t.TempDir() + "/none"}, "u"); err != nil {
+		t.Errorf("no root directory: %v", err)
+	}
+}
+
+func TestRemoveRefusesUnsafeUIDs(t *testing.T) {
+	root := t.TempDir()
+	mustWrite(t, root+"/pods/x")
+	mustWrite(t, root+"/precious")
+	for _, uid := range []string{"", ".", "..", "../..", "a/b"} {
+		if err := Remove(t.Context(), identity.Layout{RootDir: root}, uid); err == nil {
+			t.Errorf("UID %q was accepted", uid)
+		}
+	}
+	wantIntact(t, root+"/precious")
+}
+
+// What a container can plant in its volume must not lead out of it.
+func TestRemoveFollowsNoSymlink(t *testing.T) {
+	plan := mustApply(t, oneEmptyDir)
+	host := t.TempDir()
+	mustWrite(t, host+"/keep/file")
+	volume := plan.Volumes[0].HostPath
+	for name, target := range map[string]string{
+		"dir": host, "file": host + "/keep/file", "up": "../../../../../..", "loop": "loop", "dangling": "/nowhere",
+	} {
+		if err := os.Symlink(target, filepath.Join(volume, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(host, filepath.Join(plan.Dir, "volumes", "kubernetes.io~planted")); err != nil {
+		t.Fatal(err)
+	}
+	if err := remove1(plan); err != nil {
+		t.Fatal(err)
+	}
+	wantGone(t, plan)
+	wantIntact(t, host+"/keep/file")
+}
+
+func TestRemoveRefusesAPodDirThatIsASymlink(t *testing.T) {
+	root, host := t.TempDir(), t.TempDir()
+	mustWrite(t, host+"/file")
+	os.Mkdir(root+"/pods", 0o750)
+	os.Symlink(host, root+"/pods/u")
+	if err := Remove(t.Context(), identity.Layout{RootDir: root}, "u"); err == nil {
+		t.Error("no error")
+	}
+	wantIntact(t, host+"/file")
+}
+
+// The root directory itself may well be behind a symlink.
+func TestRemoveBehindASymlinkedRoot(t *testing.T) {
+	plan := mustApply(t, `volumes: [{name: mem, emptyDir: {medium: Memory}}]`)
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(plan.Layout.RootDir, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := Remove(t.Context(), identity.Layout{RootDir: link}, plan.ID.UID); err != nil {
+		t.Fatal(err)
+	}
+	wantGone(t, plan)
+}
+
+// kubernetes/kubernetes#72257: deleting through a mount that was still there
+// destroyed what was mounted.
+func TestRemoveUnmountsAndDeletesNothingMounted(t *testing.T) {
+	plan := mustApply(t, oneEmptyDir)
+	host := t.TempDir()
+	mustWrite(t, host+"/sub/file")
+	volume := plan.Volumes[0].HostPath
+	for _, dir := range []string{"bound", "twice", "odd name\\\n"} {
+		if err := os.Mkdir(filepath.Join(volume, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		bind(t, host, filepath.Join(volume, dir))
+	}
+	bind(t, host+"/sub", filepath.Join(volume, "twice"))
+	bind(t, host, filepath.Join(volume, "bound", "sub"))
+	mustWrite(t, volume+"/onfile")
+	bind(t, host+"/sub/file", volume+"/onfile")
+	// A mount that hides others.
+	bind(t, host, volume)
+	if err := remove1(plan); err != nil {
+		t.Fatal(err)
+	}
+	wantGone(t, plan)
+	wantIntact(t, host+"/sub/file")
+}
+
+func TestRemoveDeletesNothingWhileAMountIsBusy(t *testing.T) {
+	plan := mustApply(t, `volumes: [{name: disk, emptyDir: {}}, {name: mem, emptyDir: {medium: Memory}}]`)
+	mustWrite(t, plan.Volumes[0].HostPath+"/file")
+	mustWrite(t, plan.Volumes[1].HostPath+"/file")
+	user, err := os.Open(plan.Volumes[1].HostPath + "/file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer user.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // don't wait for it to be let go of
+	err = Remove(ctx, plan.Layout, plan.ID.UID)
+	if !errors.Is(err, unix.EBUSY) || !strings.Contains(err.Error(), plan.Volumes[1].HostPath) {
+		t.Fatalf("error %v; want EBUSY and the mount's path", err)
+	}
+	for _, v := range plan.Volumes {
+		wantIntact(t, v.HostPath+"/file")
+	}
+	user.Close()
+	if err := remove1(plan); err != nil {
+		t.Fatal(err)
+	}
+	wantGone(t, plan)
+}
+
+// A mount that appears only after the mounts were listed.
+func TestDeletionStopsAtAMount(t *testing.T) {
+	plan := mustApply(t, oneEmptyDir)
+	host := t.TempDir()
+	mustWrite(t, host+"/file")
+	inner := filepath.Join(plan.Volumes[0].HostPath, "inner")
+	if err := os.Mkdir(inner, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	bind(t, host, inner)
+	pods, err := unix.Open(plan.Layout.PodsDir(), unix.O_RDONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pods)
+	if err := removePodDir(t.Context(), pods, plan.ID.UID); !errors.Is(err, errCrossesMount) {
+		t.Errorf("error %v, want %v", err, errCrossesMount)
+	}
+	wantIntact(t, host+"/file")
+}
+
+func TestHostPathContentStays(t *testing.T) {
+	host := t.TempDir()
+	plan := mustApply(t, `volumes: [{name: h, hostPath: {path: `+host+`/made, type: DirectoryOrCreate}}]`)
+	mustWrite(t, host+"/made/file")
+	if err := remove1(plan); err != nil {
+		t.Fatal(err)
+	}
+	wantIntact(t, host+"/made/file")
+}
+
+// A container can nest directories deeper than any path or descriptor limit.
+func TestRemoveOfAVeryDeepTree(t *testing.T) {
+	plan := mustApply(t, oneEmptyDir)
+	fd, err := unix.Open(plan.Volumes[0].HostPath, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5000 {
+		if err := unix.Mkdirat(fd, "deep", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		next, err := unix.Openat(fd, "deep", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unix.Close(fd)
+		fd = next
+	}
+	unix.Close(fd)
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	low := limit
+	low.Cur = 256
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
+	if err := remove1(plan); err != nil {
+		t.Fatal(err)
+	}
+	wantGone(t, plan)
+}
+
+// The checkpoint goes last: a removal cut short can be found and repeated.
+func TestRemoveCutShortKeepsTheCheckpoint(t *testing.T) {
+	plan := mustApply(t, oneEmptyDir)
+	if err := WriteCheckpoint(plan.Layout, plan.ID.UID, []byte("pod")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Remove(ctx, plan.Layout, plan.ID.UID); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want canceled", err)
+	}
+	if _, err := os.Stat(plan.Layout.Checkpoint(plan.ID.UID)); err != nil {
+		t.Error(err)
+	}
+	if err := remove1(plan); err != nil {
+		t.Fatal(err)
+	}
+	wantGone(t, plan)
+}
