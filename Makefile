@@ -1,0 +1,33 @@
+# What a developer runs. Everything but build and clean needs root.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+
+export PATH := $(PATH):/usr/local/go/bin
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+
+.PHONY: build
+build: ## bin/podrun, one static binary
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o bin/podrun .
+
+.PHONY: demo
+demo: build ## a pod from start to end
+	hack/with-runtime hack/demo
+
+.PHONY: test
+test: lint ## every check and test, e2e on real containerd included
+	hack/with-runtime go test -count=1 -timeout 15m ./...
+
+.PHONY: bench
+bench: build ## podrun against a bare CRI client
+	hack/with-runtime go run ./test/bench
+
+.PHONY: lint
+lint: ## formatting, vet, shell scripts, the Kubernetes pins
+	hack/lint
+
+.PHONY: clean
+clean: ## remove what make made, the test runtime too
+	hack/runtime down
+	rm -rf bin
