@@ -15,7 +15,7 @@ import (
 // Late is what is known only once the sandbox, the image and the volumes are
 // there.
 type Late struct {
-	PodIPs  []string // the primary one first; empty in the host's network, where HostIPs stand for them
+	PodIPs  []string // in the order of status.podIPs; empty in the host's network, where HostIPs stand for them
 	HostIPs []string // nil: the facts' node IPs
 
 	ImageID       string // the runtime's own ID of the image
@@ -119,7 +119,7 @@ func expand(words []string, env environ) []string {
 }
 
 // placeholders stand for what is not known yet, in a printed plan.
-func (p Plan) placeholders() Late {
+func (p Plan) placeholders(mounts map[string]MountSource) Late {
 	late := Late{
 		ImageID:       "(imageID)",
 		ImageUsername: "(imageUser)",
@@ -139,6 +139,9 @@ func (p Plan) placeholders() Late {
 	}
 	for i, m := range p.container.VolumeMounts {
 		late.Mounts[m.Name] = MountSource{HostPath: "(volume " + m.Name + ")"}
+		if known, ok := mounts[m.Name]; ok {
+			late.Mounts[m.Name] = known
+		}
 		late.SubpathPaths[i] = p.in.Layout.Subpath(p.in.ID.UID, m.Name, p.Name, i)
 	}
 	for _, k := range p.FileKeys() {

@@ -106,14 +106,14 @@ func New(in Input) (Plan, problem.List) {
 	if in.Settings.Gate("ContainerStopSignals", false) {
 		p.base.StopSignal = stopSignal(c)
 	}
-	_, late := p.config(p.placeholders())
+	_, late := p.config(p.placeholders(nil))
 	return p, append(problems, late...)
 }
 
 // Preview is the config as it will be, with (podIP) and the like in place of
-// what is not known yet.
-func (p Plan) Preview() (*runtimeapi.ContainerConfig, error) {
-	config, problems := p.config(p.placeholders())
+// what is not known yet. Of mounts, by name of volume, it takes what is known.
+func (p Plan) Preview(mounts map[string]MountSource) (*runtimeapi.ContainerConfig, error) {
+	config, problems := p.config(p.placeholders(mounts))
 	return config, problem.Refuse(problem.Manifest, problems)
 }
 

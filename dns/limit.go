@@ -88,9 +88,9 @@ func mergeOptions(base []string, more []corev1.PodDNSConfigOption) []string {
 		}
 		set(o.Name, option)
 	}
-	out := make([]string, len(names))
-	for i, name := range names {
-		out[i] = text[name]
+	var out []string
+	for _, name := range names {
+		out = append(out, text[name])
 	}
 	return out
 }

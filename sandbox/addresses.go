@@ -25,19 +25,3 @@ func IPs(status *runtimeapi.PodSandboxStatus) []string {
 	}
 	return out
 }
-
-// OrderIPs picks one address of each family, that of the node's primary one
-// first, which is what status.podIPs and the downward API show.
-func OrderIPs(podIPs, nodeIPs []string) []string {
-	v6First := len(nodeIPs) > 0 && netutils.IsIPv6String(nodeIPs[0])
-	var out []string
-	for _, v6 := range []bool{v6First, !v6First} {
-		for _, ip := range podIPs {
-			if netutils.IsIPv6String(ip) == v6 {
-				out = append(out, ip)
-				break
-			}
-		}
-	}
-	return out
-}
