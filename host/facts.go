@@ -146,4 +146,5 @@ type HostPort struct {
 	Protocol corev1.Protocol `json:"protocol"`
 	IP       string          `json:"ip,omitempty"` // empty: all addresses
 	Port     int32           `json:"port"`
+	Field    string          `json:"-"` // where the pod asks for it: spec.containers[0].ports[1]
 }

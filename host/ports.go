@@ -1,6 +1,8 @@
 package host
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -9,8 +11,8 @@ import (
 // host's (the API's defaulting fills hostPort there).
 func HostPorts(pod *corev1.Pod) []HostPort {
 	var out []HostPort
-	add := func(c *corev1.Container) {
-		for _, p := range c.Ports {
+	add := func(field string, c *corev1.Container) {
+		for i, p := range c.Ports {
 			port := p.HostPort
 			if port == 0 && pod.Spec.HostNetwork {
 				port = p.ContainerPort
@@ -22,17 +24,19 @@ func HostPorts(pod *corev1.Pod) []HostPort {
 			if protocol == "" {
 				protocol = corev1.ProtocolTCP
 			}
-			out = append(out, HostPort{Protocol: protocol, IP: p.HostIP, Port: port})
+			out = append(out, HostPort{
+				Protocol: protocol, IP: p.HostIP, Port: port, Field: fmt.Sprintf("%s.ports[%d].hostPort", field, i),
+			})
 		}
 	}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			add(c)
+			add(fmt.Sprintf("spec.initContainers[%d]", i), c)
 		}
 	}
 	for i := range pod.Spec.Containers {
-		add(&pod.Spec.Containers[i])
+		add(fmt.Sprintf("spec.containers[%d]", i), &pod.Spec.Containers[i])
 	}
 	return out
 }

@@ -1,0 +1,121 @@
+// Package admission says whether this host may run a pod, and if not, every
+// reason why. It is pure: a pod, the host's facts and the settings go in,
+// problems come out. Reasons and messages are the kubelet's where the kubelet
+// refuses for the same cause.
+package admission
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/resource"
+)
+
+// Pod asks to be admitted.
+type Pod struct {
+	Pod     *corev1.Pod // defaulted, with its UID
+	Handler string      // the runtime handler of its RuntimeClass; "" is the default
+}
+
+// Options loosen admission.
+type Options struct {
+	AllowKubelet bool // run beside a kubelet
+}
+
+// question is what a check gets to see.
+type question struct {
+	pod      *corev1.Pod
+	handler  string
+	facts    host.Facts
+	others   []host.Pod // of the runtime, without those that this pod replaces
+	settings nodeconfig.Settings
+	options  Options
+}
+
+// checks is every check, in the order in which their problems are reported.
+// Each answers with problems that need no Object.
+var checks = []func(question) problem.List{
+	checkUID,
+	checkPathLengths,
+	checkName,
+	checkKubelet,
+	checkRuntimeReady,
+	checkNetworkReady,
+	checkHandler,
+	checkUserNamespaces,
+	checkRecursiveReadOnly,
+	checkSupplementalGroups,
+	checkCgroupControllers,
+	checkOS,
+	checkNodeSelector,
+	checkTaints,
+	checkResources,
+	checkHostPorts,
+	checkSysctls,
+	checkAppArmor,
+}
+
+// Check reports why this host may not run a pod. What the pod replaces - a pod
+// of podrun with the same namespace and name - counts as gone, its requests
+// and its ports too.
+func Check(p Pod, facts host.Facts, s nodeconfig.Settings, o Options) problem.List {
+	q := question{
+		pod: p.Pod, handler: p.Handler, facts: facts, settings: s, options: o,
+		others: slices.DeleteFunc(slices.Clone(facts.Pods), func(h host.Pod) bool { return replaces(p.Pod, h) }),
+	}
+	var out problem.List
+	for _, check := range checks {
+		for _, found := range check(q) {
+			found.Object = "Pod " + p.Pod.Namespace + "/" + p.Pod.Name
+			out = append(out, found)
+		}
+	}
+	return out
+}
+
+// CheckAll admits pods together, in order: the requests and ports of each that
+// is admitted count for those after it. There is one list for each pod.
+func CheckAll(pods []Pod, facts host.Facts, s nodeconfig.Settings, o Options) []problem.List {
+	out := make([]problem.List, len(pods))
+	// What any of them replaces will be gone before the first one starts.
+	facts.Pods = slices.DeleteFunc(slices.Clone(facts.Pods), func(h host.Pod) bool {
+		return slices.ContainsFunc(pods, func(p Pod) bool { return replaces(p.Pod, h) && !h.HostNetwork })
+	})
+	for i, p := range pods {
+		out[i] = Check(p, facts, s, o)
+		if len(out[i].Errors()) == 0 {
+			facts.Pods = append(facts.Pods, describe(p.Pod))
+		}
+	}
+	return out
+}
+
+// replaces tells whether a pod takes the place of one of podrun's that is here.
+func replaces(pod *corev1.Pod, here host.Pod) bool {
+	same := here.Namespace == pod.Namespace && here.Name == pod.Name
+	return here.Managed && (same || here.UID == string(pod.UID))
+}
+
+// describe makes of a pod what the facts would say of it once it runs.
+func describe(pod *corev1.Pod) host.Pod {
+	out := host.Pod{
+		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
+		Managed: true, Reserved: true, HostNetwork: pod.Spec.HostNetwork,
+		QOSClass: resource.QOSClass(pod), Requests: resource.PodRequests(pod), HostPorts: host.HostPorts(pod),
+	}
+	if pod.Spec.Priority != nil {
+		out.Priority = *pod.Spec.Priority
+	}
+	return out
+}
+
+// holds tells whether a pod takes up resources and ports: it runs, or it was
+// promised to.
+func holds(p host.Pod) bool { return p.Managed && (p.Ready || p.Reserved) }
+
+// list is a list of at most one problem.
+func list(p problem.Problem) problem.List { return problem.List{p} }

@@ -1,0 +1,50 @@
+package admission
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// checkAppArmor refuses a pod that asks for an AppArmor profile on a host
+// without AppArmor: nothing would enforce it.
+func checkAppArmor(q question) problem.List {
+	field := appArmorField(q.pod)
+	if field == "" || q.facts.AppArmor {
+		return nil
+	}
+	return list(problem.Problem{
+		Field: field, Reason: "AppArmor",
+		Message: "Cannot enforce AppArmor: AppArmor is not enabled on the host",
+		Hint:    "enable it in the kernel, or set the type Unconfined",
+	})
+}
+
+// appArmorField is the first field that asks for a profile; empty if none does.
+func appArmorField(pod *corev1.Pod) string {
+	if sc := pod.Spec.SecurityContext; sc != nil && confines(sc.AppArmorProfile) {
+		return "spec.securityContext.appArmorProfile"
+	}
+	found := ""
+	eachContainer(pod, func(field string, c *corev1.Container) {
+		if found == "" && c.SecurityContext != nil && confines(c.SecurityContext.AppArmorProfile) {
+			found = field + ".securityContext.appArmorProfile"
+		}
+	})
+	if found != "" {
+		return found
+	}
+	for _, key := range sortedNames(pod.Annotations) {
+		if strings.HasPrefix(key, corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix) &&
+			pod.Annotations[key] != corev1.DeprecatedAppArmorBetaProfileNameUnconfined {
+			return "metadata.annotations[" + key + "]"
+		}
+	}
+	return ""
+}
+
+func confines(p *corev1.AppArmorProfile) bool {
+	return p != nil && p.Type != corev1.AppArmorProfileTypeUnconfined
+}

@@ -1,0 +1,76 @@
+package admission
+
+import (
+	"fmt"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+)
+
+// maxFileName is the longest name of a file or directory on Linux.
+const maxFileName = 255
+
+// checkUID refuses a UID that would not be a safe part of a path: it becomes a
+// directory owned by root, and the API accepts "../../etc".
+func checkUID(q question) problem.List {
+	if identity.SafeUID(string(q.pod.UID)) {
+		return nil
+	}
+	return list(problem.Problem{
+		Field: "metadata.uid", Reason: "FieldValueInvalid",
+		Message: fmt.Sprintf("%q can't be part of a path", q.pod.UID),
+		Hint:    "use at most 128 letters, digits and dashes, or leave the uid out",
+	})
+}
+
+// checkPathLengths refuses names that don't fit into the name of the pod's log
+// directory, <namespace>_<name>_<uid>: the kubelet retries for ever there.
+func checkPathLengths(q question) problem.List {
+	n := len(q.pod.Namespace) + len(q.pod.Name) + len(q.pod.UID) + 2
+	if n <= maxFileName {
+		return nil
+	}
+	return list(problem.Problem{
+		Field: "metadata.name", Reason: "FieldValueTooLong",
+		Message: fmt.Sprintf("namespace, name and uid make a log directory's name of %d characters, more than the %d of a file's name", n, maxFileName),
+		Hint:    fmt.Sprintf("shorten the name by %d", n-maxFileName),
+	})
+}
+
+// checkName refuses the name of a live pod that somebody else runs here:
+// whoever looks for that pod by its labels would find two.
+func checkName(q question) problem.List {
+	for _, p := range q.facts.Pods {
+		if !p.Managed && p.Ready && p.Namespace == q.pod.Namespace && p.Name == q.pod.Name {
+			return list(problem.Problem{
+				Field: "metadata.name", Reason: "AlreadyExists",
+				Message: fmt.Sprintf("a pod %s/%s that podrun did not make runs here (uid %s)", p.Namespace, p.Name, p.UID),
+				Hint:    "remove it with the program that made it, or choose another name",
+			})
+		}
+	}
+	return nil
+}
+
+// checkKubelet refuses to run beside a kubelet that would remove podrun's pods
+// (it uses the same runtime) or their cgroups (it uses the same cgroup root).
+func checkKubelet(q question) problem.List {
+	k := q.facts.Kubelet
+	if k == nil || q.options.AllowKubelet {
+		return nil
+	}
+	what, hint := "", ""
+	switch {
+	case k.SharesRuntime:
+		what, hint = "the same runtime and would remove the pod", "stop it, use another runtime, or take the risk with --allow-kubelet"
+	case k.SharesCgroups && q.settings.CgroupsPerQOS && sameRoot(k.CgroupRoot, q.settings.CgroupRoot):
+		what, hint = "the same cgroup root and would remove the pod's cgroup", "give podrun a --cgroup-root of its own, or take the risk with --allow-kubelet"
+	default:
+		return nil
+	}
+	return list(problem.Problem{
+		Reason:  "KubeletRunning",
+		Message: fmt.Sprintf("a kubelet runs on this host (process %d) that uses %s", k.PID, what),
+		Hint:    hint,
+	})
+}

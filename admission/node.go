@@ -1,0 +1,97 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/problem"
+)
+
+// checkOS refuses a pod for another operating system, by its field or its
+// selector.
+func checkOS(q question) problem.List {
+	var out problem.List
+	if spec := q.pod.Spec.OS; spec != nil && string(spec.Name) != q.facts.OS {
+		out = append(out, problem.Problem{
+			Field: "spec.os.name", Reason: "PodOSNotSupported",
+			Message: fmt.Sprintf("the pod is for %s, this host runs %s", spec.Name, q.facts.OS),
+		})
+	}
+	if want, ok := q.pod.Spec.NodeSelector[corev1.LabelOSStable]; ok && want != q.facts.NodeLabels[corev1.LabelOSStable] {
+		out = append(out, problem.Problem{
+			Field: "spec.nodeSelector", Reason: "PodOSSelectorNodeLabelDoesNotMatch",
+			Message: fmt.Sprintf("the selector wants %s=%s, this host has %s", corev1.LabelOSStable, want, q.facts.NodeLabels[corev1.LabelOSStable]),
+		})
+	}
+	return out
+}
+
+// checkNodeSelector refuses where nodeSelector or the required node affinity
+// does not match this host's labels.
+func checkNodeSelector(q question) problem.List {
+	var out problem.List
+	if missing := missingLabels(q.pod.Spec.NodeSelector, q.facts.NodeLabels); len(missing) > 0 {
+		out = append(out, problem.Problem{
+			Field: "spec.nodeSelector", Reason: "NodeAffinity",
+			Message: "this host's labels don't match the pod's node selector: it lacks " + strings.Join(missing, ", "),
+			Hint:    "give this host the labels by --node-labels " + strings.Join(missing, ","),
+		})
+	}
+	withoutSelector := &corev1.Pod{Spec: corev1.PodSpec{Affinity: q.pod.Spec.Affinity}}
+	match, err := nodeaffinity.GetRequiredNodeAffinity(withoutSelector).Match(nodeOf(q.facts))
+	if match && err == nil {
+		return out
+	}
+	message := "this host's labels don't match the pod's required node affinity"
+	if err != nil {
+		message += ": " + err.Error()
+	}
+	return append(out, problem.Problem{
+		Field:  "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution",
+		Reason: "NodeAffinity", Message: message, Hint: "give this host the labels by --node-labels",
+	})
+}
+
+// missingLabels lists what a selector wants and the labels lack, as key=value,
+// sorted. The OS label has a check of its own.
+func missingLabels(selector, labels map[string]string) []string {
+	var out []string
+	for key, want := range selector {
+		if have, ok := labels[key]; (!ok || have != want) && key != corev1.LabelOSStable {
+			out = append(out, key+"="+want)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// nodeOf makes the Node object that a cluster would have of this host.
+func nodeOf(f host.Facts) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: f.NodeName, Labels: f.NodeLabels}}
+}
+
+// checkTaints refuses where a NoExecute taint is not tolerated. The others
+// concern a scheduler, which there is none of.
+func checkTaints(q question) problem.List {
+	var out problem.List
+	for _, taint := range q.facts.NodeTaints {
+		tolerated := slices.ContainsFunc(q.pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+			return t.ToleratesTaint(klog.Logger{}, &taint, false)
+		})
+		if taint.Effect == corev1.TaintEffectNoExecute && !tolerated {
+			out = append(out, problem.Problem{
+				Field: "spec.tolerations", Reason: "TaintToleration",
+				Message: fmt.Sprintf("this host has the taint %s, which the pod does not tolerate", taint.ToString()),
+				Hint:    "add a toleration",
+			})
+		}
+	}
+	return out
+}

@@ -1,0 +1,98 @@
+package admission
+
+import (
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/problem"
+)
+
+// checkHostPorts refuses ports of the host that another pod has, or a process
+// listens on: the runtime would take the traffic away from the one, and a
+// hostNetwork pod would fail to bind to the other.
+func checkHostPorts(q question) problem.List {
+	var out problem.List
+	for _, want := range host.HostPorts(q.pod) {
+		holder, hint := portHolder(q, want)
+		if holder == "" {
+			continue
+		}
+		out = append(out, problem.Problem{
+			Field: want.Field, Reason: "NodePorts", Hint: hint,
+			Message: fmt.Sprintf("port %d/%s of the host is taken by %s", want.Port, want.Protocol, holder),
+		})
+	}
+	return out
+}
+
+// portHolder names who has a port, and what to do; empty if it is free.
+func portHolder(q question, want host.HostPort) (holder, hint string) {
+	for _, p := range q.others {
+		if !holds(p) {
+			continue
+		}
+		for _, have := range p.HostPorts {
+			if have.Protocol == want.Protocol && have.Port == want.Port && overlap(want.IP, have.IP, false) {
+				return fmt.Sprintf("pod %s/%s", p.Namespace, p.Name), "delete that pod, or use another port"
+			}
+		}
+	}
+	for _, l := range q.facts.Listeners {
+		if l.Protocol != want.Protocol || l.Port != want.Port || !overlap(want.IP, l.IP, l.V6Only) || ofReplaced(q, l) {
+			continue
+		}
+		return listenerName(l), "stop that process, or use another port"
+	}
+	return "", ""
+}
+
+func listenerName(l host.Listener) string {
+	name := "a process that can't be seen from here"
+	if l.PID != 0 {
+		name = fmt.Sprintf("process %d (%s)", l.PID, l.Process)
+	}
+	address := l.IP
+	if strings.Contains(address, ":") {
+		address = "[" + address + "]"
+	}
+	return fmt.Sprintf("%s, which listens on %s:%d", name, address, l.Port)
+}
+
+// ofReplaced tells whether a listener is likely the pod's own predecessor: one
+// on the host's network that declared the port, and which stops before the pod
+// starts.
+func ofReplaced(q question, l host.Listener) bool {
+	for _, p := range q.facts.Pods {
+		if !p.HostNetwork || !holds(p) || !replaces(q.pod, p) {
+			continue
+		}
+		for _, have := range p.HostPorts {
+			if have.Port == l.Port && have.Protocol == l.Protocol {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// overlap tells whether two addresses can both receive a packet. An empty one
+// and 0.0.0.0 are all of the host's; :: is too, unless it is for IPv6 alone.
+func overlap(want, have string, haveV6Only bool) bool {
+	w, h := net.ParseIP(want), net.ParseIP(have)
+	switch {
+	case haveV6Only:
+		return want == "" || w != nil && w.To4() == nil && (w.IsUnspecified() || h.IsUnspecified() || w.Equal(h))
+	case want == "" || have == "":
+		return true
+	case w == nil || h == nil:
+		return want == have
+	case w.IsUnspecified() || h.IsUnspecified():
+		// A wildcard covers its own family; :: covers both.
+		return (w.To4() == nil) == (h.To4() == nil) || isV6Wildcard(w) || isV6Wildcard(h)
+	}
+	return w.Equal(h)
+}
+
+func isV6Wildcard(ip net.IP) bool { return ip.To4() == nil && ip.IsUnspecified() }

@@ -1,0 +1,141 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/resource"
+)
+
+// evictionSignals names the resource that a hard eviction threshold sets aside,
+// as the kubelet counts it (pkg/kubelet/cm, hardEvictionReservation).
+var evictionSignals = map[string]corev1.ResourceName{
+	"memory.available": corev1.ResourceMemory,
+	"nodefs.available": corev1.ResourceEphemeralStorage,
+}
+
+// checkResources refuses a pod whose requests don't fit into what is left of
+// this host: allocatable, less what podrun's live pods request. Other owners'
+// pods are not known to request anything.
+func checkResources(q question) problem.List {
+	allocatable, out := allocatable(q)
+	used := corev1.ResourceList{}
+	pods := int64(0)
+	for _, p := range q.others {
+		if !holds(p) {
+			continue
+		}
+		pods++
+		for name, quantity := range p.Requests {
+			sum := used[name]
+			sum.Add(quantity)
+			used[name] = sum
+		}
+	}
+	if limit := allocatable.Pods().Value(); pods+1 > limit {
+		out = append(out, short(corev1.ResourcePods, 1, pods, limit, "delete a pod, or raise --max-pods"))
+	}
+	requests := resource.PodRequests(q.pod)
+	for _, name := range sortedNames(requests) {
+		want, have, total := amount(name, requests), amount(name, used), amount(name, allocatable)
+		if want == 0 || have+want <= total {
+			continue
+		}
+		_, known := allocatable[name]
+		out = append(out, short(name, want, have, total, shortHint(name, requests, used, allocatable, known)))
+	}
+	return out
+}
+
+// short makes the kubelet's message. CPU is in milli-CPUs, the rest in bytes or
+// pieces.
+func short(name corev1.ResourceName, want, used, total int64, hint string) problem.Problem {
+	return problem.Problem{
+		Field: "spec", Reason: "OutOf" + string(name), Hint: hint,
+		Message: fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", name, want, used, total),
+	}
+}
+
+// shortHint says the same in quantities that people write.
+func shortHint(name corev1.ResourceName, requests, used, allocatable corev1.ResourceList, known bool) string {
+	if !known {
+		return fmt.Sprintf("this host has no %s: podrun has no device plugins", name)
+	}
+	want, free := requests[name], allocatable[name]
+	free.Sub(used[name])
+	return fmt.Sprintf("the pod requests %s of %s and %s is free: lower its requests, or delete a pod", want.String(), name, free.String())
+}
+
+// amount is a quantity in the unit of the messages.
+func amount(name corev1.ResourceName, list corev1.ResourceList) int64 {
+	q := list[name]
+	if name == corev1.ResourceCPU {
+		return q.MilliValue()
+	}
+	return q.Value()
+}
+
+// allocatable is the host's capacity less what is reserved and what hard
+// eviction keeps free. Settings that are no quantities are problems.
+func allocatable(q question) (corev1.ResourceList, problem.List) {
+	out := q.facts.Capacity.DeepCopy()
+	var problems problem.List
+	take := func(setting string, name corev1.ResourceName, value string) {
+		total, ok := q.facts.Capacity[name]
+		if !ok {
+			return
+		}
+		reserved, err := parseReserved(value, total)
+		if err != nil {
+			problems = append(problems, problem.Problem{
+				Reason: "InvalidSetting", Message: fmt.Sprintf("%s is %q: %v", setting, value, err), Hint: "correct the settings",
+			})
+			return
+		}
+		left := out[name]
+		left.Sub(reserved)
+		if left.Sign() < 0 {
+			left = *apiresource.NewQuantity(0, left.Format)
+		}
+		out[name] = left
+	}
+	for _, name := range sortedNames(q.settings.SystemReserved) {
+		take("systemReserved."+name, corev1.ResourceName(name), q.settings.SystemReserved[name])
+	}
+	for _, name := range sortedNames(q.settings.KubeReserved) {
+		take("kubeReserved."+name, corev1.ResourceName(name), q.settings.KubeReserved[name])
+	}
+	for _, signal := range sortedNames(q.settings.EvictionHard) {
+		if name, ok := evictionSignals[signal]; ok {
+			take("evictionHard."+signal, name, q.settings.EvictionHard[signal])
+		}
+	}
+	return out, problems
+}
+
+// parseReserved reads a quantity, or a percentage of the total.
+func parseReserved(value string, total apiresource.Quantity) (apiresource.Quantity, error) {
+	if percent, ok := strings.CutSuffix(value, "%"); ok {
+		p, err := strconv.ParseFloat(percent, 64)
+		if err != nil || p < 0 || p > 100 {
+			return apiresource.Quantity{}, fmt.Errorf("not a percentage")
+		}
+		return *apiresource.NewQuantity(int64(float64(total.Value())*p/100), total.Format), nil
+	}
+	return apiresource.ParseQuantity(value)
+}
+
+func sortedNames[K ~string, V any](m map[K]V) []K {
+	names := make([]K, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

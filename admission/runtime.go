@@ -1,0 +1,171 @@
+package admission
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/problem"
+)
+
+// checkRuntimeReady refuses while the runtime says that it is not ready.
+func checkRuntimeReady(q question) problem.List {
+	c, ok := condition(q.facts.Runtime, runtimeapi.RuntimeReady)
+	if ok && c.Status {
+		return nil
+	}
+	return list(problem.Problem{
+		Reason: "RuntimeNotReady", Message: "container runtime is not ready" + because(c, ok), Hint: "see the runtime's log",
+	})
+}
+
+// checkNetworkReady refuses a pod that needs a network of its own while the
+// runtime can't give one.
+func checkNetworkReady(q question) problem.List {
+	c, ok := condition(q.facts.Runtime, runtimeapi.NetworkReady)
+	if ok && c.Status || q.pod.Spec.HostNetwork {
+		return nil
+	}
+	return list(problem.Problem{
+		Reason: "NetworkNotReady", Message: "network is not ready" + because(c, ok),
+		Hint: "install a CNI plugin with a configuration in /etc/cni/net.d, or set spec.hostNetwork",
+	})
+}
+
+func condition(r host.Runtime, name string) (host.RuntimeCondition, bool) {
+	for _, c := range r.Conditions {
+		if c.Type == name {
+			return c, true
+		}
+	}
+	return host.RuntimeCondition{}, false
+}
+
+func because(c host.RuntimeCondition, known bool) string {
+	if !known {
+		return ": the runtime does not say"
+	}
+	if why := strings.TrimSpace(c.Reason + " " + c.Message); why != "" {
+		return ": " + why
+	}
+	return ""
+}
+
+// checkHandler refuses a RuntimeClass whose handler the runtime does not have.
+// A runtime that does not list its handlers is asked when the sandbox is made.
+func checkHandler(q question) problem.List {
+	if q.handler == "" || !q.facts.Runtime.HandlersOK {
+		return nil
+	}
+	if _, ok := q.facts.Runtime.Handlers[q.handler]; ok {
+		return nil
+	}
+	var have []string
+	for name := range q.facts.Runtime.Handlers {
+		if name != "" {
+			have = append(have, name)
+		}
+	}
+	slices.Sort(have)
+	return list(problem.Problem{
+		Field: "spec.runtimeClassName", Reason: "RuntimeHandlerNotFound",
+		Message: fmt.Sprintf("the runtime has no handler %q", q.handler),
+		Hint:    fmt.Sprintf("it has %s", strings.Join(have, ", ")),
+	})
+}
+
+// checkUserNamespaces refuses hostUsers: false where the handler does not
+// advertise user namespaces: containerd 1.6 takes the request and ignores it.
+func checkUserNamespaces(q question) problem.List {
+	if q.pod.Spec.HostUsers == nil || *q.pod.Spec.HostUsers || q.facts.Runtime.Handlers[q.handler].UserNamespaces {
+		return nil
+	}
+	return list(problem.Problem{
+		Field: "spec.hostUsers", Reason: "UserNamespacesNotSupported",
+		Message: fmt.Sprintf("%s does not support user namespaces", runtimeName(q)),
+		Hint:    "it takes containerd 2.0 or CRI-O 1.25, with runc 1.2 or crun 1.9",
+	})
+}
+
+// checkRecursiveReadOnly refuses a mount that must be read-only all the way
+// down where the handler does not advertise it.
+func checkRecursiveReadOnly(q question) problem.List {
+	if q.facts.Runtime.Handlers[q.handler].RecursiveReadOnlyMounts {
+		return nil
+	}
+	var out problem.List
+	eachContainer(q.pod, func(field string, c *corev1.Container) {
+		for i, m := range c.VolumeMounts {
+			if m.RecursiveReadOnly != nil && *m.RecursiveReadOnly == corev1.RecursiveReadOnlyEnabled {
+				out = append(out, problem.Problem{
+					Field:   fmt.Sprintf("%s.volumeMounts[%d].recursiveReadOnly", field, i),
+					Reason:  "RecursiveReadOnlyNotSupported",
+					Message: fmt.Sprintf("%s does not support recursive read-only mounts", runtimeName(q)),
+					Hint:    "use IfPossible, or containerd 2.0 with runc 1.1",
+				})
+			}
+		}
+	})
+	return out
+}
+
+// checkSupplementalGroups refuses the policy Strict where the runtime does not
+// advertise it (KEP-3619).
+func checkSupplementalGroups(q question) problem.List {
+	sc := q.pod.Spec.SecurityContext
+	if sc == nil || sc.SupplementalGroupsPolicy == nil || *sc.SupplementalGroupsPolicy != corev1.SupplementalGroupsPolicyStrict ||
+		q.facts.Runtime.Features["supplementalGroupsPolicy"] {
+		return nil
+	}
+	return list(problem.Problem{
+		Field: "spec.securityContext.supplementalGroupsPolicy", Reason: "SupplementalGroupsPolicyNotSupported",
+		Message: "SupplementalGroupsPolicy=Strict is not supported in this node",
+		Hint:    "it takes containerd 2.0 or CRI-O 1.31",
+	})
+}
+
+// checkCgroupControllers refuses where the kernel lacks the controllers that a
+// pod's cgroup needs: limits would silently not hold (a Raspberry Pi boots
+// without memory). The kubelet does not start there.
+func checkCgroupControllers(q question) problem.List {
+	if !q.settings.CgroupsPerQOS {
+		return nil
+	}
+	var out problem.List
+	for _, name := range []string{"cpu", "memory", "pids"} {
+		if q.facts.Cgroup.Has(name) {
+			continue
+		}
+		out = append(out, problem.Problem{
+			Reason: "CgroupControllerMissing", Message: fmt.Sprintf("the cgroup controller %s is not available", name),
+			Hint: fmt.Sprintf("boot the kernel with cgroup_enable=%s and mount it, or give --cgroups-per-qos=false", name),
+		})
+	}
+	return out
+}
+
+func runtimeName(q question) string {
+	name := strings.TrimSpace(q.facts.Runtime.Name + " " + q.facts.Runtime.Version)
+	if q.handler != "" {
+		name += " with the handler " + q.handler
+	}
+	return name
+}
+
+func sameRoot(a, b string) bool { return path.Clean("/"+a) == path.Clean("/"+b) }
+
+// eachContainer visits the pod's containers, init containers first, with their
+// field paths.
+func eachContainer(pod *corev1.Pod, visit func(field string, c *corev1.Container)) {
+	for i := range pod.Spec.InitContainers {
+		visit(fmt.Sprintf("spec.initContainers[%d]", i), &pod.Spec.InitContainers[i])
+	}
+	for i := range pod.Spec.Containers {
+		visit(fmt.Sprintf("spec.containers[%d]", i), &pod.Spec.Containers[i])
+	}
+}
