@@ -25,11 +25,27 @@ remove_network() {
 	! ip link show "$bridge" >/dev/null 2>&1 || ip link delete "$bridge"
 	remove_cached_results
 	remove_pod_chains
-	# The rest is shared with other runtimes of this script.
-	! ip -o link show type bridge | grep -qF ': prt-' || return 0
+	leave_shared
+}
+
+# What the runtimes of this script share on a machine: $shared holds a file for
+# each that is up, and whether packets were forwarded before the first.
+shared=/run/podrun-test
+
+join_shared() {
+	mkdir -p "$shared"
+	[[ -e $shared/ip_forward ]] || cat /proc/sys/net/ipv4/ip_forward >"$shared/ip_forward"
+	: >"$shared/$id"
+}
+
+leave_shared() { # the last one to leave undoes what the plugins did for all
+	[[ -e $shared/$id ]] || return 0
+	rm -f -- "$shared/$id"
+	[[ $(ls "$shared") == ip_forward ]] || return 0
 	remove_shared_chains
 	# The bridge plugin turns forwarding on.
-	[[ ! -s $dir/ip_forward ]] || cat "$dir/ip_forward" >/proc/sys/net/ipv4/ip_forward
+	cat "$shared/ip_forward" >/proc/sys/net/ipv4/ip_forward
+	rm -rf -- "$shared"
 }
 
 remove_cached_results() { # what the plugins answered, by network and sandbox
