@@ -1,0 +1,129 @@
+package manifest
+
+import (
+	"bytes"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// Checkpoint is a pod and the objects that it uses, so that env, volumes and
+// the sandbox can be made again without the files that they came from.
+type Checkpoint struct {
+	Pod          *corev1.Pod
+	ConfigMaps   []*corev1.ConfigMap
+	Secrets      []*corev1.Secret
+	Claims       []*corev1.PersistentVolumeClaim
+	Volumes      []*corev1.PersistentVolume
+	RuntimeClass *nodev1.RuntimeClass // nil when the pod names none
+}
+
+// Marshal writes the checkpoint as a stream of YAML, the pod first. The same
+// checkpoint is always the same bytes.
+func (c Checkpoint) Marshal() ([]byte, error) {
+	if c.Pod == nil {
+		return nil, fmt.Errorf("a checkpoint without a pod")
+	}
+	pod := *c.Pod
+	pod.TypeMeta = typeMeta("v1", "Pod")
+	objects := []any{pod}
+	for _, o := range c.ConfigMaps {
+		o := *o
+		o.TypeMeta = typeMeta("v1", "ConfigMap")
+		objects = append(objects, o)
+	}
+	for _, o := range c.Secrets {
+		o := *o
+		o.TypeMeta = typeMeta("v1", "Secret")
+		objects = append(objects, o)
+	}
+	for _, o := range c.Claims {
+		o := *o
+		o.TypeMeta = typeMeta("v1", "PersistentVolumeClaim")
+		objects = append(objects, o)
+	}
+	for _, o := range c.Volumes {
+		o := *o
+		o.TypeMeta = typeMeta("v1", "PersistentVolume")
+		objects = append(objects, o)
+	}
+	if c.RuntimeClass != nil {
+		o := *c.RuntimeClass
+		o.TypeMeta = typeMeta("node.k8s.io/v1", "RuntimeClass")
+		objects = append(objects, o)
+	}
+	return stream(objects)
+}
+
+func typeMeta(apiVersion, kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}
+}
+
+// stream writes objects as documents of one stream.
+func stream(objects []any) ([]byte, error) {
+	var out bytes.Buffer
+	for i, o := range objects {
+		text, err := sigsyaml.Marshal(o)
+		if err != nil {
+			return nil, fmt.Errorf("write the checkpoint: %w", err)
+		}
+		if i > 0 {
+			out.WriteString("---\n")
+		}
+		out.Write(text)
+	}
+	return out.Bytes(), nil
+}
+
+// Unmarshal reads what Marshal wrote. It neither defaults nor validates, and
+// lets unknown fields pass, which a later version may have written.
+func Unmarshal(data []byte) (Checkpoint, error) {
+	var c Checkpoint
+	docs, err := split(Source{Name: "checkpoint", Data: data})
+	if err != nil {
+		return c, fmt.Errorf("read the checkpoint: %w", err)
+	}
+	for _, doc := range docs {
+		raw, _, syntax := doc.toJSON()
+		if len(syntax) > 0 {
+			return c, fmt.Errorf("read the checkpoint: line %d: %s", syntax[0].Line, syntax[0].Message)
+		}
+		if err := c.take(raw); err != nil {
+			return c, fmt.Errorf("read the checkpoint: line %d: %w", doc.first, err)
+		}
+	}
+	if c.Pod == nil {
+		return c, fmt.Errorf("read the checkpoint: it has no pod")
+	}
+	return c, nil
+}
+
+// take decodes one object into its place.
+func (c *Checkpoint) take(raw []byte) error {
+	h, _ := readHeader(raw)
+	switch h.Kind {
+	case "Pod":
+		c.Pod = new(corev1.Pod)
+		return kjson.UnmarshalCaseSensitivePreserveInts(raw, c.Pod)
+	case "ConfigMap":
+		c.ConfigMaps = append(c.ConfigMaps, new(corev1.ConfigMap))
+		return kjson.UnmarshalCaseSensitivePreserveInts(raw, c.ConfigMaps[len(c.ConfigMaps)-1])
+	case "Secret":
+		c.Secrets = append(c.Secrets, new(corev1.Secret))
+		return kjson.UnmarshalCaseSensitivePreserveInts(raw, c.Secrets[len(c.Secrets)-1])
+	case "PersistentVolumeClaim":
+		c.Claims = append(c.Claims, new(corev1.PersistentVolumeClaim))
+		return kjson.UnmarshalCaseSensitivePreserveInts(raw, c.Claims[len(c.Claims)-1])
+	case "PersistentVolume":
+		c.Volumes = append(c.Volumes, new(corev1.PersistentVolume))
+		return kjson.UnmarshalCaseSensitivePreserveInts(raw, c.Volumes[len(c.Volumes)-1])
+	case "RuntimeClass":
+		c.RuntimeClass = new(nodev1.RuntimeClass)
+		return kjson.UnmarshalCaseSensitivePreserveInts(raw, c.RuntimeClass)
+	}
+	return fmt.Errorf("unexpected kind %q", h.Kind)
+}

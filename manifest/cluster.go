@@ -1,0 +1,94 @@
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// tokenPrefix begins the name of the volume that an API server adds for the
+// service account's token (plugin/pkg/admission/serviceaccount).
+const tokenPrefix = "kube-api-access-"
+
+// tokenVolumes leaves out the token volume of a pod exported from a cluster,
+// and its mounts: there is no API server to ask for a token.
+func (l *loader) tokenVolumes(it item, object string, spec *corev1.PodSpec) {
+	index := slices.IndexFunc(spec.Volumes, isTokenVolume)
+	if index < 0 {
+		return
+	}
+	p := it.problem(object, it.field(fmt.Sprintf("spec.volumes[%d]", index)), "ClusterField", "")
+	if l.opts.StrictClusterFields {
+		p.Message = fmt.Sprintf("volume %q holds the token of a cluster's service account, and there is no cluster", spec.Volumes[index].Name)
+		p.Hint = "take the volume and its mounts out, or run without --strict-cluster-fields"
+		l.add(p)
+		return
+	}
+	p.Message = fmt.Sprintf("volume %q is left out, with its mounts: it holds the token of a cluster's service account", spec.Volumes[index].Name)
+	p.Warning = true
+	l.add(p)
+
+	gone := map[string]bool{}
+	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool {
+		gone[v.Name] = gone[v.Name] || isTokenVolume(v)
+		return isTokenVolume(v)
+	})
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			containers[i].VolumeMounts = slices.DeleteFunc(containers[i].VolumeMounts, func(m corev1.VolumeMount) bool { return gone[m.Name] })
+		}
+	}
+}
+
+// isTokenVolume tells the admission's volume from one of the same name that
+// somebody wrote.
+func isTokenVolume(v corev1.Volume) bool {
+	return strings.HasPrefix(v.Name, tokenPrefix) && v.Projected != nil &&
+		slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != nil })
+}
+
+// missing lists the paths of the fields that before has and after has not.
+func missing(before, after *corev1.Pod) []string {
+	var paths []string
+	compare(generic(before), generic(after), "", &paths)
+	sort.Strings(paths)
+	return paths
+}
+
+func generic(pod *corev1.Pod) any {
+	var out any
+	data, err := json.Marshal(pod)
+	if err != nil || json.Unmarshal(data, &out) != nil {
+		return nil
+	}
+	return out
+}
+
+func compare(before, after any, path string, paths *[]string) {
+	switch b := before.(type) {
+	case map[string]any:
+		a, _ := after.(map[string]any)
+		for key, value := range b {
+			at := strings.TrimPrefix(path+"."+key, ".")
+			if other, ok := a[key]; ok {
+				compare(value, other, at, paths)
+			} else {
+				*paths = append(*paths, at)
+			}
+		}
+	case []any:
+		a, _ := after.([]any)
+		for i, value := range b {
+			at := fmt.Sprintf("%s[%d]", path, i)
+			if i < len(a) {
+				compare(value, a[i], at, paths)
+			} else {
+				*paths = append(*paths, at)
+			}
+		}
+	}
+}

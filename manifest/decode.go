@@ -1,0 +1,117 @@
+package manifest
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+
+	"github.com/podrun/podrun/problem"
+
+	kjson "sigs.k8s.io/json"
+)
+
+// decode fills into from the item, and tells whether it could: not with a
+// value of the wrong type, nor with an unknown or duplicate field under Strict
+// (then into is filled all the same, so that it can be validated too).
+func (l *loader) decode(it item, object string, into any) bool {
+	strict, err := kjson.UnmarshalStrict(it.raw, into)
+	if err != nil {
+		l.typeProblems(it, object, into, err)
+		return false
+	}
+	if l.opts.Validate == Ignore {
+		return true
+	}
+	for _, e := range strict {
+		l.strictProblem(it, object, into, e)
+	}
+	return true
+}
+
+// strictProblem reports an unknown or duplicate field.
+func (l *loader) strictProblem(it item, object string, into any, err error) {
+	var fieldErr kjson.FieldError
+	if !errors.As(err, &fieldErr) {
+		l.add(it.problem(object, "", "StrictDecoding", err.Error()))
+		return
+	}
+	path := fieldErr.FieldPath()
+	name := path[strings.LastIndexByte(path, '.')+1:]
+	if strings.HasPrefix(err.Error(), "duplicate") {
+		l.add(l.loosen(it.problem(object, path, "FieldDuplicate", "duplicate field \""+name+"\"")))
+		return
+	}
+	p := it.problem(object, path, "FieldUnknown", "unknown field \""+name+"\"")
+	if similar := similarField(reflect.TypeOf(into), segments(path)); similar != "" {
+		p.Hint = "did you mean \"" + similar + "\"?"
+	}
+	l.add(l.loosen(p))
+}
+
+// loosen makes a problem of strict decoding a warning under Warn.
+func (l *loader) loosen(p problem.Problem) problem.Problem {
+	p.Warning = l.opts.Validate == Warn
+	return p
+}
+
+// duplicates reports the keys that a document of YAML has twice. JSON's own
+// are found by decode.
+func (l *loader) duplicates(doc *document, twice []duplicate) {
+	if l.opts.Validate == Ignore {
+		return
+	}
+	for _, d := range twice {
+		l.add(l.loosen(problem.Problem{File: doc.file, Line: doc.offset + d.line, Field: d.path, Reason: "FieldDuplicate",
+			Message: "duplicate field \"" + d.path[strings.LastIndexByte(d.path, '.')+1:] + "\"" + firstAt(doc.offset+d.first)}))
+	}
+}
+
+// typeProblems reports every value of a wrong type, with its path: the decoder
+// itself stops at the first, and a quantity's error carries no path at all.
+func (l *loader) typeProblems(it item, object string, into any, err error) {
+	found := typeErrors(reflect.TypeOf(into).Elem(), it.raw, "")
+	for _, e := range found {
+		p := it.problem(object, e.path, "FieldValueTypeInvalid", e.message)
+		p.Hint = e.hint
+		l.add(p)
+	}
+	if len(found) == 0 {
+		l.add(it.problem(object, "", "FieldValueTypeInvalid", strings.TrimPrefix(err.Error(), "json: ")))
+	}
+}
+
+// header is what every object begins with.
+type header struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+	} `json:"metadata"`
+}
+
+// readHeader reads what names an object, leniently: what is wrong with a field
+// of it is the decoder's to report.
+func readHeader(raw []byte) (header, bool) {
+	if kindOf(raw) != "an object" {
+		return header{}, false
+	}
+	var h header
+	var fields, meta map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) != nil {
+		return header{}, false
+	}
+	text := func(raw json.RawMessage) string {
+		var s string
+		if len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &s) != nil {
+			return ""
+		}
+		return s
+	}
+	h.APIVersion, h.Kind = text(fields["apiVersion"]), text(fields["kind"])
+	if kindOf(fields["metadata"]) == "an object" && json.Unmarshal(fields["metadata"], &meta) == nil {
+		h.Metadata.Name, h.Metadata.Namespace = text(meta["name"]), text(meta["namespace"])
+	}
+	return h, true
+}

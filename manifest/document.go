@@ -1,0 +1,197 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/podrun/podrun/problem"
+
+	"go.yaml.in/yaml/v3"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// document is one document of a source.
+type document struct {
+	file   string
+	offset int    // lines of the file before text
+	first  int    // 1-based line of its first content
+	text   []byte // YAML or JSON
+	json   []byte // the same as JSON; set from the start when text is JSON
+
+	root   *yaml.Node // see tree
+	parsed bool
+}
+
+// item is one object of a document: the document itself or an entry of a list.
+type item struct {
+	doc    *document
+	prefix string      // "items[2]." within a list, else empty
+	raw    []byte      // the object as JSON
+	rename [][2]string // of field paths: those of a pod to those of the file, see field
+}
+
+// toJSON converts the document, and lists the keys that it has twice in one
+// mapping: the last counts. Syntax errors come with lines of the file.
+func (d *document) toJSON() (out []byte, twice []duplicate, syntax problem.List) {
+	if d.json != nil {
+		return d.json, nil, nil
+	}
+	out, strict := sigsyaml.YAMLToJSONStrict(d.text)
+	if strict == nil {
+		return out, nil, d.trailing()
+	}
+	if !strings.HasPrefix(strict.Error(), unmarshalErrors) {
+		return nil, nil, d.syntaxErrors(strict) // parsing again would fail again
+	}
+	out, err := sigsyaml.YAMLToJSON(d.text)
+	if err != nil {
+		return nil, nil, d.syntaxErrors(err)
+	}
+	if root := d.tree(); root != nil {
+		twice = duplicates(root, "")
+	}
+	if len(twice) == 0 {
+		return nil, nil, d.syntaxErrors(strict)
+	}
+	return out, twice, d.trailing()
+}
+
+// trailing finds what follows a flow mapping ("{...}") and belongs to no
+// document: the library that converts would leave it out in silence. Behind
+// other content it fails by itself.
+func (d *document) trailing() problem.List {
+	if first := firstContent(d.text); first < 0 || d.text[first] != '{' && d.text[first] != '[' {
+		return nil
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(d.text))
+	var root, more yaml.Node
+	if dec.Decode(&root) != nil {
+		return nil // the other library could: then there is no telling
+	}
+	err := dec.Decode(&more)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err == nil:
+		err = errors.New("more content behind the object")
+	}
+	out := d.syntaxErrors(err)
+	for i := range out {
+		out[i].Hint = "separate documents by a line of ---"
+	}
+	return out
+}
+
+// unmarshalErrors begins an error of decoding, where the syntax was right.
+const unmarshalErrors = "yaml: unmarshal errors:\n"
+
+var lineInMessage = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
+
+// syntaxErrors turns an error of the YAML library, whose lines count from the
+// document's beginning, into problems. A document whose first lines are JSON
+// was meant as JSON, and JSON's own error says more.
+func (d *document) syntaxErrors(err error) problem.List {
+	if p, ok := d.jsonSyntax(); ok {
+		return problem.List{p}
+	}
+	text := strings.TrimPrefix(err.Error(), unmarshalErrors)
+	var out problem.List
+	for line := range strings.SplitSeq(text, "\n") {
+		p := problem.Problem{File: d.file, Line: d.first, Reason: "InvalidYAML",
+			Message: "not valid YAML: " + strings.TrimPrefix(strings.TrimSpace(line), "yaml: ")}
+		if m := lineInMessage.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+			if n, err := strconv.Atoi(m[1]); err == nil {
+				p.Line, p.Message = d.offset+n, "not valid YAML: "+m[2]
+			}
+		}
+		p.Hint = syntaxHint(p.Message)
+		out = append(out, p)
+	}
+	return out
+}
+
+// jsonSyntax finds the syntax error of a document that begins as JSON does:
+// with a brace and a quoted name, on the two sides of a line break, which KYAML
+// does not write.
+func (d *document) jsonSyntax() (problem.Problem, bool) {
+	trimmed := bytes.TrimSpace(d.text)
+	if len(trimmed) == 0 || trimmed[0] != '{' {
+		return problem.Problem{}, false
+	}
+	if rest := bytes.TrimSpace(trimmed[1:]); len(rest) == 0 || rest[0] != '"' {
+		return problem.Problem{}, false
+	}
+	var any json.RawMessage
+	var syntax *json.SyntaxError
+	if err := json.Unmarshal(d.text, &any); !errors.As(err, &syntax) {
+		return problem.Problem{}, false
+	}
+	line := d.offset + 1 + bytes.Count(d.text[:min(int(syntax.Offset), len(d.text))], newline)
+	return problem.Problem{File: d.file, Line: line, Reason: "InvalidYAML", Message: "not valid JSON: " + syntax.Error()}, true
+}
+
+// syntaxHint says what usually is behind an error of the YAML library.
+func syntaxHint(message string) string {
+	switch {
+	case strings.Contains(message, "cannot start any token"), strings.Contains(message, "tab character"):
+		return "indent with spaces, not tabs; quote a value that begins with %, @ or a backquote"
+	case strings.Contains(message, "invalid map key"):
+		return "quote values such as {{ name }}, or render the template first"
+	case strings.Contains(message, "mapping values are not allowed"):
+		return "quote a value that has a colon and a space in it, and check the indentation"
+	case strings.Contains(message, "excessive aliasing"), strings.Contains(message, "max depth"):
+		return "write the document without so many aliases or levels"
+	}
+	return ""
+}
+
+// tree is the document's node tree, which only problems need; nil when the
+// library can't make one.
+func (d *document) tree() *yaml.Node {
+	if d.parsed {
+		return d.root
+	}
+	d.parsed = true
+	var root yaml.Node
+	if err := yaml.Unmarshal(d.text, &root); err == nil && len(root.Content) > 0 {
+		d.root = root.Content[0]
+	}
+	return d.root
+}
+
+// line is the 1-based line of a field of the item, or of its nearest parent
+// that is written in the file.
+func (i item) line(field string) int {
+	path := i.prefix + field
+	if path == "" {
+		return i.doc.first
+	}
+	root := i.doc.tree()
+	if root == nil {
+		return i.doc.first
+	}
+	if n := find(root, segments(path)); n > 0 {
+		return i.doc.offset + n
+	}
+	return i.doc.first
+}
+
+// field turns the path of a pod's field into that of the file's.
+func (i item) field(path string) string {
+	for _, r := range i.rename {
+		if rest, ok := strings.CutPrefix(path, r[0]); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			return r[1] + rest
+		}
+	}
+	return path
+}
+
+// problem makes a problem of this item, with the line of the field.
+func (i item) problem(object, field, reason, message string) problem.Problem {
+	return problem.Problem{File: i.doc.file, Line: i.line(field), Object: object, Field: field, Reason: reason, Message: message}
+}

@@ -1,0 +1,109 @@
+package manifest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// kind is one kind of object that podrun reads.
+type kind struct {
+	apiVersion string
+	take       func(l *loader, it item, h header)
+}
+
+// kindNamed finds a kind that podrun reads.
+func kindNamed(name string) (kind, bool) {
+	switch name {
+	case "Pod":
+		return kind{"v1", (*loader).pod}, true
+	case "ConfigMap":
+		return kind{"v1", (*loader).configMap}, true
+	case "Secret":
+		return kind{"v1", (*loader).secret}, true
+	case "PersistentVolumeClaim":
+		return kind{"v1", (*loader).volumeClaim}, true
+	case "PersistentVolume":
+		return kind{"v1", (*loader).volume}, true
+	case "RuntimeClass":
+		return kind{"node.k8s.io/v1", (*loader).runtimeClass}, true
+	case "PriorityClass":
+		return kind{"scheduling.k8s.io/v1", (*loader).priorityClass}, true
+	}
+	if w, ok := workloads[name]; ok {
+		return kind{w.apiVersion, (*loader).workload}, true
+	}
+	return kind{}, false
+}
+
+// kindNames are the names of kindNamed, for messages.
+var kindNames = []string{"Pod", "ConfigMap", "Secret", "PersistentVolumeClaim", "PersistentVolume", "RuntimeClass", "PriorityClass",
+	"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job", "CronJob", "ReplicationController", "PodTemplate"}
+
+// isList tells a list from an object: "List" itself, or that of a known kind.
+func isList(name string) bool {
+	of, ok := strings.CutSuffix(name, "List")
+	if !ok {
+		return false
+	}
+	_, known := kindNamed(of)
+	return of == "" || known
+}
+
+// kind finds the kind of an object, and reports an unknown one and a wrong
+// apiVersion.
+func (l *loader) kind(it item, h header) (kind, bool) {
+	k, ok := kindNamed(h.Kind)
+	if !ok || isForeign(h.APIVersion) {
+		l.unknownKind(it, h)
+		return kind{}, false
+	}
+	if h.APIVersion != k.apiVersion {
+		object := h.object()
+		p := it.problem(object, "apiVersion", "FieldValueInvalid", fmt.Sprintf("apiVersion %q does not serve kind %s", h.APIVersion, h.Kind))
+		if h.APIVersion == "" {
+			p.Reason, p.Message = "FieldValueRequired", "apiVersion is missing"
+		}
+		p.Hint = "write apiVersion: " + k.apiVersion
+		l.add(p)
+		return kind{}, false
+	}
+	return k, true
+}
+
+func (l *loader) unknownKind(it item, h header) {
+	name := h.Kind
+	if h.APIVersion != "" {
+		name += " of " + h.APIVersion
+	}
+	p := it.problem(h.object(), "kind", "UnknownKind", fmt.Sprintf("podrun does not read kind %s", name))
+	p.Warning = l.opts.IgnoreUnknownKinds
+	switch similar := nearest(h.Kind, kindNames); {
+	case strings.EqualFold(similar, h.Kind) && similar != h.Kind:
+		p.Hint = "did you mean " + similar + "?"
+		p.Warning = false // a slip, not somebody else's kind
+	case p.Warning:
+		p.Message += "; ignored"
+	default:
+		p.Hint = "take it out, or ignore such objects with --ignore-unknown-kinds"
+	}
+	l.add(p)
+}
+
+// object names the object for problems: "Pod default/web", "Pod web".
+func (h header) object() string {
+	name := h.Metadata.Name
+	if name == "" {
+		return h.Kind
+	}
+	if h.Metadata.Namespace != "" {
+		name = h.Metadata.Namespace + "/" + name
+	}
+	return h.Kind + " " + name
+}
+
+// isForeign tells the group of somebody's own kinds, which may have the name of
+// one of Kubernetes' (Job of batch.volcano.sh/v1alpha1), from Kubernetes' own.
+func isForeign(apiVersion string) bool {
+	group, _, ok := strings.Cut(apiVersion, "/")
+	return ok && strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
+}

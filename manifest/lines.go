@@ -1,0 +1,105 @@
+package manifest
+
+import (
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// segments cuts a field path such as spec.containers[0].resources.limits[a.b/c]
+// into its names, keys and indices.
+func segments(path string) []string {
+	var out []string
+	for path != "" {
+		switch i := strings.IndexAny(path, ".["); {
+		case path[0] == '[':
+			end := strings.IndexByte(path, ']')
+			if end < 0 {
+				return append(out, path[1:])
+			}
+			out, path = append(out, path[1:end]), path[end+1:]
+		case i < 0:
+			return append(out, path)
+		case i == 0:
+			path = path[1:]
+		default:
+			out, path = append(out, path[:i]), path[i:]
+		}
+	}
+	return out
+}
+
+// find walks a path down a node tree and returns the line of the deepest node
+// that exists, counted from the document's text; 0 when not even the first
+// segment does. A path written with dots may hold keys that have dots
+// themselves: segments are joined until a key fits.
+func find(node *yaml.Node, path []string) int {
+	line := 0
+	for len(path) > 0 {
+		for node.Kind == yaml.AliasNode {
+			node = node.Alias
+		}
+		next, at, used := step(node, path)
+		if next == nil {
+			return line
+		}
+		node, line, path = next, at, path[used:]
+	}
+	return line
+}
+
+// step finds the child of node that the first segments of path name, the line
+// at which it begins, and the number of segments.
+func step(node *yaml.Node, path []string) (child *yaml.Node, line, used int) {
+	switch node.Kind {
+	case yaml.SequenceNode:
+		if i, err := strconv.Atoi(path[0]); err == nil && i >= 0 && i < len(node.Content) {
+			return node.Content[i], node.Content[i].Line, 1
+		}
+	case yaml.MappingNode:
+		key := ""
+		for n, s := range path {
+			key += s
+			for i := 0; i+1 < len(node.Content); i += 2 {
+				if node.Content[i].Value == key {
+					return node.Content[i+1], node.Content[i].Line, n + 1
+				}
+			}
+			key += "."
+		}
+	}
+	return nil, 0, 0
+}
+
+// duplicate is a key written twice in one mapping.
+type duplicate struct {
+	path  string
+	line  int // of the second, counted from the document's text
+	first int // of the first
+}
+
+// duplicates lists the keys that a tree has twice. Aliases are not followed:
+// what they stand for is in the tree itself.
+func duplicates(node *yaml.Node, path string) []duplicate {
+	var out []duplicate
+	switch node.Kind {
+	case yaml.SequenceNode:
+		for i, c := range node.Content {
+			out = append(out, duplicates(c, path+"["+strconv.Itoa(i)+"]")...)
+		}
+	case yaml.MappingNode:
+		seen := make(map[string]int, len(node.Content)/2)
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			key := node.Content[i]
+			at := strings.TrimPrefix(path+"."+key.Value, ".")
+			if first, ok := seen[key.Value]; ok && key.Kind == yaml.ScalarNode {
+				out = append(out, duplicate{path: at, line: key.Line, first: first})
+			} else {
+				seen[key.Value] = key.Line
+			}
+			out = append(out, duplicates(node.Content[i+1], at)...)
+		}
+	}
+	return out
+}

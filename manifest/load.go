@@ -1,0 +1,216 @@
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// loader gathers the objects and the problems of one Load.
+type loader struct {
+	opts     Options
+	objects  *Objects
+	problems problem.List
+	seen     map[string]Position // by "Kind namespace/name"
+}
+
+// Load decodes, defaults and validates what the sources hold. The list has
+// every problem, in the order of the input; notes on what podrun makes of an
+// object are warnings in it. The objects are for use only when it has no errors.
+// It is pure, and quick to refuse hostile input.
+func Load(sources []Source, opts Options) (*Objects, problem.List) {
+	l := &loader{opts: opts, objects: newObjects(), seen: map[string]Position{}}
+	if l.opts.Namespace == "" {
+		l.opts.Namespace = "default"
+	}
+	switch l.opts.Validate {
+	case "":
+		l.opts.Validate = Strict
+	case Strict, Warn, Ignore:
+	default:
+		l.add(problem.Problem{Reason: "FieldValueNotSupported", Message: fmt.Sprintf("validation %q is not known", opts.Validate), Hint: "strict, warn or ignore"})
+		return l.objects, l.problems
+	}
+	for _, s := range sources {
+		l.source(s)
+	}
+	if len(l.objects.Pods) == 0 && len(l.problems.Errors()) == 0 {
+		l.add(noPod(sources, l.objects))
+	}
+	return l.objects, bounded(l.problems)
+}
+
+// maxProblems is as many as anybody reads.
+const maxProblems = 1000
+
+// bounded cuts a long list, which hostile input can make of a million.
+func bounded(all problem.List) problem.List {
+	if len(all) <= maxProblems {
+		return all
+	}
+	rest := all[maxProblems:]
+	return append(all[:maxProblems:maxProblems], problem.Problem{
+		Reason: "TooManyProblems", Message: fmt.Sprintf("and %d more problems", len(rest)), Warning: len(rest.Errors()) == 0})
+}
+
+func (l *loader) add(p problem.Problem) { l.problems = append(l.problems, p) }
+
+func (l *loader) source(s Source) {
+	docs, err := split(s)
+	if err != nil {
+		l.add(problem.Problem{File: s.Name, Reason: "InvalidYAML", Message: err.Error()})
+		return
+	}
+	for _, doc := range docs {
+		before := len(l.problems)
+		l.document(doc)
+		l.problems[before:].Sort() // by line: they are of one file
+	}
+}
+
+func (l *loader) document(doc *document) {
+	raw, twice, syntax := doc.toJSON()
+	if len(syntax) > 0 {
+		l.problems = append(l.problems, syntax...)
+		return
+	}
+	l.duplicates(doc, twice)
+	l.object(item{doc: doc, raw: raw}, 0)
+}
+
+// noPod is the problem of an input without a pod.
+func noPod(sources []Source, objects *Objects) problem.Problem {
+	p := problem.Problem{Reason: "NoPod", Message: "no objects in the input", Hint: "write a Pod, or a Deployment, Job or the like, which has a pod template"}
+	if len(sources) == 1 {
+		p.File = sources[0].Name
+	}
+	var has []string
+	for _, k := range []struct {
+		kind string
+		n    int
+	}{
+		{"ConfigMap", len(objects.ConfigMaps)}, {"Secret", len(objects.Secrets)},
+		{"PersistentVolumeClaim", len(objects.Claims)}, {"PersistentVolume", len(objects.Volumes)},
+		{"RuntimeClass", len(objects.RuntimeClasses)}, {"PriorityClass", len(objects.PriorityClasses)},
+	} {
+		if k.n > 0 {
+			has = append(has, fmt.Sprintf("%d %s", k.n, k.kind))
+		}
+	}
+	if len(has) > 0 {
+		p.Message = "no pod in the input, only " + strings.Join(has, ", ")
+	}
+	return p
+}
+
+// maxObject is the size of one object as JSON, that of an API server's
+// requests (apiserver's MaxRequestBodyBytes): some validation takes the square
+// of it in time.
+const maxObject = 3 << 20
+
+// object takes one object by its kind.
+func (l *loader) object(it item, depth int) {
+	h, ok := readHeader(it.raw)
+	if !ok {
+		if string(it.raw) == "null" {
+			return
+		}
+		l.add(it.problem("", "", "InvalidObject", "expected an object with apiVersion and kind, got "+kindOf(it.raw)))
+		return
+	}
+	if h.Kind == "" {
+		p := it.problem("", "kind", "FieldValueRequired", "kind is missing")
+		p.Hint = "every object begins with apiVersion and kind, such as v1 and Pod"
+		l.add(p)
+		return
+	}
+	if isList(h.Kind) {
+		l.list(it, h, depth)
+		return
+	}
+	if len(it.raw) > maxObject {
+		l.add(it.problem(h.object(), "", "TooLarge", fmt.Sprintf("larger than %d MiB, more than an API server takes", maxObject>>20)))
+		return
+	}
+	if k, ok := l.kind(it, h); ok {
+		k.take(l, it, h)
+	}
+}
+
+// maxListDepth bounds lists within lists.
+const maxListDepth = 4
+
+// list takes the entries of a List, or of a list of one kind such as PodList,
+// whose entries need not repeat their kind.
+func (l *loader) list(it item, h header, depth int) {
+	var list struct {
+		APIVersion string            `json:"apiVersion"`
+		Kind       string            `json:"kind"`
+		Metadata   json.RawMessage   `json:"metadata,omitempty"`
+		Items      []json.RawMessage `json:"items"`
+	}
+	if depth >= maxListDepth {
+		l.add(it.problem(h.Kind, "items", "InvalidObject", "too many lists within lists"))
+		return
+	}
+	if !l.decode(it, h.Kind, &list) {
+		return
+	}
+	if len(list.Items) > maxDocuments {
+		l.add(it.problem(h.Kind, "items", "FieldValueTooMany", fmt.Sprintf("more than %d items", maxDocuments)))
+		return
+	}
+	of := strings.TrimSuffix(h.Kind, "List")
+	for i, raw := range list.Items {
+		entry := item{doc: it.doc, prefix: fmt.Sprintf("%sitems[%d].", it.prefix, i), raw: raw}
+		if of != "" {
+			entry.raw = withKind(raw, list.APIVersion, of)
+		}
+		l.object(entry, depth+1)
+	}
+}
+
+// withKind completes an entry of a typed list.
+func withKind(raw json.RawMessage, apiVersion, kind string) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) != nil || fields == nil || (fields["kind"] != nil && fields["apiVersion"] != nil) {
+		return raw
+	}
+	for name, value := range map[string]string{"apiVersion": apiVersion, "kind": kind} {
+		if fields[name] == nil {
+			fields[name], _ = json.Marshal(value) // a string always can be
+		}
+	}
+	out, err := json.Marshal(fields)
+	if err != nil {
+		return raw
+	}
+	return out
+}
+
+// claim notes that an object of this kind and name is there, and reports a
+// second one.
+func (l *loader) claim(it item, kind, name string) bool {
+	key := kind + " " + name
+	if first, ok := l.seen[key]; ok {
+		p := it.problem(key, "metadata.name", "FieldValueDuplicate", "given twice"+secondOf(first, it.doc.file))
+		p.Hint = "rename one of them"
+		l.add(p)
+		return false
+	}
+	l.seen[key] = it.position()
+	return true
+}
+
+func (i item) position() Position { return Position{File: i.doc.file, Line: i.line("")} }
+
+func secondOf(first Position, file string) string {
+	if first.File == file {
+		return firstAt(first.Line)
+	}
+	return fmt.Sprintf(" (first at %s:%d)", first.File, first.Line)
+}
+
+func firstAt(line int) string { return fmt.Sprintf(" (first at line %d)", line) }

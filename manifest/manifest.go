@@ -1,0 +1,90 @@
+// Package manifest turns files into the Kubernetes objects that podrun runs,
+// and into every problem that they have: it splits streams, decodes strictly,
+// defaults and validates with the Kubernetes code itself. Read acts; all the
+// rest is pure.
+package manifest
+
+import (
+	"github.com/podrun/podrun/problem"
+
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+)
+
+// Source is the bytes of one file, of standard input or of a URL. Name is what
+// problems call it; "-" is standard input.
+type Source struct {
+	Name string
+	Data []byte
+}
+
+// Validate says what becomes of unknown and duplicate fields, by the words of
+// kubectl's --validate.
+type Validate string
+
+const (
+	Strict Validate = "strict" // they are errors; the default, also for ""
+	Warn   Validate = "warn"   // they are warnings
+	Ignore Validate = "ignore" // they are dropped; the last duplicate counts
+)
+
+// Options are the inputs of Load that are not in the files.
+type Options struct {
+	Namespace           string        // of objects that name none; "default" when empty
+	Validate            Validate      // Strict when empty
+	IgnoreUnknownKinds  bool          // a kind that podrun does not read is a warning
+	StrictClusterFields bool          // a service account token volume is an error
+	Suffix              func() string // five random characters for generateName; nil refuses generateName
+}
+
+// Position is where an object begins. Line is 1-based.
+type Position struct {
+	File string `json:"file"`
+	Line int    `json:"line"`
+}
+
+// Pod is one pod of the input, defaulted and valid.
+type Pod struct {
+	Object   *corev1.Pod // its spec.nodeName is empty, whatever the file said
+	Position Position
+	From     string // "Deployment web" when it was made of a pod template, else empty
+	NodeName string // spec.nodeName of the file, which podrun replaces by this host
+
+	item item
+}
+
+// Objects is what the sources hold. Namespaced objects go by "namespace/name",
+// the others by name.
+type Objects struct {
+	Pods            []Pod // in the order of the input
+	ConfigMaps      map[string]*corev1.ConfigMap
+	Secrets         map[string]*corev1.Secret
+	Claims          map[string]*corev1.PersistentVolumeClaim
+	Volumes         map[string]*corev1.PersistentVolume
+	RuntimeClasses  map[string]*nodev1.RuntimeClass
+	PriorityClasses map[string]*schedulingv1.PriorityClass
+}
+
+func newObjects() *Objects {
+	return &Objects{
+		ConfigMaps:      map[string]*corev1.ConfigMap{},
+		Secrets:         map[string]*corev1.Secret{},
+		Claims:          map[string]*corev1.PersistentVolumeClaim{},
+		Volumes:         map[string]*corev1.PersistentVolume{},
+		RuntimeClasses:  map[string]*nodev1.RuntimeClass{},
+		PriorityClasses: map[string]*schedulingv1.PriorityClass{},
+	}
+}
+
+// Locate completes a problem about this pod with its file, its line and its
+// name. The problem's Field is the pod's (spec.containers[0].image); it becomes
+// the file's (spec.template.spec.containers[0].image of a Deployment).
+func (p Pod) Locate(pr problem.Problem) problem.Problem {
+	if pr.Field != "" {
+		pr.Field = p.item.field(pr.Field)
+	}
+	pr.File, pr.Line = p.item.doc.file, p.item.line(pr.Field)
+	pr.Object = "Pod " + p.Object.Namespace + "/" + p.Object.Name
+	return pr
+}

@@ -1,0 +1,175 @@
+package manifest
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/podrun/podrun/identity"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	podapi "k8s.io/kubernetes/pkg/api/pod"
+	"k8s.io/kubernetes/pkg/apis/core"
+	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
+	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
+	"k8s.io/kubernetes/pkg/capabilities"
+)
+
+func (l *loader) pod(it item, h header) {
+	var pod corev1.Pod
+	if l.decode(it, l.objectName(h), &pod) {
+		l.takePod(it, &pod, h.Kind)
+	}
+}
+
+// takePod defaults and validates a pod that was decoded, or made of a
+// template of an object of another kind.
+func (l *loader) takePod(it item, pod *corev1.Pod, kind string) {
+	l.serverFields(&pod.ObjectMeta, true)
+	pod.TypeMeta = typeMeta("v1", "Pod")
+	pod.Status = corev1.PodStatus{}
+	nodeName := pod.Spec.NodeName
+	pod.Spec.NodeName = ""
+	object := nameOf(kind, &pod.ObjectMeta)
+	before := len(l.problems.Errors())
+	l.tokenVolumes(it, object, &pod.Spec)
+	if pod.UID != "" && !identity.SafeUID(string(pod.UID)) {
+		p := it.problem(object, "metadata.uid", "FieldValueInvalid", "a UID is 1 to 128 letters, digits and dashes: it becomes part of a path")
+		p.Hint = "take metadata.uid out; podrun makes one"
+		l.add(p)
+	}
+	if pod.Name == "" && pod.GenerateName != "" {
+		l.add(it.problem(object, it.field("metadata.generateName"), "FieldValueForbidden", "this command needs metadata.name: it makes no random names"))
+		return
+	}
+	defaultPod(pod)
+	l.validatePod(it, object, pod)
+	if len(l.problems.Errors()) > before || !l.claim(it, "Pod", qualified(&pod.ObjectMeta)) {
+		return
+	}
+	out := Pod{Object: pod, Position: it.position(), NodeName: nodeName, item: it}
+	if kind != "Pod" {
+		out.From = kind + " " + pod.Name
+	}
+	l.objects.Pods = append(l.objects.Pods, out)
+}
+
+// defaultPod does what the API server and its service account admission do to
+// a new pod. Without the latter's name, spec.serviceAccountName would be empty
+// in the downward API.
+func defaultPod(pod *corev1.Pod) {
+	coredefaults.SetObjectDefaults_Pod(pod)
+	if pod.Spec.ServiceAccountName == "" {
+		pod.Spec.ServiceAccountName = pod.Spec.DeprecatedServiceAccount
+	}
+	if pod.Spec.ServiceAccountName == "" {
+		pod.Spec.ServiceAccountName = "default"
+	}
+	pod.Spec.DeprecatedServiceAccount = pod.Spec.ServiceAccountName
+	syncAppArmor(pod)
+}
+
+// maxWarned is the size of the largest object, as JSON, for which Kubernetes'
+// warnings are asked: they take the square of the number of ports.
+const maxWarned = 256 << 10
+
+// validatePod reports what the API server would refuse or warn of, and drops
+// the fields whose feature gate is off, saying so: the API server drops them
+// in silence.
+func (l *loader) validatePod(it item, object string, pod *corev1.Pod) {
+	var internal core.Pod
+	if err := coredefaults.Convert_v1_Pod_To_core_Pod(pod, &internal, nil); err != nil {
+		l.add(it.problem(object, "", "FieldValueInvalid", err.Error()))
+		return
+	}
+	dropped := internal.DeepCopy()
+	podapi.DropDisabledPodFields(dropped, nil)
+	if !equality.Semantic.DeepEqual(&internal, dropped) {
+		l.dropDisabled(it, object, pod, dropped)
+	}
+	opts := podapi.GetValidationOptionsFromPodSpecAndMeta(&dropped.Spec, nil, &dropped.ObjectMeta, nil)
+	opts.ResourceIsPod = true
+	allowPrivileged()
+	l.fieldErrors(it, object, corevalidation.ValidatePodCreate(dropped, opts))
+	if len(it.raw) > maxWarned {
+		return
+	}
+	warnings := podapi.GetWarningsForPod(context.Background(), dropped, nil)
+	for i, text := range warnings {
+		if !slices.Contains(warnings[max(0, i-1):i], text) {
+			l.warn(it, object, text)
+		}
+	}
+}
+
+// allowPrivileged lets validation accept privileged containers, as the
+// kubelet and any API server do: a process-wide switch of that code.
+func allowPrivileged() { capabilities.Initialize(capabilities.Capabilities{AllowPrivileged: true}) }
+
+// dropDisabled replaces the pod by the one without the fields of disabled
+// feature gates and names those.
+func (l *loader) dropDisabled(it item, object string, pod *corev1.Pod, dropped *core.Pod) {
+	var kept corev1.Pod
+	if err := coredefaults.Convert_core_Pod_To_v1_Pod(dropped, &kept, nil); err != nil {
+		l.add(it.problem(object, "", "FieldValueInvalid", err.Error()))
+		return
+	}
+	kept.TypeMeta = pod.TypeMeta
+	for _, path := range missing(pod, &kept) {
+		p := it.problem(object, it.field(path), "FeatureGateDisabled", "ignored: Kubernetes has the feature gate of this field off by default")
+		p.Warning = true
+		l.add(p)
+	}
+	*pod = kept
+}
+
+// warn adds a warning of Kubernetes' code, "path: text" or only text.
+func (l *loader) warn(it item, object, text string) {
+	path, rest, ok := strings.Cut(text, ": ")
+	if !ok || strings.ContainsAny(path, " \"") || !strings.HasPrefix(path, "spec") && !strings.HasPrefix(path, "metadata") {
+		path, rest = "", text
+	}
+	p := it.problem(object, it.field(path), "APIWarning", rest)
+	p.Warning = true
+	l.add(p)
+}
+
+const appArmorAnnotation = corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix
+
+// syncAppArmor copies the profiles of the old annotations, which the kubelet
+// does not read, to the fields, as the API server does on create (KEP-24).
+// Annotations that name no valid profile are validation's to report.
+func syncAppArmor(pod *corev1.Pod) {
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			c := &containers[i]
+			value, ok := pod.Annotations[appArmorAnnotation+c.Name]
+			if !ok || c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
+				continue
+			}
+			profile := appArmorProfile(value)
+			if profile == nil || pod.Spec.SecurityContext != nil && equality.Semantic.DeepEqual(pod.Spec.SecurityContext.AppArmorProfile, profile) {
+				continue
+			}
+			if c.SecurityContext == nil {
+				c.SecurityContext = &corev1.SecurityContext{}
+			}
+			c.SecurityContext.AppArmorProfile = profile
+		}
+	}
+}
+
+// appArmorProfile reads the value of an AppArmor annotation; nil when it names
+// no profile.
+func appArmorProfile(value string) *corev1.AppArmorProfile {
+	switch local, isLocal := strings.CutPrefix(value, corev1.DeprecatedAppArmorBetaProfileNamePrefix); {
+	case value == corev1.DeprecatedAppArmorBetaProfileNameUnconfined:
+		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+	case value == corev1.DeprecatedAppArmorBetaProfileRuntimeDefault:
+		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeRuntimeDefault}
+	case isLocal && strings.TrimSpace(local) != "":
+		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeLocalhost, LocalhostProfile: &local}
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package manifest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/podrun/podrun/problem"
+)
+
+const urlTimeout = 30 * time.Second
+
+var errPlainHTTP = errors.New("http is refused: anybody on the way could change the manifest")
+
+// readURL fetches a manifest over https, or over http from this host itself.
+func readURL(ctx context.Context, name string, client *http.Client) (Source, *problem.Problem) {
+	u, err := url.Parse(name)
+	if err != nil {
+		return Source{}, &unreadable(name, "not a valid URL", "write https://host/path")[0]
+	}
+	if err := allowed(u); err != nil {
+		return Source{}, &unreadable(name, err.Error(), "use https")[0]
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return Source{}, &unreadable(name, "not a valid URL", "write https://host/path")[0]
+	}
+	req.Header.Set("Accept", "application/yaml, application/json;q=0.9, text/plain;q=0.8, */*;q=0.5")
+	req.Header.Set("User-Agent", "podrun")
+	resp, err := checked(client).Do(req)
+	if err != nil {
+		return Source{}, urlProblem(name, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		return Source{}, &unreadable(name, fmt.Sprintf("the server answered %q", resp.Status), statusHint(resp.StatusCode))[0]
+	}
+	return readAll(ctx, name, func() (io.ReadCloser, error) { return resp.Body, nil })
+}
+
+// checked is the client with a timeout and with a check of every redirect.
+func checked(client *http.Client) *http.Client {
+	c := http.Client{Timeout: urlTimeout}
+	if client != nil {
+		c = *client
+	}
+	c.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		if len(via) >= 10 {
+			return errors.New("more than 10 redirects")
+		}
+		if via[0].URL.Scheme == "https" && req.URL.Scheme != "https" {
+			return fmt.Errorf("a redirect to %s: %w", req.URL.Scheme, errPlainHTTP)
+		}
+		return allowed(req.URL)
+	}
+	return &c
+}
+
+// allowed accepts https to any host and http to this one.
+func allowed(u *url.URL) error {
+	switch {
+	case u.Hostname() == "":
+		return errors.New("the URL names no host")
+	case u.Scheme == "https":
+		return nil
+	case u.Scheme != "http":
+		return fmt.Errorf("a URL of scheme %q can't be read", u.Scheme)
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return errPlainHTTP
+}
+
+// urlProblem says why a request had no answer. The URL that the client's error
+// repeats is left out: it may carry credentials.
+func urlProblem(name string, err error) *problem.Problem {
+	var urlErr *url.Error
+	hint := ""
+	if errors.As(err, &urlErr) {
+		if urlErr.Timeout() {
+			hint = "the server did not answer in time"
+		}
+		err = urlErr.Err
+	}
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns):
+		hint = "check the host's name and this host's resolver"
+	case errors.Is(err, errPlainHTTP):
+		hint = "use the https URL of the manifest itself"
+	}
+	return &unreadable(name, err.Error(), hint)[0]
+}
+
+func statusHint(code int) string {
+	switch {
+	case code == http.StatusNotFound || code == http.StatusGone:
+		return "check the URL"
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		return "fetch it with credentials yourself and pass it by -"
+	case code >= 500:
+		return "try again later"
+	}
+	return ""
+}
+
+// shown is a name without the credentials that a URL may carry in its user,
+// query or fragment.
+func shown(name string) string {
+	scheme, rest, isURL := strings.Cut(name, "://")
+	if !isURL {
+		return name
+	}
+	rest, _, _ = strings.Cut(rest, "#")
+	rest, _, _ = strings.Cut(rest, "?")
+	host, path, _ := strings.Cut(rest, "/")
+	host = host[strings.LastIndexByte(host, '@')+1:]
+	return scheme + "://" + host + "/" + path
+}

@@ -1,0 +1,160 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf16"
+)
+
+// maxDocuments bounds the work that one source can ask for.
+const maxDocuments = 10000
+
+// split cuts a source into its documents, empty ones left out. It knows the
+// line of each, and cuts only where YAML does: at a line of "---" or "...",
+// which can't be part of a block scalar. Objects of JSON may also follow one
+// another with no separator, as jq prints them.
+func split(source Source) ([]*document, error) {
+	text, err := utf8Text(source.Data)
+	if err != nil {
+		return nil, err
+	}
+	var docs []*document
+	for _, c := range chunks(text) {
+		first := firstContent(c.text)
+		if first < 0 {
+			continue
+		}
+		doc := &document{file: source.Name, offset: c.line - 1, first: c.line + bytes.Count(c.text[:first], newline), text: c.text}
+		docs = append(docs, splitJSON(doc, first)...)
+		if len(docs) > maxDocuments {
+			return nil, fmt.Errorf("more than %d documents", maxDocuments)
+		}
+	}
+	return docs, nil
+}
+
+var newline = []byte("\n")
+
+// utf8Text drops a byte order mark and turns UTF-16, which PowerShell's ">"
+// writes, into UTF-8.
+func utf8Text(data []byte) ([]byte, error) {
+	little, big := bytes.HasPrefix(data, []byte{0xff, 0xfe}), bytes.HasPrefix(data, []byte{0xfe, 0xff})
+	if !little && !big {
+		return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), nil
+	}
+	if len(data)%2 != 0 {
+		return nil, fmt.Errorf("the text says that it is UTF-16 and has an odd number of bytes")
+	}
+	units := make([]uint16, 0, len(data)/2-1)
+	for i := 2; i < len(data); i += 2 {
+		if little {
+			units = append(units, uint16(data[i])|uint16(data[i+1])<<8)
+		} else {
+			units = append(units, uint16(data[i+1])|uint16(data[i])<<8)
+		}
+	}
+	return []byte(string(utf16.Decode(units))), nil
+}
+
+// chunk is the text between two separators and the line at which it begins.
+type chunk struct {
+	text []byte
+	line int
+}
+
+// chunks cuts at separators. Content behind "---" on its own line belongs to
+// the document that follows, and directives (%YAML 1.2) to theirs.
+func chunks(text []byte) []chunk {
+	var out []chunk
+	cur := chunk{line: 1}
+	start := 0
+	flush := func(end, next, nextLine int) {
+		cur.text = text[start:end]
+		out = append(out, cur)
+		start, cur = next, chunk{line: nextLine}
+	}
+	line := 0
+	for pos := 0; pos < len(text); {
+		line++
+		end := len(text)
+		if i := bytes.IndexByte(text[pos:], '\n'); i >= 0 {
+			end = pos + i + 1
+		}
+		switch {
+		case isMarker(text[pos:end], "---") && !onlyDirectives(text[start:pos]):
+			flush(pos, pos, line)
+		case isMarker(text[pos:end], "..."):
+			flush(end, end, line+1)
+		}
+		pos = end
+	}
+	flush(len(text), len(text), line)
+	return out
+}
+
+// isMarker tells whether a line is a separator: the marker, then white space
+// or nothing.
+func isMarker(line []byte, marker string) bool {
+	rest, ok := bytes.CutPrefix(line, []byte(marker))
+	return ok && (len(rest) == 0 || strings.IndexByte(" \t\r\n", rest[0]) >= 0)
+}
+
+// onlyDirectives tells whether text has a directive, and nothing else but
+// comments: then the "---" behind it begins its document and ends none.
+func onlyDirectives(text []byte) bool {
+	first := firstContent(text)
+	if first < 0 || text[first] != '%' {
+		return false
+	}
+	for line := range bytes.Lines(text) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' && line[0] != '%' {
+			return false
+		}
+	}
+	return true
+}
+
+// firstContent is the offset of the first byte that is neither white space,
+// comment nor a separator, or -1.
+func firstContent(text []byte) int {
+	pos := 0
+	for line := range bytes.Lines(text) {
+		rest := line
+		if isMarker(line, "---") {
+			rest = line[3:]
+		}
+		if trimmed := bytes.TrimLeft(rest, " \t\r\n"); len(trimmed) > 0 && trimmed[0] != '#' {
+			return pos + len(line) - len(trimmed)
+		}
+		pos += len(line)
+	}
+	return -1
+}
+
+// splitJSON cuts a document that is JSON values one after another; whatever is
+// not all JSON stays one document of YAML.
+func splitJSON(doc *document, first int) []*document {
+	if c := doc.text[first]; c != '{' && c != '[' {
+		return []*document{doc}
+	}
+	dec := json.NewDecoder(bytes.NewReader(doc.text[first:]))
+	var docs []*document
+	for dec.More() {
+		var raw json.RawMessage
+		if dec.Decode(&raw) != nil {
+			return []*document{doc}
+		}
+		if len(docs) > maxDocuments {
+			return docs
+		}
+		begin := first + int(dec.InputOffset()) - len(raw)
+		line := doc.offset + bytes.Count(doc.text[:begin], newline)
+		docs = append(docs, &document{file: doc.file, offset: line, first: line + 1, text: raw, json: raw})
+	}
+	if len(docs) == 0 {
+		return []*document{doc}
+	}
+	return docs
+}
