@@ -185,3 +185,21 @@ func (p *Puller) emit(id identity.Pod, c Container, kind, reason, format string,
 		Namespace: id.Namespace, Pod: id.Name, UID: id.UID, FieldPath: c.FieldPath,
 	})
 }
+
+// Ready waits until every image of the plan is here, and tells no events of
+// containers: for a caller that wants the images before it starts anything.
+func (s *Pulls) Ready(ctx context.Context) error {
+	for _, image := range s.plan.Images {
+		c := image.Containers[0]
+		j := s.jobs[c.Name]
+		select {
+		case <-j.done:
+		case <-ctx.Done():
+			return cutShort(endOf(ctx), c.Name, c.Image, j.lastFailure())
+		}
+		if j.err != nil {
+			return s.failed(j, c, true)
+		}
+	}
+	return nil
+}

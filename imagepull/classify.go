@@ -44,23 +44,31 @@ const (
 )
 
 // texts maps what containerd and CRI-O write to a class; the first row that
-// matches decides. Rows are ordered by how sure they are: a registry that
-// refuses a token and one that has no such tag both say "not found" somewhere.
-// Each row has real answers in classify_test.go.
+// matches decides. Rows are ordered by how sure they are: a web page in place of
+// a registry and one that refuses a token both say "not found" somewhere. What
+// runtimes really answered is in testdata/pull-errors.tsv.
 var texts = []struct {
 	class Class
 	text  *regexp.Regexp
 }{
 	{Signature, words(`^SignatureValidationFailed`, `source image rejected`)},
 	{Unavailable, words(`^RegistryUnavailable`)},
-	{InvalidName, words(`invalid reference format`, `invalid reference:`, `failed to parse image name`, `failed to parse reference`, `is not a valid repository/tag`)},
-	{NoPlatform, words(`no match for platform in manifest`, `no matching manifest for`, `no image found in (?:manifest list|image index) for architecture`, `does not match the specified platform`)},
-	// Docker Hub answers 429 with the words of a refusal.
-	{Transient, words(`toomanyrequests`, `too many requests`, `429`)},
-	{Unauthorized, words(`401 unauthorized`, `403 forbidden`, `authorization failed`, `pull access denied`, `insufficient_scope`, `unauthorized:`, `authentication required`, `no basic auth credentials`, `invalid username/password`, `unable to retrieve auth token`, `denied: `, `access forbidden`)},
-	{Unavailable, words(`connection refused`, `no such host`, `i/o timeout`, `tls handshake timeout`, `x509:`, `tls: `, `server gave http response to https client`, `network is unreachable`, `no route to host`, `connection reset by peer`, `server misbehaving`, `temporary failure in name resolution`, `50[0234] `, `client\.timeout exceeded`)},
-	{NotFound, words(`manifest unknown`, `name unknown`, `name_unknown`, `manifest_unknown`, `repository does not exist`, `404 not found`, `: not found$`, `not found: manifest`, `reading manifest .*: (?:manifest )?unknown`)},
+	{InvalidName, words(`invalid reference format`, `failed to parse image reference`)},
+	{NoPlatform, words(`no match for platform in manifest`, `no image found in (?:manifest list|image index) for architecture`)},
+	// A rate limit may be told as a refusal too.
+	{Transient, words(`toomanyrequests`, `429 too many requests`)},
+	{Unauthorized, words(`401 \(?unauthorized`, `403 \(?forbidden`, `authorization failed`, `pull access denied`,
+		`requested access to the resource is denied`, `denied: denied`, `unauthorized: `, `authentication required`,
+		`no basic auth credentials`, `invalid username/password`)},
+	{Unavailable, words(`connection refused`, `connection reset by peer`, `no such host`, `i/o timeout`, `tls handshake timeout`,
+		`network is unreachable`, `no route to host`, `server misbehaving`, `temporary failure in name resolution`,
+		`x509: `, `server gave http response to https client`, `unexpected media type text/`, `: 50[0234] `, `registry 50[0234] `)},
+	{NotFound, words(`manifest unknown`, `name unknown`, `404 not found`, `: not found$`)},
 }
+
+// quoted is a name or a URL that a runtime quotes. An image may be called
+// anything.
+var quoted = regexp.MustCompile(`"[^"]*"`)
 
 // words makes one case-blind expression of several.
 func words(alternatives ...string) *regexp.Regexp {
@@ -73,7 +81,7 @@ func Classify(err error) Class {
 	if err == nil {
 		return ""
 	}
-	message := Detail(err)
+	message := quoted.ReplaceAllString(Detail(err), `""`)
 	for _, row := range texts {
 		if row.text.MatchString(message) {
 			return row.class

@@ -1,0 +1,125 @@
+package imagepull
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// answers are runtimes' real answers, from testdata/pull-errors.tsv.
+type answer struct {
+	runtime, what string
+	code          codes.Code
+	class         Class
+	text          string
+}
+
+func readAnswers(t *testing.T) []answer {
+	t.Helper()
+	data, err := os.ReadFile("testdata/pull-errors.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := map[string]codes.Code{"Unknown": codes.Unknown, "NotFound": codes.NotFound}
+	var out []answer
+	for line := range strings.Lines(string(data)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(f) != 5 {
+			t.Fatalf("not five columns: %q", line)
+		}
+		out = append(out, answer{f[0], f[1], code[f[2]], Class(f[3]), f[4]})
+	}
+	if len(out) < 80 {
+		t.Fatalf("only %d answers", len(out))
+	}
+	return out
+}
+
+func TestClassifyRealAnswers(t *testing.T) {
+	for _, a := range readAnswers(t) {
+		if got := Classify(status.Error(a.code, a.text)); got != a.class {
+			t.Errorf("%s, %s: %s, want %s\n\t%s", a.runtime, a.what, got, a.class, a.text)
+		}
+	}
+}
+
+func TestClassifyByCodeWhereTheTextIsSilent(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want Class
+	}{
+		{nil, ""},
+		{status.Error(codes.NotFound, "gone fishing"), NotFound},
+		{status.Error(codes.Unauthenticated, "who are you"), Unauthorized},
+		{status.Error(codes.PermissionDenied, "not you"), Unauthorized},
+		{status.Error(codes.InvalidArgument, "what is that"), InvalidName},
+		{status.Error(codes.Unavailable, "error reading from server: EOF"), Unavailable},
+		{status.Error(codes.Unknown, "write /var/lib/x: no space left on device"), Transient},
+		{status.Error(codes.Unknown, "open /var/lib/x: permission denied"), Transient},
+		{errors.New("anything else"), Transient},
+	} {
+		if got := Classify(test.err); got != test.want {
+			t.Errorf("%v: %s, want %s", test.err, got, test.want)
+		}
+	}
+}
+
+// An image's name must not decide how its failure is read.
+func TestClassifyIgnoresQuotedNames(t *testing.T) {
+	err := status.Error(codes.Unknown, `failed to pull and unpack image "r.example/manifest unknown: not found": failed to extract layer: no space left on device`)
+	if got := Classify(err); got != Transient {
+		t.Errorf("%s, want %s", got, Transient)
+	}
+}
+
+func TestFatalClasses(t *testing.T) {
+	for class, want := range map[Class]bool{
+		NotFound: true, Unauthorized: true, InvalidName: true, NoPlatform: true,
+		Unavailable: false, Signature: false, Transient: false,
+	} {
+		if class.Fatal() != want {
+			t.Errorf("%s: fatal %v, want %v", class, !want, want)
+		}
+		if class.Hint() == "" {
+			t.Errorf("%s has no hint", class)
+		}
+	}
+}
+
+func TestReasonIsTheKubelets(t *testing.T) {
+	for text, want := range map[string]string{
+		"RegistryUnavailable: 503":                 "RegistryUnavailable",
+		"SignatureValidationFailed: no signature":  "SignatureValidationFailed",
+		"dial tcp 127.0.0.1:1: connection refused": "ErrImagePull",
+	} {
+		if got := reasonOf(status.Error(codes.Unknown, text)); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestRedact(t *testing.T) {
+	for text, want := range map[string]string{
+		`Get "https://bob:s3cret@r.example/v2/": EOF`:                             `Get "https://***@r.example/v2/": EOF`,
+		`GET https://s3.example/x?X-Amz-Signature=abc123&X-Amz-Expires=60: 403`:   `GET https://s3.example/x?X-Amz-Signature=***&X-Amz-Expires=60: 403`,
+		`https://r.example/token?access_token=abc&scope=repository%3Ax%3Apull: 1`: `https://r.example/token?access_token=***&scope=repository%3Ax%3Apull: 1`,
+		`sent Authorization: Bearer eyJhbGciOiJSUzI1NiJ9.e30.AAAA, refused`:       `sent Authorization: Bearer ***, refused`,
+		`pull r.example/app@sha256:` + strings.Repeat("a", 64):                    `pull r.example/app@sha256:` + strings.Repeat("a", 64),
+	} {
+		if got := Redact(text); got != want {
+			t.Errorf("%s\n\tbecame %s\n\twant   %s", text, got, want)
+		}
+	}
+	for _, a := range readAnswers(t) {
+		if got := Redact(a.text); got != a.text {
+			t.Errorf("nothing secret was taken out of %s\n\tleaving %s", a.text, got)
+		}
+	}
+}
