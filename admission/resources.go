@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/resource"
 )
@@ -24,7 +26,7 @@ var evictionSignals = map[string]corev1.ResourceName{
 // this host: allocatable, less what podrun's live pods request. Other owners'
 // pods are not known to request anything.
 func checkResources(q question) problem.List {
-	allocatable, out := allocatable(q)
+	allocatable, out := Allocatable(q.facts, q.settings)
 	used := corev1.ResourceList{}
 	pods := int64(0)
 	for _, p := range q.others {
@@ -81,13 +83,14 @@ func amount(name corev1.ResourceName, list corev1.ResourceList) int64 {
 	return q.Value()
 }
 
-// allocatable is the host's capacity less what is reserved and what hard
-// eviction keeps free. Settings that are no quantities are problems.
-func allocatable(q question) (corev1.ResourceList, problem.List) {
-	out := q.facts.Capacity.DeepCopy()
+// Allocatable is the host's capacity less what is reserved and what hard
+// eviction keeps free: what a node's status would say. Settings that are no
+// quantities are problems.
+func Allocatable(f host.Facts, s nodeconfig.Settings) (corev1.ResourceList, problem.List) {
+	out := f.Capacity.DeepCopy()
 	var problems problem.List
 	take := func(setting string, name corev1.ResourceName, value string) {
-		total, ok := q.facts.Capacity[name]
+		total, ok := f.Capacity[name]
 		if !ok {
 			return
 		}
@@ -105,15 +108,15 @@ func allocatable(q question) (corev1.ResourceList, problem.List) {
 		}
 		out[name] = left
 	}
-	for _, name := range sortedNames(q.settings.SystemReserved) {
-		take("systemReserved."+name, corev1.ResourceName(name), q.settings.SystemReserved[name])
+	for _, name := range sortedNames(s.SystemReserved) {
+		take("systemReserved."+name, corev1.ResourceName(name), s.SystemReserved[name])
 	}
-	for _, name := range sortedNames(q.settings.KubeReserved) {
-		take("kubeReserved."+name, corev1.ResourceName(name), q.settings.KubeReserved[name])
+	for _, name := range sortedNames(s.KubeReserved) {
+		take("kubeReserved."+name, corev1.ResourceName(name), s.KubeReserved[name])
 	}
-	for _, signal := range sortedNames(q.settings.EvictionHard) {
+	for _, signal := range sortedNames(s.EvictionHard) {
 		if name, ok := evictionSignals[signal]; ok {
-			take("evictionHard."+signal, name, q.settings.EvictionHard[signal])
+			take("evictionHard."+signal, name, s.EvictionHard[signal])
 		}
 	}
 	return out, problems

@@ -38,7 +38,7 @@ func Apply(ctx context.Context, p Plan) error {
 			return errors.Join(errs...)
 		}
 	}
-	return nil
+	return Reweigh(p)
 }
 
 // unmake takes a group back that apply made.
@@ -53,7 +53,8 @@ func (p Plan) unmake(g Group, made []string) error {
 // before, the outer ones first.
 func (p Plan) apply(g Group) ([]string, error) {
 	missing := p.missing(g)
-	if len(missing) == 0 && p.holds(g) {
+	// Reweigh comes after, with what Burstable pods there are by then.
+	if len(missing) == 0 && (p.holds(g) || isBurstable(g)) {
 		return nil, nil
 	}
 	m, config, err := p.manager(g)
@@ -71,12 +72,21 @@ func (p Plan) apply(g Group) ([]string, error) {
 	for _, dir := range missing {
 		if exists(dir) {
 			made = append(made, dir)
-			if markErr := mark(dir); err == nil {
+			if markErr := mark(dir, milliOf(g, dir)); err == nil {
 				err = markErr
 			}
 		}
 	}
 	return made, err
+}
+
+// milliOf is what to note on a directory that was made for a group: outer ones
+// request nothing themselves.
+func milliOf(g Group, dir string) int64 {
+	if strings.HasSuffix(dir, g.Path) {
+		return g.MilliCPU
+	}
+	return 0
 }
 
 // missing lists the directories that the group lacks, those of the cgroup root
@@ -145,9 +155,9 @@ func (p Plan) holds(g Group) bool {
 	if r.CPUQuota != 0 || r.Memory != 0 || r.PidsLimit != 0 {
 		return false
 	}
-	file, want := filepath.Join(p.Mounts["cpu"], g.Path, "cpu.shares"), r.CPUShares
+	file, want := filepath.Join(p.cpuMount(), g.Path, "cpu.shares"), r.CPUShares
 	if p.Version == 2 {
-		file, want = filepath.Join(p.Mounts[""], g.Path, "cpu.weight"), r.CPUWeight
+		file, want = filepath.Join(p.cpuMount(), g.Path, "cpu.weight"), r.CPUWeight
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -7,11 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
@@ -134,6 +136,59 @@ func TestApplySetsValues(t *testing.T) {
 	}
 }
 
+// Pods that are planned at the same moment don't know of each other: the shared
+// weight must count them all the same, and the removed ones no more.
+func TestSharedWeightFollowsPods(t *testing.T) {
+	facts, s := live(t)
+	var plans []Plan
+	weight := func() uint64 {
+		file := "cpu.shares"
+		if facts.Cgroup.Version == 2 {
+			file = "cpu.weight"
+		}
+		data, err := os.ReadFile(filepath.Join(plans[0].cpuMount(), plans[0].Shared[1].Path, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	expect := func(milli int64) {
+		t.Helper()
+		var r Resources
+		r.setWeight(facts.Cgroup.Version, milli)
+		if got := weight(); got != max(r.CPUShares, r.CPUWeight) {
+			t.Errorf("weight %d for %d milli-CPUs, want %+v", got, milli, r)
+		}
+	}
+	for i := range 3 {
+		pod := podOf(corev1.PodQOSBurstable)
+		pod.UID = types.UID(fmt.Sprintf("%s-%d", uid, i))
+		plans = append(plans, New(Input{Pod: pod, Facts: facts, Settings: s}))
+	}
+	for i, p := range plans {
+		if err := Apply(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		expect(int64(i+1) * 500)
+	}
+	for i, p := range plans {
+		if err := Remove(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		expect(int64(2-i) * 500)
+	}
+	if err := RemoveParents(plans[0]); err != nil {
+		t.Fatal(err)
+	}
+	if left := remains(t, plans[0]); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
 // A process that outlived its container, with a group of its own below the
 // pod's, must not keep the pod's group.
 func TestRemoveKillsWhatIsLeft(t *testing.T) {
@@ -180,7 +235,8 @@ func TestRemoveKillsWhatIsLeft(t *testing.T) {
 // Groups that somebody else made, or uses, are not podrun's to remove.
 func TestRemoveParentsSparesOthers(t *testing.T) {
 	facts, s := live(t)
-	p := Shared(facts, s)
+	p := Leftovers(uid, facts.Cgroup, s)
+	p.Pods = nil
 	var theirs []string
 	for _, dir := range p.dirs(Group{Path: groupPath(p.Driver, p.Root)}) {
 		if err := os.Mkdir(dir, 0o755); err != nil {

@@ -43,6 +43,7 @@ type Group struct {
 	Name      []string  `json:"-"`    // its way from the root, without the driver's spelling
 	Path      string    `json:"path"` // below the mount point, with a leading slash
 	Resources Resources `json:"resources"`
+	MilliCPU  int64     `json:"-"` // what a pod's group requests
 }
 
 // Resources are a group's values. A zero value leaves the kernel's default.
@@ -74,17 +75,10 @@ func New(in Input) Plan {
 		UID: string(in.Pod.UID), Managed: true, Ready: true, QOSClass: class, Requests: resource.PodRequests(in.Pod),
 	})
 	p.Shared = p.sharedGroups(pods, in.Facts)
-	p.Pods = []Group{p.group(podResources(in, class), podName(class, string(in.Pod.UID))...)}
-	return p
-}
-
-// Shared plans the groups that pods share and no pod: for setting their
-// weights anew when a pod has gone.
-func Shared(facts host.Facts, s nodeconfig.Settings) Plan {
-	p := newPlan(facts.Cgroup, s)
-	if s.CgroupsPerQOS {
-		p.Shared = p.sharedGroups(facts.Pods, facts)
-	}
+	g := p.group(podResources(in, class), podName(class, string(in.Pod.UID))...)
+	requests := resource.PodRequests(in.Pod)
+	g.MilliCPU = requests.Cpu().MilliValue()
+	p.Pods = []Group{g}
 	return p
 }
 

@@ -25,8 +25,8 @@ const (
 )
 
 // Remove removes the pod's group, with what the runtime made below it and what
-// processes are left in it, in every hierarchy. Removing what is gone is no
-// error.
+// processes are left in it, in every hierarchy, and lowers the weight of the
+// group that it shared. Removing what is gone is no error.
 func Remove(ctx context.Context, p Plan) error {
 	ctx, cancel := context.WithTimeout(ctx, removeWithin)
 	defer cancel()
@@ -36,7 +36,7 @@ func Remove(ctx context.Context, p Plan) error {
 			errs = append(errs, failed(g, "remove the cgroup", err))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, Reweigh(p))...)
 }
 
 func (p Plan) remove(ctx context.Context, g Group) error {

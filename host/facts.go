@@ -68,6 +68,7 @@ type Cgroup struct {
 	Driver      string            `json:"driver"`                // cgroupfs or systemd
 	DriverFrom  string            `json:"driverFrom,omitempty"`  // flag, runtime or host: who said so
 	Controllers []string          `json:"controllers"`           // sorted: cpu, cpuset, hugetlb, memory, pids…
+	SwapLimits  bool              `json:"swapLimits,omitempty"`  // memory.memsw.* on v1, memory.swap.max on v2
 	MountPoints map[string]string `json:"mountPoints,omitempty"` // controller → mount point; "" is the v2 hierarchy
 }
 

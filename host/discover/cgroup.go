@@ -2,6 +2,7 @@ package discover
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -37,6 +38,9 @@ func (m machine) readCgroup(c *host.Cgroup) error {
 		}
 	}
 	slices.Sort(c.Controllers)
+	if memory := v1["memory"]; memory != "" {
+		c.SwapLimits = m.exists(filepath.Join(memory, "memory.memsw.limit_in_bytes"))
+	}
 	if unified != "" {
 		c.MountPoints[""] = unified
 	}
@@ -52,7 +56,10 @@ func (m machine) readUnified(c *host.Cgroup, mount string) error {
 	c.Controllers = strings.Fields(string(data))
 	slices.Sort(c.Controllers)
 	c.MountPoints = map[string]string{"": mount}
-	return nil
+	// The root group has no memory.swap.max, every other has.
+	swap, err := filepath.Glob(m.path(mount, "*", "memory.swap.max"))
+	c.SwapLimits = len(swap) > 0
+	return err
 }
 
 // cgroupMounts reads mountinfo (proc(5)). A controller that is mounted twice

@@ -34,6 +34,7 @@ func (m machine) readMachine(f *host.Facts, s nodeconfig.Settings) error {
 	f.NodeLabels = nodeLabels(f.NodeName, s.NodeLabels)
 	f.AppArmor = m.flag("sys/module/apparmor/parameters/enabled")
 	f.SELinux = m.exists("sys/fs/selinux/enforce")
+	f.ThermalPaths = m.thermalPaths()
 	return m.readCapacity(f, s)
 }
 
@@ -115,6 +116,19 @@ func (m machine) cpus() int {
 		}
 	}
 	return runtime.NumCPU()
+}
+
+// thermalPaths lists the thermal counters of each CPU, which the kubelet hides
+// from containers: they tell what else runs on the host.
+func (m machine) thermalPaths() []string {
+	var out []string
+	for cpu := range m.cpus() {
+		path := fmt.Sprintf("/sys/devices/system/cpu/cpu%d/thermal_throttle", cpu)
+		if m.exists(path) {
+			out = append(out, path)
+		}
+	}
+	return out
 }
 
 // countList counts the members of a kernel list such as 0-3,8; 0 if it is not

@@ -1,0 +1,66 @@
+package cgroup
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// Reweigh sets the weight of the Burstable pods' shared group by what the pods
+// request whose groups are in it. A plan's own weight may be stale by now:
+// other pods came and went while this one was planned.
+func Reweigh(p Plan) error {
+	for _, g := range p.Shared {
+		if !isBurstable(g) || !exists(filepath.Join(p.cpuMount(), g.Path)) {
+			continue
+		}
+		milli, known, err := p.requested(g)
+		if err != nil {
+			return failed(g, "add up its pods", err)
+		}
+		if known {
+			g.Resources.setWeight(p.Version, milli)
+		}
+		if p.holds(g) {
+			continue
+		}
+		m, config, err := p.manager(g)
+		if err == nil {
+			err = m.Set(config.Resources)
+		}
+		if err != nil {
+			return failed(g, "set its weight", err)
+		}
+	}
+	return nil
+}
+
+// requested adds up the notes on the groups in a group. It is not known when
+// one of them has none.
+func (p Plan) requested(g Group) (milli int64, known bool, err error) {
+	dir := filepath.Join(p.cpuMount(), g.Path)
+	entries, err := os.ReadDir(dir)
+	if err != nil && !gone(err) {
+		return 0, false, err
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		n, ok := noted(filepath.Join(dir, e.Name()))
+		if !ok {
+			return 0, false, nil
+		}
+		milli += n
+	}
+	return milli, true, nil
+}
+
+func isBurstable(g Group) bool { return g.Name[len(g.Name)-1] == burstable }
+
+// cpuMount is where the hierarchy of the cpu controller is mounted.
+func (p Plan) cpuMount() string {
+	if p.Version == 2 {
+		return p.Mounts[""]
+	}
+	return p.Mounts["cpu"]
+}
