@@ -1,0 +1,174 @@
+package container
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podrun/podrun/problem"
+)
+
+func configMapKey(name, key string, optional *bool) *corev1.EnvVarSource {
+	return &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: key, Optional: optional}}
+}
+
+func secretKey(name, key string, optional *bool) *corev1.EnvVarSource {
+	return &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: key, Optional: optional}}
+}
+
+func field(path string) *corev1.EnvVarSource {
+	return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
+}
+
+// refs adds a ConfigMap cm and a Secret s.
+func refs(in Input) Input {
+	in.ConfigMaps = map[string]*corev1.ConfigMap{"cm": {Data: map[string]string{"b": "1", "a": "2", "c=d": "3"}}}
+	in.Secrets = map[string]*corev1.Secret{"s": {Data: map[string][]byte{"pw": []byte("x")}, StringData: map[string]string{"text": "y"}}}
+	return in
+}
+
+func TestEnvOrder(t *testing.T) {
+	in := refs(input(corev1.Container{
+		EnvFrom: []corev1.EnvFromSource{
+			{Prefix: "C_", ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}}},
+			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}}},
+			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "gone"}, Optional: ptr(true)}},
+		},
+		Env: []corev1.EnvVar{
+			{Name: "A", Value: "$(C_a)-$(B)-$$(C_a)"},
+			{Name: "B", Value: "b"},
+			{Name: "pw", Value: "over"},
+			{Name: "A", Value: "again $(A)"},
+		},
+		Command: []string{"echo", "$(A)", "$(NOPE)"},
+	}))
+	p, problems := New(in)
+	if len(problems) != 1 || !problems[0].Warning || problems[0].Reason != "InvalidEnvironmentVariableNames" || !strings.Contains(problems[0].Message, "C_c=d") {
+		t.Errorf("want one warning of C_c=d, got %v", problems)
+	}
+	c, err := p.Config(Late{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "C_a=2 C_b=1 pw=over text=y A=again 2-$(B)-$(C_a) B=b"
+	if got := envOf(c); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if diff := cmp.Diff([]string{"echo", "again 2-$(B)-$(C_a)", "$(NOPE)"}, c.Command); diff != "" {
+		t.Errorf("command: %s", diff)
+	}
+}
+
+// All that is missing is told at once, before anything is done, with the field.
+func TestMissingReferences(t *testing.T) {
+	in := refs(input(corev1.Container{
+		EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "x"}}}},
+		Env: []corev1.EnvVar{
+			{Name: "A", ValueFrom: configMapKey("x", "k", nil)},
+			{Name: "B", ValueFrom: configMapKey("cm", "k", nil)},
+			{Name: "C", ValueFrom: secretKey("y", "k", ptr(false))},
+			{Name: "D", ValueFrom: secretKey("s", "k", nil)},
+			{Name: "E", ValueFrom: configMapKey("x", "k", ptr(true))},
+			{Name: "F", ValueFrom: secretKey("s", "k", ptr(true))},
+			{Name: "G", ValueFrom: field("spec.nothing")},
+		},
+	}))
+	p, problems := New(in)
+	wantProblem(t, problems, "spec.containers[0].envFrom[0]", `configmap "x" not found`)
+	wantProblem(t, problems, "spec.containers[0].env[0].valueFrom", `configmap "x" not found`)
+	wantProblem(t, problems, "spec.containers[0].env[1].valueFrom", "couldn't find key k in ConfigMap default/cm")
+	wantProblem(t, problems, "spec.containers[0].env[2].valueFrom", `secret "y" not found`)
+	wantProblem(t, problems, "spec.containers[0].env[3].valueFrom", "couldn't find key k in Secret default/s")
+	wantProblem(t, problems, "spec.containers[0].env[6].valueFrom", "spec.nothing")
+	if len(problems) != 6 {
+		t.Errorf("want 6 problems, got %d", len(problems))
+	}
+	var e *problem.Error
+	if _, err := p.Config(Late{}); !errors.As(err, &e) || e.Kind != problem.Manifest || len(e.Problems) != 6 {
+		t.Errorf("Config: got %v", err)
+	}
+}
+
+func TestOptionalIsNotDeclared(t *testing.T) {
+	in := refs(input(corev1.Container{Env: []corev1.EnvVar{
+		{Name: "E", ValueFrom: configMapKey("x", "k", ptr(true))},
+		{Name: "F", ValueFrom: secretKey("s", "k", ptr(true))},
+		{Name: "G", ValueFrom: secretKey("s", "pw", nil)},
+		{Name: "H", Value: "$(E)"},
+	}}))
+	if got := envOf(mustConfig(t, in, Late{})); got != "G=x H=$(E)" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestFieldRefs(t *testing.T) {
+	in := input(corev1.Container{Env: []corev1.EnvVar{
+		{Name: "NODE", ValueFrom: field("spec.nodeName")},
+		{Name: "UID", ValueFrom: field("metadata.uid")},
+		{Name: "IP", ValueFrom: field("status.podIP")},
+		{Name: "IPS", ValueFrom: field("status.podIPs")},
+		{Name: "HOST", ValueFrom: field("status.hostIP")},
+		{Name: "LABEL", ValueFrom: field("metadata.labels['a']")},
+	}})
+	in.Pod.Labels = map[string]string{"a": "b"}
+	got := envOf(mustConfig(t, in, Late{PodIPs: []string{"10.0.0.1", "fd00::1"}}))
+	if want := "NODE=node UID=u IP=10.0.0.1 IPS=10.0.0.1,fd00::1 HOST=192.0.2.10 LABEL=b"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	in.Pod.Spec.HostNetwork = true
+	got = envOf(mustConfig(t, in, Late{HostIPs: []string{"192.0.2.11"}}))
+	if want := "NODE=node UID=u IP=192.0.2.11 IPS=192.0.2.11 HOST=192.0.2.11 LABEL=b"; got != want {
+		t.Errorf("host network: got  %s\nwant %s", got, want)
+	}
+}
+
+func TestResourceFieldRefs(t *testing.T) {
+	ref := func(container, name, divisor string) *corev1.EnvVarSource {
+		r := &corev1.ResourceFieldSelector{ContainerName: container, Resource: name}
+		if divisor != "" {
+			r.Divisor = resource.MustParse(divisor)
+		}
+		return &corev1.EnvVarSource{ResourceFieldRef: r}
+	}
+	in := input(corev1.Container{Env: []corev1.EnvVar{
+		{Name: "CPU", ValueFrom: ref("", "limits.cpu", "")},           // of the node
+		{Name: "MEM", ValueFrom: ref("", "limits.memory", "1Mi")},     // of the pod
+		{Name: "REQ", ValueFrom: ref("", "requests.memory", "")},      // none
+		{Name: "OTHER", ValueFrom: ref("other", "limits.cpu", "1m")},  // of its own
+		{Name: "UP", ValueFrom: ref("other", "limits.memory", "1Gi")}, // rounded up
+	}})
+	in.Pod.Spec.Containers = append(in.Pod.Spec.Containers, corev1.Container{Name: "other", Resources: corev1.ResourceRequirements{
+		Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m"), corev1.ResourceMemory: resource.MustParse("1025Mi")},
+	}})
+	in.Pod.Spec.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")}}
+	if got, want := envOf(mustConfig(t, in, Late{})), "CPU=2 MEM=512 REQ=0 OTHER=1500 UP=2"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// KEP-3721: variables from a file in a volume are read by the caller.
+func TestFileKeys(t *testing.T) {
+	fromFile := func(key string, optional bool) *corev1.EnvVarSource {
+		return &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{VolumeName: "v", Path: "p", Key: key, Optional: &optional}}
+	}
+	p := mustPlan(t, input(corev1.Container{Env: []corev1.EnvVar{
+		{Name: "A", ValueFrom: fromFile("a", false)}, {Name: "B", ValueFrom: fromFile("b", true)},
+	}}))
+	a, b := FileKey{"v", "p", "a"}, FileKey{"v", "p", "b"}
+	if diff := cmp.Diff([]FileKey{a, b}, p.FileKeys()); diff != "" {
+		t.Fatalf("-want +got:\n%s", diff)
+	}
+	c, err := p.Config(Late{FileValues: map[FileKey]string{a: "1"}})
+	if err != nil || envOf(c) != "A=1" {
+		t.Errorf("got %v, %v", c, err)
+	}
+	if _, err := p.Config(Late{}); err == nil || !strings.Contains(err.Error(), `key "a" not found in file "p"`) {
+		t.Errorf("got %v", err)
+	}
+}
