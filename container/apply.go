@@ -1,0 +1,71 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/identity"
+)
+
+// Apply makes the container's log directory, which no runtime makes, and
+// creates the container; it returns its ID. A runtime that took too long may
+// have created it all the same, and keeps its name (containerd issues 4604 and
+// 13867): such a container is removed, and creating it tried once more.
+func Apply(ctx context.Context, client *cri.Client, sandboxID string, config *runtimeapi.ContainerConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
+	logs := filepath.Join(sandbox.GetLogDirectory(), filepath.Dir(config.GetLogPath()))
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		return "", fmt.Errorf("make log directory: %w", err)
+	}
+	id, err := client.CreateContainer(ctx, sandboxID, config, sandbox)
+	if err == nil || !inDoubt(err) || ctx.Err() != nil {
+		return id, err
+	}
+	removed, rerr := removeStray(ctx, client, sandboxID, config)
+	if rerr != nil {
+		return "", errors.Join(err, rerr)
+	}
+	if removed == 0 {
+		return "", err
+	}
+	return client.CreateContainer(ctx, sandboxID, config, sandbox)
+}
+
+// removeStray removes the container of that sandbox, name and attempt, of which
+// no ID is known, and returns how many it found.
+func removeStray(ctx context.Context, client *cri.Client, sandboxID string, config *runtimeapi.ContainerConfig) (int, error) {
+	labels := config.GetLabels()
+	found, err := client.ListContainers(ctx, map[string]string{
+		identity.LabelPodUID:        labels[identity.LabelPodUID],
+		identity.LabelContainerName: labels[identity.LabelContainerName],
+	})
+	if err != nil {
+		return 0, fmt.Errorf("look for what the runtime made of it: %w", err)
+	}
+	removed := 0
+	for _, c := range found {
+		if c.GetPodSandboxId() != sandboxID || c.GetMetadata().GetAttempt() != config.GetMetadata().GetAttempt() {
+			continue
+		}
+		if err := client.RemoveContainer(ctx, c.GetId()); err != nil {
+			return removed, fmt.Errorf("container %s was not removed: %w", c.GetId(), err)
+		}
+		removed++
+	}
+	return removed, nil
+}
+
+// inDoubt tells whether the runtime may have created the container that it
+// failed to create with err. A name's reservation has code Unknown.
+func inDoubt(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded ||
+		strings.Contains(err.Error(), "is reserved for") || strings.Contains(err.Error(), "name is reserved")
+}
