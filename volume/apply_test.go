@@ -259,3 +259,26 @@ func TestApplyFailsAsTheKubeletSays(t *testing.T) {
 		t.Errorf("the second volume is not told of: %v", err)
 	}
 }
+
+// kubelet-golden 25-hugepages. A hugetlbfs can be mounted without free pages.
+func TestApplyMountsHugePages(t *testing.T) {
+	plan := livePod(t, `
+containers: [{name: app, resources: {limits: {hugepages-2Mi: 4Mi}}}]
+volumes: [{name: huge, emptyDir: {medium: HugePages}}]
+`)
+	if known, err := os.ReadFile("/proc/filesystems"); err != nil || !strings.Contains(string(known), "hugetlbfs") {
+		t.Skip("this kernel has no hugetlbfs")
+	}
+	for range 2 {
+		if err := Apply(t.Context(), plan); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mounts := mountsBelow(t, plan.Dir)
+	if len(mounts) != 1 || mounts[0].FSType != "hugetlbfs" {
+		t.Fatalf("mounts %+v", mounts)
+	}
+	if info, err := os.Stat(plan.Volumes[0].HostPath); err != nil || info.Mode() != os.ModeDir|0o755 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}

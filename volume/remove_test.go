@@ -270,3 +270,43 @@ func TestRemoveCutShortKeepsTheCheckpoint(t *testing.T) {
 	}
 	wantGone(t, plan)
 }
+
+// A container may swap a directory of a mount point for a symlink between the
+// listing of the mounts and the unmount.
+func TestUnmountFollowsNoSymlink(t *testing.T) {
+	plan := mustApply(t, oneEmptyDir)
+	host := t.TempDir()
+	os.Mkdir(host+"/m", 0o755)
+	bind(t, host, host+"/m")
+	defer unix.Unmount(host+"/m", 0)
+	volume := plan.Volumes[0].HostPath
+	os.Symlink(host, volume+"/dir")
+	os.Symlink(host+"/m", volume+"/m")
+	root, err := unix.Open(plan.Layout.RootDir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(root)
+	for _, point := range []string{volume + "/dir/m", volume + "/m"} {
+		if err := unmount(root, plan.Layout.RootDir, point); err == nil {
+			t.Errorf("%s: unmounted through a symlink", point)
+		}
+	}
+	if n := len(mountsBelow(t, host)); n != 1 {
+		t.Errorf("%d mounts of the host are left, want 1", n)
+	}
+}
+
+func TestOpenSubdirFollowsNoSymlink(t *testing.T) {
+	dir, host := t.TempDir(), t.TempDir()
+	os.Symlink(host, dir+"/link")
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if sub, err := openSubdir(fd, "link"); err == nil {
+		unix.Close(sub)
+		t.Error("the symlink was followed")
+	}
+}
