@@ -1,0 +1,181 @@
+package podlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// How often a log is looked at when nothing says that it has changed; how often
+// Alive is asked; and how long a rotated file is still read, since the runtime
+// may write what it had in its pipe after it has made the new one.
+const (
+	lookWatched   = time.Second
+	lookUnwatched = 50 * time.Millisecond
+	askAlive      = 250 * time.Millisecond
+	settle        = 50 * time.Millisecond
+)
+
+// open opens the log. One that is followed may not be there yet, or for a
+// moment while it is rotated; that the container runs says that it will come.
+func (s *stream) open(ctx context.Context) error {
+	for ended := false; ; {
+		f, err := openLog(s.src.Path)
+		if err == nil {
+			s.f = f
+			if s.path, err = filepath.EvalSymlinks(s.src.Path); err != nil {
+				s.path = s.src.Path // renamed just now: it will be there again
+			}
+			return nil
+		}
+		wait := s.opts.Follow && (s.src.Alive != nil || s.src.Exited != nil)
+		if !wait || ended || !errors.Is(err, fs.ErrNotExist) {
+			return s.missing(err)
+		}
+		if ended, err = s.ended(ctx); err != nil {
+			return s.wrap(err)
+		}
+		if ended {
+			continue // it may have come just before the end
+		}
+		if err := s.pause(ctx, nil, lookUnwatched); err != nil {
+			return s.wrap(err)
+		}
+	}
+}
+
+// follow writes the log as it grows, across rotations, until the container has
+// ended and all is written. It looks at the log when changed says so, and every
+// look.
+func (s *stream) follow(ctx context.Context, changed <-chan struct{}, look time.Duration) error {
+	if s.src.Alive != nil {
+		look = min(look, askAlive)
+	}
+	for {
+		// Asked before reading: what was written before the end is read.
+		ended, err := s.ended(ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.catchUp(ctx); err != nil {
+			return err
+		}
+		again, err := s.rotated(ctx)
+		switch {
+		case err != nil:
+			return err
+		case again:
+			continue
+		case ended:
+			return s.finish()
+		}
+		if err := s.pause(ctx, changed, look); err != nil {
+			return err
+		}
+	}
+}
+
+// catchUp reads to the end of the file and writes it.
+func (s *stream) catchUp(ctx context.Context) error {
+	if err := s.drain(ctx, -1); err != nil {
+		return err
+	}
+	return s.w.flush()
+}
+
+// ended tells whether the container has ended.
+func (s *stream) ended(ctx context.Context) (bool, error) {
+	select {
+	case <-s.src.Exited:
+		return true, nil
+	default:
+	}
+	if s.src.Alive == nil || time.Since(s.asked) < askAlive {
+		return false, nil
+	}
+	alive, err := s.src.Alive(ctx)
+	s.asked = time.Now()
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	if err != nil {
+		return false, fmt.Errorf("does the container still run: %w", err)
+	}
+	return !alive, nil
+}
+
+// pause waits until the log changes, the container ends, or the time is up.
+func (s *stream) pause(ctx context.Context, changed <-chan struct{}, limit time.Duration) error {
+	exited := s.src.Exited
+	select {
+	case <-exited:
+		exited = nil // known, and no reason to hurry any more
+	default:
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-changed:
+	case <-exited:
+	case <-timer.C:
+	}
+	return nil
+}
+
+// rotated moves on when the log's file is not the one that is read any more, or
+// was cut short, and tells whether there is to be read again. A file that was
+// rotated away is read twice to its end, a moment apart, before it is left.
+func (s *stream) rotated(ctx context.Context) (bool, error) {
+	mine, err := s.f.Stat()
+	if err != nil {
+		return false, err
+	}
+	if mine.Size() < s.offset {
+		s.split, s.offset = splitter{}, 0
+		_, err := s.f.Seek(0, io.SeekStart)
+		return true, err
+	}
+	next, err := s.successor(mine)
+	if err != nil || next == nil {
+		return false, err
+	}
+	if !s.settled {
+		next.Close()
+		s.settled = true
+		return true, s.pause(ctx, nil, settle)
+	}
+	return true, s.switchTo(next)
+}
+
+// successor opens the file that has taken the place of the one that is read, if
+// one has. Where the place is empty, the runtime has yet to make it.
+func (s *stream) successor(mine os.FileInfo) (*os.File, error) {
+	there, err := os.Stat(s.path)
+	if err == nil && !os.SameFile(mine, there) {
+		var f *os.File
+		if f, err = openLog(s.path); err == nil {
+			return f, nil
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return nil, err
+}
+
+// switchTo goes on with the next file. A line that the runtime cut may go on in
+// it, a record may not.
+func (s *stream) switchTo(next *os.File) error {
+	s.f.Close()
+	s.f, s.offset, s.settled = next, 0, false
+	err := s.split.finish(true, s.piece)
+	s.split = splitter{}
+	return err
+}

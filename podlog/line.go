@@ -1,0 +1,136 @@
+package podlog
+
+import (
+	"bytes"
+	"errors"
+	"time"
+)
+
+// The two streams of a container.
+const (
+	stdout = 0
+	stderr = 1
+)
+
+// record is a line of a log's file, or a piece of one.
+type record struct {
+	at      time.Time
+	stream  int  // stdout or stderr
+	partial bool // the container's line goes on in the stream's next record
+	content []byte
+}
+
+// What a line can lack.
+var (
+	errNoTime   = errors.New("it does not begin with a time")
+	errNoStream = errors.New("it names neither stdout nor stderr")
+	errNoTag    = errors.New("it has no tag")
+)
+
+// parse reads a line of the CRI log format, without its end of line:
+//
+//	2016-10-06T00:17:09.669794202Z stdout F content
+//
+// The tag is F, or P when the runtime cut a long line here; more tags may
+// follow, after colons (KEP-2411, cri-api's LogTag).
+func parse(line []byte) (record, error) {
+	var r record
+	stamp, rest, _ := bytes.Cut(line, space)
+	at, err := time.Parse(time.RFC3339Nano, string(stamp))
+	if err != nil {
+		return r, errNoTime
+	}
+	name, rest, _ := bytes.Cut(rest, space)
+	switch string(name) {
+	case "stdout":
+		r.stream = stdout
+	case "stderr":
+		r.stream = stderr
+	default:
+		return r, errNoStream
+	}
+	tags, content, ok := bytes.Cut(rest, space)
+	if !ok {
+		return r, errNoTag
+	}
+	r.at, r.partial, r.content = at, isPartial(tags), content
+	return r, nil
+}
+
+func isPartial(tags []byte) bool {
+	tag, _, _ := bytes.Cut(tags, colon)
+	return string(tag) == "P"
+}
+
+var (
+	space = []byte{' '}
+	colon = []byte{':'}
+)
+
+// maxCarry is how much of a line is kept until its end comes. Runtimes cut
+// lines at 16 KiB, but can be told not to.
+const maxCarry = 64 << 10
+
+// piece is a line, or what could be had of one: then record.partial is set.
+type piece struct {
+	record
+	err error // why it is none
+}
+
+// splitter cuts a file's bytes into lines and holds what may be continued.
+type splitter struct {
+	carry  []byte
+	within bool  // carry continues a line whose head was given out
+	head   piece // of that line
+}
+
+// feed takes bytes of the file and gives out the lines that end in them.
+func (s *splitter) feed(data []byte, give func(piece) error) error {
+	for len(data) > 0 {
+		n := bytes.IndexByte(data, '\n')
+		if n < 0 {
+			s.carry = append(s.carry, data...)
+			if len(s.carry) < maxCarry {
+				return nil
+			}
+			return s.give(s.carry, false, give)
+		}
+		line := data[:n]
+		if len(s.carry) > 0 {
+			s.carry = append(s.carry, line...)
+			line = s.carry
+		}
+		if err := s.give(line, true, give); err != nil {
+			return err
+		}
+		data = data[n+1:]
+	}
+	return nil
+}
+
+// finish gives out what has no end of line, as if it had one if whole is set.
+func (s *splitter) finish(whole bool, give func(piece) error) error {
+	if len(s.carry) == 0 && !s.within {
+		return nil
+	}
+	return s.give(s.carry, whole, give)
+}
+
+func (s *splitter) give(line []byte, whole bool, give func(piece) error) error {
+	p := s.head
+	reported := s.within && p.err != nil
+	if s.within {
+		p.content = line
+	} else {
+		p.record, p.err = parse(line)
+	}
+	s.head, s.within = p, !whole
+	s.carry = s.carry[:0]
+	if reported {
+		return nil // the rest of a corrupt line
+	}
+	if !whole {
+		p.partial = true
+	}
+	return give(p)
+}

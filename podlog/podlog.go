@@ -1,0 +1,222 @@
+// Package podlog reads the logs of containers, which the runtime writes in the
+// CRI format (one "time stream tag content" a line), and shows them as kubectl
+// logs does: Stream one container's, Mux several.
+//
+// It is not k8s.io/cri-client/pkg/logs, which asks the runtime at each end of
+// file, ends up to a second after the container, stops at a first line that is
+// not in the format, writes halves of long lines in between other lines, and
+// opens the new file of a rotated log without having read the old one to its
+// end.
+package podlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+)
+
+// Options say which part of a log is wanted, and how. They are those of kubectl
+// logs; the zero value is all that the log holds now.
+type Options struct {
+	// Follow goes on until the container has ended and all is read.
+	Follow bool
+	// Tail is how many lines to show, counted from the end; nil is all. As in
+	// the kubelet, only the current file counts, not those rotated away.
+	Tail *int64
+	// Since leaves out the lines before that time; zero is none.
+	Since time.Time
+	// Timestamps puts the time before each line.
+	Timestamps bool
+	// LimitBytes ends the output after so many bytes, timestamps included; nil
+	// is no limit.
+	LimitBytes *int64
+}
+
+// Source is the log of one attempt of one container.
+type Source struct {
+	// Container names the container in messages.
+	Container string
+	// Path is the log's file; it may be a symbolic link to it.
+	Path string
+	// State says how the container is, for the message that it has no log:
+	// "waiting (ImagePullBackOff)". It may be empty.
+	State string
+	// Prefix is put before each line by Mux: "[pod/web/app] ".
+	Prefix string
+
+	// Exited is closed when the container has ended, and Alive tells whether
+	// it still runs, asked when there is nothing to read and at most four
+	// times a second. Either ends a Follow; without both, only the context
+	// does.
+	Exited <-chan struct{}
+	Alive  func(context.Context) (bool, error)
+
+	// Warn takes what is wrong with the log but does not end it; nil drops it.
+	Warn func(error)
+}
+
+// Output is where a log goes. A writer that is nil drops its stream; both may
+// be the same. Each Write gets whole lines, but for the last line of a log that
+// has no end of line, one that LimitBytes cut, and lines over 1 MiB, which come
+// in pieces.
+type Output struct {
+	Stdout, Stderr io.Writer
+}
+
+// Stream writes the log of a container. It returns nil when all is written, and
+// an error that wraps the context's cause when that ended it, or fs.ErrNotExist
+// when there is no log.
+func Stream(ctx context.Context, src Source, out Output, opts Options) error {
+	s := &stream{src: src, opts: opts, w: newLineWriter(out, opts)}
+	if err := s.open(ctx); err != nil {
+		return err
+	}
+	defer s.close()
+	if err := s.seekTail(); err != nil {
+		return s.wrap(err)
+	}
+	err := s.read(ctx)
+	if errors.Is(err, errLimit) {
+		err = nil
+	}
+	// What was read is written, whatever ended the reading.
+	return s.wrap(errors.Join(err, s.w.flush()))
+}
+
+// stream is a log that is being read.
+type stream struct {
+	src  Source
+	opts Options
+	w    *lineWriter
+
+	f       *os.File
+	path    string // where f was found, with no link in it
+	offset  int64  // of f, how much was read
+	buf     []byte
+	split   splitter
+	corrupt bool      // a corrupt line was reported
+	settled bool      // f was rotated away, and read to its end since
+	asked   time.Time // when Alive was asked last
+}
+
+func (s *stream) close() {
+	if s.f != nil {
+		s.f.Close() // it was only read: nothing can be lost
+	}
+}
+
+// wrap names the container in an error.
+func (s *stream) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("container %s: log: %w", s.src.Container, err)
+}
+
+func (s *stream) read(ctx context.Context) error {
+	if !s.opts.Follow {
+		return s.once(ctx)
+	}
+	changed, look, stop := watch(s.path)
+	defer stop()
+	return s.follow(ctx, changed, look)
+}
+
+// once writes what the log holds at this moment, even if more comes faster than
+// it can be read.
+func (s *stream) once(ctx context.Context) error {
+	info, err := s.f.Stat()
+	if err != nil {
+		return err
+	}
+	if err := s.drain(ctx, info.Size()); err != nil {
+		return err
+	}
+	return s.finish()
+}
+
+// drain reads up to the end of the file, or to an offset in it if that is not
+// negative.
+func (s *stream) drain(ctx context.Context, end int64) error {
+	if s.buf == nil {
+		s.buf = make([]byte, 64<<10)
+	}
+	for ctx.Err() == nil {
+		want := s.buf
+		if end >= 0 {
+			want = s.buf[:max(0, min(int64(len(s.buf)), end-s.offset))]
+		}
+		if len(want) == 0 {
+			return nil
+		}
+		n, err := s.f.Read(want)
+		s.offset += int64(n)
+		if err := s.split.feed(want[:n], s.piece); err != nil {
+			return err
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// finish takes what is left at the end of the log: a line without an end.
+func (s *stream) finish() error {
+	if err := s.split.finish(false, s.piece); err != nil {
+		return err
+	}
+	return s.w.finish()
+}
+
+// piece takes a line of the file, or a piece of a long one, and reports the
+// first that is not in the CRI format. Its content stays out of the message: a
+// log's file can be made to lead to what is nobody's to read.
+func (s *stream) piece(p piece) error {
+	if p.err == nil {
+		return s.w.take(p.record)
+	}
+	if !s.corrupt && s.src.Warn != nil {
+		s.src.Warn(s.wrap(fmt.Errorf("%s holds a line that is not in the CRI format; such lines are left out: %w", s.path, p.err)))
+	}
+	s.corrupt = true
+	return nil
+}
+
+// openLog opens a log's file. Anything but a regular file is refused: opening a
+// pipe would hang, and a device never ends.
+func openLog(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// missing says that a container has no log, and why.
+func (s *stream) missing(err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return s.wrap(err)
+	}
+	why := "it was never started, or its log was removed"
+	if s.src.State != "" {
+		why = "it is " + s.src.State
+	}
+	return fmt.Errorf("container %s has no log, %s: %w", s.src.Container, why, err)
+}

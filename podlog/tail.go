@@ -1,0 +1,98 @@
+package podlog
+
+import (
+	"bytes"
+	"io"
+)
+
+// seekTail moves to where the last lines that are wanted begin.
+func (s *stream) seekTail() error {
+	if s.opts.Tail == nil {
+		return nil
+	}
+	info, err := s.f.Stat()
+	if err != nil {
+		return err
+	}
+	if s.offset, err = tailOffset(s.f, info.Size(), *s.opts.Tail); err != nil {
+		return err
+	}
+	_, err = s.f.Seek(s.offset, io.SeekStart)
+	return err
+}
+
+// tailBlock is how much is read at a time; headLen is more than the time, the
+// stream and the tag take up.
+const (
+	tailBlock = 64 << 10
+	headLen   = 128
+)
+
+// tailOffset returns where the last n lines begin in a log of that size. It
+// reads no more of the file than those lines. A line that the runtime cut into
+// records counts once; where the two streams cut lines at the same time, the
+// head of the first may be missing.
+func tailOffset(f io.ReaderAt, size, n int64) (int64, error) {
+	if n <= 0 {
+		return size, nil
+	}
+	t := tailCount{want: n, start: size}
+	buf := make([]byte, tailBlock+headLen)
+	// The end of line at the file's end begins no line.
+	for end := size - 1; end > 0; {
+		begin := max(0, end-tailBlock)
+		// Beyond the block, as much as the head of a line that begins at its
+		// end may take up.
+		have, err := f.ReadAt(buf[:min(end+headLen, size)-begin], begin)
+		if err != nil && err != io.EOF {
+			return 0, err
+		}
+		block := buf[:min(int64(have), end-begin)]
+		for i := bytes.LastIndexByte(block, '\n'); i >= 0; i = bytes.LastIndexByte(block[:i], '\n') {
+			if t.line(begin+int64(i)+1, buf[i+1:have]) {
+				return t.start, nil
+			}
+		}
+		end = begin
+	}
+	head := make([]byte, min(headLen, size))
+	if _, err := f.ReadAt(head, 0); err != nil && err != io.EOF {
+		return 0, err
+	}
+	if size > 0 && t.line(0, head) {
+		return t.start, nil
+	}
+	return 0, nil
+}
+
+// tailCount counts lines from the end of a log.
+type tailCount struct {
+	want, have int64
+	start      int64 // of the record that was counted last
+}
+
+// line counts the record that begins at an offset and tells whether it is one
+// too many. A record tagged P belongs to the line that was counted before it,
+// unless it is the last of all.
+func (t *tailCount) line(at int64, data []byte) bool {
+	if !partialHead(data) || t.have == 0 {
+		if t.have == t.want {
+			return true
+		}
+		t.have++
+	}
+	t.start = at
+	return false
+}
+
+// partialHead tells whether a record that begins so is tagged P.
+func partialHead(data []byte) bool {
+	data = data[:min(len(data), headLen)]
+	if n := bytes.IndexByte(data, '\n'); n >= 0 {
+		data = data[:n]
+	}
+	_, rest, _ := bytes.Cut(data, space)
+	_, rest, _ = bytes.Cut(rest, space)
+	tags, _, _ := bytes.Cut(rest, space)
+	return isPartial(tags)
+}

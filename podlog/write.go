@@ -1,0 +1,128 @@
+package podlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// timeFormat is what kubectl logs --timestamps prints.
+const timeFormat = "2006-01-02T15:04:05.000000000Z07:00"
+
+// maxBatch is how much is collected before it is written. A line longer than
+// maxLine is written in pieces.
+const (
+	maxBatch = 64 << 10
+	maxLine  = 1 << 20
+)
+
+// errLimit says that LimitBytes have been written.
+var errLimit = errors.New("byte limit")
+
+// writeError is a failure of the output, not of the log.
+type writeError struct{ err error }
+
+func (e *writeError) Error() string { return fmt.Sprintf("write: %v", e.err) }
+func (e *writeError) Unwrap() error { return e.err }
+
+// lineWriter joins records to lines and writes those that are wanted, many at a
+// time.
+type lineWriter struct {
+	opts   Options
+	out    [2]io.Writer
+	lines  [2]line
+	batch  []byte
+	to     int // the stream of batch
+	remain int64
+}
+
+// line is a line of a container's stream that is being joined.
+type line struct {
+	open bool
+	skip bool
+	buf  []byte
+}
+
+func newLineWriter(out Output, opts Options) *lineWriter {
+	w := &lineWriter{opts: opts, remain: math.MaxInt64}
+	w.out[stdout], w.out[stderr] = out.Stdout, out.Stderr
+	if opts.LimitBytes != nil {
+		w.remain = *opts.LimitBytes
+	}
+	return w
+}
+
+// take takes a record in. What its line's first record says of the time counts
+// for the line.
+func (w *lineWriter) take(r record) error {
+	l := &w.lines[r.stream]
+	if !l.open {
+		l.open = true
+		l.skip = r.at.Before(w.opts.Since) || w.out[r.stream] == nil
+		if w.opts.Timestamps && !l.skip {
+			l.buf = append(r.at.AppendFormat(l.buf, timeFormat), ' ')
+		}
+	}
+	if !l.skip {
+		l.buf = append(l.buf, r.content...)
+	}
+	if !r.partial {
+		l.open = false
+		if !l.skip {
+			l.buf = append(l.buf, '\n')
+		}
+	} else if len(l.buf) < maxLine {
+		return nil
+	}
+	return w.commit(r.stream)
+}
+
+// commit puts a line, or a piece of one, into the batch.
+func (w *lineWriter) commit(stream int) error {
+	l := &w.lines[stream]
+	if len(l.buf) == 0 {
+		return nil
+	}
+	if w.to != stream {
+		// The two may be one terminal: their order must stay.
+		if err := w.flush(); err != nil {
+			return err
+		}
+		w.to = stream
+	}
+	cut := l.buf[:min(int64(len(l.buf)), w.remain)]
+	w.batch = append(w.batch, cut...)
+	w.remain -= int64(len(cut))
+	l.buf = l.buf[:0]
+	if w.remain == 0 {
+		return errLimit
+	}
+	if len(w.batch) >= maxBatch {
+		return w.flush()
+	}
+	return nil
+}
+
+// finish puts lines that never ended into the batch.
+func (w *lineWriter) finish() error {
+	for stream := range w.lines {
+		if err := w.commit(stream); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flush writes the batch.
+func (w *lineWriter) flush() error {
+	if len(w.batch) == 0 {
+		return nil
+	}
+	_, err := w.out[w.to].Write(w.batch)
+	w.batch = w.batch[:0]
+	if err != nil {
+		return &writeError{err}
+	}
+	return nil
+}
