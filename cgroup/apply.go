@@ -38,7 +38,7 @@ func Apply(ctx context.Context, p Plan) error {
 			return errors.Join(errs...)
 		}
 	}
-	return Reweigh(p)
+	return p.reweigh(true)
 }
 
 // unmake takes a group back that apply made.

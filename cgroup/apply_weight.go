@@ -8,9 +8,14 @@ import (
 // Reweigh sets the weight of the Burstable pods' shared group by what the pods
 // request whose groups are in it. A plan's own weight may be stale by now:
 // other pods came and went while this one was planned.
-func Reweigh(p Plan) error {
+// It does nothing where the groups carry no notes.
+func Reweigh(p Plan) error { return p.reweigh(false) }
+
+// reweigh falls back to the plan's weight, if told so.
+func (p Plan) reweigh(planned bool) error {
 	for _, g := range p.Shared {
-		if !isBurstable(g) || !exists(filepath.Join(p.cpuMount(), g.Path)) {
+		weighs := g.Resources.CPUShares > 0 || g.Resources.CPUWeight > 0
+		if !isBurstable(g) || !weighs || !exists(filepath.Join(p.cpuMount(), g.Path)) {
 			continue
 		}
 		milli, known, err := p.requested(g)
@@ -20,7 +25,7 @@ func Reweigh(p Plan) error {
 		if known {
 			g.Resources.setWeight(p.Version, milli)
 		}
-		if p.holds(g) {
+		if p.holds(g) || !known && !planned {
 			continue
 		}
 		m, config, err := p.manager(g)

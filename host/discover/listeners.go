@@ -115,7 +115,7 @@ func parseDiag(msg []byte, protocol corev1.Protocol) (socket, bool) {
 	if err != nil {
 		return socket{}, false
 	}
-	s.V6Only = msg[0] == unix.AF_INET6 && slices.ContainsFunc(attrs, func(a syscall.NetlinkRouteAttr) bool {
+	s.V6Only = msg[0] == unix.AF_INET6 && ip.IsUnspecified() && slices.ContainsFunc(attrs, func(a syscall.NetlinkRouteAttr) bool {
 		return a.Attr.Type == diagSKV6Only && len(a.Value) > 0 && a.Value[0] == 1
 	})
 	return s, s.Port != 0

@@ -11,11 +11,27 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/problem"
 )
 
-// answerWithin bounds the calls of discovery: a runtime that can't even say
-// its version by then will not run a pod.
+// answerWithin bounds the first call: a runtime that can't even say its version
+// by then is none, or is stuck.
 const answerWithin = 5 * time.Second
+
+// Reach asks the runtime for its version, and says soon and plainly what is
+// wrong when it does not answer. For commands that need no other facts.
+func Reach(ctx context.Context, client *cri.Client) (*runtimeapi.VersionResponse, error) {
+	bounded, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	version, err := client.Version(bounded)
+	switch {
+	case err == nil:
+		return version, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err() // the caller's own doing
+	}
+	return nil, Unreachable(client.Endpoint(), err)
+}
 
 // runtimeFacts is what the runtime says of itself, and its sandboxes.
 type runtimeFacts struct {
@@ -30,22 +46,29 @@ func readRuntime(ctx context.Context, client *cri.Client) (runtimeFacts, error) 
 	if client == nil {
 		return out, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	asked, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var version *runtimeapi.VersionResponse
 	var status *runtimeapi.StatusResponse
 	var config *runtimeapi.RuntimeConfigResponse
 	err := together(
-		func() (err error) { version, err = client.Version(ctx); return },
-		func() (err error) { status, err = client.Status(ctx, true); return },
-		func() (err error) { config, err = client.RuntimeConfig(ctx); return },
-		func() (err error) { out.sandboxes, err = client.ListPodSandbox(ctx, nil); return },
+		func() (err error) {
+			if version, err = Reach(ctx, client); err != nil {
+				cancel() // the others need not wait for their longer limits
+			}
+			return err
+		},
+		func() (err error) { status, err = client.Status(asked, true); return },
+		func() (err error) { config, err = client.RuntimeConfig(asked); return },
+		func() (err error) { out.sandboxes, err = client.ListPodSandbox(asked, nil); return },
 	)
-	if err != nil {
-		if errors.Is(ctx.Err(), context.Canceled) {
-			return out, ctx.Err() // the caller's own doing
-		}
-		return out, unreachable(client.Endpoint(), answerWithin, err)
+	var said *problem.Error
+	switch {
+	case err == nil:
+	case errors.As(err, &said), ctx.Err() != nil:
+		return out, err
+	default:
+		return out, Unreachable(client.Endpoint(), err)
 	}
 	out.runtime = describe(version, status, config)
 	out.runtime.Endpoint = client.Endpoint()

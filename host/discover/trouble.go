@@ -24,11 +24,11 @@ func trouble(op string, err error, hint string) error {
 	return &problem.Error{Kind: problem.Runtime, Object: "host", Op: op, Err: err, Hint: hint}
 }
 
-// unreachable turns the failure of a runtime's first call into one sentence
+// Unreachable turns the failure of a runtime's first call into one sentence
 // and a hint. The gRPC text is the last resort: it says neither what the
 // socket is nor what to do.
-func unreachable(endpoint string, limit time.Duration, err error) error {
-	cause, hint := explain(endpoint, limit, err)
+func Unreachable(endpoint string, err error) error {
+	cause, hint := explain(endpoint, err)
 	return &problem.Error{Kind: problem.Runtime, Object: "runtime " + endpoint, Op: "connect", Err: cause, Hint: hint}
 }
 
@@ -40,7 +40,7 @@ const (
 
 // explain finds out why a call failed: by the socket's file, then by a bare
 // connection, then by the gRPC status.
-func explain(endpoint string, limit time.Duration, err error) (error, string) {
+func explain(endpoint string, err error) (error, string) {
 	if path, perr := cri.SocketPath(endpoint); perr == nil {
 		if cause, hint := explainSocket(path); cause != nil {
 			return cause, hint
@@ -48,11 +48,11 @@ func explain(endpoint string, limit time.Duration, err error) (error, string) {
 	}
 	switch st := status.Convert(err); {
 	case st.Code() == codes.Unimplemented:
-		return fmt.Errorf("the socket does not offer the CRI (%s): %w", st.Message(), err), hintCRI
+		return fmt.Errorf("what answers does not offer the CRI: %s", st.Message()), hintCRI
 	case st.Code() == codes.DeadlineExceeded:
-		return fmt.Errorf("nothing answered within %s: %w", limit, err), "is the runtime overloaded, or is this another program's socket?"
+		return fmt.Errorf("nothing answered within %s", answerWithin), "is the runtime overloaded, or is this another program's socket?"
 	case strings.Contains(st.Message(), "server preface") || strings.Contains(st.Message(), "frame"):
-		return fmt.Errorf("what answers does not speak gRPC: %w", err), hintCRI
+		return fmt.Errorf("what answers does not speak gRPC"), hintCRI
 	case st.Code() == codes.PermissionDenied:
 		return err, hintRoot
 	}

@@ -1,0 +1,151 @@
+package discover
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/identity"
+)
+
+const yamlCheckpoint = `apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: default, uid: u1}
+spec:
+  priority: 7
+  containers:
+  - name: a
+    ports: [{containerPort: 80, hostPort: 8080, protocol: TCP}]
+    resources: {requests: {cpu: 100m}}
+---
+kind: ConfigMap
+`
+
+const jsonCheckpoint = `{"metadata":{"name":"job","namespace":"ci","uid":"u2"},"spec":{"hostNetwork":true,"containers":[{"name":"a","resources":{"limits":{"cpu":"1","memory":"1Mi"},"requests":{"cpu":"1","memory":"1Mi"}}}]}}
+---
+{}
+`
+
+func sandbox(ns, name, uid string, managed bool, state runtimeapi.PodSandboxState, at int64) *runtimeapi.PodSandbox {
+	s := &runtimeapi.PodSandbox{
+		Metadata: &runtimeapi.PodSandboxMetadata{Namespace: ns, Name: name, Uid: uid}, State: state, CreatedAt: at,
+	}
+	if managed {
+		s.Annotations = map[string]string{identity.AnnotationManagedBy: identity.ManagedBy}
+	}
+	return s
+}
+
+func TestPods(t *testing.T) {
+	layout := identity.Layout{RootDir: t.TempDir()}
+	for uid, text := range map[string]string{"u1": yamlCheckpoint, "u2": jsonCheckpoint} {
+		if err := os.MkdirAll(layout.Pod(uid), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(layout.Checkpoint(uid), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A directory without a checkpoint is no pod.
+	if err := os.MkdirAll(filepath.Join(layout.PodsDir(), "empty"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ready, notReady := runtimeapi.PodSandboxState_SANDBOX_READY, runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+	got, err := readPods([]*runtimeapi.PodSandbox{
+		sandbox("default", "web", "u1", true, notReady, 1),
+		sandbox("default", "web", "u1", true, ready, 5),
+		sandbox("kube-system", "theirs", "u3", false, ready, 2),
+		sandbox("x", "evil", "../../etc", true, ready, 3),
+	}, layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type brief struct {
+		Ref                                   string
+		Managed, Ready, Reserved, HostNetwork bool
+		Priority                              int32
+		QOS                                   corev1.PodQOSClass
+		CPU                                   int64
+		Ports                                 []host.HostPort
+		CreatedAt                             int64
+	}
+	var briefs []brief
+	for _, p := range got {
+		for i := range p.HostPorts {
+			p.HostPorts[i].Field = ""
+		}
+		briefs = append(briefs, brief{p.Namespace + "/" + p.Name + "/" + p.UID, p.Managed, p.Ready, p.Reserved, p.HostNetwork,
+			p.Priority, p.QOSClass, p.Requests.Cpu().MilliValue(), p.HostPorts, p.CreatedAt})
+	}
+	want := []brief{
+		{Ref: "ci/job/u2", Managed: true, Reserved: true, HostNetwork: true, QOS: "Guaranteed", CPU: 1000},
+		{Ref: "default/web/u1", Managed: true, Ready: true, Priority: 7, QOS: "Burstable", CPU: 100, CreatedAt: 5,
+			Ports: []host.HostPort{{Protocol: "TCP", Port: 8080}}},
+		{Ref: "kube-system/theirs/u3", Ready: true, CreatedAt: 2},
+		{Ref: "x/evil/../../etc", Managed: true, Ready: true, CreatedAt: 3},
+	}
+	if diff := cmp.Diff(want, briefs); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestBrokenCheckpoint(t *testing.T) {
+	for _, text := range []string{"", "{", "kind: [", "kind: ConfigMap\n"} {
+		if _, err := decodeCheckpoint([]byte(text)); err == nil {
+			t.Errorf("%q is taken for a pod", text)
+		}
+	}
+}
+
+func BenchmarkCheckpoint(b *testing.B) {
+	for name, text := range map[string]string{"yaml": yamlCheckpoint, "json": jsonCheckpoint} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := decodeCheckpoint([]byte(text)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func TestSandboxImage(t *testing.T) {
+	for config, want := range map[string]string{
+		`{"sandboxImage":"registry.k8s.io/pause:3.6"}`:                  "registry.k8s.io/pause:3.6",
+		`{"pinnedImages":{"sandbox":"registry.k8s.io/pause:3.10"}}`:     "registry.k8s.io/pause:3.10",
+		"[crio]\n  [crio.image]\n    pause_image = \"quay.io/pause:1\"": "quay.io/pause:1",
+		`{}`: "", "": "",
+	} {
+		if got := sandboxImage(config); got != want {
+			t.Errorf("%s: %q, want %q", config, got, want)
+		}
+	}
+}
+
+func TestDescribeRuntime(t *testing.T) {
+	got := describe(
+		&runtimeapi.VersionResponse{RuntimeName: "containerd", RuntimeVersion: "v2", RuntimeApiVersion: "v1"},
+		&runtimeapi.StatusResponse{
+			Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{{Type: "NetworkReady", Reason: "why", Message: "cni"}}},
+			RuntimeHandlers: []*runtimeapi.RuntimeHandler{
+				{Name: "", Features: &runtimeapi.RuntimeHandlerFeatures{UserNamespaces: true}}, {Name: "kata"},
+			},
+			Features: &runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true},
+		},
+		&runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: runtimeapi.CgroupDriver_CGROUPFS}},
+	)
+	want := host.Runtime{
+		Name: "containerd", Version: "v2", APIVersion: "v1", HandlersOK: true, CgroupSaid: "cgroupfs",
+		Conditions: []host.RuntimeCondition{{Type: "NetworkReady", Reason: "why", Message: "cni"}},
+		Handlers:   map[string]host.RuntimeHandler{"": {UserNamespaces: true}, "kata": {}},
+		Features:   map[string]bool{"supplementalGroupsPolicy": true},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

@@ -1,0 +1,120 @@
+package discover
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
+)
+
+// serve listens on a socket and hands each connection to answer, until the
+// test ends.
+func serve(t *testing.T, answer func(net.Conn)) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go answer(conn)
+		}
+	}()
+	return path
+}
+
+// silent reads what comes and says nothing.
+func silent(c net.Conn) { io.Copy(io.Discard, c) }
+
+// Each way in which a runtime is not there gives one sentence that says what to
+// do, and soon.
+func TestRuntimeThatIsNotThere(t *testing.T) {
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dead := filepath.Join(dir, "dead.sock")
+	l, err := net.Listen("unix", dead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	l.Close()
+
+	other := filepath.Join(dir, "other.sock")
+	lis, err := net.Listen("unix", other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	go server.Serve(lis)
+	t.Cleanup(server.Stop)
+
+	for name, tc := range map[string]struct {
+		path, message, hint string
+		within              time.Duration
+	}{
+		"missing":    {filepath.Join(dir, "none.sock"), "does not exist", hintRunning, time.Second},
+		"no socket":  {plain, "is not a socket", hintCRI, time.Second},
+		"no server":  {dead, "nobody listens on", hintRunning, time.Second},
+		"other gRPC": {other, "does not offer the CRI", hintCRI, time.Second},
+		"HTTP/1": {serve(t, func(c net.Conn) {
+			c.Write([]byte("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"))
+			c.Close()
+		}), "does not speak gRPC", hintCRI, 3 * time.Second},
+		"silent": {serve(t, silent), "nothing answered within 5s", "", answerWithin + time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, err := cri.Dial("unix://"+tc.path, "", 2*time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			start := time.Now()
+			_, err = Read(context.Background(), client, nodeconfig.Default(), Options{})
+			took := time.Since(start)
+			var e *problem.Error
+			if !errors.As(err, &e) || e.Kind != problem.Runtime {
+				t.Fatalf("error %v is no problem.Error of kind Runtime", err)
+			}
+			if !strings.Contains(e.Error(), tc.message) || tc.hint != "" && e.Hint != tc.hint || e.Hint == "" {
+				t.Errorf("got %q (%s), want %q (%s)", e, e.Hint, tc.message, tc.hint)
+			}
+			if took > tc.within {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+}
+
+func TestReadIsCanceled(t *testing.T) {
+	client, err := cri.Dial("unix://"+serve(t, silent), "", 2*time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err = Read(ctx, client, nodeconfig.Default(), Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want the caller's cancellation", err)
+	}
+}
