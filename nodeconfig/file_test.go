@@ -1,0 +1,177 @@
+package nodeconfig
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/podrun/podrun/problem"
+)
+
+const begin = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
+func TestParse(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file string
+		want func(*Settings)
+	}{
+		"nothing said": {"", func(s *Settings) {}},
+		"dns": {"clusterDNS: [10.96.0.10, 'fd00::10']\nclusterDomain: cluster.local\nresolvConf: /run/resolv.conf\n", func(s *Settings) {
+			s.ClusterDNS, s.ClusterDomain, s.ResolvConf = []string{"10.96.0.10", "fd00::10"}, "cluster.local", "/run/resolv.conf"
+		}},
+		"an empty resolvConf is none": {"resolvConf: ''\n", func(s *Settings) { s.ResolvConf = "" }},
+		"cgroups": {"cgroupDriver: systemd\ncgroupRoot: /edge\ncgroupsPerQOS: false\ncpuCFSQuota: false\ncpuCFSQuotaPeriod: 10ms\npodPidsLimit: 100\n", func(s *Settings) {
+			s.CgroupDriver, s.CgroupRoot, s.CgroupsPerQOS, s.CPUCFSQuota = "systemd", "/edge", false, false
+			s.CPUCFSQuotaPeriod, s.PodPidsLimit = 10*time.Millisecond, 100
+		}},
+		"a negative pid limit is none": {"podPidsLimit: -7\n", func(s *Settings) { s.PodPidsLimit = -1 }},
+		"zeros that say nothing":       {"maxPods: 0\nregistryBurst: 0\nruntimeRequestTimeout: 0s\n", func(s *Settings) {}},
+		"a zero that says something":   {"registryPullQPS: 0\n", func(s *Settings) { s.RegistryPullQPS = 0 }},
+		"capacity": {"maxPods: 5\nsystemReserved: {cpu: 500m, memory: 1Gi, pid: '100'}\nkubeReserved: {ephemeral-storage: 1Gi}\n", func(s *Settings) {
+			s.MaxPods = 5
+			s.SystemReserved = map[string]string{"cpu": "500m", "memory": "1Gi", "pid": "100"}
+			s.KubeReserved = map[string]string{"ephemeral-storage": "1Gi"}
+		}},
+		"evictionHard replaces the defaults": {"evictionHard: {memory.available: 5%}\n", func(s *Settings) {
+			s.EvictionHard = map[string]string{"memory.available": "5%"}
+		}},
+		"evictionHard over the defaults": {"evictionHard: {memory.available: 1Gi}\nmergeDefaultEvictionSettings: true\n", func(s *Settings) {
+			s.EvictionHard["memory.available"] = "1Gi"
+		}},
+		"one image at a time":  {"serializeImagePulls: true\n", func(s *Settings) { s.MaxParallelImagePulls = 1 }},
+		"four images at once":  {"maxParallelImagePulls: 4\nserializeImagePulls: false\n", func(s *Settings) { s.MaxParallelImagePulls = 4 }},
+		"images without limit": {"serializeImagePulls: false\n", func(s *Settings) { s.MaxParallelImagePulls = 0 }},
+		"runtime": {"containerRuntimeEndpoint: unix:///a\nimageServiceEndpoint: unix:///b\nruntimeRequestTimeout: 5m\nseccompDefault: true\nallowedUnsafeSysctls: ['kernel.msg*', net.core.somaxconn]\nfeatureGates: {NodeSwap: false}\n", func(s *Settings) {
+			s.ContainerRuntimeEndpoint, s.ImageServiceEndpoint, s.RuntimeRequestTimeout = "unix:///a", "unix:///b", 5*time.Minute
+			s.SeccompDefault, s.AllowedUnsafeSysctls, s.FeatureGates = true, []string{"kernel.msg*", "net.core.somaxconn"}, map[string]bool{"NodeSwap": false}
+		}},
+		"logs": {"podLogsDir: /logs\ncontainerLogMaxSize: 1Mi\ncontainerLogMaxFiles: 2\n", func(s *Settings) {
+			s.PodLogsDir, s.ContainerLogMaxSize, s.ContainerLogMaxFiles = "/logs", "1Mi", 2
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, problems := Parse([]byte(begin+tc.file), Default())
+			if len(problems) != 0 {
+				t.Fatalf("problems: %s", problems)
+			}
+			want := Default()
+			tc.want(&want)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestParseJSON(t *testing.T) {
+	got, problems := Parse([]byte(`{"apiVersion":"kubelet.config.k8s.io/v1beta1","kind":"KubeletConfiguration","maxPods":7}`), Default())
+	if len(problems) != 0 || got.MaxPods != 7 {
+		t.Errorf("maxPods %d, problems: %s", got.MaxPods, problems)
+	}
+}
+
+// TestParseProblems has each problem as the user sees it; a refused file leaves
+// the settings as they were.
+func TestParseProblems(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file    string
+		want    string // field: message, of the first problem
+		line    int
+		warning bool
+	}{
+		"not YAML":               {file: "a: b: c\n", want: "not valid YAML"},
+		"empty":                  {file: "", want: "not a KubeletConfiguration"},
+		"a list":                 {file: "- a\n", want: "not a KubeletConfiguration"},
+		"wrong kind":             {file: "apiVersion: v1\nkind: Pod\n", want: "apiVersion: must be kubelet.config.k8s.io/v1beta1", line: 1},
+		"no kind":                {file: "apiVersion: kubelet.config.k8s.io/v1beta1\n", want: "kind: must be KubeletConfiguration"},
+		"two documents":          {file: begin + "---\n" + begin, want: "2 documents in a file"},
+		"unknown field":          {file: begin + "clusterDns: [10.0.0.1]\n", want: "clusterDns: unknown field, ignored", line: 3, warning: true},
+		"unknown below another":  {file: begin + "authentication: {anonymouse: {}}\n", want: "authentication.anonymouse: unknown", line: 3, warning: true},
+		"unused field":           {file: begin + "staticPodPath: /etc/kubernetes/manifests\n", want: "staticPodPath: podrun does not use this field", line: 3, warning: true},
+		"duplicate field":        {file: begin + "maxPods: 1\nmaxPods: 2\n", want: "line 4: key \"maxPods\" already set in map", warning: true},
+		"wrong type":             {file: begin + "maxPods: many\n", want: "maxPods: string is not a valid int32", line: 3},
+		"duration without unit":  {file: begin + "runtimeRequestTimeout: '10'\n", want: "runtimeRequestTimeout: time: missing unit in duration", line: 3},
+		"duration as a number":   {file: begin + "runtimeRequestTimeout: 10\n", want: "runtimeRequestTimeout: number is not a valid string", line: 3},
+		"negative duration":      {file: begin + "runtimeRequestTimeout: -1s\n", want: "runtimeRequestTimeout: -1s is negative", line: 3},
+		"quota period":           {file: begin + "cpuCFSQuotaPeriod: 2s\n", want: "cpuCFSQuotaPeriod: 2s is not between 1ms and 1s", line: 3},
+		"cgroup driver":          {file: begin + "cgroupDriver: docker\n", want: "cgroupDriver: \"docker\" is not a driver", line: 3},
+		"cgroup root":            {file: begin + "cgroupRoot: edge\n", want: "cgroupRoot: \"edge\" is not an absolute path", line: 3},
+		"logs elsewhere":         {file: begin + "podLogsDir: /a/../b\n", want: "podLogsDir: \"/a/../b\" is not a clean path", line: 3},
+		"logs not ASCII":         {file: begin + "podLogsDir: /é\n", want: "podLogsDir: \"/é\" has characters", line: 3},
+		"negative number":        {file: begin + "maxPods: -1\n", want: "maxPods: -1 is negative", line: 3},
+		"no pulls":               {file: begin + "maxParallelImagePulls: 0\n", want: "maxParallelImagePulls: 0 is not positive", line: 3},
+		"serial and parallel":    {file: begin + "maxParallelImagePulls: 2\nserializeImagePulls: true\n", want: "maxParallelImagePulls: 2 at a time", line: 3},
+		"log files":              {file: begin + "containerLogMaxFiles: 1\n", want: "containerLogMaxFiles: 1 is less than 2", line: 3},
+		"log size":               {file: begin + "containerLogMaxSize: huge\n", want: "containerLogMaxSize: \"huge\" is not a quantity", line: 3},
+		"reserved resource":      {file: begin + "systemReserved:\n  gpu: '1'\n", want: "systemReserved[gpu]: the resource can't be reserved", line: 3},
+		"reserved quantity":      {file: begin + "kubeReserved:\n  cpu: lots\n", want: "kubeReserved[cpu]: \"lots\" is not a quantity", line: 3},
+		"reserved negative":      {file: begin + "kubeReserved: {cpu: '-1'}\n", want: "kubeReserved[cpu]: \"-1\" is negative", line: 3},
+		"eviction signal":        {file: begin + "evictionHard: {memory: 5%}\n", want: "evictionHard[memory]: unknown eviction signal", line: 3},
+		"eviction percentage":    {file: begin + "evictionHard: {memory.available: 500%}\n", want: "evictionHard[memory.available]: \"500%\" is not a percentage", line: 3},
+		"eviction not a number":  {file: begin + "evictionHard: {memory.available: NaN%}\n", want: "evictionHard[memory.available]: \"NaN%\" is not a percentage", line: 3},
+		"eviction quantity":      {file: begin + "evictionHard: {memory.available: '0'}\n", want: "evictionHard[memory.available]: \"0\" is neither", line: 3},
+		"DNS server is no IP":    {file: begin + "clusterDNS: [dns.example]\n", want: "clusterDNS[0]: \"dns.example\" is not an IP address, ignored", line: 3, warning: true},
+		"sysctl of the host":     {file: begin + "allowedUnsafeSysctls: ['vm.*']\n", want: "allowedUnsafeSysctls[0]: \"vm.\" is not known to be namespaced", line: 3},
+		"sysctl with a space":    {file: begin + "allowedUnsafeSysctls: ['net core']\n", want: "allowedUnsafeSysctls[0]: \"net core\" is neither", line: 3},
+		"a gate that is no bool": {file: begin + "featureGates: {NodeSwap: maybe}\n", want: "featureGates: string is not a valid bool", line: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			base := Default()
+			got, problems := Parse([]byte(tc.file), base)
+			if len(problems) == 0 {
+				t.Fatal("no problem")
+			}
+			p := problems[0]
+			text := strings.TrimPrefix(problem.Problem{Object: p.Object, Field: p.Field, Message: p.Message}.String(), "KubeletConfiguration: ")
+			if !strings.HasPrefix(text, tc.want) || p.Line != tc.line || p.Warning != tc.warning {
+				t.Errorf("line %d, warning %t: %s\nwant line %d, warning %t: %s", p.Line, p.Warning, text, tc.line, tc.warning, tc.want)
+			}
+			if !tc.warning {
+				if diff := cmp.Diff(base, got); diff != "" {
+					t.Errorf("a refused file changed the settings: %s", diff)
+				}
+			}
+		})
+	}
+}
+
+// TestParseAllProblems: one look shows all that is wrong.
+func TestParseAllProblems(t *testing.T) {
+	_, problems := Parse([]byte(begin+"maxPods: -1\nregistryBurst: -1\nfoo: 1\nstaticPodPath: /a\n"), Default())
+	if len(problems.Errors()) != 2 || len(problems.Warnings()) != 2 {
+		t.Errorf("want 2 errors and 2 warnings, got:\n%s", problems)
+	}
+	unused := 0
+	for _, p := range problems {
+		if p.Reason == ReasonUnused {
+			unused++
+		}
+	}
+	if unused != 1 {
+		t.Errorf("%d fields are called unused, want staticPodPath alone", unused)
+	}
+}
+
+func TestReadFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "kubelet.yaml")
+	if err := os.WriteFile(path, []byte(begin), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := ReadFile(path); err != nil || string(data) != begin {
+		t.Errorf("got %q, %v", data, err)
+	}
+	missing := filepath.Join(dir, "none.yaml")
+	if _, err := ReadFile(missing); err == nil || err.Error() != "read "+missing+": no such file or directory" {
+		t.Errorf("a missing file: %v", err)
+	}
+	if err := os.WriteFile(path, make([]byte, maxFile+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadFile(path); err == nil || !strings.Contains(err.Error(), "larger than 1024 KiB") {
+		t.Errorf("a large file: %v", err)
+	}
+}

@@ -1,0 +1,107 @@
+package nodeconfig
+
+import (
+	"maps"
+
+	kubelet "k8s.io/kubelet/config/v1beta1"
+)
+
+// merge puts what a valid file says over base. A zero that the kubelet takes
+// for "not said" (v1beta1/defaults.go) is that here, too.
+func merge(s Settings, kc *kubelet.KubeletConfiguration) Settings {
+	text(&s.PodLogsDir, kc.PodLogsDir)
+	text(&s.ContainerRuntimeEndpoint, kc.ContainerRuntimeEndpoint)
+	text(&s.ImageServiceEndpoint, kc.ImageServiceEndpoint)
+	text(&s.ClusterDomain, kc.ClusterDomain)
+	text(&s.CgroupRoot, kc.CgroupRoot)
+	text(&s.CgroupDriver, kc.CgroupDriver)
+	text(&s.ContainerLogMaxSize, kc.ContainerLogMaxSize)
+	if kc.RuntimeRequestTimeout.Duration != 0 {
+		s.RuntimeRequestTimeout = kc.RuntimeRequestTimeout.Duration
+	}
+	if kc.CPUCFSQuotaPeriod != nil {
+		s.CPUCFSQuotaPeriod = kc.CPUCFSQuotaPeriod.Duration
+	}
+	said(&s.ResolvConf, kc.ResolverConfig)
+	said(&s.CgroupsPerQOS, kc.CgroupsPerQOS)
+	said(&s.CPUCFSQuota, kc.CPUCFSQuota)
+	said(&s.PodPidsLimit, kc.PodPidsLimit)
+	s.PodPidsLimit = max(s.PodPidsLimit, -1)
+	said(&s.SeccompDefault, kc.SeccompDefault)
+	said(&s.ContainerLogMaxFiles, kc.ContainerLogMaxFiles)
+	said(&s.RegistryPullQPS, kc.RegistryPullQPS)
+	if kc.RegistryBurst != 0 {
+		s.RegistryBurst = kc.RegistryBurst
+	}
+	if kc.MaxPods != 0 {
+		s.MaxPods = kc.MaxPods
+	}
+	list(&s.ClusterDNS, validDNS(kc.ClusterDNS))
+	list(&s.AllowedUnsafeSysctls, kc.AllowedUnsafeSysctls)
+	quantities(&s.SystemReserved, kc.SystemReserved)
+	quantities(&s.KubeReserved, kc.KubeReserved)
+	s.MaxParallelImagePulls = parallelPulls(s.MaxParallelImagePulls, kc)
+	s.EvictionHard = evictionHard(s.EvictionHard, kc)
+	if len(kc.FeatureGates) > 0 {
+		s.FeatureGates = over(s.FeatureGates, kc.FeatureGates)
+	}
+	return s
+}
+
+func text(into *string, value string) {
+	if value != "" {
+		*into = value
+	}
+}
+
+func said[T any](into, value *T) {
+	if value != nil {
+		*into = *value
+	}
+}
+
+func list(into *[]string, value []string) {
+	if value != nil {
+		*into = value
+	}
+}
+
+func quantities(into *map[string]string, value map[string]string) {
+	if value != nil {
+		*into = value
+	}
+}
+
+// parallelPulls is the number of pulls at a time, 0 for any. serializeImagePulls
+// counts only where the file says it: the kubelet's default is one at a time,
+// podrun's is not.
+func parallelPulls(base int32, kc *kubelet.KubeletConfiguration) int32 {
+	switch {
+	case kc.MaxParallelImagePulls != nil:
+		return *kc.MaxParallelImagePulls
+	case kc.SerializeImagePulls != nil && *kc.SerializeImagePulls:
+		return 1
+	case kc.SerializeImagePulls != nil:
+		return 0
+	}
+	return base
+}
+
+// evictionHard gives the thresholds: those of the file replace all the
+// defaults, unless mergeDefaultEvictionSettings puts them over the defaults.
+func evictionHard(base map[string]string, kc *kubelet.KubeletConfiguration) map[string]string {
+	switch {
+	case kc.EvictionHard == nil:
+		return base
+	case kc.MergeDefaultEvictionSettings != nil && *kc.MergeDefaultEvictionSettings:
+		return over(base, kc.EvictionHard)
+	}
+	return kc.EvictionHard
+}
+
+func over[V any](base, top map[string]V) map[string]V {
+	out := make(map[string]V, len(base)+len(top))
+	maps.Copy(out, base)
+	maps.Copy(out, top)
+	return out
+}
