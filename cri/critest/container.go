@@ -1,0 +1,207 @@
+package critest
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// container is a record; its runtime's lock guards it.
+type container struct {
+	id, name  string
+	sandbox   *sandbox
+	config    *runtimeapi.ContainerConfig
+	image     *Image
+	resources *runtimeapi.LinuxContainerResources // the last update, nil before
+
+	state                            runtimeapi.ContainerState
+	createdAt, startedAt, finishedAt int64
+	exit                             exit
+	process                          *process // nil before the start
+	log                              *logFile
+}
+
+// exit is how a process ended.
+type exit struct {
+	code    int32
+	reason  string
+	message string
+}
+
+func exited(code int32) exit {
+	if code == 0 {
+		return exit{reason: "Completed"}
+	}
+	return exit{code: code, reason: "Error"}
+}
+
+// CreateContainer implements the CRI.
+func (rt *Runtime) CreateContainer(_ context.Context, r *runtimeapi.CreateContainerRequest) (*runtimeapi.CreateContainerResponse, error) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	s, err := rt.findSandbox(r.GetPodSandboxId())
+	if err != nil {
+		return nil, status.Errorf(codes.NotFound, "failed to find sandbox id %q: not found", r.GetPodSandboxId())
+	}
+	if !s.ready {
+		return nil, status.Error(codes.NotFound, "failed to get sandbox container task: no running task found: task "+s.id+" not found: not found")
+	}
+	if r.GetConfig().GetMetadata() == nil {
+		return nil, status.Error(codes.Unknown, "container config must include metadata")
+	}
+	m := r.GetConfig().GetMetadata()
+	c := &container{sandbox: s, config: r.GetConfig(), state: runtimeapi.ContainerState_CONTAINER_CREATED}
+	c.name = strings.Join([]string{m.GetName(), s.config.GetMetadata().GetName(), s.config.GetMetadata().GetNamespace(),
+		s.config.GetMetadata().GetUid(), strconv.Itoa(int(m.GetAttempt()))}, "_")
+	c.id = rt.newID(c.name)
+	if err := rt.reserve(c.name, c.id); err != nil {
+		return nil, status.Errorf(codes.Unknown, "failed to reserve container name %q: %v", c.name, err)
+	}
+	if c.image = rt.findImage(c.config.GetImage().GetImage()); c.image == nil {
+		delete(rt.names, c.name)
+		return nil, status.Errorf(codes.NotFound, "failed to resolve image %q: not found", c.config.GetImage().GetImage())
+	}
+	c.createdAt = rt.now()
+	rt.containers[c.id] = c
+	rt.announce(s, c.id, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
+	return &runtimeapi.CreateContainerResponse{ContainerId: c.id}, nil
+}
+
+// StartContainer implements the CRI. A container whose program cannot be
+// started ends with reason StartError and code 128, and the call fails.
+func (rt *Runtime) StartContainer(_ context.Context, r *runtimeapi.StartContainerRequest) (*runtimeapi.StartContainerResponse, error) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	c, err := rt.findContainer(r.GetContainerId())
+	if err != nil {
+		return nil, err
+	}
+	if c.state != runtimeapi.ContainerState_CONTAINER_CREATED {
+		return nil, status.Errorf(codes.Unknown, "failed to set starting state for container %q: container is in %s state", c.id, c.state)
+	}
+	if !c.sandbox.ready {
+		return nil, status.Errorf(codes.Unknown, "sandbox container %q is not running", c.sandbox.id)
+	}
+	if err := rt.launch(c); err != nil {
+		c.startedAt = rt.now()
+		c.finishedAt = rt.now()
+		c.state = runtimeapi.ContainerState_CONTAINER_EXITED
+		c.exit = exit{code: 128, reason: "StartError", message: err.Error()}
+		return nil, status.Error(codes.Unknown, err.Error())
+	}
+	c.state = runtimeapi.ContainerState_CONTAINER_RUNNING
+	c.startedAt = rt.now()
+	rt.announce(c.sandbox, c.id, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
+	return &runtimeapi.StartContainerResponse{}, nil
+}
+
+// finished records the end of a container's process.
+func (rt *Runtime) finished(c *container, e exit) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	c.state = runtimeapi.ContainerState_CONTAINER_EXITED
+	c.exit = e
+	c.finishedAt = rt.now()
+	rt.announce(c.sandbox, c.id, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
+}
+
+// StopContainer implements the CRI: TERM, and KILL when the timeout is over.
+func (rt *Runtime) StopContainer(ctx context.Context, r *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
+	rt.mu.Lock()
+	c, err := rt.findContainer(r.GetContainerId())
+	rt.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if err := rt.stopContainer(ctx, c, time.Duration(r.GetTimeout())*time.Second); err != nil {
+		return nil, err
+	}
+	return &runtimeapi.StopContainerResponse{}, nil
+}
+
+func (rt *Runtime) stopContainer(ctx context.Context, c *container, grace time.Duration) error {
+	rt.mu.Lock()
+	p := c.process
+	rt.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	if grace > 0 {
+		p.signal()
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case <-p.done:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+		}
+	}
+	p.end(exit{code: 137, reason: "Error"})
+	select {
+	case <-p.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// RemoveContainer implements the CRI: by force, and at no error where there is
+// nothing to remove.
+func (rt *Runtime) RemoveContainer(ctx context.Context, r *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
+	rt.mu.Lock()
+	c, err := rt.findContainer(r.GetContainerId())
+	rt.mu.Unlock()
+	if err != nil {
+		return &runtimeapi.RemoveContainerResponse{}, nil
+	}
+	if err := rt.removeContainer(ctx, c); err != nil {
+		return nil, err
+	}
+	return &runtimeapi.RemoveContainerResponse{}, nil
+}
+
+func (rt *Runtime) removeContainer(ctx context.Context, c *container) error {
+	if err := rt.stopContainer(ctx, c, 0); err != nil {
+		return fmt.Errorf("failed to forcibly stop container %q: %w", c.id, err)
+	}
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if _, there := rt.containers[c.id]; there {
+		delete(rt.containers, c.id)
+		delete(rt.names, c.name)
+		rt.announce(c.sandbox, c.id, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)
+	}
+	return nil
+}
+
+// findContainer takes an ID or its beginning. rt.mu is held.
+func (rt *Runtime) findContainer(id string) (*container, error) {
+	if c, ok := unique(rt.containers, id); ok {
+		return c, nil
+	}
+	return nil, status.Errorf(codes.NotFound, "an error occurred when try to find container %q: not found", id)
+}
+
+// containersOf lists a sandbox's containers, the oldest first.
+func (rt *Runtime) containersOf(s *sandbox) []*container {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return rt.members(s)
+}
+
+// logPath is where the container's output goes; empty for nowhere.
+func (c *container) logPath() string {
+	if c.sandbox.config.GetLogDirectory() == "" || c.config.GetLogPath() == "" {
+		return ""
+	}
+	return filepath.Join(c.sandbox.config.GetLogDirectory(), c.config.GetLogPath())
+}

@@ -1,0 +1,104 @@
+package critest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri/critest/ash"
+)
+
+// ExecSync implements the CRI. A command that outlives the timeout is killed
+// and the call fails with DeadlineExceeded.
+func (rt *Runtime) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+	rt.mu.Lock()
+	c, err := rt.findContainer(r.GetContainerId())
+	if err != nil {
+		rt.mu.Unlock()
+		return nil, err
+	}
+	if c.state != runtimeapi.ContainerState_CONTAINER_RUNNING {
+		rt.mu.Unlock()
+		return nil, status.Errorf(codes.Unknown, "container is in %s state", c.state)
+	}
+	p := c.process
+	answer := rt.scriptedExec(c, r.GetCmd())
+	rt.mu.Unlock()
+
+	limited := ctx
+	timeout := time.Duration(r.GetTimeout()) * time.Second
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	// The command dies with its container.
+	running, stop := context.WithCancelCause(limited)
+	defer context.AfterFunc(p.ctx, func() { stop(errContainerGone) })()
+	defer stop(nil)
+
+	var resp *runtimeapi.ExecSyncResponse
+	if answer != nil {
+		resp, err = answer.run(running)
+	} else {
+		resp, err = rt.execute(running, c, r.GetCmd())
+	}
+	if ctx.Err() == nil && limited.Err() != nil {
+		return nil, status.Errorf(codes.DeadlineExceeded, "failed to exec in container: timeout %v exceeded: context deadline exceeded", timeout)
+	}
+	return resp, err
+}
+
+var errContainerGone = errors.New("container gone")
+
+func (rt *Runtime) scriptedExec(c *container, cmd []string) *Exec {
+	for _, name := range c.keys() {
+		if answer := rt.execs[name]; answer != nil {
+			return answer(cmd)
+		}
+	}
+	return nil
+}
+
+func (e *Exec) run(ctx context.Context) (*runtimeapi.ExecSyncResponse, error) {
+	timer := time.NewTimer(e.After)
+	defer timer.Stop()
+	code := e.ExitCode
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		code = 137
+	}
+	if e.Err != nil {
+		return nil, e.Err
+	}
+	return &runtimeapi.ExecSyncResponse{Stdout: []byte(e.Stdout), Stderr: []byte(e.Stderr), ExitCode: code}, nil
+}
+
+// execute runs a command by the shell.
+func (rt *Runtime) execute(ctx context.Context, c *container, cmd []string) (*runtimeapi.ExecSyncResponse, error) {
+	if !ash.Known(cmd) {
+		name := ""
+		if len(cmd) > 0 {
+			name = cmd[0]
+		}
+		return nil, status.Error(codes.Unknown, notExecutable(fmt.Sprintf(
+			"failed to exec in container: failed to start exec %q: OCI runtime exec failed: exec failed: ", digest(name)), name).Error())
+	}
+	var stdout, stderr bytes.Buffer
+	proc := rt.ashProcess(c, cmd)
+	proc.Stdin, proc.Stdout, proc.Stderr = nil, &stdout, &stderr
+	proc.SignalInit = func(signal string) {
+		if signal == "TERM" {
+			c.process.signal()
+		}
+	}
+	code := ash.Run(ctx, proc)
+	return &runtimeapi.ExecSyncResponse{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), ExitCode: int32(code)}, nil
+}

@@ -1,0 +1,266 @@
+package critest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// containerFiles is what a container sees. A path below a mount is the host's
+// file where the mount's source exists, so that containers share volumes and
+// read what was put in them; all else is kept in memory, by the host path below
+// a mount and by the container elsewhere.
+type containerFiles struct {
+	rt     *Runtime
+	id     string
+	mounts []*runtimeapi.Mount // the deepest first
+	frozen bool                // the root file system is read-only
+	own    map[string]string   // the files that the runtime writes
+}
+
+var (
+	errNoFile   = errors.New("No such file or directory")
+	errReadOnly = errors.New("Read-only file system")
+	errIsDir    = errors.New("Is a directory")
+	errNotEmpty = errors.New("Directory not empty")
+)
+
+// rootDirs are there in every image.
+var rootDirs = []string{"/", "/bin", "/dev", "/etc", "/home", "/proc", "/root", "/run", "/sys", "/tmp", "/usr", "/var", "/dev/shm", "/var/log", "/var/run"}
+
+func (rt *Runtime) filesOf(c *container) *containerFiles {
+	f := &containerFiles{rt: rt, id: c.id, frozen: c.config.GetLinux().GetSecurityContext().GetReadonlyRootfs()}
+	f.mounts = slices.Clone(c.config.GetMounts())
+	slices.SortStableFunc(f.mounts, func(a, b *runtimeapi.Mount) int {
+		return len(b.GetContainerPath()) - len(a.GetContainerPath())
+	})
+	f.own = map[string]string{
+		"/etc/hostname":    c.sandbox.hostname() + "\n",
+		"/etc/resolv.conf": resolvConf(c.sandbox.config.GetDnsConfig()),
+	}
+	return f
+}
+
+// resolvConf is the file as containerd writes it; the host's where nothing is
+// configured.
+func resolvConf(d *runtimeapi.DNSConfig) string {
+	if d == nil {
+		host, err := os.ReadFile("/etc/resolv.conf")
+		if err != nil {
+			return ""
+		}
+		return string(host)
+	}
+	var b strings.Builder
+	if len(d.GetSearches()) > 0 {
+		fmt.Fprintf(&b, "search %s\n", strings.Join(d.GetSearches(), " "))
+	}
+	for _, s := range d.GetServers() {
+		fmt.Fprintf(&b, "nameserver %s\n", s)
+	}
+	if len(d.GetOptions()) > 0 {
+		fmt.Fprintf(&b, "options %s\n", strings.Join(d.GetOptions(), " "))
+	}
+	return b.String()
+}
+
+// place is where a path really is.
+type place struct {
+	path     string // on the host, or the key in memory
+	real     bool
+	readonly bool
+	top      bool // the mount point itself
+}
+
+func (f *containerFiles) place(p string) place {
+	for _, m := range f.mounts {
+		at := path.Clean(m.GetContainerPath())
+		if p != at && !strings.HasPrefix(p, strings.TrimSuffix(at, "/")+"/") {
+			continue
+		}
+		host := filepath.Join(m.GetHostPath(), strings.TrimPrefix(p, at))
+		_, err := os.Stat(m.GetHostPath())
+		return place{path: host, real: m.GetHostPath() != "" && err == nil, readonly: m.GetReadonly(), top: p == at}
+	}
+	return place{path: f.id + ":" + p, readonly: f.frozen}
+}
+
+// Read implements ash.Files.
+func (f *containerFiles) Read(p string) ([]byte, error) {
+	at := f.place(p)
+	if at.real {
+		data, err := os.ReadFile(at.path)
+		return data, plain(err)
+	}
+	f.rt.mu.Lock()
+	defer f.rt.mu.Unlock()
+	if data, ok := f.rt.files[at.path]; ok {
+		return slices.Clone(data), nil
+	}
+	if text, ok := f.own[p]; ok {
+		return []byte(text), nil
+	}
+	if f.kind(p, at) == 'd' {
+		return nil, errIsDir
+	}
+	return nil, errNoFile
+}
+
+// Write implements ash.Files.
+func (f *containerFiles) Write(p string, data []byte, appending bool) error {
+	at := f.place(p)
+	if at.readonly {
+		return errReadOnly
+	}
+	if at.real {
+		flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+		if appending {
+			flags = os.O_WRONLY | os.O_CREATE | os.O_APPEND
+		}
+		file, err := os.OpenFile(at.path, flags, 0o644)
+		if err != nil {
+			return plain(err)
+		}
+		_, err = file.Write(data)
+		return plain(errors.Join(err, file.Close()))
+	}
+	if f.Kind(path.Dir(p)) != 'd' {
+		return errNoFile
+	}
+	f.rt.mu.Lock()
+	defer f.rt.mu.Unlock()
+	if f.kind(p, at) == 'd' {
+		return errIsDir
+	}
+	if !appending {
+		f.rt.files[at.path] = nil
+	}
+	f.rt.files[at.path] = append(f.rt.files[at.path], data...)
+	return nil
+}
+
+// Kind implements ash.Files.
+func (f *containerFiles) Kind(p string) byte {
+	at := f.place(p)
+	if at.real {
+		info, err := os.Stat(at.path)
+		switch {
+		case err != nil:
+			return 0
+		case info.IsDir():
+			return 'd'
+		}
+		return 'f'
+	}
+	f.rt.mu.Lock()
+	defer f.rt.mu.Unlock()
+	return f.kind(p, at)
+}
+
+// kind looks in memory. A directory is a key that ends in a slash, or what has
+// a mount at or below it. rt.mu is held.
+func (f *containerFiles) kind(p string, at place) byte {
+	if _, ok := f.rt.files[at.path]; ok {
+		return 'f'
+	}
+	if _, ok := f.own[p]; ok {
+		return 'f'
+	}
+	if _, ok := f.rt.files[at.path+"/"]; ok || at.top || slices.Contains(rootDirs, p) {
+		return 'd'
+	}
+	for _, m := range f.mounts {
+		if strings.HasPrefix(m.GetContainerPath(), p+"/") {
+			return 'd'
+		}
+	}
+	return 0
+}
+
+// List implements ash.Files.
+func (f *containerFiles) List(p string) ([]string, error) {
+	at := f.place(p)
+	var names []string
+	if at.real {
+		entries, err := os.ReadDir(at.path)
+		for _, e := range entries {
+			if !strings.HasPrefix(e.Name(), ".") {
+				names = append(names, e.Name())
+			}
+		}
+		return names, plain(err)
+	}
+	f.rt.mu.Lock()
+	defer f.rt.mu.Unlock()
+	for _, key := range sortedKeys(f.rt.files) {
+		rest, below := strings.CutPrefix(key, strings.TrimSuffix(at.path, "/")+"/")
+		name, _, _ := strings.Cut(rest, "/")
+		if below && name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// MakeDir implements ash.Files.
+func (f *containerFiles) MakeDir(p string) error {
+	at := f.place(p)
+	if at.readonly {
+		return errReadOnly
+	}
+	if at.real {
+		return plain(os.MkdirAll(at.path, 0o755))
+	}
+	f.rt.mu.Lock()
+	defer f.rt.mu.Unlock()
+	f.rt.files[at.path+"/"] = nil
+	return nil
+}
+
+// Remove implements ash.Files: a file, or an empty directory.
+func (f *containerFiles) Remove(p string) error {
+	at := f.place(p)
+	if at.readonly {
+		return errReadOnly
+	}
+	if at.real {
+		return plain(os.Remove(at.path))
+	}
+	names, err := f.List(p)
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		return errNotEmpty
+	}
+	f.rt.mu.Lock()
+	defer f.rt.mu.Unlock()
+	for _, key := range []string{at.path, at.path + "/"} {
+		if _, ok := f.rt.files[key]; ok {
+			delete(f.rt.files, key)
+			return nil
+		}
+	}
+	return errNoFile
+}
+
+// plain says an error as a program in the container would, with no host path.
+func plain(err error) error {
+	var pe *fs.PathError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return errNoFile
+	case errors.As(err, &pe):
+		return pe.Err
+	}
+	return err
+}

@@ -1,0 +1,68 @@
+package critest
+
+import (
+	"context"
+	"errors"
+	"path"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// gate is what every call through a door passes, as a gRPC interceptor: the
+// call is recorded, a fault is played, errors become statuses.
+func (rt *Runtime) gate(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	msg, ok := req.(proto.Message)
+	if !ok {
+		return nil, status.Errorf(codes.Internal, "%T is no message", req)
+	}
+	// The record keeps its own copy: the service keeps the request.
+	call := &Call{Method: path.Base(info.FullMethod), Request: proto.Clone(msg)}
+	rt.mu.Lock()
+	call.Start = time.Now()
+	call.Subject = rt.subject(msg)
+	rt.calls = append(rt.calls, call)
+	f := rt.strike(call.Method, call.Request)
+	rt.mu.Unlock()
+
+	do := func(ctx context.Context) (any, error) { return handle(ctx, req) }
+	var resp any
+	var err error
+	if f == nil {
+		resp, err = do(ctx)
+	} else {
+		resp, err = rt.play(ctx, f, do)
+	}
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	err = asStatus(err)
+
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	call.Err, call.End = err, time.Now()
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// asStatus gives an error its gRPC code. A wrapped status keeps its code, and
+// the whole text.
+func asStatus(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return status.Error(codes.DeadlineExceeded, err.Error())
+	case errors.Is(err, context.Canceled):
+		return status.Error(codes.Canceled, err.Error())
+	}
+	if s, ok := status.FromError(err); ok {
+		return s.Err()
+	}
+	return status.Error(codes.Unknown, err.Error())
+}

@@ -1,0 +1,270 @@
+package critest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/distribution/reference"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Image is an image, here or in a registry.
+type Image struct {
+	Name string // as a manifest has it: busybox, host:5000/app@sha256:…
+	ID   string // "" is sha256: and a hash of the name
+	User string // uid or name, with :group or not; "" is root
+	Size uint64 // bytes; 0 is 1 MiB
+
+	// What a container runs whose config names no command. Where the shell does
+	// not know it, and where there is none, it is a server: it runs until it is
+	// stopped, and then exits 0.
+	Entrypoint, Cmd []string
+	Env             []string // KEY=value
+	WorkingDir      string
+
+	// Of an image in a registry: how long a pull takes, what it fails with and
+	// how often (0 is always), and the credentials that it wants.
+	PullDelay          time.Duration
+	PullErr            error
+	FailTimes          int
+	Username, Password string
+}
+
+// AddImage puts an image into the runtime, and into its registry.
+func (rt *Runtime) AddImage(img Image) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	here := img.filled()
+	rt.images[here.Name] = here
+	rt.remotes[here.Name] = here
+}
+
+// AddRemote puts an image into the registry only.
+func (rt *Runtime) AddRemote(img Image) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	remote := img.filled()
+	rt.remotes[remote.Name] = remote
+}
+
+func (i Image) filled() *Image {
+	if name, err := normal(i.Name); err == nil {
+		i.Name = name
+	}
+	if i.ID == "" {
+		i.ID = "sha256:" + digest(i.Name)
+	}
+	if i.Size == 0 {
+		i.Size = 1 << 20
+	}
+	return &i
+}
+
+// normal gives a name its registry and its tag.
+func normal(name string) (string, error) {
+	named, err := reference.ParseDockerRef(name)
+	if err != nil {
+		return "", err
+	}
+	return named.String(), nil
+}
+
+// findImage takes an ID, its beginning, or a name; nil when it is not here.
+// rt.mu is held.
+func (rt *Runtime) findImage(ref string) *Image {
+	for _, name := range sortedKeys(rt.images) {
+		img := rt.images[name]
+		hash := strings.TrimPrefix(img.ID, "sha256:")
+		if ref == img.ID || ref == hash || len(ref) >= 8 && strings.HasPrefix(hash, ref) || ref == img.repoDigest() {
+			return img
+		}
+	}
+	name, err := normal(ref)
+	if err != nil {
+		return nil
+	}
+	if img := rt.images[name]; img != nil || !rt.options.anyImage {
+		return img
+	}
+	img := Image{Name: ref}.filled()
+	rt.images[img.Name] = img
+	return img
+}
+
+// tag is the image's name if it is one with a tag, else its ID.
+func (i *Image) tag() string {
+	if strings.Contains(i.Name, "@") {
+		return i.ID
+	}
+	return i.Name
+}
+
+// repoDigest is the image's name by digest.
+func (i *Image) repoDigest() string {
+	if strings.Contains(i.Name, "@") {
+		return i.Name
+	}
+	at := strings.LastIndex(i.Name, ":")
+	if at < 0 {
+		return i.ID
+	}
+	return i.Name[:at] + "@sha256:" + digest("manifest of "+i.ID)
+}
+
+// uid is the number of the image's user; 0 where it is a name.
+func (i *Image) uid() int64 {
+	user, _, _ := strings.Cut(i.User, ":")
+	n, err := strconv.ParseInt(user, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func (i *Image) proto() *runtimeapi.Image {
+	img := &runtimeapi.Image{Id: i.ID, Size: i.Size, RepoDigests: []string{i.repoDigest()}}
+	if !strings.Contains(i.Name, "@") {
+		img.RepoTags = []string{i.Name}
+	}
+	user, _, _ := strings.Cut(i.User, ":")
+	if n, err := strconv.ParseInt(user, 10, 64); err == nil {
+		img.Uid = &runtimeapi.Int64Value{Value: n}
+	} else {
+		img.Username = user
+	}
+	return img
+}
+
+// ImageStatus implements the CRI: no image and no error when it is not here.
+func (rt *Runtime) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	img := rt.findImage(r.GetImage().GetImage())
+	if img == nil {
+		return &runtimeapi.ImageStatusResponse{}, nil
+	}
+	resp := &runtimeapi.ImageStatusResponse{Image: img.proto()}
+	if r.GetVerbose() {
+		resp.Info = map[string]string{"info": fmt.Sprintf(`{"imageSpec":{"config":{"User":%q}}}`, img.User)}
+	}
+	return resp, nil
+}
+
+// ListImages implements the CRI.
+func (rt *Runtime) ListImages(_ context.Context, r *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse, error) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	resp := &runtimeapi.ListImagesResponse{}
+	if wanted := r.GetFilter().GetImage().GetImage(); wanted != "" {
+		if img := rt.findImage(wanted); img != nil {
+			resp.Images = append(resp.Images, img.proto())
+		}
+		return resp, nil
+	}
+	for _, name := range sortedKeys(rt.images) {
+		resp.Images = append(resp.Images, rt.images[name].proto())
+	}
+	return resp, nil
+}
+
+// PullImage implements the CRI. Its errors read as containerd's.
+func (rt *Runtime) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
+	ref := r.GetImage().GetImage()
+	name, err := normal(ref)
+	if err != nil {
+		return nil, status.Errorf(codes.Unknown, "failed to parse image reference %q: %v", ref, err)
+	}
+	rt.mu.Lock()
+	remote := rt.remotes[name]
+	rt.mu.Unlock()
+	if remote == nil && rt.options.anyImage {
+		remote = Image{Name: ref}.filled()
+	}
+	if remote == nil {
+		return nil, unresolved(codes.NotFound, name, name+": not found")
+	}
+	timer := time.NewTimer(remote.PullDelay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if err := rt.refuse(remote, r.GetAuth()); err != nil {
+		return nil, err
+	}
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	rt.images[name] = remote
+	return &runtimeapi.PullImageResponse{ImageRef: remote.ID}, nil
+}
+
+// refuse tells why a registry would not give an image, if it would not.
+func (rt *Runtime) refuse(img *Image, auth *runtimeapi.AuthConfig) error {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if img.Username != "" && (auth.GetUsername() != img.Username || auth.GetPassword() != img.Password) {
+		return unresolved(codes.Unknown, img.Name, "pull access denied, repository does not exist or may require authorization: "+
+			"server message: insufficient_scope: authorization failed")
+	}
+	if img.PullErr == nil || img.FailTimes < 0 {
+		return nil
+	}
+	if img.FailTimes > 0 {
+		if img.FailTimes--; img.FailTimes == 0 {
+			img.FailTimes = -1 // the last failure; from now on it succeeds
+		}
+	}
+	if _, isStatus := status.FromError(img.PullErr); isStatus {
+		return img.PullErr
+	}
+	return unresolved(codes.Unknown, img.Name, img.PullErr.Error())
+}
+
+func unresolved(code codes.Code, name, why string) error {
+	return status.Errorf(code, "failed to pull and unpack image %q: failed to resolve reference %q: %s", name, name, why)
+}
+
+// RemoveImage implements the CRI: an ID takes all its names.
+func (rt *Runtime) RemoveImage(_ context.Context, r *runtimeapi.RemoveImageRequest) (*runtimeapi.RemoveImageResponse, error) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	img := rt.findImage(r.GetImage().GetImage())
+	if img == nil {
+		return &runtimeapi.RemoveImageResponse{}, nil
+	}
+	for name, other := range rt.images {
+		if other.ID == img.ID {
+			delete(rt.images, name)
+		}
+	}
+	return &runtimeapi.RemoveImageResponse{}, nil
+}
+
+// ImageFsInfo implements the CRI.
+func (rt *Runtime) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	var used uint64
+	var seen []string
+	for _, img := range rt.images {
+		if !slices.Contains(seen, img.ID) {
+			seen = append(seen, img.ID)
+			used += img.Size
+		}
+	}
+	return &runtimeapi.ImageFsInfoResponse{ImageFilesystems: []*runtimeapi.FilesystemUsage{{
+		Timestamp: rt.now(), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: rt.options.imageFs},
+		UsedBytes: &runtimeapi.UInt64Value{Value: used}, InodesUsed: &runtimeapi.UInt64Value{Value: uint64(len(seen))},
+	}}}, nil
+}
+
+// ErrRefused is what a registry that is down answers.
+var ErrRefused = errors.New(`failed to do request: Head "http://127.0.0.1:5000/v2/app/manifests/latest": dial tcp 127.0.0.1:5000: connect: connection refused`)

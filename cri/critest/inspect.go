@@ -1,0 +1,207 @@
+package critest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Call is a call that came through a door.
+type Call struct {
+	Method     string // "CreateContainer"
+	Subject    string // the container's name, or the image's; "" for others
+	Request    proto.Message
+	Err        error     // what the caller was told; nil also while it runs
+	Start, End time.Time // End is zero while it runs
+}
+
+// Name is the call in short: "CreateContainer app", "PullImage busybox".
+func (c Call) Name() string {
+	if c.Subject == "" {
+		return c.Method
+	}
+	return c.Method + " " + c.Subject
+}
+
+// subject names what a request is about. rt.mu is held.
+func (rt *Runtime) subject(req proto.Message) string {
+	switch r := req.(type) {
+	case *runtimeapi.CreateContainerRequest:
+		return r.GetConfig().GetMetadata().GetName()
+	case interface{ GetContainerId() string }:
+		if c, err := rt.findContainer(r.GetContainerId()); err == nil {
+			return c.config.GetMetadata().GetName()
+		}
+		return ""
+	case interface{ GetImage() *runtimeapi.ImageSpec }:
+		return r.GetImage().GetImage()
+	}
+	return ""
+}
+
+// Calls lists the calls in the order in which they began.
+func (rt *Runtime) Calls() []Call {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	var all []Call
+	for _, c := range rt.calls {
+		all = append(all, *c)
+	}
+	return all
+}
+
+// CallNames lists the calls' names; with methods given only theirs.
+func (rt *Runtime) CallNames(methods ...string) []string {
+	var names []string
+	for _, c := range rt.Calls() {
+		if len(methods) == 0 || slices.Contains(methods, c.Method) {
+			names = append(names, c.Name())
+		}
+	}
+	return names
+}
+
+// Changes are the names of the calls that change something, without the reading
+// ones, whose number depends on how a caller polls.
+func (rt *Runtime) Changes() []string {
+	return rt.CallNames("RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "CreateContainer", "StartContainer",
+		"StopContainer", "RemoveContainer", "UpdateContainerResources", "ExecSync", "PullImage", "RemoveImage")
+}
+
+// ForgetCalls empties the record.
+func (rt *Runtime) ForgetCalls() {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	rt.calls = nil
+}
+
+// Sandbox is a sandbox at the moment of asking.
+type Sandbox struct {
+	ID        string
+	Config    *runtimeapi.PodSandboxConfig
+	Handler   string
+	Ready     bool
+	IPs       []string
+	CreatedAt time.Time
+}
+
+// Sandboxes lists all sandboxes, the oldest first.
+func (rt *Runtime) Sandboxes() []Sandbox {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	var all []Sandbox
+	for _, s := range rt.sandboxes {
+		snapshot := Sandbox{ID: s.id, Config: proto.CloneOf(s.config), Handler: s.handler, Ready: s.ready, CreatedAt: time.Unix(0, s.createdAt)}
+		for _, ip := range s.ips {
+			snapshot.IPs = append(snapshot.IPs, ip.String())
+		}
+		all = append(all, snapshot)
+	}
+	slices.SortFunc(all, func(a, b Sandbox) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	return all
+}
+
+// Container is a container at the moment of asking.
+type Container struct {
+	ID, SandboxID, Name string
+	Config              *runtimeapi.ContainerConfig
+	State               runtimeapi.ContainerState
+	ExitCode            int32
+	Reason              string
+	// Resources is the last update of them; nil before the first.
+	Resources                        *runtimeapi.LinuxContainerResources
+	CreatedAt, StartedAt, FinishedAt time.Time // zero for what has not happened
+}
+
+// Containers lists all containers, the oldest first.
+func (rt *Runtime) Containers() []Container {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	var all []Container
+	for _, c := range rt.containers {
+		all = append(all, Container{
+			ID: c.id, SandboxID: c.sandbox.id, Name: c.config.GetMetadata().GetName(), Config: proto.CloneOf(c.config),
+			State: c.state, ExitCode: c.exit.code, Reason: c.exit.reason, Resources: proto.CloneOf(c.resources),
+			CreatedAt: moment(c.createdAt), StartedAt: moment(c.startedAt), FinishedAt: moment(c.finishedAt),
+		})
+	}
+	slices.SortFunc(all, func(a, b Container) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	return all
+}
+
+func moment(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns)
+}
+
+// Container finds the newest container of a name; false when there is none.
+func (rt *Runtime) Container(name string) (Container, bool) {
+	all := rt.Containers()
+	for _, c := range slices.Backward(all) {
+		if c.Name == name {
+			return c, true
+		}
+	}
+	return Container{}, false
+}
+
+// Leaked lists every record that is left, of sandboxes and of containers; for
+// tests that everything was taken away.
+func (rt *Runtime) Leaked() []string {
+	var left []string
+	for _, s := range rt.Sandboxes() {
+		left = append(left, fmt.Sprintf("sandbox %s (%s, ready %v)", s.Config.GetMetadata().GetName(), s.ID[:12], s.Ready))
+	}
+	for _, c := range rt.Containers() {
+		left = append(left, fmt.Sprintf("container %s (%s, %s)", c.Name, c.ID[:12], c.State))
+	}
+	return left
+}
+
+// Exit makes the running containers of a name (as in Script) exit now, waits for
+// it, and fails if none runs.
+func (rt *Runtime) Exit(name string, code int32) error {
+	var ended []*process
+	rt.mu.Lock()
+	for _, c := range rt.containers {
+		if c.state == runtimeapi.ContainerState_CONTAINER_RUNNING && slices.Contains(c.keys(), name) {
+			c.process.end(exited(code))
+			ended = append(ended, c.process)
+		}
+	}
+	rt.mu.Unlock()
+	for _, p := range ended {
+		<-p.done
+	}
+	if len(ended) == 0 {
+		return fmt.Errorf("no container %s is running", name)
+	}
+	return nil
+}
+
+// Restart is a reboot of the host: every sandbox is NOTREADY and what ran has
+// exited, with code 255 and reason Unknown. The records stay.
+func (rt *Runtime) Restart() {
+	var ended []*process
+	rt.mu.Lock()
+	for _, c := range rt.containers {
+		if c.state == runtimeapi.ContainerState_CONTAINER_RUNNING {
+			c.process.end(exit{code: 255, reason: "Unknown"})
+			ended = append(ended, c.process)
+		}
+	}
+	for _, s := range rt.sandboxes {
+		s.ready = false
+		rt.addresses.free(s.ips)
+		s.ips = nil
+	}
+	rt.mu.Unlock()
+	for _, p := range ended {
+		<-p.done
+	}
+}

@@ -1,0 +1,136 @@
+package critest
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// ListContainers implements the CRI. The order is that of IDs, which says
+// nothing, as a real runtime's.
+func (rt *Runtime) ListContainers(_ context.Context, r *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	resp := &runtimeapi.ListContainersResponse{}
+	for _, id := range sortedKeys(rt.containers) {
+		if c := rt.containers[id]; c.matches(r.GetFilter()) {
+			resp.Containers = append(resp.Containers, c.summary())
+		}
+	}
+	return resp, nil
+}
+
+func (c *container) matches(f *runtimeapi.ContainerFilter) bool {
+	if f.GetState() != nil && f.GetState().GetState() != c.state {
+		return false
+	}
+	return strings.HasPrefix(c.id, f.GetId()) && strings.HasPrefix(c.sandbox.id, f.GetPodSandboxId()) &&
+		matchesLabels(c.config.GetLabels(), f.GetLabelSelector())
+}
+
+func (c *container) summary() *runtimeapi.Container {
+	return &runtimeapi.Container{
+		Id: c.id, PodSandboxId: c.sandbox.id, Metadata: c.config.GetMetadata(),
+		Image: c.config.GetImage(), ImageRef: c.image.ID, State: c.state, CreatedAt: c.createdAt,
+		Labels: c.config.GetLabels(), Annotations: c.config.GetAnnotations(),
+	}
+}
+
+// ContainerStatus implements the CRI. Verbose info has a pid of 0, which is no
+// process.
+func (rt *Runtime) ContainerStatus(_ context.Context, r *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	c, err := rt.findContainer(r.GetContainerId())
+	if err != nil {
+		return nil, err
+	}
+	resp := &runtimeapi.ContainerStatusResponse{Status: c.status()}
+	if r.GetVerbose() {
+		info, err := json.Marshal(map[string]any{"sandboxID": c.sandbox.id, "pid": 0, "removing": false, "config": c.config})
+		if err != nil {
+			return nil, status.Errorf(codes.Unknown, "failed to get verbose container info: %v", err)
+		}
+		resp.Info = map[string]string{"info": string(info)}
+	}
+	return resp, nil
+}
+
+func (c *container) status() *runtimeapi.ContainerStatus {
+	st := &runtimeapi.ContainerStatus{
+		Id: c.id, Metadata: c.config.GetMetadata(), State: c.state,
+		CreatedAt: c.createdAt, StartedAt: c.startedAt, FinishedAt: c.finishedAt,
+		ExitCode: c.exit.code, Reason: c.exit.reason, Message: c.exit.message,
+		Image: &runtimeapi.ImageSpec{Image: c.image.tag()}, ImageRef: c.image.repoDigest(),
+		Labels: c.config.GetLabels(), Annotations: c.config.GetAnnotations(),
+		Mounts: c.config.GetMounts(), LogPath: c.logPath(),
+	}
+	if c.resources != nil {
+		st.Resources = &runtimeapi.ContainerResources{Linux: c.resources}
+	}
+	return st
+}
+
+// UpdateContainerResources implements the CRI: the update is remembered, and
+// shown in the status.
+func (rt *Runtime) UpdateContainerResources(_ context.Context, r *runtimeapi.UpdateContainerResourcesRequest) (*runtimeapi.UpdateContainerResourcesResponse, error) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	c, err := rt.findContainer(r.GetContainerId())
+	if err != nil {
+		return nil, err
+	}
+	c.resources = r.GetLinux()
+	return &runtimeapi.UpdateContainerResourcesResponse{}, nil
+}
+
+// members lists a sandbox's containers, the oldest first. rt.mu is held.
+func (rt *Runtime) members(s *sandbox) []*container {
+	var got []*container
+	for _, c := range rt.containers {
+		if c.sandbox == s {
+			got = append(got, c)
+		}
+	}
+	slices.SortFunc(got, func(a, b *container) int { return int(a.createdAt - b.createdAt) })
+	return got
+}
+
+func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
+
+// unique finds the one record whose ID is, or begins with, id.
+func unique[T any](records map[string]T, id string) (T, bool) {
+	var none T
+	if r, ok := records[id]; ok {
+		return r, true
+	}
+	if id == "" {
+		return none, false
+	}
+	found := none
+	n := 0
+	for k, r := range records {
+		if strings.HasPrefix(k, id) {
+			found, n = r, n+1
+		}
+	}
+	if n != 1 {
+		return none, false
+	}
+	return found, true
+}
+
+func matchesLabels(labels, selector map[string]string) bool {
+	for k, v := range selector {
+		if got, ok := labels[k]; !ok || got != v {
+			return false
+		}
+	}
+	return true
+}

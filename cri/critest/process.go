@@ -1,0 +1,161 @@
+package critest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri/critest/ash"
+)
+
+// process is a container's program while it runs.
+type process struct {
+	ctx    context.Context // ends with the process
+	cancel context.CancelCauseFunc
+	term   chan struct{}
+	done   chan struct{} // closed when the end has been recorded
+}
+
+// program is what a process does.
+type program func(ctx context.Context, term <-chan struct{}, stdout, stderr io.Writer) exit
+
+// end makes the process end now, as e says.
+func (p *process) end(e exit) { p.cancel(e) }
+
+// signal sends TERM.
+func (p *process) signal() {
+	select {
+	case p.term <- struct{}{}:
+	default: // one is on its way
+	}
+}
+
+func (e exit) Error() string { return fmt.Sprintf("%s (%d)", e.reason, e.code) }
+
+// launch starts a container's program. rt.mu is held.
+func (rt *Runtime) launch(c *container) error {
+	if rt.closed {
+		return errors.New("the runtime is closed")
+	}
+	run, err := rt.programOf(c)
+	if err != nil {
+		return err
+	}
+	c.log, err = openLog(c.logPath(), c.config.GetTty())
+	if err != nil {
+		return fmt.Errorf("failed to create containerd task: failed to create container loggers: %w", err)
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	p := &process{ctx: ctx, cancel: cancel, term: make(chan struct{}, 1), done: make(chan struct{})}
+	c.process = p
+	stdout, stderr := c.log.stream("stdout"), c.log.stream("stderr")
+	rt.busy.Go(func() {
+		e := run(ctx, p.term, stdout, stderr)
+		var forced exit
+		if errors.As(context.Cause(ctx), &forced) {
+			e = forced
+		}
+		stdout.end()
+		stderr.end()
+		c.log.close()
+		rt.finished(c, e)
+		close(p.done)
+		cancel(e)
+	})
+	return nil
+}
+
+// programOf chooses what a container runs: what the test scripted, else its
+// command, by the shell. rt.mu is held.
+func (rt *Runtime) programOf(c *container) (program, error) {
+	if b, ok := rt.scripted(c); ok {
+		if b.StartErr != "" {
+			return nil, errors.New(b.StartErr)
+		}
+		return b.play, nil
+	}
+	args := c.args()
+	if len(args) == 0 || len(c.config.GetCommand()) == 0 && len(c.image.Entrypoint) > 0 && !ash.Known(args) {
+		return Behavior{Forever: true, CleanTERM: true}.play, nil
+	}
+	if !ash.Known(args) {
+		return nil, notExecutable("failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: ", args[0])
+	}
+	proc := rt.ashProcess(c, args)
+	proc.Init = c.ownPIDs()
+	return func(ctx context.Context, term <-chan struct{}, stdout, stderr io.Writer) exit {
+		proc.Stdout, proc.Stderr, proc.TERM = stdout, stderr, term
+		return exited(int32(ash.Run(ctx, proc)))
+	}, nil
+}
+
+func notExecutable(doing, name string) error {
+	return fmt.Errorf("%sunable to start container process: exec: %q: executable file not found in $PATH: unknown", doing, name)
+}
+
+// args joins command and args with the image's, by the CRI's rule: a command
+// drops the image's arguments too.
+func (c *container) args() []string {
+	command, args := c.config.GetCommand(), c.config.GetArgs()
+	if len(command) == 0 {
+		command = c.image.Entrypoint
+		if len(args) == 0 {
+			args = c.image.Cmd
+		}
+	}
+	return append(append([]string{}, command...), args...)
+}
+
+// ashProcess sets the stage for a command in a container.
+func (rt *Runtime) ashProcess(c *container, args []string) ash.Process {
+	sc := c.config.GetLinux().GetSecurityContext()
+	p := ash.Process{
+		Args: args, Env: c.env(), Dir: c.config.GetWorkingDir(), Hostname: c.sandbox.hostname(),
+		Files: rt.filesOf(c), UID: sc.GetRunAsUser().GetValue(), GID: sc.GetRunAsGroup().GetValue(),
+	}
+	if sc.GetRunAsUser() == nil {
+		p.UID = c.image.uid()
+	}
+	if p.Dir == "" {
+		p.Dir = c.image.WorkingDir
+	}
+	if c.config.GetStdin() {
+		p.Stdin = ash.Open
+	}
+	return p
+}
+
+// ownPIDs tells whether the container's program is process 1.
+func (c *container) ownPIDs() bool {
+	return c.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetPid() == runtimeapi.NamespaceMode_CONTAINER
+}
+
+// env is what containerd and runc give a process.
+func (c *container) env() []string {
+	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	if c.config.GetTty() {
+		env = append(env, "TERM=xterm")
+	}
+	env = append(env, "HOSTNAME="+c.sandbox.hostname())
+	env = append(env, c.image.Env...)
+	for _, e := range c.config.GetEnvs() {
+		env = append(env, e.GetKey()+"="+string(e.GetValue()))
+	}
+	return append(env, "HOME=/root")
+}
+
+// hostname is the sandbox's, or on the host's network the host's.
+func (s *sandbox) hostname() string {
+	if h := s.config.GetHostname(); h != "" || !s.hostNetwork() {
+		return h
+	}
+	h, err := os.Hostname()
+	if err != nil {
+		return "localhost"
+	}
+	return h
+}

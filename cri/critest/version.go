@@ -1,0 +1,107 @@
+package critest
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// SetCondition changes what Status says: of runtimeapi.RuntimeReady,
+// runtimeapi.NetworkReady or another condition.
+func (rt *Runtime) SetCondition(kind string, holds bool, reason, message string) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	changed := &runtimeapi.RuntimeCondition{Type: kind, Status: holds, Reason: reason, Message: message}
+	var all []*runtimeapi.RuntimeCondition
+	for _, c := range rt.conditions {
+		if c.GetType() == kind {
+			c, changed = changed, nil
+		}
+		all = append(all, c)
+	}
+	if changed != nil {
+		all = append(all, changed)
+	}
+	rt.conditions = all
+}
+
+// Version implements the CRI.
+func (rt *Runtime) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
+	return &runtimeapi.VersionResponse{
+		Version: "0.1.0", RuntimeName: rt.options.runtimeName, RuntimeVersion: rt.options.version, RuntimeApiVersion: "v1",
+	}, nil
+}
+
+// Status implements the CRI.
+func (rt *Runtime) Status(_ context.Context, r *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	resp := &runtimeapi.StatusResponse{
+		Status:          &runtimeapi.RuntimeStatus{Conditions: rt.conditions},
+		RuntimeHandlers: rt.options.handlers, Features: rt.options.features,
+	}
+	if r.GetVerbose() {
+		resp.Info = map[string]string{
+			"config":            `{"sandboxImage":"registry.k8s.io/pause:3.6","containerd":{"defaultRuntimeName":"runc","snapshotter":"overlayfs"}}`,
+			"golang":            `"go"`,
+			"lastCNILoadStatus": `"OK"`,
+		}
+	}
+	return resp, nil
+}
+
+// RuntimeConfig implements the CRI where the test chose a driver.
+func (rt *Runtime) RuntimeConfig(context.Context, *runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
+	if rt.options.driver == nil {
+		return nil, status.Error(codes.Unimplemented, "unknown method RuntimeConfig for service runtime.v1.RuntimeService")
+	}
+	return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: *rt.options.driver}}, nil
+}
+
+// UpdateRuntimeConfig implements the CRI: it has nothing to do.
+func (rt *Runtime) UpdateRuntimeConfig(context.Context, *runtimeapi.UpdateRuntimeConfigRequest) (*runtimeapi.UpdateRuntimeConfigResponse, error) {
+	return &runtimeapi.UpdateRuntimeConfigResponse{}, nil
+}
+
+// ContainerStats implements the CRI, with the same figures for every container.
+func (rt *Runtime) ContainerStats(_ context.Context, r *runtimeapi.ContainerStatsRequest) (*runtimeapi.ContainerStatsResponse, error) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	c, err := rt.findContainer(r.GetContainerId())
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeapi.ContainerStatsResponse{Stats: rt.stats(c)}, nil
+}
+
+// ListContainerStats implements the CRI.
+func (rt *Runtime) ListContainerStats(_ context.Context, r *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	resp := &runtimeapi.ListContainerStatsResponse{}
+	f := r.GetFilter()
+	for _, id := range sortedKeys(rt.containers) {
+		c := rt.containers[id]
+		if c.matches(&runtimeapi.ContainerFilter{Id: f.GetId(), PodSandboxId: f.GetPodSandboxId(), LabelSelector: f.GetLabelSelector()}) {
+			resp.Stats = append(resp.Stats, rt.stats(c))
+		}
+	}
+	return resp, nil
+}
+
+func (rt *Runtime) stats(c *container) *runtimeapi.ContainerStats {
+	now := rt.now()
+	return &runtimeapi.ContainerStats{
+		Attributes: &runtimeapi.ContainerAttributes{
+			Id: c.id, Metadata: c.config.GetMetadata(), Labels: c.config.GetLabels(), Annotations: c.config.GetAnnotations(),
+		},
+		Cpu:    &runtimeapi.CpuUsage{Timestamp: now, UsageCoreNanoSeconds: &runtimeapi.UInt64Value{Value: 1e6}},
+		Memory: &runtimeapi.MemoryUsage{Timestamp: now, WorkingSetBytes: &runtimeapi.UInt64Value{Value: 1 << 20}},
+		WritableLayer: &runtimeapi.FilesystemUsage{
+			Timestamp: now, FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: rt.options.imageFs},
+			UsedBytes: &runtimeapi.UInt64Value{Value: 4096}, InodesUsed: &runtimeapi.UInt64Value{Value: 1},
+		},
+	}
+}
