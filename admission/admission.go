@@ -31,7 +31,8 @@ type question struct {
 	pod      *corev1.Pod
 	handler  string
 	facts    host.Facts
-	others   []host.Pod // of the runtime, without those that this pod replaces
+	others   []host.Pod // of the runtime, without those that leave
+	leaving  []host.Pod // those that this command replaces
 	settings nodeconfig.Settings
 	options  Options
 }
@@ -63,32 +64,39 @@ var checks = []func(question) problem.List{
 // of podrun with the same namespace and name - counts as gone, its requests
 // and its ports too.
 func Check(p Pod, facts host.Facts, s nodeconfig.Settings, o Options) problem.List {
-	q := question{
-		pod: p.Pod, handler: p.Handler, facts: facts, settings: s, options: o,
-		others: slices.DeleteFunc(slices.Clone(facts.Pods), func(h host.Pod) bool { return replaces(p.Pod, h) }),
+	return CheckAll([]Pod{p}, facts, s, o)[0]
+}
+
+// CheckAll admits pods together, in order: the requests and ports of each that
+// is admitted count for those after it, and what any of them replaces counts
+// for none. There is one list for each pod.
+func CheckAll(pods []Pod, facts host.Facts, s nodeconfig.Settings, o Options) []problem.List {
+	q := question{facts: facts, settings: s, options: o}
+	for _, h := range facts.Pods {
+		if slices.ContainsFunc(pods, func(p Pod) bool { return replaces(p.Pod, h) }) {
+			q.leaving = append(q.leaving, h)
+		} else {
+			q.others = append(q.others, h)
+		}
 	}
-	var out problem.List
-	for _, check := range checks {
-		for _, found := range check(q) {
-			found.Object = "Pod " + p.Pod.Namespace + "/" + p.Pod.Name
-			out = append(out, found)
+	out := make([]problem.List, len(pods))
+	for i, p := range pods {
+		q.pod, q.handler = p.Pod, p.Handler
+		out[i] = q.check()
+		if len(out[i].Errors()) == 0 {
+			q.others = append(q.others, describe(p.Pod))
 		}
 	}
 	return out
 }
 
-// CheckAll admits pods together, in order: the requests and ports of each that
-// is admitted count for those after it. There is one list for each pod.
-func CheckAll(pods []Pod, facts host.Facts, s nodeconfig.Settings, o Options) []problem.List {
-	out := make([]problem.List, len(pods))
-	// What any of them replaces will be gone before the first one starts.
-	facts.Pods = slices.DeleteFunc(slices.Clone(facts.Pods), func(h host.Pod) bool {
-		return slices.ContainsFunc(pods, func(p Pod) bool { return replaces(p.Pod, h) && !h.HostNetwork })
-	})
-	for i, p := range pods {
-		out[i] = Check(p, facts, s, o)
-		if len(out[i].Errors()) == 0 {
-			facts.Pods = append(facts.Pods, describe(p.Pod))
+// check asks every check about the pod.
+func (q question) check() problem.List {
+	var out problem.List
+	for _, check := range checks {
+		for _, found := range check(q) {
+			found.Object = "Pod " + q.pod.Namespace + "/" + q.pod.Name
+			out = append(out, found)
 		}
 	}
 	return out

@@ -60,12 +60,12 @@ func listenerName(l host.Listener) string {
 	return fmt.Sprintf("%s, which listens on %s:%d", name, address, l.Port)
 }
 
-// ofReplaced tells whether a listener is likely the pod's own predecessor: one
-// on the host's network that declared the port, and which stops before the pod
-// starts.
+// ofReplaced tells whether a listener is likely a pod's that this command
+// replaces: one on the host's network that declared the port. It stops before
+// the new one starts.
 func ofReplaced(q question, l host.Listener) bool {
-	for _, p := range q.facts.Pods {
-		if !p.HostNetwork || !holds(p) || !replaces(q.pod, p) {
+	for _, p := range q.leaving {
+		if !p.HostNetwork || !holds(p) {
 			continue
 		}
 		for _, have := range p.HostPorts {

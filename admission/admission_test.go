@@ -1,0 +1,318 @@
+package admission
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/nodeconfig"
+)
+
+const uid = "d9607e19-f88f-11e6-a518-42010a800195"
+
+// room is a host with room for everything: 2 CPUs, 4Gi, Linux 6.1.
+func room() host.Facts {
+	return host.Facts{
+		NodeName: "here", OS: "linux", KernelVersion: "6.1.0-13-amd64",
+		NodeLabels: map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/hostname": "here"},
+		Capacity: corev1.ResourceList{
+			"cpu": resource.MustParse("2"), "memory": resource.MustParse("4Gi"), "pods": resource.MustParse("110"),
+			"ephemeral-storage": resource.MustParse("100Gi"),
+		},
+		Cgroup: host.Cgroup{Version: 1, Controllers: []string{"cpu", "memory", "pids"}},
+		Runtime: host.Runtime{Name: "containerd", Version: "1.6.20", Conditions: []host.RuntimeCondition{
+			{Type: "RuntimeReady", Status: true}, {Type: "NetworkReady", Status: true},
+		}},
+	}
+}
+
+func plain() *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: uid},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}},
+	}
+}
+
+// scene is what a case starts from: a pod that this host takes.
+type scene struct {
+	pod      *corev1.Pod
+	handler  string
+	facts    host.Facts
+	settings nodeconfig.Settings
+	options  Options
+}
+
+func requests(cpu, memory string) func(*scene) {
+	return func(s *scene) {
+		s.pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)}
+	}
+}
+
+func hostPort(protocol corev1.Protocol, ip string, port int32) func(*scene) {
+	return func(s *scene) {
+		s.pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{Protocol: protocol, HostIP: ip, HostPort: port, ContainerPort: 80}}
+	}
+}
+
+func here(p host.Pod) func(*scene) {
+	return func(s *scene) { s.facts.Pods = append(s.facts.Pods, p) }
+}
+
+func listening(l host.Listener) func(*scene) {
+	return func(s *scene) { s.facts.Listeners = append(s.facts.Listeners, l) }
+}
+
+func sysctls(names ...string) func(*scene) {
+	return func(s *scene) {
+		s.pod.Spec.SecurityContext = &corev1.PodSecurityContext{}
+		for _, n := range names {
+			s.pod.Spec.SecurityContext.Sysctls = append(s.pod.Spec.SecurityContext.Sysctls, corev1.Sysctl{Name: n, Value: "1"})
+		}
+	}
+}
+
+func affinity(key string, op corev1.NodeSelectorOperator, values ...string) func(*scene) {
+	return func(s *scene) {
+		s.pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: op, Values: values}},
+			}}},
+		}}
+	}
+}
+
+func selector(key, value string) func(*scene) {
+	return func(s *scene) { s.pod.Spec.NodeSelector = map[string]string{key: value} }
+}
+
+func taint(effect corev1.TaintEffect) func(*scene) {
+	return func(s *scene) { s.facts.NodeTaints = []corev1.Taint{{Key: "k", Value: "v", Effect: effect}} }
+}
+
+func recursive(mode corev1.RecursiveReadOnlyMode) func(*scene) {
+	return func(s *scene) {
+		s.pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", RecursiveReadOnly: &mode}}
+	}
+}
+
+func do(f func(*scene)) func(*scene) { return f }
+
+var (
+	advertised = do(func(s *scene) {
+		s.facts.Runtime.HandlersOK = true
+		s.facts.Runtime.Handlers = map[string]host.RuntimeHandler{"": {UserNamespaces: true, RecursiveReadOnlyMounts: true}, "kata": {}}
+	})
+	ownUsers = do(func(s *scene) { no := false; s.pod.Spec.HostUsers = &no })
+	hostNet  = do(func(s *scene) { s.pod.Spec.HostNetwork = true })
+	strict   = do(func(s *scene) {
+		p := corev1.SupplementalGroupsPolicyStrict
+		s.pod.Spec.SecurityContext = &corev1.PodSecurityContext{SupplementalGroupsPolicy: &p}
+	})
+	nginx   = host.Listener{Protocol: "TCP", IP: "0.0.0.0", Port: 8080, PID: 7, Process: "nginx"}
+	holder  = host.Pod{Namespace: "default", Name: "other", UID: "o", Managed: true, Ready: true, HostPorts: []host.HostPort{{Protocol: "TCP", Port: 8080}}}
+	hog     = host.Pod{Namespace: "default", Name: "hog", UID: "h", Managed: true, Ready: true, Requests: corev1.ResourceList{"cpu": resource.MustParse("1500m")}}
+	oldSelf = host.Pod{Namespace: "default", Name: "web", UID: "old", Managed: true, Ready: true, HostNetwork: true,
+		HostPorts: []host.HostPort{{Protocol: "TCP", Port: 8080}}, Requests: corev1.ResourceList{"cpu": resource.MustParse("2")}}
+)
+
+func with(p host.Pod, change func(*host.Pod)) host.Pod { change(&p); return p }
+
+var cases = []struct {
+	name  string
+	setup []func(*scene)
+	want  []string // reason: field: message; none: the pod is admitted
+}{
+	{name: "an ordinary pod"},
+
+	{"uid as a path", []func(*scene){func(s *scene) { s.pod.UID = "../../etc" }}, []string{`FieldValueInvalid: metadata.uid: "../../etc" can't be part of a path`}},
+	{"long name", []func(*scene){func(s *scene) { s.pod.Name = strings.Repeat("a", 253) }}, []string{"FieldValueTooLong: metadata.name: namespace, name and uid make a log directory's name of 298 characters, more than the 255 of a file's name"}},
+	{"longest name", []func(*scene){func(s *scene) { s.pod.Name = strings.Repeat("a", 210) }}, nil},
+	{"somebody else's pod", []func(*scene){here(host.Pod{Namespace: "default", Name: "web", UID: "x", Ready: true})}, []string{"AlreadyExists: metadata.name: a pod default/web that podrun did not make runs here (uid x)"}},
+	{"somebody else's pod, ended", []func(*scene){here(host.Pod{Namespace: "default", Name: "web", UID: "x"})}, nil},
+	{"pod of another namespace", []func(*scene){here(host.Pod{Namespace: "other", Name: "web", UID: "x", Ready: true})}, nil},
+
+	{"kubelet on the runtime", []func(*scene){func(s *scene) { s.facts.Kubelet = &host.KubeletProcess{PID: 7, SharesRuntime: true} }}, []string{"KubeletRunning: : a kubelet runs on this host (process 7) that uses the same runtime and would remove the pod"}},
+	{"kubelet on the runtime, allowed", []func(*scene){func(s *scene) {
+		s.facts.Kubelet = &host.KubeletProcess{PID: 7, SharesRuntime: true}
+		s.options.AllowKubelet = true
+	}}, nil},
+	{"kubelet on the cgroups", []func(*scene){func(s *scene) { s.facts.Kubelet = &host.KubeletProcess{PID: 7, SharesCgroups: true, CgroupRoot: "/"} }}, []string{"KubeletRunning: : a kubelet runs on this host (process 7) that uses the same cgroup root and would remove the pod's cgroup"}},
+	{"kubelet on other cgroups", []func(*scene){func(s *scene) {
+		s.facts.Kubelet = &host.KubeletProcess{PID: 7, SharesCgroups: true, CgroupRoot: "/"}
+		s.settings.CgroupRoot = "/podrun"
+	}}, nil},
+
+	{"runtime not ready", []func(*scene){func(s *scene) { s.facts.Runtime.Conditions[0].Status = false }}, []string{"RuntimeNotReady: : container runtime is not ready"}},
+	{"no conditions", []func(*scene){func(s *scene) { s.facts.Runtime.Conditions = nil }}, []string{
+		"RuntimeNotReady: : container runtime is not ready: the runtime does not say", "NetworkNotReady: : network is not ready: the runtime does not say"}},
+	{"network not ready", []func(*scene){func(s *scene) {
+		s.facts.Runtime.Conditions[1] = host.RuntimeCondition{Type: "NetworkReady", Reason: "NetworkPluginNotReady", Message: "cni plugin not initialized"}
+	}}, []string{"NetworkNotReady: : network is not ready: NetworkPluginNotReady cni plugin not initialized"}},
+	{"network not ready, host's network", []func(*scene){hostNet, func(s *scene) { s.facts.Runtime.Conditions[1].Status = false }}, nil},
+
+	{"handler", []func(*scene){advertised, func(s *scene) { s.handler = "kata" }}, nil},
+	{"missing handler", []func(*scene){advertised, func(s *scene) { s.handler = "gvisor" }}, []string{`RuntimeHandlerNotFound: spec.runtimeClassName: the runtime has no handler "gvisor"`}},
+	{"handler, runtime does not tell", []func(*scene){func(s *scene) { s.handler = "gvisor" }}, nil},
+	{"user namespace", []func(*scene){advertised, ownUsers}, nil},
+	{"user namespace on containerd 1.6", []func(*scene){ownUsers}, []string{"UserNamespacesNotSupported: spec.hostUsers: containerd 1.6.20 does not support user namespaces"}},
+	{"user namespace, not by the handler", []func(*scene){advertised, ownUsers, func(s *scene) { s.handler = "kata" }}, []string{"UserNamespacesNotSupported: spec.hostUsers: containerd 1.6.20 with the handler kata does not support user namespaces"}},
+	{"recursive read-only", []func(*scene){advertised, recursive(corev1.RecursiveReadOnlyEnabled)}, nil},
+	{"recursive read-only on containerd 1.6", []func(*scene){recursive(corev1.RecursiveReadOnlyEnabled)}, []string{"RecursiveReadOnlyNotSupported: spec.containers[0].volumeMounts[0].recursiveReadOnly: containerd 1.6.20 does not support recursive read-only mounts"}},
+	{"recursive read-only if possible", []func(*scene){recursive(corev1.RecursiveReadOnlyIfPossible)}, nil},
+	{"strict groups", []func(*scene){strict}, []string{"SupplementalGroupsPolicyNotSupported: spec.securityContext.supplementalGroupsPolicy: SupplementalGroupsPolicy=Strict is not supported in this node"}},
+	{"strict groups, advertised", []func(*scene){strict, func(s *scene) { s.facts.Runtime.Features = map[string]bool{"supplementalGroupsPolicy": true} }}, nil},
+	{"no memory controller", []func(*scene){func(s *scene) { s.facts.Cgroup.Controllers = []string{"cpu", "pids"} }}, []string{"CgroupControllerMissing: : the cgroup controller memory is not available"}},
+	{"no controllers wanted", []func(*scene){func(s *scene) { s.facts.Cgroup.Controllers, s.settings.CgroupsPerQOS = nil, false }}, nil},
+
+	{"Linux", []func(*scene){selector("kubernetes.io/os", "linux"), func(s *scene) { s.pod.Spec.OS = &corev1.PodOS{Name: "linux"} }}, nil},
+	{"Windows", []func(*scene){func(s *scene) { s.pod.Spec.OS = &corev1.PodOS{Name: "windows"} }}, []string{"PodOSNotSupported: spec.os.name: the pod is for windows, this host runs linux"}},
+	{"Windows by selector", []func(*scene){selector("kubernetes.io/os", "windows")}, []string{"PodOSSelectorNodeLabelDoesNotMatch: spec.nodeSelector: the selector wants kubernetes.io/os=windows, this host has linux"}},
+	{"node selector", []func(*scene){selector("kubernetes.io/hostname", "here")}, nil},
+	{"node selector, other", []func(*scene){selector("disk", "ssd")}, []string{"NodeAffinity: spec.nodeSelector: this host's labels don't match the pod's node selector: it lacks disk=ssd"}},
+	{"affinity", []func(*scene){affinity("kubernetes.io/hostname", corev1.NodeSelectorOpIn, "there", "here")}, nil},
+	{"affinity, other", []func(*scene){affinity("disk", corev1.NodeSelectorOpExists)}, []string{"NodeAffinity: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution: this host's labels don't match the pod's required node affinity"}},
+	{"taint", []func(*scene){taint(corev1.TaintEffectNoExecute)}, []string{"TaintToleration: spec.tolerations: this host has the taint k=v:NoExecute, which the pod does not tolerate"}},
+	{"taint, tolerated", []func(*scene){taint(corev1.TaintEffectNoExecute), func(s *scene) {
+		s.pod.Spec.Tolerations = []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists}}
+	}}, nil},
+	{"taint for the scheduler", []func(*scene){taint(corev1.TaintEffectNoSchedule)}, nil},
+
+	{"all of the CPUs", []func(*scene){requests("2", "1Gi")}, nil},
+	{"more than the CPUs", []func(*scene){requests("2001m", "1Gi")}, []string{"OutOfcpu: spec: Node didn't have enough resource: cpu, requested: 2001, used: 0, capacity: 2000"}},
+	{"more than what is left", []func(*scene){requests("600m", "1Gi"), here(hog)}, []string{"OutOfcpu: spec: Node didn't have enough resource: cpu, requested: 600, used: 1500, capacity: 2000"}},
+	{"what is left", []func(*scene){requests("500m", "1Gi"), here(hog)}, nil},
+	{"what an ended pod has left", []func(*scene){requests("2", "1Gi"), here(with(hog, func(p *host.Pod) { p.Ready = false }))}, nil},
+	{"what is promised", []func(*scene){requests("2", "1Gi"), here(with(hog, func(p *host.Pod) { p.Ready, p.Reserved = false, true }))}, []string{"OutOfcpu: spec: Node didn't have enough resource: cpu, requested: 2000, used: 1500, capacity: 2000"}},
+	{"somebody else's requests", []func(*scene){requests("2", "1Gi"), here(with(hog, func(p *host.Pod) { p.Managed = false }))}, nil},
+	{"in place of the old one", []func(*scene){requests("2", "1Gi"), here(oldSelf)}, nil},
+	{"memory less eviction", []func(*scene){requests("1", "4Gi")}, []string{"OutOfmemory: spec: Node didn't have enough resource: memory, requested: 4294967296, used: 0, capacity: 4190109696"}},
+	{"memory less reservations", []func(*scene){requests("1", "3Gi"), func(s *scene) {
+		s.settings.SystemReserved = map[string]string{"memory": "1Gi"}
+		s.settings.KubeReserved = map[string]string{"memory": "25%"}
+	}}, []string{"OutOfmemory: spec: Node didn't have enough resource: memory, requested: 3221225472, used: 0, capacity: 2042626048"}},
+	{"bad reservation", []func(*scene){func(s *scene) { s.settings.SystemReserved = map[string]string{"cpu": "lots"} }}, []string{`InvalidSetting: : systemReserved.cpu is "lots": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'`}},
+	{"too many pods", []func(*scene){here(hog), func(s *scene) { s.facts.Capacity["pods"] = resource.MustParse("1") }}, []string{"OutOfpods: spec: Node didn't have enough resource: pods, requested: 1, used: 1, capacity: 1"}},
+	{"extended resource", []func(*scene){func(s *scene) {
+		s.pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
+	}}, []string{"OutOfnvidia.com/gpu: spec: Node didn't have enough resource: nvidia.com/gpu, requested: 1, used: 0, capacity: 0"}},
+
+	{"free port", []func(*scene){hostPort("TCP", "", 8081), here(holder), listening(nginx)}, nil},
+	{"port of a pod", []func(*scene){hostPort("TCP", "", 8080), here(holder)}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: port 8080/TCP of the host is taken by pod default/other"}},
+	{"port of an ended pod", []func(*scene){hostPort("TCP", "", 8080), here(with(holder, func(p *host.Pod) { p.Ready = false }))}, nil},
+	{"port of another protocol", []func(*scene){hostPort("UDP", "", 8080), here(holder), listening(nginx)}, nil},
+	{"port of a process", []func(*scene){hostPort("TCP", "127.0.0.1", 8080), listening(nginx)}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: port 8080/TCP of the host is taken by process 7 (nginx), which listens on 0.0.0.0:8080"}},
+	{"port on the host's network", []func(*scene){hostNet, hostPort("TCP", "", 8080), listening(nginx)}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: port 8080/TCP of the host is taken by process 7 (nginx), which listens on 0.0.0.0:8080"}},
+	{"port of the old one", []func(*scene){hostNet, hostPort("TCP", "", 8080), listening(nginx), here(oldSelf)}, nil},
+	{"port of a hidden process", []func(*scene){hostPort("TCP", "", 8080), listening(host.Listener{Protocol: "TCP", IP: "::", Port: 8080})}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: port 8080/TCP of the host is taken by a process that can't be seen from here, which listens on [::]:8080"}},
+
+	{"safe sysctls", []func(*scene){sysctls("kernel.shm_rmid_forced", "net/ipv4/tcp_rmem")}, nil},
+	{"unsafe sysctl", []func(*scene){sysctls("net.core.somaxconn")}, []string{`SysctlForbidden: spec.securityContext.sysctls[0].name: forbidden sysctl: "net.core.somaxconn" not allowlisted`}},
+	{"unsafe sysctl, allowed", []func(*scene){sysctls("net.core.somaxconn"), func(s *scene) { s.settings.AllowedUnsafeSysctls = []string{"kernel.msg*", "net.core.*"} }}, nil},
+	{"sysctl of the host", []func(*scene){sysctls("vm.swappiness"), func(s *scene) { s.settings.AllowedUnsafeSysctls = []string{"vm.*"} }}, []string{`SysctlForbidden: spec.securityContext.sysctls[0].name: forbidden sysctl: "vm.swappiness" not allowlisted`}},
+	{"safe sysctl on the host's network", []func(*scene){hostNet, sysctls("net.ipv4.tcp_rmem")}, []string{`SysctlForbidden: spec.securityContext.sysctls[0].name: forbidden sysctl: "net.ipv4.tcp_rmem" not allowed with host Net enabled`}},
+	{"safe sysctl, old kernel", []func(*scene){sysctls("net.ipv4.tcp_rmem", "net.ipv4.tcp_syncookies"), func(s *scene) { s.facts.KernelVersion = "4.14.320" }}, []string{`SysctlForbidden: spec.securityContext.sysctls[0].name: forbidden sysctl: "net.ipv4.tcp_rmem" not allowlisted`}},
+
+	{"AppArmor", []func(*scene){func(s *scene) {
+		s.pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{AppArmorProfile: &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeRuntimeDefault}}
+	}}, []string{"AppArmor: spec.containers[0].securityContext.appArmorProfile: Cannot enforce AppArmor: AppArmor is not enabled on the host"}},
+	{"AppArmor, enabled", []func(*scene){func(s *scene) {
+		s.facts.AppArmor = true
+		s.pod.Annotations = map[string]string{"container.apparmor.security.beta.kubernetes.io/app": "runtime/default"}
+	}}, nil},
+	{"AppArmor by annotation", []func(*scene){func(s *scene) {
+		s.pod.Annotations = map[string]string{"container.apparmor.security.beta.kubernetes.io/app": "runtime/default"}
+	}}, []string{"AppArmor: metadata.annotations[container.apparmor.security.beta.kubernetes.io/app]: Cannot enforce AppArmor: AppArmor is not enabled on the host"}},
+	{"AppArmor unconfined", []func(*scene){func(s *scene) {
+		s.pod.Annotations = map[string]string{"container.apparmor.security.beta.kubernetes.io/app": "unconfined"}
+		s.pod.Spec.SecurityContext = &corev1.PodSecurityContext{AppArmorProfile: &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}}
+	}}, nil},
+
+	{"every reason", []func(*scene){requests("9", "9Gi"), selector("disk", "ssd"), hostPort("TCP", "", 8080), listening(nginx)}, []string{
+		"NodeAffinity: spec.nodeSelector: this host's labels don't match the pod's node selector: it lacks disk=ssd",
+		"OutOfcpu: spec: Node didn't have enough resource: cpu, requested: 9000, used: 0, capacity: 2000",
+		"OutOfmemory: spec: Node didn't have enough resource: memory, requested: 9663676416, used: 0, capacity: 4190109696",
+		"NodePorts: spec.containers[0].ports[0].hostPort: port 8080/TCP of the host is taken by process 7 (nginx), which listens on 0.0.0.0:8080",
+	}},
+}
+
+func TestCheck(t *testing.T) {
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			s := &scene{pod: plain(), facts: room(), settings: nodeconfig.Default()}
+			for _, f := range tc.setup {
+				f(s)
+			}
+			var got []string
+			for _, p := range Check(Pod{Pod: s.pod, Handler: s.handler}, s.facts, s.settings, s.options) {
+				got = append(got, p.Reason+": "+p.Field+": "+p.Message)
+				if p.Object != "Pod default/"+s.pod.Name {
+					t.Errorf("object %q", p.Object)
+				}
+			}
+			if g, w := strings.Join(got, "\n"), strings.Join(tc.want, "\n"); g != w {
+				t.Errorf("got\n%s\nwant\n%s", g, w)
+			}
+		})
+	}
+}
+
+// Pods of one command are admitted in order, as if those that they replace were
+// gone and those before them ran.
+func TestCheckAll(t *testing.T) {
+	arriving := func(name, cpu string, port int32) Pod {
+		s := &scene{pod: plain()}
+		requests(cpu, "1Mi")(s)
+		hostPort("TCP", "", port)(s)
+		s.pod.Name, s.pod.UID = name, types.UID("uid-"+name)
+		return Pod{Pod: s.pod}
+	}
+	pods := []Pod{
+		arriving("a", "1", 1), arriving("too-big", "1500m", 2), arriving("b", "1", 3),
+		arriving("late", "100m", 4), arriving("clash", "0", 1),
+	}
+	facts := room()
+	facts.Pods = []host.Pod{{Namespace: "default", Name: "b", UID: "old", Managed: true, Ready: true,
+		Requests: corev1.ResourceList{"cpu": resource.MustParse("2")}, HostPorts: []host.HostPort{{Protocol: "TCP", Port: 1}}}}
+	var got []string
+	for _, l := range CheckAll(pods, facts, nodeconfig.Default(), Options{}) {
+		var reasons []string
+		for _, p := range l {
+			reasons = append(reasons, p.Reason)
+		}
+		got = append(got, strings.Join(reasons, ","))
+	}
+	want := "|OutOfcpu||OutOfcpu|NodePorts"
+	if g := strings.Join(got, "|"); g != want {
+		t.Errorf("got %s, want %s", g, want)
+	}
+}
+
+func TestOverlap(t *testing.T) {
+	for _, tc := range []struct {
+		want, have string
+		v6only     bool
+		overlap    bool
+	}{
+		{"", "127.0.0.1", false, true},
+		{"127.0.0.1", "", false, true},
+		{"0.0.0.0", "127.0.0.1", false, true},
+		{"127.0.0.1", "127.0.0.2", false, false},
+		{"127.0.0.1", "::", false, true},
+		{"127.0.0.1", "::", true, false},
+		{"::1", "::", true, true},
+		{"::1", "0.0.0.0", false, false},
+		{"::", "0.0.0.0", false, true},
+		{"::1", "::1", false, true},
+		{"0.0.0.0", "::1", false, false},
+		{"", "::", true, true},
+	} {
+		if got := overlap(tc.want, tc.have, tc.v6only); got != tc.overlap {
+			t.Errorf("overlap(%q, %q, %v) = %v", tc.want, tc.have, tc.v6only, got)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package admission
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	k8scorev1 "k8s.io/kubernetes/pkg/apis/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/nodeconfig"
+)
+
+// recordings is where a real kubelet's pods and what it did with them are.
+const recordings = "../../shared/kubelet-golden"
+
+// TestKubeletRefusals compares with what a kubelet v1.36.3 admitted and
+// refused, by its events.
+func TestKubeletRefusals(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(recordings, "fake", "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Skip("the recordings are not on this machine")
+	}
+	facts := room()
+	facts.Capacity["hugepages-2Mi"] = resource.MustParse("1Gi")
+	facts.Runtime.HandlersOK = true
+	facts.Runtime.Handlers = map[string]host.RuntimeHandler{"": {UserNamespaces: true, RecursiveReadOnlyMounts: true}}
+	facts.Runtime.Features = map[string]bool{"supplementalGroupsPolicy": true}
+	admitted, refused := 0, 0
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".json")
+		var rec struct {
+			Sandboxes []any
+			Events    []string
+			Log       []string
+		}
+		decode(t, file, func(b []byte) error { return json.Unmarshal(b, &rec) })
+		if len(rec.Log) > 0 || strings.Contains(strings.Join(rec.Events, ""), "FailedMount") {
+			continue // refused by the static pods' own rules, or after admission
+		}
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{}
+			decode(t, filepath.Join(recordings, "pods", name+".yaml"), func(b []byte) error { return yaml.Unmarshal(b, pod) })
+			k8scorev1.SetObjectDefaults_Pod(pod)
+			pod.UID = uid
+			var got []string
+			for _, p := range Check(Pod{Pod: pod}, facts, nodeconfig.Default(), Options{}) {
+				got = append(got, "Warning "+p.Reason+": "+p.Message)
+			}
+			if len(rec.Sandboxes) > 0 {
+				admitted++
+				if len(got) > 0 {
+					t.Errorf("the kubelet runs it, podrun says %q", got)
+				}
+				return
+			}
+			refused++
+			if !slices.Equal(got, rec.Events) {
+				t.Errorf("podrun says %q, the kubelet %q", got, rec.Events)
+			}
+		})
+	}
+	if admitted < 29 || refused < 2 {
+		t.Errorf("only %d admitted and %d refused pods compared", admitted, refused)
+	}
+}
+
+func decode(t *testing.T, file string, into func([]byte) error) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err == nil {
+		err = into(data)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
