@@ -5,7 +5,6 @@ package discover
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"sync"
 
@@ -67,23 +66,19 @@ func (m machine) read(ctx context.Context, client *cri.Client, s nodeconfig.Sett
 	return facts, nil
 }
 
-// together runs the parts at once and joins their errors.
+// together runs the parts at once and returns the error of the first part, in
+// order, that has one: a runtime that is down is one message, not four.
 func together(parts ...func() error) error {
 	errs := make([]error, len(parts))
 	var wg sync.WaitGroup
 	for i, part := range parts {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			errs[i] = part()
-		}()
+		wg.Go(func() { errs[i] = part() })
 	}
 	wg.Wait()
-	// One runtime that is down is one message, whatever else went wrong.
 	for _, err := range errs {
 		if err != nil {
 			return err
 		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
