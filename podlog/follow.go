@@ -88,15 +88,15 @@ func (s *stream) catchUp(ctx context.Context) error {
 	return s.w.flush()
 }
 
-// ended tells whether the container has ended.
+// ended tells whether the container has ended, as far as was asked.
 func (s *stream) ended(ctx context.Context) (bool, error) {
 	select {
 	case <-s.src.Exited:
-		return true, nil
+		s.over = true
 	default:
 	}
-	if s.src.Alive == nil || time.Since(s.asked) < askAlive {
-		return false, nil
+	if s.over || s.src.Alive == nil || time.Since(s.asked) < askAlive {
+		return s.over, nil
 	}
 	alive, err := s.src.Alive(ctx)
 	s.asked = time.Now()
@@ -106,7 +106,8 @@ func (s *stream) ended(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("does the container still run: %w", err)
 	}
-	return !alive, nil
+	s.over = !alive
+	return s.over, nil
 }
 
 // pause waits until the log changes, the container ends, or the time is up.

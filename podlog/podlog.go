@@ -102,6 +102,7 @@ type stream struct {
 	corrupt bool      // a corrupt line was reported
 	settled bool      // f was rotated away, and read to its end since
 	asked   time.Time // when Alive was asked last
+	over    bool      // the container is known to have ended
 }
 
 func (s *stream) close() {
