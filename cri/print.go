@@ -1,0 +1,175 @@
+package cri
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+)
+
+// shownZeros are the fields that are printed even at their zero value, by
+// message: there, zero is a decision about isolation, or a state, that a reader
+// must not have to guess.
+var shownZeros = map[protoreflect.Name][]protoreflect.Name{
+	"NamespaceOption":               {"network", "pid", "ipc"},
+	"UserNamespace":                 {"mode"},
+	"SecurityProfile":               {"profile_type"},
+	"LinuxSandboxSecurityContext":   {"privileged", "readonly_rootfs"},
+	"LinuxContainerSecurityContext": {"privileged", "readonly_rootfs", "no_new_privs"},
+	"Mount":                         {"readonly", "propagation"},
+	"PortMapping":                   {"protocol"},
+	"Int64Value":                    {"value"}, // run_as_user, run_as_group
+	"KeyValue":                      {"value"},
+	"PodSandbox":                    {"state"},
+	"PodSandboxStatus":              {"state"},
+	"PodSandboxStateValue":          {"state"},
+	"Container":                     {"state"},
+	"ContainerStatus":               {"state", "exit_code"},
+	"ContainerStateValue":           {"state"},
+	"ExecSyncResponse":              {"exit_code"},
+	"RuntimeCondition":              {"status"},
+}
+
+// redacted stands for a field that the CRI marks as secret.
+const redacted = "(redacted)"
+
+// YAML prints a CRI message as Value has it.
+func YAML(m proto.Message) ([]byte, error) {
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := enc.Encode(Value(m)); err != nil {
+		return nil, fmt.Errorf("print %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
+	}
+	return b.Bytes(), enc.Close()
+}
+
+// JSON prints a CRI message as Value has it, indented by two spaces and ended
+// by a newline.
+func JSON(m proto.Message) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(Value(m)); err != nil {
+		return nil, fmt.Errorf("print %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
+	}
+	return b.Bytes(), nil
+}
+
+// Value turns a CRI message into plain values that encoding/json and yaml.v3
+// print the same way every time, fields in the order of the CRI's own text
+// (https://github.com/golang/protobuf/issues/1082: protojson's output is not
+// stable). Fields have their .proto names, enums the names of their values, maps
+// are sorted, bytes (the values of env) are text. Unset fields are left out, save
+// shownZeros; secrets are redacted. A nil message is nil.
+func Value(m proto.Message) any {
+	if m == nil || !m.ProtoReflect().IsValid() {
+		return nil
+	}
+	return messageValue(m.ProtoReflect())
+}
+
+func messageValue(m protoreflect.Message) object {
+	fields := m.Descriptor().Fields()
+	shown := shownZeros[m.Descriptor().Name()]
+	o := object{}
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		if !m.Has(f) && !slices.Contains(shown, f.Name()) {
+			continue
+		}
+		o = append(o, member{string(f.Name()), fieldValue(f, m.Get(f))})
+	}
+	return o
+}
+
+func fieldValue(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
+	if opts, ok := f.Options().(*descriptorpb.FieldOptions); ok && opts.GetDebugRedact() {
+		return redacted
+	}
+	switch {
+	case f.IsMap():
+		o := object{}
+		v.Map().Range(func(k protoreflect.MapKey, item protoreflect.Value) bool {
+			o = append(o, member{k.String(), scalarValue(f.MapValue(), item)})
+			return true
+		})
+		slices.SortFunc(o, func(a, b member) int { return strings.Compare(a.name, b.name) })
+		return o
+	case f.IsList():
+		all := make([]any, v.List().Len())
+		for i := range all {
+			all[i] = scalarValue(f, v.List().Get(i))
+		}
+		return all
+	}
+	return scalarValue(f, v)
+}
+
+func scalarValue(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
+	switch f.Kind() {
+	case protoreflect.MessageKind, protoreflect.GroupKind:
+		return messageValue(v.Message())
+	case protoreflect.EnumKind:
+		if e := f.Enum().Values().ByNumber(v.Enum()); e != nil {
+			return string(e.Name())
+		}
+		return int32(v.Enum())
+	case protoreflect.BytesKind:
+		return strings.ToValidUTF8(string(v.Bytes()), "\uFFFD")
+	}
+	return v.Interface()
+}
+
+// object is a mapping that keeps its order.
+type object []member
+
+type member struct {
+	name  string
+	value any
+}
+
+// MarshalJSON implements json.Marshaler.
+func (o object) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	b.WriteByte('{')
+	for i, m := range o {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if err := enc.Encode(m.name); err != nil {
+			return nil, err
+		}
+		b.WriteByte(':')
+		if err := enc.Encode(m.value); err != nil {
+			return nil, err
+		}
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// MarshalYAML implements yaml.Marshaler.
+func (o object) MarshalYAML() (any, error) {
+	n := &yaml.Node{Kind: yaml.MappingNode}
+	for _, m := range o {
+		var key, value yaml.Node
+		if err := key.Encode(m.name); err != nil {
+			return nil, err
+		}
+		if err := value.Encode(m.value); err != nil {
+			return nil, err
+		}
+		n.Content = append(n.Content, &key, &value)
+	}
+	return n, nil
+}
