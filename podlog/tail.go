@@ -29,9 +29,9 @@ const (
 )
 
 // tailOffset returns where the last n lines begin in a log of that size. It
-// reads no more of the file than those lines and the record before. A line that the runtime cut into
-// records counts once; where the two streams cut lines at the same time, the
-// head of the first may be missing.
+// reads no more of the file than those lines and the record before them. A line
+// that the runtime cut into records counts once; where the two streams cut
+// lines at the same time, the head of the first may be missing.
 func tailOffset(f io.ReaderAt, size, n int64) (int64, error) {
 	if n <= 0 {
 		return size, nil
