@@ -190,6 +190,22 @@ func TestApplyMountsAgainAfterReboot(t *testing.T) {
 	}
 }
 
+// podrun died between the mount and the ready file.
+func TestApplyMountsOnce(t *testing.T) {
+	plan := livePod(t, `volumes: [{name: mem, emptyDir: {medium: Memory}}]`)
+	for range 2 {
+		if err := Apply(t.Context(), plan); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(plan.Volumes[0].Make.(*EmptyDir).readyFile()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if mounts := mountsBelow(t, plan.Dir); len(mounts) != 1 {
+		t.Errorf("mounts %v, want one", mounts)
+	}
+}
+
 func TestHostPathTypes(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

@@ -151,8 +151,25 @@ func TestRemoveUnmountsAndDeletesNothingMounted(t *testing.T) {
 	bind(t, host, filepath.Join(volume, "bound", "sub"))
 	mustWrite(t, volume+"/onfile")
 	bind(t, host+"/sub/file", volume+"/onfile")
-	// A mount that hides others.
+	// A mount that hides others, and one that does and is older than they are.
 	bind(t, host, volume)
+	older := t.TempDir()
+	bind(t, older, older)
+	if err := unix.Mount("", older, "", unix.MS_PRIVATE, ""); err != nil {
+		t.Fatal(err)
+	}
+	inner := older + "/inner"
+	if err := os.Mkdir(inner, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	bind(t, older, inner)
+	bind(t, host, volume+"/sub")
+	if err := unix.Mount(inner, volume, "", unix.MS_MOVE, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Unmount(older, 0); err != nil {
+		t.Fatal(err)
+	}
 	if err := remove1(plan); err != nil {
 		t.Fatal(err)
 	}
@@ -190,6 +207,9 @@ func TestDeletionStopsAtAMount(t *testing.T) {
 	plan := mustApply(t, oneEmptyDir)
 	host := t.TempDir()
 	mustWrite(t, host+"/file")
+	if err := WriteCheckpoint(plan.Layout, plan.ID.UID, []byte("pod")); err != nil {
+		t.Fatal(err)
+	}
 	inner := filepath.Join(plan.Volumes[0].HostPath, "inner")
 	if err := os.Mkdir(inner, 0o755); err != nil {
 		t.Fatal(err)
@@ -202,6 +222,9 @@ func TestDeletionStopsAtAMount(t *testing.T) {
 	defer unix.Close(pods)
 	if err := removePodDir(t.Context(), pods, plan.ID.UID); !errors.Is(err, errCrossesMount) {
 		t.Errorf("error %v, want %v", err, errCrossesMount)
+	}
+	if _, err := os.Stat(plan.Layout.Checkpoint(plan.ID.UID)); err != nil {
+		t.Errorf("the checkpoint went before the rest: %v", err)
 	}
 	wantIntact(t, host+"/file")
 }
@@ -251,19 +274,12 @@ func TestRemoveOfAVeryDeepTree(t *testing.T) {
 	wantGone(t, plan)
 }
 
-// The checkpoint goes last: a removal cut short can be found and repeated.
-func TestRemoveCutShortKeepsTheCheckpoint(t *testing.T) {
+func TestRemoveEndsWithTheContext(t *testing.T) {
 	plan := mustApply(t, oneEmptyDir)
-	if err := WriteCheckpoint(plan.Layout, plan.ID.UID, []byte("pod")); err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := Remove(ctx, plan.Layout, plan.ID.UID); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want canceled", err)
-	}
-	if _, err := os.Stat(plan.Layout.Checkpoint(plan.ID.UID)); err != nil {
-		t.Error(err)
 	}
 	if err := remove1(plan); err != nil {
 		t.Fatal(err)
