@@ -57,8 +57,8 @@ func readyToStartCondition(pod *corev1.Pod, obs *Observed) corev1.PodCondition {
 }
 
 // initializedCondition says whether the init containers are done, and the
-// sidecars started. An app container of the current sandbox proves it, even
-// when a sidecar restarts later.
+// sidecars started. An app container of the current sandbox that runs or has
+// ended proves it, even when a sidecar restarts later.
 func initializedCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.PodPhase, obs *Observed) corev1.PodCondition {
 	if phase == corev1.PodSucceeded {
 		return condition(corev1.PodInitialized, true, podCompleted, "")
@@ -74,17 +74,17 @@ func initializedCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.Pod
 			incomplete = append(incomplete, st.Name)
 		}
 	}
-	if len(incomplete) == 0 || anyAppRan(pod, obs) {
+	if len(incomplete) == 0 || anyAppRan(s, obs) {
 		return condition(corev1.PodInitialized, true, "", "")
 	}
 	return condition(corev1.PodInitialized, false, containersNotInitialized, fmt.Sprintf("containers with incomplete status: %s", incomplete))
 }
 
-// anyAppRan tells whether an app container of the current sandbox runs or ran.
-func anyAppRan(pod *corev1.Pod, obs *Observed) bool {
-	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
-		have := obs.Container(c.Name)
-		return have != nil && (have.State == Running || have.State == Exited)
+// anyAppRan tells whether an app container of the current sandbox runs or has
+// ended. One that waits to be restarted does not count, as in the kubelet.
+func anyAppRan(s *corev1.PodStatus, obs *Observed) bool {
+	return slices.ContainsFunc(s.ContainerStatuses, func(st corev1.ContainerStatus) bool {
+		return st.State.Waiting == nil && obs.Container(st.Name) != nil
 	})
 }
 
