@@ -79,13 +79,19 @@ func (e *EmptyDir) ready() bool {
 	return err == nil
 }
 
+// setReady needs no sync: a ready file lost in a crash costs only a second look.
 func (e *EmptyDir) setReady() error {
 	for _, dir := range []string{filepath.Dir(e.MetaDir), e.MetaDir} {
 		if err := makeDir(dir, dirMode); err != nil {
 			return err
 		}
 	}
-	return WriteFile(e.readyFile(), nil, 0o644)
+	f, err := os.OpenFile(e.readyFile(), os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Chmod(0o644)
 }
 
 func isDir(path string) bool {
