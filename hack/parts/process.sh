@@ -3,18 +3,19 @@
 # time, so that a number given to somebody else since is never signaled.
 
 started_at() { # PID: its start time in ticks after boot; fails when it is gone
-	local stat
+	local stat fields
 	stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
-	stat=${stat##*) } # from the third field on; the second may hold spaces
+	# From the third field on: the second may hold spaces.
+	read -ra fields <<<"${stat##*) }"
 	# A zombie has ended, whatever its parent does.
-	[[ $stat != Z* ]] || return 1
-	awk '{ print $20 }' <<<"$stat"
+	[[ ${fields[0]} != Z ]] || return 1
+	echo "${fields[19]}"
 }
 
 pid_of() { # NAME: the pid of what this script started under NAME; fails when it is gone
-	local pid start
+	local pid start now
 	{ read -r pid start <"$dir/$1.pid"; } 2>/dev/null || return 1
-	[[ $(started_at "$pid") == "$start" ]] && echo "$pid"
+	now=$(started_at "$pid") && [[ $now == "$start" ]] && echo "$pid"
 }
 
 launch() { # NAME COMMAND...: start in a session of its own, log to NAME.log
