@@ -2,9 +2,11 @@ package manifest
 
 import (
 	"encoding/csv"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -30,7 +32,7 @@ var gists = map[string]string{
 	"F/yaml__CC74__in.VALID-YAML.yaml":           "expected an object with apiVersion and kind, got a string", // podrun reads directives
 	"F/yaml__CVW2__in.yaml":                      "expected an object with apiVersion and kind, got a list",
 	"F/yaml__E76Z__in.VALID-YAML.yaml":           "kind is missing",
-	"F/yaml__N782__in.yaml":                      ":1: not valid YAML",
+	"F/yaml__N782__in.yaml":                      ":2: not valid YAML",
 	"F/yaml__U99R__in.yaml":                      "expected an object with apiVersion and kind, got a list",
 	"F/yaml__V55R__in.VALID-YAML.yaml":           "expected an object with apiVersion and kind, got a list",
 	"F/yannh__fixtures__missing_kind.yaml":       "kind is missing",
@@ -128,8 +130,11 @@ func saysGist(t *testing.T, file, reason string, problems problem.List) {
 	case strings.HasPrefix(reason, "YAML parse: "):
 		y := yamlError.FindStringSubmatch(reason)
 		wants = append(wants, "not valid YAML: "+y[2])
-		if y[1] != "" {
-			wants[0] = ":" + y[1] + ": " + wants[0]
+		if line, err := strconv.Atoi(y[1]); err == nil {
+			if strings.HasPrefix(y[2], "did not find expected") {
+				line++ // the library counts these from 0
+			}
+			wants[0] = fmt.Sprintf(":%d: %s", line, wants[0])
 		}
 	case strings.Contains(reason, "unknown field"):
 		for _, m := range unknownField.FindAllStringSubmatch(reason, -1) {

@@ -65,7 +65,7 @@ func (d *document) toJSON() (out []byte, twice []duplicate, syntax problem.List)
 // document: the library that converts would leave it out in silence. Behind
 // other content it fails by itself.
 func (d *document) trailing() problem.List {
-	if first := firstContent(d.text); first < 0 || d.text[first] != '{' && d.text[first] != '[' {
+	if first := documentStart(d.text); first < 0 || d.text[first] != '{' && d.text[first] != '[' {
 		return nil
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(d.text))
@@ -90,7 +90,12 @@ func (d *document) trailing() problem.List {
 // unmarshalErrors begins an error of decoding, where the syntax was right.
 const unmarshalErrors = "yaml: unmarshal errors:\n"
 
-var lineInMessage = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
+var (
+	lineInMessage = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
+	// parserError matches the errors of the library's parser, not of its
+	// scanner: it counts their lines from 0.
+	parserError = regexp.MustCompile(`^did not find expected (<|node content|'-' indicator|key|',' or)`)
+)
 
 // syntaxErrors turns an error of the YAML library, whose lines count from the
 // document's beginning, into problems. A document whose first lines are JSON
@@ -107,6 +112,9 @@ func (d *document) syntaxErrors(err error) problem.List {
 		if m := lineInMessage.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
 			if n, err := strconv.Atoi(m[1]); err == nil {
 				p.Line, p.Message = d.offset+n, "not valid YAML: "+m[2]
+			}
+			if parserError.MatchString(m[2]) {
+				p.Line++
 			}
 		}
 		p.Hint = syntaxHint(p.Message)

@@ -7,6 +7,7 @@ import (
 	"github.com/podrun/podrun/problem"
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
 )
 
 // SetGates sets Kubernetes' feature gates for decoding, defaulting and
@@ -15,9 +16,23 @@ import (
 // that is unknown or can't be changed is a warning.
 func SetGates(gates map[string]bool) problem.List {
 	var out problem.List
+	known := utilfeature.DefaultMutableFeatureGate.GetAll()
 	for _, name := range slices.Sorted(maps.Keys(gates)) {
-		if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{name: gates[name]}); err != nil {
-			out = append(out, problem.Problem{Field: "featureGates." + name, Reason: "FieldValueInvalid", Message: err.Error(), Warning: true})
+		p := problem.Problem{Field: "featureGates." + name, Reason: "FieldValueInvalid", Warning: true}
+		// Looked up first: once it has seen an unknown gate, the registry
+		// refuses all others as well.
+		switch gate, ok := known[featuregate.Feature(name)]; {
+		case !ok:
+			p.Message = "unknown feature gate, ignored"
+		case gate.LockToDefault && gate.Default != gates[name]:
+			p.Message = "can't be changed any more, ignored"
+		default:
+			if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{name: gates[name]}); err != nil {
+				p.Message = err.Error()
+			}
+		}
+		if p.Message != "" {
+			out = append(out, p)
 		}
 	}
 	return out

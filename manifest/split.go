@@ -22,7 +22,7 @@ func split(source Source) ([]*document, error) {
 	}
 	var docs []*document
 	for _, c := range chunks(text) {
-		first := firstContent(c.text)
+		first := documentStart(c.text)
 		if first < 0 {
 			continue
 		}
@@ -114,6 +114,23 @@ func onlyDirectives(text []byte) bool {
 		}
 	}
 	return true
+}
+
+// documentStart is the offset of a document's first byte behind directives and
+// separator, or -1 when it is empty.
+func documentStart(text []byte) int {
+	first := firstContent(text)
+	if first < 0 || text[first] != '%' {
+		return first
+	}
+	marker := bytes.Index(text, []byte("\n---"))
+	if marker < 0 {
+		return first
+	}
+	if behind := firstContent(text[marker+1:]); behind >= 0 {
+		return marker + 1 + behind
+	}
+	return -1
 }
 
 // firstContent is the offset of the first byte that is neither white space,

@@ -1,0 +1,188 @@
+package manifest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/podrun/podrun/problem"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// load is Load of one source, which must have no errors.
+func load(t *testing.T, text string, opts Options) (*Objects, []string) {
+	t.Helper()
+	objects, problems := Load([]Source{{Name: "f", Data: []byte(text)}}, opts)
+	if errs := problems.Errors(); len(errs) > 0 {
+		t.Fatalf("problems:\n%s", errs)
+	}
+	var warnings []string
+	for _, p := range problems {
+		warnings = append(warnings, p.String())
+	}
+	return objects, warnings
+}
+
+func utf16le(text string) string {
+	out := []byte{0xff, 0xfe}
+	for _, u := range utf16.Encode([]rune(text)) {
+		out = append(out, byte(u), byte(u>>8))
+	}
+	return string(out)
+}
+
+// TestForms reads the same two pods in every form of writing them; the names
+// and lines of what was found are compared.
+func TestForms(t *testing.T) {
+	block := func(name string) string { return strings.Replace(head, "name: a", "name: "+name, 1) }
+	flow := `{apiVersion: "v1", kind: "Pod", metadata: {name: "%s"}, spec: {containers: [{name: "c", image: "i",}],},}`
+	json := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"%s"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
+	for name, tc := range map[string]struct{ text, want string }{
+		"stream":                          {block("a") + "---\n" + block("b"), "a:1 b:9"},
+		"separators, comments, blanks":    {"---\n# c\n\n" + block("a") + "\n--- # next\n\n---\n" + block("b") + "---\n", "a:4 b:15"},
+		"document ends":                   {block("a") + "...\n" + block("b") + "...\n", "a:1 b:9"},
+		"carriage returns":                {strings.ReplaceAll("---\n"+block("a")+"---\n"+block("b"), "\n", "\r\n"), "a:2 b:10"},
+		"byte order mark":                 {"\xef\xbb\xbf" + block("a") + "---\n" + block("b"), "a:1 b:9"},
+		"UTF-16":                          {utf16le(block("a") + "---\n" + block("b")), "a:1 b:9"},
+		"a directive":                     {"%YAML 1.1\n---\n" + block("a") + "---\n" + block("b"), "a:3 b:11"},
+		"KYAML":                           {"---\n" + fmt.Sprintf(flow, "a") + "\n---\n" + fmt.Sprintf(flow, "b") + "\n", "a:2 b:4"},
+		"KYAML behind the separator":      {"--- " + fmt.Sprintf(flow, "a") + "\n--- " + fmt.Sprintf(flow, "b") + "\n", "a:1 b:2"},
+		"JSON":                            {fmt.Sprintf(json, "a") + "\n---\n" + fmt.Sprintf(json, "b"), "a:1 b:3"},
+		"JSON, one after another":         {fmt.Sprintf(json, "a") + fmt.Sprintf(json, "b"), "a:1 b:1"},
+		"JSON with tabs, by jq":           {strings.ReplaceAll(fmt.Sprintf(json, "a"), ",", ",\n\t") + "\n" + fmt.Sprintf(json, "b") + "\n", "a:1 b:6"},
+		"a list":                          {"apiVersion: v1\nkind: List\nitems:\n- " + indent(block("a")) + "- " + indent(block("b")), "a:4 b:11"},
+		"a list in JSON":                  {`{"apiVersion":"v1","kind":"List","metadata":{"resourceVersion":""},"items":[` + "\n" + fmt.Sprintf(json, "a") + ",\n" + fmt.Sprintf(json, "b") + "\n]}", "a:2 b:3"},
+		"a list of pods":                  {"apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: a}\n  spec: {containers: [{name: c, image: i}]}\n- metadata: {name: b}\n  spec: {containers: [{name: c, image: i}]}\n", "a:4 b:6"},
+		"lists within a list":             {`{"kind":"List","items":[{"kind":"List","items":[` + fmt.Sprintf(json, "a") + "]},\n" + fmt.Sprintf(json, "b") + "]}", "a:1 b:2"},
+		"a block scalar with a separator": {strings.Replace(block("a"), "image: i", "image: i\n    args:\n    - |\n      ---\n      x", 1) + "---\n" + block("b"), "a:1 b:13"},
+		"aliases and merges":              {strings.Replace(block("a"), "image: i\n", "<<: &i {image: i}\n  - {name: d, <<: *i}\n", 1) + "---\n" + block("b"), "a:1 b:10"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects, _ := load(t, tc.text, Options{})
+			var got []string
+			for _, p := range objects.Pods {
+				got = append(got, fmt.Sprintf("%s:%d", p.Object.Name, p.Position.Line))
+				if c := p.Object.Spec.Containers[0]; c.Name != "c" || c.Image != "i" {
+					t.Errorf("pod %s has container %s of image %s", p.Object.Name, c.Name, c.Image)
+				}
+			}
+			if s := strings.Join(got, " "); s != tc.want {
+				t.Errorf("got %s, want %s", s, tc.want)
+			}
+		})
+	}
+}
+
+// indent makes a block the entry of a list.
+func indent(block string) string {
+	return strings.TrimSuffix(strings.ReplaceAll(block, "\n", "\n  "), "  ")
+}
+
+// TestDefaults: what an API server fills in, podrun has as well.
+func TestDefaults(t *testing.T) {
+	objects, warnings := load(t, head+"  - {name: d, image: 'i:1'}\n", Options{Namespace: "ci"})
+	if warnings != nil {
+		t.Errorf("warnings: %q", warnings)
+	}
+	pod := objects.Pods[0].Object
+	spec := pod.Spec
+	got := []any{pod.Namespace, pod.Kind, pod.APIVersion, spec.RestartPolicy, spec.DNSPolicy, spec.ServiceAccountName, *spec.EnableServiceLinks,
+		*spec.TerminationGracePeriodSeconds, spec.Containers[0].ImagePullPolicy, spec.Containers[1].ImagePullPolicy, spec.Containers[0].TerminationMessagePath}
+	want := []any{"ci", "Pod", "v1", corev1.RestartPolicyAlways, corev1.DNSClusterFirst, "default", true,
+		int64(30), corev1.PullAlways, corev1.PullIfNotPresent, "/dev/termination-log"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestPrivileged: validation has a process-wide switch that refuses privileged
+// containers unless somebody sets it.
+func TestPrivileged(t *testing.T) {
+	load(t, head+"    securityContext: {privileged: true}\n", Options{})
+}
+
+func TestGenerateName(t *testing.T) {
+	n := 0
+	suffix := func() string { n++; return fmt.Sprintf("x%04d", n) }
+	one := "apiVersion: v1\nkind: Pod\nmetadata: {generateName: %s}\nspec: {containers: [{name: c, image: i}]}\n"
+	long := strings.Repeat("l", 70)
+	objects, _ := load(t, fmt.Sprintf(one, "ci-")+"---\n"+fmt.Sprintf(one, "ci-")+"---\n"+fmt.Sprintf(one, long), Options{Suffix: suffix})
+	var got []string
+	for _, p := range objects.Pods {
+		got = append(got, p.Object.Name)
+	}
+	if diff := cmp.Diff([]string{"ci-x0001", "ci-x0002", long[:58] + "x0003"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestOtherObjects: each kind is found under its key, defaulted.
+func TestOtherObjects(t *testing.T) {
+	objects, _ := load(t, head+`---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: cm, namespace: other}, data: {k: v}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: s}, data: {a: YQ==, b: YQ==}, stringData: {b: B}}
+---
+{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c}, spec: {accessModes: [ReadWriteOnce], volumeName: pv, storageClassName: "", resources: {requests: {storage: 1Gi}}}, status: {phase: Bound}}
+---
+{apiVersion: v1, kind: PersistentVolume, metadata: {name: pv, namespace: x}, spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath: {path: /data}}}
+---
+{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: rc}, handler: kata}
+---
+{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: pc}, value: 7}
+`, Options{})
+	if cm := objects.ConfigMaps["other/cm"]; cm == nil || cm.Data["k"] != "v" {
+		t.Errorf("ConfigMaps: %v", objects.ConfigMaps)
+	}
+	s := objects.Secrets["default/s"]
+	if s == nil || string(s.Data["a"]) != "a" || string(s.Data["b"]) != "B" || s.StringData != nil || s.Type != corev1.SecretTypeOpaque {
+		t.Errorf("Secrets: %v", objects.Secrets)
+	}
+	if c := objects.Claims["default/c"]; c == nil || c.Status.Phase != "Pending" && c.Status.Phase != "" || *c.Spec.VolumeMode != corev1.PersistentVolumeFilesystem {
+		t.Errorf("claims: %v", objects.Claims)
+	}
+	if v := objects.Volumes["pv"]; v == nil || v.Namespace != "" || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		t.Errorf("volumes: %v", objects.Volumes)
+	}
+	if rc := objects.RuntimeClasses["rc"]; rc == nil || rc.Handler != "kata" {
+		t.Errorf("RuntimeClasses: %v", objects.RuntimeClasses)
+	}
+	if pc := objects.PriorityClasses["pc"]; pc == nil || pc.Value != 7 {
+		t.Errorf("PriorityClasses: %v", objects.PriorityClasses)
+	}
+}
+
+// TestLocate: a problem that another package finds about a pod gets its place
+// in the file.
+func TestLocate(t *testing.T) {
+	objects, _ := load(t, "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  template:\n    spec:\n      hostNetwork: true\n      containers:\n      - {name: c, image: i}\n", Options{})
+	got := objects.Pods[0].Locate(problem.Problem{Field: "spec.hostNetwork", Message: "no"}).String()
+	if want := "f:7: Pod default/web: spec.template.spec.hostNetwork: no"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := objects.Pods[0].Locate(problem.Problem{Message: "no"}).String(), "f:1: Pod default/web: no"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestGates: a field of a feature gate that is off is dropped and named; an
+// unknown gate is a warning.
+func TestGates(t *testing.T) {
+	objects, warnings := load(t, head+"  volumes:\n  - name: v\n    projected:\n      sources:\n      - clusterTrustBundle: {name: b, path: p}\n      - configMap: {name: m}\n", Options{})
+	want := []string{
+		"f:1: Pod default/a: volume \"v\" (Projected) has no sources provided",
+		"f:12: Pod default/a: spec.volumes[0].projected.sources[0].clusterTrustBundle: ignored: Kubernetes has the feature gate of this field off by default",
+	}
+	if diff := cmp.Diff(want, warnings); diff != "" {
+		t.Error(diff)
+	}
+	if s := objects.Pods[0].Object.Spec.Volumes[0].Projected.Sources; s[0].ClusterTrustBundle != nil || s[1].ConfigMap == nil {
+		t.Errorf("sources: %v", s)
+	}
+	problems := SetGates(map[string]bool{"NoSuchGate": true, "SidecarContainers": false, "NodeSwap": true})
+	if want := "featureGates.NoSuchGate: unknown feature gate, ignored\nfeatureGates.SidecarContainers: can't be changed any more, ignored"; problems.String() != want || len(problems.Errors()) > 0 {
+		t.Errorf("problems: %s", problems)
+	}
+}
