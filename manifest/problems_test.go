@@ -62,9 +62,9 @@ func TestProblems(t *testing.T) {
 			want: []string{
 				"f:8: Pod default/a: spec.containers[0].tty: must be true or false, not a string (write the value without quotes)",
 				"f:9: Pod default/a: spec.containers[0].args: must be a list, not a string (begin each entry with \"- \")",
-				"f:11: Pod default/a: spec.containers[0].env[0].name: must be a string, not true or false (quote the value)", // N is a no in YAML 1.1
+				"f:11: Pod default/a: spec.containers[0].env[0].name: must be a string, not true or false (quote the value; YAML takes y, n, yes, no, on and off for true or false)", // N is a no in YAML 1.1
 				"f:11: Pod default/a: spec.containers[0].env[0].value: must be a string, not a number (quote the value)",
-				"f:12: Pod default/a: spec.containers[0].env[1].value: must be a string, not true or false (quote the value)",
+				"f:12: Pod default/a: spec.containers[0].env[1].value: must be a string, not true or false (quote the value; YAML takes y, n, yes, no, on and off for true or false)",
 				"f:14: Pod default/a: spec.containers[0].resources.limits[cpu]: not a valid quantity: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
 				"f:14: Pod default/a: spec.containers[0].resources.limits[memory]: not a valid quantity: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
 				"f:15: Pod default/a: spec.containers[0].ports[0].containerPort: must be a number, not a string (write the value without quotes)",

@@ -106,8 +106,10 @@ func scalarError(t reflect.Type, raw json.RawMessage, path string) []typeError {
 	}
 	e := mismatch(want, raw, path)
 	switch {
-	case t.Kind() == reflect.String && (kindOf(raw) == "a number" || kindOf(raw) == "true or false"):
+	case t.Kind() == reflect.String && kindOf(raw) == "a number":
 		e.hint = "quote the value"
+	case t.Kind() == reflect.String && kindOf(raw) == "true or false":
+		e.hint = "quote the value; YAML takes y, n, yes, no, on and off for true or false"
 	case kindOf(raw) == "a string" && want != "base64 text":
 		e.hint = "write the value without quotes"
 	case want == "base64 text" && kindOf(raw) == "a string":

@@ -1,0 +1,51 @@
+package manifest
+
+import (
+	"testing"
+
+	"github.com/podrun/podrun/identity"
+)
+
+// FuzzLoad: whatever the input is, Load ends without a panic, says what is
+// wrong or gives at least one pod, and every pod is one that the rest of podrun
+// may trust: named, with a UID that is safe in a path, and the same after its
+// checkpoint was written and read.
+func FuzzLoad(f *testing.F) {
+	for _, seed := range []string{
+		onePod, exported, head + "---\n" + head, "{a: b}\n{c: d}", "- [", "%YAML 1.1\n---\n" + head, "a: &a [*a]", "a: 1\na: 2", "\xff\xfe", "--- |0",
+		`{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}]}`,
+		"apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}",
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {a: b}",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		objects, problems := Load([]Source{{"f", data}}, Options{Suffix: func() string { return "abcde" }})
+		if len(problems.Errors()) > 0 {
+			return
+		}
+		if len(objects.Pods) == 0 {
+			t.Fatal("no pod, and no problem")
+		}
+		for _, p := range objects.Pods {
+			if p.Object.Name == "" || p.Object.Namespace == "" || p.Position.Line < 1 {
+				t.Errorf("pod %q of namespace %q at line %d", p.Object.Name, p.Object.Namespace, p.Position.Line)
+			}
+			uid := UID(p.Object, "node")
+			if !identity.SafeUID(uid) {
+				t.Errorf("unsafe UID %q", uid)
+			}
+			text, err := Checkpoint{Pod: p.Object}.Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			back, err := Unmarshal(text)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			if UID(back.Pod, "node") != uid {
+				t.Errorf("another UID after its checkpoint\n%s", text)
+			}
+		}
+	})
+}

@@ -1,0 +1,172 @@
+package manifest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/podrun/podrun/problem"
+)
+
+// tree writes files below a new directory; a name that ends with "/" is a
+// directory.
+func tree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(name, "/") {
+			if err := os.MkdirAll(path, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestReadFiles(t *testing.T) {
+	dir := tree(t, map[string]string{
+		"b.yaml": "b", "a.yml": "a", "c.json": "c", ".hidden.yaml": "h", "notes.txt": "n", "sub.yaml/x.yaml": "x", "one": "1"})
+	if err := os.Symlink("b.yaml", filepath.Join(dir, "link.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	sources, err := Read(t.Context(), []string{dir, "-", filepath.Join(dir, "one")}, ReadOptions{Stdin: strings.NewReader("in")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range sources {
+		got = append(got, strings.TrimPrefix(s.Name, dir+"/")+"="+string(s.Data))
+	}
+	if diff := cmp.Diff([]string{"a.yml=a", "b.yaml=b", "c.json=c", "link.yaml=b", "-=in", "one=1"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestReadProblems: each bad name ends with one clear message, and all of them
+// are told at once.
+func TestReadProblems(t *testing.T) {
+	dir := tree(t, map[string]string{"empty/": "", "texts/a.txt": "", "large.yaml": strings.Repeat("#", maxSource+1), "dangling/": ""})
+	if err := os.Symlink("nowhere", filepath.Join(dir, "dangling", "a.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		names []string
+		want  string
+	}{
+		"missing":            {[]string{"/none/pod.yaml"}, "/none/pod.yaml: no such file or directory (check the path; - reads standard input)"},
+		"no manifest":        {[]string{dir + "/texts"}, dir + "/texts: the directory has no manifest (podrun reads its *.yaml, *.yml and *.json, not its subdirectories; name a file to read another)"},
+		"empty directory":    {[]string{dir + "/empty"}, dir + "/empty: the directory has no manifest (podrun reads its *.yaml, *.yml and *.json, not its subdirectories; name a file to read another)"},
+		"dangling symlink":   {[]string{dir + "/dangling"}, dir + "/dangling/a.yaml: no such file or directory (check the path; - reads standard input)"},
+		"too large":          {[]string{dir + "/large.yaml"}, dir + "/large.yaml: larger than 10 MiB (is it a manifest?)"},
+		"without end":        {[]string{"/dev/zero"}, "/dev/zero: larger than 10 MiB (is it a manifest?)"},
+		"below a file":       {[]string{dir + "/large.yaml/x"}, dir + "/large.yaml/x: not a directory"},
+		"empty name":         {[]string{""}, "the name of a file is empty"},
+		"stdin twice":        {[]string{"-", "-"}, "-: standard input is named twice (name - once)"},
+		"no scheme we know":  {[]string{"ftp://host/a"}, "ftp://host/a: a URL of scheme \"ftp\" can't be read (use https)"},
+		"http":               {[]string{"http://example.com/a?token=s3cret"}, "http://example.com/a: http is refused: anybody on the way could change the manifest (use https)"},
+		"http to an address": {[]string{"http://[2001:db8::1]/a"}, "http://[2001:db8::1]/a: http is refused: anybody on the way could change the manifest (use https)"},
+		"not a URL":          {[]string{"https://user:s3cret@ho st/a"}, "https://ho st/a: not a valid URL (write https://host/path)"},
+		"no host":            {[]string{"https:///a"}, "https:///a: the URL names no host (use https)"},
+		"two":                {[]string{"/none/a", "/none/b"}, "/none/a: no such file or directory (check the path; - reads standard input)\n/none/b: no such file or directory (check the path; - reads standard input)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Read(t.Context(), tc.names, ReadOptions{Stdin: strings.NewReader("")})
+			var e *problem.Error
+			if !errors.As(err, &e) || e.Kind != problem.Manifest {
+				t.Fatalf("error %v", err)
+			}
+			if got := e.Problems.String(); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+	var e *problem.Error
+	if _, err := Read(t.Context(), nil, ReadOptions{}); !errors.As(err, &e) || e.Kind != problem.Usage {
+		t.Errorf("no name: %v", err)
+	}
+}
+
+// TestReadCanceled: Ctrl-C ends the wait for a pipe that nobody writes.
+func TestReadCanceled(t *testing.T) {
+	stopped := errors.New("stopped")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	r, w := io.Pipe()
+	defer w.Close()
+	time.AfterFunc(10*time.Millisecond, func() { cancel(stopped) })
+	if _, err := Read(ctx, []string{"-"}, ReadOptions{Stdin: r}); !errors.Is(err, stopped) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestReadURL: what a server may answer, over https and from this host.
+func TestReadURL(t *testing.T) {
+	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "plain") }))
+	defer plain.Close()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/pod.yaml", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "tls") })
+	mux.HandleFunc("/moved", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/pod.yaml", http.StatusFound) })
+	mux.HandleFunc("/down", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, plain.URL, http.StatusFound) })
+	mux.HandleFunc("/round", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/round", http.StatusFound) })
+	mux.HandleFunc("/large", func(w http.ResponseWriter, r *http.Request) { io.CopyN(w, zeros{}, maxSource+1) })
+	mux.HandleFunc("/denied", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	mux.HandleFunc("/broken", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	tls := httptest.NewTLSServer(mux)
+	defer tls.Close()
+	u, err := url.Parse(tls.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := "https://user:s3cret@" + u.Host
+	for path, want := range map[string]string{
+		base + "/pod.yaml?token=s3cret#f": "tls",
+		base + "/moved":                   "tls",
+		plain.URL:                         "plain",
+		base + "/none?token=s3cret":       `: the server answered "404 Not Found" (check the URL)`,
+		base + "/denied":                  `: the server answered "403 Forbidden" (fetch it with credentials yourself and pass it by -)`,
+		base + "/broken":                  `: the server answered "502 Bad Gateway" (try again later)`,
+		base + "/down":                    ": a redirect to http: http is refused: anybody on the way could change the manifest (use the https URL of the manifest itself)",
+		base + "/round":                   ": more than 10 redirects",
+		base + "/large":                   ": larger than 10 MiB (is it a manifest?)",
+	} {
+		sources, err := Read(t.Context(), []string{path}, ReadOptions{HTTPClient: tls.Client()})
+		if err == nil {
+			if string(sources[0].Data) != want || strings.Contains(sources[0].Name, "s3cret") {
+				t.Errorf("%s: %s from %s, want %s", path, sources[0].Data, sources[0].Name, want)
+			}
+			continue
+		}
+		if !strings.HasSuffix(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v, want %s", path, err, want)
+		}
+	}
+	_, err = Read(t.Context(), []string{base + "/pod.yaml"}, ReadOptions{})
+	if err == nil || !strings.Contains(err.Error(), "certificate") || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("a certificate that nobody vouches for: %v", err)
+	}
+	plain.Close()
+	if _, err = Read(t.Context(), []string{plain.URL}, ReadOptions{}); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("a server that is gone: %v", err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
