@@ -10,12 +10,17 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
 )
 
 // fileLock is a flock(2) on a file that says who holds it. The kernel frees it
 // when its process ends, however it ends.
 type fileLock struct {
 	file *os.File
+	// before is what the file said when the lock was taken: its last holder.
+	before string
 }
 
 // lockPoll is how often a lock that is held is tried again.
@@ -51,11 +56,12 @@ func lock(ctx context.Context, path, who string, waiting func(holder string)) (*
 		case <-time.After(lockPoll):
 		}
 	}
+	before := holder(path)
 	if err := writeHolder(f, who); err != nil {
 		f.Close()
 		return nil, err
 	}
-	return &fileLock{file: f}, nil
+	return &fileLock{file: f, before: before}, nil
 }
 
 func writeHolder(f *os.File, who string) error {
@@ -75,6 +81,59 @@ func holder(path string) string {
 		return who
 	}
 	return "another podrun"
+}
+
+// podLock is the lock of one pod. It covers a sync, never a watch: while podrun
+// waits for a container, others may work on the pod.
+type podLock struct {
+	engine *Engine
+	path   string
+	id     identity.Pod
+	held   *fileLock
+}
+
+// lockPod takes the lock of a pod. Who waits says for whom.
+func (e *Engine) lockPod(ctx context.Context, id identity.Pod) (*podLock, error) {
+	l := &podLock{engine: e, path: e.layout().PodLock(id), id: id}
+	_, err := l.take(ctx)
+	return l, err
+}
+
+// take locks, and tells whether another process held the lock since this one
+// freed it.
+func (l *podLock) take(ctx context.Context) (changed bool, err error) {
+	held, err := lock(ctx, l.path, l.engine.who(), func(holder string) {
+		l.engine.warn(problem.List{{Object: "pod " + l.id.String(), Message: "waiting for " + holder, Warning: true}})
+	})
+	if err != nil {
+		return false, fmt.Errorf("pod %s: %w", l.id, err)
+	}
+	l.held = held
+	return held.before != l.engine.who(), nil
+}
+
+// unlock frees the lock, if it is held.
+func (l *podLock) unlock() {
+	if l != nil {
+		l.held.unlock()
+		l.held = nil
+	}
+}
+
+// lockNode takes the node's lock, which covers admission, reservations and the
+// control groups that pods share: nothing slow.
+func (e *Engine) lockNode(ctx context.Context) (*fileLock, error) {
+	return lock(ctx, e.layout().NodeLock(), e.who(), nil)
+}
+
+// underNodeLock does something while holding the node's lock.
+func (e *Engine) underNodeLock(ctx context.Context, do func() error) error {
+	l, err := e.lockNode(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.unlock()
+	return do()
 }
 
 // unlock frees the lock. The file stays: removing it would let two processes

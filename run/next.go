@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
 // Verb is what an Action does.
@@ -115,7 +116,7 @@ func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	var d Decision
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		if last := obs.Newest(c.Name); last == nil || last.State != Exited || restarts(pod, last) {
+		if !hasEnded(pod, c, obs.Newest(c.Name)) {
 			d.start(c.Name, obs, why)
 		}
 	}
@@ -189,7 +190,7 @@ func nextRegularInit(pod *corev1.Pod, c *corev1.Container, w World, d *Decision)
 		d.Watch = append(d.Watch, have.ID)
 	case have.State == Exited && have.ExitCode == 0:
 		return true
-	case have.State == Exited && pod.Spec.RestartPolicy == corev1.RestartPolicyNever:
+	case hasEnded(pod, c, have):
 		// The pod has failed. Sidecars before this one may still run.
 		*d = end(w.Observed)
 	case have.State == Exited:
@@ -222,13 +223,15 @@ func nextSidecar(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) boo
 func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 	have := w.Observed.Container(c.Name)
 	switch {
+	case have == nil && hasEnded(pod, c, w.Observed.Newest(c.Name)):
+		return 0 // it ended in an earlier sandbox, and for good
 	case have == nil:
 		d.start(c.Name, w.Observed, "not created yet")
 	case have.State == Running:
 		if nextRunning(c, have, w, d) {
 			d.Watch = append(d.Watch, have.ID)
 		}
-	case have.State == Exited && !restarts(pod, have):
+	case hasEnded(pod, c, have):
 		return 0
 	case have.State == Exited:
 		d.restart(have, w, fmt.Sprintf("exited with %d", have.ExitCode))
@@ -296,16 +299,10 @@ func restartDelay(c *Container) time.Duration {
 	return min(delay, maxRestartDelay)
 }
 
-// restarts tells whether the pod's policy restarts an app container that
-// exited.
-func restarts(pod *corev1.Pod, c *Container) bool {
-	switch pod.Spec.RestartPolicy {
-	case corev1.RestartPolicyNever:
-		return false
-	case corev1.RestartPolicyOnFailure:
-		return c.ExitCode != 0
-	}
-	return true
+// hasEnded tells whether a container has exited and is not to be started again, by
+// its own restart policy and rules (KEP-5307) or the pod's.
+func hasEnded(pod *corev1.Pod, c *corev1.Container, last *Container) bool {
+	return last != nil && last.State == Exited && !podutil.ContainerShouldRestart(*c, pod.Spec, last.ExitCode)
 }
 
 // IsSidecar tells whether an init container is a sidecar: it starts in its

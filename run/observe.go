@@ -130,6 +130,11 @@ func observeContainer(ctx context.Context, client *cri.Client, id, sandboxID str
 		PID:         pidOf(resp.GetInfo()),
 		Annotations: st.GetAnnotations(),
 	}
+	for _, m := range st.GetMounts() {
+		if m.GetContainerPath() == c.Annotations[identity.AnnotationTerminationMessagePath] {
+			c.TerminationLog = m.GetHostPath()
+		}
+	}
 	if c.Name == "" {
 		c.Name = st.GetMetadata().GetName()
 	}

@@ -51,6 +51,10 @@ type Container struct {
 	LogPath    string    `json:"logPath,omitempty"` // absolute
 	PID        int       `json:"pid,omitempty"`     // on this host, where the runtime tells
 
+	// TerminationLog is the host's file that holds the container's termination
+	// message.
+	TerminationLog string `json:"terminationLog,omitempty"`
+
 	// Annotations are those the container was made with: what is known of it
 	// when its pod's checkpoint is gone.
 	Annotations map[string]string `json:"annotations,omitempty"`
@@ -145,4 +149,9 @@ func (o *Observed) order() {
 		}
 		return int(b.Restarts) - int(a.Restarts)
 	})
+}
+
+// drop forgets a container that was removed.
+func (o *Observed) drop(id string) {
+	o.Containers = slices.DeleteFunc(o.Containers, func(c Container) bool { return c.ID == id })
 }

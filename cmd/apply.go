@@ -1,0 +1,175 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// defaultTimeout is how long apply may take.
+const defaultTimeout = 10 * time.Minute
+
+type applyFlags struct {
+	inputFlags
+	run.ApplyOptions
+	dryRun bool
+}
+
+func newApply(a *app) *cobra.Command {
+	f := &applyFlags{}
+	c := &cobra.Command{
+		Use:   "apply FILE...",
+		Short: "Start the pods of a manifest",
+		Long: `Start the pods of a manifest and return when each is started: its sandbox is
+up, every init container is done, every app container was started and every
+postStart hook has finished.
+
+Everything is checked before anything is done: the manifest, and whether this
+host can run the pods. A failure before the first container starts leaves
+nothing behind but pulled images; after that the pod stays, for diagnosis.
+
+Applying again is safe: an unchanged pod is left alone, exited containers are
+started again as restartPolicy says, and a changed pod is replaced.
+
+FILE is a path, a directory, - for stdin, or an https URL.`,
+		Example: `  podrun apply pod.yaml
+  kubectl get pod web -o yaml | podrun apply -
+  podrun apply -f manifests/ --timeout 1m -o json`,
+		RunE: func(c *cobra.Command, named []string) error { return a.runApply(c, f, named) },
+	}
+	f.add(c.Flags())
+	c.Flags().DurationVar(&f.Timeout, "timeout", defaultTimeout, "how long to try; 0 for no limit")
+	c.Flags().BoolVar(&f.KeepOnFailure, "keep-on-failure", false, "leave what was made when a pod can't be started")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and do nothing (as 'podrun plan')")
+	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
+	return c
+}
+
+func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
+	if f.dryRun {
+		return a.runPlan(c, &planFlags{inputFlags: f.inputFlags}, named)
+	}
+	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
+		return err
+	}
+	r := a.renderer()
+	objects, err := f.load(c.Context(), a, c, named, r.warn)
+	if err != nil {
+		return err
+	}
+	if err := needRoot(); err != nil {
+		return err
+	}
+	engine, closeAll, err := a.engine(r)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	r.many = len(objects.Pods) > 1
+	f.AllowKubelet = a.allowKubelet
+	results, err := engine.Apply(c.Context(), objects, f.ApplyOptions)
+	if err != nil {
+		return err
+	}
+	a.sayUnwatched(r, objects, results)
+	return a.report(c.Context(), results)
+}
+
+// sayUnwatched says once that nobody watches the pods from now on, where one
+// asks for that.
+func (a *app) sayUnwatched(r *renderer, objects *manifest.Objects, results []run.Result) {
+	var wants []string
+	for i, p := range objects.Pods {
+		if i < len(results) && results[i].Err == nil && results[i].Outcome != run.OutcomeUnchanged {
+			wants = append(wants, run.Unwatched(p.Object)...)
+		}
+	}
+	if len(wants) > 0 {
+		r.warn(problem.List{{Warning: true, Message: "podrun does not stay: from now on nobody acts on " + strings.Join(dedupe(wants), ", "),
+			Hint: "run 'podrun apply' again to converge"}})
+	}
+}
+
+func dedupe(list []string) []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, s := range list {
+		if !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// podResult is a pod in the JSON summary.
+type podResult struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+	Outcome   string `json:"outcome"`
+	Phase     string `json:"phase,omitempty"`
+	PodIP     string `json:"podIP,omitempty"`
+	Error     string `json:"error,omitempty"`
+}
+
+// summary is what apply and delete print with -o json.
+type summary struct {
+	Pods     []podResult `json:"pods"`
+	ExitCode int         `json:"exitCode"`
+	Reason   string      `json:"reason"`
+}
+
+// report prints what became of the pods, and returns their errors.
+func (a *app) report(ctx context.Context, results []run.Result) error {
+	var errs []error
+	sum := summary{}
+	for _, r := range results {
+		p := podResult{Namespace: r.ID.Namespace, Name: r.ID.Name, UID: r.ID.UID, Outcome: string(r.Outcome), Phase: string(r.Status.Phase), PodIP: r.Status.PodIP}
+		if r.Err != nil {
+			errs = append(errs, r.Err)
+			p.Error = r.Err.Error()
+		}
+		sum.Pods = append(sum.Pods, p)
+	}
+	err := errors.Join(errs...)
+	sum.ExitCode = exitCode(err)
+	sum.Reason = exitReason(sum.ExitCode)
+	if perr := a.printResults(sum); perr != nil {
+		return errors.Join(err, perr)
+	}
+	return err
+}
+
+func (a *app) printResults(sum summary) error {
+	switch a.output {
+	case "json", "yaml":
+		return printData(a.streams.Out, a.output, sum)
+	case "name":
+		for _, p := range sum.Pods {
+			if p.Error == "" {
+				fmt.Fprintf(a.streams.Out, "pod/%s\n", p.Name)
+			}
+		}
+		return nil
+	}
+	for _, p := range sum.Pods {
+		if p.Error == "" {
+			fmt.Fprintf(a.streams.Out, "pod/%s %s\n", p.Name, p.Outcome)
+		}
+	}
+	return nil
+}
+
+// renderer makes the renderer of this command's talk.
+func (a *app) renderer() *renderer {
+	return &renderer{w: a.streams.Err, json: a.output == "json"}
+}

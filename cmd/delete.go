@@ -1,0 +1,176 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run"
+)
+
+type deleteFlags struct {
+	inputFlags
+	run.DeleteOptions
+	all, allNamespaces, force bool
+	graceSeconds              int64
+}
+
+func newDelete(a *app) *cobra.Command {
+	f := &deleteFlags{}
+	c := &cobra.Command{
+		Use:   "delete NAME... | -f FILE",
+		Short: "Stop pods and remove everything that was made for them",
+		Long: `Stop pods, with their preStop hooks and grace period, and remove everything that
+was made for them: containers, sandbox, network, mounts, directories, control
+groups, logs. The content of a hostPath is never touched.
+
+Pods are named, or those of a manifest (-f), or all (--all). Deleting a pod that
+is not here is no error. Deleting what is half gone goes on where it was left.`,
+		Example: `  podrun delete web
+  podrun delete -f pod.yaml
+  podrun delete --all --grace-period 5`,
+		RunE: func(c *cobra.Command, named []string) error { return a.runDelete(c, f, named) },
+	}
+	f.add(c.Flags())
+	c.Flags().BoolVar(&f.all, "all", false, "all pods of the namespace")
+	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: of every namespace")
+	c.Flags().Int64Var(&f.graceSeconds, "grace-period", -1, "`seconds` the containers get to end; -1 for the pod's own, 0 to kill at once")
+	c.Flags().BoolVar(&f.force, "force", false, "kill at once, as --grace-period=0")
+	c.Flags().BoolVar(&f.KeepLogs, "keep-logs", false, "leave the pod's logs")
+	c.Flags().DurationVar(&f.Timeout, "timeout", defaultTimeout, "how long to try; 0 for no limit")
+	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
+	return c
+}
+
+func (a *app) runDelete(c *cobra.Command, f *deleteFlags, named []string) error {
+	if err := f.check(c, named); err != nil {
+		return err
+	}
+	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
+		return err
+	}
+	r := a.renderer()
+	selectors, err := f.selectors(c, a, named, r)
+	if err != nil {
+		return err
+	}
+	if err := needRoot(); err != nil {
+		return err
+	}
+	engine, closeAll, err := a.engine(r)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	pods, err := findAll(c.Context(), engine, selectors, func(sel run.Selector) {
+		for _, name := range sel.Names {
+			fmt.Fprintf(a.streams.Err, "pod/%s is not here\n", name)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	r.many = len(pods) > 1
+	results, err := engine.Delete(c.Context(), pods, f.DeleteOptions)
+	if err != nil {
+		return err
+	}
+	return a.report(c.Context(), results)
+}
+
+// check refuses contradictions of flags, and sets the grace period.
+func (f *deleteFlags) check(c *cobra.Command, named []string) error {
+	switch {
+	case f.all && (len(named) > 0 || len(f.files) > 0):
+		return usage(c, errors.New("--all goes with neither names nor -f"))
+	case !f.all && len(named) == 0 && len(f.files) == 0:
+		return usage(c, errors.New("name a pod, or give -f FILE or --all"))
+	case f.graceSeconds < -1:
+		return usage(c, fmt.Errorf("--grace-period=%d is not a number of seconds", f.graceSeconds))
+	case f.force && f.graceSeconds > 0:
+		return usage(c, errors.New("--force kills at once: it goes with no --grace-period but 0"))
+	}
+	if f.force {
+		f.graceSeconds = 0
+	}
+	if f.graceSeconds >= 0 {
+		grace := time.Duration(f.graceSeconds) * time.Second
+		f.Grace = &grace
+	}
+	return nil
+}
+
+// selectors names the pods to delete, one selector each.
+func (f *deleteFlags) selectors(c *cobra.Command, a *app, named []string, r *renderer) ([]run.Selector, error) {
+	namespace := a.namespace
+	if namespace == "" {
+		namespace = "default"
+	}
+	if f.all {
+		if f.allNamespaces {
+			namespace = ""
+		}
+		return []run.Selector{{Namespace: namespace}}, nil
+	}
+	var out []run.Selector
+	for _, name := range named {
+		if looksLikeFile(name) {
+			return nil, usage(c, fmt.Errorf("%q is no name of a pod: give a file by -f", name))
+		}
+		out = append(out, run.Selector{Namespace: namespace, Names: []string{name}})
+	}
+	if len(f.files) == 0 {
+		return out, nil
+	}
+	objects, err := f.load(c.Context(), a, c, nil, func(problem.List) {})
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range objects.Pods {
+		out = append(out, run.Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
+	}
+	return out, nil
+}
+
+// looksLikeFile tells a path from the name of a pod, which has no slash and
+// no manifest's ending.
+func looksLikeFile(name string) bool {
+	for _, end := range []string{".yaml", ".yml", ".json"} {
+		if len(name) > len(end) && name[len(name)-len(end):] == end {
+			return true
+		}
+	}
+	for _, r := range name {
+		if r == '/' {
+			return true
+		}
+	}
+	return name == "-"
+}
+
+// findAll finds the pods of all selectors, each once. Missing is called for a
+// selector that matches none.
+func findAll(ctx context.Context, e *run.Engine, selectors []run.Selector, missing func(run.Selector)) ([]run.Known, error) {
+	var out []run.Known
+	seen := map[string]bool{}
+	for _, sel := range selectors {
+		pods, err := e.Find(ctx, sel)
+		if err != nil {
+			return nil, err
+		}
+		if len(pods) == 0 {
+			missing(sel)
+		}
+		for _, p := range pods {
+			if !seen[p.ID.UID] {
+				seen[p.ID.UID] = true
+				out = append(out, p)
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,65 @@
+package cmd
+
+import (
+	"errors"
+	"os"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// dial connects to the runtime of the settings, or to the first that is here.
+func dial(s *nodeconfig.Settings) (*cri.Client, error) {
+	if s.ContainerRuntimeEndpoint == "" {
+		endpoint, err := cri.FindEndpoint()
+		if err != nil {
+			return nil, &problem.Error{Kind: problem.Runtime, Err: err, Hint: "start one, or name its socket by --container-runtime-endpoint"}
+		}
+		s.ContainerRuntimeEndpoint = endpoint
+	}
+	client, err := cri.Dial(s.ContainerRuntimeEndpoint, s.ImageServiceEndpoint, s.RuntimeRequestTimeout)
+	if err != nil {
+		return nil, &problem.Error{Kind: problem.Usage, Object: "--container-runtime-endpoint", Err: err}
+	}
+	return client, nil
+}
+
+// engine makes the engine of this command, and what ends its connection.
+func (a *app) engine(r *renderer) (*run.Engine, func(), error) {
+	settings, notes, err := a.settings.settings()
+	if err != nil {
+		return nil, nil, err
+	}
+	a.warnAbout(r, notes)
+	client, err := dial(&settings)
+	if err != nil {
+		return nil, nil, err
+	}
+	e := &run.Engine{
+		Client: client, Settings: settings,
+		Emit: r.event, Warn: r.warn,
+		Command: a.commandLine, Invocation: run.NewInvocation(),
+	}
+	// Nothing is lost when closing a connection fails.
+	return e, func() { _ = client.Close() }, nil
+}
+
+// warnAbout says what is to be said of the settings file: fields that podrun
+// does not use only when asked to say more.
+func (a *app) warnAbout(r *renderer, notes problem.List) {
+	for _, n := range notes {
+		if n.Reason != nodeconfig.ReasonUnused || a.verbose {
+			r.warn(problem.List{n})
+		}
+	}
+}
+
+// needRoot refuses commands that act, where podrun can't.
+func needRoot() error {
+	if os.Geteuid() != 0 {
+		return &problem.Error{Kind: problem.Runtime, Err: errors.New("podrun makes control groups and mounts: it must run as root"), Hint: "use sudo"}
+	}
+	return nil
+}

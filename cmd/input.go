@@ -1,0 +1,55 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// inputFlags are the flags of commands that read manifests.
+type inputFlags struct {
+	files         []string
+	validate      string
+	ignoreKinds   bool
+	strictCluster bool
+}
+
+func (f *inputFlags) add(set *pflag.FlagSet) {
+	set.StringArrayVarP(&f.files, "filename", "f", nil, "`file`, directory, - for stdin, or https URL to read; may be repeated")
+	set.StringVar(&f.validate, "validate", string(manifest.Strict), "what to do about unknown and duplicate fields: strict, warn or ignore")
+	set.BoolVar(&f.ignoreKinds, "ignore-unknown-kinds", false, "leave out objects of kinds that podrun does not use")
+	set.BoolVar(&f.strictCluster, "strict-cluster-fields", false, "refuse pods with fields that only a cluster can serve, instead of leaving them out")
+}
+
+// load reads and checks the manifests that the command names.
+func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named []string, warn func(problem.List)) (*manifest.Objects, error) {
+	names := append(append([]string(nil), f.files...), named...)
+	if len(names) == 0 {
+		return nil, usage(c, errors.New("name a file: "+c.UseLine()))
+	}
+	switch manifest.Validate(f.validate) {
+	case manifest.Strict, manifest.Warn, manifest.Ignore:
+	default:
+		return nil, usage(c, fmt.Errorf("--validate=%s is not one of strict, warn, ignore", f.validate))
+	}
+	sources, err := manifest.Read(ctx, names, manifest.ReadOptions{Stdin: a.streams.In})
+	if err != nil {
+		return nil, err
+	}
+	objects, problems := manifest.Load(sources, manifest.Options{
+		Namespace:           a.namespace,
+		Validate:            manifest.Validate(f.validate),
+		IgnoreUnknownKinds:  f.ignoreKinds,
+		StrictClusterFields: f.strictCluster,
+		Suffix:              run.RandomSuffix,
+	})
+	warn(problems.Warnings())
+	return objects, problem.Refuse(problem.Manifest, problems)
+}

@@ -1,0 +1,128 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/podlog"
+	"github.com/podrun/podrun/run"
+)
+
+type logsFlags struct {
+	container     string
+	allContainers bool
+	prefix        bool
+	follow        bool
+	previous      bool
+	timestamps    bool
+	tail          int64
+	since         time.Duration
+	sinceTime     string
+	limitBytes    int64
+}
+
+func newLogs(a *app) *cobra.Command {
+	f := &logsFlags{}
+	c := &cobra.Command{
+		Use:   "logs NAME [CONTAINER]",
+		Short: "Print the logs of a pod's containers",
+		Long: `Print the logs of a container, as 'kubectl logs' does. Of a pod with several
+containers all are printed, each line with its container in front.`,
+		Example: `  podrun logs web
+  podrun logs web -c sidecar -f --tail 20
+  podrun logs web --previous --timestamps`,
+		Args: args(cobra.RangeArgs(1, 2)),
+		RunE: func(c *cobra.Command, named []string) error { return a.runLogs(c, f, named) },
+	}
+	flags := c.Flags()
+	flags.StringVarP(&f.container, "container", "c", "", "only this `container`")
+	flags.BoolVar(&f.allContainers, "all-containers", false, "all containers, init containers too")
+	flags.BoolVar(&f.prefix, "prefix", false, "put pod and container in front of each line")
+	flags.BoolVarP(&f.follow, "follow", "f", false, "go on until the containers end")
+	flags.BoolVarP(&f.previous, "previous", "p", false, "the run of the container before the current one")
+	flags.BoolVar(&f.timestamps, "timestamps", false, "put the time in front of each line")
+	flags.Int64Var(&f.tail, "tail", -1, "only so many `lines` from the end; -1 for all")
+	flags.DurationVar(&f.since, "since", 0, "only lines newer than this, such as 5m")
+	flags.StringVar(&f.sinceTime, "since-time", "", "only lines after this `time` (RFC 3339)")
+	flags.Int64Var(&f.limitBytes, "limit-bytes", 0, "at most so many bytes; 0 for no limit")
+	return c
+}
+
+func (a *app) runLogs(c *cobra.Command, f *logsFlags, named []string) error {
+	if len(named) == 2 {
+		if f.container != "" {
+			return usage(c, errors.New("a container is named twice"))
+		}
+		f.container = named[1]
+	}
+	opts, err := f.options(time.Now())
+	if err != nil {
+		return usage(c, err)
+	}
+	engine, closeAll, err := a.engine(&renderer{w: a.streams.Err})
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	namespace := a.namespace
+	if namespace == "" {
+		namespace = "default"
+	}
+	logs, err := engine.Logs(c.Context(), run.LogsRequest{
+		Namespace: namespace, Name: named[0], Container: f.container,
+		Previous: f.previous, All: f.allContainers || f.container == "", Init: f.allContainers,
+	})
+	if err != nil {
+		return err
+	}
+	return podlog.Mux(c.Context(), podlog.Output{Stdout: a.streams.Out, Stderr: a.streams.Out}, f.sources(c.Context(), a, engine, logs), opts)
+}
+
+func (f *logsFlags) options(now time.Time) (podlog.Options, error) {
+	o := podlog.Options{Follow: f.follow, Timestamps: f.timestamps}
+	if f.tail >= 0 {
+		o.Tail = &f.tail
+	}
+	if f.limitBytes > 0 {
+		o.LimitBytes = &f.limitBytes
+	}
+	switch {
+	case f.since != 0 && f.sinceTime != "":
+		return o, errors.New("give --since or --since-time, not both")
+	case f.since < 0:
+		return o, fmt.Errorf("--since=%s is not in the past", f.since)
+	case f.since > 0:
+		o.Since = now.Add(-f.since)
+	case f.sinceTime != "":
+		t, err := time.Parse(time.RFC3339, f.sinceTime)
+		if err != nil {
+			return o, fmt.Errorf("--since-time: %w", err)
+		}
+		o.Since = t
+	}
+	return o, nil
+}
+
+// sources makes a source of each container's log.
+func (f *logsFlags) sources(ctx context.Context, a *app, engine *run.Engine, logs []run.Log) []podlog.Source {
+	var out []podlog.Source
+	for _, l := range logs {
+		s := podlog.Source{
+			Container: l.Container, Path: l.Path, State: string(l.State),
+			Alive: func(ctx context.Context) (bool, error) { return engine.Alive(ctx, l.ID) },
+			Warn:  func(err error) { fmt.Fprintln(a.streams.Err, "warning:", err) },
+		}
+		switch {
+		case f.prefix:
+			s.Prefix = "[pod/" + l.Pod.Name + "/" + l.Container + "] "
+		case len(logs) > 1:
+			s.Prefix = "[" + l.Container + "] "
+		}
+		out = append(out, s)
+	}
+	return out
+}

@@ -1,0 +1,136 @@
+package cmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run"
+)
+
+type planFlags struct {
+	inputFlags
+	facts     string
+	showFacts bool
+}
+
+func newPlan(a *app) *cobra.Command {
+	f := &planFlags{}
+	c := &cobra.Command{
+		Use:   "plan FILE...",
+		Short: "Print what apply would do, and do nothing",
+		Long: `Print all that apply would do up to its first side effect: the verdict of the
+checks, control groups, directories and volumes, images, and the messages that
+the container runtime would get. What is known only later stands in parentheses:
+(podIP), (imageID).
+
+--show-facts prints what podrun knows of this host; --facts FILE plans with such
+facts instead of this host's, and then needs no runtime.`,
+		Example: `  podrun plan pod.yaml
+  podrun plan --show-facts pod.yaml > facts.json
+  podrun plan --facts facts.json pod.yaml -o json`,
+		RunE: func(c *cobra.Command, named []string) error { return a.runPlan(c, f, named) },
+	}
+	f.add(c.Flags())
+	c.Flags().StringVar(&f.facts, "facts", "", "plan with the facts of this `file` (JSON or YAML)")
+	c.Flags().BoolVar(&f.showFacts, "show-facts", false, "print the facts of this host instead of the plan")
+	c.Flags().StringVarP(&a.output, "output", "o", "", "print as yaml (default) or json")
+	return c
+}
+
+func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
+	if err := checkOutput(a.output, "json", "yaml"); err != nil {
+		return err
+	}
+	format := a.output
+	if format == "" {
+		format = "yaml"
+	}
+	r := &renderer{w: a.streams.Err}
+	objects, err := f.load(c.Context(), a, c, named, r.warn)
+	if err != nil {
+		return err
+	}
+	engine, closeAll, err := a.planEngine(r, f)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	facts, err := readFacts(f.facts)
+	if err != nil {
+		return err
+	}
+	if f.showFacts {
+		read, err := engine.Facts(c.Context(), objects)
+		if err != nil {
+			return err
+		}
+		if a.output == "" {
+			format = "json"
+		}
+		return printData(a.streams.Out, format, read)
+	}
+	targets, problems, err := engine.Prepare(c.Context(), objects, a.allowKubelet, facts)
+	if err != nil {
+		return err
+	}
+	var views []run.PlanView
+	for i := range targets {
+		view, err := targets[i].View()
+		if err != nil {
+			return err
+		}
+		views = append(views, view)
+	}
+	if err := printData(a.streams.Out, format, planList{Plans: views, Problems: problems}); err != nil {
+		return err
+	}
+	return problem.Refuse(problem.Refused, problems)
+}
+
+// planList is what plan prints.
+type planList struct {
+	Problems problem.List   `json:"problems,omitempty"`
+	Plans    []run.PlanView `json:"plans"`
+}
+
+// planEngine makes the engine of plan, which needs no runtime where the facts
+// come from a file.
+func (a *app) planEngine(r *renderer, f *planFlags) (*run.Engine, func(), error) {
+	if f.facts == "" {
+		return a.engine(r)
+	}
+	settings, notes, err := a.settings.settings()
+	if err != nil {
+		return nil, nil, err
+	}
+	a.warnAbout(r, notes)
+	return &run.Engine{Settings: settings, Invocation: "(invocation)", Warn: r.warn}, func() {}, nil
+}
+
+// readFacts reads the facts of a file; nil for none.
+func readFacts(path string) (*host.Facts, error) {
+	if path == "" {
+		return nil, nil
+	}
+	bad := func(err error) error {
+		return &problem.Error{Kind: problem.Usage, Object: "--facts", Err: err, Hint: "'podrun plan --show-facts' prints such a file"}
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, bad(err)
+	}
+	if data, err = yaml.YAMLToJSON(data); err != nil {
+		return nil, bad(fmt.Errorf("%s: %w", path, err))
+	}
+	facts := &host.Facts{}
+	if err := json.Unmarshal(data, facts); err != nil {
+		return nil, bad(fmt.Errorf("%s: %w", path, err))
+	}
+	return facts, nil
+}

@@ -1,0 +1,16 @@
+package cmd
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// parseSelector makes a label selector of -l's value; an empty one matches all.
+func parseSelector(text string) (func(map[string]string) bool, error) {
+	sel, err := labels.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("-l %q: %w", text, err)
+	}
+	return func(have map[string]string) bool { return sel.Matches(labels.Set(have)) }, nil
+}

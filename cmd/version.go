@@ -1,0 +1,84 @@
+package cmd
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+)
+
+// kubernetesVersion is the version of the kubelet that podrun follows, and of
+// the Kubernetes code that validates manifests.
+const kubernetesVersion = "v1.36.3"
+
+type versionInfo struct {
+	Client  clientVersion   `json:"client"`
+	Runtime *runtimeVersion `json:"runtime,omitempty"`
+}
+
+type clientVersion struct {
+	Version    string `json:"version"`
+	Kubernetes string `json:"kubernetes"`
+	Go         string `json:"go"`
+	Platform   string `json:"platform"`
+}
+
+type runtimeVersion struct {
+	Name       string `json:"name"`
+	Version    string `json:"version"`
+	APIVersion string `json:"apiVersion"`
+	Endpoint   string `json:"endpoint"`
+}
+
+func newVersion(a *app) *cobra.Command {
+	var clientOnly bool
+	c := &cobra.Command{
+		Use:   "version",
+		Short: "Print the versions of podrun and of the container runtime",
+		Args:  args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := checkOutput(a.output, "json", "yaml"); err != nil {
+				return err
+			}
+			info := versionInfo{Client: clientVersion{
+				Version: a.version, Kubernetes: kubernetesVersion, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+			}}
+			if clientOnly {
+				return a.printVersion(info)
+			}
+			var err error
+			info.Runtime, err = a.runtimeVersion(c)
+			if perr := a.printVersion(info); perr != nil {
+				return perr
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&clientOnly, "client", false, "do not ask the runtime")
+	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json or yaml")
+	return c
+}
+
+func (a *app) runtimeVersion(c *cobra.Command) (*runtimeVersion, error) {
+	engine, closeAll, err := a.engine(&renderer{w: a.streams.Err})
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll()
+	v, err := engine.RuntimeVersion(c.Context())
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeVersion{Name: v.Name, Version: v.Version, APIVersion: v.APIVersion, Endpoint: v.Endpoint}, nil
+}
+
+func (a *app) printVersion(v versionInfo) error {
+	if a.output != "" {
+		return printData(a.streams.Out, a.output, v)
+	}
+	fmt.Fprintf(a.streams.Out, "podrun %s (Kubernetes %s, %s, %s)\n", v.Client.Version, v.Client.Kubernetes, v.Client.Go, v.Client.Platform)
+	if r := v.Runtime; r != nil {
+		fmt.Fprintf(a.streams.Out, "%s %s (CRI %s) at %s\n", r.Name, r.Version, r.APIVersion, r.Endpoint)
+	}
+	return nil
+}

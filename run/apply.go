@@ -1,0 +1,343 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/volume"
+)
+
+// ApplyOptions are the options of Apply.
+type ApplyOptions struct {
+	Timeout       time.Duration // bounds the whole; 0 for no limit
+	KeepOnFailure bool          // leave what was made when a pod can't be started
+	AllowKubelet  bool
+}
+
+// Result is what became of one pod.
+type Result struct {
+	ID      identity.Pod
+	Outcome Outcome
+	Status  corev1.PodStatus
+	Err     error
+}
+
+// Apply brings pods to be started. Everything is validated and admitted before
+// the first side effect: an error that comes with no results refused them all.
+// Then the pods are started side by side, each with its own rollback; their
+// errors are in the results.
+func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOptions) ([]Result, error) {
+	if o.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, o.Timeout, errTimeout{o.Timeout})
+		defer cancel()
+	}
+	locks, err := e.lockPods(ctx, objects)
+	defer locks.unlock()
+	if err != nil {
+		return nil, err
+	}
+	targets, err := e.admit(ctx, objects, o)
+	if err != nil {
+		return nil, err
+	}
+	syncers := make([]*syncer, len(targets))
+	journals := map[string]*journal{}
+	puller := e.newPuller(journals)
+	for i, t := range targets {
+		syncers[i] = e.newSyncer(t.Plan, puller, locks[t.Plan.ID.String()])
+		journals[t.Plan.ID.UID] = syncers[i].journal
+	}
+	results := make([]Result, len(targets))
+	var wg sync.WaitGroup
+	for i, t := range targets {
+		wg.Go(func() { results[i] = syncers[i].applyOne(ctx, t, o) })
+	}
+	wg.Wait()
+	return results, nil
+}
+
+// newPuller makes the puller of a command, whose events go to the journals of
+// their pods, by UID. The map must not change once pulls have begun.
+func (e *Engine) newPuller(journals map[string]*journal) *imagepull.Puller {
+	return imagepull.NewPuller(e.Client, imagepull.Options{
+		MaxParallel: int(e.Settings.MaxParallelImagePulls),
+		QPS:         float64(e.Settings.RegistryPullQPS), Burst: int(e.Settings.RegistryBurst),
+		Emit: func(ev event.Event) {
+			if j := journals[ev.UID]; j != nil {
+				j.emit(ev)
+			}
+		},
+	})
+}
+
+// podLocks are the locks of a command's pods, by namespace/name.
+type podLocks map[string]*podLock
+
+func (l podLocks) unlock() {
+	for _, lock := range l {
+		lock.unlock()
+	}
+}
+
+// lockPods locks the pods by order of their names, so that two commands with
+// the same pods can't wait for each other.
+func (e *Engine) lockPods(ctx context.Context, objects *manifest.Objects) (podLocks, error) {
+	var ids []identity.Pod
+	for _, p := range objects.Pods {
+		ids = append(ids, identity.Pod{Namespace: p.Object.Namespace, Name: p.Object.Name})
+	}
+	sort.Slice(ids, func(i, j int) bool { return ids[i].String() < ids[j].String() })
+	locks := podLocks{}
+	for _, id := range ids {
+		l, err := e.lockPod(ctx, id)
+		if err != nil {
+			return locks, err
+		}
+		locks[id.String()] = l
+	}
+	return locks, nil
+}
+
+// admit reads the host and decides about all pods, under the node's lock, and
+// reserves room for those that are new by writing their checkpoints.
+func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, o ApplyOptions) ([]Target, error) {
+	node, err := e.lockNode(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer node.unlock()
+	targets, problems, err := e.Prepare(ctx, objects, o.AllowKubelet, nil)
+	if err != nil {
+		return nil, err
+	}
+	e.warn(problems.Warnings())
+	if err := problem.Refuse(problem.Refused, problems); err != nil {
+		return nil, err
+	}
+	for i, t := range targets {
+		if t.Change != ChangeNew {
+			continue
+		}
+		if err := reserve(t.Plan); err != nil {
+			return nil, errors.Join(err, e.unreserve(ctx, targets[:i+1]))
+		}
+	}
+	return targets, nil
+}
+
+// Prepare reads what planning needs and plans. Facts that are given replace
+// those of this host.
+func (e *Engine) Prepare(ctx context.Context, objects *manifest.Objects, allowKubelet bool, facts *host.Facts) ([]Target, problem.List, error) {
+	in := PrepareInput{Objects: objects, Settings: e.Settings, Invocation: e.Invocation, AllowKubelet: allowKubelet}
+	if facts == nil {
+		read, err := discover.Read(ctx, e.Client, e.Settings, discover.Options{Ports: hostPorts(objects)})
+		if err != nil {
+			return nil, nil, err
+		}
+		if in.Here, err = e.here(objects); err != nil {
+			return nil, nil, err
+		}
+		facts = &read
+	}
+	in.Facts = *facts
+	targets, problems := Prepare(in)
+	return targets, problems, nil
+}
+
+// here reads the checkpoints of the pods that have the names of the command's.
+func (e *Engine) here(objects *manifest.Objects) ([]Here, error) {
+	stored, err := storedPods(e.layout())
+	if err != nil {
+		return nil, err
+	}
+	wanted := map[string]bool{}
+	for _, p := range objects.Pods {
+		wanted[p.Object.Namespace+"/"+p.Object.Name] = true
+	}
+	var out []Here
+	for _, id := range stored {
+		if !wanted[id.String()] {
+			continue
+		}
+		c, err := readCheckpoint(e.layout(), id.UID)
+		if err != nil {
+			return nil, err
+		}
+		h := Here{ID: id}
+		if c != nil {
+			h.Pod = c.Pod
+		}
+		out = append(out, h)
+	}
+	return out, nil
+}
+
+// reserve writes the checkpoint of a pod: from then on its requests count.
+func reserve(p *Plan) error {
+	if err := volume.MakePodDir(p.Volumes); err != nil {
+		return fmt.Errorf("pod %s: %w", p.ID, err)
+	}
+	return writeCheckpoint(p.Layout, p.ID, p.Checkpoint)
+}
+
+// unreserve takes the reservations of new pods back.
+func (e *Engine) unreserve(ctx context.Context, targets []Target) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	var errs []error
+	for _, t := range targets {
+		if t.Change == ChangeNew {
+			errs = append(errs, volume.Remove(ctx, t.Plan.Layout, t.Plan.ID.UID))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// applyOne brings one pod to be started, and takes back what it made when that
+// fails before the first container was started.
+func (s *syncer) applyOne(ctx context.Context, t Target, o ApplyOptions) Result {
+	defer s.lock.unlock()
+	result := Result{ID: t.Plan.ID}
+	result.Outcome, result.Err = s.apply(ctx, t)
+	if result.Err != nil {
+		result.Outcome = OutcomeFailed
+		if !o.KeepOnFailure && !s.undo.empty() {
+			if err := s.undo.run(ctx); err != nil {
+				result.Err = errors.Join(result.Err, leftBehind(t.Plan.ID, err))
+			}
+			s.obs = &Observed{}
+		}
+	}
+	result.Status = s.status(ctx)
+	if err := s.journal.close(); err != nil && result.Err == nil {
+		result.Err = err
+	}
+	return result
+}
+
+// leftBehind reports what a rollback could not remove.
+func leftBehind(id identity.Pod, err error) error {
+	return &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: "clean up", Err: err,
+		Hint: "'podrun delete " + id.Name + " -n " + id.Namespace + "' tries again"}
+}
+
+func (e *Engine) newSyncer(p *Plan, puller *imagepull.Puller, lock *podLock) *syncer {
+	return &syncer{
+		Engine: e, plan: p, puller: puller, lock: lock,
+		obs: &Observed{}, mine: map[string]bool{}, pulled: map[string]bool{},
+		journal: &journal{pod: p.ID, next: e.Emit},
+	}
+}
+
+// apply does the work of applyOne.
+func (s *syncer) apply(ctx context.Context, t Target) (Outcome, error) {
+	if t.Change == ChangeNew {
+		s.undo.push("remove the pod's directory", s.removeDirs)
+	}
+	var err error
+	if s.obs, err = observe(ctx, s.Client, s.plan.Layout, s.plan.ID.UID); err != nil {
+		return OutcomeFailed, s.orInterrupted(ctx, runtimeError(s.plan.ID, err))
+	}
+	if d := Next(s.pod(), s.world()); t.Change != ChangeReplace && d.Ended && s.obs.Sandbox() != nil {
+		return s.alreadyEnded(ctx)
+	}
+	if t.Change != ChangeUnchanged {
+		s.pulls = s.puller.Start(ctx, s.plan.Images)
+		defer s.pulls.Stop()
+	}
+	if t.Change == ChangeReplace {
+		if err := s.replace(ctx, t.Old); err != nil {
+			return OutcomeFailed, s.orInterrupted(ctx, err)
+		}
+	}
+	if err := s.journal.open(s.plan.Layout); err != nil {
+		return OutcomeFailed, err
+	}
+	if t.Change != ChangeUnchanged {
+		for _, w := range s.plan.Warnings {
+			s.journal.emit(w)
+		}
+	}
+	ended, err := s.untilStarted(ctx)
+	switch {
+	case err != nil:
+		return OutcomeFailed, err
+	case ended:
+		return s.alreadyEnded(ctx)
+	case t.Change == ChangeReplace:
+		return OutcomeReplaced, nil
+	case !s.acted:
+		return OutcomeUnchanged, nil
+	}
+	return OutcomeStarted, nil
+}
+
+// alreadyEnded is the outcome for a pod that is over: nothing to do when it has
+// succeeded, an error when it has failed.
+func (s *syncer) alreadyEnded(ctx context.Context) (Outcome, error) {
+	status := s.status(ctx)
+	if status.Phase != corev1.PodFailed {
+		return OutcomeUnchanged, nil
+	}
+	return OutcomeFailed, &problem.Error{
+		Kind: problem.Failed, Object: "pod " + s.plan.ID.String(), Err: errors.New(failedWhy(status)),
+		Hint: "'podrun logs' shows why; 'podrun delete' and apply run it again",
+	}
+}
+
+// failedWhy says which container made the pod fail.
+func failedWhy(status corev1.PodStatus) string {
+	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
+		for _, c := range list {
+			if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
+				return fmt.Sprintf("has failed: container %s exited with %d (%s)", c.Name, t.ExitCode, t.Reason)
+			}
+		}
+	}
+	return "has failed"
+}
+
+// replace has the new pod's images first, so that a typo costs no downtime,
+// then removes the old pod and reserves room for the new one.
+func (s *syncer) replace(ctx context.Context, old []Here) error {
+	if err := s.pulls.Ready(ctx); err != nil {
+		return err
+	}
+	for _, h := range old {
+		o := s.newSyncer(s.oldPlan(h), s.puller, s.lock)
+		if err := o.remove(ctx, removeOptions{why: "the pod is replaced"}); err != nil {
+			return fmt.Errorf("remove the pod that is replaced: %w", err)
+		}
+	}
+	s.obs = &Observed{}
+	s.undo.push("remove the pod's directory", s.removeDirs)
+	return reserve(s.plan)
+}
+
+func (s *syncer) world() World {
+	return World{Observed: s.obs, Hashes: s.plan.Hashes(), Now: time.Now()}
+}
+
+// runtimeError names the pod in an error of the runtime.
+func runtimeError(id identity.Pod, err error) error {
+	return &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Err: err}
+}
+
+// Facts reads the facts of this host that planning these objects takes.
+func (e *Engine) Facts(ctx context.Context, objects *manifest.Objects) (host.Facts, error) {
+	return discover.Read(ctx, e.Client, e.Settings, discover.Options{Ports: hostPorts(objects)})
+}

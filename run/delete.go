@@ -1,0 +1,192 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podrun/podrun/cgroup"
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/volume"
+)
+
+// DeleteOptions are the options of Delete.
+type DeleteOptions struct {
+	Timeout  time.Duration  // bounds the whole; 0 for no limit
+	Grace    *time.Duration // instead of the pods' own; nil for those
+	KeepLogs bool
+}
+
+// removeOptions are those of the removal of one pod.
+type removeOptions struct {
+	grace    *time.Duration
+	keepLogs bool
+	why      string
+}
+
+// Delete removes pods with everything that podrun made for them. Removing what
+// is half gone goes on where it was left; a pod that is not here at all is not
+// among the results.
+func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]Result, error) {
+	if o.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, o.Timeout, errTimeout{o.Timeout})
+		defer cancel()
+	}
+	facts, err := discover.Read(ctx, e.Client, e.Settings, discover.Options{})
+	if err != nil {
+		return nil, err
+	}
+	results := make([]Result, len(pods))
+	var wg sync.WaitGroup
+	for i, k := range pods {
+		wg.Go(func() {
+			results[i] = Result{ID: k.ID, Outcome: OutcomeDeleted}
+			if err := e.deleteOne(ctx, k, facts, o); err != nil {
+				results[i].Outcome, results[i].Err = OutcomeFailed, err
+			}
+		})
+	}
+	wg.Wait()
+	return results, nil
+}
+
+func (e *Engine) deleteOne(ctx context.Context, k Known, facts host.Facts, o DeleteOptions) error {
+	lock, err := e.lockPod(ctx, k.ID)
+	if err != nil {
+		return err
+	}
+	defer lock.unlock()
+	s := e.newSyncer(knownPlan(e, k, facts), nil, lock)
+	err = s.remove(ctx, removeOptions{grace: o.Grace, keepLogs: o.KeepLogs, why: "the pod is deleted"})
+	return s.orInterrupted(ctx, err)
+}
+
+// knownPlan is a plan with no more in it than removing the pod takes.
+func knownPlan(e *Engine, k Known, facts host.Facts) *Plan {
+	p := &Plan{ID: k.ID, Pod: k.Pod, Layout: e.layout(), NodeIPs: facts.NodeIPs, Runtime: facts.Runtime.Name}
+	if p.Pod == nil {
+		p.Pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: k.ID.Namespace, Name: k.ID.Name}}
+	}
+	p.Cgroup = cgroup.Leftovers(k.ID.UID, facts.Cgroup, e.Settings)
+	return p
+}
+
+// oldPlan is a plan with no more in it than removing a pod takes that is
+// replaced by this one.
+func (s *syncer) oldPlan(h Here) *Plan {
+	return knownPlan(s.Engine, Known{ID: h.ID, Pod: h.Pod}, s.plan.facts)
+}
+
+// remove stops the pod and removes all of it, in the order in which it can be
+// done again after any failure: the directory, by which the pod is found, last.
+func (s *syncer) remove(ctx context.Context, o removeOptions) error {
+	var err error
+	if s.obs, err = observe(ctx, s.Client, s.plan.Layout, s.plan.ID.UID); err != nil {
+		return runtimeError(s.plan.ID, err)
+	}
+	if err := s.onlyOurs(); err != nil {
+		return err
+	}
+	if err := s.openJournal(); err != nil {
+		return err
+	}
+	defer s.journal.close()
+	grace := s.gracePeriod()
+	if o.grace != nil {
+		grace = *o.grace
+	}
+	if err := s.stopPod(ctx, grace, o.why); err != nil {
+		return runtimeError(s.plan.ID, err)
+	}
+	if err := s.removeSandboxes(ctx); err != nil {
+		return runtimeError(s.plan.ID, err)
+	}
+	if err := s.removeGroups(ctx); err != nil {
+		return runtimeError(s.plan.ID, err)
+	}
+	if !o.keepLogs {
+		if err := s.removeLogs(); err != nil {
+			return runtimeError(s.plan.ID, err)
+		}
+	}
+	if err := s.removeDirs(ctx); err != nil {
+		return runtimeError(s.plan.ID, err)
+	}
+	return nil
+}
+
+// onlyOurs refuses to touch a pod whose sandbox is not podrun's.
+func (s *syncer) onlyOurs() error {
+	for _, sb := range s.obs.Sandboxes {
+		if !sb.Managed {
+			return &problem.Error{Kind: problem.Refused, Object: "pod " + s.plan.ID.String(),
+				Err:  fmt.Errorf("its sandbox %s was not made by podrun", short(sb.ID)),
+				Hint: "use the tool that made it"}
+		}
+	}
+	return nil
+}
+
+// openJournal goes on with the pod's journal, if the pod has a directory.
+func (s *syncer) openJournal() error {
+	if _, err := os.Stat(s.plan.Layout.Pod(s.plan.ID.UID)); err != nil {
+		return nil
+	}
+	return s.journal.open(s.plan.Layout)
+}
+
+func (s *syncer) removeSandboxes(ctx context.Context) error {
+	var errs []error
+	for _, sb := range s.obs.Sandboxes {
+		if err := s.Client.RemovePodSandbox(ctx, sb.ID); err != nil {
+			errs = append(errs, fmt.Errorf("remove sandbox %s: %w", short(sb.ID), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeLogs removes the pod's logs and the links to them.
+func (s *syncer) removeLogs() error {
+	links, err := filepath.Glob(filepath.Join(s.plan.Layout.ContainerLogsDir, s.plan.ID.Name+"_"+s.plan.ID.Namespace+"_*.log"))
+	if err != nil {
+		return fmt.Errorf("list links to logs: %w", err)
+	}
+	logs := s.plan.Layout.Logs(s.plan.ID)
+	var errs []error
+	for _, link := range links {
+		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, logs+"/") {
+			errs = append(errs, os.Remove(link))
+		}
+	}
+	if err := os.RemoveAll(logs); err != nil {
+		errs = append(errs, fmt.Errorf("remove logs: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// removeDirs removes the pod's directory.
+func (s *syncer) removeDirs(ctx context.Context) error {
+	return volume.Remove(ctx, s.plan.Layout, s.plan.ID.UID)
+}
+
+// removeGroups removes the pod's control group, and those that pods share if
+// this was the last one in them.
+func (s *syncer) removeGroups(ctx context.Context) error {
+	return s.underNodeLock(ctx, func() error {
+		if err := cgroup.Remove(ctx, s.plan.Cgroup); err != nil {
+			return err
+		}
+		return cgroup.RemoveParents(s.plan.Cgroup)
+	})
+}

@@ -1,0 +1,79 @@
+package run
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
+)
+
+// Engine runs pods on one runtime. Its fields are set once; it is safe for
+// concurrent use.
+type Engine struct {
+	Client   *cri.Client
+	Settings nodeconfig.Settings
+	Emit     event.Sink         // gets every pod's events
+	Warn     func(problem.List) // gets what should be said once, and refuses nothing
+	Command  string             // this command line, which locks show to others
+	// Invocation is the random id of this process, which marks what it makes.
+	Invocation string
+}
+
+// NewInvocation makes up an id for a process: 16 hex digits.
+func NewInvocation() string { return randomHex(8) }
+
+// RandomSuffix makes up a suffix for metadata.generateName, of five characters
+// that can't spell a word (k8s.io/apimachinery/pkg/util/rand).
+func RandomSuffix() string {
+	const letters = "bcdfghjklmnpqrstvwxz2456789"
+	raw := make([]byte, 5)
+	rand.Read(raw) // never fails (crypto/rand, Go 1.24)
+	for i := range raw {
+		raw[i] = letters[int(raw[i])%len(letters)]
+	}
+	return string(raw)
+}
+
+func randomHex(n int) string {
+	raw := make([]byte, n)
+	rand.Read(raw) // never fails (crypto/rand, Go 1.24)
+	return hex.EncodeToString(raw)
+}
+
+func (e *Engine) layout() identity.Layout { return e.Settings.Layout() }
+
+func (e *Engine) warn(l problem.List) {
+	if e.Warn != nil && len(l) > 0 {
+		e.Warn(l)
+	}
+}
+
+// who names this process in a lock, uniquely.
+func (e *Engine) who() string {
+	return fmt.Sprintf("process %d (%s) [%s]", os.Getpid(), e.Command, e.Invocation)
+}
+
+// Outcome says what became of a pod.
+type Outcome string
+
+// The outcomes of apply and delete.
+const (
+	OutcomeStarted   Outcome = "started"
+	OutcomeReplaced  Outcome = "replaced"
+	OutcomeUpdated   Outcome = "updated"
+	OutcomeUnchanged Outcome = "unchanged"
+	OutcomeFailed    Outcome = "failed"
+	OutcomeDeleted   Outcome = "deleted"
+)
+
+// errTimeout is the cause of a context that the command's --timeout ended.
+type errTimeout struct{ after time.Duration }
+
+func (e errTimeout) Error() string { return fmt.Sprintf("timed out after %s", e.after) }

@@ -1,0 +1,187 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cgroup"
+	"github.com/podrun/podrun/dns"
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/sandbox"
+	"github.com/podrun/podrun/volume"
+)
+
+// execute does the actions in order. An error ends the sync; what goes wrong
+// with a single container is noted in failures, and the next one has its turn,
+// as in the kubelet.
+func (s *syncer) execute(ctx context.Context, actions []Action) error {
+	for _, a := range actions {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		s.acted = true
+		if err := s.executeOne(ctx, a); err != nil {
+			return err
+		}
+		if len(s.failures) > 0 && a.Verb == StartContainer && findContainer(s.pod(), a.Container).Init {
+			return nil // what comes after an init container depends on it
+		}
+	}
+	return nil
+}
+
+func (s *syncer) executeOne(ctx context.Context, a Action) error {
+	switch a.Verb {
+	case KillPod:
+		return s.killPod(ctx, a.Why)
+	case CreateSandbox:
+		return s.createSandbox(ctx, a)
+	case KillContainer:
+		return s.killContainer(ctx, a.ID, s.gracePeriod(), fmt.Sprintf("Container %s definition changed, will be restarted", a.Container))
+	case StartContainer:
+		return s.startContainer(ctx, a)
+	case RunPostStart:
+		c := s.obs.Container(a.Container)
+		if c == nil {
+			return fmt.Errorf("container %s is gone", a.Container)
+		}
+		return s.postStart(ctx, *c)
+	}
+	return fmt.Errorf("unknown action %s", a.Verb)
+}
+
+// createSandbox makes the pod's control groups, directories and volumes, then
+// its sandbox. Each undo is registered before what it undoes.
+func (s *syncer) createSandbox(ctx context.Context, a Action) error {
+	if a.Attempt > 0 {
+		s.emit(event.Normal, event.SandboxChanged, "", "Pod sandbox changed, it will be killed and re-created.")
+	}
+	if err := s.makeHost(ctx); err != nil {
+		return err
+	}
+	plan := s.sandboxPlan(a.Attempt)
+	for try := 0; ; try++ {
+		made, err := s.trySandbox(ctx, plan)
+		if err == nil {
+			s.takeSandbox(plan, made)
+			return s.writeHosts(made.IPs)
+		}
+		s.emit(event.Warning, event.FailedCreatePodSandBox, "", "Failed to create pod sandbox: "+err.Error())
+		if try == maxSandboxTries-1 || !sandbox.InDoubt(err) || ctx.Err() != nil {
+			return s.sandboxError(err)
+		}
+		next, rerr := sandbox.Recover(ctx, s.Client, plan, err)
+		if rerr != nil {
+			return s.sandboxError(fmt.Errorf("%w; clean up: %w", err, rerr))
+		}
+		plan = s.sandboxPlan(next)
+	}
+}
+
+// maxSandboxTries is how often a sandbox is tried whose creation is in doubt.
+const maxSandboxTries = 3
+
+func (s *syncer) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.Sandbox, error) {
+	s.undo.push("remove sandbox", func(ctx context.Context) error { return sandbox.Remove(ctx, s.Client, plan) })
+	return sandbox.Apply(ctx, s.Client, plan)
+}
+
+func (s *syncer) sandboxError(err error) error {
+	return &problem.Error{Kind: problem.Runtime, Object: "pod " + s.plan.ID.String(), Op: "create sandbox", Err: err, Hint: sandboxHint(err)}
+}
+
+// sandboxPlan is the plan of the sandbox, of a certain attempt.
+func (s *syncer) sandboxPlan(attempt uint32) sandbox.Plan {
+	plan := s.plan.Sandbox
+	plan.Attempt = attempt
+	plan.Config = proto.CloneOf(plan.Config)
+	plan.Config.Metadata.Attempt = attempt
+	return plan
+}
+
+// sandboxConfig is the config that the current sandbox was made with, which
+// CreateContainer wants to see again.
+func (s *syncer) sandboxConfig() *runtimeapi.PodSandboxConfig {
+	sb := s.obs.Sandbox()
+	config := s.sandboxPlan(sb.Attempt).Config
+	config.Annotations[identity.AnnotationInvocation] = sb.Invocation
+	return config
+}
+
+// takeSandbox makes a new sandbox the current one.
+func (s *syncer) takeSandbox(plan sandbox.Plan, made sandbox.Sandbox) {
+	s.obs.Sandboxes = append([]Sandbox{{
+		ID: made.ID, Pod: s.plan.ID, Attempt: plan.Attempt, Ready: true, CreatedAt: time.Now(),
+		HostNetwork: plan.HostNetwork, IPs: made.IPs, Managed: true, Invocation: s.Invocation,
+	}}, s.obs.Sandboxes...)
+}
+
+// makeHost makes what the pod needs on this host beside its sandbox.
+func (s *syncer) makeHost(ctx context.Context) error {
+	object := "pod " + s.plan.ID.String()
+	s.undo.push("remove control group", s.removeGroups)
+	if err := s.underNodeLock(ctx, func() error { return cgroup.Apply(ctx, s.plan.Cgroup) }); err != nil {
+		return &problem.Error{Kind: problem.Runtime, Object: object, Op: "make control group", Err: err}
+	}
+	if err := volume.Apply(ctx, s.plan.Volumes); err != nil {
+		s.emitMountErrors(err)
+		return err
+	}
+	return nil
+}
+
+// emitMountErrors tells each volume that could not be made.
+func (s *syncer) emitMountErrors(err error) {
+	for _, e := range mountErrors(err) {
+		s.emit(event.Warning, event.FailedMountVolume, "", e.Event())
+	}
+}
+
+func mountErrors(err error) []*volume.MountError {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []*volume.MountError
+		for _, e := range joined.Unwrap() {
+			out = append(out, mountErrors(e)...)
+		}
+		return out
+	}
+	if e, ok := err.(*volume.MountError); ok {
+		return []*volume.MountError{e}
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return mountErrors(inner)
+	}
+	return nil
+}
+
+// sandboxHint says what to do about a sandbox that could not be made, where the
+// runtime's text is known to puzzle people.
+func sandboxHint(err error) string {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "expected cgroupsPath to be of format"):
+		return "the runtime uses the systemd cgroup driver: give --cgroup-driver=systemd, or let the runtime use cgroupfs"
+	case strings.Contains(text, "failed to get sandbox image"):
+		return "the runtime can't get its sandbox (pause) image: check sandbox_image (containerd 1.x) or pinned_images.sandbox (2.x) in its configuration"
+	case strings.Contains(text, "can't get final child's PID"):
+		return "this process may not lower oom_score_adj: set restrict_oom_score_adj = true in containerd's CRI configuration"
+	}
+	return ""
+}
+
+// writeHosts writes the file that the containers see as /etc/hosts.
+func (s *syncer) writeHosts(ips []string) error {
+	text := dns.EtcHosts(s.pod(), s.plan.Name, ips, s.plan.EtcHosts)
+	if err := volume.WriteHosts(s.plan.Layout, s.plan.ID.UID, []byte(text)); err != nil {
+		return fmt.Errorf("pod %s: %w", s.plan.ID, err)
+	}
+	return nil
+}

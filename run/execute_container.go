@@ -1,0 +1,226 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/container"
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/hook"
+	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/volume"
+)
+
+// startContainer waits for the container's image, creates the container,
+// starts it and runs its postStart hook. Only an interruption is returned as
+// an error; the container's own trouble is noted in failures.
+func (s *syncer) startContainer(ctx context.Context, a Action) error {
+	image, err := s.image(ctx, a.Container)
+	if err != nil {
+		s.fail(err)
+		return nil
+	}
+	created, config, err := s.createContainer(ctx, a, image)
+	if err != nil {
+		return s.containerFailed(ctx, a.Container, "create", event.FailedToCreate, err)
+	}
+	s.obs.put(created)
+	spec := findContainer(s.pod(), a.Container).Container
+	if hasPostStart(spec) {
+		if err := s.markHook(created.ID, HookPending); err != nil {
+			return err
+		}
+	}
+	// From here on a failure leaves the pod in place, for diagnosis.
+	s.undo.forget()
+	if err := s.Client.StartContainer(ctx, created.ID); err != nil {
+		return s.containerFailed(ctx, a.Container, "start", event.FailedToStart, err)
+	}
+	created.State, created.StartedAt = Running, time.Now()
+	s.obs.put(created)
+	s.mine[created.ID] = true
+	s.emit(event.Normal, event.StartedContainer, a.Container, "Container started")
+	if err := s.linkLog(created, config); err != nil {
+		return err
+	}
+	if hasPostStart(spec) {
+		return s.postStart(ctx, created)
+	}
+	return nil
+}
+
+// image waits for the container's image. The first start has it from the pulls
+// that began when the pod was admitted, a restart asks again.
+func (s *syncer) image(ctx context.Context, name string) (imagepull.Result, error) {
+	if s.pulls != nil && !s.pulled[name] {
+		s.pulled[name] = true
+		return s.pulls.Wait(ctx, name)
+	}
+	pulls := s.puller.Start(ctx, s.plan.Images.Only(name))
+	defer pulls.Stop()
+	return pulls.Wait(ctx, name)
+}
+
+// createContainer makes the container and returns it as it is now known.
+func (s *syncer) createContainer(ctx context.Context, a Action, image imagepull.Result) (Container, *runtimeapi.ContainerConfig, error) {
+	if err := s.removeOld(ctx, a.Container); err != nil {
+		return Container{}, nil, err
+	}
+	plan := s.plan.Container(a.Container)
+	spec := findContainer(s.pod(), a.Container).Container
+	late, err := s.late(a, image)
+	if err != nil {
+		return Container{}, nil, err
+	}
+	config, err := plan.Config(late)
+	if err != nil {
+		return Container{}, nil, err
+	}
+	sb := s.obs.Sandbox()
+	id, err := container.Apply(ctx, s.Client, sb.ID, config, s.sandboxConfig())
+	if err != nil {
+		return Container{}, nil, err
+	}
+	s.emit(event.Normal, event.CreatedContainer, a.Container, "Container created")
+	return Container{
+		ID: id, Name: a.Container, SandboxID: sb.ID, State: Created, Restarts: a.Attempt,
+		Image: config.GetImage().GetUserSpecifiedImage(), ImageID: image.ImageID, Hash: container.Hash(spec),
+		CreatedAt: time.Now(), Annotations: config.GetAnnotations(),
+	}, config, nil
+}
+
+// late gathers what the container's config was still missing.
+func (s *syncer) late(a Action, image imagepull.Result) (container.Late, error) {
+	uid := s.plan.ID.UID
+	if err := volume.MakeContainerDir(s.plan.Layout, uid, a.Container); err != nil {
+		return container.Late{}, err
+	}
+	log, err := volume.MakeTerminationLog(s.plan.Layout, uid, a.Container, randomHex(4))
+	if err != nil {
+		return container.Late{}, err
+	}
+	return container.Late{
+		PodIPs: orderIPs(s.obs.Sandbox().IPs, s.plan.NodeIPs), HostIPs: s.plan.NodeIPs,
+		ImageID: image.ImageID, ImageUID: image.UID, ImageUsername: image.Username,
+		Attempt:            a.Attempt,
+		TerminationLogPath: log,
+		Mounts:             s.plan.mounts(),
+		EtcHostsPath:       s.plan.Layout.EtcHosts(uid),
+	}, nil
+}
+
+// removeOld removes all but the last of the container's earlier runs, as the
+// kubelet keeps one for its logs and its last state.
+func (s *syncer) removeOld(ctx context.Context, name string) error {
+	kept := 0
+	for _, c := range s.obs.Containers {
+		if c.Name != name || c.State == Running {
+			continue
+		}
+		if kept++; kept == 1 && c.State == Exited {
+			continue
+		}
+		if err := s.Client.RemoveContainer(ctx, c.ID); err != nil {
+			return fmt.Errorf("remove an earlier run (%s): %w", short(c.ID), err)
+		}
+		s.obs.drop(c.ID)
+	}
+	return nil
+}
+
+// containerFailed notes a container that could not be created or started.
+func (s *syncer) containerFailed(ctx context.Context, name, op, reason string, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	s.emit(event.Warning, reason, name, "Error: "+err.Error())
+	s.fail(&problem.Error{Kind: failureKind(err), Object: fmt.Sprintf("pod %s: container %s", s.plan.ID, name), Op: op, Err: err})
+	return nil
+}
+
+// linkLog makes the link by which log collectors find the container's log.
+func (s *syncer) linkLog(c Container, config *runtimeapi.ContainerConfig) error {
+	link := s.plan.Layout.LegacyLog(s.plan.ID, c.Name, c.ID)
+	target := filepath.Join(s.plan.Layout.Logs(s.plan.ID), config.GetLogPath())
+	err := os.Symlink(target, link)
+	if os.IsNotExist(err) {
+		if err = os.MkdirAll(s.plan.Layout.ContainerLogsDir, 0o755); err == nil {
+			err = os.Symlink(target, link)
+		}
+	}
+	if err != nil && !os.IsExist(err) {
+		return fmt.Errorf("pod %s: container %s: link its log: %w", s.plan.ID, c.Name, err)
+	}
+	return nil
+}
+
+// postStart runs the container's hook. One that fails kills its container, and
+// the sync goes on with the next.
+func (s *syncer) postStart(ctx context.Context, c Container) error {
+	spec := findContainer(s.pod(), c.Name).Container
+	plan, _ := hook.New(s.plan.ID, spec, hook.PostStart)
+	err := hook.Apply(ctx, plan, s.hookTarget(c))
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return fmt.Errorf("%w in the postStart hook of container %s", cause, c.Name)
+	}
+	if err := s.markHook(c.ID, HookDone); err != nil {
+		return err
+	}
+	if err == nil {
+		return nil
+	}
+	s.emit(event.Warning, event.FailedPostStartHook, c.Name, hookEvent(err, "PostStartHook failed"))
+	s.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", s.plan.ID, c.Name), Op: "postStart hook", Err: err})
+	return s.killContainer(ctx, c.ID, s.gracePeriod(), "FailedPostStartHook")
+}
+
+// hookEvent is the message of the event of a hook that failed.
+func hookEvent(err error, otherwise string) string {
+	if e, ok := errors.AsType[*hook.HookError](err); ok {
+		return e.Event()
+	}
+	return otherwise
+}
+
+// markHook keeps on disk whether the container's hook has run.
+func (s *syncer) markHook(containerID string, state HookState) error {
+	dir := hooksDir(s.plan.Layout, s.plan.ID.UID)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("pod %s: keep the state of a hook: %w", s.plan.ID, err)
+	}
+	if err := volume.WriteFile(filepath.Join(dir, containerID), []byte(state), 0o640); err != nil {
+		return fmt.Errorf("pod %s: keep the state of a hook: %w", s.plan.ID, err)
+	}
+	s.obs.setHook(containerID, state)
+	return nil
+}
+
+// hookTarget is where a container's hooks go.
+func (s *syncer) hookTarget(c Container) hook.Target {
+	t := hook.Target{ContainerID: c.ID, Exec: s.exec}
+	if sb := s.obs.Sandbox(); sb != nil && len(sb.IPs) > 0 {
+		t.PodIP = sb.IPs[0]
+	}
+	return t
+}
+
+func (s *syncer) exec(ctx context.Context, id string, command []string) (stdout, stderr []byte, code int32, err error) {
+	resp, err := s.Client.ExecSync(ctx, id, command, 0)
+	return resp.GetStdout(), resp.GetStderr(), resp.GetExitCode(), err
+}
+
+// failureKind tells the pod's own fault from the runtime's.
+func failureKind(err error) problem.Kind {
+	var e *problem.Error
+	if errors.As(err, &e) && e.Kind != "" {
+		return e.Kind
+	}
+	return problem.Runtime
+}

@@ -1,0 +1,180 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/hook"
+	"github.com/podrun/podrun/identity"
+)
+
+// minimumGrace is what a container gets at least after its preStop hook or the
+// containers before it have used up the pod's grace period (kubelet,
+// minimumGracePeriodInSeconds).
+const minimumGrace = 2 * time.Second
+
+// defaultGrace is the API's terminationGracePeriodSeconds, for a pod of which
+// no more than its containers is known.
+const defaultGrace = 30 * time.Second
+
+// gracePeriod is how long the pod's containers may take to end.
+func (s *syncer) gracePeriod() time.Duration { return gracePeriod(s.pod(), s.obs) }
+
+func gracePeriod(pod *corev1.Pod, obs *Observed) time.Duration {
+	if pod.Spec.TerminationGracePeriodSeconds != nil {
+		return time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
+	}
+	for _, c := range obs.Containers {
+		if n, err := strconv.Atoi(c.Annotations[identity.AnnotationPodTerminationGrace]); err == nil {
+			return time.Duration(n) * time.Second
+		}
+	}
+	return defaultGrace
+}
+
+// killPod stops everything of the pod: app containers side by side, then the
+// sidecars in reverse order with what is left of the grace period, then the
+// sandboxes.
+func (s *syncer) killPod(ctx context.Context, why string) error {
+	return s.stopPod(ctx, s.gracePeriod(), why)
+}
+
+func (s *syncer) stopPod(ctx context.Context, grace time.Duration, why string) error {
+	start := time.Now()
+	left := func() time.Duration {
+		if grace == 0 {
+			return 0
+		}
+		return max(grace-time.Since(start), minimumGrace).Round(time.Second)
+	}
+	apps, sidecars := s.running()
+	var errs []error
+	errs = append(errs, s.stopAll(ctx, apps, grace, why))
+	for i := len(sidecars) - 1; i >= 0; i-- {
+		errs = append(errs, s.stopAll(ctx, sidecars[i:i+1], left(), why))
+	}
+	for i := range s.obs.Sandboxes {
+		sb := &s.obs.Sandboxes[i]
+		if !sb.Managed {
+			continue
+		}
+		if err := s.Client.StopPodSandbox(ctx, sb.ID); err != nil {
+			errs = append(errs, fmt.Errorf("stop sandbox %s: %w", short(sb.ID), err))
+			continue
+		}
+		sb.Ready = false
+	}
+	return errors.Join(errs...)
+}
+
+// running lists what runs: containers and plain init containers, and the
+// sidecars in the order of the spec.
+func (s *syncer) running() (apps, sidecars []Container) {
+	rank := map[string]bool{}
+	for i := range s.pod().Spec.InitContainers {
+		c := &s.pod().Spec.InitContainers[i]
+		if !IsSidecar(c) {
+			continue
+		}
+		rank[c.Name] = true
+		for _, have := range s.obs.Containers {
+			if have.Name == c.Name && have.State == Running {
+				sidecars = append(sidecars, have)
+			}
+		}
+	}
+	for _, have := range s.obs.Containers {
+		if have.State == Running && !rank[have.Name] {
+			apps = append(apps, have)
+		}
+	}
+	return apps, sidecars
+}
+
+// stopAll stops containers side by side.
+func (s *syncer) stopAll(ctx context.Context, list []Container, grace time.Duration, why string) error {
+	errs := make([]error, len(list))
+	var wg sync.WaitGroup
+	for i, c := range list {
+		wg.Go(func() { errs[i] = s.stopContainer(ctx, c, grace, "Stopping container "+c.Name) })
+	}
+	wg.Wait()
+	for i, c := range list {
+		if errs[i] == nil {
+			s.noteStopped(ctx, c)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// killContainer stops one container of the pod, by its ID.
+func (s *syncer) killContainer(ctx context.Context, id string, grace time.Duration, message string) error {
+	for _, c := range s.obs.Containers {
+		if c.ID != id {
+			continue
+		}
+		if err := s.stopContainer(ctx, c, grace, message); err != nil {
+			return err
+		}
+		s.noteStopped(ctx, c)
+	}
+	return nil
+}
+
+// stopContainer runs the preStop hook, which counts in the grace period, and
+// stops the container with what is left of it.
+func (s *syncer) stopContainer(ctx context.Context, c Container, grace time.Duration, message string) error {
+	s.emit(event.Normal, event.KillingContainer, c.Name, message)
+	start := time.Now()
+	if plan, ok := s.preStop(c); ok && grace > 0 {
+		s.runPreStop(ctx, c, plan, grace)
+		grace = max(grace-time.Since(start), minimumGrace)
+	}
+	if err := s.Client.StopContainer(ctx, c.ID, grace.Round(time.Second)); err != nil {
+		return fmt.Errorf("stop container %s (%s): %w", c.Name, short(c.ID), err)
+	}
+	return nil
+}
+
+// preStop finds the container's hook in the pod's spec, or where that is not
+// known, in the annotation that the container was made with.
+func (s *syncer) preStop(c Container) (hook.Plan, bool) {
+	spec := findContainer(s.pod(), c.Name).Container
+	if spec == nil {
+		var handler corev1.LifecycleHandler
+		if json.Unmarshal([]byte(c.Annotations[identity.AnnotationPreStopHandler]), &handler) != nil {
+			return hook.Plan{}, false
+		}
+		spec = &corev1.Container{Name: c.Name, Lifecycle: &corev1.Lifecycle{PreStop: &handler}}
+	}
+	return hook.New(s.plan.ID, spec, hook.PreStop)
+}
+
+// runPreStop runs a preStop hook for as long as the grace period lasts. That it
+// fails is told, and stops nothing.
+func (s *syncer) runPreStop(ctx context.Context, c Container, plan hook.Plan, grace time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	if err := hook.Apply(ctx, plan, s.hookTarget(c)); err != nil {
+		s.emit(event.Warning, event.FailedPreStopHook, c.Name, hookEvent(err, "PreStopHook failed"))
+	}
+}
+
+// noteStopped takes in how a stopped container has ended. The runtime may have
+// forgotten it already, which is as good.
+func (s *syncer) noteStopped(ctx context.Context, c Container) {
+	now, err := observeContainer(ctx, s.Client, c.ID, c.SandboxID)
+	if err != nil {
+		now = c
+		now.State = Exited
+	}
+	s.obs.put(now)
+}

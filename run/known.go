@@ -1,0 +1,207 @@
+package run
+
+import (
+	"context"
+	"os"
+	"sort"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+)
+
+// Known is a pod of podrun's that is on this host: on the runtime, in the root
+// directory, or both.
+type Known struct {
+	ID  identity.Pod
+	Pod *corev1.Pod // from its checkpoint; nil when that is gone
+}
+
+// Selector chooses pods. Empty fields choose all.
+type Selector struct {
+	Namespace string
+	Names     []string
+	UID       string
+}
+
+func (sel Selector) matches(id identity.Pod) bool {
+	if sel.Namespace != "" && sel.Namespace != id.Namespace || sel.UID != "" && sel.UID != id.UID {
+		return false
+	}
+	if len(sel.Names) == 0 {
+		return true
+	}
+	for _, n := range sel.Names {
+		if n == id.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// Find lists podrun's pods that match, by namespace and name.
+func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
+	found := map[string]identity.Pod{}
+	stored, err := storedPods(e.layout())
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range stored {
+		found[id.UID] = id
+	}
+	sandboxes, err := observeSandboxes(ctx, e.Client, nil)
+	if err != nil {
+		return nil, &problem.Error{Kind: problem.Runtime, Object: "runtime", Err: err}
+	}
+	for _, s := range sandboxes {
+		if s.Managed {
+			found[s.Pod.UID] = s.Pod
+		}
+	}
+	var out []Known
+	for _, id := range found {
+		if !sel.matches(id) {
+			continue
+		}
+		k := Known{ID: id}
+		c, err := readCheckpoint(e.layout(), id.UID)
+		if err != nil {
+			return nil, err
+		}
+		if c != nil {
+			k.Pod = c.Pod
+		}
+		out = append(out, k)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].ID.String() < out[j].ID.String() })
+	return out, nil
+}
+
+// View is a pod as `get` shows it: the whole object with its status.
+type View struct {
+	Known
+	Observed *Observed
+	Object   *corev1.Pod
+}
+
+// Pods reads the state of the pods that match.
+func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
+	facts, err := discover.Read(ctx, e.Client, e.Settings, discover.Options{})
+	if err != nil {
+		return nil, err
+	}
+	pods, err := e.Find(ctx, sel)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]View, 0, len(pods))
+	for _, k := range pods {
+		obs, err := observe(ctx, e.Client, e.layout(), k.ID.UID)
+		if err != nil {
+			return nil, runtimeError(k.ID, err)
+		}
+		out = append(out, View{Known: k, Observed: obs, Object: viewOf(k, obs, facts.NodeIPs, facts.Runtime.Name)})
+	}
+	return out, nil
+}
+
+// RuntimeVersion asks the runtime who it is.
+func (e *Engine) RuntimeVersion(ctx context.Context) (host.Runtime, error) {
+	v, err := discover.Reach(ctx, e.Client)
+	return host.Runtime{
+		Endpoint: e.Client.Endpoint(), Name: v.GetRuntimeName(),
+		Version: v.GetRuntimeVersion(), APIVersion: v.GetRuntimeApiVersion(),
+	}, err
+}
+
+// viewOf puts the object together. Of a pod whose checkpoint is gone, what the
+// runtime knows must do.
+func viewOf(k Known, obs *Observed, nodeIPs []string, runtimeName string) *corev1.Pod {
+	pod := k.Pod.DeepCopy()
+	if pod == nil {
+		pod = orphan(k.ID, obs)
+	}
+	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	pod.UID = types.UID(k.ID.UID)
+	pod.Status = Status(pod, StatusInput{
+		Observed: obs, NodeIPs: nodeIPs, RuntimeName: runtimeName,
+		Messages: terminationMessages(pod, obs), Waiting: backingOff(pod, obs, k.ID, time.Now()), Now: time.Now(),
+	})
+	if n := len(obs.Sandboxes); n > 0 {
+		pod.CreationTimestamp = metav1.NewTime(obs.Sandboxes[n-1].CreatedAt)
+	}
+	return pod
+}
+
+// orphan makes up a pod from its containers.
+func orphan(id identity.Pod, obs *Observed) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name}}
+	seen := map[string]bool{}
+	for _, c := range obs.Containers {
+		if !seen[c.Name] {
+			seen[c.Name] = true
+			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: c.Name, Image: c.Image})
+		}
+	}
+	return pod
+}
+
+// terminationMessageLimit is how much of a termination message counts, in
+// bytes (kubelet, MaxContainerTerminationMessageLength).
+const terminationMessageLimit = 4096
+
+// terminationMessages reads what the ended containers left to say.
+func terminationMessages(pod *corev1.Pod, obs *Observed) map[string]string {
+	out := map[string]string{}
+	for _, c := range obs.Containers {
+		if c.State != Exited {
+			continue
+		}
+		if text := readTail(c.TerminationLog, terminationMessageLimit); text != "" {
+			out[c.ID] = text
+		}
+	}
+	return out
+}
+
+// readTail reads at most the last n bytes of a file; nothing if it can't be
+// read, for the message of a container is no reason to fail.
+func readTail(path string, n int64) string {
+	if path == "" {
+		return ""
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	text := make([]byte, min(n, info.Size()))
+	got, _ := f.ReadAt(text, max(0, info.Size()-n))
+	return string(text[:got])
+}
+
+// backingOff says which containers wait for the end of a back-off.
+func backingOff(pod *corev1.Pod, obs *Observed, id identity.Pod, now time.Time) map[string]Waiting {
+	d := Next(pod, World{Observed: obs, Now: now})
+	out := map[string]Waiting{}
+	for _, name := range d.BackOff {
+		out[name] = Waiting{Reason: "CrashLoopBackOff", Message: "back-off restarting failed container=" + name + " pod=" + id.Ref()}
+	}
+	return out
+}
+
+// status is the status of the syncer's pod as it was last seen.
+func (s *syncer) status(context.Context) corev1.PodStatus {
+	k := Known{ID: s.plan.ID, Pod: s.plan.Pod}
+	return viewOf(k, s.obs, s.plan.NodeIPs, s.plan.Runtime).Status
+}

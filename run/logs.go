@@ -1,0 +1,119 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+)
+
+// LogsRequest names containers whose logs are wanted.
+type LogsRequest struct {
+	Namespace, Name string
+	Container       string // only this one
+	All             bool   // all app containers and sidecars
+	Init            bool   // with All: init containers, too
+	Previous        bool   // the run before the current one
+}
+
+// Log is where a container's log is.
+type Log struct {
+	Pod       identity.Pod
+	Container string
+	ID        string
+	Path      string
+	State     State
+}
+
+// Logs finds the logs of a pod's containers, in the order of its spec.
+func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
+	object := "pod " + r.Namespace + "/" + r.Name
+	if _, err := discover.Reach(ctx, e.Client); err != nil {
+		return nil, err
+	}
+	known, err := e.Find(ctx, Selector{Namespace: r.Namespace, Names: []string{r.Name}})
+	if err != nil {
+		return nil, err
+	}
+	if len(known) == 0 {
+		return nil, &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New("is not here"), Hint: "'podrun get -A' lists the pods that are"}
+	}
+	k := known[0]
+	obs, err := observe(ctx, e.Client, e.layout(), k.ID.UID)
+	if err != nil {
+		return nil, runtimeError(k.ID, err)
+	}
+	pod := k.Pod
+	if pod == nil {
+		pod = orphan(k.ID, obs)
+	}
+	names, err := logNames(pod, obs, r)
+	if err != nil {
+		return nil, &problem.Error{Kind: problem.Usage, Object: object, Err: err}
+	}
+	var out []Log
+	for _, name := range names {
+		c := obs.Newest(name)
+		if c != nil && r.Previous {
+			c = obs.Previous(c)
+		}
+		switch {
+		case c == nil && r.Container == "":
+		case c == nil && r.Previous:
+			return nil, &problem.Error{Kind: problem.Failed, Object: object + ": container " + name, Err: errors.New("has no earlier run")}
+		case c == nil:
+			return nil, &problem.Error{Kind: problem.Failed, Object: object + ": container " + name, Err: errors.New("has not been created yet")}
+		default:
+			out = append(out, Log{Pod: k.ID, Container: name, ID: c.ID, Path: c.LogPath, State: c.State})
+		}
+	}
+	if len(out) == 0 {
+		return nil, &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New("none of its containers has a log yet")}
+	}
+	return out, nil
+}
+
+// logNames lists the containers asked for. Where none is named, init containers
+// are left out unless no app container was created yet: then they are what
+// somebody wants to see.
+func logNames(pod *corev1.Pod, obs *Observed, r LogsRequest) ([]string, error) {
+	var all, apps []string
+	for _, c := range specContainers(pod) {
+		name := c.Container.Name
+		if name == r.Container {
+			return []string{name}, nil
+		}
+		all = append(all, name)
+		if !c.Init || IsSidecar(c.Container) {
+			apps = append(apps, name)
+		}
+	}
+	switch {
+	case r.Container != "":
+		return nil, fmt.Errorf("it has no container %q; it has %s", r.Container, strings.Join(all, ", "))
+	case r.Init || !anyAppContainer(pod, obs):
+		return all, nil
+	}
+	return apps, nil
+}
+
+// Alive tells whether a container runs. A runtime that is away for a moment
+// says nothing about that.
+func (e *Engine) Alive(ctx context.Context, containerID string) (bool, error) {
+	c, err := observeContainer(ctx, e.Client, containerID, "")
+	switch status.Code(errors.Unwrap(err)) {
+	case codes.NotFound:
+		return false, nil
+	case codes.Unavailable:
+		return true, nil
+	}
+	return c.State == Running || c.State == Created, err
+}

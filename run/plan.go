@@ -1,0 +1,211 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cgroup"
+	"github.com/podrun/podrun/container"
+	"github.com/podrun/podrun/dns"
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/resource"
+	"github.com/podrun/podrun/sandbox"
+	"github.com/podrun/podrun/volume"
+)
+
+// Plan is everything that podrun will do to run one pod, known before the
+// first side effect. What is known only later (the pod's addresses, its images)
+// comes into the containers' configs by container.Plan.Config.
+type Plan struct {
+	ID         identity.Pod
+	Pod        *corev1.Pod // defaulted, with UID and nodeName
+	Layout     identity.Layout
+	Name       dns.Name
+	Cgroup     cgroup.Plan
+	Volumes    volume.Plan
+	Sandbox    sandbox.Plan // of attempt 0
+	Images     imagepull.Plan
+	Containers []container.Plan // init containers first, in the order of the spec
+	NodeIPs    []string
+	Runtime    string // the runtime's name, with which container IDs begin
+	EtcHosts   string // the host's /etc/hosts
+	Warnings   []event.Event
+	// Checkpoint holds what the pod was made from, for a later podrun.
+	Checkpoint manifest.Checkpoint
+
+	facts host.Facts
+}
+
+// Input is what a plan is made from.
+type Input struct {
+	Pod      *corev1.Pod // defaulted and validated
+	Objects  *manifest.Objects
+	Facts    host.Facts
+	Settings nodeconfig.Settings
+	Handler  string // the runtime handler of its RuntimeClass
+	// Allocatable is what this host has for pods (admission.Allocatable).
+	Allocatable corev1.ResourceList
+	Invocation  string // the random id of this run of podrun
+}
+
+// NewPlan plans one pod. It is pure. The problems are all that planning found;
+// a plan with problems that refuse must not be executed.
+func NewPlan(in Input) (*Plan, problem.List) {
+	pod := in.Pod.DeepCopy()
+	pod.Spec.NodeName = in.Facts.NodeName
+	pod.UID = types.UID(manifest.UID(in.Pod, in.Facts.NodeName))
+	p := &Plan{
+		ID:       identity.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)},
+		Pod:      pod,
+		Layout:   in.Settings.Layout(),
+		NodeIPs:  in.Facts.NodeIPs,
+		Runtime:  in.Facts.Runtime.Name,
+		facts:    in.Facts,
+		EtcHosts: in.Facts.EtcHosts,
+	}
+	var problems problem.List
+	p.Cgroup = cgroup.New(cgroup.Input{Pod: pod, Facts: in.Facts, Settings: in.Settings})
+	problems = append(problems, p.planVolumes(in)...)
+	problems = append(problems, p.planSandbox(in)...)
+	images, found := imagepull.New(pod, p.ID, in.Handler)
+	problems = append(problems, found...)
+	images.Sandbox = p.Sandbox.Config
+	p.Images = images
+	problems = append(problems, p.planContainers(in)...)
+	p.Checkpoint = manifest.Checkpoint{Pod: pod}
+	return p, problems
+}
+
+func (p *Plan) planVolumes(in Input) problem.List {
+	vin := volume.Input{Pod: p.Pod, ID: p.ID, Layout: p.Layout, MemoryAllocatable: in.Allocatable.Memory().Value()}
+	if limit, ok := resource.PodLimits(p.Pod)[corev1.ResourceMemory]; ok {
+		vin.MemoryLimit = limit.Value()
+	}
+	plan, problems := volume.New(vin)
+	p.Volumes = plan
+	return problems
+}
+
+func (p *Plan) planSandbox(in Input) problem.List {
+	conf, warnings := dns.New(p.Pod, in.Facts.ResolvConf, in.Settings.ClusterDNS, in.Settings.ClusterDomain)
+	for _, w := range warnings {
+		p.Warnings = append(p.Warnings, event.Event{Type: event.Warning, Reason: w.Reason, Message: w.Message})
+	}
+	name, err := dns.Hostname(p.Pod, in.Settings.ClusterDomain, in.Settings.Gate("HostnameOverride", true))
+	var problems problem.List
+	if err != nil {
+		problems = append(problems, problem.Problem{Field: "spec.setHostnameAsFQDN", Reason: "FailedCreatePodSandBox", Message: err.Error()})
+	}
+	p.Name = name
+	plan, found := sandbox.New(sandbox.Input{
+		Pod: p.Pod, ID: p.ID, Invocation: in.Invocation,
+		DNS:          &runtimeapi.DNSConfig{Servers: conf.Servers, Searches: conf.Searches, Options: conf.Options},
+		Hostname:     name.Kernel,
+		CgroupParent: p.Cgroup.Parent(),
+		Handler:      in.Handler,
+		Layout:       p.Layout, Settings: in.Settings, Cgroup: in.Facts.Cgroup,
+	})
+	p.Sandbox = plan
+	return append(problems, found...)
+}
+
+func (p *Plan) planContainers(in Input) problem.List {
+	var problems problem.List
+	for _, c := range specContainers(p.Pod) {
+		plan, found := container.New(container.Input{
+			Pod: p.Pod, Name: c.Container.Name, ID: p.ID,
+			Layout: p.Layout, Settings: in.Settings, Facts: in.Facts, Handler: in.Handler, Allocatable: in.Allocatable,
+			Namespaces: p.Sandbox.Namespaces(),
+			ConfigMaps: ofNamespace(in.Objects.ConfigMaps, p.ID.Namespace), Secrets: ofNamespace(in.Objects.Secrets, p.ID.Namespace),
+			SwapLimits: in.Facts.Cgroup.SwapLimits, ThermalPaths: in.Facts.ThermalPaths,
+		})
+		problems = append(problems, found...)
+		p.Containers = append(p.Containers, plan)
+	}
+	return problems
+}
+
+// ofNamespace takes the objects of one namespace out of those by
+// namespace/name, by name.
+func ofNamespace[T any](objects map[string]T, namespace string) map[string]T {
+	out := map[string]T{}
+	for key, o := range objects {
+		if name, ok := strings.CutPrefix(key, namespace+"/"); ok {
+			out[name] = o
+		}
+	}
+	return out
+}
+
+// Container returns the plan of a container, or nil.
+func (p *Plan) Container(name string) *container.Plan {
+	i := slices.IndexFunc(p.Containers, func(c container.Plan) bool { return c.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &p.Containers[i]
+}
+
+// mounts gives what the pod's volumes are on this host, by name.
+func (p *Plan) mounts() map[string]container.MountSource {
+	out := map[string]container.MountSource{}
+	for name, source := range p.Volumes.Sources() {
+		out[name] = container.MountSource{HostPath: source.HostPath}
+	}
+	return out
+}
+
+// Hashes are the hashes of the containers' specs, by name.
+func (p *Plan) Hashes() map[string]string {
+	out := map[string]string{}
+	for _, c := range specContainers(p.Pod) {
+		out[c.Container.Name] = container.Hash(c.Container)
+	}
+	return out
+}
+
+// specContainer is a container of a pod's spec, with where it stands.
+type specContainer struct {
+	Container *corev1.Container
+	Field     string // spec.initContainers[0]
+	EventPath string // spec.initContainers{setup}
+	Init      bool
+}
+
+// specContainers lists the pod's containers, init containers first.
+func specContainers(pod *corev1.Pod) []specContainer {
+	var out []specContainer
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		out = append(out, specContainer{c, fieldIndex("initContainers", i), "spec.initContainers{" + c.Name + "}", true})
+	}
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		out = append(out, specContainer{c, fieldIndex("containers", i), "spec.containers{" + c.Name + "}", false})
+	}
+	return out
+}
+
+// findContainer returns the container of a name; the zero value if there is
+// none.
+func findContainer(pod *corev1.Pod, name string) specContainer {
+	for _, c := range specContainers(pod) {
+		if c.Container.Name == name {
+			return c
+		}
+	}
+	return specContainer{}
+}
+
+func fieldIndex(list string, i int) string { return fmt.Sprintf("spec.%s[%d]", list, i) }

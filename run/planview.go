@@ -1,0 +1,71 @@
+package run
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/cgroup"
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/resource"
+	"github.com/podrun/podrun/volume"
+)
+
+// PlanView is a plan as `podrun plan` prints it: stable, with CRI messages as
+// they would be sent, and what is known only later in parentheses.
+type PlanView struct {
+	Pod        identity.Pod       `json:"pod"`
+	Change     Change             `json:"change"`
+	Replaces   []identity.Pod     `json:"replaces,omitempty"`
+	QOSClass   corev1.PodQOSClass `json:"qosClass"`
+	Warnings   []event.Event      `json:"warnings,omitempty"`
+	Cgroup     cgroup.Plan        `json:"cgroup"`
+	Volumes    volume.Plan        `json:"volumes"`
+	Images     []imagepull.Image  `json:"images"`
+	Sandbox    SandboxView        `json:"sandbox"`
+	Containers []ContainerView    `json:"containers"`
+}
+
+// SandboxView is the request that makes the sandbox.
+type SandboxView struct {
+	RuntimeHandler string `json:"runtimeHandler"`
+	Config         any    `json:"config"`
+}
+
+// ContainerView is the request that makes a container, and its hook.
+type ContainerView struct {
+	Name      string                   `json:"name"`
+	Kind      string                   `json:"kind"` // init, sidecar or app
+	Config    any                      `json:"config"`
+	PostStart *corev1.LifecycleHandler `json:"postStart,omitempty"`
+}
+
+// View makes the target printable.
+func (t Target) View() (PlanView, error) {
+	p := t.Plan
+	v := PlanView{
+		Pod: p.ID, Change: t.Change, QOSClass: resource.QOSClass(p.Pod), Warnings: p.Warnings,
+		Cgroup: p.Cgroup, Volumes: p.Volumes, Images: p.Images.Images,
+		Sandbox: SandboxView{RuntimeHandler: p.Sandbox.Handler, Config: cri.Value(p.Sandbox.Config)},
+	}
+	for _, old := range t.Old {
+		v.Replaces = append(v.Replaces, old.ID)
+	}
+	mounts := p.mounts()
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		config, err := c.Preview(mounts)
+		if err != nil {
+			return v, fmt.Errorf("pod %s: container %s: %w", p.ID, c.Name, err)
+		}
+		view := ContainerView{Name: c.Name, Kind: string(c.Kind), Config: cri.Value(config)}
+		if spec := findContainer(p.Pod, c.Name).Container; hasPostStart(spec) {
+			view.PostStart = spec.Lifecycle.PostStart
+		}
+		v.Containers = append(v.Containers, view)
+	}
+	return v, nil
+}

@@ -1,0 +1,82 @@
+package run
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/volume"
+)
+
+// checkpointHead is the first line of a checkpoint, followed by the pod's
+// namespace/name: enough to find a pod without parsing every file.
+const checkpointHead = "# podrun pod "
+
+// writeCheckpoint keeps what the pod was made from.
+func writeCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Checkpoint) error {
+	data, err := c.Marshal()
+	if err != nil {
+		return fmt.Errorf("write the checkpoint of pod %s: %w", id, err)
+	}
+	data = append([]byte(checkpointHead+id.String()+"\n"), data...)
+	if err := volume.WriteCheckpoint(layout, id.UID, data); err != nil {
+		return fmt.Errorf("write the checkpoint of pod %s: %w", id, err)
+	}
+	return nil
+}
+
+// readCheckpoint reads what a pod was made from; nil if podrun does not know.
+func readCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
+	data, err := os.ReadFile(layout.Checkpoint(uid))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the checkpoint of pod %s: %w", uid, err)
+	}
+	c, err := manifest.Unmarshal(data)
+	if err != nil {
+		return nil, fmt.Errorf("read the checkpoint of pod %s: %w", uid, err)
+	}
+	return &c, nil
+}
+
+// storedPods lists the pods that have a directory here, by their checkpoints'
+// first lines.
+func storedPods(layout identity.Layout) ([]identity.Pod, error) {
+	entries, err := os.ReadDir(layout.PodsDir())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the pods of %s: %w", layout.PodsDir(), err)
+	}
+	var pods []identity.Pod
+	for _, e := range entries {
+		if id, ok := readHead(layout, e.Name()); ok {
+			pods = append(pods, id)
+		}
+	}
+	return pods, nil
+}
+
+func readHead(layout identity.Layout, uid string) (identity.Pod, bool) {
+	f, err := os.Open(layout.Checkpoint(uid))
+	if err != nil {
+		return identity.Pod{}, false
+	}
+	defer f.Close()
+	line, err := bufio.NewReader(f).ReadBytes('\n')
+	if err != nil {
+		return identity.Pod{}, false
+	}
+	name, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte(checkpointHead))
+	namespace, podName, ok2 := strings.Cut(string(name), "/")
+	return identity.Pod{Namespace: namespace, Name: podName, UID: uid}, ok && ok2
+}

@@ -1,0 +1,146 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/problem"
+)
+
+// syncer brings one pod to a goal: it observes, asks Next, executes, and does
+// so again. One syncer serves one command; what it knows is only a memory of
+// what the runtime said.
+type syncer struct {
+	*Engine
+	plan    *Plan
+	lock    *podLock
+	obs     *Observed
+	journal *journal
+	undo    undo
+	puller  *imagepull.Puller
+	pulls   *imagepull.Pulls // of the plan's images; nil when none were begun
+	// pulled are the containers that have had their image from pulls.
+	pulled map[string]bool
+	// mine are the containers that this sync started, by ID.
+	mine map[string]bool
+	// failures are what went wrong with single containers: the others go on.
+	failures []error
+	// acted says that something was done to the pod.
+	acted bool
+	// saidBackOff are the containers whose back-off was reported, by ID.
+	saidBackOff map[string]bool
+}
+
+func (s *syncer) pod() *corev1.Pod { return s.plan.Pod }
+
+// untilStarted converges the pod until it is started, has ended or can't go on.
+// It returns whether the pod has ended.
+func (s *syncer) untilStarted(ctx context.Context) (ended bool, err error) {
+	for {
+		if cause := context.Cause(ctx); cause != nil {
+			return false, s.interrupted(cause)
+		}
+		d := Next(s.pod(), World{Observed: s.obs, Hashes: s.plan.Hashes(), Now: time.Now()})
+		if err := s.execute(ctx, d.Actions); err != nil {
+			return false, s.orInterrupted(ctx, err)
+		}
+		done, waiting := startedGoal(s.pod(), s.obs, s.mine)
+		switch {
+		case len(s.failures) > 0:
+			return false, s.failed()
+		case done:
+			return false, nil
+		case d.Ended:
+			return true, nil
+		case len(d.Actions) > 0:
+			continue
+		}
+		s.sayBackOff(d)
+		if err := s.wait(ctx, d); err != nil {
+			return false, s.orInterrupted(ctx, fmt.Errorf("%w while %s", err, waiting))
+		}
+	}
+}
+
+// wait waits, without the pod's lock, for the next thing that Next would act
+// upon. If another podrun had the lock meanwhile, everything is looked at anew.
+func (s *syncer) wait(ctx context.Context, d Decision) error {
+	s.lock.unlock()
+	waited := waitAny(ctx, s.Client, s.obs, d)
+	changed, err := s.lock.take(context.WithoutCancel(ctx))
+	if err != nil || !changed {
+		return errors.Join(waited, err)
+	}
+	if _, err := os.Stat(s.plan.Layout.Pod(s.plan.ID.UID)); os.IsNotExist(err) {
+		return &problem.Error{Kind: problem.Failed, Object: "pod " + s.plan.ID.String(),
+			Err: fmt.Errorf("was deleted by %s", s.lock.held.before)}
+	}
+	if waited != nil {
+		return waited
+	}
+	s.obs, err = observe(ctx, s.Client, s.plan.Layout, s.plan.ID.UID)
+	return err
+}
+
+// sayBackOff reports containers that are held back, once for each exit.
+func (s *syncer) sayBackOff(d Decision) {
+	for _, name := range d.BackOff {
+		c := s.obs.Container(name)
+		if c == nil || s.saidBackOff[c.ID] {
+			continue
+		}
+		if s.saidBackOff == nil {
+			s.saidBackOff = map[string]bool{}
+		}
+		s.saidBackOff[c.ID] = true
+		s.emit(event.Warning, event.BackOffStart, name,
+			fmt.Sprintf("Back-off restarting failed container %s in pod %s", name, s.plan.ID.Ref()))
+	}
+}
+
+// emit reports an event about a container of the pod, or about the pod itself.
+func (s *syncer) emit(kind, reason, container, message string) {
+	path := ""
+	if container != "" {
+		path = findContainer(s.pod(), container).EventPath
+	}
+	s.journal.emit(event.Event{Type: kind, Reason: reason, FieldPath: path, Message: message})
+}
+
+// fail notes that one container can't be started; the others go on.
+func (s *syncer) fail(err error) { s.failures = append(s.failures, err) }
+
+// failed is the error of all failures.
+func (s *syncer) failed() error { return errors.Join(s.failures...) }
+
+// orInterrupted prefers the reason for which the context ended over the error
+// that a call made of it.
+func (s *syncer) orInterrupted(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if err == nil || cause == nil {
+		return err
+	}
+	var pe *problem.Error
+	if errors.As(err, &pe) && pe.Kind == problem.Image {
+		return err // says more: the image's own trouble
+	}
+	return s.interrupted(fmt.Errorf("%w: %w", cause, err))
+}
+
+// interrupted makes the error of a sync that was cut short.
+func (s *syncer) interrupted(cause error) error {
+	object := "pod " + s.plan.ID.String()
+	var timeout errTimeout
+	if errors.As(cause, &timeout) {
+		return &problem.Error{Kind: problem.Deadline, Object: object, Err: cause,
+			Hint: "give a longer --timeout, or see 'podrun describe' for what it waits for"}
+	}
+	return fmt.Errorf("%s: %w", object, cause)
+}

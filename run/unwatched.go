@@ -1,0 +1,31 @@
+package run
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Unwatched lists what of a pod asks for somebody to stay and watch, which
+// `apply` does not: it returns when the pod is started.
+func Unwatched(pod *corev1.Pod) []string {
+	var out []string
+	add := func(s string) { out = append(out, s) }
+	if pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
+		add("restartPolicy: " + string(pod.Spec.RestartPolicy))
+	}
+	if pod.Spec.ActiveDeadlineSeconds != nil {
+		add("activeDeadlineSeconds")
+	}
+	for _, c := range specContainers(pod) {
+		if c.Container.LivenessProbe != nil {
+			add(fmt.Sprintf("the livenessProbe of container %s", c.Container.Name))
+		}
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil && v.EmptyDir.Medium == "" {
+			add(fmt.Sprintf("the sizeLimit of volume %s", v.Name))
+		}
+	}
+	return out
+}
