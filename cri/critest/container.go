@@ -19,7 +19,7 @@ type container struct {
 	sandbox   *sandbox
 	config    *runtimeapi.ContainerConfig
 	image     *Image
-	resources *runtimeapi.LinuxContainerResources // the last update, nil before
+	resources *runtimeapi.LinuxContainerResources // of the config, or of the last update
 
 	state                            runtimeapi.ContainerState
 	createdAt, startedAt, finishedAt int64
@@ -58,6 +58,9 @@ func (rt *Runtime) CreateContainer(_ context.Context, r *runtimeapi.CreateContai
 	}
 	m := r.GetConfig().GetMetadata()
 	c := &container{sandbox: s, config: r.GetConfig(), state: runtimeapi.ContainerState_CONTAINER_CREATED}
+	if c.resources = c.config.GetLinux().GetResources(); c.resources == nil {
+		c.resources = &runtimeapi.LinuxContainerResources{}
+	}
 	c.name = strings.Join([]string{m.GetName(), s.config.GetMetadata().GetName(), s.config.GetMetadata().GetNamespace(),
 		s.config.GetMetadata().GetUid(), strconv.Itoa(int(m.GetAttempt()))}, "_")
 	c.id = rt.newID(c.name)
@@ -185,6 +188,9 @@ func (rt *Runtime) removeContainer(ctx context.Context, c *container) error {
 
 // findContainer takes an ID or its beginning. rt.mu is held.
 func (rt *Runtime) findContainer(id string) (*container, error) {
+	if id == "" {
+		return nil, status.Error(codes.Unknown, `an error occurred when try to find container "": Prefix can't be empty`)
+	}
 	if c, ok := unique(rt.containers, id); ok {
 		return c, nil
 	}

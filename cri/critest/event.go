@@ -44,7 +44,7 @@ func (rt *Runtime) announce(s *sandbox, id string, kind runtimeapi.ContainerEven
 // GetContainerEvents implements the CRI: it streams what happens from now on.
 func (rt *Runtime) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
 	if rt.options.noEvents {
-		return status.Error(codes.Unimplemented, "unknown method GetContainerEvents for service runtime.v1.RuntimeService")
+		return status.Error(codes.Unimplemented, "method GetContainerEvents not implemented")
 	}
 	l := &listener{wake: make(chan struct{}, 1)}
 	rt.mu.Lock()

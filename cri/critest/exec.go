@@ -21,11 +21,11 @@ func (rt *Runtime) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) 
 	c, err := rt.findContainer(r.GetContainerId())
 	if err != nil {
 		rt.mu.Unlock()
-		return nil, err
+		return nil, status.Errorf(codes.NotFound, "failed to exec in container: failed to find container %q in store: not found", r.GetContainerId())
 	}
 	if c.state != runtimeapi.ContainerState_CONTAINER_RUNNING {
 		rt.mu.Unlock()
-		return nil, status.Errorf(codes.Unknown, "container is in %s state", c.state)
+		return nil, status.Errorf(codes.Unknown, "failed to exec in container: container is in %s state", c.state)
 	}
 	p := c.process
 	answer := rt.scriptedExec(c, r.GetCmd())
@@ -84,12 +84,10 @@ func (e *Exec) run(ctx context.Context) (*runtimeapi.ExecSyncResponse, error) {
 // execute runs a command by the shell.
 func (rt *Runtime) execute(ctx context.Context, c *container, cmd []string) (*runtimeapi.ExecSyncResponse, error) {
 	if !ash.Known(cmd) {
-		name := ""
-		if len(cmd) > 0 {
-			name = cmd[0]
-		}
-		return nil, status.Error(codes.Unknown, notExecutable(fmt.Sprintf(
-			"failed to exec in container: failed to start exec %q: OCI runtime exec failed: exec failed: ", digest(name)), name).Error())
+		doing := fmt.Sprintf("failed to exec in container: failed to start exec %q: OCI runtime exec failed: exec failed: ", digest(fmt.Sprint(cmd)))
+		rt.mu.Lock()
+		defer rt.mu.Unlock()
+		return nil, status.Error(codes.Unknown, rt.notExecutable(c, doing, cmd).Error())
 	}
 	var stdout, stderr bytes.Buffer
 	proc := rt.ashProcess(c, cmd)

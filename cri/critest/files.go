@@ -43,6 +43,7 @@ func (rt *Runtime) filesOf(c *container) *containerFiles {
 	})
 	f.own = map[string]string{
 		"/etc/hostname":    c.sandbox.hostname() + "\n",
+		"/etc/hosts":       hostFile("/etc/hosts"),
 		"/etc/resolv.conf": resolvConf(c.sandbox.config.GetDnsConfig()),
 	}
 	return f
@@ -52,11 +53,7 @@ func (rt *Runtime) filesOf(c *container) *containerFiles {
 // configured.
 func resolvConf(d *runtimeapi.DNSConfig) string {
 	if d == nil {
-		host, err := os.ReadFile("/etc/resolv.conf")
-		if err != nil {
-			return ""
-		}
-		return string(host)
+		return hostFile("/etc/resolv.conf")
 	}
 	var b strings.Builder
 	if len(d.GetSearches()) > 0 {
@@ -69,6 +66,15 @@ func resolvConf(d *runtimeapi.DNSConfig) string {
 		fmt.Fprintf(&b, "options %s\n", strings.Join(d.GetOptions(), " "))
 	}
 	return b.String()
+}
+
+// hostFile reads a file that the runtime copies from the host.
+func hostFile(path string) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return string(data)
 }
 
 // place is where a path really is.
@@ -212,11 +218,14 @@ func (f *containerFiles) List(p string) ([]string, error) {
 // MakeDir implements ash.Files.
 func (f *containerFiles) MakeDir(p string) error {
 	at := f.place(p)
+	if f.Kind(path.Dir(p)) != 'd' {
+		return errNoFile
+	}
 	if at.readonly {
 		return errReadOnly
 	}
 	if at.real {
-		return plain(os.MkdirAll(at.path, 0o755))
+		return plain(os.Mkdir(at.path, 0o755))
 	}
 	f.rt.mu.Lock()
 	defer f.rt.mu.Unlock()
@@ -227,6 +236,9 @@ func (f *containerFiles) MakeDir(p string) error {
 // Remove implements ash.Files: a file, or an empty directory.
 func (f *containerFiles) Remove(p string) error {
 	at := f.place(p)
+	if f.Kind(p) == 0 {
+		return errNoFile
+	}
 	if at.readonly {
 		return errReadOnly
 	}

@@ -142,10 +142,15 @@ func (i *Image) proto() *runtimeapi.Image {
 	return img
 }
 
+var errNoName = status.Error(codes.Unknown, `can not resolve "" locally: ambiguous digest string`)
+
 // ImageStatus implements the CRI: no image and no error when it is not here.
 func (rt *Runtime) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
+	if r.GetImage().GetImage() == "" {
+		return nil, errNoName
+	}
 	img := rt.findImage(r.GetImage().GetImage())
 	if img == nil {
 		return &runtimeapi.ImageStatusResponse{}, nil
@@ -157,17 +162,11 @@ func (rt *Runtime) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusReque
 	return resp, nil
 }
 
-// ListImages implements the CRI.
-func (rt *Runtime) ListImages(_ context.Context, r *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse, error) {
+// ListImages implements the CRI. The filter is ignored, as containerd 1.6 does.
+func (rt *Runtime) ListImages(context.Context, *runtimeapi.ListImagesRequest) (*runtimeapi.ListImagesResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	resp := &runtimeapi.ListImagesResponse{}
-	if wanted := r.GetFilter().GetImage().GetImage(); wanted != "" {
-		if img := rt.findImage(wanted); img != nil {
-			resp.Images = append(resp.Images, img.proto())
-		}
-		return resp, nil
-	}
 	for _, name := range sortedKeys(rt.images) {
 		resp.Images = append(resp.Images, rt.images[name].proto())
 	}
@@ -236,6 +235,9 @@ func unresolved(code codes.Code, name, why string) error {
 func (rt *Runtime) RemoveImage(_ context.Context, r *runtimeapi.RemoveImageRequest) (*runtimeapi.RemoveImageResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
+	if r.GetImage().GetImage() == "" {
+		return nil, errNoName
+	}
 	img := rt.findImage(r.GetImage().GetImage())
 	if img == nil {
 		return &runtimeapi.RemoveImageResponse{}, nil

@@ -111,7 +111,7 @@ type Container struct {
 	State               runtimeapi.ContainerState
 	ExitCode            int32
 	Reason              string
-	// Resources is the last update of them; nil before the first.
+	// Resources is the config's, or the last update of them.
 	Resources                        *runtimeapi.LinuxContainerResources
 	CreatedAt, StartedAt, FinishedAt time.Time // zero for what has not happened
 }

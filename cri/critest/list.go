@@ -63,18 +63,15 @@ func (rt *Runtime) ContainerStatus(_ context.Context, r *runtimeapi.ContainerSta
 }
 
 func (c *container) status() *runtimeapi.ContainerStatus {
-	st := &runtimeapi.ContainerStatus{
+	return &runtimeapi.ContainerStatus{
 		Id: c.id, Metadata: c.config.GetMetadata(), State: c.state,
 		CreatedAt: c.createdAt, StartedAt: c.startedAt, FinishedAt: c.finishedAt,
 		ExitCode: c.exit.code, Reason: c.exit.reason, Message: c.exit.message,
 		Image: &runtimeapi.ImageSpec{Image: c.image.tag()}, ImageRef: c.image.repoDigest(),
 		Labels: c.config.GetLabels(), Annotations: c.config.GetAnnotations(),
 		Mounts: c.config.GetMounts(), LogPath: c.logPath(),
+		Resources: &runtimeapi.ContainerResources{Linux: c.resources},
 	}
-	if c.resources != nil {
-		st.Resources = &runtimeapi.ContainerResources{Linux: c.resources}
-	}
-	return st
 }
 
 // UpdateContainerResources implements the CRI: the update is remembered, and
@@ -84,7 +81,7 @@ func (rt *Runtime) UpdateContainerResources(_ context.Context, r *runtimeapi.Upd
 	defer rt.mu.Unlock()
 	c, err := rt.findContainer(r.GetContainerId())
 	if err != nil {
-		return nil, err
+		return nil, status.Errorf(codes.NotFound, "failed to find container: not found")
 	}
 	c.resources = r.GetLinux()
 	return &runtimeapi.UpdateContainerResourcesResponse{}, nil

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
+	"strings"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -83,7 +85,7 @@ func (rt *Runtime) programOf(c *container) (program, error) {
 		return Behavior{Forever: true, CleanTERM: true}.play, nil
 	}
 	if !ash.Known(args) {
-		return nil, notExecutable("failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: ", args[0])
+		return nil, rt.notExecutable(c, "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: ", args)
 	}
 	proc := rt.ashProcess(c, args)
 	proc.Init = c.ownPIDs()
@@ -93,8 +95,20 @@ func (rt *Runtime) programOf(c *container) (program, error) {
 	}, nil
 }
 
-func notExecutable(doing, name string) error {
-	return fmt.Errorf("%sunable to start container process: exec: %q: executable file not found in $PATH: unknown", doing, name)
+// notExecutable says what runc says of a program that it cannot run.
+func (rt *Runtime) notExecutable(c *container, doing string, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("%sargs must not be empty: unknown", doing)
+	}
+	why := "executable file not found in $PATH"
+	if name := args[0]; path.IsAbs(name) {
+		files := rt.filesOf(c)
+		why = fmt.Sprintf("stat %s: no such file or directory", name)
+		if files.kind(name, files.place(name)) != 0 {
+			why = "permission denied"
+		}
+	}
+	return fmt.Errorf("%sunable to start container process: exec: %q: %s: unknown", doing, args[0], why)
 }
 
 // args joins command and args with the image's, by the CRI's rule: a command
@@ -140,17 +154,31 @@ func (c *container) env() []string {
 	if c.config.GetTty() {
 		env = append(env, "TERM=xterm")
 	}
-	env = append(env, "HOSTNAME="+c.sandbox.hostname())
-	env = append(env, c.image.Env...)
-	for _, e := range c.config.GetEnvs() {
-		env = append(env, e.GetKey()+"="+string(e.GetValue()))
+	env = append(env, "HOSTNAME="+c.sandbox.hostname(), "HOME=/root")
+	for _, e := range c.image.Env {
+		env = override(env, e)
 	}
-	return append(env, "HOME=/root")
+	for _, e := range c.config.GetEnvs() {
+		env = override(env, e.GetKey()+"="+string(e.GetValue()))
+	}
+	return env
 }
 
-// hostname is the sandbox's, or on the host's network the host's.
+// override sets a variable, in the place of one of its name.
+func override(env []string, variable string) []string {
+	name, _, _ := strings.Cut(variable, "=")
+	for i, e := range env {
+		if strings.HasPrefix(e, name+"=") {
+			env[i] = variable
+			return env
+		}
+	}
+	return append(env, variable)
+}
+
+// hostname is the sandbox's, or the host's.
 func (s *sandbox) hostname() string {
-	if h := s.config.GetHostname(); h != "" || !s.hostNetwork() {
+	if h := s.config.GetHostname(); h != "" {
 		return h
 	}
 	h, err := os.Hostname()

@@ -131,7 +131,7 @@ func (rt *Runtime) PodSandboxStatus(_ context.Context, r *runtimeapi.PodSandboxS
 	defer rt.mu.Unlock()
 	s, err := rt.findSandbox(r.GetPodSandboxId())
 	if err != nil {
-		return nil, err
+		return nil, status.Error(codes.NotFound, "an error occurred when try to find sandbox: not found")
 	}
 	resp := &runtimeapi.PodSandboxStatusResponse{Status: s.status()}
 	if r.GetVerbose() {

@@ -71,7 +71,7 @@ func (rt *Runtime) ContainerStats(_ context.Context, r *runtimeapi.ContainerStat
 	defer rt.mu.Unlock()
 	c, err := rt.findContainer(r.GetContainerId())
 	if err != nil {
-		return nil, err
+		return nil, status.Error(codes.NotFound, "failed to find container: not found")
 	}
 	return &runtimeapi.ContainerStatsResponse{Stats: rt.stats(c)}, nil
 }

@@ -136,6 +136,12 @@ func (sh *shell) script(ctx context.Context, args []string) (int, error) {
 		sh.options(args[0], true)
 		args = args[1:]
 	}
+	if sh.main {
+		sh.set("PWD", sh.dir)
+		sh.set("SHLVL", "1")
+		sh.export("SHLVL")
+		sh.export("PWD")
+	}
 	var src string
 	switch {
 	case fromArgs && len(args) > 0:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -68,56 +69,21 @@ func do(p Process) (code int, stdout, stderr string) {
 	var out, err bytes.Buffer
 	p.Stdout, p.Stderr = &out, &err
 	if p.Files == nil {
-		p.Files = tree{"/etc/motd": "hello\nworld\n"}
+		p.Files = tree(maps.Clone(ScriptFiles))
 	}
-	p.Hostname = "pod-1"
-	p.Env = append([]string{"NAME=ada", "EMPTY="}, p.Env...)
+	p.Hostname = "pod-name"
+	p.Env = append(ScriptEnv[:2:2], p.Env...)
 	code = Run(context.Background(), p)
 	return code, out.String(), err.String()
 }
 
 func TestScripts(t *testing.T) {
-	for _, c := range []struct {
-		script, stdout, stderr string
-		code                   int
-	}{
-		{script: `echo a  b; echo 'a  b' "c $NAME" \$NAME`, stdout: "a b\na  b c ada $NAME\n"},
-		{script: `echo "$NAME-${NAME}x ${NONE:-none} ${EMPTY:-empty} ${EMPTY-} ${#NAME} ${NAME%a} ${NAME#?}"`, stdout: "ada-adax none empty  3 ad da\n"},
-		{script: "echo one >&2; echo two 1>&2; echo three 2>&1", stdout: "three\n", stderr: "one\ntwo\n"},
-		{script: "false || echo or; true && echo and; false && echo no; exit 3", stdout: "or\nand\n", code: 3},
-		{script: "false || false && echo no || echo yes", stdout: "yes\n"},
-		{script: "nosuch; echo $?", stdout: "127\n", stderr: "sh: nosuch: not found\n"},
-		{script: "if [ $NAME = ada ]; then echo y; else echo n; fi; if false; then :; elif true; then echo elif; fi", stdout: "y\nelif\n"},
-		{script: "i=0; while [ $i -lt 3 ]; do i=$((i+1)); echo $i; done", stdout: "1\n2\n3\n"},
-		{script: "for x in a 'b c' $NAME; do [ $x = ada ] && break; echo \"$x\"; done", stdout: "a\nb c\n", stderr: "sh: c: unknown operand\n"},
-		{script: "case $NAME in bob) echo b;; a*|c) echo a;; *) echo z;; esac", stdout: "a\n"},
-		{script: "echo hi > /tmp/f; echo ho >> /tmp/f; cat /tmp/f; test -e /tmp/f && [ ! -e /tmp/g ] && [ -d /tmp ]; echo $?", stdout: "hi\nho\n0\n"},
-		{script: "cat /nope; echo $?", stdout: "1\n", stderr: "cat: can't open '/nope': No such file or directory\n"},
-		{script: "echo x > /ro/f; echo $?", stdout: "1\n", stderr: "sh: can't create /ro/f: Read-only file system\n"},
-		{script: "echo $(cat /etc/motd) `echo back`; x=$(exit 4); echo $?", stdout: "hello world back\n4\n"},
-		{script: "cat /etc/motd | grep -c l; printf '%s-%d\\n' a 1 b 2", stdout: "2\na-1\nb-2\n"},
-		{script: "hostname; printenv NAME; printenv NONE; env | grep NAME", stdout: "pod-1\nada\nNAME=ada\n"},
-		{script: "set -e; if false; then :; fi; false || true; ! true; echo on; false; echo off", stdout: "on\n", code: 1},
-		{script: "set -u; echo ${NONE}; echo never", stderr: "sh: NONE: parameter not set\n", code: 2},
-		{script: "trap 'echo bye' EXIT; exit 5", stdout: "bye\n", code: 5},
-		{script: "(exit 3); echo $?; { echo a; echo b; } > /tmp/g; cat /tmp/g", stdout: "3\na\nb\n"},
-		{script: "sleep 1 & p=$!; wait $p; echo done $?; (sleep 1; exit 6) & wait $!; echo $?", stdout: "done 0\n6\n"},
-		{script: "echo a b c | while read x y; do echo \"$y\"; done", stdout: "b c\n"},
-		{script: "set -- a 'b c'; for x in \"$@\"; do echo $x; done; echo $# $2; shift; echo $1", stdout: "a\nb c\n2 b c\nb c\n"},
-		{script: "FOO=bar printenv FOO; echo [$FOO]", stdout: "bar\n[]\n"},
-		{script: "sh -c 'echo $0 $1' x y; exec echo gone; echo never", stdout: "x y\ngone\n"},
-		{script: "while :; do echo y; done | head -n 2", stdout: "y\ny\n"},
-		{script: "echo 'unfinished", stderr: "sh: syntax error: unterminated quoted string\n", code: 2},
-		{script: "if true; then echo", stderr: "sh: syntax error: unexpected \"eof\"\n", code: 2},
-		{script: "# a comment\necho a # and one\n\necho b;\n", stdout: "a\nb\n"},
-		{script: "timeout 1 sleep 5; echo $?; [ 1 -eq 2 ]; echo $?; echo $((7/2*2%4)) $((3>2)) $(( (1+2)*3 ))", stdout: "143\n1\n2 1 9\n"},
-		{script: "mkdir -p /a/b; touch /a/b/c; ls /a/b; rm /a/b/c; ls /a/b; cd /a/b && pwd", stdout: "c\n/a/b\n"},
-	} {
-		t.Run(c.script, func(t *testing.T) {
+	for _, c := range Scripts {
+		t.Run(c.Text, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				code, stdout, stderr := do(Process{Args: []string{"/bin/sh", "-c", c.script}})
-				if code != c.code || stdout != c.stdout || stderr != c.stderr {
-					t.Errorf("got code %d, stdout %q, stderr %q\nwant %d, %q, %q", code, stdout, stderr, c.code, c.stdout, c.stderr)
+				code, stdout, stderr := do(Process{Args: []string{"/bin/sh", "-c", c.Text}})
+				if code != c.Code || stdout != c.Stdout || stderr != c.Stderr {
+					t.Errorf("got code %d, stdout %q, stderr %q\nwant %d, %q, %q", code, stdout, stderr, c.Code, c.Stdout, c.Stderr)
 				}
 			})
 		})
@@ -136,6 +102,8 @@ func TestPrograms(t *testing.T) {
 		{[]string{"/bin/cat", "/etc/motd"}, "hello\nworld\n", 0},
 		{[]string{"busybox", "sh", "-c", "exit 9"}, "", 9},
 		{[]string{"sleep", "0.5", "1m"}, "", 0},
+		{[]string{"timeout", "1", "sleep", "5"}, "", 143},
+		{[]string{"printenv", "NAME", "NONE"}, "ada\n", 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			code, stdout, _ := do(Process{Args: c.args})

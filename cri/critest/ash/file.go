@@ -38,11 +38,20 @@ func mkdir(_ context.Context, sh *shell, args []string) (int, error) {
 		if kind != 0 {
 			return sh.complain(1, "mkdir: can't create directory '%s': File exists", d)
 		}
-		if err := sh.process.Files.MakeDir(sh.abs(d)); err != nil {
+		if err := sh.makeDir(sh.abs(d), strings.Contains(flags, "p")); err != nil {
 			return sh.complain(1, "mkdir: can't create directory '%s': %v", d, err)
 		}
 	}
 	return 0, nil
+}
+
+func (sh *shell) makeDir(dir string, parents bool) error {
+	if up := path.Dir(dir); parents && sh.process.Files.Kind(up) == 0 {
+		if err := sh.makeDir(up, parents); err != nil {
+			return err
+		}
+	}
+	return sh.process.Files.MakeDir(dir)
 }
 
 func ls(_ context.Context, sh *shell, args []string) (int, error) {

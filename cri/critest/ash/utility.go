@@ -60,7 +60,10 @@ var escapes = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\t`, "\t", `\r`, "\r",
 
 func unescape(s string) string { return escapes.Replace(s) }
 
-// printf knows %s %d %b %%, and goes round again while arguments are left.
+var directive = regexp.MustCompile(`%(-?[0-9]*)([%a-z])`)
+
+// printf knows %s %d %b %% with a width, and goes round again while arguments
+// are left.
 func printf(_ context.Context, sh *shell, args []string) (int, error) {
 	if len(args) == 0 {
 		return 1, nil
@@ -69,28 +72,23 @@ func printf(_ context.Context, sh *shell, args []string) (int, error) {
 	var b strings.Builder
 	for {
 		before := len(args)
-		for i := 0; i < len(format); i++ {
-			if format[i] != '%' || i+1 == len(format) {
-				b.WriteByte(format[i])
-				continue
-			}
-			i++
-			if format[i] == '%' {
-				b.WriteByte('%')
-				continue
+		b.WriteString(directive.ReplaceAllStringFunc(format, func(d string) string {
+			width, verb := d[1:len(d)-1], d[len(d)-1]
+			if verb == '%' {
+				return "%"
 			}
 			arg := ""
 			if len(args) > 0 {
 				arg, args = args[0], args[1:]
 			}
-			if format[i] == 'd' && arg == "" {
+			switch {
+			case verb == 'd' && arg == "":
 				arg = "0"
-			}
-			if format[i] == 'b' {
+			case verb == 'b':
 				arg = unescape(arg)
 			}
-			b.WriteString(arg)
-		}
+			return fmt.Sprintf("%"+strings.TrimPrefix(width, "0")+"s", arg)
+		}))
 		if len(args) == 0 || len(args) == before {
 			return sh.print(b.String())
 		}

@@ -1,0 +1,221 @@
+package critest
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri"
+)
+
+// SuiteConfig says what the suite may use of a runtime.
+type SuiteConfig struct {
+	Image        string // present or pullable; busybox, with sh as its program
+	CgroupParent string // of every sandbox
+	LogDir       string // an existing directory
+}
+
+// suite is one run of the tests against one runtime.
+type suite struct {
+	*cri.Client
+	cfg SuiteConfig
+}
+
+// Suite tests that a runtime behaves as podrun takes runtimes to behave. The
+// fake passes it and so does containerd 1.6: that is what makes the fake's word
+// worth something. It leaves nothing but the pulled image.
+func Suite(t *testing.T, dial func() *cri.Client, cfg SuiteConfig) {
+	s := &suite{dial(), cfg}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close the client: %v", err)
+		}
+	})
+	if _, err := s.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: cfg.Image}, nil, nil); err != nil {
+		t.Fatalf("pull %s: %v", cfg.Image, err)
+	}
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"runtime", s.testRuntime},
+		{"sandbox life", s.testSandboxLife},
+		{"sandbox name", s.testSandboxName},
+		{"sandbox address", s.testSandboxAddress},
+		{"sandbox stop", s.testSandboxStop},
+		{"sandbox list", s.testSandboxList},
+		{"unknown handler", s.testUnknownHandler},
+		{"container life", s.testContainerLife},
+		{"container name", s.testContainerName},
+		{"container ends", s.testContainerEnds},
+		{"container not started", s.testNotStarted},
+		{"container list", s.testContainerList},
+		{"signals", s.testSignals},
+		{"stop and remove", s.testStopAndRemove},
+		{"log", s.testLog},
+		{"log without newline", s.testLogTail},
+		{"surroundings", s.testSurroundings},
+		{"volumes", s.testVolumes},
+		{"exec", s.testExec},
+		{"exec timeout", s.testExecTimeout},
+		{"exec refused", s.testExecRefused},
+		{"shell", s.testShell},
+		{"image", s.testImage},
+		{"image unknown", s.testImageUnknown},
+	} {
+		t.Run(test.name, test.run)
+	}
+}
+
+// pod is a sandbox of a test.
+type pod struct {
+	*suite
+	id     string
+	config *runtimeapi.PodSandboxConfig
+}
+
+// sandboxConfig is that of a plain pod whose name nobody else has.
+func (s *suite) sandboxConfig(t *testing.T) *runtimeapi.PodSandboxConfig {
+	t.Helper()
+	uid := fmt.Sprintf("critest-%d", time.Now().UnixNano())
+	return &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "pod", Namespace: "critest", Uid: uid},
+		Hostname:     "pod-name",
+		LogDirectory: filepath.Join(s.cfg.LogDir, uid),
+		Labels:       map[string]string{"uid": uid},
+		DnsConfig:    &runtimeapi.DNSConfig{Servers: []string{"192.0.2.53"}, Searches: []string{"a.example", "b.example"}, Options: []string{"ndots:5"}},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			CgroupParent: s.cfg.CgroupParent,
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+			},
+		},
+	}
+}
+
+// run makes a sandbox and takes it away after the test.
+func (s *suite) run(t *testing.T, config *runtimeapi.PodSandboxConfig) *pod {
+	t.Helper()
+	id, err := s.RunPodSandbox(t.Context(), config, "")
+	if err != nil {
+		t.Fatalf("RunPodSandbox: %v", err)
+	}
+	// The test's context is over in a cleanup: a fresh one.
+	t.Cleanup(func() { s.drop(t, id) })
+	return &pod{s, id, config}
+}
+
+func (s *suite) pod(t *testing.T) *pod {
+	t.Helper()
+	return s.run(t, s.sandboxConfig(t))
+}
+
+// container gives the config of a container that runs a command.
+func (p *pod) container(name string, command ...string) *runtimeapi.ContainerConfig {
+	return &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: name},
+		Image:    &runtimeapi.ImageSpec{Image: p.cfg.Image},
+		Command:  command,
+		Labels:   map[string]string{"uid": p.config.GetMetadata().GetUid(), "name": name},
+		LogPath:  name + "/0.log",
+		Linux: &runtimeapi.LinuxContainerConfig{
+			SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+			},
+		},
+	}
+}
+
+func (p *pod) create(t *testing.T, config *runtimeapi.ContainerConfig) string {
+	t.Helper()
+	id, err := p.CreateContainer(t.Context(), p.id, config, p.config)
+	if err != nil {
+		t.Fatalf("CreateContainer %s: %v", config.GetMetadata().GetName(), err)
+	}
+	return id
+}
+
+func (p *pod) start(t *testing.T, config *runtimeapi.ContainerConfig) string {
+	t.Helper()
+	id := p.create(t, config)
+	if err := p.StartContainer(t.Context(), id); err != nil {
+		t.Fatalf("StartContainer %s: %v", config.GetMetadata().GetName(), err)
+	}
+	return id
+}
+
+// sh starts a container that runs a script.
+func (p *pod) sh(t *testing.T, name, script string) string {
+	t.Helper()
+	return p.start(t, p.container(name, "sh", "-c", script))
+}
+
+func (s *suite) status(t *testing.T, id string) *runtimeapi.ContainerStatus {
+	t.Helper()
+	resp, err := s.ContainerStatus(t.Context(), id, false)
+	if err != nil {
+		t.Fatalf("ContainerStatus: %v", err)
+	}
+	return resp.GetStatus()
+}
+
+// ended waits for a container's end.
+func (s *suite) ended(t *testing.T, id string) *runtimeapi.ContainerStatus {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		st := s.status(t, id)
+		if st.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED {
+			return st
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("container is still in state %s after 20 s", st.GetState())
+		}
+	}
+}
+
+func wantCode(t *testing.T, err error, want codes.Code) {
+	t.Helper()
+	if got := status.Code(err); got != want {
+		t.Errorf("got code %s (%v), want %s", got, err, want)
+	}
+}
+
+func wantState(t *testing.T, st *runtimeapi.ContainerStatus, want runtimeapi.ContainerState) {
+	t.Helper()
+	if st.GetState() != want {
+		t.Errorf("got state %s, want %s", st.GetState(), want)
+	}
+}
+
+func wantExit(t *testing.T, st *runtimeapi.ContainerStatus, code int32, reason string) {
+	t.Helper()
+	if st.GetExitCode() != code || st.GetReason() != reason {
+		t.Errorf("got exit code %d, reason %s (%s); want %d, %s", st.GetExitCode(), st.GetReason(), st.GetMessage(), code, reason)
+	}
+}
+
+func (s *suite) testRuntime(t *testing.T) {
+	v, err := s.Version(t.Context())
+	if err != nil || v.GetRuntimeName() == "" || v.GetRuntimeVersion() == "" || v.GetRuntimeApiVersion() != "v1" {
+		t.Errorf("Version: %v, %v", v, err)
+	}
+	st, err := s.Status(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds := map[string]bool{}
+	for _, c := range st.GetStatus().GetConditions() {
+		holds[c.GetType()] = c.GetStatus()
+	}
+	if !holds[runtimeapi.RuntimeReady] || !holds[runtimeapi.NetworkReady] {
+		t.Errorf("not ready: %v", st.GetStatus().GetConditions())
+	}
+	if st.GetInfo()["config"] == "" {
+		t.Error("a verbose status has no config")
+	}
+}

@@ -1,0 +1,157 @@
+package critest
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func (s *suite) testContainerLife(t *testing.T) {
+	p := s.pod(t)
+	config := p.container("app", "sh", "-c", "while [ ! -e /go ]; do sleep 0.02; done; exit 3")
+	config.Annotations = map[string]string{"note": "kept"}
+	id := p.create(t, config)
+	st := s.status(t, id)
+	wantState(t, st, runtimeapi.ContainerState_CONTAINER_CREATED)
+	if st.GetCreatedAt() == 0 || st.GetStartedAt() != 0 || st.GetFinishedAt() != 0 {
+		t.Errorf("times of a created container: %v", st)
+	}
+	if !proto.Equal(st.GetMetadata(), config.GetMetadata()) || st.GetAnnotations()["note"] != "kept" || st.GetLabels()["name"] != "app" {
+		t.Errorf("the status has other metadata, labels or annotations than the config: %v", st)
+	}
+	if err := s.StartContainer(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	st = s.status(t, id)
+	wantState(t, st, runtimeapi.ContainerState_CONTAINER_RUNNING)
+	if st.GetStartedAt() <= st.GetCreatedAt() || st.GetFinishedAt() != 0 {
+		t.Errorf("times of a running container: %v", st)
+	}
+	if err := s.StartContainer(t.Context(), id); err == nil || !strings.Contains(err.Error(), "CONTAINER_RUNNING state") {
+		t.Errorf("a running container started: %v", err)
+	}
+	s.checkInfo(t, id)
+	if _, err := s.ExecSync(t.Context(), id, []string{"touch", "/go"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	st = s.ended(t, id)
+	wantExit(t, st, 3, "Error")
+	if st.GetFinishedAt() <= st.GetStartedAt() {
+		t.Errorf("times of a container that has exited: %v", st)
+	}
+	if err := s.StartContainer(t.Context(), id); err == nil || !strings.Contains(err.Error(), "CONTAINER_EXITED state") {
+		t.Errorf("a container that has exited started: %v", err)
+	}
+}
+
+// checkInfo looks at a verbose status: it has the process ID.
+func (s *suite) checkInfo(t *testing.T, id string) {
+	t.Helper()
+	resp, err := s.ContainerStatus(t.Context(), id, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var info struct {
+		SandboxID string `json:"sandboxID"`
+		PID       *int   `json:"pid"`
+	}
+	if err := json.Unmarshal([]byte(resp.GetInfo()["info"]), &info); err != nil || info.SandboxID == "" || info.PID == nil {
+		t.Errorf("verbose info %q: %v", resp.GetInfo()["info"], err)
+	}
+}
+
+func (s *suite) testContainerName(t *testing.T) {
+	p := s.pod(t)
+	config := p.container("app", "true")
+	id := p.create(t, config)
+	_, err := s.CreateContainer(t.Context(), p.id, config, p.config)
+	wantCode(t, err, codes.Unknown)
+	m := p.config.GetMetadata()
+	name := "app_" + m.GetName() + "_" + m.GetNamespace() + "_" + m.GetUid() + "_0"
+	want := `failed to reserve container name "` + name + `": name "` + name + `" is reserved for "` + id + `"`
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	next := proto.CloneOf(config)
+	next.Metadata.Attempt = 1
+	p.create(t, next)
+	if err := s.RemoveContainer(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	p.create(t, config) // the name is free again
+}
+
+func (s *suite) testContainerEnds(t *testing.T) {
+	p := s.pod(t)
+	for name, c := range map[string]struct {
+		command []string
+		code    int32
+		reason  string
+	}{
+		"zero":      {[]string{"true"}, 0, "Completed"},
+		"three":     {[]string{"sh", "-c", "exit 3"}, 3, "Error"},
+		"not-found": {[]string{"sh", "-c", "no-such-program"}, 127, "Error"},
+		"own-kill":  {[]string{"sh", "-c", "kill -9 $$; exit 7"}, 7, "Error"},
+	} {
+		wantExit(t, s.ended(t, p.start(t, p.container(name, c.command...))), c.code, c.reason)
+	}
+	shared := p.container("shared-pids", "sh", "-c", "kill -9 $$; exit 7")
+	shared.Linux.SecurityContext.NamespaceOptions.Pid = runtimeapi.NamespaceMode_NODE
+	wantExit(t, s.ended(t, p.start(t, shared)), 137, "Error")
+}
+
+// A program that is not there: the start fails, and the container has ended.
+func (s *suite) testNotStarted(t *testing.T) {
+	p := s.pod(t)
+	id := p.create(t, p.container("app", "/no/such/program"))
+	err := s.StartContainer(t.Context(), id)
+	if err == nil || !strings.Contains(err.Error(), `exec: "/no/such/program": `) {
+		t.Errorf("StartContainer: %v", err)
+	}
+	st := s.status(t, id)
+	wantState(t, st, runtimeapi.ContainerState_CONTAINER_EXITED)
+	wantExit(t, st, 128, "StartError")
+	if !strings.Contains(st.GetMessage(), "/no/such/program") {
+		t.Errorf("the status says %q", st.GetMessage())
+	}
+}
+
+func (s *suite) testContainerList(t *testing.T) {
+	p := s.pod(t)
+	a := p.create(t, p.container("a", "true"))
+	b := p.sh(t, "b", "sleep 1000")
+	uid := p.config.GetMetadata().GetUid()
+	running := &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING}
+	for _, c := range []struct {
+		name   string
+		filter *runtimeapi.ContainerFilter
+		a, b   bool
+	}{
+		{"none", nil, true, true},
+		{"state", &runtimeapi.ContainerFilter{State: running}, false, true},
+		{"sandbox", &runtimeapi.ContainerFilter{PodSandboxId: p.id}, true, true},
+		{"other sandbox", &runtimeapi.ContainerFilter{PodSandboxId: a}, false, false},
+		{"labels", &runtimeapi.ContainerFilter{LabelSelector: map[string]string{"uid": uid, "name": "a"}}, true, false},
+		{"id", &runtimeapi.ContainerFilter{Id: b}, false, true},
+		{"beginning of id", &runtimeapi.ContainerFilter{Id: a[:13]}, true, false},
+	} {
+		resp, err := s.Runtime.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{Filter: c.filter})
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		got := map[string]*runtimeapi.Container{}
+		for _, found := range resp.GetContainers() {
+			got[found.GetId()] = found
+		}
+		if (got[a] != nil) != c.a || (got[b] != nil) != c.b {
+			t.Errorf("filter by %s: listed %v and %v, want %v and %v", c.name, got[a] != nil, got[b] != nil, c.a, c.b)
+		}
+		if got[b] != nil && (got[b].GetPodSandboxId() != p.id || got[b].GetState() != running.GetState() || got[b].GetImageRef() == "") {
+			t.Errorf("listed as %v", got[b])
+		}
+	}
+}

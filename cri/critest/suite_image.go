@@ -1,0 +1,81 @@
+package critest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func (s *suite) testImage(t *testing.T) {
+	spec := &runtimeapi.ImageSpec{Image: s.cfg.Image}
+	img, err := s.ImageStatus(t.Context(), spec)
+	if err != nil || img == nil {
+		t.Fatalf("ImageStatus: %v, %v", img, err)
+	}
+	if !strings.HasPrefix(img.GetId(), "sha256:") || img.GetSize() == 0 || len(img.GetRepoTags()) == 0 || len(img.GetRepoDigests()) == 0 {
+		t.Errorf("ImageStatus: %v", img)
+	}
+	if img.GetUid().GetValue() != 0 || img.GetUsername() != "" {
+		t.Errorf("the image's user is %v %q, want root", img.GetUid(), img.GetUsername())
+	}
+	ref, err := s.PullImage(t.Context(), spec, nil, nil)
+	if err != nil || ref != img.GetId() {
+		t.Errorf("PullImage: %q, %v; want the ID %s", ref, err, img.GetId())
+	}
+	for _, name := range []string{img.GetId(), strings.TrimPrefix(img.GetId(), "sha256:"), img.GetRepoDigests()[0]} {
+		same, err := s.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: name})
+		if err != nil || same.GetId() != img.GetId() {
+			t.Errorf("ImageStatus of %s: %v, %v", name, same, err)
+		}
+	}
+	resp, err := s.Images.ListImages(t.Context(), &runtimeapi.ListImagesRequest{})
+	if err != nil || !slices.ContainsFunc(resp.GetImages(), func(i *runtimeapi.Image) bool { return proto.Equal(i, img) }) {
+		t.Errorf("ListImages: %v, %v; want it to have %v", resp, err, img)
+	}
+	if fs, err := s.Images.ImageFsInfo(t.Context(), &runtimeapi.ImageFsInfoRequest{}); err != nil || len(fs.GetImageFilesystems()) == 0 {
+		t.Errorf("ImageFsInfo: %v, %v", fs, err)
+	}
+	s.checkImageOfContainer(t, img)
+}
+
+// A container made by the image's ID shows its name and its digest.
+func (s *suite) checkImageOfContainer(t *testing.T, img *runtimeapi.Image) {
+	t.Helper()
+	p := s.pod(t)
+	config := p.container("app", "true")
+	config.Image = &runtimeapi.ImageSpec{Image: img.GetId()}
+	st := s.status(t, p.create(t, config))
+	if st.GetImage().GetImage() != img.GetRepoTags()[0] || st.GetImageRef() != img.GetRepoDigests()[0] {
+		t.Errorf("the container's image is %q, its reference %q; want %q and %q",
+			st.GetImage().GetImage(), st.GetImageRef(), img.GetRepoTags()[0], img.GetRepoDigests()[0])
+	}
+}
+
+func (s *suite) testImageUnknown(t *testing.T) {
+	at := strings.LastIndex(s.cfg.Image, ":")
+	spec := &runtimeapi.ImageSpec{Image: s.cfg.Image[:at] + ":no-such-tag"}
+	if img, err := s.ImageStatus(t.Context(), spec); err != nil || img != nil {
+		t.Errorf("ImageStatus: %v, %v; want nothing", img, err)
+	}
+	_, err := s.PullImage(t.Context(), spec, nil, nil)
+	wantCode(t, err, codes.NotFound)
+	if err == nil || !strings.Contains(err.Error(), "failed to resolve reference") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := s.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: "Not/A:Name!"}, nil, nil); err == nil {
+		t.Error("an invalid name was pulled")
+	}
+	p := s.pod(t)
+	config := p.container("app", "true")
+	config.Image = spec
+	_, err = s.CreateContainer(t.Context(), p.id, config, p.config)
+	wantCode(t, err, codes.NotFound)
+	p.create(t, p.container("app", "true")) // the name was given back
+	if _, err := s.Images.RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: spec}); err != nil {
+		t.Errorf("RemoveImage of one that is not here: %v", err)
+	}
+}

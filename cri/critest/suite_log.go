@@ -1,0 +1,68 @@
+package critest
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var logLine = regexp.MustCompile(`^(\S+) (stdout|stderr) ([FP]) (.*)$`)
+
+// readLog gives a log's entries without their times, which it checks.
+func (s *suite) readLog(t *testing.T, path string) []string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entries []string
+	for line := range strings.Lines(string(data)) {
+		m := logLine.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
+		if m == nil {
+			t.Fatalf("%s: %.80q is no log line", path, line)
+		}
+		if at, err := time.Parse(time.RFC3339Nano, m[1]); err != nil || time.Since(at).Abs() > time.Hour {
+			t.Errorf("%s: the time %q: %v", path, m[1], err)
+		}
+		entries = append(entries, strings.Join(m[2:], " "))
+	}
+	return entries
+}
+
+func (s *suite) testLog(t *testing.T) {
+	p := s.pod(t)
+	id := p.sh(t, "app", "echo one; echo two >&2; echo; printf %20000s x; echo; echo ' last '")
+	st := s.ended(t, id)
+	if want := filepath.Join(p.config.GetLogDirectory(), "app/0.log"); st.GetLogPath() != want {
+		t.Errorf("the log is at %s, want %s", st.GetLogPath(), want)
+	}
+	pad := strings.Repeat(" ", 20000-1)
+	var out, errs []string
+	for _, e := range s.readLog(t, st.GetLogPath()) {
+		if strings.HasPrefix(e, "stderr ") {
+			errs = append(errs, e)
+		} else {
+			out = append(out, e)
+		}
+	}
+	// The two streams are read side by side: only each one's order is certain.
+	want := []string{"stdout F one", "stdout F ", "stdout P " + pad[:longest], "stdout F " + pad[longest:] + "x", "stdout F  last "}
+	if !slices.Equal(out, want) {
+		t.Errorf("stdout: got %.200q, want %.200q", out, want)
+	}
+	if !slices.Equal(errs, []string{"stderr F two"}) {
+		t.Errorf("stderr: got %q", errs)
+	}
+}
+
+func (s *suite) testLogTail(t *testing.T) {
+	p := s.pod(t)
+	st := s.ended(t, p.sh(t, "app", "printf tail"))
+	if got := s.readLog(t, st.GetLogPath()); !slices.Equal(got, []string{"stdout P tail"}) {
+		t.Errorf("got %q", got)
+	}
+}
