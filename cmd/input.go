@@ -39,6 +39,11 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 	default:
 		return nil, usage(c, fmt.Errorf("--validate=%s is not one of strict, warn, ignore", f.validate))
 	}
+	settings, _, err := a.settings.settings()
+	if err != nil {
+		return nil, err
+	}
+	warn(manifest.SetGates(settings.FeatureGates))
 	sources, err := manifest.Read(ctx, names, manifest.ReadOptions{Stdin: a.streams.In})
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@
 package problem
 
 import (
+	"errors"
 	"fmt"
 	"sort"
 	"strings"
@@ -27,14 +28,17 @@ const (
 // Problem is one thing that is wrong with an object, or with this host for it.
 // All fields but Message may be empty.
 type Problem struct {
-	File    string `json:"file,omitempty"`    // as the user named it; "-" for stdin
-	Line    int    `json:"line,omitempty"`    // 1-based line in File
-	Object  string `json:"object,omitempty"`  // "Pod default/web"
-	Field   string `json:"field,omitempty"`   // spec.containers[0].image
-	Reason  string `json:"reason,omitempty"`  // a word for scripts: the kubelet's or the API's (OutOfcpu, SysctlForbidden, FieldValueInvalid)
-	Message string `json:"message"`           // one sentence, no final period
-	Hint    string `json:"hint,omitempty"`    // what to do about it
-	Warning bool   `json:"warning,omitempty"` // reported, but refuses nothing
+	File    string `json:"file,omitempty"`   // as the user named it; "-" for stdin
+	Line    int    `json:"line,omitempty"`   // 1-based line in File
+	Object  string `json:"object,omitempty"` // "Pod default/web"
+	Field   string `json:"field,omitempty"`  // spec.containers[0].image
+	Reason  string `json:"reason,omitempty"` // a word for scripts: the kubelet's or the API's (OutOfcpu, SysctlForbidden, FieldValueInvalid)
+	Message string `json:"message"`          // one sentence, no final period
+	Hint    string `json:"hint,omitempty"`   // what to do about it
+	// Kind is whose fault it is, where that is not the one that the report is
+	// about: an invalid image name that is found during admission.
+	Kind    Kind `json:"kind,omitempty"`
+	Warning bool `json:"warning,omitempty"` // reported, but refuses nothing
 }
 
 // String renders the problem on one line: file:line: object: field: message.
@@ -130,10 +134,27 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Refuse makes the error of a list of problems, or nil when none of them
-// refuses.
+// refuses. Problems that name no kind are of the given one; there is one error
+// a kind, joined, in the order of the list.
 func Refuse(kind Kind, l List) error {
-	if errs := l.Errors(); len(errs) > 0 {
-		return &Error{Kind: kind, Problems: errs}
+	var kinds []Kind
+	byKind := map[Kind]List{}
+	for _, p := range l.Errors() {
+		k := p.Kind
+		if k == "" {
+			k = kind
+		}
+		if byKind[k] == nil {
+			kinds = append(kinds, k)
+		}
+		byKind[k] = append(byKind[k], p)
 	}
-	return nil
+	var errs []error
+	for _, k := range kinds {
+		errs = append(errs, &Error{Kind: k, Problems: byKind[k]})
+	}
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
 }

@@ -64,6 +64,9 @@ func (s *syncer) createSandbox(ctx context.Context, a Action) error {
 	if a.Attempt > 0 {
 		s.emit(event.Normal, event.SandboxChanged, "", "Pod sandbox changed, it will be killed and re-created.")
 	}
+	if a.Attempt == 0 {
+		s.undo.push("remove the pod's logs", func(context.Context) error { return s.removeLogs() })
+	}
 	if err := s.makeHost(ctx); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/container"
@@ -76,6 +77,9 @@ func (s *syncer) createContainer(ctx context.Context, a Action, image imagepull.
 	plan := s.plan.Container(a.Container)
 	spec := findContainer(s.pod(), a.Container).Container
 	late, err := s.late(a, image)
+	if err == nil {
+		late.SubpathPaths, err = s.bindSubpaths(plan, spec, late)
+	}
 	if err != nil {
 		return Container{}, nil, err
 	}
@@ -116,6 +120,24 @@ func (s *syncer) late(a Action, image imagepull.Result) (container.Late, error) 
 	}, nil
 }
 
+// bindSubpaths binds what the container mounts of its volumes in part.
+func (s *syncer) bindSubpaths(plan *container.Plan, spec *corev1.Container, late container.Late) (map[int]string, error) {
+	paths, err := plan.Subpaths(late)
+	if err != nil || len(paths) == 0 {
+		return nil, err
+	}
+	out := map[int]string{}
+	for i, sub := range paths {
+		mount := spec.VolumeMounts[i].Name
+		target := s.plan.Layout.Subpath(s.plan.ID.UID, mount, spec.Name, i)
+		if err := volume.MountSubpath(late.Mounts[mount].HostPath, sub, target); err != nil {
+			return nil, fmt.Errorf("volumeMounts[%d]: %w", i, err)
+		}
+		out[i] = target
+	}
+	return out, nil
+}
+
 // removeOld removes all but the last of the container's earlier runs, as the
 // kubelet keeps one for its logs and its last state.
 func (s *syncer) removeOld(ctx context.Context, name string) error {
@@ -140,8 +162,12 @@ func (s *syncer) containerFailed(ctx context.Context, name, op, reason string, e
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	s.emit(event.Warning, reason, name, "Error: "+err.Error())
-	s.fail(&problem.Error{Kind: failureKind(err), Object: fmt.Sprintf("pod %s: container %s", s.plan.ID, name), Op: op, Err: err})
+	failure := &problem.Error{Kind: problem.Runtime, Object: fmt.Sprintf("pod %s: container %s", s.plan.ID, name), Op: op, Err: err}
+	if e, ok := errors.AsType[*problem.Error](err); ok {
+		failure.Kind, failure.Err, failure.Problems, failure.Hint = e.Kind, e.Err, e.Problems, e.Hint
+	}
+	s.emit(event.Warning, reason, name, "Error: "+cause(failure))
+	s.fail(failure)
 	return nil
 }
 
@@ -216,11 +242,8 @@ func (s *syncer) exec(ctx context.Context, id string, command []string) (stdout,
 	return resp.GetStdout(), resp.GetStderr(), resp.GetExitCode(), err
 }
 
-// failureKind tells the pod's own fault from the runtime's.
-func failureKind(err error) problem.Kind {
-	var e *problem.Error
-	if errors.As(err, &e) && e.Kind != "" {
-		return e.Kind
-	}
-	return problem.Runtime
+// cause is an error's text without the object and the step, which its event
+// names already.
+func cause(e *problem.Error) string {
+	return (&problem.Error{Err: e.Err, Problems: e.Problems}).Error()
 }

@@ -79,6 +79,9 @@ func NewPlan(in Input) (*Plan, problem.List) {
 	problems = append(problems, p.planVolumes(in)...)
 	problems = append(problems, p.planSandbox(in)...)
 	images, found := imagepull.New(pod, p.ID, in.Handler)
+	for i := range found {
+		found[i].Kind = problem.Image
+	}
 	problems = append(problems, found...)
 	images.Sandbox = p.Sandbox.Config
 	p.Images = images

@@ -49,6 +49,9 @@ func (s *syncer) untilStarted(ctx context.Context) (ended bool, err error) {
 		}
 		d := Next(s.pod(), World{Observed: s.obs, Hashes: s.plan.Hashes(), Now: time.Now()})
 		if err := s.execute(ctx, d.Actions); err != nil {
+			if len(s.failures) > 0 {
+				return false, s.failed() // says more than the end of the context
+			}
 			return false, s.orInterrupted(ctx, err)
 		}
 		done, waiting := startedGoal(s.pod(), s.obs, s.mine)

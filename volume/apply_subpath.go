@@ -96,6 +96,22 @@ func makeOne(root int, parent, name string, mode uint32) error {
 	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", made), fileMode(st.Mode|mode&0o777))
 }
 
+// MountSubpath binds a path inside a volume at target. A mount that an earlier
+// run of the container left there is taken off first: the path may be another
+// one by now.
+func MountSubpath(volume, subpath, target string) error {
+	source, err := OpenSubpath(volume, subpath)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	err = unix.Unmount(target, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("unmount %s: %w", target, err)
+	}
+	return BindSubpath(source, target)
+}
+
 // BindSubpath binds what is open at target, which it makes: a directory for a
 // directory, a file for anything else. Target is below the pod's directory,
 // where Remove finds the mount.
