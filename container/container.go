@@ -168,3 +168,11 @@ func (p Plan) problem(field, reason, format string, args ...any) problem.Problem
 		Reason: reason, Message: fmt.Sprintf(format, args...),
 	}
 }
+
+// reference is the problem of a reference that leads nowhere: the manifest's
+// fault.
+func (p Plan) reference(field string, err error) problem.Problem {
+	bad := p.problem(field, reasonConfig, "%s", err)
+	bad.Kind = problem.Manifest
+	return bad
+}

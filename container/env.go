@@ -50,7 +50,7 @@ func (p Plan) environment(late Late) (environ, problem.List) {
 		field := fmt.Sprintf("envFrom[%d]", i)
 		data, err := p.envFrom(from)
 		if err != nil {
-			problems = append(problems, p.problem(field, reasonConfig, "%s", err))
+			problems = append(problems, p.reference(field, err))
 			continue
 		}
 		problems = append(problems, p.addFrom(&env, field, from.Prefix, data)...)
@@ -60,7 +60,7 @@ func (p Plan) environment(late Late) (environ, problem.List) {
 		if v.Value == "" && v.ValueFrom != nil {
 			var err error
 			if value, set, err = p.valueFrom(v.ValueFrom, late); err != nil {
-				problems = append(problems, p.problem(fmt.Sprintf("env[%d].valueFrom", i), reasonConfig, "%s", err))
+				problems = append(problems, p.reference(fmt.Sprintf("env[%d].valueFrom", i), err))
 				continue
 			}
 		}
