@@ -46,13 +46,13 @@ func lock(ctx context.Context, path, who string, waiting func(holder string)) (*
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
 		if !said && waiting != nil {
-			waiting(holder(path))
+			waiting(shownHolder(holder(path)))
 			said = true
 		}
 		select {
 		case <-ctx.Done():
 			f.Close()
-			return nil, fmt.Errorf("wait for %s: %w", holder(path), context.Cause(ctx))
+			return nil, fmt.Errorf("wait for %s: %w", shownHolder(holder(path)), context.Cause(ctx))
 		case <-time.After(lockPoll):
 		}
 	}
@@ -81,6 +81,12 @@ func holder(path string) string {
 		return who
 	}
 	return "another podrun"
+}
+
+// shownHolder leaves out the holder's invocation, which only podrun reads.
+func shownHolder(who string) string {
+	shown, _, _ := strings.Cut(who, " [")
+	return shown
 }
 
 // podLock is the lock of one pod. It covers a sync, never a watch: while podrun

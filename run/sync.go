@@ -83,7 +83,7 @@ func (s *syncer) wait(ctx context.Context, d Decision) error {
 	}
 	if _, err := os.Stat(s.plan.Layout.Pod(s.plan.ID.UID)); os.IsNotExist(err) {
 		return &problem.Error{Kind: problem.Failed, Object: "pod " + s.plan.ID.String(),
-			Err: fmt.Errorf("was deleted by %s", s.lock.held.before)}
+			Err: fmt.Errorf("was deleted meanwhile by %s", shownHolder(s.lock.held.before))}
 	}
 	if waited != nil {
 		return waited
@@ -134,7 +134,10 @@ func (s *syncer) orInterrupted(ctx context.Context, err error) error {
 	if errors.As(err, &pe) && pe.Kind == problem.Image {
 		return err // says more: the image's own trouble
 	}
-	return s.interrupted(fmt.Errorf("%w: %w", cause, err))
+	if !errors.Is(err, cause) {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	return s.interrupted(err)
 }
 
 // interrupted makes the error of a sync that was cut short.
@@ -143,7 +146,7 @@ func (s *syncer) interrupted(cause error) error {
 	var timeout errTimeout
 	if errors.As(cause, &timeout) {
 		return &problem.Error{Kind: problem.Deadline, Object: object, Err: cause,
-			Hint: "give a longer --timeout, or see 'podrun describe' for what it waits for"}
+			Hint: "give it longer by --timeout; 'podrun get' and 'podrun logs' show how far it came"}
 	}
 	return fmt.Errorf("%s: %w", object, cause)
 }
