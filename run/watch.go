@@ -32,6 +32,9 @@ func watchExit(ctx context.Context, client *cri.Client, c Container) (Container,
 	var settle time.Time
 	for {
 		now, err := observeContainer(ctx, client, c.ID, c.SandboxID)
+		if ctx.Err() != nil {
+			return c, context.Cause(ctx)
+		}
 		if err != nil {
 			return c, err
 		}
