@@ -1,0 +1,110 @@
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"sort"
+
+	corev1 "k8s.io/api/core/v1"
+	podapi "k8s.io/kubernetes/pkg/api/pod"
+	"k8s.io/kubernetes/pkg/apis/core"
+	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
+	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
+)
+
+// Changes lists the paths at which two defaulted pods differ, as their author
+// would name them (spec.containers[0].image, metadata.labels), sorted. What is
+// not the author's does not count: UID, nodeName, status, server fields.
+func Changes(before, after *corev1.Pod) []string {
+	var paths []string
+	differences("", jsonTree(authored(before)), jsonTree(authored(after)), &paths)
+	sort.Strings(paths)
+	return paths
+}
+
+// InPlace tells whether a pod that is here may become another without being
+// replaced: whether an API server would take the update (ValidatePodUpdate:
+// images, activeDeadlineSeconds, labels and annotations, more tolerations…).
+func InPlace(before, after *corev1.Pod) bool {
+	var was, will core.Pod
+	for pod, into := range map[*corev1.Pod]*core.Pod{before: &was, after: &will} {
+		authored := authored(pod)
+		authored.UID, authored.ResourceVersion = "u", "1" // an update must name what it updates
+		authored.Spec.NodeName = before.Spec.NodeName
+		if coredefaults.Convert_v1_Pod_To_core_Pod(authored, into, nil) != nil {
+			return false
+		}
+	}
+	opts := podapi.GetValidationOptionsFromPodSpecAndMeta(&will.Spec, &was.Spec, &will.ObjectMeta, &was.ObjectMeta)
+	opts.ResourceIsPod = true
+	allowPrivileged()
+	return len(corevalidation.ValidatePodUpdate(&will, &was, opts)) == 0
+}
+
+// authored is the part of a pod that its author wrote or defaulting added.
+func authored(pod *corev1.Pod) *corev1.Pod {
+	out := &corev1.Pod{Spec: *pod.Spec.DeepCopy()}
+	out.Namespace, out.Name = pod.Namespace, pod.Name
+	out.Labels, out.Annotations = pod.Labels, pod.Annotations
+	out.Spec.NodeName = ""
+	return out
+}
+
+// jsonTree is the object as JSON has it.
+func jsonTree(pod *corev1.Pod) any {
+	data, err := json.Marshal(pod)
+	if err != nil {
+		panic(fmt.Sprintf("marshal a pod: %v", err)) // its types can all be marshaled
+	}
+	var out any
+	if err := json.Unmarshal(data, &out); err != nil {
+		panic(fmt.Sprintf("read a pod back: %v", err))
+	}
+	return out
+}
+
+// differences adds the paths below which before and after differ. A list of
+// another length differs as a whole, and so do metadata's maps: their keys are
+// no field names.
+func differences(path string, before, after any, paths *[]string) {
+	if reflect.DeepEqual(before, after) {
+		return
+	}
+	mb, ok1 := before.(map[string]any)
+	ma, ok2 := after.(map[string]any)
+	if ok1 && ok2 && !slices.Contains([]string{"metadata.labels", "metadata.annotations"}, path) {
+		for key := range union(mb, ma) {
+			differences(join(path, key), mb[key], ma[key], paths)
+		}
+		return
+	}
+	lb, ok1 := before.([]any)
+	la, ok2 := after.([]any)
+	if ok1 && ok2 && len(lb) == len(la) {
+		for i := range lb {
+			differences(fmt.Sprintf("%s[%d]", path, i), lb[i], la[i], paths)
+		}
+		return
+	}
+	*paths = append(*paths, path)
+}
+
+func union(a, b map[string]any) map[string]bool {
+	out := map[string]bool{}
+	for k := range a {
+		out[k] = true
+	}
+	for k := range b {
+		out[k] = true
+	}
+	return out
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
