@@ -28,6 +28,9 @@ type Image struct {
 	Entrypoint, Cmd []string
 	Env             []string // KEY=value
 	WorkingDir      string
+	// Program, if set, is what Entrypoint is: a container whose config names no
+	// command runs it. Its result is the exit code.
+	Program func(context.Context, Machine) int32
 
 	// Of an image in a registry: how long a pull takes, what it fails with and
 	// how often (0 is always), and the credentials that it wants.

@@ -155,3 +155,26 @@ func (s *suite) testContainerList(t *testing.T) {
 		}
 	}
 }
+
+func (s *suite) testResources(t *testing.T) {
+	p := s.pod(t)
+	config := p.container("app", "sleep", "1000")
+	config.Linux.Resources = &runtimeapi.LinuxContainerResources{CpuShares: 200, MemoryLimitInBytes: 64 << 20}
+	id := p.start(t, config)
+	if got := s.status(t, id).GetResources().GetLinux(); got.GetCpuShares() != 200 || got.GetMemoryLimitInBytes() != 64<<20 {
+		t.Errorf("the status has resources %v, want those of the config", got)
+	}
+	_, err := s.Runtime.UpdateContainerResources(t.Context(), &runtimeapi.UpdateContainerResourcesRequest{
+		ContainerId: id, Linux: &runtimeapi.LinuxContainerResources{CpuShares: 100},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.status(t, id).GetResources().GetLinux(); got.GetCpuShares() != 100 {
+		t.Errorf("the status has resources %v, want those of the update", got)
+	}
+	stats, err := s.Runtime.ContainerStats(t.Context(), &runtimeapi.ContainerStatsRequest{ContainerId: id})
+	if err != nil || stats.GetStats().GetAttributes().GetId() != id || stats.GetStats().GetCpu().GetTimestamp() == 0 {
+		t.Errorf("ContainerStats: %v, %v", stats, err)
+	}
+}

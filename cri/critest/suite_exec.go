@@ -32,7 +32,7 @@ func (s *suite) say(t *testing.T, id, script string) string {
 // its DNS.
 func (s *suite) testSurroundings(t *testing.T) {
 	p := s.pod(t)
-	config := p.container("app", "sh", "-c", "env; sleep 1000")
+	config := p.container("app", "sleep", "1000")
 	config.Envs = []*runtimeapi.KeyValue{{Key: "B", Value: []byte("2")}, {Key: "A", Value: []byte("x=y z")}}
 	config.WorkingDir = "/tmp"
 	config.Linux.SecurityContext.RunAsUser = &runtimeapi.Int64Value{Value: 1234}
@@ -48,8 +48,9 @@ func (s *suite) testSurroundings(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", script, got, want)
 		}
 	}
+	config.Metadata.Name, config.Command = "env", []string{"sh", "-c", "env"}
 	var names []string
-	for _, e := range s.readLog(t, s.status(t, id).GetLogPath()) {
+	for _, e := range s.readLog(t, s.ended(t, p.start(t, config)).GetLogPath()) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(e, "stdout F "), "=")
 		if name != "SHLVL" && name != "PWD" && name != "HOME" { // the shell's own
 			names = append(names, name)

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 var logLine = regexp.MustCompile(`^(\S+) (stdout|stderr) ([FP]) (.*)$`)
@@ -65,4 +68,42 @@ func (s *suite) testLogTail(t *testing.T) {
 	if got := s.readLog(t, st.GetLogPath()); !slices.Equal(got, []string{"stdout P tail"}) {
 		t.Errorf("got %q", got)
 	}
+}
+
+// A terminal has one stream; runc turns off its carriage returns.
+func (s *suite) testLogTTY(t *testing.T) {
+	p := s.pod(t)
+	config := p.container("app", "sh", "-c", "echo out; echo err >&2")
+	config.Tty = true
+	st := s.ended(t, p.start(t, config))
+	if got := s.readLog(t, st.GetLogPath()); !slices.Equal(got, []string{"stdout F out", "stdout F err"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// Rotation: the file is moved away, and ReopenContainerLog makes a new one.
+func (s *suite) testLogReopened(t *testing.T) {
+	p := s.pod(t)
+	id := p.sh(t, "app", "echo before; while [ ! -e /go ]; do sleep 0.02; done; echo after")
+	path := s.status(t, id).GetLogPath()
+	for deadline := time.Now().Add(10 * time.Second); len(s.readLog(t, path)) == 0 && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	reopen := &runtimeapi.ReopenContainerLogRequest{ContainerId: id}
+	if _, err := s.Runtime.ReopenContainerLog(t.Context(), reopen); err != nil {
+		t.Fatal(err)
+	}
+	s.say(t, id, "touch /go")
+	s.ended(t, id)
+	if got := s.readLog(t, path+".1"); !slices.Equal(got, []string{"stdout F before"}) {
+		t.Errorf("the old file has %q", got)
+	}
+	if got := s.readLog(t, path); !slices.Equal(got, []string{"stdout F after"}) {
+		t.Errorf("the new file has %q", got)
+	}
+	_, err := s.Runtime.ReopenContainerLog(t.Context(), reopen)
+	wantCode(t, err, codes.Unknown)
 }

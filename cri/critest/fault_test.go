@@ -1,0 +1,112 @@
+package critest_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+)
+
+// Each fault hits a RunPodSandbox that may take a minute.
+func TestFaults(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault  critest.Fault
+		code   codes.Code
+		took   time.Duration
+		effect bool // when the call returns
+		later  bool // an hour later
+	}{
+		"before":             {critest.Fault{When: critest.Before}, codes.Unavailable, 0, false, false},
+		"before, own error":  {critest.Fault{When: critest.Before, Err: status.Error(codes.Aborted, "x")}, codes.Aborted, 0, false, false},
+		"before, plain":      {critest.Fault{When: critest.Before, Err: errors.New("x")}, codes.Unknown, 0, false, false},
+		"after":              {critest.Fault{When: critest.After}, codes.DeadlineExceeded, 0, true, true},
+		"hang":               {critest.Fault{When: critest.Hang}, codes.DeadlineExceeded, time.Minute, false, false},
+		"effect, then hang":  {critest.Fault{When: critest.EffectThenHang}, codes.DeadlineExceeded, time.Minute, true, true},
+		"slow":               {critest.Fault{When: critest.Slow, Delay: 50 * time.Second}, codes.OK, 50 * time.Second, true, true},
+		"too slow":           {critest.Fault{When: critest.Slow, Delay: time.Hour}, codes.DeadlineExceeded, time.Minute, false, false},
+		"late, in time":      {critest.Fault{When: critest.Late, Delay: 50 * time.Second}, codes.OK, 50 * time.Second, true, true},
+		"late":               {critest.Fault{When: critest.Late, Delay: 2 * time.Minute}, codes.DeadlineExceeded, time.Minute, false, true},
+		"delayed, then fail": {critest.Fault{When: critest.Before, Delay: time.Second}, codes.Unavailable, time.Second, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBox(t, func(b *box) {
+				clear := b.rt.Fault("RunPodSandbox", c.fault)
+				config := podConfig(b.TempDir())
+				config.Metadata.Name = "faulty"
+				there := func() bool {
+					return slices.ContainsFunc(b.rt.Sandboxes(), func(s critest.Sandbox) bool { return s.Config.GetMetadata().GetName() == "faulty" })
+				}
+				ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+				defer cancel()
+				begin := time.Now()
+				_, err := b.c.RunPodSandbox(ctx, config, "")
+				if got := status.Code(err); got != c.code || time.Since(begin) != c.took {
+					b.Errorf("got %s (%v) after %v, want %s after %v", got, err, time.Since(begin), c.code, c.took)
+				}
+				if there() != c.effect {
+					b.Errorf("on return there is a sandbox: %v, want %v", there(), c.effect)
+				}
+				time.Sleep(time.Hour)
+				if there() != c.later {
+					b.Errorf("an hour later there is a sandbox: %v, want %v", there(), c.later)
+				}
+				clear()
+				config.Metadata.Name = "fine"
+				if _, err := b.c.RunPodSandbox(b.Context(), config, ""); err != nil {
+					b.Errorf("with the fault cleared: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestFaultHitsSome(t *testing.T) {
+	inBox(t, func(b *box) {
+		named := func(name string) func(proto.Message) bool {
+			return func(m proto.Message) bool {
+				return m.(*runtimeapi.CreateContainerRequest).GetConfig().GetMetadata().GetName() == name
+			}
+		}
+		b.rt.Fault("CreateContainer", critest.Fault{When: critest.Before, Times: 2, Skip: 1, Match: named("app")})
+		var got []string
+		for range 5 {
+			for _, name := range []string{"app", "other"} {
+				_, err := b.c.CreateContainer(b.Context(), b.sandbox, &runtimeapi.ContainerConfig{
+					Metadata: &runtimeapi.ContainerMetadata{Name: name, Attempt: uint32(len(got))}, Image: &runtimeapi.ImageSpec{Image: "app"},
+				}, b.config)
+				got = append(got, name+" "+status.Code(err).String())
+			}
+		}
+		want := []string{"app OK", "other OK", "app Unavailable", "other OK", "app Unavailable", "other OK", "app OK", "other OK", "app OK", "other OK"}
+		if !slices.Equal(got, want) {
+			b.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// A late effect that is still to come when the runtime is closed never comes.
+func TestCloseEndsLateEffects(t *testing.T) {
+	inBox(t, func(b *box) {
+		b.rt.Fault("RunPodSandbox", critest.Fault{When: critest.Late, Delay: time.Hour})
+		ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+		defer cancel()
+		config := podConfig("")
+		config.Metadata.Name = "late"
+		if _, err := b.c.RunPodSandbox(ctx, config, ""); status.Code(err) != codes.DeadlineExceeded {
+			b.Errorf("got %v", err)
+		}
+		begin := time.Now()
+		b.rt.Close()
+		if len(b.rt.Sandboxes()) != 1 || time.Since(begin) != 0 {
+			b.Errorf("Close took %v and left %q", time.Since(begin), b.rt.Leaked())
+		}
+	})
+}
