@@ -54,7 +54,7 @@ type Process struct {
 // Known tells whether args name a program that there is.
 func Known(args []string) bool {
 	name, _ := program(args)
-	return name == "sh" || utilities[name] != nil
+	return name == "sh" || applets[name] != nil
 }
 
 // program takes the path and a leading "busybox" off.
@@ -120,7 +120,7 @@ func (sh *shell) exec(ctx context.Context, args []string) (int, error) {
 	if name == "sh" {
 		return sh.script(ctx, rest)
 	}
-	run := utilities[name]
+	run := applets[name]
 	if run == nil {
 		fmt.Fprintf(sh.stderr, "sh: %s: not found\n", name)
 		return 127, nil

@@ -12,10 +12,10 @@ import (
 
 // builtins change the shell itself. It is filled in by init, as eval refers to
 // it by way of the shell.
-var builtins map[string]utility
+var builtins map[string]applet
 
 func init() {
-	builtins = map[string]utility{
+	builtins = map[string]applet{
 		":": yes, "exit": exit, "trap": trap, "wait": wait, "cd": cd,
 		"export": export, "unset": unset, "set": setOptions, "shift": shift,
 		"read": read, "break": leave("break"), "continue": leave("continue"),
@@ -37,7 +37,7 @@ func exit(_ context.Context, sh *shell, args []string) (int, error) {
 	return code, leaving{code}
 }
 
-func leave(word string) utility {
+func leave(word string) applet {
 	return func(_ context.Context, _ *shell, args []string) (int, error) {
 		return 0, jump{word, number(args, 1)}
 	}
