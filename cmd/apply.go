@@ -112,13 +112,14 @@ func dedupe(list []string) []string {
 
 // podResult is a pod in the JSON summary.
 type podResult struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	UID       string `json:"uid"`
-	Outcome   string `json:"outcome"`
-	Phase     string `json:"phase,omitempty"`
-	PodIP     string `json:"podIP,omitempty"`
-	Error     string `json:"error,omitempty"`
+	Namespace string   `json:"namespace"`
+	Name      string   `json:"name"`
+	UID       string   `json:"uid"`
+	Outcome   string   `json:"outcome"`
+	What      []string `json:"what,omitempty"` // fields that changed, containers that were restarted
+	Phase     string   `json:"phase,omitempty"`
+	PodIP     string   `json:"podIP,omitempty"`
+	Error     string   `json:"error,omitempty"`
 }
 
 // summary is what apply and delete print with -o json.
@@ -133,7 +134,7 @@ func (a *app) report(ctx context.Context, results []run.Result) error {
 	var errs []error
 	sum := summary{}
 	for _, r := range results {
-		p := podResult{Namespace: r.ID.Namespace, Name: r.ID.Name, UID: r.ID.UID, Outcome: string(r.Outcome), Phase: string(r.Status.Phase), PodIP: r.Status.PodIP}
+		p := podResult{Namespace: r.ID.Namespace, Name: r.ID.Name, UID: r.ID.UID, Outcome: string(r.Outcome), What: r.What, Phase: string(r.Status.Phase), PodIP: r.Status.PodIP}
 		if r.Err != nil {
 			errs = append(errs, r.Err)
 			p.Error = r.Err.Error()
@@ -163,10 +164,22 @@ func (a *app) printResults(sum summary) error {
 	}
 	for _, p := range sum.Pods {
 		if p.Error == "" {
-			fmt.Fprintf(a.streams.Out, "pod/%s %s\n", p.Name, p.Outcome)
+			fmt.Fprintf(a.streams.Out, "pod/%s %s\n", p.Name, outcomeText(p))
 		}
 	}
 	return nil
+}
+
+// outcomeText is "replaced: spec.hostname changed" and the like.
+func outcomeText(p podResult) string {
+	text := p.Outcome
+	if len(p.What) > 0 {
+		text += ": " + strings.Join(p.What, ", ")
+	}
+	if p.Outcome == string(run.OutcomeReplaced) && len(p.What) > 0 {
+		text += " changed"
+	}
+	return text
 }
 
 // renderer makes the renderer of this command's talk.

@@ -31,6 +31,7 @@ type ApplyOptions struct {
 type Result struct {
 	ID      identity.Pod
 	Outcome Outcome
+	What    []string // what the outcome is about: the fields that changed, the containers that were restarted
 	Status  corev1.PodStatus
 	Err     error
 }
@@ -213,6 +214,7 @@ func (s *syncer) applyOne(ctx context.Context, t Target, o ApplyOptions) Result 
 	defer s.lock.unlock()
 	result := Result{ID: t.Plan.ID}
 	result.Outcome, result.Err = s.apply(ctx, t)
+	result.What = s.what(t, result.Outcome)
 	if result.Err != nil {
 		result.Outcome = OutcomeFailed
 		if !o.KeepOnFailure && !s.undo.empty() {
@@ -259,10 +261,8 @@ func (s *syncer) apply(ctx context.Context, t Target) (Outcome, error) {
 		s.pulls = s.puller.Start(ctx, s.plan.Images)
 		defer s.pulls.Stop()
 	}
-	if t.Change == ChangeReplace {
-		if err := s.replace(ctx, t.Old); err != nil {
-			return OutcomeFailed, s.orInterrupted(ctx, err)
-		}
+	if err := s.makeWay(ctx, t); err != nil {
+		return OutcomeFailed, s.orInterrupted(ctx, err)
 	}
 	if err := s.journal.open(s.plan.Layout); err != nil {
 		return OutcomeFailed, err
@@ -278,12 +278,33 @@ func (s *syncer) apply(ctx context.Context, t Target) (Outcome, error) {
 		return OutcomeFailed, err
 	case ended:
 		return s.alreadyEnded(ctx)
-	case t.Change == ChangeReplace:
-		return OutcomeReplaced, nil
-	case !s.acted:
-		return OutcomeUnchanged, nil
+	case t.Change == ChangeUnchanged && s.acted:
+		return OutcomeRestarted, nil
 	}
-	return OutcomeStarted, nil
+	return outcomes[t.Change], nil
+}
+
+// outcomes are those of pods that were brought to be started.
+var outcomes = map[Change]Outcome{
+	ChangeNew: OutcomeCreated, ChangeUnchanged: OutcomeUnchanged,
+	ChangeUpdate: OutcomeUpdated, ChangeReplace: OutcomeReplaced,
+}
+
+// what lists what an outcome is about.
+func (s *syncer) what(t Target, o Outcome) []string {
+	switch o {
+	case OutcomeUpdated, OutcomeReplaced:
+		return t.Changes
+	case OutcomeRestarted:
+		var names []string
+		for _, c := range specContainers(s.pod()) {
+			if have := s.obs.Container(c.Container.Name); have != nil && s.mine[have.ID] {
+				names = append(names, have.Name)
+			}
+		}
+		return names
+	}
+	return nil
 }
 
 // alreadyEnded is the outcome for a pod that is over: nothing to do when it has
@@ -311,13 +332,20 @@ func failedWhy(status corev1.PodStatus) string {
 	return "has failed"
 }
 
-// replace has the new pod's images first, so that a typo costs no downtime,
-// then removes the old pod and reserves room for the new one.
-func (s *syncer) replace(ctx context.Context, old []Here) error {
+// makeWay readies what is here for a pod that changed. It has the new images
+// first, so that a typo costs no downtime. Then an update in place is written
+// down; a replacement removes the old pod and reserves room for the new one.
+func (s *syncer) makeWay(ctx context.Context, t Target) error {
+	if t.Change != ChangeUpdate && t.Change != ChangeReplace {
+		return nil
+	}
 	if err := s.pulls.Ready(ctx); err != nil {
 		return err
 	}
-	for _, h := range old {
+	if t.Change == ChangeUpdate {
+		return writeCheckpoint(s.plan.Layout, s.plan.ID, s.plan.Checkpoint)
+	}
+	for _, h := range t.Old {
 		o := s.newSyncer(s.oldPlan(h), s.puller, s.lock)
 		if err := o.remove(ctx, removeOptions{why: "the pod is replaced"}); err != nil {
 			return fmt.Errorf("remove the pod that is replaced: %w", err)

@@ -65,7 +65,8 @@ type Outcome string
 
 // The outcomes of apply and delete.
 const (
-	OutcomeStarted   Outcome = "started"
+	OutcomeCreated   Outcome = "created"
+	OutcomeRestarted Outcome = "restarted" // containers that had ended were started again
 	OutcomeReplaced  Outcome = "replaced"
 	OutcomeUpdated   Outcome = "updated"
 	OutcomeUnchanged Outcome = "unchanged"

@@ -203,8 +203,16 @@ func (s *syncer) postStart(ctx context.Context, c Container) error {
 		return nil
 	}
 	s.emit(event.Warning, event.FailedPostStartHook, c.Name, hookEvent(err, "PostStartHook failed"))
-	s.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", s.plan.ID, c.Name), Op: "postStart hook", Err: err})
+	s.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", s.plan.ID, c.Name), Op: "postStart hook", Err: hookCause(err)})
 	return s.killContainer(ctx, c.ID, s.gracePeriod(), "FailedPostStartHook")
+}
+
+// hookCause leaves out the names that the caller's error has already.
+func hookCause(err error) error {
+	if e, ok := errors.AsType[*hook.HookError](err); ok {
+		return e
+	}
+	return err
 }
 
 // hookEvent is the message of the event of a hook that failed.

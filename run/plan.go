@@ -50,6 +50,7 @@ type Plan struct {
 // Input is what a plan is made from.
 type Input struct {
 	Pod      *corev1.Pod // defaulted and validated
+	UID      string      // of the pod
 	Objects  *manifest.Objects
 	Facts    host.Facts
 	Settings nodeconfig.Settings
@@ -64,7 +65,7 @@ type Input struct {
 func NewPlan(in Input) (*Plan, problem.List) {
 	pod := in.Pod.DeepCopy()
 	pod.Spec.NodeName = in.Facts.NodeName
-	pod.UID = types.UID(manifest.UID(in.Pod, in.Facts.NodeName))
+	pod.UID = types.UID(in.UID)
 	p := &Plan{
 		ID:       identity.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)},
 		Pod:      pod,

@@ -19,6 +19,7 @@ import (
 type PlanView struct {
 	Pod        identity.Pod       `json:"pod"`
 	Change     Change             `json:"change"`
+	Changes    []string           `json:"changes,omitempty"` // the paths that differ from the pod that is here
 	Replaces   []identity.Pod     `json:"replaces,omitempty"`
 	QOSClass   corev1.PodQOSClass `json:"qosClass"`
 	Warnings   []event.Event      `json:"warnings,omitempty"`
@@ -47,7 +48,7 @@ type ContainerView struct {
 func (t Target) View() (PlanView, error) {
 	p := t.Plan
 	v := PlanView{
-		Pod: p.ID, Change: t.Change, QOSClass: resource.QOSClass(p.Pod), Warnings: p.Warnings,
+		Pod: p.ID, Change: t.Change, Changes: t.Changes, QOSClass: resource.QOSClass(p.Pod), Warnings: p.Warnings,
 		Cgroup: p.Cgroup, Volumes: p.Volumes, Images: p.Images.Images,
 		Sandbox: SandboxView{RuntimeHandler: p.Sandbox.Handler, Config: cri.Value(p.Sandbox.Config)},
 	}

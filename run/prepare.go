@@ -3,8 +3,6 @@ package run
 import (
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/admission"
@@ -22,6 +20,7 @@ type Change string
 const (
 	ChangeNew       Change = "new"       // no pod of that name is here
 	ChangeUnchanged Change = "unchanged" // the same pod is here
+	ChangeUpdate    Change = "update"    // the pod is here, and differs as the API lets it change in place
 	ChangeReplace   Change = "replace"   // another pod of that name is here, and goes first
 )
 
@@ -36,6 +35,10 @@ type Target struct {
 	Plan   *Plan
 	Change Change
 	Old    []Here // the pods that it replaces
+	// Changes are the paths at which it differs from the pod that is here.
+	Changes []string
+
+	uid string // of the pod, decided before it is planned
 }
 
 // PrepareInput is what Prepare decides by.
@@ -57,15 +60,15 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 	allocatable, problems := admission.Allocatable(in.Facts, in.Settings)
 	for _, mp := range in.Objects.Pods {
 		handler, found := runtimeHandler(mp.Object, in.Objects)
+		t := change(mp.Object, in)
 		plan, more := NewPlan(Input{
-			Pod: mp.Object, Objects: in.Objects, Facts: in.Facts, Settings: in.Settings,
+			Pod: mp.Object, UID: t.uid, Objects: in.Objects, Facts: in.Facts, Settings: in.Settings,
 			Handler: handler, Invocation: in.Invocation, Allocatable: allocatable,
 		})
 		for _, p := range append(found, more...) {
 			problems = append(problems, mp.Locate(p))
 		}
-		t := Target{Plan: plan}
-		t.Change, t.Old = change(plan, in.Here)
+		t.Plan = plan
 		targets = append(targets, t)
 		arriving = append(arriving, admission.Pod{Pod: plan.Pod, Handler: handler})
 	}
@@ -78,34 +81,33 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 	return targets, problems
 }
 
-// change finds out how a pod relates to those of its name that are here.
-func change(plan *Plan, here []Here) (Change, []Here) {
-	var old []Here
-	same := false
-	for _, h := range here {
-		if h.ID.Namespace != plan.ID.Namespace || h.ID.Name != plan.ID.Name {
-			continue
+// change finds out how a pod relates to those of its name that are here. The
+// same pod keeps its UID, also where it changes in place.
+func change(pod *corev1.Pod, in PrepareInput) Target {
+	uid := manifest.UID(pod, in.Facts.NodeName)
+	var here []Here
+	for _, h := range in.Here {
+		if h.ID.Namespace == pod.Namespace && h.ID.Name == pod.Name {
+			here = append(here, h)
 		}
-		if h.ID.UID == plan.ID.UID && samePod(h.Pod, plan.Pod) {
-			same = true
-			continue
-		}
-		old = append(old, h)
 	}
+	if len(here) == 0 {
+		return Target{Change: ChangeNew, uid: uid}
+	}
+	if len(here) > 1 || here[0].Pod == nil || pod.UID != "" && here[0].ID.UID != uid {
+		return Target{Change: ChangeReplace, Old: here, uid: uid}
+	}
+	was := here[0]
+	t := Target{Changes: manifest.Changes(was.Pod, pod), uid: was.ID.UID}
 	switch {
-	case len(old) > 0:
-		return ChangeReplace, old
-	case same:
-		return ChangeUnchanged, nil
+	case len(t.Changes) == 0:
+		t.Change = ChangeUnchanged
+	case manifest.InPlace(was.Pod, pod):
+		t.Change = ChangeUpdate
+	default:
+		t.Change, t.Old, t.uid = ChangeReplace, here, uid
 	}
-	return ChangeNew, nil
-}
-
-// samePod compares two pods as their authors wrote them.
-func samePod(a, b *corev1.Pod) bool {
-	return a != nil && equality.Semantic.DeepEqual(a.Spec, b.Spec) &&
-		equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
-		equality.Semantic.DeepEqual(a.Annotations, b.Annotations)
+	return t
 }
 
 // runtimeHandler finds the handler of the pod's RuntimeClass.
