@@ -1,0 +1,259 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// sources makes a tree of files by their names.
+func sources(t *testing.T, files map[string]string) tree {
+	t.Helper()
+	var out tree
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		s, err := parse(name, []byte(files[name]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s != nil {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// TestArchitectureBites breaks each rule and expects exactly the complaints.
+// A test without any shows what is allowed.
+func TestArchitectureBites(t *testing.T) {
+	tests := []struct {
+		name  string
+		check func(tree) []string
+		files map[string]string
+		want  []string // each a part of one complaint, in order
+	}{
+		{"a noun imports a leaf, run a noun, a test anything", checkLayers, map[string]string{
+			"dns/dns.go":      `package dns; import "github.com/podrun/podrun/event"`,
+			"run/run.go":      `package run; import "github.com/podrun/podrun/dns"`,
+			"dns/dns_test.go": `package dns; import "github.com/podrun/podrun/run"`,
+		}, nil},
+		{"a noun imports a noun", checkLayers, map[string]string{
+			"dns/dns.go": `package dns; import "github.com/podrun/podrun/sandbox"`,
+		}, []string{"dns/dns.go: noun dns imports noun sandbox:"}},
+		{"a noun imports manifest", checkLayers, map[string]string{
+			"volume/volume.go": `package volume; import m "github.com/podrun/podrun/manifest"`,
+		}, []string{"imports noun manifest:"}},
+		{"a noun imports the reader", checkLayers, map[string]string{
+			"admission/a.go": `package admission; import "github.com/podrun/podrun/host/discover"`,
+		}, []string{"imports reader host/discover:"}},
+		{"a leaf imports a noun, run and cmd", checkLayers, map[string]string{
+			"event/a.go": `package event; import "github.com/podrun/podrun/hook"`,
+			"event/b.go": `package event; import "github.com/podrun/podrun/run"`,
+			"event/c.go": `package event; import "github.com/podrun/podrun/cmd"`,
+		}, []string{"imports noun hook:", "imports engine run:", "imports command cmd:"}},
+		{"a leaf imports a leaf without a reason", checkLayers, map[string]string{
+			"event/event.go": `package event; import "github.com/podrun/podrun/problem"`,
+		}, []string{"leaf event imports leaf problem:"}},
+		{"the reader imports a noun", checkLayers, map[string]string{
+			"host/discover/d.go": `package discover; import "github.com/podrun/podrun/manifest"`,
+		}, []string{"reader host/discover imports noun manifest:"}},
+		{"run imports cmd", checkLayers, map[string]string{
+			"run/run.go": `package run; import "github.com/podrun/podrun/cmd"`,
+		}, []string{"engine run imports command cmd:"}},
+		{"cmd imports manifest, and no other noun", checkLayers, map[string]string{
+			"cmd/apply.go": `package cmd; import ("github.com/podrun/podrun/manifest"; "github.com/podrun/podrun/run"; "github.com/podrun/podrun/sandbox")`,
+		}, []string{"command cmd imports noun sandbox:"}},
+		{"podrun links what is for tests", checkLayers, map[string]string{
+			"run/run.go": `package run; import "github.com/podrun/podrun/cri/critest"`,
+		}, []string{"imports support cri/critest:"}},
+		{"a package without a layer", checkLayers, map[string]string{
+			"network/network.go": `package network`,
+		}, []string{"package network is in no layer"}},
+		{"an import of such a package", checkLayers, map[string]string{
+			"dns/dns.go": `package dns; import "github.com/podrun/podrun/network"`,
+		}, []string{"imports  network:"}},
+
+		{"light imports", checkImports, map[string]string{
+			"run/run.go":         `package run; import ("k8s.io/kubernetes/pkg/kubelet/qos"; "k8s.io/kubernetes/pkg/volume/util/subpath"; "k8s.io/cri-api/pkg/apis/runtime/v1")`,
+			"dns/oracle_test.go": `package dns; import "k8s.io/kubernetes/pkg/kubelet/network/dns"`,
+			"pins.go":            "//go:build pins\n\npackage main\n\nimport _ \"k8s.io/kubernetes/pkg/kubelet/cm\"",
+		}, nil},
+		{"heavy imports", checkImports, map[string]string{
+			"a/a.go": `package a; import "k8s.io/kubernetes/pkg/kubelet/network/dns"`,
+			"a/b.go": `package a; import "k8s.io/kubernetes/pkg/kubelet/cm/util"`,
+			"a/c.go": `package a; import "k8s.io/kubernetes/pkg/kubelet/images"`,
+			"a/d.go": `package a; import "k8s.io/kubernetes/pkg/kubelet/kuberuntime"`,
+			"a/e.go": `package a; import "k8s.io/kubernetes/pkg/kubelet/lifecycle"`,
+			"a/f.go": `package a; import _ "k8s.io/kubernetes/pkg/kubelet/apis/config/v1beta1"`,
+			"a/g.go": `package a; import "k8s.io/kubernetes/pkg/volume/util"`,
+			"a/h.go": `package a; import "k8s.io/client-go/kubernetes/scheme"`,
+		}, []string{"a/a.go: ", "a/b.go: ", "a/c.go: ", "a/d.go: ", "a/e.go: ", "a/f.go: ", "a/g.go: ", "a/h.go: imports k8s.io/client-go/kubernetes/scheme: 11.6 MB"}},
+		{"cmd knows CRI", checkImports, map[string]string{
+			"cmd/get.go": `package cmd; import runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"`,
+		}, []string{"cmd/get.go: imports k8s.io/cri-api/pkg/apis/runtime/v1: what the runtime is asked is pod logic"}},
+
+		{"vague names", checkNames, map[string]string{
+			"dns/dns.go":          `package dns`,
+			"dns/util.go":         `package dns`,
+			"dns/dns_helpers.go":  `package dns`,
+			"dns/misc_test.go":    `package dns`,
+			"common/answer.go":    `package common`,
+			"internal/util/a.go":  `package helper`,
+			"dns/uncommon.go":     `package dns`,
+			"cgroup/utilities.go": `package cgroup`,
+		}, []string{"common/answer.go", "dns/dns_helpers.go", "dns/misc_test.go", "dns/util.go", "internal/util/a.go"}},
+
+		{"a doc comment in any file", checkDocs, map[string]string{
+			"dns/dns.go":   "// Package dns resolves.\npackage dns",
+			"dns/hosts.go": `package dns`,
+		}, nil},
+		{"no doc comment", checkDocs, map[string]string{
+			"dns/dns.go": "// This is about the imports.\n\npackage dns",
+		}, []string{"dns: the package has no doc comment"}},
+
+		{"sizes at their limits, and in tests", sizes(nil), map[string]string{
+			"dns/dns.go":      "package dns\nfunc f() {" + strings.Repeat("\n", maxFunction-1) + "}" + strings.Repeat("\n", maxFile-maxFunction),
+			"dns/dns_test.go": "package dns\nfunc f() {" + strings.Repeat("\n", 500) + "}",
+		}, nil},
+		{"sizes over their limits", sizes(nil), map[string]string{
+			"dns/dns.go":   "package dns\nfunc f() {" + strings.Repeat("\n", maxFunction) + "}",
+			"dns/hosts.go": "package dns" + strings.Repeat("\n", maxFile+1),
+		}, []string{"dns/dns.go:2: f: 61 lines, more than 60", "dns/hosts.go: 401 lines, more than 400"}},
+		{"exceptions, of which one is over", sizes(map[string]string{"dns/dns.go f": "a table", "dns/hosts.go": "was long"}), map[string]string{
+			"dns/dns.go":   "package dns\nfunc f() {" + strings.Repeat("\n", maxFunction) + "}",
+			"dns/hosts.go": "package dns",
+		}, []string{"dns/hosts.go: is not too long"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { complains(t, tt.check(sources(t, tt.files)), tt.want) })
+	}
+}
+
+// complains compares complaints with the parts that are wanted.
+func complains(t *testing.T, got, want []string) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d complaints, want %d:\n%s", len(got), len(want), strings.Join(got, "\n"))
+	}
+	for i := range want {
+		if !strings.Contains(got[i], want[i]) {
+			t.Errorf("complaint %q, want %q in it", got[i], want[i])
+		}
+	}
+}
+
+// TestPurityBites puts one line into a function of a planning file.
+func TestPurityBites(t *testing.T) {
+	tests := []struct {
+		imports string // separated by blanks
+		body    string
+		want    string // empty: allowed
+	}{
+		{"time", `_ = time.Now()`, "uses time.Now"},
+		{"time", `now := time.Now; _ = now`, "uses time.Now"},
+		{"time", `time.Sleep(1)`, "uses time.Sleep"},
+		{"time", `_ = time.Since(time.Time{})`, "uses time.Since"},
+		{"time", `<-time.After(1)`, "uses time.After"},
+		{"clock=time", `_ = clock.Now()`, "uses time.Now"},
+		{"time", `var d time.Duration = 2 * time.Second; _ = time.Time{}.Add(d); _ = time.Unix(0, 0)`, ""},
+		{"time", `time := x{}; _ = time.Now()`, ""},
+		{"os", `os.ReadFile("/etc/hosts")`, "uses os.ReadFile"},
+		{"os", `_ = os.Getenv("HOME")`, "uses os.Getenv"},
+		{"os", `_ = os.Args`, "uses os.Args"},
+		{"os", `_ = os.Stderr`, "uses os.Stderr"},
+		{"os", `var m os.FileMode; _ = os.O_RDONLY; _ = os.ErrNotExist; _ = os.IsNotExist(nil); _ = m`, ""},
+		{"os/exec", `exec.Command("true")`, "uses exec.Command"},
+		{"path/filepath", `filepath.EvalSymlinks("/x")`, "uses filepath.EvalSymlinks"},
+		{"path/filepath", `_ = filepath.Join("a", "b")`, ""},
+		{"net", `net.Dial("tcp", "x")`, "uses net.Dial"},
+		{"net", `net.LookupHost("x")`, "uses net.LookupHost"},
+		{"net", `net.InterfaceAddrs()`, "uses net.InterfaceAddrs"},
+		{"net", `var r net.Resolver; _ = r`, "uses net.Resolver"},
+		{"net", `var ip net.IP = net.ParseIP("::"); _ = net.JoinHostPort("h", "1"); _ = ip`, ""},
+		{"net/http", `http.Get("https://host")`, "uses http.Get"},
+		{"net/http", `c := http.Client{}; _ = c`, "uses http.Client"},
+		{"net/http", `_ = http.StatusOK; _ = http.Header{}`, ""},
+		{"math/rand", `_ = rand.Int()`, "uses rand.Int"},
+		{"math/rand/v2", `_ = rand.Int()`, "uses v2.Int"},
+		{"crypto/rand", `rand.Read(nil)`, "uses rand.Read"},
+		{"golang.org/x/sys/unix", `unix.Open("/", 0, 0)`, "uses unix.Open"},
+		{"golang.org/x/sys/unix", `var st unix.Stat_t; _ = unix.O_PATH; _ = st`, ""},
+		{"syscall", `syscall.Kill(1, syscall.SIGTERM)`, "uses syscall.Kill"},
+		{"google.golang.org/grpc", `grpc.NewClient("unix:/x")`, "uses grpc.NewClient"},
+		{"google.golang.org/grpc/codes", `_ = codes.NotFound`, ""},
+		{"github.com/vishvananda/netlink", `netlink.LinkList()`, "uses netlink.LinkList"},
+		{"github.com/podrun/podrun/cri", `var c *cri.Client; c.StopContainer(nil, "", 0)`, "uses cri.Client"},
+		{"context", `context.WithTimeout(context.Background(), 1)`, "uses context.WithTimeout"},
+		{"fmt", `fmt.Println("hello")`, "uses fmt.Println"},
+		{"fmt", `_ = fmt.Sprintf("%d", 1)`, ""},
+		{"", `go func() {}()`, "starts a goroutine"},
+		{"sync", `var wg sync.WaitGroup; wg.Go(func() {})`, "starts a goroutine"},
+		// Through other functions.
+		{"", `_ = readClock()`, "calls readClock, which uses time.Now"},
+		{"", `later := readClock; _ = later`, "calls readClock, which uses time.Now"},
+		{"", `_ = twice()`, "calls twice, which calls readClock, which uses time.Now"},
+		{"", `_ = add(1)`, ""},
+		{"", `_ = clock{}.tell()`, "calls tell, which uses time.Now"},
+		{"", `_ = clock{readClock: 1}`, ""},
+		{"", `_ = clock{}.readClock`, ""},
+		{"github.com/podrun/podrun/nodeconfig", `nodeconfig.ReadFile("/x")`, "calls ReadFile, which uses os.ReadFile"},
+		{"github.com/podrun/podrun/nodeconfig", `nodeconfig.Parse(nil)`, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.body, func(t *testing.T) {
+			var imports string
+			for path := range strings.FieldsSeq(tt.imports) {
+				name, full, named := strings.Cut(path, "=")
+				if !named {
+					name, full = "", path
+				}
+				imports += "import " + name + " \"" + full + "\"\n"
+			}
+			planning := "package dns\n" + imports + "func f() { " + tt.body + " }\n"
+			files := map[string]string{
+				"nodeconfig/read.go": `package nodeconfig; import "os"; func ReadFile(name string) { os.ReadFile(name) }`,
+				"nodeconfig/file.go": `package nodeconfig; func Parse([]byte) {}`,
+				"dns/read_clock.go": `package dns; import "time"
+					type clock struct{ readClock int }
+					func (clock) tell() time.Time { return time.Now() }
+					func readClock() time.Time { return time.Now() }
+					func twice() time.Time { return readClock() }
+					func add(n int) int { return n + 1 }`,
+			}
+			for name, pure := range map[string]bool{
+				"dns/plan.go": true, "dns/apply.go": false, "dns/apply_x.go": false, "dns/remove.go": false, "dns/read.go": false, "dns/plan_test.go": false,
+			} {
+				files := maps.Clone(files)
+				files[name] = planning
+				var want []string
+				if pure && tt.want != "" {
+					want = []string{"f " + tt.want}
+				}
+				complains(t, checkPurity(sources(t, files)), want)
+			}
+		})
+	}
+}
+
+// TestPureFiles names the files that plan, and some that act.
+func TestPureFiles(t *testing.T) {
+	for name, want := range map[string]bool{
+		"run/next.go": true, "run/goal.go": true, "run/plan.go": true, "run/planview.go": true, "run/prepare.go": true, "run/observed.go": true,
+		"run/status.go": true, "run/status_phase.go": true, "run/unwatched.go": true,
+		"run/observe.go": false, "run/sync.go": false, "run/execute.go": false,
+		"cri/print.go": true, "cri/client.go": false,
+		"sandbox/sandbox.go": true, "sandbox/apply.go": false, "sandbox/remove.go": false,
+		"manifest/load.go": true, "manifest/readurl.go": false,
+		"problem/problem.go": true, "nodeconfig/file.go": true, "nodeconfig/read.go": false,
+		"host/facts.go": true, "host/discover/machine.go": false,
+		"podlog/follow.go": false, "cmd/apply.go": false,
+	} {
+		s, err := parse(name, []byte("package p"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := pureFile(s); got != want {
+			t.Errorf("pureFile(%s) = %t, want %t", name, got, want)
+		}
+	}
+}

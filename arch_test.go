@@ -1,0 +1,370 @@
+package main
+
+import (
+	"go/ast"
+	"go/build/constraint"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The architecture (ARCHITECTURE.md) as rules over the source: layers, purity
+// of planning, names, docs, sizes. They read the syntax only, so that they take
+// no build. Each rule is shown to bite in arch_bite_test.go.
+
+// module is the import path of everything here.
+const module = "github.com/podrun/podrun"
+
+// A rule complains about the tree: one line a complaint, "where: what".
+type rule struct {
+	name  string
+	check func(tree) []string
+}
+
+var rules = []rule{
+	{"layers", checkLayers},
+	{"imports", checkImports},
+	{"purity", checkPurity},
+	{"names", checkNames},
+	{"docs", checkDocs},
+	{"sizes", sizes(long)},
+}
+
+func TestArchitecture(t *testing.T) {
+	root := readTree(t, ".")
+	if len(root) < 100 {
+		t.Fatalf("only %d files were found: the rules would hold for nothing", len(root))
+	}
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) {
+			for _, complaint := range r.check(root) {
+				t.Error(complaint)
+			}
+		})
+	}
+}
+
+// source is one Go file.
+type source struct {
+	name   string // run/next.go
+	pkg    string // the directory: run; "." for main.go's
+	test   bool   // *_test.go
+	lines  int
+	syntax *ast.File
+	set    *token.FileSet
+}
+
+// tree is every Go file that is built on Linux, in the order of names.
+type tree []*source
+
+// parse parses one file; nil if it is not for an ordinary build.
+func parse(name string, text []byte) (*source, error) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, name, text, parser.ParseComments)
+	if err != nil || !built(file) {
+		return nil, err
+	}
+	return &source{
+		name: name, pkg: path.Dir(name), test: strings.HasSuffix(name, "_test.go"),
+		lines: strings.Count(string(text), "\n"), syntax: file, set: set,
+	}, nil
+}
+
+// built tells whether the file's //go:build line holds in an ordinary build.
+func built(file *ast.File) bool {
+	for _, group := range file.Comments {
+		for _, c := range group.List {
+			if !constraint.IsGoBuild(c.Text) || c.Pos() > file.Package {
+				continue
+			}
+			expr, err := constraint.Parse(c.Text)
+			return err == nil && expr.Eval(func(tag string) bool { return tag == "linux" || tag == "unix" })
+		}
+	}
+	return true
+}
+
+func readTree(t *testing.T, dir string) tree {
+	t.Helper()
+	var out tree
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		base := d.Name()
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (base == "testdata" || base == "bin" || base != "." && strings.HasPrefix(base, ".")):
+			return filepath.SkipDir
+		case d.IsDir() || filepath.Ext(name) != ".go":
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		s, err := parse(filepath.ToSlash(name), text)
+		if s != nil {
+			out = append(out, s)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// at names a place in the file.
+func (s *source) at(n ast.Node) string {
+	return s.name + ":" + strconv.Itoa(s.set.Position(n.Pos()).Line)
+}
+
+// imports gives the file's imports by the names that it uses for them.
+func (s *source) imports() map[string]string {
+	out := map[string]string{}
+	for _, spec := range s.syntax.Imports {
+		full, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			continue // the parser would have refused it
+		}
+		name := path.Base(full)
+		if strings.HasPrefix(name, "v") && strings.Trim(name[1:], "0123456789") == "" {
+			name = path.Base(path.Dir(full))
+		}
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		out[name] = full
+	}
+	return out
+}
+
+// own gives the part of an import path that names a package of podrun's.
+func own(importPath string) (string, bool) {
+	if importPath == module {
+		return ".", true
+	}
+	return strings.CutPrefix(importPath, module+"/")
+}
+
+// layer is what a package is for the others.
+type layer string
+
+const (
+	leaf    layer = "leaf"    // shapes and arithmetic that all share
+	noun    layer = "noun"    // one part of a pod: plan it, make it, remove it
+	reader  layer = "reader"  // reads what plans are made from
+	engine  layer = "engine"  // joins the nouns
+	command layer = "command" // flags to one call, and what comes back to text
+	entry   layer = "entry"   // main
+	support layer = "support" // what tests and developers run; never linked into podrun
+)
+
+// below says which layers each may import; single packages besides are in
+// packages.
+var below = map[layer][]layer{
+	leaf:    {},
+	noun:    {leaf},
+	reader:  {leaf},
+	engine:  {leaf, noun, reader},
+	command: {leaf, engine},
+	entry:   {command},
+	support: {leaf, noun, reader, engine, command, support},
+}
+
+// packages has every package with its layer. May are those that it imports
+// beside the layers below it, each of which takes a reason.
+var packages = map[string]struct {
+	layer layer
+	may   []string
+	why   string
+}{
+	".":        {entry, nil, "signals to a context, the context to cmd"},
+	"cmd":      {command, []string{"manifest"}, "reads the files that a command names; all else about pods it asks of run"},
+	"run":      {engine, nil, "the only place where the nouns meet: it passes values from one to the next"},
+	"manifest": {noun, nil, "bytes to objects; knows of no other noun, so that it can be used alone"},
+
+	"admission": {noun, nil, "a pod and the host's facts to problems"},
+	"cgroup":    {noun, nil, "the pod's control groups"},
+	"container": {noun, nil, "what the runtime is told of a container; mounts and addresses come in as values"},
+	"dns":       {noun, nil, "the pod's names and resolver"},
+	"hook":      {noun, nil, "lifecycle hooks; the container's exec comes in as a function"},
+	"imagepull": {noun, nil, "the pod's images"},
+	"sandbox":   {noun, nil, "the pod's sandbox; DNS and the cgroup's name come in as values"},
+	"volume":    {noun, nil, "what the pod has on the host's disk"},
+
+	"host/discover": {reader, nil, "the only reader of a plan's inputs"},
+
+	"problem":    {leaf, nil, "how every package says that something is wrong"},
+	"event":      {leaf, nil, "what happened to a pod: told by nouns, rendered by cmd"},
+	"identity":   {leaf, nil, "a pod's labels and paths, on which all parts must agree"},
+	"host":       {leaf, nil, "the host's facts as data, so that plans can be replayed"},
+	"resource":   {leaf, nil, "the arithmetic that sandbox, container, cgroup and admission share"},
+	"cri":        {leaf, nil, "the runtime's client; knows no pods"},
+	"podlog":     {leaf, nil, "the CRI's log format; knows files, not pods"},
+	"nodeconfig": {leaf, []string{"identity", "problem"}, "settings give the paths of identity, and a wrong file is a problem"},
+
+	"cri/critest":     {support, nil, "a runtime for tests"},
+	"cri/critest/ash": {support, nil, "the shell in that runtime's containers"},
+}
+
+// layerOf finds a package's layer. What is below hack and test is support.
+func layerOf(pkg string) layer {
+	if top, _, _ := strings.Cut(pkg, "/"); top == "hack" || top == "test" {
+		return support
+	}
+	return packages[pkg].layer
+}
+
+// checkLayers follows every import of podrun's own. Tests may import what they
+// like: they are not linked.
+func checkLayers(all tree) []string {
+	var out []string
+	for _, s := range all {
+		from := layerOf(s.pkg)
+		if from == "" {
+			out = append(out, s.name+": package "+s.pkg+" is in no layer: give it one in arch_test.go, with the reason")
+			continue
+		}
+		if s.test {
+			continue
+		}
+		for _, full := range s.imports() {
+			to, ok := own(full)
+			if !ok || slices.Contains(below[from], layerOf(to)) || slices.Contains(packages[s.pkg].may, to) {
+				continue
+			}
+			out = append(out, s.name+": "+string(from)+" "+s.pkg+" imports "+string(layerOf(to))+" "+to+": pass the value in, or give the reason in arch_test.go")
+		}
+	}
+	return sorted(out)
+}
+
+// banned are import paths, and all below them, that must not be linked.
+var banned = []struct{ path, why string }{
+	{"k8s.io/kubernetes/pkg/kubelet/network/dns", "15 MB or more; dns does its work"},
+	{"k8s.io/kubernetes/pkg/kubelet/cm", "15 MB or more; cgroup does its work"},
+	{"k8s.io/kubernetes/pkg/kubelet/images", "15 MB or more; imagepull does its work"},
+	{"k8s.io/kubernetes/pkg/kubelet/kuberuntime", "28 MB; run does its work"},
+	{"k8s.io/kubernetes/pkg/kubelet/lifecycle", "15 MB or more; hook and admission do its work"},
+	{"k8s.io/kubernetes/pkg/kubelet/apis/config/v1beta1", "15 MB or more; nodeconfig reads k8s.io/kubelet's types"},
+	{"k8s.io/kubernetes/pkg/volume/util", "15 MB or more; volume does its work"},
+	{"k8s.io/client-go/kubernetes/scheme", "11.6 MB: every kind that there is; manifest names those that it reads"},
+}
+
+// light are packages below a banned path that may be imported all the same.
+var light = []string{"k8s.io/kubernetes/pkg/volume/util/subpath"}
+
+// bannedFor are import paths, and all below them, that one package must not
+// import.
+var bannedFor = map[string][]struct{ path, why string }{
+	"cmd": {{"k8s.io/cri-api", "what the runtime is asked is pod logic: package run's"}},
+}
+
+// checkImports finds imports that cost too much, or that belong elsewhere.
+func checkImports(all tree) []string {
+	var out []string
+	for _, s := range all {
+		if s.test {
+			continue
+		}
+		for _, full := range s.imports() {
+			for _, b := range slices.Concat(banned, bannedFor[s.pkg]) {
+				if within(full, b.path) && !slices.Contains(light, full) {
+					out = append(out, s.name+": imports "+full+": "+b.why)
+				}
+			}
+		}
+	}
+	return sorted(out)
+}
+
+func within(full, prefix string) bool { return full == prefix || strings.HasPrefix(full, prefix+"/") }
+
+// vague are words that say nothing of what a package or file holds.
+var vague = []string{"util", "utils", "common", "helper", "helpers", "misc"}
+
+func checkNames(all tree) []string {
+	var out []string
+	for _, s := range all {
+		words := strings.Split(strings.TrimSuffix(path.Base(s.name), ".go"), "_")
+		words = append(words, strings.TrimSuffix(s.syntax.Name.Name, "_test"), path.Base(s.pkg))
+		for _, w := range words {
+			if slices.Contains(vague, w) {
+				out = append(out, s.name+": \""+w+"\" names nothing: name the noun or the verb")
+				break
+			}
+		}
+	}
+	return out
+}
+
+func checkDocs(all tree) []string {
+	documented := map[string]bool{}
+	for _, s := range all {
+		documented[s.pkg] = documented[s.pkg] || s.syntax.Doc != nil
+	}
+	var out []string
+	for pkg, ok := range documented {
+		if !ok {
+			out = append(out, pkg+": the package has no doc comment")
+		}
+	}
+	return sorted(out)
+}
+
+// What reads at one sitting.
+const (
+	maxFunction = 60
+	maxFile     = 400
+)
+
+// long are the exceptions, by file or "file function", each with its reason.
+// There are none.
+var long = map[string]string{}
+
+// sizes measures functions and files, but not tests.
+func sizes(except map[string]string) func(tree) []string {
+	return func(all tree) []string {
+		var out []string
+		used := map[string]bool{}
+		measure := func(name, where string, lines, limit int) {
+			if lines <= limit {
+				return
+			}
+			used[name] = true
+			if except[name] == "" {
+				out = append(out, where+": "+strconv.Itoa(lines)+" lines, more than "+strconv.Itoa(limit)+": split it, or give the reason in arch_test.go")
+			}
+		}
+		for _, s := range all {
+			if s.test {
+				continue
+			}
+			measure(s.name, s.name, s.lines, maxFile)
+			for _, decl := range s.syntax.Decls {
+				if f, ok := decl.(*ast.FuncDecl); ok {
+					lines := s.set.Position(f.End()).Line - s.set.Position(f.Pos()).Line + 1
+					measure(s.name+" "+f.Name.Name, s.at(f)+": "+f.Name.Name, lines, maxFunction)
+				}
+			}
+		}
+		for name := range except {
+			if !used[name] {
+				out = append(out, name+": is not too long: take it off the exceptions in arch_test.go")
+			}
+		}
+		return sorted(out)
+	}
+}
+
+func sorted(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
+}
