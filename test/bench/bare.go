@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// maxMessage is the largest message that a runtime may send.
+const maxMessage = 16 << 20
+
+// exitPoll is how often a container's state is asked for. Asking without a
+// pause takes the processor from the runtime and makes the exits come later.
+const exitPoll = time.Millisecond
+
+// bareMark is the label of the bare client's sandboxes, and bareGroup the
+// annotation that has their control group.
+const (
+	bareMark  = "podrun-bench"
+	bareGroup = "podrun-bench/cgroup-parent"
+)
+
+// runtimeClient is a connection to the runtime with no podrun in it.
+type runtimeClient struct {
+	*grpc.ClientConn
+	runtime runtimeapi.RuntimeServiceClient
+	images  runtimeapi.ImageServiceClient
+}
+
+func dial(socket string) (*runtimeClient, error) {
+	conn, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeClient{conn, runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn)}, nil
+}
+
+// recipe is a pod as podrun asked for it.
+type recipe struct {
+	sandbox    *runtimeapi.PodSandboxConfig
+	handler    string
+	containers []*runtimeapi.ContainerConfig
+	inits      int // how many of them come first and are waited for
+}
+
+// recipeOf takes the recipe out of the calls that a podrun made.
+func recipeOf(calls []call, inits int) (recipe, error) {
+	r := recipe{inits: inits}
+	for _, c := range calls {
+		switch c.Method {
+		case "RunPodSandbox":
+			var request runtimeapi.RunPodSandboxRequest
+			if err := proto.Unmarshal(c.Request, &request); err != nil {
+				return r, err
+			}
+			r.sandbox, r.handler = request.Config, request.RuntimeHandler
+		case "CreateContainer":
+			var request runtimeapi.CreateContainerRequest
+			if err := proto.Unmarshal(c.Request, &request); err != nil {
+				return r, err
+			}
+			r.containers = append(r.containers, request.Config)
+		}
+	}
+	if r.sandbox == nil || len(r.containers) <= inits {
+		return r, fmt.Errorf("podrun made no such pod: %d containers", len(r.containers))
+	}
+	return r, nil
+}
+
+// barePod is a recipe with a UID and files of its own, ready to be run once.
+type barePod struct {
+	recipe
+	id  string // of the sandbox, once it was made
+	dir string // of its files and logs
+}
+
+// prepare makes what a pod needs beside the runtime: its log directory and the
+// files that are mounted into it.
+func (r recipe) prepare(dir string) (*barePod, error) {
+	uid := r.sandbox.GetMetadata().GetUid()
+	fresh := newUID(len(uid))
+	p := &barePod{recipe: recipe{handler: r.handler, inits: r.inits}, dir: filepath.Join(dir, fresh)}
+	var err error
+	if p.sandbox, err = renamed(r.sandbox, uid, fresh); err != nil {
+		return nil, err
+	}
+	// Without podrun's annotation, or it would take the sandbox for its own.
+	p.sandbox.Annotations = map[string]string{bareGroup: p.sandbox.GetLinux().GetCgroupParent()}
+	p.sandbox.LogDirectory = filepath.Join(p.dir, "logs")
+	p.sandbox.Labels[bareMark] = "bare"
+	for _, c := range r.containers {
+		config, err := renamed(c, uid, fresh)
+		if err != nil {
+			return nil, err
+		}
+		if err := os.MkdirAll(filepath.Join(p.sandbox.LogDirectory, filepath.Dir(config.LogPath)), 0o755); err != nil {
+			return nil, err
+		}
+		for i, m := range config.Mounts {
+			m.HostPath = filepath.Join(p.dir, fmt.Sprintf("%s-%d", config.Metadata.Name, i))
+			if err := os.WriteFile(m.HostPath, nil, 0o666); err != nil {
+				return nil, err
+			}
+		}
+		p.containers = append(p.containers, config)
+	}
+	return p, nil
+}
+
+// renamed copies a message and puts another UID of the same length wherever the
+// old one stands: in names, labels, paths and the control group's parent.
+func renamed[M proto.Message](m M, old, fresh string) (M, error) {
+	data, err := proto.Marshal(m)
+	if err != nil {
+		return m, err
+	}
+	out := m.ProtoReflect().New().Interface().(M)
+	return out, proto.Unmarshal(bytes.ReplaceAll(data, []byte(old), []byte(fresh)), out)
+}
+
+// newUID makes a UID of that length, with dashes nowhere: it is part of a
+// control group's name under both drivers.
+func newUID(length int) string {
+	raw := make([]byte, length/2+1)
+	rand.Read(raw) // never fails (crypto/rand, Go 1.24)
+	return hex.EncodeToString(raw)[:length]
+}
+
+// start starts the pod by the least calls that do it.
+func (p *barePod) start(ctx context.Context, c *runtimeClient) error {
+	made, err := c.runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: p.sandbox, RuntimeHandler: p.handler})
+	if err != nil {
+		return fmt.Errorf("bare client: RunPodSandbox: %w", err)
+	}
+	p.id = made.PodSandboxId
+	if _, err := c.runtime.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: p.id}); err != nil {
+		return fmt.Errorf("bare client: PodSandboxStatus: %w", err)
+	}
+	seen := map[string]bool{}
+	for i, config := range p.containers {
+		if image := config.Image.GetUserSpecifiedImage(); !seen[image] {
+			seen[image] = true
+			if _, err := c.images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: image}}); err != nil {
+				return fmt.Errorf("bare client: ImageStatus: %w", err)
+			}
+		}
+		if err := p.startOne(ctx, c, config, i < p.inits); err != nil {
+			return fmt.Errorf("bare client: container %s: %w", config.Metadata.Name, err)
+		}
+	}
+	return nil
+}
+
+func (p *barePod) startOne(ctx context.Context, c *runtimeClient, config *runtimeapi.ContainerConfig, wait bool) error {
+	made, err := c.runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: p.id, Config: config, SandboxConfig: p.sandbox})
+	if err != nil {
+		return err
+	}
+	if _, err := c.runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: made.ContainerId}); err != nil || !wait {
+		return err
+	}
+	_, err = untilExit(ctx, c.status, made.ContainerId)
+	return err
+}
+
+func (c *runtimeClient) status(ctx context.Context, id string) (*runtimeapi.ContainerStatus, error) {
+	resp, err := c.runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: id})
+	return resp.GetStatus(), err
+}
+
+// untilExit asks until the container has exited, well or not.
+func untilExit(ctx context.Context, status func(context.Context, string) (*runtimeapi.ContainerStatus, error), id string) (exit, error) {
+	for {
+		st, err := status(ctx, id)
+		if err != nil {
+			return exit{}, err
+		}
+		if st.State == runtimeapi.ContainerState_CONTAINER_EXITED {
+			return exit{Told: time.Now(), Finished: time.Unix(0, st.FinishedAt)}, nil
+		}
+		select {
+		case <-ctx.Done():
+			return exit{}, ctx.Err()
+		case <-time.After(exitPoll):
+		}
+	}
+}
+
+// remove removes the pod, whether or not it was started, and its files.
+func (p *barePod) remove(ctx context.Context, c *runtimeClient) error {
+	var err error
+	if p.id != "" {
+		err = removeSandbox(ctx, c, p.id)
+	}
+	return errors.Join(err, removeGroup(p.sandbox.GetLinux().GetCgroupParent()), os.RemoveAll(p.dir))
+}
+
+func removeSandbox(ctx context.Context, c *runtimeClient, id string) error {
+	if _, err := c.runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id}); err != nil {
+		return fmt.Errorf("bare client: StopPodSandbox: %w", err)
+	}
+	if _, err := c.runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id}); err != nil {
+		return fmt.Errorf("bare client: RemovePodSandbox: %w", err)
+	}
+	return nil
+}
+
+// removeStray removes the sandboxes that an interrupted bare client left.
+func removeStray(ctx context.Context, c *runtimeClient) error {
+	left, err := c.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{
+		Filter: &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{bareMark: "bare"}},
+	})
+	if err != nil {
+		return fmt.Errorf("list what is left: %w", err)
+	}
+	var errs []error
+	for _, s := range left.Items {
+		errs = append(errs, removeSandbox(ctx, c, s.Id), removeGroup(s.Annotations[bareGroup]))
+	}
+	return errors.Join(errs...)
+}
+
+// removeGroup removes the control group that the runtime made for a pod and
+// never removes: in every hierarchy of version 1, or in the one of version 2.
+// Under the systemd driver the runtime's slice goes by itself.
+func removeGroup(parent string) error {
+	if !strings.HasPrefix(parent, "/") {
+		return nil
+	}
+	var errs []error
+	for _, pattern := range []string{"/sys/fs/cgroup" + parent, "/sys/fs/cgroup/*" + parent} {
+		found, err := filepath.Glob(pattern)
+		errs = append(errs, err)
+		for _, dir := range found {
+			if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,130 @@
+// Bench times podrun against a bare CRI client: the same pods, started on the
+// same containerd with the very configs that podrun sends, in turn. It tells
+// what podrun costs, not how fast this machine is, so it never fails because of
+// a time: its exit code is 0 unless something could not be run.
+//
+//	make bench
+//	hack/with-runtime go run ./test/bench -pairs 15 -run '10 init' -json
+//
+// What is counted:
+//
+//   - wall: podrun's from before its process is started to its end; the bare
+//     client's from its first call to its last answer. The bare client is
+//     connected already, and the directories and files that its pods need are
+//     made before: it pays for nothing but CRI calls.
+//   - own overhead, in runs of their own through a proxy that notes every call:
+//     podrun's wall less the union of the times that a call was under way or an
+//     init container was running.
+//   - reaction: from the moment the runtime tells anybody that an init container
+//     has exited, which the proxy asks every millisecond, to the CreateContainer
+//     that follows.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"time"
+)
+
+// namespace is that of all pods of the bench, so that what an interrupted one
+// left can be told from others.
+const namespace = "bench"
+
+type options struct {
+	podrun   string // path of the binary
+	pairs    int
+	match    *regexp.Regexp
+	endpoint string // path of the runtime's socket
+	image    string
+	json     bool
+}
+
+func main() {
+	o := options{match: regexp.MustCompile("")}
+	flag.StringVar(&o.podrun, "podrun", "bin/podrun", "the binary to time")
+	flag.IntVar(&o.pairs, "pairs", 7, "how often each scenario is run by podrun and by the bare client")
+	flag.Func("run", "only the scenarios that match this `regexp`", func(s string) (err error) {
+		o.match, err = regexp.Compile(s)
+		return err
+	})
+	flag.BoolVar(&o.json, "json", false, "print all numbers as JSON")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := o.fromEnv(); err == nil {
+		err = bench(ctx, o)
+		if err == nil {
+			return
+		}
+		fmt.Fprintln(os.Stderr, "bench:", err)
+	} else {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+	}
+	stop()
+	os.Exit(1)
+}
+
+// fromEnv takes what hack/runtime says.
+func (o *options) fromEnv() error {
+	o.image = os.Getenv("PODRUN_TEST_IMAGE")
+	endpoint := os.Getenv("CONTAINER_RUNTIME_ENDPOINT")
+	if o.image == "" || endpoint == "" {
+		return errors.New("CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set: run 'make bench', or eval \"$(hack/runtime up)\" first")
+	}
+	o.endpoint = regexp.MustCompile("^unix://").ReplaceAllString(endpoint, "")
+	var err error
+	o.podrun, err = filepath.Abs(o.podrun)
+	return err
+}
+
+// bench runs everything, prints the report and removes what it made, however
+// it ends.
+func bench(ctx context.Context, o options) (err error) {
+	dir, err := os.MkdirTemp("", "podrun-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	client, err := dial(o.endpoint)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	p := &podrun{path: o.podrun, dir: dir}
+	cleanUp := func() error {
+		fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		return errors.Join(p.deleteAll(fresh), removeStray(fresh, client))
+	}
+	if err := cleanUp(); err != nil { // of one that was killed
+		return err
+	}
+	defer func() { err = errors.Join(err, cleanUp()) }()
+
+	report := newReport(o)
+	if report.Process, err = measureProcess(ctx, p); err != nil {
+		return err
+	}
+	for _, s := range scenarios(o.image) {
+		if !o.match.MatchString(s.Name) {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "bench: %s\n", s.Name)
+		r, err := measure(ctx, p, client, o, s)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+		report.Scenarios = append(report.Scenarios, r)
+	}
+	if o.json {
+		return report.writeJSON(os.Stdout)
+	}
+	return report.writeTable(os.Stdout)
+}

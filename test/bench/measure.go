@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// starts is how often `podrun version --client` is timed.
+const starts = 30
+
+// measureProcess measures what does not hang on the pods. It must come first:
+// what the kernel tells of a process's memory is at least that of the process
+// that started it, and the bench grows.
+func measureProcess(ctx context.Context, p *podrun) (processNumbers, error) {
+	var n processNumbers
+	info, err := os.Stat(p.path)
+	if err != nil {
+		return n, fmt.Errorf("%w: 'make build' makes it", err)
+	}
+	n.BinaryMB = float64(info.Size()) / 1e6
+	if n.Stripped, err = stripped(p.path); err != nil {
+		return n, err
+	}
+	for range starts {
+		r, err := p.run(ctx, "version", "--client")
+		if err != nil {
+			return n, err
+		}
+		n.Start.add(r.wall())
+	}
+	for _, s := range scenarios(os.Getenv("PODRUN_TEST_IMAGE")) {
+		if s.Name != tenContainers {
+			continue
+		}
+		if n.floor, err = ownPeak(); err != nil {
+			return n, err
+		}
+		runs, _, err := p.apply(ctx, s, []string{strings.TrimPrefix(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "unix://")})
+		if err != nil {
+			return n, err
+		}
+		n.PeakMB = float64(runs[0].PeakRSS) / 1e6
+	}
+	return n, p.deleteAll(ctx)
+}
+
+// stripped tells whether a binary has no symbols.
+func stripped(path string) (bool, error) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	return f.Section(".symtab") == nil, nil
+}
+
+// ownPeak is the peak memory of the bench so far, in MB.
+func ownPeak() (float64, error) {
+	data, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		if kb, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			n, err := strconv.ParseFloat(strings.Fields(kb)[0], 64)
+			return n * 1024 / 1e6, err
+		}
+	}
+	return 0, errors.New("/proc/self/status has no VmHWM")
+}
+
+// measure runs one scenario: once by each to warm up, then in turn, then
+// podrun alone through the proxy.
+func measure(ctx context.Context, p *podrun, client *runtimeClient, o options, s scenario) (*scenarioNumbers, error) {
+	n := &scenarioNumbers{scenario: s, Name: s.Name, Calls: map[string]int{}}
+	recipes, err := record(ctx, p, o, s)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := runBare(ctx, client, p.dir, s, recipes); err != nil {
+		return nil, err
+	}
+	direct := make([]string, len(s.Pods))
+	for i := range direct {
+		direct[i] = o.endpoint
+	}
+	for range o.pairs {
+		_, ours, err := p.apply(ctx, s, direct)
+		if err := errors.Join(err, p.deleteAll(ctx)); err != nil {
+			return nil, err
+		}
+		theirs, err := runBare(ctx, client, p.dir, s, recipes)
+		if err != nil {
+			return nil, err
+		}
+		n.Podrun.add(ours)
+		n.Bare.add(theirs)
+		n.Ratio = append(n.Ratio, float64(ours)/float64(theirs))
+	}
+	for range o.pairs {
+		traces, err := traced(ctx, p, o, s)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range traces {
+			n.addTrace(t)
+		}
+	}
+	return n, nil
+}
+
+// record runs a scenario by podrun and keeps what it asked for.
+func record(ctx context.Context, p *podrun, o options, s scenario) ([]recipe, error) {
+	traces, err := traced(ctx, p, o, s)
+	if err != nil {
+		return nil, err
+	}
+	var recipes []recipe
+	for _, t := range traces {
+		r, err := recipeOf(t.calls, s.Inits)
+		if err != nil {
+			return nil, err
+		}
+		recipes = append(recipes, r)
+	}
+	return recipes, nil
+}
+
+// trace is a run of podrun with its calls.
+type trace struct {
+	process
+	inits int
+	calls []call
+	exits map[string]exit
+}
+
+// traced runs a scenario by podrun, each through a proxy of its own.
+func traced(ctx context.Context, p *podrun, o options, s scenario) ([]trace, error) {
+	proxies := make([]*proxy, 0, len(s.Pods))
+	defer func() {
+		for _, x := range proxies {
+			x.close()
+		}
+	}()
+	var paths []string
+	for i := range s.Pods {
+		x, err := newProxy(filepath.Join(p.dir, fmt.Sprintf("%d.sock", i)), o.endpoint, s.Inits > 0)
+		if err != nil {
+			return nil, err
+		}
+		proxies = append(proxies, x)
+		paths = append(paths, x.path)
+	}
+	runs, _, err := p.apply(ctx, s, paths)
+	var traces []trace
+	for i, r := range runs {
+		t := trace{process: r, inits: s.Inits}
+		t.calls, t.exits = proxies[i].recorded()
+		traces = append(traces, t)
+	}
+	return traces, errors.Join(err, p.deleteAll(ctx))
+}
+
+// runBare runs a scenario by the bare client and removes it, and returns how
+// long the starting took.
+func runBare(ctx context.Context, client *runtimeClient, dir string, s scenario, recipes []recipe) (took time.Duration, err error) {
+	var pods []*barePod
+	defer func() {
+		fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		for _, b := range pods {
+			err = errors.Join(err, b.remove(fresh, client))
+		}
+	}()
+	for _, r := range recipes {
+		b, err := r.prepare(dir)
+		if err != nil {
+			return 0, err
+		}
+		pods = append(pods, b)
+	}
+	begin := time.Now()
+	err = atATime(s.Parallel, len(pods), func(i int) error { return pods[i].start(ctx, client) })
+	return time.Since(begin), err
+}

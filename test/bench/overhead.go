@@ -1,0 +1,92 @@
+package main
+
+import (
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// span is a stretch of time.
+type span struct{ begin, end time.Time }
+
+// covered is how much of the whole the spans cover together.
+func covered(whole span, spans []span) time.Duration {
+	slices.SortFunc(spans, func(a, b span) int { return a.begin.Compare(b.begin) })
+	var sum time.Duration
+	at := whole.begin
+	for _, s := range spans {
+		if s.begin.Before(at) {
+			s.begin = at
+		}
+		if s.end.After(whole.end) {
+			s.end = whole.end
+		}
+		if s.end.After(s.begin) {
+			sum += s.end.Sub(s.begin)
+			at = s.end
+		}
+	}
+	return sum
+}
+
+// overhead is the part of podrun's wall in which neither a call was under way
+// nor an init container running: until the runtime told of its exit.
+func (t trace) overhead() time.Duration {
+	var busy []span
+	for _, c := range t.calls {
+		busy = append(busy, span{c.Begin, c.End})
+	}
+	for _, c := range t.initContainers() {
+		if e, ok := t.exits[c.id]; ok {
+			busy = append(busy, span{c.started, e.Told})
+		}
+	}
+	return t.wall() - covered(span{t.Begin, t.End}, busy)
+}
+
+// initContainer is an init container in a trace.
+type initContainer struct {
+	id      string
+	started time.Time // when StartContainer had been answered
+}
+
+// initContainers are those that were started before the last of the pod's, in
+// order.
+func (t trace) initContainers() []initContainer {
+	var all []initContainer
+	for _, c := range t.calls {
+		var request runtimeapi.StartContainerRequest
+		if c.Method == "StartContainer" && proto.Unmarshal(c.Request, &request) == nil {
+			all = append(all, initContainer{request.ContainerId, c.End})
+		}
+	}
+	return all[:min(t.inits, len(all))]
+}
+
+// reactions are the times from when the runtime told of an init container's
+// exit to the CreateContainer that followed. The bench may hear of the exit
+// after podrun has: then the reaction is 0. With finished set it is the times
+// from the exits themselves.
+func (t trace) reactions(finished bool) []time.Duration {
+	var creates []time.Time
+	for _, c := range t.calls {
+		if c.Method == "CreateContainer" {
+			creates = append(creates, c.Begin)
+		}
+	}
+	var out []time.Duration
+	for i, c := range t.initContainers() {
+		e, ok := t.exits[c.id]
+		if !ok || i+1 >= len(creates) {
+			continue
+		}
+		at := e.Told
+		if finished {
+			at = e.Finished
+		}
+		out = append(out, max(0, creates[i+1].Sub(at)))
+	}
+	return out
+}

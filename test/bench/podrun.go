@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// podrun is the binary under test.
+type podrun struct {
+	path string
+	dir  string // for manifests
+}
+
+// process is a run of podrun.
+type process struct {
+	Begin, End time.Time
+	PeakRSS    int64 // bytes; at least that of the bench when it started podrun
+}
+
+func (p process) wall() time.Duration { return p.End.Sub(p.Begin) }
+
+// run runs podrun and waits for it.
+func (p *podrun) run(ctx context.Context, args ...string) (process, error) {
+	cmd := exec.CommandContext(ctx, p.path, args...)
+	// Let an interrupted one take back what it made.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 20 * time.Second
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	var r process
+	r.Begin = time.Now()
+	err := cmd.Run()
+	r.End = time.Now()
+	if err != nil {
+		return r, fmt.Errorf("podrun %s: %w\n%s", args[0], err, out.Bytes())
+	}
+	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		r.PeakRSS = usage.Maxrss << 10
+	}
+	return r, nil
+}
+
+// write writes the manifests of a scenario and returns their paths.
+func (p *podrun) write(s scenario) ([]string, error) {
+	var paths []string
+	for _, m := range s.Pods {
+		path := filepath.Join(p.dir, m.Name+".yaml")
+		if err := os.WriteFile(path, []byte(m.YAML), 0o600); err != nil {
+			return nil, err
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+// apply starts the pods of a scenario, each by a podrun of its own that speaks
+// to the endpoint of the same index, and returns the runs and the whole's wall.
+func (p *podrun) apply(ctx context.Context, s scenario, endpoints []string) ([]process, time.Duration, error) {
+	paths, err := p.write(s)
+	if err != nil {
+		return nil, 0, err
+	}
+	runs := make([]process, len(paths))
+	begin := time.Now()
+	err = atATime(s.Parallel, len(paths), func(i int) (err error) {
+		runs[i], err = p.run(ctx, "apply", "--container-runtime-endpoint=unix://"+endpoints[i], paths[i])
+		return err
+	})
+	return runs, time.Since(begin), err
+}
+
+func (p *podrun) deleteAll(ctx context.Context) error {
+	_, err := p.run(ctx, "delete", "--all", "--force", "-n", namespace)
+	return err
+}
+
+// atATime calls do for 0 to n-1, so many at a time, and returns the first error.
+func atATime(parallel, n int, do func(i int) error) error {
+	next := make(chan int, n)
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for range parallel {
+		wg.Go(func() {
+			for i := range next {
+				errs[i] = do(i)
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

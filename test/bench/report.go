@@ -1,0 +1,144 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+// numbers are samples: milliseconds, or ratios.
+type numbers []float64
+
+func (n *numbers) add(d time.Duration) { *n = append(*n, float64(d.Microseconds())/1000) }
+
+// spread gives the least, the middle and the greatest; zeros of none.
+func (n numbers) spread() (least, median, greatest float64) {
+	if len(n) == 0 {
+		return 0, 0, 0
+	}
+	s := slices.Sorted(slices.Values(n))
+	median = s[len(s)/2]
+	if len(s)%2 == 0 {
+		median = (s[len(s)/2-1] + median) / 2
+	}
+	return s[0], median, s[len(s)-1]
+}
+
+func (n numbers) median() float64 {
+	_, m, _ := n.spread()
+	return m
+}
+
+// scenarioNumbers are the numbers of one scenario, in ms but Ratio.
+type scenarioNumbers struct {
+	scenario scenario
+
+	Name   string  `json:"name"`
+	Podrun numbers `json:"podrunMs"`
+	Bare   numbers `json:"bareMs"`
+	Ratio  numbers `json:"ratio"` // pair by pair
+	// Overhead is podrun's own, one number a process.
+	Overhead numbers `json:"overheadMs"`
+	// Reaction is from the runtime's telling of an exit to the next
+	// CreateContainer, ReactionToExit from the exit itself.
+	Reaction       numbers `json:"reactionMs,omitempty"`
+	ReactionToExit numbers `json:"reactionToExitMs,omitempty"`
+	// Calls are podrun's calls by method, of one process.
+	Calls map[string]int `json:"calls"`
+}
+
+func (n *scenarioNumbers) addTrace(t trace) {
+	n.Overhead.add(t.overhead())
+	for _, d := range t.reactions(false) {
+		n.Reaction.add(d)
+	}
+	for _, d := range t.reactions(true) {
+		n.ReactionToExit.add(d)
+	}
+	clear(n.Calls)
+	for _, c := range t.calls {
+		n.Calls[c.Method]++
+	}
+}
+
+// processNumbers are those of the binary and its process.
+type processNumbers struct {
+	Start    numbers `json:"startMs"` // of version --client
+	PeakMB  float64 `json:"peakMB"` // of apply with ten containers
+	BinaryMB float64 `json:"binaryMB"`
+	Stripped bool    `json:"stripped"`
+
+	floor float64 // what PeakMB can't be below
+}
+
+type report struct {
+	CPUs      int                `json:"cpus"`
+	Pairs     int                `json:"pairs"`
+	Process   processNumbers     `json:"process"`
+	Scenarios []*scenarioNumbers `json:"scenarios"`
+}
+
+func newReport(o options) *report { return &report{CPUs: runtime.NumCPU(), Pairs: o.pairs} }
+
+func (r *report) writeJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+// writeTable prints the numbers beside their targets.
+func (r *report) writeTable(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "%d processors, %d pairs\tpodrun\tbare\tmin / median / max\ttarget\t\n", r.CPUs, r.Pairs)
+	row := func(name, ours, theirs, spread string, value, target float64, format string) {
+		want, mark := "-", ""
+		if target > 0 {
+			want, mark = "<= "+fmt.Sprintf(format, target), "pass"
+			if value > target {
+				mark = "FAIL"
+			}
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", name, ours, theirs, spread, want, mark)
+	}
+	ms := func(n numbers) string { return fmt.Sprintf("%.0f ms", n.median()) }
+	three := func(n numbers, format string) string {
+		least, median, greatest := n.spread()
+		return fmt.Sprintf(format+" / "+format+" / "+format, least, median, greatest)
+	}
+	for _, n := range r.Scenarios {
+		row("wall, "+n.Name, ms(n.Podrun), ms(n.Bare), three(n.Ratio, "%.2f"), n.Ratio.median(), n.scenario.MaxRatio, "%.2f")
+	}
+	for _, n := range r.Scenarios {
+		row("own overhead, "+n.Name, fmt.Sprintf("%.1f ms", n.Overhead.median()), "", three(n.Overhead, "%.1f"), n.Overhead.median(), n.scenario.MaxOverhead, "%.0f ms")
+	}
+	for _, n := range r.Scenarios {
+		if len(n.Reaction) > 0 {
+			row("next init, after the runtime tells", fmt.Sprintf("%.1f ms", n.Reaction.median()), "", three(n.Reaction, "%.1f"), n.Reaction.median(), maxReaction, "%.0f ms")
+			row("next init, after the exit", fmt.Sprintf("%.1f ms", n.ReactionToExit.median()), "", three(n.ReactionToExit, "%.1f"), 0, 0, "")
+		}
+	}
+	p := r.Process
+	row("podrun version --client", fmt.Sprintf("%.1f ms", p.Start.median()), "", three(p.Start, "%.1f"), p.Start.median(), maxStart, "%.0f ms")
+	row("peak memory, "+tenContainers, p.peak(), "", "", p.PeakMB, maxMemory, "%.0f MB")
+	row("binary"+p.symbols(), fmt.Sprintf("%.1f MB", p.BinaryMB), "", "", p.BinaryMB, maxBinary, "%.0f MB")
+	return t.Flush()
+}
+
+// peak is the peak memory, which is a bound where the bench's own is no less.
+func (p processNumbers) peak() string {
+	if p.PeakMB <= p.floor {
+		return fmt.Sprintf("at most %.1f MB", p.PeakMB)
+	}
+	return fmt.Sprintf("%.1f MB", p.PeakMB)
+}
+
+func (p processNumbers) symbols() string {
+	if p.Stripped {
+		return ", stripped"
+	}
+	return ", with symbols"
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// scenario is some pods to start.
+type scenario struct {
+	Name     string
+	Pods     []manifest
+	Parallel int     // how many are started at a time
+	Inits    int     // init containers of each pod
+	MaxRatio float64 // what podrun's wall may be of the bare client's; 0: no target
+	// MaxOverhead is what podrun may add itself, in ms; 0: no target.
+	MaxOverhead float64
+}
+
+// manifest is a pod as podrun gets it.
+type manifest struct{ Name, YAML string }
+
+// The targets of the project.
+const (
+	maxRatio    = 1.15
+	maxOverhead = 30 // ms
+	maxReaction = 20 // ms
+	maxStart    = 15 // ms
+	maxMemory   = 40 // MB
+	maxBinary   = 32 // MB
+)
+
+// tenContainers is the scenario whose peak memory is looked at.
+const tenContainers = "10 containers"
+
+func scenarios(image string) []scenario {
+	return []scenario{
+		{Name: "1 container", Pods: []manifest{pod("one", image, 0, 1)}, Parallel: 1, MaxOverhead: maxOverhead},
+		{Name: tenContainers, Pods: []manifest{pod("ten", image, 0, 10)}, Parallel: 1, MaxRatio: maxRatio},
+		{Name: "10 init containers", Pods: []manifest{pod("inits", image, 10, 1)}, Parallel: 1, Inits: 10, MaxRatio: maxRatio},
+		{Name: "20 pods, 4 at a time", Pods: pods(20, image), Parallel: 4},
+	}
+}
+
+func pods(n int, image string) []manifest {
+	var all []manifest
+	for i := range n {
+		all = append(all, pod(fmt.Sprintf("many-%d", i), image, 0, 1))
+	}
+	return all
+}
+
+// pod writes a pod of init containers that only exit, and of containers that
+// stay.
+func pod(name, image string, inits, apps int) manifest {
+	var b strings.Builder
+	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\n  namespace: %s\nspec:\n", name, namespace)
+	// Nobody answers SIGTERM: the end of the pods is not what is timed.
+	b.WriteString("  terminationGracePeriodSeconds: 0\n  restartPolicy: Never\n")
+	list := func(kind, prefix, command string, n int) {
+		if n > 0 {
+			fmt.Fprintf(&b, "  %s:\n", kind)
+		}
+		for i := range n {
+			fmt.Fprintf(&b, "  - name: %s-%d\n    image: %s\n    command: %s\n", prefix, i, image, command)
+			b.WriteString("    resources:\n      requests: {cpu: 1m, memory: 1Mi}\n")
+		}
+	}
+	list("initContainers", "init", `["true"]`, inits)
+	list("containers", "app", `["sleep", "3600"]`, apps)
+	return manifest{Name: name, YAML: b.String()}
+}
