@@ -19,6 +19,8 @@ func startedGoal(pod *corev1.Pod, obs *Observed, mine map[string]bool) (done boo
 		switch {
 		case IsSidecar(c) && (have == nil || have.State != Running):
 			return false, fmt.Sprintf("sidecar %s is not running", c.Name)
+		case IsSidecar(c) && hasPostStart(c) && obs.Hooks[have.ID] != HookDone:
+			return false, fmt.Sprintf("the postStart hook of sidecar %s has not finished", c.Name)
 		case !IsSidecar(c) && !anyAppContainer(pod, obs) && (have == nil || have.State != Exited || have.ExitCode != 0):
 			return false, fmt.Sprintf("init container %s has not finished", c.Name)
 		}

@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,8 +74,8 @@ func Next(pod *corev1.Pod, w World) Decision {
 	for i := range pod.Spec.Containers {
 		running += nextApp(pod, &pod.Spec.Containers[i], w, &d)
 	}
-	if running == 0 && len(d.Actions) == 0 && len(d.BackOff) == 0 {
-		return end(w.Observed)
+	if running == 0 {
+		return end(w.Observed) // whatever the sidecars would need: they keep no pod alive
 	}
 	return d
 }
@@ -108,7 +109,7 @@ func needSandbox(pod *corev1.Pod, obs *Observed) (bool, uint32, string) {
 // startOver plans a new sandbox and what comes first in it.
 func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	obs := w.Observed
-	if obs.Sandbox() != nil && pod.Spec.RestartPolicy == corev1.RestartPolicyNever && len(obs.Containers) > 0 {
+	if obs.Sandbox() != nil && pod.Spec.RestartPolicy == corev1.RestartPolicyNever && anyStarted(obs) {
 		// The sandbox of a pod that must not be restarted went away, as after
 		// a reboot: its containers are over, and so is the pod.
 		return end(obs)
@@ -133,6 +134,13 @@ func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	}
 	d.Actions = append(before, d.Actions...)
 	return d
+}
+
+// anyStarted tells whether a container of the pod was ever started. One that
+// was only created has not run: the kubelet counts it all the same, and leaves
+// the pod pending for ever.
+func anyStarted(obs *Observed) bool {
+	return slices.ContainsFunc(obs.Containers, func(c Container) bool { return c.State != Created })
 }
 
 // end stops what is left of a pod that is over.
@@ -210,7 +218,13 @@ func nextSidecar(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) boo
 		d.start(c.Name, w.Observed, "next sidecar")
 		return false
 	case have.State == Running:
-		return nextRunning(c, have, w, d)
+		// Watched, for what comes after it may wait for it: an init container
+		// that needs its sidecar would otherwise wait for a dead one.
+		good := nextRunning(c, have, w, d)
+		if good {
+			d.Watch = append(d.Watch, have.ID)
+		}
+		return good
 	case have.State == Exited:
 		d.restart(have, w, fmt.Sprintf("exited with %d", have.ExitCode))
 		return false

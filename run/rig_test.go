@@ -1,0 +1,287 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
+)
+
+// rig is a host for tests of the engine: a fake runtime, directories and a
+// cgroup root of its own. Its control groups are real.
+type rig struct {
+	t        testing.TB
+	rt       *critest.Runtime
+	settings nodeconfig.Settings
+
+	mu       sync.Mutex
+	events   []event.Event
+	warnings []string
+}
+
+// newRig makes a host on which every image of registry.example is present.
+func newRig(t testing.TB, opts ...critest.Option) *rig {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("these tests make control groups and need root")
+	}
+	r := &rig{t: t, rt: critest.ForTest(t, opts...), settings: testSettings(t.TempDir())}
+	for _, name := range []string{"app", "web", "db", "setup"} {
+		r.rt.AddImage(critest.Image{Name: "registry.example/" + name + ":1"})
+		r.rt.AddImage(critest.Image{Name: "registry.example/" + name + ":2"})
+	}
+	t.Cleanup(func() { removeCgroupRoot(t, r.settings.CgroupRoot) })
+	return r
+}
+
+// testSettings are those of a host below a directory.
+func testSettings(dir string) nodeconfig.Settings {
+	s := nodeconfig.Default()
+	s.RootDir = filepath.Join(dir, "root")
+	s.PodLogsDir = filepath.Join(dir, "logs")
+	s.ContainerLogsDir = filepath.Join(dir, "links")
+	s.CgroupRoot = "/podrun-ut-" + randomHex(6)
+	s.HostnameOverride = "node-a"
+	s.RegistryPullQPS = 0
+	s.EvictionHard = nil // the disk of the machine that tests is not their subject
+	return s
+}
+
+// cgroupsOf lists the directories of a cgroup root in all hierarchies.
+func cgroupsOf(root string) []string {
+	var found []string
+	for _, pattern := range []string{"/sys/fs/cgroup" + root, "/sys/fs/cgroup/*" + root} {
+		dirs, err := filepath.Glob(pattern)
+		if err != nil {
+			panic(err)
+		}
+		found = append(found, dirs...)
+	}
+	return found
+}
+
+// removeCgroupRoot takes away what a test that failed, or that keeps its pods,
+// left of its cgroup root.
+func removeCgroupRoot(t testing.TB, root string) {
+	for _, dir := range cgroupsOf(root) {
+		var all []string
+		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				all = append(all, path)
+			}
+			return err
+		})
+		for _, d := range slices.Backward(all) {
+			err = errors.Join(err, os.Remove(d))
+		}
+		if err != nil {
+			t.Errorf("remove %s: %v", dir, err)
+		}
+	}
+}
+
+// engine is another podrun process on the host.
+func (r *rig) engine() *Engine {
+	return &Engine{
+		Client: r.rt.Client(), Settings: r.settings, Invocation: NewInvocation(), Command: "podrun test",
+		Emit: func(e event.Event) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.events = append(r.events, e)
+		},
+		Warn: func(l problem.List) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			for _, p := range l {
+				r.warnings = append(r.warnings, p.Message)
+			}
+		},
+	}
+}
+
+// load reads manifests.
+func load(t testing.TB, texts ...string) *manifest.Objects {
+	t.Helper()
+	objects, problems := manifest.Load([]manifest.Source{{Name: "test.yaml", Data: []byte(strings.Join(texts, "\n---\n"))}}, manifest.Options{})
+	if errs := problems.Errors(); len(errs) > 0 {
+		t.Fatalf("the test's manifest: %v", errs)
+	}
+	return objects
+}
+
+const testTimeout = 10 * time.Minute
+
+// applyAll runs `podrun apply` as a process of its own.
+func (r *rig) applyAll(ctx context.Context, texts ...string) ([]Result, error) {
+	r.t.Helper()
+	return r.engine().Apply(ctx, load(r.t, texts...), ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+}
+
+// apply applies one pod, whose result it returns.
+func (r *rig) apply(text string) Result {
+	r.t.Helper()
+	return r.applyWithin(r.t.Context(), text, testTimeout)
+}
+
+// applyWithin applies one pod with a timeout. A refusal is made a result.
+func (r *rig) applyWithin(ctx context.Context, text string, timeout time.Duration) Result {
+	r.t.Helper()
+	results, err := r.engine().Apply(ctx, load(r.t, text), ApplyOptions{Timeout: timeout, AllowKubelet: true})
+	if err != nil {
+		return Result{Outcome: OutcomeFailed, Err: err}
+	}
+	return results[0]
+}
+
+// mustApply applies one pod and checks what became of it.
+func (r *rig) mustApply(text string, want Outcome) Result {
+	r.t.Helper()
+	result := r.apply(text)
+	if result.Err != nil || result.Outcome != want {
+		r.t.Fatalf("apply: %s, %v; want %s", result.Outcome, result.Err, want)
+	}
+	return result
+}
+
+// delete runs `podrun delete` of the pods of these names, all if there is none.
+func (r *rig) delete(o DeleteOptions, names ...string) []Result {
+	r.t.Helper()
+	e := r.engine()
+	known, err := e.Find(r.t.Context(), Selector{Names: names})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	results, err := e.Delete(r.t.Context(), known, o)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return results
+}
+
+// mustDelete deletes everything and checks that nothing of it is left.
+func (r *rig) mustDelete() {
+	r.t.Helper()
+	for _, result := range r.delete(DeleteOptions{}) {
+		if result.Err != nil {
+			r.t.Errorf("delete %s: %v", result.ID, result.Err)
+		}
+	}
+	r.nothingLeft()
+}
+
+// residue lists everything of pods that is left on the host, locks aside.
+func (r *rig) residue() []string {
+	left := r.rt.Leaked()
+	for _, dir := range []string{r.layout().PodsDir(), r.settings.PodLogsDir, r.settings.ContainerLogsDir} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !os.IsNotExist(err) {
+			r.t.Error(err)
+		}
+		for _, e := range entries {
+			left = append(left, filepath.Join(dir, e.Name()))
+		}
+	}
+	return append(left, cgroupsOf(r.settings.CgroupRoot)...)
+}
+
+// nothingLeft checks that no sandbox, container, directory, log, link, control
+// group or held lock is left.
+func (r *rig) nothingLeft() {
+	r.t.Helper()
+	if left := r.residue(); len(left) > 0 {
+		r.t.Errorf("left behind:\n%s", strings.Join(left, "\n"))
+	}
+	r.noLockHeld()
+}
+
+// noLockHeld checks that every lock can be taken.
+func (r *rig) noLockHeld() {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(r.t.Context())
+	cancel()
+	entries, err := os.ReadDir(r.layout().Locks())
+	if err != nil && !os.IsNotExist(err) {
+		r.t.Error(err)
+	}
+	for _, e := range entries {
+		l, err := lock(ctx, filepath.Join(r.layout().Locks(), e.Name()), "test", nil)
+		if err != nil {
+			r.t.Errorf("lock %s is held: %v", e.Name(), err)
+		}
+		l.unlock()
+	}
+}
+
+func (r *rig) layout() identity.Layout { return r.settings.Layout() }
+
+// reasons lists the events' reasons so far, those of containers with a name:
+// "Started app".
+func (r *rig) reasons() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []string
+	for _, e := range r.events {
+		name := ""
+		if _, rest, ok := strings.Cut(e.FieldPath, "{"); ok {
+			name = " " + strings.TrimSuffix(rest, "}")
+		}
+		out = append(out, e.Reason+name)
+	}
+	return out
+}
+
+// said tells whether an event has that reason (as reasons gives them) and text.
+func (r *rig) said(reason, text string) bool {
+	all := r.reasons()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, e := range r.events {
+		if all[i] == reason && strings.Contains(e.Message, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// kindOf is the kind of the first problem.Error in an error; empty for none.
+func kindOf(err error) problem.Kind {
+	if e, ok := errors.AsType[*problem.Error](err); ok {
+		return e.Kind
+	}
+	return ""
+}
+
+// wantErr checks an error's kind and words.
+func wantErr(t testing.TB, err error, kind problem.Kind, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	if got := kindOf(err); got != kind {
+		t.Errorf("kind %q, want %q: %v", got, kind, err)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("error without %q: %v", w, err)
+		}
+	}
+}
+
+// podText writes a pod: its name, its restart policy, and lines of its spec
+// from which the indentation of two is left out.
+func podText(name, policy string, spec ...string) string {
+	return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec:\n  restartPolicy: " + policy + "\n" +
+		"  " + strings.Join(strings.Split(strings.Join(spec, "\n"), "\n"), "\n  ") + "\n"
+}
