@@ -44,6 +44,7 @@ type options struct {
 	endpoint string // path of the runtime's socket
 	image    string
 	json     bool
+	trace    bool
 }
 
 func main() {
@@ -55,6 +56,7 @@ func main() {
 		return err
 	})
 	flag.BoolVar(&o.json, "json", false, "print all numbers as JSON")
+	flag.BoolVar(&o.trace, "trace", false, "print each scenario's last calls on stderr")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

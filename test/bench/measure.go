@@ -104,13 +104,16 @@ func measure(ctx context.Context, p *podrun, client *runtimeClient, o options, s
 		n.Bare.add(theirs)
 		n.Ratio = append(n.Ratio, float64(ours)/float64(theirs))
 	}
-	for range o.pairs {
+	for i := range o.pairs {
 		traces, err := traced(ctx, p, o, s)
 		if err != nil {
 			return nil, err
 		}
 		for _, t := range traces {
 			n.addTrace(t)
+		}
+		if o.trace && i == o.pairs-1 {
+			traces[len(traces)-1].print(os.Stderr)
 		}
 	}
 	return n, nil

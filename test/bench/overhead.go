@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -44,6 +46,23 @@ func (t trace) overhead() time.Duration {
 		}
 	}
 	return t.wall() - covered(span{t.Begin, t.End}, busy)
+}
+
+// print writes the calls in order: when each began, how long it took, and how
+// much of podrun's own time went before it, all in ms.
+func (t trace) print(w io.Writer) {
+	calls := slices.Clone(t.calls)
+	slices.SortFunc(calls, func(a, b call) int { return a.Begin.Compare(b.Begin) })
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	fmt.Fprintf(w, "%8s %8s %8s  call\n", "begin", "took", "own")
+	idle := t.Begin
+	for _, c := range calls {
+		fmt.Fprintf(w, "%8.2f %8.2f %8.2f  %s\n", ms(c.Begin.Sub(t.Begin)), ms(c.End.Sub(c.Begin)), ms(max(0, c.Begin.Sub(idle))), c.Method)
+		if c.End.After(idle) {
+			idle = c.End
+		}
+	}
+	fmt.Fprintf(w, "%8.2f %8s %8.2f  end\n", ms(t.wall()), "", ms(t.End.Sub(idle)))
 }
 
 // initContainer is an init container in a trace.

@@ -68,7 +68,7 @@ func (n *scenarioNumbers) addTrace(t trace) {
 // processNumbers are those of the binary and its process.
 type processNumbers struct {
 	Start    numbers `json:"startMs"` // of version --client
-	PeakMB  float64 `json:"peakMB"` // of apply with ten containers
+	PeakMB   float64 `json:"peakMB"`  // of apply with ten containers
 	BinaryMB float64 `json:"binaryMB"`
 	Stripped bool    `json:"stripped"`
 
