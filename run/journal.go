@@ -51,8 +51,12 @@ func (j *journal) open(layout identity.Layout) error {
 	if j.file != nil {
 		return nil
 	}
-	f, err := os.OpenFile(layout.Journal(j.pod.UID), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
+	f, err := os.OpenFile(layout.Journal(j.pod.UID), os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o640)
 	if err != nil {
+		return fmt.Errorf("open the journal of pod %s: %w", j.pod, err)
+	}
+	if err := endLine(f); err != nil {
+		f.Close()
 		return fmt.Errorf("open the journal of pod %s: %w", j.pod, err)
 	}
 	j.file = f
@@ -61,6 +65,21 @@ func (j *journal) open(layout identity.Layout) error {
 	}
 	j.held = nil
 	return nil
+}
+
+// endLine ends a last line that a crash cut short, so that the next event is
+// not lost with it.
+func endLine(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return err
+	}
+	last := make([]byte, 1)
+	if _, err := f.ReadAt(last, info.Size()-1); err != nil || last[0] == '\n' {
+		return err
+	}
+	_, err = f.Write([]byte{'\n'})
+	return err
 }
 
 func (j *journal) write(e event.Event) {

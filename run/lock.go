@@ -52,7 +52,7 @@ func lock(ctx context.Context, path, who string, waiting func(holder string)) (*
 		select {
 		case <-ctx.Done():
 			f.Close()
-			return nil, fmt.Errorf("wait for %s: %w", shownHolder(holder(path)), context.Cause(ctx))
+			return nil, lockWaitEnded(ctx, shownHolder(holder(path)))
 		case <-time.After(lockPoll):
 		}
 	}
@@ -62,6 +62,15 @@ func lock(ctx context.Context, path, who string, waiting func(holder string)) (*
 		return nil, err
 	}
 	return &fileLock{file: f, before: before}, nil
+}
+
+// lockWaitEnded is the error of a wait that its context ended.
+func lockWaitEnded(ctx context.Context, holder string) error {
+	err := fmt.Errorf("wait for %s: %w", holder, context.Cause(ctx))
+	if _, timeout := errors.AsType[errTimeout](err); timeout {
+		return &problem.Error{Kind: problem.Deadline, Err: err, Hint: "give it longer by --timeout, or end the other podrun"}
+	}
+	return err
 }
 
 func writeHolder(f *os.File, who string) error {

@@ -1,0 +1,181 @@
+package run
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/identity"
+)
+
+// testJournal makes a journal whose pod's directory is not there yet.
+func testJournal(t *testing.T) (*journal, identity.Layout, *[]event.Event) {
+	t.Helper()
+	layout := testSettings(t.TempDir()).Layout()
+	var seen []event.Event
+	j := &journal{pod: identity.Pod{Namespace: "default", Name: "web", UID: "u1"}, next: func(e event.Event) { seen = append(seen, e) }}
+	return j, layout, &seen
+}
+
+func readReasons(t *testing.T, layout identity.Layout) string {
+	t.Helper()
+	events, err := ReadJournal(layout, "u1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range events {
+		if e.Namespace != "default" || e.Pod != "web" || e.UID != "u1" || e.Time.IsZero() {
+			t.Errorf("an event of nobody: %+v", e)
+		}
+		out = append(out, e.Reason)
+	}
+	return strings.Join(out, " ")
+}
+
+func makePodDir(t *testing.T, layout identity.Layout) {
+	t.Helper()
+	if err := os.MkdirAll(layout.Pod("u1"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestJournalHoldsEventsBack(t *testing.T) {
+	j, layout, seen := testJournal(t)
+	j.emit(event.Event{Reason: "Pulling"})
+	if len(*seen) != 1 {
+		t.Error("an event was not handed on at once")
+	}
+	if got := readReasons(t, layout); got != "" {
+		t.Errorf("written before there is a directory: %s", got)
+	}
+	if err := j.open(layout); err == nil {
+		t.Error("opened with no directory")
+	}
+	makePodDir(t, layout)
+	for range 2 { // twice is fine
+		if err := j.open(layout); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j.emit(event.Event{Reason: "Pulled", Message: "two\nlines"})
+	if err := j.close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := readReasons(t, layout); got != "Pulling Pulled" {
+		t.Errorf("%q", got)
+	}
+	j.emit(event.Event{Reason: "Late"}) // after the end: handed on, held
+	if len(*seen) != 3 {
+		t.Errorf("%d events handed on", len(*seen))
+	}
+	if err := j.open(layout); err != nil { // the next sync goes on with it
+		t.Fatal(err)
+	}
+	if err := j.close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := readReasons(t, layout); got != "Pulling Pulled Late" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestJournalCutShort: a crash may cut the last line, and what a later podrun
+// writes must not be lost with it.
+func TestJournalCutShort(t *testing.T) {
+	for _, tail := range []string{`{"reason":"Cre`, "{", "\x00\x00\x00"} {
+		j, layout, _ := testJournal(t)
+		makePodDir(t, layout)
+		if err := j.open(layout); err != nil {
+			t.Fatal(err)
+		}
+		j.emit(event.Event{Reason: "Pulled"})
+		if err := j.close(); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(layout.Journal("u1"), os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteString(tail); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := readReasons(t, layout); got != "Pulled" {
+			t.Errorf("after %q: %s", tail, got)
+		}
+		if err := j.open(layout); err != nil {
+			t.Fatal(err)
+		}
+		j.emit(event.Event{Reason: "Created"})
+		j.emit(event.Event{Reason: "Started"})
+		if err := j.close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := readReasons(t, layout); got != "Pulled Created Started" {
+			t.Errorf("going on after %q: %s", tail, got)
+		}
+	}
+}
+
+func TestJournalOfNobody(t *testing.T) {
+	_, layout, _ := testJournal(t)
+	if events, err := ReadJournal(layout, "u1"); err != nil || events != nil {
+		t.Errorf("%v, %v", events, err)
+	}
+	makePodDir(t, layout)
+	if err := os.Mkdir(layout.Journal("u1"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadJournal(layout, "u1"); err == nil {
+		t.Error("a directory is no journal")
+	}
+}
+
+func TestJournalReportsFirstFailure(t *testing.T) {
+	j, layout, seen := testJournal(t)
+	makePodDir(t, layout)
+	if err := j.open(layout); err != nil {
+		t.Fatal(err)
+	}
+	j.file.Close()
+	j.emit(event.Event{Reason: "Pulled"})
+	if err := j.close(); err == nil || !strings.Contains(err.Error(), "journal of pod default/web") {
+		t.Errorf("%v", err)
+	}
+	if len(*seen) != 1 {
+		t.Error("the event was not handed on")
+	}
+}
+
+func TestJournalTakesManyAtOnce(t *testing.T) {
+	_, layout, _ := testJournal(t)
+	j := &journal{pod: identity.Pod{Namespace: "default", Name: "web", UID: "u1"}}
+	makePodDir(t, layout)
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			j.emit(event.Event{Reason: fmt.Sprint(i), Message: strings.Repeat("x", 100_000)})
+			if i == 10 {
+				if err := j.open(layout); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := j.close(); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Fields(readReasons(t, layout))
+	slices.Sort(got)
+	if len(slices.Compact(got)) != 20 {
+		t.Errorf("%d events: %v", len(got), got)
+	}
+}
