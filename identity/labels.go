@@ -24,6 +24,9 @@ const (
 	// AnnotationInvocation is the random id of the podrun process that made
 	// the sandbox, so that an undo never hits an earlier attempt.
 	AnnotationInvocation = "podrun.dev/invocation"
+	// AnnotationBackOff is how long a container that ends waits to be started
+	// again, as Go writes durations; none means not at all.
+	AnnotationBackOff = "podrun.dev/back-off"
 
 	// ManagedBy is the value of AnnotationManagedBy.
 	ManagedBy = "podrun"

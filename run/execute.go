@@ -45,7 +45,11 @@ func (s *syncer) executeOne(ctx context.Context, a Action) error {
 	case CreateSandbox:
 		return s.createSandbox(ctx, a)
 	case KillContainer:
-		return s.killContainer(ctx, a.ID, s.gracePeriod(), fmt.Sprintf("Container %s definition changed, will be restarted", a.Container))
+		grace := s.gracePeriod()
+		if a.Grace != nil {
+			grace = time.Duration(*a.Grace) * time.Second
+		}
+		return s.killContainer(ctx, a.ID, grace, a.Message)
 	case StartContainer:
 		return s.startContainer(ctx, a)
 	case RunPostStart:

@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/container"
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/hook"
+	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/volume"
@@ -86,6 +87,9 @@ func (s *syncer) createContainer(ctx context.Context, a Action, image imagepull.
 	config, err := plan.Config(late)
 	if err != nil {
 		return Container{}, nil, err
+	}
+	if delay := nextBackOff(s.obs.Newest(a.Container), container.Hash(spec)); delay > 0 {
+		config.Annotations[identity.AnnotationBackOff] = delay.String()
 	}
 	sb := s.obs.Sandbox()
 	id, err := container.Apply(ctx, s.Client, sb.ID, config, s.sandboxConfig())

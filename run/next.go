@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	"github.com/podrun/podrun/identity"
 )
 
 // Verb is what an Action does.
@@ -34,6 +36,11 @@ type Action struct {
 	ID        string `json:"containerID,omitempty"` // for KillContainer, RunPostStart
 	Attempt   uint32 `json:"attempt"`
 	Why       string `json:"why,omitempty"`
+	// Message is that of the Killing event, for KillContainer.
+	Message string `json:"message,omitempty"`
+	// Grace is the seconds that a container is given to end, where they are not
+	// the pod's own: a probe's terminationGracePeriodSeconds.
+	Grace *int64 `json:"grace,omitempty"`
 }
 
 // Decision is what is to be done about a pod now. With no actions, nothing is
@@ -45,6 +52,8 @@ type Decision struct {
 	BackOff []string  // names of the containers that are held back
 	// Ended says that the pod is over: nothing of it runs or will run again.
 	Ended bool
+	// Overdue says that the pod has run longer than activeDeadlineSeconds.
+	Overdue bool
 }
 
 // World is what Next knows beside the pod: what was observed, what the pod's
@@ -53,6 +62,20 @@ type World struct {
 	Observed *Observed
 	Hashes   map[string]string // container name → hash of its spec
 	Now      time.Time
+	// Started are the containers whose startup probe has succeeded, by ID.
+	Started map[string]bool
+	// Unhealthy are the containers whose startup or liveness probe has failed
+	// for good, by ID.
+	Unhealthy map[string]Unhealthy
+	// Since is when the pod was first taken on, from which
+	// activeDeadlineSeconds counts; zero if it was not yet.
+	Since time.Time
+}
+
+// Unhealthy says which probe of a container failed.
+type Unhealthy struct {
+	Probe string // "liveness" or "startup"
+	Grace *int64 // the probe's own terminationGracePeriodSeconds
 }
 
 // Next decides what to do about a pod. It is the whole of the lifecycle's
@@ -62,6 +85,21 @@ type World struct {
 // other, each to success; sidecars (KEP-753) started in their turn and kept
 // running; then the app containers in list order.
 func Next(pod *corev1.Pod, w World) Decision {
+	due := deadline(pod, w.Since)
+	if !due.IsZero() && !w.Now.Before(due) && !allEnded(pod, w.Observed) {
+		d := end(w.Observed)
+		d.Overdue = true
+		return d
+	}
+	d := nextStep(pod, w)
+	if !due.IsZero() && !d.Ended {
+		d.until(due)
+	}
+	return d
+}
+
+// nextStep is Next without the pod's deadline.
+func nextStep(pod *corev1.Pod, w World) Decision {
 	create, attempt, why := needSandbox(pod, w.Observed)
 	if create {
 		return startOver(pod, w, attempt, why)
@@ -78,6 +116,32 @@ func Next(pod *corev1.Pod, w World) Decision {
 		return end(w.Observed) // whatever the sidecars would need: they keep no pod alive
 	}
 	return d
+}
+
+// deadline is when the pod's activeDeadlineSeconds end; zero for never.
+func deadline(pod *corev1.Pod, since time.Time) time.Time {
+	if pod.Spec.ActiveDeadlineSeconds == nil || since.IsZero() {
+		return time.Time{}
+	}
+	return since.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
+}
+
+// allEnded tells whether the app containers have all ended for good: then the
+// deadline comes too late to matter.
+func allEnded(pod *corev1.Pod, obs *Observed) bool {
+	for i := range pod.Spec.Containers {
+		if c := &pod.Spec.Containers[i]; !hasEnded(pod, c, obs.Newest(c.Name)) {
+			return false
+		}
+	}
+	return true
+}
+
+// until takes a time in at which there will be something to do.
+func (d *Decision) until(t time.Time) {
+	if d.Until.IsZero() || t.Before(d.Until) {
+		d.Until = t
+	}
 }
 
 // needSandbox tells whether the pod needs a new sandbox, of which attempt.
@@ -224,7 +288,7 @@ func nextSidecar(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) boo
 		if good {
 			d.Watch = append(d.Watch, have.ID)
 		}
-		return good
+		return good && (c.StartupProbe == nil || w.Started[have.ID])
 	case have.State == Exited:
 		d.restart(have, w, fmt.Sprintf("exited with %d", have.ExitCode))
 		return false
@@ -260,8 +324,14 @@ func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 func nextRunning(c *corev1.Container, have *Container, w World, d *Decision) bool {
 	if want := w.Hashes[c.Name]; want != "" && have.Hash != "" && want != have.Hash {
 		why := "its definition changed"
-		d.Actions = append(d.Actions, Action{Verb: KillContainer, Container: c.Name, ID: have.ID, Why: why})
+		d.Actions = append(d.Actions, Action{Verb: KillContainer, Container: c.Name, ID: have.ID, Why: why,
+			Message: fmt.Sprintf("Container %s definition changed, will be restarted", c.Name)})
 		d.start(c.Name, w.Observed, why)
+		return false
+	}
+	if bad, ok := w.Unhealthy[have.ID]; ok {
+		d.Actions = append(d.Actions, Action{Verb: KillContainer, Container: c.Name, ID: have.ID, Grace: bad.Grace,
+			Why: "its " + bad.Probe + " probe failed", Message: fmt.Sprintf("Container %s failed %s probe, will be restarted", c.Name, bad.Probe)})
 		return false
 	}
 	if hasPostStart(c) && w.Observed.Hooks[have.ID] != HookDone {
@@ -283,9 +353,7 @@ func (d *Decision) start(name string, obs *Observed, why string) {
 func (d *Decision) restart(last *Container, w World, why string) {
 	at := last.FinishedAt.Add(restartDelay(last))
 	if w.Now.Before(at) {
-		if d.Until.IsZero() || at.Before(d.Until) {
-			d.Until = at
-		}
+		d.until(at)
 		d.BackOff = append(d.BackOff, last.Name)
 		return
 	}
@@ -302,8 +370,28 @@ const (
 )
 
 // restartDelay is how long a container that exited waits to be started again.
+// The container carries it: what the runtime keeps outlives any podrun process.
 func restartDelay(c *Container) time.Duration {
-	if c.Restarts == 0 || c.FinishedAt.Sub(c.StartedAt) >= restartDelayReset {
+	if c.ranLong() {
+		return 0
+	}
+	return c.backOff()
+}
+
+// ranLong tells whether the container ran long enough to start the back-off
+// over.
+func (c *Container) ranLong() bool {
+	return !c.StartedAt.IsZero() && c.FinishedAt.Sub(c.StartedAt) >= restartDelayReset
+}
+
+// backOff is the delay that the container was made with: the one before the
+// next restart, if it ends soon. Without one, as in a pod of an older podrun,
+// its restarts tell.
+func (c *Container) backOff() time.Duration {
+	if d, err := time.ParseDuration(c.Annotations[identity.AnnotationBackOff]); err == nil {
+		return min(max(d, 0), maxRestartDelay)
+	}
+	if c.Restarts == 0 {
 		return 0
 	}
 	delay := firstRestartDelay
@@ -311,6 +399,18 @@ func restartDelay(c *Container) time.Duration {
 		delay *= 2
 	}
 	return min(delay, maxRestartDelay)
+}
+
+// nextBackOff is the delay that a container is made with which takes the place
+// of last, nil for the first of its name. A changed definition starts over.
+func nextBackOff(last *Container, hash string) time.Duration {
+	switch {
+	case last == nil || last.Hash != hash:
+		return 0
+	case last.ranLong():
+		return firstRestartDelay
+	}
+	return min(max(last.backOff()*2, firstRestartDelay), maxRestartDelay)
 }
 
 // hasEnded tells whether a container has exited and is not to be started again, by
