@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/host"
@@ -25,6 +26,14 @@ type ApplyOptions struct {
 	Timeout       time.Duration // bounds the whole; 0 for no limit
 	KeepOnFailure bool          // leave what was made when a pod can't be started
 	AllowKubelet  bool
+	Wait          Goal // GoalStarted if empty
+}
+
+func (o ApplyOptions) goal() Goal {
+	if o.Wait == "" {
+		return GoalStarted
+	}
+	return o.Wait
 }
 
 // Result is what became of one pod.
@@ -189,6 +198,9 @@ func (e *Engine) here(objects *manifest.Objects) ([]Here, error) {
 
 // reserve writes the checkpoint of a pod: from then on its requests count.
 func reserve(p *Plan) error {
+	if p.Pod.CreationTimestamp.IsZero() {
+		p.Pod.CreationTimestamp = metav1.Now()
+	}
 	if err := volume.MakePodDir(p.Volumes); err != nil {
 		return fmt.Errorf("pod %s: %w", p.ID, err)
 	}
@@ -213,7 +225,7 @@ func (e *Engine) unreserve(ctx context.Context, targets []Target) error {
 func (s *syncer) applyOne(ctx context.Context, t Target, o ApplyOptions) Result {
 	defer s.lock.unlock()
 	result := Result{ID: t.Plan.ID}
-	result.Outcome, result.Err = s.apply(ctx, t)
+	result.Outcome, result.Err = s.apply(ctx, t, o)
 	result.What = s.what(t, result.Outcome)
 	if result.Err != nil {
 		result.Outcome = OutcomeFailed
@@ -224,7 +236,7 @@ func (s *syncer) applyOne(ctx context.Context, t Target, o ApplyOptions) Result 
 			s.obs = &Observed{}
 		}
 	}
-	result.Status = s.status(ctx)
+	result.Status = s.status()
 	if err := s.journal.close(); err != nil && result.Err == nil {
 		result.Err = err
 	}
@@ -246,7 +258,7 @@ func (e *Engine) newSyncer(p *Plan, puller *imagepull.Puller, lock *podLock) *sy
 }
 
 // apply does the work of applyOne.
-func (s *syncer) apply(ctx context.Context, t Target) (Outcome, error) {
+func (s *syncer) apply(ctx context.Context, t Target, o ApplyOptions) (Outcome, error) {
 	if t.Change == ChangeNew {
 		s.undo.push("remove the pod's directory", s.removeDirs)
 	}
@@ -255,7 +267,7 @@ func (s *syncer) apply(ctx context.Context, t Target) (Outcome, error) {
 		return OutcomeFailed, s.orInterrupted(ctx, runtimeError(s.plan.ID, err))
 	}
 	if d := Next(s.pod(), s.world()); t.Change != ChangeReplace && d.Ended && s.obs.Sandbox() != nil {
-		return s.alreadyEnded(ctx)
+		return s.alreadyEnded()
 	}
 	if t.Change != ChangeUnchanged {
 		s.pulls = s.puller.Start(ctx, s.plan.Images)
@@ -272,12 +284,14 @@ func (s *syncer) apply(ctx context.Context, t Target) (Outcome, error) {
 			s.journal.emit(w)
 		}
 	}
-	ended, err := s.untilStarted(ctx)
+	ended, err := s.until(ctx, o.goal())
 	switch {
 	case err != nil:
 		return OutcomeFailed, err
+	case ended && o.goal() == GoalCompleted:
+		// How it ended is in its status.
 	case ended:
-		return s.alreadyEnded(ctx)
+		return s.alreadyEnded()
 	case t.Change == ChangeUnchanged && s.acted:
 		return OutcomeRestarted, nil
 	}
@@ -309,8 +323,8 @@ func (s *syncer) what(t Target, o Outcome) []string {
 
 // alreadyEnded is the outcome for a pod that is over: nothing to do when it has
 // succeeded, an error when it has failed.
-func (s *syncer) alreadyEnded(ctx context.Context) (Outcome, error) {
-	status := s.status(ctx)
+func (s *syncer) alreadyEnded() (Outcome, error) {
+	status := s.status()
 	if status.Phase != corev1.PodFailed {
 		return OutcomeUnchanged, nil
 	}
@@ -357,7 +371,9 @@ func (s *syncer) makeWay(ctx context.Context, t Target) error {
 }
 
 func (s *syncer) world() World {
-	return World{Observed: s.obs, Hashes: s.plan.Hashes(), Now: time.Now()}
+	w := World{Observed: s.obs, Hashes: s.plan.Hashes(), Now: time.Now(), Since: takenOn(s.pod(), s.obs)}
+	w.Started, w.Unhealthy = s.probed()
+	return w
 }
 
 // runtimeError names the pod in an error of the runtime.

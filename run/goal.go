@@ -6,6 +6,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// Goal is the state of a pod until which a command works on it.
+type Goal string
+
+// The goals of --wait.
+const (
+	GoalStarted   Goal = "started"   // every container was started and every postStart hook has finished
+	GoalReady     Goal = "ready"     // and its condition Ready is true
+	GoalCompleted Goal = "completed" // every app container has ended for good
+)
+
+// readyGoal tells whether a pod is ready.
+func readyGoal(status corev1.PodStatus) (done bool, waiting string) {
+	for _, c := range status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue, "the pod is not ready: " + c.Message
+		}
+	}
+	return false, "the pod is not ready"
+}
+
 // startedGoal tells whether the pod is started: its init containers are done,
 // every app container was started in this sandbox, and every postStart hook has
 // finished. Mine are the containers that this sync started: one of those that

@@ -129,12 +129,19 @@ func viewOf(k Known, obs *Observed, nodeIPs []string, runtimeName string) *corev
 	}
 	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	pod.UID = types.UID(k.ID.UID)
-	pod.Status = Status(pod, StatusInput{
-		Observed: obs, NodeIPs: nodeIPs, RuntimeName: runtimeName,
-		Messages: terminationMessages(pod, obs), Waiting: backingOff(pod, obs, k.ID, time.Now()), Now: time.Now(),
-	})
-	if n := len(obs.Sandboxes); n > 0 {
-		pod.CreationTimestamp = metav1.NewTime(obs.Sandboxes[n-1].CreatedAt)
+	since := takenOn(pod, obs)
+	in := StatusInput{
+		Observed: obs, NodeIPs: nodeIPs, RuntimeName: runtimeName, StartTime: since,
+		Messages: terminationMessages(pod, obs), Now: time.Now(),
+	}
+	d := Next(pod, World{Observed: obs, Now: in.Now, Since: since})
+	in.Waiting = backingOff(d, k.ID)
+	if d.Overdue {
+		in.Reason, in.Message = "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+	}
+	pod.Status = Status(pod, in)
+	if pod.CreationTimestamp.IsZero() {
+		pod.CreationTimestamp = metav1.NewTime(since)
 	}
 	return pod
 }
@@ -191,8 +198,7 @@ func readTail(path string, n int64) string {
 }
 
 // backingOff says which containers wait for the end of a back-off.
-func backingOff(pod *corev1.Pod, obs *Observed, id identity.Pod, now time.Time) map[string]Waiting {
-	d := Next(pod, World{Observed: obs, Now: now})
+func backingOff(d Decision, id identity.Pod) map[string]Waiting {
 	out := map[string]Waiting{}
 	for _, name := range d.BackOff {
 		out[name] = Waiting{Reason: "CrashLoopBackOff", Message: "back-off restarting failed container=" + name + " pod=" + id.Ref()}
@@ -201,7 +207,7 @@ func backingOff(pod *corev1.Pod, obs *Observed, id identity.Pod, now time.Time) 
 }
 
 // status is the status of the syncer's pod as it was last seen.
-func (s *syncer) status(context.Context) corev1.PodStatus {
+func (s *syncer) status() corev1.PodStatus {
 	k := Known{ID: s.plan.ID, Pod: s.plan.Pod}
 	return viewOf(k, s.obs, s.plan.NodeIPs, s.plan.Runtime).Status
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podrun/podrun/identity"
 )
 
@@ -138,6 +140,18 @@ func (o *Observed) setHook(containerID string, s HookState) {
 		o.Hooks = map[string]HookState{}
 	}
 	o.Hooks[containerID] = s
+}
+
+// takenOn is when podrun first took the pod on: when it was written down, or
+// the creation of its oldest sandbox; zero if neither is known.
+func takenOn(pod *corev1.Pod, o *Observed) time.Time {
+	if t := pod.CreationTimestamp; !t.IsZero() {
+		return t.Time
+	}
+	if n := len(o.Sandboxes); n > 0 {
+		return o.Sandboxes[n-1].CreatedAt
+	}
+	return time.Time{}
 }
 
 // order sorts sandboxes and containers newest first.

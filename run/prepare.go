@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/admission"
 	"github.com/podrun/podrun/host"
@@ -38,7 +39,8 @@ type Target struct {
 	// Changes are the paths at which it differs from the pod that is here.
 	Changes []string
 
-	uid string // of the pod, decided before it is planned
+	uid   string       // of the pod, decided before it is planned
+	since *metav1.Time // when the pod was taken on that this one goes on with
 }
 
 // PrepareInput is what Prepare decides by.
@@ -67,6 +69,9 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 		})
 		for _, p := range append(found, more...) {
 			problems = append(problems, mp.Locate(p))
+		}
+		if t.since != nil {
+			plan.Pod.CreationTimestamp = *t.since
 		}
 		t.Plan = plan
 		targets = append(targets, t)
@@ -98,14 +103,14 @@ func change(pod *corev1.Pod, in PrepareInput) Target {
 		return Target{Change: ChangeReplace, Old: here, uid: uid}
 	}
 	was := here[0]
-	t := Target{Changes: manifest.Changes(was.Pod, pod), uid: was.ID.UID}
+	t := Target{Changes: manifest.Changes(was.Pod, pod), uid: was.ID.UID, since: &was.Pod.CreationTimestamp}
 	switch {
 	case len(t.Changes) == 0:
 		t.Change = ChangeUnchanged
 	case manifest.InPlace(was.Pod, pod):
 		t.Change = ChangeUpdate
 	default:
-		t.Change, t.Old, t.uid = ChangeReplace, here, uid
+		t.Change, t.Old, t.uid, t.since = ChangeReplace, here, uid, nil
 	}
 	return t
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -32,6 +31,7 @@ type syncer struct {
 	mine map[string]bool
 	// failures are what went wrong with single containers: the others go on.
 	failures []error
+	goal     Goal
 	// acted says that something was done to the pod.
 	acted bool
 	// saidBackOff are the containers whose back-off was reported, by ID.
@@ -40,21 +40,22 @@ type syncer struct {
 
 func (s *syncer) pod() *corev1.Pod { return s.plan.Pod }
 
-// untilStarted converges the pod until it is started, has ended or can't go on.
-// It returns whether the pod has ended.
-func (s *syncer) untilStarted(ctx context.Context) (ended bool, err error) {
+// until converges the pod until the goal holds, the pod has ended or it can't go
+// on. It returns whether the pod has ended.
+func (s *syncer) until(ctx context.Context, goal Goal) (ended bool, err error) {
+	s.goal = goal
 	for {
 		if cause := context.Cause(ctx); cause != nil {
 			return false, s.interrupted(cause)
 		}
-		d := Next(s.pod(), World{Observed: s.obs, Hashes: s.plan.Hashes(), Now: time.Now()})
+		d := Next(s.pod(), s.world())
 		if err := s.execute(ctx, d.Actions); err != nil {
 			if len(s.failures) > 0 {
 				return false, s.failed() // says more than the end of the context
 			}
 			return false, s.orInterrupted(ctx, err)
 		}
-		done, waiting := startedGoal(s.pod(), s.obs, s.mine)
+		done, waiting := s.reached(goal)
 		switch {
 		case len(s.failures) > 0:
 			return false, s.failed()
@@ -70,6 +71,18 @@ func (s *syncer) untilStarted(ctx context.Context) (ended bool, err error) {
 			return false, s.orInterrupted(ctx, fmt.Errorf("%w while %s", err, waiting))
 		}
 	}
+}
+
+// reached tells whether a goal holds, and if not, what is missing.
+func (s *syncer) reached(goal Goal) (bool, string) {
+	if goal == GoalCompleted {
+		return false, "the pod has not completed"
+	}
+	done, waiting := startedGoal(s.pod(), s.obs, s.mine)
+	if done && goal == GoalReady {
+		return readyGoal(s.status())
+	}
+	return done, waiting
 }
 
 // wait waits, without the pod's lock, for the next thing that Next would act
