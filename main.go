@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/podrun/podrun/cmd"
+	_ "github.com/podrun/podrun/heap" // sets the pace of garbage collection, before all else
 )
 
 // version is set by the linker (make build).
