@@ -1,0 +1,208 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/cri/critest"
+)
+
+// TestMain lets the scripts run podrun as a process of its own: the test's
+// binary under that name is podrun.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"podrun": func() { os.Exit(Main()) }})
+}
+
+// TestScripts runs testdata/script against the fake runtime, a new one for each
+// script. Control groups, mounts and directories are the host's own.
+func TestScripts(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: podrun makes control groups and mounts")
+	}
+	h := &harness{cgroupRoot: fmt.Sprintf("/podrunscripts%d", os.Getpid())}
+	testscript.Run(t, h.params())
+}
+
+// TestScriptsOnContainerd runs the very same scripts against a real runtime;
+// `make test` and hack/with-runtime set what it needs.
+func TestScriptsOnContainerd(t *testing.T) {
+	h := &harness{
+		endpoint: os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), cgroupRoot: os.Getenv("PODRUN_CGROUP_ROOT"),
+		registry: os.Getenv("PODRUN_TEST_REGISTRY"), image: os.Getenv("PODRUN_TEST_IMAGE"), httpImage: os.Getenv("PODRUN_TEST_HTTP_IMAGE"),
+	}
+	if h.endpoint == "" || h.image == "" {
+		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
+	}
+	testscript.Run(t, h.params())
+}
+
+// harness is what the scripts of one run share. Without an endpoint each gets a
+// fake runtime.
+type harness struct {
+	endpoint, cgroupRoot       string
+	registry, image, httpImage string
+}
+
+func (h *harness) params() testscript.Params {
+	return testscript.Params{
+		Dir: filepath.Join("testdata", "script"), RequireUniqueNames: true,
+		Setup: h.setup, Condition: h.condition, Cmds: commands,
+	}
+}
+
+// condition knows [fake], [real] and [cgroup1], which holds on cgroup v1.
+func (h *harness) condition(name string) (bool, error) {
+	switch name {
+	case "fake":
+		return h.endpoint == "", nil
+	case "real":
+		return h.endpoint != "", nil
+	case "cgroup1":
+		_, err := os.Stat("/sys/fs/cgroup/cgroup.controllers")
+		return err != nil, nil
+	}
+	return false, fmt.Errorf("no such condition")
+}
+
+// script is one script under way.
+type script struct {
+	name, work string
+	cgroupRoot string
+	fake       *critest.Runtime // nil on a real runtime
+	client     *cri.Client      // the harness's own
+	background map[string]*background
+	words      *strings.Replacer // fills in the archive's ${NAME}
+}
+
+type scriptKey struct{}
+
+func of(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*script) }
+
+// setup gives a script its runtime, its directories and its variables. Pods go
+// into a namespace of the script's name, which is how what they leave is found.
+func (h *harness) setup(env *testscript.Env) error {
+	s := &script{
+		name: strings.TrimPrefix(filepath.Base(env.WorkDir), "script-"), work: env.WorkDir,
+		background: map[string]*background{},
+	}
+	s.cgroupRoot = filepath.Join(h.cgroupRoot, strings.ReplaceAll(s.name, "-", ""))
+	env.Values[scriptKey{}] = s
+	vars, err := h.variables(s)
+	if err != nil {
+		return err
+	}
+	if vars["STUCK"], err = stuckRegistry(env); err != nil {
+		return err
+	}
+	endpoint := h.endpoint
+	if endpoint == "" {
+		endpoint = "unix://" + filepath.Join(env.WorkDir, "cri.sock")
+		if err := s.serveFake(env, vars); err != nil {
+			return err
+		}
+	}
+	if s.client, err = cri.Dial(endpoint, "", time.Minute); err != nil {
+		return err
+	}
+	env.Defer(func() { s.checkLeaks(env.T()) })
+	for name, value := range vars {
+		env.Setenv(name, value)
+	}
+	for name, value := range map[string]string{
+		"CONTAINER_RUNTIME_ENDPOINT": endpoint, "PODRUN_NAMESPACE": s.name, "PODRUN_CGROUP_ROOT": s.cgroupRoot,
+		"PODRUN_ROOT_DIR": s.path("root"), "PODRUN_POD_LOGS_DIR": s.path("logs/pods"), "PODRUN_CONTAINER_LOGS_DIR": s.path("logs/containers"),
+		"PODRUN_HOSTNAME_OVERRIDE": "node", "PODRUN_CLUSTER_DOMAIN": "cluster.local",
+	} {
+		env.Setenv(name, value)
+	}
+	return s.fillIn(vars)
+}
+
+func (s *script) path(name string) string { return filepath.Join(s.work, name) }
+
+// variables are what scripts and their files may name.
+func (h *harness) variables(s *script) (map[string]string, error) {
+	vars := map[string]string{"IMAGE": h.image, "HTTP_IMAGE": h.httpImage, "REGISTRY": h.registry, "NS": s.name, "WORK": s.work}
+	if h.endpoint == "" {
+		vars["REGISTRY"] = "registry.example:5000"
+		vars["IMAGE"], vars["HTTP_IMAGE"] = "registry.example:5000/busybox:1.36", "registry.example:5000/httpd:1"
+	}
+	// DOWN is where no registry listens.
+	for _, name := range []string{"PORT", "PORT2", "DOWN"} {
+		port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		vars[name] = port
+	}
+	vars["DOWN"] = "127.0.0.1:" + vars["DOWN"]
+	return vars, nil
+}
+
+// stuckRegistry is a registry that never answers, and ends with the script.
+func stuckRegistry(env *testscript.Env) (address string, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	srv := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })}
+	go srv.Serve(l)
+	env.Defer(func() { srv.Close() })
+	return l.Addr().String(), nil
+}
+
+// serveFake puts a fake runtime on a socket, with the images that hack/images
+// builds for the real one.
+func (s *script) serveFake(env *testscript.Env, vars map[string]string) error {
+	rt := critest.New()
+	busybox := func(tag string) critest.Image {
+		return critest.Image{Name: vars["REGISTRY"] + "/busybox:" + tag, Cmd: []string{"sh"}}
+	}
+	nonroot, username := busybox("nonroot"), busybox("username")
+	nonroot.User, username.User = "65532", "app"
+	for _, image := range []critest.Image{busybox("1.36"), nonroot, username, {Name: vars["HTTP_IMAGE"], Entrypoint: []string{"/httpd"}}} {
+		rt.AddImage(image)
+	}
+	other := busybox("otherarch")
+	other.PullErr = fmt.Errorf("no match for platform in manifest: not found")
+	rt.AddRemote(busybox("pull"))
+	rt.AddRemote(other)
+	rt.AddRemote(critest.Image{Name: vars["DOWN"] + "/app:1", PullErr: critest.ErrRefused})
+	rt.AddRemote(critest.Image{Name: vars["STUCK"] + "/app:1", PullDelay: time.Hour})
+	stop, err := rt.Serve(s.path("cri.sock"))
+	if err != nil {
+		return err
+	}
+	s.fake = rt
+	env.Defer(func() { stop(); rt.Close() })
+	return nil
+}
+
+// fillIn replaces ${NAME} in the script's files, for the names of vars only:
+// what else has a dollar is a container's own business.
+func (s *script) fillIn(vars map[string]string) error {
+	var pairs []string
+	for name, value := range vars {
+		pairs = append(pairs, "${"+name+"}", value)
+	}
+	s.words = strings.NewReplacer(pairs...)
+	return filepath.WalkDir(s.work, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(path, []byte(s.words.Replace(string(data))), 0o644)
+	})
+}

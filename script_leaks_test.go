@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+)
+
+// checkLeaks fails a script that leaves anything of its pods, and then takes it
+// away, so that the next run does not suffer for it.
+func (s *script) checkLeaks(t testscript.T) {
+	for _, b := range s.background {
+		b.kill()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	sandboxes, left := s.leftOnRuntime(ctx)
+	left = append(left, s.leftInDirs()...)
+	mounts, err := s.mounts()
+	left = append(left, note(err)...)
+	for _, m := range mounts {
+		left = append(left, "mount "+m)
+	}
+	groups := s.groups()
+	for _, g := range groups {
+		left = append(left, "cgroup "+g)
+	}
+	s.clean(ctx, sandboxes, mounts, groups)
+	s.client.Close()
+	failed, ok := t.(interface{ Failed() bool })
+	if len(left) == 0 || ok && failed.Failed() {
+		return // a script that failed half way has left things
+	}
+	t.Log("left behind:\n\t" + strings.Join(left, "\n\t"))
+	t.FailNow()
+}
+
+func note(err error) []string {
+	if err == nil {
+		return nil
+	}
+	return []string{err.Error()}
+}
+
+// leftOnRuntime lists the sandboxes of the script's namespaces, and all that is
+// left in words: the containers, too.
+func (s *script) leftOnRuntime(ctx context.Context) (sandboxes, left []string) {
+	all, err := s.client.ListPodSandbox(ctx, nil)
+	if err != nil {
+		return nil, note(err)
+	}
+	mine := map[string]bool{}
+	for _, sb := range all {
+		if ns := sb.GetMetadata().GetNamespace(); ns == s.name || strings.HasPrefix(ns, s.name+"-other") {
+			mine[sb.GetId()] = true
+			sandboxes = append(sandboxes, sb.GetId())
+			left = append(left, fmt.Sprintf("sandbox of pod %s/%s", ns, sb.GetMetadata().GetName()))
+		}
+	}
+	containers, err := s.client.ListContainers(ctx, nil)
+	left = append(left, note(err)...)
+	for _, c := range containers {
+		if mine[c.GetPodSandboxId()] {
+			left = append(left, "container "+c.GetMetadata().GetName())
+		}
+	}
+	if s.fake != nil {
+		left = append(left, s.fake.Leaked()...)
+	}
+	return sandboxes, left
+}
+
+// leftInDirs lists pods' directories and logs.
+func (s *script) leftInDirs() []string {
+	var left []string
+	for _, dir := range []string{"root/pods", "logs/pods", "logs/containers"} {
+		entries, err := os.ReadDir(s.path(dir))
+		if err != nil && !os.IsNotExist(err) {
+			left = append(left, err.Error())
+		}
+		for _, e := range entries {
+			left = append(left, filepath.Join(dir, e.Name()))
+		}
+	}
+	return left
+}
+
+// mounts lists the mount points below the script's directory, the last first.
+func (s *script) mounts() ([]string, error) {
+	data, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) > 4 && strings.HasPrefix(f[4], s.work+"/") {
+			found = append([]string{f[4]}, found...)
+		}
+	}
+	return found, nil
+}
+
+// groups lists the control groups at and below the script's root, the deepest
+// first.
+func (s *script) groups() []string {
+	roots, err := filepath.Glob("/sys/fs/cgroup/*" + s.cgroupRoot)
+	if err != nil {
+		return note(err)
+	}
+	var found []string
+	for _, root := range append(roots, "/sys/fs/cgroup"+s.cgroupRoot) {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				found = append(found, path)
+			}
+			return nil // gone meanwhile
+		})
+		found = append(found, note(err)...)
+	}
+	sort.Sort(sort.Reverse(sort.StringSlice(found)))
+	return found
+}
+
+// clean takes away what is left. What can't be was named before.
+func (s *script) clean(ctx context.Context, sandboxes, mounts, groups []string) {
+	for _, id := range sandboxes {
+		_ = s.client.StopPodSandbox(ctx, id)
+		_ = s.client.RemovePodSandbox(ctx, id)
+	}
+	for _, m := range mounts {
+		_ = unix.Unmount(m, unix.MNT_DETACH)
+	}
+	for _, g := range groups {
+		_ = os.Remove(g)
+	}
+	if s.fake == nil {
+		return
+	}
+	// The root that scripts share; it goes with the last of them.
+	dirs, _ := filepath.Glob("/sys/fs/cgroup/*" + filepath.Dir(s.cgroupRoot))
+	for _, d := range dirs {
+		_ = os.Remove(d)
+	}
+}
