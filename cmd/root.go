@@ -44,7 +44,7 @@ func Main(ctx context.Context, args []string, streams Streams, version string) i
 		return int(code)
 	}
 	// The cause of a context that ended says more than "context canceled".
-	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) && !errors.Is(err, cause) {
 		err = errors.Join(err, cause)
 	}
 	printError(streams.Err, err)
