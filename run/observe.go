@@ -17,7 +17,8 @@ import (
 )
 
 // observe reads everything the runtime has of the pod with that UID: its
-// sandboxes, its containers, and what its directory says of its hooks.
+// sandboxes, its containers, and what its directory says of its hooks. With an
+// error the observation is empty or partial, but never nil.
 func observe(ctx context.Context, client *cri.Client, layout identity.Layout, uid string) (*Observed, error) {
 	labels := map[string]string{identity.LabelPodUID: uid}
 	obs := &Observed{}
@@ -31,12 +32,12 @@ func observe(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 		return err
 	})
 	if err := group.Wait(); err != nil {
-		return nil, err
+		return &Observed{}, err
 	}
 	obs.order()
 	if s := obs.Sandbox(); s != nil && s.Ready && !s.HostNetwork {
 		if err := readIPs(ctx, client, s); err != nil {
-			return nil, err
+			return &Observed{}, err
 		}
 	}
 	hooks, err := readHooks(layout, uid)
@@ -98,16 +99,16 @@ func observeContainers(ctx context.Context, client *cri.Client, labels map[strin
 	group.SetLimit(8)
 	for i, item := range items {
 		group.Go(func() (err error) {
-			out[i], err = observeContainer(ctx, client, item.Id, item.PodSandboxId)
+			out[i], err = observeContainer(ctx, client, item.Id, item.PodSandboxId, true)
 			return err
 		})
 	}
 	return out, group.Wait()
 }
 
-// observeContainer reads one container.
-func observeContainer(ctx context.Context, client *cri.Client, id, sandboxID string) (Container, error) {
-	resp, err := client.ContainerStatus(ctx, id, true)
+// observeContainer reads one container; verbose, with the pid of its process.
+func observeContainer(ctx context.Context, client *cri.Client, id, sandboxID string, verbose bool) (Container, error) {
+	resp, err := client.ContainerStatus(ctx, id, verbose)
 	if err != nil {
 		return Container{}, fmt.Errorf("read container %s: %w", short(id), err)
 	}
