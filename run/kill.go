@@ -171,7 +171,7 @@ func (s *syncer) runPreStop(ctx context.Context, c Container, plan hook.Plan, gr
 // noteStopped takes in how a stopped container has ended. The runtime may have
 // forgotten it already, which is as good.
 func (s *syncer) noteStopped(ctx context.Context, c Container) {
-	now, err := observeContainer(ctx, s.Client, c.ID, c.SandboxID)
+	now, err := observeContainer(ctx, s.Client, c.ID, c.SandboxID, false)
 	if err != nil {
 		now = c
 		now.State = Exited

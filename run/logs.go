@@ -108,7 +108,7 @@ func logNames(pod *corev1.Pod, obs *Observed, r LogsRequest) ([]string, error) {
 // Alive tells whether a container runs. A runtime that is away for a moment
 // says nothing about that.
 func (e *Engine) Alive(ctx context.Context, containerID string) (bool, error) {
-	c, err := observeContainer(ctx, e.Client, containerID, "")
+	c, err := observeContainer(ctx, e.Client, containerID, "", false)
 	switch status.Code(errors.Unwrap(err)) {
 	case codes.NotFound:
 		return false, nil

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/podrun/podrun/cri"
 )
 
@@ -25,13 +23,14 @@ const (
 // watchExit waits until the container is no longer running, and returns it as
 // it is then. It ends early with ctx's error.
 func watchExit(ctx context.Context, client *cri.Client, c Container) (Container, error) {
-	exited := make(chan struct{})
-	stop, armed := watchPID(c.PID, exited)
-	defer stop()
+	watch := watchPID(c.PID, c.ID)
+	defer func() { watch.stop() }()
 	poll := firstPoll
 	var settle time.Time
 	for {
-		now, err := observeContainer(ctx, client, c.ID, c.SandboxID)
+		// The verbose answer costs the runtime much more than the plain one: it
+		// is asked for the pid alone.
+		now, err := observeContainer(ctx, client, c.ID, c.SandboxID, c.PID == 0)
 		if ctx.Err() != nil {
 			return c, context.Cause(ctx)
 		}
@@ -41,11 +40,18 @@ func watchExit(ctx context.Context, client *cri.Client, c Container) (Container,
 		if now.State != Running {
 			return now, nil
 		}
+		if c.PID == 0 && now.PID != 0 {
+			watch = watchPID(now.PID, c.ID)
+			c.PID = now.PID
+		}
+		if watch.gone {
+			watch.gone, settle = false, time.Now().Add(settleTime)
+		}
 		wait := poll
 		switch {
 		case time.Now().Before(settle):
 			wait = settlePoll
-		case armed:
+		case watch.exited != nil:
 			wait = safeguardPoll
 		default:
 			poll = min(poll*5/4, slowestPoll)
@@ -54,49 +60,10 @@ func watchExit(ctx context.Context, client *cri.Client, c Container) (Container,
 		case <-ctx.Done():
 			return now, context.Cause(ctx)
 		case <-time.After(wait):
-		case <-exited:
-			exited, armed, settle = nil, false, time.Now().Add(settleTime)
+		case <-watch.exited:
+			watch.exited, settle = nil, time.Now().Add(settleTime)
 		}
 	}
-}
-
-// watchPID closes exited when the process ends. It reports false when it can't
-// watch: no pid, one that is gone, or a kernel without pidfd.
-func watchPID(pid int, exited chan<- struct{}) (stop func(), armed bool) {
-	if pid <= 0 {
-		return func() {}, false
-	}
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return func() {}, false
-	}
-	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
-	if err != nil {
-		unix.Close(fd)
-		return func() {}, false
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(wake), Events: unix.POLLIN}}
-		for {
-			_, err := unix.Poll(fds, -1)
-			if err == unix.EINTR {
-				continue
-			}
-			if err == nil && fds[0].Revents != 0 {
-				close(exited)
-			}
-			return
-		}
-	}()
-	return func() {
-		// Waking the poll can only fail if the counter is full: it is not.
-		_, _ = unix.Write(wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
-		<-done
-		unix.Close(fd)
-		unix.Close(wake)
-	}, true
 }
 
 // waitAny waits until one of the watched containers ends or until comes, and
