@@ -75,7 +75,7 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 		}
 		return printData(a.streams.Out, format, read)
 	}
-	targets, problems, err := engine.Prepare(c.Context(), objects, a.allowKubelet, facts)
+	targets, problems, err := engine.Prepare(c.Context(), objects, run.PrepareOptions{AllowKubelet: a.allowKubelet, Facts: facts})
 	if err != nil {
 		return err
 	}

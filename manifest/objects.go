@@ -197,3 +197,48 @@ func generated(base, suffix string) string {
 	}
 	return base + suffix
 }
+
+// Add takes the objects of another input in. Of two with one name the one that
+// is here already counts.
+func (o *Objects) Add(more *Objects) {
+	o.Pods = append(o.Pods, more.Pods...)
+	addTo(&o.ConfigMaps, more.ConfigMaps)
+	addTo(&o.Secrets, more.Secrets)
+	addTo(&o.Claims, more.Claims)
+	addTo(&o.Volumes, more.Volumes)
+	addTo(&o.RuntimeClasses, more.RuntimeClasses)
+	addTo(&o.PriorityClasses, more.PriorityClasses)
+}
+
+func addTo[T any](to *map[string]T, from map[string]T) {
+	if *to == nil {
+		*to = map[string]T{}
+	}
+	for key, o := range from {
+		if _, here := (*to)[key]; !here {
+			(*to)[key] = o
+		}
+	}
+}
+
+// Objects gives what a checkpoint holds in the form of an input.
+func (c Checkpoint) Objects() *Objects {
+	o := &Objects{Pods: []Pod{{Object: c.Pod}}}
+	o.Add(&Objects{})
+	for _, m := range c.ConfigMaps {
+		o.ConfigMaps[m.Namespace+"/"+m.Name] = m
+	}
+	for _, s := range c.Secrets {
+		o.Secrets[s.Namespace+"/"+s.Name] = s
+	}
+	for _, p := range c.Claims {
+		o.Claims[p.Namespace+"/"+p.Name] = p
+	}
+	for _, v := range c.Volumes {
+		o.Volumes[v.Name] = v
+	}
+	if r := c.RuntimeClass; r != nil {
+		o.RuntimeClasses[r.Name] = r
+	}
+	return o
+}

@@ -27,6 +27,7 @@ type ApplyOptions struct {
 	KeepOnFailure bool          // leave what was made when a pod can't be started
 	AllowKubelet  bool
 	Wait          Goal // GoalStarted if empty
+	Force         bool // run pods again that have ended or have not changed
 }
 
 func (o ApplyOptions) goal() Goal {
@@ -50,11 +51,8 @@ type Result struct {
 // Then the pods are started side by side, each with its own rollback; their
 // errors are in the results.
 func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOptions) ([]Result, error) {
-	if o.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, o.Timeout, errTimeout{o.Timeout})
-		defer cancel()
-	}
+	ctx, cancel := withTimeout(ctx, o.Timeout)
+	defer cancel()
 	locks, err := e.lockPods(ctx, objects)
 	defer locks.unlock()
 	if err != nil {
@@ -130,7 +128,7 @@ func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, o ApplyOp
 		return nil, err
 	}
 	defer node.unlock()
-	targets, problems, err := e.Prepare(ctx, objects, o.AllowKubelet, nil)
+	targets, problems, err := e.Prepare(ctx, objects, PrepareOptions{AllowKubelet: o.AllowKubelet, Force: o.Force})
 	if err != nil {
 		return nil, err
 	}
@@ -149,10 +147,17 @@ func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, o ApplyOp
 	return targets, nil
 }
 
-// Prepare reads what planning needs and plans. Facts that are given replace
-// those of this host.
-func (e *Engine) Prepare(ctx context.Context, objects *manifest.Objects, allowKubelet bool, facts *host.Facts) ([]Target, problem.List, error) {
-	in := PrepareInput{Objects: objects, Settings: e.Settings, Invocation: e.Invocation, AllowKubelet: allowKubelet}
+// PrepareOptions are the options of Prepare.
+type PrepareOptions struct {
+	AllowKubelet bool
+	Force        bool        // plan to run pods again that are here
+	Facts        *host.Facts // in place of this host's
+}
+
+// Prepare reads what planning needs and plans.
+func (e *Engine) Prepare(ctx context.Context, objects *manifest.Objects, o PrepareOptions) ([]Target, problem.List, error) {
+	in := PrepareInput{Objects: objects, Settings: e.Settings, Invocation: e.Invocation, AllowKubelet: o.AllowKubelet, Force: o.Force}
+	facts := o.Facts
 	if facts == nil {
 		read, err := discover.Read(ctx, e.Client, e.Settings, discover.Options{Ports: hostPorts(objects)})
 		if err != nil {
@@ -372,7 +377,7 @@ func (s *syncer) makeWay(ctx context.Context, t Target) error {
 
 func (s *syncer) world() World {
 	w := World{Observed: s.obs, Hashes: s.plan.Hashes(), Now: time.Now(), Since: takenOn(s.pod(), s.obs)}
-	w.Started, w.Unhealthy = s.probed()
+	w.Started, _, w.Unhealthy = s.probed()
 	return w
 }
 

@@ -38,11 +38,8 @@ type removeOptions struct {
 // is half gone goes on where it was left; a pod that is not here at all is not
 // among the results.
 func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]Result, error) {
-	if o.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, o.Timeout, errTimeout{o.Timeout})
-		defer cancel()
-	}
+	ctx, cancel := withTimeout(ctx, o.Timeout)
+	defer cancel()
 	facts, err := discover.Read(ctx, e.Client, e.Settings, discover.Options{})
 	if err != nil {
 		return nil, err

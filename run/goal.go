@@ -2,28 +2,68 @@ package run
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Goal is the state of a pod until which a command works on it.
+// Goal is the state of a pod until which a command works on it: one of those
+// below, phase=<phase> or condition=<type>.
 type Goal string
 
-// The goals of --wait.
+// The goals that have names.
 const (
 	GoalStarted   Goal = "started"   // every container was started and every postStart hook has finished
 	GoalReady     Goal = "ready"     // and its condition Ready is true
 	GoalCompleted Goal = "completed" // every app container has ended for good
+	GoalDeleted   Goal = "delete"    // nothing of the pod is here
 )
 
-// readyGoal tells whether a pod is ready.
-func readyGoal(status corev1.PodStatus) (done bool, waiting string) {
-	for _, c := range status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue, "the pod is not ready: " + c.Message
+// ParseGoal reads the value of --for or --wait.
+func ParseGoal(text string) (Goal, error) {
+	g := Goal(text)
+	switch {
+	case g == GoalStarted || g == GoalReady || g == GoalCompleted || g == GoalDeleted, g.condition() != "":
+		return g, nil
+	case g.phase() != "":
+		for _, p := range []corev1.PodPhase{corev1.PodPending, corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed} {
+			if p == g.phase() {
+				return g, nil
+			}
 		}
 	}
-	return false, "the pod is not ready"
+	return "", fmt.Errorf("%q is not started, ready, completed, delete, condition=TYPE or phase=PHASE", text)
+}
+
+// phase is the phase that the goal names, or nothing.
+func (g Goal) phase() corev1.PodPhase {
+	phase, _ := strings.CutPrefix(string(g), "phase=")
+	if phase == string(g) {
+		return ""
+	}
+	return corev1.PodPhase(phase)
+}
+
+// condition is the condition that the goal names, or nothing.
+func (g Goal) condition() corev1.PodConditionType {
+	if g == GoalReady {
+		return corev1.PodReady
+	}
+	condition, _ := strings.CutPrefix(string(g), "condition=")
+	if condition == string(g) {
+		return ""
+	}
+	return corev1.PodConditionType(condition)
+}
+
+// missing says why a goal about the pod's status does not hold yet.
+func (g Goal) missing(status corev1.PodStatus) string {
+	for _, c := range status.Conditions {
+		if c.Type == g.condition() && c.Message != "" {
+			return fmt.Sprintf("its condition %s is not true: %s", c.Type, c.Message)
+		}
+	}
+	return fmt.Sprintf("it is %s, not %s", status.Phase, g)
 }
 
 // startedGoal tells whether the pod is started: its init containers are done,

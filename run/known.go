@@ -106,7 +106,8 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 		if err != nil {
 			return nil, runtimeError(k.ID, err)
 		}
-		out = append(out, View{Known: k, Observed: obs, Object: viewOf(k, obs, facts.NodeIPs, facts.Runtime.Name)})
+		started, ready := obs.probed()
+		out = append(out, View{Known: k, Observed: obs, Object: viewOf(k, obs, facts.NodeIPs, facts.Runtime.Name, started, ready)})
 	}
 	return out, nil
 }
@@ -122,7 +123,7 @@ func (e *Engine) RuntimeVersion(ctx context.Context) (host.Runtime, error) {
 
 // viewOf puts the object together. Of a pod whose checkpoint is gone, what the
 // runtime knows must do.
-func viewOf(k Known, obs *Observed, nodeIPs []string, runtimeName string) *corev1.Pod {
+func viewOf(k Known, obs *Observed, nodeIPs []string, runtimeName string, started, ready map[string]bool) *corev1.Pod {
 	pod := k.Pod.DeepCopy()
 	if pod == nil {
 		pod = orphan(k.ID, obs)
@@ -132,7 +133,7 @@ func viewOf(k Known, obs *Observed, nodeIPs []string, runtimeName string) *corev
 	since := takenOn(pod, obs)
 	in := StatusInput{
 		Observed: obs, NodeIPs: nodeIPs, RuntimeName: runtimeName, StartTime: since,
-		Messages: terminationMessages(pod, obs), Now: time.Now(),
+		Messages: terminationMessages(pod, obs), Started: started, Ready: ready, Now: time.Now(),
 	}
 	d := Next(pod, World{Observed: obs, Now: in.Now, Since: since})
 	in.Waiting = backingOff(d, k.ID)
@@ -208,6 +209,7 @@ func backingOff(d Decision, id identity.Pod) map[string]Waiting {
 
 // status is the status of the syncer's pod as it was last seen.
 func (s *syncer) status() corev1.PodStatus {
+	started, ready, _ := s.probed()
 	k := Known{ID: s.plan.ID, Pod: s.plan.Pod}
-	return viewOf(k, s.obs, s.plan.NodeIPs, s.plan.Runtime).Status
+	return viewOf(k, s.obs, s.plan.NodeIPs, s.plan.Runtime, started, ready).Status
 }

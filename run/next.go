@@ -72,10 +72,10 @@ type World struct {
 	Since time.Time
 }
 
-// Unhealthy says which probe of a container failed.
+// Unhealthy says that a probe of a container failed for good.
 type Unhealthy struct {
-	Probe string // "liveness" or "startup"
-	Grace *int64 // the probe's own terminationGracePeriodSeconds
+	Message string // "Container app failed liveness probe"
+	Grace   *int64 // the probe's own terminationGracePeriodSeconds
 }
 
 // Next decides what to do about a pod. It is the whole of the lifecycle's
@@ -284,7 +284,7 @@ func nextSidecar(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) boo
 	case have.State == Running:
 		// Watched, for what comes after it may wait for it: an init container
 		// that needs its sidecar would otherwise wait for a dead one.
-		good := nextRunning(c, have, w, d)
+		good := nextRunning(pod, c, have, w, d)
 		if good {
 			d.Watch = append(d.Watch, have.ID)
 		}
@@ -306,7 +306,7 @@ func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 	case have == nil:
 		d.start(c.Name, w.Observed, "not created yet")
 	case have.State == Running:
-		if nextRunning(c, have, w, d) {
+		if nextRunning(pod, c, have, w, d) {
 			d.Watch = append(d.Watch, have.ID)
 		}
 	case hasEnded(pod, c, have):
@@ -321,7 +321,7 @@ func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 
 // nextRunning plans a running container and tells whether it is as it should
 // be. A changed spec (name or image: all that the API lets change) replaces it.
-func nextRunning(c *corev1.Container, have *Container, w World, d *Decision) bool {
+func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World, d *Decision) bool {
 	if want := w.Hashes[c.Name]; want != "" && have.Hash != "" && want != have.Hash {
 		why := "its definition changed"
 		d.Actions = append(d.Actions, Action{Verb: KillContainer, Container: c.Name, ID: have.ID, Why: why,
@@ -330,8 +330,11 @@ func nextRunning(c *corev1.Container, have *Container, w World, d *Decision) boo
 		return false
 	}
 	if bad, ok := w.Unhealthy[have.ID]; ok {
-		d.Actions = append(d.Actions, Action{Verb: KillContainer, Container: c.Name, ID: have.ID, Grace: bad.Grace,
-			Why: "its " + bad.Probe + " probe failed", Message: fmt.Sprintf("Container %s failed %s probe, will be restarted", c.Name, bad.Probe)})
+		message := bad.Message
+		if !IsSidecar(c) && restartsAfterKill(pod, c) {
+			message += ", will be restarted"
+		}
+		d.Actions = append(d.Actions, Action{Verb: KillContainer, Container: c.Name, ID: have.ID, Grace: bad.Grace, Why: bad.Message, Message: message})
 		return false
 	}
 	if hasPostStart(c) && w.Observed.Hooks[have.ID] != HookDone {
@@ -418,6 +421,14 @@ func nextBackOff(last *Container, hash string) time.Duration {
 func hasEnded(pod *corev1.Pod, c *corev1.Container, last *Container) bool {
 	return last != nil && last.State == Exited && !podutil.ContainerShouldRestart(*c, pod.Spec, last.ExitCode)
 }
+
+// restartsAfterKill tells whether a container that is killed is started again.
+func restartsAfterKill(pod *corev1.Pod, c *corev1.Container) bool {
+	return podutil.ContainerShouldRestart(*c, pod.Spec, killedExitCode)
+}
+
+// killedExitCode is 128 + SIGKILL.
+const killedExitCode = 137
 
 // IsSidecar tells whether an init container is a sidecar: it starts in its
 // turn and keeps running (KEP-753).

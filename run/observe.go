@@ -40,8 +40,11 @@ func observe(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 			return &Observed{}, err
 		}
 	}
-	hooks, err := readHooks(layout, uid)
-	obs.Hooks = hooks
+	var err error
+	if obs.Hooks, err = readHooks(layout, uid); err != nil {
+		return nil, err
+	}
+	obs.Probes, err = readProbed(layout, uid)
 	return obs, err
 }
 

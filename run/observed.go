@@ -78,6 +78,7 @@ type Observed struct {
 	Sandboxes  []Sandbox            `json:"sandboxes"`  // newest first
 	Containers []Container          `json:"containers"` // newest first
 	Hooks      map[string]HookState `json:"hooks,omitempty"`
+	Probes     map[string]Probed    `json:"probes,omitempty"` // what they last said, by container ID
 }
 
 // Sandbox returns the current sandbox, the newest, or nil.

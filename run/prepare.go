@@ -51,6 +51,7 @@ type PrepareInput struct {
 	Here         []Here
 	Invocation   string
 	AllowKubelet bool
+	Force        bool // a pod that is here is replaced, whether it changed or not
 }
 
 // Prepare plans and admits all pods of a command, before the first side effect:
@@ -105,6 +106,8 @@ func change(pod *corev1.Pod, in PrepareInput) Target {
 	was := here[0]
 	t := Target{Changes: manifest.Changes(was.Pod, pod), uid: was.ID.UID, since: &was.Pod.CreationTimestamp}
 	switch {
+	case in.Force:
+		t.Change, t.Old, t.uid, t.since = ChangeReplace, here, uid, nil
 	case len(t.Changes) == 0:
 		t.Change = ChangeUnchanged
 	case manifest.InPlace(was.Pod, pod):

@@ -9,7 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/probe"
 	"github.com/podrun/podrun/problem"
 )
 
@@ -32,6 +34,8 @@ type syncer struct {
 	// failures are what went wrong with single containers: the others go on.
 	failures []error
 	goal     Goal
+	prober   *probe.Prober // nil while nobody probes
+	wake     chan struct{} // ends a wait: a probe has found something out
 	// acted says that something was done to the pod.
 	acted bool
 	// saidBackOff are the containers whose back-off was reported, by ID.
@@ -44,6 +48,8 @@ func (s *syncer) pod() *corev1.Pod { return s.plan.Pod }
 // on. It returns whether the pod has ended.
 func (s *syncer) until(ctx context.Context, goal Goal) (ended bool, err error) {
 	s.goal = goal
+	s.startProbing()
+	defer func() { err = errors.Join(err, s.stopProbing()) }()
 	for {
 		if cause := context.Cause(ctx); cause != nil {
 			return false, s.interrupted(cause)
@@ -66,6 +72,7 @@ func (s *syncer) until(ctx context.Context, goal Goal) (ended bool, err error) {
 		case len(d.Actions) > 0:
 			continue
 		}
+		s.probe()
 		s.sayBackOff(d)
 		if err := s.wait(ctx, d); err != nil {
 			return false, s.orInterrupted(ctx, fmt.Errorf("%w while %s", err, waiting))
@@ -75,23 +82,32 @@ func (s *syncer) until(ctx context.Context, goal Goal) (ended bool, err error) {
 
 // reached tells whether a goal holds, and if not, what is missing.
 func (s *syncer) reached(goal Goal) (bool, string) {
-	if goal == GoalCompleted {
-		return false, "the pod has not completed"
-	}
 	done, waiting := startedGoal(s.pod(), s.obs, s.mine)
-	if done && goal == GoalReady {
-		return readyGoal(s.status())
+	switch goal {
+	case GoalCompleted:
+		return false, "the pod has not completed"
+	case GoalStarted:
+		return done, waiting
+	case GoalReady:
+		if !done {
+			return false, waiting
+		}
 	}
-	return done, waiting
+	status := s.status()
+	return goal.reachedBy(status), goal.missing(status)
 }
 
 // wait waits, without the pod's lock, for the next thing that Next would act
 // upon. If another podrun had the lock meanwhile, everything is looked at anew.
 func (s *syncer) wait(ctx context.Context, d Decision) error {
 	s.lock.unlock()
-	waited := waitAny(ctx, s.Client, s.obs, d)
+	waited := waitAny(ctx, s.Client, s.obs, d, s.wake)
 	changed, err := s.lock.take(context.WithoutCancel(ctx))
-	if err != nil || !changed {
+	relist := errors.Is(waited, errRelist)
+	if relist {
+		waited = nil
+	}
+	if err != nil || !changed && !relist {
 		return errors.Join(waited, err)
 	}
 	if _, err := os.Stat(s.plan.Layout.Pod(s.plan.ID.UID)); os.IsNotExist(err) {
@@ -155,11 +171,18 @@ func (s *syncer) orInterrupted(ctx context.Context, err error) error {
 
 // interrupted makes the error of a sync that was cut short.
 func (s *syncer) interrupted(cause error) error {
-	object := "pod " + s.plan.ID.String()
 	var timeout errTimeout
 	if errors.As(cause, &timeout) {
-		return &problem.Error{Kind: problem.Deadline, Object: object, Err: cause,
-			Hint: "give it longer by --timeout; 'podrun get' and 'podrun logs' show how far it came"}
+		return deadlineError(s.plan.ID, cause, "")
 	}
-	return fmt.Errorf("%s: %w", object, cause)
+	return fmt.Errorf("pod %s: %w", s.plan.ID, cause)
+}
+
+// deadlineError is the error of a command that took too long, or was ended.
+func deadlineError(id identity.Pod, cause error, waiting string) error {
+	if waiting != "" {
+		cause = fmt.Errorf("%w while %s", cause, waiting)
+	}
+	return &problem.Error{Kind: problem.Deadline, Object: "pod " + id.String(), Err: cause,
+		Hint: "give it longer by --timeout; 'podrun get' and 'podrun logs' show how far it came"}
 }

@@ -18,6 +18,7 @@ const (
 	firstPoll     = 5 * time.Millisecond
 	slowestPoll   = 15 * time.Millisecond
 	safeguardPoll = time.Second
+	relistAfter   = 10 * time.Second
 )
 
 // watchExit waits until the container is no longer running, and returns it as
@@ -66,11 +67,24 @@ func watchExit(ctx context.Context, client *cri.Client, c Container) (Container,
 	}
 }
 
-// waitAny waits until one of the watched containers ends or until comes, and
-// takes the container's new state in.
-func waitAny(ctx context.Context, client *cri.Client, obs *Observed, d Decision) error {
+// waitAny waits until one of the watched containers ends, until comes or wake
+// has something, and takes a container's new state in. After relistAfter it
+// ends in any case, with errRelist: what podrun is not told it looks for.
+func waitAny(ctx context.Context, client *cri.Client, obs *Observed, d Decision, wake <-chan struct{}) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	woken := make(chan struct{})
+	go func() {
+		defer close(woken)
+		select {
+		case <-wake:
+			cancel(errWoken)
+		case <-time.After(relistAfter):
+			cancel(errRelist)
+		case <-ctx.Done():
+		}
+	}()
+	defer func() { cancel(nil); <-woken }()
 	if !d.Until.IsZero() {
 		timer := time.AfterFunc(time.Until(d.Until), func() { cancel(errBackOffEnded) })
 		defer timer.Stop()
@@ -107,7 +121,7 @@ func waitAny(ctx context.Context, client *cri.Client, obs *Observed, d Decision)
 		<-ctx.Done()
 		first = context.Cause(ctx)
 	}
-	if first == errBackOffEnded || first == errOtherEnded {
+	if first == errBackOffEnded || first == errOtherEnded || first == errWoken {
 		return nil
 	}
 	return first
@@ -116,4 +130,6 @@ func waitAny(ctx context.Context, client *cri.Client, obs *Observed, d Decision)
 var (
 	errBackOffEnded = fmt.Errorf("the back-off has ended")
 	errOtherEnded   = fmt.Errorf("another container has ended")
+	errWoken        = fmt.Errorf("something was found out")
+	errRelist       = fmt.Errorf("it is time to look at everything again")
 )

@@ -1,0 +1,167 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/problem"
+)
+
+// WaitOptions are the options of Wait.
+type WaitOptions struct {
+	Timeout time.Duration // 0 for no limit
+	For     Goal
+}
+
+// Wait keeps a pod as its manifest says until the goal holds: it restarts
+// containers and runs probes, for nobody else does. The result's status tells
+// how the pod is then.
+func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
+	ctx, cancel := withTimeout(ctx, o.Timeout)
+	defer cancel()
+	result := Result{ID: k.ID, Outcome: OutcomeUnchanged}
+	if o.For == GoalDeleted {
+		result.Err = e.waitDeleted(ctx, k)
+		return result
+	}
+	lock, err := e.lockPod(ctx, k.ID)
+	if err != nil {
+		result.Err = err
+		return result
+	}
+	defer lock.unlock()
+	s, err := e.resume(ctx, k, lock)
+	if err != nil {
+		result.Err = err
+		return result
+	}
+	_, result.Err = s.until(ctx, o.For)
+	result.Err = errors.Join(result.Err, s.journal.close())
+	result.Status = s.status()
+	if result.Err == nil && !o.For.reachedBy(result.Status) {
+		result.Err = &problem.Error{Kind: problem.Failed, Object: "pod " + k.ID.String(),
+			Err: fmt.Errorf("has ended (%s) without %s", result.Status.Phase, o.For)}
+	}
+	return result
+}
+
+// resume makes a syncer that goes on with a pod that is here.
+func (e *Engine) resume(ctx context.Context, k Known, lock *podLock) (*syncer, error) {
+	c, err := readCheckpoint(e.layout(), k.ID.UID)
+	if err != nil {
+		return nil, err
+	}
+	if c == nil {
+		return nil, &problem.Error{Kind: problem.Failed, Object: "pod " + k.ID.String(), Err: errors.New("its checkpoint is gone"),
+			Hint: "'podrun delete' removes what is left of it"}
+	}
+	facts, err := discover.Read(ctx, e.Client, e.Settings, discover.Options{})
+	if err != nil {
+		return nil, err
+	}
+	plan, problems := replan(e, c, facts)
+	if err := problem.Refuse(problem.Refused, problems); err != nil {
+		return nil, err
+	}
+	journals := map[string]*journal{}
+	s := e.newSyncer(plan, e.newPuller(journals), lock)
+	journals[plan.ID.UID] = s.journal
+	if err := s.journal.open(plan.Layout); err != nil {
+		return nil, err
+	}
+	s.obs, err = observe(ctx, e.Client, plan.Layout, plan.ID.UID)
+	if err != nil {
+		return nil, runtimeError(k.ID, err)
+	}
+	return s, nil
+}
+
+// replan plans a pod again from its checkpoint.
+func replan(e *Engine, c *manifest.Checkpoint, facts host.Facts) (*Plan, problem.List) {
+	objects := c.Objects()
+	handler, found := runtimeHandler(c.Pod, objects)
+	plan, problems := NewPlan(Input{
+		Pod: c.Pod, UID: string(c.Pod.UID), Objects: objects, Facts: facts, Settings: e.Settings,
+		Handler: handler, Invocation: e.Invocation,
+	})
+	return plan, append(found, problems...)
+}
+
+// deletedPoll is how often Wait looks whether a pod is gone.
+const deletedPoll = 50 * time.Millisecond
+
+// waitDeleted waits until nothing of the pod is here.
+func (e *Engine) waitDeleted(ctx context.Context, k Known) error {
+	for {
+		left, err := e.Find(ctx, Selector{Namespace: k.ID.Namespace, Names: []string{k.ID.Name}, UID: k.ID.UID})
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return deadlineError(k.ID, context.Cause(ctx), "it is still here")
+		case <-time.After(deletedPoll):
+		}
+	}
+}
+
+// withTimeout bounds a command; 0 does not.
+func withTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if limit <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, limit, errTimeout{limit})
+}
+
+// Restart runs pods again from their checkpoints: what is left of them goes
+// first, with its grace period, and they start anew.
+func (e *Engine) Restart(ctx context.Context, pods []Known, o ApplyOptions) ([]Result, error) {
+	objects, err := e.checkpointed(pods)
+	if err != nil {
+		return nil, err
+	}
+	o.Force = true
+	return e.Apply(ctx, objects, o)
+}
+
+// checkpointed are the pods as objects of a manifest.
+func (e *Engine) checkpointed(pods []Known) (*manifest.Objects, error) {
+	all := &manifest.Objects{}
+	for _, k := range pods {
+		c, err := readCheckpoint(e.layout(), k.ID.UID)
+		if err != nil {
+			return nil, err
+		}
+		if c == nil {
+			return nil, &problem.Error{Kind: problem.Failed, Object: "pod " + k.ID.String(), Err: errors.New("its checkpoint is gone"),
+				Hint: "apply its manifest again"}
+		}
+		all.Add(c.Objects())
+	}
+	return all, nil
+}
+
+// reachedBy tells whether a goal about a pod's status holds.
+func (g Goal) reachedBy(status corev1.PodStatus) bool {
+	switch {
+	case g == GoalStarted:
+		return status.Phase == corev1.PodRunning || status.Phase == corev1.PodSucceeded
+	case g == GoalCompleted:
+		return status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed
+	case g.phase() != "":
+		return status.Phase == g.phase()
+	}
+	for _, c := range status.Conditions {
+		if c.Type == g.condition() && c.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}

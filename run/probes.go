@@ -1,0 +1,149 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/probe"
+	"github.com/podrun/podrun/volume"
+)
+
+// Probed is what probes last said of a container.
+type Probed struct {
+	Started bool `json:"started"`
+	Ready   bool `json:"ready"`
+}
+
+// startProbing begins to probe the pod's containers, for as long as a command
+// works on the pod: nobody does when none does.
+func (s *syncer) startProbing() {
+	s.wake = make(chan struct{}, 1)
+	s.prober = probe.NewProber(probe.Options{
+		Exec: func(ctx context.Context, id string, command []string, timeout time.Duration) ([]byte, []byte, int32, error) {
+			resp, err := s.Client.ExecSync(ctx, id, command, timeout)
+			return resp.GetStdout(), resp.GetStderr(), resp.GetExitCode(), err
+		},
+		Emit:   s.journal.emit,
+		Report: func(string, probe.Kind, bool, string) { s.wakeUp() },
+	})
+}
+
+// wakeUp ends the syncer's wait: something was found out.
+func (s *syncer) wakeUp() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // it will wake up as it is
+	}
+}
+
+// stopProbing ends the probes and keeps what they found, for `get` and for the
+// next command.
+func (s *syncer) stopProbing() error {
+	s.prober.Stop()
+	err := s.keepProbed()
+	s.prober = nil
+	return err
+}
+
+// probe watches the containers that run now.
+func (s *syncer) probe() {
+	sb := s.obs.Sandbox()
+	if sb == nil {
+		return
+	}
+	ip := ""
+	if ips := orderIPs(sb.IPs, s.plan.NodeIPs); len(ips) > 0 {
+		ip = ips[0]
+	} else if len(s.plan.NodeIPs) > 0 {
+		ip = s.plan.NodeIPs[0]
+	}
+	var running []probe.Container
+	for _, c := range specContainers(s.pod()) {
+		have := s.obs.Container(c.Container.Name)
+		plans := probe.All(s.plan.ID, c.Container)
+		if have != nil && have.State == Running && len(plans) > 0 {
+			running = append(running, probe.Container{ID: have.ID, Init: c.Init, StartedAt: have.StartedAt, PodIP: ip, Plans: plans})
+		}
+	}
+	s.prober.Set(running)
+}
+
+// probed is what the probes have found so far. Where none is run, what they
+// last said to an earlier podrun counts.
+func (s *syncer) probed() (started, ready map[string]bool, unhealthy map[string]Unhealthy) {
+	started, ready = s.obs.probed()
+	if s.prober == nil {
+		return started, ready, nil
+	}
+	results := s.prober.Results()
+	maps.Copy(started, results.Started)
+	maps.Copy(ready, results.Ready)
+	unhealthy = map[string]Unhealthy{}
+	for id, kill := range results.Kill {
+		unhealthy[id] = Unhealthy{Message: kill.Message, Grace: kill.GraceSeconds}
+	}
+	return started, ready, unhealthy
+}
+
+// probed are the results that were kept.
+func (o *Observed) probed() (started, ready map[string]bool) {
+	started, ready = map[string]bool{}, map[string]bool{}
+	for id, p := range o.Probes {
+		started[id], ready[id] = p.Started, p.Ready
+	}
+	return started, ready
+}
+
+// probesFile holds what the pod's probes last said, by container ID.
+func probesFile(l identity.Layout, uid string) string {
+	return filepath.Join(l.Plugins(uid), "podrun.dev~probes", "results.json")
+}
+
+// keepProbed writes down what the probes say now, if that is news.
+func (s *syncer) keepProbed() error {
+	results := s.prober.Results()
+	now := map[string]Probed{}
+	for id, started := range results.Started {
+		now[id] = Probed{Started: started, Ready: results.Ready[id]}
+	}
+	if len(now) == 0 || maps.Equal(now, s.obs.Probes) {
+		return nil
+	}
+	s.obs.Probes = now
+	data, err := json.Marshal(now)
+	if err != nil {
+		return fmt.Errorf("keep the results of probes: %w", err)
+	}
+	file := probesFile(s.plan.Layout, s.plan.ID.UID)
+	if err = os.MkdirAll(filepath.Dir(file), 0o750); err == nil {
+		err = volume.WriteFile(file, data, 0o640)
+	}
+	if err != nil {
+		return fmt.Errorf("pod %s: keep the results of probes: %w", s.plan.ID, err)
+	}
+	return nil
+}
+
+// readProbed reads what probes last said; nothing if none was run.
+func readProbed(l identity.Layout, uid string) (map[string]Probed, error) {
+	data, err := os.ReadFile(probesFile(l, uid))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var out map[string]Probed
+	if err == nil {
+		err = json.Unmarshal(data, &out)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the results of probes of pod %s: %w", uid, err)
+	}
+	return out, nil
+}
