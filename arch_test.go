@@ -185,7 +185,8 @@ var packages = map[string]struct {
 	may   []string
 	why   string
 }{
-	".":        {entry, nil, "signals to a context, the context to cmd"},
+	".":        {entry, []string{"heap"}, "signals to a context, the context to cmd; heap is set before all else"},
+	"heap":     {entry, nil, "of the process as a whole: the pace of garbage collection"},
 	"cmd":      {command, []string{"manifest"}, "reads the files that a command names; all else about pods it asks of run"},
 	"run":      {engine, nil, "the only place where the nouns meet: it passes values from one to the next"},
 	"manifest": {noun, nil, "bytes to objects; knows of no other noun, so that it can be used alone"},
@@ -196,6 +197,7 @@ var packages = map[string]struct {
 	"dns":       {noun, nil, "the pod's names and resolver"},
 	"hook":      {noun, nil, "lifecycle hooks; the container's exec comes in as a function"},
 	"imagepull": {noun, nil, "the pod's images"},
+	"probe":     {noun, nil, "startup, readiness and liveness; the container's exec comes in as a function"},
 	"sandbox":   {noun, nil, "the pod's sandbox; DNS and the cgroup's name come in as values"},
 	"volume":    {noun, nil, "what the pod has on the host's disk"},
 

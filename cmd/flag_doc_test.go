@@ -1,0 +1,94 @@
+package cmd
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// ofOthers are the flags in the pages that are not podrun's.
+var ofOthers = []string{"version"} // of containerd
+
+// flagInPage finds a flag in code, such as `--timeout`.
+var flagInPage = regexp.MustCompile("--([a-z][a-z-]+)")
+
+// commandInPage finds a command at the beginning of code, or after a pipe.
+var commandInPage = regexp.MustCompile(`(?m)(?:^ *|\$ |&& |\| )(?:bin/)?podrun ([a-z][a-z-]*)`)
+
+// TestFlagsInPages holds the pages to the flags that there are, and the README
+// to name every global one.
+func TestFlagsInPages(t *testing.T) {
+	root := newRoot(&app{})
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	known := map[string]bool{"help": true}
+	add := func(f *pflag.Flag) { known[f.Name] = true }
+	root.PersistentFlags().VisitAll(add)
+	for _, c := range root.Commands() {
+		c.Flags().VisitAll(add)
+	}
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages = append(pages, "../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md")
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range flagInPage.FindAllStringSubmatch(code(string(text)), -1) {
+			if !known[m[1]] && !slices.Contains(ofOthers, m[1]) {
+				t.Errorf("%s: podrun has no flag --%s", page, m[1])
+			}
+		}
+		for _, m := range commandInPage.FindAllStringSubmatch(code(string(text)), -1) {
+			if !isCommand(root, m[1]) {
+				t.Errorf("%s: podrun has no command %s", page, m[1])
+			}
+		}
+	}
+	table := readPage(t, "../README.md")
+	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if !strings.Contains(table, "| `--"+f.Name+"`") {
+			t.Errorf("README.md's table of settings lacks --%s", f.Name)
+		}
+	})
+}
+
+func isCommand(root *cobra.Command, name string) bool {
+	c, _, err := root.Find([]string{name})
+	return err == nil && c != root
+}
+
+func readPage(t *testing.T, page string) string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// code keeps what a page shows as code: indented by four, or in backticks.
+func code(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "    ") {
+			b.WriteString(line)
+			continue
+		}
+		for i, part := range strings.Split(line, "`") {
+			if i%2 == 1 {
+				b.WriteString(part + "\n")
+			}
+		}
+	}
+	return b.String()
+}
