@@ -62,13 +62,7 @@ func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOp
 	if err != nil {
 		return nil, err
 	}
-	syncers := make([]*syncer, len(targets))
-	journals := map[string]*journal{}
-	puller := e.newPuller(journals)
-	for i, t := range targets {
-		syncers[i] = e.newSyncer(t.Plan, puller, locks[t.Plan.ID.String()])
-		journals[t.Plan.ID.UID] = syncers[i].journal
-	}
+	syncers := e.syncers(targets, locks)
 	results := make([]Result, len(targets))
 	var wg sync.WaitGroup
 	for i, t := range targets {
@@ -76,6 +70,18 @@ func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOp
 	}
 	wg.Wait()
 	return results, nil
+}
+
+// syncers makes the syncers of a command's pods, which share a puller.
+func (e *Engine) syncers(targets []Target, locks podLocks) []*syncer {
+	out := make([]*syncer, len(targets))
+	journals := map[string]*journal{}
+	puller := e.newPuller(journals)
+	for i, t := range targets {
+		out[i] = e.newSyncer(t.Plan, puller, locks[t.Plan.ID.String()])
+		journals[t.Plan.ID.UID] = out[i].journal
+	}
+	return out
 }
 
 // newPuller makes the puller of a command, whose events go to the journals of
@@ -257,7 +263,7 @@ func leftBehind(id identity.Pod, err error) error {
 func (e *Engine) newSyncer(p *Plan, puller *imagepull.Puller, lock *podLock) *syncer {
 	return &syncer{
 		Engine: e, plan: p, puller: puller, lock: lock,
-		obs: &Observed{}, mine: map[string]bool{}, pulled: map[string]bool{},
+		obs: &Observed{}, mine: map[string]bool{}, pulled: map[string]bool{}, exits: map[string]chan struct{}{},
 		journal: &journal{pod: p.ID, next: e.Emit},
 	}
 }
@@ -271,8 +277,11 @@ func (s *syncer) apply(ctx context.Context, t Target, o ApplyOptions) (Outcome, 
 	if s.obs, err = observe(ctx, s.Client, s.plan.Layout, s.plan.ID.UID); err != nil {
 		return OutcomeFailed, s.orInterrupted(ctx, runtimeError(s.plan.ID, err))
 	}
+	if err := s.onlyOurs(); err != nil {
+		return OutcomeFailed, err
+	}
 	if d := Next(s.pod(), s.world()); t.Change != ChangeReplace && d.Ended && s.obs.Sandbox() != nil {
-		return s.alreadyEnded()
+		return s.finish(ctx, d)
 	}
 	if t.Change != ChangeUnchanged {
 		s.pulls = s.puller.Start(ctx, s.plan.Images)
@@ -324,6 +333,20 @@ func (s *syncer) what(t Target, o Outcome) []string {
 		return names
 	}
 	return nil
+}
+
+// finish stops what is left of a pod that has ended: its sidecars, and the
+// sandbox that holds its addresses and ports, as a kubelet does.
+func (s *syncer) finish(ctx context.Context, d Decision) (Outcome, error) {
+	if len(d.Actions) > 0 {
+		if err := s.openJournal(); err != nil {
+			return OutcomeFailed, err
+		}
+	}
+	if err := s.execute(ctx, d.Actions); err != nil {
+		return OutcomeFailed, s.orInterrupted(ctx, err)
+	}
+	return s.alreadyEnded()
 }
 
 // alreadyEnded is the outcome for a pod that is over: nothing to do when it has

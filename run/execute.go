@@ -41,7 +41,10 @@ func (s *syncer) execute(ctx context.Context, actions []Action) error {
 func (s *syncer) executeOne(ctx context.Context, a Action) error {
 	switch a.Verb {
 	case KillPod:
-		return s.killPod(ctx, a.Why)
+		if err := s.killPod(ctx, a.Why); err != nil {
+			return runtimeError(s.plan.ID, err)
+		}
+		return nil
 	case CreateSandbox:
 		return s.createSandbox(ctx, a)
 	case KillContainer:

@@ -354,8 +354,10 @@ func (d *Decision) start(name string, obs *Observed, why string) {
 
 // restart starts an exited container again, unless its back-off has not ended.
 func (d *Decision) restart(last *Container, w World, why string) {
-	at := last.FinishedAt.Add(restartDelay(last))
-	if w.Now.Before(at) {
+	delay := restartDelay(last)
+	at := last.FinishedAt.Add(delay)
+	// A clock that was set back meanwhile must not hold it back for longer.
+	if left := at.Sub(w.Now); left > 0 && left < 2*delay {
 		d.until(at)
 		d.BackOff = append(d.BackOff, last.Name)
 		return

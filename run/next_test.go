@@ -158,6 +158,7 @@ func TestNext(t *testing.T) {
 			change: at(statusMinute(2).Add(30 * time.Second)), want: "wait 10s a,b"},
 		{name: "one backs off, one starts", policy: always, pod: "a b", sandboxes: 1, have: "a#5=1 b=1",
 			change: at(statusMinute(2).Add(30 * time.Second)), want: "Start b/1, wait 1m40s a"},
+		{name: "the clock was set back", policy: always, pod: "a", sandboxes: 1, have: "a#1=1", change: at(statusT0.Add(-24 * time.Hour)), want: "Start a/2"},
 		{name: "the newest run counts", policy: never, pod: "a", sandboxes: 1, have: "a=1 a#1=0 a#2=run", want: "watch a-2"},
 
 		// A changed definition.
