@@ -1,0 +1,115 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	kubeprobe "k8s.io/kubernetes/pkg/probe"
+)
+
+// tries is how often a probe that could not be run is tried in all; a failure
+// is not tried again.
+const tries = 3
+
+// maxOutput is how much of a command's output is kept, in bytes.
+const maxOutput = 10 << 10
+
+// Exec runs a command in a container and waits for it, no longer than the
+// timeout; the runtime ends the command then and answers DeadlineExceeded. An
+// error is a command that did not run, or ran into the timeout.
+type Exec func(ctx context.Context, containerID string, command []string, timeout time.Duration) (stdout, stderr []byte, code int32, err error)
+
+// Target is the container that is probed, and how to reach it.
+type Target struct {
+	ContainerID string
+	PodIP       string // the host's for a pod on the host's network
+	Exec        Exec
+}
+
+// Run does one probe. The error says why it could not be run; the Result's
+// Outcome is then the one that the kubelet's event names, and counts for
+// nothing.
+func Run(ctx context.Context, p Plan, t Target) (Result, error) {
+	if p.Problem != "" {
+		return Result{Outcome: Unknown}, errors.New(p.Problem)
+	}
+	var result Result
+	var err error
+	for range tries {
+		result, err = try(ctx, p, t)
+		if ctx.Err() != nil {
+			return Result{Outcome: Unknown}, context.Cause(ctx)
+		}
+		if err == nil {
+			return result, nil
+		}
+	}
+	return result, err
+}
+
+func try(ctx context.Context, p Plan, t Target) (Result, error) {
+	switch {
+	case p.HTTP != nil:
+		return runHTTP(ctx, *p.HTTP, t.PodIP, p.timeout())
+	case p.TCP != nil:
+		return runTCP(ctx, *p.TCP, t.PodIP, p.timeout())
+	case p.GRPC != nil:
+		return runGRPC(ctx, *p.GRPC, t.PodIP, p.timeout())
+	}
+	return runExec(ctx, p.Exec, t, p.timeout())
+}
+
+// runExec runs a command: an exit code of 0 is a success, any other a failure,
+// and so is a command that took too long (k/k#92464). A runtime that tells of a
+// timeout by an exit code, as CRI-O does, is understood too.
+func runExec(ctx context.Context, command []string, t Target, timeout time.Duration) (Result, error) {
+	stdout, stderr, code, err := t.Exec(ctx, t.ContainerID, command, timeout)
+	switch {
+	case status.Code(err) == codes.DeadlineExceeded, errors.Is(err, context.DeadlineExceeded):
+		return Result{Failure, fmt.Sprintf("command timed out: %q timed out after %s", strings.Join(command, " "), timeout)}, nil
+	case err != nil:
+		return Result{Outcome: Unknown}, err
+	}
+	output := string(stdout) + string(stderr)
+	output = output[:min(len(output), maxOutput)]
+	if code != 0 {
+		return Result{Failure, output}, nil
+	}
+	return Result{Success, output}, nil
+}
+
+// runTCP opens a connection and closes it. The kubelet's dialer does not leave
+// the port in TIME_WAIT for a minute (k/k#89898).
+func runTCP(ctx context.Context, a TCP, podIP string, timeout time.Duration) (Result, error) {
+	address, err := addressOf(a.Host, podIP, a.Port)
+	if err != nil {
+		return Result{Outcome: Unknown}, err
+	}
+	dialer := kubeprobe.ProbeDialer()
+	dialer.Timeout = timeout
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return Result{Failure, err.Error()}, nil
+	}
+	_ = conn.Close() // it was open: that is what was asked
+	return Result{Outcome: Success}, nil
+}
+
+// addressOf joins a probe's host, or else the pod's IP, with a port. Without
+// both it fails: an empty host would be this machine.
+func addressOf(host, podIP string, port int) (string, error) {
+	if host == "" {
+		host = podIP
+	}
+	if host == "" {
+		return "", errors.New("the pod has no IP to probe")
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port)), nil
+}

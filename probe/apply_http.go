@@ -1,0 +1,28 @@
+package probe
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	httpprobe "k8s.io/kubernetes/pkg/probe/http"
+)
+
+// runHTTP sends a GET by the kubelet's own client: a status of 200 to 399 is a
+// success, redirects are followed on the host that was asked and one to another
+// host is a Warning, certificates are not verified, no proxy is used, at most
+// 10 KiB of the answer are read. A body that breaks off is an error.
+func runHTTP(ctx context.Context, h HTTP, podIP string, timeout time.Duration) (Result, error) {
+	if _, err := addressOf(h.Host, podIP, h.Port); err != nil {
+		return Result{Outcome: Unknown}, err
+	}
+	get := &corev1.HTTPGetAction{Scheme: corev1.URIScheme(h.Scheme), Host: h.Host, Port: intstr.FromInt(h.Port), Path: h.Path, HTTPHeaders: h.Headers}
+	req, err := httpprobe.NewRequestForHTTPGetAction(get, nil, podIP, "probe")
+	if err != nil {
+		return Result{Outcome: Unknown}, err
+	}
+	const followOtherHosts = false
+	outcome, output, err := httpprobe.New(followOtherHosts).Probe(req.WithContext(ctx), timeout)
+	return Result{Outcome(outcome), output}, err
+}

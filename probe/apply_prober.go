@@ -1,0 +1,202 @@
+package probe
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/podrun/podrun/event"
+)
+
+// parallel is how many probes of one pod run at a time.
+const parallel = 16
+
+// Options say how a Prober reaches containers and whom it tells.
+type Options struct {
+	// Exec runs the commands of exec probes; an in-flight one is canceled by
+	// its context.
+	Exec Exec
+	// Emit takes the kubelet's Unhealthy and ProbeWarning events; it may be nil.
+	Emit event.Sink
+	// Report is called when a probe's value changes: a startup or readiness
+	// probe passed (ok), a readiness probe failed, a startup or liveness probe
+	// failed, which means that the container is to be killed; message says so,
+	// or is the failed probe's output. Results has the change by then. It is
+	// called from several goroutines, must not block for long and must not call
+	// Stop. It may be nil.
+	Report func(containerID string, kind Kind, ok bool, message string)
+	// Settle is how long after its start a container is first probed, at the
+	// earliest, whatever its initialDelaySeconds: zero is at once. A kubelet
+	// learns from its next look at the runtime, up to 1 s later, that a
+	// container runs; one that would be killed for a port not yet open in its
+	// first milliseconds lives there.
+	Settle time.Duration
+}
+
+// Container is a running container to probe.
+type Container struct {
+	ID        string
+	Init      bool // an init container, so a sidecar
+	StartedAt time.Time
+	PodIP     string // the host's for a pod on the host's network
+	Plans     []Plan // see All
+}
+
+// Kill says that a container is to be killed.
+type Kill struct {
+	Kind Kind
+	// Message is the kubelet's "Container app failed liveness probe", which
+	// goes on with ", will be restarted" where it will be; for a sidecar it is
+	// "Init container app failed liveness probe", and that is all.
+	Message      string
+	GraceSeconds *int64 // replaces the pod's grace period; nil is the pod's
+}
+
+// Results are what probes say of the containers that are watched, by container
+// ID. A container without a startup probe is started, one that is started and
+// has no readiness probe is ready.
+type Results struct {
+	Started, Ready map[string]bool
+	Kill           map[string]Kill // what is to be killed
+}
+
+// Prober probes the running containers of one pod until it is stopped. All of
+// its methods may be called concurrently.
+type Prober struct {
+	options Options
+	slots   chan struct{}
+	workers sync.WaitGroup
+
+	mu          sync.Mutex
+	watched     map[string]*watched
+	terminating bool
+	stopped     bool
+}
+
+// watched is a container that is being probed. What it says is guarded by the
+// prober's lock; a worker whose context is over changes nothing any more.
+type watched struct {
+	Container
+	states  map[Kind]State
+	started chan struct{} // closed when the container has started
+	// stop ends all workers of the container, quiet those that could kill it.
+	stop, quiet context.CancelFunc
+}
+
+// NewProber makes a prober that watches nothing yet.
+func NewProber(o Options) *Prober {
+	return &Prober{options: o, slots: make(chan struct{}, parallel), watched: map[string]*watched{}}
+}
+
+// Set says which containers run now: new ones are probed, the others go on as
+// they are, those that are gone are forgotten, their probes in flight canceled.
+// A container's plans count when it is first seen.
+func (p *Prober) Set(containers []Container) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return
+	}
+	gone := p.watched
+	p.watched = make(map[string]*watched, len(containers))
+	for _, c := range containers {
+		w, ok := gone[c.ID]
+		if !ok {
+			w = p.watch(c)
+		}
+		delete(gone, c.ID)
+		p.watched[c.ID] = w
+	}
+	for _, w := range gone {
+		w.stop()
+	}
+}
+
+// watch starts a container's workers. The lock is held.
+func (p *Prober) watch(c Container) *watched {
+	w := &watched{Container: c, states: map[Kind]State{}, started: make(chan struct{})}
+	ctx, stop := context.WithCancel(context.Background())
+	killing, quiet := context.WithCancel(ctx)
+	w.stop, w.quiet = stop, quiet
+	for _, plan := range c.Plans {
+		w.states[plan.Kind] = plan.Initial()
+	}
+	if _, ok := w.states[Startup]; !ok {
+		close(w.started)
+	}
+	for _, plan := range c.Plans {
+		ctx := ctx
+		if plan.Kind != Readiness {
+			ctx = killing
+		}
+		p.workers.Go(func() { p.work(ctx, w, plan) })
+	}
+	if p.terminating {
+		w.hush()
+	}
+	return w
+}
+
+// hush ends what could have the container killed: it counts as started and
+// alive from now on. The prober's lock is held.
+func (w *watched) hush() {
+	w.quiet()
+	for kind, s := range w.states {
+		if kind != Readiness {
+			w.set(kind, State{Value: Success, Done: true, First: s.First, Began: s.Began})
+		}
+	}
+}
+
+// set takes in a probe's state. The prober's lock is held.
+func (w *watched) set(kind Kind, s State) {
+	passed := kind == Startup && s.Value == Success && w.states[kind].Value != Success
+	w.states[kind] = s
+	if passed {
+		close(w.started)
+	}
+}
+
+// Terminate says that the pod is being stopped: nothing is killed for a probe
+// any more, readiness goes on being probed, as in the kubelet.
+func (p *Prober) Terminate() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.terminating = true
+	for _, w := range p.watched {
+		w.hush()
+	}
+}
+
+// Stop ends all probing and waits until it has ended. Results stay.
+func (p *Prober) Stop() {
+	p.mu.Lock()
+	p.stopped = true
+	for _, w := range p.watched {
+		w.stop()
+	}
+	p.mu.Unlock()
+	p.workers.Wait()
+}
+
+// Results returns what the probes say now. The maps are the caller's.
+func (p *Prober) Results() Results {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := Results{Started: map[string]bool{}, Ready: map[string]bool{}, Kill: map[string]Kill{}}
+	for id, w := range p.watched {
+		r.Started[id] = w.passed(Startup)
+		r.Ready[id] = r.Started[id] && w.passed(Readiness)
+		for _, plan := range w.Plans {
+			if plan.Kind != Readiness && w.states[plan.Kind].Value == Failure {
+				r.Kill[id] = Kill{Kind: plan.Kind, Message: plan.killMessage(w.Init), GraceSeconds: plan.GraceSeconds}
+			}
+		}
+	}
+	return r
+}
+
+func (w *watched) passed(kind Kind) bool {
+	s, probed := w.states[kind]
+	return !probed || s.Value == Success
+}

@@ -1,0 +1,121 @@
+package probe
+
+import "time"
+
+// Outcome is what one probe came to, or what all of them so far mean.
+type Outcome string
+
+// The outcomes, as the kubelet's events write them.
+const (
+	Success Outcome = "success"
+	Failure Outcome = "failure"
+	// Warning is a success that somebody should know of: a redirect to another
+	// host, which is not followed.
+	Warning Outcome = "warning"
+	// Unknown is a probe that could not be run; it counts for nothing. As a
+	// State's value it is a startup probe that has not come to an end.
+	Unknown Outcome = "unknown"
+)
+
+// Result is what one probe came to. Output is what the probe's event says:
+// what a command wrote, or why the probe failed; at most 10 KiB.
+type Result struct {
+	Outcome Outcome
+	Output  string
+}
+
+// Change is what a result changed.
+type Change int
+
+// A probe's value stays, becomes Success or becomes Failure.
+const (
+	Unchanged Change = iota
+	Passed
+	Failed
+)
+
+// State is what the results of one probe of one container mean so far. It ends
+// with the container: the next one starts anew. (The kubelet's count of
+// failures survives a container that crashed by itself; its first failure may
+// then kill the new one. That is not worth having.)
+type State struct {
+	// Value is Success or Failure, or Unknown for a startup probe that has
+	// reached neither threshold.
+	Value Outcome
+	// Last is the last result and Run how often in a row it came.
+	Last Outcome
+	Run  int32
+	// Done says that there are no more probes of this container: a startup
+	// probe came to its end, or a liveness probe failed and the container is to
+	// be killed (k/k#21751, k/k#117153).
+	Done bool
+	// First and Began are when the first and the latest probe began.
+	First, Began time.Time
+}
+
+// Initial is a probe's state before its first result: a container is not ready
+// and is alive until a probe says otherwise.
+func (p Plan) Initial() State {
+	switch p.Kind {
+	case Readiness:
+		return State{Value: Failure}
+	case Liveness:
+		return State{Value: Success}
+	}
+	return State{Value: Unknown}
+}
+
+// Next takes in what a probe that began at the given time came to. A value
+// changes when a result has come as often in a row as its threshold says.
+func (s State) Next(p Plan, o Outcome, began time.Time) (State, Change) {
+	if s.First.IsZero() {
+		s.First = began
+	}
+	s.Began = began
+	threshold := p.FailureThreshold
+	switch o {
+	case Unknown:
+		return s, Unchanged
+	case Success, Warning:
+		o, threshold = Success, p.SuccessThreshold
+	}
+	if o != s.Last {
+		s.Last, s.Run = o, 0
+	}
+	s.Run++
+	if s.Run < threshold {
+		return s, Unchanged
+	}
+	before := s.Value
+	s.Value = o
+	s.Done = p.Kind == Startup || (p.Kind == Liveness && o == Failure)
+	switch {
+	case before == o:
+		return s, Unchanged
+	case o == Success:
+		return s, Passed
+	}
+	return s, Failed
+}
+
+// Due says when the next probe of a container that started at startedAt is to
+// begin: initialDelaySeconds after the start, then every period, counted from
+// the first. A time that has passed means at once: a probe that took longer
+// than its period is followed by the next without a pause, and ticks that were
+// missed are not made up for. ok is false when there is no further probe.
+//
+// The host's clock may have been set back since the container started; the
+// first probe then waits for the initial delay from now, no longer.
+func Due(p Plan, s State, startedAt, now time.Time) (due time.Time, ok bool) {
+	switch {
+	case s.Done:
+		return time.Time{}, false
+	case s.First.IsZero():
+		if startedAt.After(now) {
+			startedAt = now
+		}
+		return startedAt.Add(p.initialDelay()), true
+	}
+	ticks := s.Began.Sub(s.First)/p.period() + 1
+	return s.First.Add(ticks * p.period()), true
+}
