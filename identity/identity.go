@@ -5,7 +5,6 @@ package identity
 
 import (
 	"fmt"
-	"regexp"
 )
 
 // Pod identifies one pod. UID is 1 to 128 characters that are safe in a path.
@@ -30,8 +29,21 @@ func (p Pod) Labels() map[string]string {
 	}
 }
 
-var safeUID = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z-]{0,127}$`)
+// maxUID is the most bytes of a UID.
+const maxUID = 128
 
 // SafeUID tells whether a UID from a manifest may become part of a path that
-// root owns. The API accepts any string, "../../etc" too.
-func SafeUID(uid string) bool { return safeUID.MatchString(uid) }
+// root owns: letters, digits and dashes, no dash first. The API accepts any
+// string, "../../etc" too.
+func SafeUID(uid string) bool {
+	if uid == "" || len(uid) > maxUID || uid[0] == '-' {
+		return false
+	}
+	for i := range len(uid) {
+		c := uid[i]
+		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '-') {
+			return false
+		}
+	}
+	return true
+}

@@ -3,6 +3,7 @@ package imagepull
 import (
 	"regexp"
 	"strings"
+	"sync"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -49,7 +50,7 @@ const (
 // runtimes really answered is in testdata/pull-errors.tsv.
 var texts = []struct {
 	class Class
-	text  *regexp.Regexp
+	text  func() *regexp.Regexp
 }{
 	{Signature, words(`^SignatureValidationFailed`, `source image rejected`)},
 	{Unavailable, words(`^RegistryUnavailable`)},
@@ -68,11 +69,17 @@ var texts = []struct {
 
 // quoted is a name or a URL that a runtime quotes. An image may be called
 // anything.
-var quoted = regexp.MustCompile(`"[^"]*"`)
+var quoted = expression(`"[^"]*"`)
 
 // words makes one case-blind expression of several.
-func words(alternatives ...string) *regexp.Regexp {
-	return regexp.MustCompile(`(?i)` + strings.Join(alternatives, "|"))
+func words(alternatives ...string) func() *regexp.Regexp {
+	return expression(`(?i)` + strings.Join(alternatives, "|"))
+}
+
+// expression compiles a regular expression when it is first used: only failures
+// need any, and every podrun would pay for them at its start.
+func expression(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
 // Classify finds why PullImage failed. A code that says more than Unknown
@@ -81,9 +88,9 @@ func Classify(err error) Class {
 	if err == nil {
 		return ""
 	}
-	message := quoted.ReplaceAllString(Detail(err), `""`)
+	message := quoted().ReplaceAllString(Detail(err), `""`)
 	for _, row := range texts {
-		if row.text.MatchString(message) {
+		if row.text().MatchString(message) {
 			return row.class
 		}
 	}

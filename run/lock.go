@@ -23,8 +23,12 @@ type fileLock struct {
 	before string
 }
 
-// lockPoll is how often a lock that is held is tried again.
-const lockPoll = 10 * time.Millisecond
+// A lock that is held is tried again after firstLockPoll, then more and more
+// rarely: the node's lock is held for a few milliseconds, a pod's for longer.
+const (
+	firstLockPoll   = time.Millisecond
+	slowestLockPoll = 10 * time.Millisecond
+)
 
 // lock takes the lock at path, waiting until ctx ends. Who writes "PID COMMAND"
 // into it; waiting is called once, with the holder's words, if it has to wait.
@@ -36,7 +40,8 @@ func lock(ctx context.Context, path, who string, waiting func(holder string)) (*
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
-	for said := false; ; {
+	poll := firstLockPoll
+	for said := false; ; poll = min(poll*3/2, slowestLockPoll) {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
 			break
@@ -53,7 +58,7 @@ func lock(ctx context.Context, path, who string, waiting func(holder string)) (*
 		case <-ctx.Done():
 			f.Close()
 			return nil, lockWaitEnded(ctx, shownHolder(holder(path)))
-		case <-time.After(lockPoll):
+		case <-time.After(poll):
 		}
 	}
 	before := holder(path)
