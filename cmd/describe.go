@@ -1,0 +1,84 @@
+package cmd
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/run"
+)
+
+type describeFlags struct {
+	allNamespaces bool
+	selector      string
+	events        bool
+}
+
+func newDescribe(a *app) *cobra.Command {
+	f := &describeFlags{}
+	c := &cobra.Command{
+		Use:   "describe [NAME...]",
+		Short: "Show pods in detail, with their events",
+		Long: `Show pods as 'kubectl describe pod' does: their containers' states, their
+conditions and volumes, and the events of their lives. Without a NAME, all pods
+of the namespace.`,
+		Example: `  podrun describe web
+  podrun describe -l app=web`,
+		RunE: func(c *cobra.Command, named []string) error { return a.runDescribe(c, f, named) },
+	}
+	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "pods of every namespace")
+	c.Flags().StringVarP(&f.selector, "selector", "l", "", "only pods whose labels match (app=web,tier!=db)")
+	c.Flags().BoolVar(&f.events, "show-events", true, "show the pods' events")
+	return c
+}
+
+func (a *app) runDescribe(c *cobra.Command, f *describeFlags, named []string) error {
+	match, err := parseSelector(f.selector)
+	if err != nil {
+		return usage(c, err)
+	}
+	engine, closeAll, err := a.engine(&renderer{w: a.streams.Err})
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	pods, err := a.readPods(c.Context(), engine, f.allNamespaces, named)
+	if err != nil {
+		return err
+	}
+	shown := 0
+	for i := range pods {
+		pod := &pods[i]
+		if !match(pod.Labels) {
+			continue
+		}
+		events, err := readEvents(engine, f.events, string(pod.UID))
+		if err != nil {
+			return err
+		}
+		if shown++; shown > 1 {
+			fmt.Fprint(a.streams.Out, "\n\n")
+		}
+		if err := describePod(a.streams.Out, pod, events, time.Now()); err != nil {
+			return err
+		}
+	}
+	if shown == 0 {
+		fmt.Fprintln(a.streams.Err, "no pods are here")
+	}
+	return nil
+}
+
+// readEvents reads a pod's journal; nil, which shows no table, if unwanted.
+func readEvents(e *run.Engine, wanted bool, uid string) ([]event.Event, error) {
+	if !wanted {
+		return nil, nil
+	}
+	events, err := run.ReadJournal(e.Settings.Layout(), uid)
+	if events == nil {
+		events = []event.Event{}
+	}
+	return events, err
+}

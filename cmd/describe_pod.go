@@ -1,0 +1,285 @@
+package cmd
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/resource"
+)
+
+// describePod prints a pod as `kubectl describe pod` (v1.36) does, to the byte,
+// followed by events, the oldest first; nil shows no table of them. Times are
+// in now's zone.
+func describePod(w io.Writer, pod *corev1.Pod, events []event.Event, now time.Time) error {
+	var text bytes.Buffer
+	d := &description{out: tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0), now: now} // kubectl's widths
+	d.identity(pod)
+	d.state(pod)
+	if len(pod.Spec.InitContainers) > 0 {
+		d.containers("Init Containers", pod, pod.Spec.InitContainers, pod.Status.InitContainerStatuses)
+	}
+	d.containers("Containers", pod, pod.Spec.Containers, pod.Status.ContainerStatuses)
+	d.conditions(pod)
+	d.volumes(pod.Spec.Volumes)
+	d.placement(pod)
+	if events != nil {
+		d.events(events)
+	}
+	if err := d.out.Flush(); err != nil {
+		return fmt.Errorf("describe pod %s: %w", pod.Name, err)
+	}
+	if _, err := w.Write(text.Bytes()); err != nil {
+		return fmt.Errorf("describe pod %s: %w", pod.Name, err)
+	}
+	return nil
+}
+
+// description is a text of rows, whose cells are aligned with those of the rows
+// next to them.
+type description struct {
+	out *tabwriter.Writer
+	now time.Time
+}
+
+// safe takes away from a pod's own words what would steer the terminal.
+var safe = strings.NewReplacer("\x1b", "^[", "\r", `\r`)
+
+// row writes one row, indented by two spaces for each step of depth.
+func (d *description) row(depth int, cells ...string) {
+	// It writes to memory; what goes wrong all the same, Flush reports.
+	_, _ = safe.WriteString(d.out, strings.Repeat("  ", depth)+strings.Join(cells, "\t")+"\n")
+}
+
+// list writes values below each other, beside their title.
+func (d *description) list(title string, values []string) {
+	if len(values) == 0 {
+		d.row(0, title+":", "<none>")
+		return
+	}
+	for i, v := range values {
+		if i > 0 {
+			title = ""
+		} else {
+			title += ":"
+		}
+		d.row(0, title, v)
+	}
+}
+
+// given writes a row only where there is a value.
+func (d *description) given(depth int, title, value string) {
+	if value != "" {
+		d.row(depth, title+":", value)
+	}
+}
+
+func (d *description) time(t metav1.Time) string {
+	if t.IsZero() {
+		// kubectl prints year 1 in UTC, whatever the zone.
+		return t.Time.Format(time.RFC1123Z)
+	}
+	return t.Time.In(d.now.Location()).Format(time.RFC1123Z)
+}
+
+func (d *description) since(t time.Time) string {
+	if t.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(d.now.Sub(t))
+}
+
+// identity says which pod it is, and where.
+func (d *description) identity(pod *corev1.Pod) {
+	d.row(0, "Name:", pod.Name)
+	d.row(0, "Namespace:", pod.Namespace)
+	if pod.Spec.Priority != nil {
+		d.row(0, "Priority:", fmt.Sprint(*pod.Spec.Priority))
+	}
+	d.given(0, "Priority Class Name", pod.Spec.PriorityClassName)
+	if pod.Spec.RuntimeClassName != nil {
+		d.given(0, "Runtime Class Name", *pod.Spec.RuntimeClassName)
+	}
+	d.given(0, "Service Account", pod.Spec.ServiceAccountName)
+	if pod.Spec.NodeName == "" {
+		d.row(0, "Node:", "<none>")
+	} else {
+		d.row(0, "Node:", pod.Spec.NodeName+"/"+pod.Status.HostIP)
+	}
+	if pod.Status.StartTime != nil {
+		d.row(0, "Start Time:", d.time(*pod.Status.StartTime))
+	}
+	d.list("Labels", pairs(pod.Labels))
+	d.list("Annotations", annotationLines(pod.Annotations))
+}
+
+// pairs are a map's entries as key=value, sorted.
+func pairs(m map[string]string) []string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, k+"="+m[k])
+	}
+	return out
+}
+
+// longestAnnotation is how much of one, in bytes, kubectl puts on a line.
+const longestAnnotation = 140
+
+// annotationLines are the annotations, sorted; one that is long, or of several
+// lines, begins on a line of its own.
+func annotationLines(annotations map[string]string) []string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(annotations)) {
+		if k == corev1.LastAppliedConfigAnnotation {
+			continue
+		}
+		value := strings.TrimSuffix(annotations[k], "\n")
+		if len(k)+len(value)+2 <= longestAnnotation && !strings.Contains(value, "\n") {
+			out = append(out, k+": "+value)
+			continue
+		}
+		out = append(out, k+":")
+		for _, line := range strings.Split(value, "\n") {
+			if len(line) > longestAnnotation-2 {
+				line = line[:longestAnnotation-2] + "..."
+			}
+			out = append(out, "  "+line)
+		}
+	}
+	return out
+}
+
+// state says how the pod as a whole is.
+func (d *description) state(pod *corev1.Pod) {
+	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+	if pod.DeletionTimestamp != nil && !ended {
+		d.row(0, "Status:", "Terminating (lasts "+d.since(pod.DeletionTimestamp.Time)+")")
+		if grace := pod.DeletionGracePeriodSeconds; grace != nil {
+			d.row(0, "Termination Grace Period:", fmt.Sprintf("%ds", *grace))
+		}
+	} else {
+		d.row(0, "Status:", string(pod.Status.Phase))
+	}
+	d.given(0, "Reason", pod.Status.Reason)
+	d.given(0, "Message", pod.Status.Message)
+	if sc := pod.Spec.SecurityContext; sc != nil {
+		d.seccomp(0, 0, sc.SeccompProfile)
+	}
+	d.row(0, "IP:", pod.Status.PodIP)
+	if len(pod.Status.PodIPs) == 0 {
+		d.row(0, "IPs:", "<none>")
+	} else {
+		d.row(0, "IPs:")
+	}
+	for _, ip := range pod.Status.PodIPs {
+		d.row(1, "IP:", ip.IP)
+	}
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		d.row(0, "Controlled By:", owner.Kind+"/"+owner.Name)
+	}
+	if pod.Spec.Resources != nil {
+		d.row(0, "Resources:")
+		d.amounts(1, "Limits", pod.Spec.Resources.Limits)
+		d.amounts(1, "Requests", pod.Spec.Resources.Requests)
+	}
+}
+
+// seccomp names a profile, and at pathDepth the file that it is in.
+func (d *description) seccomp(depth, pathDepth int, p *corev1.SeccompProfile) {
+	if p == nil {
+		return
+	}
+	d.row(depth, "SeccompProfile:", string(p.Type))
+	if p.Type == corev1.SeccompProfileTypeLocalhost && p.LocalhostProfile != nil {
+		d.row(pathDepth, "LocalhostProfile:", *p.LocalhostProfile)
+	}
+}
+
+// amounts lists resources by name; nothing where there are none.
+func (d *description) amounts(depth int, title string, list corev1.ResourceList) {
+	if len(list) == 0 {
+		return
+	}
+	d.row(depth, title+":")
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		q := list[name]
+		d.row(depth+1, string(name)+":", q.String())
+	}
+}
+
+// conditions lists the readiness gates and the pod's conditions.
+func (d *description) conditions(pod *corev1.Pod) {
+	have := map[corev1.PodConditionType]string{}
+	for _, c := range pod.Status.Conditions {
+		have[c.Type] = string(c.Status)
+	}
+	if len(pod.Spec.ReadinessGates) > 0 {
+		d.row(0, "Readiness Gates:")
+		d.row(1, "Type", "Status")
+	}
+	for _, g := range pod.Spec.ReadinessGates {
+		d.row(1, string(g.ConditionType)+" ", orNone(have[g.ConditionType])+" ")
+	}
+	if len(pod.Status.Conditions) > 0 {
+		d.row(0, "Conditions:")
+		d.row(1, "Type", "Status")
+	}
+	for _, c := range pod.Status.Conditions {
+		d.row(1, string(c.Type)+" ", string(c.Status)+" ")
+	}
+}
+
+// placement says what the pod's place on a node hangs on.
+func (d *description) placement(pod *corev1.Pod) {
+	d.row(0, "QoS Class:", string(resource.QOSClass(pod)))
+	d.list("Node-Selectors", pairs(pod.Spec.NodeSelector))
+	var lines []string
+	for _, t := range sortedBy(pod.Spec.Tolerations, func(t corev1.Toleration) string { return t.Key }) {
+		lines = append(lines, tolerationLine(t))
+	}
+	d.list("Tolerations", lines)
+	lines = nil
+	for _, c := range sortedBy(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) string { return c.TopologyKey }) {
+		line := fmt.Sprintf("%s:%s when max skew %d is exceeded", c.TopologyKey, c.WhenUnsatisfiable, c.MaxSkew)
+		if c.LabelSelector != nil {
+			line += " for selector " + metav1.FormatLabelSelector(c.LabelSelector)
+		}
+		lines = append(lines, line)
+	}
+	if len(lines) > 0 {
+		d.list("Topology Spread Constraints", lines)
+	}
+}
+
+// tolerationLine is key=value:effect, and what else there is to it.
+func tolerationLine(t corev1.Toleration) string {
+	line := t.Key
+	if t.Value != "" {
+		line += "=" + t.Value
+	}
+	if t.Effect != "" {
+		line += ":" + string(t.Effect)
+	}
+	if t.Operator == corev1.TolerationOpExists && t.Value == "" {
+		line = strings.TrimLeft(line+" op=Exists", " ")
+	}
+	if t.TolerationSeconds != nil {
+		line += fmt.Sprintf(" for %ds", *t.TolerationSeconds)
+	}
+	return line
+}
+
+// sortedBy returns a sorted copy: the pod is the caller's.
+func sortedBy[T any](list []T, key func(T) string) []T {
+	return slices.SortedStableFunc(slices.Values(list), func(a, b T) int { return strings.Compare(key(a), key(b)) })
+}

@@ -1,0 +1,143 @@
+package cmd
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podrun/podrun/event"
+)
+
+// described is a file of testdata/describe: a pod with its status, its journal,
+// and what kubectl v1.36.3's own describer printed for the two, in UTC, when it
+// was tableNow, with events from podrun.
+type described struct {
+	pod    *corev1.Pod
+	events []event.Event
+	want   string
+}
+
+func readDescribed(t *testing.T, path string) described {
+	t.Helper()
+	archive, err := txtar.ParseFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := described{pod: &corev1.Pod{}, events: []event.Event{}}
+	for _, f := range archive.Files {
+		switch f.Name {
+		case "pod.yaml":
+			if err := yaml.UnmarshalStrict(f.Data, d.pod); err != nil {
+				t.Fatal(err)
+			}
+		case "events.jsonl":
+			for lines := bufio.NewScanner(bytes.NewReader(f.Data)); lines.Scan(); {
+				var e event.Event
+				if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+					t.Fatal(err)
+				}
+				d.events = append(d.events, e)
+			}
+		case "want":
+			d.want = string(f.Data)
+		}
+	}
+	return d
+}
+
+func describedText(t *testing.T, pod *corev1.Pod, events []event.Event) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := describePod(&out, pod, events, tableNow); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// TestDescribePod compares with kubectl, to the byte.
+func TestDescribePod(t *testing.T) {
+	files, err := filepath.Glob("testdata/describe/*.txtar")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("only %v (%v)", files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			d := readDescribed(t, file)
+			before := d.pod.DeepCopy()
+			if diff := cmp.Diff(d.want, describedText(t, d.pod, d.events)); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(before, d.pod); diff != "" {
+				t.Errorf("the pod was changed: %s", diff)
+			}
+		})
+	}
+}
+
+// TestDescribeWhatKubectlCannot has what makes kubectl panic or be silent.
+func TestDescribeWhatKubectlCannot(t *testing.T) {
+	now := ago(0)
+	pod := &corev1.Pod{}
+	pod.Name, pod.DeletionTimestamp = "odd", &now
+	pod.Spec.Containers = []corev1.Container{{
+		Name:           "app",
+		LivenessProbe:  &corev1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 9000}}},
+		ReadinessProbe: &corev1.Probe{},
+		Env: []corev1.EnvVar{{Name: "TOKEN", ValueFrom: &corev1.EnvVarSource{
+			FileKeyRef: &corev1.FileKeySelector{VolumeName: "env", Path: "all.env", Key: "TOKEN"}}}},
+	}}
+	pod.Spec.Volumes = []corev1.Volume{{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}}}}}}
+	got := describedText(t, pod, nil)
+	for _, want := range []string{
+		"Node:         <none>\n",
+		"Status:       Terminating (lasts 0s)\n",
+		"IPs:          <none>\n",
+		"    Liveness:   grpc <pod>:9000  delay=0s timeout=0s period=0s #success=0 #failure=0\n",
+		"    Readiness:  unknown delay=0s",
+		"      TOKEN:  <set to the key 'TOKEN' of file 'all.env' in volume 'env'>  Optional: false\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in:\n%s", want, got)
+		}
+	}
+	for _, unwanted := range []string{"Grace Period", "TokenExpirationSeconds", "Events:"} {
+		if strings.Contains(got, unwanted) {
+			t.Errorf("%q is in:\n%s", unwanted, got)
+		}
+	}
+}
+
+// TestTallies counts only what says the same of the same thing.
+func TestTallies(t *testing.T) {
+	at := func(s int, e event.Event) event.Event {
+		e.Time = tableNow.Add(time.Duration(s) * time.Second)
+		return e
+	}
+	a := event.Event{Type: event.Normal, Reason: "Created", FieldPath: "spec.containers{a}", Message: "Container created"}
+	b, warning, other := a, a, a
+	b.FieldPath, warning.Type, other.Message = "spec.containers{b}", event.Warning, "Container created again"
+	var got []string
+	for _, t := range tallies([]event.Event{at(0, a), at(1, b), at(2, warning), at(3, other), at(4, a), at(4, b)}) {
+		got = append(got, strings.Join([]string{t.event.Type, t.event.FieldPath, t.event.Message,
+			t.first.Sub(tableNow).String(), t.last.Sub(tableNow).String(), strings.Repeat("x", t.count)}, " "))
+	}
+	want := []string{
+		"Warning spec.containers{a} Container created 2s 2s x",
+		"Normal spec.containers{a} Container created again 3s 3s x",
+		"Normal spec.containers{a} Container created 0s 4s xx",
+		"Normal spec.containers{b} Container created 1s 4s xx",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

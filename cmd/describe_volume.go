@@ -1,0 +1,98 @@
+package cmd
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func (d *description) volumes(list []corev1.Volume) {
+	if len(list) == 0 {
+		d.row(0, "Volumes:", "<none>")
+		return
+	}
+	d.row(0, "Volumes:")
+	for i := range list {
+		d.row(1, list[i].Name+":")
+		d.volume(&list[i].VolumeSource)
+	}
+}
+
+// volume describes the sources that podrun can mount; of others, which no pod of
+// its has, there is kubectl's word for what it does not know.
+func (d *description) volume(v *corev1.VolumeSource) {
+	kind := func(text string) { d.row(2, "Type:", text) }
+	switch {
+	case v.HostPath != nil:
+		kind("HostPath (bare host directory volume)")
+		d.row(2, "Path:", v.HostPath.Path)
+		if v.HostPath.Type != nil {
+			d.row(2, "HostPathType:", string(*v.HostPath.Type))
+		} else {
+			d.row(2, "HostPathType:", "<none>")
+		}
+	case v.EmptyDir != nil:
+		kind("EmptyDir (a temporary directory that shares a pod's lifetime)")
+		d.row(2, "Medium:", string(v.EmptyDir.Medium))
+		limit := "<unset>"
+		if q := v.EmptyDir.SizeLimit; q != nil && q.Sign() > 0 {
+			limit = q.String()
+		}
+		d.row(2, "SizeLimit:", limit)
+	case v.Secret != nil:
+		kind("Secret (a volume populated by a Secret)")
+		d.object("SecretName", v.Secret.SecretName, v.Secret.Optional)
+	case v.ConfigMap != nil:
+		kind("ConfigMap (a volume populated by a ConfigMap)")
+		d.object("Name", v.ConfigMap.Name, v.ConfigMap.Optional)
+	case v.Projected != nil:
+		kind("Projected (a volume that contains injected data from multiple sources)")
+		d.projections(v.Projected.Sources)
+	case v.DownwardAPI != nil:
+		kind("DownwardAPI (a volume populated by information about the pod)")
+		d.row(2, "Items:")
+		d.items(v.DownwardAPI.Items)
+	case v.PersistentVolumeClaim != nil:
+		kind("PersistentVolumeClaim (a reference to a PersistentVolumeClaim in the same namespace)")
+		d.row(2, "ClaimName:", v.PersistentVolumeClaim.ClaimName)
+		d.row(2, "ReadOnly:", fmt.Sprint(v.PersistentVolumeClaim.ReadOnly))
+	case v.Image != nil:
+		kind("Image (a container image or OCI artifact)")
+		d.row(2, "Reference:", v.Image.Reference)
+		d.row(2, "PullPolicy:", string(v.Image.PullPolicy))
+	default:
+		d.row(1, "<unknown>")
+	}
+}
+
+// object names one that files are made of, and says whether it may be missing.
+func (d *description) object(title, name string, mayLack *bool) {
+	d.row(2, title+":", name)
+	d.row(2, "Optional:", fmt.Sprint(mayLack != nil && *mayLack))
+}
+
+func (d *description) projections(sources []corev1.VolumeProjection) {
+	for _, s := range sources {
+		switch {
+		case s.Secret != nil:
+			d.object("SecretName", s.Secret.Name, s.Secret.Optional)
+		case s.DownwardAPI != nil:
+			d.row(2, "DownwardAPI:", "true")
+		case s.ConfigMap != nil:
+			d.object("ConfigMapName", s.ConfigMap.Name, s.ConfigMap.Optional)
+		case s.ServiceAccountToken != nil && s.ServiceAccountToken.ExpirationSeconds != nil:
+			d.row(2, "TokenExpirationSeconds:", fmt.Sprint(*s.ServiceAccountToken.ExpirationSeconds))
+		}
+	}
+}
+
+func (d *description) items(items []corev1.DownwardAPIVolumeFile) {
+	for _, item := range items {
+		if item.FieldRef != nil {
+			d.row(3, item.FieldRef.FieldPath+" -> "+item.Path)
+		}
+		if item.ResourceFieldRef != nil {
+			d.row(3, item.ResourceFieldRef.Resource+" -> "+item.Path)
+		}
+	}
+}
