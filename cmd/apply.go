@@ -129,12 +129,21 @@ type summary struct {
 	Reason   string      `json:"reason"`
 }
 
+func resultOf(r run.Result) podResult {
+	p := podResult{Namespace: r.ID.Namespace, Name: r.ID.Name, UID: r.ID.UID, Outcome: string(r.Outcome), What: r.What,
+		Phase: string(r.Status.Phase), PodIP: r.Status.PodIP}
+	if r.Err != nil {
+		p.Error = r.Err.Error()
+	}
+	return p
+}
+
 // report prints what became of the pods, and returns their errors.
 func (a *app) report(ctx context.Context, results []run.Result) error {
 	var errs []error
 	sum := summary{}
 	for _, r := range results {
-		p := podResult{Namespace: r.ID.Namespace, Name: r.ID.Name, UID: r.ID.UID, Outcome: string(r.Outcome), What: r.What, Phase: string(r.Status.Phase), PodIP: r.Status.PodIP}
+		p := resultOf(r)
 		if r.Err != nil {
 			errs = append(errs, r.Err)
 			p.Error = r.Err.Error()

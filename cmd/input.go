@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
@@ -18,6 +19,8 @@ type inputFlags struct {
 	files         []string
 	validate      string
 	ignoreKinds   bool
+	restartPolicy string
+	toEnd         bool // the command runs pods to their ends
 	strictCluster bool
 }
 
@@ -54,6 +57,8 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 		IgnoreUnknownKinds:  f.ignoreKinds,
 		StrictClusterFields: f.strictCluster,
 		Suffix:              run.RandomSuffix,
+		RestartPolicy:       corev1.RestartPolicy(f.restartPolicy),
+		ToEnd:               f.toEnd,
 	})
 	warn(problems.Warnings())
 	return objects, problem.Refuse(problem.Manifest, problems)

@@ -47,10 +47,15 @@ type renderer struct {
 	json bool
 	// many says that several pods are under way, so that lines name theirs.
 	many bool
+	// quiet leaves events out.
+	quiet bool
 }
 
 // event renders one event; it is an event.Sink.
 func (r *renderer) event(e event.Event) {
+	if r.quiet {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.json {

@@ -69,6 +69,10 @@ Every global flag can also be set by a variable: --root-dir by PODRUN_ROOT_DIR.`
 		SilenceErrors:     true,
 		DisableAutoGenTag: true,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return setFromEnv(c.Root().PersistentFlags()) },
+		// Cobra's own check of the command's name would not exit as a wrong
+		// command line does.
+		Args: args(knownCommand),
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetIn(a.streams.In)
 	root.SetOut(a.streams.Out)
@@ -81,8 +85,20 @@ Every global flag can also be set by a variable: --root-dir by PODRUN_ROOT_DIR.`
 	flags.StringVarP(&a.namespace, "namespace", "n", "", "`namespace` of pods (default \"default\")")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more on stderr")
 	flags.BoolVar(&a.allowKubelet, "allow-kubelet", false, "run beside a kubelet on the same runtime, which may remove podrun's pods")
-	root.AddCommand(newApply(a), newPlan(a), newDelete(a), newGet(a), newLogs(a), newVersion(a), newExitCodes())
+	root.AddCommand(newApply(a), newRun(a), newWait(a), newRestart(a), newPlan(a), newDelete(a), newGet(a), newLogs(a), newVersion(a), newExitCodes())
 	return root
+}
+
+// knownCommand refuses what is no command, as the root's only arguments.
+func knownCommand(c *cobra.Command, given []string) error {
+	if len(given) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("%q is no command of podrun", given[0])
+	if like := c.SuggestionsFor(given[0]); len(like) > 0 {
+		err = fmt.Errorf("%w (did you mean %s?)", err, strings.Join(like, " or "))
+	}
+	return err
 }
 
 // newExitCodes is a help topic: `podrun help exit-codes`.

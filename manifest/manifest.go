@@ -36,6 +36,11 @@ type Options struct {
 	IgnoreUnknownKinds  bool          // a kind that podrun does not read is a warning
 	StrictClusterFields bool          // a service account token volume is an error
 	Suffix              func() string // five random characters for generateName; nil refuses generateName
+	// RestartPolicy replaces that of every pod, if it is not empty.
+	RestartPolicy corev1.RestartPolicy
+	// ToEnd says that the pods are to come to an end: one with no restartPolicy
+	// gets Never, and one with Always is a problem of the command line.
+	ToEnd bool
 }
 
 // Position is where an object begins. Line is 1-based.

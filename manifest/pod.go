@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -43,6 +44,7 @@ func (l *loader) takePod(it item, pod *corev1.Pod, kind string) {
 		l.add(it.problem(object, it.field("metadata.generateName"), "FieldValueForbidden", "this command needs metadata.name: it makes no random names"))
 		return
 	}
+	l.toEnd(it, object, &pod.Spec)
 	defaultPod(pod)
 	l.validatePod(it, object, pod)
 	if len(l.problems.Errors()) > before || !l.claim(it, "Pod", qualified(&pod.ObjectMeta)) {
@@ -53,6 +55,25 @@ func (l *loader) takePod(it item, pod *corev1.Pod, kind string) {
 		out.From = kind + " " + pod.Name
 	}
 	l.objects.Pods = append(l.objects.Pods, out)
+}
+
+// toEnd applies the options about it, before defaulting makes an
+// omitted policy look like an explicit Always.
+func (l *loader) toEnd(it item, object string, spec *corev1.PodSpec) {
+	switch {
+	case l.opts.RestartPolicy != "":
+		spec.RestartPolicy = l.opts.RestartPolicy
+	case !l.opts.ToEnd:
+	case spec.RestartPolicy == "":
+		spec.RestartPolicy = corev1.RestartPolicyNever
+		p := it.problem(object, it.field("spec.restartPolicy"), "RestartPolicy", "is not set: Never is used, for the pod is to come to an end")
+		p.Warning = true
+		l.add(p)
+	case spec.RestartPolicy == corev1.RestartPolicyAlways:
+		p := it.problem(object, it.field("spec.restartPolicy"), "RestartPolicy", "a pod with restartPolicy Always never ends")
+		p.Hint, p.Kind = "give --restart-policy=Never or OnFailure", problem.Usage
+		l.add(p)
+	}
 }
 
 // defaultPod does what the API server and its service account admission do to

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,6 +51,17 @@ func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 			Err: fmt.Errorf("has ended (%s) without %s", result.Status.Phase, o.For)}
 	}
 	return result
+}
+
+// WaitAll waits for several pods at once.
+func (e *Engine) WaitAll(ctx context.Context, pods []Known, o WaitOptions) []Result {
+	results := make([]Result, len(pods))
+	var wg sync.WaitGroup
+	for i, k := range pods {
+		wg.Go(func() { results[i] = e.Wait(ctx, k, o) })
+	}
+	wg.Wait()
+	return results
 }
 
 // resume makes a syncer that goes on with a pod that is here.

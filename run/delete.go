@@ -32,6 +32,7 @@ type removeOptions struct {
 	grace    *time.Duration
 	keepLogs bool
 	why      string
+	stopped  func() // called when everything has stopped, before it is removed
 }
 
 // Delete removes pods with everything that podrun made for them. Removing what
@@ -105,6 +106,9 @@ func (s *syncer) remove(ctx context.Context, o removeOptions) error {
 	}
 	if err := s.stopPod(ctx, grace, o.why); err != nil {
 		return runtimeError(s.plan.ID, err)
+	}
+	if o.stopped != nil {
+		o.stopped()
 	}
 	if err := s.removeSandboxes(ctx); err != nil {
 		return runtimeError(s.plan.ID, err)

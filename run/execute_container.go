@@ -52,6 +52,7 @@ func (s *syncer) startContainer(ctx context.Context, a Action) error {
 	if err := s.linkLog(created, config); err != nil {
 		return err
 	}
+	s.tellStarted(created, filepath.Join(s.plan.Layout.Logs(s.plan.ID), config.GetLogPath()))
 	if hasPostStart(spec) {
 		return s.postStart(ctx, created)
 	}
@@ -207,7 +208,9 @@ func (s *syncer) postStart(ctx context.Context, c Container) error {
 		return nil
 	}
 	s.emit(event.Warning, event.FailedPostStartHook, c.Name, hookEvent(err, "PostStartHook failed"))
-	s.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", s.plan.ID, c.Name), Op: "postStart hook", Err: hookCause(err)})
+	if s.goal != GoalCompleted { // then the container's end decides
+		s.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", s.plan.ID, c.Name), Op: "postStart hook", Err: hookCause(err)})
+	}
 	return s.killContainer(ctx, c.ID, s.gracePeriod(), "FailedPostStartHook")
 }
 

@@ -36,6 +36,10 @@ type syncer struct {
 	goal     Goal
 	prober   *probe.Prober // nil while nobody probes
 	wake     chan struct{} // ends a wait: a probe has found something out
+	// started, exits and drains serve Run, which reads the containers' logs.
+	started func(Log, <-chan struct{}) (drained func())
+	exits   map[string]chan struct{}
+	drains  []func()
 	// acted says that something was done to the pod.
 	acted bool
 	// saidBackOff are the containers whose back-off was reported, by ID.
@@ -51,6 +55,7 @@ func (s *syncer) until(ctx context.Context, goal Goal) (ended bool, err error) {
 	s.startProbing()
 	defer func() { err = errors.Join(err, s.stopProbing()) }()
 	for {
+		s.tellExits()
 		if cause := context.Cause(ctx); cause != nil {
 			return false, s.interrupted(cause)
 		}

@@ -1,0 +1,235 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/podlog"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run"
+)
+
+type runFlags struct {
+	inputFlags
+	run.RunOptions
+	remove   bool
+	quiet    bool
+	exitFrom string
+	policy   string
+}
+
+func newRun(a *app) *cobra.Command {
+	f := &runFlags{inputFlags: inputFlags{toEnd: true}}
+	c := &cobra.Command{
+		Use:   "run FILE...",
+		Short: "Run a pod to its end, print its logs and exit with its exit code",
+		Long: `Run a fresh pod to its end: start it, print the logs of its containers as they
+come, remove it, and exit with the first non-zero exit code of its containers.
+
+Containers' output goes to stdout, their standard error and podrun's own talk to
+stderr. A pod without restartPolicy gets Never. SIGINT or SIGTERM stops the pod
+within its grace period and removes it; a second one ends podrun at once.`,
+		Example: `  podrun run job.yaml
+  podrun run --exit-code-from test --timeout 5m -f ci/
+  podrun run -o json job.yaml > result.json`,
+		RunE: func(c *cobra.Command, named []string) error { return a.runRun(c, f, named) },
+	}
+	f.add(c.Flags())
+	flags := c.Flags()
+	flags.DurationVar(&f.Timeout, "timeout", 0, "how long the pods may run; 0 for no limit")
+	flags.BoolVar(&f.remove, "rm", true, "remove the pods when they have ended")
+	flags.BoolVar(&f.Replace, "replace", false, "stop a pod of the same name first, instead of refusing")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no events")
+	flags.StringVar(&f.exitFrom, "exit-code-from", "", "exit with the code of this `container`")
+	flags.StringVar(&f.policy, "exit-code-policy", string(run.ExitAny), "whose exit codes count: any (the first that failed), all (only if all failed) or none")
+	flags.StringVar(&f.restartPolicy, "restart-policy", "", "Never or OnFailure, instead of the pods' own")
+	flags.StringVarP(&a.output, "output", "o", "", "print a summary as json or yaml on stdout, and the logs on stderr")
+	return c
+}
+
+// check refuses values that the flags do not know.
+func (f *runFlags) check(c *cobra.Command, a *app) error {
+	if err := checkOutput(a.output, "json", "yaml"); err != nil {
+		return err
+	}
+	if _, err := run.ParseExitPolicy(f.policy); err != nil {
+		return usage(c, fmt.Errorf("--exit-code-policy: %w", err))
+	}
+	if f.restartPolicy != "" && !slices.Contains([]string{"Never", "OnFailure"}, f.restartPolicy) {
+		return usage(c, fmt.Errorf("--restart-policy=%s is not Never or OnFailure: the pod would not end", f.restartPolicy))
+	}
+	return nil
+}
+
+func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
+	if err := f.check(c, a); err != nil {
+		return err
+	}
+	r := a.renderer()
+	r.quiet = f.quiet
+	objects, err := f.load(c.Context(), a, c, named, r.warn)
+	if err != nil {
+		return err
+	}
+	if err := f.checkExitFrom(c, objects); err != nil {
+		return err
+	}
+	if err := needRoot(); err != nil {
+		return err
+	}
+	engine, closeAll, err := a.engine(r)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	r.many = len(objects.Pods) > 1
+	f.AllowKubelet, f.Keep = a.allowKubelet, !f.remove
+	logs := a.newLogReader(c.Context(), engine, objects)
+	f.Started = logs.start
+	results, err := engine.Run(c.Context(), objects, f.RunOptions)
+	if err != nil {
+		return err
+	}
+	return a.reportRun(results, f)
+}
+
+// checkExitFrom refuses a container that no pod has.
+func (f *runFlags) checkExitFrom(c *cobra.Command, objects *manifest.Objects) error {
+	if f.exitFrom == "" {
+		return nil
+	}
+	for _, p := range objects.Pods {
+		for _, list := range [][]corev1.Container{p.Object.Spec.InitContainers, p.Object.Spec.Containers} {
+			if slices.ContainsFunc(list, func(c corev1.Container) bool { return c.Name == f.exitFrom }) {
+				return nil
+			}
+		}
+	}
+	return usage(c, fmt.Errorf("--exit-code-from: no pod has a container %q", f.exitFrom))
+}
+
+// runPod is a pod in the summary of run.
+type runPod struct {
+	podResult
+	ExitCode   int         `json:"exitCode"`
+	Containers []run.Ended `json:"containers"`
+}
+
+type runSummary struct {
+	Pods     []runPod `json:"pods"`
+	ExitCode int      `json:"exitCode"`
+	Reason   string   `json:"reason"`
+}
+
+// reportRun prints how the pods ended, and makes the command's exit code.
+func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
+	sum := runSummary{}
+	var errs []error
+	for _, r := range results {
+		code, err := podCode(r, run.ExitPolicy(f.policy), f.exitFrom)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		p := runPod{podResult: resultOf(r.Result), ExitCode: code, Containers: r.Containers}
+		sum.Pods = append(sum.Pods, p)
+		sum.ExitCode = worseCode(sum.ExitCode, code)
+	}
+	err := errors.Join(errs...)
+	sum.Reason = exitReason(sum.ExitCode)
+	if err == nil && sum.ExitCode != ExitOK {
+		sum.Reason = "Container"
+	}
+	if a.output != "" {
+		if perr := printData(a.streams.Out, a.output, sum); perr != nil {
+			return errors.Join(err, perr)
+		}
+	}
+	if err != nil || sum.ExitCode == ExitOK {
+		return err
+	}
+	a.sayCode(results, sum.ExitCode)
+	return exitStatus(sum.ExitCode)
+}
+
+// sayCode tells whose exit code the command's is: it may look like podrun's.
+func (a *app) sayCode(results []run.RunResult, code int) {
+	for _, r := range results {
+		for _, c := range r.Containers {
+			if int(c.ExitCode) == code {
+				fmt.Fprintf(a.streams.Err, "podrun: pod %s: container %s exited with %d (%s)\n", r.ID, c.Name, code, c.Reason)
+				return
+			}
+		}
+	}
+}
+
+// podCode is the exit code of one pod, and the error if it is podrun's.
+func podCode(r run.RunResult, policy run.ExitPolicy, from string) (int, error) {
+	if r.Err != nil {
+		return exitCode(r.Err), r.Err
+	}
+	code, ok := run.ExitCode(r.Status, r.Containers, policy, from)
+	if ok {
+		return code, nil
+	}
+	why := r.Status.Message
+	if why == "" {
+		why = "no exit code says how"
+	}
+	err := &problem.Error{Kind: problem.Failed, Object: "pod " + r.ID.String(), Err: fmt.Errorf("failed: %s", why)}
+	return exitCode(err), err
+}
+
+// logReader prints the logs of containers as they start.
+type logReader struct {
+	ctx    context.Context
+	engine *run.Engine
+	merger *podlog.Merger
+	warn   io.Writer
+	prefix func(run.Log) string
+}
+
+func (a *app) newLogReader(ctx context.Context, e *run.Engine, objects *manifest.Objects) *logReader {
+	out := podlog.Output{Stdout: a.streams.Out, Stderr: a.streams.Err}
+	if a.output != "" {
+		out.Stdout = a.streams.Err // stdout carries the summary
+	}
+	containers := 0
+	for _, p := range objects.Pods {
+		containers += len(p.Object.Spec.InitContainers) + len(p.Object.Spec.Containers)
+	}
+	prefix := func(run.Log) string { return "" }
+	switch {
+	case len(objects.Pods) > 1:
+		prefix = func(l run.Log) string { return "[" + l.Pod.Name + "/" + l.Container + "] " }
+	case containers > 1:
+		prefix = func(l run.Log) string { return "[" + l.Container + "] " }
+	}
+	// The logs are read to their ends also when a signal has ended ctx: the
+	// containers go on to write until they are stopped.
+	return &logReader{ctx: context.WithoutCancel(ctx), engine: e, merger: podlog.NewMerger(out), warn: a.streams.Err, prefix: prefix}
+}
+
+// start reads a container's log until it has ended; what it returns waits for
+// that.
+func (l *logReader) start(log run.Log, exited <-chan struct{}) func() {
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		err := podlog.Stream(l.ctx, podlog.Source{
+			Container: log.Container, Path: log.Path, State: string(log.State), Exited: exited,
+			Warn: func(err error) { fmt.Fprintln(l.warn, "warning:", err) },
+		}, l.merger.Output(l.prefix(log)), podlog.Options{Follow: true})
+		if err != nil {
+			fmt.Fprintln(l.warn, "warning: log of", log.Container+":", err)
+		}
+	})
+	return wg.Wait
+}

@@ -1,0 +1,88 @@
+package cmd
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/run"
+)
+
+func newWait(a *app) *cobra.Command {
+	var o run.WaitOptions
+	var what string
+	c := &cobra.Command{
+		Use:   "wait NAME...",
+		Short: "Wait until pods are ready, have ended or are gone",
+		Long: `Wait until pods are ready (--for=condition=Ready), in a phase (--for=phase=Running),
+have completed or are deleted. While it waits, podrun takes care of the pods: it
+restarts their containers and runs their probes.
+
+Exits with 0 when what was waited for is there, with 124 when the time is over.
+With --for=completed it exits with the pod's own code, as 'podrun run'.`,
+		Example: `  podrun wait web --for=condition=Ready --timeout 30s
+  podrun wait job --for=completed`,
+		Args: args(cobra.MinimumNArgs(1)),
+		RunE: func(c *cobra.Command, named []string) error {
+			goal, err := run.ParseGoal(what)
+			if err != nil {
+				return usage(c, fmt.Errorf("--for: %w", err))
+			}
+			o.For = goal
+			return a.runWait(c, named, o)
+		},
+	}
+	c.Flags().StringVar(&what, "for", string(run.GoalReady), "ready, started, completed, delete, condition=TYPE or phase=PHASE")
+	c.Flags().DurationVar(&o.Timeout, "timeout", defaultTimeout, "how long to wait; 0 for no limit")
+	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
+	return c
+}
+
+func (a *app) runWait(c *cobra.Command, named []string, o run.WaitOptions) error {
+	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
+		return err
+	}
+	r := a.renderer()
+	engine, closeAll, err := a.engine(r)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	pods, err := a.named(c, engine, named, o.For == run.GoalDeleted)
+	if err != nil {
+		return err
+	}
+	r.many = len(pods) > 1
+	results := engine.WaitAll(c.Context(), pods, o)
+	if o.For != run.GoalCompleted {
+		return a.report(c.Context(), results)
+	}
+	var ended []run.RunResult
+	for i, res := range results {
+		ended = append(ended, run.RunResult{Result: res, Containers: run.EndedContainers(pods[i].Pod, res.Status)})
+	}
+	return a.reportRun(ended, &runFlags{policy: string(run.ExitAny)})
+}
+
+// named finds the pods of these names; one that is not here is an error, unless
+// that is what is wanted.
+func (a *app) named(c *cobra.Command, e *run.Engine, names []string, goneIsFine bool) ([]run.Known, error) {
+	namespace := a.namespace
+	if namespace == "" {
+		namespace = "default"
+	}
+	var selectors []run.Selector
+	for _, name := range names {
+		selectors = append(selectors, run.Selector{Namespace: namespace, Names: []string{name}})
+	}
+	var missing error
+	pods, err := findAll(c.Context(), e, selectors, func(sel run.Selector) {
+		if !goneIsFine {
+			missing = notHere(sel.Names[0])
+		}
+	})
+	if err == nil {
+		err = missing
+	}
+	return pods, err
+}

@@ -1,0 +1,109 @@
+package run
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// ExitPolicy says whose exit codes make the exit code of a command that runs a
+// pod to its end.
+type ExitPolicy string
+
+// The exit policies.
+const (
+	ExitAny  ExitPolicy = "any"  // the first container that failed, in the order of the spec
+	ExitAll  ExitPolicy = "all"  // the same, but only where every app container failed
+	ExitNone ExitPolicy = "none" // nobody's: 0 if the pod ran to its end
+)
+
+// ParseExitPolicy reads the value of --exit-code-policy.
+func ParseExitPolicy(text string) (ExitPolicy, error) {
+	switch p := ExitPolicy(text); p {
+	case ExitAny, ExitAll, ExitNone:
+		return p, nil
+	}
+	return "", fmt.Errorf("%q is not any, all or none", text)
+}
+
+// Ended is how one container ended.
+type Ended struct {
+	Name       string    `json:"name"`
+	Kind       string    `json:"kind"` // init, sidecar or app
+	ExitCode   int32     `json:"exitCode"`
+	Reason     string    `json:"reason,omitempty"`
+	Message    string    `json:"message,omitempty"`
+	Restarts   int32     `json:"restarts"`
+	StartedAt  time.Time `json:"startedAt,omitzero"`
+	FinishedAt time.Time `json:"finishedAt,omitzero"`
+}
+
+// EndedContainers lists how a pod's containers ended, in the order of the
+// spec; those that did not end are left out.
+func EndedContainers(pod *corev1.Pod, status corev1.PodStatus) []Ended {
+	byName := map[string]corev1.ContainerStatus{}
+	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
+		for _, c := range list {
+			byName[c.Name] = c
+		}
+	}
+	var out []Ended
+	for _, c := range specContainers(pod) {
+		st := byName[c.Container.Name]
+		t := st.State.Terminated
+		if t == nil {
+			continue
+		}
+		e := Ended{Name: st.Name, Kind: "app", ExitCode: t.ExitCode, Reason: t.Reason, Message: t.Message,
+			Restarts: st.RestartCount, StartedAt: t.StartedAt.Time, FinishedAt: t.FinishedAt.Time}
+		switch {
+		case IsSidecar(c.Container):
+			e.Kind = "sidecar"
+		case c.Init:
+			e.Kind = "init"
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// ExitCode is the exit code of a pod that has ended: that of the container
+// from, where it is named, else as the policy says. Sidecars never count. Ok is
+// false where the pod failed and no container's code says how.
+func ExitCode(status corev1.PodStatus, ended []Ended, policy ExitPolicy, from string) (code int, ok bool) {
+	if from != "" {
+		for _, e := range ended {
+			if e.Name == from {
+				return int(e.ExitCode), true
+			}
+		}
+		return 0, false
+	}
+	if policy == ExitNone {
+		return 0, true
+	}
+	first, failed, apps := 0, 0, 0
+	for _, e := range ended {
+		if e.Kind == "sidecar" {
+			continue
+		}
+		if e.Kind == "app" {
+			apps++
+		}
+		if e.ExitCode == 0 {
+			continue
+		}
+		if e.Kind == "init" {
+			return int(e.ExitCode), true
+		}
+		failed++
+		if first == 0 {
+			first = int(e.ExitCode)
+		}
+	}
+	if policy == ExitAll && failed < apps {
+		return 0, true
+	}
+	return first, first != 0 || status.Phase != corev1.PodFailed
+}
