@@ -21,6 +21,7 @@ type applyFlags struct {
 	inputFlags
 	run.ApplyOptions
 	dryRun bool
+	wait   string
 }
 
 func newApply(a *app) *cobra.Command {
@@ -48,6 +49,8 @@ FILE is a path, a directory, - for stdin, or an https URL.`,
 	f.add(c.Flags())
 	c.Flags().DurationVar(&f.Timeout, "timeout", defaultTimeout, "how long to try; 0 for no limit")
 	c.Flags().BoolVar(&f.KeepOnFailure, "keep-on-failure", false, "leave what was made when a pod can't be started")
+	c.Flags().StringVar(&f.wait, "wait", string(run.GoalStarted), "return when the pods are started, ready or completed")
+	c.Flags().BoolVar(&f.Force, "force", false, "run pods again that have not changed or have ended")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and do nothing (as 'podrun plan')")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
 	return c
@@ -59,6 +62,11 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	}
 	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
 		return err
+	}
+	switch f.Wait = run.Goal(f.wait); f.Wait {
+	case run.GoalStarted, run.GoalReady, run.GoalCompleted:
+	default:
+		return usage(c, fmt.Errorf("--wait=%s is not started, ready or completed", f.wait))
 	}
 	r := a.renderer()
 	objects, err := f.load(c.Context(), a, c, named, r.warn)
@@ -79,8 +87,20 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	if err != nil {
 		return err
 	}
+	if f.Wait == run.GoalCompleted {
+		return a.reportCompleted(objects, results)
+	}
 	a.sayUnwatched(r, objects, results)
 	return a.report(c.Context(), results)
+}
+
+// reportCompleted prints how pods ended, and makes the command's exit code.
+func (a *app) reportCompleted(objects *manifest.Objects, results []run.Result) error {
+	ended := make([]run.RunResult, len(results))
+	for i, res := range results {
+		ended[i] = run.RunResult{Result: res, Containers: run.EndedContainers(objects.Pods[i].Object, res.Status)}
+	}
+	return a.reportRun(ended, &runFlags{policy: string(run.ExitAny)})
 }
 
 // sayUnwatched says once that nobody watches the pods from now on, where one

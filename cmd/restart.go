@@ -1,6 +1,9 @@
 package cmd
 
 import (
+	"context"
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"github.com/podrun/podrun/run"
@@ -15,32 +18,86 @@ func newRestart(a *app) *cobra.Command {
 period, remove it, and start anew. The way to run a pod again that has ended.`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, named []string) error {
-			if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
-				return err
-			}
-			if err := needRoot(); err != nil {
-				return err
-			}
-			r := a.renderer()
-			engine, closeAll, err := a.engine(r)
-			if err != nil {
-				return err
-			}
-			defer closeAll()
-			pods, err := a.named(c, engine, named, false)
-			if err != nil {
-				return err
-			}
-			r.many = len(pods) > 1
-			o.AllowKubelet = a.allowKubelet
-			results, err := engine.Restart(c.Context(), pods, o)
-			if err != nil {
-				return err
-			}
-			return a.report(c.Context(), results)
+			return a.onPods(c, named, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
+				o.AllowKubelet = a.allowKubelet
+				return e.Restart(ctx, pods, o)
+			})
 		},
 	}
-	c.Flags().DurationVar(&o.Timeout, "timeout", defaultTimeout, "how long to try; 0 for no limit")
-	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
+	a.addPodFlags(c, &o.Timeout)
 	return c
+}
+
+func newStop(a *app) *cobra.Command {
+	var o run.DeleteOptions
+	var grace int64
+	c := &cobra.Command{
+		Use:   "stop NAME...",
+		Short: "Stop pods and leave what they have",
+		Long: `Stop pods, with their preStop hooks and grace period, and leave their directories,
+volumes and logs. 'podrun start' goes on with them: containers are started again
+as restartPolicy says.`,
+		Args: args(cobra.MinimumNArgs(1)),
+		RunE: func(c *cobra.Command, named []string) error {
+			if grace >= 0 {
+				seconds := time.Duration(grace) * time.Second
+				o.Grace = &seconds
+			}
+			return a.onPods(c, named, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
+				return e.Stop(ctx, pods, o), nil
+			})
+		},
+	}
+	c.Flags().Int64Var(&grace, "grace-period", -1, "`seconds` the containers get to end; -1 for the pod's own, 0 to kill at once")
+	a.addPodFlags(c, &o.Timeout)
+	return c
+}
+
+func newStart(a *app) *cobra.Command {
+	var o run.ApplyOptions
+	c := &cobra.Command{
+		Use:   "start NAME...",
+		Short: "Go on with pods that were stopped",
+		Args:  args(cobra.MinimumNArgs(1)),
+		RunE: func(c *cobra.Command, named []string) error {
+			return a.onPods(c, named, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
+				o.AllowKubelet = a.allowKubelet
+				return e.Start(ctx, pods, o)
+			})
+		},
+	}
+	a.addPodFlags(c, &o.Timeout)
+	return c
+}
+
+// addPodFlags adds the flags of commands that act on named pods.
+func (a *app) addPodFlags(c *cobra.Command, timeout *time.Duration) {
+	c.Flags().DurationVar(timeout, "timeout", defaultTimeout, "how long to try; 0 for no limit")
+	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
+}
+
+// onPods does something with the pods of these names, and reports.
+func (a *app) onPods(c *cobra.Command, named []string, do func(context.Context, *run.Engine, []run.Known) ([]run.Result, error)) error {
+	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
+		return err
+	}
+	if err := needRoot(); err != nil {
+		return err
+	}
+	r := a.renderer()
+	engine, closeAll, err := a.engine(r)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	pods, err := a.named(c, engine, named, false)
+	if err != nil {
+		return err
+	}
+	r.many = len(pods) > 1
+	results, err := do(c.Context(), engine, pods)
+	if err != nil {
+		return err
+	}
+	return a.report(c.Context(), results)
 }

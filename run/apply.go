@@ -9,16 +9,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/event"
-	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
-	"github.com/podrun/podrun/volume"
 )
 
 // ApplyOptions are the options of Apply.
@@ -126,111 +122,6 @@ func (e *Engine) lockPods(ctx context.Context, objects *manifest.Objects) (podLo
 	return locks, nil
 }
 
-// admit reads the host and decides about all pods, under the node's lock, and
-// reserves room for those that are new by writing their checkpoints.
-func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, o ApplyOptions) ([]Target, error) {
-	node, err := e.lockNode(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer node.unlock()
-	targets, problems, err := e.Prepare(ctx, objects, PrepareOptions{AllowKubelet: o.AllowKubelet, Force: o.Force})
-	if err != nil {
-		return nil, err
-	}
-	e.warn(problems.Warnings())
-	if err := problem.Refuse(problem.Refused, problems); err != nil {
-		return nil, err
-	}
-	for i, t := range targets {
-		if t.Change != ChangeNew {
-			continue
-		}
-		if err := reserve(t.Plan); err != nil {
-			return nil, errors.Join(err, e.unreserve(ctx, targets[:i+1]))
-		}
-	}
-	return targets, nil
-}
-
-// PrepareOptions are the options of Prepare.
-type PrepareOptions struct {
-	AllowKubelet bool
-	Force        bool        // plan to run pods again that are here
-	Facts        *host.Facts // in place of this host's
-}
-
-// Prepare reads what planning needs and plans.
-func (e *Engine) Prepare(ctx context.Context, objects *manifest.Objects, o PrepareOptions) ([]Target, problem.List, error) {
-	in := PrepareInput{Objects: objects, Settings: e.Settings, Invocation: e.Invocation, AllowKubelet: o.AllowKubelet, Force: o.Force}
-	facts := o.Facts
-	if facts == nil {
-		read, err := discover.Read(ctx, e.Client, e.Settings, discover.Options{Ports: hostPorts(objects)})
-		if err != nil {
-			return nil, nil, err
-		}
-		if in.Here, err = e.here(objects); err != nil {
-			return nil, nil, err
-		}
-		facts = &read
-	}
-	in.Facts = *facts
-	targets, problems := Prepare(in)
-	return targets, problems, nil
-}
-
-// here reads the checkpoints of the pods that have the names of the command's.
-func (e *Engine) here(objects *manifest.Objects) ([]Here, error) {
-	stored, err := storedPods(e.layout())
-	if err != nil {
-		return nil, err
-	}
-	wanted := map[string]bool{}
-	for _, p := range objects.Pods {
-		wanted[p.Object.Namespace+"/"+p.Object.Name] = true
-	}
-	var out []Here
-	for _, id := range stored {
-		if !wanted[id.String()] {
-			continue
-		}
-		c, err := readCheckpoint(e.layout(), id.UID)
-		if err != nil {
-			return nil, err
-		}
-		h := Here{ID: id}
-		if c != nil {
-			h.Pod = c.Pod
-		}
-		out = append(out, h)
-	}
-	return out, nil
-}
-
-// reserve writes the checkpoint of a pod: from then on its requests count.
-func reserve(p *Plan) error {
-	if p.Pod.CreationTimestamp.IsZero() {
-		p.Pod.CreationTimestamp = metav1.Now()
-	}
-	if err := volume.MakePodDir(p.Volumes); err != nil {
-		return fmt.Errorf("pod %s: %w", p.ID, err)
-	}
-	return writeCheckpoint(p.Layout, p.ID, p.Checkpoint)
-}
-
-// unreserve takes the reservations of new pods back.
-func (e *Engine) unreserve(ctx context.Context, targets []Target) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
-	defer cancel()
-	var errs []error
-	for _, t := range targets {
-		if t.Change == ChangeNew {
-			errs = append(errs, volume.Remove(ctx, t.Plan.Layout, t.Plan.ID.UID))
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // applyOne brings one pod to be started, and takes back what it made when that
 // fails before the first container was started.
 func (s *syncer) applyOne(ctx context.Context, t Target, o ApplyOptions) Result {
@@ -306,7 +197,7 @@ func (s *syncer) apply(ctx context.Context, t Target, o ApplyOptions) (Outcome, 
 		// How it ended is in its status.
 	case ended:
 		return s.alreadyEnded()
-	case t.Change == ChangeUnchanged && s.acted:
+	case t.Change == ChangeUnchanged && s.acted, t.Change == ChangeReplace && t.Forced:
 		return OutcomeRestarted, nil
 	}
 	return outcomes[t.Change], nil
@@ -358,7 +249,7 @@ func (s *syncer) alreadyEnded() (Outcome, error) {
 	}
 	return OutcomeFailed, &problem.Error{
 		Kind: problem.Failed, Object: "pod " + s.plan.ID.String(), Err: errors.New(failedWhy(status)),
-		Hint: "'podrun logs' shows why; 'podrun delete' and apply run it again",
+		Hint: "'podrun logs' shows why; 'podrun restart " + s.plan.ID.Name + "' runs it again",
 	}
 }
 
@@ -407,9 +298,4 @@ func (s *syncer) world() World {
 // runtimeError names the pod in an error of the runtime.
 func runtimeError(id identity.Pod, err error) error {
 	return &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Err: err}
-}
-
-// Facts reads the facts of this host that planning these objects takes.
-func (e *Engine) Facts(ctx context.Context, objects *manifest.Objects) (host.Facts, error) {
-	return discover.Read(ctx, e.Client, e.Settings, discover.Options{Ports: hostPorts(objects)})
 }

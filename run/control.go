@@ -27,7 +27,7 @@ type WaitOptions struct {
 func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 	ctx, cancel := withTimeout(ctx, o.Timeout)
 	defer cancel()
-	result := Result{ID: k.ID, Outcome: OutcomeUnchanged}
+	result := Result{ID: k.ID, Outcome: OutcomeMet}
 	if o.For == GoalDeleted {
 		result.Err = e.waitDeleted(ctx, k)
 		return result
@@ -158,6 +158,55 @@ func (e *Engine) checkpointed(pods []Known) (*manifest.Objects, error) {
 		all.Add(c.Objects())
 	}
 	return all, nil
+}
+
+// Stop stops pods and leaves what they have: their directories, logs and the
+// records of their containers. Start, or applying them again, goes on with
+// them; nothing else does.
+func (e *Engine) Stop(ctx context.Context, pods []Known, o DeleteOptions) []Result {
+	ctx, cancel := withTimeout(ctx, o.Timeout)
+	defer cancel()
+	results := make([]Result, len(pods))
+	var wg sync.WaitGroup
+	for i, k := range pods {
+		wg.Go(func() { results[i] = e.stopOne(ctx, k, o) })
+	}
+	wg.Wait()
+	return results
+}
+
+func (e *Engine) stopOne(ctx context.Context, k Known, o DeleteOptions) Result {
+	result := Result{ID: k.ID, Outcome: OutcomeStopped}
+	lock, err := e.lockPod(ctx, k.ID)
+	if err != nil {
+		result.Err = err
+		return result
+	}
+	defer lock.unlock()
+	s, err := e.resume(ctx, k, lock)
+	if err != nil {
+		result.Err = err
+		return result
+	}
+	grace := s.gracePeriod()
+	if o.Grace != nil {
+		grace = *o.Grace
+	}
+	if err := s.stopPod(ctx, grace, "the pod is stopped"); err != nil {
+		result.Err = s.orInterrupted(ctx, runtimeError(k.ID, err))
+	}
+	result.Err = errors.Join(result.Err, s.journal.close())
+	result.Status = s.status()
+	return result
+}
+
+// Start goes on with pods that were stopped.
+func (e *Engine) Start(ctx context.Context, pods []Known, o ApplyOptions) ([]Result, error) {
+	objects, err := e.checkpointed(pods)
+	if err != nil {
+		return nil, err
+	}
+	return e.Apply(ctx, objects, o)
 }
 
 // reachedBy tells whether a goal about a pod's status holds.

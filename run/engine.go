@@ -72,6 +72,8 @@ const (
 	OutcomeUnchanged Outcome = "unchanged"
 	OutcomeFailed    Outcome = "failed"
 	OutcomeDeleted   Outcome = "deleted"
+	OutcomeStopped   Outcome = "stopped"
+	OutcomeMet       Outcome = "condition met" // what was waited for is there
 )
 
 // errTimeout is the cause of a context that the command's --timeout ended.

@@ -7,8 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
-
-	"github.com/podrun/podrun/identity"
 )
 
 // Verb is what an Action does.
@@ -363,59 +361,6 @@ func (d *Decision) restart(last *Container, w World, why string) {
 		return
 	}
 	d.start(last.Name, w.Observed, why)
-}
-
-// The kubelet's crash-loop back-off: none before the first restart, then 10 s
-// doubling to 300 s; a run of 10 minutes starts it over
-// (pkg/kubelet/kubelet.go, backOffPeriod and MaxContainerBackOff).
-const (
-	firstRestartDelay = 10 * time.Second
-	maxRestartDelay   = 300 * time.Second
-	restartDelayReset = 10 * time.Minute
-)
-
-// restartDelay is how long a container that exited waits to be started again.
-// The container carries it: what the runtime keeps outlives any podrun process.
-func restartDelay(c *Container) time.Duration {
-	if c.ranLong() {
-		return 0
-	}
-	return c.backOff()
-}
-
-// ranLong tells whether the container ran long enough to start the back-off
-// over.
-func (c *Container) ranLong() bool {
-	return !c.StartedAt.IsZero() && c.FinishedAt.Sub(c.StartedAt) >= restartDelayReset
-}
-
-// backOff is the delay that the container was made with: the one before the
-// next restart, if it ends soon. Without one, as in a pod of an older podrun,
-// its restarts tell.
-func (c *Container) backOff() time.Duration {
-	if d, err := time.ParseDuration(c.Annotations[identity.AnnotationBackOff]); err == nil {
-		return min(max(d, 0), maxRestartDelay)
-	}
-	if c.Restarts == 0 {
-		return 0
-	}
-	delay := firstRestartDelay
-	for n := uint32(1); n < c.Restarts && delay < maxRestartDelay; n++ {
-		delay *= 2
-	}
-	return min(delay, maxRestartDelay)
-}
-
-// nextBackOff is the delay that a container is made with which takes the place
-// of last, nil for the first of its name. A changed definition starts over.
-func nextBackOff(last *Container, hash string) time.Duration {
-	switch {
-	case last == nil || last.Hash != hash:
-		return 0
-	case last.ranLong():
-		return firstRestartDelay
-	}
-	return min(max(last.backOff()*2, firstRestartDelay), maxRestartDelay)
 }
 
 // hasEnded tells whether a container has exited and is not to be started again, by

@@ -38,6 +38,8 @@ type Target struct {
 	Old    []Here // the pods that it replaces
 	// Changes are the paths at which it differs from the pod that is here.
 	Changes []string
+	// Forced says that it is replaced though it did not change.
+	Forced bool
 
 	uid   string       // of the pod, decided before it is planned
 	since *metav1.Time // when the pod was taken on that this one goes on with
@@ -107,6 +109,7 @@ func change(pod *corev1.Pod, in PrepareInput) Target {
 	t := Target{Changes: manifest.Changes(was.Pod, pod), uid: was.ID.UID, since: &was.Pod.CreationTimestamp}
 	switch {
 	case in.Force:
+		t.Forced = len(t.Changes) == 0
 		t.Change, t.Old, t.uid, t.since = ChangeReplace, here, uid, nil
 	case len(t.Changes) == 0:
 		t.Change = ChangeUnchanged

@@ -22,6 +22,11 @@ type Probed struct {
 	Ready   bool `json:"ready"`
 }
 
+// probeSettle is how long a container runs before it is first probed. A kubelet
+// learns up to a second after its start that it runs; without such a pause, a
+// probe that is allowed no failure would kill what has not opened its port yet.
+const probeSettle = time.Second
+
 // startProbing begins to probe the pod's containers, for as long as a command
 // works on the pod: nobody does when none does.
 func (s *syncer) startProbing() {
@@ -32,6 +37,7 @@ func (s *syncer) startProbing() {
 			return resp.GetStdout(), resp.GetStderr(), resp.GetExitCode(), err
 		},
 		Emit:   s.journal.emit,
+		Settle: probeSettle,
 		Report: func(string, probe.Kind, bool, string) { s.wakeUp() },
 	})
 }
