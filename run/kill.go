@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -48,19 +49,9 @@ func (s *syncer) killPod(ctx context.Context, why string) error {
 }
 
 func (s *syncer) stopPod(ctx context.Context, grace time.Duration, why string) error {
-	start := time.Now()
-	left := func() time.Duration {
-		if grace == 0 {
-			return 0
-		}
-		return max(grace-time.Since(start), minimumGrace).Round(time.Second)
-	}
 	apps, sidecars := s.running()
-	var errs []error
-	errs = append(errs, s.stopAll(ctx, apps, grace, why))
-	for i := len(sidecars) - 1; i >= 0; i-- {
-		errs = append(errs, s.stopAll(ctx, sidecars[i:i+1], left(), why))
-	}
+	slices.Reverse(sidecars)
+	errs := []error{s.stopAll(ctx, append(apps, sidecars...), len(apps), grace)}
 	for i := range s.obs.Sandboxes {
 		sb := &s.obs.Sandboxes[i]
 		if !sb.Managed {
@@ -99,12 +90,25 @@ func (s *syncer) running() (apps, sidecars []Container) {
 	return apps, sidecars
 }
 
-// stopAll stops containers side by side.
-func (s *syncer) stopAll(ctx context.Context, list []Container, grace time.Duration, why string) error {
+// stopAll stops containers: the first ones side by side, then one after the
+// other. All are told at once, and their preStop hooks run from the start, as in
+// the kubelet. With no grace period there is no order either.
+func (s *syncer) stopAll(ctx context.Context, list []Container, together int, grace time.Duration) error {
 	errs := make([]error, len(list))
+	ended := make([]chan struct{}, len(list))
+	for i := range list {
+		ended[i] = make(chan struct{})
+	}
 	var wg sync.WaitGroup
 	for i, c := range list {
-		wg.Go(func() { errs[i] = s.stopContainer(ctx, c, grace, "Stopping container "+c.Name) })
+		var before []chan struct{}
+		if i >= together && grace > 0 {
+			before = ended[:i]
+		}
+		wg.Go(func() {
+			defer close(ended[i])
+			errs[i] = s.stopContainer(ctx, c, grace, "Stopping container "+c.Name, before)
+		})
 	}
 	wg.Wait()
 	for i, c := range list {
@@ -121,23 +125,26 @@ func (s *syncer) killContainer(ctx context.Context, id string, grace time.Durati
 		if c.ID != id {
 			continue
 		}
-		if err := s.stopContainer(ctx, c, grace, message); err != nil {
-			return err
+		if err := s.stopContainer(ctx, c, grace, message, nil); err != nil {
+			return runtimeError(s.plan.ID, err)
 		}
 		s.noteStopped(ctx, c)
 	}
 	return nil
 }
 
-// stopContainer runs the preStop hook, which counts in the grace period, and
-// stops the container with what is left of it.
-func (s *syncer) stopContainer(ctx context.Context, c Container, grace time.Duration, message string) error {
+// stopContainer runs the preStop hook, waits for the containers that have to end
+// before, and stops the container with what both have left of the grace period.
+func (s *syncer) stopContainer(ctx context.Context, c Container, grace time.Duration, message string, before []chan struct{}) error {
 	s.emit(event.Normal, event.KillingContainer, c.Name, message)
 	start := time.Now()
 	if plan, ok := s.preStop(c); ok && grace > 0 {
 		s.runPreStop(ctx, c, plan, grace)
-		grace = max(grace-time.Since(start), minimumGrace)
 	}
+	for _, ended := range before {
+		<-ended
+	}
+	grace = max(grace-time.Since(start), min(grace, minimumGrace))
 	if err := s.Client.StopContainer(ctx, c.ID, grace.Round(time.Second)); err != nil {
 		return fmt.Errorf("stop container %s (%s): %w", c.Name, short(c.ID), err)
 	}

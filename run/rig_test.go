@@ -39,8 +39,8 @@ func newRig(t testing.TB, opts ...critest.Option) *rig {
 	}
 	r := &rig{t: t, rt: critest.ForTest(t, opts...), settings: testSettings(t.TempDir())}
 	for _, name := range []string{"app", "web", "db", "setup"} {
-		r.rt.AddImage(critest.Image{Name: "registry.example/" + name + ":1"})
-		r.rt.AddImage(critest.Image{Name: "registry.example/" + name + ":2"})
+		r.rt.AddImage(critest.Image{Name: "registry.example/" + name + ":1", Entrypoint: []string{"/server"}})
+		r.rt.AddImage(critest.Image{Name: "registry.example/" + name + ":2", Entrypoint: []string{"/server"}})
 	}
 	t.Cleanup(func() { removeCgroupRoot(t, r.settings.CgroupRoot) })
 	return r

@@ -1,0 +1,263 @@
+package run
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+)
+
+// stopsOf lists the calls of StopContainer: name, when since begun, timeout.
+func stopsOf(rt *critest.Runtime, begun time.Time) []string {
+	var out []string
+	for _, c := range rt.Calls() {
+		if req, ok := c.Request.(*runtimeapi.StopContainerRequest); ok {
+			out = append(out, c.Subject+" at "+c.Start.Sub(begun).Round(time.Second).String()+" for "+(time.Duration(req.GetTimeout())*time.Second).String())
+		}
+	}
+	return out
+}
+
+func TestDeleteGrace(t *testing.T) {
+	seconds := func(n int) *time.Duration { d := time.Duration(n) * time.Second; return &d }
+	for _, tc := range []struct {
+		name    string
+		spec    []string
+		scripts map[string]critest.Behavior
+		grace   *time.Duration
+		want    []string // in the order of the calls, those of one instant sorted
+		took    time.Duration
+	}{
+		{
+			name: "a container that ends at once",
+			spec: []string{"terminationGracePeriodSeconds: 20", "containers: [{name: app, image: registry.example/app:1}]"},
+			want: []string{"app at 0s for 20s"},
+		},
+		{
+			name:    "one that does not heed TERM",
+			spec:    []string{"terminationGracePeriodSeconds: 20", "containers: [{name: app, image: registry.example/app:1}]"},
+			scripts: map[string]critest.Behavior{"app": {Forever: true, IgnoreTERM: true}},
+			want:    []string{"app at 0s for 20s"}, took: 20 * time.Second,
+		},
+		{
+			name:    "the command's grace period",
+			spec:    []string{"terminationGracePeriodSeconds: 20", "containers: [{name: app, image: registry.example/app:1}]"},
+			scripts: map[string]critest.Behavior{"app": {Forever: true, IgnoreTERM: true}},
+			grace:   seconds(3), want: []string{"app at 0s for 3s"}, took: 3 * time.Second,
+		},
+		{
+			name:    "no grace",
+			spec:    []string{"containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {sleep: {seconds: 5}}}}]"},
+			scripts: map[string]critest.Behavior{"app": {Forever: true, IgnoreTERM: true}},
+			grace:   seconds(0), want: []string{"app at 0s for 0s"},
+		},
+		{
+			name:    "a preStop hook counts in the grace period",
+			spec:    []string{"terminationGracePeriodSeconds: 20", "containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {sleep: {seconds: 5}}}}]"},
+			scripts: map[string]critest.Behavior{"app": {Forever: true, IgnoreTERM: true}},
+			want:    []string{"app at 5s for 15s"}, took: 20 * time.Second,
+		},
+		{
+			name:    "a preStop hook that takes too long",
+			spec:    []string{"terminationGracePeriodSeconds: 20", "containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {exec: {command: [slow]}}}}]"},
+			scripts: map[string]critest.Behavior{"app": {Forever: true, IgnoreTERM: true}},
+			want:    []string{"app at 20s for 2s"}, took: 22 * time.Second,
+		},
+		{
+			name: "apps side by side, then the sidecars in reverse",
+			spec: []string{"terminationGracePeriodSeconds: 20",
+				"initContainers:", "- {name: s1, image: registry.example/web:1, restartPolicy: Always}", "- {name: s2, image: registry.example/web:1, restartPolicy: Always}",
+				"containers:", "- {name: a, image: registry.example/app:1}", "- {name: b, image: registry.example/app:1}"},
+			scripts: map[string]critest.Behavior{
+				"a": {Forever: true, TERMAfter: 4 * time.Second}, "b": {Forever: true, TERMAfter: 6 * time.Second},
+				"s2": {Forever: true, TERMAfter: 3 * time.Second}, "s1": {Forever: true, TERMAfter: time.Second},
+			},
+			want: []string{"a at 0s for 20s", "b at 0s for 20s", "s2 at 6s for 14s", "s1 at 9s for 11s"}, took: 10 * time.Second,
+		},
+		{
+			name: "sidecars get two seconds at least",
+			spec: []string{"terminationGracePeriodSeconds: 10",
+				"initContainers:", "- {name: s1, image: registry.example/web:1, restartPolicy: Always}",
+				"containers:", "- {name: a, image: registry.example/app:1}"},
+			scripts: map[string]critest.Behavior{"a": {Forever: true, IgnoreTERM: true}, "s1": {Forever: true, IgnoreTERM: true}},
+			want:    []string{"a at 0s for 10s", "s1 at 10s for 2s"}, took: 12 * time.Second,
+		},
+		{
+			name: "a sidecar's preStop hook runs from the start, as a kubelet has it",
+			spec: []string{"terminationGracePeriodSeconds: 30",
+				"initContainers:", "- {name: s1, image: registry.example/web:1, restartPolicy: Always, lifecycle: {preStop: {sleep: {seconds: 15}}}}",
+				"containers:", "- {name: a, image: registry.example/app:1}"},
+			scripts: map[string]critest.Behavior{"a": {Forever: true, TERMAfter: 10 * time.Second}},
+			want:    []string{"a at 0s for 30s", "s1 at 15s for 15s"}, took: 15 * time.Second,
+		},
+		{
+			name: "an init container that still runs goes with the apps",
+			spec: []string{"terminationGracePeriodSeconds: 20",
+				"initContainers:", "- {name: s1, image: registry.example/web:1, restartPolicy: Always}", "- {name: setup, image: registry.example/setup:1}",
+				"containers:", "- {name: a, image: registry.example/app:1}"},
+			scripts: map[string]critest.Behavior{"setup": {Forever: true, TERMAfter: 4 * time.Second}},
+			want:    []string{"setup at 0s for 20s", "s1 at 4s for 16s"}, took: 4 * time.Second,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				for name, b := range tc.scripts {
+					r.rt.Script(name, b)
+				}
+				r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 100 * time.Hour} })
+				_, unfinished := tc.scripts["setup"]
+				if result := r.applyWithin(t.Context(), podText("web", "Always", tc.spec...), time.Minute); (result.Err != nil) != unfinished {
+					t.Fatal(result.Err)
+				}
+				begun := time.Now()
+				r.rt.ForgetCalls()
+				for _, result := range r.delete(DeleteOptions{Grace: tc.grace}) {
+					if result.Err != nil || result.Outcome != OutcomeDeleted {
+						t.Errorf("%s: %s, %v", result.ID, result.Outcome, result.Err)
+					}
+				}
+				if took := time.Since(begun); took < tc.took || took > tc.took+100*time.Millisecond {
+					t.Errorf("took %s, want %s", took, tc.took)
+				}
+				stops := stopsOf(r.rt, begun)
+				slices.SortStableFunc(stops, func(a, b string) int {
+					if x, y := strings.Fields(a), strings.Fields(b); x[2] == y[2] {
+						return strings.Compare(x[0], y[0])
+					}
+					return 0
+				})
+				if !slices.Equal(stops, tc.want) {
+					t.Errorf("stops\n got %q\nwant %q", stops, tc.want)
+				}
+				r.nothingLeft()
+			})
+		})
+	}
+}
+
+func TestDeleteTellsOfFailedPreStop(t *testing.T) {
+	r := newRig(t)
+	r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 3} })
+	r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {exec: {command: [x]}}}}]"), OutcomeCreated)
+	r.mustDelete()
+	if !r.said("FailedPreStopHook app", "PreStopHook failed") || !r.said("Killing app", "Stopping container app") {
+		t.Errorf("events %q", r.reasons())
+	}
+}
+
+func TestDeleteTwice(t *testing.T) {
+	r := newRig(t)
+	r.mustApply(one("Always"), OutcomeCreated)
+	e := r.engine()
+	known, err := e.Find(t.Context(), Selector{})
+	if err != nil || len(known) != 1 {
+		t.Fatalf("%v, %v", known, err)
+	}
+	for range 3 { // by what was found before, as two commands at once would
+		results, err := e.Delete(t.Context(), known, DeleteOptions{})
+		if err != nil || results[0].Err != nil {
+			t.Fatalf("%v, %v", results, err)
+		}
+		r.nothingLeft()
+	}
+	if got := r.delete(DeleteOptions{}, "web"); len(got) != 0 {
+		t.Errorf("a pod that is not here: %v", got)
+	}
+}
+
+func TestDeleteKeepsLogs(t *testing.T) {
+	r := newRig(t)
+	result := r.mustApply(one("Always"), OutcomeCreated)
+	r.delete(DeleteOptions{KeepLogs: true})
+	if _, err := os.Stat(r.layout().Logs(result.ID) + "/app/0.log"); err != nil {
+		t.Error(err)
+	}
+	if left := r.rt.Leaked(); len(left) > 0 {
+		t.Errorf("left %q", left)
+	}
+}
+
+// TestDeleteWithoutDirectory: what the runtime knows is enough, hook and grace
+// period included.
+func TestDeleteWithoutDirectory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true})
+		result := r.mustApply(podText("web", "Always", "terminationGracePeriodSeconds: 12",
+			"containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {sleep: {seconds: 5}}}}]"), OutcomeCreated)
+		if err := os.RemoveAll(r.layout().Pod(result.ID.UID)); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		r.rt.ForgetCalls()
+		r.mustDelete()
+		if got := stopsOf(r.rt, begun); !slices.Equal(got, []string{"app at 5s for 7s"}) {
+			t.Errorf("stops %q", got)
+		}
+	})
+}
+
+// TestDeleteWithoutSandbox: somebody removed the sandbox by other means.
+func TestDeleteWithoutSandbox(t *testing.T) {
+	r := newRig(t)
+	r.mustApply(one("Always"), OutcomeCreated)
+	if err := r.rt.Client().RemovePodSandbox(t.Context(), r.rt.Sandboxes()[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.delete(DeleteOptions{}); len(got) != 1 {
+		t.Errorf("found %v", got)
+	}
+	r.nothingLeft()
+}
+
+// TestDeleteAfterReboot: stale sandboxes are stopped too, which frees what their
+// network still holds.
+func TestDeleteAfterReboot(t *testing.T) {
+	r := newRig(t)
+	r.mustApply(one("Always"), OutcomeCreated)
+	r.rt.Restart()
+	r.mustApply(one("Always"), OutcomeRestarted)
+	r.rt.Restart()
+	r.rt.ForgetCalls()
+	r.mustDelete()
+	wantChanges(t, r.rt, "StopPodSandbox", "StopPodSandbox", "RemovePodSandbox", "RemovePodSandbox")
+}
+
+func TestDeleteRefusesStrangers(t *testing.T) {
+	r := newRig(t)
+	id := identity.Pod{Namespace: "default", Name: "web", UID: "u-1"}
+	stranger(t, r.rt, id, true)
+	r.rt.ForgetCalls()
+	results, err := r.engine().Delete(t.Context(), []Known{{ID: id}}, DeleteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, results[0].Err, problem.Refused, "pod default/web", "was not made by podrun")
+	wantChanges(t, r.rt)
+}
+
+func TestDeleteTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true})
+		r.mustApply(podText("web", "Always", "terminationGracePeriodSeconds: 3600", "containers: [{name: app, image: registry.example/app:1}]"), OutcomeCreated)
+		results := r.delete(DeleteOptions{Timeout: time.Minute})
+		wantErr(t, results[0].Err, problem.Deadline, "pod default/web", "stop container app", "timed out after 1m0s")
+		grace := time.Second
+		for _, result := range r.delete(DeleteOptions{Grace: &grace}) {
+			if result.Err != nil {
+				t.Error(result.Err)
+			}
+		}
+		r.nothingLeft()
+	})
+}
