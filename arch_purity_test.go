@@ -18,7 +18,7 @@ func pureFile(s *source) bool {
 	case s.test:
 		return false
 	case s.pkg == "run":
-		return slices.Contains([]string{"next.go", "goal.go", "plan.go", "planview.go", "prepare.go", "observed.go", "unwatched.go"}, base) ||
+		return slices.Contains([]string{"next.go", "goal.go", "plan.go", "planview.go", "prepare.go", "observed.go", "outcome.go", "unwatched.go"}, base) ||
 			strings.HasPrefix(base, "status")
 	case s.pkg == "cri":
 		return base == "print.go"
@@ -67,6 +67,8 @@ var worldly = map[string]func(name string) bool{
 
 	"golang.org/x/sys/unix":                     systemCall,
 	"golang.org/x/sync/errgroup":                always,
+	"k8s.io/apimachinery/pkg/util/rand":         always,
+	"k8s.io/apimachinery/pkg/util/uuid":         always,
 	"google.golang.org/grpc":                    always,
 	"github.com/fsnotify/fsnotify":              always,
 	"github.com/opencontainers/cgroups":         always,
