@@ -71,8 +71,9 @@ Every global flag can also be set by a variable: --root-dir by PODRUN_ROOT_DIR.`
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return setFromEnv(c.Root().PersistentFlags()) },
 		// Cobra's own check of the command's name would not exit as a wrong
 		// command line does.
-		Args: args(knownCommand),
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args:                       args(knownCommand),
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetIn(a.streams.In)
 	root.SetOut(a.streams.Out)
