@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri"
@@ -36,13 +39,16 @@ func observe(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 	}
 	obs.order()
 	if s := obs.Sandbox(); s != nil && s.Ready && !s.HostNetwork {
-		if err := readIPs(ctx, client, s); err != nil {
+		switch err := readIPs(ctx, client, s); {
+		case status.Code(err) == codes.NotFound:
+			s.Ready = false // removed since it was listed
+		case err != nil:
 			return &Observed{}, err
 		}
 	}
 	var err error
 	if obs.Hooks, err = readHooks(layout, uid); err != nil {
-		return nil, err
+		return &Observed{}, err
 	}
 	obs.Probes, err = readProbed(layout, uid)
 	return obs, err
@@ -103,10 +109,14 @@ func observeContainers(ctx context.Context, client *cri.Client, labels map[strin
 	for i, item := range items {
 		group.Go(func() (err error) {
 			out[i], err = observeContainer(ctx, client, item.Id, item.PodSandboxId, true)
+			if status.Code(err) == codes.NotFound {
+				return nil // removed since it was listed
+			}
 			return err
 		})
 	}
-	return out, group.Wait()
+	err = group.Wait()
+	return slices.DeleteFunc(out, func(c Container) bool { return c.ID == "" }), err
 }
 
 // observeContainer reads one container; verbose, with the pid of its process.
@@ -199,6 +209,9 @@ func readHooks(l identity.Layout, uid string) (map[string]HookState, error) {
 	hooks := map[string]HookState{}
 	for _, e := range entries {
 		data, err := os.ReadFile(filepath.Join(hooksDir(l, uid), e.Name()))
+		if os.IsNotExist(err) {
+			continue // removed since it was listed
+		}
 		if err != nil {
 			return nil, fmt.Errorf("read the hooks of pod %s: %w", uid, err)
 		}
