@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/manifest"
@@ -164,8 +166,7 @@ func (s *syncer) apply(ctx context.Context, t Target, o ApplyOptions) (Outcome, 
 	if t.Change == ChangeNew {
 		s.undo.push("remove the pod's directory", s.removeDirs)
 	}
-	var err error
-	if s.obs, err = observe(ctx, s.Client, s.plan.Layout, s.plan.ID.UID); err != nil {
+	if err := s.look(ctx, t); err != nil {
 		return OutcomeFailed, s.orInterrupted(ctx, runtimeError(s.plan.ID, err))
 	}
 	if err := s.onlyOurs(); err != nil {
@@ -201,6 +202,17 @@ func (s *syncer) apply(ctx context.Context, t Target, o ApplyOptions) (Outcome, 
 		return OutcomeRestarted, nil
 	}
 	return outcomes[t.Change], nil
+}
+
+// look takes in what the runtime has of the pod. Of a new one it has nothing,
+// unless the facts, which were read under this same lock, have its UID.
+func (s *syncer) look(ctx context.Context, t Target) (err error) {
+	ofThis := func(p host.Pod) bool { return p.UID == s.plan.ID.UID }
+	if t.Change == ChangeNew && !slices.ContainsFunc(s.plan.facts.Pods, ofThis) {
+		return nil
+	}
+	s.obs, err = observe(ctx, s.Client, s.plan.Layout, s.plan.ID.UID)
+	return err
 }
 
 // outcomes are those of pods that were brought to be started.
