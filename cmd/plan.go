@@ -99,18 +99,25 @@ type planList struct {
 	Plans    []run.PlanView `json:"plans"`
 }
 
+// planInvocation stands for the random id of the apply to come.
+const planInvocation = "(invocation)"
+
 // planEngine makes the engine of plan, which needs no runtime where the facts
 // come from a file.
 func (a *app) planEngine(r *renderer, f *planFlags) (*run.Engine, func(), error) {
 	if f.facts == "" {
-		return a.engine(r)
+		engine, closeAll, err := a.engine(r)
+		if err == nil {
+			engine.Invocation = planInvocation // the same plan each time
+		}
+		return engine, closeAll, err
 	}
 	settings, notes, err := a.settings.settings()
 	if err != nil {
 		return nil, nil, err
 	}
 	a.warnAbout(r, notes)
-	return &run.Engine{Settings: settings, Invocation: "(invocation)", Warn: r.warn}, func() {}, nil
+	return &run.Engine{Settings: settings, Invocation: planInvocation, Warn: r.warn}, func() {}, nil
 }
 
 // readFacts reads the facts of a file; nil for none.
