@@ -1,0 +1,95 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/run"
+)
+
+type execFlags struct {
+	container string
+	stdin     bool
+	timeout   time.Duration
+}
+
+func newExec(a *app) *cobra.Command {
+	f := &execFlags{}
+	c := &cobra.Command{
+		Use:   "exec NAME [-c CONTAINER] [-i] -- COMMAND [ARG...]",
+		Short: "Run a command in a container of a pod",
+		Long: `Run a command in a container of a running pod, as 'kubectl exec' does, and exit
+with its exit code: 127 if the container has no such command, 126 if it can't be
+run.
+
+Without -c the container is the one that the pod's annotation
+kubectl.kubernetes.io/default-container names, or the first. The command's output
+comes as it is written; with --timeout and without -i it comes when the command
+has ended, which is killed when the time is over. A command that podrun leaves
+for another reason, such as SIGINT, goes on in the container.`,
+		Example: `  podrun exec web -- cat /etc/resolv.conf
+  podrun exec web -c db -i -- psql < dump.sql
+  podrun exec web --timeout 10s -- sh -c 'until test -e /ready; do sleep 1; done'`,
+		RunE: func(c *cobra.Command, given []string) error { return a.runExec(c, f, given) },
+	}
+	flags := c.Flags()
+	flags.StringVarP(&f.container, "container", "c", "", "the `container` to run it in")
+	flags.BoolVarP(&f.stdin, "stdin", "i", false, "pass standard input on to the command")
+	flags.DurationVar(&f.timeout, "timeout", 0, "how long the command may take, in whole seconds; 0 for no limit")
+	return c
+}
+
+func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
+	dash := c.ArgsLenAtDash()
+	switch {
+	case dash < 0 && len(given) > 1:
+		return usage(c, errors.New("put -- between the pod's name and the command"))
+	case dash < 0 || dash == len(given):
+		return usage(c, errors.New("name a pod and, behind --, a command"))
+	case dash != 1:
+		return usage(c, fmt.Errorf("name one pod before --, not %d", dash))
+	case f.timeout < 0:
+		return usage(c, fmt.Errorf("--timeout=%s is less than nothing", f.timeout))
+	}
+	engine, closeAll, err := a.engine(&renderer{w: a.streams.Err})
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	namespace := a.namespace
+	if namespace == "" {
+		namespace = "default"
+	}
+	target, err := engine.ExecTarget(c.Context(), namespace, given[0], f.container)
+	if err != nil {
+		return err
+	}
+	if len(target.Among) > 0 {
+		fmt.Fprintf(a.streams.Err, "Defaulted container %q out of: %s\n", target.Container, strings.Join(target.Among, ", "))
+	}
+	o := run.ExecOptions{Command: given[1:], Timeout: f.timeout, Out: a.streams.Out, Err: a.streams.Err}
+	if f.stdin {
+		o.In = a.streams.In
+	}
+	return a.execCode(engine.Exec(c.Context(), target, o))
+}
+
+// execCode makes the command's exit code podrun's own.
+func (a *app) execCode(code int, err error) error {
+	switch {
+	case err != nil && code != 0:
+		printError(a.streams.Err, err)
+	case err != nil:
+		return err
+	case code == 0:
+		return nil
+	default:
+		// It tells the command's 120 to 125 from podrun's.
+		fmt.Fprintf(a.streams.Err, "podrun: the command exited with code %d\n", code)
+	}
+	return exitStatus(code)
+}

@@ -1,0 +1,210 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+)
+
+// annotationDefaultContainer names the container that kubectl takes where none
+// is named (KEP-2227).
+const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
+
+// ExecTarget is a container that runs.
+type ExecTarget struct {
+	Pod       identity.Pod
+	Container string
+	ID        string
+	// Among are all of the pod's containers, those of the init list marked, if
+	// podrun had to choose among several; else it is empty.
+	Among []string
+}
+
+func (t ExecTarget) object() string { return "pod " + t.Pod.String() + ": container " + t.Container }
+
+// ExecTarget finds the container of a pod, or, where the name is empty, the one
+// that kubectl exec takes: the pod's annotation names it, or it is the first.
+// The error is of kind Usage where the pod has no such container, and Failed
+// where the pod is not here or its container does not run.
+func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container string) (ExecTarget, error) {
+	object := "pod " + namespace + "/" + name
+	if _, err := discover.Reach(ctx, e.Client); err != nil {
+		return ExecTarget{}, err
+	}
+	known, err := e.Find(ctx, Selector{Namespace: namespace, Names: []string{name}})
+	if err != nil {
+		return ExecTarget{}, err
+	}
+	if len(known) == 0 {
+		return ExecTarget{}, &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New("is not here"), Hint: "'podrun get -A' lists the pods that are"}
+	}
+	k := known[0]
+	obs, err := observe(ctx, e.Client, e.layout(), k.ID.UID)
+	if err != nil {
+		return ExecTarget{}, runtimeError(k.ID, err)
+	}
+	pod := k.Pod
+	if pod == nil {
+		pod = orphan(k.ID, obs)
+	}
+	t := ExecTarget{Pod: k.ID}
+	t.Container, t.Among, err = chooseContainer(pod, container)
+	if err != nil {
+		return t, &problem.Error{Kind: problem.Usage, Object: object, Err: err, Hint: "name one by -c"}
+	}
+	c := obs.Container(t.Container)
+	if c == nil || c.State != Running {
+		return t, t.notRunning(c)
+	}
+	t.ID = c.ID
+	return t, nil
+}
+
+// chooseContainer finds the named container, or the default; among is not empty
+// where that was a choice which nobody had made.
+func chooseContainer(pod *corev1.Pod, name string) (chosen string, among []string, err error) {
+	asked := "container"
+	if name == "" {
+		name, asked = pod.Annotations[annotationDefaultContainer], "container (its annotation names it)"
+	}
+	var inits []string
+	for _, c := range pod.Spec.InitContainers {
+		inits = append(inits, c.Name+" (init)")
+	}
+	for _, c := range pod.Spec.Containers {
+		among = append(among, c.Name)
+	}
+	among = append(among, inits...)
+	isNamed := func(c corev1.Container) bool { return c.Name == name }
+	switch {
+	case name != "" && (slices.ContainsFunc(pod.Spec.Containers, isNamed) || slices.ContainsFunc(pod.Spec.InitContainers, isNamed)):
+		return name, nil, nil
+	case name != "":
+		return "", nil, fmt.Errorf("it has no %s %q; it has %s", asked, name, strings.Join(among, ", "))
+	case len(pod.Spec.Containers) == 0:
+		return "", nil, errors.New("it has no containers")
+	case len(among) == 1:
+		among = nil
+	}
+	return pod.Spec.Containers[0].Name, among, nil
+}
+
+// notRunning says how a container is that does not run.
+func (t ExecTarget) notRunning(c *Container) error {
+	err := &problem.Error{Kind: problem.Failed, Object: t.object(), Hint: "'podrun describe " + t.Pod.Name + "' tells more"}
+	switch {
+	case c == nil:
+		err.Err = errors.New("is not running: it has not been created yet")
+	case c.State == Created:
+		err.Err = errors.New("is not running: it has not been started yet")
+	case c.State == Exited && c.Reason != "":
+		err.Err = fmt.Errorf("is not running: it has exited with %d (%s)", c.ExitCode, c.Reason)
+	case c.State == Exited:
+		err.Err = fmt.Errorf("is not running: it has exited with %d", c.ExitCode)
+	default:
+		err.Err = errors.New("is not running: the runtime does not know its state")
+	}
+	return err
+}
+
+// ExecOptions are what to run, and where its output goes. In may be nil.
+type ExecOptions struct {
+	Command  []string
+	Timeout  time.Duration // 0 for none
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// Codes of a command that could not be run at all, as of env(1) and of a shell.
+const (
+	ExecNotExecutable = 126
+	ExecNotFound      = 127
+)
+
+// Exec runs a command in a container and returns its exit code. Its output
+// comes while it runs. With a Timeout and without In it comes when the command
+// has ended: only ExecSync kills a command whose time is over, and it does not
+// stream. Where the runtime can't stream, a command without In is run by
+// ExecSync, too.
+//
+// A code beside an error is ExecNotFound or ExecNotExecutable: the command
+// could not be started, and the error says why.
+func (e *Engine) Exec(ctx context.Context, t ExecTarget, o ExecOptions) (int, error) {
+	if o.Timeout > 0 && o.In == nil {
+		return e.execSync(ctx, t, o)
+	}
+	limited, cancel := withTimeout(ctx, o.Timeout)
+	defer cancel()
+	code, err := e.Client.Exec(limited, t.ID, o.Command, cri.Streams{In: o.In, Out: o.Out, Err: o.Err})
+	_, unreachable := errors.AsType[*cri.NotStreamedError](err)
+	switch {
+	case err == nil:
+		return code, nil
+	case limited.Err() != nil && !unreachable:
+		err = fmt.Errorf("%w; the command may go on in the container", err)
+	case limited.Err() == nil && o.In == nil && (unreachable || status.Code(err) == codes.Unimplemented):
+		return e.execSync(ctx, t, o)
+	}
+	return t.fault(err)
+}
+
+// execSync runs a command whose output comes at its end.
+func (e *Engine) execSync(ctx context.Context, t ExecTarget, o ExecOptions) (int, error) {
+	// The CRI counts whole seconds, and takes 0 for no limit.
+	limit := (o.Timeout + time.Second - 1).Truncate(time.Second)
+	resp, err := e.Client.ExecSync(ctx, t.ID, o.Command, limit)
+	switch {
+	case ctx.Err() != nil:
+		return t.fault(context.Cause(ctx))
+	case o.Timeout > 0 && (status.Code(err) == codes.DeadlineExceeded || resp.GetExitCode() < 0):
+		// CRI-O answers -1, and no error.
+		return t.fault(fmt.Errorf("%w; the command was killed", errTimeout{limit}))
+	case err != nil:
+		return t.fault(err)
+	}
+	_, err = o.Out.Write(resp.GetStdout())
+	if _, err2 := o.Err.Write(resp.GetStderr()); err == nil {
+		err = err2
+	}
+	if err != nil {
+		return t.fault(fmt.Errorf("pass the command's output on: %w", err))
+	}
+	return int(resp.GetExitCode()), nil
+}
+
+// fault says why a command could not be run to its end.
+func (t ExecTarget) fault(err error) (int, error) {
+	out := &problem.Error{Kind: problem.Runtime, Object: t.object(), Op: "exec", Err: err}
+	_, late := errors.AsType[errTimeout](err)
+	_, why, notStarted := strings.Cut(err.Error(), "OCI runtime exec failed: ")
+	switch {
+	case late:
+		out.Kind = problem.Deadline
+	case notStarted:
+		why = strings.TrimPrefix(strings.TrimPrefix(why, "exec failed: "), "unable to start container process: ")
+		out.Kind, out.Err = problem.Failed, errors.New(strings.TrimSuffix(strings.TrimSpace(why), ": unknown"))
+		// The first two are runc's words, and the last crun's.
+		for _, absent := range []string{"executable file not found", "no such file or directory", "No such file or directory"} {
+			if strings.Contains(why, absent) {
+				return ExecNotFound, out
+			}
+		}
+		return ExecNotExecutable, out
+	case status.Code(err) == codes.NotFound, strings.Contains(err.Error(), "container is in CONTAINER_"):
+		out.Kind, out.Op, out.Err = problem.Failed, "", errors.New("is not running: it has ended just now")
+	}
+	return 0, out
+}
