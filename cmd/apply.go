@@ -22,6 +22,8 @@ type applyFlags struct {
 	run.ApplyOptions
 	dryRun bool
 	wait   string
+	prune  bool
+	labels string
 }
 
 func newApply(a *app) *cobra.Command {
@@ -50,6 +52,9 @@ FILE is a path, a directory, - for stdin, or an https URL.`,
 	c.Flags().DurationVar(&f.Timeout, "timeout", defaultTimeout, "how long to try; 0 for no limit")
 	c.Flags().BoolVar(&f.KeepOnFailure, "keep-on-failure", false, "leave what was made when a pod can't be started")
 	c.Flags().StringVar(&f.wait, "wait", string(run.GoalStarted), "return when the pods are started, ready or completed")
+	c.Flags().BoolVar(&f.Continue, "continue", false, "start the other pods where this host refuses some")
+	c.Flags().BoolVar(&f.prune, "prune", false, "delete podrun's pods that match -l and are not in the manifest")
+	c.Flags().StringVarP(&f.labels, "selector", "l", "", "with --prune: the labels of pods to delete (app=web)")
 	c.Flags().BoolVar(&f.Force, "force", false, "run pods again that have not changed or have ended")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and do nothing (as 'podrun plan')")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
@@ -62,6 +67,9 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	}
 	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
 		return err
+	}
+	if f.prune != (f.labels != "") {
+		return usage(c, errors.New("--prune and -l SELECTOR go together"))
 	}
 	switch f.Wait = run.Goal(f.wait); f.Wait {
 	case run.GoalStarted, run.GoalReady, run.GoalCompleted:
@@ -87,11 +95,33 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	if err != nil {
 		return err
 	}
+	if f.prune {
+		pruned, err := f.pruneRest(c, engine, objects, results)
+		if err != nil {
+			return errors.Join(a.report(c.Context(), results), err)
+		}
+		results = append(results, pruned...)
+	}
 	if f.Wait == run.GoalCompleted {
 		return a.reportCompleted(objects, results)
 	}
 	a.sayUnwatched(r, objects, results)
 	return a.report(c.Context(), results)
+}
+
+// pruneRest deletes what the manifest no longer has, unless something failed:
+// what did not start may be what the rest depends on.
+func (f *applyFlags) pruneRest(c *cobra.Command, e *run.Engine, objects *manifest.Objects, results []run.Result) ([]run.Result, error) {
+	match, err := parseSelector(f.labels)
+	if err != nil {
+		return nil, usage(c, err)
+	}
+	for _, r := range results {
+		if r.Err != nil {
+			return nil, nil
+		}
+	}
+	return e.Prune(c.Context(), objects, match, run.DeleteOptions{})
 }
 
 // reportCompleted prints how pods ended, and makes the command's exit code.

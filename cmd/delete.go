@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ type deleteFlags struct {
 	run.DeleteOptions
 	all, allNamespaces, force bool
 	graceSeconds              int64
+	labels                    string
 }
 
 func newDelete(a *app) *cobra.Command {
@@ -37,6 +39,7 @@ is not here is no error. Deleting what is half gone goes on where it was left.`,
 	}
 	f.add(c.Flags())
 	c.Flags().BoolVar(&f.all, "all", false, "all pods of the namespace")
+	c.Flags().StringVarP(&f.labels, "selector", "l", "", "all pods of the namespace whose labels match (app=web)")
 	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: of every namespace")
 	c.Flags().Int64Var(&f.graceSeconds, "grace-period", -1, "`seconds` the containers get to end; -1 for the pod's own, 0 to kill at once")
 	c.Flags().BoolVar(&f.force, "force", false, "kill at once, as --grace-period=0")
@@ -52,6 +55,10 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, named []string) error 
 	}
 	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
 		return err
+	}
+	match, err := parseSelector(f.labels)
+	if err != nil {
+		return usage(c, err)
 	}
 	r := a.renderer()
 	selectors, err := f.selectors(c, a, named, r)
@@ -74,6 +81,9 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, named []string) error 
 	if err != nil {
 		return err
 	}
+	if f.labels != "" {
+		pods = slices.DeleteFunc(pods, func(k run.Known) bool { return k.Pod == nil || !match(k.Pod.Labels) })
+	}
 	r.many = len(pods) > 1
 	results, err := engine.Delete(c.Context(), pods, f.DeleteOptions)
 	if err != nil {
@@ -85,10 +95,10 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, named []string) error 
 // check refuses contradictions of flags, and sets the grace period.
 func (f *deleteFlags) check(c *cobra.Command, named []string) error {
 	switch {
-	case f.all && (len(named) > 0 || len(f.files) > 0):
-		return usage(c, errors.New("--all goes with neither names nor -f"))
-	case !f.all && len(named) == 0 && len(f.files) == 0:
-		return usage(c, errors.New("name a pod, or give -f FILE or --all"))
+	case (f.all || f.labels != "") && (len(named) > 0 || len(f.files) > 0):
+		return usage(c, errors.New("--all and -l go with neither names nor -f"))
+	case !f.all && f.labels == "" && len(named) == 0 && len(f.files) == 0:
+		return usage(c, errors.New("name a pod, or give -f FILE, -l SELECTOR or --all"))
 	case f.graceSeconds < -1:
 		return usage(c, fmt.Errorf("--grace-period=%d is not a number of seconds", f.graceSeconds))
 	case f.force && f.graceSeconds > 0:
@@ -110,7 +120,7 @@ func (f *deleteFlags) selectors(c *cobra.Command, a *app, named []string, r *ren
 	if namespace == "" {
 		namespace = "default"
 	}
-	if f.all {
+	if f.all || f.labels != "" {
 		if f.allNamespaces {
 			namespace = ""
 		}

@@ -27,11 +27,13 @@ func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, o ApplyOp
 		return nil, err
 	}
 	e.warn(problems.Warnings())
-	if err := problem.Refuse(problem.Refused, problems); err != nil {
-		return nil, err
+	if !o.Continue || len(targets) == 0 {
+		if err := problem.Refuse(problem.Refused, problems); err != nil {
+			return nil, err
+		}
 	}
 	for i, t := range targets {
-		if t.Change != ChangeNew {
+		if t.Change != ChangeNew || t.refused() != nil {
 			continue
 		}
 		if err := reserve(t.Plan); err != nil {
@@ -40,6 +42,9 @@ func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, o ApplyOp
 	}
 	return targets, nil
 }
+
+// refused is the error of a pod that this host may not run, or nil.
+func (t Target) refused() error { return problem.Refuse(problem.Refused, t.Problems) }
 
 // PrepareOptions are the options of Prepare.
 type PrepareOptions struct {
@@ -112,7 +117,7 @@ func (e *Engine) unreserve(ctx context.Context, targets []Target) error {
 	defer cancel()
 	var errs []error
 	for _, t := range targets {
-		if t.Change == ChangeNew {
+		if t.Change == ChangeNew && t.refused() == nil {
 			errs = append(errs, volume.Remove(ctx, t.Plan.Layout, t.Plan.ID.UID))
 		}
 	}

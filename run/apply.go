@@ -25,6 +25,7 @@ type ApplyOptions struct {
 	KeepOnFailure bool          // leave what was made when a pod can't be started
 	AllowKubelet  bool
 	Wait          Goal // GoalStarted if empty
+	Continue      bool // start the other pods where some are refused
 	Force         bool // run pods again that have ended or have not changed
 }
 
@@ -128,6 +129,9 @@ func (e *Engine) lockPods(ctx context.Context, objects *manifest.Objects) (podLo
 // fails before the first container was started.
 func (s *syncer) applyOne(ctx context.Context, t Target, o ApplyOptions) Result {
 	defer s.lock.unlock()
+	if err := t.refused(); err != nil {
+		return Result{ID: t.Plan.ID, Outcome: OutcomeFailed, Err: err}
+	}
 	result := Result{ID: t.Plan.ID}
 	result.Outcome, result.Err = s.apply(ctx, t, o)
 	result.What = s.what(t, result.Outcome)

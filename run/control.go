@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/admission"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/manifest"
@@ -99,11 +101,12 @@ func (e *Engine) resume(ctx context.Context, k Known, lock *podLock) (*syncer, e
 func replan(e *Engine, c *manifest.Checkpoint, facts host.Facts) (*Plan, problem.List) {
 	objects := c.Objects()
 	handler, found := runtimeHandler(c.Pod, objects)
+	allocatable, bad := admission.Allocatable(facts, e.Settings)
 	plan, problems := NewPlan(Input{
 		Pod: c.Pod, UID: string(c.Pod.UID), Objects: objects, Facts: facts, Settings: e.Settings,
-		Handler: handler, Invocation: e.Invocation,
+		Handler: handler, Invocation: e.Invocation, Allocatable: allocatable,
 	})
-	return plan, append(found, problems...)
+	return plan, slices.Concat(found, bad, problems)
 }
 
 // deletedPoll is how often Wait looks whether a pod is gone.

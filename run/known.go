@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"os"
 	"sort"
 	"time"
 
@@ -133,7 +132,7 @@ func viewOf(k Known, obs *Observed, nodeIPs []string, runtimeName string, starte
 	since := takenOn(pod, obs)
 	in := StatusInput{
 		Observed: obs, NodeIPs: nodeIPs, RuntimeName: runtimeName, StartTime: since,
-		Messages: terminationMessages(pod, obs), Started: started, Ready: ready, Now: time.Now(),
+		Messages: terminationMessages(obs), Started: started, Ready: ready, Now: time.Now(),
 	}
 	d := Next(pod, World{Observed: obs, Now: in.Now, Since: since})
 	in.Waiting = backingOff(d, k.ID)
@@ -158,44 +157,6 @@ func orphan(id identity.Pod, obs *Observed) *corev1.Pod {
 		}
 	}
 	return pod
-}
-
-// terminationMessageLimit is how much of a termination message counts, in
-// bytes (kubelet, MaxContainerTerminationMessageLength).
-const terminationMessageLimit = 4096
-
-// terminationMessages reads what the ended containers left to say.
-func terminationMessages(pod *corev1.Pod, obs *Observed) map[string]string {
-	out := map[string]string{}
-	for _, c := range obs.Containers {
-		if c.State != Exited {
-			continue
-		}
-		if text := readTail(c.TerminationLog, terminationMessageLimit); text != "" {
-			out[c.ID] = text
-		}
-	}
-	return out
-}
-
-// readTail reads at most the last n bytes of a file; nothing if it can't be
-// read, for the message of a container is no reason to fail.
-func readTail(path string, n int64) string {
-	if path == "" {
-		return ""
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	text := make([]byte, min(n, info.Size()))
-	got, _ := f.ReadAt(text, max(0, info.Size()-n))
-	return string(text[:got])
 }
 
 // backingOff says which containers wait for the end of a back-off.

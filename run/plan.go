@@ -106,8 +106,12 @@ func (p *Plan) planSandbox(in Input) problem.List {
 	for _, w := range warnings {
 		p.Warnings = append(p.Warnings, event.Event{Type: event.Warning, Reason: w.Reason, Message: w.Message})
 	}
-	name, err := dns.Hostname(p.Pod, in.Settings.ClusterDomain, in.Settings.Gate("HostnameOverride", true))
 	var problems problem.List
+	if u := p.Pod.Spec.HostUsers; u != nil && !*u {
+		problems = append(problems, problem.Problem{Field: "spec.hostUsers", Reason: "UserNamespaces",
+			Message: "podrun makes no user namespaces yet", Hint: "take hostUsers out: the pod then runs in the host's user namespace"})
+	}
+	name, err := dns.Hostname(p.Pod, in.Settings.ClusterDomain, in.Settings.Gate("HostnameOverride", true))
 	if err != nil {
 		problems = append(problems, problem.Problem{Field: "spec.setHostnameAsFQDN", Reason: "FailedCreatePodSandBox", Message: err.Error()})
 	}

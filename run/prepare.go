@@ -38,6 +38,9 @@ type Target struct {
 	Old    []Here // the pods that it replaces
 	// Changes are the paths at which it differs from the pod that is here.
 	Changes []string
+	// Problems are those of this pod. They are in the list that Prepare returns,
+	// too.
+	Problems problem.List
 	// Forced says that it is replaced though it did not change.
 	Forced bool
 
@@ -58,20 +61,20 @@ type PrepareInput struct {
 
 // Prepare plans and admits all pods of a command, before the first side effect:
 // each as if those that it replaces were gone, and all of them together. It is
-// pure. Any problem that refuses one of them refuses all.
+// pure. The list has every problem of all pods, and of the settings.
 func Prepare(in PrepareInput) ([]Target, problem.List) {
 	var targets []Target
 	var arriving []admission.Pod
 	allocatable, problems := admission.Allocatable(in.Facts, in.Settings)
 	for _, mp := range in.Objects.Pods {
-		handler, found := runtimeHandler(mp.Object, in.Objects)
 		t := change(mp.Object, in)
+		handler, found := runtimeHandler(mp.Object, in.Objects)
 		plan, more := NewPlan(Input{
 			Pod: mp.Object, UID: t.uid, Objects: in.Objects, Facts: in.Facts, Settings: in.Settings,
 			Handler: handler, Invocation: in.Invocation, Allocatable: allocatable,
 		})
 		for _, p := range append(found, more...) {
-			problems = append(problems, mp.Locate(p))
+			t.Problems = append(t.Problems, mp.Locate(p))
 		}
 		if t.since != nil {
 			plan.Pod.CreationTimestamp = *t.since
@@ -83,8 +86,9 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 	verdict := admission.CheckAll(arriving, in.Facts, in.Settings, admission.Options{AllowKubelet: in.AllowKubelet})
 	for i, mp := range in.Objects.Pods {
 		for _, p := range verdict[i] {
-			problems = append(problems, mp.Locate(p))
+			targets[i].Problems = append(targets[i].Problems, mp.Locate(p))
 		}
+		problems = append(problems, targets[i].Problems...)
 	}
 	return targets, problems
 }
