@@ -177,6 +177,24 @@ type summary struct {
 	Pods     []podResult `json:"pods"`
 	ExitCode int         `json:"exitCode"`
 	Reason   string      `json:"reason"`
+	// Error and Problems say why the command came to no pod.
+	Error    string       `json:"error,omitempty"`
+	Problems problem.List `json:"problems,omitempty"`
+}
+
+// summarizeFailure prints the summary of a command that failed before it had
+// any results.
+func (a *app) summarizeFailure(err error) {
+	if !a.summaryDue || a.output != "json" && a.output != "yaml" {
+		return
+	}
+	code := exitCode(err)
+	sum := summary{Pods: []podResult{}, ExitCode: code, Reason: exitReason(code), Error: err.Error()}
+	if e, ok := errors.AsType[*problem.Error](err); ok && len(e.Problems) > 0 {
+		sum.Problems = e.Problems
+	}
+	// The command has failed already, and said why on stderr.
+	_ = printData(a.streams.Out, a.output, sum)
 }
 
 func resultOf(r run.Result) podResult {
@@ -191,7 +209,7 @@ func resultOf(r run.Result) podResult {
 // report prints what became of the pods, and returns their errors.
 func (a *app) report(ctx context.Context, results []run.Result) error {
 	var errs []error
-	sum := summary{}
+	sum := summary{Pods: []podResult{}}
 	for _, r := range results {
 		p := resultOf(r)
 		if r.Err != nil {
@@ -210,6 +228,7 @@ func (a *app) report(ctx context.Context, results []run.Result) error {
 }
 
 func (a *app) printResults(sum summary) error {
+	a.summaryDue = false
 	switch a.output {
 	case "json", "yaml":
 		return printData(a.streams.Out, a.output, sum)
@@ -241,7 +260,8 @@ func outcomeText(p podResult) string {
 	return text
 }
 
-// renderer makes the renderer of this command's talk.
+// renderer makes the renderer of the talk of a command that ends with a summary.
 func (a *app) renderer() *renderer {
+	a.summaryDue = true
 	return &renderer{w: a.streams.Err, json: a.output == "json"}
 }

@@ -60,6 +60,20 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 		RestartPolicy:       corev1.RestartPolicy(f.restartPolicy),
 		ToEnd:               f.toEnd,
 	})
+	problems = append(problems, a.otherNamespaces(objects)...)
 	warn(problems.Warnings())
 	return objects, problem.Refuse(problem.Manifest, problems)
+}
+
+// otherNamespaces reports pods whose manifest names another namespace than -n
+// does, as kubectl does. A namespace from the environment is a default only.
+func (a *app) otherNamespaces(objects *manifest.Objects) problem.List {
+	var out problem.List
+	for _, p := range objects.Pods {
+		if given := p.Object.Namespace; a.namespaceGiven && given != a.namespace {
+			out = append(out, p.Locate(problem.Problem{Field: "metadata.namespace", Reason: "NamespaceMismatch",
+				Message: fmt.Sprintf("is %q, but -n says %q", given, a.namespace), Hint: "leave one of them out"}))
+		}
+	}
+	return out
 }

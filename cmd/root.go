@@ -30,11 +30,16 @@ type app struct {
 	allowKubelet bool
 	// commandLine names this invocation to others, in locks.
 	commandLine string
+	// namespaceGiven says that -n stood on the command line.
+	namespaceGiven bool
+	// summaryDue says that the command has yet to print its summary.
+	summaryDue bool
 }
 
 // Main runs the command line and returns its exit code.
 func Main(ctx context.Context, args []string, streams Streams, version string) int {
-	root := newRoot(&app{streams: streams, version: version, commandLine: strings.Join(append([]string{"podrun"}, args...), " ")})
+	a := &app{streams: streams, version: version, commandLine: strings.Join(append([]string{"podrun"}, args...), " ")}
+	root := newRoot(a)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -48,6 +53,7 @@ func Main(ctx context.Context, args []string, streams Streams, version string) i
 		err = errors.Join(err, cause)
 	}
 	printError(streams.Err, err)
+	a.summarizeFailure(err)
 	return exitCode(err)
 }
 
@@ -68,7 +74,10 @@ Every global flag can also be set by a variable: --root-dir by PODRUN_ROOT_DIR.`
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		DisableAutoGenTag: true,
-		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return setFromEnv(c.Root().PersistentFlags()) },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			a.namespaceGiven = c.Flags().Changed("namespace")
+			return setFromEnv(c.Root().PersistentFlags())
+		},
 		// Cobra's own check of the command's name would not exit as a wrong
 		// command line does.
 		Args:                       args(knownCommand),
@@ -87,15 +96,21 @@ Every global flag can also be set by a variable: --root-dir by PODRUN_ROOT_DIR.`
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more on stderr")
 	flags.BoolVar(&a.allowKubelet, "allow-kubelet", false, "run beside a kubelet on the same runtime, which may remove podrun's pods")
 	root.AddCommand(newApply(a), newRun(a), newWait(a), newRestart(a), newStop(a), newStart(a), newPlan(a), newDelete(a), newGet(a), newDescribe(a), newLogs(a), newExec(a), newVersion(a), newExitCodes())
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Args, c.RunE = root.Args, root.RunE
+		}
+	}
 	return root
 }
 
-// knownCommand refuses what is no command, as the root's only arguments.
+// knownCommand refuses what is no command, where nothing else may stand.
 func knownCommand(c *cobra.Command, given []string) error {
 	if len(given) == 0 {
 		return nil
 	}
-	err := fmt.Errorf("%q is no command of podrun", given[0])
+	err := fmt.Errorf("%q is no command of %s", given[0], c.CommandPath())
 	if like := c.SuggestionsFor(given[0]); len(like) > 0 {
 		err = fmt.Errorf("%w (did you mean %s?)", err, strings.Join(like, " or "))
 	}

@@ -131,7 +131,8 @@ type runSummary struct {
 
 // reportRun prints how the pods ended, and makes the command's exit code.
 func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
-	sum := runSummary{}
+	a.summaryDue = false
+	sum := runSummary{Pods: []runPod{}}
 	var errs []error
 	for _, r := range results {
 		code, err := podCode(r, run.ExitPolicy(f.policy), f.exitFrom)

@@ -76,7 +76,11 @@ func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New("none of its containers has a log yet")}
+		missing := "a log yet"
+		if r.Previous {
+			missing = "an earlier run"
+		}
+		return nil, &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New("none of its containers has " + missing)}
 	}
 	return out, nil
 }
