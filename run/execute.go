@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -55,6 +57,8 @@ func (s *syncer) executeOne(ctx context.Context, a Action) error {
 		return s.killContainer(ctx, a.ID, grace, a.Message)
 	case StartContainer:
 		return s.startContainer(ctx, a)
+	case RestartAll:
+		return s.restartAll(ctx)
 	case RunPostStart:
 		c := s.obs.Container(a.Container)
 		if c == nil {
@@ -63,6 +67,25 @@ func (s *syncer) executeOne(ctx context.Context, a Action) error {
 		return s.postStart(ctx, *c)
 	}
 	return fmt.Errorf("unknown action %s", a.Verb)
+}
+
+// restartAll stops every container, and keeps on disk that those which are here
+// no longer count.
+func (s *syncer) restartAll(ctx context.Context) error {
+	if err := s.stopContainers(ctx, s.gracePeriod()); err != nil {
+		return runtimeError(s.plan.ID, err)
+	}
+	epoch := time.Now()
+	file := epochFile(s.plan.Layout, s.plan.ID.UID)
+	err := os.MkdirAll(filepath.Dir(file), 0o750)
+	if err == nil {
+		err = volume.WriteFile(file, []byte(epoch.Format(time.RFC3339Nano)), 0o640)
+	}
+	if err != nil {
+		return fmt.Errorf("pod %s: keep that its containers are restarted: %w", s.plan.ID, err)
+	}
+	s.obs.Epoch = epoch
+	return nil
 }
 
 // createSandbox makes the pod's control groups, directories and volumes, then
@@ -84,13 +107,13 @@ func (s *syncer) createSandbox(ctx context.Context, a Action) error {
 			s.takeSandbox(plan, made)
 			return s.writeHosts(made.IPs)
 		}
-		s.emit(event.Warning, event.FailedCreatePodSandBox, "", "Failed to create pod sandbox: "+err.Error())
+		s.emit(event.Warning, event.FailedCreatePodSandBox, "", "Failed to create pod sandbox: "+sandboxCause(err).Error())
 		if try == maxSandboxTries-1 || !sandbox.InDoubt(err) || ctx.Err() != nil {
-			return s.sandboxError(err)
+			return s.sandboxError(err, nil)
 		}
 		next, rerr := sandbox.Recover(ctx, s.Client, plan, err)
 		if rerr != nil {
-			return s.sandboxError(fmt.Errorf("%w; clean up: %w", err, rerr))
+			return s.sandboxError(err, rerr)
 		}
 		plan = s.sandboxPlan(next)
 	}
@@ -104,8 +127,25 @@ func (s *syncer) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.San
 	return sandbox.Apply(ctx, s.Client, plan)
 }
 
-func (s *syncer) sandboxError(err error) error {
-	return &problem.Error{Kind: problem.Runtime, Object: "pod " + s.plan.ID.String(), Op: "create sandbox", Err: err, Hint: sandboxHint(err)}
+// sandboxError is the error of a sandbox that could not be made, and perhaps not
+// be cleared up either.
+func (s *syncer) sandboxError(err, cleanup error) error {
+	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + s.plan.ID.String(), Op: "create sandbox", Err: err, Hint: sandboxHint(err)}
+	if e, ok := err.(*problem.Error); ok {
+		out.Op, out.Err = e.Op, e.Err
+	}
+	if cleanup != nil {
+		out.Err = fmt.Errorf("%w; %w", out.Err, cleanup)
+	}
+	return out
+}
+
+// sandboxCause leaves out the pod and the step, which the event names already.
+func sandboxCause(err error) error {
+	if e, ok := err.(*problem.Error); ok {
+		return e.Err
+	}
+	return err
 }
 
 // sandboxPlan is the plan of the sandbox, of a certain attempt.

@@ -89,7 +89,7 @@ func startedGoal(pod *corev1.Pod, obs *Observed, mine map[string]bool) (done boo
 		c := &pod.Spec.Containers[i]
 		have := obs.Container(c.Name)
 		switch {
-		case have == nil && hasEnded(pod, c, obs.Newest(c.Name)):
+		case have == nil && hasEnded(pod, c, obs.Latest(c.Name)):
 		case have == nil || have.State == Created || have.State == Unknown:
 			return false, fmt.Sprintf("container %s is not started", c.Name)
 		case have.State == Exited && !mine[have.ID] && !hasEnded(pod, c, have):

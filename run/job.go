@@ -101,6 +101,7 @@ func (s *syncer) runOne(ctx context.Context, t Target, o RunOptions) RunResult {
 	result := RunResult{Result: s.applyOne(ctx, t, o.ApplyOptions)}
 	result.Containers = EndedContainers(s.pod(), result.Status)
 	if o.Keep {
+		s.closeExits()
 		s.drain()
 		return result
 	}

@@ -49,9 +49,7 @@ func (s *syncer) killPod(ctx context.Context, why string) error {
 }
 
 func (s *syncer) stopPod(ctx context.Context, grace time.Duration, why string) error {
-	apps, sidecars := s.running()
-	slices.Reverse(sidecars)
-	errs := []error{s.stopAll(ctx, append(apps, sidecars...), len(apps), grace)}
+	errs := []error{s.stopContainers(ctx, grace)}
 	for i := range s.obs.Sandboxes {
 		sb := &s.obs.Sandboxes[i]
 		if !sb.Managed {
@@ -64,6 +62,13 @@ func (s *syncer) stopPod(ctx context.Context, grace time.Duration, why string) e
 		sb.Ready = false
 	}
 	return errors.Join(errs...)
+}
+
+// stopContainers stops all containers, the sidecars last.
+func (s *syncer) stopContainers(ctx context.Context, grace time.Duration) error {
+	apps, sidecars := s.running()
+	slices.Reverse(sidecars)
+	return s.stopAll(ctx, append(apps, sidecars...), len(apps), grace)
 }
 
 // running lists what runs: containers and plain init containers, and the

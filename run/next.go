@@ -23,6 +23,9 @@ const (
 	// StartContainer creates and starts a container and runs its postStart
 	// hook; Attempt is its restart count.
 	StartContainer Verb = "StartContainer"
+	// RestartAll stops every container and starts the pod over in its sandbox,
+	// init containers included.
+	RestartAll Verb = "RestartAll"
 	// RunPostStart runs a hook that an earlier podrun did not see finish.
 	RunPostStart Verb = "RunPostStart"
 )
@@ -84,7 +87,7 @@ type Unhealthy struct {
 // running; then the app containers in list order.
 func Next(pod *corev1.Pod, w World) Decision {
 	due := deadline(pod, w.Since)
-	if !due.IsZero() && !w.Now.Before(due) && !allEnded(pod, w.Observed) {
+	if !due.IsZero() && !w.Now.Before(due) && !allEndedBefore(pod, w.Observed, due) {
 		d := end(w.Observed)
 		d.Overdue = true
 		return d
@@ -103,6 +106,10 @@ func nextStep(pod *corev1.Pod, w World) Decision {
 		return startOver(pod, w, attempt, why)
 	}
 	var d Decision
+	if c := asksRestartAll(pod, w.Observed); c != nil {
+		d.restartAll(c, w)
+		return d
+	}
 	if !nextInit(pod, w, &d) {
 		return d
 	}
@@ -124,11 +131,13 @@ func deadline(pod *corev1.Pod, since time.Time) time.Time {
 	return since.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
 }
 
-// allEnded tells whether the app containers have all ended for good: then the
-// deadline comes too late to matter.
-func allEnded(pod *corev1.Pod, obs *Observed) bool {
+// allEndedBefore tells whether the app containers had all ended for good before
+// the deadline: then it came too late to matter.
+func allEndedBefore(pod *corev1.Pod, obs *Observed, due time.Time) bool {
 	for i := range pod.Spec.Containers {
-		if c := &pod.Spec.Containers[i]; !hasEnded(pod, c, obs.Newest(c.Name)) {
+		c := &pod.Spec.Containers[i]
+		last := obs.Latest(c.Name)
+		if !hasEnded(pod, c, last) || !last.FinishedAt.Before(due) {
 			return false
 		}
 	}
@@ -179,7 +188,7 @@ func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	var d Decision
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		if !hasEnded(pod, c, obs.Newest(c.Name)) {
+		if !hasEnded(pod, c, obs.Latest(c.Name)) {
 			d.start(c.Name, obs, why)
 		}
 	}
@@ -299,7 +308,7 @@ func nextSidecar(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) boo
 func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 	have := w.Observed.Container(c.Name)
 	switch {
-	case have == nil && hasEnded(pod, c, w.Observed.Newest(c.Name)):
+	case have == nil && hasEnded(pod, c, w.Observed.Latest(c.Name)):
 		return 0 // it ended in an earlier sandbox, and for good
 	case have == nil:
 		d.start(c.Name, w.Observed, "not created yet")
@@ -350,6 +359,19 @@ func (d *Decision) start(name string, obs *Observed, why string) {
 	d.Actions = append(d.Actions, Action{Verb: StartContainer, Container: name, Attempt: attempt, Why: why})
 }
 
+// restartAll starts the pod over, after the back-off of the container that asks
+// for it.
+func (d *Decision) restartAll(c *Container, w World) {
+	at := c.FinishedAt.Add(restartDelay(c))
+	if w.Now.Before(at) {
+		d.until(at)
+		d.BackOff = append(d.BackOff, c.Name)
+		return
+	}
+	d.Actions = append(d.Actions, Action{Verb: RestartAll, Container: c.Name, ID: c.ID,
+		Why: fmt.Sprintf("container %s exited with %d, for which all are restarted", c.Name, c.ExitCode)})
+}
+
 // restart starts an exited container again, unless its back-off has not ended.
 func (d *Decision) restart(last *Container, w World, why string) {
 	delay := restartDelay(last)
@@ -367,6 +389,22 @@ func (d *Decision) restart(last *Container, w World, why string) {
 // its own restart policy and rules (KEP-5307) or the pod's.
 func hasEnded(pod *corev1.Pod, c *corev1.Container, last *Container) bool {
 	return last != nil && last.State == Exited && !podutil.ContainerShouldRestart(*c, pod.Spec, last.ExitCode)
+}
+
+// asksRestartAll finds a container that has exited in a way for which its rules
+// restart the whole pod (KEP-5532).
+func asksRestartAll(pod *corev1.Pod, obs *Observed) *Container {
+	for _, s := range specContainers(pod) {
+		c := obs.Container(s.Container.Name)
+		if c == nil || c.State != Exited {
+			continue
+		}
+		rule, ok := podutil.FindMatchingContainerRestartRule(*s.Container, c.ExitCode)
+		if ok && rule.Action == corev1.ContainerRestartRuleActionRestartAllContainers {
+			return c
+		}
+	}
+	return nil
 }
 
 // restartsAfterKill tells whether a container that is killed is started again.

@@ -50,7 +50,10 @@ func observe(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 	if obs.Hooks, err = readHooks(layout, uid); err != nil {
 		return &Observed{}, err
 	}
-	obs.Probes, err = readProbed(layout, uid)
+	if obs.Probes, err = readProbed(layout, uid); err != nil {
+		return nil, err
+	}
+	obs.Epoch, err = readEpoch(layout, uid)
 	return obs, err
 }
 
@@ -190,6 +193,26 @@ func pidOf(info map[string]string) int {
 		return 0
 	}
 	return v.PID
+}
+
+// epochFile holds when all containers of the pod were last restarted at once.
+func epochFile(l identity.Layout, uid string) string {
+	return filepath.Join(l.Plugins(uid), "podrun.dev~restart-all", "epoch")
+}
+
+func readEpoch(l identity.Layout, uid string) (time.Time, error) {
+	data, err := os.ReadFile(epochFile(l, uid))
+	if os.IsNotExist(err) {
+		return time.Time{}, nil
+	}
+	var epoch time.Time
+	if err == nil {
+		epoch, err = time.Parse(time.RFC3339Nano, string(data))
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read when all containers of pod %s were restarted: %w", uid, err)
+	}
+	return epoch, nil
 }
 
 // hooksDir holds one file a container with a postStart hook, named by the

@@ -78,7 +78,10 @@ type Observed struct {
 	Sandboxes  []Sandbox            `json:"sandboxes"`  // newest first
 	Containers []Container          `json:"containers"` // newest first
 	Hooks      map[string]HookState `json:"hooks,omitempty"`
-	Probes     map[string]Probed    `json:"probes,omitempty"` // what they last said, by container ID
+	// Epoch is when all containers of the pod were last restarted at once
+	// (KEP-5532): those made before say nothing about the pod's progress.
+	Epoch  time.Time         `json:"epoch,omitzero"`
+	Probes map[string]Probed `json:"probes,omitempty"` // what they last said, by container ID
 }
 
 // Sandbox returns the current sandbox, the newest, or nil.
@@ -98,7 +101,7 @@ func (o *Observed) Container(name string) *Container {
 		return nil
 	}
 	for i := range o.Containers {
-		if c := &o.Containers[i]; c.Name == name && c.SandboxID == s.ID {
+		if c := &o.Containers[i]; c.Name == name && c.SandboxID == s.ID && !c.CreatedAt.Before(o.Epoch) {
 			return c
 		}
 	}
@@ -111,6 +114,15 @@ func (o *Observed) Newest(name string) *Container {
 		if o.Containers[i].Name == name {
 			return &o.Containers[i]
 		}
+	}
+	return nil
+}
+
+// Latest returns the newest container of a name in any sandbox, of those that
+// count since all containers were last restarted, or nil.
+func (o *Observed) Latest(name string) *Container {
+	if c := o.Newest(name); c != nil && !c.CreatedAt.Before(o.Epoch) {
+		return c
 	}
 	return nil
 }

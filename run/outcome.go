@@ -72,6 +72,9 @@ func EndedContainers(pod *corev1.Pod, status corev1.PodStatus) []Ended {
 // from, where it is named, else as the policy says. Sidecars never count. Ok is
 // false where the pod failed and no container's code says how.
 func ExitCode(status corev1.PodStatus, ended []Ended, policy ExitPolicy, from string) (code int, ok bool) {
+	if status.Reason != "" {
+		return 0, false // DeadlineExceeded: the codes are those of being killed
+	}
 	if from != "" {
 		for _, e := range ended {
 			if e.Name == from {

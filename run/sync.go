@@ -53,7 +53,10 @@ func (s *syncer) pod() *corev1.Pod { return s.plan.Pod }
 func (s *syncer) until(ctx context.Context, goal Goal) (ended bool, err error) {
 	s.goal = goal
 	s.startProbing()
-	defer func() { err = errors.Join(err, s.stopProbing()) }()
+	defer func() {
+		err = errors.Join(err, s.stopProbing())
+		s.tellExits()
+	}()
 	for {
 		s.tellExits()
 		if cause := context.Cause(ctx); cause != nil {
@@ -80,7 +83,7 @@ func (s *syncer) until(ctx context.Context, goal Goal) (ended bool, err error) {
 		s.probe()
 		s.sayBackOff(d)
 		if err := s.wait(ctx, d); err != nil {
-			return false, s.orInterrupted(ctx, fmt.Errorf("%w while %s", err, waiting))
+			return false, s.whileWaiting(ctx, err, waiting)
 		}
 	}
 }
@@ -157,6 +160,32 @@ func (s *syncer) fail(err error) { s.failures = append(s.failures, err) }
 // failed is the error of all failures.
 func (s *syncer) failed() error { return errors.Join(s.failures...) }
 
+// whileWaiting is the error of a wait: with what was waited for, unless the pod
+// is gone.
+func (s *syncer) whileWaiting(ctx context.Context, err error, waiting string) error {
+	if _, says := errors.AsType[*problem.Error](err); says {
+		return err
+	}
+	err = fmt.Errorf("%w while %s", err, waiting)
+	if ctx.Err() == nil {
+		return runtimeError(s.plan.ID, err)
+	}
+	return s.orInterrupted(ctx, err)
+}
+
+// orEnded is orInterrupted for a step that is about no single pod.
+func orEnded(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if err == nil || cause == nil || errors.Is(err, cause) {
+		return err
+	}
+	err = fmt.Errorf("read the host and its runtime: %w: %w", cause, err)
+	if _, timeout := errors.AsType[errTimeout](cause); timeout {
+		return &problem.Error{Kind: problem.Deadline, Err: err, Hint: "give it longer by --timeout"}
+	}
+	return err
+}
+
 // orInterrupted prefers the reason for which the context ended over the error
 // that a call made of it.
 func (s *syncer) orInterrupted(ctx context.Context, err error) error {
@@ -169,9 +198,28 @@ func (s *syncer) orInterrupted(ctx context.Context, err error) error {
 		return err // says more: the image's own trouble
 	}
 	if !errors.Is(err, cause) {
-		err = fmt.Errorf("%w: %w", cause, err)
+		err = fmt.Errorf("%w: %w", cause, s.nameless(err))
 	}
 	return s.interrupted(err)
+}
+
+// nameless drops the pod's name from an error that gets it anew.
+func (s *syncer) nameless(err error) error {
+	if e, ok := err.(*problem.Error); ok && e.Object == "pod "+s.plan.ID.String() {
+		short := *e
+		short.Object = ""
+		return &short
+	}
+	return err
+}
+
+// inStep says in which step of the pod's an error came up.
+func (s *syncer) inStep(step string, err error) error {
+	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + s.plan.ID.String(), Op: step, Err: s.nameless(err)}
+	if e, ok := errors.AsType[*problem.Error](err); ok {
+		out.Kind, out.Hint = e.Kind, e.Hint
+	}
+	return out
 }
 
 // interrupted makes the error of a sync that was cut short.
