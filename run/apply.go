@@ -59,7 +59,7 @@ func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOp
 	}
 	targets, err := e.admit(ctx, objects, o)
 	if err != nil {
-		return nil, err
+		return nil, orEnded(ctx, err)
 	}
 	syncers := e.syncers(targets, locks)
 	results := make([]Result, len(targets))
@@ -297,7 +297,7 @@ func (s *syncer) makeWay(ctx context.Context, t Target) error {
 	for _, h := range t.Old {
 		o := s.newSyncer(s.oldPlan(h), s.puller, s.lock)
 		if err := o.remove(ctx, removeOptions{why: "the pod is replaced"}); err != nil {
-			return fmt.Errorf("remove the pod that is replaced: %w", err)
+			return s.inStep("remove the pod that is replaced", err)
 		}
 	}
 	s.obs = &Observed{}

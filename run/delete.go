@@ -43,7 +43,7 @@ func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]R
 	defer cancel()
 	facts, err := discover.Read(ctx, e.Client, e.Settings, discover.Options{})
 	if err != nil {
-		return nil, err
+		return nil, orEnded(ctx, err)
 	}
 	results := make([]Result, len(pods))
 	var wg sync.WaitGroup
