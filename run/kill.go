@@ -150,10 +150,30 @@ func (s *syncer) stopContainer(ctx context.Context, c Container, grace time.Dura
 		<-ended
 	}
 	grace = max(grace-time.Since(start), min(grace, minimumGrace))
-	if err := s.Client.StopContainer(ctx, c.ID, grace.Round(time.Second)); err != nil {
+	if err := s.Client.StopContainer(ctx, c.ID, grace.Round(time.Second)); err != nil && !s.endedAnyway(ctx, c) {
 		return fmt.Errorf("stop container %s (%s): %w", c.Name, short(c.ID), err)
 	}
 	return nil
+}
+
+// endedAnyway tells whether a container that could not be stopped has ended.
+// containerd fails a stop that meets the container's own end ("ttrpc: closed"),
+// and records the end a little later.
+func (s *syncer) endedAnyway(ctx context.Context, c Container) bool {
+	for late := time.Now().Add(settleTime); ; {
+		now, err := observeContainer(ctx, s.Client, c.ID, c.SandboxID, false)
+		switch {
+		case err == nil && now.State != Running:
+			return true
+		case err != nil || time.Now().After(late):
+			return false
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(firstPoll):
+		}
+	}
 }
 
 // preStop finds the container's hook in the pod's spec, or where that is not

@@ -1,0 +1,28 @@
+package cri
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// nearlyDue is how much earlier than its client a server may end a call.
+const nearlyDue = 100 * time.Millisecond
+
+// untilDue is an interceptor for a call whose deadline the server sees first:
+// its error then comes while the caller's context has some milliseconds left,
+// and the caller, who asks the context why the call ended, would blame the
+// call. It waits those milliseconds.
+func untilDue(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	err := call(ctx, method, req, reply, conn, opts...)
+	if code := status.Code(err); code != codes.DeadlineExceeded && code != codes.Canceled {
+		return err
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < nearlyDue {
+		<-ctx.Done()
+	}
+	return err
+}

@@ -1,0 +1,45 @@
+package cri
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// TestUntilDue: an error that says that the deadline has passed comes when it
+// has passed, and no other error waits for it.
+func TestUntilDue(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		left time.Duration // of the deadline, when the server answers
+		code codes.Code
+		over bool
+	}{
+		{"the server was early", 20 * time.Millisecond, codes.DeadlineExceeded, true},
+		{"cancelled by the server", 20 * time.Millisecond, codes.Canceled, true},
+		{"a limit of the command's own", time.Minute, codes.DeadlineExceeded, false},
+		{"another error", 20 * time.Millisecond, codes.Unavailable, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), test.left)
+				defer cancel()
+				answer := func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+					return status.Error(test.code, "from the server")
+				}
+				err := untilDue(ctx, "", nil, nil, nil, answer)
+				if status.Code(err) != test.code {
+					t.Errorf("got %v, want code %s", err, test.code)
+				}
+				if over := ctx.Err() != nil; over != test.over {
+					t.Errorf("the context is over: %v, want %v", over, test.over)
+				}
+			})
+		})
+	}
+}
