@@ -32,23 +32,25 @@ const patience = 30 * time.Second
 
 // commands are those that scripts have beside testscript's own.
 var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
-	"exits":   exits,
-	"as":      as,
-	"start":   start,
-	"await":   await,
-	"signal":  sendSignal,
-	"finish":  finish,
-	"until":   until,
-	"fault":   fault,
-	"calls":   calls,
-	"rmimage": removeImage,
-	"httpget": httpGet,
-	"listen":  listen,
-	"jsonget": jsonGet,
-	"save":    save,
-	"stable":  stable,
-	"cgroup":  readGroup,
-	"mounted": mounted,
+	"exits":     exits,
+	"as":        as,
+	"start":     start,
+	"await":     await,
+	"signal":    sendSignal,
+	"finish":    finish,
+	"until":     until,
+	"fault":     fault,
+	"awaitcall": awaitCall,
+	"jsonlines": jsonLines,
+	"calls":     calls,
+	"rmimage":   removeImage,
+	"httpget":   httpGet,
+	"listen":    listen,
+	"jsonget":   jsonGet,
+	"save":      save,
+	"stable":    stable,
+	"cgroup":    readGroup,
+	"mounted":   mounted,
 }
 
 // want checks how often and how a command is called.
@@ -438,6 +440,7 @@ func mounted(ts *testscript.TestScript, neg bool, args []string) {
 	mounts, err := of(ts).mounts()
 	ts.Check(err)
 	slices.Sort(mounts)
+	ts.Stdout() // what was there is over, even where nothing is mounted
 	for _, m := range mounts {
 		fmt.Fprintln(ts.Stdout(), m)
 	}

@@ -50,8 +50,8 @@ func note(err error) []string {
 	return []string{err.Error()}
 }
 
-// leftOnRuntime lists the sandboxes of the script's namespaces, and all that is
-// left in words: the containers, too.
+// leftOnRuntime lists the sandboxes of the script's namespaces and of its root
+// directory, and all that is left in words: the containers, too.
 func (s *script) leftOnRuntime(ctx context.Context) (sandboxes, left []string) {
 	all, err := s.client.ListPodSandbox(ctx, nil)
 	if err != nil {
@@ -59,7 +59,9 @@ func (s *script) leftOnRuntime(ctx context.Context) (sandboxes, left []string) {
 	}
 	mine := map[string]bool{}
 	for _, sb := range all {
-		if ns := sb.GetMetadata().GetNamespace(); ns == s.name || strings.HasPrefix(ns, s.name+"-other") {
+		ns := sb.GetMetadata().GetNamespace()
+		_, err := os.Stat(s.path("root/pods/" + sb.GetMetadata().GetUid()))
+		if ns == s.name || ns == s.name+"-other" || err == nil {
 			mine[sb.GetId()] = true
 			sandboxes = append(sandboxes, sb.GetId())
 			left = append(left, fmt.Sprintf("sandbox of pod %s/%s", ns, sb.GetMetadata().GetName()))
