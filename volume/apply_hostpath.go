@@ -37,6 +37,17 @@ var hostPathChecks = map[corev1.HostPathType]struct {
 // Make checks the path's type, following symlinks as the kubelet does, and
 // makes what the type says is to be made.
 func (h *HostPath) Make(_ context.Context, v Volume) error {
+	err := h.check(v.HostPath)
+	if make := hostPathChecks[h.Type].make; err == nil && make != nil {
+		if _, err := os.Stat(v.HostPath); errors.Is(err, fs.ErrNotExist) {
+			return make(v.HostPath)
+		}
+	}
+	return err
+}
+
+// check tells whether the path is what its type says, or can be made.
+func (h *HostPath) check(path string) error {
 	if h.Type == corev1.HostPathUnset {
 		return nil
 	}
@@ -44,12 +55,12 @@ func (h *HostPath) Make(_ context.Context, v Volume) error {
 	if !known {
 		return &CheckError{Message: fmt.Sprintf("%s is an invalid volume type", h.Type)}
 	}
-	info, err := os.Stat(v.HostPath)
+	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) && check.make != nil {
-		return check.make(v.HostPath)
+		return nil
 	}
 	if err != nil || info.Mode().Type() != check.mode {
-		return &CheckError{Message: fmt.Sprintf("hostPath type check failed: %s is not %s", v.HostPath, check.words)}
+		return &CheckError{Message: fmt.Sprintf("hostPath type check failed: %s is not %s", path, check.words)}
 	}
 	return nil
 }

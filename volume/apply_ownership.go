@@ -11,9 +11,11 @@ import (
 
 // Bits that fsGroup adds (pkg/volume/volume_linux.go): the group reads and
 // writes, enters directories, and new files in them are the group's.
-const (
-	groupFile = 0o660
-	groupDir  = 0o2770
+type groupBits struct{ file, dir uint32 }
+
+var (
+	readWriteBits = groupBits{0o660, 0o2770}
+	readOnlyBits  = groupBits{0o440, 0o2550} // where the volume is mounted read-only in any case
 )
 
 // giveToGroup gives a volume and everything in it to a group. No symlink is
@@ -28,7 +30,7 @@ func giveToGroup(path string, gid int64, policy corev1.PodFSGroupChangePolicy) e
 	if policy == corev1.FSGroupChangeOnRootMismatch && isGroups(fd, gid) {
 		return nil
 	}
-	if err := giveTree(fd, int(gid)); err != nil {
+	if err := giveTree(fd, int(gid), readWriteBits); err != nil {
 		return fmt.Errorf("give %s to group %d: %w", path, gid, err)
 	}
 	return nil
@@ -36,29 +38,29 @@ func giveToGroup(path string, gid int64, policy corev1.PodFSGroupChangePolicy) e
 
 func isGroups(fd int, gid int64) bool {
 	var st unix.Stat_t
-	return unix.Fstat(fd, &st) == nil && int64(st.Gid) == gid && st.Mode&groupDir == groupDir
+	return unix.Fstat(fd, &st) == nil && int64(st.Gid) == gid && st.Mode&readWriteBits.dir == readWriteBits.dir
 }
 
 // giveTree changes what is in a directory, then the directory itself, so that
 // the check of OnRootMismatch holds only when all is done.
-func giveTree(dir int, gid int) error {
+func giveTree(dir int, gid int, bits groupBits) error {
 	names, err := readNames(dir)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if err := giveEntry(dir, name, gid); err != nil && !errors.Is(err, unix.ENOENT) {
+		if err := giveEntry(dir, name, gid, bits); err != nil && !errors.Is(err, unix.ENOENT) {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return giveFile(dir, gid, groupDir)
+	return giveFile(dir, gid, bits.dir)
 }
 
-func giveEntry(dir int, name string, gid int) error {
+func giveEntry(dir int, name string, gid int, bits groupBits) error {
 	sub, err := openSubdir(dir, name)
 	if err == nil {
 		defer unix.Close(sub)
-		return giveTree(sub, gid)
+		return giveTree(sub, gid, bits)
 	}
 	if errors.Is(err, errCrossesMount) {
 		return nil
@@ -71,7 +73,7 @@ func giveEntry(dir int, name string, gid int) error {
 		return err
 	}
 	defer unix.Close(fd)
-	return giveFile(fd, gid, groupFile)
+	return giveFile(fd, gid, bits.file)
 }
 
 // giveFile changes the file that is open, which may be only a path (O_PATH). A

@@ -22,7 +22,7 @@ type EmptyDir struct {
 	MetaDir   string `json:"metaDir"`            // holds the file "ready" once the volume is made
 }
 
-func planEmptyDir(in Input, spec *corev1.Volume) (Volume, *problem.Problem) {
+func planEmptyDir(in Input, spec *corev1.Volume) (Volume, problem.List) {
 	dir := &EmptyDir{MetaDir: in.Layout.Plugins(in.ID.UID) + "/" + emptyDirPlugin + "/" + spec.Name}
 	var limit *resource.Quantity
 	if e := spec.EmptyDir; e != nil {
@@ -35,13 +35,13 @@ func planEmptyDir(in Input, spec *corev1.Volume) (Volume, *problem.Problem) {
 	case v1helper.IsHugePageMedium(dir.Medium):
 		size, err := pageSize(in.Pod, dir.Medium)
 		if err != nil {
-			return Volume{}, &problem.Problem{Reason: "FailedMount", Message: err.Error(),
-				Hint: "request hugepages of one size in a container's resources"}
+			return Volume{}, problem.List{{Reason: "FailedMount", Message: err.Error(),
+				Hint: "request hugepages of one size in a container's resources"}}
 		}
 		dir.PageSize = size
 	default:
-		return Volume{}, &problem.Problem{Reason: "FailedMount", Message: fmt.Sprintf("unknown storage medium %q", dir.Medium),
-			Hint: "leave it out, or use Memory, HugePages or HugePages-<size>"}
+		return Volume{}, problem.List{{Reason: "FailedMount", Message: fmt.Sprintf("unknown storage medium %q", dir.Medium),
+			Hint: "leave it out, or use Memory, HugePages or HugePages-<size>"}}
 	}
 	v := Volume{Plugin: emptyDirPlugin, HostPath: in.Layout.Volume(in.ID.UID, emptyDirPlugin, spec.Name), Make: dir}
 	if sc := in.Pod.Spec.SecurityContext; sc != nil {

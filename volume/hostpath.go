@@ -12,7 +12,7 @@ type HostPath struct {
 	Type corev1.HostPathType `json:"type"` // "" checks and makes nothing
 }
 
-func planHostPath(_ Input, spec *corev1.Volume) (Volume, *problem.Problem) {
+func planHostPath(_ Input, spec *corev1.Volume) (Volume, problem.List) {
 	check := &HostPath{}
 	if spec.HostPath.Type != nil {
 		check.Type = *spec.HostPath.Type

@@ -12,6 +12,8 @@ type mount struct {
 	Point  string // where it is mounted, unescaped
 	FSType string
 	Source string
+	Shared bool // passes mounts on to its peers, and takes theirs
+	Slave  bool // takes those of its master
 }
 
 // parseMountinfo reads mountinfo's text, leaving out lines it can't read.
@@ -31,7 +33,12 @@ func parseMountinfo(text string) []mount {
 		if err != nil {
 			continue
 		}
-		out = append(out, mount{ID: id, Parent: parent, Point: unescape(fields[4]), FSType: tail[0], Source: unescape(tail[1])})
+		m := mount{ID: id, Parent: parent, Point: unescape(fields[4]), FSType: tail[0], Source: unescape(tail[1])}
+		for _, tag := range fields[6:] {
+			m.Shared = m.Shared || strings.HasPrefix(tag, "shared:")
+			m.Slave = m.Slave || strings.HasPrefix(tag, "master:")
+		}
+		out = append(out, m)
 	}
 	return out
 }

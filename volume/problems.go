@@ -9,12 +9,29 @@ import (
 
 func field(index int, kind string) string { return fmt.Sprintf("spec.volumes[%d].%s", index, kind) }
 
+// whyNot says why kinds can't be served on a host without a cluster, and what
+// serves instead.
+var whyNot = map[string]string{
+	"csi":        "CSI drivers are registered with a kubelet; mount it on the host and use hostPath",
+	"flexVolume": "drivers are a kubelet's; mount it on the host and use hostPath",
+	"gitRepo":    "no kubelet serves it any more; clone in an init container into an emptyDir",
+	"iscsi":      "attach and mount it on the host and use hostPath",
+	"fc":         "attach and mount it on the host and use hostPath",
+	"cephfs":     "mount it on the host and use hostPath",
+	"rbd":        "attach and mount it on the host and use hostPath",
+	"glusterfs":  "mount it on the host and use hostPath",
+}
+
 func unsupported(id identity.Pod, index int, kind string) problem.Problem {
+	hint := whyNot[kind]
+	if hint == "" {
+		hint = "use emptyDir, hostPath, or a persistentVolumeClaim with --pvc NAME=DIR"
+	}
 	return problem.Problem{
 		Object:  "Pod " + id.String(),
 		Field:   field(index, kind),
 		Reason:  "UnsupportedVolume",
-		Message: fmt.Sprintf("volume kind %s is not supported yet", kind),
-		Hint:    "use emptyDir or hostPath",
+		Message: fmt.Sprintf("volume kind %s is not supported", kind),
+		Hint:    hint,
 	}
 }

@@ -27,6 +27,16 @@ type Input struct {
 	// MemoryAllocatable is what the node has for pods, in bytes; it caps a tmpfs
 	// where the pod has no limit. 0 leaves the cap to the kernel: half the RAM.
 	MemoryAllocatable int64
+	// Allocatable is what limits default to in a downwardAPI's resourceFieldRef.
+	Allocatable corev1.ResourceList
+	NodeName    string
+	NodeLabels  map[string]string
+
+	// The objects of the pod's namespace, by name. Claims are bound (Bind).
+	ConfigMaps        map[string]*corev1.ConfigMap
+	Secrets           map[string]*corev1.Secret
+	Claims            map[string]*corev1.PersistentVolumeClaim
+	PersistentVolumes map[string]*corev1.PersistentVolume
 }
 
 // Plan says what to make on the host for one pod. It marshals to stable JSON.
@@ -40,10 +50,15 @@ type Plan struct {
 // Volume is one volume of the pod.
 type Volume struct {
 	Name     string `json:"name"`
-	Kind     string `json:"kind"`             // the field of the API's VolumeSource: emptyDir
-	Plugin   string `json:"plugin,omitempty"` // kubernetes.io~empty-dir; empty if the volume is not below the pod's directory
-	HostPath string `json:"hostPath"`         // what containers mount
-	Make     Maker  `json:"make"`             // how it comes to be
+	Kind     string `json:"kind"`               // the field of the API's VolumeSource: emptyDir
+	Plugin   string `json:"plugin,omitempty"`   // kubernetes.io~empty-dir; empty if the volume is not below the pod's directory
+	HostPath string `json:"hostPath"`           // what containers mount
+	Make     Maker  `json:"make"`               // how it comes to be
+	ReadOnly bool   `json:"readOnly,omitempty"` // containers may not write, whatever their mounts say
+	Image    string `json:"image,omitempty"`    // of an image volume, which has no HostPath
+	Device   string `json:"device,omitempty"`   // of a volume of mode Block: what volumeDevices give to containers
+	// ExtraGroup is a group that the volume's PersistentVolume asks for.
+	ExtraGroup *int64 `json:"extraGroup,omitempty"`
 	// FSGroup is the group that owns the volume's files; nil leaves them as they
 	// are. Kinds that the kubelet doesn't manage, such as hostPath, never have it.
 	FSGroup       *int64                        `json:"fsGroup,omitempty"`
@@ -54,26 +69,49 @@ type Volume struct {
 type Source struct {
 	Kind     string
 	HostPath string
+	ReadOnly bool
+	Image    string // of an image volume
+	Device   string // of a volume of mode Block
 }
 
 // Sources gives each volume's source by the volume's name.
 func (p Plan) Sources() map[string]Source {
 	out := make(map[string]Source, len(p.Volumes))
 	for _, v := range p.Volumes {
-		out[v.Name] = Source{Kind: v.Kind, HostPath: v.HostPath}
+		out[v.Name] = Source{Kind: v.Kind, HostPath: v.HostPath, ReadOnly: v.ReadOnly, Image: v.Image, Device: v.Device}
+	}
+	return out
+}
+
+// ExtraGroups are the groups that the pod's persistent volumes bring along.
+func (p Plan) ExtraGroups() []int64 {
+	var out []int64
+	for _, v := range p.Volumes {
+		if v.ExtraGroup != nil {
+			out = append(out, *v.ExtraGroup)
+		}
 	}
 	return out
 }
 
 // planner plans one volume of its kind. It fills Plugin, HostPath, Make and,
-// where the kind has it, the ownership.
-type planner func(in Input, v *corev1.Volume) (Volume, *problem.Problem)
+// where the kind has it, the ownership. The fields of its problems are below
+// that of the kind.
+type planner func(in Input, v *corev1.Volume) (Volume, problem.List)
 
 // planners has one entry a supported kind; a new kind is a file with its
 // planner and a file apply_<kind>.go with its Maker.
 var planners = map[string]planner{
-	"emptyDir": planEmptyDir,
-	"hostPath": planHostPath,
+	"configMap":             planConfigMap,
+	"downwardAPI":           planDownward,
+	"emptyDir":              planEmptyDir,
+	"ephemeral":             planEphemeral,
+	"hostPath":              planHostPath,
+	"image":                 planImage,
+	"nfs":                   planNFS,
+	"persistentVolumeClaim": planClaim,
+	"projected":             planProjected,
+	"secret":                planSecret,
 }
 
 // New plans the pod's volumes and reports every one that can't be.
@@ -88,10 +126,12 @@ func New(in Input) (Plan, problem.List) {
 			problems = append(problems, unsupported(in.ID, i, kind))
 			continue
 		}
-		v, p := plan1(in, spec)
-		if p != nil {
-			p.Object, p.Field = "Pod "+in.ID.String(), field(i, kind)
-			problems = append(problems, *p)
+		v, found := plan1(in, spec)
+		for _, p := range found {
+			p.Object, p.Field = "Pod "+in.ID.String(), strings.TrimSuffix(join(field(i, kind), p.Field), ".")
+			problems = append(problems, p)
+		}
+		if len(found) > 0 {
 			continue
 		}
 		v.Name, v.Kind = spec.Name, kind

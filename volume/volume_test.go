@@ -94,8 +94,8 @@ volumes:
 - {name: f, emptyDir: {medium: Disk}}
 `)))
 	want := []string{
-		"spec.volumes[0].configMap: volume kind configMap is not supported yet",
-		"spec.volumes[2].persistentVolumeClaim: volume kind persistentVolumeClaim is not supported yet",
+		`spec.volumes[0].configMap: configmap "x" not found`,
+		`spec.volumes[2].persistentVolumeClaim.claimName: persistentvolumeclaim "x" not found`,
 		"spec.volumes[3].emptyDir: medium: HugePages can't be used if container requests multiple huge page sizes",
 		"spec.volumes[4].emptyDir: medium HugePages-64Ki: hugePages storage requested, but there is no resource request for huge pages",
 		`spec.volumes[5].emptyDir: unknown storage medium "Disk"`,
@@ -148,7 +148,7 @@ func TestParseMountinfo(t *testing.T) {
 		`x y - a b`,
 	}, "\n")+"\n"), "/pods/u")
 	want := []mount{
-		{ID: 40, Parent: 22, Point: `/pods/u/v one\`, FSType: "tmpfs", Source: "my fs"},
+		{ID: 40, Parent: 22, Point: `/pods/u/v one\`, FSType: "tmpfs", Source: "my fs", Shared: true, Slave: true},
 		{ID: 41, Parent: 40, Point: "/pods/u", FSType: "tmpfs", Source: "tmpfs"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -1,0 +1,114 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+	mountutils "k8s.io/mount-utils"
+)
+
+// mounter is the part of mount-utils that podrun uses: mount.nfs is a program
+// that only it knows how to call.
+type mounter interface {
+	Mount(source, target, fstype string, options []string) error
+}
+
+// hostMounter is the host's own.
+func hostMounter() mounter { return mountutils.New("") }
+
+// Make binds the directory, unless it is bound already.
+func (l *Local) Make(_ context.Context, v Volume) error {
+	mounted, err := isMountPoint(v.HostPath)
+	if err != nil || mounted {
+		return err
+	}
+	if err := l.check(); err != nil {
+		return err
+	}
+	if err := makeMountPoint(v.HostPath); err != nil {
+		return err
+	}
+	if err := l.bind(v.HostPath); err != nil {
+		return fmt.Errorf("bind %s: %w", l.Path, err)
+	}
+	if v.FSGroup == nil || l.ReadOnly {
+		return nil
+	}
+	return giveToGroup(v.HostPath, *v.FSGroup, v.FSGroupPolicy)
+}
+
+// check tells whether the directory is there.
+func (l *Local) check() error {
+	info, err := os.Stat(l.Path)
+	if err != nil {
+		return &CheckError{Message: fmt.Sprintf("path %q does not exist", l.Path)}
+	}
+	if !info.IsDir() {
+		return &CheckError{Message: fmt.Sprintf("path %q is not a directory", l.Path)}
+	}
+	return nil
+}
+
+// bindOptions are the options that a bind mount can have of its own.
+var bindOptions = map[string]uintptr{
+	"rw": 0, "bind": 0, "defaults": 0, "ro": unix.MS_RDONLY, "nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC,
+	"noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME, "relatime": unix.MS_RELATIME,
+}
+
+func (l *Local) bind(target string) error {
+	var flags uintptr
+	if l.ReadOnly {
+		flags = unix.MS_RDONLY
+	}
+	for _, option := range l.Options {
+		flag, known := bindOptions[option]
+		if !known {
+			return fmt.Errorf("the mount option %q can't be had for a local volume", option)
+		}
+		flags |= flag
+	}
+	if err := unix.Mount(l.Path, target, "", unix.MS_BIND, ""); err != nil || flags == 0 {
+		return err
+	}
+	if err := unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|flags, ""); err != nil {
+		return errors.Join(err, unix.Unmount(target, unix.UMOUNT_NOFOLLOW))
+	}
+	return nil
+}
+
+// Make mounts the export, unless it is mounted already.
+func (n *NFS) Make(_ context.Context, v Volume) error {
+	mounted, err := isMountPoint(v.HostPath)
+	if err != nil || mounted {
+		return err
+	}
+	if err := makeMountPoint(v.HostPath); err != nil {
+		return err
+	}
+	m := n.mounter
+	if m == nil {
+		m = hostMounter()
+	}
+	var options []string
+	if n.ReadOnly {
+		options = append(options, "ro")
+	}
+	if err := m.Mount(n.source(), v.HostPath, "nfs", append(options, n.Options...)); err != nil {
+		return fmt.Errorf("mount %s: %w", n.source(), err)
+	}
+	return nil
+}
+
+func makeMountPoint(at string) error {
+	if err := makeDir(filepath.Dir(at), dirMode); err != nil {
+		return err
+	}
+	return makeDir(at, dirMode)
+}
+
+// Make does nothing.
+func (ByRuntime) Make(context.Context, Volume) error { return nil }

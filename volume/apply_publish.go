@@ -1,0 +1,291 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The names of a volume of files, as the kubelet lays them out: a directory
+// named by the time holds the files, ..data leads to it, and a link for each
+// first name leads through ..data. Swapping ..data changes all files at once.
+const (
+	dataName    = "..data"
+	newDataName = "..data_tmp"
+	timeFormat  = "..2006_01_02_15_04_05."
+)
+
+var timedName = regexp.MustCompile(`^\.\.\d{4}(_\d\d){5}\.\d+$`)
+
+// publisher brings a directory to hold certain files. A container may have
+// planted what it likes there: nothing is written to but what was made just
+// now, no symlink is ever followed, and every name is looked up in a directory
+// that is open (CVE-2025-9566).
+type publisher struct {
+	ctx   context.Context
+	dir   int // descriptor of the volume
+	files []File
+	gid   *int64
+}
+
+func (p *publisher) publish() error {
+	if p.gid != nil {
+		// Before anything is made in it: setgid gives links their group.
+		if err := giveFile(p.dir, int(*p.gid), readOnlyBits.dir); err != nil {
+			return fmt.Errorf("give the volume to group %d: %w", *p.gid, err)
+		}
+	}
+	current := p.current()
+	if current == "" || !p.same(current) {
+		made, err := p.write()
+		if err == nil {
+			err = p.swap(made)
+		}
+		if err != nil {
+			return err
+		}
+		current = made
+	}
+	if err := p.link(); err != nil {
+		return err
+	}
+	return p.tidy(current)
+}
+
+// current is the directory that ..data leads to; empty if there is none.
+func (p *publisher) current() string {
+	name, err := readlink(p.dir, dataName)
+	if err != nil || !timedName.MatchString(name) {
+		return ""
+	}
+	return name
+}
+
+// same tells whether a directory holds exactly the files.
+func (p *publisher) same(name string) bool {
+	fd, err := openSubdir(p.dir, name)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var have []string
+	if listFiles(fd, "", &have, len(p.files)+1) != nil || len(have) != len(p.files) {
+		return false
+	}
+	slices.Sort(have)
+	for i, f := range p.files { // sorted, too
+		if have[i] != f.Path || !holds(fd, f) {
+			return false
+		}
+	}
+	return true
+}
+
+// holds compares a file's content. What is no plain file, or is behind a
+// symlink, holds nothing.
+func holds(dir int, f File) bool {
+	fd, err := unix.Openat2(dir, f.Path, &unix.OpenHow{
+		Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV})
+	if err != nil {
+		return false
+	}
+	file := os.NewFile(uintptr(fd), f.Path)
+	defer file.Close()
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size != int64(len(f.Data)) {
+		return false
+	}
+	data, err := io.ReadAll(io.LimitReader(file, int64(len(f.Data))+1))
+	return err == nil && string(data) == string(f.Data)
+}
+
+// listFiles adds the paths of all that is no directory, at most so many.
+func listFiles(dir int, below string, out *[]string, most int) error {
+	names, err := readNames(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if len(*out) >= most {
+			return nil
+		}
+		sub, err := openSubdir(dir, name)
+		if err != nil {
+			*out = append(*out, path.Join(below, name))
+			continue
+		}
+		err = listFiles(sub, path.Join(below, name), out, most)
+		unix.Close(sub)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write writes the files to a new directory and returns its name.
+func (p *publisher) write() (string, error) {
+	name := fmt.Sprintf("%s%d", time.Now().UTC().Format(timeFormat), rand.Uint32())
+	if err := unix.Mkdirat(p.dir, name, 0o755); err != nil {
+		return "", fmt.Errorf("make %s: %w", name, err)
+	}
+	fd, err := openSubdir(p.dir, name)
+	if err != nil {
+		return "", fmt.Errorf("open %s: %w", name, err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Fchmod(fd, 0o755); err != nil {
+		return "", err
+	}
+	if err := p.fill(fd); err != nil {
+		return "", err
+	}
+	if p.gid == nil {
+		return name, nil
+	}
+	if err := giveTree(fd, int(*p.gid), readOnlyBits); err != nil {
+		return "", fmt.Errorf("give the files to group %d: %w", *p.gid, err)
+	}
+	return name, nil
+}
+
+// fill writes the files below a directory; they are sorted by path.
+func (p *publisher) fill(root int) error {
+	parent, at := root, "."
+	defer func() {
+		if parent != root {
+			unix.Close(parent)
+		}
+	}()
+	for _, f := range p.files {
+		if dir := path.Dir(f.Path); dir != at {
+			next := root
+			if dir != "." {
+				var err error
+				if next, err = makeDirs(root, dir); err != nil {
+					return fmt.Errorf("make %s: %w", dir, err)
+				}
+			}
+			if parent != root {
+				unix.Close(parent)
+			}
+			parent, at = next, dir
+		}
+		if err := writeNew(parent, path.Base(f.Path), f); err != nil {
+			return fmt.Errorf("write %s: %w", f.Path, err)
+		}
+	}
+	return nil
+}
+
+// writeNew writes a file that must not be there yet.
+func writeNew(dir int, name string, f File) error {
+	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, f.Mode)
+	if err != nil {
+		return err
+	}
+	file := os.NewFile(uintptr(fd), name)
+	_, err = file.Write(f.Data)
+	if err == nil {
+		err = unix.Fchmod(fd, f.Mode) // whatever the umask
+	}
+	return errors.Join(err, file.Close())
+}
+
+// swap makes ..data lead to another directory, at once.
+func (p *publisher) swap(name string) error {
+	if err := p.replace(newDataName, name); err != nil {
+		return err
+	}
+	err := unix.Renameat(p.dir, newDataName, p.dir, dataName)
+	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
+		if err = p.clear(dataName); err == nil {
+			err = unix.Renameat(p.dir, newDataName, p.dir, dataName)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("swap %s: %w", dataName, err)
+	}
+	return nil
+}
+
+// link makes the links that containers see, and puts right those that somebody
+// changed.
+func (p *publisher) link() error {
+	for _, name := range tops(p.files) {
+		to := dataName + "/" + name
+		if have, err := readlink(p.dir, name); err == nil && have == to {
+			continue
+		}
+		if err := p.replace(name, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replace makes a symlink, in place of whatever has its name.
+func (p *publisher) replace(name, to string) error {
+	err := unix.Symlinkat(to, p.dir, name)
+	if errors.Is(err, unix.EEXIST) {
+		if err = p.clear(name); err == nil {
+			err = unix.Symlinkat(to, p.dir, name)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("link %s: %w", name, err)
+	}
+	return nil
+}
+
+// tidy removes the links of files that are gone, and the directories of earlier
+// contents, one that was cut short included.
+func (p *publisher) tidy(current string) error {
+	names, err := readNames(p.dir)
+	if err != nil {
+		return err
+	}
+	want := tops(p.files)
+	for _, name := range names {
+		old := timedName.MatchString(name) && name != current
+		if _, wanted := slices.BinarySearch(want, name); !wanted && !strings.HasPrefix(name, "..") {
+			to, err := readlink(p.dir, name)
+			old = err == nil && to == dataName+"/"+name
+		}
+		if old {
+			if err := p.clear(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// clear removes a name, with what is in it if it is a directory.
+func (p *publisher) clear(name string) error {
+	d := deletion{ctx: p.ctx, top: p.dir}
+	if err := d.remove(p.dir, name, 0); err != nil {
+		return fmt.Errorf("remove %s: %w", name, err)
+	}
+	return nil
+}
+
+// readlink reads a symlink of a directory.
+func readlink(dir int, name string) (string, error) {
+	buf := make([]byte, longestPath)
+	n, err := unix.Readlinkat(dir, name, buf)
+	if err != nil {
+		return "", err
+	}
+	return string(buf[:n]), nil
+}

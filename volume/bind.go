@@ -1,0 +1,96 @@
+package volume
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Bind binds claims to volumes as a cluster's volume controller would, and
+// returns copies of the claims with spec.volumeName set, by namespace/name.
+// Claims that fit no volume stay unbound. The same input always gives the same
+// bindings: claims are served in the order of their names, each by the smallest
+// volume that fits, volumes that are reserved for it first.
+func Bind(claims map[string]*corev1.PersistentVolumeClaim, volumes map[string]*corev1.PersistentVolume) map[string]*corev1.PersistentVolumeClaim {
+	out := make(map[string]*corev1.PersistentVolumeClaim, len(claims))
+	taken := map[string]bool{}
+	keys := slices.Sorted(maps.Keys(claims))
+	for _, key := range keys {
+		out[key] = claims[key].DeepCopy()
+		if name := claims[key].Spec.VolumeName; name != "" {
+			taken[name] = true
+		}
+	}
+	for _, key := range keys {
+		claim := out[key]
+		if claim.Spec.VolumeName != "" {
+			continue
+		}
+		var best *corev1.PersistentVolume
+		for _, name := range slices.Sorted(maps.Keys(volumes)) {
+			if pv := volumes[name]; !taken[name] && fits(claim, pv) && (best == nil || better(pv, best)) {
+				best = pv
+			}
+		}
+		if best != nil {
+			claim.Spec.VolumeName = best.Name
+			taken[best.Name] = true
+		}
+	}
+	return out
+}
+
+// fits tells whether a volume is what a claim asks for.
+func fits(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
+	if r := pv.Spec.ClaimRef; r != nil && (r.Namespace != claim.Namespace || r.Name != claim.Name) {
+		return false
+	}
+	for _, mode := range claim.Spec.AccessModes {
+		if !slices.Contains(pv.Spec.AccessModes, mode) {
+			return false
+		}
+	}
+	want, have := claim.Spec.Resources.Requests[corev1.ResourceStorage], pv.Spec.Capacity[corev1.ResourceStorage]
+	class := ""
+	if claim.Spec.StorageClassName != nil {
+		class = *claim.Spec.StorageClassName
+	}
+	selector, err := metav1.LabelSelectorAsSelector(claim.Spec.Selector)
+	if claim.Spec.Selector == nil {
+		selector = labels.Everything()
+	}
+	return err == nil && selector.Matches(labels.Set(pv.Labels)) && have.Cmp(want) >= 0 && pv.Spec.StorageClassName == class &&
+		mode(claim.Spec.VolumeMode) == mode(pv.Spec.VolumeMode)
+}
+
+func mode(m *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
+	if m == nil {
+		return corev1.PersistentVolumeFilesystem
+	}
+	return *m
+}
+
+func better(a, b *corev1.PersistentVolume) bool {
+	if (a.Spec.ClaimRef != nil) != (b.Spec.ClaimRef != nil) {
+		return a.Spec.ClaimRef != nil
+	}
+	x, y := a.Spec.Capacity[corev1.ResourceStorage], b.Spec.Capacity[corev1.ResourceStorage]
+	return x.Cmp(y) < 0
+}
+
+// WhyUnbound says what a claim asks for that no volume has.
+func WhyUnbound(claim *corev1.PersistentVolumeClaim) string {
+	if claim.Spec.VolumeName != "" {
+		return fmt.Sprintf("there is no PersistentVolume %s", claim.Spec.VolumeName)
+	}
+	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	class := "none"
+	if c := claim.Spec.StorageClassName; c != nil && *c != "" {
+		class = *c
+	}
+	return fmt.Sprintf("it asks for %s, access modes %v, storage class %s", size.String(), claim.Spec.AccessModes, class)
+}

@@ -1,0 +1,157 @@
+package volume
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// planClaim plans what a claim is bound to: a directory or a device of this
+// host, or an NFS export.
+func planClaim(in Input, v *corev1.Volume) (Volume, problem.List) {
+	ref := v.PersistentVolumeClaim
+	refuse := func(field, message, hint string) (Volume, problem.List) {
+		return Volume{}, problem.List{missing(field, message, hint)}
+	}
+	hint := fmt.Sprintf("add it and its PersistentVolume to the input, or give --pvc %s=DIR", ref.ClaimName)
+	claim := in.Claims[ref.ClaimName]
+	if claim == nil {
+		return refuse("claimName", fmt.Sprintf("persistentvolumeclaim %q not found", ref.ClaimName), hint)
+	}
+	pv := in.PersistentVolumes[claim.Spec.VolumeName]
+	if pv == nil {
+		return refuse("claimName", fmt.Sprintf("persistentvolumeclaim %q is bound to no PersistentVolume of the input: %s", ref.ClaimName, WhyUnbound(claim)), hint)
+	}
+	if p := in.wrongNode(pv); p != nil {
+		return Volume{}, problem.List{*p}
+	}
+	out, p := in.persistent(pv, ref.ReadOnly)
+	if p != nil {
+		return Volume{}, problem.List{*p}
+	}
+	out.ReadOnly = ref.ReadOnly
+	if gid, err := strconv.ParseInt(pv.Annotations["pv.beta.kubernetes.io/gid"], 10, 64); err == nil {
+		out.ExtraGroup = &gid
+	}
+	return out, nil
+}
+
+// persistent plans a PersistentVolume by the source that it has.
+func (in Input) persistent(pv *corev1.PersistentVolume, readOnly bool) (Volume, *problem.Problem) {
+	block := pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == corev1.PersistentVolumeBlock
+	switch s := pv.Spec.PersistentVolumeSource; {
+	case s.HostPath != nil && block:
+		return Volume{Device: s.HostPath.Path, Make: &HostPath{Type: corev1.HostPathBlockDev}, HostPath: s.HostPath.Path}, nil
+	case s.Local != nil && block:
+		return Volume{Device: s.Local.Path, Make: &HostPath{Type: corev1.HostPathBlockDev}, HostPath: s.Local.Path}, nil
+	case s.HostPath != nil:
+		check := &HostPath{}
+		if s.HostPath.Type != nil {
+			check.Type = *s.HostPath.Type
+		}
+		return Volume{HostPath: s.HostPath.Path, Make: check}, nil
+	case s.Local != nil:
+		v := Volume{Plugin: localPlugin, HostPath: in.Layout.Volume(in.ID.UID, localPlugin, pv.Name)}
+		v.Make = &Local{Path: s.Local.Path, ReadOnly: readOnly, Options: pv.Spec.MountOptions}
+		if sc := in.Pod.Spec.SecurityContext; sc != nil && !readOnly {
+			v.FSGroup = sc.FSGroup
+			if sc.FSGroupChangePolicy != nil {
+				v.FSGroupPolicy = *sc.FSGroupChangePolicy
+			}
+		}
+		return v, nil
+	case s.NFS != nil:
+		v := in.nfs(pv.Name, s.NFS)
+		v.Make.(*NFS).ReadOnly = v.Make.(*NFS).ReadOnly || readOnly
+		v.Make.(*NFS).Options = pv.Spec.MountOptions
+		return v, nil
+	}
+	return Volume{}, &problem.Problem{Field: "claimName", Reason: "UnsupportedVolume",
+		Message: fmt.Sprintf("PersistentVolume %s: %s", pv.Name, "its source is not supported"), Hint: "use hostPath, local or nfs"}
+}
+
+// wrongNode refuses a volume that is on other hosts only.
+func (in Input) wrongNode(pv *corev1.PersistentVolume) *problem.Problem {
+	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
+		return nil
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: in.NodeName, Labels: in.NodeLabels}}
+	terms, err := nodeaffinity.NewNodeSelector(pv.Spec.NodeAffinity.Required)
+	if err == nil && terms.Match(node) {
+		return nil
+	}
+	p := problem.Problem{Field: "claimName", Reason: "FailedMount",
+		Message: fmt.Sprintf("PersistentVolume %s: no matching NodeSelectorTerms", pv.Name),
+		Hint:    fmt.Sprintf("this node is %s; --node-labels gives it labels", in.NodeName)}
+	if err != nil {
+		p.Message, p.Kind = fmt.Sprintf("PersistentVolume %s: %v", pv.Name, err), problem.Manifest
+	}
+	return &p
+}
+
+const (
+	localPlugin = "kubernetes.io~local-volume"
+	nfsPlugin   = "kubernetes.io~nfs"
+)
+
+// Local binds a directory of this host into the pod's own, so that its owner
+// and its mount options are the pod's.
+type Local struct {
+	Path     string   `json:"path"`
+	ReadOnly bool     `json:"readOnly,omitempty"`
+	Options  []string `json:"options,omitempty"` // of the PersistentVolume
+}
+
+// NFS mounts an export.
+type NFS struct {
+	Server   string   `json:"server"`
+	Path     string   `json:"path"`
+	ReadOnly bool     `json:"readOnly,omitempty"`
+	Options  []string `json:"options,omitempty"`
+
+	mounter mounter // nil: the host's own
+}
+
+func planNFS(in Input, v *corev1.Volume) (Volume, problem.List) {
+	return in.nfs(v.Name, v.NFS), nil
+}
+
+func (in Input) nfs(name string, s *corev1.NFSVolumeSource) Volume {
+	return Volume{
+		Plugin: nfsPlugin, HostPath: in.Layout.Volume(in.ID.UID, nfsPlugin, name), ReadOnly: s.ReadOnly,
+		Make: &NFS{Server: s.Server, Path: s.Path, ReadOnly: s.ReadOnly},
+	}
+}
+
+// planEphemeral makes a generic ephemeral volume a directory: there is nobody to
+// provision one of its class and size, and it goes with the pod in any case.
+func planEphemeral(in Input, v *corev1.Volume) (Volume, problem.List) {
+	if t := v.Ephemeral.VolumeClaimTemplate; t != nil && t.Spec.VolumeMode != nil && *t.Spec.VolumeMode == corev1.PersistentVolumeBlock {
+		return Volume{}, problem.List{{Field: "volumeClaimTemplate.spec.volumeMode", Reason: "UnsupportedVolume",
+			Message: "podrun makes an ephemeral volume of a directory, which is no block device",
+			Hint:    "use a persistentVolumeClaim that is bound to a local PersistentVolume"}}
+	}
+	return planEmptyDir(in, &corev1.Volume{Name: v.Name})
+}
+
+// planImage leaves the mount to the runtime, which takes the image by its ID.
+func planImage(_ Input, v *corev1.Volume) (Volume, problem.List) {
+	return Volume{Image: v.Image.Reference, Make: ByRuntime{}, ReadOnly: true}, nil
+}
+
+// ByRuntime makes nothing: the container runtime does.
+type ByRuntime struct{}
+
+// source is the export as mount.nfs takes it: an IPv6 address in brackets.
+func (n *NFS) source() string {
+	if strings.Contains(n.Server, ":") && !strings.HasPrefix(n.Server, "[") {
+		return "[" + n.Server + "]:" + n.Path
+	}
+	return n.Server + ":" + n.Path
+}

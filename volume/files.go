@@ -1,0 +1,205 @@
+package volume
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// Files makes a directory of files that podrun writes and the containers read:
+// a configMap, secret, downwardAPI or projected volume. Making it again swaps
+// all files at once, and writes nothing where nothing changed.
+type Files struct {
+	Dir   *EmptyDir `json:"dir"`   // what the files lie in: of a Secret never a disk
+	Files []File    `json:"files"` // by path
+	// Nested are directories that containers have other mounts at: the volume is
+	// read-only by then, so that the runtime could not make them.
+	Nested []string `json:"nested,omitempty"`
+}
+
+// File is a file of such a volume. Its content is never printed.
+type File struct {
+	Path string // relative to the volume
+	Mode uint32 // permission bits
+	Data []byte
+}
+
+// MarshalJSON shows all but the content.
+func (f File) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Path  string `json:"path"`
+		Mode  string `json:"mode"`
+		Bytes int    `json:"bytes"`
+	}{f.Path, fmt.Sprintf("%#o", f.Mode), len(f.Data)})
+}
+
+// What the file system, or the kubelet before it, takes for a path.
+const (
+	longestName = 255
+	longestPath = 4096
+)
+
+// payload gathers the files of a volume, by path. Of two for one path the last
+// counts, as in the kubelet.
+type payload struct {
+	files       map[string]File
+	defaultMode uint32
+}
+
+func newPayload(defaultMode *int32) *payload {
+	mode := corev1.ConfigMapVolumeSourceDefaultMode
+	if defaultMode != nil {
+		mode = *defaultMode
+	}
+	return &payload{files: map[string]File{}, defaultMode: uint32(mode)}
+}
+
+func (p *payload) add(at string, mode *int32, data []byte) error {
+	if err := checkPath(at); err != nil {
+		return err
+	}
+	f := File{Path: path.Clean(at), Mode: p.defaultMode, Data: data}
+	if mode != nil {
+		f.Mode = uint32(*mode)
+	}
+	p.files[f.Path] = f
+	return nil
+}
+
+// checkPath refuses what can't be a file of a volume. The API lets NUL and names
+// without end pass.
+func checkPath(at string) error {
+	names := strings.Split(at, "/")
+	switch {
+	case at == "" || path.Clean(at) == ".":
+		return fmt.Errorf("the path is empty")
+	case path.IsAbs(at):
+		return fmt.Errorf("path %s is absolute", shortened(at))
+	case slices.Contains(names, ".."):
+		return fmt.Errorf("path %s contains '..'", shortened(at))
+	case strings.HasPrefix(at, ".."):
+		return fmt.Errorf("path %s starts with '..', as only the volume's own names do", shortened(at))
+	case strings.ContainsRune(at, 0):
+		return fmt.Errorf("path %s contains a NUL byte", shortened(at))
+	case len(at) > longestPath:
+		return fmt.Errorf("path %s has %d bytes, more than the %d of a path", shortened(at), len(at), longestPath)
+	}
+	for _, name := range names {
+		if len(name) > longestName {
+			return fmt.Errorf("path %s has a name of %d bytes, more than the %d of a file", shortened(at), len(name), longestName)
+		}
+	}
+	return nil
+}
+
+func shortened(text string) string {
+	const most = 80
+	if len(text) > most {
+		text = text[:most] + "…"
+	}
+	return fmt.Sprintf("%q", text)
+}
+
+// sorted lists the files by path. One that is a file to one source and a
+// directory to another is an error.
+func (p *payload) sorted() ([]File, error) {
+	out := make([]File, 0, len(p.files))
+	for _, at := range slices.Sorted(maps.Keys(p.files)) {
+		for dir := path.Dir(at); dir != "."; dir = path.Dir(dir) {
+			if _, ok := p.files[dir]; ok {
+				return nil, fmt.Errorf("path %s is both a file and the directory of %s", shortened(dir), shortened(at))
+			}
+		}
+		out = append(out, p.files[at])
+	}
+	return out, nil
+}
+
+// source is a ConfigMap or a Secret that a volume takes files of.
+type source struct {
+	word     string // configmap
+	key      string // what the kubelet calls a key: config key
+	name     string
+	data     map[string][]byte // nil: there is no such object
+	optional *bool
+	items    []corev1.KeyToPath
+}
+
+func (in Input) configMapSource(name string, items []corev1.KeyToPath, optional *bool) source {
+	s := source{word: "configmap", key: "config key", name: name, items: items, optional: optional}
+	if cm := in.ConfigMaps[name]; cm != nil {
+		s.data = make(map[string][]byte, len(cm.Data)+len(cm.BinaryData))
+		for k, v := range cm.Data {
+			s.data[k] = []byte(v)
+		}
+		maps.Copy(s.data, cm.BinaryData)
+	}
+	return s
+}
+
+func (in Input) secretSource(name string, items []corev1.KeyToPath, optional *bool) source {
+	s := source{word: "secret", key: "secret key", name: name, items: items, optional: optional}
+	if secret := in.Secrets[name]; secret != nil {
+		s.data = maps.Clone(secret.Data)
+		if s.data == nil {
+			s.data = map[string][]byte{}
+		}
+		for k, v := range secret.StringData {
+			s.data[k] = []byte(v)
+		}
+	}
+	return s
+}
+
+// take adds the files of an object: all of its keys, or its items. What is
+// missing and not optional is a problem, of the field below the volume's.
+func (p *payload) take(at string, s source) problem.List {
+	optional := s.optional != nil && *s.optional
+	if s.data == nil {
+		if optional {
+			return nil
+		}
+		return problem.List{missing(at, fmt.Sprintf("%s %q not found", s.word, s.name), "add it to the input, or set optional: true")}
+	}
+	var out problem.List
+	items, field := s.items, func(i int) string { return join(at, fmt.Sprintf("items[%d]", i)) }
+	if len(items) == 0 {
+		for _, key := range slices.Sorted(maps.Keys(s.data)) {
+			items = append(items, corev1.KeyToPath{Key: key, Path: key})
+		}
+		field = func(int) string { return at }
+	}
+	for i, item := range items {
+		data, ok := s.data[item.Key]
+		if !ok {
+			if !optional {
+				out = append(out, missing(join(field(i), "key"), fmt.Sprintf("%s %q: references non-existent %s: %s", s.word, s.name, s.key, item.Key),
+					"correct the key, or set optional: true"))
+			}
+			continue
+		}
+		if err := p.add(item.Path, item.Mode, data); err != nil {
+			out = append(out, missing(join(field(i), "path"), err.Error(), ""))
+		}
+	}
+	return out
+}
+
+// missing is a problem of the manifest, of a field below the volume's.
+func missing(field, message, hint string) problem.Problem {
+	return problem.Problem{Field: field, Reason: "FailedMount", Message: message, Hint: hint, Kind: problem.Manifest}
+}
+
+func join(field, below string) string {
+	if field == "" {
+		return below
+	}
+	return field + "." + below
+}

@@ -1,0 +1,176 @@
+package volume
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	apiresource "k8s.io/kubernetes/pkg/api/v1/resource"
+	"k8s.io/kubernetes/pkg/fieldpath"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// The kubelet's names of these plugins, as its directories have them.
+const (
+	configMapPlugin = "kubernetes.io~configmap"
+	secretPlugin    = "kubernetes.io~secret"
+	downwardPlugin  = "kubernetes.io~downward-api"
+	projectedPlugin = "kubernetes.io~projected"
+)
+
+func planConfigMap(in Input, v *corev1.Volume) (Volume, problem.List) {
+	s := v.ConfigMap
+	p := newPayload(s.DefaultMode)
+	problems := p.take("", in.configMapSource(s.Name, s.Items, s.Optional))
+	// On disk, as in the kubelet: a ConfigMap is no secret.
+	return in.files(v.Name, configMapPlugin, corev1.StorageMediumDefault, p, problems)
+}
+
+func planSecret(in Input, v *corev1.Volume) (Volume, problem.List) {
+	s := v.Secret
+	p := newPayload(s.DefaultMode)
+	problems := p.take("", in.secretSource(s.SecretName, s.Items, s.Optional))
+	return in.files(v.Name, secretPlugin, corev1.StorageMediumMemory, p, problems)
+}
+
+func planDownward(in Input, v *corev1.Volume) (Volume, problem.List) {
+	p := newPayload(v.DownwardAPI.DefaultMode)
+	problems := in.downward(p, "", v.DownwardAPI.Items)
+	return in.files(v.Name, downwardPlugin, corev1.StorageMediumMemory, p, problems)
+}
+
+func planProjected(in Input, v *corev1.Volume) (Volume, problem.List) {
+	p := newPayload(v.Projected.DefaultMode)
+	var problems problem.List
+	for i, s := range v.Projected.Sources {
+		at := fmt.Sprintf("sources[%d].", i)
+		switch {
+		case s.ConfigMap != nil:
+			problems = append(problems, p.take(at+"configMap", in.configMapSource(s.ConfigMap.Name, s.ConfigMap.Items, s.ConfigMap.Optional))...)
+		case s.Secret != nil:
+			problems = append(problems, p.take(at+"secret", in.secretSource(s.Secret.Name, s.Secret.Items, s.Secret.Optional))...)
+		case s.DownwardAPI != nil:
+			problems = append(problems, in.downward(p, at+"downwardAPI", s.DownwardAPI.Items)...)
+		default:
+			problems = append(problems, needsServer(at, s))
+		}
+	}
+	return in.files(v.Name, projectedPlugin, corev1.StorageMediumMemory, p, problems)
+}
+
+// needsServer refuses what only an API server can issue.
+func needsServer(at string, s corev1.VolumeProjection) problem.Problem {
+	out := problem.Problem{Reason: "FailedMount"}
+	switch {
+	case s.ServiceAccountToken != nil:
+		out.Field = at + "serviceAccountToken"
+		out.Message = "a service account's token is issued by an API server, and podrun has none"
+		out.Hint = "put a token in a Secret and project that"
+	case s.ClusterTrustBundle != nil:
+		out.Field = at + "clusterTrustBundle"
+		out.Message = "a ClusterTrustBundle is kept by an API server, and podrun has none"
+		out.Hint = "put the certificates in a ConfigMap and project that"
+	case s.PodCertificate != nil:
+		out.Field = at + "podCertificate"
+		out.Message = "a pod's certificate is issued through an API server, and podrun has none"
+		out.Hint = "put the key and the certificate in a Secret and project that"
+	default:
+		out.Field = strings.TrimSuffix(at, ".")
+		out.Message = "this source of a projected volume is not known"
+		out.Hint = "use configMap, secret or downwardAPI"
+	}
+	return out
+}
+
+// downward adds the pod's own fields and its containers' resources.
+func (in Input) downward(p *payload, at string, items []corev1.DownwardAPIVolumeFile) problem.List {
+	var out problem.List
+	for i, item := range items {
+		field := join(at, fmt.Sprintf("items[%d]", i))
+		var value string
+		var err error
+		switch {
+		case item.FieldRef != nil:
+			value, err = fieldpath.ExtractFieldPathAsString(in.named(), item.FieldRef.FieldPath)
+		case item.ResourceFieldRef != nil:
+			ref := item.ResourceFieldRef
+			value, err = apiresource.ExtractResourceValueByContainerNameAndNodeAllocatable(ref, in.Pod, ref.ContainerName, in.Allocatable)
+		}
+		if err != nil {
+			out = append(out, missing(field, err.Error(), ""))
+			continue
+		}
+		if err := p.add(item.Path, item.Mode, []byte(value)); err != nil {
+			out = append(out, missing(field+".path", err.Error(), ""))
+		}
+	}
+	return out
+}
+
+// named is the pod with the names that it has on this host.
+func (in Input) named() *corev1.Pod {
+	pod := *in.Pod
+	pod.Namespace, pod.Name, pod.UID = in.ID.Namespace, in.ID.Name, types.UID(in.ID.UID)
+	return &pod
+}
+
+// files plans a volume of files.
+func (in Input) files(name, plugin string, medium corev1.StorageMedium, p *payload, problems problem.List) (Volume, problem.List) {
+	files, err := p.sorted()
+	if err != nil {
+		problems = append(problems, missing("", err.Error(), ""))
+	}
+	dir := &EmptyDir{Medium: medium, MetaDir: in.Layout.Plugins(in.ID.UID) + "/" + emptyDirPlugin + "/wrapped_" + name}
+	if medium == corev1.StorageMediumMemory {
+		dir.SizeBytes = tmpfsSize(in.MemoryAllocatable, in.MemoryLimit, nil)
+	}
+	v := Volume{
+		Plugin: plugin, HostPath: in.Layout.Volume(in.ID.UID, plugin, name), ReadOnly: true,
+		Make: &Files{Dir: dir, Files: files, Nested: nestedMounts(in.Pod, name, files)},
+	}
+	if sc := in.Pod.Spec.SecurityContext; sc != nil {
+		v.FSGroup = sc.FSGroup // the whole is new each time: the policy does not count
+	}
+	return v, problems
+}
+
+// nestedMounts lists where, inside a volume, containers mount others. What is
+// below another of the list, or below one of the files, is not to be made.
+func nestedMounts(pod *corev1.Pod, volume string, files []File) []string {
+	taken := map[string]bool{}
+	for _, f := range files {
+		top, _, _ := strings.Cut(f.Path, "/")
+		taken[top] = true
+	}
+	var out []string
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			for _, at := range nestedIn(list[i].VolumeMounts, volume) {
+				if top, _, _ := strings.Cut(at, "/"); !taken[top] && !strings.HasPrefix(top, "..") {
+					out = append(out, at)
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func nestedIn(mounts []corev1.VolumeMount, volume string) []string {
+	var out []string
+	for _, outer := range mounts {
+		if outer.Name != volume || outer.SubPath != "" || outer.SubPathExpr != "" {
+			continue
+		}
+		for _, inner := range mounts {
+			if at, ok := strings.CutPrefix(path.Clean("/"+inner.MountPath), path.Clean("/"+outer.MountPath)+"/"); ok {
+				out = append(out, at)
+			}
+		}
+	}
+	return out
+}
