@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -146,12 +147,13 @@ func (s *syncer) bindSubpaths(plan *container.Plan, spec *corev1.Container, late
 // removeOld removes all but the last of the container's earlier runs, as the
 // kubelet keeps one for its logs and its last state.
 func (s *syncer) removeOld(ctx context.Context, name string) error {
-	kept := 0
-	for _, c := range s.obs.Containers {
-		if c.Name != name || c.State == Running {
+	kept := false
+	for _, c := range slices.Clone(s.obs.Containers) { // drop shortens the list
+		switch {
+		case c.Name != name || c.State == Running:
 			continue
-		}
-		if kept++; kept == 1 && c.State == Exited {
+		case c.State == Exited && !kept:
+			kept = true // the newest that has run
 			continue
 		}
 		if err := s.Client.RemoveContainer(ctx, c.ID); err != nil {
