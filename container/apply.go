@@ -25,7 +25,9 @@ func Apply(ctx context.Context, client *cri.Client, sandboxID string, config *ru
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		return "", fmt.Errorf("make log directory: %w", err)
 	}
-	id, err := client.CreateContainer(ctx, sandboxID, config, sandbox)
+	answered, stop := cri.LastAnswer(ctx)
+	id, err := client.CreateContainer(answered, sandboxID, config, sandbox)
+	stop()
 	if err == nil || !inDoubt(err) || ctx.Err() != nil {
 		return id, err
 	}

@@ -13,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/container"
+	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/hook"
 	"github.com/podrun/podrun/identity"
@@ -41,9 +42,15 @@ func (s *syncer) startContainer(ctx context.Context, a Action) error {
 			return err
 		}
 	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
 	// From here on a failure leaves the pod in place, for diagnosis.
 	s.undo.forget()
-	if err := s.Client.StartContainer(ctx, created.ID); err != nil {
+	answered, stop := cri.LastAnswer(ctx)
+	err = s.Client.StartContainer(answered, created.ID)
+	stop()
+	if err != nil {
 		return s.containerFailed(ctx, a.Container, "start", event.FailedToStart, err)
 	}
 	created.State, created.StartedAt = Running, time.Now()

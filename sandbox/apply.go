@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -32,7 +31,7 @@ func Apply(ctx context.Context, client *cri.Client, p Plan) (Sandbox, error) {
 	if err := os.MkdirAll(p.Config.LogDirectory, 0o755); err != nil {
 		return Sandbox{}, fail("create log directory", err)
 	}
-	answered, stop := lastAnswer(ctx)
+	answered, stop := cri.LastAnswer(ctx)
 	id, err := client.RunPodSandbox(answered, p.Config, p.Handler)
 	stop()
 	if err != nil {
@@ -43,18 +42,6 @@ func Apply(ctx context.Context, client *cri.Client, p Plan) (Sandbox, error) {
 		return Sandbox{ID: id}, fail("read the addresses of sandbox "+id, err)
 	}
 	return Sandbox{ID: id, IPs: ips}, nil
-}
-
-// lastAnswerWait is how much longer than its context RunPodSandbox may take.
-const lastAnswerWait = 5 * time.Second
-
-// lastAnswer is a context that outlives ctx by lastAnswerWait. A call that is
-// cancelled may still take effect, after its caller has looked for a sandbox to
-// remove and seen none: only an answer says that there is one.
-func lastAnswer(ctx context.Context) (context.Context, context.CancelFunc) {
-	answered, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(lastAnswerWait, cancel) })
-	return answered, func() { stop(); cancel() }
 }
 
 // addresses reads the pod's IPs. A sandbox with a network of its own and no
