@@ -141,8 +141,10 @@ func newUID(length int) string {
 	return hex.EncodeToString(raw)[:length]
 }
 
-// start starts the pod by the least calls that do it.
-func (p *barePod) start(ctx context.Context, c *runtimeClient) error {
+// start starts the pod by the least calls that do it. An interruption counts
+// between containers: a runtime can't remove what it was told to stop starting.
+func (p *barePod) start(interrupted context.Context, c *runtimeClient) error {
+	ctx := context.WithoutCancel(interrupted)
 	made, err := c.runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: p.sandbox, RuntimeHandler: p.handler})
 	if err != nil {
 		return fmt.Errorf("bare client: RunPodSandbox: %w", err)
@@ -161,6 +163,9 @@ func (p *barePod) start(ctx context.Context, c *runtimeClient) error {
 		}
 		if err := p.startOne(ctx, c, config, i < p.inits); err != nil {
 			return fmt.Errorf("bare client: container %s: %w", config.Metadata.Name, err)
+		}
+		if err := interrupted.Err(); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -59,18 +59,15 @@ func main() {
 	flag.BoolVar(&o.trace, "trace", false, "print each scenario's last calls on stderr")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := o.fromEnv(); err == nil {
+	err := o.fromEnv()
+	if err == nil {
 		err = bench(ctx, o)
-		if err == nil {
-			return
-		}
-		fmt.Fprintln(os.Stderr, "bench:", err)
-	} else {
-		fmt.Fprintln(os.Stderr, "bench:", err)
 	}
 	stop()
-	os.Exit(1)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
 }
 
 // fromEnv takes what hack/runtime says.
@@ -103,7 +100,7 @@ func bench(ctx context.Context, o options) (err error) {
 	cleanUp := func() error {
 		fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
-		return errors.Join(p.deleteAll(fresh), removeStray(fresh, client))
+		return errors.Join(p.deleteAll(ctx), removeStray(fresh, client))
 	}
 	if err := cleanUp(); err != nil { // of one that was killed
 		return err

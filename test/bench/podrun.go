@@ -76,8 +76,11 @@ func (p *podrun) apply(ctx context.Context, s scenario, endpoints []string) ([]p
 	return runs, time.Since(begin), err
 }
 
+// deleteAll deletes the pods of the bench, also when it was interrupted.
 func (p *podrun) deleteAll(ctx context.Context) error {
-	_, err := p.run(ctx, "delete", "--all", "--force", "-n", namespace)
+	fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	_, err := p.run(fresh, "delete", "--all", "--force", "-n", namespace)
 	return err
 }
 
