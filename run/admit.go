@@ -22,6 +22,9 @@ func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, o ApplyOp
 		return nil, err
 	}
 	defer node.unlock()
+	if err := sweep(e.layout()); err != nil {
+		return nil, err
+	}
 	targets, problems, err := e.Prepare(ctx, objects, PrepareOptions{AllowKubelet: o.AllowKubelet, Force: o.Force})
 	if err != nil {
 		return nil, err
@@ -69,6 +72,12 @@ func (e *Engine) Prepare(ctx context.Context, objects *manifest.Objects, o Prepa
 	}
 	in.Facts = *facts
 	targets, problems := Prepare(in)
+	if o.Facts == nil {
+		var err error
+		if problems, err = hostProblems(targets, objects, problems); err != nil {
+			return nil, nil, err
+		}
+	}
 	return targets, problems, nil
 }
 
@@ -93,7 +102,7 @@ func (e *Engine) here(objects *manifest.Objects) ([]Here, error) {
 		}
 		h := Here{ID: id}
 		if c != nil {
-			h.Pod = c.Pod
+			h.Pod, h.Made = c.Pod, *c
 		}
 		out = append(out, h)
 	}

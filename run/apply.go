@@ -292,6 +292,10 @@ func (s *syncer) makeWay(ctx context.Context, t Target) error {
 		return err
 	}
 	if t.Change == ChangeUpdate {
+		// The files first: cut short in between, the next apply sees a change still.
+		if err := s.refreshVolumes(ctx); err != nil {
+			return err
+		}
 		return writeCheckpoint(s.plan.Layout, s.plan.ID, s.plan.Checkpoint)
 	}
 	for _, h := range t.Old {
@@ -302,7 +306,7 @@ func (s *syncer) makeWay(ctx context.Context, t Target) error {
 	}
 	s.obs = &Observed{}
 	s.undo.push("remove the pod's directory", s.removeDirs)
-	return reserve(s.plan)
+	return s.underNodeLock(ctx, func() error { return reserve(s.plan) })
 }
 
 func (s *syncer) world() World {

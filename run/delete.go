@@ -45,6 +45,9 @@ func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]R
 	if err != nil {
 		return nil, orEnded(ctx, err)
 	}
+	if err := e.underNodeLock(ctx, func() error { return sweep(e.layout()) }); err != nil {
+		return nil, err
+	}
 	results := make([]Result, len(pods))
 	var wg sync.WaitGroup
 	for i, k := range pods {

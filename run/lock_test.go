@@ -85,11 +85,15 @@ func TestLockTimeoutHasItsKind(t *testing.T) {
 			}
 			_, err = e.Apply(t.Context(), load(t, text), ApplyOptions{Timeout: time.Minute, AllowKubelet: true})
 			wantErr(t, err, problem.Deadline, "process 1 (podrun apply)", "timed out after 1m0s")
-			results := r.delete(DeleteOptions{Timeout: time.Minute}, "web")
-			if len(results) != 1 {
-				t.Fatalf("%v", results)
+			known, err := e.Find(t.Context(), Selector{})
+			if err != nil {
+				t.Fatal(err)
 			}
-			wantErr(t, results[0].Err, problem.Deadline, "process 1 (podrun apply)", "timed out after 1m0s")
+			results, err := e.Delete(t.Context(), known, DeleteOptions{Timeout: time.Minute})
+			if err == nil {
+				err = results[0].Err
+			}
+			wantErr(t, err, problem.Deadline, "process 1 (podrun apply)", "timed out after 1m0s")
 			held.unlock()
 		}
 		r.mustDelete()

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
@@ -64,6 +67,36 @@ func storedPods(layout identity.Layout) ([]identity.Pod, error) {
 		}
 	}
 	return pods, nil
+}
+
+// sweep removes what a podrun left that was killed while it made a pod's
+// directory, before its checkpoint was there, or just after it had removed the
+// checkpoint: nobody would find it. Only directories that hold nothing go. The
+// node's lock must be held: it covers the making of every pod's directory.
+func sweep(layout identity.Layout) error {
+	entries, err := os.ReadDir(layout.PodsDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("list the pods of %s: %w", layout.PodsDir(), err)
+	}
+	for _, e := range entries {
+		dir := layout.Pod(e.Name())
+		if _, err := os.Lstat(layout.Checkpoint(e.Name())); !errors.Is(err, fs.ErrNotExist) || !e.IsDir() {
+			continue
+		}
+		inner, err := os.ReadDir(dir)
+		if err != nil {
+			continue // gone meanwhile
+		}
+		for _, i := range inner {
+			if i.IsDir() || strings.HasPrefix(i.Name(), ".pod.yaml.") {
+				_ = os.Remove(filepath.Join(dir, i.Name())) // not empty: then the directory stays, too
+			}
+		}
+		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
+			return fmt.Errorf("remove what a killed podrun left: %w", err)
+		}
+	}
+	return nil
 }
 
 func readHead(layout identity.Layout, uid string) (identity.Pod, bool) {
