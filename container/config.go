@@ -32,8 +32,7 @@ type Late struct {
 	// SubpathPaths are on the host, by index in volumeMounts, for those whose
 	// Subpaths entry is there.
 	SubpathPaths map[int]string
-	Devices      []*runtimeapi.Device // of volumeDevices
-	FileValues   map[FileKey]string   // what fileKeyRef found; absent: no such key
+	FileValues   map[FileKey]string // what fileKeyRef found; absent: no such key
 }
 
 // FileKey names a variable in a file of a volume (KEP-3721).
@@ -66,7 +65,6 @@ func (p Plan) config(late Late) (*runtimeapi.ContainerConfig, problem.List) {
 	config.Annotations[identity.AnnotationRestartCount] = strconv.FormatUint(uint64(late.Attempt), 10)
 	config.LogPath = identity.LogPath(p.Name, late.Attempt)
 	config.Image = &runtimeapi.ImageSpec{Image: late.ImageID, UserSpecifiedImage: p.Image}
-	config.Devices = late.Devices
 	setImageUser(config.Linux.SecurityContext, late)
 
 	env, problems := p.environment(late)
@@ -76,6 +74,8 @@ func (p Plan) config(late Late) (*runtimeapi.ContainerConfig, problem.List) {
 
 	mounts, more := p.mounts(late, env)
 	config.Mounts = mounts
+	problems = append(problems, more...)
+	config.Devices, more = p.devices(late)
 	return config, append(problems, more...)
 }
 
@@ -137,12 +137,17 @@ func (p Plan) placeholders(mounts map[string]MountSource) Late {
 	if p.container.TerminationMessagePath != "" {
 		late.TerminationLogPath = filepath.Join(p.in.Layout.Container(p.in.ID.UID, p.Name), "(random)")
 	}
+	for _, d := range p.container.VolumeDevices {
+		late.Mounts[d.Name] = MountSource{Device: "(volume " + d.Name + ")"}
+	}
 	for i, m := range p.container.VolumeMounts {
 		late.Mounts[m.Name] = MountSource{HostPath: "(volume " + m.Name + ")"}
-		if known, ok := mounts[m.Name]; ok {
-			late.Mounts[m.Name] = known
-		}
 		late.SubpathPaths[i] = p.in.Layout.Subpath(p.in.ID.UID, m.Name, p.Name, i)
+	}
+	for name := range late.Mounts {
+		if known, ok := mounts[name]; ok {
+			late.Mounts[name] = known
+		}
 	}
 	for _, k := range p.FileKeys() {
 		late.FileValues[k] = "(" + k.Key + " of " + k.Path + ")"

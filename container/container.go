@@ -57,6 +57,8 @@ type Input struct {
 
 	ConfigMaps map[string]*corev1.ConfigMap
 	Secrets    map[string]*corev1.Secret
+	// Mounts are what the pod's volumes are, by name, as far as it is known.
+	Mounts map[string]MountSource
 }
 
 // Plan is a container to be made.
@@ -107,7 +109,7 @@ func New(in Input) (Plan, problem.List) {
 	if in.Settings.Gate("ContainerStopSignals", false) {
 		p.base.StopSignal = stopSignal(c)
 	}
-	_, late := p.config(p.placeholders(nil))
+	_, late := p.config(p.placeholders(in.Mounts))
 	return p, append(problems, late...)
 }
 

@@ -23,6 +23,7 @@ type MountSource struct {
 	ReadOnly       bool                  // whatever the mount says: configMap, secret, downwardAPI…
 	SELinuxRelabel bool                  // managed by podrun and on a file system that knows labels
 	Image          *runtimeapi.ImageSpec // of an image volume, in place of HostPath
+	Device         string                // of a block volume: the host's device, for volumeDevices only
 }
 
 // mounts are the volumes in the order of volumeMounts, then the hosts file,
@@ -63,6 +64,9 @@ func (p Plan) mount(index int, m corev1.VolumeMount, late Late, subpath string) 
 	source, ok := late.Mounts[m.Name]
 	if !ok {
 		return nil, fmt.Errorf("cannot find volume %q to mount into container %q", m.Name, p.Name)
+	}
+	if source.Device != "" {
+		return nil, fmt.Errorf("volume %q has volumeMode Block, but is specified in volumeMounts", m.Name)
 	}
 	propagation, err := propagationOf(m)
 	if err != nil {

@@ -79,7 +79,32 @@ func New(pod *corev1.Pod, id identity.Pod, runtimeHandler string) (Plan, problem
 				FieldPath: fmt.Sprintf("spec.%s{%s}", list.field, c.Name)})
 		}
 	}
-	return plan, problems
+	return plan, append(problems, plan.addVolumes(pod)...)
+}
+
+// VolumeImage is the name, among those of containers, by which an image volume
+// waits for its image. No container's has a slash.
+func VolumeImage(volume string) string { return "volume/" + volume }
+
+// addVolumes adds the images that are volumes, each for itself: a container's
+// policy is not theirs. Their events are the pod's own.
+func (p *Plan) addVolumes(pod *corev1.Pod) problem.List {
+	var problems problem.List
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if v.Image == nil {
+			continue
+		}
+		name, policy := v.Image.Reference, v.Image.PullPolicy
+		ref, err := Normalize(name)
+		if err != nil {
+			problems = append(problems, invalidName(p.ID, fmt.Sprintf("spec.volumes[%d].image.reference", i), name, err))
+			continue
+		}
+		p.Images = append(p.Images, Image{Name: name, Ref: ref, Policy: policy,
+			Containers: []Container{{Name: VolumeImage(v.Name), Image: name, Policy: policy}}})
+	}
+	return problems
 }
 
 // Only keeps what one container needs: the plan for starting it again.

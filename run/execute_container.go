@@ -88,6 +88,9 @@ func (s *syncer) createContainer(ctx context.Context, a Action, image imagepull.
 	spec := findContainer(s.pod(), a.Container).Container
 	late, err := s.late(a, image)
 	if err == nil {
+		err = s.lateVolumes(ctx, plan, spec, &late)
+	}
+	if err == nil {
 		late.SubpathPaths, err = s.bindSubpaths(plan, spec, late)
 	}
 	if err != nil {
@@ -142,9 +145,12 @@ func (s *syncer) bindSubpaths(plan *container.Plan, spec *corev1.Container, late
 	out := map[int]string{}
 	for i, sub := range paths {
 		mount := spec.VolumeMounts[i].Name
+		if late.Mounts[mount].Image != nil {
+			continue // the runtime finds it
+		}
 		target := s.plan.Layout.Subpath(s.plan.ID.UID, mount, spec.Name, i)
 		if err := volume.MountSubpath(late.Mounts[mount].HostPath, sub, target); err != nil {
-			return nil, fmt.Errorf("volumeMounts[%d]: %w", i, err)
+			return nil, subpathError(spec, i, err)
 		}
 		out[i] = target
 	}

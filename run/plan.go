@@ -87,12 +87,18 @@ func NewPlan(in Input) (*Plan, problem.List) {
 	images.Sandbox = p.Sandbox.Config
 	p.Images = images
 	problems = append(problems, p.planContainers(in)...)
-	p.Checkpoint = manifest.Checkpoint{Pod: pod}
+	p.Checkpoint = manifest.Referred(pod, in.Objects)
 	return p, problems
 }
 
 func (p *Plan) planVolumes(in Input) problem.List {
-	vin := volume.Input{Pod: p.Pod, ID: p.ID, Layout: p.Layout, MemoryAllocatable: in.Allocatable.Memory().Value()}
+	namespace := p.ID.Namespace
+	vin := volume.Input{
+		Pod: p.Pod, ID: p.ID, Layout: p.Layout, MemoryAllocatable: in.Allocatable.Memory().Value(), Allocatable: in.Allocatable,
+		NodeName: in.Facts.NodeName, NodeLabels: in.Facts.NodeLabels,
+		ConfigMaps: ofNamespace(in.Objects.ConfigMaps, namespace), Secrets: ofNamespace(in.Objects.Secrets, namespace),
+		Claims: ofNamespace(in.Objects.Claims, namespace), PersistentVolumes: in.Objects.Volumes,
+	}
 	if limit, ok := resource.PodLimits(p.Pod)[corev1.ResourceMemory]; ok {
 		vin.MemoryLimit = limit.Value()
 	}
@@ -136,7 +142,9 @@ func (p *Plan) planContainers(in Input) problem.List {
 			Layout: p.Layout, Settings: in.Settings, Facts: in.Facts, Handler: in.Handler, Allocatable: in.Allocatable,
 			Namespaces: p.Sandbox.Namespaces(),
 			ConfigMaps: ofNamespace(in.Objects.ConfigMaps, p.ID.Namespace), Secrets: ofNamespace(in.Objects.Secrets, p.ID.Namespace),
-			SwapLimits: in.Facts.Cgroup.SwapLimits, ThermalPaths: in.Facts.ThermalPaths,
+			Mounts:      p.mounts(),
+			ExtraGroups: p.Volumes.ExtraGroups(),
+			SwapLimits:  in.Facts.Cgroup.SwapLimits, ThermalPaths: in.Facts.ThermalPaths,
 		})
 		problems = append(problems, found...)
 		p.Containers = append(p.Containers, plan)
@@ -169,7 +177,11 @@ func (p *Plan) Container(name string) *container.Plan {
 func (p *Plan) mounts() map[string]container.MountSource {
 	out := map[string]container.MountSource{}
 	for name, source := range p.Volumes.Sources() {
-		out[name] = container.MountSource{HostPath: source.HostPath}
+		m := container.MountSource{HostPath: source.HostPath, ReadOnly: source.ReadOnly, SELinuxRelabel: source.Labeled, Device: source.Device}
+		if source.Image != "" {
+			m.Image = &runtimeapi.ImageSpec{Image: "(imageID)", UserSpecifiedImage: source.Image, Annotations: p.Pod.Annotations}
+		}
+		out[name] = m
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/cgroup"
+	"github.com/podrun/podrun/container"
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
@@ -44,8 +45,15 @@ type ContainerView struct {
 	PostStart *corev1.LifecycleHandler `json:"postStart,omitempty"`
 }
 
-// View makes the target printable.
-func (t Target) View() (PlanView, error) {
+// View makes the target printable. The values of Secrets are left out.
+func (t Target) View() (PlanView, error) { return t.view(container.Plan.Redacted) }
+
+// ViewSecrets is View with the values of Secrets.
+func (t Target) ViewSecrets() (PlanView, error) {
+	return t.view(func(c container.Plan) container.Plan { return c })
+}
+
+func (t Target) view(shown func(container.Plan) container.Plan) (PlanView, error) {
 	p := t.Plan
 	v := PlanView{
 		Pod: p.ID, Change: t.Change, Changes: t.Changes, QOSClass: resource.QOSClass(p.Pod), Warnings: p.Warnings,
@@ -58,7 +66,7 @@ func (t Target) View() (PlanView, error) {
 	mounts := p.mounts()
 	for i := range p.Containers {
 		c := &p.Containers[i]
-		config, err := c.Preview(mounts)
+		config, err := shown(*c).Preview(mounts)
 		if err != nil {
 			return v, fmt.Errorf("pod %s: container %s: %w", p.ID, c.Name, err)
 		}

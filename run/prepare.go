@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,8 @@ const (
 type Here struct {
 	ID  identity.Pod
 	Pod *corev1.Pod // as it was planned
+	// Made are the objects that it was made from.
+	Made manifest.Checkpoint
 }
 
 // Target is one pod of a command: its plan, and what it takes the place of.
@@ -46,6 +49,10 @@ type Target struct {
 
 	uid   string       // of the pod, decided before it is planned
 	since *metav1.Time // when the pod was taken on that this one goes on with
+	// live are the objects that changed whose content a running pod takes in,
+	// frozen those of them that were immutable.
+	live, frozen []string
+	was          Here // of a pod that is updated
 }
 
 // PrepareInput is what Prepare decides by.
@@ -66,6 +73,7 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 	var targets []Target
 	var arriving []admission.Pod
 	allocatable, problems := admission.Allocatable(in.Facts, in.Settings)
+	in.Objects = bound(in.Objects)
 	for _, mp := range in.Objects.Pods {
 		t := change(mp.Object, in)
 		handler, found := runtimeHandler(mp.Object, in.Objects)
@@ -73,13 +81,13 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 			Pod: mp.Object, UID: t.uid, Objects: in.Objects, Facts: in.Facts, Settings: in.Settings,
 			Handler: handler, Invocation: in.Invocation, Allocatable: allocatable,
 		})
-		for _, p := range append(found, more...) {
-			t.Problems = append(t.Problems, mp.Locate(p))
-		}
 		if t.since != nil {
 			plan.Pod.CreationTimestamp = *t.since
 		}
 		t.Plan = plan
+		for _, p := range slices.Concat(found, more, t.objectProblems(t.was)) {
+			t.Problems = append(t.Problems, mp.Locate(p))
+		}
 		targets = append(targets, t)
 		arriving = append(arriving, admission.Pod{Pod: plan.Pod, Handler: handler})
 	}
@@ -110,14 +118,16 @@ func change(pod *corev1.Pod, in PrepareInput) Target {
 		return Target{Change: ChangeReplace, Old: here, uid: uid}
 	}
 	was := here[0]
-	t := Target{Changes: manifest.Changes(was.Pod, pod), uid: was.ID.UID, since: &was.Pod.CreationTimestamp}
+	t := Target{Changes: manifest.Changes(was.Pod, pod), uid: was.ID.UID, since: &was.Pod.CreationTimestamp, was: was}
+	samePod := len(t.Changes) == 0
+	rebuilt := t.objectChanges(was, pod, in.Objects)
 	switch {
 	case in.Force:
 		t.Forced = len(t.Changes) == 0
 		t.Change, t.Old, t.uid, t.since = ChangeReplace, here, uid, nil
 	case len(t.Changes) == 0:
 		t.Change = ChangeUnchanged
-	case manifest.InPlace(was.Pod, pod):
+	case !rebuilt && (samePod || manifest.InPlace(was.Pod, pod)):
 		t.Change = ChangeUpdate
 	default:
 		t.Change, t.Old, t.uid, t.since = ChangeReplace, here, uid, nil

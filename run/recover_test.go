@@ -170,14 +170,24 @@ func TestReserveFails(t *testing.T) {
 	wantChanges(t, r.rt)
 }
 
-// TestVolumeFails: a hostPath that is not there is the host's lack, and leaves
-// nothing.
-func TestVolumeFails(t *testing.T) {
+// TestVolumeIsNotThere: a hostPath that is not there is the host's lack, found
+// before anything is done.
+func TestVolumeIsNotThere(t *testing.T) {
 	r := newRig(t)
 	missing := filepath.Join(t.TempDir(), "missing")
 	result := r.apply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, volumeMounts: [{name: data, mountPath: /data}]}]",
 		"volumes: [{name: data, hostPath: {path: "+missing+", type: Directory}}]"))
-	wantErr(t, result.Err, problem.Refused, "pod default/web", "volume data", missing)
+	wantErr(t, result.Err, problem.Refused, "Pod default/web", "spec.volumes[0].hostPath", missing)
+	r.nothingLeft()
+}
+
+// TestVolumeFails: a hostPath that can't be made leaves nothing.
+func TestVolumeFails(t *testing.T) {
+	r := newRig(t)
+	const impossible = "/proc/none/data"
+	result := r.apply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, volumeMounts: [{name: data, mountPath: /data}]}]",
+		"volumes: [{name: data, hostPath: {path: "+impossible+", type: DirectoryOrCreate}}]"))
+	wantErr(t, result.Err, problem.Runtime, "pod default/web", "volume data", "/proc/none")
 	if !r.said("FailedMount", `MountVolume.SetUp failed for volume "data"`) {
 		t.Errorf("events %q", r.reasons())
 	}

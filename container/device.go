@@ -1,0 +1,30 @@
+package container
+
+import (
+	"fmt"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// devices are the block volumes that the container has as devices, in the order
+// of volumeDevices.
+func (p Plan) devices(late Late) ([]*runtimeapi.Device, problem.List) {
+	var out []*runtimeapi.Device
+	var problems problem.List
+	for i, d := range p.container.VolumeDevices {
+		source, ok := late.Mounts[d.Name]
+		if !ok || source.Device == "" {
+			problems = append(problems, p.problem(fmt.Sprintf("volumeDevices[%d]", i), reasonConfig,
+				"volume %q has volumeMode Filesystem, but is specified in volumeDevices", d.Name))
+			continue
+		}
+		permissions := "mrw"
+		if source.ReadOnly {
+			permissions = "r"
+		}
+		out = append(out, &runtimeapi.Device{HostPath: source.Device, ContainerPath: d.DevicePath, Permissions: permissions})
+	}
+	return out, problems
+}

@@ -1,0 +1,47 @@
+package container
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// EnvChanges lists the variables that the container would get with other values,
+// or not at all, than from the ConfigMaps and Secrets of before. A container
+// that runs keeps what it has.
+func (p Plan) EnvChanges(configMaps map[string]*corev1.ConfigMap, secrets map[string]*corev1.Secret) []string {
+	before := p
+	before.in.ConfigMaps, before.in.Secrets = configMaps, secrets
+	was, _ := before.environment(before.placeholders(nil))
+	is, _ := p.environment(p.placeholders(nil))
+	var out []string
+	for _, name := range slices.Concat(was.names, is.names) {
+		old, had := was.values[name]
+		new, has := is.values[name]
+		if (had != has || old != new) && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// redacted stands for the values of Secrets in what is printed.
+const redacted = "<redacted>"
+
+// Redacted is the plan with all values of Secrets replaced, and with them
+// whatever is made of them: other variables, arguments, paths.
+func (p Plan) Redacted() Plan {
+	secrets := make(map[string]*corev1.Secret, len(p.in.Secrets))
+	for name, s := range p.in.Secrets {
+		out := &corev1.Secret{Data: map[string][]byte{}}
+		for key := range s.Data {
+			out.Data[key] = []byte(redacted)
+		}
+		for key := range s.StringData {
+			out.Data[key] = []byte(redacted)
+		}
+		secrets[name] = out
+	}
+	p.in.Secrets = secrets
+	return p
+}

@@ -1,0 +1,80 @@
+package manifest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ServeClaims makes paths of this host the volumes of claims, by the claim's
+// name, in the namespaces of the pods that use them. It returns the names that
+// no pod uses. A path that containers have as a device is a block volume.
+func (o *Objects) ServeClaims(paths map[string]string) (unused []string) {
+	used := map[string]bool{}
+	for _, p := range o.Pods {
+		for i := range p.Object.Spec.Volumes {
+			v := &p.Object.Spec.Volumes[i]
+			if v.PersistentVolumeClaim == nil {
+				continue
+			}
+			name := v.PersistentVolumeClaim.ClaimName
+			if path, ok := paths[name]; ok {
+				used[name] = true
+				o.serveClaim(p.Object.Namespace, name, path, isDevice(p.Object, v.Name))
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(paths)) {
+		if !used[name] {
+			unused = append(unused, name)
+		}
+	}
+	return unused
+}
+
+func (o *Objects) serveClaim(namespace, name, path string, block bool) {
+	mode := corev1.PersistentVolumeFilesystem
+	if block {
+		mode = corev1.PersistentVolumeBlock
+	}
+	pv := &corev1.PersistentVolume{
+		TypeMeta: typeMeta("v1", "PersistentVolume"), ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pvc-%s-%s", namespace, name)},
+		Spec: corev1.PersistentVolumeSpec{
+			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: path}},
+			VolumeMode:             &mode,
+			ClaimRef:               &corev1.ObjectReference{Namespace: namespace, Name: name},
+		},
+	}
+	claim := &corev1.PersistentVolumeClaim{TypeMeta: typeMeta("v1", "PersistentVolumeClaim"), ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	if have := o.Claims[namespace+"/"+name]; have != nil {
+		claim = have.DeepCopy()
+	}
+	claim.Spec.VolumeName = pv.Name
+	o.Claims[namespace+"/"+name] = claim
+	o.Volumes[pv.Name] = pv
+}
+
+// isDevice tells whether containers have a volume as a device.
+func isDevice(pod *corev1.Pod, volume string) bool {
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, c := range list {
+			if slices.ContainsFunc(c.VolumeDevices, func(d corev1.VolumeDevice) bool { return d.Name == volume }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// ParseClaim reads NAME=PATH.
+func ParseClaim(text string) (name, path string, err error) {
+	name, path, ok := strings.Cut(text, "=")
+	if !ok || name == "" || path == "" {
+		return "", "", fmt.Errorf("%q is not NAME=DIR", text)
+	}
+	return name, path, nil
+}

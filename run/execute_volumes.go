@@ -1,0 +1,77 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"google.golang.org/protobuf/proto"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/container"
+	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/volume"
+)
+
+// lateVolumes fills in what volumes give to a container only now: the images
+// that it mounts, and the variables that init containers wrote to files.
+func (s *syncer) lateVolumes(ctx context.Context, plan *container.Plan, spec *corev1.Container, late *container.Late) error {
+	for _, m := range spec.VolumeMounts {
+		source := late.Mounts[m.Name]
+		if source.Image == nil {
+			continue
+		}
+		got, err := s.image(ctx, imagepull.VolumeImage(m.Name))
+		if err != nil {
+			return err
+		}
+		source.Image = proto.CloneOf(source.Image)
+		source.Image.Image = got.ImageID
+		late.Mounts[m.Name] = source
+	}
+	for _, key := range plan.FileKeys() {
+		value, err := volume.ReadEnvValue(s.plan.mounts()[key.Volume].HostPath, key.Path, key.Key)
+		if err != nil {
+			return fmt.Errorf("volume %s: %w", key.Volume, err)
+		}
+		if late.FileValues == nil {
+			late.FileValues = map[container.FileKey]string{}
+		}
+		late.FileValues[key] = value
+	}
+	return nil
+}
+
+// subpathError names a mount that can't be prepared. The path that a subPathExpr
+// gives is not told: it may hold a Secret.
+func subpathError(spec *corev1.Container, index int, err error) error {
+	m := spec.VolumeMounts[index]
+	if m.SubPathExpr == "" {
+		return fmt.Errorf("volumeMounts[%d]: %w", index, err)
+	}
+	cause := errors.New("the path can't be made")
+	for _, known := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrExist} {
+		if errors.Is(err, known) {
+			cause = known
+		}
+	}
+	return fmt.Errorf("volumeMounts[%d]: subPathExpr %q of volume %s: %w", index, m.SubPathExpr, m.Name, cause)
+}
+
+// refreshVolumes brings the files that podrun writes up to date, while the pod's
+// containers go on. Of a pod without a sandbox they are made with it.
+func (s *syncer) refreshVolumes(ctx context.Context) error {
+	if s.obs.Sandbox() == nil {
+		return nil
+	}
+	err := volume.Refresh(ctx, s.plan.Volumes)
+	if err != nil {
+		s.emitMountErrors(err)
+		if e, ok := errors.AsType[*problem.Error](err); ok {
+			e.Op = "update volumes"
+		}
+	}
+	return err
+}

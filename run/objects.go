@@ -1,0 +1,83 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/container"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/volume"
+)
+
+// bound is the input with its claims bound to its volumes.
+func bound(o *manifest.Objects) *manifest.Objects {
+	out := *o
+	out.Claims = volume.Bind(o.Claims, o.Volumes)
+	return &out
+}
+
+// objectChanges takes in how the objects that a pod refers to differ from those
+// of the pod that is here. Content that running containers follow is an update;
+// another volume behind a claim is another pod.
+func (t *Target) objectChanges(was Here, pod *corev1.Pod, objects *manifest.Objects) (rebuilt bool) {
+	live, bound, frozen := was.Made.Differ(manifest.Referred(pod, objects))
+	t.live, t.frozen = live, frozen
+	t.Changes = slices.Concat(t.Changes, live, bound)
+	return len(bound) > 0
+}
+
+// objectProblems are those of an update by changed ConfigMaps and Secrets: some
+// may not change, and variables of running containers don't.
+func (t Target) objectProblems(was Here) problem.List {
+	if t.Change != ChangeUpdate {
+		return nil
+	}
+	var out problem.List
+	for _, name := range t.frozen {
+		out = append(out, problem.Problem{Reason: "FieldValueForbidden", Kind: problem.Manifest,
+			Message: name + ": data is immutable when `immutable` is set",
+			Hint:    "give it another name and refer to that, or replace the pod with --force"})
+	}
+	if len(t.live) == 0 {
+		return out
+	}
+	old := was.Made.Objects()
+	configMaps, secrets := ofNamespace(old.ConfigMaps, t.Plan.ID.Namespace), ofNamespace(old.Secrets, t.Plan.ID.Namespace)
+	for _, c := range specContainers(t.Plan.Pod) {
+		before := findContainer(was.Pod, c.Container.Name).Container
+		plan := t.Plan.Container(c.Container.Name)
+		if plan == nil || before == nil || container.Hash(before) != container.Hash(c.Container) {
+			continue // is new, and has the new values
+		}
+		if names := plan.EnvChanges(configMaps, secrets); len(names) > 0 {
+			out = append(out, problem.Problem{Field: c.Field, Reason: "RestartRequired", Warning: true,
+				Message: fmt.Sprintf("container %s keeps the old value of %s until it is started again", c.Container.Name, strings.Join(names, ", ")),
+				Hint:    fmt.Sprintf("'podrun restart %s -n %s' starts the pod anew", t.Plan.ID.Name, t.Plan.ID.Namespace)})
+		}
+	}
+	return out
+}
+
+// hostProblems looks at what the pods' volumes take from this host, and adds
+// what is wrong to the targets and to the list.
+func hostProblems(targets []Target, objects *manifest.Objects, problems problem.List) (problem.List, error) {
+	for i := range targets {
+		t, mp := &targets[i], objects.Pods[i]
+		if len(t.Problems.Errors()) > 0 {
+			continue // of a plan that is not whole
+		}
+		found, err := volume.ReadProblems(t.Plan.Pod, t.Plan.Volumes)
+		if err != nil {
+			return problems, err
+		}
+		for _, p := range found {
+			p = mp.Locate(p)
+			t.Problems, problems = append(t.Problems, p), append(problems, p)
+		}
+	}
+	return problems, nil
+}
