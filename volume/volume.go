@@ -72,13 +72,15 @@ type Source struct {
 	ReadOnly bool
 	Image    string // of an image volume
 	Device   string // of a volume of mode Block
+	Labeled  bool   // SELinux labels it for the pod
 }
 
 // Sources gives each volume's source by the volume's name.
 func (p Plan) Sources() map[string]Source {
 	out := make(map[string]Source, len(p.Volumes))
 	for _, v := range p.Volumes {
-		out[v.Name] = Source{Kind: v.Kind, HostPath: v.HostPath, ReadOnly: v.ReadOnly, Image: v.Image, Device: v.Device}
+		out[v.Name] = Source{Kind: v.Kind, HostPath: v.HostPath, ReadOnly: v.ReadOnly, Image: v.Image, Device: v.Device,
+			Labeled: v.Plugin != "" && v.Plugin != nfsPlugin}
 	}
 	return out
 }
