@@ -16,6 +16,7 @@ import (
 
 // inputFlags are the flags of commands that read manifests.
 type inputFlags struct {
+	objectFlags
 	files         []string
 	validate      string
 	ignoreKinds   bool
@@ -26,6 +27,7 @@ type inputFlags struct {
 
 func (f *inputFlags) add(set *pflag.FlagSet) {
 	set.StringArrayVarP(&f.files, "filename", "f", nil, "`file`, directory, - for stdin, or https URL to read; may be repeated")
+	f.objectFlags.add(set)
 	set.StringVar(&f.validate, "validate", string(manifest.Strict), "what to do about unknown and duplicate fields: strict, warn or ignore")
 	set.BoolVar(&f.ignoreKinds, "ignore-unknown-kinds", false, "leave out objects of kinds that podrun does not use")
 	set.BoolVar(&f.strictCluster, "strict-cluster-fields", false, "refuse pods with fields that only a cluster can serve, instead of leaving them out")
@@ -47,10 +49,16 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 		return nil, err
 	}
 	warn(manifest.SetGates(settings.FeatureGates))
-	sources, err := manifest.Read(ctx, names, manifest.ReadOptions{Stdin: a.streams.In})
+	read := manifest.ReadOptions{Stdin: a.streams.In}
+	sources, err := manifest.Read(ctx, names, read)
 	if err != nil {
 		return nil, err
 	}
+	more, err := f.objectFlags.sources(ctx, read)
+	if err != nil {
+		return nil, err
+	}
+	sources = append(sources, more...)
 	objects, problems := manifest.Load(sources, manifest.Options{
 		Namespace:           a.namespace,
 		Validate:            manifest.Validate(f.validate),
@@ -62,7 +70,10 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 	})
 	problems = append(problems, a.otherNamespaces(objects)...)
 	warn(problems.Warnings())
-	return objects, problem.Refuse(problem.Manifest, problems)
+	if err := problem.Refuse(problem.Manifest, problems); err != nil {
+		return nil, err
+	}
+	return objects, f.serveClaims(c, objects)
 }
 
 // otherNamespaces reports pods whose manifest names another namespace than -n

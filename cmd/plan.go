@@ -17,6 +17,7 @@ type planFlags struct {
 	inputFlags
 	facts     string
 	showFacts bool
+	secrets   bool // show their values
 }
 
 func newPlan(a *app) *cobra.Command {
@@ -39,6 +40,7 @@ facts instead of this host's, and then needs no runtime.`,
 	f.add(c.Flags())
 	c.Flags().StringVar(&f.facts, "facts", "", "plan with the facts of this `file` (JSON or YAML)")
 	c.Flags().BoolVar(&f.showFacts, "show-facts", false, "print the facts of this host instead of the plan")
+	c.Flags().BoolVar(&f.secrets, "show-secrets", false, "print the values of Secrets too")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as yaml (default) or json")
 	return c
 }
@@ -81,7 +83,11 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 	}
 	var views []run.PlanView
 	for i := range targets {
-		view, err := targets[i].View()
+		show := targets[i].View
+		if f.secrets {
+			show = targets[i].ViewSecrets
+		}
+		view, err := show()
 		if err != nil {
 			return err
 		}

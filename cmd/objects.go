@@ -1,0 +1,57 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/problem"
+)
+
+// objectFlags name what pods refer to, beside the pods' own files.
+type objectFlags struct {
+	configMaps, secrets, claims []string
+}
+
+func (f *objectFlags) add(set *pflag.FlagSet) {
+	set.StringArrayVar(&f.configMaps, "configmap", nil, "`file` with ConfigMaps that the pods refer to; may be repeated")
+	set.StringArrayVar(&f.secrets, "secret", nil, "`file` with Secrets that the pods refer to; may be repeated")
+	set.StringArrayVar(&f.claims, "pvc", nil, "serve a PersistentVolumeClaim from a directory of this host: `NAME=DIR`; may be repeated")
+}
+
+// sources reads the files of these flags, which may hold nothing else.
+func (f *objectFlags) sources(ctx context.Context, o manifest.ReadOptions) ([]manifest.Source, error) {
+	names := slices.Concat(f.configMaps, f.secrets)
+	if len(names) == 0 {
+		return nil, nil
+	}
+	return manifest.Read(ctx, names, o)
+}
+
+// serveClaims makes directories the volumes of claims.
+func (f *objectFlags) serveClaims(c *cobra.Command, o *manifest.Objects) error {
+	if len(f.claims) == 0 {
+		return nil
+	}
+	paths := map[string]string{}
+	for _, text := range f.claims {
+		name, dir, err := manifest.ParseClaim(text)
+		if err == nil {
+			dir, err = filepath.Abs(dir)
+		}
+		if err != nil {
+			return usage(c, fmt.Errorf("--pvc: %w", err))
+		}
+		paths[name] = dir
+	}
+	if unused := o.ServeClaims(paths); len(unused) > 0 {
+		return &problem.Error{Kind: problem.Usage, Object: "--pvc", Err: fmt.Errorf("no pod uses the claim %s", unused[0]),
+			Hint: "a pod names its claims in spec.volumes[].persistentVolumeClaim.claimName"}
+	}
+	return nil
+}
