@@ -56,7 +56,9 @@ func (e *ExecError) Error() string { return e.Message }
 //
 // When ctx ends the connection is cut; the command itself goes on, as after a
 // kubectl exec that was cut (k/k#89031): the CRI has no call that would end it.
-// A read from In that does not end outlives Exec.
+// A read from In that does not end outlives Exec. Of a command that leaves much
+// of its input unread, containerd 1.6 may never say that it has ended: it waits
+// for that input to be read.
 func (c *Client) Exec(ctx context.Context, id string, command []string, s Streams) (int, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ExecResponse, error) {
 		return c.Runtime.Exec(ctx, &runtimeapi.ExecRequest{
@@ -74,7 +76,7 @@ func (c *Client) Exec(ctx context.Context, id string, command []string, s Stream
 		return 0, &NotStreamedError{err}
 	}
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	code, err := converse(conn, s)
+	code, err := converse(ctx, conn, s)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -156,23 +158,21 @@ type bufferedConn struct {
 func (c *bufferedConn) Read(p []byte) (int, error) { return c.r.Read(p) }
 
 // converse passes the streams on until the command has ended.
-func converse(conn net.Conn, s Streams) (int, error) {
+func converse(ctx context.Context, conn net.Conn, s Streams) (int, error) {
 	session, err := spdy.NewClientConnection(conn)
 	if err != nil {
 		return 0, &NotStreamedError{err}
 	}
 	defer session.Close()
-	// All are made before anything is sent: the server reads none before it has
-	// all, and its queue can fill up (k/k#16373).
+	// First, or closing the session waits behind input that nobody reads.
+	defer conn.Close()
 	kinds := []string{corev1.StreamTypeError, corev1.StreamTypeStdout, corev1.StreamTypeStderr}
 	if s.In != nil {
 		kinds = append(kinds, corev1.StreamTypeStdin)
 	}
-	streams := map[string]httpstream.Stream{}
-	for _, kind := range kinds {
-		if streams[kind], err = session.CreateStream(http.Header{corev1.StreamType: {kind}}); err != nil {
-			return 0, fmt.Errorf("open the command's %s: %w", kind, err)
-		}
+	streams, err := open(ctx, session, kinds)
+	if err != nil {
+		return 0, err
 	}
 	if in := streams[corev1.StreamTypeStdin]; in != nil {
 		go func() {
@@ -192,6 +192,31 @@ func converse(conn net.Conn, s Streams) (int, error) {
 	wait.Wait()
 	code, err := exitOf(end)
 	return code, errors.Join(append(errs, err)...)
+}
+
+// open makes all streams before anything is sent: the server reads none before
+// it has all, and its queue can fill up (k/k#16373).
+func open(ctx context.Context, session httpstream.Connection, kinds []string) (map[string]httpstream.Stream, error) {
+	streams := map[string]httpstream.Stream{}
+	done := make(chan error, 1)
+	// It waits for a server that does not answer, though its connection is closed.
+	go func() {
+		for _, kind := range kinds {
+			stream, err := session.CreateStream(http.Header{corev1.StreamType: {kind}})
+			if err != nil {
+				done <- fmt.Errorf("open the command's %s: %w", kind, err)
+				return
+			}
+			streams[kind] = stream
+		}
+		done <- nil
+	}()
+	select {
+	case err := <-done:
+		return streams, err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // pass copies a command's output. What can't be written is still read, or the

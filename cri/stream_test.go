@@ -1,0 +1,194 @@
+package cri_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/spdy"
+
+	"github.com/podrun/podrun/cri"
+)
+
+// streamServer is a runtime of one call: Exec, which names a URL.
+type streamServer struct {
+	runtimeapi.RuntimeServiceClient
+	url string
+}
+
+func (s streamServer) Exec(context.Context, *runtimeapi.ExecRequest, ...grpc.CallOption) (*runtimeapi.ExecResponse, error) {
+	return &runtimeapi.ExecResponse{Url: s.url}, nil
+}
+
+func execAt(ctx context.Context, url string, in io.Reader) (string, int, error) {
+	var out strings.Builder
+	c := cri.New(streamServer{url: url}, nil, 5*time.Second)
+	code, err := c.Exec(ctx, "id", []string{"true"}, cri.Streams{In: in, Out: &out, Err: io.Discard})
+	return out.String(), code, err
+}
+
+// speaking is a server that has the streams of a command and says how it ends.
+func speaking(streams int, end func(map[string]httpstream.Stream)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := httpstream.Handshake(r, w, []string{"v4.channel.k8s.io"}); err != nil {
+			return
+		}
+		opened := make(chan httpstream.Stream, streams)
+		session := spdy.NewResponseUpgrader().UpgradeResponse(w, r, func(s httpstream.Stream, replied <-chan struct{}) error {
+			go func() { <-replied; opened <- s }()
+			return nil
+		})
+		all := map[string]httpstream.Stream{}
+		for range streams {
+			s := <-opened
+			all[s.Headers().Get(corev1.StreamType)] = s
+		}
+		end(all)
+		session.Close()
+	})
+}
+
+// says ends a command with a status, and output before it.
+func says(status string) func(map[string]httpstream.Stream) {
+	return func(all map[string]httpstream.Stream) {
+		fmt.Fprint(all[corev1.StreamTypeStdout], "output")
+		fmt.Fprint(all[corev1.StreamTypeError], status)
+		for _, s := range all {
+			s.Close()
+		}
+	}
+}
+
+func TestExecEnds(t *testing.T) {
+	for _, c := range []struct {
+		status, err string
+		code        int
+	}{
+		{`{"status":"Success"}`, "", 0},
+		{`{"status":"Failure","reason":"NonZeroExitCode","details":{"causes":[{"reason":"ExitCode","message":"42"}]}}`, "", 42},
+		{`{"status":"Failure","reason":"NonZeroExitCode","message":"command terminated"}`, "command terminated", 0},
+		{`{"status":"Failure","reason":"InternalError","message":"no shim"}`, "no shim", 0},
+		// kubectl took this for a success (k/k#73056).
+		{"", "the runtime cut the connection before the command's end", 0},
+		{"exit 1", "read how the command ended: invalid character", 0},
+	} {
+		server := httptest.NewServer(speaking(3, says(c.status)))
+		out, code, err := execAt(t.Context(), server.URL+"/exec/token", nil)
+		server.Close()
+		if code != c.code || out != "output" || (err == nil) != (c.err == "") || err != nil && !strings.HasPrefix(err.Error(), c.err) {
+			t.Errorf("%s: %q, code %d, %v; want code %d, %q", c.status, out, code, err, c.code, c.err)
+		}
+	}
+}
+
+// TestExecOverTLS takes the certificate that a runtime signs itself, as long as
+// it is the host's own.
+func TestExecOverTLS(t *testing.T) {
+	server := httptest.NewTLSServer(speaking(3, says(`{"status":"Success"}`)))
+	defer server.Close()
+	if out, _, err := execAt(t.Context(), server.URL, nil); err != nil || out != "output" {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// TestExecInputUnread ends although its input is endless and nobody reads it.
+func TestExecInputUnread(t *testing.T) {
+	server := httptest.NewServer(speaking(4, func(all map[string]httpstream.Stream) {
+		// What is sent meanwhile fills every buffer on the way.
+		time.Sleep(200 * time.Millisecond)
+		says(`{"status":"Success"}`)(all)
+	}))
+	defer server.Close()
+	done := make(chan error, 1)
+	go func() {
+		_, _, err := execAt(t.Context(), server.URL, endless{})
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it does not end")
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// raw is a server that answers a request with text, or not at all, and holds
+// the connection until the test ends.
+func raw(t *testing.T, answer string) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { conn.Close() })
+			if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
+				return
+			}
+			io.WriteString(conn, answer)
+		}
+	}()
+	return "http://" + l.Addr().String() + "/exec/token"
+}
+
+// TestExecNotStreamed has servers that do not connect the streams: nothing was
+// run, and the error says so.
+func TestExecNotStreamed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	for _, c := range []struct{ url, want string }{
+		{"http://" + l.Addr().String(), "connection refused"},
+		{"ftp://127.0.0.1/exec", "neither http nor https"},
+		{"http://[::1", "missing ']'"},
+		{raw(t, "HTTP/1.1 404 Not Found\r\nContent-Length: 14\r\n\r\nno such token\n"), "it answered 404 Not Found: no such token"},
+		{raw(t, "HTTP/1.1 101 Switching Protocols\r\nX-Stream-Protocol-Version: channel.k8s.io\r\n\r\n"), `it speaks "channel.k8s.io", not v4.channel.k8s.io`},
+		{raw(t, "SSH-2.0-OpenSSH\r\n\r\n"), "malformed HTTP"},
+	} {
+		_, _, err := execAt(t.Context(), c.url, nil)
+		if _, ok := errors.AsType[*cri.NotStreamedError](err); !ok || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.url, err, c.want)
+		}
+	}
+}
+
+// TestExecCut ends with the cause of its context, whatever the server does.
+func TestExecCut(t *testing.T) {
+	over := make(chan struct{})
+	defer close(over)
+	never := httptest.NewServer(speaking(3, func(map[string]httpstream.Stream) { <-over }))
+	defer never.Close()
+	for _, url := range []string{raw(t, ""), raw(t, "HTTP/1.1 101 Switching Protocols\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\n\r\n"), never.URL} {
+		cause := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(100*time.Millisecond, func() { cancel(cause) })
+		if _, _, err := execAt(ctx, url, nil); !errors.Is(err, cause) {
+			t.Errorf("%s: got %v", url, err)
+		}
+	}
+}
