@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -155,7 +156,19 @@ func (s *syncer) emit(kind, reason, container, message string) {
 }
 
 // fail notes that one container can't be started; the others go on.
-func (s *syncer) fail(err error) { s.failures = append(s.failures, err) }
+func (s *syncer) fail(err error) { s.failures = append(s.failures, s.ofPod(err)) }
+
+// ofPod names the pod in an error that names a container alone: a command may
+// have several pods.
+func (s *syncer) ofPod(err error) error {
+	e, ok := err.(*problem.Error)
+	if !ok || !strings.HasPrefix(e.Object, "container ") {
+		return err
+	}
+	named := *e
+	named.Object = "pod " + s.plan.ID.String() + ": " + e.Object
+	return &named
+}
 
 // failed is the error of all failures.
 func (s *syncer) failed() error { return errors.Join(s.failures...) }
