@@ -71,8 +71,11 @@ func checkCode(ts *testscript.TestScript, want string, err error) {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		got = exit.ExitCode()
-		if exit.ExitCode() < 0 {
-			ts.Fatalf("ended by %v, not with code %s", exit, want)
+		if w, ok := exit.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+			if w.Signal() != signals[want] {
+				ts.Fatalf("ended by %v, want %s", exit, want)
+			}
+			return
 		}
 	} else if err != nil {
 		ts.Fatalf("%v", err)
@@ -190,9 +193,10 @@ func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(started(ts, args[0]).cmd.Process.Signal(signals[args[1]]))
 }
 
-// finish NAME CODE waits for a command's end; stdout and stderr are then its.
+// finish NAME CODE|SIGNAL waits for a command's end, by itself or by a signal;
+// stdout and stderr are then its.
 func finish(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "finish NAME CODE")
+	want(ts, neg, args, 2, "finish NAME CODE|SIGNAL")
 	b := started(ts, args[0])
 	select {
 	case err := <-b.done:
@@ -281,10 +285,14 @@ func removeImage(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// httpget URL prints the body; ! httpget wants no answer.
+// httpget URL waits for an answer and prints its body; ! httpget wants none.
 func httpGet(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, false, args, 1, "httpget URL")
-	resp, err := (&http.Client{Timeout: 5 * time.Second}).Get(args[0])
+	client := &http.Client{Timeout: 5 * time.Second}
+	resp, err := client.Get(args[0])
+	for late := time.Now().Add(patience); err != nil && !neg && time.Now().Before(late); time.Sleep(20 * time.Millisecond) {
+		resp, err = client.Get(args[0])
+	}
 	if neg {
 		if err == nil {
 			resp.Body.Close()
