@@ -103,12 +103,16 @@ func TestExecOverTLS(t *testing.T) {
 	}
 }
 
-// TestExecInputUnread ends although its input is endless and nobody reads it.
+// TestExecInputUnread ends although its input is endless and nobody reads it,
+// not even the server, which keeps the connection.
 func TestExecInputUnread(t *testing.T) {
+	over := make(chan struct{})
+	defer close(over)
 	server := httptest.NewServer(speaking(4, func(all map[string]httpstream.Stream) {
 		// What is sent meanwhile fills every buffer on the way.
 		time.Sleep(200 * time.Millisecond)
 		says(`{"status":"Success"}`)(all)
+		<-over
 	}))
 	defer server.Close()
 	done := make(chan error, 1)
