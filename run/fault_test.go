@@ -71,13 +71,14 @@ func (s step) reads() bool {
 }
 
 // mishaps are those that are worth trying: whether a call that reads had its
-// effect makes no difference.
+// effect makes no difference, nor who gives up.
 func (s step) mishaps() []mishap {
 	if !s.reads() {
 		return mishaps
 	}
 	return slices.DeleteFunc(slices.Clone(mishaps), func(m mishap) bool {
-		return m.fault.When == critest.After || m.fault.When == critest.EffectThenHang || m.fault.When == critest.Late
+		return m.fault.When == critest.After || m.fault.When == critest.EffectThenHang || m.fault.When == critest.Late ||
+			m.fault.When == critest.Slow || m.name == "hangs"
 	})
 }
 

@@ -39,13 +39,29 @@ func newRig(t testing.TB, opts ...critest.Option) *rig {
 	if os.Geteuid() != 0 {
 		t.Fatal("these tests make control groups and need root")
 	}
-	r := &rig{t: t, rt: critest.ForTest(t, opts...), settings: testSettings(t.TempDir())}
+	r := &rig{t: t, rt: critest.ForTest(t, opts...), settings: testSettings(memoryDir(t))}
 	for _, name := range []string{"app", "web", "db", "setup"} {
 		r.rt.AddImage(critest.Image{Name: "registry.example/" + name + ":1", Entrypoint: []string{"/server"}})
 		r.rt.AddImage(critest.Image{Name: "registry.example/" + name + ":2", Entrypoint: []string{"/server"}})
 	}
 	t.Cleanup(func() { removeCgroupRoot(t, r.settings.CgroupRoot) })
 	return r
+}
+
+// memoryDir makes a directory that needs no disk, where there is such a place:
+// podrun syncs what it writes, and these tests do it thousands of times.
+func memoryDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "podrun-ut-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // testSettings are those of a host below a directory.
