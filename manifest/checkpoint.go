@@ -2,13 +2,15 @@ package manifest
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
-	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/podrun/podrun/problem"
 )
 
 // Checkpoint is a pod and the objects that it uses, so that env, volumes and
@@ -22,8 +24,10 @@ type Checkpoint struct {
 	RuntimeClass *nodev1.RuntimeClass // nil when the pod names none
 }
 
-// Marshal writes the checkpoint as a stream of YAML, the pod first. The same
-// checkpoint is always the same bytes.
+// Marshal writes the checkpoint as a stream of YAML, the pod first: each object
+// as one line of JSON, which is YAML too and is read ten times faster (every
+// command reads the pods of all checkpoints). The same checkpoint is always the
+// same bytes.
 func (c Checkpoint) Marshal() ([]byte, error) {
 	if c.Pod == nil {
 		return nil, fmt.Errorf("a checkpoint without a pod")
@@ -66,15 +70,15 @@ func typeMeta(apiVersion, kind string) metav1.TypeMeta {
 // stream writes objects as documents of one stream.
 func stream(objects []any) ([]byte, error) {
 	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
 	for i, o := range objects {
-		text, err := sigsyaml.Marshal(o)
-		if err != nil {
-			return nil, fmt.Errorf("write the checkpoint: %w", err)
-		}
 		if i > 0 {
 			out.WriteString("---\n")
 		}
-		out.Write(text)
+		if err := enc.Encode(o); err != nil {
+			return nil, fmt.Errorf("write the checkpoint: %w", err)
+		}
 	}
 	return out.Bytes(), nil
 }
@@ -88,9 +92,12 @@ func Unmarshal(data []byte) (Checkpoint, error) {
 		return c, fmt.Errorf("read the checkpoint: %w", err)
 	}
 	for _, doc := range docs {
-		raw, _, syntax := doc.toJSON()
-		if len(syntax) > 0 {
-			return c, fmt.Errorf("read the checkpoint: line %d: %s", syntax[0].Line, syntax[0].Message)
+		raw := oneLine(doc.text)
+		if raw == nil {
+			var syntax problem.List
+			if raw, _, syntax = doc.toJSON(); len(syntax) > 0 {
+				return c, fmt.Errorf("read the checkpoint: line %d: %s", syntax[0].Line, syntax[0].Message)
+			}
 		}
 		if err := c.take(raw); err != nil {
 			return c, fmt.Errorf("read the checkpoint: line %d: %w", doc.first, err)
@@ -100,6 +107,19 @@ func Unmarshal(data []byte) (Checkpoint, error) {
 		return c, fmt.Errorf("read the checkpoint: it has no pod")
 	}
 	return c, nil
+}
+
+// oneLine is the line of JSON that a document consists of, beside lines of
+// comment before it; nil if it is anything else.
+func oneLine(text []byte) []byte {
+	for bytes.HasPrefix(text, []byte("#")) {
+		_, text, _ = bytes.Cut(text, []byte("\n"))
+	}
+	text = bytes.TrimSpace(text)
+	if !bytes.HasPrefix(text, []byte("{")) || bytes.ContainsRune(text, '\n') || !json.Valid(text) {
+		return nil
+	}
+	return text
 }
 
 // take decodes one object into its place.

@@ -103,10 +103,13 @@ func readCheckpoint(p *host.Pod, layout identity.Layout) error {
 	return nil
 }
 
-// decodeCheckpoint decodes the first document of a checkpoint, the pod. JSON is
-// YAML that decodes ten times faster, so it is tried first.
+// decodeCheckpoint decodes the first document of a checkpoint, the pod, behind
+// lines of comment. JSON is YAML that decodes ten times faster, so it is tried
+// first.
 func decodeCheckpoint(data []byte) (*corev1.Pod, error) {
-	data = bytes.TrimPrefix(data, []byte("---\n"))
+	for bytes.HasPrefix(data, []byte("#")) || bytes.HasPrefix(data, []byte("---\n")) {
+		_, data, _ = bytes.Cut(data, []byte("\n"))
+	}
 	doc, _, _ := bytes.Cut(data, []byte("\n---\n"))
 	pod := &corev1.Pod{}
 	var err error

@@ -26,7 +26,8 @@ spec:
 kind: ConfigMap
 `
 
-const jsonCheckpoint = `{"metadata":{"name":"job","namespace":"ci","uid":"u2"},"spec":{"hostNetwork":true,"containers":[{"name":"a","resources":{"limits":{"cpu":"1","memory":"1Mi"},"requests":{"cpu":"1","memory":"1Mi"}}}]}}
+const jsonCheckpoint = `# podrun pod ci/job
+{"metadata":{"name":"job","namespace":"ci","uid":"u2"},"spec":{"hostNetwork":true,"containers":[{"name":"a","resources":{"limits":{"cpu":"1","memory":"1Mi"},"requests":{"cpu":"1","memory":"1Mi"}}}]}}
 ---
 {}
 `
