@@ -153,7 +153,7 @@ func (p Plan) subpaths(env environ) (map[int]string, problem.List) {
 	for i, m := range p.container.VolumeMounts {
 		sub, err := subpath(m, env)
 		if err != nil {
-			problems = append(problems, p.problem(fmt.Sprintf("volumeMounts[%d]", i), reasonConfig, "%s", err))
+			problems = append(problems, p.reference(fmt.Sprintf("volumeMounts[%d]", i), err))
 			continue
 		}
 		if sub != "" {

@@ -257,7 +257,7 @@ func (p *publisher) tidy(current string) error {
 	}
 	want := tops(p.files)
 	for _, name := range names {
-		old := timedName.MatchString(name) && name != current
+		old := timedName.MatchString(name) && name != current || name == newDataName
 		if _, wanted := slices.BinarySearch(want, name); !wanted && !strings.HasPrefix(name, "..") {
 			to, err := readlink(p.dir, name)
 			old = err == nil && to == dataName+"/"+name
