@@ -44,6 +44,59 @@ func TestDeleteWhileApplyWaits(t *testing.T) {
 	}
 }
 
+// TestDeleteWhileApplyProbes: what the probes found is not written into the
+// directory of a pod that is gone.
+func TestDeleteWhileApplyProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("setup", critest.Behavior{Forever: true})
+		r.rt.ScriptExec("side", func([]string) *critest.Exec { return &critest.Exec{} })
+		done := make(chan Result)
+		go func() {
+			done <- r.apply(podText("web", "Always", "initContainers:",
+				"- {name: side, image: registry.example/web:1, restartPolicy: Always, startupProbe: {exec: {command: [x]}, periodSeconds: 1}}",
+				"- {name: setup, image: registry.example/setup:1}", "containers: [{name: app, image: registry.example/app:1}]"))
+		}()
+		time.Sleep(time.Minute)
+		if _, ok := r.rt.Container("setup"); !ok {
+			t.Fatal("the startup probe did not succeed")
+		}
+		r.mustDelete()
+		wantErr(t, (<-done).Err, problem.Failed, "was deleted meanwhile by process")
+		r.nothingLeft()
+	})
+}
+
+// TestOutage: containers outlive a restart of their runtime, and so does a wait
+// for them.
+func TestOutage(t *testing.T) {
+	for _, tc := range []struct {
+		outage time.Duration
+		ok     bool
+	}{{30 * time.Second, true}, {3 * time.Minute, false}} {
+		t.Run(tc.outage.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.rt.Script("setup", critest.Behavior{After: 5 * time.Minute})
+				time.AfterFunc(time.Minute, func() {
+					for _, method := range []string{"ContainerStatus", "ListContainers", "ListPodSandbox", "PodSandboxStatus"} {
+						time.AfterFunc(tc.outage, r.rt.Fault(method, critest.Fault{When: critest.Before}))
+					}
+				})
+				result := r.apply(withInit("Always"))
+				if tc.ok && result.Err != nil {
+					t.Error(result.Err)
+				}
+				if !tc.ok {
+					wantErr(t, result.Err, problem.Runtime, "pod default/web", "init container setup has not finished")
+				}
+				time.Sleep(10 * time.Minute)
+				r.mustDelete()
+			})
+		})
+	}
+}
+
 // TestApplyWhileApplyWaits: another version replaces the pod that is waited for.
 func TestApplyWhileApplyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

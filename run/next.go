@@ -362,10 +362,7 @@ func (d *Decision) start(name string, obs *Observed, why string) {
 // restartAll starts the pod over, after the back-off of the container that asks
 // for it.
 func (d *Decision) restartAll(c *Container, w World) {
-	at := c.FinishedAt.Add(restartDelay(c))
-	if w.Now.Before(at) {
-		d.until(at)
-		d.BackOff = append(d.BackOff, c.Name)
+	if d.holdBack(c, w) {
 		return
 	}
 	d.Actions = append(d.Actions, Action{Verb: RestartAll, Container: c.Name, ID: c.ID,
@@ -374,15 +371,23 @@ func (d *Decision) restartAll(c *Container, w World) {
 
 // restart starts an exited container again, unless its back-off has not ended.
 func (d *Decision) restart(last *Container, w World, why string) {
-	delay := restartDelay(last)
-	at := last.FinishedAt.Add(delay)
-	// A clock that was set back meanwhile must not hold it back for longer.
-	if left := at.Sub(w.Now); left > 0 && left < 2*delay {
-		d.until(at)
-		d.BackOff = append(d.BackOff, last.Name)
-		return
+	if !d.holdBack(last, w) {
+		d.start(last.Name, w.Observed, why)
 	}
-	d.start(last.Name, w.Observed, why)
+}
+
+// holdBack tells whether the back-off of an exited container has not ended, and
+// takes its end in.
+func (d *Decision) holdBack(c *Container, w World) bool {
+	delay := restartDelay(c)
+	at := c.FinishedAt.Add(delay)
+	// A clock that was set back meanwhile must not hold it back for longer.
+	if left := at.Sub(w.Now); left <= 0 || left >= 2*delay {
+		return false
+	}
+	d.until(at)
+	d.BackOff = append(d.BackOff, c.Name)
+	return true
 }
 
 // hasEnded tells whether a container has exited and is not to be started again, by

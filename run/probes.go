@@ -129,7 +129,11 @@ func (s *syncer) keepProbed() error {
 		return fmt.Errorf("keep the results of probes: %w", err)
 	}
 	file := probesFile(s.plan.Layout, s.plan.ID.UID)
-	if err = os.MkdirAll(filepath.Dir(file), 0o750); err == nil {
+	err = os.Mkdir(filepath.Dir(file), 0o750)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the pod was deleted meanwhile
+	}
+	if err == nil || errors.Is(err, fs.ErrExist) {
 		err = volume.WriteFile(file, data, 0o640)
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -45,6 +46,8 @@ type syncer struct {
 	acted bool
 	// saidBackOff are the containers whose back-off was reported, by ID.
 	saidBackOff map[string]bool
+	// outage is since when the runtime has been away; zero while it is there.
+	outage time.Time
 }
 
 func (s *syncer) pod() *corev1.Pod { return s.plan.Pod }
@@ -126,7 +129,27 @@ func (s *syncer) wait(ctx context.Context, d Decision) error {
 	if waited != nil {
 		return waited
 	}
-	s.obs, err = observe(ctx, s.Client, s.plan.Layout, s.plan.ID.UID)
+	return s.relist(ctx)
+}
+
+// longestOutage is how long a runtime may be away while a pod is waited for: one
+// that is restarted is back by then.
+const longestOutage = time.Minute
+
+// relist looks at everything anew. While the runtime is away, what is known
+// holds.
+func (s *syncer) relist(ctx context.Context) error {
+	seen, err := observe(ctx, s.Client, s.plan.Layout, s.plan.ID.UID)
+	if !unavailable(err) {
+		s.outage, s.obs = time.Time{}, seen
+		return err
+	}
+	if s.outage.IsZero() {
+		s.outage = time.Now()
+	}
+	if time.Since(s.outage) < longestOutage {
+		return nil
+	}
 	return err
 }
 

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/podrun/podrun/cri"
 )
 
@@ -19,6 +22,7 @@ const (
 	slowestPoll   = 15 * time.Millisecond
 	safeguardPoll = time.Second
 	relistAfter   = 10 * time.Second
+	outagePoll    = 100 * time.Millisecond
 )
 
 // watchExit waits until the container is no longer running, and returns it as
@@ -34,6 +38,16 @@ func watchExit(ctx context.Context, client *cri.Client, c Container) (Container,
 		now, err := observeContainer(ctx, client, c.ID, c.SandboxID, c.PID == 0)
 		if ctx.Err() != nil {
 			return c, context.Cause(ctx)
+		}
+		if unavailable(err) {
+			// Containers outlive a restart of their runtime, and so does a watch.
+			// How long is for who relists to judge.
+			select {
+			case <-ctx.Done():
+				return c, context.Cause(ctx)
+			case <-time.After(outagePoll):
+			}
+			continue
 		}
 		if err != nil {
 			return c, err
@@ -66,6 +80,9 @@ func watchExit(ctx context.Context, client *cri.Client, c Container) (Container,
 		}
 	}
 }
+
+// unavailable tells whether the runtime was not there to answer.
+func unavailable(err error) bool { return status.Code(err) == codes.Unavailable }
 
 // waitAny waits until one of the watched containers ends, until comes or wake
 // has something, and takes a container's new state in. After relistAfter it
