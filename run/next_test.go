@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/identity"
 )
 
 // decisionText renders what Next decided, a part a word: CreateSandbox/1,
@@ -38,6 +40,9 @@ func decisionText(d Decision, now time.Time) string {
 	}
 	if d.Ended {
 		out = append(out, "ended")
+	}
+	if d.Overdue {
+		out = append(out, "overdue")
 	}
 	return strings.Join(out, ", ")
 }
@@ -186,6 +191,30 @@ func TestNext(t *testing.T) {
 		{name: "a rule for an init container", policy: never, pod: "i:i a", sandboxes: 1, have: "i=42", change: rule("i", 42), want: "Start i/1"},
 		{name: "a rule for an init container's other code", policy: never, pod: "i:i a", sandboxes: 1, have: "i=1", change: rule("i", 42), want: "KillPod, ended"},
 		{name: "an init container of its own policy Never", policy: always, pod: "i:i a", sandboxes: 1, have: "i=1", change: policyOf("i", never), want: "KillPod, ended"},
+
+		// A rule that restarts all (KEP-5532).
+		{name: "a rule that restarts all", policy: never, pod: "i:i a b", sandboxes: 1, have: "i=0 a=42 b=run", change: ruleAll("a", 42), want: "RestartAll"},
+		{name: "its other code", policy: never, pod: "i:i a b", sandboxes: 1, have: "i=0 a=1 b=run", change: ruleAll("a", 42), want: "watch b-0"},
+		{name: "it backs off", policy: never, pod: "a b", sandboxes: 1, have: "a#1=42 b=run", change: both(ruleAll("a", 42), at(statusMinute(1).Add(33*time.Second))), want: "wait 7s a"},
+		{name: "all were restarted since", policy: never, pod: "i:i a", sandboxes: 1, have: "i=0 a=42", change: both(ruleAll("a", 42), epoch(5)), want: "Start i/1"},
+		{name: "and init is done again", policy: never, pod: "i:i a", sandboxes: 1, have: "i=0 a=42 i#1=0", change: both(ruleAll("a", 42), epoch(3)), want: "Start a/1"},
+
+		// Probes.
+		{name: "a sidecar's startup probe gates what follows", policy: always, pod: "s:s i:i a", sandboxes: 1, have: "s=run", change: startup("s", false), want: "watch s-0"},
+		{name: "it has succeeded", policy: always, pod: "s:s i:i a", sandboxes: 1, have: "s=run", change: startup("s", true), want: "Start i/0, watch s-0"},
+		{name: "it gates nothing once the app was made", policy: always, pod: "s:s a", sandboxes: 1, have: "s=run a=1", change: startup("s", false), want: "Start a/1, watch s-0"},
+		{name: "an app's startup probe gates nothing", policy: always, pod: "a b", sandboxes: 1, have: "a=run", change: startup("a", false), want: "Start b/0, watch a-0"},
+		{name: "a probe failed for good", policy: always, pod: "a b", sandboxes: 1, have: "a=run b=run", change: unhealthy("a"), want: "Kill a-0, watch b-0"},
+		{name: "a sidecar's probe failed for good", policy: never, pod: "s:s a", sandboxes: 1, have: "s=run a=run", change: unhealthy("s"), want: "Kill s-0, watch a-0"},
+
+		// activeDeadlineSeconds.
+		{name: "a deadline is waited for", policy: always, pod: "a", sandboxes: 1, have: "a=run", change: dueAfter(90*time.Second, 2), want: "watch a-0, wait 30s "},
+		{name: "a deadline has come", policy: always, pod: "i:i a b", sandboxes: 1, have: "i=0 a=run", change: dueAfter(time.Minute, 2), want: "KillPod, ended, overdue"},
+		{name: "in an init container", policy: always, pod: "i:i a", sandboxes: 1, have: "i=run", change: dueAfter(time.Minute, 2), want: "KillPod, ended, overdue"},
+		{name: "before there is a sandbox", policy: always, pod: "a", change: dueAfter(time.Minute, 2), want: "ended, overdue"},
+		{name: "all had ended before", policy: never, pod: "a", sandboxes: 1, have: "a=0", change: dueAfter(10*time.Minute, 60), want: "KillPod, ended"},
+		{name: "one had ended too late", policy: never, pod: "a b", sandboxes: 1, have: "a=0 b=0", change: dueAfter(80*time.Second, 60), want: "KillPod, ended, overdue"},
+		{name: "a back-off ends before", policy: always, pod: "a", sandboxes: 1, have: "a#1=1", change: both(dueAfter(time.Hour, 1), at(statusMinute(1).Add(35*time.Second))), want: "wait 5s a"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := statusPod(tc.policy, strings.Fields(tc.pod)...)
@@ -240,6 +269,45 @@ func rule(name string, code int32) func(*corev1.Pod, *World) {
 	}
 }
 
+// ruleAll restarts all for a code of a container of policy Never.
+func ruleAll(name string, code int32) func(*corev1.Pod, *World) {
+	return func(p *corev1.Pod, w *World) {
+		rule(name, code)(p, w)
+		findContainer(p, name).Container.RestartPolicyRules[0].Action = corev1.ContainerRestartRuleActionRestartAllContainers
+	}
+}
+
+func both(a, b func(*corev1.Pod, *World)) func(*corev1.Pod, *World) {
+	return func(p *corev1.Pod, w *World) { a(p, w); b(p, w) }
+}
+
+// epoch restarts all at the n-th minute, before what was created then.
+func epoch(n int) func(*corev1.Pod, *World) {
+	return func(_ *corev1.Pod, w *World) { w.Observed.Epoch = statusMinute(n) }
+}
+
+func startup(name string, succeeded bool) func(*corev1.Pod, *World) {
+	return func(p *corev1.Pod, w *World) {
+		findContainer(p, name).Container.StartupProbe = &corev1.Probe{}
+		w.Started = map[string]bool{w.Observed.Newest(name).ID: succeeded}
+	}
+}
+
+func unhealthy(name string) func(*corev1.Pod, *World) {
+	return func(_ *corev1.Pod, w *World) {
+		w.Unhealthy = map[string]Unhealthy{w.Observed.Newest(name).ID: {Message: "Container " + name + " failed liveness probe"}}
+	}
+}
+
+// due gives the pod a deadline, and makes it the n-th minute.
+func dueAfter(after time.Duration, n int) func(*corev1.Pod, *World) {
+	return func(p *corev1.Pod, w *World) {
+		seconds := int64(after / time.Second)
+		p.Spec.ActiveDeadlineSeconds = &seconds
+		w.Since, w.Now = statusMinute(1), statusMinute(n)
+	}
+}
+
 func TestRestartDelay(t *testing.T) {
 	for _, tc := range []struct {
 		restarts  uint32
@@ -260,6 +328,39 @@ func TestRestartDelay(t *testing.T) {
 		c := &Container{Restarts: tc.restarts, StartedAt: statusT0, FinishedAt: statusT0.Add(tc.ran)}
 		if got := restartDelay(c); got != tc.want {
 			t.Errorf("restart %d after %s: %s, want %s", tc.restarts, tc.ran, got, tc.want)
+		}
+	}
+}
+
+// TestNextBackOff: the delay goes with the container that is made, so that it
+// starts over when the spec changed or the last run was long.
+func TestNextBackOff(t *testing.T) {
+	with := func(delay string, ran time.Duration) *Container {
+		c := &Container{Hash: "h", Restarts: 3, StartedAt: statusT0, FinishedAt: statusT0.Add(ran)}
+		if delay != "" {
+			c.Annotations = map[string]string{identity.AnnotationBackOff: delay}
+		}
+		return c
+	}
+	for _, tc := range []struct {
+		name string
+		last *Container
+		hash string
+		want time.Duration
+	}{
+		{"the first", nil, "h", 0},
+		{"the second", &Container{Hash: "h"}, "h", 10 * time.Second},
+		{"the third", with("10s", time.Second), "h", 20 * time.Second},
+		{"the longest", with("160s", time.Second), "h", 300 * time.Second},
+		{"another spec", with("160s", time.Second), "h2", 0},
+		{"after a long run", with("160s", 10*time.Minute), "h", 10 * time.Second},
+		{"no delay is kept", with("", time.Second), "h", 80 * time.Second},
+		{"nonsense is kept", with("soon", time.Second), "h", 80 * time.Second},
+		{"less than nothing is kept", with("-5s", time.Second), "h", 10 * time.Second},
+		{"years are kept", with("90000h", time.Second), "h", 300 * time.Second},
+	} {
+		if got := nextBackOff(tc.last, tc.hash); got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
 		}
 	}
 }
