@@ -4,17 +4,17 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Make makes the volume, or brings its files up to date.
 func (f *Files) Make(ctx context.Context, v Volume) error {
-	bare := v
-	bare.FSGroup = nil // given below, as it is for files that nobody may write
-	if err := f.Dir.Make(ctx, bare); err != nil {
+	if err := f.mount(v.HostPath); err != nil {
 		return err
 	}
 	fd, err := unix.Open(v.HostPath, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -30,6 +30,20 @@ func (f *Files) Make(ctx context.Context, v Volume) error {
 		unix.Close(dir)
 	}
 	return (&publisher{ctx: ctx, dir: fd, files: f.Files, gid: v.FSGroup}).publish()
+}
+
+// mount mounts the tmpfs, once.
+func (f *Files) mount(at string) error {
+	if mounted, err := isMountPoint(at); mounted || err != nil {
+		return err
+	}
+	if err := makeDir(filepath.Dir(at), openMode); err != nil {
+		return err
+	}
+	if err := makeDir(at, volumeMode); err != nil {
+		return err
+	}
+	return (&EmptyDir{Medium: corev1.StorageMediumMemory, SizeBytes: f.SizeBytes}).mount(at)
 }
 
 // Refresh brings the volumes of a plan up to date whose files podrun writes,

@@ -217,9 +217,6 @@ volumes:
 		}
 	}
 	want := []string{
-		"drwxr-x--- 0:0 plugins/kubernetes.io~empty-dir",
-		"drwxr-x--- 0:0 plugins/kubernetes.io~empty-dir/wrapped_info",
-		"-rw-r--r-- 0:0 plugins/kubernetes.io~empty-dir/wrapped_info/ready",
 		"drwxr-xr-x 0:0 volumes/kubernetes.io~downward-api",
 		"dgtrwxrwxrwx 0:777 volumes/kubernetes.io~downward-api/info",
 		"dgrwxr-xr-x 0:777 volumes/kubernetes.io~downward-api/info/..TIME",

@@ -17,8 +17,8 @@ import (
 // a configMap, secret, downwardAPI or projected volume. Making it again swaps
 // all files at once, and writes nothing where nothing changed.
 type Files struct {
-	Dir   *EmptyDir `json:"dir"`   // what the files lie in: of a Secret never a disk
-	Files []File    `json:"files"` // by path
+	SizeBytes int64  `json:"sizeBytes,omitempty"` // caps the tmpfs that the files lie in; 0 is the kernel's cap
+	Files     []File `json:"files"`               // by path
 	// Nested are directories that containers have other mounts at: the volume is
 	// read-only by then, so that the runtime could not make them.
 	Nested []string `json:"nested,omitempty"`
