@@ -18,7 +18,7 @@ func pureFile(s *source) bool {
 	case s.test:
 		return false
 	case s.pkg == "run":
-		return slices.Contains([]string{"next.go", "goal.go", "plan.go", "planview.go", "prepare.go", "observed.go", "outcome.go", "unwatched.go"}, base) ||
+		return slices.Contains([]string{"next.go", "next_sandbox.go", "next_init.go", "backoff.go", "goal.go", "plan.go", "planview.go", "prepare.go", "observed.go", "outcome.go", "unwatched.go"}, base) ||
 			strings.HasPrefix(base, "status")
 	case s.pkg == "cri":
 		return base == "print.go"

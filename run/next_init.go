@@ -1,0 +1,86 @@
+package run
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// nextInit plans the init containers and tells whether the app containers'
+// turn has come.
+func nextInit(pod *corev1.Pod, w World, d *Decision) bool {
+	initialized := anyAppContainer(pod, w.Observed)
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if IsSidecar(c) {
+			if !nextSidecar(pod, c, w, d) && !initialized {
+				return false
+			}
+			continue
+		}
+		if initialized {
+			continue // an app container was created: every init container had succeeded
+		}
+		if done := nextRegularInit(pod, c, w, d); !done {
+			return false
+		}
+	}
+	return true
+}
+
+// anyAppContainer tells whether an app container was ever created in the
+// current sandbox: then all init containers had succeeded, even where their
+// records have been pruned (k/k#86531).
+func anyAppContainer(pod *corev1.Pod, obs *Observed) bool {
+	for i := range pod.Spec.Containers {
+		if obs.Container(pod.Spec.Containers[i].Name) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// nextRegularInit plans one init container and tells whether it has succeeded.
+func nextRegularInit(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) bool {
+	have := w.Observed.Container(c.Name)
+	switch {
+	case have == nil:
+		d.start(c.Name, w.Observed, "next init container")
+	case have.State == Running:
+		d.Watch = append(d.Watch, have.ID)
+	case have.State == Exited && have.ExitCode == 0:
+		return true
+	case hasEnded(pod, c, have):
+		// The pod has failed. Sidecars before this one may still run.
+		*d = end(w.Observed)
+	case have.State == Exited:
+		d.restart(have, w, fmt.Sprintf("exited with %d", have.ExitCode))
+	default: // created but never started (k/k#126543), or unknown
+		d.start(c.Name, w.Observed, "was "+string(have.State))
+	}
+	return false
+}
+
+// nextSidecar plans one sidecar and tells whether what comes after it may
+// start.
+func nextSidecar(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) bool {
+	have := w.Observed.Container(c.Name)
+	switch {
+	case have == nil:
+		d.start(c.Name, w.Observed, "next sidecar")
+		return false
+	case have.State == Running:
+		// Watched, for what comes after it may wait for it: an init container
+		// that needs its sidecar would otherwise wait for a dead one.
+		good := nextRunning(pod, c, have, w, d)
+		if good {
+			d.Watch = append(d.Watch, have.ID)
+		}
+		return good && (c.StartupProbe == nil || w.Started[have.ID])
+	case have.State == Exited:
+		d.restart(have, w, fmt.Sprintf("exited with %d", have.ExitCode))
+		return false
+	}
+	d.start(c.Name, w.Observed, "was "+string(have.State))
+	return false
+}

@@ -1,0 +1,81 @@
+package run
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// needSandbox tells whether the pod needs a new sandbox, of which attempt.
+func needSandbox(pod *corev1.Pod, obs *Observed) (bool, uint32, string) {
+	s := obs.Sandbox()
+	if s == nil {
+		return true, 0, "the pod has no sandbox"
+	}
+	ready := 0
+	for i := range obs.Sandboxes {
+		if obs.Sandboxes[i].Ready {
+			ready++
+		}
+	}
+	next := s.Attempt + 1
+	switch {
+	case ready > 1:
+		return true, next, "more than one sandbox is ready"
+	case !s.Ready:
+		return true, next, "its sandbox is not ready"
+	case s.HostNetwork != pod.Spec.HostNetwork:
+		return true, next, "its sandbox has another network mode"
+	case !pod.Spec.HostNetwork && len(s.IPs) == 0:
+		return true, next, "its sandbox has no IP address"
+	}
+	return false, s.Attempt, ""
+}
+
+// startOver plans a new sandbox and what comes first in it.
+func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
+	obs := w.Observed
+	if obs.Sandbox() != nil && pod.Spec.RestartPolicy == corev1.RestartPolicyNever && anyStarted(obs) {
+		// The sandbox of a pod that must not be restarted went away, as after
+		// a reboot: its containers are over, and so is the pod.
+		return end(obs)
+	}
+	var d Decision
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		if !hasEnded(pod, c, obs.Latest(c.Name)) {
+			d.start(c.Name, obs, why)
+		}
+	}
+	if len(d.Actions) == 0 && len(pod.Spec.Containers) > 0 {
+		return end(obs)
+	}
+	if len(pod.Spec.InitContainers) > 0 {
+		d.Actions = nil
+		d.start(pod.Spec.InitContainers[0].Name, obs, why)
+	}
+	before := []Action{{Verb: CreateSandbox, Attempt: attempt, Why: why}}
+	if obs.Sandbox() != nil {
+		before = append([]Action{{Verb: KillPod, Why: why}}, before...)
+	}
+	d.Actions = append(before, d.Actions...)
+	return d
+}
+
+// anyStarted tells whether a container of the pod was ever started. One that
+// was only created has not run: the kubelet counts it all the same, and leaves
+// the pod pending for ever.
+func anyStarted(obs *Observed) bool {
+	return slices.ContainsFunc(obs.Containers, func(c Container) bool { return c.State != Created })
+}
+
+// end stops what is left of a pod that is over.
+func end(obs *Observed) Decision {
+	d := Decision{Ended: true}
+	for i := range obs.Sandboxes {
+		if obs.Sandboxes[i].Ready {
+			d.Actions = []Action{{Verb: KillPod, Why: "the pod is over"}}
+		}
+	}
+	return d
+}
