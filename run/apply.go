@@ -167,7 +167,7 @@ func (e *Engine) newSyncer(p *Plan, puller *imagepull.Puller, lock *podLock) *sy
 
 // apply does the work of applyOne.
 func (s *syncer) apply(ctx context.Context, t Target, o ApplyOptions) (Outcome, error) {
-	if t.Change == ChangeNew {
+	if t.Change == ChangeNew || neverRan(s.plan.Layout, s.plan.ID.UID) {
 		s.undo.push("remove the pod's directory", s.removeDirs)
 	}
 	if err := s.look(ctx, t); err != nil {

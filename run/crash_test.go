@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
 )
 
 // childEnv holds a childJob for a process of these tests.
@@ -191,6 +192,21 @@ func TestDeleteKilled(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestReservationOfKilled: a reservation that a killed podrun left counts for the
+// next one, and goes if that fails before anything was started.
+func TestReservationOfKilled(t *testing.T) {
+	r := newRig(t)
+	text := podText("web", "Always", "containers: [{name: app, image: registry.example/absent:1}]")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r.killAt(ctx, step{method: "PullImage"}, false, text)
+	if known, err := r.engine().Find(t.Context(), Selector{}); err != nil || len(known) != 1 {
+		t.Fatalf("%v, %v", known, err)
+	}
+	wantErr(t, r.apply(text).Err, problem.Image, "registry.example/absent:1")
+	r.nothingLeft()
 }
 
 // TestSweep: a podrun that was killed before the checkpoint was written leaves a

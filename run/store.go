@@ -99,6 +99,14 @@ func sweep(layout identity.Layout) error {
 	return nil
 }
 
+// neverRan tells whether a pod has no more than its reservation: a podrun was
+// killed before the pod's sandbox was there, after which its hosts file is
+// written first of all.
+func neverRan(layout identity.Layout, uid string) bool {
+	_, err := os.Lstat(layout.EtcHosts(uid))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
 func readHead(layout identity.Layout, uid string) (identity.Pod, bool) {
 	f, err := os.Open(layout.Checkpoint(uid))
 	if err != nil {
