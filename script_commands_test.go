@@ -318,8 +318,8 @@ func freePort() (string, error) {
 }
 
 // listen ADDRESS http|grpc|silent listens until the script ends: at a TCP
-// address, or at the path of a unix socket. It answers HTTP requests with
-// "hello", gRPC with no service, or nothing at all.
+// address, or at the path of a unix socket. It answers HTTP requests with the
+// script's files and with "hello" at /hook, gRPC with no service, or nothing.
 func listen(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "listen ADDRESS http|grpc|silent")
 	network := "tcp"
@@ -335,7 +335,10 @@ func listen(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Defer(srv.Stop)
 		return
 	case "http":
-		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello", r.URL.Path) })}
+		mux := http.NewServeMux()
+		mux.HandleFunc("/hook", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
+		mux.Handle("/", http.FileServer(http.Dir(of(ts).work)))
+		srv := &http.Server{Handler: mux}
 		go srv.Serve(l)
 		ts.Defer(func() { srv.Close() })
 		return
