@@ -40,7 +40,8 @@ func ReadProblems(pod *corev1.Pod, p Plan) (problem.List, error) {
 						return out, err
 					}
 				}
-				if message := notShared(mounts, p.Sources()[m.Name].HostPath, *m.MountPropagation); message != "" {
+				path := p.Sources()[m.Name].HostPath
+				if message := notShared(mounts, path, nearest(path), *m.MountPropagation); message != "" {
 					out = append(out, problem.Problem{Object: "Pod " + p.ID.String(),
 						Field:  fmt.Sprintf("spec.%s[%d].volumeMounts[%d].mountPropagation", list.name, i, j),
 						Reason: "FailedMount", Message: message, Hint: "share the host's mount: mount --make-rshared"})
@@ -62,9 +63,9 @@ func lookAt(v Volume) error {
 	return nil
 }
 
-// notShared says why a path can't have a propagation; empty if it can.
-func notShared(mounts []mount, path string, want corev1.MountPropagationMode) string {
-	real := nearest(path)
+// notShared says why a path, whose real path is given too, can't have a
+// propagation; empty if it can.
+func notShared(mounts []mount, path, real string, want corev1.MountPropagationMode) string {
 	var on *mount
 	for i := range mounts { // of several at one place the last is on top
 		m := &mounts[i]
