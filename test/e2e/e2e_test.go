@@ -1,0 +1,134 @@
+// Package e2e attacks podrun from inside containers, on a real runtime.
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// program is podrun, built for these tests.
+var program string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "podrun-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := 0
+	if os.Getenv("CONTAINER_RUNTIME_ENDPOINT") != "" {
+		program = filepath.Join(dir, "podrun")
+		build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "../..")
+		build.Stderr = os.Stderr
+		if build.Run() != nil {
+			code = 1
+		}
+	}
+	if code == 0 {
+		code = m.Run()
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// rig is a root directory of podrun's on the real runtime.
+type rig struct {
+	*testing.T
+	dir  string // root, files and what stands for the host's own
+	host string // a directory of the host that no container may reach
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
+		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
+	}
+	r := &rig{T: t, dir: t.TempDir()}
+	r.host = filepath.Join(r.dir, "host")
+	if err := os.Mkdir(r.host, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.write("host/file", "of the host\n")
+	t.Cleanup(func() {
+		r.podrun("delete", "--all", "--grace-period", "0")
+		mounts, err := os.ReadFile("/proc/self/mountinfo")
+		if err != nil || strings.Contains(string(mounts), r.dir) {
+			t.Errorf("left mounted below %s (%v)", r.dir, err)
+		}
+		if data, err := os.ReadFile(r.host + "/file"); string(data) != "of the host\n" {
+			t.Errorf("the host's file is %q, %v", data, err)
+		}
+		if entries, err := os.ReadDir(r.host); len(entries) != 1 {
+			t.Errorf("the host's directory has %v, %v", entries, err)
+		}
+	})
+	return r
+}
+
+func (r *rig) write(name, text string) string {
+	r.Helper()
+	path := filepath.Join(r.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		r.Fatal(err)
+	}
+	return path
+}
+
+// podrun runs a command and returns its output.
+func (r *rig) podrun(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, program, args...)
+	c.Env = append(os.Environ(), "PODRUN_ROOT_DIR="+r.dir+"/root", "PODRUN_POD_LOGS_DIR="+r.dir+"/logs",
+		"PODRUN_CONTAINER_LOGS_DIR="+r.dir+"/containers", "PODRUN_NAMESPACE=e2e")
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	err := c.Run()
+	return out.String(), err
+}
+
+func (r *rig) must(args ...string) string {
+	r.Helper()
+	out, err := r.podrun(args...)
+	if err != nil {
+		r.Fatalf("podrun %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// until runs logs of a pod until they have a text.
+func (r *rig) until(pod, text string) string {
+	r.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		out, _ := r.podrun("logs", pod, "--all-containers")
+		if strings.Contains(out, text) {
+			return out
+		}
+		if time.Now().After(deadline) {
+			r.Fatalf("no %q in the logs:\n%s", text, out)
+		}
+	}
+}
+
+// pod writes a manifest; IMAGE and HOST in it are replaced.
+func (r *rig) pod(name, text string) string {
+	r.Helper()
+	return r.write(name+".yaml", strings.NewReplacer("IMAGE", os.Getenv("PODRUN_TEST_IMAGE"), "HOST", r.host).Replace(text))
+}
+
+// volume is the directory of a pod's volume on the host.
+func (r *rig) volume(plugin, name string) string {
+	r.Helper()
+	found, err := filepath.Glob(filepath.Join(r.dir, "root", "pods", "*", "volumes", "kubernetes.io~"+plugin, name))
+	if err != nil || len(found) != 1 {
+		r.Fatalf("volume %s: %v, %v", name, found, err)
+	}
+	return found[0]
+}
