@@ -50,6 +50,7 @@ var checks = []func(question) problem.List{
 	checkUserNamespaces,
 	checkRecursiveReadOnly,
 	checkSupplementalGroups,
+	checkImageVolumes,
 	checkCgroupControllers,
 	checkOS,
 	checkNodeSelector,

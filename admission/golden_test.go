@@ -29,6 +29,7 @@ func TestKubeletRefusals(t *testing.T) {
 	}
 	facts := room()
 	facts.Capacity["hugepages-2Mi"] = resource.MustParse("1Gi")
+	facts.Runtime.Version = "2.4.2" // mounts images
 	facts.Runtime.HandlersOK = true
 	facts.Runtime.Handlers = map[string]host.RuntimeHandler{"": {UserNamespaces: true, RecursiveReadOnlyMounts: true}}
 	facts.Runtime.Features = map[string]bool{"supplementalGroupsPolicy": true}

@@ -1,0 +1,38 @@
+package admission
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// imageVolumes is since when a runtime mounts images (KEP-4639). None
+// advertises it; before, containerd fails with `mkdir "": no such file or
+// directory` when the container is created.
+var imageVolumes = map[string]*version.Version{
+	"containerd": version.MustParseGeneric("2.1.0"),
+	"cri-o":      version.MustParseGeneric("1.31.0"),
+}
+
+// checkImageVolumes refuses image volumes where the runtime is known to be too
+// old for them. One that podrun does not know is asked when it comes to it.
+func checkImageVolumes(q question) problem.List {
+	since := imageVolumes[q.facts.Runtime.Name]
+	have, err := version.ParseGeneric(q.facts.Runtime.Version)
+	if since == nil || err != nil || have.AtLeast(since) {
+		return nil
+	}
+	var out problem.List
+	for i, v := range q.pod.Spec.Volumes {
+		if v.Image != nil {
+			out = append(out, problem.Problem{
+				Field: fmt.Sprintf("spec.volumes[%d].image", i), Reason: "ImageVolumeNotSupported",
+				Message: fmt.Sprintf("%s does not support image volumes", runtimeName(q)),
+				Hint:    "it takes containerd 2.1 or CRI-O 1.31",
+			})
+		}
+	}
+	return out
+}
