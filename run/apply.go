@@ -167,7 +167,7 @@ func (e *Engine) newSyncer(p *Plan, puller *imagepull.Puller, lock *podLock) *sy
 
 // apply does the work of applyOne.
 func (s *syncer) apply(ctx context.Context, t Target, o ApplyOptions) (Outcome, error) {
-	if t.Change == ChangeNew || neverRan(s.plan.Layout, s.plan.ID.UID) {
+	if t.Change == ChangeNew {
 		s.undo.push("remove the pod's directory", s.removeDirs)
 	}
 	if err := s.look(ctx, t); err != nil {
@@ -175,6 +175,9 @@ func (s *syncer) apply(ctx context.Context, t Target, o ApplyOptions) (Outcome, 
 	}
 	if err := s.onlyOurs(); err != nil {
 		return OutcomeFailed, err
+	}
+	if t.Change == ChangeUnchanged && s.obs.Sandbox() == nil && neverRan(s.plan.Layout, s.plan.ID.UID) {
+		s.undo.push("remove the pod's directory", s.removeDirs)
 	}
 	if d := Next(s.pod(), s.world()); t.Change != ChangeReplace && d.Ended && s.obs.Sandbox() != nil {
 		return s.finish(ctx, d)

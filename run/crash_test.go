@@ -201,7 +201,7 @@ func TestReservationOfKilled(t *testing.T) {
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/absent:1}]")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	r.killAt(ctx, step{method: "PullImage"}, false, text)
+	r.killAt(ctx, step{method: "RunPodSandbox"}, false, text)
 	if known, err := r.engine().Find(t.Context(), Selector{}); err != nil || len(known) != 1 {
 		t.Fatalf("%v, %v", known, err)
 	}
