@@ -1,0 +1,117 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/problem"
+)
+
+// TestApplyFailingPostStart: as in the kubelet the container is killed, with its
+// grace period, and the later ones still start.
+func TestApplyFailingPostStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("first", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 4, Stderr: "the secret"} })
+		text := podText("web", "Always", "terminationGracePeriodSeconds: 9", "containers:",
+			"- {name: first, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: [sh, -c, exit 4]}}}}",
+			"- {name: second, image: registry.example/web:1}")
+		result := r.apply(text)
+		wantErr(t, result.Err, problem.Failed, "container first", "postStart hook", "exited with 4")
+		wantChanges(t, r.rt, "RunPodSandbox", "CreateContainer first", "StartContainer first", "ExecSync first", "StopContainer first", "CreateContainer second", "StartContainer second")
+		if !r.said("FailedPostStartHook first", "PostStartHook failed") || !r.said("Killing first", "FailedPostStartHook") {
+			t.Errorf("events %q", r.reasons())
+		}
+		for _, e := range r.events {
+			if strings.Contains(e.Message, "secret") {
+				t.Errorf("an event quotes the hook's output: %s", e.Message)
+			}
+		}
+		// A second apply restarts it and runs the hook again.
+		r.rt.ScriptExec("first", nil)
+		r.rt.ScriptExec("first", func([]string) *critest.Exec { return &critest.Exec{} })
+		again := r.mustApply(text, OutcomeRestarted)
+		if !slices.Equal(again.What, []string{"first"}) {
+			t.Errorf("restarted %q", again.What)
+		}
+		wantChanges(t, r.rt, "CreateContainer first", "StartContainer first", "ExecSync first")
+		r.mustDelete()
+	})
+}
+
+// TestApplyPostStartSleep: the next container waits for the hook.
+func TestApplyPostStartSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		begun := time.Now()
+		r.mustApply(podText("web", "Always", "containers:", "- {name: first, image: registry.example/app:1, lifecycle: {postStart: {sleep: {seconds: 30}}}}",
+			"- {name: second, image: registry.example/web:1}"), OutcomeCreated)
+		second, _ := r.rt.Container("second")
+		if took := second.CreatedAt.Sub(begun); took < 30*time.Second || took > 31*time.Second {
+			t.Errorf("the second was created after %s", took)
+		}
+		r.mustDelete()
+	})
+}
+
+// TestApplyPostStartDeadlock: a hook that waits for a later container never ends
+// by itself (k/k#59161, #81450): the command's timeout ends it, and its name is
+// told.
+func TestApplyPostStartDeadlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("first", func([]string) *critest.Exec { return &critest.Exec{After: 100 * time.Hour} })
+		text := podText("web", "Always", "containers:",
+			"- {name: first, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: [wait-for-second]}}}}",
+			"- {name: second, image: registry.example/web:1}")
+		begun := time.Now()
+		result := r.apply(text)
+		wantErr(t, result.Err, problem.Deadline, "timed out after 10m0s", "the postStart hook of container first")
+		if took := time.Since(begun); took > testTimeout+time.Second {
+			t.Errorf("took %s", took)
+		}
+		if n := len(r.rt.Containers()); n != 1 {
+			t.Errorf("%d containers", n)
+		}
+		// It stays for diagnosis; another apply runs the hook that has not run.
+		r.rt.ScriptExec("first", func([]string) *critest.Exec { return &critest.Exec{} })
+		r.rt.ForgetCalls()
+		if again := r.apply(text); again.Err != nil {
+			t.Error(again.Err)
+		}
+		wantChanges(t, r.rt, "ExecSync first", "CreateContainer second", "StartContainer second")
+		r.mustDelete()
+	})
+}
+
+// TestApplyRunsHookOfKilledPodrun: podrun ended between StartContainer and the
+// end of the hook (k/k#60053, #122803).
+func TestApplyRunsHookOfKilledPodrun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: ['true']}}}}]")
+		clear := r.rt.Fault("ExecSync", critest.Fault{When: critest.Hang})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		gone := errors.New("killed")
+		time.AfterFunc(time.Minute, func() { cancel(gone) })
+		result := r.applyWithin(ctx, text, testTimeout)
+		if !errors.Is(result.Err, gone) {
+			t.Fatalf("%v", result.Err)
+		}
+		clear()
+		r.rt.ForgetCalls()
+		if again := r.apply(text); again.Err != nil {
+			t.Error(again.Err)
+		}
+		wantChanges(t, r.rt, "ExecSync app")
+		r.mustApply(text, OutcomeUnchanged)
+		wantChanges(t, r.rt)
+		r.mustDelete()
+	})
+}

@@ -1,0 +1,72 @@
+package run
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/problem"
+)
+
+// TestApplyOneImageFails: the other containers are started all the same.
+func TestApplyOneImageFails(t *testing.T) {
+	r := newRig(t)
+	text := podText("web", "Always", "containers:", "- {name: first, image: registry.example/app:1}", "- {name: bad, image: registry.example/absent:1}",
+		"- {name: third, image: registry.example/web:1}")
+	result := r.apply(text)
+	wantErr(t, result.Err, problem.Image, "container bad", "registry.example/absent:1")
+	wantChanges(t, r.rt, "PullImage registry.example/absent:1", "RunPodSandbox", "CreateContainer first", "StartContainer first", "CreateContainer third", "StartContainer third")
+	if result.Outcome != OutcomeFailed || len(r.rt.Containers()) != 2 {
+		t.Errorf("%s, %d containers", result.Outcome, len(r.rt.Containers()))
+	}
+	// When the image can be had, apply goes on.
+	r.rt.AddRemote(critest.Image{Name: "registry.example/absent:1"})
+	r.rt.ForgetCalls()
+	if again := r.apply(text); again.Err != nil {
+		t.Errorf("again: %v", again.Err)
+	}
+	wantChanges(t, r.rt, "PullImage registry.example/absent:1", "CreateContainer bad", "StartContainer bad")
+	r.mustDelete()
+}
+
+// TestApplyOnlyImageFails leaves nothing.
+func TestApplyOnlyImageFails(t *testing.T) {
+	for _, tc := range []struct{ name, image, policy string }{
+		{"not found", "registry.example/absent:1", "IfNotPresent"},
+		{"never pulled", "registry.example/absent:1", "Never"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t)
+			text := podText("web", "Always", "containers: [{name: app, image: "+tc.image+", imagePullPolicy: "+tc.policy+"}]")
+			wantErr(t, r.apply(text).Err, problem.Image, "container app", tc.image)
+			r.nothingLeft()
+		})
+	}
+}
+
+// TestApplyImageBacksOff: a registry that is down is asked again, 10 s later.
+func TestApplyImageBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.AddRemote(critest.Image{Name: "registry.example/late:1", PullErr: critest.ErrRefused, FailTimes: 2})
+		text := podText("web", "Always", "containers: [{name: app, image: registry.example/late:1}]")
+		begun := time.Now()
+		r.mustApply(text, OutcomeCreated)
+		if took := time.Since(begun); took < 30*time.Second || took > 31*time.Second {
+			t.Errorf("took %s", took)
+		}
+		if !r.said("BackOff app", `Back-off pulling image "registry.example/late:1"`) {
+			t.Errorf("events %q", r.reasons())
+		}
+		r.mustDelete()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.AddRemote(critest.Image{Name: "registry.example/late:1", PullErr: critest.ErrRefused})
+		result := r.apply(podText("web", "Always", "containers: [{name: app, image: registry.example/late:1}]"))
+		// It says why, not only that the time is over.
+		wantErr(t, result.Err, problem.Image, "container app", "ImagePullBackOff", "connection refused")
+		r.nothingLeft()
+	})
+}
