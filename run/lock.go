@@ -78,11 +78,13 @@ func lockWaitEnded(ctx context.Context, holder string) error {
 	return err
 }
 
+// writeHolder replaces what the file says. It does not truncate it to nothing
+// first: ext4 writes a file out at its close when that was done (auto_da_alloc).
 func writeHolder(f *os.File, who string) error {
-	if err := f.Truncate(0); err != nil {
+	if _, err := f.WriteAt([]byte(who), 0); err != nil {
 		return fmt.Errorf("write lock: %w", err)
 	}
-	if _, err := f.WriteAt([]byte(who), 0); err != nil {
+	if err := f.Truncate(int64(len(who))); err != nil {
 		return fmt.Errorf("write lock: %w", err)
 	}
 	return nil

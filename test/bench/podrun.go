@@ -21,7 +21,8 @@ type podrun struct {
 // process is a run of podrun.
 type process struct {
 	Begin, End time.Time
-	PeakRSS    int64 // bytes; at least that of the bench when it started podrun
+	Processor  time.Duration // user and system time
+	PeakRSS    int64         // bytes; at least that of the bench when it started podrun
 }
 
 func (p process) wall() time.Duration { return p.End.Sub(p.Begin) }
@@ -41,6 +42,7 @@ func (p *podrun) run(ctx context.Context, args ...string) (process, error) {
 	if err != nil {
 		return r, fmt.Errorf("podrun %s: %w\n%s", args[0], err, out.Bytes())
 	}
+	r.Processor = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		r.PeakRSS = usage.Maxrss << 10
 	}

@@ -43,6 +43,9 @@ type scenarioNumbers struct {
 	Ratio  numbers `json:"ratio"` // pair by pair
 	// Overhead is podrun's own, one number a process.
 	Overhead numbers `json:"overheadMs"`
+	// Processor is the processor time of the same processes, which hangs less on
+	// what else this machine does.
+	Processor numbers `json:"processorMs"`
 	// Reaction is from the runtime's telling of an exit to the next
 	// CreateContainer, ReactionToExit from the exit itself.
 	Reaction       numbers `json:"reactionMs,omitempty"`
@@ -53,6 +56,7 @@ type scenarioNumbers struct {
 
 func (n *scenarioNumbers) addTrace(t trace) {
 	n.Overhead.add(t.overhead())
+	n.Processor.add(t.Processor)
 	for _, d := range t.reactions(false) {
 		n.Reaction.add(d)
 	}
@@ -114,6 +118,9 @@ func (r *report) writeTable(w io.Writer) error {
 	}
 	for _, n := range r.Scenarios {
 		row("own overhead, "+n.Name, fmt.Sprintf("%.1f ms", n.Overhead.median()), "", three(n.Overhead, "%.1f"), n.Overhead.median(), n.scenario.MaxOverhead, "%.0f ms")
+	}
+	for _, n := range r.Scenarios {
+		row("processor time, "+n.Name, fmt.Sprintf("%.1f ms", n.Processor.median()), "", three(n.Processor, "%.1f"), 0, 0, "")
 	}
 	for _, n := range r.Scenarios {
 		if len(n.Reaction) > 0 {
