@@ -18,11 +18,13 @@ import (
 // lateVolumes fills in what volumes give to a container only now: the images
 // that it mounts, and the variables that init containers wrote to files.
 func (s *syncer) lateVolumes(ctx context.Context, plan *container.Plan, spec *corev1.Container, late *container.Late) error {
+	had := map[string]bool{}
 	for _, m := range spec.VolumeMounts {
 		source := late.Mounts[m.Name]
-		if source.Image == nil {
+		if source.Image == nil || had[m.Name] {
 			continue
 		}
+		had[m.Name] = true
 		got, err := s.image(ctx, imagepull.VolumeImage(m.Name))
 		if err != nil {
 			return err

@@ -216,3 +216,34 @@ stringData: {p: hunter2-0123456789}
 		}
 	}
 }
+
+// An image as a volume, where the runtime mounts images; else it is refused
+// before anything is done (containerd 1.6 says `mkdir ""`).
+func TestImageVolume(t *testing.T) {
+	r := newRig(t)
+	pod := r.pod("image", `
+apiVersion: v1
+kind: Pod
+metadata: {name: image}
+spec:
+  dnsPolicy: Default
+  restartPolicy: Never
+  containers:
+    - name: app
+      image: IMAGE
+      command: [sh, -c, 'ls /image/bin | grep "^busybox$"; touch /image/x 2>/dev/null || echo read-only; echo done']
+      volumeMounts: [{name: i, mountPath: /image}]
+  volumes: [{name: i, image: {reference: IMAGE}}]
+`)
+	out, err := r.podrun("apply", "--wait=completed", pod)
+	if err != nil {
+		if !strings.Contains(out, "spec.volumes[0].image: containerd") || !strings.Contains(out, "does not support image volumes") || strings.Contains(out, "Created") {
+			t.Errorf("%v: %s", err, out)
+		}
+		t.Log("this runtime mounts no images: refused")
+		return
+	}
+	if logs := r.until("image", "done"); !strings.Contains(logs, "read-only") || !strings.Contains(logs, "busybox\n") {
+		t.Errorf("the container saw %s", logs)
+	}
+}
