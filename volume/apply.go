@@ -7,6 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/podrun/podrun/problem"
 )
@@ -48,19 +51,39 @@ func Apply(ctx context.Context, p Plan) error {
 	if err := MakePodDir(p); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "pod " + p.ID.String(), Op: "make its directories", Err: err}
 	}
-	var failed []error
-	for _, v := range p.Volumes {
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
-		}
-		if err := v.Make.Make(ctx, v); err != nil {
-			failed = append(failed, &MountError{Volume: v.Name, Err: err})
-		}
+	failed := makeAll(ctx, p.Volumes)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	if len(failed) == 0 {
 		return nil
 	}
 	return &problem.Error{Kind: kindOfFailure(failed), Object: "pod " + p.ID.String(), Op: "mount volumes", Err: errors.Join(failed...)}
+}
+
+// makersAtOnce is how many volumes are made side by side.
+const makersAtOnce = 4
+
+// makeAll makes the volumes and returns the failures in the order of the spec.
+func makeAll(ctx context.Context, volumes []Volume) []error {
+	errs := make([]error, len(volumes))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(makersAtOnce, len(volumes)) {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(volumes) {
+					return
+				}
+				if err := volumes[i].Make.Make(ctx, volumes[i]); err != nil {
+					errs[i] = &MountError{Volume: volumes[i].Name, Err: err}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
 // kindOfFailure is Refused if the host lacks what every failed volume asks
