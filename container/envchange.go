@@ -2,6 +2,7 @@ package container
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -27,6 +28,23 @@ func (p Plan) EnvChanges(configMaps map[string]*corev1.ConfigMap, secrets map[st
 
 // redacted stands for the values of Secrets in what is printed.
 const redacted = "<redacted>"
+
+// shortestSecret is how long a value must be, in bytes, to be looked for in a
+// message: a shorter one says little, and may be part of any word.
+const shortestSecret = 6
+
+// Redact replaces the values of the Secrets that the container may have in a
+// message: a runtime that can't start a program tells its arguments.
+func (p Plan) Redact(message string) string {
+	for _, s := range p.in.Secrets {
+		for _, value := range secretText(s) {
+			if value = strings.TrimSpace(value); len(value) >= shortestSecret {
+				message = strings.ReplaceAll(message, value, redacted)
+			}
+		}
+	}
+	return message
+}
 
 // Redacted is the plan with all values of Secrets replaced, and with them
 // whatever is made of them: other variables, arguments, paths.

@@ -182,6 +182,7 @@ func (s *syncer) containerFailed(ctx context.Context, name, op, reason string, e
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
+	err = s.redacted(name, err)
 	failure := &problem.Error{Kind: problem.Runtime, Object: fmt.Sprintf("pod %s: container %s", s.plan.ID, name), Op: op, Err: err}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		failure.Kind, failure.Err, failure.Problems, failure.Hint = e.Kind, e.Err, e.Problems, e.Hint
