@@ -72,10 +72,10 @@ func checkCode(ts *testscript.TestScript, want string, err error) {
 	if errors.As(err, &exit) {
 		got = exit.ExitCode()
 		if w, ok := exit.Sys().(syscall.WaitStatus); ok && w.Signaled() {
-			if w.Signal() != signals[want] {
-				ts.Fatalf("ended by %v, want %s", exit, want)
+			// As a shell has it: a signal may come before podrun listens for it.
+			if got = 128 + int(w.Signal()); w.Signal() == signals[want] {
+				return
 			}
-			return
 		}
 	} else if err != nil {
 		ts.Fatalf("%v", err)
