@@ -73,8 +73,9 @@ type job struct {
 	pulled bool // from the registry, just now
 	err    error
 
-	mu   sync.Mutex
-	last *PullError // the failure that is backed off from
+	mu     sync.Mutex
+	last   *PullError    // the failure that is backed off from
+	failed chan struct{} // closed at the first failure that is backed off from
 }
 
 // Start begins to get all of the plan's images at once and returns. The work
@@ -83,7 +84,7 @@ func (p *Puller) Start(ctx context.Context, plan Plan) *Pulls {
 	ctx, cancel := context.WithCancel(ctx)
 	pulls := &Pulls{puller: p, plan: plan, jobs: map[string]*job{}, cancel: cancel}
 	for _, image := range plan.Images {
-		j := &job{image: image, done: make(chan struct{})}
+		j := &job{image: image, done: make(chan struct{}), failed: make(chan struct{})}
 		for _, c := range image.Containers {
 			pulls.jobs[c.Name] = j
 		}
@@ -180,6 +181,9 @@ func (j *job) lastFailure() *PullError {
 func (j *job) setLast(e *PullError) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.last == nil {
+		close(j.failed)
+	}
 	j.last = e
 }
 
@@ -221,4 +225,36 @@ func (s *Pulls) Ready(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// Done tells whether a container's image is here, or can't be had: whether Wait
+// would return at once.
+func (s *Pulls) Done(container string) bool {
+	j, ok := s.jobs[container]
+	if !ok {
+		return true
+	}
+	select {
+	case <-j.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// BacksOff waits until it is clear whether a container's image comes at the
+// first try, and tells whether it does not: then it may be a long time coming.
+func (s *Pulls) BacksOff(ctx context.Context, container string) bool {
+	j, ok := s.jobs[container]
+	if !ok {
+		return false
+	}
+	select {
+	case <-j.done:
+		return false
+	case <-ctx.Done():
+		return false
+	case <-j.failed:
+		return !s.Done(container)
+	}
 }

@@ -4,6 +4,8 @@
 package resource
 
 import (
+	"math"
+
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 	v1qos "k8s.io/kubernetes/pkg/apis/core/v1/helper/qos"
@@ -47,6 +49,9 @@ func OOMScoreAdj(pod *corev1.Pod, c *corev1.Container, memoryCapacity int64) int
 		priority := int32(scheduling.SystemCriticalPriority + 1000)
 		critical.Spec.Priority = &priority
 		pod = &critical
+	}
+	if memoryCapacity <= 0 {
+		memoryCapacity = math.MaxInt64 // facts that do not tell: no share of the memory counts
 	}
 	return int64(qos.GetContainerOOMScoreAdjust(pod, c, memoryCapacity))
 }

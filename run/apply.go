@@ -180,7 +180,10 @@ func (s *syncer) apply(ctx context.Context, t Target, o ApplyOptions) (Outcome, 
 		s.undo.push("remove the pod's directory", s.removeDirs)
 	}
 	if d := Next(s.pod(), s.world()); t.Change != ChangeReplace && d.Ended && s.obs.Sandbox() != nil {
-		return s.finish(ctx, d)
+		if t.Change != ChangeUpdate {
+			return s.finish(ctx, d)
+		}
+		t.Change, t.Old = ChangeReplace, []Here{t.was} // nothing runs that could be updated in place
 	}
 	if t.Change != ChangeUnchanged {
 		s.pulls = s.puller.Start(ctx, s.plan.Images)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,11 +26,24 @@ import (
 // with a single container is noted in failures, and the next one has its turn,
 // as in the kubelet.
 func (s *syncer) execute(ctx context.Context, actions []Action) error {
-	for _, a := range actions {
+	var late []Action // of containers whose images are backed off from
+	for i := 0; i < len(actions); i++ {
+		a := actions[i]
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
 		s.acted = true
+		last := i == len(actions)-1 && len(late) == 0
+		if !last && !slices.Contains(late, a) {
+			backsOff, err := s.imageBacksOff(ctx, a)
+			if err != nil {
+				return err
+			}
+			if backsOff {
+				late, actions = append(late, a), append(actions, a)
+				continue
+			}
+		}
 		if err := s.executeOne(ctx, a); err != nil {
 			return err
 		}

@@ -26,7 +26,10 @@ import (
 // starts it and runs its postStart hook. Only an interruption is returned as
 // an error; the container's own trouble is noted in failures.
 func (s *syncer) startContainer(ctx context.Context, a Action) error {
-	image, err := s.image(ctx, a.Container)
+	image, err := s.waitImage(ctx, a.Container)
+	if errors.Is(err, errChanged) || isDeleted(err) {
+		return err
+	}
 	if err != nil {
 		s.fail(err)
 		return nil
@@ -65,6 +68,32 @@ func (s *syncer) startContainer(ctx context.Context, a Action) error {
 		return s.postStart(ctx, created)
 	}
 	return nil
+}
+
+// imageBacksOff tells whether an app container's image could not be had at the
+// first try. The kubelet goes on with the next container then, and comes back.
+func (s *syncer) imageBacksOff(ctx context.Context, a Action) (backsOff bool, err error) {
+	if a.Verb != StartContainer || s.pulls == nil || s.pulled[a.Container] || s.pulls.Done(a.Container) || findContainer(s.pod(), a.Container).Init {
+		return false, nil
+	}
+	err = s.unlocked(ctx, func() error {
+		backsOff = s.pulls.BacksOff(ctx, a.Container)
+		return nil
+	})
+	return backsOff, err
+}
+
+// waitImage is image without the pod's lock, unless the image is here: a pull
+// may take long, and others may have something to do with the pod.
+func (s *syncer) waitImage(ctx context.Context, name string) (image imagepull.Result, err error) {
+	if s.pulls != nil && !s.pulled[name] && s.pulls.Done(name) {
+		return s.image(ctx, name)
+	}
+	err = s.unlocked(ctx, func() (err error) {
+		image, err = s.image(ctx, name)
+		return err
+	})
+	return image, err
 }
 
 // image waits for the container's image. The first start has it from the pulls

@@ -67,7 +67,9 @@ func (s *syncer) until(ctx context.Context, goal Goal) (ended bool, err error) {
 			return false, s.interrupted(cause)
 		}
 		d := Next(s.pod(), s.world())
-		if err := s.execute(ctx, d.Actions); err != nil {
+		if err := s.execute(ctx, d.Actions); errors.Is(err, errChanged) {
+			continue
+		} else if err != nil {
 			if len(s.failures) > 0 {
 				return false, s.failed() // says more than the end of the context
 			}
@@ -110,26 +112,68 @@ func (s *syncer) reached(goal Goal) (bool, string) {
 }
 
 // wait waits, without the pod's lock, for the next thing that Next would act
-// upon. If another podrun had the lock meanwhile, everything is looked at anew.
+// upon.
 func (s *syncer) wait(ctx context.Context, d Decision) error {
-	s.lock.unlock()
-	waited := waitAny(ctx, s.Client, s.obs, d, s.wake)
-	changed, err := s.lock.take(context.WithoutCancel(ctx))
-	relist := errors.Is(waited, errRelist)
-	if relist {
-		waited = nil
-	}
-	if err != nil || !changed && !relist {
-		return errors.Join(waited, err)
-	}
-	if _, err := os.Stat(s.plan.Layout.Pod(s.plan.ID.UID)); os.IsNotExist(err) {
-		return &problem.Error{Kind: problem.Failed, Object: "pod " + s.plan.ID.String(),
-			Err: fmt.Errorf("was deleted meanwhile by %s", shownHolder(s.lock.held.before))}
-	}
-	if waited != nil {
-		return waited
+	relist := false
+	err := s.unlocked(ctx, func() error {
+		err := waitAny(ctx, s.Client, s.obs, d, s.wake)
+		if relist = errors.Is(err, errRelist); relist {
+			return nil
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, errChanged):
+		return nil
+	case err != nil || !relist:
+		return err
 	}
 	return s.relist(ctx)
+}
+
+// errChanged says that another podrun worked on the pod, so that what was to be
+// done may not be any more.
+var errChanged = errors.New("another podrun has worked on the pod")
+
+// deletedError says that another podrun deleted the pod.
+type deletedError struct{ by string }
+
+func (e deletedError) Error() string { return "was deleted meanwhile by " + e.by }
+
+func isDeleted(err error) bool {
+	_, ok := errors.AsType[deletedError](err)
+	return ok
+}
+
+// lockPatience is how long a command that was ended waits for its pod's lock,
+// to clean up.
+const lockPatience = 5 * time.Second
+
+// unlocked does something slow without the pod's lock. If another podrun had the
+// lock meanwhile, everything is looked at anew, and the error is errChanged.
+func (s *syncer) unlocked(ctx context.Context, slow func() error) error {
+	s.lock.unlock()
+	err := slow()
+	lockCtx := ctx
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		lockCtx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lockPatience)
+		defer cancel()
+	}
+	changed, lockErr := s.lock.take(lockCtx)
+	if lockErr != nil || !changed {
+		return errors.Join(err, lockErr)
+	}
+	if _, serr := os.Stat(s.plan.Layout.Pod(s.plan.ID.UID)); os.IsNotExist(serr) {
+		return &problem.Error{Kind: problem.Failed, Object: "pod " + s.plan.ID.String(), Err: deletedError{shownHolder(s.lock.held.before)}}
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.relist(ctx); err != nil {
+		return err
+	}
+	return errChanged
 }
 
 // longestOutage is how long a runtime may be away while a pod is waited for: one
