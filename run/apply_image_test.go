@@ -1,6 +1,8 @@
 package run
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,5 +70,64 @@ func TestApplyImageBacksOff(t *testing.T) {
 		// It says why, not only that the time is over.
 		wantErr(t, result.Err, problem.Image, "container app", "ImagePullBackOff", "connection refused")
 		r.nothingLeft()
+	})
+}
+
+// TestImageBackOffHoldsNobodyBack: the kubelet goes on with the next container
+// where an image can't be had at once, and comes back to it.
+func TestImageBackOffHoldsNobodyBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.AddRemote(critest.Image{Name: "registry.example/late:1", PullErr: critest.ErrRefused, FailTimes: 1, Entrypoint: []string{"/server"}})
+		r.mustApply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+  - {name: late, image: registry.example/late:1}
+  - {name: app, image: registry.example/app:1}
+`, OutcomeCreated)
+		want := []string{"StartContainer app", "StartContainer late"}
+		var got []string
+		for _, call := range r.rt.Changes() {
+			if strings.HasPrefix(call, "StartContainer") {
+				got = append(got, call)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("started %q, want %q", got, want)
+		}
+		r.mustDelete()
+		r.nothingLeft()
+	})
+}
+
+// TestDeleteWhilePulling: a pull is a watch, which holds no lock.
+func TestDeleteWhilePulling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.AddRemote(critest.Image{Name: "registry.example/far:1", PullDelay: time.Hour})
+		done := make(chan Result, 1)
+		go func() {
+			done <- r.applyWithin(t.Context(), `
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [{name: app, image: registry.example/far:1}]}
+`, 5*time.Hour)
+		}()
+		time.Sleep(time.Minute)
+		began := time.Now()
+		r.mustDelete()
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("delete waited %s for the pull", took)
+		}
+		result := <-done
+		if result.Err == nil || !strings.Contains(result.Err.Error(), "was deleted meanwhile by process") {
+			t.Errorf("apply: %v, want that the pod was deleted", result.Err)
+		}
+		r.nothingLeft()
+		r.noLockHeld()
 	})
 }
