@@ -278,9 +278,18 @@ func (s *syncer) orInterrupted(ctx context.Context, err error) error {
 		return err // says more: the image's own trouble
 	}
 	if !errors.Is(err, cause) {
-		err = fmt.Errorf("%w: %w", cause, s.nameless(err))
+		err = fmt.Errorf("%w: %w", cause, s.step(err))
 	}
 	return s.interrupted(err)
+}
+
+// step leaves of an error what was being done, if it says so: that the call was
+// canceled then is nobody's news.
+func (s *syncer) step(err error) error {
+	if e, ok := errors.AsType[*problem.Error](err); ok && e.Op != "" {
+		return errors.New(e.Op)
+	}
+	return s.nameless(err)
 }
 
 // nameless drops the pod's name from an error that gets it anew.
