@@ -122,6 +122,9 @@ func bench(ctx context.Context, o options) (err error) {
 		}
 		report.Scenarios = append(report.Scenarios, r)
 	}
+	if report.Differences, err = measureDifferences(ctx, p, client, o); err != nil {
+		return err
+	}
 	if o.json {
 		return report.writeJSON(os.Stdout)
 	}

@@ -80,10 +80,11 @@ type processNumbers struct {
 }
 
 type report struct {
-	CPUs      int                `json:"cpus"`
-	Pairs     int                `json:"pairs"`
-	Process   processNumbers     `json:"process"`
-	Scenarios []*scenarioNumbers `json:"scenarios"`
+	CPUs        int                `json:"cpus"`
+	Pairs       int                `json:"pairs"`
+	Process     processNumbers     `json:"process"`
+	Scenarios   []*scenarioNumbers `json:"scenarios"`
+	Differences []*difference      `json:"differences"`
 }
 
 func newReport(o options) *report { return &report{CPUs: runtime.NumCPU(), Pairs: o.pairs} }
@@ -127,6 +128,9 @@ func (r *report) writeTable(w io.Writer) error {
 			row("next init, after the runtime tells", fmt.Sprintf("%.1f ms", n.Reaction.median()), "", three(n.Reaction, "%.1f"), n.Reaction.median(), maxReaction, "%.0f ms")
 			row("next init, after the exit", fmt.Sprintf("%.1f ms", n.ReactionToExit.median()), "", three(n.ReactionToExit, "%.1f"), 0, 0, "")
 		}
+	}
+	for _, d := range r.Differences {
+		row(d.Name+", extra", fmt.Sprintf("%.0f ms", d.Extra.median()), "", three(d.Extra, "%.0f"), d.Extra.median(), d.target, "%.0f ms")
 	}
 	p := r.Process
 	row("podrun version --client", fmt.Sprintf("%.1f ms", p.Start.median()), "", three(p.Start, "%.1f"), p.Start.median(), maxStart, "%.0f ms")

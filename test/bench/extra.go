@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// The targets of what is measured here, in ms.
+const (
+	maxRunExtra     = 100 // `podrun run` of true, over the bare client's start, wait and remove
+	maxVolumesExtra = 150 // 50 ConfigMaps and Secrets of 100 keys, over the same pod without
+)
+
+// difference is how much longer one thing takes than another, pair by pair.
+type difference struct {
+	Name   string  `json:"name"`
+	Ours   numbers `json:"oursMs"`
+	Theirs numbers `json:"theirsMs"`
+	Extra  numbers `json:"extraMs"`
+	target float64
+}
+
+func (d *difference) add(ours, theirs time.Duration) {
+	d.Ours.add(ours)
+	d.Theirs.add(theirs)
+	d.Extra.add(ours - theirs)
+}
+
+// measureDifferences measures those whose names match.
+func measureDifferences(ctx context.Context, p *podrun, client *runtimeClient, o options) ([]*difference, error) {
+	var out []*difference
+	for _, m := range []struct {
+		name    string
+		measure func() (*difference, error)
+	}{
+		{"run", func() (*difference, error) { return measureRun(ctx, p, client, o) }},
+		{"volumes", func() (*difference, error) { return measureVolumes(ctx, p, o) }},
+	} {
+		if !o.match.MatchString(m.name) {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "bench: %s\n", m.name)
+		d, err := m.measure()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.name, err)
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+// measureRun times `podrun run` of a container that only exits against a bare
+// client that starts the same pod, waits for its end and removes it.
+func measureRun(ctx context.Context, p *podrun, client *runtimeClient, o options) (*difference, error) {
+	d := &difference{Name: "run of true", target: maxRunExtra}
+	s := scenario{Name: d.Name, Parallel: 1, Pods: []manifest{pod("ends", o.image, 0, 1)}}
+	s.Pods[0].YAML = strings.Replace(s.Pods[0].YAML, `["sleep", "3600"]`, `["true"]`, 1)
+	recipes, err := record(ctx, p, o, s)
+	if err != nil {
+		return nil, err
+	}
+	// All of its containers are waited for.
+	recipes[0].inits = len(recipes[0].containers)
+	paths, err := p.write(s)
+	if err != nil {
+		return nil, err
+	}
+	for i := range o.pairs + 1 {
+		ours, err := p.run(ctx, "run", "--quiet", paths[0])
+		if err != nil {
+			return nil, errors.Join(err, p.deleteAll(ctx))
+		}
+		theirs, err := runBareToEnd(ctx, client, p.dir, recipes[0])
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 { // the first pair warms up
+			d.add(ours.wall(), theirs)
+		}
+	}
+	return d, nil
+}
+
+// runBareToEnd starts a pod, waits for its containers and removes it.
+func runBareToEnd(ctx context.Context, client *runtimeClient, dir string, r recipe) (time.Duration, error) {
+	b, err := r.prepare(dir)
+	if err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	err = b.start(ctx, client)
+	fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	err = errors.Join(err, b.remove(fresh, client))
+	return time.Since(begin), err
+}
+
+// The pod whose volumes are measured.
+const (
+	manyObjects = 50
+	manyKeys    = 100
+)
+
+// measureVolumes times an apply of a pod with many ConfigMaps and Secrets as
+// volumes against the same pod without them.
+func measureVolumes(ctx context.Context, p *podrun, o options) (*difference, error) {
+	d := &difference{Name: fmt.Sprintf("%d ConfigMaps and Secrets of %d keys", manyObjects, manyKeys), target: maxVolumesExtra}
+	with := scenario{Name: "with", Parallel: 1, Pods: []manifest{withVolumes(pod("with", o.image, 0, 1))}}
+	without := scenario{Name: "without", Parallel: 1, Pods: []manifest{pod("without", o.image, 0, 1)}}
+	direct := []string{o.endpoint}
+	for i := range o.pairs + 1 {
+		_, ours, err := p.apply(ctx, with, direct)
+		if err := errors.Join(err, p.deleteAll(ctx)); err != nil {
+			return nil, err
+		}
+		_, theirs, err := p.apply(ctx, without, direct)
+		if err := errors.Join(err, p.deleteAll(ctx)); err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			d.add(ours, theirs)
+		}
+	}
+	return d, nil
+}
+
+// withVolumes gives a pod's container the many objects as volumes, and puts
+// them behind it.
+func withVolumes(m manifest) manifest {
+	var mounts, volumes, objects strings.Builder
+	for i := range manyObjects {
+		name, kind, source := fmt.Sprintf("o%d", i), "ConfigMap", "configMap: {name: o%d}"
+		if i%2 == 1 {
+			kind, source = "Secret", "secret: {secretName: o%d}"
+		}
+		fmt.Fprintf(&mounts, "    - {name: %s, mountPath: /o/%s}\n", name, name)
+		fmt.Fprintf(&volumes, "  - {name: %s, "+source+"}\n", name, i)
+		fmt.Fprintf(&objects, "---\napiVersion: v1\nkind: %s\nmetadata: {name: %s, namespace: %s}\ndata:\n", kind, name, namespace)
+		for k := range manyKeys {
+			fmt.Fprintf(&objects, "  key%d: dmFsdWU=\n", k)
+		}
+	}
+	m.YAML += "    volumeMounts:\n" + mounts.String() + "  volumes:\n" + volumes.String() + objects.String()
+	return m
+}
