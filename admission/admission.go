@@ -56,6 +56,7 @@ var checks = []func(question) problem.List{
 	checkNodeSelector,
 	checkTaints,
 	checkResources,
+	checkPressure,
 	checkHostPorts,
 	checkSysctls,
 	checkAppArmor,

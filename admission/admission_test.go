@@ -120,6 +120,33 @@ var (
 		HostPorts: []host.HostPort{{Protocol: "TCP", Port: 8080}}, Requests: corev1.ResourceList{"cpu": resource.MustParse("2")}}
 )
 
+// low makes the host short of something.
+func low(what string) func(*scene) {
+	return func(s *scene) {
+		switch what {
+		case "memory":
+			s.facts.MemoryAvailable = 50 << 20
+		case "nodefs":
+			s.facts.NodeFS = host.Filesystem{Path: "/var/lib/podrun", CapacityBytes: 100 << 30, AvailableBytes: 10<<30 - 1, Inodes: 100, InodesFree: 50}
+		case "imagefs":
+			s.facts.ImageFS = host.Filesystem{Path: "/var/lib/containerd", CapacityBytes: 100 << 30, AvailableBytes: 15<<30 - 1}
+		case "inodes":
+			s.facts.NodeFS = host.Filesystem{Path: "/var/lib/podrun", CapacityBytes: 100 << 30, AvailableBytes: 50 << 30, Inodes: 100, InodesFree: 4}
+		case "pid":
+			s.facts.PIDs = host.PIDs{Max: 1000, Used: 901}
+			s.settings.EvictionHard["pid.available"] = "10%"
+		}
+	}
+}
+
+func tolerates(key string) func(*scene) {
+	return func(s *scene) {
+		s.pod.Spec.Tolerations = append(s.pod.Spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
+	}
+}
+
+func priority(p int32) func(*scene) { return func(s *scene) { s.pod.Spec.Priority = &p } }
+
 func with(p host.Pod, change func(*host.Pod)) host.Pod { change(&p); return p }
 
 var cases = []struct {
@@ -231,6 +258,26 @@ var cases = []struct {
 		s.pod.Annotations = map[string]string{"container.apparmor.security.beta.kubernetes.io/app": "unconfined"}
 		s.pod.Spec.SecurityContext = &corev1.PodSecurityContext{AppArmorProfile: &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}}
 	}}, nil},
+
+	{"memory pressure, best effort", []func(*scene){low("memory")}, []string{"Evicted: : The node had condition: [MemoryPressure]."}},
+	{"memory pressure, burstable", []func(*scene){low("memory"), requests("1", "1Mi")}, nil},
+	{"memory pressure, tolerated", []func(*scene){low("memory"), tolerates("node.kubernetes.io/memory-pressure")}, nil},
+	{"memory pressure, another toleration", []func(*scene){low("memory"), tolerates("node.kubernetes.io/disk-pressure")}, []string{"Evicted: : The node had condition: [MemoryPressure]."}},
+	{"memory pressure, critical", []func(*scene){low("memory"), priority(2000000000)}, nil},
+	{"disk pressure", []func(*scene){low("nodefs"), requests("1", "1Mi"), tolerates("node.kubernetes.io/disk-pressure")}, []string{"Evicted: : The node had condition: [DiskPressure]."}},
+	{"disk pressure, critical", []func(*scene){low("nodefs"), priority(2000001000)}, nil},
+	{"disk pressure, almost critical", []func(*scene){low("nodefs"), priority(1999999999)}, []string{"Evicted: : The node had condition: [DiskPressure]."}},
+	{"disk pressure, of a pod that runs", []func(*scene){low("nodefs"), here(with(oldSelf, func(p *host.Pod) { p.UID = uid }))}, nil},
+	{"disk pressure, of a pod that is replaced", []func(*scene){low("nodefs"), here(oldSelf)}, []string{"Evicted: : The node had condition: [DiskPressure]."}},
+	{"image disk pressure", []func(*scene){low("imagefs"), requests("1", "1Mi")}, []string{"Evicted: : The node had condition: [DiskPressure]."}},
+	{"inodes", []func(*scene){low("inodes"), requests("1", "1Mi")}, []string{"Evicted: : The node had condition: [DiskPressure]."}},
+	{"a filesystem without a limit of inodes", []func(*scene){func(s *scene) { s.facts.NodeFS = host.Filesystem{CapacityBytes: 100, AvailableBytes: 50} }}, nil},
+	{"pid pressure", []func(*scene){low("pid"), requests("1", "1Mi")}, []string{"Evicted: : The node had condition: [PIDPressure]."}},
+	{"pids without a threshold", []func(*scene){low("pid"), func(s *scene) { s.settings.EvictionHard = nil }}, nil},
+	{"all pressures", []func(*scene){low("pid"), low("memory"), low("nodefs"), low("imagefs"), requests("1", "1Mi")}, []string{"Evicted: : The node had condition: [MemoryPressure DiskPressure PIDPressure]."}},
+	{"a threshold of 100% is none", []func(*scene){low("nodefs"), func(s *scene) { s.settings.EvictionHard["nodefs.available"] = "100%" }}, nil},
+	{"no threshold", []func(*scene){low("nodefs"), low("memory"), func(s *scene) { s.settings.EvictionHard = nil }}, nil},
+	{"bad threshold", []func(*scene){low("imagefs"), func(s *scene) { s.settings.EvictionHard["imagefs.available"] = "a bit" }}, []string{`InvalidSetting: : evictionHard.imagefs.available is "a bit": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'`}},
 
 	{"every reason", []func(*scene){requests("9", "9Gi"), selector("disk", "ssd"), hostPort("TCP", "", 8080), listening(nginx)}, []string{
 		"NodeAffinity: spec.nodeSelector: this host's labels don't match the pod's node selector: it lacks disk=ssd",

@@ -96,9 +96,7 @@ func Allocatable(f host.Facts, s nodeconfig.Settings) (corev1.ResourceList, prob
 		}
 		reserved, err := parseReserved(value, total)
 		if err != nil {
-			problems = append(problems, problem.Problem{
-				Reason: "InvalidSetting", Message: fmt.Sprintf("%s is %q: %v", setting, value, err), Hint: "correct the settings",
-			})
+			problems = append(problems, invalidSetting(setting, value, err))
 			return
 		}
 		left := out[name]
@@ -115,7 +113,7 @@ func Allocatable(f host.Facts, s nodeconfig.Settings) (corev1.ResourceList, prob
 		take("kubeReserved."+name, corev1.ResourceName(name), s.KubeReserved[name])
 	}
 	for _, signal := range sortedNames(s.EvictionHard) {
-		if name, ok := evictionSignals[signal]; ok {
+		if name, ok := evictionSignals[signal]; ok && !noThreshold(s.EvictionHard[signal]) {
 			take("evictionHard."+signal, name, s.EvictionHard[signal])
 		}
 	}

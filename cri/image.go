@@ -14,6 +14,13 @@ func (c *Client) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec) (
 	return resp.GetImage(), err
 }
 
+// ImageFsInfo asks where the images lie.
+func (c *Client) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
+	return within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
+		return c.Images.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
+	})
+}
+
 // PullImage pulls an image and returns the runtime's reference to it. It has
 // no limit but ctx's: how long a pull may take is the caller's to say.
 func (c *Client) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {

@@ -24,6 +24,11 @@ type Facts struct {
 	// MemoryAvailable is MemAvailable of /proc/meminfo, in bytes.
 	MemoryAvailable int64 `json:"memoryAvailable"`
 	SwapTotal       int64 `json:"swapTotal"` // bytes
+	// NodeFS is the filesystem of podrun's root directory, ImageFS that of the
+	// runtime's images. What is not known is the zero value.
+	NodeFS  Filesystem `json:"nodeFS,omitzero"`
+	ImageFS Filesystem `json:"imageFS,omitzero"`
+	PIDs    PIDs       `json:"pids,omitzero"`
 
 	NodeIPs      []string   `json:"nodeIPs"`                // the primary one first, at most one of each family
 	DefaultRoute string     `json:"defaultRoute,omitempty"` // name of the link of the default route
@@ -42,6 +47,23 @@ type Facts struct {
 	Runtime  Runtime         `json:"runtime"`
 	Kubelet  *KubeletProcess `json:"kubelet,omitempty"` // one that runs on this host
 	Pods     []Pod           `json:"pods,omitempty"`    // the sandboxes of the runtime, podrun's and others'
+}
+
+// Filesystem says how full a filesystem is. Inodes is 0 where it has no limit
+// of them (btrfs).
+type Filesystem struct {
+	Path           string `json:"path"` // a directory on it
+	CapacityBytes  int64  `json:"capacityBytes"`
+	AvailableBytes int64  `json:"availableBytes"` // to who is not root
+	Inodes         int64  `json:"inodes,omitempty"`
+	InodesFree     int64  `json:"inodesFree,omitempty"`
+}
+
+// PIDs says how many processes and threads there are, and how many there can
+// be.
+type PIDs struct {
+	Max  int64 `json:"max"`
+	Used int64 `json:"used"`
 }
 
 // ResolvConf is the host's resolver configuration (resolv.conf(5)).

@@ -58,7 +58,7 @@ func (m machine) read(ctx context.Context, client *cri.Client, s nodeconfig.Sett
 	if err != nil {
 		return host.Facts{}, err
 	}
-	facts.Runtime = rt.runtime
+	facts.Runtime, facts.ImageFS = rt.runtime, rt.imageFS
 	m.chooseDriver(&facts.Cgroup, s, rt.runtime.CgroupSaid)
 	if facts.Pods, err = readPods(rt.sandboxes, s.Layout()); err != nil {
 		return host.Facts{}, err

@@ -71,11 +71,11 @@ func (m machine) readCapacity(f *host.Facts, s nodeconfig.Settings) error {
 		corev1.ResourceMemory: *resource.NewQuantity(mem["MemTotal"], resource.BinarySI),
 		corev1.ResourcePods:   *resource.NewQuantity(int64(s.MaxPods), resource.DecimalSI),
 	}
-	disk, err := diskCapacity(s.RootDir)
-	if err != nil {
+	if f.NodeFS, err = nodeFS(s.RootDir); err != nil {
 		return trouble("read the capacity of "+s.RootDir, err, "")
 	}
-	f.Capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(disk, resource.BinarySI)
+	f.Capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(f.NodeFS.CapacityBytes, resource.BinarySI)
+	f.PIDs = m.pids()
 	return m.readHugePages(f)
 }
 
@@ -150,23 +150,6 @@ func countList(list string) int {
 		total += hi - lo + 1
 	}
 	return total
-}
-
-// diskCapacity is the size in bytes of the filesystem that dir is on or will
-// be on.
-func diskCapacity(dir string) (int64, error) {
-	for {
-		var st unix.Statfs_t
-		err := unix.Statfs(dir, &st)
-		if err == nil {
-			return int64(st.Blocks) * st.Bsize, nil
-		}
-		parent := filepath.Dir(dir)
-		if err != unix.ENOENT || parent == dir {
-			return 0, fmt.Errorf("statfs %s: %w", dir, err)
-		}
-		dir = parent
-	}
 }
 
 // readHugePages reads the page sizes the kernel has, and how many pages of

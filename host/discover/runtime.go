@@ -36,6 +36,7 @@ func Reach(ctx context.Context, client *cri.Client) (*runtimeapi.VersionResponse
 // runtimeFacts is what the runtime says of itself, and its sandboxes.
 type runtimeFacts struct {
 	runtime   host.Runtime
+	imageFS   host.Filesystem
 	sandboxes []*runtimeapi.PodSandbox
 }
 
@@ -51,6 +52,7 @@ func readRuntime(ctx context.Context, client *cri.Client) (runtimeFacts, error) 
 	var version *runtimeapi.VersionResponse
 	var status *runtimeapi.StatusResponse
 	var config *runtimeapi.RuntimeConfigResponse
+	var images *runtimeapi.ImageFsInfoResponse
 	err := together(
 		func() (err error) {
 			if version, err = Reach(ctx, client); err != nil {
@@ -61,6 +63,13 @@ func readRuntime(ctx context.Context, client *cri.Client) (runtimeFacts, error) 
 		func() (err error) { status, err = client.Status(asked, true); return },
 		func() (err error) { config, err = client.RuntimeConfig(asked); return },
 		func() (err error) { out.sandboxes, err = client.ListPodSandbox(asked, nil); return },
+		func() error {
+			// A runtime that does not tell leaves no more than this unknown.
+			if info, err := client.ImageFsInfo(asked); err == nil {
+				images = info
+			}
+			return nil
+		},
 	)
 	var said *problem.Error
 	switch {
@@ -72,6 +81,7 @@ func readRuntime(ctx context.Context, client *cri.Client) (runtimeFacts, error) 
 	}
 	out.runtime = describe(version, status, config)
 	out.runtime.Endpoint = client.Endpoint()
+	out.imageFS = imageFS(images)
 	return out, nil
 }
 

@@ -1,0 +1,138 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/resource"
+)
+
+// reasonEvicted is the reason of whom the kubelet evicts, and does not admit
+// because it would have to (pkg/kubelet/eviction).
+const reasonEvicted = "Evicted"
+
+// signal is what an eviction threshold is about: how much there is, how much of
+// it is free, and which condition of the node it makes when that is too little.
+type signal struct {
+	name        string
+	condition   corev1.NodeConditionType
+	total, free int64
+	what        string // "memory", "inodes of /var/lib/podrun"
+	known       bool
+}
+
+// signalsOf are the eviction signals of a host (pkg/kubelet/eviction), in the
+// order of their conditions. Memory is free by the kernel's own estimate; the
+// kubelet takes what is not in the working set of all, which is about the same.
+func signalsOf(f host.Facts) []signal {
+	memory := f.Capacity[corev1.ResourceMemory]
+	out := []signal{{
+		name: "memory.available", condition: corev1.NodeMemoryPressure, total: memory.Value(), free: f.MemoryAvailable,
+		what: "memory", known: f.MemoryAvailable > 0,
+	}}
+	for _, fs := range []struct {
+		name string
+		host.Filesystem
+	}{{"nodefs", f.NodeFS}, {"imagefs", f.ImageFS}} {
+		out = append(out,
+			signal{name: fs.name + ".available", condition: corev1.NodeDiskPressure, total: fs.CapacityBytes, free: fs.AvailableBytes,
+				what: "disk space of " + fs.Path, known: fs.CapacityBytes > 0},
+			signal{name: fs.name + ".inodesFree", condition: corev1.NodeDiskPressure, total: fs.Inodes, free: fs.InodesFree,
+				what: "inodes of " + fs.Path, known: fs.Inodes > 0})
+	}
+	return append(out, signal{
+		name: "pid.available", condition: corev1.NodePIDPressure, total: f.PIDs.Max, free: f.PIDs.Max - f.PIDs.Used,
+		what: "process ids", known: f.PIDs.Max > 0,
+	})
+}
+
+// checkPressure refuses pods on a host that is short of memory, disk or process
+// ids, as the kubelet's eviction manager does: of memory alone only pods of
+// class BestEffort that do not tolerate it, else all but critical ones. A pod
+// that runs already is left alone: the kubelet does not admit it again.
+func checkPressure(q question) problem.List {
+	conditions, why, bad := pressure(q)
+	if len(conditions) == 0 || critical(q.pod.Spec.Priority) || q.runs() {
+		return bad
+	}
+	if slices.Equal(conditions, []string{string(corev1.NodeMemoryPressure)}) &&
+		(resource.QOSClass(q.pod) != corev1.PodQOSBestEffort || toleratesMemoryPressure(q.pod)) {
+		return bad
+	}
+	return append(bad, problem.Problem{
+		Reason: reasonEvicted, Message: fmt.Sprintf("The node had condition: [%s].", strings.Join(conditions, " ")),
+		Hint: strings.Join(why, ", ") + ": make room, or lower evictionHard",
+	})
+}
+
+// pressure lists the node's conditions, and for each signal that made one why.
+func pressure(q question) (conditions, why []string, bad problem.List) {
+	for _, s := range signalsOf(q.facts) {
+		value, set := q.settings.EvictionHard[s.name]
+		if !set || !s.known || noThreshold(value) {
+			continue
+		}
+		total := *apiresource.NewQuantity(s.total, apiresource.BinarySI)
+		least, err := parseReserved(value, total)
+		if err != nil {
+			if _, said := evictionSignals[s.name]; !said { // checkResources says it of those
+				bad = append(bad, invalidSetting("evictionHard."+s.name, value, err))
+			}
+			continue
+		}
+		if s.free >= least.Value() {
+			continue
+		}
+		if name := string(s.condition); !slices.Contains(conditions, name) {
+			conditions = append(conditions, name)
+		}
+		why = append(why, fmt.Sprintf("the node is low on %s: %s is %s, evictionHard keeps %s", s.what, s.name, shown(s, s.free), shown(s, least.Value())))
+	}
+	return conditions, why, bad
+}
+
+// noThreshold tells a percentage by which the kubelet turns a threshold off.
+func noThreshold(value string) bool { return value == "0%" || value == "100%" }
+
+// shown is an amount of a signal as people write it.
+func shown(s signal, n int64) string {
+	format := apiresource.BinarySI
+	if strings.HasSuffix(s.name, "inodesFree") || s.name == "pid.available" {
+		format = apiresource.DecimalSI
+	} else {
+		n = n >> 20 << 20 // whole Mi
+	}
+	return apiresource.NewQuantity(n, format).String()
+}
+
+// critical tells a priority of those pods without which a node does not work
+// (the kubelet's IsCriticalPod; podrun's static pods are not so as such).
+func critical(priority *int32) bool {
+	return priority != nil && *priority >= scheduling.SystemCriticalPriority
+}
+
+func toleratesMemoryPressure(pod *corev1.Pod) bool {
+	taint := corev1.Taint{Key: corev1.TaintNodeMemoryPressure, Effect: corev1.TaintEffectNoSchedule}
+	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+		return t.ToleratesTaint(klog.Logger{}, &taint, false)
+	})
+}
+
+// runs tells whether this very pod is on the runtime already.
+func (q question) runs() bool {
+	return slices.ContainsFunc(q.leaving, func(p host.Pod) bool { return p.UID == string(q.pod.UID) && p.Ready })
+}
+
+func invalidSetting(setting, value string, err error) problem.Problem {
+	return problem.Problem{
+		Reason: "InvalidSetting", Message: fmt.Sprintf("%s is %q: %v", setting, value, err), Hint: "correct the settings",
+	}
+}

@@ -1,0 +1,52 @@
+package discover
+
+import (
+	"path/filepath"
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/host"
+)
+
+func TestPIDs(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		files map[string]string
+		want  host.PIDs
+	}{
+		{"the smaller limit", map[string]string{"proc/sys/kernel/pid_max": "4194304\n", "proc/sys/kernel/threads-max": "500\n", "proc/loadavg": "0.20 0.18 0.12 1/80 11206\n"}, host.PIDs{Max: 500, Used: 80}},
+		{"more than sysinfo counts", map[string]string{"proc/sys/kernel/pid_max": "4194304\n", "proc/loadavg": "0 0 0 3/70000 1\n"}, host.PIDs{Max: 4194304, Used: 70000}},
+		{"no /proc", nil, host.PIDs{}},
+		{"an unknown form", map[string]string{"proc/loadavg": "0 0 0 many 1\n"}, host.PIDs{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := tree(t, tc.files).pids(); got != tc.want {
+				t.Errorf("got %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestFilesystems(t *testing.T) {
+	dir := t.TempDir()
+	fs, err := nodeFS(filepath.Join(dir, "not", "yet"))
+	if err != nil || fs.CapacityBytes <= 0 || fs.AvailableBytes > fs.CapacityBytes || fs.Path != filepath.Join(dir, "not", "yet") {
+		t.Errorf("nodeFS: %+v, %v", fs, err)
+	}
+	at := func(dirs ...string) *runtimeapi.ImageFsInfoResponse {
+		out := &runtimeapi.ImageFsInfoResponse{}
+		for _, d := range dirs {
+			out.ImageFilesystems = append(out.ImageFilesystems, &runtimeapi.FilesystemUsage{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: d}})
+		}
+		return out
+	}
+	if fs := imageFS(at("", filepath.Join(dir, "unseen"), dir)); fs.Path != dir || fs.CapacityBytes <= 0 {
+		t.Errorf("imageFS: %+v", fs)
+	}
+	for name, info := range map[string]*runtimeapi.ImageFsInfoResponse{"nothing": nil, "unseen": at(filepath.Join(dir, "unseen"))} {
+		if fs := imageFS(info); fs != (host.Filesystem{}) {
+			t.Errorf("%s: %+v", name, fs)
+		}
+	}
+}
