@@ -2,7 +2,9 @@ package cmd
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,6 +55,7 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.pairs("system-reserved", "`resources` kept for the system (cpu=200m,memory=500Mi)", func(s *nodeconfig.Settings, v map[string]string) { s.SystemReserved = v })
 	f.pairs("kube-reserved", "`resources` kept for podrun and the runtime", func(s *nodeconfig.Settings, v map[string]string) { s.KubeReserved = v })
 	f.list("allowed-unsafe-sysctls", "`sysctls` outside the safe list that pods may set; a final * is a wildcard", func(s *nodeconfig.Settings, v []string) { s.AllowedUnsafeSysctls = v })
+	f.thresholds("eviction-hard", "`thresholds` below which no pod is taken (memory.available<100Mi,nodefs.available<10%); empty for none", func(s *nodeconfig.Settings, v map[string]string) { s.EvictionHard = v })
 	f.duration("runtime-request-timeout", def.RuntimeRequestTimeout, "limit of a call of the runtime", func(s *nodeconfig.Settings, v time.Duration) { s.RuntimeRequestTimeout = v })
 	return f
 }
@@ -71,6 +74,45 @@ func (f *settingsFlags) pairs(name, usage string, into func(*nodeconfig.Settings
 	v := f.set.StringToString(name, nil, usage)
 	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
 }
+
+// thresholds takes signal<value pairs, as the kubelet's flag does.
+func (f *settingsFlags) thresholds(name, usage string, into func(*nodeconfig.Settings, map[string]string)) {
+	v := &thresholds{}
+	f.set.Var(v, name, usage)
+	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
+}
+
+// thresholds is the value of --eviction-hard.
+type thresholds map[string]string
+
+// Set reads signal<value,…; each call replaces what was set.
+func (t *thresholds) Set(text string) error {
+	*t = thresholds{}
+	for _, pair := range strings.Split(text, ",") {
+		if pair == "" {
+			continue
+		}
+		signal, value, ok := strings.Cut(pair, "<")
+		if !ok || signal == "" || value == "" {
+			return fmt.Errorf("%q is not signal<value", pair)
+		}
+		(*t)[signal] = value
+	}
+	return nil
+}
+
+// String writes the pairs in order; nothing where none is set, so that the help
+// shows no default.
+func (t *thresholds) String() string {
+	var pairs []string
+	for _, signal := range slices.Sorted(maps.Keys(*t)) {
+		pairs = append(pairs, signal+"<"+(*t)[signal])
+	}
+	return strings.Join(pairs, ",")
+}
+
+// Type is the word for the value in the help.
+func (t *thresholds) Type() string { return "thresholds" }
 
 func (f *settingsFlags) truth(name string, def bool, usage string, into func(*nodeconfig.Settings, bool)) {
 	v := f.set.Bool(name, def, usage)
