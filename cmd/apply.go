@@ -81,10 +81,7 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	if err != nil {
 		return err
 	}
-	if err := needRoot(); err != nil {
-		return err
-	}
-	engine, closeAll, err := a.engine(r)
+	engine, closeAll, err := a.rootEngine(r)
 	if err != nil {
 		return err
 	}

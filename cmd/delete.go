@@ -65,10 +65,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, named []string) error 
 	if err != nil {
 		return err
 	}
-	if err := needRoot(); err != nil {
-		return err
-	}
-	engine, closeAll, err := a.engine(r)
+	engine, closeAll, err := a.rootEngine(r)
 	if err != nil {
 		return err
 	}

@@ -46,6 +46,14 @@ func (a *app) engine(r *renderer) (*run.Engine, func(), error) {
 	return e, func() { _ = client.Close() }, nil
 }
 
+// rootEngine is engine for commands that act, which root alone can.
+func (a *app) rootEngine(r *renderer) (*run.Engine, func(), error) {
+	if err := needRoot(); err != nil {
+		return nil, nil, err
+	}
+	return a.engine(r)
+}
+
 // warnAbout says what is to be said of the settings file: fields that podrun
 // does not use only when asked to say more.
 func (a *app) warnAbout(r *renderer, notes problem.List) {

@@ -81,11 +81,8 @@ func (a *app) onPods(c *cobra.Command, named []string, do func(context.Context, 
 	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
 		return err
 	}
-	if err := needRoot(); err != nil {
-		return err
-	}
 	r := a.renderer()
-	engine, closeAll, err := a.engine(r)
+	engine, closeAll, err := a.rootEngine(r)
 	if err != nil {
 		return err
 	}

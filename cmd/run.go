@@ -82,10 +82,7 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	if err := f.checkExitFrom(c, objects); err != nil {
 		return err
 	}
-	if err := needRoot(); err != nil {
-		return err
-	}
-	engine, closeAll, err := a.engine(r)
+	engine, closeAll, err := a.rootEngine(r)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,13 +56,7 @@ func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 
 // WaitAll waits for several pods at once.
 func (e *Engine) WaitAll(ctx context.Context, pods []Known, o WaitOptions) []Result {
-	results := make([]Result, len(pods))
-	var wg sync.WaitGroup
-	for i, k := range pods {
-		wg.Go(func() { results[i] = e.Wait(ctx, k, o) })
-	}
-	wg.Wait()
-	return results
+	return sideBySide(pods, func(k Known) Result { return e.Wait(ctx, k, o) })
 }
 
 // resume makes a syncer that goes on with a pod that is here.
@@ -169,13 +162,7 @@ func (e *Engine) checkpointed(pods []Known) (*manifest.Objects, error) {
 func (e *Engine) Stop(ctx context.Context, pods []Known, o DeleteOptions) []Result {
 	ctx, cancel := withTimeout(ctx, o.Timeout)
 	defer cancel()
-	results := make([]Result, len(pods))
-	var wg sync.WaitGroup
-	for i, k := range pods {
-		wg.Go(func() { results[i] = e.stopOne(ctx, k, o) })
-	}
-	wg.Wait()
-	return results
+	return sideBySide(pods, func(k Known) Result { return e.stopOne(ctx, k, o) })
 }
 
 func (e *Engine) stopOne(ctx context.Context, k Known, o DeleteOptions) Result {

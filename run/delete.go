@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,17 +47,12 @@ func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]R
 	if err := e.underNodeLock(ctx, func() error { return sweep(e.layout()) }); err != nil {
 		return nil, err
 	}
-	results := make([]Result, len(pods))
-	var wg sync.WaitGroup
-	for i, k := range pods {
-		wg.Go(func() {
-			results[i] = Result{ID: k.ID, Outcome: OutcomeDeleted}
-			if err := e.deleteOne(ctx, k, facts, o); err != nil {
-				results[i].Outcome, results[i].Err = OutcomeFailed, err
-			}
-		})
-	}
-	wg.Wait()
+	results := sideBySide(pods, func(k Known) Result {
+		if err := e.deleteOne(ctx, k, facts, o); err != nil {
+			return Result{ID: k.ID, Outcome: OutcomeFailed, Err: err}
+		}
+		return Result{ID: k.ID, Outcome: OutcomeDeleted}
+	})
 	return results, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/podrun/podrun/cri"
@@ -53,6 +54,18 @@ func (e *Engine) warn(l problem.List) {
 	if e.Warn != nil && len(l) > 0 {
 		e.Warn(l)
 	}
+}
+
+// sideBySide does something with each of a list at once, and gathers what comes
+// of it in the list's order.
+func sideBySide[T, R any](list []T, do func(T) R) []R {
+	results := make([]R, len(list))
+	var wg sync.WaitGroup
+	for i, item := range list {
+		wg.Go(func() { results[i] = do(item) })
+	}
+	wg.Wait()
+	return results
 }
 
 // who names this process in a lock, uniquely.
