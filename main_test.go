@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -110,6 +109,9 @@ func (h *harness) setup(env *testscript.Env) error {
 			return err
 		}
 	}
+	if err := h.privateRegistries(env, s, vars); err != nil {
+		return err
+	}
 	if s.client, err = cri.Dial(endpoint, "", time.Minute); err != nil {
 		return err
 	}
@@ -120,7 +122,7 @@ func (h *harness) setup(env *testscript.Env) error {
 	for name, value := range map[string]string{
 		"CONTAINER_RUNTIME_ENDPOINT": endpoint, "ENDPOINT": endpoint, "PODRUN_NAMESPACE": s.name, "PODRUN_CGROUP_ROOT": s.cgroupRoot,
 		"PODRUN_ROOT_DIR": s.path("root"), "PODRUN_POD_LOGS_DIR": s.path("logs/pods"), "PODRUN_CONTAINER_LOGS_DIR": s.path("logs/containers"),
-		"PODRUN_EVICTION_HARD": "", "PODRUN_HOSTNAME_OVERRIDE": "node", "PODRUN_CLUSTER_DOMAIN": "cluster.local",
+		"PODRUN_EVICTION_HARD": "", "PODRUN_HOSTNAME_OVERRIDE": "node", "HOME": s.path("home"), "PODRUN_CLUSTER_DOMAIN": "cluster.local",
 	} {
 		env.Setenv(name, value)
 	}
@@ -150,14 +152,7 @@ func (h *harness) variables(s *script) (map[string]string, error) {
 
 // stuckRegistry is a registry that never answers, and ends with the script.
 func stuckRegistry(env *testscript.Env) (address string, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	srv := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })}
-	go srv.Serve(l)
-	env.Defer(func() { srv.Close() })
-	return l.Addr().String(), nil
+	return serveHTTP(env, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 }
 
 // serveFake puts a fake runtime on a socket, with the images that hack/images

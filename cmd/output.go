@@ -69,7 +69,7 @@ func (r *renderer) event(e event.Event) {
 
 func (r *renderer) line(e event.Event) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-8s%-24s", e.Type, e.Reason)
+	fmt.Fprintf(&b, "%-8s%-23s ", e.Type, e.Reason)
 	if r.many {
 		b.WriteString(e.Namespace + "/" + e.Pod + " ")
 	}

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
@@ -20,8 +18,8 @@ type Options struct {
 	QPS         float64 // pulls begun a second; 0: no limit
 	Burst       int     // pulls that may begin at once
 	// Auth gives the credentials to try for a reference, the best first. None, or
-	// no Auth, pulls without.
-	Auth func(ctx context.Context, id identity.Pod, ref string) ([]*runtimeapi.AuthConfig, error)
+	// no Auth, pulls without. Its error is final: what the user named is wrong.
+	Auth func(ctx context.Context, plan Plan, ref string) (Found, error)
 	Emit event.Sink
 }
 

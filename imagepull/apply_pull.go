@@ -28,7 +28,7 @@ func (p *Puller) run(ctx context.Context, plan Plan, j *job) {
 		if ctx.Err() != nil {
 			return
 		}
-		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Failed to pull image %q: %s", j.image.Name, Redact(failed.Err.Error()))
+		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Failed to pull image %q: %s%s", j.image.Name, Redact(failed.Err.Error()), failed.tried())
 		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Error: %s", failed.Reason)
 		if failed.Class.Fatal() {
 			return
@@ -104,14 +104,14 @@ func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtime
 		return Result{}, false, err
 	}
 	pulling := time.Now()
-	id, err := p.fetch(ctx, plan, spec)
+	id, failed := p.fetch(ctx, plan, image, spec)
 	release()
 	took := time.Since(pulling)
-	if err != nil {
+	if failed != nil {
 		if ctx.Err() != nil {
 			return Result{}, false, endOf(ctx)
 		}
-		return Result{}, false, &PullError{Image: image.Name, Reason: reasonOf(err), Class: Classify(err), Err: err}
+		return Result{}, false, failed
 	}
 	found, err := p.inspect(ctx, plan, image, spec)
 	if err != nil {
@@ -125,25 +125,29 @@ func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtime
 
 // fetch calls PullImage with each credential in turn. Of several failures the
 // last that is no refusal is returned, else the last.
-func (p *Puller) fetch(ctx context.Context, plan Plan, spec *runtimeapi.ImageSpec) (string, error) {
-	candidates := []*runtimeapi.AuthConfig{nil}
+func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (string, *PullError) {
+	var found Found
 	if p.opt.Auth != nil {
-		found, err := p.opt.Auth(ctx, plan.ID, spec.Image)
-		if err != nil {
-			return "", err
-		}
-		if len(found) > 0 {
-			candidates = found
+		var err error
+		if found, err = p.opt.Auth(ctx, plan, spec.Image); err != nil {
+			return "", &PullError{Image: image.Name, Reason: ReasonPull, Class: BadCredentials, Err: err}
 		}
 	}
-	var failed error
-	for _, auth := range candidates {
-		id, err := p.client.PullImage(ctx, spec, auth, plan.Sandbox)
+	candidates := found.Credentials
+	if len(candidates) == 0 {
+		candidates = []Credential{{}}
+	}
+	failed := &PullError{Image: image.Name, Found: found}
+	for _, c := range candidates {
+		id, err := p.client.PullImage(ctx, spec, c.Auth, plan.Sandbox)
 		if err == nil {
 			return id, nil
 		}
-		if failed == nil || Classify(err) != Unauthorized || Classify(failed) == Unauthorized {
-			failed = err
+		if ctx.Err() != nil {
+			return "", failed
+		}
+		if failed.Err == nil || Classify(err) != Unauthorized || failed.Class == Unauthorized {
+			failed.Reason, failed.Class, failed.Err = reasonOf(err), Classify(err), withoutCredentials(err, candidates)
 		}
 	}
 	return "", failed

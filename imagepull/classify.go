@@ -22,12 +22,15 @@ const (
 	Unavailable  Class = "Unavailable"  // the registry can't be reached or is ill
 	Signature    Class = "Signature"    // the runtime's policy rejects the image
 	Transient    Class = "Transient"    // anything else
+	// BadCredentials: what the user gave as credentials can't be read. No answer of
+	// a runtime is of this class.
+	BadCredentials Class = "BadCredentials"
 )
 
 // Fatal tells whether trying again can't help.
 func (c Class) Fatal() bool {
 	switch c {
-	case NotFound, Unauthorized, InvalidName, NoPlatform:
+	case NotFound, Unauthorized, InvalidName, NoPlatform, BadCredentials:
 		return true
 	}
 	return false
@@ -141,6 +144,8 @@ func (c Class) Hint() string {
 		return "the image has no variant for this host's architecture: choose another tag or build one"
 	case Unavailable:
 		return "check that the registry is up and that this host can reach and trust it"
+	case BadCredentials:
+		return "'kubectl create secret docker-registry' and 'docker login' write such files; check that it is whole"
 	case Signature:
 		return "sign the image, or change the runtime's policy"
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/podrun/podrun/problem"
 )
@@ -15,6 +17,7 @@ type PullError struct {
 	Reason string // the waiting reason: ErrImagePull, ImagePullBackOff…
 	Class  Class  // empty where no pull was tried
 	Err    error  // the runtime's answer without credentials; may be nil
+	Found  Found  // what the pull was tried with
 }
 
 // Error is "reason: cause", as in the message of a waiting container.
@@ -23,9 +26,39 @@ func (e *PullError) Error() string {
 	case e.Reason == ReasonNeverPull:
 		return e.Reason + ": " + neverMessage(e.Image)
 	case e.Err != nil:
-		return e.Reason + ": " + Redact(Detail(e.Err))
+		return e.Reason + ": " + Redact(Detail(e.Err)) + e.tried()
 	}
 	return e.Reason
+}
+
+// tried tells, of a refusal, whose credentials were refused, and which could not
+// be had.
+func (e *PullError) tried() string {
+	if e.Class != Unauthorized && e.Class != NotFound {
+		return ""
+	}
+	var sources []string
+	for _, c := range e.Found.Credentials {
+		if !slices.Contains(sources, c.Source) {
+			sources = append(sources, c.Source)
+		}
+	}
+	text := ""
+	if len(sources) > 0 {
+		text = " (with the credentials of " + strings.Join(sources, ", ") + ")"
+	}
+	for _, note := range e.Found.Notes {
+		text += "; " + note
+	}
+	return text
+}
+
+// hint says what a user can do about the failure.
+func (e *PullError) hint() string {
+	if e.Class == Unauthorized && len(e.Found.Credentials) > 0 {
+		return "correct these credentials: the registry takes none of them for this image"
+	}
+	return e.Class.Hint()
 }
 
 // Unwrap gives the cause.
@@ -54,7 +87,7 @@ func failure(container, image string, err error) error {
 	case pull.Reason == ReasonInspect:
 		out.Kind = problem.Runtime
 	default:
-		out.Hint = pull.Class.Hint()
+		out.Hint = pull.hint()
 	}
 	return out
 }

@@ -29,6 +29,9 @@ type Plan struct {
 	Images         []Image           `json:"images"`                   // init containers' first
 	// Sandbox goes to the runtime with each pull; set by the caller, may be nil.
 	Sandbox *runtimeapi.PodSandboxConfig `json:"-"`
+	// PullSecrets are those of the pod's imagePullSecrets that are there; set by
+	// the caller. A printed plan must not show them.
+	PullSecrets []*corev1.Secret `json:"-"`
 }
 
 // Image is one image that the pod needs.

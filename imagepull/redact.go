@@ -1,5 +1,11 @@
 package imagepull
 
+import (
+	"strings"
+
+	"google.golang.org/grpc/status"
+)
+
 // A registry's error may quote the URL that failed, with a password or a signed
 // query in it.
 var (
@@ -13,4 +19,26 @@ func Redact(text string) string {
 	text = userinfo().ReplaceAllString(text, "${1}***@")
 	text = secret().ReplaceAllString(text, "${1}***")
 	return bearer().ReplaceAllString(text, "${1}***")
+}
+
+// shortestSecret is how long a credential is at least that is looked for in a
+// text: a shorter one would be found in any.
+const shortestSecret = 4
+
+// withoutCredentials takes the credentials that a pull was tried with out of its
+// error.
+func withoutCredentials(err error, tried []Credential) error {
+	text := Detail(err)
+	clean := text
+	for _, c := range tried {
+		for _, secret := range []string{c.Auth.GetPassword(), c.Auth.GetIdentityToken(), c.Auth.GetRegistryToken(), c.Auth.GetAuth()} {
+			if len(secret) >= shortestSecret {
+				clean = strings.ReplaceAll(clean, secret, "***")
+			}
+		}
+	}
+	if clean == text {
+		return err
+	}
+	return status.Error(status.Code(err), clean)
 }

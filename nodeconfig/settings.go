@@ -50,6 +50,10 @@ type Settings struct {
 	RegistryBurst         int32 `json:"registryBurst"`
 	MaxParallelImagePulls int32 `json:"maxParallelImagePulls"` // 0: no limit
 
+	RegistryAuth   string `json:"registryAuth,omitempty"`                  // path of a docker config
+	ProviderConfig string `json:"imageCredentialProviderConfig,omitempty"` // path
+	ProviderBinDir string `json:"imageCredentialProviderBinDir,omitempty"` // path
+
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sort"
 	"sync"
@@ -89,12 +90,20 @@ func (e *Engine) newPuller(journals map[string]*journal) *imagepull.Puller {
 	return imagepull.NewPuller(e.Client, imagepull.Options{
 		MaxParallel: int(e.Settings.MaxParallelImagePulls),
 		QPS:         float64(e.Settings.RegistryPullQPS), Burst: int(e.Settings.RegistryBurst),
+		Auth: e.keychain().Find,
 		Emit: func(ev event.Event) {
 			if j := journals[ev.UID]; j != nil {
 				j.emit(ev)
 			}
 		},
 	})
+}
+
+// keychain finds the credentials for images by this node's settings.
+func (e *Engine) keychain() *imagepull.Keychain {
+	files, legacy := imagepull.HostFiles(e.Settings.RootDir, os.Getenv("DOCKER_CONFIG"), os.Getenv("HOME"))
+	return &imagepull.Keychain{AuthFile: e.Settings.RegistryAuth, Files: files, Legacy: legacy,
+		ProviderConfig: e.Settings.ProviderConfig, ProviderDir: e.Settings.ProviderBinDir}
 }
 
 // podLocks are the locks of a command's pods, by namespace/name.

@@ -88,7 +88,35 @@ func NewPlan(in Input) (*Plan, problem.List) {
 	p.Images = images
 	problems = append(problems, p.planContainers(in)...)
 	p.Checkpoint = manifest.Referred(pod, in.Objects)
-	return p, problems
+	return p, append(problems, p.planPullSecrets()...)
+}
+
+// planPullSecrets hands the pod's imagePullSecrets to its images. One that is
+// missing is the kubelet's warning and no error: the image may be public, or the
+// host may have credentials. One that can't be what it is for is a warning, too.
+func (p *Plan) planPullSecrets() problem.List {
+	var missing []string
+	var problems problem.List
+	for i, ref := range p.Pod.Spec.ImagePullSecrets {
+		at := slices.IndexFunc(p.Checkpoint.Secrets, func(s *corev1.Secret) bool { return s.Name == ref.Name })
+		switch {
+		case ref.Name == "":
+		case at < 0:
+			missing = append(missing, ref.Name)
+		case !imagepull.IsPullSecret(p.Checkpoint.Secrets[at]):
+			problems = append(problems, problem.Problem{Warning: true, Reason: "NoPullSecret",
+				Field:   fmt.Sprintf("spec.imagePullSecrets[%d].name", i),
+				Message: fmt.Sprintf("Secret %q of type %q holds no credentials for registries: it is ignored", ref.Name, p.Checkpoint.Secrets[at].Type),
+				Hint:    "its type must be kubernetes.io/dockerconfigjson: 'kubectl create secret docker-registry' makes one"})
+		default:
+			p.Images.PullSecrets = append(p.Images.PullSecrets, p.Checkpoint.Secrets[at])
+		}
+	}
+	if len(missing) > 0 {
+		p.Warnings = append(p.Warnings, event.Event{Type: event.Warning, Reason: event.FailedToRetrieveImagePullSecret,
+			Message: fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", strings.Join(missing, ", "))})
+	}
+	return problems
 }
 
 func (p *Plan) planVolumes(in Input) problem.List {

@@ -1,0 +1,165 @@
+package imagepull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// Keychain finds the credentials for images: those of the pod's
+// imagePullSecrets, then those of this host. The zero value has the pod's only. It
+// is safe for concurrent use.
+// Files are read when something is pulled, each time, so that they may change.
+type Keychain struct {
+	AuthFile string   // a docker config that must be there; "" for none
+	Files    []string // docker configs that need not be
+	Legacy   []string // .dockercfg files, read where none of Files is there
+	// ProviderConfig is a CredentialProviderConfig, ProviderDir the directory of
+	// its plugins; "" for none.
+	ProviderConfig, ProviderDir string
+
+	once      sync.Once
+	providers *providers
+	failed    error // of ProviderConfig
+}
+
+// HostFiles lists where credentials of this host are looked for: where docker
+// login writes them, then where a kubelet looks. Its working directory is not
+// among them: podrun's may be anybody's.
+func HostFiles(rootDir, dockerConfig, home string) (files, legacy []string) {
+	dirs := []string{rootDir, "/var/lib/kubelet"}
+	if dockerConfig != "" {
+		files = append(files, filepath.Join(dockerConfig, "config.json"))
+	} else if home != "" {
+		files = append(files, filepath.Join(home, ".docker", "config.json"))
+	}
+	for _, dir := range dirs {
+		files, legacy = append(files, filepath.Join(dir, "config.json")), append(legacy, filepath.Join(dir, ".dockercfg"))
+	}
+	if home != "" {
+		legacy = append(legacy, filepath.Join(home, ".dockercfg"))
+	}
+	return append(files, "/.docker/config.json"), append(legacy, "/.dockercfg")
+}
+
+// Find finds the credentials to try for a reference, the best first. An error is
+// about what was named by the user: a Secret, or AuthFile; what else can't be
+// read becomes a note.
+func (k *Keychain) Find(ctx context.Context, plan Plan, ref string) (Found, error) {
+	repository, err := repositoryOf(ref)
+	if err != nil {
+		return Found{}, err
+	}
+	secrets, err := secretEntries(plan.PullSecrets)
+	if err != nil {
+		return Found{}, err
+	}
+	found := Found{Credentials: matching(secrets, repository)}
+	if k.AuthFile != "" {
+		c, err := readConfig(k.AuthFile, false)
+		if err != nil {
+			return Found{}, err
+		}
+		found.config(ctx, c, k.AuthFile, repository)
+	}
+	providers, err := k.plugins()
+	if err != nil {
+		return Found{}, err
+	}
+	providers.find(ctx, &found, repository)
+	if !k.files(ctx, &found, k.Files, false, repository) {
+		k.files(ctx, &found, k.Legacy, true, repository)
+	}
+	return found, nil
+}
+
+// plugins reads the configuration of the plugins, once: a kubelet that runs
+// would not read it again either.
+func (k *Keychain) plugins() (*providers, error) {
+	k.once.Do(func() {
+		k.providers = &providers{dir: k.ProviderDir}
+		if k.ProviderConfig == "" {
+			return
+		}
+		data, err := os.ReadFile(k.ProviderConfig)
+		if err != nil {
+			k.failed = err
+			return
+		}
+		if k.providers.list, err = parseProviders(data); err != nil {
+			k.failed = fmt.Errorf("%s: %w", k.ProviderConfig, err)
+		}
+	})
+	return k.providers, k.failed
+}
+
+// files adds what docker configs have that need not be there; any tells whether
+// one was.
+func (k *Keychain) files(ctx context.Context, found *Found, paths []string, legacy bool, repository string) (any bool) {
+	for _, path := range paths {
+		c, err := readConfig(path, legacy)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		any = true
+		if err != nil {
+			found.Notes = append(found.Notes, err.Error())
+			continue
+		}
+		found.config(ctx, c, path, repository)
+	}
+	return any
+}
+
+// config adds what one docker config has for a repository: its own entries, then
+// those of its helpers.
+func (f *Found) config(ctx context.Context, c dockerConfig, path, repository string) {
+	f.Credentials = append(f.Credentials, matching(entriesOf(c, path), repository)...)
+	helper, server := helperFor(c, repository)
+	if helper == "" {
+		return
+	}
+	auth, err := askHelper(ctx, helper, server)
+	switch {
+	case err != nil:
+		f.Notes = append(f.Notes, fmt.Sprintf("%s: %v", path, err))
+	case auth != nil:
+		f.Credentials = append(f.Credentials, Credential{Auth: auth, Source: fmt.Sprintf("docker-credential-%s (%s)", helper, path)})
+	}
+}
+
+// helperFor picks the helper that a docker config has for a repository, and the
+// name that it knows the registry by.
+func helperFor(c dockerConfig, repository string) (helper, server string) {
+	server = registryOf(repository)
+	if server == "docker.io" {
+		server = "https://" + dockerHub + "/v1/"
+	}
+	for registry, name := range c.CredHelpers {
+		if registry == server || hostOnly(registry) == hostOnly(server) {
+			return name, server
+		}
+	}
+	return c.CredsStore, server
+}
+
+// readConfig reads a docker config.
+func readConfig(path string, legacy bool) (dockerConfig, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return dockerConfig{}, err
+	}
+	if strings.TrimSpace(string(data)) == "" {
+		return dockerConfig{}, nil
+	}
+	c, err := parseConfig(data, legacy)
+	if err != nil {
+		return dockerConfig{}, fmt.Errorf("%s %w", path, err)
+	}
+	return c, nil
+}

@@ -1,0 +1,94 @@
+package imagepull
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const (
+	// helperTimeout bounds a program that is asked for credentials: the kubelet's
+	// figure for its plugins.
+	helperTimeout = time.Minute
+	// helperOutput bounds its answer, in bytes.
+	helperOutput = 1 << 20
+	// noCredentials is what a helper says that has none
+	// (docker-credential-helpers, credentials/error.go).
+	noCredentials = "credentials not found in native keychain"
+	// tokenUser is the username that makes of the secret an identity token.
+	tokenUser = "<token>"
+)
+
+// askHelper asks docker-credential-<name> for the credentials of a registry; nil
+// if it has none. The error quotes nothing of what it wrote.
+func askHelper(ctx context.Context, name, server string) (*runtimeapi.AuthConfig, error) {
+	if strings.ContainsAny(name, "/\\") {
+		return nil, fmt.Errorf("%q is no name of a credential helper", name)
+	}
+	program := "docker-credential-" + name
+	out, err := output(ctx, program, []string{"get"}, nil, []byte(server+"\n"))
+	if strings.TrimSpace(string(out)) == noCredentials {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var answer struct{ Username, Secret string }
+	if json.Unmarshal(out, &answer) != nil {
+		return nil, fmt.Errorf("%s: its answer is not the JSON of a credential helper", program)
+	}
+	switch {
+	case answer.Username == tokenUser:
+		return &runtimeapi.AuthConfig{IdentityToken: answer.Secret}, nil
+	case answer.Username == "" && answer.Secret == "":
+		return nil, nil
+	}
+	return &runtimeapi.AuthConfig{Username: answer.Username, Password: answer.Secret}, nil
+}
+
+// output runs a program that gives credentials and returns what it wrote. The
+// error tells how it ended, not what it wrote.
+func output(ctx context.Context, program string, args, env []string, in []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, helperTimeout)
+	defer cancel()
+	c := exec.CommandContext(ctx, program, args...)
+	c.Env, c.Stdin = append(os.Environ(), env...), bytes.NewReader(in)
+	c.WaitDelay = time.Second
+	var out limited
+	c.Stdout = &out
+	err := c.Run()
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil, fmt.Errorf("%s: did not answer within %s", program, helperTimeout)
+	case out.over:
+		return nil, fmt.Errorf("%s: its answer is longer than %d bytes", program, helperOutput)
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, fmt.Errorf("%s: is not in $PATH", program)
+	case err != nil:
+		return out.text.Bytes(), fmt.Errorf("%s: %w", program, err)
+	}
+	return out.text.Bytes(), nil
+}
+
+// limited keeps what is written, up to helperOutput.
+type limited struct {
+	text bytes.Buffer
+	over bool
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.text.Len()+len(p) > helperOutput {
+		l.over = true
+		return 0, io.ErrShortWrite
+	}
+	return l.text.Write(p)
+}

@@ -1,0 +1,84 @@
+package imagepull
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeletconfig "k8s.io/kubelet/config/v1"
+	providerapi "k8s.io/kubelet/pkg/apis/credentialprovider/v1"
+)
+
+// providers asks the kubelet's credential provider plugins (KEP-2133). It is safe
+// for concurrent use, and asks one at a time.
+type providers struct {
+	dir  string // of the plugins
+	list []kubeletconfig.CredentialProvider
+
+	mu    sync.Mutex
+	cache []cached
+}
+
+// find adds what the plugins that want the repository answer. One that fails
+// becomes a note: another credential may do.
+func (p *providers) find(ctx context.Context, found *Found, repository string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, provider := range p.list {
+		if !wants(provider, repository) {
+			continue
+		}
+		if needsToken(provider) {
+			found.Notes = append(found.Notes, fmt.Sprintf("credential provider %s wants a service account's token, which there is none of without a cluster", provider.Name))
+			continue
+		}
+		entries, err := p.ask(ctx, provider, repository)
+		if err != nil {
+			found.Notes = append(found.Notes, fmt.Sprintf("credential provider %s: %v", provider.Name, err))
+			continue
+		}
+		found.Credentials = append(found.Credentials, matching(entries, repository)...)
+	}
+}
+
+// ask runs one plugin, unless an earlier answer of it still holds. p.mu is held.
+func (p *providers) ask(ctx context.Context, provider kubeletconfig.CredentialProvider, repository string) ([]entry, error) {
+	now := time.Now()
+	for _, c := range p.cache {
+		if c.valid(provider.Name, repository, now) {
+			return c.entries, nil
+		}
+	}
+	request := providerapi.CredentialProviderRequest{
+		TypeMeta: metav1.TypeMeta{Kind: "CredentialProviderRequest", APIVersion: provider.APIVersion}, Image: repository,
+	}
+	in, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	var env []string
+	for _, e := range provider.Env {
+		env = append(env, e.Name+"="+e.Value)
+	}
+	out, err := output(ctx, filepath.Join(p.dir, provider.Name), provider.Args, env, in)
+	if err != nil {
+		return nil, err
+	}
+	var answer providerapi.CredentialProviderResponse
+	if json.Unmarshal(out, &answer) != nil || answer.Kind != "CredentialProviderResponse" || !strings.HasPrefix(answer.APIVersion, providerGroup) {
+		return nil, fmt.Errorf("its answer is no CredentialProviderResponse of %sv1", providerGroup)
+	}
+	kept, err := keep(provider, answer, repository, now)
+	if err != nil {
+		return nil, err
+	}
+	p.cache = slices.DeleteFunc(p.cache, func(c cached) bool { return !now.Before(c.until) })
+	p.cache = append(p.cache, kept)
+	return kept.entries, nil
+}

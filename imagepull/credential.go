@@ -1,0 +1,226 @@
+package imagepull
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/distribution/reference"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/kubernetes/pkg/credentialprovider"
+)
+
+// Credential is one way to log in to a registry.
+type Credential struct {
+	Auth *runtimeapi.AuthConfig
+	// Source is where it is from, in words: what is to be corrected when the
+	// registry refuses it.
+	Source string
+}
+
+// String is the source: a credential must not get into a message.
+func (c Credential) String() string { return c.Source }
+
+// GoString is the source, too.
+func (c Credential) GoString() string { return c.Source }
+
+// Found are the credentials for an image, the best first, and what kept others
+// from being found. The notes hold no credentials.
+type Found struct {
+	Credentials []Credential
+	Notes       []string
+}
+
+// dockerConfig is a docker config: what docker login writes, and what a Secret
+// of type kubernetes.io/dockerconfigjson holds.
+type dockerConfig struct {
+	Auths       map[string]dockerAuth `json:"auths"`
+	CredHelpers map[string]string     `json:"credHelpers"` // by registry
+	CredsStore  string                `json:"credsStore"`
+}
+
+// dockerAuth is one registry's entry.
+type dockerAuth struct {
+	Username      string `json:"username"`
+	Password      string `json:"password"`
+	Auth          string `json:"auth"` // base64 of username:password; wins
+	IdentityToken string `json:"identitytoken"`
+	RegistryToken string `json:"registrytoken"`
+}
+
+// parseConfig reads a docker config; legacy is the older form, without "auths"
+// around its entries. The error quotes nothing of it.
+func parseConfig(data []byte, legacy bool) (dockerConfig, error) {
+	var c dockerConfig
+	into := any(&c)
+	if legacy {
+		into = &c.Auths
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return dockerConfig{}, errors.New("is no docker config in JSON")
+	}
+	for registry, a := range c.Auths {
+		if a.Auth == "" {
+			continue
+		}
+		user, password, err := decodeAuth(a.Auth)
+		if err != nil {
+			return dockerConfig{}, fmt.Errorf("the auth of registry %q %w", hostOnly(registry), err)
+		}
+		a.Username, a.Password = user, password
+		c.Auths[registry] = a
+	}
+	return c, nil
+}
+
+// decodeAuth takes an auth field apart. It may have been padded or not, and may
+// end in NULs, as old dockers wrote it.
+func decodeAuth(field string) (user, password string, err error) {
+	coding := base64.StdEncoding
+	if !strings.HasSuffix(strings.TrimSpace(field), "=") {
+		coding = base64.RawStdEncoding
+	}
+	text, err := coding.DecodeString(strings.TrimSpace(field))
+	if err != nil {
+		return "", "", errors.New("is not base64")
+	}
+	user, password, ok := strings.Cut(string(text), ":")
+	if !ok {
+		return "", "", errors.New("is not username:password in base64")
+	}
+	return user, strings.Trim(password, "\x00"), nil
+}
+
+// entry is a credential with the registries that it is for: host[:port][/path],
+// where labels of the host may be globs.
+type entry struct {
+	key        string
+	credential Credential
+}
+
+// entriesOf lists what a docker config holds itself. An entry without
+// credentials only says that a store has some.
+func entriesOf(c dockerConfig, source string) []entry {
+	var out []entry
+	for _, registry := range slices.Sorted(maps.Keys(c.Auths)) {
+		a := c.Auths[registry]
+		auth := &runtimeapi.AuthConfig{Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken}
+		key, ok := keyOf(registry)
+		if !ok || a.Username == "" && a.Password == "" && a.IdentityToken == "" && a.RegistryToken == "" {
+			continue
+		}
+		if a.IdentityToken != "" {
+			auth.Username, auth.Password = "", "" // docker's placeholder for a token
+		}
+		out = append(out, entry{key, Credential{Auth: auth, Source: source}})
+	}
+	return out
+}
+
+// keyOf is a registry as docker writes it, without scheme and API version.
+func keyOf(registry string) (string, bool) {
+	if !strings.HasPrefix(registry, "https://") && !strings.HasPrefix(registry, "http://") {
+		registry = "https://" + registry
+	}
+	u, err := url.Parse(registry)
+	if err != nil {
+		return "", false
+	}
+	path := u.Path
+	if strings.HasPrefix(path, "/v2/") || strings.HasPrefix(path, "/v1/") {
+		path = path[3:]
+	}
+	if path == "/" {
+		path = ""
+	}
+	return u.Host + path, true
+}
+
+// hostOnly is the host of a registry's name, which may carry anything else.
+func hostOnly(registry string) string {
+	key, _ := keyOf(registry)
+	host, _, _ := strings.Cut(key, "/")
+	return host
+}
+
+// dockerHub is the key of Docker Hub, whose images are docker.io's.
+const dockerHub = "index.docker.io"
+
+// matching picks the entries for a repository, the most specific first, as the
+// kubelet's keyring does (pkg/credentialprovider).
+func matching(entries []entry, repository string) []Credential {
+	entries = slices.Clone(entries)
+	slices.SortStableFunc(entries, func(a, b entry) int { return strings.Compare(b.key, a.key) })
+	var found, hub []Credential
+	for _, e := range entries {
+		if ok, err := credentialprovider.URLsMatchStr(e.key, repository); ok && err == nil {
+			found = append(found, e.credential)
+		}
+		if e.key == dockerHub {
+			hub = append(hub, e.credential)
+		}
+	}
+	if len(found) == 0 && registryOf(repository) == "docker.io" {
+		return hub
+	}
+	return found
+}
+
+// repositoryOf is a reference's full name without tag and digest:
+// docker.io/library/busybox.
+func repositoryOf(ref string) (string, error) {
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return "", err
+	}
+	return named.Name(), nil
+}
+
+// registryOf is the host[:port] of a full name.
+func registryOf(repository string) string {
+	registry, _, _ := strings.Cut(repository, "/")
+	return registry
+}
+
+// IsPullSecret tells whether a Secret holds credentials for registries. Others
+// are ignored, as the kubelet does.
+func IsPullSecret(s *corev1.Secret) bool {
+	key, _ := pullSecretKey(s)
+	return len(s.Data[key]) > 0
+}
+
+// pullSecretKey is where a Secret of its type has the docker config, "" for
+// other types; legacy says which form it has.
+func pullSecretKey(s *corev1.Secret) (key string, legacy bool) {
+	switch s.Type {
+	case corev1.SecretTypeDockerConfigJson:
+		return corev1.DockerConfigJsonKey, false
+	case corev1.SecretTypeDockercfg:
+		return corev1.DockerConfigKey, true
+	}
+	return "", false
+}
+
+// secretEntries are the credentials of a pod's imagePullSecrets.
+func secretEntries(secrets []*corev1.Secret) ([]entry, error) {
+	var out []entry
+	for _, s := range secrets {
+		if !IsPullSecret(s) {
+			continue
+		}
+		key, legacy := pullSecretKey(s)
+		source := "Secret " + s.Namespace + "/" + s.Name
+		c, err := parseConfig(s.Data[key], legacy)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", source, key, err)
+		}
+		out = append(out, entriesOf(c, source)...)
+	}
+	return out, nil
+}

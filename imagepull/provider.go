@@ -1,0 +1,109 @@
+package imagepull
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	kubeletconfig "k8s.io/kubelet/config/v1"
+	providerapi "k8s.io/kubelet/pkg/apis/credentialprovider/v1"
+	"k8s.io/kubernetes/pkg/credentialprovider"
+	"sigs.k8s.io/yaml"
+)
+
+// providerGroup is the API group of what is said to a credential provider.
+const providerGroup = "credentialprovider.kubelet.k8s.io/"
+
+// parseProviders reads a CredentialProviderConfig (kubelet.config.k8s.io/v1 and
+// its betas, which have the same fields), in YAML or JSON.
+func parseProviders(data []byte) ([]kubeletconfig.CredentialProvider, error) {
+	var c kubeletconfig.CredentialProviderConfig
+	if err := yaml.UnmarshalStrict(data, &c); err != nil {
+		return nil, err
+	}
+	if c.Kind != "CredentialProviderConfig" || !strings.HasPrefix(c.APIVersion, "kubelet.config.k8s.io/v1") {
+		return nil, fmt.Errorf("is %s %s, not a CredentialProviderConfig of kubelet.config.k8s.io/v1", c.APIVersion, c.Kind)
+	}
+	var errs []error
+	for i, p := range c.Providers {
+		if err := checkProvider(p); err != nil {
+			errs = append(errs, fmt.Errorf("providers[%d] %q: %w", i, p.Name, err))
+		}
+		if slices.ContainsFunc(c.Providers[:i], func(o kubeletconfig.CredentialProvider) bool { return o.Name == p.Name }) {
+			errs = append(errs, fmt.Errorf("providers[%d] %q: is there twice", i, p.Name))
+		}
+	}
+	return c.Providers, errors.Join(errs...)
+}
+
+// checkProvider checks one provider as the kubelet does
+// (pkg/credentialprovider/plugin, validateCredentialProviderConfig).
+func checkProvider(p kubeletconfig.CredentialProvider) error {
+	switch {
+	case p.Name == "" || p.Name == "." || p.Name == ".." || strings.ContainsAny(p.Name, "/ "):
+		return errors.New("the name is that of a file in the directory of plugins")
+	case len(p.MatchImages) == 0:
+		return errors.New("matchImages is empty")
+	case !slices.Contains([]string{"v1", "v1beta1", "v1alpha1"}, strings.TrimPrefix(p.APIVersion, providerGroup)) || !strings.HasPrefix(p.APIVersion, providerGroup):
+		return fmt.Errorf("apiVersion %q is not %sv1", p.APIVersion, providerGroup)
+	case p.DefaultCacheDuration == nil || p.DefaultCacheDuration.Duration < 0:
+		return errors.New("defaultCacheDuration is not there, or negative")
+	}
+	return nil
+}
+
+// wants tells whether a provider is to be asked about a repository.
+func wants(p kubeletconfig.CredentialProvider, repository string) bool {
+	return slices.ContainsFunc(p.MatchImages, func(glob string) bool {
+		ok, err := credentialprovider.URLsMatchStr(glob, repository)
+		return ok && err == nil
+	})
+}
+
+// needsToken tells whether a provider works by tokens of service accounts only,
+// which nobody makes without a cluster.
+func needsToken(p kubeletconfig.CredentialProvider) bool {
+	return p.TokenAttributes != nil && p.TokenAttributes.RequireServiceAccount != nil && *p.TokenAttributes.RequireServiceAccount
+}
+
+// cached is an answer of a provider.
+type cached struct {
+	provider, key string // of an image, of a registry, or "" for all images
+	until         time.Time
+	entries       []entry
+}
+
+// keep makes of an answer what is kept of it: for how long, and for which images.
+func keep(p kubeletconfig.CredentialProvider, answer providerapi.CredentialProviderResponse, repository string, now time.Time) (cached, error) {
+	c := cached{provider: p.Name}
+	switch answer.CacheKeyType {
+	case providerapi.ImagePluginCacheKeyType:
+		c.key = repository
+	case providerapi.RegistryPluginCacheKeyType:
+		c.key = registryOf(repository)
+	case providerapi.GlobalPluginCacheKeyType:
+	default:
+		return cached{}, fmt.Errorf("cacheKeyType %q is not Image, Registry or Global", answer.CacheKeyType)
+	}
+	life := p.DefaultCacheDuration.Duration
+	if answer.CacheDuration != nil {
+		life = answer.CacheDuration.Duration
+	}
+	c.until = now.Add(life)
+	for registry, auth := range answer.Auth {
+		if key, ok := keyOf(registry); ok {
+			c.entries = append(c.entries, entry{key, Credential{
+				Auth: &runtimeapi.AuthConfig{Username: auth.Username, Password: auth.Password}, Source: "credential provider " + p.Name}})
+		}
+	}
+	return c, nil
+}
+
+// valid tells whether the answer still holds, for a repository.
+func (c cached) valid(provider, repository string, now time.Time) bool {
+	return c.provider == provider && now.Before(c.until) &&
+		(c.key == "" || c.key == repository || c.key == registryOf(repository))
+}

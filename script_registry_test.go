@@ -1,0 +1,84 @@
+package main
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/podrun/podrun/cri/critest"
+)
+
+// registryUser is who may pull from the private registries of the scripts.
+const registryUser, registryPassword, registryToken = "puller", "pa55w0rd-of-puller", "t0ken-of-puller"
+
+// privateRegistries puts two registries that want credentials before the one of
+// the tests: $BASIC by a password, $TOKEN by a token that a password buys. The
+// fake runtime has no registry, and images that want the password.
+func (h *harness) privateRegistries(env *testscript.Env, s *script, vars map[string]string) error {
+	vars["REGISTRY_USER"], vars["REGISTRY_PASSWORD"] = registryUser, registryPassword
+	vars["ENCODED_AUTH"] = base64.StdEncoding.EncodeToString([]byte(registryUser + ":" + registryPassword))
+	for name, guard := range map[string]func(http.Handler) http.Handler{"BASIC": byPassword, "TOKEN": byToken} {
+		address, err := serveHTTP(env, guard(httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: h.registry})))
+		if err != nil {
+			return err
+		}
+		vars[name] = address
+		if s.fake != nil {
+			s.fake.AddRemote(critest.Image{Name: address + "/busybox:private", Cmd: []string{"sh"}, Username: registryUser, Password: registryPassword})
+		}
+	}
+	return nil
+}
+
+// serveHTTP serves on loopback until the script ends.
+func serveHTTP(env *testscript.Env, handler http.Handler) (address string, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	srv := &http.Server{Handler: handler}
+	go srv.Serve(l)
+	env.Defer(func() { srv.Close() })
+	return l.Addr().String(), nil
+}
+
+// byPassword lets those through who give the password.
+func byPassword(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != registryUser || password != registryPassword {
+			w.Header().Set("WWW-Authenticate", `Basic realm="private"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// byToken lets those through who give a token, and sells tokens at /token.
+func byToken(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/token" {
+			user, password, _ := r.BasicAuth()
+			if r.Method == http.MethodPost {
+				user, password = r.FormValue("username"), r.FormValue("password")
+			}
+			if user != registryUser || password != registryPassword {
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			fmt.Fprintf(w, `{"token":%q,"access_token":%q}`, registryToken, registryToken)
+			return
+		}
+		if r.Header.Get("Authorization") != "Bearer "+registryToken {
+			w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="http://%s/token",service="private",scope="repository:busybox:pull"`, r.Host))
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
