@@ -151,6 +151,11 @@ func (s *syncer) late(a Action, image imagepull.Result) (container.Late, error) 
 	if err := volume.MakeContainerDir(s.plan.Layout, uid, a.Container); err != nil {
 		return container.Late{}, err
 	}
+	// Asked here, too: a container that is refused leaves no log, as in the kubelet.
+	spec := findContainer(s.pod(), a.Container).Container
+	if err := container.VerifyRunAsNonRoot(s.pod(), spec, image.UID, image.Username); err != nil {
+		return container.Late{}, err
+	}
 	log, err := volume.MakeTerminationLog(s.plan.Layout, uid, a.Container, randomHex(4))
 	if err != nil {
 		return container.Late{}, err

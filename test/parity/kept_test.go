@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write testdata anew from the recordings
 
 // TestKept compares with the recordings that are kept in testdata, so that
 // parity is tested where the others are not at hand. Each file has the pod and,
-// one a line, the fields that a kubelet sent.
+// one a line, the fields that a kubelet sent; what else it has is for TestSent.
 func TestKept(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*.txtar"))
 	if err != nil || len(files) == 0 {
@@ -27,42 +27,48 @@ func TestKept(t *testing.T) {
 	var total score
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			manifest, kubelets := readKept(t, file)
-			total.add(compare(t, kubelets, podruns(t, readPod(t, manifest), kubelets)))
+			k := readKept(t, file)
+			total.add(compare(t, k.planned, podruns(t, readPod(t, k.manifest), k.planned)))
 		})
 	}
 	t.Logf("%d pods: %d of %d fields are the kubelet's, %d more differ as documented",
 		len(files), total.equal, total.equal+total.different, total.documented)
 }
 
-// readKept returns a file with the pod, and the kubelet's fields.
-func readKept(t *testing.T, file string) (manifest string, kubelets map[string]string) {
+// kept is a recording in testdata: the pod's file, the fields that are planned,
+// and all that was sent and made, with the recording's words.
+type kept struct {
+	manifest string
+	planned  map[string]string
+	sent     tracks
+}
+
+func readKept(t *testing.T, file string) kept {
 	t.Helper()
 	a, err := txtar.ParseFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(a.Files) != 2 || a.Files[0].Name != "pod.yaml" || a.Files[1].Name != "kubelet" {
-		t.Fatalf("%s: want the files pod.yaml and kubelet", file)
+	if len(a.Files) != 3 || a.Files[0].Name != "pod.yaml" || a.Files[1].Name != "kubelet" || a.Files[2].Name != "sent" {
+		t.Fatalf("%s: want the files pod.yaml, kubelet and sent", file)
 	}
-	manifest = filepath.Join(t.TempDir(), "pod.yaml")
-	if err := os.WriteFile(manifest, a.Files[0].Data, 0o600); err != nil {
+	k := kept{manifest: filepath.Join(t.TempDir(), "pod.yaml"), planned: map[string]string{}, sent: readTracks(t, a.Files[2].Data)}
+	if err := os.WriteFile(k.manifest, a.Files[0].Data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	kubelets = map[string]string{}
 	for line := range strings.Lines(string(a.Files[1].Data)) {
 		field, quoted, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " = ")
 		value, err := strconv.Unquote(quoted)
 		if !ok || err != nil {
 			t.Fatalf("%s: not a field: %s", file, line)
 		}
-		kubelets[field] = value
+		k.planned[field] = value
 	}
-	return manifest, kubelets
+	return k
 }
 
 // writeKept keeps a recording, without the fields in which podrun means to differ.
-func writeKept(t *testing.T, name, manifest string, kubelets map[string]string) {
+func writeKept(t *testing.T, name, manifest string, kubelets map[string]string, sent tracks) {
 	t.Helper()
 	pod, err := os.ReadFile(manifest)
 	if err != nil {
@@ -76,7 +82,9 @@ func writeKept(t *testing.T, name, manifest string, kubelets map[string]string) 
 	}
 	a := &txtar.Archive{
 		Comment: []byte("Recorded from kubelet v1.36.3 by TestParity -update; see kept_test.go.\n"),
-		Files:   []txtar.File{{Name: "pod.yaml", Data: pod}, {Name: "kubelet", Data: []byte(fields.String())}},
+		Files: []txtar.File{
+			{Name: "pod.yaml", Data: pod}, {Name: "kubelet", Data: []byte(fields.String())}, {Name: "sent", Data: sent.write()},
+		},
 	}
 	if err := os.WriteFile(filepath.Join("testdata", name+".txtar"), txtar.Format(a), 0o644); err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ func TestParity(t *testing.T) {
 					kubelets := g.kubelets()
 					total.add(compare(t, kubelets, podruns(t, pod, kubelets)))
 					if *update && set == "fake" {
-						writeKept(t, name, manifestOf(t, dir, set, name), kubelets)
+						writeKept(t, name, manifestOf(t, dir, set, name), kubelets, readRecording(t, file).tracks())
 					}
 				})
 			}

@@ -1,0 +1,143 @@
+package parity
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// cause is one reason for which what podrun sends or makes differs from what the
+// kubelet does. Its name is that in docs/kubelet-differences.md.
+type cause struct {
+	name string
+	// goldens are those that it touches; nil for any.
+	goldens []string
+	// lines are the differences that it explains, as difference.String writes them.
+	lines *regexp.Regexp
+}
+
+// touch is a cause that explains something of a golden.
+type touch struct{ cause, golden string }
+
+const examples = "kubernetes__content__en__examples__pods__"
+
+// causes are all. There may be no more than ten, and a difference that none of
+// them explains is an error.
+var causes = []cause{
+	{
+		name: "marks of static pods",
+		lines: regexp.MustCompile(`^(sandbox|container \S+): only the kubelet: \S*annotations\.kubernetes\.io/config\.` +
+			`|^files: only the kubelet: volumes/kubernetes\.io~downward-api/\S+/annotations text ".*kubernetes\.io/config\.` +
+			`|^files: only podrun: volumes/kubernetes\.io~downward-api/\S+/annotations text `),
+	},
+	{
+		name: "marks and records of podrun",
+		lines: regexp.MustCompile(`^(sandbox|container \S+): only podrun: annotations\.podrun\.dev/` +
+			`|^files: only podrun: (pod\.yaml|events\.jsonl|plugins/podrun\.dev~\S+) `),
+	},
+	{
+		name:    "the API server's part",
+		goldens: []string{"18-env", "20-hostpath", examples + "inject__dapi-envars-pod"},
+		lines: regexp.MustCompile(`^container \S+: only the kubelet: envs\[\d+\] = "(SA|MY_POD_SERVICE_ACCOUNT)="$` +
+			`|^container \S+: only podrun: envs\[\d+\] = "(SA|MY_POD_SERVICE_ACCOUNT)=default"$` +
+			`|^container \S+: only podrun: mounts\[2\]\.recursive_read_only = "true"$`),
+	},
+	{
+		name:    "no wrapped emptyDir",
+		goldens: []string{"22-downward", examples + "inject__dapi-volume", examples + "inject__dapi-volume-resources"},
+		lines:   regexp.MustCompile(`^files: only the kubelet: plugins/kubernetes\.io~empty-dir(/wrapped_\S+)? `),
+	},
+	{
+		name:    "images from the start",
+		goldens: []string{examples + "init-containers", examples + "multi-container__resources", examples + "multi-container__shared-volume"},
+		lines: regexp.MustCompile(`^image nginx:\S+: only podrun: |^(images|pulls): only podrun: .*"nginx[:"]` +
+			`|^events spec\.containers\{nginx\}: only podrun: Normal Pull(ing|ed) `),
+	},
+	{
+		name:    "one look at an image volume",
+		goldens: []string{"39-image-volume", examples + "image-volumes-subpath"},
+		lines:   regexp.MustCompile(`^image (registry\.example/data:1|quay\.io/crio/artifact:v2): only the kubelet: ImageStatus$`),
+	},
+	{
+		name:    "images that cannot be had fail at once",
+		goldens: []string{invalidImage},
+		lines: regexp.MustCompile(`^pod: only podrun: refused: .*Failed to apply default image tag "Registry\.Example/UPPER:1"` +
+			`|^events spec\.containers\{invalid\}: only the kubelet: ` +
+			`|^events spec\.containers\{broken\}: only the kubelet: (Normal BackOff |Warning Failed .*: Error: ImagePullBackOff$)` +
+			`|^image registry\.example/(absent-never|broken):1: only the kubelet: ImageStatus$`),
+	},
+	{
+		name:    "an ended pod keeps its control group",
+		goldens: []string{"30-never"},
+		lines:   regexp.MustCompile(`^cgroup: only podrun: `),
+	},
+	{
+		name:    "unknown resources are refused",
+		goldens: []string{examples + "resource__extended-resource-pod"},
+		lines:   regexp.MustCompile(`^pod: only podrun: refused: .*this host has no example\.com/dongle`),
+	},
+	{
+		name:    "no user namespaces yet",
+		goldens: []string{"17-userns-procmount", examples + "user-namespaces-stateless"},
+		lines:   regexp.MustCompile(`^pod: only podrun: refused: .*podrun makes no user namespaces yet`),
+	},
+}
+
+// explained tells whether a cause explains a difference, and notes which.
+func (s *tally) explained(golden string, d difference) bool {
+	for _, c := range causes {
+		if (c.goldens == nil || slices.Contains(c.goldens, golden)) && c.lines.MatchString(d.String()) {
+			if s.seen == nil {
+				s.seen = map[touch]bool{}
+			}
+			s.seen[touch{c.name, golden}] = true
+			return true
+		}
+	}
+	return false
+}
+
+// allSeen checks that each cause touches the goldens that it names.
+func (s *tally) allSeen(t *testing.T) {
+	t.Helper()
+	for _, c := range causes {
+		for _, golden := range c.goldens {
+			if slices.Contains(s.ran, golden) && !s.seen[touch{c.name, golden}] {
+				t.Errorf("%s: the cause %q explains nothing any more: take it out", golden, c.name)
+			}
+		}
+	}
+}
+
+func TestCauses(t *testing.T) {
+	if len(causes) > 10 {
+		t.Errorf("%d causes; ten is the most", len(causes))
+	}
+	page, err := os.ReadFile("../../docs/kubelet-differences.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, ok := strings.Cut(string(page), "\n## Measured\n")
+	if !ok {
+		t.Fatal("docs/kubelet-differences.md has no section Measured")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	var listed []string
+	for _, m := range regexp.MustCompile(`(?m)^\| \*\*(.+?)\*\* \|`).FindAllStringSubmatch(section, -1) {
+		listed = append(listed, m[1])
+	}
+	var names []string
+	for _, c := range causes {
+		names = append(names, c.name)
+		for _, golden := range c.goldens {
+			if short := strings.TrimPrefix(golden, examples); !strings.Contains(section, "`"+short+"`") {
+				t.Errorf("the page does not name the golden %s of the cause %q", short, c.name)
+			}
+		}
+	}
+	if !slices.Equal(listed, names) {
+		t.Errorf("docs/kubelet-differences.md lists %q, the test has %q", listed, names)
+	}
+}

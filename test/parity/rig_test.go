@@ -1,0 +1,419 @@
+package parity
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/run"
+)
+
+// settle is how long no call that acts may have come until the pod is taken away
+// again, as when the kubelet was recorded.
+const settle = 3 * time.Second
+
+// rig is a host for one pod, with a runtime that answers as the one did over
+// which the kubelet was recorded.
+type rig struct {
+	t        *testing.T
+	rt       *critest.Runtime
+	settings nodeconfig.Settings
+	images   map[string]string // names by ID
+	uid      string            // the pod's, once its sandbox was asked for
+
+	mu     sync.Mutex
+	events []string
+}
+
+func newRig(t *testing.T, pod *corev1.Pod) *rig {
+	t.Helper()
+	dir := t.TempDir()
+	s := nodeconfig.Default()
+	s.RootDir, s.PodLogsDir, s.ContainerLogsDir = filepath.Join(dir, "root"), filepath.Join(dir, "logs"), filepath.Join(dir, "links")
+	s.CgroupRoot = "/podrun-parity-" + run.NewInvocation()
+	s.CgroupDriver = "cgroupfs"
+	s.HostnameOverride, s.NodeIP = node, []string{hostIP}
+	s.ClusterDNS, s.ClusterDomain = []string{"10.96.0.10"}, "cluster.local"
+	s.ResolvConf = filepath.Join(dir, "resolv.conf")
+	s.RegistryPullQPS, s.EvictionHard = 0, map[string]string{"memory.available": "1Mi"}
+	if err := os.WriteFile(s.ResolvConf, []byte("nameserver 192.0.2.53\nsearch host.example\noptions ndots:2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	features := &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true, UserNamespaces: true}
+	r := &rig{t: t, settings: s, images: map[string]string{}, rt: critest.ForTest(t,
+		critest.Version("containerd", "v2.4.2"), critest.CgroupDriver(runtimeapi.CgroupDriver_CGROUPFS),
+		critest.Features(&runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true}),
+		critest.Handler("", features), critest.Handler("runc", features))}
+	r.addImages(pod)
+	r.script(pod)
+	t.Cleanup(func() { r.removeCgroups() })
+	return r
+}
+
+// addImages makes every image of the pod: those named absent are in a registry
+// only, those named broken nowhere. The user is in the name.
+func (r *rig) addImages(pod *corev1.Pod) {
+	names := []string{}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		names = append(names, c.Image)
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.Image != nil {
+			names = append(names, v.Image.Reference)
+		}
+	}
+	for _, name := range names {
+		sum := sha256.Sum256([]byte(tagged(name)))
+		image := critest.Image{Name: name, ID: fmt.Sprintf("sha256:%x", sum), User: "0"}
+		switch {
+		case strings.Contains(name, "nonroot"):
+			image.User = "65532"
+		case strings.Contains(name, "username"):
+			image.User = "app"
+		}
+		r.images[image.ID] = "<IMAGE:" + tagged(name) + ">"
+		switch {
+		case strings.Contains(name, "broken"):
+			image.PullErr = status.Errorf(codes.NotFound, "failed to pull and unpack image %q: not found", name)
+			r.rt.AddRemote(image)
+		case strings.Contains(name, "absent"):
+			r.rt.AddRemote(image)
+		default:
+			r.rt.AddImage(image)
+		}
+	}
+}
+
+// script makes containers run until they are stopped, but for those whose name
+// begins with init and those that the pod's annotation tells the end of.
+func (r *rig) script(pod *corev1.Pod) {
+	codes := map[string]string{}
+	for end := range strings.SplitSeq(pod.Annotations["crioracle/exits"], ",") {
+		if name, code, ok := strings.Cut(end, "="); ok {
+			codes[name] = code
+		}
+	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		b := critest.Behavior{Forever: true, CleanTERM: true, TERMAfter: 50 * time.Millisecond}
+		if code, ends := codes[c.Name]; ends {
+			n, err := strconv.Atoi(code)
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			b = critest.Behavior{ExitCode: int32(n)}
+		} else if strings.HasPrefix(c.Name, "init") {
+			b = critest.Behavior{}
+		}
+		r.rt.Script(c.Name, b)
+		r.rt.ScriptExec(c.Name, func(cmd []string) *critest.Exec {
+			if len(cmd) > 0 && cmd[len(cmd)-1] == "false" {
+				return &critest.Exec{ExitCode: 1}
+			}
+			return &critest.Exec{}
+		})
+	}
+}
+
+// engine is a podrun process on the host.
+func (r *rig) engine() *run.Engine {
+	return &run.Engine{Client: r.rt.Client(), Settings: r.settings, Invocation: run.NewInvocation(), Command: "podrun test",
+		Emit: func(e event.Event) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			line := e.Type + " " + e.Reason
+			if e.FieldPath != "" {
+				line += " " + e.FieldPath
+			}
+			line = eventNoise.ReplaceAllString(line+": "+e.Message, "<N>")
+			if !slices.Contains(r.events, line) {
+				r.events = append(r.events, line)
+			}
+		},
+	}
+}
+
+// eventNoise is what two events of a kind differ in.
+var eventNoise = regexp.MustCompile(`[0-9a-f]{64}|\b[0-9.]+m?s\b`)
+
+// live applies the pod as `podrun apply --wait=completed` does, until nothing
+// more comes of it, and deletes it. What it returns is what was sent and made.
+// The error is apply's, of a pod that could not be started.
+func (r *rig) live(objects *manifest.Objects) (recording, error) {
+	ctx, cancel := context.WithCancelCause(r.t.Context())
+	defer cancel(nil)
+	go r.watch(ctx, cancel)
+	results, err := r.engine().Apply(ctx, objects, run.ApplyOptions{Wait: run.GoalCompleted, AllowKubelet: true, KeepOnFailure: true})
+	if err == nil && !errors.Is(results[0].Err, errSettled) {
+		err = results[0].Err
+	}
+	var rec recording
+	if len(r.rt.Sandboxes()) > 0 {
+		rec = recording{Files: r.files(), Cgroup: r.cgroup()}
+	}
+	e := r.engine()
+	known, ferr := e.Find(r.t.Context(), run.Selector{})
+	if ferr != nil {
+		r.t.Fatal(ferr)
+	}
+	deleted, derr := e.Delete(r.t.Context(), known, run.DeleteOptions{})
+	if derr != nil {
+		r.t.Fatal(derr)
+	}
+	for _, d := range deleted {
+		if d.Err != nil {
+			r.t.Error(d.Err)
+		}
+	}
+	r.sent(&rec)
+	rec.Events = r.events
+	return rec, err
+}
+
+var errSettled = errors.New("nothing more comes")
+
+// watch ends the context once no call that acts has come for a while.
+func (r *rig) watch(ctx context.Context, cancel context.CancelCauseFunc) {
+	for last := time.Now(); time.Since(last) <= settle; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+		for _, c := range r.rt.Calls() {
+			if acting[c.Method] && c.Method != "ExecSync" && c.End.After(last) {
+				last = c.End
+			}
+		}
+	}
+	cancel(errSettled)
+}
+
+// acting are the calls that a recording keeps. The others look, or clean up.
+var acting = map[string]bool{
+	"RunPodSandbox": true, "StopPodSandbox": true, "CreateContainer": true, "StartContainer": true, "StopContainer": true,
+	"UpdateContainerResources": true, "ExecSync": true, "ImageStatus": true, "PullImage": true,
+}
+
+// sent fills in what the runtime was asked.
+func (r *rig) sent(rec *recording) {
+	rec.Containers = map[string][]any{}
+	calls := r.rt.Calls()
+	sortStops(calls)
+	requests := map[string]bool{}
+	for _, c := range calls {
+		if !acting[c.Method] {
+			continue
+		}
+		label := c.Name()
+		switch req := c.Request.(type) {
+		case *runtimeapi.RunPodSandboxRequest:
+			r.uid = req.GetConfig().GetMetadata().GetUid()
+			rec.Sandboxes = append(rec.Sandboxes, struct{ Config any }{r.normal(asRecorded(r.t, req.GetConfig()))})
+		case *runtimeapi.CreateContainerRequest:
+			if have := rec.Containers[c.Subject]; len(have) < 2 {
+				rec.Containers[c.Subject] = append(have, r.normal(containerAsRecorded(r.t, req.GetConfig())))
+			}
+			if last := rec.Sandboxes[len(rec.Sandboxes)-1].Config; compact(last) != compact(r.normal(asRecorded(r.t, req.GetSandboxConfig()))) {
+				r.t.Errorf("CreateContainer %s came with another sandbox_config", c.Subject)
+			}
+		case *runtimeapi.ImageStatusRequest:
+			rec.Images = append(rec.Images, r.normal(asRecorded(r.t, req)))
+		case *runtimeapi.PullImageRequest:
+			pull := asRecorded(r.t, req)
+			delete(pull, "sandbox_config")
+			rec.Pulls = append(rec.Pulls, r.normal(pull))
+		default:
+			m := asRecorded(r.t, req)
+			if _, of := m["container_id"]; of {
+				m["container_id"] = "<CONTAINER:" + c.Subject + ">"
+			} else if _, of := m["pod_sandbox_id"]; of {
+				m["pod_sandbox_id"] = "<SANDBOX>"
+			}
+			if key := c.Method + compact(m); !requests[key] {
+				requests[key] = true
+				rec.Others = append(rec.Others, struct {
+					Method  string
+					Request map[string]any
+				}{c.Method, m})
+			}
+			if c.Method == "ExecSync" && m["timeout"] != nil {
+				continue // a probe
+			}
+		}
+		if c.Err != nil {
+			label += " -> " + status.Code(c.Err).String()
+		}
+		rec.Calls = append(rec.Calls, label)
+	}
+	rec.Calls = dedupe(rec.Calls)
+}
+
+// sortStops puts StopContainer calls that went on at the same time in the order
+// of the containers' names: they have none between each other.
+func sortStops(calls []critest.Call) {
+	for i := 0; i < len(calls); i++ {
+		j := i
+		var end time.Time
+		for ; j < len(calls) && calls[j].Method == "StopContainer" && (j == i || calls[j].Start.Before(end)); j++ {
+			if j == i || calls[j].End.Before(end) {
+				end = calls[j].End
+			}
+		}
+		if j > i {
+			slices.SortStableFunc(calls[i:j], func(a, b critest.Call) int { return strings.Compare(a.Subject, b.Subject) })
+			i = j - 1
+		}
+	}
+}
+
+// normal replaces what has a word in the recordings that is not the same
+// throughout the pod.
+func (r *rig) normal(v any) any {
+	switch v := v.(type) {
+	case string:
+		if name, is := r.images[v]; is {
+			return name
+		}
+		return randomName.ReplaceAllString(strings.TrimPrefix(v, r.settings.CgroupRoot), "$1/<RANDOM>")
+	case []any:
+		for i := range v {
+			v[i] = r.normal(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = r.normal(v[k])
+		}
+	}
+	return v
+}
+
+func (r *rig) cgroup() map[string]string {
+	parent := r.rt.Sandboxes()[0].Config.GetLinux().GetCgroupParent()
+	out := map[string]string{}
+	for controller, names := range map[string][]string{
+		"cpu":     {"cpu.shares", "cpu.cfs_period_us", "cpu.cfs_quota_us"},
+		"memory":  {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.soft_limit_in_bytes", "memory.swappiness", "memory.oom_control"},
+		"pids":    {"pids.max"},
+		"hugetlb": {"hugetlb.2MB.limit_in_bytes", "hugetlb.1GB.limit_in_bytes"},
+	} {
+		for _, name := range names {
+			if raw, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", controller, parent, name)); err == nil {
+				out[name] = strings.TrimSpace(string(raw))
+			}
+		}
+	}
+	return out
+}
+
+var (
+	randomName = regexp.MustCompile(`(containers/[^/]+)/[0-9a-f]{8}$`)
+	atomicDir  = regexp.MustCompile(`\.\.[0-9]{4}_[0-9_.]+`)
+)
+
+// files lists what lies below the pod's directory.
+func (r *rig) files() map[string]podFile {
+	dir := r.settings.Layout().Pod(r.rt.Sandboxes()[0].Config.GetMetadata().GetUid())
+	mounts := mountsBelow(r.t, dir)
+	out := map[string]podFile{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		st := info.Sys().(*syscall.Stat_t)
+		f := podFile{Mode: info.Mode().String(), Own: fmt.Sprintf("%d:%d", st.Uid, st.Gid), FS: mounts[path]}
+		switch {
+		case info.Mode()&os.ModeSymlink != 0:
+			link, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			f.Link = atomicDir.ReplaceAllString(link, "..<TIME>")
+		case info.Mode().IsRegular() && info.Size() <= 1<<14:
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			if utf8.Valid(raw) {
+				f.Text = string(raw)
+			}
+		}
+		rel := strings.TrimPrefix(strings.TrimPrefix(path, dir), "/")
+		if rel == "" {
+			rel = "."
+		}
+		out[randomName.ReplaceAllString(atomicDir.ReplaceAllString(rel, "..<TIME>"), "$1/<RANDOM>")] = f
+		return nil
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return out
+}
+
+// mountsBelow maps mount points below dir to their type and options.
+func mountsBelow(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	raw, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for line := range strings.Lines(string(raw)) {
+		before, after, ok := strings.Cut(line, " - ")
+		fields, tail := strings.Fields(before), strings.Fields(after)
+		if ok && len(fields) >= 6 && len(tail) >= 3 && strings.HasPrefix(fields[4], dir) {
+			out[fields[4]] = fmt.Sprintf("%s %s %s", tail[0], fields[5], tail[2])
+		}
+	}
+	return out
+}
+
+// removeCgroups takes away what the pods of a failed test left.
+func (r *rig) removeCgroups() {
+	roots, err := filepath.Glob("/sys/fs/cgroup/*" + r.settings.CgroupRoot)
+	if err != nil {
+		r.t.Error(err)
+	}
+	for _, root := range roots {
+		var all []string
+		err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				all = append(all, path)
+			}
+			return err
+		})
+		for _, d := range slices.Backward(all) {
+			err = errors.Join(err, os.Remove(d))
+		}
+		if err != nil {
+			r.t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,291 @@
+package parity
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"golang.org/x/sys/unix"
+	"sigs.k8s.io/yaml"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/dns"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/problem"
+)
+
+// TestSent runs the pods whose recordings are kept in testdata end to end and
+// compares what reached the runtime, and what was made on the host, with what the
+// kubelet sent and made.
+func TestSent(t *testing.T) {
+	needsHost(t)
+	files, err := filepath.Glob(filepath.Join("testdata", "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recordings in testdata: %v", err)
+	}
+	total := &tally{set: "fake"}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		t.Run(name, func(t *testing.T) {
+			k := readKept(t, file)
+			total.compareSent(t, name, readPod(t, k.manifest), k.sent)
+		})
+	}
+	total.report(t)
+}
+
+// TestSentCorpus does so with the pods of the corpus.
+func TestSentCorpus(t *testing.T) {
+	needsHost(t)
+	dir := shared(t)
+	total := &tally{set: "corpus"}
+	for _, file := range recordings(t, dir, "corpus") {
+		name := strings.TrimSuffix(filepath.Base(file), ".json")
+		rec := readRecording(t, file)
+		if len(rec.Sandboxes) == 0 {
+			continue // TestRefused
+		}
+		t.Run(name, func(t *testing.T) {
+			total.compareSent(t, name, readPod(t, manifestOf(t, dir, "corpus", name)), rec.tracks())
+		})
+	}
+	total.report(t)
+}
+
+// needsHost skips where the recordings' control groups can't be made.
+func needsHost(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("pods are really made here, with control groups and mounts: needs root")
+	}
+	if _, err := os.Stat("/sys/fs/cgroup/memory/memory.limit_in_bytes"); err != nil {
+		t.Skip("the recordings are of control groups v1, which this host has not:", err)
+	}
+}
+
+func readRecording(t *testing.T, file string) recording {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rec recording
+	if err := json.Unmarshal(raw, &rec); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return rec
+}
+
+// tally is the score of a set, by section: the first word of a track.
+type tally struct {
+	set      string
+	ran      []string // goldens
+	sections map[string]*score
+	seen     map[touch]bool
+}
+
+func (s *tally) of(track string) *score {
+	section, _, _ := strings.Cut(track, " ")
+	if s.sections == nil {
+		s.sections = map[string]*score{}
+	}
+	if s.sections[section] == nil {
+		s.sections[section] = &score{}
+	}
+	return s.sections[section]
+}
+
+func (s *tally) report(t *testing.T) {
+	t.Helper()
+	var total score
+	for _, section := range slices.Sorted(maps.Keys(s.sections)) {
+		n := s.sections[section]
+		total.add(*n)
+		t.Logf("%s: %-10s %5d of %5d are the kubelet's, %4d more differ as documented", s.set, section, n.equal, n.equal+n.different, n.documented)
+	}
+	t.Logf("%s: %d pods, end to end: %d of %d lines are the kubelet's, %d more differ as documented", s.set, len(s.ran), total.equal, total.equal+total.different, total.documented)
+	if total.equal == 0 {
+		t.Error("nothing was compared")
+	}
+	s.allSeen(t)
+}
+
+// compareSent runs the pod and compares it with the kubelet's tracks.
+func (s *tally) compareSent(t *testing.T, name string, pod *corev1.Pod, kubelets tracks) {
+	t.Helper()
+	if name == "25-hugepages" && hugePages(t) < 2 {
+		t.Skip("this host has not two huge pages of 2Mi free for the pod")
+	}
+	s.ran = append(s.ran, name)
+	host := hostDir(t)
+	pod = prepared(t, pod, host)
+	podruns, words, refused := sentFor(t, pod)
+	if words == nil {
+		s.differs(t, name, difference{"pod", fmt.Sprintf("refused: %v", refused), true})
+		if name != invalidImage {
+			return
+		}
+		// What it does with the others is worth a look, too.
+		pod.Spec.Containers = slices.DeleteFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == "invalid" })
+		if podruns, words, refused = sentFor(t, pod); words == nil {
+			t.Fatal(refused)
+		}
+	}
+	for track := range podruns {
+		if kubelets[track] == nil {
+			kubelets[track] = nil
+		}
+	}
+	for _, track := range slices.Sorted(maps.Keys(kubelets)) {
+		var lines []string
+		for _, l := range kubelets[track] {
+			lines = append(lines, strings.ReplaceAll(words.Replace(l), recordedHost, host))
+		}
+		equal, differences := diff(track, sorted(track, lines), sorted(track, podruns[track]))
+		s.of(track).equal += equal
+		for _, d := range differences {
+			s.differs(t, name, d)
+		}
+	}
+}
+
+// differs counts a difference, which is an error unless a cause explains it.
+func (s *tally) differs(t *testing.T, name string, d difference) {
+	t.Helper()
+	if s.explained(name, d) || !recordedHere(t) && hostValues.MatchString(d.line) {
+		s.of(d.track).documented++
+		return
+	}
+	s.of(d.track).different++
+	t.Errorf("%s: %s", name, d)
+}
+
+// hostValues are what differs on another host than the one that recorded. They
+// are compared under its facts by TestParity.
+var hostValues = regexp.MustCompile(`oom_score_adj|hugepage_limits|^hugetlb|^memory\.swappiness|memory_swap_limit|size=\d+k|` +
+	`^etc-hosts text "# Kubernetes-managed hosts file \(host network\)|(CPU|MEM)[A-Z_]*=`)
+
+// recordedHere tells whether this host is like the one that recorded.
+func recordedHere(t *testing.T) bool {
+	t.Helper()
+	memory, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts, err := os.ReadFile("/etc/hosts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runtime.NumCPU() == 2 && strings.Contains(string(memory), " 24684092 kB") && string(hosts) == facts().EtcHosts
+}
+
+// invalidImage is the golden with a container "invalid", for whose image's name
+// podrun refuses the pod.
+const invalidImage = "28-image-policies"
+
+// hugePages are the free ones of 2Mi.
+func hugePages(t *testing.T) int {
+	t.Helper()
+	raw, err := os.ReadFile("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// sorted sorts lines that have no order, once their words are values.
+func sorted(track string, lines []string) []string {
+	if slices.Contains([]string{"images", "pulls", "probes", "files", "cgroup"}, track) {
+		slices.Sort(lines)
+	}
+	return lines
+}
+
+// recordedHost is where the recorded pods' hostPath volumes are.
+const recordedHost = "/tmp/crioracle-host"
+
+// sentFor runs a pod. The error is why podrun did not begin with it.
+func sentFor(t *testing.T, pod *corev1.Pod) (sent tracks, words *strings.Replacer, refused error) {
+	t.Helper()
+	text, err := yaml.Marshal(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, problems := manifest.Load([]manifest.Source{{Name: "pod.yaml", Data: text}}, manifest.Options{Validate: manifest.Ignore})
+	if errs := problems.Errors(); len(errs) > 0 {
+		return nil, nil, &problem.Error{Kind: problem.Manifest, Problems: errs}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, pod)
+		rec, err := r.live(objects)
+		if len(rec.Sandboxes) == 0 {
+			refused = err
+			return
+		}
+		words, sent = r.words(pod), rec.tracks()
+	})
+	return sent, words, refused
+}
+
+// hostDir makes what those volumes find there, on a mount that is shared, as they
+// are on a host of containers.
+func hostDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, err := range []error{
+		unix.Mount(dir, dir, "", unix.MS_BIND, ""), unix.Mount("", dir, "", unix.MS_SHARED, ""),
+		os.Mkdir(filepath.Join(dir, "dir"), 0o755), os.WriteFile(filepath.Join(dir, "file.txt"), nil, 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// prepared makes the pod's hostPath volumes below host. Of the corpus, which
+// names directories that a machine may have or not, the types are left out:
+// podrun would make what is not there, and the runtime is told nothing of them.
+func prepared(t *testing.T, pod *corev1.Pod, host string) *corev1.Pod {
+	t.Helper()
+	pod = pod.DeepCopy()
+	pod.UID, pod.Spec.NodeName = "", ""
+	for i := range pod.Spec.Volumes {
+		if h := pod.Spec.Volumes[i].HostPath; h != nil {
+			if !strings.HasPrefix(h.Path, recordedHost) {
+				h.Type = nil
+			}
+			h.Path = strings.Replace(h.Path, recordedHost, host, 1)
+		}
+	}
+	return pod
+}
+
+// words are the recordings' placeholders and their values in this run.
+func (r *rig) words(pod *corev1.Pod) *strings.Replacer {
+	name, _ := dns.Hostname(&corev1.Pod{ObjectMeta: pod.ObjectMeta}, "", false)
+	return strings.NewReplacer("<UID>", r.uid, "<POD>", pod.Name, "<POD:63>", name.Host,
+		"<PODIP>", firstIP, "<HOSTIP>", hostIP, "<NODE>", node, "<ROOT>", r.settings.RootDir, "<LOGS>", r.settings.PodLogsDir)
+}
+
+// firstIP is the address that the runtime gives its first pod.
+const firstIP = "127.88.0.2"
