@@ -41,8 +41,8 @@ type FileKey struct{ Volume, Path, Key string }
 // Config is what the runtime is asked to create. The error is a problem.Error;
 // its text is what the kubelet says with CreateContainerConfigError.
 func (p Plan) Config(late Late) (*runtimeapi.ContainerConfig, error) {
-	if err := VerifyRunAsNonRoot(p.in.Pod, p.container, late.ImageUID, late.ImageUsername); err != nil {
-		return nil, &problem.Error{Kind: problem.Refused, Object: "container " + p.Name, Err: err}
+	if err := p.VerifyUser(late.ImageUID, late.ImageUsername); err != nil {
+		return nil, err
 	}
 	config, problems := p.config(late)
 	if err := problem.Refuse(problem.Manifest, problems); err != nil {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/kubernetes/pkg/securitycontext"
 
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
 )
 
 // VerifyRunAsNonRoot refuses a container that may not run as root and would. It
@@ -36,6 +37,15 @@ func VerifyRunAsNonRoot(pod *corev1.Pod, c *corev1.Container, uid *int64, userna
 		return refuse("container has runAsNonRoot and image will run as root")
 	case *uid < 0 || *uid > math.MaxInt32:
 		return refuse("container has runAsNonRoot and image has an invalid user id (%d)", *uid)
+	}
+	return nil
+}
+
+// VerifyUser is VerifyRunAsNonRoot for a planned container. The error is a
+// problem.Error.
+func (p Plan) VerifyUser(uid *int64, username string) error {
+	if err := VerifyRunAsNonRoot(p.in.Pod, p.container, uid, username); err != nil {
+		return &problem.Error{Kind: problem.Refused, Object: "container " + p.Name, Err: err}
 	}
 	return nil
 }

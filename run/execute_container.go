@@ -152,8 +152,7 @@ func (s *syncer) late(a Action, image imagepull.Result) (container.Late, error) 
 		return container.Late{}, err
 	}
 	// Asked here, too: a container that is refused leaves no log, as in the kubelet.
-	spec := findContainer(s.pod(), a.Container).Container
-	if err := container.VerifyRunAsNonRoot(s.pod(), spec, image.UID, image.Username); err != nil {
+	if err := s.plan.Container(a.Container).VerifyUser(image.UID, image.Username); err != nil {
 		return container.Late{}, err
 	}
 	log, err := volume.MakeTerminationLog(s.plan.Layout, uid, a.Container, randomHex(4))
