@@ -32,6 +32,7 @@ type question struct {
 	handler  string
 	facts    host.Facts
 	others   []host.Pod // of the runtime, without those that leave
+	arrived  []host.Pod // pods of the same command that were admitted before
 	leaving  []host.Pod // those that this command replaces
 	settings nodeconfig.Settings
 	options  Options
@@ -66,13 +67,21 @@ var checks = []func(question) problem.List{
 // of podrun with the same namespace and name - counts as gone, its requests
 // and its ports too.
 func Check(p Pod, facts host.Facts, s nodeconfig.Settings, o Options) problem.List {
-	return CheckAll([]Pod{p}, facts, s, o)[0]
+	return CheckAll([]Pod{p}, facts, s, o)[0].Problems
+}
+
+// Verdict is what this host says to a pod.
+type Verdict struct {
+	Problems problem.List
+	// Preempts are podrun's pods that must be stopped for this one, if it is
+	// admitted.
+	Preempts []host.Pod
 }
 
 // CheckAll admits pods together, in order: the requests and ports of each that
-// is admitted count for those after it, and what any of them replaces counts
-// for none. There is one list for each pod.
-func CheckAll(pods []Pod, facts host.Facts, s nodeconfig.Settings, o Options) []problem.List {
+// is admitted count for those after it, and what any of them replaces or
+// preempts counts for none. There is one verdict for each pod.
+func CheckAll(pods []Pod, facts host.Facts, s nodeconfig.Settings, o Options) []Verdict {
 	q := question{facts: facts, settings: s, options: o}
 	for _, h := range facts.Pods {
 		if slices.ContainsFunc(pods, func(p Pod) bool { return replaces(p.Pod, h) }) {
@@ -81,28 +90,40 @@ func CheckAll(pods []Pod, facts host.Facts, s nodeconfig.Settings, o Options) []
 			q.others = append(q.others, h)
 		}
 	}
-	out := make([]problem.List, len(pods))
+	out := make([]Verdict, len(pods))
 	for i, p := range pods {
 		q.pod, q.handler = p.Pod, p.Handler
-		out[i] = q.check()
-		if len(out[i].Errors()) == 0 {
-			q.others = append(q.others, describe(p.Pod))
+		out[i] = q.verdict()
+		if len(out[i].Problems.Errors()) > 0 {
+			continue
 		}
+		q.arrived = append(q.arrived, describe(p.Pod))
+		q.others = slices.DeleteFunc(slices.Clone(q.others), func(o host.Pod) bool { return among(out[i].Preempts, o) })
 	}
 	return out
 }
 
-// check asks every check about the pod.
-func (q question) check() problem.List {
-	var out problem.List
+// among tells whether a pod is in a list.
+func among(list []host.Pod, p host.Pod) bool {
+	return slices.ContainsFunc(list, func(o host.Pod) bool { return o.UID == p.UID })
+}
+
+// verdict asks every check about the pod, and where a critical one lacks no
+// more than resources, finds pods that make room for it.
+func (q question) verdict() Verdict {
+	var out Verdict
 	for _, check := range checks {
-		for _, found := range check(q) {
-			found.Object = "Pod " + q.pod.Namespace + "/" + q.pod.Name
-			out = append(out, found)
-		}
+		out.Problems = append(out.Problems, check(q)...)
+	}
+	q.preempt(&out)
+	for i := range out.Problems {
+		out.Problems[i].Object = "Pod " + q.pod.Namespace + "/" + q.pod.Name
 	}
 	return out
 }
+
+// present are the other pods that count: those here and those that come.
+func (q question) present() []host.Pod { return slices.Concat(q.others, q.arrived) }
 
 // replaces tells whether a pod takes the place of one of podrun's that is here.
 func replaces(pod *corev1.Pod, here host.Pod) bool {

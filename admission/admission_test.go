@@ -328,7 +328,7 @@ func TestCheckAll(t *testing.T) {
 	var got []string
 	for _, l := range CheckAll(pods, facts, nodeconfig.Default(), Options{}) {
 		var reasons []string
-		for _, p := range l {
+		for _, p := range l.Problems {
 			reasons = append(reasons, p.Reason)
 		}
 		got = append(got, strings.Join(reasons, ","))

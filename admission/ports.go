@@ -29,7 +29,7 @@ func checkHostPorts(q question) problem.List {
 
 // portHolder names who has a port, and what to do; empty if it is free.
 func portHolder(q question, want host.HostPort) (holder, hint string) {
-	for _, p := range q.others {
+	for _, p := range q.present() {
 		if !holds(p) {
 			continue
 		}

@@ -26,10 +26,41 @@ var evictionSignals = map[string]corev1.ResourceName{
 // this host: allocatable, less what podrun's live pods request. Other owners'
 // pods are not known to request anything.
 func checkResources(q question) problem.List {
-	allocatable, out := Allocatable(q.facts, q.settings)
+	shortages, out := lacking(q)
+	for _, s := range shortages {
+		out = append(out, s.problem())
+	}
+	return out
+}
+
+// shortage is a resource of which a pod wants more than is left. CPU is in
+// milli-CPUs, the rest in bytes or pieces.
+type shortage struct {
+	name              corev1.ResourceName
+	want, used, total int64
+	hint              string
+}
+
+// missing is how much would have to be freed.
+func (s shortage) missing() int64 { return s.used + s.want - s.total }
+
+// problem makes the kubelet's message.
+func (s shortage) problem() problem.Problem {
+	return problem.Problem{
+		Field: "spec", Reason: reasonOutOf + string(s.name), Hint: s.hint,
+		Message: fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", s.name, s.want, s.used, s.total),
+	}
+}
+
+const reasonOutOf = "OutOf"
+
+// lacking lists the resources that the pod can't have, and what is wrong with
+// the settings that say how much there is.
+func lacking(q question) ([]shortage, problem.List) {
+	allocatable, bad := Allocatable(q.facts, q.settings)
 	used := corev1.ResourceList{}
 	pods := int64(0)
-	for _, p := range q.others {
+	for _, p := range q.present() {
 		if !holds(p) {
 			continue
 		}
@@ -40,8 +71,9 @@ func checkResources(q question) problem.List {
 			used[name] = sum
 		}
 	}
+	var out []shortage
 	if limit := allocatable.Pods().Value(); pods+1 > limit {
-		out = append(out, short(corev1.ResourcePods, 1, pods, limit, "delete a pod, or raise --max-pods"))
+		out = append(out, shortage{corev1.ResourcePods, 1, pods, limit, "delete a pod, or raise --max-pods"})
 	}
 	requests := resource.PodRequests(q.pod)
 	for _, name := range sortedNames(requests) {
@@ -50,18 +82,9 @@ func checkResources(q question) problem.List {
 			continue
 		}
 		_, known := allocatable[name]
-		out = append(out, short(name, want, have, total, shortHint(name, requests, used, allocatable, known)))
+		out = append(out, shortage{name, want, have, total, shortHint(name, requests, used, allocatable, known)})
 	}
-	return out
-}
-
-// short makes the kubelet's message. CPU is in milli-CPUs, the rest in bytes or
-// pieces.
-func short(name corev1.ResourceName, want, used, total int64, hint string) problem.Problem {
-	return problem.Problem{
-		Field: "spec", Reason: "OutOf" + string(name), Hint: hint,
-		Message: fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", name, want, used, total),
-	}
+	return out, bad
 }
 
 // shortHint says the same in quantities that people write.

@@ -59,6 +59,7 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.pairs("kube-reserved", "`resources` kept for podrun and the runtime", func(s *nodeconfig.Settings, v map[string]string) { s.KubeReserved = v })
 	f.list("allowed-unsafe-sysctls", "`sysctls` outside the safe list that pods may set; a final * is a wildcard", func(s *nodeconfig.Settings, v []string) { s.AllowedUnsafeSysctls = v })
 	f.thresholds("eviction-hard", "`thresholds` below which no pod is taken (memory.available<100Mi,nodefs.available<10%); empty for none", func(s *nodeconfig.Settings, v map[string]string) { s.EvictionHard = v })
+	f.truth("preempt", def.Preempt, "stop other pods of podrun's where a critical one needs their room", func(s *nodeconfig.Settings, v bool) { s.Preempt = v })
 	f.duration("runtime-request-timeout", def.RuntimeRequestTimeout, "limit of a call of the runtime", func(s *nodeconfig.Settings, v time.Duration) { s.RuntimeRequestTimeout = v })
 	return f
 }

@@ -52,4 +52,5 @@ const (
 	DNSConfigForming                = "DNSConfigForming"
 	MissingClusterDNS               = "MissingClusterDNS"
 	HostPortConflict                = "HostPortConflict"
+	Preempting                      = "Preempting"
 )

@@ -42,6 +42,7 @@ type Settings struct {
 	EvictionHard         map[string]string `json:"evictionHard,omitempty"`
 	AllowedUnsafeSysctls []string          `json:"allowedUnsafeSysctls,omitempty"`
 	SeccompDefault       bool              `json:"seccompDefault"`
+	Preempt              bool              `json:"preempt"` // critical pods may stop others of podrun's
 
 	ContainerLogMaxSize  string `json:"containerLogMaxSize"`
 	ContainerLogMaxFiles int32  `json:"containerLogMaxFiles"`
@@ -72,6 +73,7 @@ func Default() Settings {
 		CPUCFSQuotaPeriod:     100 * time.Millisecond,
 		PodPidsLimit:          -1,
 		MaxPods:               110,
+		Preempt:               true,
 		EvictionHard: map[string]string{
 			"memory.available":   "100Mi",
 			"nodefs.available":   "10%",

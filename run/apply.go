@@ -185,6 +185,9 @@ func (s *syncer) apply(ctx context.Context, t Target, o ApplyOptions) (Outcome, 
 	if err := s.onlyOurs(); err != nil {
 		return OutcomeFailed, err
 	}
+	if err := s.welcomeBack(); err != nil {
+		return OutcomeFailed, err
+	}
 	if t.Change == ChangeUnchanged && s.obs.Sandbox() == nil && neverRan(s.plan.Layout, s.plan.ID.UID) {
 		s.undo.push("remove the pod's directory", s.removeDirs)
 	}
@@ -193,6 +196,9 @@ func (s *syncer) apply(ctx context.Context, t Target, o ApplyOptions) (Outcome, 
 			return s.finish(ctx, d)
 		}
 		t.Change, t.Old = ChangeReplace, []Here{t.was} // nothing runs that could be updated in place
+	}
+	if err := s.preempt(ctx, t.Preempts); err != nil {
+		return OutcomeFailed, s.orInterrupted(ctx, err)
 	}
 	if t.Change != ChangeUnchanged {
 		s.pulls = s.puller.Start(ctx, s.plan.Images)

@@ -44,7 +44,9 @@ func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 		result.Err = err
 		return result
 	}
-	_, result.Err = s.until(ctx, o.For)
+	if result.Err = s.wasPreempted(); result.Err == nil {
+		_, result.Err = s.until(ctx, o.For)
+	}
 	result.Err = errors.Join(result.Err, s.journal.close())
 	result.Status = s.status()
 	if result.Err == nil && !o.For.reachedBy(result.Status) {

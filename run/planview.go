@@ -22,6 +22,7 @@ type PlanView struct {
 	Change     Change             `json:"change"`
 	Changes    []string           `json:"changes,omitempty"` // the paths that differ from the pod that is here
 	Replaces   []identity.Pod     `json:"replaces,omitempty"`
+	Preempts   []identity.Pod     `json:"preempts,omitempty"` // stopped to make room
 	QOSClass   corev1.PodQOSClass `json:"qosClass"`
 	Warnings   []event.Event      `json:"warnings,omitempty"`
 	Cgroup     cgroup.Plan        `json:"cgroup"`
@@ -56,7 +57,7 @@ func (t Target) ViewSecrets() (PlanView, error) {
 func (t Target) view(shown func(container.Plan) container.Plan) (PlanView, error) {
 	p := t.Plan
 	v := PlanView{
-		Pod: p.ID, Change: t.Change, Changes: t.Changes, QOSClass: resource.QOSClass(p.Pod), Warnings: p.Warnings,
+		Pod: p.ID, Change: t.Change, Changes: t.Changes, Preempts: t.Preempts, QOSClass: resource.QOSClass(p.Pod), Warnings: p.Warnings,
 		Cgroup: p.Cgroup, Volumes: p.Volumes, Images: p.Images.Images,
 		Sandbox: SandboxView{RuntimeHandler: p.Sandbox.Handler, Config: cri.Value(p.Sandbox.Config)},
 	}

@@ -39,6 +39,8 @@ type Target struct {
 	Plan   *Plan
 	Change Change
 	Old    []Here // the pods that it replaces
+	// Preempts are the pods that are stopped to make room for it.
+	Preempts []identity.Pod
 	// Changes are the paths at which it differs from the pod that is here.
 	Changes []string
 	// Problems are those of this pod. They are in the list that Prepare returns,
@@ -75,17 +77,18 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 	allocatable, problems := admission.Allocatable(in.Facts, in.Settings)
 	in.Objects = bound(in.Objects)
 	for _, mp := range in.Objects.Pods {
-		t := change(mp.Object, in)
-		handler, found := runtimeHandler(mp.Object, in.Objects)
+		pod, classed := manifest.WithClasses(mp.Object, in.Objects)
+		t := change(pod, in)
+		handler, found := runtimeHandler(pod, in.Objects)
 		plan, more := NewPlan(Input{
-			Pod: mp.Object, UID: t.uid, Objects: in.Objects, Facts: in.Facts, Settings: in.Settings,
+			Pod: pod, UID: t.uid, Objects: in.Objects, Facts: in.Facts, Settings: in.Settings,
 			Handler: handler, Invocation: in.Invocation, Allocatable: allocatable,
 		})
 		if t.since != nil {
 			plan.Pod.CreationTimestamp = *t.since
 		}
 		t.Plan = plan
-		for _, p := range slices.Concat(found, more, t.objectProblems(t.was)) {
+		for _, p := range slices.Concat(classed, found, more, t.objectProblems(t.was)) {
 			t.Problems = append(t.Problems, mp.Locate(p))
 		}
 		targets = append(targets, t)
@@ -93,8 +96,11 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 	}
 	verdict := admission.CheckAll(arriving, in.Facts, in.Settings, admission.Options{AllowKubelet: in.AllowKubelet})
 	for i, mp := range in.Objects.Pods {
-		for _, p := range verdict[i] {
+		for _, p := range verdict[i].Problems {
 			targets[i].Problems = append(targets[i].Problems, mp.Locate(p))
+		}
+		for _, p := range verdict[i].Preempts {
+			targets[i].Preempts = append(targets[i].Preempts, identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: p.UID})
 		}
 		problems = append(problems, targets[i].Problems...)
 	}

@@ -1,0 +1,148 @@
+package admission
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/problem"
+)
+
+// preempt admits a critical pod that lacks nothing but resources by naming the
+// pods that make room for it (the kubelet's pkg/kubelet/preemption). Where no
+// pods can, its problems become the kubelet's.
+func (q question) preempt(v *Verdict) {
+	if !critical(q.pod.Spec.Priority) || !q.settings.Preempt || q.runs() {
+		return
+	}
+	shortages, _ := lacking(q)
+	of := func(p problem.Problem) bool { return strings.HasPrefix(p.Reason, reasonOutOf) }
+	if len(shortages) == 0 || slices.ContainsFunc(v.Problems.Errors(), func(p problem.Problem) bool { return !of(p) }) {
+		return
+	}
+	var wanted needs
+	for _, s := range shortages {
+		wanted = append(wanted, need{s.name, s.missing()})
+	}
+	victims, ok := q.victims(wanted)
+	v.Problems = slices.DeleteFunc(v.Problems, of)
+	if ok {
+		v.Preempts = victims
+		return
+	}
+	left := wanted.without(q.preemptable()...)
+	v.Problems = append(v.Problems, problem.Problem{
+		Field: "spec", Reason: "UnexpectedAdmissionError",
+		Message: "Unexpected error while attempting to recover from admission failure: preemption: error finding a set of pods to preempt: " +
+			"no set of running pods found to reclaim resources: " + left.String(),
+		Hint: shortages[0].hint,
+	})
+}
+
+// preemptable are the pods that this critical one may preempt: podrun's own,
+// not of the same command, that are not critical or of less priority.
+func (q question) preemptable() []host.Pod {
+	var out []host.Pod
+	for _, p := range q.others {
+		if holds(p) && (!critical(&p.Priority) || *q.pod.Spec.Priority > p.Priority) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// victims chooses pods: as few as can be of the best classes. Of each class,
+// from the best down, it takes what the classes below could not give if they
+// went altogether.
+func (q question) victims(wanted needs) (chosen []host.Pod, ok bool) {
+	classes := []corev1.PodQOSClass{corev1.PodQOSGuaranteed, corev1.PodQOSBurstable, corev1.PodQOSBestEffort}
+	byClass := map[corev1.PodQOSClass][]host.Pod{}
+	for _, p := range q.preemptable() {
+		byClass[p.QOSClass] = append(byClass[p.QOSClass], p)
+	}
+	for i, class := range classes {
+		rest := wanted.without(chosen...)
+		for _, lower := range classes[i+1:] {
+			rest = rest.without(byClass[lower]...)
+		}
+		more, ok := rest.closest(byClass[class])
+		if !ok {
+			return nil, false
+		}
+		chosen = append(more, chosen...) // the lowest class is stopped first
+	}
+	return chosen, true
+}
+
+// need is an amount of a resource that has to be freed, in amount's units.
+type need struct {
+	name corev1.ResourceName
+	n    int64
+}
+
+type needs []need
+
+// without is what is left to free once these pods are gone.
+func (all needs) without(pods ...host.Pod) needs {
+	var out needs
+	for _, want := range all {
+		for _, p := range pods {
+			want.n -= requestOf(p, want.name)
+		}
+		if want.n > 0 {
+			out = append(out, want)
+		}
+	}
+	return out
+}
+
+// closest takes pod after pod, each time the one that leaves the least to be
+// freed, until nothing is; of equals the one that requests less.
+func (all needs) closest(pods []host.Pod) (chosen []host.Pod, ok bool) {
+	pods = slices.Clone(pods)
+	for len(all) > 0 {
+		if len(pods) == 0 {
+			return nil, false
+		}
+		best := slices.MinFunc(pods, func(a, b host.Pod) int {
+			return cmp.Or(cmp.Compare(all.distance(a), all.distance(b)),
+				cmp.Compare(requestOf(a, corev1.ResourceMemory), requestOf(b, corev1.ResourceMemory)),
+				cmp.Compare(requestOf(a, corev1.ResourceCPU), requestOf(b, corev1.ResourceCPU)))
+		})
+		chosen, all = append(chosen, best), all.without(best)
+		pods = slices.DeleteFunc(pods, func(p host.Pod) bool { return p.UID == best.UID })
+	}
+	return chosen, true
+}
+
+// distance is how far a pod's end would leave the needs from being met: each
+// counts by the square of its share that is left, whatever its size.
+func (all needs) distance(p host.Pod) float64 {
+	sum := 0.0
+	for _, want := range all {
+		if left := float64(want.n - requestOf(p, want.name)); left > 0 {
+			sum += left / float64(want.n) * left / float64(want.n)
+		}
+	}
+	return sum
+}
+
+func requestOf(p host.Pod, name corev1.ResourceName) int64 {
+	if name == corev1.ResourcePods {
+		return 1
+	}
+	return amount(name, p.Requests)
+}
+
+// String is the kubelet's way to print what lacks.
+func (all needs) String() string {
+	var b strings.Builder
+	for _, want := range all {
+		fmt.Fprintf(&b, "(res: %v, q: %d), ", want.name, want.n)
+	}
+	return "[" + b.String() + "]"
+}
