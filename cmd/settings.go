@@ -52,6 +52,8 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.number("registry-qps", int64(def.RegistryPullQPS), "image pulls a second; 0 for no limit", func(s *nodeconfig.Settings, v int64) { s.RegistryPullQPS = int32(v) })
 	f.number("registry-burst", int64(def.RegistryBurst), "image pulls at once before --registry-qps counts", func(s *nodeconfig.Settings, v int64) { s.RegistryBurst = int32(v) })
 	f.number("max-parallel-image-pulls", int64(def.MaxParallelImagePulls), "most image pulls at once; 0 for no limit", func(s *nodeconfig.Settings, v int64) { s.MaxParallelImagePulls = int32(v) })
+	f.choice("retry-pull", "auto", []string{"auto", "always"}, "auto or always: `what` pulls to try again: those that it may help, or all", func(s *nodeconfig.Settings, v string) { s.RetryPullAlways = v == "always" })
+	f.duration("pull-timeout", def.PullTimeout, "how long to try to get one image; 0 for no limit but --timeout", func(s *nodeconfig.Settings, v time.Duration) { s.PullTimeout = v })
 	f.text("registry-auth", "", "docker config `file` with credentials for registries, tried after a pod's imagePullSecrets", func(s *nodeconfig.Settings, v string) { s.RegistryAuth = v })
 	f.text("image-credential-provider-config", "", "CredentialProviderConfig `file` of credential provider plugins", func(s *nodeconfig.Settings, v string) { s.ProviderConfig = v })
 	f.text("image-credential-provider-bin-dir", "", "`directory` of the credential provider plugins", func(s *nodeconfig.Settings, v string) { s.ProviderBinDir = v })
@@ -67,6 +69,31 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 func (f *settingsFlags) text(name, def, usage string, into func(*nodeconfig.Settings, string)) {
 	v := f.set.String(name, def, usage)
 	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
+}
+
+// choice is a text that is one of several.
+func (f *settingsFlags) choice(name, def string, of []string, usage string, into func(*nodeconfig.Settings, string)) {
+	v := &oneOf{value: def, of: of}
+	f.set.Var(v, name, usage)
+	f.into[name] = func(s *nodeconfig.Settings) { into(s, v.value) }
+}
+
+// oneOf is the value of a flag that is one of several words.
+type oneOf struct {
+	value string
+	of    []string
+}
+
+func (o *oneOf) String() string { return o.value }
+func (o *oneOf) Type() string   { return "string" }
+
+// Set takes the word.
+func (o *oneOf) Set(v string) error {
+	if !slices.Contains(o.of, v) {
+		return fmt.Errorf("not %s", strings.Join(o.of, " or "))
+	}
+	o.value = v
+	return nil
 }
 
 func (f *settingsFlags) list(name, usage string, into func(*nodeconfig.Settings, []string)) {

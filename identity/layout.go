@@ -56,6 +56,9 @@ func (l Layout) Container(uid, name string) string {
 // Locks holds the locks of pods and of the node.
 func (l Layout) Locks() string { return filepath.Join(l.RootDir, "locks") }
 
+// ImageBackOff is the directory of what is kept of pulls that failed.
+func (l Layout) ImageBackOff() string { return filepath.Join(l.RootDir, "image-backoff") }
+
 // PodLock is the file locked while one pod is synced.
 func (l Layout) PodLock(p Pod) string {
 	return filepath.Join(l.Locks(), p.Namespace+"_"+p.Name)

@@ -20,7 +20,13 @@ type Options struct {
 	// Auth gives the credentials to try for a reference, the best first. None, or
 	// no Auth, pulls without. Its error is final: what the user named is wrong.
 	Auth func(ctx context.Context, plan Plan, ref string) (Found, error)
-	Emit event.Sink
+	// RetryAlways tries again what trying again can't help, too.
+	RetryAlways bool
+	// Timeout bounds the getting of one image, with all tries; 0 for no limit.
+	Timeout time.Duration
+	// BackOffDir keeps the back-off from one process to the next; "" does not.
+	BackOffDir string
+	Emit       event.Sink
 }
 
 // Puller pulls the images of any number of pods. It is safe for concurrent use.
@@ -32,12 +38,13 @@ type Puller struct {
 	mu      sync.Mutex
 	backOff BackOff
 	limit   limiter
+	known   map[string]bool          // pods whose back-off of earlier processes was read, by UID
 	busy    map[string]chan struct{} // references being pulled; closed when done
 }
 
 // NewPuller makes a puller.
 func NewPuller(client *cri.Client, opt Options) *Puller {
-	p := &Puller{client: client, opt: opt, limit: limiter{QPS: opt.QPS, Burst: opt.Burst}, busy: map[string]chan struct{}{}}
+	p := &Puller{client: client, opt: opt, limit: limiter{QPS: opt.QPS, Burst: opt.Burst}, busy: map[string]chan struct{}{}, known: map[string]bool{}}
 	if opt.MaxParallel > 0 {
 		p.slots = make(chan struct{}, opt.MaxParallel)
 	}

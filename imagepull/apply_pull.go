@@ -3,6 +3,7 @@ package imagepull
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,10 +12,37 @@ import (
 	"github.com/podrun/podrun/event"
 )
 
-// run gets one image: it tries until the image is here, trying again can't
-// help, or ctx ends.
+// run gets one image within the time that there is for one.
 func (p *Puller) run(ctx context.Context, plan Plan, j *job) {
+	if p.opt.Timeout <= 0 {
+		p.try(ctx, plan, j)
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, p.opt.Timeout)
+	defer cancel()
+	p.try(bounded, plan, j)
+	if j.err == nil || bounded.Err() == nil || ctx.Err() != nil {
+		return
+	}
+	overdue := &PullError{Image: j.image.Name, Reason: ReasonPull, Class: Overdue, Err: fmt.Errorf("it is not here after %s", p.opt.Timeout)}
+	if last := j.lastFailure(); last != nil {
+		overdue.Reason, overdue.Found = last.Reason, last.Found
+		overdue.Err = fmt.Errorf("%w: %s", overdue.Err, Redact(Detail(last.Err)))
+	}
+	j.err = overdue
+	p.emit(plan.ID, j.image.Containers[0], event.Warning, event.FailedToPullImage, "Failed to pull image %q: %v", j.image.Name, overdue.Err)
+}
+
+// try tries until the image is here, trying again can't help, or ctx ends.
+func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
 	key, who := BackOffKey{UID: plan.ID.UID, Ref: j.image.Ref}, j.image.Containers[0]
+	if left := p.left(key); left > 0 && p.here(ctx, plan, j) {
+		return
+	} else if left > 0 {
+		p.emit(plan.ID, who, event.Normal, event.BackOffPullImage, "Back-off pulling image %q", j.image.Name)
+		j.setLast(&PullError{Image: j.image.Name, Reason: ReasonBackOff, Class: Transient,
+			Err: fmt.Errorf("it could not be pulled before; the next try is in %s", left.Round(time.Second))})
+	}
 	for {
 		if p.sleep(ctx, p.left(key)) != nil {
 			j.err = endOf(ctx)
@@ -30,7 +58,7 @@ func (p *Puller) run(ctx context.Context, plan Plan, j *job) {
 		}
 		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Failed to pull image %q: %s%s", j.image.Name, Redact(failed.Err.Error()), failed.tried())
 		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Error: %s", failed.Reason)
-		if failed.Class.Fatal() {
+		if failed.Class.Fatal() && (!p.opt.RetryAlways || failed.Class == BadCredentials) {
 			return
 		}
 		p.note(key, false)
@@ -65,6 +93,20 @@ func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool
 		result, err = p.user(ctx, plan, image, result)
 	}
 	return result, pulled, err
+}
+
+// here tells whether an image that is backed off from is here meanwhile, and
+// need not be pulled: then it is the job's.
+func (p *Puller) here(ctx context.Context, plan Plan, j *job) bool {
+	if j.image.Policy == corev1.PullAlways {
+		return false
+	}
+	spec := &runtimeapi.ImageSpec{Image: j.image.Ref, Annotations: plan.Annotations, RuntimeHandler: plan.RuntimeHandler}
+	if found, err := p.inspect(ctx, plan, j.image, spec); err != nil || found == nil {
+		return false
+	}
+	j.result, j.pulled, j.err = p.once(ctx, plan, j.image)
+	return j.err == nil
 }
 
 // inspect looks for an image; nil means it is not here.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -542,4 +544,136 @@ func TestErrTellsFinalFailuresOnly(t *testing.T) {
 		wantFailure(t, pulls.Err(), ReasonPull, NotFound)
 		pulls.Stop()
 	})
+}
+
+// What trying again can't help is tried again all the same, where that is asked for.
+func TestRetryAlways(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry()
+		r.pull = func(try int, _ *runtimeapi.PullImageRequest) error {
+			if try < 3 {
+				return status.Error(codes.NotFound, "app:1: not found")
+			}
+			return nil
+		}
+		begun := time.Now()
+		pulls := r.puller(Options{RetryAlways: true}).Start(t.Context(), planOf(t, "containers:\n"+container("app", "app:1", "Always")))
+		if _, err := pulls.Wait(t.Context(), "app"); err != nil || r.tries["app:1"] != 3 {
+			t.Errorf("%v after %v", err, r.tries)
+		}
+		if took := time.Since(begun); took != 30*time.Second {
+			t.Errorf("took %s, not 10 s and 20 s", took)
+		}
+	})
+}
+
+// The limit of one image counts its back-off, and its error says what failed.
+func TestPullTimeout(t *testing.T) {
+	for what, test := range map[string]struct {
+		fails error
+		slow  time.Duration
+		want  string
+	}{
+		"slow":    {slow: time.Hour, want: "ErrImagePull: it is not here after 15s"},
+		"failing": {fails: status.Error(codes.Unknown, "dial tcp 127.0.0.1:1: connection refused"), want: "ImagePullBackOff: it is not here after 15s: dial tcp 127.0.0.1:1: connection refused"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRegistry()
+			r.slow["app:1"] = test.slow
+			r.pull = func(int, *runtimeapi.PullImageRequest) error { return test.fails }
+			begun := time.Now()
+			pulls := r.puller(Options{Timeout: 15 * time.Second}).Start(t.Context(), planOf(t, "containers:\n"+container("app", "app:1", "Always")))
+			_, err := pulls.Wait(t.Context(), "app")
+			var e *problem.Error
+			if !errors.As(err, &e) || e.Kind != problem.Image || !strings.Contains(err.Error(), test.want) || !strings.Contains(e.Hint, "--pull-timeout") {
+				t.Errorf("%s: %v, want %s", what, err, test.want)
+			}
+			if took := time.Since(begun); took != 15*time.Second {
+				t.Errorf("%s: took %s", what, took)
+			}
+		})
+	}
+}
+
+// A second process goes on with the back-off of the first, and takes an image
+// that came meanwhile at once.
+func TestBackOffSurvivesItsProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, dir := newRegistry(), t.TempDir()
+		r.pull = func(try int, _ *runtimeapi.PullImageRequest) error {
+			if try < 3 {
+				return status.Error(codes.Unknown, "connection refused")
+			}
+			return nil
+		}
+		plan := planOf(t, "containers:\n"+container("app", "app:1", "IfNotPresent"))
+		o := Options{BackOffDir: dir}
+		attempt := func(limit time.Duration) (time.Duration, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			begun := time.Now()
+			pulls := r.puller(o).Start(ctx, plan)
+			defer pulls.Stop()
+			_, err := pulls.Wait(ctx, "app")
+			return time.Since(begun), err
+		}
+		if _, err := attempt(4 * time.Second); err == nil || r.tries["app:1"] != 1 {
+			t.Fatalf("%v after %v", err, r.tries)
+		}
+		if _, err := attempt(5 * time.Second); err == nil || r.tries["app:1"] != 1 || !strings.Contains(err.Error(), "it could not be pulled before; the next try is in 6s") {
+			t.Fatalf("%v after %v", err, r.tries)
+		}
+		if took, err := attempt(time.Minute); err != nil || r.tries["app:1"] != 3 || took != 21*time.Second {
+			t.Fatalf("%v after %v and %s", err, r.tries, took)
+		}
+		if left, err := filepath.Glob(dir + "/*"); err != nil || len(left) != 0 {
+			t.Errorf("left: %v %v", left, err)
+		}
+		r.pull = func(int, *runtimeapi.PullImageRequest) error {
+			return status.Error(codes.Unknown, "connection refused")
+		}
+		delete(r.here, "app:1")
+		if _, err := attempt(time.Second); err == nil {
+			t.Fatal("it was pulled")
+		}
+		r.here["app:1"] = imageOf("app:1")
+		if took, err := attempt(time.Second); err != nil || took != 0 {
+			t.Errorf("%v after %s", err, took)
+		}
+	})
+}
+
+// What is kept is of this pod, recent, and understood; else it counts for nothing.
+func TestKeptBackOff(t *testing.T) {
+	dir, now := t.TempDir(), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	key := BackOffKey{UID: "u", Ref: "app:1"}
+	for text, want := range map[string]time.Duration{
+		`[{"ref":"app:1","delay":"40s","failed":"2026-01-02T03:04:00Z"}]`:  35 * time.Second,
+		`[{"ref":"app:1","delay":"40s","failed":"2030-01-02T03:04:00Z"}]`:  40 * time.Second,
+		`[{"ref":"app:1","delay":"40h","failed":"2026-01-02T03:04:00Z"}]`:  0,
+		`[{"ref":"app:1","delay":"-1s","failed":"2026-01-02T03:04:00Z"}]`:  0,
+		`[{"ref":"app:1","delay":"300s","failed":"2026-01-02T02:54:00Z"}]`: 0,
+		`[{"ref":"app:2","delay":"40s","failed":"2026-01-02T03:04:00Z"}]`:  0,
+		`[{"ref":"app:1"`: 0,
+		``:                0,
+	} {
+		write(t, dir, "u.json", text, 0o600)
+		var b BackOff
+		memory{dir}.read(&b, "u", now)
+		if got := b.Left(key, now); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	old := write(t, dir, "old.json", "[]", 0o600)
+	if err := os.Chtimes(old, now, now.Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	var b BackOff
+	b.Fail(key, now)
+	if err := (memory{dir}).write(&b, "u", now); err != nil {
+		t.Fatal(err)
+	}
+	if files, _ := filepath.Glob(dir + "/*"); len(files) != 1 || files[0] != filepath.Join(dir, "u.json") {
+		t.Errorf("%v", files)
+	}
 }

@@ -55,6 +55,10 @@ func (p *Puller) turn(ctx context.Context) (release func(), err error) {
 func (p *Puller) left(key BackOffKey) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !p.known[key.UID] {
+		p.known[key.UID] = true
+		memory{p.opt.BackOffDir}.read(&p.backOff, key.UID, time.Now())
+	}
 	return p.backOff.Left(key, time.Now())
 }
 
@@ -67,6 +71,8 @@ func (p *Puller) note(key BackOffKey, ok bool) {
 	} else {
 		p.backOff.Fail(key, time.Now())
 	}
+	// What can't be kept costs no more than a try that is early.
+	_ = memory{p.opt.BackOffDir}.write(&p.backOff, key.UID, time.Now())
 }
 
 // sleep waits for d, or until ctx ends.

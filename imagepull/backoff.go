@@ -44,5 +44,20 @@ func (b *BackOff) Left(key BackOffKey, now time.Time) time.Duration {
 	return max(last.failed.Add(last.delay).Sub(now), 0)
 }
 
+// restore takes in a failure of an earlier process, unless it counts no more. One
+// of the future is of a clock that was set back: it counts from now.
+func (b *BackOff) restore(key BackOffKey, delay time.Duration, failed, now time.Time) {
+	if failed.After(now) {
+		failed = now
+	}
+	if _, known := b.entries[key]; known || delay <= 0 || delay > backOffMax || now.Sub(failed) > 2*backOffMax {
+		return
+	}
+	if b.entries == nil {
+		b.entries = map[BackOffKey]backOffEntry{}
+	}
+	b.entries[key] = backOffEntry{delay: delay, failed: failed}
+}
+
 // Succeed forgets the image's failures.
 func (b *BackOff) Succeed(key BackOffKey) { delete(b.entries, key) }

@@ -25,6 +25,8 @@ const (
 	// BadCredentials: what the user gave as credentials can't be read. No answer of
 	// a runtime is of this class.
 	BadCredentials Class = "BadCredentials"
+	// Overdue: the time for one image is over. No answer is of this class.
+	Overdue Class = "Overdue"
 )
 
 // Fatal tells whether trying again can't help.
@@ -144,6 +146,8 @@ func (c Class) Hint() string {
 		return "the image has no variant for this host's architecture: choose another tag or build one"
 	case Unavailable:
 		return "check that the registry is up and that this host can reach and trust it"
+	case Overdue:
+		return "give it longer with --pull-timeout"
 	case BadCredentials:
 		return "'kubectl create secret docker-registry' and 'docker login' write such files; check that it is whole"
 	case Signature:

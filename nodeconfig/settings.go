@@ -51,9 +51,11 @@ type Settings struct {
 	RegistryBurst         int32 `json:"registryBurst"`
 	MaxParallelImagePulls int32 `json:"maxParallelImagePulls"` // 0: no limit
 
-	RegistryAuth   string `json:"registryAuth,omitempty"`                  // path of a docker config
-	ProviderConfig string `json:"imageCredentialProviderConfig,omitempty"` // path
-	ProviderBinDir string `json:"imageCredentialProviderBinDir,omitempty"` // path
+	RetryPullAlways bool          `json:"retryPullAlways,omitempty"`               // what trying again can't help, too
+	PullTimeout     time.Duration `json:"pullTimeout,omitempty"`                   // of one image; 0: no limit; ns in JSON
+	RegistryAuth    string        `json:"registryAuth,omitempty"`                  // path of a docker config
+	ProviderConfig  string        `json:"imageCredentialProviderConfig,omitempty"` // path
+	ProviderBinDir  string        `json:"imageCredentialProviderBinDir,omitempty"` // path
 
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 }

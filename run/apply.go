@@ -90,7 +90,8 @@ func (e *Engine) newPuller(journals map[string]*journal) *imagepull.Puller {
 	return imagepull.NewPuller(e.Client, imagepull.Options{
 		MaxParallel: int(e.Settings.MaxParallelImagePulls),
 		QPS:         float64(e.Settings.RegistryPullQPS), Burst: int(e.Settings.RegistryBurst),
-		Auth: e.keychain().Find,
+		RetryAlways: e.Settings.RetryPullAlways, Timeout: e.Settings.PullTimeout,
+		BackOffDir: e.layout().ImageBackOff(), Auth: e.keychain().Find,
 		Emit: func(ev event.Event) {
 			if j := journals[ev.UID]; j != nil {
 				j.emit(ev)

@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/cgroup"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/volume"
 )
@@ -117,6 +118,9 @@ func (s *syncer) remove(ctx context.Context, o removeOptions) error {
 		if err := s.removeLogs(); err != nil {
 			return runtimeError(s.plan.ID, err)
 		}
+	}
+	if err := imagepull.ForgetBackOff(s.plan.Layout.ImageBackOff(), s.plan.ID.UID); err != nil {
+		return runtimeError(s.plan.ID, err)
 	}
 	if err := s.removeDirs(ctx); err != nil {
 		return runtimeError(s.plan.ID, err)

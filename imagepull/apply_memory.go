@@ -1,0 +1,102 @@
+package imagepull
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// memory keeps the back-off of each pod's images in a file of its own,
+// <dir>/<uid>.json, so that a command that is run again and again asks a registry
+// no more often than one that goes on. It is not among the pod's own files: they
+// go when its image can't be had.
+type memory struct{ dir string }
+
+// remembered is the back-off of one image in such a file.
+type remembered struct {
+	Ref    string    `json:"ref"`
+	Delay  string    `json:"delay"`
+	Failed time.Time `json:"failed"`
+}
+
+func (m memory) path(uid string) string { return filepath.Join(m.dir, uid+".json") }
+
+// read takes a pod's back-off in. A file that can't be understood counts for
+// nothing: the next failure writes it anew.
+func (m memory) read(b *BackOff, uid string, now time.Time) {
+	data, err := os.ReadFile(m.path(uid))
+	if m.dir == "" || err != nil {
+		return
+	}
+	var entries []remembered
+	if json.Unmarshal(data, &entries) != nil {
+		return
+	}
+	for _, e := range entries {
+		if delay, err := time.ParseDuration(e.Delay); err == nil {
+			b.restore(BackOffKey{UID: uid, Ref: e.Ref}, delay, e.Failed, now)
+		}
+	}
+}
+
+// write keeps a pod's back-off, and removes what pods left that were not tried
+// again.
+func (m memory) write(b *BackOff, uid string, now time.Time) error {
+	if m.dir == "" {
+		return nil
+	}
+	entries := []remembered{}
+	for key, e := range b.entries {
+		if key.UID == uid {
+			entries = append(entries, remembered{Ref: key.Ref, Delay: e.delay.String(), Failed: e.failed})
+		}
+	}
+	if len(entries) == 0 {
+		return ForgetBackOff(m.dir, uid)
+	}
+	data, err := json.Marshal(entries)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(m.dir, 0o750); err != nil {
+		return err
+	}
+	temporary := m.path(uid) + ".new"
+	if err := os.WriteFile(temporary, data, 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(temporary, m.path(uid)); err != nil {
+		return err
+	}
+	return m.prune(now)
+}
+
+// prune removes the files of pods whose last failure counts no more.
+func (m memory) prune(now time.Time) error {
+	files, err := os.ReadDir(m.dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		info, err := f.Info()
+		if err != nil || now.Sub(info.ModTime()) <= 2*backOffMax {
+			continue // gone meanwhile, or it still counts
+		}
+		if err := os.Remove(filepath.Join(m.dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// ForgetBackOff removes what is kept in a directory of a pod's failed pulls.
+func ForgetBackOff(dir, uid string) error {
+	if err := os.Remove(memory{dir}.path(uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget the back-off of images: %w", err)
+	}
+	return nil
+}
