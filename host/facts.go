@@ -47,6 +47,23 @@ type Facts struct {
 	Runtime  Runtime         `json:"runtime"`
 	Kubelet  *KubeletProcess `json:"kubelet,omitempty"` // one that runs on this host
 	Pods     []Pod           `json:"pods,omitempty"`    // the sandboxes of the runtime, podrun's and others'
+	// UserNS has the first host ID of the range that each of podrun's pods with a
+	// user namespace holds, by UID.
+	UserNS map[string]uint32 `json:"userNS,omitempty"`
+}
+
+// UserNS is a pod's user namespace as the file of that name in the pod's
+// directory has it, which is the kubelet's.
+type UserNS struct {
+	UIDs []IDMapping `json:"uidMappings"`
+	GIDs []IDMapping `json:"gidMappings"`
+}
+
+// IDMapping maps Length IDs of a container to those of the host.
+type IDMapping struct {
+	HostID      uint32 `json:"hostId"`
+	ContainerID uint32 `json:"containerId"`
+	Length      uint32 `json:"length"`
 }
 
 // Filesystem says how full a filesystem is. Inodes is 0 where it has no limit

@@ -28,6 +28,13 @@ func (l Layout) Journal(uid string) string { return filepath.Join(l.Pod(uid), "e
 // EtcHosts is the file mounted at /etc/hosts.
 func (l Layout) EtcHosts(uid string) string { return filepath.Join(l.Pod(uid), "etc-hosts") }
 
+// UserNS is the file that holds the pod's range of host IDs, where it has a user
+// namespace of its own.
+func (l Layout) UserNS(uid string) string { return filepath.Join(l.Pod(uid), "userns") }
+
+// UserNSLength is how many IDs a pod's user namespace has (KEP-127).
+const UserNSLength = 1 << 16
+
 // Volumes holds the pod's volumes, by plugin.
 func (l Layout) Volumes(uid string) string { return filepath.Join(l.Pod(uid), "volumes") }
 

@@ -117,7 +117,33 @@ func reserve(p *Plan) error {
 	if err := volume.MakePodDir(p.Volumes); err != nil {
 		return fmt.Errorf("pod %s: %w", p.ID, err)
 	}
+	if err := holdRange(p); err != nil {
+		return fmt.Errorf("pod %s: hold its range of host IDs: %w", p.ID, err)
+	}
 	return writeCheckpoint(p.Layout, p.ID, p.Checkpoint)
+}
+
+// holdRange keeps which host IDs the pod's user namespace has. The node's lock is
+// held, but may have been another's since the plan was made.
+func holdRange(p *Plan) error {
+	first, has := p.idRange()
+	if !has {
+		return nil
+	}
+	taken, err := discover.UserNS(p.Layout)
+	if err != nil {
+		return err
+	}
+	for uid, other := range taken {
+		if other == first && uid != p.ID.UID {
+			return fmt.Errorf("that from %d on was taken by pod %s meanwhile; apply it again", first, uid)
+		}
+	}
+	data, err := heldRange(first)
+	if err != nil {
+		return err
+	}
+	return volume.WriteFile(p.Layout.UserNS(p.ID.UID), data, 0o600)
 }
 
 // unreserve takes the reservations of new pods back.

@@ -140,11 +140,7 @@ func (p *Plan) planSandbox(in Input) problem.List {
 	for _, w := range warnings {
 		p.Warnings = append(p.Warnings, event.Event{Type: event.Warning, Reason: w.Reason, Message: w.Message})
 	}
-	var problems problem.List
-	if u := p.Pod.Spec.HostUsers; u != nil && !*u {
-		problems = append(problems, problem.Problem{Field: "spec.hostUsers", Reason: "UserNamespaces",
-			Message: "podrun makes no user namespaces yet", Hint: "take hostUsers out: the pod then runs in the host's user namespace"})
-	}
+	userNS, problems := userNamespace(p.Pod, in.UID, in.Facts.UserNS, in.Settings.MaxPods)
 	name, err := dns.Hostname(p.Pod, in.Settings.ClusterDomain, in.Settings.Gate("HostnameOverride", true))
 	if err != nil {
 		problems = append(problems, problem.Problem{Field: "spec.setHostnameAsFQDN", Reason: "FailedCreatePodSandBox", Message: err.Error()})
@@ -156,6 +152,7 @@ func (p *Plan) planSandbox(in Input) problem.List {
 		Hostname:     name.Kernel,
 		CgroupParent: p.Cgroup.Parent(),
 		Handler:      in.Handler,
+		UserNS:       userNS,
 		Layout:       p.Layout, Settings: in.Settings, Cgroup: in.Facts.Cgroup,
 	})
 	p.Sandbox = plan

@@ -88,6 +88,7 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 			plan.Pod.CreationTimestamp = *t.since
 		}
 		t.Plan = plan
+		in.Facts.UserNS = plan.holding(in.Facts.UserNS) // the command's next pod needs another
 		for _, p := range slices.Concat(classed, found, more, t.objectProblems(t.was)) {
 			t.Problems = append(t.Problems, mp.Locate(p))
 		}

@@ -63,6 +63,9 @@ func (m machine) read(ctx context.Context, client *cri.Client, s nodeconfig.Sett
 	if facts.Pods, err = readPods(rt.sandboxes, s.Layout()); err != nil {
 		return host.Facts{}, err
 	}
+	if facts.UserNS, err = UserNS(s.Layout()); err != nil {
+		return host.Facts{}, err
+	}
 	return facts, nil
 }
 

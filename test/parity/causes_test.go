@@ -56,17 +56,12 @@ var causes = []cause{
 			`|^events spec\.containers\{nginx\}: only podrun: Normal Pull(ing|ed) `),
 	},
 	{
-		name:    "one look at an image volume",
-		goldens: []string{"39-image-volume", examples + "image-volumes-subpath"},
-		lines:   regexp.MustCompile(`^image (registry\.example/data:1|quay\.io/crio/artifact:v2): only the kubelet: ImageStatus$`),
-	},
-	{
 		name:    "images that cannot be had fail at once",
 		goldens: []string{invalidImage},
 		lines: regexp.MustCompile(`^pod: only podrun: refused: .*Failed to apply default image tag "Registry\.Example/UPPER:1"` +
 			`|^events spec\.containers\{invalid\}: only the kubelet: ` +
 			`|^events spec\.containers\{broken\}: only the kubelet: (Normal BackOff |Warning Failed .*: Error: ImagePullBackOff$)` +
-			`|^image registry\.example/(absent-never|broken):1: only the kubelet: ImageStatus$`),
+			`|^image registry\.example/broken:1: only the kubelet: ImageStatus$`),
 	},
 	{
 		name:    "an ended pod keeps its control group",
@@ -77,11 +72,6 @@ var causes = []cause{
 		name:    "unknown resources are refused",
 		goldens: []string{examples + "resource__extended-resource-pod"},
 		lines:   regexp.MustCompile(`^pod: only podrun: refused: .*this host has no example\.com/dongle`),
-	},
-	{
-		name:    "no user namespaces yet",
-		goldens: []string{"17-userns-procmount", examples + "user-namespaces-stateless"},
-		lines:   regexp.MustCompile(`^pod: only podrun: refused: .*podrun makes no user namespaces yet`),
 	},
 }
 

@@ -49,7 +49,11 @@ func (r recording) tracks() tracks {
 		method, subject, _ := strings.Cut(call, " ")
 		if method == "ImageStatus" || method == "PullImage" {
 			name, failed, _ := strings.Cut(subject, " -> ")
-			out.add("image "+tagged(name), strings.TrimSpace(method+" "+failed))
+			// Other images' calls may come in between, or not.
+			track, line := "image "+tagged(name), strings.TrimSpace(method+" "+failed)
+			if have := out[track]; len(have) == 0 || have[len(have)-1] != line {
+				out.add(track, line)
+			}
 			continue
 		}
 		out.add("calls", call)

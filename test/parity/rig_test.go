@@ -330,6 +330,7 @@ func (r *rig) cgroup() map[string]string {
 
 var (
 	randomName = regexp.MustCompile(`(containers/[^/]+)/[0-9a-f]{8}$`)
+	hostID     = regexp.MustCompile(`"hostId":\d+`) // of a user namespace: any range that is free
 	atomicDir  = regexp.MustCompile(`\.\.[0-9]{4}_[0-9_.]+`)
 )
 
@@ -361,7 +362,7 @@ func (r *rig) files() map[string]podFile {
 				return err
 			}
 			if utf8.Valid(raw) {
-				f.Text = string(raw)
+				f.Text = hostID.ReplaceAllString(string(raw), `"hostId":<HOSTID>`)
 			}
 		}
 		rel := strings.TrimPrefix(strings.TrimPrefix(path, dir), "/")

@@ -1,0 +1,75 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+)
+
+// userNamespace gives a pod of hostUsers: false the range of host IDs that it
+// has, or else the lowest that no other pod has: one of maxPods ranges of 65536
+// IDs, of which the first begins at 65536 (KEP-127; the kubelet does so on a host
+// that names no range for it in /etc/subuid). Nil for other pods.
+func userNamespace(pod *corev1.Pod, uid string, taken map[string]uint32, maxPods int32) (*runtimeapi.UserNamespace, problem.List) {
+	if pod.Spec.HostUsers == nil || *pod.Spec.HostUsers {
+		return nil, nil
+	}
+	if first, has := taken[uid]; has {
+		return mapped(first), nil
+	}
+	held := map[uint32]bool{}
+	for _, first := range taken {
+		held[first] = true
+	}
+	for i := uint32(1); i <= min(uint32(max(maxPods, 0)), 1<<16-2); i++ {
+		if first := i * identity.UserNSLength; !held[first] {
+			return mapped(first), nil
+		}
+	}
+	return nil, problem.List{{
+		Field: "spec.hostUsers", Reason: "UserNamespaces",
+		Message: fmt.Sprintf("all %d ranges of host IDs are taken by other pods", maxPods), Hint: "delete a pod, or raise maxPods",
+	}}
+}
+
+func mapped(first uint32) *runtimeapi.UserNamespace {
+	ids := func() []*runtimeapi.IDMapping {
+		return []*runtimeapi.IDMapping{{HostId: first, Length: identity.UserNSLength}}
+	}
+	return &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_POD, Uids: ids(), Gids: ids()}
+}
+
+// idRange returns the first host ID of the plan's user namespace.
+func (p *Plan) idRange() (first uint32, has bool) {
+	ns := p.Sandbox.Namespaces().GetUsernsOptions()
+	if ns.GetMode() != runtimeapi.NamespaceMode_POD || len(ns.GetUids()) == 0 {
+		return 0, false
+	}
+	return ns.GetUids()[0].GetHostId(), true
+}
+
+// holding returns the ranges that are held with this plan's among them.
+func (p *Plan) holding(held map[string]uint32) map[string]uint32 {
+	first, has := p.idRange()
+	if !has {
+		return held
+	}
+	out := map[string]uint32{p.ID.UID: first}
+	for uid, other := range held {
+		out[uid] = other
+	}
+	return out
+}
+
+// heldRange is what a pod's userns file holds, in the kubelet's words: the same
+// range for users and groups.
+func heldRange(first uint32) ([]byte, error) {
+	ids := []host.IDMapping{{HostID: first, ContainerID: 0, Length: identity.UserNSLength}}
+	return json.Marshal(host.UserNS{UIDs: ids, GIDs: ids})
+}
