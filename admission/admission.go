@@ -61,6 +61,12 @@ var checks = []func(question) problem.List{
 	checkHostPorts,
 	checkSysctls,
 	checkAppArmor,
+	checkAppArmorLoaded,
+	checkSeccomp,
+	checkSELinux,
+	checkPrivileged,
+	checkPodSecurity,
+	checkSpare,
 }
 
 // Check reports why this host may not run a pod. What the pod replaces - a pod

@@ -145,6 +145,37 @@ func tolerates(key string) func(*scene) {
 	}
 }
 
+func seccomp(name string) func(*scene) {
+	return func(s *scene) {
+		s.pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost, LocalhostProfile: &name}}
+	}
+}
+
+func profiles(p map[string]string) func(*scene) {
+	return func(s *scene) { s.facts.SeccompProfiles = p }
+}
+
+func appArmor(name string) func(*scene) {
+	return func(s *scene) {
+		s.pod.Spec.SecurityContext = &corev1.PodSecurityContext{
+			AppArmorProfile: &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeLocalhost, LocalhostProfile: &name}}
+	}
+}
+
+func privileged(s *scene) {
+	yes := true
+	s.pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
+}
+
+func matchName(op corev1.NodeSelectorOperator, name string) func(*scene) {
+	return func(s *scene) {
+		affinity("x", op)(s)
+		s.pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms = []corev1.NodeSelectorTerm{{
+			MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: op, Values: []string{name}}}}}
+	}
+}
+
 func priority(p int32) func(*scene) { return func(s *scene) { s.pod.Spec.Priority = &p } }
 
 func with(p host.Pod, change func(*host.Pod)) host.Pod { change(&p); return p }
@@ -278,6 +309,41 @@ var cases = []struct {
 	{"a threshold of 100% is none", []func(*scene){low("nodefs"), func(s *scene) { s.settings.EvictionHard["nodefs.available"] = "100%" }}, nil},
 	{"no threshold", []func(*scene){low("nodefs"), low("memory"), func(s *scene) { s.settings.EvictionHard = nil }}, nil},
 	{"bad threshold", []func(*scene){low("imagefs"), func(s *scene) { s.settings.EvictionHard["imagefs.available"] = "a bit" }}, []string{`InvalidSetting: : evictionHard.imagefs.available is "a bit": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'`}},
+
+	{"seccomp profile", []func(*scene){seccomp("a.json"), profiles(map[string]string{"a.json": ""})}, nil},
+	{"seccomp profile of old facts", []func(*scene){seccomp("a.json")}, nil},
+	{"no seccomp profile", []func(*scene){seccomp("a.json"), profiles(map[string]string{"a.json": "open /p/a.json: no such file"})},
+		[]string{`CreateContainerError: spec.containers[0].securityContext.seccompProfile.localhostProfile: cannot load seccomp profile "a.json": open /p/a.json: no such file`}},
+	{"AppArmor profile not loaded", []func(*scene){appArmor("mine"), func(s *scene) { s.facts.AppArmor, s.facts.AppArmorProfiles = true, []string{"docker-default"} }},
+		[]string{`AppArmor: spec.securityContext.appArmorProfile.localhostProfile: Cannot enforce AppArmor: profile "mine" is not loaded`}},
+	{"AppArmor profile loaded", []func(*scene){appArmor("mine"), func(s *scene) { s.facts.AppArmor, s.facts.AppArmorProfiles = true, []string{"mine"} }}, nil},
+	{"AppArmor profiles that can't be read", []func(*scene){appArmor("mine"), func(s *scene) { s.facts.AppArmor = true }}, nil},
+	{"SELinux labels without SELinux", []func(*scene){func(s *scene) {
+		s.pod.Spec.SecurityContext = &corev1.PodSecurityContext{SELinuxOptions: &corev1.SELinuxOptions{Level: "s0"}}
+	}}, []string{"SELinux: spec.securityContext.seLinuxOptions: this host has no SELinux: they do nothing"}},
+	{"SELinux labels", []func(*scene){func(s *scene) {
+		s.facts.SELinux = true
+		s.pod.Spec.SecurityContext = &corev1.PodSecurityContext{SELinuxOptions: &corev1.SELinuxOptions{Level: "s0"}}
+	}}, nil},
+	{"privileged", []func(*scene){privileged}, nil},
+	{"privileged, disallowed", []func(*scene){privileged, func(s *scene) { s.settings.AllowPrivileged = false }},
+		[]string{"FieldValueForbidden: spec.containers[0].securityContext.privileged: privileged containers are disallowed"}},
+	{"privileged under baseline", []func(*scene){privileged, hostNet, func(s *scene) { s.settings.PodSecurity = "baseline" }}, []string{
+		`PodSecurity: spec: violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)`,
+		`PodSecurity: spec: violates PodSecurity "baseline:latest": privileged (container "app" must not set securityContext.privileged=true)`}},
+	{"plain under baseline", []func(*scene){func(s *scene) { s.settings.PodSecurity = "baseline" }}, nil},
+	{"plain under restricted", []func(*scene){func(s *scene) { s.settings.PodSecurity = "restricted" }}, []string{
+		`PodSecurity: spec: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false (container "app" must set securityContext.allowPrivilegeEscalation=false)`,
+		`PodSecurity: spec: violates PodSecurity "restricted:latest": unrestricted capabilities (container "app" must set securityContext.capabilities.drop=["ALL"])`,
+		`PodSecurity: spec: violates PodSecurity "restricted:latest": runAsNonRoot != true (pod or container "app" must set securityContext.runAsNonRoot=true)`,
+		`PodSecurity: spec: violates PodSecurity "restricted:latest": seccompProfile (pod or container "app" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")`}},
+	{"an unknown level", []func(*scene){func(s *scene) { s.settings.PodSecurity = "strict" }}, []string{`InvalidSetting: : podSecurity is "strict": privileged, baseline or restricted`}},
+	{"more memory than is free now", []func(*scene){requests("1", "1Gi"), func(s *scene) { s.facts.MemoryAvailable = 512 << 20 }},
+		[]string{"LowOnmemory: spec: the pod requests 1Gi of memory, and this host has 512Mi free now"}},
+	{"less memory than is free now", []func(*scene){requests("1", "1Gi"), func(s *scene) { s.facts.MemoryAvailable = 2 << 30 }}, nil},
+	{"affinity by the node's name", []func(*scene){matchName(corev1.NodeSelectorOpIn, "here")}, nil},
+	{"affinity by another node's name", []func(*scene){matchName(corev1.NodeSelectorOpNotIn, "here")}, []string{
+		"NodeAffinity: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution: this host's labels don't match the pod's required node affinity"}},
 
 	{"every reason", []func(*scene){requests("9", "9Gi"), selector("disk", "ssd"), hostPort("TCP", "", 8080), listening(nginx)}, []string{
 		"NodeAffinity: spec.nodeSelector: this host's labels don't match the pod's node selector: it lacks disk=ssd",

@@ -51,7 +51,7 @@ func TestKubeletRefusals(t *testing.T) {
 			k8scorev1.SetObjectDefaults_Pod(pod)
 			pod.UID = uid
 			var got []string
-			for _, p := range Check(Pod{Pod: pod}, facts, nodeconfig.Default(), Options{}) {
+			for _, p := range Check(Pod{Pod: pod}, facts, nodeconfig.Default(), Options{}).Errors() {
 				got = append(got, "Warning "+p.Reason+": "+p.Message)
 			}
 			if len(rec.Sandboxes) > 0 {

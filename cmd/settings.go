@@ -61,6 +61,18 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.pairs("kube-reserved", "`resources` kept for podrun and the runtime", func(s *nodeconfig.Settings, v map[string]string) { s.KubeReserved = v })
 	f.list("allowed-unsafe-sysctls", "`sysctls` outside the safe list that pods may set; a final * is a wildcard", func(s *nodeconfig.Settings, v []string) { s.AllowedUnsafeSysctls = v })
 	f.thresholds("eviction-hard", "`thresholds` below which no pod is taken (memory.available<100Mi,nodefs.available<10%); empty for none", func(s *nodeconfig.Settings, v map[string]string) { s.EvictionHard = v })
+	f.parsed("register-with-taints", "", "`taints` of this node (key=value:effect,…); pods must tolerate those of NoExecute", func(s *nodeconfig.Settings, v string) (err error) {
+		s.RegisterWithTaints, err = nodeconfig.ParseTaints(v)
+		return err
+	})
+	f.truth("allow-privileged", def.AllowPrivileged, "take pods with privileged containers", func(s *nodeconfig.Settings, v bool) { s.AllowPrivileged = v })
+	f.parsed("pod-security", def.PodSecurity, "`level` of the Pod Security Standards that pods must meet: privileged, baseline or restricted", func(s *nodeconfig.Settings, v string) error {
+		s.PodSecurity = v
+		if !slices.Contains([]string{"privileged", "baseline", "restricted"}, v) {
+			return fmt.Errorf("%q is not privileged, baseline or restricted", v)
+		}
+		return nil
+	})
 	f.truth("preempt", def.Preempt, "stop other pods of podrun's where a critical one needs their room", func(s *nodeconfig.Settings, v bool) { s.Preempt = v })
 	f.duration("runtime-request-timeout", def.RuntimeRequestTimeout, "limit of a call of the runtime", func(s *nodeconfig.Settings, v time.Duration) { s.RuntimeRequestTimeout = v })
 	return f
@@ -94,6 +106,26 @@ func (o *oneOf) Set(v string) error {
 	}
 	o.value = v
 	return nil
+}
+
+// parsed is a text that may be refused, when it is given.
+func (f *settingsFlags) parsed(name, def, usage string, into func(*nodeconfig.Settings, string) error) {
+	v := &parsedText{text: def, check: func(text string) error { return into(&nodeconfig.Settings{}, text) }}
+	f.set.Var(v, name, usage)
+	f.into[name] = func(s *nodeconfig.Settings) { _ = into(s, v.text) } // was checked
+}
+
+// parsedText is a flag's value that is checked when it is set.
+type parsedText struct {
+	text  string
+	check func(string) error
+}
+
+func (v *parsedText) String() string { return v.text }
+func (v *parsedText) Type() string   { return "string" }
+func (v *parsedText) Set(text string) error {
+	v.text = text
+	return v.check(text)
 }
 
 func (f *settingsFlags) list(name, usage string, into func(*nodeconfig.Settings, []string)) {

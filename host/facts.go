@@ -42,11 +42,16 @@ type Facts struct {
 	// exist here, which are hidden from containers.
 	ThermalPaths []string `json:"thermalPaths,omitempty"`
 
-	AppArmor bool            `json:"appArmor,omitempty"` // enabled in the kernel
-	SELinux  bool            `json:"selinux,omitempty"`
-	Runtime  Runtime         `json:"runtime"`
-	Kubelet  *KubeletProcess `json:"kubelet,omitempty"` // one that runs on this host
-	Pods     []Pod           `json:"pods,omitempty"`    // the sandboxes of the runtime, podrun's and others'
+	AppArmor bool `json:"appArmor,omitempty"` // enabled in the kernel
+	SELinux  bool `json:"selinux,omitempty"`
+	// AppArmorProfiles are those that are loaded; nil where that can't be read.
+	AppArmorProfiles []string `json:"appArmorProfiles,omitempty"`
+	// SeccompProfiles are the files that the pods name, below the directory of
+	// profiles: what is wrong with each, empty for nothing.
+	SeccompProfiles map[string]string `json:"seccompProfiles,omitempty"`
+	Runtime         Runtime           `json:"runtime"`
+	Kubelet         *KubeletProcess   `json:"kubelet,omitempty"` // one that runs on this host
+	Pods            []Pod             `json:"pods,omitempty"`    // the sandboxes of the runtime, podrun's and others'
 	// UserNS has the first host ID of the range that each of podrun's pods with a
 	// user namespace holds, by UID.
 	UserNS map[string]uint32 `json:"userNS,omitempty"`

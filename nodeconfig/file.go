@@ -181,6 +181,6 @@ var used = map[string]bool{
 	"podPidsLimit": true, "resolvConf": true, "cpuCFSQuota": true, "cpuCFSQuotaPeriod": true,
 	"serializeImagePulls": true, "maxParallelImagePulls": true, "evictionHard": true, "mergeDefaultEvictionSettings": true,
 	"featureGates": true, "containerLogMaxSize": true, "containerLogMaxFiles": true, "systemReserved": true,
-	"kubeReserved": true, "allowedUnsafeSysctls": true, "seccompDefault": true,
+	"kubeReserved": true, "allowedUnsafeSysctls": true, "seccompDefault": true, "registerWithTaints": true,
 	"containerRuntimeEndpoint": true, "imageServiceEndpoint": true,
 }

@@ -37,6 +37,9 @@ func merge(s Settings, kc *kubelet.KubeletConfiguration) Settings {
 		s.MaxPods = kc.MaxPods
 	}
 	list(&s.ClusterDNS, validDNS(kc.ClusterDNS))
+	if kc.RegisterWithTaints != nil {
+		s.RegisterWithTaints = kc.RegisterWithTaints
+	}
 	list(&s.AllowedUnsafeSysctls, kc.AllowedUnsafeSysctls)
 	quantities(&s.SystemReserved, kc.SystemReserved)
 	quantities(&s.KubeReserved, kc.KubeReserved)

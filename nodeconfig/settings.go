@@ -6,6 +6,8 @@ package nodeconfig
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podrun/podrun/identity"
 )
 
@@ -43,6 +45,9 @@ type Settings struct {
 	AllowedUnsafeSysctls []string          `json:"allowedUnsafeSysctls,omitempty"`
 	SeccompDefault       bool              `json:"seccompDefault"`
 	Preempt              bool              `json:"preempt"` // critical pods may stop others of podrun's
+	AllowPrivileged      bool              `json:"allowPrivileged"`
+	PodSecurity          string            `json:"podSecurity,omitempty"` // privileged, baseline or restricted
+	RegisterWithTaints   []corev1.Taint    `json:"registerWithTaints,omitempty"`
 
 	ContainerLogMaxSize  string `json:"containerLogMaxSize"`
 	ContainerLogMaxFiles int32  `json:"containerLogMaxFiles"`
@@ -76,6 +81,8 @@ func Default() Settings {
 		PodPidsLimit:          -1,
 		MaxPods:               110,
 		Preempt:               true,
+		AllowPrivileged:       true,
+		PodSecurity:           "privileged",
 		EvictionHard: map[string]string{
 			"memory.available":   "100Mi",
 			"nodefs.available":   "10%",

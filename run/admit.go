@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podrun/podrun/admission"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/manifest"
@@ -61,7 +62,7 @@ func (e *Engine) Prepare(ctx context.Context, objects *manifest.Objects, o Prepa
 	in := PrepareInput{Objects: objects, Settings: e.Settings, Invocation: e.Invocation, AllowKubelet: o.AllowKubelet, Force: o.Force}
 	facts := o.Facts
 	if facts == nil {
-		read, err := discover.Read(ctx, e.Client, e.Settings, discover.Options{Ports: hostPorts(objects)})
+		read, err := discover.Read(ctx, e.Client, e.Settings, wantedFacts(objects))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -79,6 +80,15 @@ func (e *Engine) Prepare(ctx context.Context, objects *manifest.Objects, o Prepa
 		}
 	}
 	return targets, problems, nil
+}
+
+// wantedFacts are the costly facts that the pods ask for.
+func wantedFacts(objects *manifest.Objects) discover.Options {
+	o := discover.Options{Ports: hostPorts(objects)}
+	for _, p := range objects.Pods {
+		o.SeccompProfiles = append(o.SeccompProfiles, admission.SeccompProfiles(p.Object)...)
+	}
+	return o
 }
 
 // here reads the checkpoints of the pods that have the names of the command's.
@@ -161,5 +171,5 @@ func (e *Engine) unreserve(ctx context.Context, targets []Target) error {
 
 // Facts reads the facts of this host that planning these objects takes.
 func (e *Engine) Facts(ctx context.Context, objects *manifest.Objects) (host.Facts, error) {
-	return discover.Read(ctx, e.Client, e.Settings, discover.Options{Ports: hostPorts(objects)})
+	return discover.Read(ctx, e.Client, e.Settings, wantedFacts(objects))
 }

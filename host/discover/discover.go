@@ -20,6 +20,9 @@ type Options struct {
 	// Ports are the ports of the host that a pod asks for. If there are any,
 	// the listeners are read, and the processes that own these ports named.
 	Ports []host.HostPort
+	// SeccompProfiles are the files that a pod names, below the directory of
+	// profiles.
+	SeccompProfiles []string
 }
 
 // machine reads the files of one machine. Root is "/" but in tests.
@@ -58,6 +61,7 @@ func (m machine) read(ctx context.Context, client *cri.Client, s nodeconfig.Sett
 	if err != nil {
 		return host.Facts{}, err
 	}
+	facts.SeccompProfiles = readSeccomp(s.Layout().Seccomp(), o.SeccompProfiles)
 	facts.Runtime, facts.ImageFS = rt.runtime, rt.imageFS
 	m.chooseDriver(&facts.Cgroup, s, rt.runtime.CgroupSaid)
 	if facts.Pods, err = readPods(rt.sandboxes, s.Layout()); err != nil {

@@ -34,6 +34,8 @@ func (m machine) readMachine(f *host.Facts, s nodeconfig.Settings) error {
 	f.NodeLabels = nodeLabels(f.NodeName, s.NodeLabels)
 	f.AppArmor = m.flag("sys/module/apparmor/parameters/enabled")
 	f.SELinux = m.exists("sys/fs/selinux/enforce")
+	f.AppArmorProfiles = m.appArmorProfiles()
+	f.NodeTaints = s.RegisterWithTaints
 	f.ThermalPaths = m.thermalPaths()
 	return m.readCapacity(f, s)
 }

@@ -1,0 +1,50 @@
+package admission
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// checkSeccomp refuses Localhost profiles that are not here or can't be parsed:
+// the runtime would fail when it makes the container, with the pod half there.
+func checkSeccomp(q question) problem.List {
+	var out problem.List
+	eachSeccomp(q.pod, func(field string, p *corev1.SeccompProfile) {
+		if p == nil || p.Type != corev1.SeccompProfileTypeLocalhost || p.LocalhostProfile == nil {
+			return
+		}
+		if wrong := q.facts.SeccompProfiles[*p.LocalhostProfile]; wrong != "" {
+			out = append(out, problem.Problem{
+				Field: field + ".localhostProfile", Reason: "CreateContainerError",
+				Message: fmt.Sprintf("cannot load seccomp profile %q: %s", *p.LocalhostProfile, wrong),
+				Hint:    "put it below " + q.settings.Layout().Seccomp(),
+			})
+		}
+	})
+	return out
+}
+
+// SeccompProfiles lists the Localhost profiles that a pod names.
+func SeccompProfiles(pod *corev1.Pod) []string {
+	var out []string
+	eachSeccomp(pod, func(_ string, p *corev1.SeccompProfile) {
+		if p != nil && p.Type == corev1.SeccompProfileTypeLocalhost && p.LocalhostProfile != nil && *p.LocalhostProfile != "" {
+			out = append(out, *p.LocalhostProfile)
+		}
+	})
+	return out
+}
+
+func eachSeccomp(pod *corev1.Pod, visit func(field string, p *corev1.SeccompProfile)) {
+	if sc := pod.Spec.SecurityContext; sc != nil {
+		visit("spec.securityContext.seccompProfile", sc.SeccompProfile)
+	}
+	eachContainer(pod, func(field string, c *corev1.Container) {
+		if sc := c.SecurityContext; sc != nil {
+			visit(field+".securityContext.seccompProfile", sc.SeccompProfile)
+		}
+	})
+}

@@ -1,0 +1,110 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// checkPrivileged refuses privileged containers where the settings do.
+func checkPrivileged(q question) problem.List {
+	if q.settings.AllowPrivileged {
+		return nil
+	}
+	var out problem.List
+	eachContainer(q.pod, func(field string, c *corev1.Container) {
+		if sc := c.SecurityContext; sc != nil && sc.Privileged != nil && *sc.Privileged {
+			out = append(out, problem.Problem{
+				Field: field + ".securityContext.privileged", Reason: "FieldValueForbidden",
+				Message: "privileged containers are disallowed", Hint: "this host is set to --allow-privileged=false",
+			})
+		}
+	})
+	return out
+}
+
+// checkPodSecurity refuses what a level of the Pod Security Standards forbids,
+// by the API server's own checks, the latest of them.
+func checkPodSecurity(q question) problem.List {
+	level := api.Level(q.settings.PodSecurity)
+	if level == "" || level == api.LevelPrivileged {
+		return nil
+	}
+	checks, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err == nil && !level.Valid() {
+		err = fmt.Errorf("privileged, baseline or restricted")
+	}
+	if err != nil {
+		return list(invalidSetting("podSecurity", q.settings.PodSecurity, err))
+	}
+	var out problem.List
+	for _, result := range checks.EvaluatePod(api.LevelVersion{Level: level, Version: api.LatestVersion()}, &q.pod.ObjectMeta, &q.pod.Spec) {
+		if result.Allowed {
+			continue
+		}
+		message := fmt.Sprintf("violates PodSecurity %q: %s", level+":latest", result.ForbiddenReason)
+		if result.ForbiddenDetail != "" {
+			message += " (" + result.ForbiddenDetail + ")"
+		}
+		out = append(out, problem.Problem{Field: "spec", Reason: "PodSecurity", Message: message})
+	}
+	return out
+}
+
+// checkAppArmorLoaded refuses Localhost profiles that the kernel has not: the
+// runtime would fail when it makes the container.
+func checkAppArmorLoaded(q question) problem.List {
+	if !q.facts.AppArmor || q.facts.AppArmorProfiles == nil {
+		return nil
+	}
+	var out problem.List
+	look := func(field string, p *corev1.AppArmorProfile) {
+		if p == nil || p.Type != corev1.AppArmorProfileTypeLocalhost || p.LocalhostProfile == nil ||
+			slices.Contains(q.facts.AppArmorProfiles, *p.LocalhostProfile) {
+			return
+		}
+		out = append(out, problem.Problem{
+			Field: field + ".appArmorProfile.localhostProfile", Reason: "AppArmor",
+			Message: fmt.Sprintf("Cannot enforce AppArmor: profile %q is not loaded", *p.LocalhostProfile),
+			Hint:    "load it with apparmor_parser",
+		})
+	}
+	if sc := q.pod.Spec.SecurityContext; sc != nil {
+		look("spec.securityContext", sc.AppArmorProfile)
+	}
+	eachContainer(q.pod, func(field string, c *corev1.Container) {
+		if sc := c.SecurityContext; sc != nil {
+			look(field+".securityContext", sc.AppArmorProfile)
+		}
+	})
+	return out
+}
+
+// checkSELinux warns of labels that nothing will look at. Neither the kubelet
+// nor a runtime refuses them.
+func checkSELinux(q question) problem.List {
+	if q.facts.SELinux {
+		return nil
+	}
+	var out problem.List
+	warn := func(field string, o *corev1.SELinuxOptions) {
+		if o != nil {
+			out = append(out, problem.Problem{Field: field + ".seLinuxOptions", Reason: "SELinux", Warning: true,
+				Message: "this host has no SELinux: they do nothing"})
+		}
+	}
+	if sc := q.pod.Spec.SecurityContext; sc != nil {
+		warn("spec.securityContext", sc.SELinuxOptions)
+	}
+	eachContainer(q.pod, func(field string, c *corev1.Container) {
+		if sc := c.SecurityContext; sc != nil {
+			warn(field+".securityContext", sc.SELinuxOptions)
+		}
+	})
+	return out
+}

@@ -1,0 +1,41 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/resource"
+)
+
+// checkSpare warns of a pod that requests more than this host really has free:
+// other programs, whose requests nobody knows, have the rest. A kubelet does
+// not look.
+func checkSpare(q question) problem.List {
+	if q.runs() {
+		return nil
+	}
+	requests := resource.PodRequests(q.pod)
+	shortages, _ := lacking(q) // are refused anyway
+	var out problem.List
+	for _, have := range []struct {
+		name corev1.ResourceName
+		free int64
+	}{{corev1.ResourceMemory, q.facts.MemoryAvailable}, {corev1.ResourceEphemeralStorage, q.facts.NodeFS.AvailableBytes}} {
+		want := requests[have.name]
+		lacks := slices.ContainsFunc(shortages, func(s shortage) bool { return s.name == have.name })
+		if have.free <= 0 || want.Value() <= have.free || lacks {
+			continue
+		}
+		out = append(out, problem.Problem{
+			Field: "spec", Reason: "LowOn" + string(have.name), Warning: true,
+			Message: fmt.Sprintf("the pod requests %s of %s, and this host has %s free now", want.String(), have.name,
+				apiresource.NewQuantity(have.free>>20<<20, apiresource.BinarySI)),
+			Hint: "other programs use the rest",
+		})
+	}
+	return out
+}

@@ -1,0 +1,86 @@
+package discover
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// appArmorProfiles lists the profiles that the kernel has loaded, in its order:
+// lines such as "docker-default (enforce)". Nil where they can't be read.
+func (m machine) appArmorProfiles() []string {
+	data, err := os.ReadFile(m.path("sys/kernel/security/apparmor/profiles"))
+	if err != nil {
+		return nil
+	}
+	out := []string{}
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		if i := strings.LastIndex(line, " ("); i > 0 {
+			line = line[:i]
+		}
+		if line != "" {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// largestProfile bounds what is read of a file that a pod names.
+const largestProfile = 4 << 20
+
+// readSeccomp says of each profile what is wrong with it. Names that lead out of
+// the directory are left out: whoever plans the container refuses them.
+func readSeccomp(dir string, names []string) map[string]string {
+	out := map[string]string{}
+	for _, name := range names {
+		if !filepath.IsLocal(name) {
+			continue
+		}
+		out[name] = ""
+		if err := checkSeccomp(filepath.Join(dir, name)); err != nil {
+			out[name] = err.Error()
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// checkSeccomp parses a profile as runtimes do (the OCI's LinuxSeccomp in JSON).
+func checkSeccomp(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("open %s: no such file", path)
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is no file", path)
+	case info.Size() > largestProfile:
+		return fmt.Errorf("%s is larger than %d MiB", path, largestProfile>>20)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var profile struct {
+		DefaultAction string `json:"defaultAction"`
+		Syscalls      []struct {
+			Names  []string `json:"names"`
+			Action string   `json:"action"`
+		} `json:"syscalls"`
+	}
+	if err := json.Unmarshal(data, &profile); err != nil {
+		return fmt.Errorf("%s is no seccomp profile: %w", path, err)
+	}
+	if profile.DefaultAction == "" {
+		return fmt.Errorf("%s is no seccomp profile: it has no defaultAction", path)
+	}
+	return nil
+}
