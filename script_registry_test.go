@@ -29,7 +29,9 @@ func (h *harness) privateRegistries(env *testscript.Env, s *script, vars map[str
 		}
 		vars[name] = address
 		if s.fake != nil {
-			s.fake.AddRemote(critest.Image{Name: address + "/busybox:private", Cmd: []string{"sh"}, Username: registryUser, Password: registryPassword})
+			for _, tag := range []string{"private", "listed"} {
+				s.fake.AddRemote(critest.Image{Name: address + "/busybox:" + tag, Cmd: []string{"sh"}, Username: registryUser, Password: registryPassword})
+			}
 		}
 	}
 	return nil

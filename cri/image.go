@@ -27,3 +27,20 @@ func (c *Client) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, aut
 	resp, err := c.Images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: image, Auth: auth, SandboxConfig: sandbox})
 	return resp.GetImageRef(), err
 }
+
+// ListImages lists every image that is here.
+func (c *Client) ListImages(ctx context.Context) ([]*runtimeapi.Image, error) {
+	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListImagesResponse, error) {
+		return c.Images.ListImages(ctx, &runtimeapi.ListImagesRequest{})
+	})
+	return resp.GetImages(), err
+}
+
+// RemoveImage removes an image with all its names. One that is not here is no
+// error.
+func (c *Client) RemoveImage(ctx context.Context, id string) error {
+	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemoveImageResponse, error) {
+		return c.Images.RemoveImage(ctx, &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: id}})
+	})
+	return err
+}

@@ -46,7 +46,7 @@ func (m memory) read(b *BackOff, uid string, now time.Time) {
 // write keeps a pod's back-off, and removes what pods left that were not tried
 // again.
 func (m memory) write(b *BackOff, uid string, now time.Time) error {
-	if m.dir == "" {
+	if m.dir == "" || uid == "" {
 		return nil
 	}
 	entries := []remembered{}

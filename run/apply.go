@@ -95,6 +95,8 @@ func (e *Engine) newPuller(journals map[string]*journal) *imagepull.Puller {
 		Emit: func(ev event.Event) {
 			if j := journals[ev.UID]; j != nil {
 				j.emit(ev)
+			} else if ev.UID == "" && e.Emit != nil {
+				e.Emit(ev) // of an image that is no pod's
 			}
 		},
 	})

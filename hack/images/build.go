@@ -40,6 +40,9 @@ func build(bin, busybox string) (map[string]remote.Taggable, error) {
 	if images["busybox:private"], err = withLayers(base, tree{file("etc/pulled", 0o644, []byte("by those who may\n"))}); err != nil {
 		return nil, err
 	}
+	if images["busybox:listed"], err = withLayers(base, tree{file("etc/pulled", 0o644, []byte("and listed\n"))}); err != nil {
+		return nil, err
+	}
 	if images["big:1"], err = withLayers(base, noise(1), noise(2), noise(3), noise(4)); err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@
 //	busybox:username   runs as "app", an entry of its /etc/passwd (uid 1000)
 //	busybox:pull       as 1.36 with a layer of its own; never pulled beforehand
 //	busybox:private    the same, for the registries that want credentials
+//	busybox:listed     the same, for podrun image
 //	busybox:otherarch  an index that holds nothing for this machine
 //	httpd:1            the server of hack/images/httpd
 //	big:1              busybox and 8 MiB that do not compress; never pulled beforehand

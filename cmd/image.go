@@ -1,0 +1,149 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/run"
+)
+
+func newImage(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "image",
+		Short: "Show, pull and remove the runtime's images",
+		Args:  args(knownCommand),
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newImageList(a), newImagePull(a), newImageRemove(a), newImagePrune(a))
+	return c
+}
+
+// withEngine runs what a command does with an engine.
+func (a *app) withEngine(ctx context.Context, do func(context.Context, *run.Engine) error) error {
+	engine, closeAll, err := a.engine(&renderer{w: a.streams.Err})
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	return do(ctx, engine)
+}
+
+func newImageList(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "Show the images that are here",
+		Args:    args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
+				return err
+			}
+			return a.withEngine(c.Context(), func(ctx context.Context, e *run.Engine) error {
+				images, err := e.Images(ctx)
+				if err != nil {
+					return err
+				}
+				return a.printImages(images)
+			})
+		},
+	}
+	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json, yaml or name")
+	return c
+}
+
+func (a *app) printImages(images []run.Image) error {
+	switch a.output {
+	case "json", "yaml":
+		return printData(a.streams.Out, a.output, images)
+	case "name":
+		for _, i := range images {
+			fmt.Fprintln(a.streams.Out, i.Title())
+		}
+		return nil
+	}
+	if len(images) == 0 {
+		return nil
+	}
+	tw := tabwriter.NewWriter(a.streams.Out, 6, 4, 3, ' ', 0)
+	fmt.Fprintln(tw, "IMAGE\tID\tSIZE\tIN USE")
+	for _, i := range images {
+		id := strings.TrimPrefix(i.ID, "sha256:")
+		names := i.Names
+		if len(names) == 0 {
+			names = []string{"<none>"}
+		}
+		for _, name := range names {
+			fmt.Fprintf(tw, "%s\t%.12s\t%s\t%t\n", name, id, megabytes(i.Size), i.InUse)
+		}
+	}
+	if err := tw.Flush(); err != nil {
+		return fmt.Errorf("print images: %w", err)
+	}
+	return nil
+}
+
+// megabytes is a size as registries show it.
+func megabytes(bytes uint64) string { return fmt.Sprintf("%.1fMB", float64(bytes)/1e6) }
+
+func newImagePull(a *app) *cobra.Command {
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "pull IMAGE...",
+		Short: "Pull images, all at once, with this host's credentials",
+		Args:  args(cobra.MinimumNArgs(1)),
+		RunE: func(c *cobra.Command, names []string) error {
+			return a.withEngine(c.Context(), func(ctx context.Context, e *run.Engine) error {
+				return e.PullImages(ctx, names, timeout)
+			})
+		},
+	}
+	c.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "how long to try; 0 for no limit")
+	return c
+}
+
+func newImageRemove(a *app) *cobra.Command {
+	var force bool
+	c := &cobra.Command{
+		Use:   "rm IMAGE...",
+		Short: "Remove images, with all their names",
+		Args:  args(cobra.MinimumNArgs(1)),
+		RunE: func(c *cobra.Command, names []string) error {
+			return a.withEngine(c.Context(), func(ctx context.Context, e *run.Engine) error {
+				return e.RemoveImages(ctx, names, force)
+			})
+		},
+	}
+	c.Flags().BoolVar(&force, "force", false, "remove images that are in use, too")
+	return c
+}
+
+func newImagePrune(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "prune",
+		Short: "Remove the images that no container and no pod of podrun's uses",
+		Long: `Remove the images that nothing on this host uses: no container of the runtime,
+whoever made it, no pod of podrun's, and not the runtime itself.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.withEngine(c.Context(), func(ctx context.Context, e *run.Engine) error {
+				gone, err := e.PruneImages(ctx)
+				var freed uint64
+				for _, i := range gone {
+					freed += i.Size
+					fmt.Fprintf(a.streams.Out, "image/%s removed\n", i.Title())
+				}
+				if len(gone) > 0 {
+					_, printed := fmt.Fprintf(a.streams.Err, "%s freed\n", megabytes(freed))
+					err = errors.Join(err, printed)
+				}
+				return err
+			})
+		},
+	}
+}

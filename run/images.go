@@ -1,0 +1,189 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/problem"
+)
+
+// Image is an image that is here.
+type Image struct {
+	ID      string   `json:"id"`
+	Names   []string `json:"names,omitempty"`   // with tags
+	Digests []string `json:"digests,omitempty"` // names with digests
+	Size    uint64   `json:"size"`              // bytes
+	InUse   bool     `json:"inUse"`             // by a container, by a pod of podrun's, or by the runtime itself
+}
+
+// Images lists the runtime's images by their names.
+func (e *Engine) Images(ctx context.Context) ([]Image, error) {
+	facts, err := discover.Read(ctx, e.Client, e.Settings, discover.Options{})
+	if err != nil {
+		return nil, err
+	}
+	list, err := e.Client.ListImages(ctx)
+	if err != nil {
+		return nil, imageError("", "list the images", err)
+	}
+	used, err := e.usedImages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	used[facts.Runtime.SandboxImg] = true
+	out := []Image{}
+	for _, i := range list {
+		image := Image{ID: i.Id, Names: i.RepoTags, Digests: i.RepoDigests, Size: i.Size, InUse: i.Pinned}
+		for _, name := range slices.Concat([]string{i.Id}, i.RepoTags, i.RepoDigests) {
+			image.InUse = image.InUse || used[name]
+		}
+		out = append(out, image)
+	}
+	sort.Slice(out, func(a, b int) bool { return out[a].Title() < out[b].Title() })
+	return out, nil
+}
+
+// Title is the image's first name, or its ID.
+func (i Image) Title() string {
+	if len(i.Names) > 0 {
+		return i.Names[0]
+	}
+	return i.ID
+}
+
+// usedImages are the images of containers and of podrun's pods, by every name
+// that they are known by there.
+func (e *Engine) usedImages(ctx context.Context) (map[string]bool, error) {
+	used := map[string]bool{}
+	containers, err := e.Client.ListContainers(ctx, nil)
+	if err != nil {
+		return nil, imageError("", "list the containers", err)
+	}
+	for _, c := range containers {
+		used[c.ImageRef], used[c.ImageId], used[c.GetImage().GetImage()] = true, true, true
+	}
+	pods, err := e.Find(ctx, Selector{})
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range pods {
+		if k.Pod == nil {
+			continue
+		}
+		plan, _ := imagepull.New(k.Pod, k.ID, "")
+		for _, i := range plan.Images {
+			found, err := e.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: i.Ref})
+			if err != nil {
+				return nil, imageError(i.Name, "look for it", err)
+			}
+			used[found.GetId()] = true
+		}
+	}
+	delete(used, "")
+	return used, nil
+}
+
+// PullImages pulls images, whether they are here or not, side by side. The
+// errors of all are joined.
+func (e *Engine) PullImages(ctx context.Context, names []string, timeout time.Duration) error {
+	ctx, cancel := withTimeout(ctx, timeout)
+	defer cancel()
+	pod := &corev1.Pod{}
+	for _, name := range names {
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name, Image: name, ImagePullPolicy: corev1.PullAlways})
+	}
+	plan, problems := imagepull.New(pod, identity.Pod{}, "")
+	if len(problems) > 0 {
+		return &problem.Error{Kind: problem.Usage, Err: errors.New(problems[0].Message), Hint: problems[0].Hint}
+	}
+	for i := range plan.Images {
+		for j := range plan.Images[i].Containers {
+			plan.Images[i].Containers[j].FieldPath = "" // there is no container
+		}
+	}
+	puller := e.newPuller(nil)
+	pulls := puller.Start(ctx, plan)
+	defer pulls.Stop()
+	var errs []error
+	for _, name := range names {
+		if _, err := pulls.Wait(ctx, name); err != nil {
+			errs = append(errs, imageOnly(err, name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// imageOnly takes the container, of which there is none, out of an error.
+func imageOnly(err error, name string) error {
+	var e *problem.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	out := *e
+	out.Object, out.Op = "image "+name, "pull"
+	return &out
+}
+
+// RemoveImages removes images by name or ID, with all their names. Those that are
+// in use stay, unless force says otherwise.
+func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) error {
+	images, err := e.Images(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		found, err := e.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
+		at := slices.IndexFunc(images, func(i Image) bool { return i.ID == found.GetId() })
+		switch {
+		case err != nil:
+			errs = append(errs, imageError(name, "look for it", err))
+		case found == nil || at < 0:
+			errs = append(errs, &problem.Error{Kind: problem.Image, Object: "image " + name, Err: errors.New("is not here"), Hint: "'podrun image ls' shows those that are"})
+		case images[at].InUse && !force:
+			errs = append(errs, &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is in use"), Hint: "delete what uses it first, or give --force"})
+		default:
+			if err := e.Client.RemoveImage(ctx, found.Id); err != nil {
+				errs = append(errs, imageError(name, "remove", err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// PruneImages removes the images that nothing uses, and returns them.
+func (e *Engine) PruneImages(ctx context.Context) ([]Image, error) {
+	images, err := e.Images(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(images, func(i Image) bool { return i.InUse }) {
+		images = nil // not even the sandboxes' image is known: it is not for us to say that none is needed
+	}
+	var gone []Image
+	for _, i := range images {
+		if i.InUse {
+			continue
+		}
+		if err := e.Client.RemoveImage(ctx, i.ID); err != nil {
+			return gone, imageError(i.Title(), "remove", err)
+		}
+		gone = append(gone, i)
+	}
+	return gone, nil
+}
+
+func imageError(name, op string, err error) error {
+	return &problem.Error{Kind: problem.Runtime, Object: strings.TrimSpace("image " + name), Op: op, Err: fmt.Errorf("%w", err)}
+}
