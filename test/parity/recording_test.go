@@ -15,7 +15,7 @@ import (
 // made on the host.
 type recording struct {
 	Calls      []string
-	Sandboxes  []struct{ Config any }
+	Sandboxes  []sandboxRequest
 	Images     []any            // ImageStatus requests, each once
 	Pulls      []any            // PullImage requests, each once
 	Containers map[string][]any // configs by name, of the first two attempts
@@ -27,6 +27,11 @@ type recording struct {
 	Cgroup map[string]string
 	Events []string
 	Log    []string // why the kubelet refused the pod
+}
+
+type sandboxRequest struct {
+	Config  any
+	Handler string `json:"runtime_handler"`
 }
 
 type podFile struct{ Mode, Own, Text, Link, FS string }
@@ -75,6 +80,7 @@ func (r recording) tracks() tracks {
 	for i, s := range r.Sandboxes {
 		if i == 0 {
 			out.fields("sandbox", s.Config)
+			out.add("sandbox", fmt.Sprintf("runtime_handler = %q", s.Handler))
 		}
 	}
 	for name, attempts := range r.Containers {

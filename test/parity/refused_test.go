@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
 )
 
 // refusals are the pods that the kubelet refused: words of its reason, and words
@@ -37,11 +39,35 @@ var refusals = map[string]struct{ kubelets, podruns string }{
 
 const noAppArmor = "Cannot enforce AppArmor: AppArmor is not enabled on the host"
 
-// TestRefused compares why pods are refused.
+// TestRefused compares why pods are refused, of the recordings that are kept.
 func TestRefused(t *testing.T) {
 	needsHost(t)
+	files, err := filepath.Glob(filepath.Join("testdata", "refused", "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recordings in testdata/refused: %v", err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		t.Run(name, func(t *testing.T) {
+			a, err := txtar.ParseFile(file)
+			if err != nil || len(a.Files) != 2 {
+				t.Fatalf("%s: want the files pod.yaml and kubelet; %v", file, err)
+			}
+			manifest := filepath.Join(t.TempDir(), "pod.yaml")
+			if err := os.WriteFile(manifest, a.Files[0].Data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			compareRefusal(t, name, manifest, string(a.Files[1].Data))
+		})
+	}
+	t.Logf("%d pods are refused as the kubelet does, or as the page says", len(files))
+}
+
+// TestRefusedCorpus does so with the corpus, and with -update keeps the others.
+func TestRefusedCorpus(t *testing.T) {
+	needsHost(t)
 	dir := shared(t)
-	same, caused, seen := 0, 0, 0
+	seen := 0
 	for _, set := range []string{"fake", "corpus"} {
 		for _, file := range recordings(t, dir, set) {
 			name := strings.TrimSuffix(filepath.Base(file), ".json")
@@ -50,40 +76,58 @@ func TestRefused(t *testing.T) {
 				continue
 			}
 			seen++
-			t.Run(name, func(t *testing.T) {
-				want, known := refusals[name]
-				if said := strings.Join(append(rec.Log, rec.Events...), "\n"); !known || !strings.Contains(said, want.kubelets) {
-					t.Fatalf("the kubelet refused it: %s; the test expects %q", said, want.kubelets)
-				}
-				if !thisHostRefuses(t, want.kubelets) {
-					t.Skip("this host has what the recording host had not")
-				}
-				pod := readPod(t, manifestOf(t, dir, set, name))
-				onHost := strings.NewReplacer(recordedHost, hostDir(t))
-				for _, v := range pod.Spec.Volumes {
-					if v.HostPath != nil {
-						v.HostPath.Path = onHost.Replace(v.HostPath.Path)
-					}
-				}
-				want.podruns = onHost.Replace(want.podruns)
-				_, _, refused := sentFor(t, pod)
-				switch {
-				case want.podruns == "" && refused != nil:
-					t.Errorf("refused: %v; want it to run", refused)
-				case want.podruns != "" && (refused == nil || !strings.Contains(refused.Error(), want.podruns)):
-					t.Errorf("refused: %v; want %s", refused, want.podruns)
-				}
-				if strings.Contains(want.kubelets, "static pods") || want.podruns == "" {
-					caused++
-				} else {
-					same++
-				}
-			})
+			said := strings.Join(append(rec.Log, rec.Events...), "\n") + "\n"
+			manifest := manifestOf(t, dir, set, name)
+			if set == "corpus" {
+				t.Run(name, func(t *testing.T) { compareRefusal(t, name, manifest, said) })
+			} else if *update {
+				keepRefused(t, name, manifest, said)
+			}
 		}
 	}
-	t.Logf("%d pods are refused as by the kubelet, %d more by the cause %q", same, caused, causes[0].name)
 	if seen != len(refusals) {
 		t.Errorf("%d recordings, %d known refusals", seen, len(refusals))
+	}
+}
+
+func keepRefused(t *testing.T, name, manifest, said string) {
+	t.Helper()
+	pod, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &txtar.Archive{
+		Comment: []byte("Recorded from kubelet v1.36.3 by TestRefusedCorpus -update: why it refused the pod.\n"),
+		Files:   []txtar.File{{Name: "pod.yaml", Data: pod}, {Name: "kubelet", Data: []byte(said)}},
+	}
+	if err := os.WriteFile(filepath.Join("testdata", "refused", name+".txtar"), txtar.Format(a), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// compareRefusal runs a pod that the kubelet refused.
+func compareRefusal(t *testing.T, name, manifest, said string) {
+	t.Helper()
+	want, known := refusals[name]
+	if !known || !strings.Contains(said, want.kubelets) {
+		t.Fatalf("the kubelet refused it: %s; the test expects %q", said, want.kubelets)
+	}
+	if !thisHostRefuses(t, want.kubelets) {
+		t.Skip("this host has what the recording host had not")
+	}
+	pod := readPod(t, manifest)
+	onHost := strings.NewReplacer(recordedHost, hostDir(t))
+	for _, v := range pod.Spec.Volumes {
+		if v.HostPath != nil {
+			v.HostPath.Path = onHost.Replace(v.HostPath.Path)
+		}
+	}
+	_, _, refused := sentFor(t, pod)
+	switch words := onHost.Replace(want.podruns); {
+	case words == "" && refused != nil:
+		t.Errorf("refused: %v; want it to run", refused)
+	case words != "" && (refused == nil || !strings.Contains(refused.Error(), words)):
+		t.Errorf("refused: %v; want %s", refused, words)
 	}
 }
 

@@ -231,7 +231,7 @@ func (r *rig) sent(rec *recording) {
 		switch req := c.Request.(type) {
 		case *runtimeapi.RunPodSandboxRequest:
 			r.uid = req.GetConfig().GetMetadata().GetUid()
-			rec.Sandboxes = append(rec.Sandboxes, struct{ Config any }{r.normal(asRecorded(r.t, req.GetConfig()))})
+			rec.Sandboxes = append(rec.Sandboxes, sandboxRequest{r.normal(asRecorded(r.t, req.GetConfig())), req.GetRuntimeHandler()})
 		case *runtimeapi.CreateContainerRequest:
 			if have := rec.Containers[c.Subject]; len(have) < 2 {
 				rec.Containers[c.Subject] = append(have, r.normal(containerAsRecorded(r.t, req.GetConfig())))

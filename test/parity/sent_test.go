@@ -225,6 +225,12 @@ func sentFor(t *testing.T, pod *corev1.Pod) (sent tracks, words *strings.Replace
 	if err != nil {
 		t.Fatal(err)
 	}
+	return sentOf(t, pod, text)
+}
+
+// sentOf runs the pod of a manifest.
+func sentOf(t *testing.T, pod *corev1.Pod, text []byte) (sent tracks, words *strings.Replacer, refused error) {
+	t.Helper()
 	objects, problems := manifest.Load([]manifest.Source{{Name: "pod.yaml", Data: text}}, manifest.Options{Validate: manifest.Ignore})
 	if errs := problems.Errors(); len(errs) > 0 {
 		return nil, nil, &problem.Error{Kind: problem.Manifest, Problems: errs}
