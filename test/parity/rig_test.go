@@ -68,6 +68,7 @@ func newRig(t *testing.T, pod *corev1.Pod) *rig {
 		critest.Features(&runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true}),
 		critest.Handler("", features), critest.Handler("runc", features))}
 	r.addImages(pod)
+	r.addSeccomp(pod)
 	r.script(pod)
 	t.Cleanup(func() { r.removeCgroups() })
 	return r
@@ -103,6 +104,32 @@ func (r *rig) addImages(pod *corev1.Pod) {
 			r.rt.AddRemote(image)
 		default:
 			r.rt.AddImage(image)
+		}
+	}
+}
+
+// addSeccomp makes the profiles that the pod names. The kubelet does not look for
+// them, podrun refuses a pod whose profile is not there.
+func (r *rig) addSeccomp(pod *corev1.Pod) {
+	profiles := []*corev1.SeccompProfile{}
+	if sc := pod.Spec.SecurityContext; sc != nil {
+		profiles = append(profiles, sc.SeccompProfile)
+	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if c.SecurityContext != nil {
+			profiles = append(profiles, c.SecurityContext.SeccompProfile)
+		}
+	}
+	for _, p := range profiles {
+		if p == nil || p.LocalhostProfile == nil {
+			continue
+		}
+		file := filepath.Join(r.settings.RootDir, "seccomp", *p.LocalhostProfile)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			r.t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(`{"defaultAction": "SCMP_ACT_ALLOW"}`), 0o600); err != nil {
+			r.t.Fatal(err)
 		}
 	}
 }
