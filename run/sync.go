@@ -161,8 +161,11 @@ func (s *syncer) unlocked(ctx context.Context, slow func() error) error {
 		defer cancel()
 	}
 	changed, lockErr := s.lock.take(lockCtx)
-	if lockErr != nil || !changed {
+	switch {
+	case lockErr != nil:
 		return errors.Join(err, lockErr)
+	case !changed:
+		return err // as it is: who reports it looks for its object
 	}
 	if _, serr := os.Stat(s.plan.Layout.Pod(s.plan.ID.UID)); os.IsNotExist(serr) {
 		return &problem.Error{Kind: problem.Failed, Object: "pod " + s.plan.ID.String(), Err: deletedError{shownHolder(s.lock.held.before)}}
