@@ -21,7 +21,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podrun/podrun/admission"
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/manifest"
@@ -183,29 +182,10 @@ func (r *rig) engine() *run.Engine {
 // eventNoise is what two events of a kind differ in.
 var eventNoise = regexp.MustCompile(`[0-9a-f]{64}|\b[0-9.]+m?s\b`)
 
-// addSeccomp makes the profiles that the pods name, which podrun looks for and
-// the recorded kubelet's runtime did not.
-func (r *rig) addSeccomp(objects *manifest.Objects) {
-	r.t.Helper()
-	for _, p := range objects.Pods {
-		for _, name := range admission.SeccompProfiles(p.Object) {
-			file := filepath.Join(r.settings.Layout().Seccomp(), name)
-			err := os.MkdirAll(filepath.Dir(file), 0o755)
-			if err == nil {
-				err = os.WriteFile(file, []byte(`{"defaultAction": "SCMP_ACT_ALLOW"}`), 0o644)
-			}
-			if err != nil {
-				r.t.Fatal(err)
-			}
-		}
-	}
-}
-
 // live applies the pod as `podrun apply --wait=completed` does, until nothing
 // more comes of it, and deletes it. What it returns is what was sent and made.
 // The error is apply's, of a pod that could not be started.
 func (r *rig) live(objects *manifest.Objects) (recording, error) {
-	r.addSeccomp(objects)
 	ctx, cancel := context.WithCancelCause(r.t.Context())
 	defer cancel(nil)
 	go r.watch(ctx, cancel)
