@@ -44,6 +44,7 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"jsonlines": jsonLines,
 	"calls":     calls,
 	"rmimage":   removeImage,
+	"saveimage": saveImage,
 	"httpget":   httpGet,
 	"listen":    listen,
 	"jsonget":   jsonGet,

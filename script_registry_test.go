@@ -8,6 +8,11 @@ import (
 	"net/http/httputil"
 	"net/url"
 
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/podrun/podrun/cri/critest"
@@ -83,4 +88,19 @@ func byToken(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// saveImage IMAGE NAME FILE writes an image of a registry as a docker-archive
+// under another name, with a config that makes it another image.
+func saveImage(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 3, "saveimage IMAGE NAME FILE")
+	from, err := name.ParseReference(args[0], name.Insecure)
+	ts.Check(err)
+	as, err := name.NewTag(args[1])
+	ts.Check(err)
+	image, err := remote.Image(from)
+	ts.Check(err)
+	image, err = mutate.Config(image, v1.Config{Labels: map[string]string{"script": of(ts).work}, Cmd: []string{"sh"}})
+	ts.Check(err)
+	ts.Check(tarball.WriteToFile(ts.MkAbs(args[2]), as, image))
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run"
 )
 
@@ -20,7 +22,7 @@ func newImage(a *app) *cobra.Command {
 		Args:  args(knownCommand),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newImageList(a), newImagePull(a), newImageRemove(a), newImagePrune(a))
+	c.AddCommand(newImageList(a), newImagePull(a), newImageRemove(a), newImagePrune(a), newImageLoad(a))
 	return c
 }
 
@@ -121,6 +123,35 @@ func newImageRemove(a *app) *cobra.Command {
 	}
 	c.Flags().BoolVar(&force, "force", false, "remove images that are in use, too")
 	return c
+}
+
+func newImageLoad(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "load FILE",
+		Short: "Put the images of an archive into containerd",
+		Long: `Put the images of an archive into containerd, under the names that they have
+there: of docker save, or of an OCI layout, as a tar. FILE is a path, or - for
+stdin.`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, named []string) error {
+			in := a.streams.In
+			if named[0] != "-" {
+				f, err := os.Open(named[0])
+				if err != nil {
+					return &problem.Error{Kind: problem.Usage, Err: err}
+				}
+				defer f.Close()
+				in = f
+			}
+			return a.withEngine(c.Context(), func(ctx context.Context, e *run.Engine) error {
+				names, err := e.LoadImages(ctx, in)
+				for _, name := range names {
+					fmt.Fprintf(a.streams.Out, "image/%s loaded\n", name)
+				}
+				return err
+			})
+		},
+	}
 }
 
 func newImagePrune(a *app) *cobra.Command {

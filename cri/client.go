@@ -86,6 +86,15 @@ func (c *Client) Close() error {
 	return first
 }
 
+// ImageConn is the connection to the image service, for what a runtime serves
+// there beside the CRI; nil for New.
+func (c *Client) ImageConn() grpc.ClientConnInterface {
+	if len(c.conns) == 0 {
+		return nil
+	}
+	return c.conns[len(c.conns)-1]
+}
+
 // Endpoint is where the client was told to connect; empty for New.
 func (c *Client) Endpoint() string { return c.endpoint }
 

@@ -1,0 +1,169 @@
+package imagepull
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	contentapi "github.com/containerd/containerd/api/services/content/v1"
+	imagesapi "github.com/containerd/containerd/api/services/images/v1"
+	leasesapi "github.com/containerd/containerd/api/services/leases/v1"
+	"github.com/containerd/containerd/api/types"
+	"github.com/distribution/reference"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// chunk is how much of a blob goes into one message, in bytes: well below the
+// 4 MiB that gRPC takes by default.
+const chunk = 1 << 20
+
+// Load puts the images of an archive (docker-archive or OCI, as a tar) into
+// containerd under their names, and returns these. The images are whole, or not
+// there: a lease keeps the blobs until the names are.
+func Load(ctx context.Context, conn grpc.ClientConnInterface, file *os.File) ([]string, error) {
+	a, err := readArchive(file)
+	if err != nil {
+		return nil, err
+	}
+	images, blobs, err := a.images()
+	if err != nil {
+		return nil, err
+	}
+	for i := range images {
+		if images[i].names, err = fullNames(images[i].names); err != nil {
+			return nil, err
+		}
+		if len(images[i].names) == 0 {
+			return nil, fmt.Errorf("image %s has no name in the archive: save it by its name", images[i].target.Digest)
+		}
+	}
+	ctx = metadata.AppendToOutgoingContext(ctx, "containerd-namespace", "k8s.io")
+	leases := leasesapi.NewLeasesClient(conn)
+	lease, err := leases.Create(ctx, &leasesapi.CreateRequest{Labels: map[string]string{"podrun.dev/load": "true"}})
+	if err != nil {
+		return nil, err
+	}
+	leased := metadata.AppendToOutgoingContext(ctx, "containerd-lease", lease.GetLease().GetID())
+	defer func() {
+		// Without its lease containerd collects what no image holds.
+		_, _ = leases.Delete(context.WithoutCancel(ctx), &leasesapi.DeleteRequest{ID: lease.GetLease().GetID()})
+	}()
+	for _, b := range blobs {
+		if err := writeBlob(leased, contentapi.NewContentClient(conn), a, b); err != nil {
+			return nil, fmt.Errorf("blob %s: %w", b.desc.Digest, err)
+		}
+	}
+	var loaded []string
+	for _, i := range images {
+		for _, name := range i.names {
+			if err := nameImage(leased, imagesapi.NewImagesClient(conn), name, i.target); err != nil {
+				return loaded, fmt.Errorf("image %s: %w", name, err)
+			}
+			loaded = append(loaded, name)
+		}
+	}
+	return loaded, nil
+}
+
+// fullNames are the names as the CRI asks for them: docker.io/library/web:1.
+func fullNames(names []string) ([]string, error) {
+	var out []string
+	for _, name := range names {
+		full, err := reference.ParseDockerRef(name)
+		if err != nil {
+			return nil, fmt.Errorf("couldn't parse image name %q: %w", name, err)
+		}
+		out = append(out, full.String())
+	}
+	return out, nil
+}
+
+// writeBlob writes a blob and lets it hold those that it points to. One that is
+// there already is not written again.
+func writeBlob(ctx context.Context, client contentapi.ContentClient, a *archive, b blob) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := client.Write(ctx)
+	if err != nil {
+		return err
+	}
+	call := func(r *contentapi.WriteContentRequest) error {
+		if err := stream.Send(r); err != nil && err != io.EOF { // EOF: the answer has why
+			return err
+		}
+		_, err := stream.Recv()
+		return err
+	}
+	request := func(action contentapi.WriteAction) *contentapi.WriteContentRequest {
+		return &contentapi.WriteContentRequest{Action: action, Ref: "podrun-load-" + b.desc.Digest, Total: b.desc.Size, Expected: b.desc.Digest}
+	}
+	if err := stream.Send(request(contentapi.WriteAction_STAT)); err != nil && err != io.EOF {
+		return err
+	}
+	answer, err := stream.Recv()
+	if status.Code(err) == codes.AlreadyExists {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if answer.Offset < 0 || answer.Offset > b.desc.Size {
+		return fmt.Errorf("an earlier load left it at %d of %d bytes", answer.Offset, b.desc.Size)
+	}
+	from := a.open(span{b.where.at + answer.Offset, b.where.size - answer.Offset})
+	if b.data != nil {
+		from = bytes.NewReader(b.data[answer.Offset:])
+	}
+	buffer, offset := make([]byte, chunk), answer.Offset
+	for {
+		n, err := io.ReadFull(from, buffer)
+		if n > 0 {
+			r := request(contentapi.WriteAction_WRITE)
+			r.Offset, r.Data = offset, buffer[:n]
+			if err := call(r); err != nil {
+				return err
+			}
+			offset += int64(n)
+		}
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			break
+		} else if err != nil {
+			return err
+		}
+	}
+	r := request(contentapi.WriteAction_COMMIT)
+	r.Offset, r.Labels = offset, references(b)
+	err = call(r)
+	if status.Code(err) == codes.AlreadyExists {
+		return nil
+	}
+	return err
+}
+
+// references are the labels by which containerd's collector knows what a blob
+// points to.
+func references(b blob) map[string]string {
+	if len(b.children) == 0 {
+		return nil
+	}
+	labels := map[string]string{}
+	for i, c := range b.children {
+		labels[fmt.Sprintf("containerd.io/gc.ref.content.%d", i)] = c.Digest
+	}
+	return labels
+}
+
+// nameImage gives an image a name, which another may have had.
+func nameImage(ctx context.Context, client imagesapi.ImagesClient, name string, target descriptor) error {
+	image := &imagesapi.Image{Name: name, Target: &types.Descriptor{MediaType: target.MediaType, Digest: target.Digest, Size: target.Size}}
+	_, err := client.Create(ctx, &imagesapi.CreateImageRequest{Image: image})
+	if status.Code(err) == codes.AlreadyExists || err != nil && strings.Contains(err.Error(), "already exists") {
+		_, err = client.Update(ctx, &imagesapi.UpdateImageRequest{Image: image})
+	}
+	return err
+}

@@ -1,0 +1,104 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/problem"
+)
+
+// LoadImages puts the images of an archive into the runtime and returns their
+// names. Only containerd has a way in.
+func (e *Engine) LoadImages(ctx context.Context, archive io.Reader) ([]string, error) {
+	version, err := e.Client.Version(ctx)
+	if err != nil {
+		return nil, imageError("", "ask the runtime who it is", err)
+	}
+	conn := e.Client.ImageConn()
+	if version.RuntimeName != "containerd" || conn == nil {
+		return nil, notContainerd(version.RuntimeName)
+	}
+	file, ok := archive.(*os.File)
+	if info, err := regular(file); !ok || err != nil || !info {
+		if file, err = spool(archive); err != nil {
+			return nil, err
+		}
+		defer file.Close()
+	}
+	names, err := imagepull.Load(ctx, conn, file)
+	if status.Code(err) == codes.Unimplemented {
+		return nil, notContainerd("not all of it")
+	}
+	if err != nil {
+		return names, &problem.Error{Kind: problem.Image, Object: "the archive", Err: errors.New(imagepull.Detail(err)),
+			Hint: "it is a tar of 'docker save' or of an OCI layout, not packed"}
+	}
+	return names, e.seen(ctx, names)
+}
+
+// seen waits until the CRI has heard of images that were given to containerd.
+func (e *Engine) seen(ctx context.Context, names []string) error {
+	ctx, cancel := withTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for _, name := range names {
+		for {
+			found, err := e.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
+			if err != nil {
+				return imageError(name, "look for it", err)
+			}
+			if found != nil {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return imageError(name, "look for it", context.Cause(ctx))
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+// notContainerd refuses what only containerd can do.
+func notContainerd(is string) error {
+	return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("images can be loaded into containerd only, and this is %s", is),
+		Hint: "use the runtime's own tool, such as 'skopeo copy', or a registry on this host"}
+}
+
+func regular(f *os.File) (bool, error) {
+	if f == nil {
+		return false, nil
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	return info.Mode().IsRegular(), nil
+}
+
+// spool writes what can only be read once into a file that is gone when closed.
+func spool(r io.Reader) (*os.File, error) {
+	f, err := os.CreateTemp("", "podrun-load-")
+	if err != nil {
+		return nil, fmt.Errorf("keep the archive: %w", err)
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if _, err := io.Copy(f, r); err != nil {
+		return nil, errors.Join(fmt.Errorf("keep the archive: %w", err), f.Close())
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
