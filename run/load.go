@@ -36,7 +36,7 @@ func (e *Engine) LoadImages(ctx context.Context, archive io.Reader) ([]string, e
 	}
 	names, err := imagepull.Load(ctx, conn, file)
 	if status.Code(err) == codes.Unimplemented {
-		return nil, notContainerd("not all of it")
+		return nil, notContainerd("one that does not let images in")
 	}
 	if err != nil {
 		return names, &problem.Error{Kind: problem.Image, Object: "the archive", Err: errors.New(imagepull.Detail(err)),
