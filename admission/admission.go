@@ -45,6 +45,7 @@ var checks = []func(question) problem.List{
 	checkPathLengths,
 	checkName,
 	checkKubelet,
+	checkCgroupDriver,
 	checkRuntimeReady,
 	checkNetworkReady,
 	checkHandler,

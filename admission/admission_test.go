@@ -194,6 +194,17 @@ var cases = []struct {
 	{"somebody else's pod, ended", []func(*scene){here(host.Pod{Namespace: "default", Name: "web", UID: "x"})}, nil},
 	{"pod of another namespace", []func(*scene){here(host.Pod{Namespace: "other", Name: "web", UID: "x", Ready: true})}, nil},
 
+	{"the runtime's cgroup driver", []func(*scene){func(s *scene) {
+		s.facts.Cgroup.Driver, s.facts.Runtime.CgroupSaid = "systemd", "systemd"
+	}}, nil},
+	{"another cgroup driver", []func(*scene){func(s *scene) {
+		s.facts.Cgroup.Driver, s.facts.Runtime.CgroupSaid = "cgroupfs", "systemd"
+	}}, []string{"CgroupDriverMismatch: : podrun is set to the cgroupfs cgroup driver, and the runtime uses systemd"}},
+	{"another cgroup driver, no groups", []func(*scene){func(s *scene) {
+		s.facts.Cgroup.Driver, s.facts.Runtime.CgroupSaid = "cgroupfs", "systemd"
+		s.settings.CgroupsPerQOS = false
+	}}, nil},
+
 	{"kubelet on the runtime", []func(*scene){func(s *scene) { s.facts.Kubelet = &host.KubeletProcess{PID: 7, SharesRuntime: true} }}, []string{"KubeletRunning: : a kubelet runs on this host (process 7) that uses the same runtime and would remove the pod"}},
 	{"kubelet on the runtime, allowed", []func(*scene){func(s *scene) {
 		s.facts.Kubelet = &host.KubeletProcess{PID: 7, SharesRuntime: true}

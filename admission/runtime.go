@@ -37,6 +37,22 @@ func checkNetworkReady(q question) problem.List {
 	})
 }
 
+// checkCgroupDriver refuses where the flag or the file names another driver
+// than the runtime's. runc takes a slice for a path and a path for no slice: the
+// one ends outside of the pod's group, without its limits, the other fails with
+// words that puzzle.
+func checkCgroupDriver(q question) problem.List {
+	ours, theirs := q.facts.Cgroup.Driver, q.facts.Runtime.CgroupSaid
+	if ours == theirs || ours == "" || theirs == "" || q.handler != "" || !q.settings.CgroupsPerQOS {
+		return nil
+	}
+	return list(problem.Problem{
+		Reason:  "CgroupDriverMismatch",
+		Message: fmt.Sprintf("podrun is set to the %s cgroup driver, and the runtime uses %s", ours, theirs),
+		Hint:    fmt.Sprintf("leave --cgroup-driver and cgroupDriver out, or give --cgroup-driver=%s", theirs),
+	})
+}
+
 func condition(r host.Runtime, name string) (host.RuntimeCondition, bool) {
 	for _, c := range r.Conditions {
 		if c.Type == name {

@@ -143,7 +143,7 @@ type Runtime struct {
 	Features   map[string]bool           `json:"features,omitempty"`   // StatusResponse.features
 	SandboxImg string                    `json:"sandbox,omitempty"`    // the pause image, where the runtime tells
 	HandlersOK bool                      `json:"handlersKnown"`        // whether Handlers is the runtime's own list
-	CgroupSaid string                    `json:"cgroupSaid,omitempty"` // driver by RuntimeConfig, empty if unimplemented
+	CgroupSaid string                    `json:"cgroupSaid,omitempty"` // driver by RuntimeConfig or the default handler's options, empty if neither tells
 }
 
 // RuntimeCondition is a condition of CRI Status.

@@ -128,6 +128,36 @@ func TestSandboxImage(t *testing.T) {
 	}
 }
 
+// containerd 1.x has no RuntimeConfig; its default handler's options tell. (The
+// texts are what 1.6 and 1.7 answer, shortened.)
+func TestCgroupSaid(t *testing.T) {
+	config := func(kind, options string) string {
+		return `{"containerd":{"snapshotter":"overlayfs","defaultRuntimeName":"runc","runtimes":{` +
+			`"other":{"runtimeType":"io.containerd.runc.v2","options":{"SystemdCgroup":true}},` +
+			`"runc":{"runtimeType":"` + kind + `","options":` + options + `}}},"sandboxImage":"pause"}`
+	}
+	const runc = "io.containerd.runc.v2"
+	systemd := &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: runtimeapi.CgroupDriver_SYSTEMD}}
+	for name, tc := range map[string]struct {
+		answer       *runtimeapi.RuntimeConfigResponse
+		config, want string
+	}{
+		"systemd":            {nil, config(runc, `{"BinaryName":"","SystemdCgroup":true}`), "systemd"},
+		"cgroupfs":           {nil, config(runc, `{"BinaryName":"","SystemdCgroup":false}`), "cgroupfs"},
+		"no options":         {nil, config(runc, `null`), "cgroupfs"},
+		"a virtual machine":  {nil, config("io.containerd.kata.v2", `null`), ""},
+		"no such handler":    {nil, `{"containerd":{"defaultRuntimeName":"runc"}}`, ""},
+		"no status":          {nil, "", ""},
+		"CRI-O":              {nil, "[crio]\n", ""},
+		"RuntimeConfig wins": {systemd, config(runc, `{"SystemdCgroup":false}`), "systemd"},
+		"says nothing":       {&runtimeapi.RuntimeConfigResponse{}, config(runc, `{"SystemdCgroup":true}`), "systemd"},
+	} {
+		if got := cgroupSaid(tc.answer, tc.config); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
 func TestDescribeRuntime(t *testing.T) {
 	got := describe(
 		&runtimeapi.VersionResponse{RuntimeName: "containerd", RuntimeVersion: "v2", RuntimeApiVersion: "v1"},

@@ -92,7 +92,7 @@ func describe(v *runtimeapi.VersionResponse, s *runtimeapi.StatusResponse, c *ru
 		Version:    v.GetRuntimeVersion(),
 		APIVersion: v.GetRuntimeApiVersion(),
 		SandboxImg: sandboxImage(s.GetInfo()["config"]),
-		CgroupSaid: cgroupSaid(c),
+		CgroupSaid: cgroupSaid(c, s.GetInfo()["config"]),
 	}
 	for _, cond := range s.GetStatus().GetConditions() {
 		r.Conditions = append(r.Conditions, host.RuntimeCondition{
@@ -115,11 +115,38 @@ func describe(v *runtimeapi.VersionResponse, s *runtimeapi.StatusResponse, c *ru
 	return r
 }
 
-func cgroupSaid(c *runtimeapi.RuntimeConfigResponse) string {
+// cgroupSaid is the driver by RuntimeConfig, or by the verbose status of a
+// containerd 1.x, which has no RuntimeConfig: there it is an option of the
+// default handler. Empty if neither tells, or the handler is not runc's.
+func cgroupSaid(c *runtimeapi.RuntimeConfigResponse, config string) string {
 	if c.GetLinux() == nil {
-		return ""
+		return optionSaid(config)
 	}
 	if c.GetLinux().GetCgroupDriver() == runtimeapi.CgroupDriver_SYSTEMD {
+		return host.DriverSystemd
+	}
+	return host.DriverCgroupfs
+}
+
+// optionSaid reads the driver from containerd's own configuration.
+func optionSaid(config string) string {
+	var c struct {
+		Containerd struct {
+			DefaultRuntimeName string `json:"defaultRuntimeName"`
+			Runtimes           map[string]struct {
+				Type    string `json:"runtimeType"`
+				Options struct{ SystemdCgroup bool }
+			} `json:"runtimes"`
+		} `json:"containerd"`
+	}
+	if json.Unmarshal([]byte(config), &c) != nil {
+		return ""
+	}
+	handler, ok := c.Containerd.Runtimes[c.Containerd.DefaultRuntimeName]
+	switch {
+	case !ok || handler.Type != "io.containerd.runc.v2":
+		return ""
+	case handler.Options.SystemdCgroup:
 		return host.DriverSystemd
 	}
 	return host.DriverCgroupfs
