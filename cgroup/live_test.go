@@ -36,13 +36,15 @@ func live(t testing.TB) (host.Facts, nodeconfig.Settings) {
 	return facts, s
 }
 
-// remains lists what is left of the test's cgroup root in any hierarchy.
+// remains lists what is left of the test's cgroup root in any hierarchy, and of
+// its units where systemd manages cgroups.
 func remains(t testing.TB, p Plan) []string {
 	t.Helper()
-	var out []string
+	out := remainingUnits(t, p)
+	root := groupPath(p.Driver, p.Root) // a slice has no dashes of its own
 	for _, mount := range p.Mounts {
 		err := filepath.WalkDir(mount, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() && strings.Contains(path, p.Root[0]) {
+			if err == nil && d.IsDir() && strings.HasPrefix(path, mount+root) {
 				out = append(out, path)
 			}
 			return nil
@@ -52,6 +54,26 @@ func remains(t testing.TB, p Plan) []string {
 		}
 	}
 	return out
+}
+
+// remainingUnits are the slices of the test's cgroup root that systemd still
+// knows.
+func remainingUnits(t testing.TB, p Plan) []string {
+	t.Helper()
+	if p.Driver != host.DriverSystemd {
+		return nil
+	}
+	name, _ := unit(groupPath(p.Driver, p.Root))
+	list := exec.Command("systemctl", "list-units", "--all", "--plain", "--no-legend", strings.TrimSuffix(name, ".slice")+"-*.slice")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var units []string
+	for line := range strings.Lines(string(out)) {
+		units = append(units, strings.Fields(line)[0])
+	}
+	return units
 }
 
 // Pod cgroups that outlive their pod made hosts slow (k8s#112151, #64137,
@@ -245,6 +267,10 @@ func TestRemoveParentsSparesOthers(t *testing.T) {
 		theirs = append(theirs, dir)
 	}
 	defer func() {
+		// systemd took the directory for its slice's own.
+		if err := p.stopUnit(Group{Name: p.Root, Path: groupPath(p.Driver, p.Root)}); err != nil {
+			t.Error(err)
+		}
 		if err := removeDirs(theirs); err != nil {
 			t.Error(err)
 		}
