@@ -22,6 +22,10 @@ demo: build ## a pod from start to end
 test: lint ## every check and test, e2e on real containerd included
 	hack/with-runtime go test -count=1 -timeout 15m ./...
 
+.PHONY: test-guest
+test-guest: ## podrun in emulated Debians with other cgroups and containerds: CELLS=trixie/v2/systemd…
+	test/guest/cells $(CELLS)
+
 .PHONY: bench
 bench: build ## podrun against a bare CRI client
 	hack/with-runtime go run ./test/bench
