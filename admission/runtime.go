@@ -159,7 +159,7 @@ func checkCgroupControllers(q question) problem.List {
 		}
 		out = append(out, problem.Problem{
 			Reason: "CgroupControllerMissing", Message: fmt.Sprintf("the cgroup controller %s is not available", name),
-			Hint: fmt.Sprintf("boot the kernel with cgroup_enable=%s and mount it, or give --cgroups-per-qos=false", name),
+			Hint: fmt.Sprintf("use cgroup v2, or a kernel that has this controller (cgroup_enable=%s) and mount it; or set cgroupsPerQOS: false in the file of --config", name),
 		})
 	}
 	return out
