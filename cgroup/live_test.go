@@ -149,6 +149,10 @@ func TestApplySetsValues(t *testing.T) {
 		burst = value{"", "cpu.weight", "20"}
 	}
 	for _, v := range values {
+		if v.controller != "" && p.Mounts[v.controller] == "" {
+			t.Logf("this kernel has no %s controller on cgroup v1", v.controller) // Debian 13's, no memory
+			continue
+		}
 		if got := at(p.Pods[0], v.controller, v.file); got != v.want {
 			t.Errorf("%s = %s, want %s", v.file, got, v.want)
 		}
