@@ -2,11 +2,11 @@
 // registry:
 //
 //	go run ./hack/images -registry 127.0.0.1:5055 -bin DIR
-//	go run ./hack/images -registry 127.0.0.1:5000 -bin DIR -save FILE.tar
+//	go run ./hack/images -registry 127.0.0.1:5000 -bin DIR -save DIR
 //
 // DIR holds the static programs pause and httpd. With -save it pushes nothing:
-// the images that a runtime is to have beforehand go into one docker-archive,
-// under the names that they would have there. A rebuilt image has the same
+// the images that a runtime is to have beforehand become docker-archives, under
+// the names that they would have there. A rebuilt image has the same
 // digest: no file in it carries a time of its own.
 //
 //	pause:3.9          the sandbox's process
@@ -36,21 +36,21 @@ func main() {
 	registry := flag.String("registry", "", "`host:port` to push to")
 	bin := flag.String("bin", "", "`directory` of the static programs pause and httpd")
 	busybox := flag.String("busybox", "/bin/busybox", "`path` of a static busybox")
-	archive := flag.String("save", "", "write a docker-archive to this `file` instead of pushing")
+	archives := flag.String("save", "", "write docker-archives to this `directory` instead of pushing")
 	flag.Parse()
-	if err := run(*registry, *bin, *busybox, *archive); err != nil {
+	if err := run(*registry, *bin, *busybox, *archives); err != nil {
 		fmt.Fprintln(os.Stderr, "images:", err)
 		os.Exit(1)
 	}
 }
 
-func run(registry, bin, busybox, archive string) error {
+func run(registry, bin, busybox, archives string) error {
 	images, err := build(bin, busybox)
 	if err != nil {
 		return err
 	}
-	if archive != "" {
-		return save(archive, registry, images)
+	if archives != "" {
+		return save(archives, registry, images)
 	}
 	var pushes errgroup.Group
 	for tag, image := range images {

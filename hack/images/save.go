@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -13,9 +15,9 @@ import (
 // hack/runtime pulls the same ones.
 var beforehand = []string{"pause:3.9", "busybox:1.36", "busybox:nonroot", "busybox:username", "httpd:1"}
 
-// save writes those images into one docker-archive.
-func save(path, registry string, images map[string]remote.Taggable) error {
-	out := map[name.Tag]v1.Image{}
+// save writes each of those images into a docker-archive of its own: one for all
+// would have them in another order each time.
+func save(dir, registry string, images map[string]remote.Taggable) error {
 	for _, ref := range beforehand {
 		tag, err := name.NewTag(registry+"/"+ref, name.Insecure)
 		if err != nil {
@@ -25,10 +27,10 @@ func save(path, registry string, images map[string]remote.Taggable) error {
 		if !ok {
 			return fmt.Errorf("save %s: %T is no image", ref, images[ref])
 		}
-		out[tag] = img
-	}
-	if err := tarball.MultiWriteToFile(path, out); err != nil {
-		return fmt.Errorf("save the images: %w", err)
+		path := filepath.Join(dir, strings.ReplaceAll(ref, ":", "-")+".tar")
+		if err := tarball.WriteToFile(path, tag, img); err != nil {
+			return fmt.Errorf("save %s: %w", ref, err)
+		}
 	}
 	return nil
 }
