@@ -51,7 +51,8 @@ func explain(endpoint string, err error) (error, string) {
 		return fmt.Errorf("what answers does not offer the CRI: %s", st.Message()), hintCRI
 	case st.Code() == codes.DeadlineExceeded:
 		return fmt.Errorf("nothing answered within %s", answerWithin), "is the runtime overloaded, or is this another program's socket?"
-	case strings.Contains(st.Message(), "server preface") || strings.Contains(st.Message(), "frame"):
+	// Closed before or after gRPC wrote its own preface.
+	case strings.Contains(st.Message(), "server preface") || strings.Contains(st.Message(), "client preface") || strings.Contains(st.Message(), "frame"):
 		return fmt.Errorf("what answers does not speak gRPC"), hintCRI
 	case st.Code() == codes.PermissionDenied:
 		return err, hintRoot

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/nodeconfig"
@@ -116,5 +118,18 @@ func TestReadIsCanceled(t *testing.T) {
 	cancel()
 	if _, err = Read(ctx, client, nodeconfig.Default(), Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want the caller's cancellation", err)
+	}
+}
+
+// Which preface gRPC stumbles over depends on how soon the other side hangs up.
+func TestHangsUpAtOnce(t *testing.T) {
+	for _, text := range []string{
+		"connection error: desc = \"error reading server preface: EOF\"",
+		"connection error: desc = \"transport: failed to write client preface: write unix: broken pipe\"",
+	} {
+		cause, hint := explain("", status.Error(codes.Unavailable, text))
+		if cause.Error() != "what answers does not speak gRPC" || hint != hintCRI {
+			t.Errorf("%s: %v (%s)", text, cause, hint)
+		}
 	}
 }
