@@ -62,10 +62,12 @@ remove_cached_results() { # what the plugins answered, by network and sandbox
 remove_pod_chains() {
 	local rules chains
 	rules=$(iptables-save -t nat 2>/dev/null | grep -F "name: \\\"$network\\\"") || return 0
-	chains=$(grep -oE -- '-j CNI-(DN-)?[0-9a-f]+$' <<<"$rules" | cut -d' ' -f2 | sort -u)
+	# The pods' chains: those jumped to, and those that hold rules, for a plugin
+	# that was killed between the two leaves a chain that nothing jumps to.
+	chains=$(grep -oE -- '(^-A|-j) CNI-(DN-)?[0-9a-f]+( |$)' <<<"$rules" | cut -d' ' -f2 | sort -u) || return 0
 	{
 		echo '*nat'
-		grep -E -- "-j ($(paste -sd'|' <<<"$chains"))\$" <<<"$rules" | sed 's/^-A/-D/'
+		grep -E -- "-j ($(paste -sd'|' <<<"$chains"))\$" <<<"$rules" | sed 's/^-A/-D/' || true
 		echo "-F ${chains//$'\n'/$'\n'-F }"
 		echo "-X ${chains//$'\n'/$'\n'-X }"
 		echo COMMIT
