@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -87,7 +88,8 @@ func newRace(t *testing.T) *race {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.env = append(os.Environ(), "CONTAINER_RUNTIME_ENDPOINT=unix://"+filepath.Join(dir, "cri.sock"),
+	// Nothing of the environment: the tests' real runtime must not be meant.
+	r.env = append(r.env, "PATH="+os.Getenv("PATH"), "CONTAINER_RUNTIME_ENDPOINT=unix://"+filepath.Join(dir, "cri.sock"),
 		fmt.Sprintf("PODRUN_CGROUP_ROOT=/podrunrace%d", os.Getpid()),
 		"PODRUN_ROOT_DIR="+filepath.Join(dir, "root"), "PODRUN_POD_LOGS_DIR="+filepath.Join(dir, "logs"),
 		"PODRUN_CONTAINER_LOGS_DIR="+filepath.Join(dir, "links"), "PODRUN_EVICTION_HARD=memory.available<1Mi")
@@ -109,7 +111,12 @@ func (r *race) apply(i int, container string, flags []string) (output string, co
 
 // run runs podrun as a process of its own.
 func (r *race) run(stdin string, args ...string) (output string, code int) {
-	c := exec.Command(r.program, args...)
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	if r.t.Context().Err() != nil { // in a cleanup
+		ctx, cancel = context.WithTimeout(context.Background(), patience)
+	}
+	defer cancel()
+	c := exec.CommandContext(ctx, r.program, args...)
 	c.Env, c.Stdin = r.env, strings.NewReader(stdin)
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
