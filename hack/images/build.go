@@ -34,14 +34,12 @@ func build(bin, busybox string) (map[string]remote.Taggable, error) {
 			return nil, err
 		}
 	}
-	if images["busybox:pull"], err = withLayers(base, tree{file("etc/pulled", 0o644, []byte("yes\n"))}); err != nil {
-		return nil, err
-	}
-	if images["busybox:private"], err = withLayers(base, tree{file("etc/pulled", 0o644, []byte("by those who may\n"))}); err != nil {
-		return nil, err
-	}
-	if images["busybox:listed"], err = withLayers(base, tree{file("etc/pulled", 0o644, []byte("and listed\n"))}); err != nil {
-		return nil, err
+	// One for each test that pulls: tests share a runtime, and one's pull must
+	// not be another's image that is here already.
+	for tag, text := range map[string]string{"pull": "yes", "smoke": "smoke", "private": "by those who may", "listed": "and listed"} {
+		if images["busybox:"+tag], err = withLayers(base, tree{file("etc/pulled", 0o644, []byte(text+"\n"))}); err != nil {
+			return nil, err
+		}
 	}
 	if images["big:1"], err = withLayers(base, noise(1), noise(2), noise(3), noise(4)); err != nil {
 		return nil, err

@@ -14,6 +14,7 @@
 //	busybox:nonroot    runs as 65532
 //	busybox:username   runs as "app", an entry of its /etc/passwd (uid 1000)
 //	busybox:pull       as 1.36 with a layer of its own; never pulled beforehand
+//	busybox:smoke      the same, for the runtime's own test
 //	busybox:private    the same, for the registries that want credentials
 //	busybox:listed     the same, for podrun image
 //	busybox:otherarch  an index that holds nothing for this machine

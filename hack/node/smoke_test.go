@@ -27,12 +27,12 @@ func TestSmoke(t *testing.T) {
 	p := newPod(t)
 
 	t.Run("pulled image runs and its log is read", func(t *testing.T) {
-		image := registry + "/busybox:pull"
+		image := registry + "/busybox:smoke"
 		if err := p.node.pull(p.ctx, []string{image}); err != nil {
 			t.Fatal(err)
 		}
 		id := p.start(t, "say", image, "sh", "-c", "cat /etc/pulled; id -u; exec sleep 600")
-		p.waitLog(t, "say", "stdout F yes\n", "stdout F 0\n")
+		p.waitLog(t, "say", "stdout F smoke\n", "stdout F 0\n")
 		p.wantExec(t, id, []string{"cat", "/etc/hostname"}, "smoke\n")
 		p.wantExec(t, id, []string{"sh", "-c", "stat -c %a /tmp"}, "1777\n")
 	})
