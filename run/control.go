@@ -28,11 +28,27 @@ type WaitOptions struct {
 func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 	ctx, cancel := withTimeout(ctx, o.Timeout)
 	defer cancel()
-	result := Result{ID: k.ID, Outcome: OutcomeMet}
 	if o.For == GoalDeleted {
-		result.Err = e.waitDeleted(ctx, k)
-		return result
+		return Result{ID: k.ID, Outcome: OutcomeMet, Err: e.waitDeleted(ctx, k)}
 	}
+	result := e.onPod(ctx, k, OutcomeMet, func(s *syncer) error {
+		if err := s.wasPreempted(); err != nil {
+			return err
+		}
+		_, err := s.until(ctx, o.For)
+		return err
+	})
+	if result.Err == nil && !o.For.reachedBy(result.Status) {
+		result.Err = &problem.Error{Kind: problem.Failed, Object: "pod " + k.ID.String(),
+			Err: fmt.Errorf("has ended (%s) without %s", result.Status.Phase, o.For)}
+	}
+	return result
+}
+
+// onPod does something with a pod that is here, under its lock, and tells how
+// the pod is then.
+func (e *Engine) onPod(ctx context.Context, k Known, outcome Outcome, do func(*syncer) error) Result {
+	result := Result{ID: k.ID, Outcome: outcome}
 	lock, err := e.lockPod(ctx, k.ID)
 	if err != nil {
 		result.Err = err
@@ -44,15 +60,8 @@ func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 		result.Err = err
 		return result
 	}
-	if result.Err = s.wasPreempted(); result.Err == nil {
-		_, result.Err = s.until(ctx, o.For)
-	}
-	result.Err = errors.Join(result.Err, s.journal.close())
+	result.Err = errors.Join(do(s), s.journal.close())
 	result.Status = s.status()
-	if result.Err == nil && !o.For.reachedBy(result.Status) {
-		result.Err = &problem.Error{Kind: problem.Failed, Object: "pod " + k.ID.String(),
-			Err: fmt.Errorf("has ended (%s) without %s", result.Status.Phase, o.For)}
-	}
 	return result
 }
 
@@ -168,28 +177,16 @@ func (e *Engine) Stop(ctx context.Context, pods []Known, o DeleteOptions) []Resu
 }
 
 func (e *Engine) stopOne(ctx context.Context, k Known, o DeleteOptions) Result {
-	result := Result{ID: k.ID, Outcome: OutcomeStopped}
-	lock, err := e.lockPod(ctx, k.ID)
-	if err != nil {
-		result.Err = err
-		return result
-	}
-	defer lock.unlock()
-	s, err := e.resume(ctx, k, lock)
-	if err != nil {
-		result.Err = err
-		return result
-	}
-	grace := s.gracePeriod()
-	if o.Grace != nil {
-		grace = *o.Grace
-	}
-	if err := s.stopPod(ctx, grace, "the pod is stopped"); err != nil {
-		result.Err = s.orInterrupted(ctx, runtimeError(k.ID, err))
-	}
-	result.Err = errors.Join(result.Err, s.journal.close())
-	result.Status = s.status()
-	return result
+	return e.onPod(ctx, k, OutcomeStopped, func(s *syncer) error {
+		grace := s.gracePeriod()
+		if o.Grace != nil {
+			grace = *o.Grace
+		}
+		if err := s.stopPod(ctx, grace, "the pod is stopped"); err != nil {
+			return s.orInterrupted(ctx, runtimeError(k.ID, err))
+		}
+		return nil
+	})
 }
 
 // Start goes on with pods that were stopped.
