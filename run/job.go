@@ -128,6 +128,9 @@ func (s *syncer) runOver(ctx context.Context, result *RunResult) error {
 		s.closeExits()
 		s.drain()
 	}})
+	if err == nil {
+		s.lock.forget()
+	}
 	return err
 }
 

@@ -36,19 +36,19 @@ func lock(ctx context.Context, path, who string, waiting func(holder string)) (*
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, fmt.Errorf("make the directory of locks: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open lock: %w", err)
-	}
 	poll := firstLockPoll
 	for said := false; ; poll = min(poll*3/2, slowestLockPoll) {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			break
+		f, err := tryLock(path)
+		if err != nil {
+			return nil, err
 		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			f.Close()
-			return nil, fmt.Errorf("lock %s: %w", path, err)
+		if f != nil {
+			before := holder(path)
+			if err := writeHolder(f, who); err != nil {
+				f.Close()
+				return nil, err
+			}
+			return &fileLock{file: f, before: before}, nil
 		}
 		if !said && waiting != nil {
 			waiting(shownHolder(holder(path)))
@@ -56,17 +56,36 @@ func lock(ctx context.Context, path, who string, waiting func(holder string)) (*
 		}
 		select {
 		case <-ctx.Done():
-			f.Close()
 			return nil, lockWaitEnded(ctx, shownHolder(holder(path)))
 		case <-time.After(poll):
 		}
 	}
-	before := holder(path)
-	if err := writeHolder(f, who); err != nil {
+}
+
+// tryLock takes the lock at path, or returns nil where another holds it. A file
+// that its last holder removed between the opening and the locking is no lock
+// any more: two processes would hold "the" lock on two files.
+func tryLock(path string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("open lock: %w", err)
+		}
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
+			f.Close()
+			return nil, nil
+		}
+		if err != nil {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		var stat unix.Stat_t
+		if err := unix.Fstat(int(f.Fd()), &stat); err == nil && stat.Nlink > 0 {
+			return f, nil
+		}
 		f.Close()
-		return nil, err
 	}
-	return &fileLock{file: f, before: before}, nil
 }
 
 // lockWaitEnded is the error of a wait that its context ended.
@@ -142,6 +161,14 @@ func (l *podLock) unlock() {
 	}
 }
 
+// forget frees the lock of a pod of which nothing is left, and removes its file.
+func (l *podLock) forget() {
+	if l != nil && l.held != nil {
+		_ = os.Remove(l.path) // then it stays, and is swept another time
+		l.unlock()
+	}
+}
+
 // lockNode takes the node's lock, which covers admission, reservations and the
 // control groups that pods share: nothing slow.
 func (e *Engine) lockNode(ctx context.Context) (*fileLock, error) {
@@ -158,8 +185,7 @@ func (e *Engine) underNodeLock(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// unlock frees the lock. The file stays: removing it would let two processes
-// hold "the" lock on two files.
+// unlock frees the lock. The file stays.
 func (l *fileLock) unlock() {
 	if l != nil {
 		l.file.Close()

@@ -74,6 +74,9 @@ func storedPods(layout identity.Layout) ([]identity.Pod, error) {
 // checkpoint: nobody would find it. Only directories that hold nothing go. The
 // node's lock must be held: it covers the making of every pod's directory.
 func sweep(layout identity.Layout) error {
+	if err := sweepLocks(layout); err != nil {
+		return err
+	}
 	entries, err := os.ReadDir(layout.PodsDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("list the pods of %s: %w", layout.PodsDir(), err)
@@ -94,6 +97,42 @@ func sweep(layout identity.Layout) error {
 		}
 		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
 			return fmt.Errorf("remove what a killed podrun left: %w", err)
+		}
+	}
+	return nil
+}
+
+// sweepLocks removes the locks of pods that are not here any more, of which
+// each run of a generated name would leave one. Those that are held stay. The
+// node's lock must be held: it covers the making of every pod's directory.
+func sweepLocks(layout identity.Layout) error {
+	entries, err := os.ReadDir(layout.Locks())
+	if err != nil {
+		return fmt.Errorf("list the locks: %w", err)
+	}
+	if len(entries) <= 1 {
+		return nil // the node's
+	}
+	pods, err := storedPods(layout)
+	if err != nil {
+		return err
+	}
+	keep := map[string]bool{layout.NodeLock(): true}
+	for _, id := range pods {
+		keep[layout.PodLock(id)] = true
+	}
+	for _, entry := range entries {
+		path := filepath.Join(layout.Locks(), entry.Name())
+		if keep[path] {
+			continue
+		}
+		f, err := tryLock(path)
+		if err != nil {
+			return err
+		}
+		if f != nil {
+			_ = os.Remove(path) // then it stays, and is swept another time
+			f.Close()
 		}
 	}
 	return nil
