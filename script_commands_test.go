@@ -388,16 +388,16 @@ func jsonGet(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprintln(ts.Stdout(), string(data))
 }
 
-// jsonlines FILE prints the events and problems of a file of JSON objects, one
-// a line: type, reason, path, message.
+// jsonlines FILE prints the events, problems and errors of a file of JSON
+// objects, one a line: type, reason, path, message, error.
 func jsonLines(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "jsonlines FILE")
 	for line := range strings.Lines(ts.ReadFile(args[0])) {
-		var v struct{ Type, Reason, FieldPath, Field, Message string }
+		var v struct{ Type, Reason, FieldPath, Field, Message, Error string }
 		if err := json.Unmarshal([]byte(line), &v); err != nil {
 			ts.Fatalf("%v: %s", err, line)
 		}
-		fmt.Fprintln(ts.Stdout(), strings.Join(strings.Fields(strings.Join([]string{v.Type, v.Reason, v.FieldPath, v.Field, v.Message}, " ")), " "))
+		fmt.Fprintln(ts.Stdout(), strings.Join(strings.Fields(strings.Join([]string{v.Type, v.Reason, v.FieldPath, v.Field, v.Message, v.Error}, " ")), " "))
 	}
 }
 

@@ -187,11 +187,24 @@ func (a *app) summarizeFailure(err error) {
 	}
 	code := exitCode(err)
 	sum := summary{Pods: []podResult{}, ExitCode: code, Reason: exitReason(code), Error: err.Error()}
-	if e, ok := errors.AsType[*problem.Error](err); ok && len(e.Problems) > 0 {
-		sum.Problems = e.Problems
-	}
+	sum.Problems = problemsOf(err)
 	// The command has failed already, and said why on stderr.
 	_ = printData(a.streams.Out, a.output, sum)
+}
+
+// problemsOf are the problems of an error, of joined ones those of each.
+func problemsOf(err error) problem.List {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all problem.List
+		for _, e := range joined.Unwrap() {
+			all = append(all, problemsOf(e)...)
+		}
+		return all
+	}
+	if e, ok := errors.AsType[*problem.Error](err); ok {
+		return e.Problems
+	}
+	return nil
 }
 
 func resultOf(r run.Result) podResult {
@@ -260,5 +273,6 @@ func outcomeText(p podResult) string {
 // renderer makes the renderer of the talk of a command that ends with a summary.
 func (a *app) renderer() *renderer {
 	a.summaryDue = true
+	a.jsonTalk = a.output == "json"
 	return &renderer{w: a.streams.Err, json: a.output == "json"}
 }

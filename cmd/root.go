@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +33,8 @@ type app struct {
 	commandLine string
 	// namespaceGiven says that -n stood on the command line.
 	namespaceGiven bool
+	// jsonTalk says that stderr is JSON lines.
+	jsonTalk bool
 	// summaryDue says that the command has yet to print its summary.
 	summaryDue bool
 }
@@ -52,7 +55,11 @@ func Main(ctx context.Context, args []string, streams Streams, version string) i
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) && !errors.Is(err, cause) {
 		err = errors.Join(err, cause)
 	}
-	printError(streams.Err, err)
+	if a.jsonTalk {
+		printErrorJSON(streams.Err, err)
+	} else {
+		printError(streams.Err, err)
+	}
 	a.summarizeFailure(err)
 	return exitCode(err)
 }
@@ -159,5 +166,33 @@ func printError(w io.Writer, err error) {
 	}
 	if e.Hint != "" {
 		fmt.Fprintln(w, "hint:", e.Hint)
+	}
+}
+
+// errorLine is an error among the JSON lines on stderr.
+type errorLine struct {
+	Error    string       `json:"error"`
+	Hint     string       `json:"hint,omitempty"`
+	ExitCode int          `json:"exitCode"`
+	Reason   string       `json:"reason"`
+	Problems problem.List `json:"problems,omitempty"`
+}
+
+// printErrorJSON writes an error for a script: a JSON object a line for each of
+// those that were joined.
+func printErrorJSON(w io.Writer, err error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			printErrorJSON(w, e)
+		}
+		return
+	}
+	code := exitCode(err)
+	line := errorLine{Error: err.Error(), ExitCode: code, Reason: exitReason(code)}
+	if e, ok := errors.AsType[*problem.Error](err); ok {
+		line.Hint, line.Problems = e.Hint, e.Problems
+	}
+	if data, err := json.Marshal(line); err == nil {
+		fmt.Fprintf(w, "%s\n", data)
 	}
 }
