@@ -64,6 +64,91 @@ func TestProcessesRaceForRoom(t *testing.T) {
 	}
 }
 
+// TestProcessesRaceForRoomAgain: pods that are here, and start again or are
+// replaced by larger ones, are admitted one after the other, too.
+func TestProcessesRaceForRoomAgain(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: podrun makes control groups and mounts")
+	}
+	large := fmt.Sprintf(`resources: {requests: {cpu: %dm}}`, 600*onlineCPUs(t))
+	for name, tc := range map[string]struct{ first, then string }{
+		"stopped pods start": {large, ""},
+		"pods grow":          {"resources: {}", large},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRace(t)
+			for i := range racers {
+				if out, code := r.apply(i, tc.first, nil); code != 0 {
+					t.Fatalf("apply exited with %d:\n%s", code, out)
+				}
+				if tc.then != "" {
+					continue
+				}
+				if out, code := r.run("", "stop", fmt.Sprintf("racer-%d", i)); code != 0 {
+					t.Fatalf("stop exited with %d:\n%s", code, out)
+				}
+			}
+			outputs, codes := make([]string, racers), make([]int, racers)
+			var wg sync.WaitGroup
+			for i := range racers {
+				wg.Go(func() {
+					if tc.then != "" {
+						outputs[i], codes[i] = r.apply(i, tc.then, nil)
+					} else {
+						outputs[i], codes[i] = r.run("", "start", "--allow-kubelet", fmt.Sprintf("racer-%d", i))
+					}
+				})
+			}
+			wg.Wait()
+			admitted := 0
+			for i, code := range codes {
+				switch {
+				case code == 0:
+					admitted++
+				case code != 122 || !strings.Contains(outputs[i], "Node didn't have enough resource: cpu"):
+					t.Errorf("process %d exited with %d:\n%s", i, code, outputs[i])
+				}
+			}
+			if admitted != 1 {
+				t.Errorf("%d were admitted, there is room for one", admitted)
+			}
+		})
+	}
+}
+
+// TestProcessesInOppositeOrder: two commands with the same pods in opposite
+// order do not wait for each other.
+func TestProcessesInOppositeOrder(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: podrun makes control groups and mounts")
+	}
+	r := newRace(t)
+	manifest := func(names ...string) (out string) {
+		for _, name := range names {
+			out += fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {dnsPolicy: Default, terminationGracePeriodSeconds: 0,\n"+
+				"  containers: [{name: app, image: \"registry.example/app:1\"}]}}\n", name)
+		}
+		return out
+	}
+	var wg sync.WaitGroup
+	for i := range racers {
+		text := manifest("a", "b")
+		if i%2 == 1 {
+			text = manifest("b", "a")
+		}
+		wg.Go(func() {
+			// Forced, so that each has something to do while it has the locks.
+			if out, code := r.run(text, "apply", "--force", "--allow-kubelet", "-"); code != 0 {
+				t.Errorf("process %d exited with %d:\n%s", i, code, out)
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(r.runtime.Sandboxes()); n != 2 {
+		t.Errorf("%d sandboxes", n)
+	}
+}
+
 // race is a host with a fake runtime on a socket, for real processes.
 type race struct {
 	t       *testing.T

@@ -104,7 +104,7 @@ func CheckAll(pods []Pod, facts host.Facts, s nodeconfig.Settings, o Options) []
 		if len(out[i].Problems.Errors()) > 0 {
 			continue
 		}
-		q.arrived = append(q.arrived, describe(p.Pod))
+		q.arrived = append(q.arrived, Describe(p.Pod))
 		q.others = slices.DeleteFunc(slices.Clone(q.others), func(o host.Pod) bool { return among(out[i].Preempts, o) })
 	}
 	return out
@@ -138,8 +138,8 @@ func replaces(pod *corev1.Pod, here host.Pod) bool {
 	return here.Managed && (same || here.UID == string(pod.UID))
 }
 
-// describe makes of a pod what the facts would say of it once it runs.
-func describe(pod *corev1.Pod) host.Pod {
+// Describe makes of a pod what the facts would say of it once it runs.
+func Describe(pod *corev1.Pod) host.Pod {
 	out := host.Pod{
 		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
 		Managed: true, Reserved: true, HostNetwork: pod.Spec.HostNetwork,

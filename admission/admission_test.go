@@ -403,7 +403,11 @@ func TestCheckAll(t *testing.T) {
 	facts.Pods = []host.Pod{{Namespace: "default", Name: "b", UID: "old", Managed: true, Ready: true,
 		Requests: corev1.ResourceList{"cpu": resource.MustParse("2")}, HostPorts: []host.HostPort{{Protocol: "TCP", Port: 1}}}}
 	var got []string
-	for _, l := range CheckAll(pods, facts, nodeconfig.Default(), Options{}) {
+	verdicts := CheckAll(pods, facts, nodeconfig.Default(), Options{})
+	if clash := verdicts[4].Problems[0].Message; clash != "port 1/TCP of the host is taken by pod default/a of the same command" {
+		t.Error(clash)
+	}
+	for _, l := range verdicts {
 		var reasons []string
 		for _, p := range l.Problems {
 			reasons = append(reasons, p.Reason)

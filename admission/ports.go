@@ -35,6 +35,9 @@ func portHolder(q question, want host.HostPort) (holder, hint string) {
 		}
 		for _, have := range p.HostPorts {
 			if have.Protocol == want.Protocol && have.Port == want.Port && overlap(want.IP, have.IP, false) {
+				if among(q.arrived, p) {
+					return fmt.Sprintf("pod %s/%s of the same command", p.Namespace, p.Name), "use another port"
+				}
 				return fmt.Sprintf("pod %s/%s", p.Namespace, p.Name), "delete that pod, or use another port"
 			}
 		}

@@ -63,6 +63,10 @@ func (l Layout) Container(uid, name string) string {
 // Locks holds the locks of pods and of the node.
 func (l Layout) Locks() string { return filepath.Join(l.RootDir, "locks") }
 
+// Rooms holds what is kept free for pods that are to be replaced, updated or
+// started again: a file each, which counts while its maker has it locked.
+func (l Layout) Rooms() string { return filepath.Join(l.RootDir, "rooms") }
+
 // ImageBackOff is the directory of what is kept of pulls that failed.
 func (l Layout) ImageBackOff() string { return filepath.Join(l.RootDir, "image-backoff") }
 

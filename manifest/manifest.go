@@ -84,12 +84,16 @@ func newObjects() *Objects {
 
 // Locate completes a problem about this pod with its file, its line and its
 // name. The problem's Field is the pod's (spec.containers[0].image); it becomes
-// the file's (spec.template.spec.containers[0].image of a Deployment).
+// the file's (spec.template.spec.containers[0].image of a Deployment). A pod of a
+// checkpoint has no file.
 func (p Pod) Locate(pr problem.Problem) problem.Problem {
+	pr.Object = "Pod " + p.Object.Namespace + "/" + p.Object.Name
+	if p.item.doc == nil {
+		return pr
+	}
 	if pr.Field != "" {
 		pr.Field = p.item.field(pr.Field)
 	}
 	pr.File, pr.Line = p.item.doc.file, p.item.line(pr.Field)
-	pr.Object = "Pod " + p.Object.Namespace + "/" + p.Object.Name
 	return pr
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // admit reads the host and decides about all pods, under the node's lock, and
-// reserves room for those that are new by writing their checkpoints.
+// reserves room for them.
 func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, o ApplyOptions) ([]Target, error) {
 	node, err := e.lockNode(ctx)
 	if err != nil {
@@ -36,15 +36,26 @@ func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, o ApplyOp
 			return nil, err
 		}
 	}
-	for i, t := range targets {
-		if t.Change != ChangeNew || t.refused() != nil {
-			continue
-		}
-		if err := reserve(t.Plan); err != nil {
+	for i := range targets {
+		if err := e.reserveRoom(&targets[i]); err != nil {
 			return nil, errors.Join(err, e.unreserve(ctx, targets[:i+1]))
 		}
 	}
 	return targets, nil
+}
+
+// reserveRoom makes that what a pod was admitted to counts for others. Of a new
+// pod its checkpoint does; one that is here still is what it was, and gets what
+// it will want kept free beside that.
+func (e *Engine) reserveRoom(t *Target) (err error) {
+	switch {
+	case t.refused() != nil:
+	case t.Change == ChangeNew:
+		return reserve(t.Plan)
+	case t.Change != ChangeUnchanged || !t.Plan.runs():
+		t.room, err = e.holdRoom(t.Plan)
+	}
+	return err
 }
 
 // refused is the error of a pod that this host may not run, or nil.
@@ -162,6 +173,7 @@ func (e *Engine) unreserve(ctx context.Context, targets []Target) error {
 	defer cancel()
 	var errs []error
 	for _, t := range targets {
+		t.room.release()
 		if t.Change == ChangeNew && t.refused() == nil {
 			errs = append(errs, volume.Remove(ctx, t.Plan.Layout, t.Plan.ID.UID))
 		}

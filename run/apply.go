@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"sort"
 	"sync"
 	"time"
 
@@ -79,6 +78,7 @@ func (e *Engine) syncers(targets []Target, locks podLocks) []*syncer {
 	puller := e.newPuller(journals)
 	for i, t := range targets {
 		out[i] = e.newSyncer(t.Plan, puller, locks[t.Plan.ID.String()])
+		out[i].room = t.room
 		journals[t.Plan.ID.UID] = out[i].journal
 	}
 	return out
@@ -109,38 +109,11 @@ func (e *Engine) keychain() *imagepull.Keychain {
 		ProviderConfig: e.Settings.ProviderConfig, ProviderDir: e.Settings.ProviderBinDir}
 }
 
-// podLocks are the locks of a command's pods, by namespace/name.
-type podLocks map[string]*podLock
-
-func (l podLocks) unlock() {
-	for _, lock := range l {
-		lock.unlock()
-	}
-}
-
-// lockPods locks the pods by order of their names, so that two commands with
-// the same pods can't wait for each other.
-func (e *Engine) lockPods(ctx context.Context, objects *manifest.Objects) (podLocks, error) {
-	var ids []identity.Pod
-	for _, p := range objects.Pods {
-		ids = append(ids, identity.Pod{Namespace: p.Object.Namespace, Name: p.Object.Name})
-	}
-	sort.Slice(ids, func(i, j int) bool { return ids[i].String() < ids[j].String() })
-	locks := podLocks{}
-	for _, id := range ids {
-		l, err := e.lockPod(ctx, id)
-		if err != nil {
-			return locks, err
-		}
-		locks[id.String()] = l
-	}
-	return locks, nil
-}
-
 // applyOne brings one pod to be started, and takes back what it made when that
 // fails before the first container was started.
 func (s *syncer) applyOne(ctx context.Context, t Target, o ApplyOptions) Result {
 	defer s.lock.unlock()
+	defer s.room.release()
 	if err := t.refused(); err != nil {
 		return Result{ID: t.Plan.ID, Outcome: OutcomeFailed, Err: err}
 	}
@@ -330,7 +303,10 @@ func (s *syncer) makeWay(ctx context.Context, t Target) error {
 	}
 	s.obs = &Observed{}
 	s.undo.push("remove the pod's directory", s.removeDirs)
-	return s.underNodeLock(ctx, func() error { return reserve(s.plan) })
+	return s.underNodeLock(ctx, func() error {
+		defer s.room.release() // what was just written counts from now on
+		return reserve(s.plan)
+	})
 }
 
 func (s *syncer) world() World {

@@ -119,6 +119,7 @@ func (s *syncer) createSandbox(ctx context.Context, a Action) error {
 		made, err := s.trySandbox(ctx, plan)
 		if err == nil {
 			s.takeSandbox(plan, made)
+			s.room.release() // the sandbox counts itself
 			return s.writeHosts(made.IPs)
 		}
 		s.emit(event.Warning, event.FailedCreatePodSandBox, "", "Failed to create pod sandbox: "+sandboxCause(err).Error())

@@ -33,22 +33,11 @@ const (
 // lock takes the lock at path, waiting until ctx ends. Who writes "PID COMMAND"
 // into it; waiting is called once, with the holder's words, if it has to wait.
 func lock(ctx context.Context, path, who string, waiting func(holder string)) (*fileLock, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return nil, fmt.Errorf("make the directory of locks: %w", err)
-	}
 	poll := firstLockPoll
 	for said := false; ; poll = min(poll*3/2, slowestLockPoll) {
-		f, err := tryLock(path)
-		if err != nil {
-			return nil, err
-		}
-		if f != nil {
-			before := holder(path)
-			if err := writeHolder(f, who); err != nil {
-				f.Close()
-				return nil, err
-			}
-			return &fileLock{file: f, before: before}, nil
+		held, err := tryLock(path, who)
+		if held != nil || err != nil {
+			return held, err
 		}
 		if !said && waiting != nil {
 			waiting(shownHolder(holder(path)))
@@ -62,10 +51,27 @@ func lock(ctx context.Context, path, who string, waiting func(holder string)) (*
 	}
 }
 
-// tryLock takes the lock at path, or returns nil where another holds it. A file
-// that its last holder removed between the opening and the locking is no lock
-// any more: two processes would hold "the" lock on two files.
-func tryLock(path string) (*os.File, error) {
+// tryLock takes the lock at path if nobody holds it; nil if somebody does.
+func tryLock(path, who string) (*fileLock, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return nil, fmt.Errorf("make the directory of locks: %w", err)
+	}
+	f, err := lockFile(path)
+	if f == nil || err != nil {
+		return nil, err
+	}
+	before := holder(path)
+	if err := writeHolder(f, who); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &fileLock{file: f, before: before}, nil
+}
+
+// lockFile opens and locks the file at path, or returns nil where another holds
+// its lock. A file that its last holder removed between the opening and the
+// locking is no lock any more: two processes would hold "the" lock on two files.
+func lockFile(path string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
 		if err != nil {
@@ -135,9 +141,14 @@ type podLock struct {
 
 // lockPod takes the lock of a pod. Who waits says for whom.
 func (e *Engine) lockPod(ctx context.Context, id identity.Pod) (*podLock, error) {
-	l := &podLock{engine: e, path: e.layout().PodLock(id), id: id}
+	l := e.podLock(id)
 	_, err := l.take(ctx)
 	return l, err
+}
+
+// podLock is the lock of a pod, not yet taken.
+func (e *Engine) podLock(id identity.Pod) *podLock {
+	return &podLock{engine: e, path: e.layout().PodLock(id), id: id}
 }
 
 // take locks, and tells whether another process held the lock since this one
@@ -151,6 +162,16 @@ func (l *podLock) take(ctx context.Context) (changed bool, err error) {
 	}
 	l.held = held
 	return held.before != l.engine.who(), nil
+}
+
+// tryTake locks if nobody else holds the lock.
+func (l *podLock) tryTake() (bool, error) {
+	held, err := tryLock(l.path, l.engine.who())
+	if err != nil {
+		return false, fmt.Errorf("pod %s: %w", l.id, err)
+	}
+	l.held = held
+	return held != nil, nil
 }
 
 // unlock frees the lock, if it is held.

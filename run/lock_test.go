@@ -208,3 +208,41 @@ func TestLockIsNoSymlink(t *testing.T) {
 		t.Errorf("%q, %v", data, err)
 	}
 }
+
+// TestLockPodsHoldsNoneWhileItWaits: a command that waits for one of its pods
+// leaves the others to who needs them, such as a critical pod that the waiting
+// one waits for.
+func TestLockPodsHoldsNoneWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		id := func(name string) identity.Pod { return identity.Pod{Namespace: "default", Name: name} }
+		critical, err := r.engine().lockPod(t.Context(), id("b"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		both := load(t, podText("a", "Always", "containers: [{name: app, image: registry.example/app:1}]"),
+			podText("b", "Always", "containers: [{name: app, image: registry.example/app:1}]"))
+		got := make(chan podLocks)
+		go func() {
+			locks, err := r.engine().lockPods(t.Context(), both)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- locks
+		}()
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		victim, err := r.engine().lockPod(ctx, id("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		victim.unlock()
+		critical.unlock()
+		locks := <-got
+		if locks["default/a"].held == nil || locks["default/b"].held == nil {
+			t.Error("it has not both of its locks")
+		}
+		locks.unlock()
+	})
+}

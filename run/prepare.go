@@ -55,6 +55,7 @@ type Target struct {
 	// frozen those of them that were immutable.
 	live, frozen []string
 	was          Here // of a pod that is updated
+	room         *room
 }
 
 // PrepareInput is what Prepare decides by.

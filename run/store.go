@@ -99,7 +99,7 @@ func sweep(layout identity.Layout) error {
 			return fmt.Errorf("remove what a killed podrun left: %w", err)
 		}
 	}
-	return nil
+	return sweepRooms(layout)
 }
 
 // sweepLocks removes the locks of pods that are not here any more, of which
@@ -126,7 +126,7 @@ func sweepLocks(layout identity.Layout) error {
 		if keep[path] {
 			continue
 		}
-		f, err := tryLock(path)
+		f, err := lockFile(path)
 		if err != nil {
 			return err
 		}

@@ -28,6 +28,7 @@ type syncer struct {
 	journal *journal
 	undo    undo
 	puller  *imagepull.Puller
+	room    *room            // what is kept free for the pod; nil where nothing needs to be
 	pulls   *imagepull.Pulls // of the plan's images; nil when none were begun
 	// pulled are the containers that have had their image from pulls.
 	pulled map[string]bool

@@ -46,6 +46,10 @@ func readPods(sandboxes []*runtimeapi.PodSandbox, layout identity.Layout) ([]hos
 		}
 		pods = append(pods, *p)
 	}
+	pods, err := addRooms(pods, layout)
+	if err != nil {
+		return nil, err
+	}
 	slices.SortFunc(pods, func(a, b host.Pod) int {
 		return strings.Compare(a.Namespace+"/"+a.Name+"/"+a.UID, b.Namespace+"/"+b.Name+"/"+b.UID)
 	})

@@ -1,0 +1,88 @@
+package discover
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/identity"
+)
+
+// addRooms adds what running podruns keep free for pods that they are about to
+// replace, update or start again. Such a pod holds the more of what it has and of
+// what it will have: the one goes before the other comes.
+func addRooms(pods []host.Pod, layout identity.Layout) ([]host.Pod, error) {
+	entries, err := os.ReadDir(layout.Rooms())
+	if errors.Is(err, os.ErrNotExist) {
+		return pods, nil
+	}
+	if err != nil {
+		return nil, trouble("list what is kept free for pods", err, "")
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue // is being written
+		}
+		room, ok, err := readRoom(filepath.Join(layout.Rooms(), e.Name()))
+		if err != nil {
+			return nil, trouble("read what is kept free for a pod", err, "")
+		}
+		if !ok {
+			continue
+		}
+		at := slices.IndexFunc(pods, func(p host.Pod) bool {
+			return p.Managed && p.Namespace == room.Namespace && p.Name == room.Name
+		})
+		if at < 0 {
+			pods = append(pods, room)
+		} else {
+			pods[at] = both(pods[at], room)
+		}
+	}
+	return pods, nil
+}
+
+// readRoom reads one promise. It is void once its maker does not hold its lock
+// any more.
+func readRoom(path string) (room host.Pod, ok bool, err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return room, false, nil
+	}
+	if err != nil {
+		return room, false, err
+	}
+	defer f.Close()
+	if unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil {
+		return room, false, nil
+	}
+	return room, true, json.NewDecoder(f).Decode(&room)
+}
+
+// both is a pod that holds what it has and what was promised to it: of each
+// resource the more.
+func both(has, room host.Pod) host.Pod {
+	has.Reserved = true
+	requests := corev1.ResourceList{}
+	for _, list := range []corev1.ResourceList{has.Requests, room.Requests} {
+		for name, q := range list {
+			if have, ok := requests[name]; !ok || q.Cmp(have) > 0 {
+				requests[name] = q
+			}
+		}
+	}
+	has.Requests = requests
+	for _, p := range room.HostPorts {
+		if !slices.Contains(has.HostPorts, p) {
+			has.HostPorts = append(has.HostPorts, p)
+		}
+	}
+	return has
+}
