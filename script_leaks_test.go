@@ -111,14 +111,18 @@ func (s *script) mounts() ([]string, error) {
 }
 
 // groups lists the control groups at and below the script's root, the deepest
-// first.
+// first. With the systemd driver /a/b is the slice a-b below the slice a.
 func (s *script) groups() []string {
-	roots, err := filepath.Glob("/sys/fs/cgroup/*" + s.cgroupRoot)
-	if err != nil {
-		return note(err)
+	outer, inner := filepath.Split(s.cgroupRoot)
+	outer = filepath.Clean(outer)
+	slice := filepath.Join(outer+".slice", strings.TrimPrefix(outer, "/")+"-"+inner+".slice")
+	var roots, found []string
+	for _, name := range []string{s.cgroupRoot, slice} {
+		inAll, err := filepath.Glob("/sys/fs/cgroup/*" + name)
+		found = append(found, note(err)...)
+		roots = append(append(roots, inAll...), "/sys/fs/cgroup"+name)
 	}
-	var found []string
-	for _, root := range append(roots, "/sys/fs/cgroup"+s.cgroupRoot) {
+	for _, root := range roots {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && d.IsDir() {
 				found = append(found, path)

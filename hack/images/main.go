@@ -3,11 +3,13 @@
 //
 //	go run ./hack/images -registry 127.0.0.1:5055 -bin DIR
 //	go run ./hack/images -registry 127.0.0.1:5000 -bin DIR -save DIR
+//	go run ./hack/images -registry 127.0.0.1:5000 -bin DIR -serve
 //
 // DIR holds the static programs pause and httpd. With -save it pushes nothing:
 // the images that a runtime is to have beforehand become docker-archives, under
-// the names that they would have there. A rebuilt image has the same
-// digest: no file in it carries a time of its own.
+// the names that they would have there. With -serve it is that registry itself,
+// until it is killed, and says when it has the images. A rebuilt image has the
+// same digest: no file in it carries a time of its own.
 //
 //	pause:3.9          the sandbox's process
 //	busybox:1.36       busybox and its links; sh is the command
@@ -38,21 +40,29 @@ func main() {
 	bin := flag.String("bin", "", "`directory` of the static programs pause and httpd")
 	busybox := flag.String("busybox", "/bin/busybox", "`path` of a static busybox")
 	archives := flag.String("save", "", "write docker-archives to this `directory` instead of pushing")
+	serves := flag.Bool("serve", false, "be the registry")
 	flag.Parse()
-	if err := run(*registry, *bin, *busybox, *archives); err != nil {
+	if err := run(*registry, *bin, *busybox, *archives, *serves); err != nil {
 		fmt.Fprintln(os.Stderr, "images:", err)
 		os.Exit(1)
 	}
 }
 
-func run(registry, bin, busybox, archives string) error {
+func run(registry, bin, busybox, archives string, serves bool) error {
 	images, err := build(bin, busybox)
 	if err != nil {
 		return err
 	}
-	if archives != "" {
+	switch {
+	case archives != "":
 		return save(archives, registry, images)
+	case serves:
+		return serve(registry, images)
 	}
+	return pushAll(registry, images)
+}
+
+func pushAll(registry string, images map[string]remote.Taggable) error {
 	var pushes errgroup.Group
 	for tag, image := range images {
 		pushes.Go(func() error { return push(registry+"/"+tag, image) })
