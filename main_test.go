@@ -138,6 +138,11 @@ func (h *harness) variables(s *script) (map[string]string, error) {
 		vars["REGISTRY"] = "registry.example:5000"
 		vars["IMAGE"], vars["HTTP_IMAGE"] = "registry.example:5000/busybox:1.36", "registry.example:5000/httpd:1"
 	}
+	// LIMIT is enough for a pod's first container to be started.
+	vars["LIMIT"] = (3 * time.Second * slowness).String()
+	if h.endpoint == "" {
+		vars["LIMIT"] = "700ms"
+	}
 	// DOWN is where no registry listens.
 	for _, name := range []string{"PORT", "PORT2", "DOWN"} {
 		port, err := freePort()

@@ -27,8 +27,17 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// patience is how long a command waits for something that must happen.
-const patience = 30 * time.Second
+// patience is how long a command waits for something that must happen. An
+// emulated machine (test/guest) is slower and says by how many times.
+var patience = 30 * time.Second * slowness
+
+var slowness = func() time.Duration {
+	n, err := strconv.Atoi(os.Getenv("PODRUN_TEST_SLOWNESS"))
+	if err != nil {
+		return 1
+	}
+	return time.Duration(max(n, 1))
+}()
 
 // commands are those that scripts have beside testscript's own.
 var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){

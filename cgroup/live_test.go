@@ -260,6 +260,50 @@ func TestRemoveKillsWhatIsLeft(t *testing.T) {
 	}
 }
 
+// systemd collects a unit that it takes for unused, and a daemon-reload or
+// somebody's systemctl may drop one: the group goes all the same, with a process
+// that somebody has put into it since.
+func TestRemoveAfterSystemdForgot(t *testing.T) {
+	facts, s := live(t)
+	if facts.Cgroup.Driver != host.DriverSystemd {
+		t.Skip("this machine's cgroup driver is not systemd")
+	}
+	p := New(Input{Pod: podOf(corev1.PodQOSBurstable), Facts: facts, Settings: s})
+	if err := Apply(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	name, _ := unit(p.Pods[0].Path)
+	if out, err := exec.Command("systemctl", "stop", name).CombinedOutput(); err != nil {
+		t.Fatalf("systemctl stop %s: %v: %s", name, err, out)
+	}
+	if err := Remove(t.Context(), p); err != nil {
+		t.Errorf("without unit and directory: %v", err)
+	}
+	cmd := exec.Command("sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	busy := filepath.Join(p.dirs(p.Pods[0])[0], "busy")
+	if err := os.MkdirAll(busy, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(busy, "cgroup.procs"), []byte(fmt.Sprint(cmd.Process.Pid)), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := Remove(t.Context(), p); err != nil {
+		t.Errorf("without a unit: %v", err)
+	}
+	<-ended
+	if err := RemoveParents(p); err != nil {
+		t.Error(err)
+	}
+	if left := remains(t, p); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
 // Groups that somebody else made, or uses, are not podrun's to remove.
 func TestRemoveParentsSparesOthers(t *testing.T) {
 	facts, s := live(t)
