@@ -274,5 +274,5 @@ func outcomeText(p podResult) string {
 func (a *app) renderer() *renderer {
 	a.summaryDue = true
 	a.jsonTalk = a.output == "json"
-	return &renderer{w: a.streams.Err, json: a.output == "json"}
+	return a.talk()
 }

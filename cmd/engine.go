@@ -39,7 +39,7 @@ func (a *app) engine(r *renderer) (*run.Engine, func(), error) {
 	}
 	e := &run.Engine{
 		Client: client, Settings: settings,
-		Emit: r.event, Warn: r.warn,
+		Emit: r.event, Progress: r.event, Warn: r.warn,
 		Command: a.commandLine, Invocation: run.NewInvocation(),
 	}
 	// Nothing is lost when closing a connection fails.

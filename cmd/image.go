@@ -28,7 +28,7 @@ func newImage(a *app) *cobra.Command {
 
 // withEngine runs what a command does with an engine.
 func (a *app) withEngine(ctx context.Context, do func(context.Context, *run.Engine) error) error {
-	engine, closeAll, err := a.engine(&renderer{w: a.streams.Err})
+	engine, closeAll, err := a.engine(a.talk())
 	if err != nil {
 		return err
 	}

@@ -49,6 +49,8 @@ type renderer struct {
 	many bool
 	// quiet leaves events out.
 	quiet bool
+	// live are the pulls under way.
+	live live
 }
 
 // event renders one event; it is an event.Sink.
@@ -58,26 +60,41 @@ func (r *renderer) event(e event.Event) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.json {
-		if data, err := json.Marshal(e); err == nil {
-			fmt.Fprintf(r.w, "%s\n", data)
-		}
+	if e.Pull != nil && !r.live.due(e) {
 		return
 	}
-	fmt.Fprintln(r.w, r.line(e))
+	r.live.erase()
+	defer r.live.draw()
+	switch data, err := json.Marshal(e); {
+	case e.Pull != nil && r.live.terminal != nil:
+		r.live.keep(e, r.who(e))
+	case r.json && err == nil:
+		fmt.Fprintf(r.w, "%s\n", data)
+	case !r.json:
+		fmt.Fprintln(r.w, r.line(e))
+	}
 }
 
 func (r *renderer) line(e event.Event) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-8s%-23s ", e.Type, e.Reason)
-	if r.many {
-		b.WriteString(e.Namespace + "/" + e.Pod + " ")
-	}
-	if name := containerOf(e.FieldPath); name != "" {
-		b.WriteString(name + ": ")
+	fmt.Fprintf(&b, "%-8s%-23s %s", e.Type, e.Reason, r.who(e))
+	if e.Pull != nil {
+		b.WriteString(e.Pull.Image + ": ")
 	}
 	b.WriteString(strings.ReplaceAll(e.Message, "\n", "\n        "))
 	return b.String()
+}
+
+// who names what an event is about, for the beginning of a line.
+func (r *renderer) who(e event.Event) string {
+	who := ""
+	if r.many {
+		who = e.Namespace + "/" + e.Pod + " "
+	}
+	if name := containerOf(e.FieldPath); name != "" {
+		who += name + ": "
+	}
+	return who
 }
 
 // containerOf gets app out of spec.containers{app}.
@@ -93,6 +110,8 @@ func containerOf(fieldPath string) string {
 func (r *renderer) warn(l problem.List) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.live.erase()
+	defer r.live.draw()
 	for _, p := range l {
 		if r.json {
 			if data, err := json.Marshal(p); err == nil {

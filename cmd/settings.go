@@ -54,6 +54,7 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.number("max-parallel-image-pulls", int64(def.MaxParallelImagePulls), "most image pulls at once; 0 for no limit", func(s *nodeconfig.Settings, v int64) { s.MaxParallelImagePulls = int32(v) })
 	f.choice("retry-pull", "auto", []string{"auto", "always"}, "auto or always: `what` pulls to try again: those that it may help, or all", func(s *nodeconfig.Settings, v string) { s.RetryPullAlways = v == "always" })
 	f.duration("pull-timeout", def.PullTimeout, "how long to try to get one image; 0 for no limit but --timeout", func(s *nodeconfig.Settings, v time.Duration) { s.PullTimeout = v })
+	f.duration("pull-stall-timeout", def.PullStall, "how long no byte of a pull may come before it is tried again, with containerd; 0 for no limit", func(s *nodeconfig.Settings, v time.Duration) { s.PullStall = v })
 	f.text("registry-auth", "", "docker config `file` with credentials for registries, tried after a pod's imagePullSecrets", func(s *nodeconfig.Settings, v string) { s.RegistryAuth = v })
 	f.text("image-credential-provider-config", "", "CredentialProviderConfig `file` of credential provider plugins", func(s *nodeconfig.Settings, v string) { s.ProviderConfig = v })
 	f.text("image-credential-provider-bin-dir", "", "`directory` of the credential provider plugins", func(s *nodeconfig.Settings, v string) { s.ProviderBinDir = v })

@@ -21,6 +21,7 @@ type Event struct {
 	UID       string    `json:"uid,omitempty"`
 	FieldPath string    `json:"fieldPath,omitempty"` // spec.containers{app}; empty for the pod itself
 	Message   string    `json:"message"`
+	Pull      *Pull     `json:"pull,omitempty"` // of PullProgress
 }
 
 // Sink takes events as they happen. It must be safe for concurrent use and

@@ -27,6 +27,11 @@ type Options struct {
 	// BackOffDir keeps the back-off from one process to the next; "" does not.
 	BackOffDir string
 	Emit       event.Sink
+	// Progress gets how far the pulls are, every now and then; may be nil.
+	Progress event.Sink
+	// StallTimeout gives up a pull of which no byte came for so long, and tries
+	// again; 0 waits for ever. Only containerd lets it be seen.
+	StallTimeout time.Duration
 }
 
 // Puller pulls the images of any number of pods. It is safe for concurrent use.
@@ -34,6 +39,7 @@ type Puller struct {
 	client *cri.Client
 	opt    Options
 	slots  chan struct{} // nil: no limit
+	watch  *watcher
 
 	mu      sync.Mutex
 	backOff BackOff
@@ -44,7 +50,7 @@ type Puller struct {
 
 // NewPuller makes a puller.
 func NewPuller(client *cri.Client, opt Options) *Puller {
-	p := &Puller{client: client, opt: opt, limit: limiter{QPS: opt.QPS, Burst: opt.Burst}, busy: map[string]chan struct{}{}, known: map[string]bool{}}
+	p := &Puller{client: client, opt: opt, watch: newWatcher(client.ImageConn(), opt.StallTimeout, opt.Progress), limit: limiter{QPS: opt.QPS, Burst: opt.Burst}, busy: map[string]chan struct{}{}, known: map[string]bool{}}
 	if opt.MaxParallel > 0 {
 		p.slots = make(chan struct{}, opt.MaxParallel)
 	}

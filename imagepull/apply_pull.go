@@ -181,11 +181,16 @@ func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtim
 	}
 	failed := &PullError{Image: image.Name, Found: found}
 	for _, c := range candidates {
-		id, err := p.client.PullImage(ctx, spec, c.Auth, plan.Sandbox)
-		if err == nil {
+		watched, end := p.watch.begin(ctx, plan, image)
+		id, err := p.client.PullImage(watched, spec, c.Auth, plan.Sandbox)
+		stalled := end()
+		switch {
+		case err == nil:
 			return id, nil
-		}
-		if ctx.Err() != nil {
+		case ctx.Err() != nil:
+			return "", failed
+		case stalled != nil:
+			failed.Reason, failed.Class, failed.Err = ReasonPull, Stalled, stalled
 			return "", failed
 		}
 		if failed.Err == nil || Classify(err) != Unauthorized || failed.Class == Unauthorized {

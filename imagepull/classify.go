@@ -27,6 +27,8 @@ const (
 	BadCredentials Class = "BadCredentials"
 	// Overdue: the time for one image is over. No answer is of this class.
 	Overdue Class = "Overdue"
+	// Stalled: nothing came for too long. No answer is of this class.
+	Stalled Class = "Stalled"
 )
 
 // Fatal tells whether trying again can't help.
@@ -146,6 +148,8 @@ func (c Class) Hint() string {
 		return "the image has no variant for this host's architecture: choose another tag or build one"
 	case Unavailable:
 		return "check that the registry is up and that this host can reach and trust it"
+	case Stalled:
+		return "check the network to the registry; --pull-stall-timeout says how long a pull may stand still"
 	case Overdue:
 		return "give it longer with --pull-timeout"
 	case BadCredentials:

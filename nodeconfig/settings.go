@@ -58,6 +58,7 @@ type Settings struct {
 
 	RetryPullAlways bool          `json:"retryPullAlways,omitempty"`               // what trying again can't help, too
 	PullTimeout     time.Duration `json:"pullTimeout,omitempty"`                   // of one image; 0: no limit; ns in JSON
+	PullStall       time.Duration `json:"pullStallTimeout,omitempty"`              // of one pull without a byte; 0: no limit; ns in JSON
 	RegistryAuth    string        `json:"registryAuth,omitempty"`                  // path of a docker config
 	ProviderConfig  string        `json:"imageCredentialProviderConfig,omitempty"` // path
 	ProviderBinDir  string        `json:"imageCredentialProviderBinDir,omitempty"` // path
@@ -94,6 +95,7 @@ func Default() Settings {
 		ContainerLogMaxFiles: 5,
 		RegistryPullQPS:      5,
 		RegistryBurst:        10,
+		PullStall:            time.Minute,
 	}
 }
 

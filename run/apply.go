@@ -92,6 +92,7 @@ func (e *Engine) newPuller(journals map[string]*journal) *imagepull.Puller {
 		QPS:         float64(e.Settings.RegistryPullQPS), Burst: int(e.Settings.RegistryBurst),
 		RetryAlways: e.Settings.RetryPullAlways, Timeout: e.Settings.PullTimeout,
 		BackOffDir: e.layout().ImageBackOff(), Auth: e.keychain().Find,
+		Progress: e.Progress, StallTimeout: e.Settings.PullStall,
 		Emit: func(ev event.Event) {
 			if j := journals[ev.UID]; j != nil {
 				j.emit(ev)

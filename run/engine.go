@@ -21,6 +21,7 @@ type Engine struct {
 	Client   *cri.Client
 	Settings nodeconfig.Settings
 	Emit     event.Sink         // gets every pod's events
+	Progress event.Sink         // gets how far pulls are, every now and then; may be nil
 	Warn     func(problem.List) // gets what should be said once, and refuses nothing
 	Command  string             // this command line, which locks show to others
 	// Invocation is the random id of this process, which marks what it makes.

@@ -1,0 +1,55 @@
+package event
+
+import (
+	"fmt"
+	"time"
+)
+
+// PullProgress is the reason of an event that tells how far a pull is. The
+// kubelet has none: such events are shown, and not kept.
+const PullProgress = "PullProgress"
+
+// PullState says what a pull does.
+type PullState string
+
+// The states of a pull.
+const (
+	PullWaits   PullState = "waiting"   // for the registry
+	Pulling     PullState = "pulling"   // bytes are on their way, or the runtime does not tell
+	PullUnpacks PullState = "unpacking" // all bytes are here
+	PullEnded   PullState = "ended"     // well or not: another event says so
+)
+
+// Pull is how far the pull of one image is. Bytes count as they are on the wire:
+// packed.
+type Pull struct {
+	Image   string        `json:"image"` // as written
+	State   PullState     `json:"state"`
+	Bytes   int64         `json:"bytes,omitempty"`
+	Total   int64         `json:"total,omitempty"`          // 0: not known
+	Rate    int64         `json:"bytesPerSecond,omitempty"` // lately
+	Elapsed time.Duration `json:"elapsed,omitempty"`        // ns in JSON
+}
+
+// String is the progress in words, such as: 3.1 of 12.5 MB (24%), 1.0 MB/s.
+func (p Pull) String() string {
+	switch {
+	case p.State == PullUnpacks:
+		return fmt.Sprintf("unpacking %.1f MB", float64(p.Total)/1e6)
+	case p.State == PullWaits:
+		return fmt.Sprintf("waiting for the registry, %s", p.Elapsed.Truncate(time.Second))
+	case p.State == PullEnded:
+		return "ended"
+	case p.Total == 0:
+		return fmt.Sprintf("pulling, %s", p.Elapsed.Truncate(time.Second))
+	}
+	return fmt.Sprintf("%.1f of %.1f MB (%d%%), %.1f MB/s", float64(p.Bytes)/1e6, float64(p.Total)/1e6, p.Percent(), float64(p.Rate)/1e6)
+}
+
+// Percent is how much of the image is here; 0 where its size is not known.
+func (p Pull) Percent() int64 {
+	if p.Total <= 0 {
+		return 0
+	}
+	return p.Bytes * 100 / p.Total
+}

@@ -1,0 +1,243 @@
+package imagepull
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/distribution/reference"
+
+	"github.com/podrun/podrun/event"
+)
+
+// rateWindow is the time over which a pull's rate is told: long enough that
+// containerd's steps of 1 MiB don't make it jump.
+const rateWindow = 5 * time.Second
+
+// ingest is a blob on its way into containerd, by the ref that the fetcher gives
+// it: layer-sha256:…, config-sha256:…, manifest-sha256:…, index-sha256:….
+type ingest struct {
+	ref    string
+	offset int64 // bytes that are here
+}
+
+// digest is the blob's.
+func (i ingest) digest() string {
+	_, digest, _ := strings.Cut(i.ref, "-")
+	return digest
+}
+
+// ofImage tells whether the ingest is a manifest or an index, whose image can't
+// be told before it is here.
+func (i ingest) ofImage() bool {
+	return strings.HasPrefix(i.ref, "manifest-") || strings.HasPrefix(i.ref, "index-")
+}
+
+// manifest is an image's manifest in containerd's store.
+type manifest struct {
+	digest  string
+	updated time.Time
+	blobs   []string // digests of its layers and its config
+}
+
+// source is how containerd labels what came from a repository: the host has no
+// port there.
+type source struct{ host, repository string }
+
+// sourceOf is the source of a reference; empty if it can't be parsed.
+func sourceOf(ref string) source {
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return source{}
+	}
+	u, err := url.Parse("dummy://" + named.Name())
+	if err != nil {
+		return source{}
+	}
+	return source{host: u.Hostname(), repository: strings.Trim(u.Path, "/")}
+}
+
+// look is what was seen of the store at one time.
+type look struct {
+	at      time.Time
+	ingests map[string]ingest // by ref
+	known   bool              // false where the runtime does not show its store
+}
+
+// transfer is one call of PullImage, as far as it can be seen from outside.
+// Containerd does not tell which call an ingest belongs to: a pull's are the
+// blobs of the manifests of its repository that were touched since it began.
+type transfer struct {
+	from  source
+	begun time.Time
+	// shared says that another pull of the repository was under way, too: then
+	// it can't be told which manifest is whose.
+	shared bool
+
+	candidates map[string]manifest // by digest
+	manifest   string              // the candidate that is shown as this pull's
+	sizes      map[string]int64    // of its blobs, by digest; nil until it is read
+	here       map[string]int64    // bytes of its blobs
+
+	known   bool // whether the store was ever seen
+	open    int  // its ingests at the last look
+	idle    int  // looks in a row without one
+	moved   time.Time
+	offsets map[string]int64 // of all its candidates' ingests, by ref
+	samples []sample
+}
+
+type sample struct {
+	at    time.Time
+	bytes int64
+}
+
+func newTransfer(ref string, now time.Time) *transfer {
+	return &transfer{from: sourceOf(ref), begun: now, moved: now,
+		candidates: map[string]manifest{}, here: map[string]int64{}, offsets: map[string]int64{}}
+}
+
+// wantsManifests tells whether the store is to be searched for its manifest.
+func (t *transfer) wantsManifests() bool { return t.manifest == "" || t.shared }
+
+// offer shows a transfer the manifests of its repository. It takes the oldest
+// that no other has taken, for what it shows.
+func (t *transfer) offer(found []manifest, taken map[string]bool) {
+	slices.SortFunc(found, func(a, b manifest) int { return a.updated.Compare(b.updated) })
+	for _, m := range found {
+		if m.updated.Before(t.begun) {
+			continue
+		}
+		t.candidates[m.digest] = m
+		if t.manifest == "" && !taken[m.digest] {
+			t.manifest, taken[m.digest] = m.digest, true
+		}
+	}
+}
+
+// missing lists the blobs that are neither here nor on their way, as far as is
+// known.
+func (t *transfer) missing(l look) []string {
+	open := map[string]bool{}
+	for _, i := range l.ingests {
+		open[i.digest()] = true
+	}
+	var out []string
+	for _, digest := range slices.Sorted(maps.Keys(t.sizes)) {
+		if t.here[digest] < t.sizes[digest] && !open[digest] {
+			out = append(out, digest)
+		}
+	}
+	return out
+}
+
+// see takes a look in; present are digests of blobs that are whole.
+func (t *transfer) see(l look, present []string) {
+	t.known = t.known || l.known
+	t.follow(l)
+	t.open = 0
+	for _, i := range l.ingests {
+		digest := i.digest()
+		if size, mine := t.sizes[digest]; mine {
+			t.open++
+			t.here[digest] = min(i.offset, size)
+		}
+	}
+	for _, digest := range present {
+		t.here[digest] = t.sizes[digest]
+	}
+	t.idle++
+	if t.open > 0 {
+		t.idle = 0
+	}
+	if t.sizes == nil {
+		return
+	}
+	bytes, _ := t.bytes()
+	t.samples = append(t.samples, sample{l.at, bytes})
+	for len(t.samples) > 2 && l.at.Sub(t.samples[0].at) > rateWindow {
+		t.samples = t.samples[1:]
+	}
+}
+
+// follow notes whether anything moved of what may be this pull's.
+func (t *transfer) follow(l look) {
+	mine := map[string]bool{}
+	for _, m := range t.candidates {
+		for _, digest := range m.blobs {
+			mine[digest] = true
+		}
+	}
+	now := map[string]int64{}
+	for ref, i := range l.ingests {
+		if mine[i.digest()] || len(t.candidates) == 0 && i.ofImage() {
+			now[ref] = i.offset
+		}
+	}
+	if !maps.Equal(now, t.offsets) {
+		t.moved = l.at
+	}
+	t.offsets = now
+}
+
+// stalled tells for how long nothing has come of what is open; 0 where nothing
+// is open.
+func (t *transfer) stalled(now time.Time) time.Duration {
+	if len(t.offsets) == 0 {
+		return 0
+	}
+	return now.Sub(t.moved)
+}
+
+// bytes are those that are here, and all of the image's; 0 where they are not
+// known.
+func (t *transfer) bytes() (here, total int64) {
+	for digest, size := range t.sizes {
+		total += size
+		here += t.here[digest]
+	}
+	return here, total
+}
+
+// rate is bytes a second, lately.
+func (t *transfer) rate() int64 {
+	if len(t.samples) < 2 {
+		return 0
+	}
+	first, last := t.samples[0], t.samples[len(t.samples)-1]
+	if took := last.at.Sub(first.at).Seconds(); took > 0 {
+		return max(0, int64(float64(last.bytes-first.bytes)/took))
+	}
+	return 0
+}
+
+// progress is how far the pull is.
+func (t *transfer) progress(image string, now time.Time) event.Pull {
+	p := event.Pull{Image: image, State: event.Pulling, Elapsed: now.Sub(t.begun).Truncate(time.Millisecond)}
+	switch {
+	case !t.known:
+		return p
+	case t.sizes == nil:
+		p.State = event.PullWaits
+		return p
+	}
+	p.Bytes, p.Total = t.bytes()
+	p.Rate = t.rate()
+	// Between two layers nothing is open for a moment, either.
+	if t.open == 0 && (p.Bytes >= p.Total || t.idle > 1) {
+		p.State, p.Rate = event.PullUnpacks, 0
+	}
+	return p
+}
+
+// stallError says what a pull that was given up had waited for.
+func (t *transfer) stallError(stalled time.Duration) error {
+	here, total := t.bytes()
+	if total == 0 {
+		return fmt.Errorf("no byte came for %s", stalled.Round(time.Second))
+	}
+	return fmt.Errorf("no byte came for %s, at %.1f of %.1f MB", stalled.Round(time.Second), float64(here)/1e6, float64(total)/1e6)
+}
