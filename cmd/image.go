@@ -100,13 +100,32 @@ func newImagePull(a *app) *cobra.Command {
 		Short: "Pull images, all at once, with this host's credentials",
 		Args:  args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, names []string) error {
+			if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
+				return err
+			}
 			return a.withEngine(c.Context(), func(ctx context.Context, e *run.Engine) error {
-				return e.PullImages(ctx, names, timeout)
+				pulled, err := e.PullImages(ctx, names, timeout)
+				return errors.Join(err, a.printPulled(pulled))
 			})
 		},
 	}
 	c.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "how long to try; 0 for no limit")
+	c.Flags().StringVarP(&a.output, "output", "o", "", "print the images that came as json, yaml or name")
 	return c
+}
+
+// printPulled prints the images that came, where that is asked for: they were
+// told on stderr.
+func (a *app) printPulled(images []run.PulledImage) error {
+	switch a.output {
+	case "json", "yaml":
+		return printData(a.streams.Out, a.output, images)
+	case "name":
+		for _, i := range images {
+			fmt.Fprintln(a.streams.Out, i.Image)
+		}
+	}
+	return nil
 }
 
 func newImageRemove(a *app) *cobra.Command {

@@ -129,7 +129,7 @@ func (w *watcher) round(ctx context.Context) {
 	pulls := slices.Clone(w.pulls)
 	w.mu.Unlock()
 	if l.known {
-		w.findManifests(ctx, pulls)
+		w.findManifests(ctx, pulls, l)
 	}
 	for _, p := range pulls {
 		present := w.present(ctx, p.missing(l))
@@ -174,7 +174,7 @@ func (w *watcher) look(ctx context.Context) (look, error) {
 }
 
 // findManifests looks for the manifests of pulls that lack theirs.
-func (w *watcher) findManifests(ctx context.Context, pulls []*watched) {
+func (w *watcher) findManifests(ctx context.Context, pulls []*watched, l look) {
 	taken, found := map[string]bool{}, map[source][]manifest{}
 	for _, p := range pulls {
 		taken[p.manifest] = true
@@ -192,7 +192,7 @@ func (w *watcher) findManifests(ctx context.Context, pulls []*watched) {
 			}
 			found[p.from] = list
 		}
-		p.offer(list, taken)
+		p.offer(list, l, taken)
 		if p.manifest != "" && p.sizes == nil {
 			p.sizes = w.sizes(ctx, p.manifest)
 		}
@@ -213,7 +213,10 @@ func (w *watcher) manifests(ctx context.Context, from source) ([]manifest, error
 		if !slices.Contains(strings.Split(i.Labels[labelSource+from.host], ","), from.repository) {
 			return
 		}
-		m := manifest{digest: i.Digest, updated: i.UpdatedAt.AsTime()}
+		m := manifest{digest: i.Digest, updated: i.CreatedAt.AsTime()}
+		if updated := i.UpdatedAt.AsTime(); updated.After(m.updated) { // containerd 1.6 does not send it
+			m.updated = updated
+		}
 		for key, digest := range i.Labels {
 			if strings.HasPrefix(key, labelChildren) {
 				m.blobs = append(m.blobs, digest)

@@ -67,9 +67,19 @@ type look struct {
 	known   bool              // false where the runtime does not show its store
 }
 
+// open are the digests of the blobs that are on their way.
+func (l look) open() map[string]bool {
+	out := map[string]bool{}
+	for _, i := range l.ingests {
+		out[i.digest()] = true
+	}
+	return out
+}
+
 // transfer is one call of PullImage, as far as it can be seen from outside.
 // Containerd does not tell which call an ingest belongs to: a pull's are the
-// blobs of the manifests of its repository that were touched since it began.
+// blobs of the manifests of its repository that came since it began or, where
+// an earlier pull got no further, that have blobs on their way.
 type transfer struct {
 	from  source
 	begun time.Time
@@ -105,10 +115,11 @@ func (t *transfer) wantsManifests() bool { return t.manifest == "" || t.shared }
 
 // offer shows a transfer the manifests of its repository. It takes the oldest
 // that no other has taken, for what it shows.
-func (t *transfer) offer(found []manifest, taken map[string]bool) {
+func (t *transfer) offer(found []manifest, l look, taken map[string]bool) {
 	slices.SortFunc(found, func(a, b manifest) int { return a.updated.Compare(b.updated) })
+	open := l.open()
 	for _, m := range found {
-		if m.updated.Before(t.begun) {
+		if m.updated.Before(t.begun) && !slices.ContainsFunc(m.blobs, func(digest string) bool { return open[digest] }) {
 			continue
 		}
 		t.candidates[m.digest] = m
@@ -121,10 +132,7 @@ func (t *transfer) offer(found []manifest, taken map[string]bool) {
 // missing lists the blobs that are neither here nor on their way, as far as is
 // known.
 func (t *transfer) missing(l look) []string {
-	open := map[string]bool{}
-	for _, i := range l.ingests {
-		open[i.digest()] = true
-	}
+	open := l.open()
 	var out []string
 	for _, digest := range slices.Sorted(maps.Keys(t.sizes)) {
 		if t.here[digest] < t.sizes[digest] && !open[digest] {

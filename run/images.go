@@ -94,9 +94,16 @@ func (e *Engine) usedImages(ctx context.Context) (map[string]bool, error) {
 	return used, nil
 }
 
-// PullImages pulls images, whether they are here or not, side by side. The
-// errors of all are joined.
-func (e *Engine) PullImages(ctx context.Context, names []string, timeout time.Duration) error {
+// PulledImage is an image that was pulled.
+type PulledImage struct {
+	Image string `json:"image"` // as it was asked for
+	ID    string `json:"id"`
+	Size  uint64 `json:"size"` // bytes
+}
+
+// PullImages pulls images, whether they are here or not, side by side. It
+// returns those that came; the errors of the others are joined.
+func (e *Engine) PullImages(ctx context.Context, names []string, timeout time.Duration) ([]PulledImage, error) {
 	ctx, cancel := withTimeout(ctx, timeout)
 	defer cancel()
 	pod := &corev1.Pod{}
@@ -105,7 +112,7 @@ func (e *Engine) PullImages(ctx context.Context, names []string, timeout time.Du
 	}
 	plan, problems := imagepull.New(pod, identity.Pod{}, "")
 	if len(problems) > 0 {
-		return &problem.Error{Kind: problem.Usage, Err: errors.New(problems[0].Message), Hint: problems[0].Hint}
+		return nil, &problem.Error{Kind: problem.Usage, Err: errors.New(problems[0].Message), Hint: problems[0].Hint}
 	}
 	for i := range plan.Images {
 		for j := range plan.Images[i].Containers {
@@ -116,12 +123,16 @@ func (e *Engine) PullImages(ctx context.Context, names []string, timeout time.Du
 	pulls := puller.Start(ctx, plan)
 	defer pulls.Stop()
 	var errs []error
+	out := []PulledImage{}
 	for _, name := range names {
-		if _, err := pulls.Wait(ctx, name); err != nil {
+		got, err := pulls.Wait(ctx, name)
+		if err != nil {
 			errs = append(errs, imageOnly(err, name))
+			continue
 		}
+		out = append(out, PulledImage{Image: name, ID: got.ImageID, Size: got.Size})
 	}
-	return errors.Join(errs...)
+	return out, errors.Join(errs...)
 }
 
 // imageOnly takes the container, of which there is none, out of an error.

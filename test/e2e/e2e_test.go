@@ -86,12 +86,20 @@ func (r *rig) podrun(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, program, args...)
-	c.Env = append(os.Environ(), "PODRUN_ROOT_DIR="+r.dir+"/root", "PODRUN_POD_LOGS_DIR="+r.dir+"/logs",
-		"PODRUN_CONTAINER_LOGS_DIR="+r.dir+"/containers", "PODRUN_NAMESPACE=e2e")
+	c.Env = r.env()
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	err := c.Run()
 	return out.String(), err
+}
+
+// path is podrun's.
+func (r *rig) path() string { return program }
+
+// env is the environment of podrun.
+func (r *rig) env() []string {
+	return append(os.Environ(), "PODRUN_ROOT_DIR="+r.dir+"/root", "PODRUN_POD_LOGS_DIR="+r.dir+"/logs",
+		"PODRUN_CONTAINER_LOGS_DIR="+r.dir+"/containers", "PODRUN_NAMESPACE=e2e")
 }
 
 func (r *rig) must(args ...string) string {

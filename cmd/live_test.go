@@ -1,0 +1,48 @@
+package cmd
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podrun/podrun/event"
+)
+
+// pullEvent is a progress so many seconds after the pull's begin.
+func pullEvent(seconds float64, p event.Pull) event.Event {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(seconds * float64(time.Second)))
+	p.Image = "app:1"
+	return event.Event{Time: at, Type: event.Normal, Reason: event.PullProgress, FieldPath: "spec.containers{app}", Message: p.String(), Pull: &p}
+}
+
+// Where there is no terminal a pull tells little: nothing if it is quick, then
+// each tenth, but not more often than every two seconds.
+func TestPlainProgress(t *testing.T) {
+	var out bytes.Buffer
+	r := &renderer{w: &out}
+	for tick := range 4 * 40 { // 40 s, four looks a second, 100 MB
+		seconds := float64(tick) / 4
+		r.event(pullEvent(seconds, event.Pull{State: event.Pulling, Bytes: int64(seconds * 2.5e6), Total: 100e6, Rate: 2.5e6}))
+	}
+	r.event(pullEvent(40, event.Pull{State: event.PullEnded}))
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 10 || lines[0] != "Normal  PullProgress            app: app:1: 7.5 of 100.0 MB (7%), 2.5 MB/s" || !strings.Contains(lines[9], "(90%)") {
+		t.Errorf("%d lines:\n%s", len(lines), out.String())
+	}
+	out.Reset()
+	for tick := range 8 { // 2 s
+		r.event(pullEvent(float64(tick)/4, event.Pull{State: event.Pulling, Bytes: int64(tick), Total: 8}))
+	}
+	r.event(pullEvent(2, event.Pull{State: event.PullEnded}))
+	if out.Len() > 0 {
+		t.Errorf("a quick pull: %s", out.String())
+	}
+	// Where only the time is known, it is told now and then.
+	for tick := range 4 * 60 {
+		r.event(pullEvent(float64(tick)/4, event.Pull{State: event.Pulling, Elapsed: time.Duration(tick) * 250 * time.Millisecond}))
+	}
+	if n := strings.Count(out.String(), "\n"); n != 4 || !strings.Contains(out.String(), "app:1: pulling, 18s\n") {
+		t.Errorf("%d lines:\n%s", n, out.String())
+	}
+}

@@ -1,0 +1,142 @@
+package imagepull
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/podrun/podrun/event"
+)
+
+// begun is when the pulls of these tests begin.
+var begun = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// lookAt is a look some time after the begin, at ingests by their refs.
+func lookAt(after time.Duration, offsets map[string]int64) look {
+	l := look{at: begun.Add(after), known: true, ingests: map[string]ingest{}}
+	for ref, offset := range offsets {
+		l.ingests[ref] = ingest{ref: ref, offset: offset}
+	}
+	return l
+}
+
+func TestSourceOf(t *testing.T) {
+	for ref, want := range map[string]source{
+		"busybox":                   {"docker.io", "library/busybox"},
+		"127.0.0.1:5000/team/app:1": {"127.0.0.1", "team/app"},
+		"registry.example/app@sha256:" + strings.Repeat("a", 64): {"registry.example", "app"},
+		"Not A/Name": {},
+	} {
+		if got := sourceOf(ref); got != want {
+			t.Errorf("%s: %v, want %v", ref, got, want)
+		}
+	}
+}
+
+// A pull from its begin to its end, as it is told.
+func TestProgressOfAPull(t *testing.T) {
+	p := newTransfer("r/app:1", begun)
+	state := func(l look, present ...string) event.Pull {
+		t.Helper()
+		p.see(l, present)
+		got := p.progress("app", l.at)
+		got.Image, got.Elapsed = "", 0
+		return got
+	}
+	want := func(got, want event.Pull) {
+		t.Helper()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	want(state(lookAt(0, nil)), event.Pull{State: event.PullWaits})
+	m := manifest{digest: "m", updated: begun.Add(time.Second), blobs: []string{"config", "one", "two"}}
+	first := lookAt(time.Second, map[string]int64{"layer-one": 10, "layer-of-another": 7})
+	p.offer([]manifest{m}, first, map[string]bool{})
+	p.sizes = map[string]int64{"config": 1, "one": 100, "two": 200}
+	if diff := cmp.Diff([]string{"config", "two"}, p.missing(first)); diff != "" {
+		t.Error(diff)
+	}
+	want(state(first, "config"), event.Pull{State: event.Pulling, Bytes: 11, Total: 301})
+	want(state(lookAt(3*time.Second, map[string]int64{"layer-one": 60, "layer-two": 50})), event.Pull{State: event.Pulling, Bytes: 111, Total: 301, Rate: 50})
+	// Between two layers nothing is open, for a moment.
+	want(state(lookAt(4*time.Second, nil), "one"), event.Pull{State: event.Pulling, Bytes: 151, Total: 301, Rate: 46})
+	want(state(lookAt(5*time.Second, map[string]int64{"layer-two": 50})), event.Pull{State: event.Pulling, Bytes: 151, Total: 301, Rate: 35})
+	want(state(lookAt(6*time.Second, nil), "two"), event.Pull{State: event.PullUnpacks, Bytes: 301, Total: 301})
+	// Layers whose snapshots are here are not fetched: then nothing opens any more.
+	p = newTransfer("r/app:1", begun)
+	p.offer([]manifest{m}, first, map[string]bool{})
+	p.sizes = map[string]int64{"config": 1, "one": 100}
+	state(lookAt(time.Second, nil), "config")
+	want(state(lookAt(2*time.Second, nil)), event.Pull{State: event.PullUnpacks, Bytes: 1, Total: 101})
+}
+
+// A runtime that shows nothing leaves the time.
+func TestProgressUnseen(t *testing.T) {
+	p := newTransfer("r/app:1", begun)
+	p.see(look{at: begun.Add(3 * time.Second)}, nil)
+	got := p.progress("app", begun.Add(3*time.Second))
+	if diff := cmp.Diff(event.Pull{Image: "app", State: event.Pulling, Elapsed: 3 * time.Second}, got); diff != "" || got.String() != "pulling, 3s" {
+		t.Error(diff, got.String())
+	}
+}
+
+// Two pulls of one repository never show the same manifest, and one that an
+// earlier pull left counts only while it gets on.
+func TestWhoseManifest(t *testing.T) {
+	old := manifest{digest: "old", updated: begun.Add(-time.Hour), blobs: []string{"a"}}
+	one := manifest{digest: "one", updated: begun.Add(time.Second), blobs: []string{"b"}}
+	two := manifest{digest: "two", updated: begun.Add(2 * time.Second), blobs: []string{"c"}}
+	for name, test := range map[string]struct {
+		found []manifest
+		open  map[string]int64
+		want  [2]string
+	}{
+		"new ones":            {[]manifest{two, old, one}, nil, [2]string{"one", "two"}},
+		"one for two":         {[]manifest{one}, nil, [2]string{"one", ""}},
+		"none":                {[]manifest{old}, nil, [2]string{"", ""}},
+		"an earlier pull's":   {[]manifest{old}, map[string]int64{"layer-a": 1}, [2]string{"old", ""}},
+		"others are underway": {[]manifest{old}, map[string]int64{"layer-x": 1}, [2]string{"", ""}},
+	} {
+		p, q, taken := newTransfer("r/app:1", begun), newTransfer("r/app:2", begun), map[string]bool{}
+		l := lookAt(3*time.Second, test.open)
+		p.offer(test.found, l, taken)
+		q.offer(test.found, l, taken)
+		if got := [2]string{p.manifest, q.manifest}; got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// What stalls is told from what is slow, and from what does not fetch.
+func TestStalled(t *testing.T) {
+	m := manifest{digest: "m", updated: begun, blobs: []string{"one", "two"}}
+	other := manifest{digest: "other", updated: begun, blobs: []string{"three"}}
+	for name, test := range map[string]struct {
+		found []manifest
+		looks []map[string]int64 // ten seconds apart
+		want  time.Duration
+	}{
+		"no byte":                      {[]manifest{m}, []map[string]int64{{"layer-one": 5}, {"layer-one": 5}, {"layer-one": 5}}, 20 * time.Second},
+		"one of two moves":             {[]manifest{m}, []map[string]int64{{"layer-one": 5, "layer-two": 5}, {"layer-one": 5, "layer-two": 6}, {"layer-one": 5, "layer-two": 7}}, 0},
+		"one came, the other stands":   {[]manifest{m}, []map[string]int64{{"layer-one": 5, "layer-two": 5}, {"layer-one": 5}, {"layer-one": 5}}, 10 * time.Second},
+		"nothing is open":              {[]manifest{m}, []map[string]int64{{"layer-one": 5}, {}, {}}, 0},
+		"another's":                    {[]manifest{m}, []map[string]int64{{"layer-x": 5}, {"layer-x": 5}, {"layer-x": 5}}, 0},
+		"the manifest itself":          {nil, []map[string]int64{{"manifest-m": 0}, {"manifest-m": 0}, {"manifest-m": 0}}, 20 * time.Second},
+		"of the same repository, goes": {[]manifest{m, other}, []map[string]int64{{"layer-one": 5, "layer-three": 1}, {"layer-one": 5, "layer-three": 2}, {"layer-one": 5, "layer-three": 3}}, 0},
+	} {
+		p := newTransfer("r/app:1", begun)
+		var at time.Duration
+		for i, offsets := range test.looks {
+			at = time.Duration(i) * 10 * time.Second
+			l := lookAt(at, offsets)
+			p.offer(test.found, l, map[string]bool{})
+			p.see(l, nil)
+		}
+		if got := p.stalled(begun.Add(at)); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+}

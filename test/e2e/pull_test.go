@@ -1,0 +1,198 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+const megabyte = 1 << 20
+
+// Where stderr is no terminal, a slow pull tells how far it is by a line now and
+// then, whose bytes are those that containerd has.
+func TestPullTellsHowFarItIs(t *testing.T) {
+	r := newRig(t)
+	s := newSlowRegistry(t)
+	image := s.image(r, "progress", 6*megabyte, 2)
+	s.set(1*megabyte, 0, 0) // two layers of 6 s
+	out := r.must("image", "pull", image)
+	lines := regexp.MustCompile(`(?m)^Normal  PullProgress +`+regexp.QuoteMeta(image)+`: ([0-9.]+) of 12\.6 MB \([0-9]+%\), ([0-9.]+) MB/s$`).FindAllStringSubmatch(out, -1)
+	if len(lines) == 0 || len(lines) > 5 {
+		t.Fatalf("%d lines of progress in\n%s", len(lines), out)
+	}
+	last := 0.0
+	for _, line := range lines {
+		here, _ := strconv.ParseFloat(line[1], 64)
+		rate, _ := strconv.ParseFloat(line[2], 64)
+		if here < last || here == 0 || rate < 0.5 || rate > 4 {
+			t.Errorf("%s", line[0])
+		}
+		last = here
+	}
+	if !strings.Contains(out, "Pulled ") {
+		t.Errorf("%s", out)
+	}
+}
+
+// With -o json how far a pull is comes as an event, with numbers.
+func TestPullProgressAsJSON(t *testing.T) {
+	r := newRig(t)
+	s := newSlowRegistry(t)
+	image := s.image(r, "json", 6*megabyte, 1)
+	s.set(1*megabyte, 0, 0)
+	out := r.must("image", "pull", "-o", "json", image)
+	found := false
+	for line := range strings.Lines(out) {
+		var e struct {
+			Reason string
+			Pull   *struct {
+				Image, State                 string
+				Bytes, Total, BytesPerSecond int64
+			}
+		}
+		if json.Unmarshal([]byte(line), &e) != nil || e.Pull == nil {
+			continue
+		}
+		found = true
+		if e.Reason != "PullProgress" || e.Pull.Image != image || e.Pull.State != "pulling" || e.Pull.Bytes <= 0 ||
+			e.Pull.Bytes > e.Pull.Total || e.Pull.Total < 6*megabyte || e.Pull.BytesPerSecond <= 0 {
+			t.Errorf("%s", line)
+		}
+	}
+	if !found {
+		t.Errorf("no progress in\n%s", out)
+	}
+}
+
+// On a terminal each pull has a line that is drawn again and again, and is gone
+// in the end.
+func TestPullProgressOnATerminal(t *testing.T) {
+	r := newRig(t)
+	s := newSlowRegistry(t)
+	one, two := s.image(r, "tty-one", 3*megabyte, 1), s.image(r, "tty-two", 3*megabyte, 1)
+	s.set(1*megabyte, 0, 0)
+	terminal, program := pty(t)
+	c := exec.Command(r.path(), "image", "pull", one, two)
+	c.Env = append(r.env(), "TERM=xterm")
+	c.Stdout, c.Stderr = program, program
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	program.Close()
+	var raw strings.Builder
+	io.Copy(&raw, bufio.NewReader(terminal)) // ends with EIO when nobody has the terminal any more
+	if err := c.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, raw.String())
+	}
+	for _, image := range []string{one, two} {
+		if n := strings.Count(raw.String(), image+": "); n < 4 {
+			t.Errorf("%s was drawn %d times:\n%q", image, n, raw.String())
+		}
+	}
+	screen := screenOf(raw.String())
+	if strings.Contains(screen, "MB/s") || strings.Contains(screen, "waiting for") || strings.Count(screen, "Successfully pulled") != 2 {
+		t.Errorf("in the end the terminal shows\n%s", screen)
+	}
+}
+
+// pty opens a terminal of 200 columns.
+func pty(t *testing.T) (terminal, program *os.File) {
+	t.Helper()
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { terminal.Close() })
+	fd := int(terminal.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Col: 200, Row: 50}); err != nil {
+		t.Fatal(err)
+	}
+	if program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		t.Fatal(err)
+	}
+	return terminal, program
+}
+
+// screenOf is what a terminal shows after the sequences that podrun writes: some
+// lines up, and erase to the end.
+func screenOf(raw string) string {
+	var lines []string
+	for _, line := range strings.SplitAfter(strings.ReplaceAll(raw, "\r\n", "\n"), "\n") {
+		for {
+			m := regexp.MustCompile(`^\x1b\[(\d+)A\r\x1b\[J`).FindStringSubmatch(line)
+			if m == nil {
+				break
+			}
+			up, _ := strconv.Atoi(m[1])
+			lines, line = lines[:len(lines)-up], line[len(m[0]):]
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "")
+}
+
+// A registry that stops sending is not waited for: the pull is given up, and
+// the next one gets the rest.
+func TestStalledPullIsTriedAgain(t *testing.T) {
+	r := newRig(t)
+	s := newSlowRegistry(t)
+	image := s.image(r, "stall", 6*megabyte, 1)
+	s.set(0, 3*megabyte, 1)
+	out := r.must("image", "pull", "--pull-stall-timeout", "2s", image)
+	for _, want := range []string{
+		`Failed to pull image "` + image + `": no byte came for 2s, at `, "Back-off pulling image", "Successfully pulled image",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	// One that only is slow goes on.
+	slow := s.image(r, "slow", 4*megabyte, 1)
+	s.set(1*megabyte, 0, 0)
+	if out := r.must("image", "pull", "--pull-stall-timeout", "3s", slow); strings.Contains(out, "no byte came") {
+		t.Errorf("%s", out)
+	}
+}
+
+// An image that is here is given to a pod without a word to its registry.
+func TestWarmImageAsksNobody(t *testing.T) {
+	r := newRig(t)
+	s := newSlowRegistry(t)
+	image := s.address + "/busybox:1.36"
+	t.Cleanup(func() { r.podrun("image", "rm", image) })
+	r.must("image", "pull", image)
+	if s.count("") == 0 {
+		t.Fatal("the registry was not asked at all")
+	}
+	s.set(0, 0, 0)
+	out := r.must("run", r.write("warm.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: warm}
+spec:
+  dnsPolicy: Default
+  restartPolicy: Never
+  containers:
+  - {name: one, image: "`+image+`", imagePullPolicy: IfNotPresent, command: ["true"]}
+  - {name: two, image: "`+image+`", command: ["true"]}
+`))
+	if n := s.count(""); n != 0 || !strings.Contains(out, "already present on machine and can be accessed by the pod") {
+		t.Errorf("the registry was asked %d times: %v\n%s", n, s.requests, out)
+	}
+}

@@ -1,0 +1,134 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+)
+
+// slowRegistry stands before the registry of the tests: it counts what it is
+// asked for, and sends blobs as slowly as is wanted.
+type slowRegistry struct {
+	t       *testing.T
+	address string
+
+	mu       sync.Mutex
+	requests []string
+	rate     int64 // bytes a second of each blob; 0: as they come
+	stallAt  int64 // sends no more of a blob of layers than so many bytes; 0: all
+	stalls   int   // how many blobs are still to stall
+}
+
+func newSlowRegistry(t *testing.T) *slowRegistry {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &slowRegistry{t: t, address: l.Addr().String()}
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: os.Getenv("PODRUN_TEST_REGISTRY")})
+	proxy.ModifyResponse = s.slow
+	proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.requests = append(s.requests, r.Method+" "+r.URL.Path)
+		s.mu.Unlock()
+		proxy.ServeHTTP(w, r)
+	})}
+	go srv.Serve(l)
+	t.Cleanup(func() { srv.Close() })
+	return s
+}
+
+// image pushes an image of random bytes, in layers of a size, and returns its
+// name at this registry. It is removed from the runtime in the end.
+func (s *slowRegistry) image(r *rig, repository string, size int64, layers int) string {
+	s.t.Helper()
+	image, err := random.Image(size, int64(layers))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	// Its name is of this run: a blob that an earlier one fetched would be here.
+	tag, err := name.NewTag(fmt.Sprintf("%s/e2e/%s:1", os.Getenv("PODRUN_TEST_REGISTRY"), repository), name.Insecure)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := remote.Write(tag, image); err != nil {
+		s.t.Fatal(err)
+	}
+	ref := s.address + "/e2e/" + repository + ":1"
+	s.t.Cleanup(func() { r.podrun("image", "rm", ref) })
+	return ref
+}
+
+func (s *slowRegistry) set(rate, stallAt int64, stalls int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rate, s.stallAt, s.stalls, s.requests = rate, stallAt, stalls, nil
+}
+
+func (s *slowRegistry) count(contains string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, r := range s.requests {
+		if strings.Contains(r, contains) {
+			n++
+		}
+	}
+	return n
+}
+
+// slow slows a blob down.
+func (s *slowRegistry) slow(r *http.Response) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !strings.Contains(r.Request.URL.Path, "/blobs/") || r.Request.Method != http.MethodGet || r.ContentLength < 1<<16 {
+		return nil
+	}
+	body := &slowBody{ReadCloser: r.Body, rate: s.rate, begun: time.Now(), gone: r.Request.Context().Done()}
+	if s.stallAt > 0 && s.stalls > 0 {
+		s.stalls--
+		body.stallAt = s.stallAt
+	}
+	r.Body = body
+	return nil
+}
+
+type slowBody struct {
+	io.ReadCloser
+	rate, stallAt, sent int64
+	begun               time.Time
+	gone                <-chan struct{}
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	if b.stallAt > 0 && b.sent >= b.stallAt {
+		<-b.gone
+		return 0, io.ErrUnexpectedEOF
+	}
+	p = p[:min(len(p), 1<<15)]
+	if b.rate > 0 {
+		due := b.begun.Add(time.Duration(float64(b.sent) / float64(b.rate) * float64(time.Second)))
+		select {
+		case <-time.After(time.Until(due)):
+		case <-b.gone:
+			return 0, io.ErrUnexpectedEOF
+		}
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.sent += int64(n)
+	return n, err
+}
