@@ -195,6 +195,7 @@ var packages = map[string]struct {
 	"cgroup":    {noun, nil, "the pod's control groups"},
 	"container": {noun, nil, "what the runtime is told of a container; mounts and addresses come in as values"},
 	"dns":       {noun, nil, "the pod's names and resolver"},
+	"doctor":    {noun, nil, "facts to what is wrong with the host; what admission says comes in as a value"},
 	"hook":      {noun, nil, "lifecycle hooks; the container's exec comes in as a function"},
 	"imagepull": {noun, nil, "the pod's images"},
 	"probe":     {noun, nil, "startup, readiness and liveness; the container's exec comes in as a function"},

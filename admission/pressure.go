@@ -11,6 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/scheduling"
 
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/resource"
 )
@@ -59,7 +60,14 @@ func signalsOf(f host.Facts) []signal {
 // class BestEffort that do not tolerate it, else all but critical ones. A pod
 // that runs already is left alone: the kubelet does not admit it again.
 func checkPressure(q question) problem.List {
-	conditions, why, bad := pressure(q)
+	short, bad := Shortages(q.facts, q.settings)
+	var conditions, why []string
+	for _, s := range short {
+		why = append(why, s.Why)
+		if !slices.Contains(conditions, string(s.Condition)) {
+			conditions = append(conditions, string(s.Condition))
+		}
+	}
 	if len(conditions) == 0 || critical(q.pod.Spec.Priority) || q.runs() {
 		return bad
 	}
@@ -73,10 +81,17 @@ func checkPressure(q question) problem.List {
 	})
 }
 
-// pressure lists the node's conditions, and for each signal that made one why.
-func pressure(q question) (conditions, why []string, bad problem.List) {
-	for _, s := range signalsOf(q.facts) {
-		value, set := q.settings.EvictionHard[s.name]
+// Shortage is what a host is short of, by its eviction thresholds.
+type Shortage struct {
+	Condition corev1.NodeConditionType
+	Why       string // with the figures
+}
+
+// Shortages lists what the host is short of, in the order of the conditions, and
+// what is wrong with the thresholds.
+func Shortages(f host.Facts, settings nodeconfig.Settings) (short []Shortage, bad problem.List) {
+	for _, s := range signalsOf(f) {
+		value, set := settings.EvictionHard[s.name]
 		if !set || !s.known || noThreshold(value) {
 			continue
 		}
@@ -88,15 +103,12 @@ func pressure(q question) (conditions, why []string, bad problem.List) {
 			}
 			continue
 		}
-		if s.free >= least.Value() {
-			continue
+		if s.free < least.Value() {
+			short = append(short, Shortage{s.condition,
+				fmt.Sprintf("the node is low on %s: %s is %s, evictionHard keeps %s", s.what, s.name, shown(s, s.free), shown(s, least.Value()))})
 		}
-		if name := string(s.condition); !slices.Contains(conditions, name) {
-			conditions = append(conditions, name)
-		}
-		why = append(why, fmt.Sprintf("the node is low on %s: %s is %s, evictionHard keeps %s", s.what, s.name, shown(s, s.free), shown(s, least.Value())))
 	}
-	return conditions, why, bad
+	return short, bad
 }
 
 // noThreshold tells a percentage by which the kubelet turns a threshold off.

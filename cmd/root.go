@@ -102,7 +102,7 @@ Every global flag can also be set by a variable: --root-dir by PODRUN_ROOT_DIR.`
 	flags.StringVarP(&a.namespace, "namespace", "n", "", "`namespace` of pods (default \"default\")")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more on stderr")
 	flags.BoolVar(&a.allowKubelet, "allow-kubelet", false, "run beside a kubelet on the same runtime, which may remove podrun's pods")
-	root.AddCommand(newApply(a), newRun(a), newWait(a), newRestart(a), newStop(a), newStart(a), newPlan(a), newDelete(a), newGet(a), newDescribe(a), newLogs(a), newExec(a), newImage(a), newVersion(a), newExitCodes())
+	root.AddCommand(newApply(a), newRun(a), newWait(a), newRestart(a), newStop(a), newStart(a), newPlan(a), newDoctor(a), newDelete(a), newGet(a), newDescribe(a), newLogs(a), newExec(a), newImage(a), newVersion(a), newExitCodes())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {

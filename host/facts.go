@@ -138,12 +138,17 @@ type Runtime struct {
 	Name       string                    `json:"name"`     // containerd, cri-o
 	Version    string                    `json:"version"`
 	APIVersion string                    `json:"apiVersion"`
-	Conditions []RuntimeCondition        `json:"conditions"`           // RuntimeReady, NetworkReady
-	Handlers   map[string]RuntimeHandler `json:"handlers,omitempty"`   // by name; "" is the default. Empty where the runtime does not tell
-	Features   map[string]bool           `json:"features,omitempty"`   // StatusResponse.features
-	SandboxImg string                    `json:"sandbox,omitempty"`    // the pause image, where the runtime tells
-	HandlersOK bool                      `json:"handlersKnown"`        // whether Handlers is the runtime's own list
-	CgroupSaid string                    `json:"cgroupSaid,omitempty"` // driver by RuntimeConfig or the default handler's options, empty if neither tells
+	Conditions []RuntimeCondition        `json:"conditions"`         // RuntimeReady, NetworkReady
+	Handlers   map[string]RuntimeHandler `json:"handlers,omitempty"` // by name; "" is the default. Empty where the runtime does not tell
+	Features   map[string]bool           `json:"features,omitempty"` // StatusResponse.features
+	SandboxImg string                    `json:"sandbox,omitempty"`  // the pause image, where the runtime tells
+	HandlersOK bool                      `json:"handlersKnown"`      // whether Handlers is the runtime's own list
+	// RestrictsOOM says whether the runtime leaves it at that where it may not
+	// lower the OOM score of what it starts; nil where it does not tell.
+	RestrictsOOM *bool    `json:"restrictsOOM,omitempty"`
+	CNIConfDir   string   `json:"cniConfDir,omitempty"` // where the runtime tells
+	CNIBinDirs   []string `json:"cniBinDirs,omitempty"`
+	CgroupSaid   string   `json:"cgroupSaid,omitempty"` // driver by RuntimeConfig or the default handler's options, empty if neither tells
 }
 
 // RuntimeCondition is a condition of CRI Status.

@@ -6,6 +6,7 @@ package discover
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/podrun/podrun/cri"
@@ -42,11 +43,23 @@ func Read(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Opti
 }
 
 func (m machine) read(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Options) (host.Facts, error) {
-	var facts host.Facts
+	facts, down, unread := m.gather(ctx, client, s, o)
+	switch {
+	case down != nil:
+		return host.Facts{}, down // a runtime that is down is one message, not four
+	case len(unread) > 0:
+		return host.Facts{}, unread[0]
+	}
+	return facts, nil
+}
+
+// gather reads what it can. Down is why the runtime tells nothing, unread is what
+// went wrong with the rest.
+func (m machine) gather(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Options) (facts host.Facts, down error, unread []error) {
 	var rt runtimeFacts
 	// Each part fills fields of its own.
-	err := together(
-		func() (err error) { rt, err = readRuntime(ctx, client); return },
+	unread = together(
+		func() error { rt, down = readRuntime(ctx, client); return nil },
 		func() error { return m.readMachine(&facts, s) },
 		func() error { return m.readNetwork(&facts, s) },
 		func() error { return m.readCgroup(&facts.Cgroup) },
@@ -58,34 +71,27 @@ func (m machine) read(ctx context.Context, client *cri.Client, s nodeconfig.Sett
 			return err
 		},
 	)
-	if err != nil {
-		return host.Facts{}, err
-	}
 	facts.SeccompProfiles = readSeccomp(s.Layout().Seccomp(), o.SeccompProfiles)
 	facts.Runtime, facts.ImageFS = rt.runtime, rt.imageFS
 	m.chooseDriver(&facts.Cgroup, s, rt.runtime.CgroupSaid)
+	var err error
 	if facts.Pods, err = readPods(rt.sandboxes, s.Layout()); err != nil {
-		return host.Facts{}, err
+		unread = append(unread, err)
 	}
 	if facts.UserNS, err = UserNS(s.Layout()); err != nil {
-		return host.Facts{}, err
+		unread = append(unread, err)
 	}
-	return facts, nil
+	return facts, down, unread
 }
 
-// together runs the parts at once and returns the error of the first part, in
-// order, that has one: a runtime that is down is one message, not four.
-func together(parts ...func() error) error {
+// together runs the parts at once and returns the errors of those that have one,
+// in their order.
+func together(parts ...func() error) []error {
 	errs := make([]error, len(parts))
 	var wg sync.WaitGroup
 	for i, part := range parts {
 		wg.Go(func() { errs[i] = part() })
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"regexp"
+	"slices"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -53,7 +54,7 @@ func readRuntime(ctx context.Context, client *cri.Client) (runtimeFacts, error) 
 	var status *runtimeapi.StatusResponse
 	var config *runtimeapi.RuntimeConfigResponse
 	var images *runtimeapi.ImageFsInfoResponse
-	err := together(
+	errs := together(
 		func() (err error) {
 			if version, err = Reach(ctx, client); err != nil {
 				cancel() // the others need not wait for their longer limits
@@ -71,13 +72,11 @@ func readRuntime(ctx context.Context, client *cri.Client) (runtimeFacts, error) 
 			return nil
 		},
 	)
-	var said *problem.Error
-	switch {
-	case err == nil:
-	case errors.As(err, &said), ctx.Err() != nil:
-		return out, err
-	default:
-		return out, Unreachable(client.Endpoint(), err)
+	if len(errs) > 0 {
+		if _, said := errors.AsType[*problem.Error](errs[0]); said || ctx.Err() != nil {
+			return out, errs[0]
+		}
+		return out, Unreachable(client.Endpoint(), errs[0])
 	}
 	out.runtime = describe(version, status, config)
 	out.runtime.Endpoint = client.Endpoint()
@@ -94,6 +93,8 @@ func describe(v *runtimeapi.VersionResponse, s *runtimeapi.StatusResponse, c *ru
 		SandboxImg: sandboxImage(s.GetInfo()["config"]),
 		CgroupSaid: cgroupSaid(c, s.GetInfo()["config"]),
 	}
+	more := toldBy(s.GetInfo()["config"])
+	r.RestrictsOOM, r.CNIConfDir, r.CNIBinDirs = more.RestrictOOM, more.CNI.ConfDir, more.CNI.bins()
 	for _, cond := range s.GetStatus().GetConditions() {
 		r.Conditions = append(r.Conditions, host.RuntimeCondition{
 			Type: cond.GetType(), Status: cond.GetStatus(), Reason: cond.GetReason(), Message: cond.GetMessage(),
@@ -150,6 +151,35 @@ func optionSaid(config string) string {
 		return host.DriverSystemd
 	}
 	return host.DriverCgroupfs
+}
+
+// told is what containerd's own configuration tells of what it does for pods.
+type told struct {
+	RestrictOOM *bool `json:"restrictOOMScoreAdj"`
+	CNI         cniDirs
+}
+
+// cniDirs are where the network's plugins and their configuration are. Since
+// containerd 2.2 there may be several directories of plugins.
+type cniDirs struct {
+	ConfDir, BinDir string
+	BinDirs         []string
+}
+
+func (c cniDirs) bins() []string {
+	if c.BinDir != "" && !slices.Contains(c.BinDirs, c.BinDir) {
+		return append([]string{c.BinDir}, c.BinDirs...)
+	}
+	return c.BinDirs
+}
+
+// toldBy reads containerd's configuration; another runtime's tells nothing.
+func toldBy(config string) told {
+	var t told
+	if json.Unmarshal([]byte(config), &t) != nil {
+		return told{}
+	}
+	return t
 }
 
 // crioPause finds the pause image in CRI-O's configuration, which is TOML.

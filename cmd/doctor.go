@@ -1,0 +1,119 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run"
+)
+
+func newDoctor(a *app) *cobra.Command {
+	f := &inputFlags{}
+	c := &cobra.Command{
+		Use:   "doctor [FILE...]",
+		Short: "Say what keeps pods from running on this host, and what mends it",
+		Long: `Examine this host and its container runtime: every check with pass, warn or fail,
+what is wrong, and the command or the setting that mends it. Nothing is changed.
+It needs no runtime to say why none answers.
+
+With a FILE it says of each of its pods, too, whether this host would take it,
+with every reason if not.
+
+The exit code is 122 if no pod, or not one of these, could run here, else 0.
+
+-o json prints {"verdict", "findings", "pods", "facts", "checkup"}. Each finding
+has "group", "check" (a name that stays), "status" (pass, warn, fail; skip where
+something else keeps it from being told), "summary" and "mend". "facts" is what
+'podrun plan --facts' takes.`,
+		Example: `  podrun doctor
+  podrun doctor pod.yaml
+  podrun doctor -o json | jq '.findings[] | select(.status == "fail")'`,
+		RunE: func(c *cobra.Command, named []string) error { return a.runDoctor(c, f, named) },
+	}
+	f.add(c.Flags())
+	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json or yaml")
+	return c
+}
+
+func (a *app) runDoctor(c *cobra.Command, f *inputFlags, named []string) error {
+	if err := checkOutput(a.output, "json", "yaml"); err != nil {
+		return err
+	}
+	r := a.renderer()
+	var objects *manifest.Objects
+	if len(named)+len(f.files) > 0 {
+		var err error
+		if objects, err = f.load(c.Context(), a, c, named, r.warn); err != nil {
+			return err
+		}
+	}
+	settings, notes, err := a.settings.settings()
+	if err != nil {
+		return err
+	}
+	a.warnAbout(r, notes)
+	options := run.DoctorOptions{AllowKubelet: a.allowKubelet}
+	client, err := dial(&settings)
+	if e, ok := err.(*problem.Error); ok && e.Kind == problem.Usage {
+		return err
+	} else if err != nil {
+		options.NoRuntime = err
+	} else {
+		defer client.Close()
+	}
+	engine := &run.Engine{Client: client, Settings: settings, Warn: r.warn}
+	diagnosis, err := engine.Doctor(c.Context(), objects, options)
+	if err != nil {
+		return err
+	}
+	if a.output != "" {
+		err = printData(a.streams.Out, a.output, diagnosis)
+	} else {
+		err = printDiagnosis(a.streams.Out, diagnosis)
+	}
+	if err != nil {
+		return err
+	}
+	return diagnosis.Refusal()
+}
+
+// printDiagnosis writes a line a check, and below it what mends it.
+func printDiagnosis(w io.Writer, d run.Diagnosis) error {
+	var b strings.Builder
+	group := ""
+	for _, f := range d.Findings {
+		if f.Group != group {
+			group = f.Group
+			fmt.Fprintf(&b, "%s\n", group)
+		}
+		fmt.Fprintf(&b, "  %-5s %-18s %s\n", f.Status, f.Check, f.Summary)
+		if f.Mend != "" && f.Status != "pass" {
+			fmt.Fprintf(&b, "%25s -> %s\n", "", f.Mend)
+		}
+	}
+	for _, p := range d.Pods {
+		fmt.Fprintf(&b, "pod %s\n", p.Pod)
+		if len(p.Problems) == 0 {
+			fmt.Fprintf(&b, "  %-5s this host would take it\n", p.Status)
+		}
+		for _, q := range p.Problems {
+			status := "fail"
+			if q.Warning {
+				status = "warn"
+			}
+			hint := q.Hint
+			q.Hint, q.Object = "", ""
+			fmt.Fprintf(&b, "  %-5s %s\n", status, q)
+			if hint != "" {
+				fmt.Fprintf(&b, "%8s-> %s\n", "", hint)
+			}
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

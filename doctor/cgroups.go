@@ -1,0 +1,57 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+)
+
+func cgroupVersion(in Input) Finding {
+	c := in.Facts.Cgroup
+	switch {
+	case c.Version == 0 || len(c.MountPoints) == 0:
+		return Finding{Check: "cgroup-version", Status: Fail, Summary: "no control groups are mounted", Mend: "mount -t cgroup2 none /sys/fs/cgroup"}
+	case c.Version == 1 && c.MountPoints[""] != "":
+		return pass("cgroup-version", "version 1, with version 2 beside it (hybrid)")
+	}
+	return pass("cgroup-version", "version %d", c.Version)
+}
+
+func controllers(in Input) Finding {
+	if p, bad := in.refused("CgroupControllerMissing"); bad {
+		return refusal("cgroup-controllers", p)
+	}
+	return pass("cgroup-controllers", "%s", strings.Join(in.Facts.Cgroup.Controllers, ", "))
+}
+
+func cgroupsWritable(in Input) Finding {
+	if closed := in.Checkup.ReadOnlyCgroups; len(closed) > 0 {
+		f := Finding{Check: "cgroups-writable", Status: Fail, Summary: strings.Join(closed, ", ") + " can't be written to",
+			Mend: "run on the host itself, or in a container that is privileged and has its cgroups mounted writable"}
+		if !in.Checkup.Root {
+			f.Mend = "run as root"
+		}
+		return f
+	}
+	return pass("cgroups-writable", "control groups can be made below %s", in.Settings.CgroupRoot)
+}
+
+func cgroupDriver(in Input) Finding {
+	if p, bad := in.refused("CgroupDriverMismatch"); bad {
+		return refusal("cgroup-driver", p)
+	}
+	c := in.Facts.Cgroup
+	switch c.DriverFrom {
+	case "runtime":
+		return pass("cgroup-driver", "%s, as the runtime says", c.Driver)
+	case "flag":
+		if in.Facts.Runtime.CgroupSaid == "" {
+			return pass("cgroup-driver", "%s, as --cgroup-driver says; the runtime does not tell its own", c.Driver)
+		}
+		return pass("cgroup-driver", "%s, as --cgroup-driver and the runtime say", c.Driver)
+	}
+	if in.down() {
+		return Finding{Check: "cgroup-driver", Status: Skip, Summary: fmt.Sprintf("%s, unless the runtime says otherwise once it answers", c.Driver)}
+	}
+	return Finding{Check: "cgroup-driver", Status: Warn, Summary: fmt.Sprintf("the runtime does not tell its driver: %s is a guess", c.Driver),
+		Mend: "give the runtime's by --cgroup-driver"}
+}

@@ -1,0 +1,149 @@
+// Package doctor says what is wrong with this host for running pods, and what
+// mends it. It is pure: facts go in, findings come out. What admission would
+// refuse any pod for comes in as a value, so that both say the same.
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
+)
+
+// Status is what became of a check.
+type Status string
+
+// The statuses, in order of gravity.
+const (
+	Skip Status = "skip" // can't be told, since something else is amiss
+	Pass Status = "pass"
+	Warn Status = "warn" // some pods, or some of their features, won't work
+	Fail Status = "fail" // no pod could run here
+)
+
+// Finding is the outcome of one check.
+type Finding struct {
+	Group   string `json:"group"`  // host, cgroups, runtime, network or security
+	Check   string `json:"check"`  // names it, for scripts; unique
+	Status  Status `json:"status"` // pass, warn, fail or skip
+	Summary string `json:"summary"`
+	Mend    string `json:"mend,omitempty"` // the command or the setting that helps
+}
+
+// Pressure is a shortage of the host by its eviction thresholds.
+type Pressure struct {
+	Condition string // MemoryPressure, DiskPressure, PIDPressure
+	Why       string
+}
+
+// Input is what an examination goes by.
+type Input struct {
+	Facts    host.Facts
+	Checkup  host.Checkup
+	Settings nodeconfig.Settings
+	// Down is why the runtime does not answer, and DownHint what to do about
+	// it; empty if it does.
+	Down, DownHint string
+	Unread         []string // why facts could not be read, with what helps
+	Allocatable    corev1.ResourceList
+	Pressure       []Pressure
+	// Refusals are what admission says to a plain pod, that is to any.
+	Refusals problem.List
+	// HostNetworkOnly says that no pod is to have a network of its own.
+	HostNetworkOnly bool
+}
+
+// group is the checks of one part of the host.
+type group struct {
+	name   string
+	checks []func(Input) Finding
+}
+
+// groups is every check, in the order in which they are reported.
+var groups = []group{
+	{"host", []func(Input) Finding{root, facts, rootDir, podLogs, containerLogs, settings, nodeName, kubelet, allocatable, pressure, swap, inotify}},
+	{"cgroups", []func(Input) Finding{cgroupVersion, controllers, cgroupsWritable, cgroupDriver}},
+	{"runtime", []func(Input) Finding{reachable, runtimeReady, runtimeVersion, handlers, sandboxImage, oomScore}},
+	{"network", []func(Input) Finding{networkReady, cni, addresses, resolver}},
+	{"security", []func(Input) Finding{seccomp, appArmor, seLinux, userNamespaces}},
+}
+
+// Examine makes every check. What would refuse any pod and belongs to no check
+// comes last, so that nothing is lost.
+func Examine(in Input) []Finding {
+	var out []Finding
+	for _, g := range groups {
+		for _, check := range g.checks {
+			f := check(in)
+			f.Group = g.name
+			out = append(out, f)
+		}
+	}
+	return append(out, others(in)...)
+}
+
+// Worst is the gravest status of findings.
+func Worst(findings []Finding) Status {
+	worst := Pass
+	for _, f := range findings {
+		if rank(f.Status) > rank(worst) {
+			worst = f.Status
+		}
+	}
+	return worst
+}
+
+func rank(s Status) int { return slices.Index([]Status{Skip, Pass, Warn, Fail}, s) }
+
+// checked are the reasons of admission that a check of the host reports.
+var checked = []string{
+	"RuntimeNotReady", "NetworkNotReady", "CgroupDriverMismatch", "CgroupControllerMissing", "KubeletRunning", "InvalidSetting", "Evicted",
+}
+
+// OfHost tells whether a problem of a pod is one that the host has with any pod.
+func OfHost(p problem.Problem) bool { return slices.Contains(checked, p.Reason) }
+
+func others(in Input) []Finding {
+	var out []Finding
+	for _, p := range in.Refusals.Errors() {
+		if !OfHost(p) {
+			out = append(out, Finding{Group: "pods", Check: "pods-" + strings.ToLower(p.Reason), Status: Fail, Summary: p.Message, Mend: p.Hint})
+		}
+	}
+	return out
+}
+
+// refused finds what admission says for a reason.
+func (in Input) refused(reason string) (problem.Problem, bool) {
+	at := slices.IndexFunc(in.Refusals, func(p problem.Problem) bool { return p.Reason == reason && !p.Warning })
+	if at < 0 {
+		return problem.Problem{}, false
+	}
+	return in.Refusals[at], true
+}
+
+// down tells whether the runtime says nothing.
+func (in Input) down() bool { return in.Down != "" }
+
+// ofRuntime is a finding that only a runtime that answers can make.
+func (in Input) ofRuntime(check string, otherwise func() Finding) Finding {
+	if in.down() {
+		return Finding{Check: check, Status: Skip, Summary: "the runtime does not answer"}
+	}
+	f := otherwise()
+	f.Check = check
+	return f
+}
+
+func pass(check, format string, args ...any) Finding {
+	return Finding{Check: check, Status: Pass, Summary: fmt.Sprintf(format, args...)}
+}
+
+func refusal(check string, p problem.Problem) Finding {
+	return Finding{Check: check, Status: Fail, Summary: p.Message, Mend: p.Hint}
+}

@@ -1,0 +1,105 @@
+package doctor
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+)
+
+// networkReady fails where pods with a network of their own are wanted.
+func networkReady(in Input) Finding {
+	return in.ofRuntime("network-ready", func() Finding {
+		if p, bad := in.refused("NetworkNotReady"); bad {
+			f := refusal("", p)
+			if in.Checkup.CNI.Config == "" {
+				f.Mend = in.mendCNI()
+			}
+			return f
+		}
+		if in.HostNetworkOnly {
+			return pass("", "no network is needed: hostNetwork")
+		}
+		return pass("", "the network is ready")
+	})
+}
+
+// mendCNI says how to get a network.
+func (in Input) mendCNI() string {
+	mend := fmt.Sprintf("put a network's configuration into %s (https://www.cni.dev/plugins/current/main/bridge/ has one)", in.Checkup.CNI.ConfDir)
+	if command := install(in.Checkup, "cni"); command != "" && !in.Checkup.CNI.Bridge {
+		mend = command + "; then " + mend
+	}
+	return mend + "; pods with spec.hostNetwork need none"
+}
+
+// cni looks at the network's configuration itself: a runtime that says it is
+// ready has not tried the plugins.
+func cni(in Input) Finding {
+	c := in.Checkup.CNI
+	bad := Fail
+	if in.HostNetworkOnly || in.down() || in.Facts.Runtime.CNIConfDir == "" {
+		bad = Warn // or it may be another runtime's
+	}
+	switch {
+	case c.Config == "" && in.Facts.Runtime.Name == "cri-o":
+		return Finding{Check: "cni", Status: Skip, Summary: "the runtime does not tell where its network's configuration is"}
+	case c.Config == "":
+		f := Finding{Check: "cni", Status: Warn, Summary: "no network is configured in " + c.ConfDir, Mend: in.mendCNI()}
+		if _, said := in.refused("NetworkNotReady"); !in.down() && !said {
+			f = pass("cni", "the network is configured elsewhere than in %s", c.ConfDir)
+		}
+		return f
+	case c.Problem != "":
+		return Finding{Check: "cni", Status: bad, Summary: c.Config + ": " + c.Problem, Mend: "correct it"}
+	case len(c.Missing) > 0:
+		mend := install(in.Checkup, "cni")
+		if mend == "" {
+			mend = "install the CNI plugins"
+		}
+		return Finding{Check: "cni", Status: bad, Mend: mend + ", or name their directory in the runtime's configuration (bin_dir)",
+			Summary: fmt.Sprintf("network %s of %s needs %s, not in %s", c.Network, c.Config, strings.Join(c.Missing, ", "), strings.Join(c.BinDirs, ", "))}
+	}
+	return pass("cni", "network %s of %s: %s", c.Network, c.Config, strings.Join(c.Plugins, ", "))
+}
+
+func addresses(in Input) Finding {
+	f := in.Facts
+	local := func(text string) bool { ip := net.ParseIP(text); return ip != nil && ip.IsLoopback() }
+	switch {
+	case len(f.NodeIPs) == 0 || slices.ContainsFunc(f.NodeIPs, local):
+		return Finding{Check: "addresses", Status: Warn, Summary: "the host has no address but its own loopback: status.hostIP tells pods nothing",
+			Mend: "give one by --node-ip"}
+	case f.DefaultRoute == "":
+		return Finding{Check: "addresses", Status: Warn, Summary: fmt.Sprintf("%s; the host has no default route: pods reach nothing outside, and registries may not be reached",
+			strings.Join(f.NodeIPs, ", ")), Mend: "ip route add default via …"}
+	}
+	return pass("addresses", "%s, by %s", strings.Join(f.NodeIPs, ", "), f.DefaultRoute)
+}
+
+// The kubelet's limits of a pod's resolver (k8s.io/kubernetes/pkg/apis/core/validation).
+const (
+	maxServers  = 3
+	maxSearches = 32
+)
+
+func resolver(in Input) Finding {
+	c := in.Facts.ResolvConf
+	warn := func(mend, format string, args ...any) Finding {
+		return Finding{Check: "resolver", Status: Warn, Summary: c.Path + fmt.Sprintf(format, args...), Mend: mend}
+	}
+	loopback := slices.IndexFunc(c.Nameservers, func(s string) bool { ip := net.ParseIP(s); return ip != nil && ip.IsLoopback() })
+	switch {
+	case c.Path == "":
+		return pass("resolver", "none is set (--resolv-conf): pods get their name servers from dnsConfig and --cluster-dns alone")
+	case len(c.Nameservers) == 0:
+		return warn("name servers in it, or another file by --resolv-conf", " has no name servers: pods resolve no names")
+	case loopback >= 0:
+		return warn("another file by --resolv-conf, with servers that pods can reach", " names %s, which is inside of each pod the pod itself", c.Nameservers[loopback])
+	case len(c.Nameservers) > maxServers:
+		return warn("", " has %d name servers: pods get the first %d", len(c.Nameservers), maxServers)
+	case len(c.Searches) > maxSearches:
+		return warn("", " has %d search domains: pods get the first %d", len(c.Searches), maxSearches)
+	}
+	return pass("resolver", "%s: %s", c.Path, strings.Join(c.Nameservers, ", "))
+}

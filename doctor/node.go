@@ -1,0 +1,166 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/podrun/podrun/host"
+)
+
+func root(in Input) Finding {
+	if in.Checkup.Root {
+		return pass("root", "podrun runs as root")
+	}
+	return Finding{Check: "root", Status: Fail, Summary: "podrun makes control groups and mounts: it must run as root", Mend: "sudo podrun doctor"}
+}
+
+// facts is whether all could be read that plans are made from.
+func facts(in Input) Finding {
+	f := in.Facts
+	if len(in.Unread) > 0 {
+		return Finding{Check: "facts", Status: Fail, Summary: strings.Join(in.Unread, "; ")}
+	}
+	return pass("facts", "node %s, %s/%s, Linux %s", f.NodeName, f.OS, f.Arch, f.KernelVersion)
+}
+
+func rootDir(in Input) Finding       { return writable(in, "root-dir") }
+func podLogs(in Input) Finding       { return writable(in, "pod-logs-dir") }
+func containerLogs(in Input) Finding { return writable(in, "container-logs-dir") }
+
+// longName is the longest name of a file on most file systems; eCryptfs and some
+// others have less.
+const longName = 255
+
+// littleRoom is less than the logs of one container may take (10Mi in five
+// files, the kubelet's containerLogMaxSize and containerLogMaxFiles).
+const littleRoom = 50 << 20
+
+func writable(in Input, check string) Finding {
+	at := slices.IndexFunc(in.Checkup.Directories, func(d host.Directory) bool { return d.Setting == "--"+check })
+	if at < 0 {
+		return Finding{Check: check, Status: Skip, Summary: "was not looked at"}
+	}
+	d := in.Checkup.Directories[at]
+	switch {
+	case !d.Writable:
+		return Finding{Check: check, Status: Fail, Summary: fmt.Sprintf("%s can't be written to: %s", d.Path, d.Problem),
+			Mend: fmt.Sprintf("make it writable, or name another directory by %s", d.Setting)}
+	case d.FreeBytes < littleRoom:
+		return Finding{Check: check, Status: Warn, Summary: fmt.Sprintf("%s has %s free", d.Path, bytes(d.FreeBytes)),
+			Mend: fmt.Sprintf("make room, or name another directory by %s", d.Setting)}
+	case d.LongName > 0 && d.LongName < longName:
+		return Finding{Check: check, Status: Warn, Summary: fmt.Sprintf("names in %s have at most %d characters: <namespace>_<name>_<uid> of a pod must fit", d.Path, d.LongName),
+			Mend: fmt.Sprintf("keep pods' names short, or name a directory of another file system by %s", d.Setting)}
+	}
+	return pass(check, "%s is writable, %s free", d.Path, bytes(d.FreeBytes))
+}
+
+func settings(in Input) Finding {
+	if p, bad := in.refused("InvalidSetting"); bad {
+		return refusal("settings", p)
+	}
+	return pass("settings", "the settings are valid")
+}
+
+// nodeName is the name of this node, which becomes a label.
+func nodeName(in Input) Finding {
+	if wrong := validation.IsDNS1123Subdomain(in.Facts.NodeName); len(wrong) > 0 {
+		return Finding{Check: "node-name", Status: Warn, Summary: fmt.Sprintf("%q is no name of a node: %s", in.Facts.NodeName, wrong[0]),
+			Mend: "give one by --hostname-override"}
+	}
+	return pass("node-name", "%s", in.Facts.NodeName)
+}
+
+func kubelet(in Input) Finding {
+	k := in.Facts.Kubelet
+	if p, bad := in.refused("KubeletRunning"); bad {
+		return refusal("kubelet", p)
+	}
+	if k != nil {
+		return pass("kubelet", "a kubelet runs here (process %d) that does not stand in the way", k.PID)
+	}
+	return pass("kubelet", "no kubelet runs here")
+}
+
+func allocatable(in Input) Finding {
+	a, c := in.Allocatable, in.Facts.Capacity
+	if p, bad := in.refused("OutOf" + string(corev1.ResourcePods)); bad {
+		return refusal("allocatable", p)
+	}
+	text := fmt.Sprintf("cpu %s of %s, memory %s of %s, ephemeral-storage %s of %s, %s pods", a.Cpu(), c.Cpu(),
+		bytes(a.Memory().Value()), bytes(c.Memory().Value()), bytes(a.StorageEphemeral().Value()), bytes(c.StorageEphemeral().Value()), a.Pods())
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+		if q := a[name]; q.IsZero() {
+			return Finding{Check: "allocatable", Status: Warn, Summary: fmt.Sprintf("no %s is left for pods that request it: %s", name, text),
+				Mend: "lower systemReserved, kubeReserved or evictionHard"}
+		}
+	}
+	return pass("allocatable", "%s", text)
+}
+
+// pressure tells shortages. Of memory alone it refuses pods of class BestEffort.
+func pressure(in Input) Finding {
+	f := pass("pressure", "memory %s, %s %s, process ids %d of %d free", bytes(in.Facts.MemoryAvailable), in.Facts.NodeFS.Path,
+		bytes(in.Facts.NodeFS.AvailableBytes), in.Facts.PIDs.Max-in.Facts.PIDs.Used, in.Facts.PIDs.Max)
+	var why []string
+	for _, p := range in.Pressure {
+		why = append(why, p.Condition+": "+p.Why)
+		f.Status = Fail
+	}
+	if len(why) == 0 {
+		return f
+	}
+	f.Summary, f.Mend = strings.Join(why, "; "), "make room ('podrun image prune', 'podrun delete'), or lower evictionHard (--eviction-hard)"
+	if !slices.ContainsFunc(in.Pressure, func(p Pressure) bool { return p.Condition != string(corev1.NodeMemoryPressure) }) {
+		f.Status = Warn
+		f.Summary += "; pods of class BestEffort are refused"
+	}
+	return f
+}
+
+// swap warns where containers could swap without limit. (A kubelet does not
+// start on a host with swap unless failSwapOn is false.)
+func swap(in Input) Finding {
+	switch {
+	case in.Facts.SwapTotal == 0:
+		return pass("swap", "the host has no swap")
+	case in.Facts.Cgroup.SwapLimits:
+		return pass("swap", "the host has %s of swap, which containers don't get", bytes(in.Facts.SwapTotal))
+	}
+	return Finding{Check: "swap", Status: Warn, Summary: fmt.Sprintf("the host has %s of swap, and the kernel can't keep containers from it", bytes(in.Facts.SwapTotal)),
+		Mend: "swapoff -a, or boot with swapaccount=1"}
+}
+
+// The kernel's defaults: with fewer, containers that watch files fail with "too
+// many open files".
+const (
+	fewInstances = 128
+	fewWatches   = 8192
+)
+
+func inotify(in Input) Finding {
+	instances, known := in.Checkup.Sysctls["fs.inotify.max_user_instances"]
+	watches := in.Checkup.Sysctls["fs.inotify.max_user_watches"]
+	switch {
+	case !known:
+		return Finding{Check: "inotify", Status: Skip, Summary: "the kernel does not tell its limits"}
+	case instances < fewInstances || watches < fewWatches:
+		return Finding{Check: "inotify", Status: Warn,
+			Summary: fmt.Sprintf("%d inotify instances and %d watches a user: containers that watch files will run out of them", instances, watches),
+			Mend:    fmt.Sprintf("sysctl -w fs.inotify.max_user_instances=%d fs.inotify.max_user_watches=524288", 4*fewInstances)}
+	}
+	return pass("inotify", "%d instances and %d watches a user", instances, watches)
+}
+
+// bytes writes an amount in whole Mi or Ki.
+func bytes(n int64) string {
+	if n >= 1<<20 {
+		n = n >> 20 << 20
+	}
+	return apiresource.NewQuantity(n, apiresource.BinarySI).String()
+}

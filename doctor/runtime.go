@@ -1,0 +1,187 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/podrun/podrun/host"
+)
+
+// reachable is whether a runtime answers in CRI v1; if not, it says what to do on
+// this very host.
+func reachable(in Input) Finding {
+	r := in.Facts.Runtime
+	if !in.down() {
+		return pass("runtime", "%s %s answers at %s (CRI %s)", r.Name, r.Version, r.Endpoint, r.APIVersion)
+	}
+	return Finding{Check: "runtime", Status: Fail, Summary: in.Down, Mend: in.mendRuntime()}
+}
+
+// mendRuntime says how to get a runtime that answers.
+func (in Input) mendRuntime() string {
+	c := in.Checkup
+	restart := func(service string) string {
+		if c.Systemd {
+			return "systemctl restart " + service
+		}
+		return "start " + service + " anew"
+	}
+	switch {
+	case strings.Contains(in.Down, "permission denied"):
+		return "run as root"
+	case c.CRIDisabledIn != "":
+		return fmt.Sprintf("take \"cri\" out of disabled_plugins in %s, then: %s", c.CRIDisabledIn, restart("containerd"))
+	case len(c.OtherSockets) > 0:
+		return fmt.Sprintf("use the runtime that is here: --container-runtime-endpoint unix://%s", c.OtherSockets[0])
+	case c.Programs["containerd"] != "":
+		return restart("containerd") + "; if it has another socket: --container-runtime-endpoint unix:///path/to.sock"
+	case c.Programs["crio"] != "":
+		return restart("crio") + "; if it has another socket: --container-runtime-endpoint unix:///path/to.sock"
+	}
+	if command := install(c, "containerd", "runc", "cni"); command != "" {
+		return command
+	}
+	return in.DownHint
+}
+
+// names are what package managers call what differs.
+var names = map[string]map[string]string{
+	"cni": {"apt-get": "containernetworking-plugins", "dnf": "containernetworking-plugins", "zypper": "cni-plugins", "apk": "cni-plugins", "pacman": "cni-plugins"},
+}
+
+// installers are the commands that install packages.
+var installers = map[string]string{"apt-get": "apt-get install", "dnf": "dnf install", "zypper": "zypper install", "apk": "apk add", "pacman": "pacman -S"}
+
+// install is the command that installs packages here; empty if nobody knows it.
+func install(c host.Checkup, packages ...string) string {
+	command, known := installers[c.PackageManager]
+	if !known {
+		return ""
+	}
+	for _, p := range packages {
+		if other := names[p][c.PackageManager]; other != "" {
+			p = other
+		}
+		command += " " + p
+	}
+	return command
+}
+
+func runtimeReady(in Input) Finding {
+	return in.ofRuntime("runtime-ready", func() Finding {
+		if p, bad := in.refused("RuntimeNotReady"); bad {
+			return refusal("", p)
+		}
+		return pass("", "the runtime is ready")
+	})
+}
+
+// oldest are the versions from which on a runtime speaks CRI v1.
+var oldest = map[string]string{"containerd": "1.6.0", "cri-o": "1.23.0"}
+
+// runtimeVersion tells a runtime that podrun was not tried with.
+func runtimeVersion(in Input) Finding {
+	return in.ofRuntime("runtime-version", func() Finding { return tried(in.Facts.Runtime) })
+}
+
+func tried(r host.Runtime) Finding {
+	since, known := oldest[r.Name]
+	if !known {
+		return Finding{Status: Warn, Summary: fmt.Sprintf("podrun was not tried with %s", r.Name), Mend: "use containerd or CRI-O"}
+	}
+	have, err := version.ParseGeneric(r.Version)
+	if err == nil && !have.AtLeast(version.MustParseGeneric(since)) {
+		return Finding{Status: Warn, Summary: fmt.Sprintf("%s %s is older than %s", r.Name, r.Version, since), Mend: "update it"}
+	}
+	return pass("", "%s %s", r.Name, r.Version)
+}
+
+// handlers tells what the runtime can do for pods.
+func handlers(in Input) Finding {
+	return in.ofRuntime("handlers", func() Finding {
+		r := in.Facts.Runtime
+		if !r.HandlersOK {
+			return Finding{Status: Pass, Summary: "the runtime does not list its handlers: RuntimeClasses are tried, and user namespaces (hostUsers: false) and recursive read-only mounts are refused, since it would ignore them"}
+		}
+		var all []string
+		for name, h := range r.Handlers {
+			all = append(all, describe(name, h))
+		}
+		slices.Sort(all)
+		text := strings.Join(all, "; ")
+		if r.Features["supplementalGroupsPolicy"] {
+			text += "; supplementalGroupsPolicy"
+		}
+		return pass("", "%s", text)
+	})
+}
+
+func describe(name string, h host.RuntimeHandler) string {
+	if name == "" {
+		name = "the default"
+	}
+	var can []string
+	if h.UserNamespaces {
+		can = append(can, "user namespaces")
+	}
+	if h.RecursiveReadOnlyMounts {
+		can = append(can, "recursive read-only mounts")
+	}
+	if len(can) == 0 {
+		return name
+	}
+	return name + ": " + strings.Join(can, ", ")
+}
+
+// sandboxImage tells whether the pause image is here: without it, and without a
+// registry, no pod starts.
+func sandboxImage(in Input) Finding {
+	return in.ofRuntime("sandbox-image", func() Finding {
+		image := in.Checkup.SandboxImage
+		switch {
+		case image.Name == "":
+			return pass("", "the runtime does not tell its sandbox (pause) image")
+		case image.Present == nil:
+			return Finding{Status: Warn, Summary: fmt.Sprintf("the runtime does not tell whether its sandbox (pause) image %s is here", image.Name)}
+		case !*image.Present:
+			return Finding{Status: Warn, Summary: fmt.Sprintf("the sandbox (pause) image %s is not here: the runtime will pull it for the first pod", image.Name),
+				Mend: fmt.Sprintf("podrun image pull %s; or name another in the runtime's configuration (%s)", image.Name, imageKey(in.Facts.Runtime))}
+		}
+		return pass("", "the sandbox (pause) image %s is here", image.Name)
+	})
+}
+
+// imageKey is where a runtime's configuration names its pause image.
+func imageKey(r host.Runtime) string {
+	switch {
+	case r.Name == "cri-o":
+		return "pause_image in [crio.image]"
+	case strings.HasPrefix(strings.TrimPrefix(r.Version, "v"), "1."):
+		return "sandbox_image"
+	}
+	return "pinned_images.sandbox"
+}
+
+// oomScore tells whether the runtime can give containers the scores that the
+// kubelet gives them: it may not lower them without CAP_SYS_RESOURCE.
+func oomScore(in Input) Finding {
+	return in.ofRuntime("oom-score", func() Finding {
+		may, restricts := in.Checkup.RuntimeLowersOOM, in.Facts.Runtime.RestrictsOOM
+		switch {
+		case restricts != nil && *restricts:
+			return pass("", "the runtime does not lower OOM scores (restrict_oom_score_adj): the kernel may choose a pod's sandbox first when memory is short")
+		case may == nil:
+			return Finding{Status: Skip, Summary: "the runtime's process can't be seen from here"}
+		case !*may && restricts == nil:
+			return Finding{Status: Warn, Summary: fmt.Sprintf("the runtime (process %d) lacks CAP_SYS_RESOURCE: it can't give sandboxes the OOM scores that a kubelet wants", in.Checkup.RuntimePID),
+				Mend: "give it the capability, if sandboxes fail"}
+		case !*may:
+			return Finding{Status: Fail, Summary: fmt.Sprintf("the runtime (process %d) lacks CAP_SYS_RESOURCE and tries to lower OOM scores: every sandbox fails", in.Checkup.RuntimePID),
+				Mend: "set restrict_oom_score_adj = true in containerd's CRI configuration, or give it the capability"}
+		}
+		return pass("", "the runtime may lower OOM scores")
+	})
+}

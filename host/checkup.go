@@ -1,0 +1,60 @@
+package host
+
+// Checkup is what only an examination of the host wants to know, beside the
+// Facts that plans are made from. It marshals to stable JSON.
+type Checkup struct {
+	Root        bool        `json:"root"` // the examiner is root
+	Directories []Directory `json:"directories"`
+	// ReadOnlyCgroups are the mount points of control groups that can't be
+	// written to.
+	ReadOnlyCgroups []string `json:"readOnlyCgroups,omitempty"`
+	// RuntimePID is the process behind the runtime's socket; 0 if it can't be
+	// seen. RuntimeLowersOOM tells whether that one may lower the OOM score of
+	// what it starts (CAP_SYS_RESOURCE); nil if it can't be seen.
+	RuntimePID       int   `json:"runtimePID,omitempty"`
+	RuntimeLowersOOM *bool `json:"runtimeLowersOOM,omitempty"`
+	CNI              CNI   `json:"cni"`
+	Seccomp          bool  `json:"seccomp"` // the kernel filters system calls
+	// Sysctls are those of /proc/sys that bound containers; one that the kernel
+	// does not have is left out.
+	Sysctls map[string]int64 `json:"sysctls,omitempty"`
+	// Programs are those that are installed, of which podrun could use or should
+	// know: name to path.
+	Programs       map[string]string `json:"programs,omitempty"`
+	PackageManager string            `json:"packageManager,omitempty"` // apt-get, dnf…
+	Systemd        bool              `json:"systemd,omitempty"`        // runs as the first process
+	// OtherSockets are CRI sockets of other programs' runtimes (k3s).
+	OtherSockets []string `json:"otherSockets,omitempty"`
+	// CRIDisabledIn is the containerd configuration that turns its CRI off.
+	CRIDisabledIn string `json:"criDisabledIn,omitempty"`
+	// SandboxImage is how the runtime's pause image is to be had.
+	SandboxImage SandboxImage `json:"sandboxImage"`
+}
+
+// Directory is one that podrun writes into.
+type Directory struct {
+	Setting   string `json:"setting"` // the flag that names it: --root-dir
+	Path      string `json:"path"`
+	Writable  bool   `json:"writable"`
+	Problem   string `json:"problem,omitempty"` // why it is not
+	FreeBytes int64  `json:"freeBytes"`
+	LongName  int64  `json:"longName,omitempty"` // the longest name of a file in it
+}
+
+// CNI is how the runtime's network is configured.
+type CNI struct {
+	ConfDir string   `json:"confDir"`
+	BinDirs []string `json:"binDirs"`
+	Config  string   `json:"config,omitempty"`  // the file that counts: the first by name
+	Network string   `json:"network,omitempty"` // the name that it gives
+	Plugins []string `json:"plugins,omitempty"` // the programs that it calls
+	Missing []string `json:"missing,omitempty"` // those of them that are not there
+	Problem string   `json:"problem,omitempty"` // what is wrong with the file
+	Bridge  bool     `json:"bridge"`            // the usual plugins are installed
+}
+
+// SandboxImage tells whether the sandbox image is at hand.
+type SandboxImage struct {
+	Name    string `json:"name,omitempty"`
+	Present *bool  `json:"present,omitempty"` // nil where nobody can tell
+}

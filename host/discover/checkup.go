@@ -1,0 +1,214 @@
+package discover
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/nodeconfig"
+)
+
+// Examination is all that can be read of a host, also where something is amiss.
+type Examination struct {
+	Facts   host.Facts
+	Checkup host.Checkup
+	Down    error   // why the runtime tells nothing; nil if it does
+	Unread  []error // what else could not be read
+}
+
+// Examine reads what it can of the host. A nil client leaves the runtime out.
+func Examine(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Options) Examination {
+	return machine{root: "/"}.examine(ctx, client, s, o)
+}
+
+func (m machine) examine(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Options) Examination {
+	var e Examination
+	e.Facts, e.Down, e.Unread = m.gather(ctx, client, s, o)
+	e.Checkup = host.Checkup{
+		Root: os.Geteuid() == 0,
+		Directories: []host.Directory{
+			directory("--root-dir", s.RootDir), directory("--pod-logs-dir", s.PodLogsDir), directory("--container-logs-dir", s.ContainerLogsDir),
+		},
+		ReadOnlyCgroups: readOnly(e.Facts.Cgroup),
+		Seccomp:         m.exists("proc/sys/kernel/seccomp"),
+		Sysctls:         m.sysctls("user.max_user_namespaces", "fs.inotify.max_user_instances", "fs.inotify.max_user_watches"),
+		Programs:        m.programs("containerd", "crio", "dockerd", "runc", "crun", "apparmor_parser"),
+		Systemd:         m.systemdIsInit(),
+		OtherSockets:    m.otherSockets(),
+		CRIDisabledIn:   m.criDisabledIn("/etc/containerd/config.toml"),
+		CNI:             m.cni(e.Facts.Runtime),
+	}
+	for _, name := range []string{"apt-get", "dnf", "zypper", "apk", "pacman"} {
+		if len(m.programs(name)) > 0 {
+			e.Checkup.PackageManager = name
+			break
+		}
+	}
+	if client != nil && e.Down == nil {
+		m.behindSocket(&e.Checkup, client.Endpoint())
+		e.Checkup.SandboxImage = sandboxImageHere(ctx, client, e.Facts.Runtime.SandboxImg)
+	}
+	return e
+}
+
+// directory tells whether podrun can write into a directory, or make it.
+func directory(setting, path string) host.Directory {
+	d := host.Directory{Setting: setting, Path: path}
+	for at := path; ; {
+		err := unix.Access(at, unix.W_OK|unix.X_OK)
+		info, serr := os.Stat(at)
+		parent := filepath.Dir(at)
+		switch {
+		case err == unix.ENOENT && parent != at:
+			at = parent
+			continue
+		case err != nil:
+			d.Problem = fmt.Sprintf("%s: %v", at, err)
+		case serr == nil && !info.IsDir():
+			d.Problem = at + " is no directory"
+		default:
+			d.Writable = true
+		}
+		var st unix.Statfs_t
+		if err := unix.Statfs(at, &st); err == nil {
+			d.FreeBytes, d.LongName = int64(st.Bavail)*st.Bsize, st.Namelen
+		}
+		return d
+	}
+}
+
+// readOnly lists the hierarchies of control groups that can't be written to, as
+// inside of most containers.
+func readOnly(c host.Cgroup) []string {
+	var out []string
+	for _, point := range c.MountPoints {
+		if unix.Access(point, unix.W_OK) != nil && !slices.Contains(out, point) {
+			out = append(out, point)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// sysctls reads numbers of /proc/sys.
+func (m machine) sysctls(names ...string) map[string]int64 {
+	out := map[string]int64{}
+	for _, name := range names {
+		data, err := os.ReadFile(m.path("proc/sys", strings.ReplaceAll(name, ".", "/")))
+		if err != nil {
+			continue
+		}
+		if n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64); err == nil {
+			out[name] = n
+		}
+	}
+	return out
+}
+
+// programs finds programs where systems have them: root's PATH is not the
+// caller's.
+func (m machine) programs(names ...string) map[string]string {
+	out := map[string]string{}
+	for _, name := range names {
+		for _, dir := range []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"} {
+			path := filepath.Join(dir, name)
+			if _, have := out[name]; !have && m.exists(path) {
+				out[name] = path
+			}
+		}
+	}
+	return out
+}
+
+// otherSockets are CRI sockets that podrun does not look at by itself.
+func (m machine) otherSockets() []string {
+	var out []string
+	for _, path := range []string{"/run/k3s/containerd/containerd.sock", "/run/cri-dockerd.sock", "/var/snap/microk8s/common/run/containerd.sock", "/run/k0s/containerd.sock"} {
+		if m.exists(path) {
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+// disabledCRI finds the CRI among the plugins that a containerd configuration
+// turns off; Docker's packages install such a file.
+var disabledCRI = regexp.MustCompile(`(?m)^\s*disabled_plugins\s*=\s*\[[^\]]*["'](io\.containerd\.(grpc|cri)\.v1\.)?cri["']`)
+
+func (m machine) criDisabledIn(path string) string {
+	data, err := os.ReadFile(m.path(path))
+	if err != nil || !disabledCRI.Match(data) {
+		return ""
+	}
+	return path
+}
+
+// capSysResource is the bit of CAP_SYS_RESOURCE in a process's capabilities.
+const capSysResource = 24
+
+// behindSocket looks at the process that answers at a socket. It can't be seen
+// from another PID namespace.
+func (m machine) behindSocket(c *host.Checkup, endpoint string) {
+	path, err := cri.SocketPath(endpoint)
+	if err != nil {
+		return
+	}
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return
+	}
+	var cred *unix.Ucred
+	if raw.Control(func(fd uintptr) { cred, _ = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }) != nil || cred == nil || cred.Pid <= 0 {
+		return
+	}
+	c.RuntimePID = int(cred.Pid)
+	data, err := os.ReadFile(m.path("proc", strconv.Itoa(c.RuntimePID), "status"))
+	if err != nil {
+		return
+	}
+	c.RuntimeLowersOOM = hasCapability(string(data), capSysResource)
+}
+
+// hasCapability reads the effective set out of /proc/<pid>/status.
+func hasCapability(status string, bit uint) *bool {
+	for line := range strings.Lines(status) {
+		if hex, ok := strings.CutPrefix(line, "CapEff:"); ok {
+			set, err := strconv.ParseUint(strings.TrimSpace(hex), 16, 64)
+			if err != nil {
+				return nil
+			}
+			has := set&(1<<bit) != 0
+			return &has
+		}
+	}
+	return nil
+}
+
+// sandboxImageHere asks the runtime for its pause image.
+func sandboxImageHere(ctx context.Context, client *cri.Client, name string) host.SandboxImage {
+	out := host.SandboxImage{Name: name}
+	if name == "" {
+		return out
+	}
+	if found, err := client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name}); err == nil {
+		here := found != nil
+		out.Present = &here
+	}
+	return out
+}

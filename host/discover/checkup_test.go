@@ -1,0 +1,122 @@
+package discover
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/nodeconfig"
+)
+
+func TestCNI(t *testing.T) {
+	const list = `{"name": "web", "plugins": [{"type": "bridge", "ipam": {"type": "host-local"}}, {"type": "portmap"}]}`
+	for name, tc := range map[string]struct {
+		files map[string]string
+		told  host.Runtime
+		want  host.CNI
+	}{
+		"nothing": {nil, host.Runtime{}, host.CNI{ConfDir: "/etc/cni/net.d"}},
+		"a list": {map[string]string{"/etc/cni/net.d/20-b.conf": "{", "/etc/cni/net.d/10-a.conflist": list, "/etc/cni/net.d/00-README": "x", "/opt/cni/bin/bridge": "", "/usr/lib/cni/portmap": ""}, host.Runtime{},
+			host.CNI{ConfDir: "/etc/cni/net.d", Config: "/etc/cni/net.d/10-a.conflist", Network: "web", Plugins: []string{"bridge", "host-local", "portmap"}, Missing: []string{"host-local"}, Bridge: true}},
+		"a single one": {map[string]string{"/etc/cni/net.d/a.conf": `{"name": "one", "type": "macvlan"}`}, host.Runtime{},
+			host.CNI{ConfDir: "/etc/cni/net.d", Config: "/etc/cni/net.d/a.conf", Network: "one", Plugins: []string{"macvlan"}, Missing: []string{"macvlan"}}},
+		"broken": {map[string]string{"/etc/cni/net.d/a.conf": "{"}, host.Runtime{},
+			host.CNI{ConfDir: "/etc/cni/net.d", Config: "/etc/cni/net.d/a.conf", Problem: "it is no CNI configuration: unexpected end of JSON input"}},
+		"without plugins": {map[string]string{"/etc/cni/net.d/a.conf": "{}"}, host.Runtime{},
+			host.CNI{ConfDir: "/etc/cni/net.d", Config: "/etc/cni/net.d/a.conf", Problem: "it names no plugins"}},
+		"elsewhere": {map[string]string{"/x/a.conflist": list, "/y/bridge": "", "/y/portmap": "", "/y/host-local": ""}, host.Runtime{CNIConfDir: "/x", CNIBinDirs: []string{"/y"}},
+			host.CNI{ConfDir: "/x", Config: "/x/a.conflist", Network: "web", Plugins: []string{"bridge", "host-local", "portmap"}, Bridge: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := tree(t, tc.files).cni(tc.told)
+			if tc.told.CNIBinDirs == nil {
+				tc.want.BinDirs = []string{"/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni"}
+			} else {
+				tc.want.BinDirs = tc.told.CNIBinDirs
+			}
+			if !reflect.DeepEqual(got, tc.want) {
+				t.Errorf("got %+v\nwant %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestCRIDisabledIn(t *testing.T) {
+	for text, off := range map[string]bool{
+		`disabled_plugins = ["cri"]`:                                          true,
+		"version = 2\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]":     true,
+		"version = 3\n  disabled_plugins = ['a', 'io.containerd.cri.v1.cri']": true,
+		"disabled_plugins = [\n  \"cri\",\n]":                                 true,
+		`#disabled_plugins = ["cri"]`:                                         false,
+		`disabled_plugins = []`:                                               false,
+		`disabled_plugins = ["btrfs"]`:                                        false,
+	} {
+		m := tree(t, map[string]string{"/etc/containerd/config.toml": text})
+		if got := m.criDisabledIn("/etc/containerd/config.toml") != ""; got != off {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+	if got := tree(t, nil).criDisabledIn("/etc/containerd/config.toml"); got != "" {
+		t.Errorf("no file: %q", got)
+	}
+}
+
+func TestHasCapability(t *testing.T) {
+	for status, want := range map[string]string{
+		"Name:\tx\nCapEff:\t000001ffffffffff\n": "yes", "CapEff:\t000001fffeffffff\n": "no", "CapEff:\tx\n": "unknown", "": "unknown",
+	} {
+		got := "unknown"
+		if has := hasCapability(status, capSysResource); has != nil {
+			got = map[bool]string{true: "yes", false: "no"}[*has]
+		}
+		if got != want {
+			t.Errorf("%q: %s, want %s", status, got, want)
+		}
+	}
+}
+
+func TestDirectory(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if d := directory("--root-dir", filepath.Join(dir, "a", "b")); !d.Writable || d.Problem != "" || d.FreeBytes == 0 || d.LongName == 0 {
+		t.Errorf("one that can be made: %+v", d)
+	}
+	for _, path := range []string{file, "/proc/podrun", "/sys/podrun"} {
+		if d := directory("--root-dir", path); d.Writable && path == file || d.Writable && os.Geteuid() != 0 {
+			t.Errorf("%s: %+v", path, d)
+		}
+	}
+}
+
+// TestToldBy: what containerd says of itself, in the words of each version.
+func TestToldBy(t *testing.T) {
+	told := toldBy(`{"cni": {"binDir": "/usr/lib/cni", "confDir": "/etc/x"}, "restrictOOMScoreAdj": true}`)
+	if told.RestrictOOM == nil || !*told.RestrictOOM || told.CNI.ConfDir != "/etc/x" || !slices.Equal(told.CNI.bins(), []string{"/usr/lib/cni"}) {
+		t.Errorf("%+v", told)
+	}
+	if bins := toldBy(`{"cni": {"binDirs": ["/a", "/b"]}}`).CNI.bins(); !slices.Equal(bins, []string{"/a", "/b"}) {
+		t.Error(bins)
+	}
+	if told := toldBy("[crio]\n"); told.RestrictOOM != nil || told.CNI.bins() != nil {
+		t.Errorf("of CRI-O: %+v", told)
+	}
+}
+
+// TestExamineThisHost: without a runtime everything else is read.
+func TestExamineThisHost(t *testing.T) {
+	s := nodeconfig.Default()
+	s.RootDir = t.TempDir()
+	e := Examine(t.Context(), nil, s, Options{})
+	if e.Down != nil || len(e.Unread) > 0 {
+		t.Fatalf("%v %v", e.Down, e.Unread)
+	}
+	if e.Facts.NodeName == "" || e.Facts.Capacity.Cpu().IsZero() || len(e.Checkup.Directories) != 3 || e.Checkup.CNI.ConfDir == "" || e.Checkup.RuntimePID != 0 {
+		t.Errorf("%+v %+v", e.Facts, e.Checkup)
+	}
+}

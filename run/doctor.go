@@ -1,0 +1,185 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podrun/podrun/admission"
+	"github.com/podrun/podrun/doctor"
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/problem"
+)
+
+// Diagnosis is what an examination of this host found. It marshals to stable
+// JSON.
+type Diagnosis struct {
+	Verdict  doctor.Status    `json:"verdict"`  // the gravest status of all: pass, warn or fail
+	Findings []doctor.Finding `json:"findings"` // one a check, in the order of the report
+	Pods     []PodVerdict     `json:"pods,omitempty"`
+	Facts    host.Facts       `json:"facts"`   // as for `podrun plan --facts`
+	Checkup  host.Checkup     `json:"checkup"` // what else was read
+}
+
+// PodVerdict is what this host says to one pod.
+type PodVerdict struct {
+	Pod      string        `json:"pod"` // namespace/name
+	Status   doctor.Status `json:"status"`
+	Problems problem.List  `json:"problems,omitempty"` // those of the host aside, which are findings
+}
+
+// DoctorOptions are the options of Doctor.
+type DoctorOptions struct {
+	AllowKubelet bool
+	// NoRuntime is why there is no runtime to ask, where the engine has none.
+	NoRuntime error
+}
+
+// Doctor examines this host, and what it would say to the pods. It changes
+// nothing, and needs no runtime to say what keeps one from answering.
+func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o DoctorOptions) (Diagnosis, error) {
+	if objects == nil {
+		objects = &manifest.Objects{}
+	}
+	seen := discover.Examine(ctx, e.Client, e.Settings, wantedFacts(objects))
+	if err := context.Cause(ctx); err != nil {
+		return Diagnosis{}, err
+	}
+	in := doctor.Input{Facts: seen.Facts, Checkup: seen.Checkup, Settings: e.Settings}
+	for _, err := range seen.Unread {
+		what, hint := said(err)
+		if hint != "" {
+			what += " (" + hint + ")"
+		}
+		in.Unread = append(in.Unread, what)
+	}
+	in.Down, in.DownHint = said(errors.Join(seen.Down, o.NoRuntime))
+	in.Allocatable, _ = admission.Allocatable(seen.Facts, e.Settings)
+	short, _ := admission.Shortages(seen.Facts, e.Settings)
+	for _, s := range short {
+		in.Pressure = append(in.Pressure, doctor.Pressure{Condition: string(s.Condition), Why: s.Why})
+	}
+	in.HostNetworkOnly = len(objects.Pods) > 0 && !slices.ContainsFunc(objects.Pods, func(p manifest.Pod) bool { return !p.Object.Spec.HostNetwork })
+	in.Refusals = admission.Check(admission.Pod{Pod: plainPod(in.HostNetworkOnly)}, seen.Facts, e.Settings, admission.Options{AllowKubelet: o.AllowKubelet})
+	d := Diagnosis{Findings: doctor.Examine(in), Facts: seen.Facts, Checkup: seen.Checkup}
+	pods, err := e.verdicts(objects, seen.Facts, in.Down != "", o)
+	if err != nil {
+		return Diagnosis{}, err
+	}
+	d.Pods, d.Verdict = pods, doctor.Worst(d.Findings)
+	for _, p := range pods {
+		d.Verdict = doctor.Worst([]doctor.Finding{{Status: d.Verdict}, {Status: p.Status}})
+	}
+	return d, nil
+}
+
+// said takes an error apart into what is wrong and what to do.
+func said(err error) (what, hint string) {
+	if err == nil {
+		return "", ""
+	}
+	if e, ok := errors.AsType[*problem.Error](err); ok {
+		return e.Error(), e.Hint
+	}
+	return err.Error(), ""
+}
+
+// plainPod is a pod that asks for no more than any does. It is none that memory
+// pressure refuses, which is no refusal of all.
+func plainPod(hostNetwork bool) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "podrun", Name: "doctor", UID: "doctor"},
+		Spec: corev1.PodSpec{
+			HostNetwork: hostNetwork,
+			Containers:  []corev1.Container{{Name: "app"}},
+			Tolerations: []corev1.Toleration{{Key: corev1.TaintNodeMemoryPressure, Operator: corev1.TolerationOpExists},
+				{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}},
+		},
+	}
+}
+
+// verdicts plans and admits the pods. While the runtime does not answer it is
+// taken to be able to do everything: what it can't do is not known.
+func (e *Engine) verdicts(objects *manifest.Objects, facts host.Facts, down bool, o DoctorOptions) ([]PodVerdict, error) {
+	if len(objects.Pods) == 0 {
+		return nil, nil
+	}
+	if down {
+		facts.Runtime = ideal(facts.Runtime, objects)
+	}
+	here, err := e.here(objects)
+	if errors.Is(err, fs.ErrPermission) {
+		err = nil // not root, which is a finding of its own
+	}
+	if err != nil {
+		return nil, err
+	}
+	targets, problems := Prepare(PrepareInput{Objects: objects, Facts: facts, Settings: e.Settings, Here: here,
+		Invocation: e.Invocation, AllowKubelet: o.AllowKubelet})
+	if _, err := hostProblems(targets, objects, problems); err != nil {
+		return nil, err
+	}
+	var out []PodVerdict
+	for _, t := range targets {
+		v := PodVerdict{Pod: t.Plan.ID.String(), Status: doctor.Pass}
+		for _, p := range t.Problems {
+			if doctor.OfHost(p) && !p.Warning {
+				continue
+			}
+			status := doctor.Fail
+			if p.Warning {
+				status = doctor.Warn
+			}
+			v.Problems = append(v.Problems, p)
+			v.Status = doctor.Worst([]doctor.Finding{{Status: v.Status}, {Status: status}})
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// ideal is a runtime that can do whatever the pods want.
+func ideal(r host.Runtime, objects *manifest.Objects) host.Runtime {
+	all := host.RuntimeHandler{RecursiveReadOnlyMounts: true, UserNamespaces: true}
+	r.Handlers = map[string]host.RuntimeHandler{"": all}
+	for _, class := range objects.RuntimeClasses {
+		r.Handlers[class.Handler] = all
+	}
+	r.Features = map[string]bool{"supplementalGroupsPolicy": true}
+	for _, name := range []string{"RuntimeReady", "NetworkReady"} {
+		r.Conditions = append(r.Conditions, host.RuntimeCondition{Type: name, Status: true})
+	}
+	return r
+}
+
+// Refusal is the error of a diagnosis by which no pod, or not these, could run
+// here; nil if they could.
+func (d Diagnosis) Refusal() error {
+	var checks []string
+	for _, f := range d.Findings {
+		if f.Status == doctor.Fail {
+			checks = append(checks, f.Check)
+		}
+	}
+	var refused []string
+	for _, p := range d.Pods {
+		if p.Status == doctor.Fail {
+			refused = append(refused, p.Pod)
+		}
+	}
+	switch {
+	case len(checks) > 0:
+		return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("this host can't run pods: %s", strings.Join(checks, ", ")), Hint: "the report says what mends it"}
+	case len(refused) > 0:
+		return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("this host can't run %s", strings.Join(refused, ", ")), Hint: "the report says why"}
+	}
+	return nil
+}
