@@ -92,7 +92,7 @@ func TestByHand(t *testing.T) {
 			if err := os.WriteFile(file, []byte(test.pod), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			sent, words, refused := sentOf(t, readPod(t, file), []byte(test.objects+"\n---\n"+test.pod))
+			sent, words, refused := sentOf(t, readPod(t, file), []byte(test.objects+"\n---\n"+test.pod), world{})
 			if words == nil {
 				t.Fatal(refused)
 			}

@@ -35,6 +35,28 @@ func TestKept(t *testing.T) {
 		len(files), total.equal, total.equal+total.different, total.documented)
 }
 
+// keepReal keeps what the kubelet sent to a real containerd, where containers'
+// own ways made it another thing than in the recording of the same pod over the
+// fake.
+func keepReal(t *testing.T, name, manifest string, sent tracks) {
+	t.Helper()
+	fake := readKept(t, filepath.Join("testdata", name+".txtar"))
+	if string(fake.sent.write()) == string(sent.write()) {
+		return
+	}
+	pod, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &txtar.Archive{
+		Comment: []byte("Recorded from kubelet v1.36.3 over containerd 2.4.2 by TestParity -update.\n"),
+		Files:   []txtar.File{{Name: "pod.yaml", Data: pod}, {Name: "sent", Data: sent.write()}},
+	}
+	if err := os.WriteFile(filepath.Join("testdata", "real", name+".txtar"), txtar.Format(a), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // kept is a recording in testdata: the pod's file, the fields that are planned,
 // and all that was sent and made, with the recording's words.
 type kept struct {

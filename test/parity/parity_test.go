@@ -52,8 +52,11 @@ func TestParity(t *testing.T) {
 					compared++
 					kubelets := g.kubelets()
 					total.add(compare(t, kubelets, podruns(t, pod, kubelets)))
-					if *update && set == "fake" {
+					switch {
+					case *update && set == "fake":
 						writeKept(t, name, manifestOf(t, dir, set, name), kubelets, readRecording(t, file).tracks())
+					case *update && set == "real":
+						keepReal(t, name, manifestOf(t, dir, set, name), readRecording(t, file).tracks())
 					}
 				})
 			}

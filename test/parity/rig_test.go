@@ -36,6 +36,7 @@ const settle = 3 * time.Second
 // which the kubelet was recorded.
 type rig struct {
 	t        *testing.T
+	world    world
 	rt       *critest.Runtime
 	settings nodeconfig.Settings
 	images   map[string]string // names by ID
@@ -45,7 +46,7 @@ type rig struct {
 	events []string
 }
 
-func newRig(t *testing.T, pod *corev1.Pod) *rig {
+func newRig(t *testing.T, pod *corev1.Pod, w world) *rig {
 	t.Helper()
 	dir := t.TempDir()
 	s := nodeconfig.Default()
@@ -60,13 +61,15 @@ func newRig(t *testing.T, pod *corev1.Pod) *rig {
 		t.Fatal(err)
 	}
 	features := &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true, UserNamespaces: true}
-	r := &rig{t: t, settings: s, images: map[string]string{}, rt: critest.ForTest(t,
+	r := &rig{t: t, world: w, settings: s, images: map[string]string{}, rt: critest.ForTest(t,
 		critest.Version("containerd", "v2.4.2"), critest.CgroupDriver(runtimeapi.CgroupDriver_CGROUPFS),
 		critest.Features(&runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true}),
 		critest.Handler("", features), critest.Handler("runc", features))}
 	r.addImages(pod)
 	r.addSeccomp(pod)
-	r.script(pod)
+	if !w.real {
+		r.script(pod)
+	}
 	t.Cleanup(func() { r.removeCgroups() })
 	return r
 }
@@ -226,10 +229,17 @@ func (r *rig) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 			return
 		case <-time.After(100 * time.Millisecond):
 		}
+		starts := 0
 		for _, c := range r.rt.Calls() {
 			if acting[c.Method] && c.Method != "ExecSync" && c.End.After(last) {
 				last = c.End
 			}
+			if c.Method == "StartContainer" {
+				starts++
+			}
+		}
+		if r.world.starts > 0 && starts == r.world.starts {
+			break
 		}
 	}
 	cancel(errSettled)

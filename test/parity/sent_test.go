@@ -14,6 +14,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/rogpeppe/go-internal/txtar"
 	"golang.org/x/sys/unix"
 	"sigs.k8s.io/yaml"
 
@@ -44,19 +45,52 @@ func TestSent(t *testing.T) {
 	total.report(t)
 }
 
+// TestSentKeptReal does so with recordings over a real containerd that are kept.
+// That a sidecar gets two seconds where the app containers took the whole grace
+// period shows only there: the fake's containers end at once.
+func TestSentKeptReal(t *testing.T) {
+	needsHost(t)
+	files, err := filepath.Glob(filepath.Join("testdata", "real", "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recordings in testdata/real: %v", err)
+	}
+	total := &tally{set: "real"}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		t.Run(name, func(t *testing.T) {
+			a, err := txtar.ParseFile(file)
+			if err != nil || len(a.Files) != 2 {
+				t.Fatalf("%s: want the files pod.yaml and sent; %v", file, err)
+			}
+			manifest := filepath.Join(t.TempDir(), "pod.yaml")
+			if err := os.WriteFile(manifest, a.Files[0].Data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			total.compareSent(t, name, readPod(t, manifest), readTracks(t, a.Files[1].Data))
+		})
+	}
+	total.report(t)
+}
+
 // TestSentCorpus does so with the pods of the corpus.
-func TestSentCorpus(t *testing.T) {
+func TestSentCorpus(t *testing.T) { sentSet(t, "corpus") }
+
+// TestSentReal does so with what the kubelet sent to a real containerd.
+func TestSentReal(t *testing.T) { sentSet(t, "real") }
+
+func sentSet(t *testing.T, set string) {
+	t.Helper()
 	needsHost(t)
 	dir := shared(t)
-	total := &tally{set: "corpus"}
-	for _, file := range recordings(t, dir, "corpus") {
+	total := &tally{set: set}
+	for _, file := range recordings(t, dir, set) {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
 		rec := readRecording(t, file)
 		if len(rec.Sandboxes) == 0 {
 			continue // TestRefused
 		}
 		t.Run(name, func(t *testing.T) {
-			total.compareSent(t, name, readPod(t, manifestOf(t, dir, "corpus", name)), rec.tracks())
+			total.compareSent(t, name, readPod(t, manifestOf(t, dir, set, name)), rec.tracks())
 		})
 	}
 	total.report(t)
@@ -123,13 +157,19 @@ func (s *tally) report(t *testing.T) {
 // compareSent runs the pod and compares it with the kubelet's tracks.
 func (s *tally) compareSent(t *testing.T, name string, pod *corev1.Pod, kubelets tracks) {
 	t.Helper()
+	run := sentFor
+	if s.set == "real" {
+		run = func(t *testing.T, pod *corev1.Pod) (tracks, *strings.Replacer, error) {
+			return sentOf(t, pod, asText(t, pod), world{real: true, starts: cutShort[name]})
+		}
+	}
 	if name == "25-hugepages" && hugePages(t) < 2 {
 		t.Skip("this host has not two huge pages of 2Mi free for the pod")
 	}
 	s.ran = append(s.ran, name)
 	host := hostDir(t)
 	pod = prepared(t, pod, host)
-	podruns, words, refused := sentFor(t, pod)
+	podruns, words, refused := run(t, pod)
 	if words == nil {
 		s.differs(t, name, difference{"pod", fmt.Sprintf("refused: %v", refused), true})
 		if name != invalidImage {
@@ -137,7 +177,7 @@ func (s *tally) compareSent(t *testing.T, name string, pod *corev1.Pod, kubelets
 		}
 		// What it does with the others is worth a look, too.
 		pod.Spec.Containers = slices.DeleteFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == "invalid" })
-		if podruns, words, refused = sentFor(t, pod); words == nil {
+		if podruns, words, refused = run(t, pod); words == nil {
 			t.Fatal(refused)
 		}
 	}
@@ -221,22 +261,40 @@ const recordedHost = "/tmp/crioracle-host"
 // sentFor runs a pod. The error is why podrun did not begin with it.
 func sentFor(t *testing.T, pod *corev1.Pod) (sent tracks, words *strings.Replacer, refused error) {
 	t.Helper()
+	return sentOf(t, pod, asText(t, pod), world{})
+}
+
+func asText(t *testing.T, pod *corev1.Pod) []byte {
+	t.Helper()
 	text, err := yaml.Marshal(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sentOf(t, pod, text)
+	return text
 }
 
+// world is how the runtime of a recording went about.
+type world struct {
+	// real has containers do what their commands say, as those of containerd did.
+	// Without it they do what their names and the pod's annotation say.
+	real bool
+	// starts ends the recording at that many starts of containers; 0 is when
+	// nothing more comes.
+	starts int
+}
+
+// cutShort are the recordings of "real" during which the pod still went on.
+var cutShort = map[string]int{"41-liveness-fails": 2}
+
 // sentOf runs the pod of a manifest.
-func sentOf(t *testing.T, pod *corev1.Pod, text []byte) (sent tracks, words *strings.Replacer, refused error) {
+func sentOf(t *testing.T, pod *corev1.Pod, text []byte, w world) (sent tracks, words *strings.Replacer, refused error) {
 	t.Helper()
 	objects, problems := manifest.Load([]manifest.Source{{Name: "pod.yaml", Data: text}}, manifest.Options{Validate: manifest.Ignore})
 	if errs := problems.Errors(); len(errs) > 0 {
 		return nil, nil, &problem.Error{Kind: problem.Manifest, Problems: errs}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, pod)
+		r := newRig(t, pod, w)
 		rec, err := r.live(objects)
 		if len(rec.Sandboxes) == 0 {
 			refused = err

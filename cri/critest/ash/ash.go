@@ -157,7 +157,7 @@ func (sh *shell) script(ctx context.Context, args []string) (int, error) {
 		}
 		src, sh.name, sh.args = string(data), args[0], args[1:]
 	default:
-		data, err := io.ReadAll(sh.stdin)
+		data, err := sh.input(ctx, "-")
 		if err != nil {
 			return 2, err
 		}

@@ -128,6 +128,7 @@ func TestTERM(t *testing.T) {
 		code  int
 		after time.Duration
 	}{
+		{"a shell waits for its script", []string{"sh"}, false, 143, 1500 * time.Millisecond},
 		{"init without a trap ignores it", []string{"sh", "-c", "sleep 10; exit 4"}, true, 4, 10 * time.Second},
 		{"init that is no shell ignores it", []string{"sleep", "10"}, true, 0, 10 * time.Second},
 		{"another process dies of it", []string{"sleep", "10"}, false, 143, 1500 * time.Millisecond},
@@ -143,7 +144,7 @@ func TestTERM(t *testing.T) {
 				term := make(chan struct{}, 1)
 				start := time.Now()
 				time.AfterFunc(1500*time.Millisecond, func() { term <- struct{}{} })
-				code, _, stderr := do(Process{Args: c.args, Init: c.init, TERM: term})
+				code, _, stderr := do(Process{Args: c.args, Stdin: Open, Init: c.init, TERM: term})
 				if took := time.Since(start); code != c.code || took != c.after || stderr != "" {
 					t.Errorf("got code %d after %v, stderr %q; want %d after %v", code, took, stderr, c.code, c.after)
 				}
