@@ -69,6 +69,11 @@ var causes = []cause{
 		lines:   regexp.MustCompile(`^cgroup: only podrun: `),
 	},
 	{
+		name:    "seccomp profiles are looked for",
+		goldens: []string{"16-securitycontext-container", examples + "security__seccomp__ga__audit-pod", examples + "security__seccomp__ga__fine-pod"},
+		lines:   regexp.MustCompile(`^pod: only podrun: refused: .*seccompProfile\.localhostProfile: cannot load seccomp profile "[a-z/.-]+": .*no such file`),
+	},
+	{
 		name:    "unknown resources are refused",
 		goldens: []string{examples + "resource__extended-resource-pod"},
 		lines:   regexp.MustCompile(`^pod: only podrun: refused: .*this host has no example\.com/dongle`),

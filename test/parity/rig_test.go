@@ -66,7 +66,9 @@ func newRig(t *testing.T, pod *corev1.Pod, w world) *rig {
 		critest.Features(&runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true}),
 		critest.Handler("", features), critest.Handler("runc", features))}
 	r.addImages(pod)
-	r.addSeccomp(pod)
+	if !w.bare {
+		r.addSeccomp(pod)
+	}
 	if !w.real {
 		r.script(pod)
 	}
@@ -108,8 +110,7 @@ func (r *rig) addImages(pod *corev1.Pod) {
 	}
 }
 
-// addSeccomp makes the profiles that the pod names. The kubelet does not look for
-// them, podrun refuses a pod whose profile is not there.
+// addSeccomp makes the profiles that the pod names.
 func (r *rig) addSeccomp(pod *corev1.Pod) {
 	profiles := []*corev1.SeccompProfile{}
 	if sc := pod.Spec.SecurityContext; sc != nil {
