@@ -67,6 +67,8 @@ var checks = []func(question) problem.List{
 	checkSELinux,
 	checkPrivileged,
 	checkPodSecurity,
+	checkClaims,
+	checkIgnored,
 	checkSpare,
 }
 

@@ -19,6 +19,7 @@ const tokenPrefix = "kube-api-access-"
 func (l *loader) tokenVolumes(it item, object string, spec *corev1.PodSpec) {
 	index := slices.IndexFunc(spec.Volumes, isTokenVolume)
 	if index < 0 {
+		l.noToken(it, object, spec)
 		return
 	}
 	p := it.problem(object, it.field(fmt.Sprintf("spec.volumes[%d]", index)), "ClusterField", "")
@@ -42,6 +43,30 @@ func (l *loader) tokenVolumes(it item, object string, spec *corev1.PodSpec) {
 			containers[i].VolumeMounts = slices.DeleteFunc(containers[i].VolumeMounts, func(m corev1.VolumeMount) bool { return gone[m.Name] })
 		}
 	}
+}
+
+// noToken tells who asks for a token of a service account that there is none.
+// Every pod has an account; one that names another than the default, or asks for
+// the mount, means it.
+func (l *loader) noToken(it item, object string, spec *corev1.PodSpec) {
+	account := spec.ServiceAccountName
+	if account == "" {
+		account = spec.DeprecatedServiceAccount
+	}
+	const message = "no token is mounted: there is no API server that could issue one"
+	switch mount := spec.AutomountServiceAccountToken; {
+	case mount != nil && *mount:
+		l.note(it, object, "spec.automountServiceAccountToken", message)
+	case mount == nil && account != "" && account != "default":
+		l.note(it, object, "spec.serviceAccountName", message)
+	}
+}
+
+// note adds a warning about what of an object is not as a cluster would have it.
+func (l *loader) note(it item, object, field, message string) {
+	p := it.problem(object, it.field(field), "ClusterField", message)
+	p.Warning = true
+	l.add(p)
 }
 
 // isTokenVolume tells the admission's volume from one of the same name that

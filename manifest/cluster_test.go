@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,8 +105,25 @@ func TestStrictClusterFields(t *testing.T) {
 func TestTokenVolumeOfSomebody(t *testing.T) {
 	text := strings.Replace(exported, "- serviceAccountToken: {expirationSeconds: 3607, path: token}\n      ", "", 1)
 	objects, warnings := load(t, text, Options{})
-	if len(objects.Pods[0].Object.Spec.Volumes) != 2 || len(warnings) != 0 {
+	want := []string{"f:37: Pod prod/web-abcde: spec.serviceAccountName: no token is mounted: there is no API server that could issue one"}
+	if len(objects.Pods[0].Object.Spec.Volumes) != 2 || !slices.Equal(warnings, want) {
 		t.Errorf("volumes %v, warnings %q", objects.Pods[0].Object.Spec.Volumes, warnings)
+	}
+}
+
+// TestNoToken: who means a service account learns that there is no token of it.
+func TestNoToken(t *testing.T) {
+	for spec, want := range map[string]string{
+		"serviceAccountName: default":                                      "",
+		"serviceAccountName: builder":                                      "spec.serviceAccountName",
+		"serviceAccount: builder":                                          "spec.serviceAccountName",
+		"automountServiceAccountToken: true":                               "spec.automountServiceAccountToken",
+		"serviceAccountName: builder, automountServiceAccountToken: false": "",
+	} {
+		_, warnings := load(t, "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {"+spec+", containers: [{name: c, image: i}]}}", Options{})
+		if said := strings.Join(warnings, ""); (want == "") != (said == "") || !strings.Contains(said, want+": no token") && want != "" {
+			t.Errorf("%s: warnings %q, want one about %q", spec, warnings, want)
+		}
 	}
 }
 

@@ -22,10 +22,5 @@ func Unwatched(pod *corev1.Pod) []string {
 			add(fmt.Sprintf("the livenessProbe of container %s", c.Container.Name))
 		}
 	}
-	for _, v := range pod.Spec.Volumes {
-		if v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil && v.EmptyDir.Medium == "" {
-			add(fmt.Sprintf("the sizeLimit of volume %s", v.Name))
-		}
-	}
 	return out
 }
