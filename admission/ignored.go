@@ -53,6 +53,13 @@ func checkIgnored(q question) problem.List {
 	if a := spec.Affinity; a != nil && a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
 		warn("spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution", "only a scheduler looks at other pods: the pod is started whatever else runs here")
 	}
+	for i, c := range spec.InitContainers {
+		for j, p := range c.Ports {
+			if p.HostPort != 0 && !spec.HostNetwork {
+				warn(fmt.Sprintf("spec.initContainers[%d].ports[%d].hostPort", i, j), fmt.Sprintf("the kubelet maps ports of app containers only, and so does podrun: port %d of the host will not lead to the pod", p.HostPort))
+			}
+		}
+	}
 	out = append(out, unmeasured(q)...)
 	return append(out, windows(q)...)
 }

@@ -1,0 +1,264 @@
+package fields
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/podrun/podrun/manifest"
+)
+
+var update = flag.Bool("update", false, "write docs/pod-fields.md anew")
+
+// rowOf is the row that counts for a field: the one of the longest path.
+func rowOf(path string) (row, bool) {
+	var best row
+	for _, r := range rows {
+		if below(path, r.path) && len(r.path) > len(best.path) {
+			best = r
+		}
+	}
+	return best, best.path != ""
+}
+
+// claim is what is said of a field: for an init container's what is said of a
+// container's, where it has no row of its own.
+func claim(path string) row {
+	r, _ := rowOf(path)
+	if rest, of := strings.CutPrefix(path, "spec.initContainers[]"); of && r.path == "spec.initContainers[]" {
+		r, _ = rowOf("spec.containers[]" + rest)
+	}
+	return r
+}
+
+// TestSupported changes each field that is called supported, in pods that set
+// it, and looks whether what podrun does changes.
+func TestSupported(t *testing.T) {
+	if bad := manifest.SetGates(gates); len(bad) > 0 {
+		t.Fatal(bad)
+	}
+	tried := map[string]string{}
+	for _, pod := range slices.Concat(examples(t), sidecars(t)) {
+		base := outcomeOf(t, pod)
+		if errs := base.problems.Errors(); len(base.invalid)+len(errs) > 0 {
+			t.Fatal(base.invalid, errs)
+		}
+		for _, l := range leaves() {
+			if how, seen := tried[l.path]; seen && how == "" || len(places(pod, l.path)) == 0 {
+				continue
+			}
+			var ok bool
+			if ok, tried[l.path] = matters(t, pod, base.does, l); ok {
+				tried[l.path] = ""
+			}
+		}
+	}
+	proven := 0
+	for _, l := range leaves() {
+		r := claim(l.path)
+		how, seen := tried[l.path]
+		switch {
+		case r.class != supported || r.fixed || r.test != "":
+		case !seen:
+			t.Errorf("%s: supported, and no pod of testdata/pods.yaml sets it", l.path)
+		case how != "":
+			t.Errorf("%s: supported, and changing it %s", l.path, how)
+		default:
+			proven++
+		}
+	}
+	t.Logf("%d of %d fields: changing them changes what podrun does", proven, len(leaves()))
+}
+
+// TestOthers tries the fields that are not supported.
+func TestOthers(t *testing.T) {
+	for _, r := range rows {
+		if r.class == supported {
+			continue
+		}
+		t.Run(r.path, func(t *testing.T) {
+			pod := with(t, r.try)
+			got := outcomeOf(t, pod)
+			errs := append(got.invalid, got.problems.Errors()...)
+			switch {
+			case r.class == refused:
+				if !says(errs, r.path, r.says) {
+					t.Errorf("want it refused with %q; got %v", r.says, errs)
+				}
+			case len(errs) > 0:
+				t.Fatal(errs)
+			case r.class == warned:
+				if !says(got.problems.Warnings(), r.path, r.says) {
+					t.Errorf("want a warning with %q; got %v", r.says, got.problems.Warnings())
+				}
+			default:
+				idle(t, r, pod, got)
+			}
+		})
+	}
+}
+
+// idle checks that no field of a row changes what podrun does, nor that they are
+// there at all, and that there is no warning of them.
+func idle(t *testing.T, r row, pod any, before outcome) {
+	t.Helper()
+	if says(before.problems.Warnings(), r.path, "") {
+		t.Errorf("%s, and the warnings are %v", r.class, before.problems.Warnings())
+	}
+	for _, l := range leaves() {
+		if of, _ := rowOf(l.path); of.path != r.path || strings.HasSuffix(l.path, ".namespaceSelector") {
+			continue
+		}
+		if len(places(pod, l.path)) == 0 {
+			t.Errorf("%s is not tried", l.path)
+		}
+		if does, _ := matters(t, pod, before.does, l); does && !r.fixed {
+			t.Errorf("%s changes what podrun does", l.path)
+		}
+	}
+	for _, p := range places(pod, r.path) {
+		undo := p.set(gone{})
+		if without := outcomeOf(t, pod); len(without.invalid) == 0 && without.does != before.does {
+			t.Error("without it podrun does something else")
+		}
+		undo()
+	}
+}
+
+// TestElsewhere checks that the tests which rows point at are there.
+func TestElsewhere(t *testing.T) {
+	for _, r := range rows {
+		if r.test == "" {
+			continue
+		}
+		in, name, _ := strings.Cut(r.test, ".")
+		files, err := filepath.Glob(filepath.Join("..", "..", in, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := slices.ContainsFunc(files, func(f string) bool {
+			raw, err := os.ReadFile(f)
+			return err == nil && strings.Contains(string(raw), "func "+name+"(")
+		})
+		if !found {
+			t.Errorf("%s: there is no test %s", r.path, r.test)
+		}
+	}
+}
+
+// examples are the pods of testdata.
+func examples(t *testing.T) []any {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/pods.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []any
+	for doc := range strings.SplitSeq(string(raw), "\n---\n") {
+		data, err := yaml.YAMLToJSON([]byte(doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, decoded(t, data))
+	}
+	return out
+}
+
+// sidecars are the pods of testdata with all containers but the last, where
+// there is another, made sidecars.
+func sidecars(t *testing.T) []any {
+	t.Helper()
+	out := examples(t)
+	for _, pod := range out {
+		spec := pod.(map[string]any)["spec"].(map[string]any)
+		list := spec["containers"].([]any)
+		if len(list) < 2 {
+			continue
+		}
+		init, _ := spec["initContainers"].([]any)
+		for _, c := range list[:len(list)-1] {
+			c := c.(map[string]any)
+			c["restartPolicy"] = "Always"
+			delete(c, "restartPolicyRules")
+			init = append(init, c)
+		}
+		spec["initContainers"], spec["containers"] = init, list[len(list)-1:]
+	}
+	return out
+}
+
+// with is a plain pod with a part of another.
+func with(t *testing.T, part string) any {
+	t.Helper()
+	pod := map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "p", "uid": "0b5fb0f5-3b1c-4d5a-9d5d-2f1b5b1e9c11"}, "spec": map[string]any{
+		"containers":  []any{map[string]any{"name": "app", "image": "i"}},
+		"tolerations": []any{map[string]any{"operator": "Exists"}},
+	}}
+	data, err := yaml.YAMLToJSON([]byte(part))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range decoded(t, data).(map[string]any) {
+		maps.Copy(pod[key].(map[string]any), value.(map[string]any))
+	}
+	return pod
+}
+
+// TestPage checks that every field has a row, every row a field, and that the
+// page says so.
+func TestPage(t *testing.T) {
+	fields, count := map[string][]string{}, map[class]int{}
+	for _, l := range leaves() {
+		r, ok := rowOf(l.path)
+		if !ok {
+			t.Errorf("%s has no row", l.path)
+		}
+		count[claim(l.path).class]++
+		fields[r.path] = append(fields[r.path], strings.TrimPrefix(strings.TrimPrefix(l.path, r.path), "."))
+	}
+	var table strings.Builder
+	for _, r := range rows {
+		if len(fields[r.path]) == 0 {
+			t.Errorf("%s: the API has no such field", r.path)
+		}
+		list := strings.Join(fields[r.path], ", ")
+		if r.path == "spec.initContainers[]" || strings.Contains(r.path, "ephemeralContainers[]") {
+			list = "all others of spec.containers[]"
+		}
+		if len(fields[r.path]) == 1 && strings.Trim(list, "[]") == "" {
+			list = ""
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", r.path, r.class, list, r.note)
+	}
+	page, err := os.ReadFile("../../docs/pod-fields.md")
+	if err != nil && !*update {
+		t.Fatal(err)
+	}
+	text := between(string(page), "fields", table.String())
+	text = between(text, "counts", fmt.Sprintf("%d fields: %d are supported, %d refused, %d ignored with a warning, %d have no effect, %d are left out.\n",
+		len(leaves()), count[supported], count[refused], count[warned], count[noEffect], count[leftOut]))
+	if *update {
+		if err := os.WriteFile("../../docs/pod-fields.md", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if text != string(page) {
+		t.Error("docs/pod-fields.md is not current: go test ./test/fields -run TestPage -update")
+	}
+}
+
+// between replaces what is between a page's marks.
+func between(page, mark, text string) string {
+	re := regexp.MustCompile(`(?s)(<!-- ` + mark + ` -->\n).*?(<!-- /` + mark + ` -->)`)
+	return re.ReplaceAllStringFunc(page, func(whole string) string {
+		m := re.FindStringSubmatch(whole)
+		return m[1] + text + m[2]
+	})
+}

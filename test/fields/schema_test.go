@@ -1,0 +1,66 @@
+// Package fields checks what docs/pod-fields.md says of every field of a Pod:
+// the list of fields is the API's Go types', and each claim is tried out.
+package fields
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// whole are structs that are one value to who writes a manifest.
+var whole = []reflect.Type{
+	reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString](), reflect.TypeFor[metav1.Time](),
+	reflect.TypeFor[metav1.FieldsV1](), reflect.TypeFor[metav1.LabelSelector](),
+}
+
+// leaf is a field that holds a value: spec.containers[].env[].name.
+type leaf struct {
+	path string
+	of   reflect.Type
+}
+
+// leaves lists every field of a Pod that has a value, but for its status, which
+// is nobody's to write.
+func leaves() []leaf {
+	var out []leaf
+	walk("metadata", reflect.TypeFor[metav1.ObjectMeta](), &out)
+	walk("spec", reflect.TypeFor[corev1.PodSpec](), &out)
+	return out
+}
+
+func walk(path string, t reflect.Type, out *[]leaf) {
+	switch t.Kind() {
+	case reflect.Pointer:
+		walk(path, t.Elem(), out)
+	case reflect.Slice:
+		walk(path+"[]", t.Elem(), out)
+	case reflect.Struct:
+		if slices.Contains(whole, t) {
+			*out = append(*out, leaf{path, t})
+			return
+		}
+		for i := range t.NumField() {
+			f := t.Field(i)
+			switch name, _, _ := strings.Cut(f.Tag.Get("json"), ","); {
+			case name != "":
+				walk(path+"."+name, f.Type, out)
+			default:
+				walk(path, f.Type, out) // inlined
+			}
+		}
+	default:
+		*out = append(*out, leaf{path, t})
+	}
+}
+
+// below tells whether a field is another or part of it.
+func below(path, parent string) bool {
+	rest, ok := strings.CutPrefix(path, parent)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
