@@ -28,7 +28,9 @@ func newImage(a *app) *cobra.Command {
 
 // withEngine runs what a command does with an engine.
 func (a *app) withEngine(ctx context.Context, do func(context.Context, *run.Engine) error) error {
-	engine, closeAll, err := a.engine(a.talk())
+	r := a.talk()
+	r.json = a.jsonTalk
+	engine, closeAll, err := a.engine(r)
 	if err != nil {
 		return err
 	}
@@ -103,6 +105,7 @@ func newImagePull(a *app) *cobra.Command {
 			if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
 				return err
 			}
+			a.jsonTalk = a.output == "json"
 			return a.withEngine(c.Context(), func(ctx context.Context, e *run.Engine) error {
 				pulled, err := e.PullImages(ctx, names, timeout)
 				return errors.Join(err, a.printPulled(pulled))

@@ -70,6 +70,10 @@ func (l Layout) Rooms() string { return filepath.Join(l.RootDir, "rooms") }
 // ImageBackOff is the directory of what is kept of pulls that failed.
 func (l Layout) ImageBackOff() string { return filepath.Join(l.RootDir, "image-backoff") }
 
+// ImageRecords is the directory of what is kept of pulls that succeeded, of the
+// kubelet's name.
+func (l Layout) ImageRecords() string { return filepath.Join(l.RootDir, "image_manager") }
+
 // PodLock is the file locked while one pod is synced.
 func (l Layout) PodLock(p Pod) string {
 	return filepath.Join(l.Locks(), p.Namespace+"_"+p.Name)

@@ -26,7 +26,11 @@ type Options struct {
 	Timeout time.Duration
 	// BackOffDir keeps the back-off from one process to the next; "" does not.
 	BackOffDir string
-	Emit       event.Sink
+	// RecordDir keeps who pulled which image, for Verify; "" does not, and then
+	// what is here is everybody's.
+	RecordDir string
+	Verify    Verification
+	Emit      event.Sink
 	// Progress gets how far the pulls are, every now and then; may be nil.
 	Progress event.Sink
 	// StallTimeout gives up a pull of which no byte came for so long, and tries

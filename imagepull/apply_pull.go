@@ -79,8 +79,12 @@ func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool
 		if found, err = p.inspect(ctx, plan, image, spec); err != nil {
 			return Result{}, false, err
 		}
+		denied := found != nil && p.mustPull(plan, image, found)
+		if denied {
+			found = nil
+		}
 		if found == nil && image.Policy == corev1.PullNever {
-			return Result{}, false, &PullError{Image: image.Name, Reason: ReasonNeverPull}
+			return Result{}, false, &PullError{Image: image.Name, Reason: ReasonNeverPull, Denied: denied}
 		}
 	}
 	if found != nil {
@@ -102,7 +106,7 @@ func (p *Puller) here(ctx context.Context, plan Plan, j *job) bool {
 		return false
 	}
 	spec := &runtimeapi.ImageSpec{Image: j.image.Ref, Annotations: plan.Annotations, RuntimeHandler: plan.RuntimeHandler}
-	if found, err := p.inspect(ctx, plan, j.image, spec); err != nil || found == nil {
+	if found, err := p.inspect(ctx, plan, j.image, spec); err != nil || found == nil || p.mustPull(plan, j.image, found) {
 		return false
 	}
 	j.result, j.pulled, j.err = p.once(ctx, plan, j.image)
@@ -134,7 +138,7 @@ func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtime
 	defer unlock()
 	if waited && image.Policy != corev1.PullAlways {
 		found, err := p.inspect(ctx, plan, image, spec)
-		if err != nil || found != nil {
+		if err != nil || found != nil && !p.mustPull(plan, image, found) {
 			return Result{ImageID: found.GetId(), Size: found.GetSize()}, false, err
 		}
 	}
@@ -145,9 +149,14 @@ func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtime
 	if err != nil {
 		return Result{}, false, err
 	}
+	defer release()
+	done, err := p.intend(image)
+	if err != nil {
+		return Result{}, false, err
+	}
+	defer done()
 	pulling := time.Now()
-	id, failed := p.fetch(ctx, plan, image, spec)
-	release()
+	id, with, failed := p.fetch(ctx, plan, image, spec)
 	took := time.Since(pulling)
 	if failed != nil {
 		if ctx.Err() != nil {
@@ -159,20 +168,24 @@ func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtime
 	if err != nil {
 		return Result{}, false, err
 	}
+	if err := p.record(image, found.GetId(), with); err != nil {
+		return Result{}, false, err
+	}
 	p.emit(plan.ID, who, event.Normal, event.PulledImage,
 		"Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.",
 		image.Name, took.Truncate(time.Millisecond), time.Since(begun).Truncate(time.Millisecond), found.GetSize())
 	return Result{ImageID: id, Size: found.GetSize()}, true, nil
 }
 
-// fetch calls PullImage with each credential in turn. Of several failures the
-// last that is no refusal is returned, else the last.
-func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (string, *PullError) {
+// fetch calls PullImage with each credential in turn, and returns the one that
+// was taken. Of several failures the last that is no refusal is returned, else
+// the last.
+func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (string, Credential, *PullError) {
 	var found Found
 	if p.opt.Auth != nil {
 		var err error
 		if found, err = p.opt.Auth(ctx, plan, spec.Image); err != nil {
-			return "", &PullError{Image: image.Name, Reason: ReasonPull, Class: BadCredentials, Err: err}
+			return "", Credential{}, &PullError{Image: image.Name, Reason: ReasonPull, Class: BadCredentials, Err: err}
 		}
 	}
 	candidates := found.Credentials
@@ -186,18 +199,18 @@ func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtim
 		stalled := end()
 		switch {
 		case err == nil:
-			return id, nil
+			return id, c, nil
 		case ctx.Err() != nil:
-			return "", failed
+			return "", c, failed
 		case stalled != nil:
 			failed.Reason, failed.Class, failed.Err = ReasonPull, Stalled, stalled
-			return "", failed
+			return "", c, failed
 		}
 		if failed.Err == nil || Classify(err) != Unauthorized || failed.Class == Unauthorized {
 			failed.Reason, failed.Class, failed.Err = reasonOf(err), Classify(err), withoutCredentials(err, candidates)
 		}
 	}
-	return "", failed
+	return "", Credential{}, failed
 }
 
 // user reads the image's user, which decides whether it may run as non-root. An

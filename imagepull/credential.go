@@ -22,6 +22,8 @@ type Credential struct {
 	// Source is where it is from, in words: what is to be corrected when the
 	// registry refuses it.
 	Source string
+	// Secret is the Secret that it is from; nil for what this host has.
+	Secret *corev1.Secret
 }
 
 // String is the source: a credential must not get into a message.
@@ -220,7 +222,11 @@ func secretEntries(secrets []*corev1.Secret) ([]entry, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", source, key, err)
 		}
-		out = append(out, entriesOf(c, source)...)
+		entries := entriesOf(c, source)
+		for i := range entries {
+			entries[i].credential.Secret = s
+		}
+		out = append(out, entries...)
 	}
 	return out, nil
 }

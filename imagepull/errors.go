@@ -18,6 +18,8 @@ type PullError struct {
 	Class  Class  // empty where no pull was tried
 	Err    error  // the runtime's answer without credentials; may be nil
 	Found  Found  // what the pull was tried with
+	// Denied says that the image is here, and not for this pod.
+	Denied bool
 }
 
 // Error is "reason: cause", as in the message of a waiting container.
@@ -82,6 +84,8 @@ func failure(container, image string, err error) error {
 	switch {
 	case !errors.As(err, &pull):
 		out.Kind = problem.Runtime
+	case pull.Denied:
+		out.Hint = "the image is here, but was pulled with credentials that this pod lacks: give it those, by imagePullSecrets"
 	case pull.Reason == ReasonNeverPull:
 		out.Hint = "load the image into the runtime, or set imagePullPolicy: IfNotPresent"
 	case pull.Reason == ReasonInspect:

@@ -29,6 +29,7 @@ func (f *file) check(kc *kubelet.KubeletConfiguration) {
 	if p := kc.CPUCFSQuotaPeriod; p != nil && (p.Duration < time.Millisecond || p.Duration > time.Second) {
 		f.invalid("cpuCFSQuotaPeriod", fmt.Sprintf("%s is not between 1ms and 1s", p.Duration), "")
 	}
+	f.checkVerification(kc)
 	f.checkPaths(kc)
 	f.checkNumbers(kc)
 	f.checkLogs(kc)

@@ -183,4 +183,5 @@ var used = map[string]bool{
 	"featureGates": true, "containerLogMaxSize": true, "containerLogMaxFiles": true, "systemReserved": true,
 	"kubeReserved": true, "allowedUnsafeSysctls": true, "seccompDefault": true, "registerWithTaints": true,
 	"containerRuntimeEndpoint": true, "imageServiceEndpoint": true,
+	"imagePullCredentialsVerificationPolicy": true, "preloadedImagesVerificationAllowlist": true,
 }

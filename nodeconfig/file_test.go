@@ -41,8 +41,11 @@ func TestParse(t *testing.T) {
 		"evictionHard over the defaults": {"evictionHard: {memory.available: 1Gi}\nmergeDefaultEvictionSettings: true\n", func(s *Settings) {
 			s.EvictionHard["memory.available"] = "1Gi"
 		}},
-		"one image at a time":  {"serializeImagePulls: true\n", func(s *Settings) { s.MaxParallelImagePulls = 1 }},
-		"four images at once":  {"maxParallelImagePulls: 4\nserializeImagePulls: false\n", func(s *Settings) { s.MaxParallelImagePulls = 4 }},
+		"one image at a time": {"serializeImagePulls: true\n", func(s *Settings) { s.MaxParallelImagePulls = 1 }},
+		"four images at once": {"maxParallelImagePulls: 4\nserializeImagePulls: false\n", func(s *Settings) { s.MaxParallelImagePulls = 4 }},
+		"who may use images": {"imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: [r.example/a/*, r.example/b]\n", func(s *Settings) {
+			s.PullVerification, s.PullAllowlist = "NeverVerifyAllowlistedImages", []string{"r.example/a/*", "r.example/b"}
+		}},
 		"images without limit": {"serializeImagePulls: false\n", func(s *Settings) { s.MaxParallelImagePulls = 0 }},
 		"runtime": {"containerRuntimeEndpoint: unix:///a\nimageServiceEndpoint: unix:///b\nruntimeRequestTimeout: 5m\nseccompDefault: true\nallowedUnsafeSysctls: ['kernel.msg*', net.core.somaxconn]\nfeatureGates: {NodeSwap: false}\n", func(s *Settings) {
 			s.ContainerRuntimeEndpoint, s.ImageServiceEndpoint, s.RuntimeRequestTimeout = "unix:///a", "unix:///b", 5*time.Minute
@@ -103,6 +106,11 @@ func TestParseProblems(t *testing.T) {
 		"logs not ASCII":         {file: begin + "podLogsDir: /é\n", want: "podLogsDir: \"/é\" has characters", line: 3},
 		"negative number":        {file: begin + "maxPods: -1\n", want: "maxPods: -1 is negative", line: 3},
 		"no pulls":               {file: begin + "maxParallelImagePulls: 0\n", want: "maxParallelImagePulls: 0 is not positive", line: 3},
+		"no such policy":         {file: begin + "imagePullCredentialsVerificationPolicy: Sometimes\n", want: `imagePullCredentialsVerificationPolicy: "Sometimes" is not a policy`, line: 3},
+		"list without policy":    {file: begin + "preloadedImagesVerificationAllowlist: [a]\n", want: "preloadedImagesVerificationAllowlist: must not be set unless", line: 3},
+		"list with a tag":        {file: begin + "imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: ['a:1']\n", want: `preloadedImagesVerificationAllowlist[0]: "a:1" is neither`, line: 4},
+		"list with a glob":       {file: begin + "imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: ['a/*/b']\n", want: `preloadedImagesVerificationAllowlist[0]: "a/*/b" is neither`, line: 4},
+		"policy without gate":    {file: begin + "imagePullCredentialsVerificationPolicy: NeverVerify\nfeatureGates: {KubeletEnsureSecretPulledImages: false}\n", want: "imagePullCredentialsVerificationPolicy: must not be set while", line: 3},
 		"serial and parallel":    {file: begin + "maxParallelImagePulls: 2\nserializeImagePulls: true\n", want: "maxParallelImagePulls: 2 at a time", line: 3},
 		"log files":              {file: begin + "containerLogMaxFiles: 1\n", want: "containerLogMaxFiles: 1 is less than 2", line: 3},
 		"log size":               {file: begin + "containerLogMaxSize: huge\n", want: "containerLogMaxSize: \"huge\" is not a quantity", line: 3},

@@ -33,6 +33,10 @@ func merge(s Settings, kc *kubelet.KubeletConfiguration) Settings {
 	if kc.RegistryBurst != 0 {
 		s.RegistryBurst = kc.RegistryBurst
 	}
+	if kc.ImagePullCredentialsVerificationPolicy != "" {
+		s.PullVerification = kc.ImagePullCredentialsVerificationPolicy
+	}
+	list(&s.PullAllowlist, kc.PreloadedImagesVerificationAllowlist)
 	if kc.MaxPods != 0 {
 		s.MaxPods = kc.MaxPods
 	}

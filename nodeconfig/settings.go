@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podrun/podrun/identity"
 )
@@ -56,6 +57,11 @@ type Settings struct {
 	RegistryBurst         int32 `json:"registryBurst"`
 	MaxParallelImagePulls int32 `json:"maxParallelImagePulls"` // 0: no limit
 
+	// PullVerification and PullAllowlist say for which images that are here a pod
+	// must show that it could pull them.
+	PullVerification kubelet.ImagePullCredentialsVerificationPolicy `json:"imagePullCredentialsVerificationPolicy"`
+	PullAllowlist    []string                                       `json:"preloadedImagesVerificationAllowlist,omitempty"`
+
 	RetryPullAlways bool          `json:"retryPullAlways,omitempty"`               // what trying again can't help, too
 	PullTimeout     time.Duration `json:"pullTimeout,omitempty"`                   // of one image; 0: no limit; ns in JSON
 	PullStall       time.Duration `json:"pullStallTimeout,omitempty"`              // of one pull without a byte; 0: no limit; ns in JSON
@@ -96,6 +102,7 @@ func Default() Settings {
 		RegistryPullQPS:      5,
 		RegistryBurst:        10,
 		PullStall:            time.Minute,
+		PullVerification:     kubelet.NeverVerifyPreloadedImages,
 	}
 }
 

@@ -92,6 +92,7 @@ func (e *Engine) newPuller(journals map[string]*journal) *imagepull.Puller {
 		QPS:         float64(e.Settings.RegistryPullQPS), Burst: int(e.Settings.RegistryBurst),
 		RetryAlways: e.Settings.RetryPullAlways, Timeout: e.Settings.PullTimeout,
 		BackOffDir: e.layout().ImageBackOff(), Auth: e.keychain().Find,
+		RecordDir: e.imageRecords(), Verify: imagepull.Verification{Policy: e.Settings.PullVerification, Allowlist: e.Settings.PullAllowlist},
 		Progress: e.Progress, StallTimeout: e.Settings.PullStall,
 		Emit: func(ev event.Event) {
 			if j := journals[ev.UID]; j != nil {
@@ -102,6 +103,18 @@ func (e *Engine) newPuller(journals map[string]*journal) *imagepull.Puller {
 		},
 	})
 }
+
+// imageRecords is where it is kept who pulled which image; "" where the feature
+// gate is off.
+func (e *Engine) imageRecords() string {
+	if !e.Settings.Gate(gateSecretPulled, true) {
+		return ""
+	}
+	return e.layout().ImageRecords()
+}
+
+// gateSecretPulled is KEP-2535's, which is on since v1.35.
+const gateSecretPulled = "KubeletEnsureSecretPulledImages"
 
 // keychain finds the credentials for images by this node's settings.
 func (e *Engine) keychain() *imagepull.Keychain {

@@ -170,7 +170,20 @@ func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) e
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, e.forgetPulls(ctx))...)
+}
+
+// forgetPulls drops what is kept of the pulls of images that are gone.
+func (e *Engine) forgetPulls(ctx context.Context) error {
+	list, err := e.Client.ListImages(ctx)
+	if err != nil {
+		return imageError("", "list the images", err)
+	}
+	var here []string
+	for _, i := range list {
+		here = append(here, i.Id)
+	}
+	return imagepull.ForgetPulls(e.layout().ImageRecords(), here)
 }
 
 // PruneImages removes the images that nothing uses, and returns them.
@@ -192,7 +205,7 @@ func (e *Engine) PruneImages(ctx context.Context) ([]Image, error) {
 		}
 		gone = append(gone, i)
 	}
-	return gone, nil
+	return gone, e.forgetPulls(ctx)
 }
 
 func imageError(name, op string, err error) error {

@@ -45,7 +45,8 @@ func (e *Engine) LoadImages(ctx context.Context, archive io.Reader) ([]string, e
 	return names, e.seen(ctx, names)
 }
 
-// seen waits until the CRI has heard of images that were given to containerd.
+// seen waits until the CRI has heard of images that were given to containerd:
+// from then on they are every pod's.
 func (e *Engine) seen(ctx context.Context, names []string) error {
 	ctx, cancel := withTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -56,6 +57,9 @@ func (e *Engine) seen(ctx context.Context, names []string) error {
 				return imageError(name, "look for it", err)
 			}
 			if found != nil {
+				if err := imagepull.Preloaded(e.layout().ImageRecords(), name, found.Id); err != nil {
+					return err
+				}
 				break
 			}
 			select {

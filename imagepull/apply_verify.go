@@ -1,0 +1,59 @@
+package imagepull
+
+import (
+	"fmt"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// mustPull tells whether a pod that wants an image which is here must pull it
+// all the same, to show that it may have it. A record that can't be read, and a
+// Secret that can't, leave it unshown.
+func (p *Puller) mustPull(plan Plan, image Image, found *runtimeapi.Image) bool {
+	if p.opt.RecordDir == "" {
+		return false
+	}
+	record, ours, err := records{p.opt.RecordDir}.find(image.Ref, found.GetId())
+	switch {
+	case err != nil:
+		return true
+	case !p.opt.Verify.wanted(image.Name, ours):
+		return false
+	case record == nil:
+		return true
+	}
+	recorded := record.CredentialMapping[withoutTag(image.Name)]
+	if recorded.NodePodsAccessible {
+		return false
+	}
+	repository, err := repositoryOf(image.Ref)
+	if err != nil {
+		return true
+	}
+	secrets, err := secretEntries(plan.PullSecrets)
+	return err != nil || !mayUse(recorded, matching(secrets, repository))
+}
+
+// intend writes down that an image is about to be pulled, until what it returns
+// is called.
+func (p *Puller) intend(image Image) (func(), error) {
+	if p.opt.RecordDir == "" {
+		return func() {}, nil
+	}
+	done, err := records{p.opt.RecordDir}.intend(image.Ref)
+	if err != nil {
+		return nil, fmt.Errorf("keep who pulls image %s: %w", image.Name, err)
+	}
+	return done, nil
+}
+
+// record keeps what an image was pulled with.
+func (p *Puller) record(image Image, id string, with Credential) error {
+	if p.opt.RecordDir == "" || id == "" {
+		return nil
+	}
+	if err := (records{p.opt.RecordDir}).add(image.Ref, id, usedBy(with)); err != nil {
+		return fmt.Errorf("keep who pulled image %s: %w", image.Name, err)
+	}
+	return nil
+}

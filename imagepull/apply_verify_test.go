@@ -1,0 +1,251 @@
+package imagepull
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+)
+
+// registrySecret is a Secret for r.example.
+func registrySecret(name, user, password string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Type: corev1.SecretTypeDockerConfigJson,
+		Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{"r.example":{"username":"` + user + `","password":"` + password + `"}}}`)}}
+}
+
+// privately makes a registry that wants the password "good".
+func privately(r *registry) {
+	r.pull = func(_ int, req *runtimeapi.PullImageRequest) error {
+		if strings.Contains(req.Image.Image, "private") && req.Auth.GetPassword() != "good" {
+			return status.Error(codes.Unknown, "401 Unauthorized")
+		}
+		return nil
+	}
+}
+
+// Whether a pod gets an image that is here, after others have pulled it.
+func TestWhoMayUseAnImageThatIsHere(t *testing.T) {
+	const private, public = "r.example/private:1", "r.example/public:1"
+	good, renamed, bad := registrySecret("a", "u", "good"), registrySecret("b", "u", "good"), registrySecret("a", "u", "bad")
+	never, allowlist, always := kubelet.NeverVerify, kubelet.NeverVerifyAllowlistedImages, kubelet.AlwaysVerify
+	for name, test := range map[string]struct {
+		image     string
+		preloaded bool           // nobody pulled it by podrun
+		puller    *corev1.Secret // of the pod that did; nil: none
+		user      *corev1.Secret // of the pod that wants it
+		policy    kubelet.ImagePullCredentialsVerificationPolicy
+		allowed   string
+		pulls     int    // of the pod that wants it
+		fails     string // its error
+	}{
+		"the same Secret":                              {image: private, puller: good, user: good},
+		"the same credentials elsewhere":               {image: private, puller: good, user: renamed},
+		"without any":                                  {image: private, puller: good, pulls: 1, fails: "ErrImagePull: 401"},
+		"a Secret of that name, with another password": {image: private, puller: good, user: bad, pulls: 1, fails: "ErrImagePull: 401"},
+		"of no registry's business":                    {image: private, puller: good, policy: never},
+		"pulled without credentials":                   {image: public},
+		"pulled with some, not needed":                 {image: public, puller: good, pulls: 1},
+		"preloaded":                                    {image: private, preloaded: true},
+		"preloaded, and all are verified":              {image: private, preloaded: true, policy: always, pulls: 1, fails: "401"},
+		"preloaded, verified, and may":                 {image: private, preloaded: true, policy: always, user: good, pulls: 1},
+		"preloaded and listed":                         {image: private, preloaded: true, policy: allowlist, allowed: "r.example/*"},
+		"preloaded and not listed":                     {image: private, preloaded: true, policy: allowlist, allowed: "r.example/other", pulls: 1, fails: "401"},
+		"pulled and listed":                            {image: private, puller: good, policy: allowlist, allowed: "r.example/private"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRegistry()
+			privately(r)
+			keys := &Keychain{}
+			puller := r.puller(Options{RecordDir: t.TempDir(), Auth: keys.Find, Verify: Verification{Policy: test.policy, Allowlist: []string{test.allowed}}})
+			get := func(secret *corev1.Secret, policy string) error {
+				plan := planOf(t, "containers:\n"+container("app", test.image, policy))
+				if secret != nil {
+					plan.PullSecrets = []*corev1.Secret{secret}
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				pulls := puller.Start(ctx, plan)
+				defer pulls.Stop()
+				_, err := pulls.Wait(ctx, "app")
+				return err
+			}
+			if test.preloaded {
+				r.here[test.image] = imageOf(test.image)
+			} else if err := get(test.puller, "IfNotPresent"); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			before := r.tries[test.image]
+			err := get(test.user, "IfNotPresent")
+			if got := r.tries[test.image] - before; got != test.pulls || (err != nil) != (test.fails != "") || err != nil && !strings.Contains(err.Error(), test.fails) {
+				t.Errorf("%s: %d pulls, %v", name, got, err)
+			}
+			// Never asks nobody, and refuses what would have to be asked for.
+			before = r.tries[test.image]
+			err = get(test.user, "Never")
+			if r.tries[test.image] != before || (err != nil) != (test.fails != "") || err != nil && !strings.Contains(err.Error(), ReasonNeverPull) {
+				t.Errorf("%s: Never: %v", name, err)
+			}
+		})
+	}
+}
+
+// Two pods of one command want an image at once: who lacks the credentials does
+// not get what the other's brought.
+func TestSideBySideEachShowsItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const image = "r.example/private:1"
+		r := newRegistry()
+		privately(r)
+		r.slow[image] = 5 * time.Second
+		puller := r.puller(Options{RecordDir: t.TempDir(), Auth: (&Keychain{}).Find})
+		with := planOf(t, "containers:\n"+container("app", image, "IfNotPresent"))
+		without := with
+		with.PullSecrets = []*corev1.Secret{registrySecret("a", "u", "good")}
+		first, second := puller.Start(t.Context(), with), puller.Start(t.Context(), without)
+		defer first.Stop()
+		defer second.Stop()
+		if _, err := first.Wait(t.Context(), "app"); err != nil {
+			t.Error(err)
+		}
+		_, err := second.Wait(t.Context(), "app")
+		wantFailure(t, err, ReasonPull, Unauthorized)
+	})
+}
+
+// What is kept is for root alone, holds no credentials, goes with its image, and
+// counts for nothing where it can't be understood.
+func TestRecords(t *testing.T) {
+	dir := t.TempDir()
+	r := records{filepath.Join(dir, "image_manager")}
+	secret := registrySecret("a", "u", "pa55w0rd")
+	with := Credential{Auth: &runtimeapi.AuthConfig{Username: "u", Password: "pa55w0rd"}, Secret: secret}
+	done, err := r.intend("app:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if record, ours, err := r.find("app:1", "id"); record != nil || !ours || err != nil {
+		t.Errorf("while it is pulled: %v %v %v", record, ours, err)
+	}
+	again, err := r.intend("app:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done()
+	if _, ours, _ := r.find("app:1", "id"); !ours {
+		t.Error("another pulls it still")
+	}
+	if err := r.add("app:1", "id", usedBy(with)); err != nil {
+		t.Fatal(err)
+	}
+	again()
+	if left, _ := os.ReadDir(filepath.Join(r.dir, "pulling")); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+	file := r.pulled("id")
+	data, err := os.ReadFile(file)
+	if err != nil || strings.Contains(string(data), "pa55w0rd") {
+		t.Errorf("%v: %s", err, data)
+	}
+	for path, want := range map[string]os.FileMode{file: 0o600, filepath.Dir(file): 0o700} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v %v", path, info.Mode(), err)
+		}
+	}
+	var kept kubelet.ImagePulledRecord
+	if err := json.Unmarshal(data, &kept); err != nil || kept.Kind != "ImagePulledRecord" || kept.ImageRef != "id" ||
+		len(kept.CredentialMapping["app"].KubernetesSecrets) != 1 || len(kept.CredentialMapping["app"].KubernetesSecrets[0].CredentialHash) != 64 {
+		t.Errorf("%v: %s", err, data)
+	}
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if record, ours, err := r.find("app:1", "id"); record != nil || !ours || err != nil {
+		t.Errorf("broken: %v %v %v", record, ours, err)
+	}
+	if err := ForgetPulls(r.dir, []string{"id"}); err != nil {
+		t.Error(err)
+	}
+	if _, ours, _ := r.find("app:1", "id"); !ours {
+		t.Error("it was forgotten while its image is here")
+	}
+	if err := ForgetPulls(r.dir, nil); err != nil {
+		t.Error(err)
+	}
+	if _, ours, _ := r.find("app:1", "id"); ours {
+		t.Error("it is kept without its image")
+	}
+	if err := ForgetPulls(filepath.Join(dir, "none"), nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// An image that was put here by hand is every pod's, whoever pulled it before.
+func TestPreloadedIsEverybodys(t *testing.T) {
+	r := records{t.TempDir()}
+	if _, err := r.intend("app:1"); err != nil { // its process dies
+		t.Fatal(err)
+	}
+	if err := r.add("app:1", "id", kubelet.ImagePullCredentials{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Preloaded(r.dir, "app:1", "id"); err != nil {
+		t.Error(err)
+	}
+	if _, ours, err := r.find("app:1", "id"); ours || err != nil {
+		t.Errorf("%v %v", ours, err)
+	}
+	if err := Preloaded(r.dir, "other:1", "other"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMergeOfRecords(t *testing.T) {
+	hash := func(hashes ...string) (c kubelet.ImagePullCredentials) {
+		for _, h := range hashes {
+			c.KubernetesSecrets = append(c.KubernetesSecrets, kubelet.ImagePullSecret{Namespace: "ns", Name: "a", CredentialHash: h})
+		}
+		return c
+	}
+	all := kubelet.ImagePullCredentials{NodePodsAccessible: true}
+	if got, changed := merge(hash("1"), hash("1")); changed || len(got.KubernetesSecrets) != 1 {
+		t.Errorf("%v", got)
+	}
+	if got, changed := merge(hash("1"), hash("2")); !changed || len(got.KubernetesSecrets) != 2 {
+		t.Errorf("%v", got)
+	}
+	if got, changed := merge(hash("1"), all); !changed || !got.NodePodsAccessible || got.KubernetesSecrets != nil {
+		t.Errorf("%v", got)
+	}
+	if got, changed := merge(all, hash("1")); changed || !got.NodePodsAccessible {
+		t.Errorf("%v", got)
+	}
+	many := hash()
+	for i := range 150 {
+		many, _ = merge(many, hash(strings.Repeat("x", i+1)))
+	}
+	if n := len(many.KubernetesSecrets); n != maxRecorded || many.KubernetesSecrets[n-1].CredentialHash != strings.Repeat("x", 150) {
+		t.Errorf("%d", n)
+	}
+}
+
+func TestWithoutTag(t *testing.T) {
+	digest := "@sha256:" + strings.Repeat("a", 64)
+	for image, want := range map[string]string{
+		"busybox": "busybox", "busybox:1": "busybox", "h:5000/a/b:1" + digest: "h:5000/a/b", "h:5000/a/b" + digest: "h:5000/a/b", "Not A Name": "Not A Name",
+	} {
+		if got := withoutTag(image); got != want {
+			t.Errorf("%s: %s, want %s", image, got, want)
+		}
+	}
+}
