@@ -154,8 +154,8 @@ func Describe(pod *corev1.Pod) host.Pod {
 }
 
 // holds tells whether a pod takes up resources and ports: it runs, or it was
-// promised to.
-func holds(p host.Pod) bool { return p.Managed && (p.Ready || p.Reserved) }
+// promised to. Those of a podrun with another root directory do, too.
+func holds(p host.Pod) bool { return (p.Managed || p.RootDir != "") && (p.Ready || p.Reserved) }
 
 // list is a list of at most one problem.
 func list(p problem.Problem) problem.List { return problem.List{p} }

@@ -41,6 +41,13 @@ func checkPathLengths(q question) problem.List {
 // whoever looks for that pod by its labels would find two.
 func checkName(q question) problem.List {
 	for _, p := range q.facts.Pods {
+		if p.RootDir != "" && p.Namespace == q.pod.Namespace && p.Name == q.pod.Name {
+			return list(problem.Problem{
+				Field: "metadata.name", Reason: "AlreadyExists",
+				Message: fmt.Sprintf("a pod %s/%s of a podrun with another root directory is here (uid %s)", p.Namespace, p.Name, p.UID),
+				Hint:    fmt.Sprintf("remove it with --root-dir %s, or choose another name", p.RootDir),
+			})
+		}
 		if !p.Managed && p.Ready && p.Namespace == q.pod.Namespace && p.Name == q.pod.Name {
 			return list(problem.Problem{
 				Field: "metadata.name", Reason: "AlreadyExists",

@@ -48,7 +48,7 @@ func (q question) preempt(v *Verdict) {
 func (q question) preemptable() []host.Pod {
 	var out []host.Pod
 	for _, p := range q.others {
-		if holds(p) && (!critical(&p.Priority) || *q.pod.Spec.Priority > p.Priority) {
+		if p.Managed && holds(p) && (!critical(&p.Priority) || *q.pod.Spec.Priority > p.Priority) {
 			out = append(out, p)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -216,6 +217,9 @@ func (f *settingsFlags) settings() (nodeconfig.Settings, problem.List, error) {
 			into(&s)
 		}
 	})
+	if dir, err := filepath.Abs(s.RootDir); err == nil {
+		s.RootDir = dir // by which podrun knows its own pods
+	}
 	if s.ContainerRuntimeEndpoint == "" {
 		s.ContainerRuntimeEndpoint = os.Getenv("CONTAINER_RUNTIME_ENDPOINT") // crictl's variable
 	}

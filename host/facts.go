@@ -181,6 +181,7 @@ type Pod struct {
 	Name        string              `json:"name"`
 	UID         string              `json:"uid"`
 	Managed     bool                `json:"managed"`            // podrun's
+	RootDir     string              `json:"rootDir,omitempty"`  // of another podrun, whose it is
 	Ready       bool                `json:"ready"`              // its sandbox is ready
 	Reserved    bool                `json:"reserved,omitempty"` // podrun's, admitted, without a sandbox
 	HostNetwork bool                `json:"hostNetwork,omitempty"`

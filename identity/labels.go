@@ -24,6 +24,10 @@ const (
 	// AnnotationInvocation is the random id of the podrun process that made
 	// the sandbox, so that an undo never hits an earlier attempt.
 	AnnotationInvocation = "podrun.dev/invocation"
+	// AnnotationRootDir is the root directory of the podrun that made the
+	// sandbox. Another podrun's with another one leaves it alone. Sandboxes of
+	// before it was written have none, and are anybody's.
+	AnnotationRootDir = "podrun.dev/root-dir"
 	// AnnotationBackOff is how long a container that ends waits to be started
 	// again, as Go writes durations; none means not at all.
 	AnnotationBackOff = "podrun.dev/back-off"
@@ -31,3 +35,15 @@ const (
 	// ManagedBy is the value of AnnotationManagedBy.
 	ManagedBy = "podrun"
 )
+
+// Owner tells by a sandbox's annotations whether it is that of a podrun with this
+// root directory, and if it is another podrun's, that one's root directory.
+func Owner(annotations map[string]string, rootDir string) (ours bool, other string) {
+	if annotations[AnnotationManagedBy] != ManagedBy {
+		return false, ""
+	}
+	if dir := annotations[AnnotationRootDir]; dir != "" && dir != rootDir {
+		return false, dir
+	}
+	return true, ""
+}

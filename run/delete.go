@@ -131,6 +131,11 @@ func (s *syncer) remove(ctx context.Context, o removeOptions) error {
 // onlyOurs refuses to touch a pod whose sandbox is not podrun's.
 func (s *syncer) onlyOurs() error {
 	for _, sb := range s.obs.Sandboxes {
+		if sb.RootDir != "" {
+			return &problem.Error{Kind: problem.Refused, Object: "pod " + s.plan.ID.String(),
+				Err:  fmt.Errorf("its sandbox %s is of a podrun with another root directory", short(sb.ID)),
+				Hint: "use that one: --root-dir " + sb.RootDir}
+		}
 		if !sb.Managed {
 			return &problem.Error{Kind: problem.Refused, Object: "pod " + s.plan.ID.String(),
 				Err:  fmt.Errorf("its sandbox %s was not made by podrun", short(sb.ID)),

@@ -54,7 +54,7 @@ func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 	for _, id := range stored {
 		found[id.UID] = id
 	}
-	sandboxes, err := observeSandboxes(ctx, e.Client, nil)
+	sandboxes, err := observeSandboxes(ctx, e.Client, e.layout(), nil)
 	if err != nil {
 		return nil, &problem.Error{Kind: problem.Runtime, Object: "runtime", Err: err}
 	}

@@ -27,7 +27,7 @@ func observe(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 	obs := &Observed{}
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		obs.Sandboxes, err = observeSandboxes(gctx, client, labels)
+		obs.Sandboxes, err = observeSandboxes(gctx, client, layout, labels)
 		return err
 	})
 	group.Go(func() (err error) {
@@ -57,27 +57,29 @@ func observe(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 	return obs, err
 }
 
-func observeSandboxes(ctx context.Context, client *cri.Client, labels map[string]string) ([]Sandbox, error) {
+func observeSandboxes(ctx context.Context, client *cri.Client, layout identity.Layout, labels map[string]string) ([]Sandbox, error) {
 	items, err := client.ListPodSandbox(ctx, labels)
 	if err != nil {
 		return nil, fmt.Errorf("list sandboxes: %w", err)
 	}
 	out := make([]Sandbox, 0, len(items))
 	for _, item := range items {
-		out = append(out, sandboxOf(item))
+		out = append(out, sandboxOf(item, layout))
 	}
 	return out, nil
 }
 
-func sandboxOf(item *runtimeapi.PodSandbox) Sandbox {
+func sandboxOf(item *runtimeapi.PodSandbox, layout identity.Layout) Sandbox {
 	m := item.GetMetadata()
+	ours, other := identity.Owner(item.Annotations, layout.RootDir)
 	return Sandbox{
 		ID:         item.Id,
 		Pod:        identity.Pod{Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUid()},
 		Attempt:    m.GetAttempt(),
 		Ready:      item.State == runtimeapi.PodSandboxState_SANDBOX_READY,
 		CreatedAt:  time.Unix(0, item.CreatedAt),
-		Managed:    item.Annotations[identity.AnnotationManagedBy] == identity.ManagedBy,
+		Managed:    ours,
+		RootDir:    other,
 		Invocation: item.Annotations[identity.AnnotationInvocation],
 		Labels:     item.Labels,
 	}

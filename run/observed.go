@@ -30,6 +30,7 @@ type Sandbox struct {
 	HostNetwork bool              `json:"hostNetwork,omitempty"`
 	IPs         []string          `json:"ips,omitempty"`
 	Managed     bool              `json:"managed"` // carries podrun's annotation
+	RootDir     string            // of another podrun that made it; empty for this one
 	Invocation  string            `json:"invocation,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
 }

@@ -107,6 +107,7 @@ func annotations(in Input) map[string]string {
 	maps.Copy(out, in.Pod.Annotations)
 	out[identity.AnnotationManagedBy] = identity.ManagedBy
 	out[identity.AnnotationInvocation] = in.Invocation
+	out[identity.AnnotationRootDir] = in.Layout.RootDir
 	return out
 }
 

@@ -54,7 +54,7 @@ func TestLabelsAndAnnotations(t *testing.T) {
 		t.Errorf("labels: -want +got:\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]string{
-		"note": "x", identity.AnnotationManagedBy: "podrun", identity.AnnotationInvocation: "i1",
+		"note": "x", identity.AnnotationManagedBy: "podrun", identity.AnnotationInvocation: "i1", identity.AnnotationRootDir: "/var/lib/podrun",
 	}, c.Annotations); diff != "" {
 		t.Errorf("annotations: -want +got:\n%s", diff)
 	}

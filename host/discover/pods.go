@@ -30,7 +30,11 @@ func readPods(sandboxes []*runtimeapi.PodSandbox, layout identity.Layout) ([]hos
 			p = &host.Pod{Namespace: id.GetNamespace(), Name: id.GetName(), UID: id.GetUid()}
 			byUID[p.UID] = p
 		}
-		p.Managed = p.Managed || s.GetAnnotations()[identity.AnnotationManagedBy] == identity.ManagedBy
+		ours, other := identity.Owner(s.GetAnnotations(), layout.RootDir)
+		p.Managed = p.Managed || ours
+		if other != "" {
+			p.RootDir = other
+		}
 		p.Ready = p.Ready || s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
 		p.CreatedAt = max(p.CreatedAt, s.GetCreatedAt())
 	}
@@ -39,7 +43,10 @@ func readPods(sandboxes []*runtimeapi.PodSandbox, layout identity.Layout) ([]hos
 	}
 	pods := make([]host.Pod, 0, len(byUID))
 	for _, p := range byUID {
-		if p.Managed {
+		if p.RootDir != "" && !p.Managed {
+			// What can't be read of another podrun's pod is not known of it.
+			_ = readCheckpoint(p, identity.Layout{RootDir: p.RootDir})
+		} else if p.Managed {
 			if err := readCheckpoint(p, layout); err != nil {
 				return nil, err
 			}

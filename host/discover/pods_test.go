@@ -180,3 +180,36 @@ func TestDescribeRuntime(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+// TestPodsOfAnotherRootDir: they are not ours, and what they ask for is read where
+// they are.
+func TestPodsOfAnotherRootDir(t *testing.T) {
+	ours, theirs := identity.Layout{RootDir: t.TempDir()}, identity.Layout{RootDir: t.TempDir()}
+	if err := os.MkdirAll(theirs.Pod("u1"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(theirs.Checkpoint("u1"), []byte(yamlCheckpoint), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var boxes []*runtimeapi.PodSandbox
+	for uid, dir := range map[string]string{"u1": theirs.RootDir, "u2": theirs.RootDir, "u3": ours.RootDir, "u4": ""} {
+		s := sandbox("default", uid, uid, true, runtimeapi.PodSandboxState_SANDBOX_READY, 1)
+		if dir != "" {
+			s.Annotations[identity.AnnotationRootDir] = dir
+		}
+		boxes = append(boxes, s)
+	}
+	pods, err := readPods(boxes, ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pods {
+		other := p.UID == "u1" || p.UID == "u2"
+		if p.Managed == other || (p.RootDir == theirs.RootDir) != other {
+			t.Errorf("%+v", p)
+		}
+		if (len(p.HostPorts) == 1 && p.Priority == 7) != (p.UID == "u1") {
+			t.Errorf("what it asks for: %+v", p)
+		}
+	}
+}
