@@ -117,6 +117,7 @@ var cases = []struct {
 	{"handlers untold", []func(*Input){func(in *Input) { in.Facts.Runtime.HandlersOK = false }}, "handlers", Pass, "does not list", ""},
 	{"sandbox image away", []func(*Input){func(in *Input) { no := false; in.Checkup.SandboxImage.Present = &no }}, "sandbox-image", Warn, "pause:3 is not here", "pinned_images.sandbox"},
 	{"sandbox image away, 1.x", []func(*Input){func(in *Input) { no := false; in.Checkup.SandboxImage.Present, in.Facts.Runtime.Version = &no, "1.7.2" }}, "sandbox-image", Warn, "pause:3 is not here", "sandbox_image"},
+	{"sandbox image away, unnamed", []func(*Input){func(in *Input) { no := false; in.Checkup.SandboxImage = host.SandboxImage{Present: &no} }}, "sandbox-image", Warn, "image is not here", "pinned_images.sandbox"},
 	{"OOM scores", []func(*Input){func(in *Input) { no := false; in.Checkup.RuntimeLowersOOM, in.Facts.Runtime.RestrictsOOM = &no, &no }}, "oom-score", Fail, "CAP_SYS_RESOURCE", "restrict_oom_score_adj = true"},
 	{"OOM scores restricted", []func(*Input){func(in *Input) {
 		no, yes := false, true

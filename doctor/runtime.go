@@ -142,27 +142,19 @@ func sandboxImage(in Input) Finding {
 	return in.ofRuntime("sandbox-image", func() Finding {
 		image := in.Checkup.SandboxImage
 		switch {
+		case image.Name == "" && image.Present != nil && !*image.Present:
+			return Finding{Status: Warn, Summary: "the runtime's sandbox (pause) image is not here: the runtime will pull it for the first pod",
+				Mend: "load or pull the image that the runtime's configuration names as " + in.Facts.Runtime.SandboxKey()}
 		case image.Name == "":
 			return pass("", "the runtime does not tell its sandbox (pause) image")
 		case image.Present == nil:
 			return Finding{Status: Warn, Summary: fmt.Sprintf("the runtime does not tell whether its sandbox (pause) image %s is here", image.Name)}
 		case !*image.Present:
 			return Finding{Status: Warn, Summary: fmt.Sprintf("the sandbox (pause) image %s is not here: the runtime will pull it for the first pod", image.Name),
-				Mend: fmt.Sprintf("podrun image pull %s; or name another in the runtime's configuration (%s)", image.Name, imageKey(in.Facts.Runtime))}
+				Mend: fmt.Sprintf("podrun image pull %s; or name another in the runtime's configuration (%s)", image.Name, in.Facts.Runtime.SandboxKey())}
 		}
 		return pass("", "the sandbox (pause) image %s is here", image.Name)
 	})
-}
-
-// imageKey is where a runtime's configuration names its pause image.
-func imageKey(r host.Runtime) string {
-	switch {
-	case r.Name == "cri-o":
-		return "pause_image in [crio.image]"
-	case strings.HasPrefix(strings.TrimPrefix(r.Version, "v"), "1."):
-		return "sandbox_image"
-	}
-	return "pinned_images.sandbox"
 }
 
 // oomScore tells whether the runtime can give containers the scores that the

@@ -4,6 +4,8 @@
 package host
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -149,6 +151,22 @@ type Runtime struct {
 	CNIConfDir   string   `json:"cniConfDir,omitempty"` // where the runtime tells
 	CNIBinDirs   []string `json:"cniBinDirs,omitempty"`
 	CgroupSaid   string   `json:"cgroupSaid,omitempty"` // driver by RuntimeConfig or the default handler's options, empty if neither tells
+}
+
+// Containerd1 tells whether the runtime is a containerd 1.x.
+func (r Runtime) Containerd1() bool {
+	return r.Name == "containerd" && strings.HasPrefix(strings.TrimPrefix(r.Version, "v"), "1.")
+}
+
+// SandboxKey is where a runtime's configuration names its sandbox (pause) image.
+func (r Runtime) SandboxKey() string {
+	switch {
+	case r.Name == "cri-o":
+		return "pause_image in [crio.image]"
+	case r.Containerd1():
+		return `sandbox_image in [plugins."io.containerd.grpc.v1.cri"]`
+	}
+	return "pinned_images.sandbox in [plugins.'io.containerd.cri.v1.images']"
 }
 
 // RuntimeCondition is a condition of CRI Status.

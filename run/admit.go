@@ -36,6 +36,7 @@ func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, o ApplyOp
 			return nil, err
 		}
 	}
+	e.tellSandboxImage(ctx, targets)
 	for i := range targets {
 		if err := e.reserveRoom(&targets[i]); err != nil {
 			return nil, errors.Join(err, e.unreserve(ctx, targets[:i+1]))

@@ -146,6 +146,9 @@ func (s *syncer) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.San
 // be cleared up either.
 func (s *syncer) sandboxError(err, cleanup error) error {
 	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + s.plan.ID.String(), Op: "create sandbox", Err: err, Hint: sandboxHint(err)}
+	if image := sandboxImage(err); image != "" {
+		out.Kind, out.Hint = problem.Image, sandboxImageHint(image, s.plan.facts.Runtime)
+	}
 	if e, ok := err.(*problem.Error); ok {
 		out.Op, out.Err = e.Op, e.Err
 	}
@@ -234,8 +237,6 @@ func sandboxHint(err error) string {
 	switch {
 	case strings.Contains(text, "expected cgroupsPath to be of format"):
 		return "the runtime uses the systemd cgroup driver: give --cgroup-driver=systemd, or let the runtime use cgroupfs"
-	case strings.Contains(text, "failed to get sandbox image"):
-		return "the runtime can't get its sandbox (pause) image: check sandbox_image (containerd 1.x) or pinned_images.sandbox (2.x) in its configuration"
 	case strings.Contains(text, "can't get final child's PID"):
 		return "this process may not lower oom_score_adj: set restrict_oom_score_adj = true in containerd's CRI configuration"
 	}

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
@@ -57,7 +56,7 @@ func (m machine) examine(ctx context.Context, client *cri.Client, s nodeconfig.S
 	}
 	if client != nil && e.Down == nil {
 		m.behindSocket(&e.Checkup, client.Endpoint())
-		e.Checkup.SandboxImage = sandboxImageHere(ctx, client, e.Facts.Runtime.SandboxImg)
+		e.Checkup.SandboxImage = SandboxImage(ctx, client, e.Facts.Runtime)
 	}
 	return e
 }
@@ -198,17 +197,4 @@ func hasCapability(status string, bit uint) *bool {
 		}
 	}
 	return nil
-}
-
-// sandboxImageHere asks the runtime for its pause image.
-func sandboxImageHere(ctx context.Context, client *cri.Client, name string) host.SandboxImage {
-	out := host.SandboxImage{Name: name}
-	if name == "" {
-		return out
-	}
-	if found, err := client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name}); err == nil {
-		here := found != nil
-		out.Present = &here
-	}
-	return out
 }

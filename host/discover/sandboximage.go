@@ -1,0 +1,37 @@
+package discover
+
+import (
+	"context"
+	"slices"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/host"
+)
+
+// SandboxImage asks the runtime whether its pause image is here. containerd 2
+// does not tell its name; but it pins the image, and no other unless its
+// configuration says so.
+func SandboxImage(ctx context.Context, client *cri.Client, runtime host.Runtime) host.SandboxImage {
+	out := host.SandboxImage{Name: runtime.SandboxImg}
+	switch {
+	case out.Name != "":
+		if found, err := client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: out.Name}); err == nil {
+			here := found != nil
+			out.Present = &here
+		}
+	case runtime.Name == "containerd" && !runtime.Containerd1():
+		list, err := client.ListImages(ctx)
+		if err != nil {
+			return out
+		}
+		pinned := slices.DeleteFunc(list, func(i *runtimeapi.Image) bool { return !i.Pinned })
+		here := len(pinned) > 0
+		out.Present = &here
+		if len(pinned) == 1 && len(pinned[0].RepoTags) > 0 {
+			out.Name = pinned[0].RepoTags[0]
+		}
+	}
+	return out
+}

@@ -1,0 +1,67 @@
+package discover
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/host"
+)
+
+// imageService has images, or fails.
+type imageService struct {
+	runtimeapi.ImageServiceClient
+	images []*runtimeapi.Image
+	err    error
+}
+
+func (s imageService) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRequest, _ ...grpc.CallOption) (*runtimeapi.ImageStatusResponse, error) {
+	for _, i := range s.images {
+		if i.RepoTags[0] == r.Image.Image {
+			return &runtimeapi.ImageStatusResponse{Image: i}, s.err
+		}
+	}
+	return &runtimeapi.ImageStatusResponse{}, s.err
+}
+
+func (s imageService) ListImages(context.Context, *runtimeapi.ListImagesRequest, ...grpc.CallOption) (*runtimeapi.ListImagesResponse, error) {
+	return &runtimeapi.ListImagesResponse{Images: s.images}, s.err
+}
+
+// Whether the sandbox image is here: containerd 1.x names it, 2.x pins it, and
+// others leave it unknown.
+func TestSandboxImageHere(t *testing.T) {
+	pause := &runtimeapi.Image{Id: "p", RepoTags: []string{"pause:3"}}
+	pinned := &runtimeapi.Image{Id: "p", RepoTags: []string{"pause:3"}, Pinned: true}
+	another := &runtimeapi.Image{Id: "o", RepoTags: []string{"other:1"}, Pinned: true}
+	one, two := host.Runtime{Name: "containerd", Version: "1.7.2", SandboxImg: "pause:3"}, host.Runtime{Name: "containerd", Version: "v2.4.2"}
+	for name, test := range map[string]struct {
+		runtime host.Runtime
+		service imageService
+		image   string
+		present string
+	}{
+		"named, here":       {one, imageService{images: []*runtimeapi.Image{pause}}, "pause:3", "yes"},
+		"named, away":       {one, imageService{}, "pause:3", "no"},
+		"named, no answer":  {one, imageService{err: errors.New("x")}, "pause:3", "unknown"},
+		"pinned, here":      {two, imageService{images: []*runtimeapi.Image{pinned}}, "pause:3", "yes"},
+		"pinned with more":  {two, imageService{images: []*runtimeapi.Image{pinned, another}}, "", "yes"},
+		"none is pinned":    {two, imageService{images: []*runtimeapi.Image{pause}}, "", "no"},
+		"pinned, no answer": {two, imageService{err: errors.New("x")}, "", "unknown"},
+		"another runtime":   {host.Runtime{Name: "cri-o", Version: "1.31"}, imageService{}, "", "unknown"},
+	} {
+		got := SandboxImage(t.Context(), cri.New(nil, test.service, time.Minute), test.runtime)
+		present := "unknown"
+		if got.Present != nil {
+			present = map[bool]string{true: "yes", false: "no"}[*got.Present]
+		}
+		if got.Name != test.image || present != test.present {
+			t.Errorf("%s: %q %s", name, got.Name, present)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package run
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/problem"
+)
+
+// What containerd answered where its sandbox image was not to be had.
+func TestSandboxImageIsNamed(t *testing.T) {
+	for version, test := range map[string]struct{ text, key string }{
+		"1.6.20": {`failed to get sandbox image "r.example/pause:3.9": failed to pull image "r.example/pause:3.9": failed to pull and unpack image "r.example/pause:3.9": failed to resolve reference "r.example/pause:3.9": r.example/pause:3.9: not found`,
+			`sandbox_image in [plugins."io.containerd.grpc.v1.cri"]`},
+		"v2.1.4": {`failed to start sandbox "407b3e4c": failed to get sandbox image "r.example/pause:3.9": failed to pull image "r.example/pause:3.9": failed to pull and unpack image "r.example/pause:3.9": failed to resolve image: r.example/pause:3.9: not found`,
+			`pinned_images.sandbox in [plugins.'io.containerd.cri.v1.images']`},
+		"v2.4.2": {`failed to pull image "r.example/pause:3.9": failed to pull and unpack image "r.example/pause:3.9": failed to resolve image: failed to do request: Head "https://r.example/v2/pause/manifests/3.9": dial tcp: lookup r.example: no such host`,
+			`pinned_images.sandbox in [plugins.'io.containerd.cri.v1.images']`},
+	} {
+		r := newRig(t)
+		r.rt.Fault("RunPodSandbox", critest.Fault{When: critest.Before, Err: errors.New(test.text)})
+		result := r.apply(one("Never"))
+		var e *problem.Error
+		if !errors.As(result.Err, &e) || e.Kind != problem.Image || !strings.Contains(e.Hint, "r.example/pause:3.9") {
+			t.Errorf("%s: %v", version, result.Err)
+		}
+		hint := sandboxImageHint(sandboxImage(errors.New(test.text)), host.Runtime{Name: "containerd", Version: version})
+		if !strings.Contains(hint, "image r.example/pause:3.9 is not here") || !strings.Contains(hint, test.key) {
+			t.Errorf("%s: %s", version, hint)
+		}
+	}
+	if got := sandboxImage(errors.New(`failed to setup network for sandbox "a": plugin "bridge" failed`)); got != "" {
+		t.Errorf("another failure is taken for the image %q", got)
+	}
+}
