@@ -252,6 +252,13 @@ var acting = map[string]bool{
 	"UpdateContainerResources": true, "ExecSync": true, "ImageStatus": true, "PullImage": true,
 }
 
+// ofSandboxImage tells a look at the runtime's own image, which is about the host
+// and not about a pod.
+func ofSandboxImage(request any) bool {
+	status, ok := request.(*runtimeapi.ImageStatusRequest)
+	return ok && strings.Contains(status.GetImage().GetImage(), "/pause:")
+}
+
 // sent fills in what the runtime was asked.
 func (r *rig) sent(rec *recording) {
 	rec.Containers = map[string][]any{}
@@ -259,7 +266,7 @@ func (r *rig) sent(rec *recording) {
 	sortStops(calls)
 	requests := map[string]bool{}
 	for _, c := range calls {
-		if !acting[c.Method] {
+		if !acting[c.Method] || ofSandboxImage(c.Request) {
 			continue
 		}
 		label := c.Name()
