@@ -1,0 +1,166 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// feature is a field of a pod and what a container sees of it.
+type feature struct {
+	name  string
+	flags []string // of podrun run
+	with  string   // objects beside the pod
+	spec  string   // below the pod's spec; IMAGE is replaced
+	want  string   // a regular expression for all that its containers print
+	// refused is what a runtime or host without the feature is refused with.
+	refused string
+}
+
+// same and other are namespaces of the host and not.
+func same(kind string) string  { return regexp.QuoteMeta(namespace(kind)) }
+func other(kind string) string { return kind + `:\[[0-9]+\]` }
+
+func namespace(kind string) string {
+	link, err := os.Readlink("/proc/self/ns/" + kind)
+	if err != nil {
+		panic(err)
+	}
+	return link
+}
+
+const namespaces = "containers: [{name: app, image: IMAGE, command: [sh, -c, 'for n in pid ipc net; do readlink /proc/self/ns/$n; done']}]"
+
+func features() []feature {
+	return []feature{
+		{name: "own namespaces", spec: namespaces, want: other("pid") + "\n" + other("ipc") + "\n" + other("net") + "\n"},
+		{name: "hostPID", spec: "hostPID: true\n  " + namespaces, want: same("pid") + "\n" + other("ipc") + "\n" + other("net") + "\n"},
+		{name: "hostIPC", spec: "hostIPC: true\n  " + namespaces, want: other("pid") + "\n" + same("ipc") + "\n" + other("net") + "\n"},
+		{name: "hostNetwork", spec: "hostNetwork: true\n  " + namespaces, want: other("pid") + "\n" + other("ipc") + "\n" + same("net") + "\n"},
+		{name: "shareProcessNamespace", spec: "shareProcessNamespace: true\n  containers: [{name: app, image: IMAGE, command: [cat, /proc/1/comm]}]", want: "pause\n"},
+		{name: "an own process namespace", spec: "containers: [{name: app, image: IMAGE, command: [cat, /proc/1/comm]}]", want: "cat\n"},
+		{name: "seccomp Unconfined", spec: "containers: [{name: app, image: IMAGE, command: [grep, '^Seccomp:', /proc/1/status]}]", want: "Seccomp:\t0\n"},
+		{name: "seccomp RuntimeDefault", spec: "securityContext: {seccompProfile: {type: RuntimeDefault}}\n  containers: [{name: app, image: IMAGE, command: [grep, '^Seccomp:', /proc/1/status]}]", want: "Seccomp:\t2\n"},
+		{name: "seccompDefault", flags: []string{"--seccomp-default"}, spec: "containers: [{name: app, image: IMAGE, command: [grep, '^Seccomp:', /proc/1/status]}]", want: "Seccomp:\t2\n"},
+		{name: "seccomp Localhost", spec: "containers: [{name: app, image: IMAGE, command: [sh, -c, 'mkdir /x || echo no'], securityContext: {seccompProfile: {type: Localhost, localhostProfile: no-mkdir.json}}}]", want: "no\n"},
+		{name: "allowPrivilegeEscalation", spec: "containers: [{name: app, image: IMAGE, command: [grep, NoNewPrivs, /proc/1/status], securityContext: {allowPrivilegeEscalation: false}}]", want: "NoNewPrivs:\t1\n"},
+		{name: "privileged", spec: "containers: [{name: app, image: IMAGE, command: [sh, -c, 'test -w /proc/sys/kernel/domainname && test -c /dev/kmsg && echo all of it'], securityContext: {privileged: true}}]", want: "all of it\n"},
+		{name: "masked and read-only paths", spec: "containers: [{name: app, image: IMAGE, command: [sh, -c, 'wc -c < /proc/timer_list; touch /proc/sys/kernel/domainname || echo read-only']}]", want: "0\n(.*\n)?read-only\n"},
+		{name: "readOnlyRootFilesystem", spec: "containers: [{name: app, image: IMAGE, command: [sh, -c, 'touch /x 2>&1'], securityContext: {readOnlyRootFilesystem: true}}]", want: "touch: /x: Read-only file system\n"},
+		{name: "users and groups", spec: "securityContext: {runAsUser: 1000, runAsGroup: 2000, supplementalGroups: [3000], fsGroup: 4000}\n  containers: [{name: app, image: IMAGE, command: [sh, -c, 'id -u; id -G; touch /v/x; stat -c %g /v/x'], volumeMounts: [{name: v, mountPath: /v}]}]\n  volumes: [{name: v, emptyDir: {}}]", want: "1000\n2000 3000 4000\n4000\n|1000\n2000 4000 3000\n4000\n"},
+		{name: "supplementalGroupsPolicy Merge", spec: "securityContext: {supplementalGroups: [3000]}\n  containers: [{name: app, image: IMAGE, command: [id, -G]}]", want: "0 .*3000\n"},
+		{name: "supplementalGroupsPolicy Strict", spec: "securityContext: {supplementalGroups: [3000], supplementalGroupsPolicy: Strict}\n  containers: [{name: app, image: IMAGE, command: [id, -G]}]", want: "0 3000\n", refused: "SupplementalGroupsPolicy=Strict is not supported"},
+		{name: "sysctls", spec: "securityContext: {sysctls: [{name: net.ipv4.ip_unprivileged_port_start, value: '80'}]}\n  containers: [{name: app, image: IMAGE, command: [cat, /proc/sys/net/ipv4/ip_unprivileged_port_start]}]", want: "80\n"},
+		{name: "tty", spec: "containers: [{name: app, image: IMAGE, tty: true, command: [sh, -c, 'test -t 1 && echo a terminal']}]", want: "a terminal\r?\n"},
+		{name: "no tty, no stdin", spec: "containers: [{name: app, image: IMAGE, command: [sh, -c, 'test -t 1 || echo none; cat; echo at its end']}]", want: "none\nat its end\n"},
+		{name: "stdin", spec: "containers: [{name: app, image: IMAGE, stdin: true, stdinOnce: true, command: [sh, -c, 'timeout 1 cat; echo $?']}]", want: "143\n"},
+		{name: "setHostnameAsFQDN", flags: []string{"--cluster-domain", "cluster.local"}, spec: "hostname: web\n  subdomain: sub\n  setHostnameAsFQDN: true\n  containers: [{name: app, image: IMAGE, command: [hostname]}]", want: "web.sub.e2e.svc.cluster.local\n"},
+		{name: "hostnameOverride", spec: "hostnameOverride: some.other.name\n  containers: [{name: app, image: IMAGE, command: [hostname]}]", want: "some.other.name\n"},
+		{name: "hostAliases", spec: "hostAliases: [{ip: 192.0.2.9, hostnames: [a, b]}]\n  containers: [{name: app, image: IMAGE, command: [grep, 192.0.2.9, /etc/hosts]}]", want: "192.0.2.9\ta\tb\n"},
+		{name: "dnsConfig", spec: "dnsPolicy: None\n  dnsConfig: {nameservers: [192.0.2.1], searches: [s], options: [{name: ndots, value: '3'}]}\n  containers: [{name: app, image: IMAGE, command: [cat, /etc/resolv.conf]}]", want: "search s\nnameserver 192.0.2.1\noptions ndots:3\n"},
+		{name: "runtimeClassName", with: "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: c}, handler: runc}", spec: "runtimeClassName: c\n  containers: [{name: app, image: IMAGE, command: [echo, ran]}]", want: "ran\n"},
+		{name: "runtimeClassName of another", with: "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: c}, handler: absent}", spec: "runtimeClassName: c\n  containers: [{name: app, image: IMAGE, command: [echo, ran]}]", want: "never", refused: `absent"`},
+		{name: "hostUsers", spec: "hostUsers: false\n  containers: [{name: app, image: IMAGE, command: [cat, /proc/self/uid_map]}]", want: " *0 +65536 +65536\n", refused: "does not support user namespaces"},
+		{name: "procMount", spec: "hostUsers: false\n  containers: [{name: app, image: IMAGE, command: [sh, -c, 'grep -c \" /proc/\" /proc/self/mounts; id -u'], securityContext: {procMount: Unmasked}}]", want: "0\n0\n", refused: "does not support user namespaces"},
+		{name: "recursiveReadOnly", spec: "containers: [{name: app, image: IMAGE, command: [sh, -c, 'touch /v/x 2>&1'], volumeMounts: [{name: v, mountPath: /v, readOnly: true, recursiveReadOnly: Enabled}]}]\n  volumes: [{name: v, emptyDir: {}}]", want: "touch: /v/x: Read-only file system\n", refused: "does not support recursive read-only mounts"},
+		{name: "volumeDevices", with: blockVolume, spec: "containers: [{name: app, image: IMAGE, command: [sh, -c, 'test -b /dev/x && echo a block device'], volumeDevices: [{name: v, devicePath: /dev/x}]}]\n  volumes: [{name: v, persistentVolumeClaim: {claimName: block}}]", want: "a block device\n", refused: "/dev/loop0"},
+		{name: "hugepages", spec: "containers: [{name: app, image: IMAGE, resources: {limits: {hugepages-2Mi: 4Mi, memory: 16Mi, cpu: 100m}}, command: [sh, -c, 'grep -c hugetlbfs.*pagesize=2M /proc/self/mounts'], volumeMounts: [{name: v, mountPath: /v}]}]\n  volumes: [{name: v, emptyDir: {medium: HugePages}}]", want: "1\n", refused: "hugepages-2Mi"},
+	}
+}
+
+const blockVolume = `{apiVersion: v1, kind: PersistentVolume, metadata: {name: block}, spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], volumeMode: Block, storageClassName: "", hostPath: {path: /dev/loop0}, claimRef: {namespace: e2e, name: block}}}
+---
+{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: block, namespace: e2e}, spec: {accessModes: [ReadWriteOnce], volumeMode: Block, storageClassName: "", volumeName: block, resources: {requests: {storage: 1Gi}}}}`
+
+// TestFeatures runs a pod for each feature and looks what its containers see.
+func TestFeatures(t *testing.T) {
+	r := newRig(t)
+	if err := os.MkdirAll(filepath.Join(r.dir, "root", "seccomp"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.write("root/seccomp/no-mkdir.json", `{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}]}`)
+	for _, f := range features() {
+		t.Run(f.name, func(t *testing.T) {
+			name := "feature-" + strings.Map(func(c rune) rune {
+				if c >= 'a' && c <= 'z' {
+					return c
+				}
+				return -1
+			}, strings.ToLower(f.name))
+			pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec:\n  restartPolicy: Never\n  terminationGracePeriodSeconds: 1\n"
+			if !strings.Contains(f.spec, "dnsPolicy") {
+				pod += "  dnsPolicy: Default\n"
+			}
+			file := r.pod(name, pod+"  "+f.spec+"\n---\n"+f.with)
+			out, said, err := r.run(append([]string{"run", "--quiet", "--exit-code-policy", "none", file}, f.flags...)...)
+			if err != nil && f.refused != "" && strings.Contains(said, f.refused) && out == "" {
+				t.Logf("not here: %s", strings.TrimSpace(said))
+				return
+			}
+			if err != nil || !regexp.MustCompile("^(?:"+f.want+")$").MatchString(out) {
+				t.Errorf("it printed %q, want %q; %v\n%s", out, f.want, err, said)
+			}
+		})
+	}
+}
+
+// TestUserNamespaces: each pod has a range of IDs of its own, keeps it when it is
+// applied or started again, and gives it back when it is deleted.
+func TestUserNamespaces(t *testing.T) {
+	r := newRig(t)
+	pod := func(name string) string {
+		return r.pod(name, "apiVersion: v1\nkind: Pod\nmetadata: {name: "+name+"}\nspec:\n  hostUsers: false\n  dnsPolicy: Default\n  terminationGracePeriodSeconds: 0\n"+
+			"  securityContext: {fsGroup: 555}\n  containers:\n  - {name: app, image: IMAGE, volumeMounts: [{name: v, mountPath: /v}], "+
+			"command: [sh, -c, 'id -u; touch /v/x; stat -c \"%u %g\" /v/x; exec sleep 3600']}\n  volumes: [{name: v, emptyDir: {}}]\n")
+	}
+	if _, said, err := r.run("apply", pod("one")); err != nil {
+		if !strings.Contains(said, "does not support user namespaces") {
+			t.Fatal(err, said)
+		}
+		t.Log("this runtime has no user namespaces: refused")
+		return
+	}
+	r.must("apply", pod("two"))
+	wantFirst := func(name, first string) {
+		t.Helper()
+		out := r.must("exec", name, "--", "cat", "/proc/self/uid_map")
+		if f := strings.Fields(out); len(f) != 3 || f[0] != "0" || f[1] != first || f[2] != "65536" {
+			t.Errorf("pod %s has %s, want IDs from %s on", name, out, first)
+		}
+	}
+	wantFirst("one", "65536")
+	wantFirst("two", "131072")
+	// Root of the container is itself on its volumes, and somebody else on the host.
+	if out := r.until("one", "555"); !strings.HasPrefix(out, "0\n0 555\n") && !strings.Contains(out, " 0\n") {
+		t.Errorf("it printed %s", out)
+	}
+	r.must("apply", pod("two"))
+	r.must("restart", "one")
+	r.must("stop", "two")
+	r.must("apply", pod("three"))
+	r.must("start", "two")
+	wantFirst("one", "65536")
+	wantFirst("two", "131072")
+	wantFirst("three", "196608")
+	r.must("delete", "one")
+	r.must("apply", pod("four"))
+	wantFirst("four", "65536")
+}
+
+// run is podrun with its output and what it says apart.
+func (r *rig) run(args ...string) (out, said string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, program, args...)
+	c.Env = r.env()
+	var stdout, stderr bytes.Buffer
+	c.Stdout, c.Stderr = &stdout, &stderr
+	err = c.Run()
+	return stdout.String(), stderr.String(), err
+}
