@@ -69,10 +69,10 @@ func (s *suite) testContainerName(t *testing.T) {
 	config := p.container("app", "true")
 	id := p.create(t, config)
 	_, err := s.CreateContainer(t.Context(), p.id, config, p.config)
-	wantCode(t, err, codes.Unknown)
+	wantCode(t, err, codes.Unknown, codes.FailedPrecondition)
 	m := p.config.GetMetadata()
 	name := "app_" + m.GetName() + "_" + m.GetNamespace() + "_" + m.GetUid() + "_0"
-	want := `failed to reserve container name "` + name + `": name "` + name + `" is reserved for "` + id + `"`
+	want := `name "` + name + `" is reserved for "` + id + `"`
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -66,7 +66,7 @@ func (s *suite) testSandboxLife(t *testing.T) {
 func (s *suite) testSandboxName(t *testing.T) {
 	p := s.pod(t)
 	_, err := s.RunPodSandbox(t.Context(), p.config, "")
-	wantCode(t, err, codes.Unknown)
+	wantCode(t, err, codes.Unknown, codes.FailedPrecondition)
 	name := sandboxName(p.config.GetMetadata())
 	want := `failed to reserve sandbox name "` + name + `": name "` + name + `" is reserved for "` + p.id + `"`
 	if err == nil || !strings.Contains(err.Error(), want) {
@@ -119,7 +119,7 @@ func (s *suite) testSandboxStop(t *testing.T) {
 		t.Error("a container started in a stopped sandbox")
 	}
 	_, err := s.CreateContainer(t.Context(), p.id, p.container("late", "true"), p.config)
-	wantCode(t, err, codes.NotFound)
+	wantCode(t, err, codes.NotFound, codes.Unknown)
 	if err := s.RemovePodSandbox(t.Context(), p.id); err != nil {
 		t.Fatal(err)
 	}
