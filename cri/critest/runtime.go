@@ -81,7 +81,7 @@ func New(opts ...Option) *Runtime {
 	for _, o := range opts {
 		o(&rt.options)
 	}
-	pause := Image{Name: sandboxImage}.filled()
+	pause := Image{Name: SandboxImage}.filled()
 	rt.images[pause.Name] = pause
 	rt.addresses = addresses{ranges: rt.options.ranges, taken: map[netip.Addr]bool{}}
 	rt.conditions = []*runtimeapi.RuntimeCondition{

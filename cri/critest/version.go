@@ -34,8 +34,8 @@ func (rt *Runtime) Version(context.Context, *runtimeapi.VersionRequest) (*runtim
 	}, nil
 }
 
-// sandboxImage is the image of the sandboxes, which is here from the beginning.
-const sandboxImage = "registry.k8s.io/pause:3.6"
+// SandboxImage is the image of the sandboxes, which is here from the beginning.
+const SandboxImage = "registry.k8s.io/pause:3.6"
 
 // Status implements the CRI.
 func (rt *Runtime) Status(_ context.Context, r *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
@@ -47,7 +47,7 @@ func (rt *Runtime) Status(_ context.Context, r *runtimeapi.StatusRequest) (*runt
 	}
 	if r.GetVerbose() {
 		resp.Info = map[string]string{
-			"config":            `{"sandboxImage":"` + sandboxImage + `","containerd":{"defaultRuntimeName":"runc","snapshotter":"overlayfs"}}`,
+			"config":            `{"SandboxImage":"` + SandboxImage + `","containerd":{"defaultRuntimeName":"runc","snapshotter":"overlayfs"}}`,
 			"golang":            `"go"`,
 			"lastCNILoadStatus": `"OK"`,
 		}

@@ -256,7 +256,7 @@ var acting = map[string]bool{
 // and not about a pod.
 func ofSandboxImage(request any) bool {
 	status, ok := request.(*runtimeapi.ImageStatusRequest)
-	return ok && strings.Contains(status.GetImage().GetImage(), "/pause:")
+	return ok && status.GetImage().GetImage() == critest.SandboxImage
 }
 
 // sent fills in what the runtime was asked.
