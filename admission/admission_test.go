@@ -194,7 +194,7 @@ var cases = []struct {
 	{"another podrun's cpu", []func(*scene){requests("1", "1Mi"), here(host.Pod{Namespace: "default", Name: "hog", UID: "h", RootDir: "/srv/podrun", Ready: true, Requests: hog.Requests})},
 		[]string{"OutOfcpu: spec: Node didn't have enough resource: cpu, requested: 1000, used: 1500, capacity: 2000"}},
 	{"another podrun's port", []func(*scene){hostPort("TCP", "", 8080), here(host.Pod{Namespace: "default", Name: "other", UID: "o", RootDir: "/srv/podrun", Ready: true, HostPorts: holder.HostPorts})},
-		[]string{"NodePorts: spec.containers[0].ports[0].hostPort: port 8080/TCP of the host is taken by pod default/other"}},
+		[]string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/TCP of the host is taken by pod default/other"}},
 	{"somebody else's pod", []func(*scene){here(host.Pod{Namespace: "default", Name: "web", UID: "x", Ready: true})}, []string{"AlreadyExists: metadata.name: a pod default/web that podrun did not make runs here (uid x)"}},
 	{"somebody else's pod, ended", []func(*scene){here(host.Pod{Namespace: "default", Name: "web", UID: "x"})}, nil},
 	{"pod of another namespace", []func(*scene){here(host.Pod{Namespace: "other", Name: "web", UID: "x", Ready: true})}, nil},
@@ -244,13 +244,15 @@ var cases = []struct {
 	{"no controllers wanted", []func(*scene){func(s *scene) { s.facts.Cgroup.Controllers, s.settings.CgroupsPerQOS = nil, false }}, nil},
 
 	{"Linux", []func(*scene){selector("kubernetes.io/os", "linux"), func(s *scene) { s.pod.Spec.OS = &corev1.PodOS{Name: "linux"} }}, nil},
-	{"Windows", []func(*scene){func(s *scene) { s.pod.Spec.OS = &corev1.PodOS{Name: "windows"} }}, []string{"PodOSNotSupported: spec.os.name: the pod is for windows, this host runs linux"}},
-	{"Windows by selector", []func(*scene){selector("kubernetes.io/os", "windows")}, []string{"PodOSSelectorNodeLabelDoesNotMatch: spec.nodeSelector: the selector wants kubernetes.io/os=windows, this host has linux"}},
+	{"Windows", []func(*scene){func(s *scene) { s.pod.Spec.OS = &corev1.PodOS{Name: "windows"} }}, []string{"PodOSNotSupported: spec.os.name: Failed to admit pod as the OS field doesn't match node OS: it is windows, this host runs linux"}},
+	{"Windows by label", []func(*scene){func(s *scene) { s.pod.Labels = map[string]string{"kubernetes.io/os": "windows"} }},
+		[]string{"PodOSSelectorNodeLabelDoesNotMatch: metadata.labels[kubernetes.io/os]: Failed to admit pod as the `kubernetes.io/os` label doesn't match node label: it is windows, this host's linux"}},
+	{"Windows by selector", []func(*scene){selector("kubernetes.io/os", "windows")}, []string{"NodeAffinity: spec.nodeSelector: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector: this host lacks the labels kubernetes.io/os=windows"}},
 	{"node selector", []func(*scene){selector("kubernetes.io/hostname", "here")}, nil},
-	{"node selector, other", []func(*scene){selector("disk", "ssd")}, []string{"NodeAffinity: spec.nodeSelector: this host's labels don't match the pod's node selector: it lacks disk=ssd"}},
+	{"node selector, other", []func(*scene){selector("disk", "ssd")}, []string{"NodeAffinity: spec.nodeSelector: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector: this host lacks the labels disk=ssd"}},
 	{"affinity", []func(*scene){affinity("kubernetes.io/hostname", corev1.NodeSelectorOpIn, "there", "here")}, nil},
-	{"affinity, other", []func(*scene){affinity("disk", corev1.NodeSelectorOpExists)}, []string{"NodeAffinity: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution: this host's labels don't match the pod's required node affinity"}},
-	{"taint", []func(*scene){taint(corev1.TaintEffectNoExecute)}, []string{"TaintToleration: spec.tolerations: this host has the taint k=v:NoExecute, which the pod does not tolerate"}},
+	{"affinity, other", []func(*scene){affinity("disk", corev1.NodeSelectorOpExists)}, []string{"NodeAffinity: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector: this host's labels don't match what the pod requires"}},
+	{"taint", []func(*scene){taint(corev1.TaintEffectNoExecute)}, []string{"TaintToleration: spec.tolerations: Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate: this host has k=v:NoExecute"}},
 	{"taint, tolerated", []func(*scene){taint(corev1.TaintEffectNoExecute), func(s *scene) {
 		s.pod.Spec.Tolerations = []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists}}
 	}}, nil},
@@ -276,13 +278,13 @@ var cases = []struct {
 	}}, []string{"OutOfnvidia.com/gpu: spec: Node didn't have enough resource: nvidia.com/gpu, requested: 1, used: 0, capacity: 0"}},
 
 	{"free port", []func(*scene){hostPort("TCP", "", 8081), here(holder), listening(nginx)}, nil},
-	{"port of a pod", []func(*scene){hostPort("TCP", "", 8080), here(holder)}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: port 8080/TCP of the host is taken by pod default/other"}},
+	{"port of a pod", []func(*scene){hostPort("TCP", "", 8080), here(holder)}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/TCP of the host is taken by pod default/other"}},
 	{"port of an ended pod", []func(*scene){hostPort("TCP", "", 8080), here(with(holder, func(p *host.Pod) { p.Ready = false }))}, nil},
 	{"port of another protocol", []func(*scene){hostPort("UDP", "", 8080), here(holder), listening(nginx)}, nil},
-	{"port of a process", []func(*scene){hostPort("TCP", "127.0.0.1", 8080), listening(nginx)}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: port 8080/TCP of the host is taken by process 7 (nginx), which listens on 0.0.0.0:8080"}},
-	{"port on the host's network", []func(*scene){hostNet, hostPort("TCP", "", 8080), listening(nginx)}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: port 8080/TCP of the host is taken by process 7 (nginx), which listens on 0.0.0.0:8080"}},
+	{"port of a process", []func(*scene){hostPort("TCP", "127.0.0.1", 8080), listening(nginx)}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/TCP of the host is taken by process 7 (nginx), which listens on 0.0.0.0:8080"}},
+	{"port on the host's network", []func(*scene){hostNet, hostPort("TCP", "", 8080), listening(nginx)}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/TCP of the host is taken by process 7 (nginx), which listens on 0.0.0.0:8080"}},
 	{"port of the old one", []func(*scene){hostNet, hostPort("TCP", "", 8080), listening(nginx), here(oldSelf)}, nil},
-	{"port of a hidden process", []func(*scene){hostPort("TCP", "", 8080), listening(host.Listener{Protocol: "TCP", IP: "::", Port: 8080})}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: port 8080/TCP of the host is taken by a process that can't be seen from here, which listens on [::]:8080"}},
+	{"port of a hidden process", []func(*scene){hostPort("TCP", "", 8080), listening(host.Listener{Protocol: "TCP", IP: "::", Port: 8080})}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/TCP of the host is taken by a process that can't be seen from here, which listens on [::]:8080"}},
 
 	{"safe sysctls", []func(*scene){sysctls("kernel.shm_rmid_forced", "net/ipv4/tcp_rmem")}, nil},
 	{"unsafe sysctl", []func(*scene){sysctls("net.core.somaxconn")}, []string{`SysctlForbidden: spec.securityContext.sysctls[0].name: forbidden sysctl: "net.core.somaxconn" not allowlisted`}},
@@ -359,13 +361,13 @@ var cases = []struct {
 	{"less memory than is free now", []func(*scene){requests("1", "1Gi"), func(s *scene) { s.facts.MemoryAvailable = 2 << 30 }}, nil},
 	{"affinity by the node's name", []func(*scene){matchName(corev1.NodeSelectorOpIn, "here")}, nil},
 	{"affinity by another node's name", []func(*scene){matchName(corev1.NodeSelectorOpNotIn, "here")}, []string{
-		"NodeAffinity: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution: this host's labels don't match the pod's required node affinity"}},
+		"NodeAffinity: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector: this host's labels don't match what the pod requires"}},
 
 	{"every reason", []func(*scene){requests("9", "9Gi"), selector("disk", "ssd"), hostPort("TCP", "", 8080), listening(nginx)}, []string{
-		"NodeAffinity: spec.nodeSelector: this host's labels don't match the pod's node selector: it lacks disk=ssd",
+		"NodeAffinity: spec.nodeSelector: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector: this host lacks the labels disk=ssd",
 		"OutOfcpu: spec: Node didn't have enough resource: cpu, requested: 9000, used: 0, capacity: 2000",
 		"OutOfmemory: spec: Node didn't have enough resource: memory, requested: 9663676416, used: 0, capacity: 4190109696",
-		"NodePorts: spec.containers[0].ports[0].hostPort: port 8080/TCP of the host is taken by process 7 (nginx), which listens on 0.0.0.0:8080",
+		"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/TCP of the host is taken by process 7 (nginx), which listens on 0.0.0.0:8080",
 	}},
 }
 
@@ -409,7 +411,7 @@ func TestCheckAll(t *testing.T) {
 		Requests: corev1.ResourceList{"cpu": resource.MustParse("2")}, HostPorts: []host.HostPort{{Protocol: "TCP", Port: 1}}}}
 	var got []string
 	verdicts := CheckAll(pods, facts, nodeconfig.Default(), Options{})
-	if clash := verdicts[4].Problems[0].Message; clash != "port 1/TCP of the host is taken by pod default/a of the same command" {
+	if clash := verdicts[4].Problems[0].Message; clash != "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 1/TCP of the host is taken by pod default/a of the same command" {
 		t.Error(clash)
 	}
 	for _, l := range verdicts {

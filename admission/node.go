@@ -14,24 +14,35 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// checkOS refuses a pod for another operating system, by its field or its
-// selector.
+// checkOS refuses a pod for another operating system, by its field or by its
+// label, at which the kubelet looks, too.
 func checkOS(q question) problem.List {
 	var out problem.List
 	if spec := q.pod.Spec.OS; spec != nil && string(spec.Name) != q.facts.OS {
 		out = append(out, problem.Problem{
 			Field: "spec.os.name", Reason: "PodOSNotSupported",
-			Message: fmt.Sprintf("the pod is for %s, this host runs %s", spec.Name, q.facts.OS),
+			Message: fmt.Sprintf("Failed to admit pod as the OS field doesn't match node OS: it is %s, this host runs %s", spec.Name, q.facts.OS),
 		})
 	}
-	if want, ok := q.pod.Spec.NodeSelector[corev1.LabelOSStable]; ok && want != q.facts.NodeLabels[corev1.LabelOSStable] {
+	if want, ok := q.pod.Labels[corev1.LabelOSStable]; ok && want != q.facts.OS {
 		out = append(out, problem.Problem{
-			Field: "spec.nodeSelector", Reason: "PodOSSelectorNodeLabelDoesNotMatch",
-			Message: fmt.Sprintf("the selector wants %s=%s, this host has %s", corev1.LabelOSStable, want, q.facts.NodeLabels[corev1.LabelOSStable]),
+			Field: "metadata.labels[" + corev1.LabelOSStable + "]", Reason: "PodOSSelectorNodeLabelDoesNotMatch",
+			Message: fmt.Sprintf("Failed to admit pod as the `%s` label doesn't match node label: it is %s, this host's %s", corev1.LabelOSStable, want, q.facts.OS),
 		})
 	}
 	return out
 }
+
+// predicate is the kubelet's message of a predicate that failed, with what it
+// leaves out.
+func predicate(name, text, detail string) string {
+	return "Predicate " + name + " failed: " + text + ": " + detail
+}
+
+const (
+	affinityText = "node(s) didn't match Pod's node affinity/selector"
+	taintText    = "node(s) had taints that the pod didn't tolerate"
+)
 
 // checkNodeSelector refuses where nodeSelector or the required node affinity
 // does not match this host's labels.
@@ -40,7 +51,7 @@ func checkNodeSelector(q question) problem.List {
 	if missing := missingLabels(q.pod.Spec.NodeSelector, q.facts.NodeLabels); len(missing) > 0 {
 		out = append(out, problem.Problem{
 			Field: "spec.nodeSelector", Reason: "NodeAffinity",
-			Message: "this host's labels don't match the pod's node selector: it lacks " + strings.Join(missing, ", "),
+			Message: predicate("NodeAffinity", affinityText, "this host lacks the labels "+strings.Join(missing, ", ")),
 			Hint:    "give this host the labels by --node-labels " + strings.Join(missing, ","),
 		})
 	}
@@ -49,22 +60,22 @@ func checkNodeSelector(q question) problem.List {
 	if match && err == nil {
 		return out
 	}
-	message := "this host's labels don't match the pod's required node affinity"
+	detail := "this host's labels don't match what the pod requires"
 	if err != nil {
-		message += ": " + err.Error()
+		detail = err.Error()
 	}
 	return append(out, problem.Problem{
 		Field:  "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution",
-		Reason: "NodeAffinity", Message: message, Hint: "give this host the labels by --node-labels",
+		Reason: "NodeAffinity", Message: predicate("NodeAffinity", affinityText, detail), Hint: "give this host the labels by --node-labels",
 	})
 }
 
 // missingLabels lists what a selector wants and the labels lack, as key=value,
-// sorted. The OS label has a check of its own.
+// sorted.
 func missingLabels(selector, labels map[string]string) []string {
 	var out []string
 	for key, want := range selector {
-		if have, ok := labels[key]; (!ok || have != want) && key != corev1.LabelOSStable {
+		if have, ok := labels[key]; !ok || have != want {
 			out = append(out, key+"="+want)
 		}
 	}
@@ -88,7 +99,7 @@ func checkTaints(q question) problem.List {
 		if taint.Effect == corev1.TaintEffectNoExecute && !tolerated {
 			out = append(out, problem.Problem{
 				Field: "spec.tolerations", Reason: "TaintToleration",
-				Message: fmt.Sprintf("this host has the taint %s, which the pod does not tolerate", taint.ToString()),
+				Message: predicate("TaintToleration", taintText, "this host has "+taint.ToString()),
 				Hint:    "add a toleration",
 			})
 		}

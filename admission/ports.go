@@ -9,6 +9,8 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
+const portsText = "node(s) didn't have free ports for the requested pod ports"
+
 // checkHostPorts refuses ports of the host that another pod has, or a process
 // listens on: the runtime would take the traffic away from the one, and a
 // hostNetwork pod would fail to bind to the other.
@@ -21,7 +23,7 @@ func checkHostPorts(q question) problem.List {
 		}
 		out = append(out, problem.Problem{
 			Field: want.Field, Reason: "NodePorts", Hint: hint,
-			Message: fmt.Sprintf("port %d/%s of the host is taken by %s", want.Port, want.Protocol, holder),
+			Message: predicate("NodePorts", portsText, fmt.Sprintf("port %d/%s of the host is taken by %s", want.Port, want.Protocol, holder)),
 		})
 	}
 	return out

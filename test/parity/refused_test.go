@@ -34,7 +34,7 @@ var refusals = map[string]struct{ kubelets, podruns string }{
 	examples + "security__hello-apparmor-2":         {noAppArmor, noAppArmor},
 
 	examples + "resource__pod-level-resource-managers-pod-scope-mixed": {"res: cpu, q: 2000", "Node didn't have enough resource: cpu, requested: 4000"},
-	"kubernetes__content__en__examples__windows__run-as-username-pod":  {"node(s) didn't match Pod's node affinity/selector", "spec.nodeSelector: the selector wants kubernetes.io/os=windows"},
+	"kubernetes__content__en__examples__windows__run-as-username-pod":  {"node(s) didn't match Pod's node affinity/selector", "spec.nodeSelector: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"},
 }
 
 const noAppArmor = "Cannot enforce AppArmor: AppArmor is not enabled on the host"
