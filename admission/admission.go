@@ -59,6 +59,7 @@ var checks = []func(question) problem.List{
 	checkTaints,
 	checkResources,
 	checkPressure,
+	checkDevices,
 	checkHostPorts,
 	checkSysctls,
 	checkAppArmor,
@@ -85,6 +86,8 @@ type Verdict struct {
 	// Preempts are podrun's pods that must be stopped for this one, if it is
 	// admitted.
 	Preempts []host.Pod
+	// Devices are the CDI devices that the pod's containers get, by their names.
+	Devices map[string][]string
 }
 
 // CheckAll admits pods together, in order: the requests and ports of each that
@@ -106,7 +109,7 @@ func CheckAll(pods []Pod, facts host.Facts, s nodeconfig.Settings, o Options) []
 		if len(out[i].Problems.Errors()) > 0 {
 			continue
 		}
-		q.arrived = append(q.arrived, Describe(p.Pod))
+		q.arrived = append(q.arrived, Describe(p.Pod, out[i].Devices))
 		q.others = slices.DeleteFunc(slices.Clone(q.others), func(o host.Pod) bool { return among(out[i].Preempts, o) })
 	}
 	return out
@@ -125,6 +128,7 @@ func (q question) verdict() Verdict {
 		out.Problems = append(out.Problems, check(q)...)
 	}
 	q.preempt(&out)
+	q.allocate(&out)
 	for i := range out.Problems {
 		out.Problems[i].Object = "Pod " + q.pod.Namespace + "/" + q.pod.Name
 	}
@@ -140,12 +144,14 @@ func replaces(pod *corev1.Pod, here host.Pod) bool {
 	return here.Managed && (same || here.UID == string(pod.UID))
 }
 
-// Describe makes of a pod what the facts would say of it once it runs.
-func Describe(pod *corev1.Pod) host.Pod {
+// Describe makes of a pod what the facts would say of it once it runs, with these
+// devices.
+func Describe(pod *corev1.Pod, devices map[string][]string) host.Pod {
 	out := host.Pod{
 		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
 		Managed: true, Reserved: true, HostNetwork: pod.Spec.HostNetwork,
 		QOSClass: resource.QOSClass(pod), Requests: resource.PodRequests(pod), HostPorts: host.HostPorts(pod),
+		Devices: devices,
 	}
 	if pod.Spec.Priority != nil {
 		out.Priority = *pod.Spec.Priority

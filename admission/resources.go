@@ -90,10 +90,12 @@ func lacking(q question) ([]shortage, problem.List) {
 // shortHint says the same in quantities that people write.
 func shortHint(name corev1.ResourceName, requests, used, allocatable corev1.ResourceList, known bool) string {
 	if !known {
-		return fmt.Sprintf("this host has no %s: podrun has no device plugins", name)
+		return fmt.Sprintf("this host has no %s: podrun has no device plugins; --device %s=CDI-ID gives it a device", name, name)
 	}
 	want, free := requests[name], allocatable[name]
-	free.Sub(used[name])
+	if free.Sub(used[name]); free.Sign() < 0 {
+		free = apiresource.Quantity{}
+	}
 	return fmt.Sprintf("the pod requests %s of %s and %s is free: lower its requests, or delete a pod", want.String(), name, free.String())
 }
 

@@ -67,6 +67,10 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 		s.RegisterWithTaints, err = nodeconfig.ParseTaints(v)
 		return err
 	})
+	f.several("device", "`NAME=CDI-ID`: give pods that request the extended resource NAME this device of the Container Device Interface; may be repeated", func(s *nodeconfig.Settings, v []string) (err error) {
+		s.Devices, err = nodeconfig.ParseDevices(v)
+		return err
+	})
 	f.truth("allow-privileged", def.AllowPrivileged, "take pods with privileged containers", func(s *nodeconfig.Settings, v bool) { s.AllowPrivileged = v })
 	f.parsed("pod-security", def.PodSecurity, "`level` of the Pod Security Standards that pods must meet: privileged, baseline or restricted", func(s *nodeconfig.Settings, v string) error {
 		s.PodSecurity = v
@@ -133,6 +137,28 @@ func (v *parsedText) Set(text string) error {
 func (f *settingsFlags) list(name, usage string, into func(*nodeconfig.Settings, []string)) {
 	v := f.set.StringSlice(name, nil, usage)
 	f.into[name] = func(s *nodeconfig.Settings) { into(s, *v) }
+}
+
+// several is a list that may be refused, when it is given.
+func (f *settingsFlags) several(name, usage string, into func(*nodeconfig.Settings, []string) error) {
+	v := &checkedList{check: func(list []string) error { return into(&nodeconfig.Settings{}, list) }}
+	f.set.Var(v, name, usage)
+	f.into[name] = func(s *nodeconfig.Settings) { _ = into(s, v.list) } // was checked
+}
+
+// checkedList is the value of a flag that may be repeated, or has commas.
+type checkedList struct {
+	list  []string
+	check func([]string) error
+}
+
+func (v *checkedList) String() string { return strings.Join(v.list, ",") }
+func (v *checkedList) Type() string   { return "strings" }
+
+// Set adds to the list.
+func (v *checkedList) Set(text string) error {
+	v.list = append(v.list, strings.Split(text, ",")...)
+	return v.check(v.list)
 }
 
 func (f *settingsFlags) pairs(name, usage string, into func(*nodeconfig.Settings, map[string]string)) {

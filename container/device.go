@@ -3,10 +3,25 @@ package container
 import (
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/problem"
 )
+
+// WithDevices is the plan with devices of the Container Device Interface, by
+// their full names.
+func (p Plan) WithDevices(names []string) Plan {
+	if len(names) == 0 || p.base == nil {
+		return p
+	}
+	p.base = proto.CloneOf(p.base)
+	p.base.CDIDevices = nil
+	for _, name := range names {
+		p.base.CDIDevices = append(p.base.CDIDevices, &runtimeapi.CDIDevice{Name: name})
+	}
+	return p
+}
 
 // devices are the block volumes that the container has as devices, in the order
 // of volumeDevices.

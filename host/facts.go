@@ -52,8 +52,14 @@ type Facts struct {
 	// profiles: what is wrong with each, empty for nothing.
 	SeccompProfiles map[string]string `json:"seccompProfiles,omitempty"`
 	Runtime         Runtime           `json:"runtime"`
-	Kubelet         *KubeletProcess   `json:"kubelet,omitempty"` // one that runs on this host
-	Pods            []Pod             `json:"pods,omitempty"`    // the sandboxes of the runtime, podrun's and others'
+	// Devices are the CDI devices that pods may have, by extended resource, in
+	// the order in which they are given (--device).
+	Devices map[string][]string `json:"devices,omitempty"`
+	// CDI is what specifications of devices this host has; nil where no pod may
+	// have a device.
+	CDI     *CDI            `json:"cdi,omitempty"`
+	Kubelet *KubeletProcess `json:"kubelet,omitempty"` // one that runs on this host
+	Pods    []Pod           `json:"pods,omitempty"`    // the sandboxes of the runtime, podrun's and others'
 	// UserNS has the first host ID of the range that each of podrun's pods with a
 	// user namespace holds, by UID.
 	UserNS map[string]uint32 `json:"userNS,omitempty"`
@@ -81,6 +87,13 @@ type Filesystem struct {
 	AvailableBytes int64  `json:"availableBytes"` // to who is not root
 	Inodes         int64  `json:"inodes,omitempty"`
 	InodesFree     int64  `json:"inodesFree,omitempty"`
+}
+
+// CDI is what specifications of devices are on a host (Container Device
+// Interface).
+type CDI struct {
+	Dirs    []string `json:"dirs"`
+	Devices []string `json:"devices"` // full names: vendor/class=name
 }
 
 // PIDs says how many processes and threads there are, and how many there can
@@ -147,10 +160,14 @@ type Runtime struct {
 	HandlersOK bool                      `json:"handlersKnown"`      // whether Handlers is the runtime's own list
 	// RestrictsOOM says whether the runtime leaves it at that where it may not
 	// lower the OOM score of what it starts; nil where it does not tell.
-	RestrictsOOM *bool    `json:"restrictsOOM,omitempty"`
-	CNIConfDir   string   `json:"cniConfDir,omitempty"` // where the runtime tells
-	CNIBinDirs   []string `json:"cniBinDirs,omitempty"`
-	CgroupSaid   string   `json:"cgroupSaid,omitempty"` // driver by RuntimeConfig or the default handler's options, empty if neither tells
+	RestrictsOOM *bool `json:"restrictsOOM,omitempty"`
+	// CDI tells whether the runtime adds CDI devices to containers; nil where it
+	// does not tell.
+	CDI        *bool    `json:"cdi,omitempty"`
+	CDIDirs    []string `json:"cdiDirs,omitempty"`    // of specifications, where the runtime tells
+	CNIConfDir string   `json:"cniConfDir,omitempty"` // where the runtime tells
+	CNIBinDirs []string `json:"cniBinDirs,omitempty"`
+	CgroupSaid string   `json:"cgroupSaid,omitempty"` // driver by RuntimeConfig or the default handler's options, empty if neither tells
 }
 
 // Containerd1 tells whether the runtime is a containerd 1.x.
@@ -207,6 +224,7 @@ type Pod struct {
 	QOSClass    corev1.PodQOSClass  `json:"qosClass,omitempty"`
 	Requests    corev1.ResourceList `json:"requests,omitempty"` // of the whole pod, from its checkpoint
 	HostPorts   []HostPort          `json:"hostPorts,omitempty"`
+	Devices     map[string][]string `json:"devices,omitempty"`   // CDI devices that it was given, by container
 	CreatedAt   int64               `json:"createdAt,omitempty"` // ns
 }
 

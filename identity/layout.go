@@ -32,6 +32,10 @@ func (l Layout) EtcHosts(uid string) string { return filepath.Join(l.Pod(uid), "
 // namespace of its own.
 func (l Layout) UserNS(uid string) string { return filepath.Join(l.Pod(uid), "userns") }
 
+// Devices is the file that holds which devices the pod's containers have, where
+// they have any.
+func (l Layout) Devices(uid string) string { return filepath.Join(l.Pod(uid), "devices") }
+
 // UserNSLength is how many IDs a pod's user namespace has (KEP-127).
 const UserNSLength = 1 << 16
 

@@ -49,6 +49,8 @@ type Settings struct {
 	AllowPrivileged      bool              `json:"allowPrivileged"`
 	PodSecurity          string            `json:"podSecurity,omitempty"` // privileged, baseline or restricted
 	RegisterWithTaints   []corev1.Taint    `json:"registerWithTaints,omitempty"`
+	// Devices are CDI devices by the extended resource as which pods request them.
+	Devices map[string][]string `json:"devices,omitempty"`
 
 	ContainerLogMaxSize  string `json:"containerLogMaxSize"`
 	ContainerLogMaxFiles int32  `json:"containerLogMaxFiles"`

@@ -54,7 +54,12 @@ func (e *Engine) reserveRoom(t *Target) (err error) {
 	case t.Change == ChangeNew:
 		return reserve(t.Plan)
 	case t.Change != ChangeUnchanged || !t.Plan.runs():
-		t.room, err = e.holdRoom(t.Plan)
+		if t.Change != ChangeReplace {
+			err = holdDevices(t.Plan) // one that replaces another has no directory yet
+		}
+		if err == nil {
+			t.room, err = e.holdRoom(t.Plan)
+		}
 	}
 	return err
 }
@@ -141,6 +146,9 @@ func reserve(p *Plan) error {
 	}
 	if err := holdRange(p); err != nil {
 		return fmt.Errorf("pod %s: hold its range of host IDs: %w", p.ID, err)
+	}
+	if err := holdDevices(p); err != nil {
+		return err
 	}
 	return writeCheckpoint(p.Layout, p.ID, p.Checkpoint)
 }

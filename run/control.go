@@ -110,6 +110,7 @@ func replan(e *Engine, c *manifest.Checkpoint, facts host.Facts) (*Plan, problem
 		Pod: c.Pod, UID: string(c.Pod.UID), Objects: objects, Facts: facts, Settings: e.Settings,
 		Handler: handler, Invocation: e.Invocation, Allocatable: allocatable,
 	})
+	plan.withDevices(plan.devicesHere())
 	return plan, slices.Concat(found, bad, problems)
 }
 

@@ -41,6 +41,7 @@ type Plan struct {
 	Runtime    string // the runtime's name, with which container IDs begin
 	EtcHosts   string // the host's /etc/hosts
 	Warnings   []event.Event
+	Devices    map[string][]string // the CDI devices of its containers, by their names
 	// Checkpoint holds what the pod was made from, for a later podrun.
 	Checkpoint manifest.Checkpoint
 

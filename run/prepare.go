@@ -101,6 +101,7 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 		for _, p := range verdict[i].Problems {
 			targets[i].Problems = append(targets[i].Problems, mp.Locate(p))
 		}
+		targets[i].Plan.withDevices(verdict[i].Devices)
 		for _, p := range verdict[i].Preempts {
 			targets[i].Preempts = append(targets[i].Preempts, identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: p.UID})
 		}

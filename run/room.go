@@ -32,7 +32,7 @@ func (p *Plan) runs() bool {
 
 // holdRoom keeps free what a pod will ask for. The node's lock must be held.
 func (e *Engine) holdRoom(p *Plan) (*room, error) {
-	data, err := json.Marshal(admission.Describe(p.Pod))
+	data, err := json.Marshal(admission.Describe(p.Pod, p.Devices))
 	if err != nil {
 		return nil, fmt.Errorf("pod %s: hold its room: %w", p.ID, err)
 	}

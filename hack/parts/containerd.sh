@@ -2,12 +2,14 @@
 # Part of hack/runtime: containerd's configuration, by its version.
 
 containerd_config() { # CONTAINERD
-	local containerd=$1 version snapshotter=overlayfs systemd=false oom=false
+	local containerd=$1 version snapshotter=overlayfs systemd=false oom=false cdi=
 	version=$("$containerd" --version | sed -E 's/.* v?([0-9]+\.[0-9]+)\..*/\1/')
 	# overlayfs cannot have its upper directory on overlayfs (a CI container).
 	[[ $(stat -f -c %T "$dir") != overlayfs ]] || snapshotter=native
 	! on_systemd || systemd=true
 	has_cap 24 || oom=true # CAP_SYS_RESOURCE: without it a score cannot be lowered
+	[[ $version != 1.7 ]] || cdi=$'enable_cdi = true\n'
+	[[ $version == 1.6 ]] || cdi+="cdi_spec_dirs = [\"$dir/cdi\"]"
 	case $version in
 	1.*) config_v2 ;;
 	2.*) config_v3 ;;
@@ -50,6 +52,7 @@ config_v2() {
 		restrict_oom_score_adj = $oom
 		netns_mounts_under_state_dir = true
 		disable_tcp_service = true
+		$cdi
 		[$cri.cni]
 		bin_dir = "/usr/lib/cni"
 		conf_dir = "$dir/cni/conf"
@@ -78,6 +81,7 @@ config_v3() {
 		[$runtime]
 		restrict_oom_score_adj = $oom
 		netns_mounts_under_state_dir = true
+		$cdi
 		[$runtime.cni]
 		$bin_dirs
 		conf_dir = "$dir/cni/conf"

@@ -73,6 +73,9 @@ func (m machine) gather(ctx context.Context, client *cri.Client, s nodeconfig.Se
 	)
 	facts.SeccompProfiles = readSeccomp(s.Layout().Seccomp(), o.SeccompProfiles)
 	facts.Runtime, facts.ImageFS = rt.runtime, rt.imageFS
+	if len(s.Devices) > 0 {
+		facts.CDI = m.readCDI(rt.runtime.CDIDirs)
+	}
 	m.chooseDriver(&facts.Cgroup, s, rt.runtime.CgroupSaid)
 	var err error
 	if facts.Pods, err = readPods(rt.sandboxes, s.Layout()); err != nil {

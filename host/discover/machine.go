@@ -37,6 +37,7 @@ func (m machine) readMachine(f *host.Facts, s nodeconfig.Settings) error {
 	f.AppArmorProfiles = m.appArmorProfiles()
 	f.NodeTaints = s.RegisterWithTaints
 	f.ThermalPaths = m.thermalPaths()
+	f.Devices = s.Devices
 	return m.readCapacity(f, s)
 }
 
@@ -78,6 +79,9 @@ func (m machine) readCapacity(f *host.Facts, s nodeconfig.Settings) error {
 	}
 	f.Capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(f.NodeFS.CapacityBytes, resource.BinarySI)
 	f.PIDs = m.pids()
+	for name, devices := range s.Devices {
+		f.Capacity[corev1.ResourceName(name)] = *resource.NewQuantity(int64(len(devices)), resource.DecimalSI)
+	}
 	return m.readHugePages(f)
 }
 

@@ -111,6 +111,9 @@ func readCheckpoint(p *host.Pod, layout identity.Layout) error {
 	p.QOSClass = resource.QOSClass(pod)
 	p.Requests = resource.PodRequests(pod)
 	p.HostPorts = host.HostPorts(pod)
+	if p.Devices, err = readDevices(layout.Devices(p.UID)); err != nil {
+		return trouble("read which devices pod "+p.Namespace+"/"+p.Name+" has", err, "delete the pod")
+	}
 	return nil
 }
 

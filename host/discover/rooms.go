@@ -79,6 +79,13 @@ func both(has, room host.Pod) host.Pod {
 		}
 	}
 	has.Requests = requests
+	devices := map[string][]string{}
+	for _, had := range []map[string][]string{has.Devices, room.Devices} {
+		for container, ids := range had {
+			devices[container] = append(devices[container], ids...)
+		}
+	}
+	has.Devices = devices
 	for _, p := range room.HostPorts {
 		if !slices.Contains(has.HostPorts, p) {
 			has.HostPorts = append(has.HostPorts, p)

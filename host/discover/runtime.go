@@ -95,6 +95,7 @@ func describe(v *runtimeapi.VersionResponse, s *runtimeapi.StatusResponse, c *ru
 	}
 	more := toldBy(s.GetInfo()["config"])
 	r.RestrictsOOM, r.CNIConfDir, r.CNIBinDirs = more.RestrictOOM, more.CNI.ConfDir, more.CNI.bins()
+	r.CDI, r.CDIDirs = more.cdi(), more.CDISpecDirs
 	for _, cond := range s.GetStatus().GetConditions() {
 		r.Conditions = append(r.Conditions, host.RuntimeCondition{
 			Type: cond.GetType(), Status: cond.GetStatus(), Reason: cond.GetReason(), Message: cond.GetMessage(),
@@ -157,6 +158,20 @@ func optionSaid(config string) string {
 type told struct {
 	RestrictOOM *bool `json:"restrictOOMScoreAdj"`
 	CNI         cniDirs
+	EnableCDI   *bool
+	CDISpecDirs []string
+	Containerd  *struct{} // of any containerd
+}
+
+// cdi tells whether CDI devices are added to containers: since containerd 1.7
+// if it is told to, from 2.2 on always. 1.6 does not know them.
+func (t told) cdi() *bool {
+	switch {
+	case t.EnableCDI != nil || t.Containerd == nil:
+		return t.EnableCDI
+	}
+	known := len(t.CDISpecDirs) > 0
+	return &known
 }
 
 // cniDirs are where the network's plugins and their configuration are. Since

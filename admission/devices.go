@@ -1,0 +1,116 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/resource"
+)
+
+// checkDevices refuses pods that get devices (--device) where the runtime would
+// start their containers without: one that does not know CDI ignores them.
+func checkDevices(q question) problem.List {
+	if r := q.facts.Runtime; r.CDI == nil || *r.CDI {
+		return nil
+	}
+	var out problem.List
+	eachContainer(q.pod, func(field string, c *corev1.Container) {
+		for _, name := range sortedNames(c.Resources.Limits) {
+			if len(q.facts.Devices[string(name)]) > 0 {
+				out = append(out, problem.Problem{
+					Field: fmt.Sprintf("%s.resources.limits[%s]", field, name), Reason: "CDINotSupported",
+					Message: fmt.Sprintf("%s does not add CDI devices to containers", runtimeName(q)),
+					Hint:    "it takes containerd 1.7 with enable_cdi = true in its CRI configuration, containerd 2.0, or CRI-O 1.28",
+				})
+			}
+		}
+	})
+	return out
+}
+
+// allocate gives an admitted pod its devices. One that runs keeps what it has;
+// one that was stopped, too, as far as nobody else has got it meanwhile.
+func (q question) allocate(v *Verdict) {
+	if q.runs() {
+		v.Devices = q.here().Devices
+		return
+	}
+	if len(q.facts.Devices) == 0 || len(v.Problems.Errors()) > 0 {
+		return
+	}
+	var held []string
+	for _, p := range q.present() {
+		if holds(p) && !among(v.Preempts, p) {
+			held = append(held, devicesOf(p)...)
+		}
+	}
+	had := devicesOf(q.here())
+	free := map[corev1.ResourceName][]string{}
+	for name, devices := range q.facts.Devices {
+		mine, rest := []string{}, []string{}
+		for _, d := range devices {
+			switch {
+			case slices.Contains(held, d):
+			case slices.Contains(had, d):
+				mine = append(mine, d)
+			default:
+				rest = append(rest, d)
+			}
+		}
+		free[corev1.ResourceName(name)] = append(mine, rest...)
+	}
+	devices, err := resource.AllocateDevices(q.pod, free)
+	if err != nil {
+		v.Problems = append(v.Problems, unexpectedAllocation(err.Error(), "delete a pod that has one, or give more by --device"))
+		return
+	}
+	v.Devices = devices
+	v.Problems = append(v.Problems, q.unknownDevices(devices)...)
+}
+
+// here is this very pod as it is here; the zero value if it is not.
+func (q question) here() host.Pod {
+	at := slices.IndexFunc(q.leaving, func(p host.Pod) bool { return p.UID == string(q.pod.UID) })
+	if at < 0 {
+		return host.Pod{}
+	}
+	return q.leaving[at]
+}
+
+// unknownDevices refuses devices that no CDI specification of this host has: the
+// runtime would fail when it makes the container.
+func (q question) unknownDevices(devices map[string][]string) problem.List {
+	if q.facts.CDI == nil {
+		return nil
+	}
+	var out problem.List
+	for _, c := range sortedNames(devices) {
+		for _, d := range devices[c] {
+			if slices.Contains(q.facts.CDI.Devices, d) {
+				continue
+			}
+			out = append(out, unexpectedAllocation(fmt.Sprintf("container %s gets the device %s, which no CDI specification of %s has", c, d, strings.Join(q.facts.CDI.Dirs, ", ")),
+				"the vendor's tool writes one, such as 'nvidia-ctk cdi generate'"))
+		}
+	}
+	return out
+}
+
+// unexpectedAllocation is the kubelet's message of devices that can't be had.
+func unexpectedAllocation(why, hint string) problem.Problem {
+	return problem.Problem{Field: "spec", Reason: "UnexpectedAdmissionError",
+		Message: "Allocate failed due to " + why + ", which is unexpected", Hint: hint}
+}
+
+func devicesOf(p host.Pod) []string {
+	var out []string
+	for _, devices := range p.Devices {
+		out = append(out, devices...)
+	}
+	return out
+}

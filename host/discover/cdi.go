@@ -1,0 +1,63 @@
+package discover
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/podrun/podrun/host"
+)
+
+// cdiDirs are where specifications of devices are, where the runtime does not
+// tell (CNCF Container Device Interface).
+var cdiDirs = []string{"/etc/cdi", "/var/run/cdi"}
+
+// readCDI lists the devices of all specifications. A file that can't be read has
+// none: runtimes leave it out, too.
+func (m machine) readCDI(dirs []string) *host.CDI {
+	if len(dirs) == 0 {
+		dirs = cdiDirs
+	}
+	out := &host.CDI{Dirs: dirs, Devices: []string{}}
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(m.path(dir))
+		if err != nil {
+			continue // most hosts have none
+		}
+		for _, e := range entries {
+			if ext := filepath.Ext(e.Name()); ext != ".json" && ext != ".yaml" {
+				continue
+			}
+			data, err := os.ReadFile(m.path(dir, e.Name()))
+			var spec struct {
+				Kind    string
+				Devices []struct{ Name string }
+			}
+			if err != nil || yaml.Unmarshal(data, &spec) != nil {
+				continue
+			}
+			for _, d := range spec.Devices {
+				out.Devices = append(out.Devices, spec.Kind+"="+d.Name)
+			}
+		}
+	}
+	slices.Sort(out.Devices)
+	return out
+}
+
+// readDevices reads which devices a pod was given, by container.
+func readDevices(path string) (map[string][]string, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var devices map[string][]string
+	return devices, json.Unmarshal(data, &devices)
+}

@@ -1,0 +1,43 @@
+package nodeconfig
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// cdiID is a device's full name in the Container Device Interface:
+// vendor/class=name.
+var cdiID = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?/[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?=[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?$`)
+
+// ParseDevices reads NAME=CDI-ID, each of which adds a device to an extended
+// resource: nvidia.com/gpu=nvidia.com/gpu=0. The devices of a resource keep
+// their order.
+func ParseDevices(given []string) (map[string][]string, error) {
+	out := map[string][]string{}
+	var seen []string
+	for _, one := range given {
+		name, id, _ := strings.Cut(one, "=")
+		switch {
+		case !extended(name):
+			return nil, fmt.Errorf("%q: %q is no name of an extended resource, such as example.com/gpu", one, name)
+		case !cdiID.MatchString(id):
+			return nil, fmt.Errorf("%q: %q is no device of CDI, such as example.com/gpu=0", one, id)
+		case slices.Contains(seen, id):
+			return nil, fmt.Errorf("%q: the device is given twice", one)
+		}
+		seen, out[name] = append(seen, id), append(out[name], id)
+	}
+	return out, nil
+}
+
+// extended tells the name of an extended resource: one with a domain that is not
+// Kubernetes' own.
+func extended(name string) bool {
+	domain, _, ok := strings.Cut(name, "/")
+	return ok && len(validation.IsQualifiedName(name)) == 0 && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io") &&
+		!strings.HasPrefix(name, "requests.")
+}

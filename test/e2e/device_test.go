@@ -1,0 +1,83 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestDevices: containers that request an extended resource get the devices that
+// --device names, each its own, as the runtime's CDI makes them. A containerd
+// that knows no CDI would leave them out: there the pod is refused.
+func TestDevices(t *testing.T) {
+	r := newRig(t)
+	dir := os.Getenv("PODRUN_TEST_CDI_DIR")
+	if dir == "" {
+		t.Skip("PODRUN_TEST_CDI_DIR is not set: no directory of CDI specifications")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	spec := filepath.Join(dir, "podrun-test.json")
+	t.Cleanup(func() { os.Remove(spec) })
+	text := `{"cdiVersion": "0.5.0", "kind": "podrun.test/thing", "devices": [
+		{"name": "a", "containerEdits": {"env": ["THING_A=yes"], "deviceNodes": [{"path": "/dev/thing-a", "type": "c", "major": 1, "minor": 3}]}},
+		{"name": "b", "containerEdits": {"env": ["THING_B=yes"]}}]}`
+	if err := os.WriteFile(spec, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"--device", "example.com/thing=podrun.test/thing=a", "--device", "example.com/thing=podrun.test/thing=b"}
+	pod := func(name string) string {
+		return r.pod(name, `
+apiVersion: v1
+kind: Pod
+metadata: {name: `+name+`}
+spec:
+  dnsPolicy: Default
+  terminationGracePeriodSeconds: 0
+  containers:
+    - name: app
+      image: IMAGE
+      command: [sh, -c, 'echo A=$THING_A B=$THING_B; ls /dev; echo listed; sleep 1000']
+      resources: {limits: {example.com/thing: 1}}
+`)
+	}
+	out, err := r.podrun(append(flags, "apply", pod("one"))...)
+	if strings.Contains(out, "does not add CDI devices to containers") {
+		if err == nil {
+			t.Error("it was refused with code 0")
+		}
+		t.Log("this runtime knows no CDI: the pod was refused")
+		return
+	}
+	if err != nil {
+		t.Fatal(out)
+	}
+	if logs := r.until("one", "listed"); !strings.Contains(logs, "A=yes B=\n") || !strings.Contains(logs, "thing-a") {
+		t.Errorf("the first has\n%s", logs)
+	}
+	r.must(append(flags, "apply", pod("two"))...)
+	if logs := r.until("two", "listed"); !strings.Contains(logs, "A= B=yes\n") || strings.Contains(logs, "thing-a") {
+		t.Errorf("the second has\n%s", logs)
+	}
+	if out, err := r.podrun(append(flags, "apply", pod("three"))...); err == nil || !strings.Contains(out, "Node didn't have enough resource: example.com/thing, requested: 1, used: 2, capacity: 2") {
+		t.Errorf("a third: %v\n%s", err, out)
+	}
+	// One that was stopped gets what is free by then.
+	r.must("stop", "one")
+	r.must(append(flags, "apply", pod("three"))...)
+	if logs := r.until("three", "listed"); !strings.Contains(logs, "A=yes B=\n") {
+		t.Errorf("the third has\n%s", logs)
+	}
+	r.must("delete", "two")
+	r.must(append(flags, "start", "one")...)
+	if logs := r.until("one", "B=yes"); !strings.Contains(logs, "A= B=yes\n") {
+		t.Errorf("the first has now\n%s", logs)
+	}
+	// A device that no specification has would fail when the container is made.
+	out, err = r.podrun(append(flags, "--device", "example.com/thing=podrun.test/thing=c", "apply", pod("four"))...)
+	if err == nil || !strings.Contains(out, "gets the device podrun.test/thing=c, which no CDI specification of "+dir+" has") {
+		t.Errorf("an unknown device: %v\n%s", err, out)
+	}
+}
