@@ -154,6 +154,19 @@ func TestDeleteTellsOfFailedPreStop(t *testing.T) {
 	}
 }
 
+// A container whose slice somebody stopped, or whose shim was killed, can't be
+// stopped for a while ("ttrpc: closed"): the kubelet tries again, and so does a
+// delete.
+func TestDeleteStopsAgain(t *testing.T) {
+	r := newRig(t)
+	r.mustApply(one("Always"), OutcomeCreated)
+	r.rt.Fault("StopContainer", critest.Fault{When: critest.Before, Times: 2})
+	r.mustDelete()
+	if n := len(r.rt.CallNames("StopContainer")); n != 3 {
+		t.Errorf("%d calls of StopContainer, want 3", n)
+	}
+}
+
 func TestDeleteTwice(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), OutcomeCreated)

@@ -149,12 +149,22 @@ func (s *syncer) stopContainer(ctx context.Context, c Container, grace time.Dura
 	for _, ended := range before {
 		<-ended
 	}
-	grace = max(grace-time.Since(start), min(grace, minimumGrace))
-	if err := s.Client.StopContainer(ctx, c.ID, grace.Round(time.Second)); err != nil && !s.endedAnyway(ctx, c) {
-		return fmt.Errorf("stop container %s (%s): %w", c.Name, short(c.ID), err)
+	for late := time.Now().Add(stopAgainFor); ; {
+		left := max(grace-time.Since(start), min(grace, minimumGrace))
+		err := s.Client.StopContainer(ctx, c.ID, left.Round(time.Second))
+		if err == nil || s.endedAnyway(ctx, c) {
+			return nil
+		}
+		if ctx.Err() != nil || time.Now().After(late) {
+			return fmt.Errorf("stop container %s (%s): %w", c.Name, short(c.ID), err)
+		}
 	}
-	return nil
 }
+
+// stopAgainFor is how long a stop that failed is tried again; the kubelet does
+// so for ever. On a busy machine containerd takes seconds to see that a container
+// has ended of which it only knows that its shim does not answer.
+const stopAgainFor = 5 * time.Second
 
 // endedAnyway tells whether a container that could not be stopped has ended.
 // containerd fails a stop that meets the container's own end ("ttrpc: closed"),
