@@ -165,6 +165,19 @@ func (s *Pulls) Err() error {
 	return nil
 }
 
+// Trouble is the first image's failure, by the order of the plan, that is backed
+// off from; nil while none is. It tells no event and waits for nothing.
+func (s *Pulls) Trouble() error {
+	for _, image := range s.plan.Images {
+		c := image.Containers[0]
+		j := s.jobs[c.Name]
+		if last := j.lastFailure(); last != nil && (!s.Done(c.Name) || j.err != nil) {
+			return failure(c.Name, c.Image, last)
+		}
+	}
+	return nil
+}
+
 // failed tells why a container won't have its image. The job told it to the
 // first container already, where it tried a pull.
 func (s *Pulls) failed(j *job, c Container, first bool) error {

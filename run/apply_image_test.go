@@ -78,6 +78,20 @@ func TestApplyImageBacksOff(t *testing.T) {
 	})
 }
 
+// TestImageTroubleBeforeSandbox: which of the two the deadline meets, the pull
+// that was refused or a sandbox that takes its time on a slow host, is chance.
+// The image is what somebody has to see to.
+func TestImageTroubleBeforeSandbox(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.AddRemote(critest.Image{Name: "registry.example/late:1", PullErr: critest.ErrRefused})
+		r.rt.Fault("RunPodSandbox", critest.Fault{When: critest.Slow, Delay: 20 * time.Minute})
+		result := r.apply(podText("web", "Always", "containers: [{name: app, image: registry.example/late:1}]"))
+		wantErr(t, result.Err, problem.Image, "pod default/web: container app", "ImagePullBackOff", "connection refused")
+		r.nothingLeft()
+	})
+}
+
 // TestImageBackOffHoldsNobodyBack: the kubelet goes on with the next container
 // where an image can't be had at once, and comes back to it.
 func TestImageBackOffHoldsNobodyBack(t *testing.T) {

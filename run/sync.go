@@ -284,6 +284,11 @@ func (s *syncer) orInterrupted(ctx context.Context, err error) error {
 	if errors.As(err, &pe) && pe.Kind == problem.Image {
 		return err // says more: the image's own trouble
 	}
+	if timeout := (errTimeout{}); s.pulls != nil && errors.As(cause, &timeout) {
+		if trouble := s.pulls.Trouble(); trouble != nil {
+			return s.ofPod(trouble) // whatever else had not come to its end
+		}
+	}
 	if !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", cause, s.step(err))
 	}
