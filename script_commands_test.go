@@ -54,6 +54,7 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"calls":     calls,
 	"rmimage":   removeImage,
 	"saveimage": saveImage,
+	"saveoci":   saveOCI,
 	"httpget":   httpGet,
 	"listen":    listen,
 	"jsonget":   jsonGet,

@@ -1,18 +1,25 @@
 package main
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"runtime"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/podrun/podrun/cri/critest"
@@ -103,4 +110,40 @@ func saveImage(ts *testscript.TestScript, neg bool, args []string) {
 	image, err = mutate.Config(image, v1.Config{Labels: map[string]string{"script": of(ts).work}, Cmd: []string{"sh"}})
 	ts.Check(err)
 	ts.Check(tarball.WriteToFile(ts.MkAbs(args[2]), as, image))
+}
+
+// saveOCI IMAGE NAME DIR [PLATFORM] writes an image of a registry as an OCI layout
+// under another name: as an index that says that there is more than this
+// platform, and has no more. With PLATFORM the image is said to be for that one.
+func saveOCI(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 || len(args) > 4 {
+		ts.Fatalf("usage: saveoci IMAGE NAME DIR [PLATFORM]")
+	}
+	from, err := name.ParseReference(args[0], name.Insecure)
+	ts.Check(err)
+	image, err := remote.Image(from)
+	ts.Check(err)
+	image, err = mutate.Config(image, v1.Config{Labels: map[string]string{"oci": of(ts).work}, Cmd: []string{"sh"}})
+	ts.Check(err)
+	is, err := v1.ParsePlatform("linux/" + runtime.GOARCH)
+	ts.Check(err)
+	if len(args) == 4 {
+		is, err = v1.ParsePlatform(args[3])
+		ts.Check(err)
+	}
+	index := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: is}})
+	dir, err := layout.Write(ts.MkAbs(args[2]), empty.Index)
+	ts.Check(err)
+	// What the layout lacks: a variant for another machine.
+	other, err := random.Image(10, 1)
+	ts.Check(err)
+	more := mutate.AppendManifests(index, mutate.IndexAddendum{Add: other, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "s390x"}}})
+	raw, err := more.RawManifest()
+	ts.Check(err)
+	ts.Check(dir.WriteImage(image))
+	sum, size, err := v1.SHA256(bytes.NewReader(raw))
+	ts.Check(err)
+	ts.Check(dir.WriteBlob(sum, io.NopCloser(bytes.NewReader(raw))))
+	ts.Check(dir.AppendDescriptor(v1.Descriptor{MediaType: types.OCIImageIndex, Size: size, Digest: sum,
+		Annotations: map[string]string{"org.opencontainers.image.ref.name": args[1]}}))
 }

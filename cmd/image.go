@@ -152,7 +152,9 @@ func newImageLoad(a *app) *cobra.Command {
 		Use:   "load FILE",
 		Short: "Put the images of an archive into containerd",
 		Long: `Put the images of an archive into containerd, under the names that they have
-there: of docker save, or of an OCI layout, as a tar. FILE is a path, or - for
+there: of docker save, or of an OCI layout, as a tar that may be packed by gzip.
+Of an image for several platforms the archive must have this host's. From then on
+every pod may use them, whatever they were pulled with before. FILE is a path, or - for
 stdin.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, named []string) error {

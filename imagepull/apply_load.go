@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 
 	contentapi "github.com/containerd/containerd/api/services/content/v1"
@@ -41,6 +42,9 @@ func Load(ctx context.Context, conn grpc.ClientConnInterface, file *os.File) ([]
 		}
 		if len(images[i].names) == 0 {
 			return nil, fmt.Errorf("image %s has no name in the archive: save it by its name", images[i].target.Digest)
+		}
+		if err := forHost(images[i].names[0], images[i].platforms, platform{runtime.GOOS, runtime.GOARCH}); err != nil {
+			return nil, err
 		}
 	}
 	ctx = metadata.AppendToOutgoingContext(ctx, "containerd-namespace", "k8s.io")

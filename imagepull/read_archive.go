@@ -28,6 +28,7 @@ type descriptor struct {
 	Digest      string            `json:"digest"`
 	Size        int64             `json:"size"`
 	Annotations map[string]string `json:"annotations,omitempty"`
+	Platform    *platform         `json:"platform,omitempty"`
 }
 
 // document is an index or a manifest: what blobs point to others.
@@ -50,8 +51,9 @@ type blob struct {
 
 // named is an image of an archive, and the names that it has there.
 type named struct {
-	target descriptor
-	names  []string
+	target    descriptor
+	names     []string
+	platforms []platform // that the archive has it for
 }
 
 // maxDocument bounds an index or a manifest, in bytes.
@@ -156,10 +158,14 @@ func (a *archive) ociImages() ([]named, []blob, error) {
 				break
 			}
 		}
-		images = append(images, image)
 		if err := a.walk(d, seen, &blobs); err != nil {
 			return nil, nil, err
 		}
+		var err error
+		if image.platforms, err = a.platforms(d); err != nil {
+			return nil, nil, err
+		}
+		images = append(images, image)
 	}
 	return images, blobs, nil
 }
@@ -171,6 +177,9 @@ func (a *archive) walk(d descriptor, seen map[string]bool, blobs *[]blob) error 
 		return nil
 	}
 	seen[d.Digest] = true
+	if d.MediaType == "" {
+		return fmt.Errorf("blob %s has no media type", d.Digest)
+	}
 	name := blobPath(d.Digest)
 	s, ok := a.files[name]
 	if !ok || s.size != d.Size {
@@ -249,7 +258,11 @@ func (a *archive) dockerImages() ([]named, []blob, error) {
 		sum := sha256.Sum256(data)
 		target := descriptor{MediaType: doc.MediaType, Digest: "sha256:" + hex.EncodeToString(sum[:]), Size: int64(len(data))}
 		blobs = append(blobs, blob{desc: target, data: data, children: append([]descriptor{config.desc}, doc.Layers...)})
-		images = append(images, named{target: target, names: entry.RepoTags})
+		platforms, err := a.platformOf(path.Clean(entry.Config))
+		if err != nil {
+			return nil, nil, err
+		}
+		images = append(images, named{target: target, names: entry.RepoTags, platforms: platforms})
 	}
 	return images, blobs, nil
 }

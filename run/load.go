@@ -1,6 +1,9 @@
 package run
 
 import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -27,20 +30,18 @@ func (e *Engine) LoadImages(ctx context.Context, archive io.Reader) ([]string, e
 	if version.RuntimeName != "containerd" || conn == nil {
 		return nil, notContainerd(version.RuntimeName)
 	}
-	file, ok := archive.(*os.File)
-	if info, err := regular(file); !ok || err != nil || !info {
-		if file, err = spool(archive); err != nil {
-			return nil, err
-		}
-		defer file.Close()
+	file, done, err := tarFile(archive)
+	if err != nil {
+		return nil, &problem.Error{Kind: problem.Image, Object: "the archive", Err: err}
 	}
+	defer done()
 	names, err := imagepull.Load(ctx, conn, file)
 	if status.Code(err) == codes.Unimplemented {
 		return nil, notContainerd("one that does not let images in")
 	}
 	if err != nil {
 		return names, &problem.Error{Kind: problem.Image, Object: "the archive", Err: errors.New(imagepull.Detail(err)),
-			Hint: "it is a tar of 'docker save' or of an OCI layout, not packed"}
+			Hint: "it is a tar of 'docker save' or of an OCI layout, as it is or packed by gzip"}
 	}
 	return names, e.seen(ctx, names)
 }
@@ -76,6 +77,35 @@ func (e *Engine) seen(ctx context.Context, names []string) error {
 func notContainerd(is string) error {
 	return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("images can be loaded into containerd only, and this is %s", is),
 		Hint: "use the runtime's own tool, such as 'skopeo copy', or a registry on this host"}
+}
+
+// tarFile gives an archive as a file that can be read anywhere, unpacked; what it
+// came in is that already, or is copied.
+func tarFile(archive io.Reader) (file *os.File, done func(), err error) {
+	f, ok := archive.(*os.File)
+	in := bufio.NewReader(archive)
+	magic, err := in.Peek(6)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, nil, err
+	}
+	var from io.Reader = in
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		if from, err = gzip.NewReader(in); err != nil {
+			return nil, nil, err
+		}
+	case bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}), bytes.HasPrefix(magic, []byte{0xfd, '7', 'z', 'X', 'Z'}), bytes.HasPrefix(magic, []byte("BZh")):
+		return nil, nil, errors.New("is packed by zstd, xz or bzip2: unpack it first, as in 'zstdcat FILE | podrun image load -'")
+	case ok:
+		if whole, err := regular(f); err == nil && whole {
+			_, err := f.Seek(0, io.SeekStart)
+			return f, func() {}, err
+		}
+	}
+	if file, err = spool(from); err != nil {
+		return nil, nil, err
+	}
+	return file, func() { file.Close() }, nil
 }
 
 func regular(f *os.File) (bool, error) {

@@ -1,0 +1,66 @@
+package imagepull
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// platform is what an image is for, as in OCI's image-spec.
+type platform struct {
+	OS           string `json:"os,omitempty"`
+	Architecture string `json:"architecture,omitempty"`
+}
+
+func (p platform) String() string { return p.OS + "/" + p.Architecture }
+
+// platforms lists what an image of the archive is for, of what the archive has
+// of it.
+func (a *archive) platforms(d descriptor) ([]platform, error) {
+	if d.Platform != nil && d.Platform.OS != "" {
+		return []platform{*d.Platform}, nil
+	}
+	var doc document
+	if err := a.document(blobPath(d.Digest), &doc); err != nil {
+		return nil, err
+	}
+	if doc.Config != nil {
+		return a.platformOf(blobPath(doc.Config.Digest))
+	}
+	var out []platform
+	for _, m := range doc.Manifests {
+		if _, here := a.files[blobPath(m.Digest)]; !here {
+			continue
+		}
+		of, err := a.platforms(m)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, of...)
+	}
+	return out, nil
+}
+
+// platformOf reads it from an image's config; none where that does not tell.
+func (a *archive) platformOf(config string) ([]platform, error) {
+	var p platform
+	if err := a.document(config, &p); err != nil || p.OS == "" || p.Architecture == "" {
+		return nil, err
+	}
+	return []platform{p}, nil
+}
+
+// forHost refuses an image that is not for a host: containerd would take it, and
+// never show it.
+func forHost(name string, has []platform, host platform) error {
+	if len(has) == 0 || slices.Contains(has, host) {
+		return nil
+	}
+	var list []string
+	for _, p := range has {
+		if p.OS != "unknown" { // an attestation
+			list = append(list, p.String())
+		}
+	}
+	return fmt.Errorf("image %s is for %s, and this host is %s", name, strings.Join(list, ", "), host)
+}

@@ -1,0 +1,20 @@
+package run
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/problem"
+)
+
+// Only containerd lets images in; of another runtime it is said at once.
+func TestLoadIntoAnotherRuntime(t *testing.T) {
+	r := newRig(t, critest.Version("cri-o", "1.31.0"))
+	_, err := r.engine().LoadImages(t.Context(), strings.NewReader("no archive"))
+	var e *problem.Error
+	if !errors.As(err, &e) || e.Kind != problem.Refused || !strings.Contains(err.Error(), "into containerd only, and this is cri-o") || !strings.Contains(e.Hint, "skopeo") {
+		t.Errorf("%v", err)
+	}
+}
