@@ -90,6 +90,84 @@ func TestApplyPostStartDeadlock(t *testing.T) {
 	})
 }
 
+const hooked = "containers: [{name: app, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: [slow]}}}}]"
+
+// TestDeleteWhilePostStart: a hook that never ends does not hold the pod's lock.
+func TestDeleteWhilePostStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 100 * time.Hour} })
+		done := make(chan Result, 1)
+		go func() { done <- r.applyWithin(t.Context(), podText("web", "Always", hooked), 5*time.Hour) }()
+		time.Sleep(time.Minute)
+		began := time.Now()
+		r.mustDelete()
+		wantErr(t, (<-done).Err, problem.Failed, "pod default/web", "was deleted meanwhile by process")
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("took %s", took)
+		}
+		if r.said("FailedPostStartHook app", "") {
+			t.Error("the hook did not fail: the pod was deleted")
+		}
+		r.nothingLeft()
+		r.noLockHeld()
+	})
+}
+
+// TestStopWhilePostStart: nor can it keep a pod from being stopped; an apply that
+// is under way starts the pod again, and the hook has its turn once more.
+func TestStopWhilePostStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 5 * time.Minute} })
+		done := make(chan Result, 1)
+		go func() { done <- r.apply(podText("web", "Always", hooked)) }()
+		time.Sleep(time.Minute)
+		e := r.engine()
+		known, err := e.Find(t.Context(), Selector{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if results := e.Stop(t.Context(), known, DeleteOptions{}); results[0].Err != nil || time.Since(began) > time.Minute {
+			t.Errorf("stop: %v, after %s", results, time.Since(began))
+		}
+		if result := <-done; result.Err != nil {
+			t.Error(result.Err)
+		}
+		hooks := slices.DeleteFunc(r.rt.Changes(), func(c string) bool { return c != "ExecSync app" })
+		if len(hooks) != 2 {
+			t.Errorf("the hook ran %d times, want once in each sandbox", len(hooks))
+		}
+		r.mustDelete()
+	})
+}
+
+// TestApplyWhilePostStart: who finds a hook under way waits for it, and does not
+// run it a second time.
+func TestApplyWhilePostStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 5 * time.Minute} })
+		done := make(chan Result, 1)
+		go func() { done <- r.apply(podText("web", "Always", hooked)) }()
+		time.Sleep(time.Minute)
+		began := time.Now()
+		second := r.apply(podText("web", "Always", hooked))
+		if took := time.Since(began); second.Err != nil || took < 3*time.Minute || took > 5*time.Minute {
+			t.Errorf("the second apply: %v after %s", second.Err, took)
+		}
+		if first := <-done; first.Err != nil {
+			t.Error(first.Err)
+		}
+		wantChanges(t, r.rt, "RunPodSandbox", "CreateContainer app", "StartContainer app", "ExecSync app")
+		if !slices.ContainsFunc(r.warnings, func(w string) bool { return strings.Contains(w, "waiting for another podrun, which runs the postStart hook") }) {
+			t.Errorf("warnings %q", r.warnings)
+		}
+		r.mustDelete()
+	})
+}
+
 // TestApplyRunsHookOfKilledPodrun: podrun ended between StartContainer and the
 // end of the hook (k/k#60053, #122803).
 func TestApplyRunsHookOfKilledPodrun(t *testing.T) {

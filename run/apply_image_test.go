@@ -146,6 +146,9 @@ spec: {containers: [{name: app, image: registry.example/far:1}]}
 		if result.Err == nil || !strings.Contains(result.Err.Error(), "was deleted meanwhile by process") {
 			t.Errorf("apply: %v, want that the pod was deleted", result.Err)
 		}
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("apply said so after %s", took)
+		}
 		r.nothingLeft()
 		r.noLockHeld()
 	})

@@ -15,7 +15,6 @@ import (
 	"github.com/podrun/podrun/container"
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/event"
-	"github.com/podrun/podrun/hook"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/problem"
@@ -77,8 +76,10 @@ func (s *syncer) imageBacksOff(ctx context.Context, a Action) (backsOff bool, er
 		return false, nil
 	}
 	err = s.unlocked(ctx, func() error {
-		backsOff = s.pulls.BacksOff(ctx, a.Container)
-		return nil
+		return s.whileHere(ctx, func(ctx context.Context) error {
+			backsOff = s.pulls.BacksOff(ctx, a.Container)
+			return nil
+		})
 	})
 	return backsOff, err
 }
@@ -89,9 +90,11 @@ func (s *syncer) waitImage(ctx context.Context, name string) (image imagepull.Re
 	if s.pulls != nil && !s.pulled[name] && s.pulls.Done(name) {
 		return s.image(ctx, name)
 	}
-	err = s.unlocked(ctx, func() (err error) {
-		image, err = s.image(ctx, name)
-		return err
+	err = s.unlocked(ctx, func() error {
+		return s.whileHere(ctx, func(ctx context.Context) (err error) {
+			image, err = s.image(ctx, name)
+			return err
+		})
 	})
 	return image, err
 }
@@ -239,71 +242,6 @@ func (s *syncer) linkLog(c Container, config *runtimeapi.ContainerConfig) error 
 		return fmt.Errorf("pod %s: container %s: link its log: %w", s.plan.ID, c.Name, err)
 	}
 	return nil
-}
-
-// postStart runs the container's hook. One that fails kills its container, and
-// the sync goes on with the next.
-func (s *syncer) postStart(ctx context.Context, c Container) error {
-	spec := findContainer(s.pod(), c.Name).Container
-	plan, _ := hook.New(s.plan.ID, spec, hook.PostStart)
-	err := hook.Apply(ctx, plan, s.hookTarget(c))
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		return fmt.Errorf("%w in the postStart hook of container %s", cause, c.Name)
-	}
-	if err := s.markHook(c.ID, HookDone); err != nil {
-		return err
-	}
-	if err == nil {
-		return nil
-	}
-	s.emit(event.Warning, event.FailedPostStartHook, c.Name, hookEvent(err, "PostStartHook failed"))
-	if s.goal != GoalCompleted { // then the container's end decides
-		s.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", s.plan.ID, c.Name), Op: "postStart hook", Err: hookCause(err)})
-	}
-	return s.killContainer(ctx, c.ID, s.gracePeriod(), "FailedPostStartHook")
-}
-
-// hookCause leaves out the names that the caller's error has already.
-func hookCause(err error) error {
-	if e, ok := errors.AsType[*hook.HookError](err); ok {
-		return e
-	}
-	return err
-}
-
-// hookEvent is the message of the event of a hook that failed.
-func hookEvent(err error, otherwise string) string {
-	if e, ok := errors.AsType[*hook.HookError](err); ok {
-		return e.Event()
-	}
-	return otherwise
-}
-
-// markHook keeps on disk whether the container's hook has run.
-func (s *syncer) markHook(containerID string, state HookState) error {
-	dir := hooksDir(s.plan.Layout, s.plan.ID.UID)
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return fmt.Errorf("pod %s: keep the state of a hook: %w", s.plan.ID, err)
-	}
-	if err := volume.WriteFile(filepath.Join(dir, containerID), []byte(state), 0o640); err != nil {
-		return fmt.Errorf("pod %s: keep the state of a hook: %w", s.plan.ID, err)
-	}
-	s.obs.setHook(containerID, state)
-	return nil
-}
-
-// hookTarget is where a container's hooks go.
-func (s *syncer) hookTarget(c Container) hook.Target {
-	t := hook.Target{ContainerID: c.ID, Exec: s.exec}
-	if sb := s.obs.Sandbox(); sb != nil && len(sb.IPs) > 0 {
-		t.PodIP = sb.IPs[0]
-	}
-	return t
-}
-
-func (s *syncer) exec(ctx context.Context, id string, command []string) (stdout, stderr []byte, code int32, err error) {
-	resp, err := s.Client.ExecSync(ctx, id, command, 0)
-	return resp.GetStdout(), resp.GetStderr(), resp.GetExitCode(), err
 }
 
 // cause is an error's text without the object and the step, which its event

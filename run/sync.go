@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -181,6 +182,48 @@ func (s *syncer) unlocked(ctx context.Context, slow func() error) error {
 		return err
 	}
 	return errChanged
+}
+
+// goneCheck is how often it is looked whether a pod is still here, for which
+// something slow is done.
+const goneCheck = 200 * time.Millisecond
+
+// whileHere does something slow, and ends it when another podrun has removed the
+// pod: nobody wants its image any more, nor the end of its hook.
+func (s *syncer) whileHere(ctx context.Context, slow func(context.Context) error) error {
+	dir := s.plan.Layout.Pod(s.plan.ID.UID)
+	if _, err := os.Stat(dir); err != nil {
+		return slow(ctx)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for sleep(ctx, goneCheck) == nil {
+			if _, err := os.Stat(dir); os.IsNotExist(err) {
+				cancel(deletedError{shownHolder(holder(s.lock.path))})
+			}
+		}
+	})
+	err := slow(ctx)
+	gone := context.Cause(ctx)
+	cancel(nil)
+	watch.Wait()
+	if isDeleted(gone) {
+		return &problem.Error{Kind: problem.Failed, Object: "pod " + s.plan.ID.String(), Err: gone}
+	}
+	return err
+}
+
+// sleep waits, until the context ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
 }
 
 // longestOutage is how long a runtime may be away while a pod is waited for: one

@@ -1,0 +1,139 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/hook"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/volume"
+)
+
+// postStart runs the container's hook. One that fails kills its container, and
+// the sync goes on with the next.
+//
+// A hook may take for ever, so the pod's lock is free meanwhile: delete works.
+// What is locked is the hook's mark, lest another podrun that finds it pending
+// runs it a second time. The mark is written under the pod's lock again, when
+// there surely is a pod.
+func (s *syncer) postStart(ctx context.Context, c Container) error {
+	claim, err := lockFile(s.hookMark(c.ID))
+	if err != nil {
+		return fmt.Errorf("pod %s: %w", s.plan.ID, err)
+	}
+	if claim == nil {
+		return s.awaitHook(ctx, c)
+	}
+	defer claim.Close()
+	plan, _ := hook.New(s.plan.ID, findContainer(s.pod(), c.Name).Container, hook.PostStart)
+	var failed error
+	lost := s.unlocked(ctx, func() error {
+		return s.whileHere(ctx, func(ctx context.Context) error {
+			failed = hook.Apply(ctx, plan, s.hookTarget(c))
+			return nil
+		})
+	})
+	if lost != nil && !errors.Is(lost, errChanged) {
+		return lost
+	}
+	if cause := context.Cause(ctx); failed != nil && cause != nil {
+		return fmt.Errorf("%w in the postStart hook of container %s", cause, c.Name)
+	}
+	if now := s.obs.Container(c.Name); lost != nil && (now == nil || now.ID != c.ID || now.State != Running) {
+		return lost // somebody stopped it, and the hook with it
+	}
+	if err := s.markHook(c.ID, HookDone); err != nil {
+		return err
+	}
+	if failed == nil {
+		return lost
+	}
+	return errors.Join(s.hookFailed(ctx, c, failed), lost)
+}
+
+// hookFailed tells that a hook failed, and kills its container.
+func (s *syncer) hookFailed(ctx context.Context, c Container, err error) error {
+	s.emit(event.Warning, event.FailedPostStartHook, c.Name, hookEvent(err, "PostStartHook failed"))
+	if s.goal != GoalCompleted { // then the container's end decides
+		s.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", s.plan.ID, c.Name), Op: "postStart hook", Err: hookCause(err)})
+	}
+	return s.killContainer(ctx, c.ID, s.gracePeriod(), "FailedPostStartHook")
+}
+
+// awaitHook waits, without the pod's lock, for the podrun that runs a hook.
+func (s *syncer) awaitHook(ctx context.Context, c Container) error {
+	s.warn(problem.List{{Object: "pod " + s.plan.ID.String(), Warning: true,
+		Message: fmt.Sprintf("waiting for another podrun, which runs the postStart hook of container %s", c.Name)}})
+	err := s.unlocked(ctx, func() error {
+		return s.whileHere(ctx, func(ctx context.Context) error { return s.hookFree(ctx, c.ID) })
+	})
+	if err != nil {
+		return err
+	}
+	return errChanged
+}
+
+// hookFree returns once nobody runs a container's hook.
+func (s *syncer) hookFree(ctx context.Context, id string) error {
+	for {
+		claim, err := lockFile(s.hookMark(id))
+		if claim != nil || err != nil {
+			claim.Close()
+			return err
+		}
+		if err := sleep(ctx, slowestLockPoll); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *syncer) hookMark(containerID string) string {
+	return filepath.Join(hooksDir(s.plan.Layout, s.plan.ID.UID), containerID)
+}
+
+// hookCause leaves out the names that the caller's error has already.
+func hookCause(err error) error {
+	if e, ok := errors.AsType[*hook.HookError](err); ok {
+		return e
+	}
+	return err
+}
+
+// hookEvent is the message of the event of a hook that failed.
+func hookEvent(err error, otherwise string) string {
+	if e, ok := errors.AsType[*hook.HookError](err); ok {
+		return e.Event()
+	}
+	return otherwise
+}
+
+// markHook keeps on disk whether the container's hook has run.
+func (s *syncer) markHook(containerID string, state HookState) error {
+	mark := s.hookMark(containerID)
+	if err := os.MkdirAll(filepath.Dir(mark), 0o750); err != nil {
+		return fmt.Errorf("pod %s: keep the state of a hook: %w", s.plan.ID, err)
+	}
+	if err := volume.WriteFile(mark, []byte(state), 0o640); err != nil {
+		return fmt.Errorf("pod %s: keep the state of a hook: %w", s.plan.ID, err)
+	}
+	s.obs.setHook(containerID, state)
+	return nil
+}
+
+// hookTarget is where a container's hooks go.
+func (s *syncer) hookTarget(c Container) hook.Target {
+	t := hook.Target{ContainerID: c.ID, Exec: s.exec}
+	if sb := s.obs.Sandbox(); sb != nil && len(sb.IPs) > 0 {
+		t.PodIP = sb.IPs[0]
+	}
+	return t
+}
+
+func (s *syncer) exec(ctx context.Context, id string, command []string) (stdout, stderr []byte, code int32, err error) {
+	resp, err := s.Client.ExecSync(ctx, id, command, 0)
+	return resp.GetStdout(), resp.GetStderr(), resp.GetExitCode(), err
+}
