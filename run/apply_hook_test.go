@@ -161,7 +161,9 @@ func TestApplyWhilePostStart(t *testing.T) {
 			t.Error(first.Err)
 		}
 		wantChanges(t, r.rt, "RunPodSandbox", "CreateContainer app", "StartContainer app", "ExecSync app")
-		if !slices.ContainsFunc(r.warnings, func(w string) bool { return strings.Contains(w, "waiting for another podrun, which runs the postStart hook") }) {
+		if !slices.ContainsFunc(r.warnings, func(w string) bool {
+			return strings.Contains(w, "waiting for another podrun, which runs the postStart hook")
+		}) {
 			t.Errorf("warnings %q", r.warnings)
 		}
 		r.mustDelete()
