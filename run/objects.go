@@ -56,10 +56,45 @@ func (t Target) objectProblems(was Here) problem.List {
 		if names := plan.EnvChanges(configMaps, secrets); len(names) > 0 {
 			out = append(out, problem.Problem{Field: c.Field, Reason: "RestartRequired", Warning: true,
 				Message: fmt.Sprintf("container %s keeps the old value of %s until it is started again", c.Container.Name, strings.Join(names, ", ")),
-				Hint:    fmt.Sprintf("'podrun restart %s -n %s' starts the pod anew", t.Plan.ID.Name, t.Plan.ID.Namespace)})
+				Hint:    t.restartHint()})
+		}
+		for i, m := range c.Container.VolumeMounts {
+			if from := t.changedSource(m); from != "" {
+				out = append(out, problem.Problem{Field: fmt.Sprintf("%s.volumeMounts[%d]", c.Field, i), Reason: "RestartRequired", Warning: true,
+					Message: fmt.Sprintf("container %s keeps what it has at %s until it is started again: a subPath does not follow %s", c.Container.Name, m.MountPath, from),
+					Hint:    t.restartHint()})
+			}
 		}
 	}
 	return out
+}
+
+func (t Target) restartHint() string {
+	return fmt.Sprintf("'podrun restart %s -n %s' starts the pod anew", t.Plan.ID.Name, t.Plan.ID.Namespace)
+}
+
+// changedSource names the changed object that is mounted by a subPath: the file
+// or directory of before is bound there, whatever comes into the volume.
+func (t Target) changedSource(m corev1.VolumeMount) string {
+	if m.SubPath == "" && m.SubPathExpr == "" {
+		return ""
+	}
+	at := slices.IndexFunc(t.Plan.Pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
+	if at < 0 {
+		return ""
+	}
+	of := manifest.Referred(&corev1.Pod{ObjectMeta: t.Plan.Pod.ObjectMeta, Spec: corev1.PodSpec{Volumes: t.Plan.Pod.Spec.Volumes[at : at+1]}}, t.Plan.Checkpoint.Objects())
+	for _, c := range of.ConfigMaps {
+		if name := "ConfigMap " + c.Namespace + "/" + c.Name; slices.Contains(t.live, name) {
+			return name
+		}
+	}
+	for _, s := range of.Secrets {
+		if name := "Secret " + s.Namespace + "/" + s.Name; slices.Contains(t.live, name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // hostProblems looks at what the pods' volumes take from this host, and adds
