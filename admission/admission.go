@@ -53,6 +53,7 @@ var checks = []func(question) problem.List{
 	checkRecursiveReadOnly,
 	checkSupplementalGroups,
 	checkImageVolumes,
+	checkStopSignals,
 	checkCgroupControllers,
 	checkOS,
 	checkNodeSelector,

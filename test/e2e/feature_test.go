@@ -110,6 +110,36 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
+// TestStopSignal: with its feature gate a container is stopped with the signal that
+// it names, and where the runtime is too old, somebody is told (KEP-4960).
+func TestStopSignal(t *testing.T) {
+	r := newRig(t)
+	config := r.write("config.yaml", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nfeatureGates: {ContainerStopSignals: true}\n")
+	file := r.pod("stops", "apiVersion: v1\nkind: Pod\nmetadata: {name: stops}\nspec:\n  os: {name: linux}\n  dnsPolicy: Default\n  terminationGracePeriodSeconds: 5\n"+
+		"  containers:\n  - {name: app, image: IMAGE, lifecycle: {stopSignal: SIGUSR1}, volumeMounts: [{name: v, mountPath: /v}], "+
+		"command: [sh, -c, 'for s in USR1 TERM; do trap \"echo $s > /v/signal; exit 0\" $s; done; echo up; while :; do sleep 0.1; done']}\n"+
+		"  volumes: [{name: v, hostPath: {path: OUT, type: DirectoryOrCreate}}]\n")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(r.dir, "out")
+	r.write("stops.yaml", strings.Replace(string(text), "OUT", out, 1))
+	_, said, err := r.run("apply", "--config", config, file)
+	if err != nil {
+		t.Fatal(err, said)
+	}
+	r.until("stops", "up")
+	r.must("delete", "stops")
+	want := "USR1\n"
+	if strings.Contains(said, "stops containers with their image's signal") {
+		want = "TERM\n"
+	}
+	if got, err := os.ReadFile(filepath.Join(out, "signal")); string(got) != want {
+		t.Errorf("it was stopped with %q, %v; want %q\n%s", got, err, want, said)
+	}
+}
+
 // TestUserNamespaces: each pod has a range of IDs of its own, keeps it when it is
 // applied or started again, and gives it back when it is deleted.
 func TestUserNamespaces(t *testing.T) {

@@ -1,0 +1,37 @@
+package admission
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// stopSignals is since when a runtime takes a container's stop signal from CRI
+// (KEP-4960; containerd pull 11774, CRI-O pull 9086). None advertises it; before,
+// they take the request and send what the image says.
+var stopSignals = map[string]*version.Version{
+	"containerd": version.MustParseGeneric("2.3.0"),
+	"cri-o":      version.MustParseGeneric("1.34.0"),
+}
+
+// checkStopSignals warns of stop signals where the runtime is known to be too
+// old for them.
+func checkStopSignals(q question) problem.List {
+	since := stopSignals[q.facts.Runtime.Name]
+	have, err := version.ParseGeneric(q.facts.Runtime.Version)
+	if since == nil || err != nil || have.AtLeast(since) {
+		return nil
+	}
+	var out problem.List
+	eachContainer(q.pod, func(field string, c *corev1.Container) {
+		if c.Lifecycle != nil && c.Lifecycle.StopSignal != nil {
+			out = append(out, problem.Problem{Field: field + ".lifecycle.stopSignal", Reason: "Ignored", Warning: true,
+				Message: fmt.Sprintf("%s stops containers with their image's signal, whatever it is asked for", runtimeName(q)),
+				Hint:    "it takes containerd 2.3 or CRI-O 1.34"})
+		}
+	})
+	return out
+}
