@@ -109,7 +109,7 @@ var rows = []row{
 	{path: "spec.containers[].lifecycle", class: supported},
 	{path: "spec.containers[].lifecycle.postStart.tcpSocket", class: noEffect, fixed: true, note: "the hook fails whatever it says, as in the kubelet", try: "spec: {containers: [{name: app, image: i, lifecycle: {postStart: {tcpSocket: {port: 80, host: h}}}}]}"},
 	{path: "spec.containers[].lifecycle.preStop.tcpSocket", class: noEffect, fixed: true, note: "likewise", try: "spec: {containers: [{name: app, image: i, lifecycle: {preStop: {tcpSocket: {port: 80, host: h}}}}]}"},
-	{path: "spec.containers[].lifecycle.stopSignal", class: supported, note: "with the feature gate ContainerStopSignals"},
+	{path: "spec.containers[].lifecycle.stopSignal", class: supported, note: "with the feature gate ContainerStopSignals; a runtime that is too old for it is warned of (containerd before 2.3, CRI-O before 1.34)"},
 	{path: "spec.containers[].terminationMessagePolicy", class: supported},
 	{path: "spec.containers[].securityContext", class: supported},
 	{path: "spec.containers[].securityContext.seLinuxOptions", class: supported, note: "a warning on a host without SELinux"},

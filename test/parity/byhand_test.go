@@ -26,6 +26,37 @@ var byHand = map[string]struct {
 			{"sandbox", `linux.resources.cpu_shares = "102"`, "LinuxPodSandboxConfig.resources, as in the recording 03-burstable"},
 		},
 	},
+	"overhead": {
+		objects: "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: heavy}, handler: runc, overhead: {podFixed: {cpu: 50m, memory: 8Mi}}, scheduling: {nodeSelector: {kubernetes.io/os: linux}}}",
+		pod: `{apiVersion: v1, kind: Pod, metadata: {name: heavy}, spec: {runtimeClassName: heavy, containers: [
+  {name: app, image: registry.example/app:1, resources: {requests: {cpu: 100m, memory: 32Mi}, limits: {cpu: 200m, memory: 64Mi}}}]}}`,
+		want: []struct{ track, line, source string }{
+			{"sandbox", `linux.overhead.cpu_shares = "51"`, "KEP-688; the kubelet's convertOverheadToLinuxResources: request and limit in one"},
+			{"sandbox", `linux.overhead.cpu_quota = "5000"`, "likewise"},
+			{"sandbox", `linux.overhead.cpu_period = "100000"`, "likewise"},
+			{"sandbox", `linux.overhead.memory_limit_in_bytes = "8388608"`, "likewise"},
+			{"sandbox", `linux.resources.cpu_shares = "102"`, "LinuxPodSandboxConfig.resources is without the overhead (CRI; KEP-2371)"},
+			{"sandbox", `linux.resources.memory_limit_in_bytes = "67108864"`, "likewise"},
+			{"container app/0", `linux.resources.memory_limit_in_bytes = "67108864"`, "a container's limit is its own"},
+			{"cgroup", `cpu.shares "153"`, "PodSpec.overhead (API): the pod's group has it on top of what its containers request"},
+			{"cgroup", `cpu.cfs_quota_us "25000"`, "likewise, of the limits"},
+			{"cgroup", `memory.limit_in_bytes "75497472"`, "likewise"},
+		},
+	},
+	"optional": {
+		pod: `{apiVersion: v1, kind: Pod, metadata: {name: without}, spec: {containers: [
+  {name: app, image: registry.example/app:1, env: [{name: A, value: a}, {name: NONE, valueFrom: {configMapKeyRef: {name: absent, key: k, optional: true}}}], envFrom: [{secretRef: {name: absent, optional: true}}],
+   volumeMounts: [{name: v, mountPath: /v}]}],
+ volumes: [{name: v, configMap: {name: absent, optional: true}}]}}`,
+		want: []struct{ track, line, source string }{
+			{"container app/0", `envs[0] = "A=a"`, "ConfigMapKeySelector.optional (API): no such variable"},
+			{"container app/0", `mounts[0].host_path = "<ROOT>/pods/<UID>/volumes/kubernetes.io~configmap/v"`, "ConfigMapVolumeSource.optional (API): an empty volume"},
+			{"files", `volumes/kubernetes.io~configmap/v/..data link "..<TIME>"`, "the writer of all volumes of files, without any"},
+		},
+		never: []struct{ track, line, source string }{
+			{"container app/0", `envs[1] = "NONE="`, "ConfigMapKeySelector.optional (API)"},
+		},
+	},
 	"configMap": {
 		objects: "{apiVersion: v1, kind: ConfigMap, metadata: {name: cm}, data: {plain: text}, binaryData: {bytes: aGk=}}",
 		pod: `{apiVersion: v1, kind: Pod, metadata: {name: configured}, spec: {containers: [
