@@ -41,6 +41,11 @@ func VerifyRunAsNonRoot(pod *corev1.Pod, c *corev1.Container, uid *int64, userna
 	return nil
 }
 
+// RunsAsRoot is VerifyRunAsNonRoot for a planned container.
+func (p Plan) RunsAsRoot(uid *int64, username string) error {
+	return VerifyRunAsNonRoot(p.in.Pod, p.container, uid, username)
+}
+
 // VerifyUser is VerifyRunAsNonRoot for a planned container. The error is a
 // problem.Error.
 func (p Plan) VerifyUser(uid *int64, username string) error {

@@ -14,6 +14,27 @@ func (c *Client) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec) (
 	return resp.GetImage(), err
 }
 
+// ImageDetails reads an image and what its own configuration says; the answer has
+// no image when it is not here.
+func (c *Client) ImageDetails(ctx context.Context, image *runtimeapi.ImageSpec) (*runtimeapi.ImageStatusResponse, error) {
+	return within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ImageStatusResponse, error) {
+		return c.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: image, Verbose: true})
+	})
+}
+
+// ImageUser is the user as which an image's containers run: by number, which is 0
+// where the image names none, or by name.
+func ImageUser(image *runtimeapi.Image) (uid *int64, name string) {
+	switch {
+	case image.GetUid() != nil:
+		number := image.GetUid().GetValue()
+		return &number, ""
+	case image.GetUsername() != "":
+		return nil, image.GetUsername()
+	}
+	return new(int64), ""
+}
+
 // ImageFsInfo asks where the images lie.
 func (c *Client) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
 	return within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {

@@ -52,6 +52,12 @@ type Facts struct {
 	// profiles: what is wrong with each, empty for nothing.
 	SeccompProfiles map[string]string `json:"seccompProfiles,omitempty"`
 	Runtime         Runtime           `json:"runtime"`
+	// Images are those that the pods name and that are here, by the name with a
+	// tag or digest.
+	Images map[string]Image `json:"images,omitempty"`
+	// Emulated are the architectures whose programs the kernel hands to an
+	// emulator (binfmt_misc), in QEMU's names: aarch64.
+	Emulated []string `json:"emulated,omitempty"`
 	// Devices are the CDI devices that pods may have, by extended resource, in
 	// the order in which they are given (--device).
 	Devices map[string][]string `json:"devices,omitempty"`
@@ -87,6 +93,14 @@ type Filesystem struct {
 	AvailableBytes int64  `json:"availableBytes"` // to who is not root
 	Inodes         int64  `json:"inodes,omitempty"`
 	InodesFree     int64  `json:"inodesFree,omitempty"`
+}
+
+// Image is an image that is here, as far as the runtime tells.
+type Image struct {
+	OS       string `json:"os,omitempty"`   // linux
+	Arch     string `json:"arch,omitempty"` // GOARCH: amd64
+	UID      *int64 `json:"uid,omitempty"`  // its user by number; 0 where it names none
+	Username string `json:"username,omitempty"`
 }
 
 // CDI is what specifications of devices are on a host (Container Device

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podrun/podrun/cri"
+
 	"github.com/podrun/podrun/event"
 )
 
@@ -221,16 +223,9 @@ func (p *Puller) user(ctx context.Context, plan Plan, image Image, result Result
 	if err != nil {
 		return Result{}, err
 	}
-	switch {
-	case found == nil:
+	if found == nil {
 		return Result{}, &PullError{Image: image.Name, Reason: ReasonInspect, Class: NotFound, Err: errors.New("the image was here and is gone")}
-	case found.GetUid() != nil:
-		uid := found.GetUid().GetValue()
-		result.UID = &uid
-	case found.GetUsername() != "":
-		result.Username = found.GetUsername()
-	default:
-		result.UID = new(int64)
 	}
+	result.UID, result.Username = cri.ImageUser(found)
 	return result, nil
 }

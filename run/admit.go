@@ -101,7 +101,7 @@ func (e *Engine) Prepare(ctx context.Context, objects *manifest.Objects, o Prepa
 
 // wantedFacts are the costly facts that the pods ask for.
 func wantedFacts(objects *manifest.Objects) discover.Options {
-	o := discover.Options{Ports: hostPorts(objects)}
+	o := discover.Options{Ports: hostPorts(objects), Images: imagesOf(objects)}
 	for _, p := range objects.Pods {
 		o.SeccompProfiles = append(o.SeccompProfiles, admission.SeccompProfiles(p.Object)...)
 	}

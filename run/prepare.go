@@ -90,7 +90,7 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 		}
 		t.Plan = plan
 		in.Facts.UserNS = plan.holding(in.Facts.UserNS) // the command's next pod needs another
-		for _, p := range slices.Concat(classed, found, more, t.objectProblems(t.was)) {
+		for _, p := range slices.Concat(classed, found, more, plan.imageProblems(), t.objectProblems(t.was)) {
 			t.Problems = append(t.Problems, mp.Locate(p))
 		}
 		targets = append(targets, t)

@@ -209,14 +209,21 @@ func TestStartFails(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestRunAsNonRootRefused: it is checked on every start, whether or not the image
-// was here (CVE-2019-11245).
+// TestRunAsNonRootRefused: it is checked before the sandbox where the image is
+// here, and on every start, whether or not the image was here (CVE-2019-11245).
 func TestRunAsNonRootRefused(t *testing.T) {
 	r := newRig(t)
-	text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, securityContext: {runAsNonRoot: true}}]")
-	for range 2 {
+	r.rt.AddRemote(critest.Image{Name: "registry.example/away:1"})
+	for i, image := range []string{"app:1", "app:1", "away:1", "away:1", "app:1, imagePullPolicy: Always"} {
+		text := podText("web", "Always", "containers: [{name: app, image: registry.example/"+image+", securityContext: {runAsNonRoot: true}}]")
+		r.rt.ForgetCalls()
 		result := r.apply(text)
-		wantErr(t, result.Err, problem.Refused, "container app", "root")
+		wantErr(t, result.Err, problem.Refused, "image will run as root", "container: app")
+		// What was pulled for the first try is here for the second.
+		pulled := i == 2 || i == 4
+		if made := slices.Contains(r.rt.Changes(), "RunPodSandbox"); made != pulled {
+			t.Errorf("%s: a sandbox was made: %v", image, made)
+		}
 		if slices.Contains(r.rt.Changes(), "CreateContainer app") {
 			t.Error("it was created")
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,7 @@ type Image struct {
 	ID   string // "" is sha256: and a hash of the name
 	User string // uid or name, with :group or not; "" is root
 	Size uint64 // bytes; 0 is 1 MiB
+	Arch string // GOARCH; "" is this machine's
 
 	// What a container runs whose config names no command. Where the shell does
 	// not know it, and where there is none, it is a server: it runs until it is
@@ -63,6 +65,9 @@ func (i Image) filled() *Image {
 	}
 	if i.ID == "" {
 		i.ID = "sha256:" + digest(i.Name)
+	}
+	if i.Arch == "" {
+		i.Arch = runtime.GOARCH
 	}
 	if i.Size == 0 {
 		i.Size = 1 << 20
@@ -160,7 +165,10 @@ func (rt *Runtime) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusReque
 	}
 	resp := &runtimeapi.ImageStatusResponse{Image: img.proto()}
 	if r.GetVerbose() {
-		resp.Info = map[string]string{"info": fmt.Sprintf(`{"imageSpec":{"config":{"User":%q}}}`, img.User)}
+		if rt.options.terse {
+			return nil, status.Error(codes.Unimplemented, "no details of images")
+		}
+		resp.Info = map[string]string{"info": fmt.Sprintf(`{"imageSpec":{"architecture":%q,"os":"linux","config":{"User":%q}}}`, img.Arch, img.User)}
 	}
 	return resp, nil
 }

@@ -15,6 +15,7 @@ type options struct {
 	timeout              time.Duration
 	anyImage             bool
 	noEvents             bool
+	terse                bool
 	driver               *runtimeapi.CgroupDriver
 	handlers             []*runtimeapi.RuntimeHandler
 	features             *runtimeapi.RuntimeFeatures
@@ -55,6 +56,10 @@ func Features(f *runtimeapi.RuntimeFeatures) Option {
 
 // NoEvents makes GetContainerEvents Unimplemented, as in containerd 1.6.
 func NoEvents() Option { return func(o *options) { o.noEvents = true } }
+
+// NoImageDetails makes verbose calls of ImageStatus fail: what an image's own
+// configuration says stays unknown until a container is started.
+func NoImageDetails() Option { return func(o *options) { o.terse = true } }
 
 // ImageFs is the directory that ImageFsInfo names.
 func ImageFs(path string) Option { return func(o *options) { o.imageFs = path } }

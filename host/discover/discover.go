@@ -24,6 +24,8 @@ type Options struct {
 	// SeccompProfiles are the files that a pod names, below the directory of
 	// profiles.
 	SeccompProfiles []string
+	// Images are those that a pod names, with tag or digest.
+	Images []string
 }
 
 // machine reads the files of one machine. Root is "/" but in tests.
@@ -60,6 +62,7 @@ func (m machine) gather(ctx context.Context, client *cri.Client, s nodeconfig.Se
 	// Each part fills fields of its own.
 	unread = together(
 		func() error { rt, down = readRuntime(ctx, client); return nil },
+		func() error { facts.Images = readImages(ctx, client, o.Images); return nil },
 		func() error { return m.readMachine(&facts, s) },
 		func() error { return m.readNetwork(&facts, s) },
 		func() error { return m.readCgroup(&facts.Cgroup) },

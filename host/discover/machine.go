@@ -38,7 +38,23 @@ func (m machine) readMachine(f *host.Facts, s nodeconfig.Settings) error {
 	f.NodeTaints = s.RegisterWithTaints
 	f.ThermalPaths = m.thermalPaths()
 	f.Devices = s.Devices
+	f.Emulated = m.emulated()
 	return m.readCapacity(f, s)
+}
+
+// emulated lists the architectures that QEMU's user mode emulates here.
+func (m machine) emulated() []string {
+	var out []string
+	entries, err := os.ReadDir(m.path("proc/sys/fs/binfmt_misc"))
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if arch, ok := strings.CutPrefix(e.Name(), "qemu-"); ok {
+			out = append(out, arch)
+		}
+	}
+	return out
 }
 
 // nodeName is the kubelet's: lower case, without blanks around it.

@@ -74,6 +74,11 @@ var causes = []cause{
 		lines:   regexp.MustCompile(`^pod: only podrun: refused: .*seccompProfile\.localhostProfile: cannot load seccomp profile "[a-z/.-]+": .*no such file`),
 	},
 	{
+		name:    "images' users are looked at",
+		goldens: []string{"37-nonroot-refused"},
+		lines:   regexp.MustCompile(`^pod: only podrun: refused: .*: container has runAsNonRoot and image will run as root `),
+	},
+	{
 		name:    "unknown resources are refused",
 		goldens: []string{examples + "resource__extended-resource-pod"},
 		lines:   regexp.MustCompile(`^pod: only podrun: refused: .*this host has no example\.com/dongle`),

@@ -279,7 +279,8 @@ type world struct {
 	// starts ends the recording at that many starts of containers; 0 is when
 	// nothing more comes.
 	starts int
-	// bare has none of the seccomp profiles that the pod names.
+	// bare has none of the seccomp profiles that the pod names, and a runtime that
+	// tells beforehand what is in images.
 	bare bool
 }
 

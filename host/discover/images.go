@@ -1,0 +1,53 @@
+package discover
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/host"
+)
+
+// readImages asks the runtime for images by name. One that is not here, or of
+// which the runtime does not tell, is left out: who starts a container looks
+// again.
+func readImages(ctx context.Context, client *cri.Client, names []string) map[string]host.Image {
+	if client == nil || len(names) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	out := map[string]host.Image{}
+	for _, name := range names {
+		wg.Go(func() {
+			seen, err := client.ImageDetails(ctx, &runtimeapi.ImageSpec{Image: name})
+			if err != nil || seen.GetImage() == nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			out[name] = imageOf(seen)
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+// imageOf reads {"info": "{\"imageSpec\": …}"}, which containerd and CRI-O have:
+// the image's configuration (OCI image-spec).
+func imageOf(seen *runtimeapi.ImageStatusResponse) host.Image {
+	var info struct {
+		ImageSpec struct{ OS, Architecture string }
+	}
+	out := host.Image{}
+	if json.Unmarshal([]byte(seen.GetInfo()["info"]), &info) == nil {
+		out.OS, out.Arch = info.ImageSpec.OS, info.ImageSpec.Architecture
+	}
+	out.UID, out.Username = cri.ImageUser(seen.GetImage())
+	return out
+}

@@ -1,0 +1,79 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/problem"
+)
+
+// imagesOf are the images that pods name, as the runtime is asked for them.
+func imagesOf(objects *manifest.Objects) []string {
+	var out []string
+	for _, p := range objects.Pods {
+		plan, _ := imagepull.New(p.Object, identity.Pod{}, "")
+		for _, image := range plan.Images {
+			if image.Policy != corev1.PullAlways && !slices.Contains(out, image.Ref) {
+				out = append(out, image.Ref)
+			}
+		}
+	}
+	return out
+}
+
+// imageProblems are those that can be told of images that are here already and
+// will not be pulled: each start looks again, since they may change meanwhile
+// (CVE-2019-11245).
+func (p *Plan) imageProblems() problem.List {
+	if p.runs() {
+		return nil // its containers were started
+	}
+	var out problem.List
+	for _, image := range p.Images.Images {
+		here, known := p.facts.Images[image.Ref]
+		if !known || image.Policy == corev1.PullAlways {
+			continue
+		}
+		for _, c := range image.Containers {
+			plan, field := p.Container(c.Name), findContainer(p.Pod, c.Name).Field
+			if plan == nil {
+				continue // a volume
+			}
+			if err := plan.RunsAsRoot(here.UID, here.Username); err != nil {
+				out = append(out, problem.Problem{Field: field, Reason: "CreateContainerConfigError", Message: err.Error(),
+					Hint: "set securityContext.runAsUser, or use an image with a numeric user other than 0"})
+			}
+			if !runsHere(here, p.facts) {
+				out = append(out, problem.Problem{Field: field + ".image", Reason: "ImagePlatform",
+					Message: fmt.Sprintf("image %q is for %s/%s, and this host is %s/%s", image.Name, here.OS, here.Arch, p.facts.OS, p.facts.Arch),
+					Hint:    "pull it for this host ('podrun image rm' removes this one), or install an emulator (qemu-user-static)"})
+			}
+		}
+	}
+	return out
+}
+
+// emulators are QEMU's names of architectures.
+var emulators = map[string]string{
+	"amd64": "x86_64", "386": "i386", "arm64": "aarch64", "arm": "arm", "ppc64le": "ppc64le", "s390x": "s390x", "riscv64": "riscv64", "loong64": "loongarch64", "mips64le": "mips64el",
+}
+
+// runsHere tells whether this host can run an image's programs: they are for its
+// architecture, for the 32 bits of it, or emulated. What is not known may be.
+func runsHere(image host.Image, facts host.Facts) bool {
+	switch {
+	case image.OS != "" && facts.OS != "" && image.OS != facts.OS:
+		return false
+	case image.Arch == "" || facts.Arch == "" || image.Arch == facts.Arch:
+		return true
+	case facts.Arch == "amd64" && image.Arch == "386", facts.Arch == "arm64" && image.Arch == "arm":
+		return true
+	}
+	return emulators[image.Arch] != "" && slices.Contains(facts.Emulated, emulators[image.Arch])
+}
