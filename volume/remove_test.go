@@ -326,3 +326,24 @@ func TestOpenSubdirFollowsNoSymlink(t *testing.T) {
 		t.Error("the symlink was followed")
 	}
 }
+
+// TestClearGone: a pod's empty directory may be swept by another podrun while it
+// is removed.
+func TestClearGone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pod")
+	if err := os.Mkdir(path, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	d := deletion{ctx: t.Context(), top: int(dir.Fd())}
+	if err := d.clear(int(dir.Fd()), 0, ""); err != nil {
+		t.Error(err)
+	}
+}

@@ -24,6 +24,9 @@ type deletion struct {
 func (d *deletion) clear(dir, depth int, keep string) error {
 	for {
 		names, err := readNames(dir)
+		if errors.Is(err, unix.ENOENT) {
+			return nil // another podrun took the empty directory of a pod that is gone
+		}
 		if err != nil {
 			return err
 		}
