@@ -58,6 +58,7 @@ func (m machine) read(ctx context.Context, client *cri.Client, s nodeconfig.Sett
 // gather reads what it can. Down is why the runtime tells nothing, unread is what
 // went wrong with the rest.
 func (m machine) gather(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Options) (facts host.Facts, down error, unread []error) {
+	rooms, roomsErr := readRooms(s.Layout())
 	var rt runtimeFacts
 	// Each part fills fields of its own.
 	unread = together(
@@ -80,8 +81,11 @@ func (m machine) gather(ctx context.Context, client *cri.Client, s nodeconfig.Se
 		facts.CDI = m.readCDI(rt.runtime.CDIDirs)
 	}
 	m.chooseDriver(&facts.Cgroup, s, rt.runtime.CgroupSaid)
+	if roomsErr != nil {
+		unread = append(unread, roomsErr)
+	}
 	var err error
-	if facts.Pods, err = readPods(rt.sandboxes, s.Layout()); err != nil {
+	if facts.Pods, err = readPods(rt.sandboxes, rooms, s.Layout()); err != nil {
 		unread = append(unread, err)
 	}
 	if facts.UserNS, err = UserNS(s.Layout()); err != nil {

@@ -21,7 +21,7 @@ import (
 // readPods describes the pods of the runtime, ordered by namespace, name and
 // UID, and those of podrun that have been admitted and have no sandbox yet. A
 // pod with several sandboxes is ready if any of them is.
-func readPods(sandboxes []*runtimeapi.PodSandbox, layout identity.Layout) ([]host.Pod, error) {
+func readPods(sandboxes []*runtimeapi.PodSandbox, rooms []host.Pod, layout identity.Layout) ([]host.Pod, error) {
 	byUID := map[string]*host.Pod{}
 	for _, s := range sandboxes {
 		id := s.GetMetadata()
@@ -53,10 +53,7 @@ func readPods(sandboxes []*runtimeapi.PodSandbox, layout identity.Layout) ([]hos
 		}
 		pods = append(pods, *p)
 	}
-	pods, err := addRooms(pods, layout)
-	if err != nil {
-		return nil, err
-	}
+	pods = addRooms(pods, rooms)
 	slices.SortFunc(pods, func(a, b host.Pod) int {
 		return strings.Compare(a.Namespace+"/"+a.Name+"/"+a.UID, b.Namespace+"/"+b.Name+"/"+b.UID)
 	})

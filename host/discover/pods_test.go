@@ -62,7 +62,7 @@ func TestPods(t *testing.T) {
 		sandbox("default", "web", "u1", true, ready, 5),
 		sandbox("kube-system", "theirs", "u3", false, ready, 2),
 		sandbox("x", "evil", "../../etc", true, ready, 3),
-	}, layout)
+	}, nil, layout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestPodsOfAnotherRootDir(t *testing.T) {
 		}
 		boxes = append(boxes, s)
 	}
-	pods, err := readPods(boxes, ours)
+	pods, err := readPods(boxes, nil, ours)
 	if err != nil {
 		t.Fatal(err)
 	}

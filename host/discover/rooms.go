@@ -15,17 +15,19 @@ import (
 	"github.com/podrun/podrun/identity"
 )
 
-// addRooms adds what running podruns keep free for pods that they are about to
-// replace, update or start again. Such a pod holds the more of what it has and of
-// what it will have: the one goes before the other comes.
-func addRooms(pods []host.Pod, layout identity.Layout) ([]host.Pod, error) {
+// readRooms reads what running podruns keep free for pods that they are about to
+// replace, update or start again. It comes before the runtime is asked for its
+// pods: who gives a promise up has its pod running by then, so that one of the two
+// is seen.
+func readRooms(layout identity.Layout) ([]host.Pod, error) {
 	entries, err := os.ReadDir(layout.Rooms())
 	if errors.Is(err, os.ErrNotExist) {
-		return pods, nil
+		return nil, nil
 	}
 	if err != nil {
 		return nil, trouble("list what is kept free for pods", err, "")
 	}
+	var out []host.Pod
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {
 			continue // is being written
@@ -34,9 +36,17 @@ func addRooms(pods []host.Pod, layout identity.Layout) ([]host.Pod, error) {
 		if err != nil {
 			return nil, trouble("read what is kept free for a pod", err, "")
 		}
-		if !ok {
-			continue
+		if ok {
+			out = append(out, room)
 		}
+	}
+	return out, nil
+}
+
+// addRooms adds the rooms to the pods. A pod that has one holds the more of what
+// it has and of what it will have: the one goes before the other comes.
+func addRooms(pods, rooms []host.Pod) []host.Pod {
+	for _, room := range rooms {
 		at := slices.IndexFunc(pods, func(p host.Pod) bool {
 			return p.Managed && p.Namespace == room.Namespace && p.Name == room.Name
 		})
@@ -46,7 +56,7 @@ func addRooms(pods []host.Pod, layout identity.Layout) ([]host.Pod, error) {
 			pods[at] = both(pods[at], room)
 		}
 	}
-	return pods, nil
+	return pods
 }
 
 // readRoom reads one promise. It is void once its maker does not hold its lock

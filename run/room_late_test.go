@@ -1,0 +1,38 @@
+package run
+
+import (
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/discover"
+)
+
+// TestRoomGivenUpWhileLooking: a pod that starts while another podrun looks at
+// the host is seen, as what is kept free for it or as what runs.
+func TestRoomGivenUpWhileLooking(t *testing.T) {
+	r := newRig(t)
+	e := r.engine()
+	targets, _, err := e.Prepare(t.Context(), load(t, podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")), PrepareOptions{AllowKubelet: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	room, err := e.holdRoom(targets[0].Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.rt.Fault("ListPodSandbox", critest.Fault{Match: func(proto.Message) bool {
+		room.release() // its sandbox comes right after the list that is being made
+		return false
+	}})()
+	facts, err := discover.Read(t.Context(), r.rt.Client(), r.settings, discover.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(facts.Pods, func(p host.Pod) bool { return p.Name == "web" }) {
+		t.Errorf("the pods are %v, without the one that starts", facts.Pods)
+	}
+}
