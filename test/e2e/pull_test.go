@@ -196,3 +196,116 @@ spec:
 		t.Errorf("the registry was asked %d times: %v\n%s", n, s.requests, out)
 	}
 }
+
+// The image of a volume is pulled with the pod's imagePullSecrets, and is then
+// not another pod's. Where image volumes do not work they are refused.
+func TestImageVolumeWithSecret(t *testing.T) {
+	r := newRig(t)
+	s := newSlowRegistry(t)
+	s.user, s.password = "puller", "pa55w0rd"
+	image := s.address + "/busybox:private"
+	t.Cleanup(func() { r.podrun("image", "rm", image) })
+	r.podrun("image", "rm", image)
+	pod := func(name, secrets string) string {
+		return r.pod(name, `
+apiVersion: v1
+kind: Pod
+metadata: {name: `+name+`}
+spec:
+  dnsPolicy: Default
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 0
+  `+secrets+`
+  containers:
+  - name: app
+    image: IMAGE
+    command: ["sh", "-c", "ls /data/bin/busybox && ! touch /data/x 2>/dev/null"]
+    volumeMounts: [{name: data, mountPath: /data}]
+  volumes:
+  - {name: data, image: {reference: "`+image+`", pullPolicy: IfNotPresent}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: regcred}
+type: kubernetes.io/dockerconfigjson
+stringData:
+  .dockerconfigjson: '{"auths": {"`+s.address+`": {"username": "puller", "password": "pa55w0rd"}}}'
+`)
+	}
+	with, without := pod("with", "imagePullSecrets: [{name: regcred}]"), pod("without", "")
+	out, err := r.podrun("run", with)
+	if strings.Contains(out, "does not support image volumes") && err != nil {
+		t.Log("this runtime mounts no images: refused")
+		return
+	}
+	if err != nil || !strings.Contains(out, "/data/bin/busybox") || !strings.Contains(out, "Successfully pulled image") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s.set(0, 0, 0)
+	if out := r.must("run", with); s.count("") != 0 || !strings.Contains(out, "/data/bin/busybox") {
+		t.Errorf("the registry was asked %d times\n%s", s.count(""), out)
+	}
+	if out, err := r.podrun("run", without); err == nil || !strings.Contains(out, "ErrImagePull") {
+		t.Errorf("a pod without the Secret got the volume: %v\n%s", err, out)
+	}
+}
+
+// Whenever a command is ended in the middle of a pull, the next one works, and
+// gets the rest of what had come.
+func TestCancelledPull(t *testing.T) {
+	r := newRig(t)
+	s := newSlowRegistry(t)
+	const size = 4 * megabyte
+	for _, test := range []struct {
+		name   string
+		at     int64 // bytes of blobs that the registry has sent when the command is ended
+		signal bool  // else its own deadline ends it
+	}{
+		{"at-the-first-request", 0, true}, {"at-the-first-byte", 1, true}, {"in-the-beginning", megabyte, true},
+		{"in-the-end", 2*size - megabyte/2, true}, {"when-all-is-sent", 2 * size, true}, {"by-the-deadline", 0, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			image := s.image(r, "cancel-"+test.name, size, 2)
+			// The image's layers are no program: its pod only has it pulled.
+			pod := r.pod(test.name, `
+apiVersion: v1
+kind: Pod
+metadata: {name: `+test.name+`}
+spec:
+  dnsPolicy: Default
+  restartPolicy: Never
+  containers: [{name: app, image: "`+image+`", command: ["/none"]}]
+`)
+			s.set(2*megabyte, 0, 0)
+			rings := s.ringAt(test.at)
+			args, want := []string{"apply", pod}, 130
+			if !test.signal {
+				args, want = append(args, "--timeout", "1s"), 124
+			}
+			c := exec.Command(r.path(), args...)
+			c.Env = r.env()
+			var out strings.Builder
+			c.Stdout, c.Stderr = &out, &out
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			<-rings
+			if test.signal {
+				if err := c.Process.Signal(os.Interrupt); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.Wait(); c.ProcessState.ExitCode() != want {
+				t.Errorf("exit code %d, want %d\n%s", c.ProcessState.ExitCode(), want, out.String())
+			}
+			if left := r.must("get", "-o", "name"); left != "" {
+				t.Errorf("left: %s", left)
+			}
+			s.set(0, 0, 0)
+			if out, _ := r.podrun("apply", pod); !strings.Contains(out, "Successfully pulled image") && test.at < 2*size || !strings.Contains(out, "Created ") {
+				t.Errorf("the next apply:\n%s", out)
+			}
+			r.podrun("delete", test.name, "--grace-period", "0")
+		})
+	}
+}

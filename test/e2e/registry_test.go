@@ -24,11 +24,16 @@ type slowRegistry struct {
 	t       *testing.T
 	address string
 
+	user, password string // who may ask; "" is anybody
+
 	mu       sync.Mutex
 	requests []string
-	rate     int64 // bytes a second of each blob; 0: as they come
-	stallAt  int64 // sends no more of a blob of layers than so many bytes; 0: all
-	stalls   int   // how many blobs are still to stall
+	rate     int64         // bytes a second of each blob; 0: as they come
+	stallAt  int64         // sends no more of a blob of layers than so many bytes; 0: all
+	stalls   int           // how many blobs are still to stall
+	sent     int64         // bytes of blobs
+	alarm    int64         // at so many bytes sent, or at the first request, if it is 0…
+	rings    chan struct{} // …this is closed; nil: never
 }
 
 func newSlowRegistry(t *testing.T) *slowRegistry {
@@ -45,6 +50,12 @@ func newSlowRegistry(t *testing.T) *slowRegistry {
 		s.mu.Lock()
 		s.requests = append(s.requests, r.Method+" "+r.URL.Path)
 		s.mu.Unlock()
+		s.tell(0)
+		if user, password, _ := r.BasicAuth(); s.user != "" && (user != s.user || password != s.password) {
+			w.Header().Set("WWW-Authenticate", `Basic realm="e2e"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
 		proxy.ServeHTTP(w, r)
 	})}
 	go srv.Serve(l)
@@ -91,6 +102,26 @@ func (s *slowRegistry) count(contains string) int {
 	return n
 }
 
+// ringAt makes a channel that is closed when so many bytes of blobs were sent
+// from now on; 0 is the first request.
+func (s *slowRegistry) ringAt(bytes int64) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent, s.alarm, s.rings = 0, bytes, make(chan struct{})
+	return s.rings
+}
+
+// tell counts bytes that were sent.
+func (s *slowRegistry) tell(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent += n
+	if s.rings != nil && s.sent >= s.alarm {
+		close(s.rings)
+		s.rings = nil
+	}
+}
+
 // slow slows a blob down.
 func (s *slowRegistry) slow(r *http.Response) error {
 	s.mu.Lock()
@@ -98,7 +129,7 @@ func (s *slowRegistry) slow(r *http.Response) error {
 	if !strings.Contains(r.Request.URL.Path, "/blobs/") || r.Request.Method != http.MethodGet || r.ContentLength < 1<<16 {
 		return nil
 	}
-	body := &slowBody{ReadCloser: r.Body, rate: s.rate, begun: time.Now(), gone: r.Request.Context().Done()}
+	body := &slowBody{of: s, ReadCloser: r.Body, rate: s.rate, begun: time.Now(), gone: r.Request.Context().Done()}
 	if s.stallAt > 0 && s.stalls > 0 {
 		s.stalls--
 		body.stallAt = s.stallAt
@@ -108,6 +139,7 @@ func (s *slowRegistry) slow(r *http.Response) error {
 }
 
 type slowBody struct {
+	of *slowRegistry
 	io.ReadCloser
 	rate, stallAt, sent int64
 	begun               time.Time
@@ -130,5 +162,6 @@ func (b *slowBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.sent += int64(n)
+	b.of.tell(int64(n))
 	return n, err
 }
