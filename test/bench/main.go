@@ -125,6 +125,12 @@ func bench(ctx context.Context, o options) (err error) {
 	if report.Differences, err = measureDifferences(ctx, p, client, o); err != nil {
 		return err
 	}
+	if o.match.MatchString("images") {
+		fmt.Fprintln(os.Stderr, "bench: images")
+		if report.Images, err = measureImages(ctx, p, client, o); err != nil {
+			return fmt.Errorf("images: %w", err)
+		}
+	}
 	if o.json {
 		return report.writeJSON(os.Stdout)
 	}

@@ -85,6 +85,7 @@ type report struct {
 	Process     processNumbers     `json:"process"`
 	Scenarios   []*scenarioNumbers `json:"scenarios"`
 	Differences []*difference      `json:"differences"`
+	Images      *imageNumbers      `json:"images,omitempty"`
 }
 
 func newReport(o options) *report { return &report{CPUs: runtime.NumCPU(), Pairs: o.pairs} }
@@ -131,6 +132,11 @@ func (r *report) writeTable(w io.Writer) error {
 	}
 	for _, d := range r.Differences {
 		row(d.Name+", extra", fmt.Sprintf("%.0f ms", d.Extra.median()), "", three(d.Extra, "%.0f"), d.Extra.median(), d.target, "%.0f ms")
+	}
+	if n := r.Images; n != nil {
+		row(fmt.Sprintf("pull of %d images, against a bare client", imageCount), ms(n.Podrun), ms(n.Bare), three(n.Podrun, "%.0f"), n.Podrun.median()/n.Bare.median(), maxPulls, "%.2f")
+		row("the same, against one after the other", ms(n.Podrun), ms(n.OneByOne), three(n.OneByOne, "%.0f"), n.Podrun.median()/n.OneByOne.median(), maxOneByOne, "%.2f")
+		row("requests to the registry, image present", fmt.Sprint(n.Warm), "", "", float64(n.Warm), 0.5, "%.0f")
 	}
 	p := r.Process
 	row("podrun version --client", fmt.Sprintf("%.1f ms", p.Start.median()), "", three(p.Start, "%.1f"), p.Start.median(), maxStart, "%.0f ms")

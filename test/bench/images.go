@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// The images that are pulled, and what their pulls may take.
+const (
+	imageCount  = 8
+	imageSize   = 20e6 // bytes
+	imageRate   = 20e6 // bytes a second of each, by the registry
+	maxPulls    = 1.1  // of the bare client's, all at once
+	maxOneByOne = 0.3  // of one after the other
+	imageRounds = 5    // at most
+)
+
+// imageNumbers are those of pulls, in ms.
+type imageNumbers struct {
+	Podrun   numbers `json:"podrunMs"`   // podrun image pull
+	Bare     numbers `json:"bareMs"`     // PullImage, all at once
+	OneByOne numbers `json:"oneByOneMs"` // PullImage, one after the other, as the kubelet does
+	// Warm are the requests that the registry got for a pod whose image is here.
+	Warm int64 `json:"warmRequests"`
+}
+
+// measureImages times podrun's pulls of distinct images against a bare client's.
+// Before each all images are gone, their blobs too.
+func measureImages(ctx context.Context, p *podrun, client *runtimeClient, o options) (n *imageNumbers, err error) {
+	r, err := newRegistry(os.Getenv("PODRUN_TEST_REGISTRY"), imageRate)
+	if err != nil {
+		return nil, err
+	}
+	defer r.server.Close()
+	names, err := r.push(imageCount, imageSize)
+	if err != nil {
+		return nil, err
+	}
+	fresh := context.WithoutCancel(ctx)
+	defer func() { err = errors.Join(err, removeImages(fresh, client, names)) }()
+	n = &imageNumbers{}
+	ways := []struct {
+		into *numbers
+		pull func() error
+	}{
+		{&n.Podrun, func() error { _, err := p.run(ctx, append([]string{"image", "pull"}, names...)...); return err }},
+		{&n.Bare, func() error { return pullImages(ctx, client, names, len(names)) }},
+		{&n.OneByOne, func() error { return pullImages(ctx, client, names, 1) }},
+	}
+	for range min(o.pairs, imageRounds) {
+		for _, way := range ways {
+			if err := removeImages(ctx, client, names); err != nil {
+				return nil, err
+			}
+			begin := time.Now()
+			if err := way.pull(); err != nil {
+				return nil, err
+			}
+			way.into.add(time.Since(begin))
+		}
+	}
+	n.Warm, err = warmRequests(ctx, p, client, r, o)
+	return n, err
+}
+
+// pullImages pulls images by bare calls, so many at a time.
+func pullImages(ctx context.Context, client *runtimeClient, names []string, parallel int) error {
+	var pulls errgroup.Group
+	pulls.SetLimit(parallel)
+	for _, name := range names {
+		pulls.Go(func() error {
+			_, err := client.images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: name}})
+			return err
+		})
+	}
+	return pulls.Wait()
+}
+
+// removeImages removes images; the runtime answers when their blobs are gone.
+func removeImages(ctx context.Context, client *runtimeClient, names []string) error {
+	for _, name := range names {
+		if _, err := client.images.RemoveImage(ctx, &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: name}}); err != nil {
+			return fmt.Errorf("remove image %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// warmRequests counts what the registry is asked when a pod is run whose image
+// is here.
+func warmRequests(ctx context.Context, p *podrun, client *runtimeClient, r *registry, o options) (int64, error) {
+	_, rest, _ := strings.Cut(o.image, "/")
+	image := r.address + "/" + rest
+	if err := pullImages(ctx, client, []string{image}, 1); err != nil {
+		return 0, err
+	}
+	warm := scenario{Pods: []manifest{pod("warm", image, 1, 1)}, Parallel: 1}
+	before := r.requests.Load()
+	_, _, err := p.apply(ctx, warm, []string{o.endpoint})
+	asked := r.requests.Load() - before
+	err = errors.Join(err, p.deleteAll(ctx))
+	return asked, errors.Join(err, removeName(context.WithoutCancel(ctx), client, image))
+}
+
+// removeName takes one name from an image that has others. CRI removes an image
+// with all of them, so the others are given back.
+func removeName(ctx context.Context, client *runtimeClient, image string) error {
+	status, err := client.images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: image}})
+	if err != nil {
+		return err
+	}
+	if err := removeImages(ctx, client, []string{image}); err != nil {
+		return err
+	}
+	for _, other := range status.GetImage().GetRepoTags() {
+		if other != image {
+			if err := pullImages(ctx, client, []string{other}, 1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
