@@ -36,7 +36,7 @@ func readAnswers(t *testing.T) []answer {
 		}
 		out = append(out, answer{f[0], f[1], code[f[2]], Class(f[3]), f[4]})
 	}
-	if len(out) < 80 {
+	if len(out) < 114 {
 		t.Fatalf("only %d answers", len(out))
 	}
 	return out
@@ -101,6 +101,21 @@ func TestReasonIsTheKubelets(t *testing.T) {
 	} {
 		if got := reasonOf(status.Error(codes.Unknown, text)); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// CRI's own words are the reason, and the sentence behind them is the kubelet's.
+func TestMessageOfCRIsOwnWords(t *testing.T) {
+	for text, want := range map[string]string{
+		"RegistryUnavailable: connection refused":           "RegistryUnavailable: image pull failed for app:1 because the registry is unavailable: connection refused",
+		"SignatureValidationFailed: no signature exists":    "SignatureValidationFailed: image pull failed for app:1 because the signature validation failed: no signature exists",
+		"dial tcp 127.0.0.1:1: connect: connection refused": "ErrImagePull: dial tcp 127.0.0.1:1: connect: connection refused",
+	} {
+		err := status.Error(codes.Unknown, text)
+		failed := &PullError{Image: "app:1", Reason: reasonOf(err), Class: Classify(err), Err: err}
+		if got := failed.Error(); got != want {
+			t.Errorf("%s\nwant %s", got, want)
 		}
 	}
 }

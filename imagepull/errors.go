@@ -28,9 +28,21 @@ func (e *PullError) Error() string {
 	case e.Reason == ReasonNeverPull:
 		return e.Reason + ": " + neverMessage(e.Image)
 	case e.Err != nil:
-		return e.Reason + ": " + Redact(Detail(e.Err)) + e.tried()
+		return e.Reason + ": " + Redact(e.detail()) + e.tried()
 	}
 	return e.Reason
+}
+
+// detail is the runtime's text; where that begins with one of CRI's own words,
+// which are the reason already, it is the kubelet's sentence for it.
+func (e *PullError) detail() string {
+	text := Detail(e.Err)
+	for reason, because := range map[string]string{ReasonUnavailable: "the registry is unavailable", ReasonSignature: "the signature validation failed"} {
+		if rest, ok := strings.CutPrefix(text, reason); ok {
+			return "image pull failed for " + e.Image + " because " + because + rest
+		}
+	}
+	return text
 }
 
 // tried tells, of a refusal, whose credentials were refused, and which could not
