@@ -45,6 +45,7 @@ func Suite(t *testing.T, dial func() *cri.Client, cfg SuiteConfig) {
 		run  func(*testing.T)
 	}{
 		{"runtime", s.testRuntime},
+		{"runtime config", s.testRuntimeConfig},
 		{"sandbox life", s.testSandboxLife},
 		{"sandbox name", s.testSandboxName},
 		{"sandbox address", s.testSandboxAddress},
@@ -59,6 +60,7 @@ func Suite(t *testing.T, dial func() *cri.Client, cfg SuiteConfig) {
 		{"container resources", s.testResources},
 		{"signals", s.testSignals},
 		{"stop and remove", s.testStopAndRemove},
+		{"events", s.testEvents},
 		{"log", s.testLog},
 		{"log without newline", s.testLogTail},
 		{"log of a terminal", s.testLogTTY},

@@ -1,0 +1,91 @@
+package critest
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// testEvents follows a container from its creation to its removal on the stream
+// of events, which containerd 1.6 has not. Others that listen may take events of
+// containerd 1.7 away.
+func (s *suite) testEvents(t *testing.T) {
+	p := s.pod(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	stream, err := s.Runtime.GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan *runtimeapi.ContainerEventResponse)
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			e, err := stream.Recv()
+			if err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case got <- e:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	time.Sleep(300 * time.Millisecond) // a stream says nothing of when it begins
+	id := p.sh(t, "app", "sleep 1000")
+	if err := s.StopContainer(t.Context(), id, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RemoveContainer(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	want := []runtimeapi.ContainerEventType{
+		runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT,
+		runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT,
+	}
+	var seen []runtimeapi.ContainerEventType
+	for len(seen) < len(want) {
+		select {
+		case e := <-got:
+			if e.GetContainerId() == id {
+				seen = append(seen, e.GetContainerEventType())
+			}
+		case err := <-ended:
+			if status.Code(err) == codes.Unimplemented && !s.second(t) {
+				return // containerd 1.6
+			}
+			t.Fatalf("the stream ended after %v: %v", seen, err)
+		}
+	}
+	if !slices.Equal(seen, want) {
+		t.Errorf("events %v, want %v", seen, want)
+	}
+}
+
+// second tells whether this is containerd 2.
+func (s *suite) second(t *testing.T) bool {
+	t.Helper()
+	v, err := s.Version(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.HasPrefix(strings.TrimPrefix(v.GetRuntimeVersion(), "v"), "2.")
+}
+
+// testRuntimeConfig asks for the cgroup driver, which containerd tells from 2.0.
+func (s *suite) testRuntimeConfig(t *testing.T) {
+	config, err := s.RuntimeConfig(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.second(t) && config.GetLinux() == nil {
+		t.Error("containerd 2 does not tell its cgroup driver")
+	}
+}
