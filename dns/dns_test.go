@@ -130,3 +130,18 @@ func TestNewLeavesItsInputsAlone(t *testing.T) {
 		t.Errorf("the first pod's configuration changed: %v", first)
 	}
 }
+
+// TestSearchLine: of the search line 2048 characters are taken, spaces included,
+// and not one more (KEP-2595).
+func TestSearchLine(t *testing.T) {
+	paths := make([]string, 9) // 8 of 227 and 8 spaces are 1824
+	for i := range paths {
+		paths[i] = strings.Repeat(string(rune('a'+i)), 227)
+	}
+	for length, fit := range map[int]int{224: 9, 225: 8} {
+		paths[8] = strings.Repeat("z", length)
+		if got := fitSearches(paths); len(got) != fit {
+			t.Errorf("a line of %d characters: %d paths, want %d", len(strings.Join(paths, " ")), len(got), fit)
+		}
+	}
+}
