@@ -47,6 +47,9 @@ func checkIgnored(q question) problem.List {
 	for i, g := range spec.ReadinessGates {
 		warn(fmt.Sprintf("spec.readinessGates[%d]", i), fmt.Sprintf("nobody here sets the condition %q: the pod will not be Ready", g.ConditionType))
 	}
+	if spec.SchedulingGroup != nil {
+		warn("spec.schedulingGroup", "nothing is scheduled here: the pod is started without waiting for its group")
+	}
 	if a := spec.Affinity; a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
 		warn("spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution", "only a scheduler looks at other pods: the pod is started whatever else runs here")
 	}

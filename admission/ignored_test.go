@@ -1,0 +1,28 @@
+package admission
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestIgnored: what is behind a feature gate that is off by default is warned of
+// where the gate is on, too; the other warnings are tried by test/fields.
+func TestIgnored(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{
+		SchedulingGroup: &corev1.PodSchedulingGroup{},
+		HostNetwork:     true,
+		InitContainers:  []corev1.Container{{Name: "side", Ports: []corev1.ContainerPort{{HostPort: 80}}}}, // is the host's own
+	}}
+	var fields []string
+	for _, p := range checkIgnored(question{pod: pod}) {
+		if !p.Warning {
+			t.Errorf("%s refuses", p.String())
+		}
+		fields = append(fields, p.Field)
+	}
+	if want := []string{"spec.schedulingGroup"}; !slices.Equal(fields, want) {
+		t.Errorf("warnings of %q, want %q", fields, want)
+	}
+}
