@@ -127,6 +127,37 @@ func TestSwap(t *testing.T) {
 	}
 }
 
+// KEP-2400: of the host's swap a container gets what it requests of its memory.
+func TestLimitedSwap(t *testing.T) {
+	for name, tt := range map[string]struct {
+		resources corev1.ResourceRequirements
+		priority  int32
+		version   int
+		gate      bool
+		want      string
+	}{
+		"an eighth":       {memory("128Mi", "256Mi"), 0, 2, true, "536870912"},
+		"no limit":        {memory("128Mi", ""), 0, 2, true, "536870912"},
+		"guaranteed":      {memory("128Mi", "128Mi"), 0, 2, true, "0"},
+		"best effort":     {memory("", ""), 0, 2, true, "0"},
+		"more than there": {memory("2Gi", ""), 0, 2, true, "0"},
+		"critical":        {memory("128Mi", "256Mi"), 2000000000, 2, true, "0"},
+		"gate off":        {memory("128Mi", "256Mi"), 0, 2, false, "0"},
+		"cgroup v1":       {memory("128Mi", "256Mi"), 0, 1, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(corev1.Container{Resources: tt.resources})
+			in.Pod.Spec.Priority = &tt.priority
+			in.Facts.Cgroup.Version, in.SwapLimits, in.Facts.SwapTotal = tt.version, true, 4<<30
+			in.Settings.SwapBehavior, in.Settings.FeatureGates = "LimitedSwap", map[string]bool{"NodeSwap": tt.gate}
+			r := mustConfig(t, in, Late{}).Linux.Resources
+			if got := r.Unified["memory.swap.max"]; got != tt.want {
+				t.Errorf("memory.swap.max %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 // KEP-2570: memory.high is request + 0.9 × (limit − request), cut to a page.
 func TestMemoryQoS(t *testing.T) {
 	for _, tt := range []struct {

@@ -9,6 +9,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
 
 	"github.com/podrun/podrun/resource"
 )
@@ -23,7 +24,7 @@ func (p Plan) resources() *runtimeapi.LinuxContainerResources {
 		p.limit(own.Limits.Memory(), corev1.ResourceMemory))
 	r.OomScoreAdj = resource.OOMScoreAdj(p.in.Pod, p.container, p.in.Facts.Capacity.Memory().Value())
 	r.HugepageLimits = p.hugepages()
-	p.denySwap(r)
+	p.swap(r)
 	if p.node().CgroupV2 && p.in.Settings.Gate("MemoryQoS", false) {
 		p.memoryQoS(r)
 	}
@@ -73,16 +74,36 @@ func pageSize(name corev1.ResourceName) (string, error) {
 	return v1helper.HugePageUnitSizeFromByteSize(q.Value())
 }
 
-// denySwap keeps the container from swapping, the kubelet's default (NoSwap,
-// KEP-2400). On v1 the limit of memory and swap together is that of memory.
-func (p Plan) denySwap(r *runtimeapi.LinuxContainerResources) {
+// swap limits what the container may swap: nothing, the kubelet's default
+// (NoSwap, KEP-2400), where the kernel can limit it at all. On v1 the limit of
+// memory and swap together is that of memory.
+func (p Plan) swap(r *runtimeapi.LinuxContainerResources) {
 	switch {
 	case !p.in.SwapLimits:
 	case p.node().CgroupV2:
-		r.Unified["memory.swap.max"] = "0"
+		r.Unified["memory.swap.max"] = strconv.FormatInt(p.swapShare(), 10)
 	default:
 		r.MemorySwapLimitInBytes = r.MemoryLimitInBytes
 	}
+}
+
+// swapShare is how many bytes the container may swap. With LimitedSwap a
+// container of a Burstable pod has of the host's swap what it requests of the
+// host's memory; a critical pod has none, nor one that requests what it is
+// limited to.
+func (p Plan) swapShare() int64 {
+	request, limit := p.container.Resources.Requests.Memory(), p.container.Resources.Limits.Memory()
+	capacity := p.in.Facts.Capacity.Memory().Value()
+	if p.in.Settings.SwapBehavior != "LimitedSwap" || !p.in.Settings.Gate("NodeSwap", true) ||
+		resource.QOSClass(p.in.Pod) != corev1.PodQOSBurstable || critical(p.in.Pod) ||
+		request.Cmp(*limit) == 0 || capacity <= 0 || request.Value() > capacity {
+		return 0
+	}
+	return int64(float64(request.Value()) / float64(capacity) * float64(p.in.Facts.SwapTotal))
+}
+
+func critical(pod *corev1.Pod) bool {
+	return pod.Spec.Priority != nil && *pod.Spec.Priority >= scheduling.SystemCriticalPriority
 }
 
 // Of KEP-2570: the kubelet's default memoryThrottlingFactor, and the page that

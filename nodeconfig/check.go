@@ -23,6 +23,9 @@ func (f *file) check(kc *kubelet.KubeletConfiguration) {
 	if d := kc.CgroupDriver; d != "" && d != "cgroupfs" && d != "systemd" {
 		f.invalid("cgroupDriver", fmt.Sprintf("%q is not a driver", d), "cgroupfs or systemd; without it podrun asks the runtime")
 	}
+	if b := kc.MemorySwap.SwapBehavior; b != "" && b != "NoSwap" && b != "LimitedSwap" {
+		f.invalid("memorySwap.swapBehavior", fmt.Sprintf("%q is not a behaviour", b), "NoSwap or LimitedSwap")
+	}
 	if d := kc.RuntimeRequestTimeout.Duration; d < 0 {
 		f.invalid("runtimeRequestTimeout", fmt.Sprintf("%s is negative", d), "")
 	}

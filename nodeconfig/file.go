@@ -180,7 +180,7 @@ var used = map[string]bool{
 	"cgroupRoot": true, "cgroupsPerQOS": true, "cgroupDriver": true, "runtimeRequestTimeout": true, "maxPods": true,
 	"podPidsLimit": true, "resolvConf": true, "cpuCFSQuota": true, "cpuCFSQuotaPeriod": true,
 	"serializeImagePulls": true, "maxParallelImagePulls": true, "evictionHard": true, "mergeDefaultEvictionSettings": true,
-	"featureGates": true, "containerLogMaxSize": true, "containerLogMaxFiles": true, "systemReserved": true,
+	"featureGates": true, "containerLogMaxSize": true, "containerLogMaxFiles": true, "systemReserved": true, "memorySwap": true,
 	"kubeReserved": true, "allowedUnsafeSysctls": true, "seccompDefault": true, "registerWithTaints": true,
 	"containerRuntimeEndpoint": true, "imageServiceEndpoint": true,
 	"imagePullCredentialsVerificationPolicy": true, "preloadedImagesVerificationAllowlist": true,

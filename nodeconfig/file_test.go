@@ -51,6 +51,7 @@ func TestParse(t *testing.T) {
 			s.ContainerRuntimeEndpoint, s.ImageServiceEndpoint, s.RuntimeRequestTimeout = "unix:///a", "unix:///b", 5*time.Minute
 			s.SeccompDefault, s.AllowedUnsafeSysctls, s.FeatureGates = true, []string{"kernel.msg*", "net.core.somaxconn"}, map[string]bool{"NodeSwap": false}
 		}},
+		"swap": {"memorySwap: {swapBehavior: LimitedSwap}\n", func(s *Settings) { s.SwapBehavior = "LimitedSwap" }},
 		"logs": {"podLogsDir: /logs\ncontainerLogMaxSize: 1Mi\ncontainerLogMaxFiles: 2\n", func(s *Settings) {
 			s.PodLogsDir, s.ContainerLogMaxSize, s.ContainerLogMaxFiles = "/logs", "1Mi", 2
 		}},
@@ -104,6 +105,7 @@ func TestParseProblems(t *testing.T) {
 		"cgroup root":            {file: begin + "cgroupRoot: edge\n", want: "cgroupRoot: \"edge\" is not an absolute path", line: 3},
 		"logs elsewhere":         {file: begin + "podLogsDir: /a/../b\n", want: "podLogsDir: \"/a/../b\" is not a clean path", line: 3},
 		"logs not ASCII":         {file: begin + "podLogsDir: /é\n", want: "podLogsDir: \"/é\" has characters", line: 3},
+		"no such swap":           {file: begin + "memorySwap: {swapBehavior: UnlimitedSwap}\n", want: "memorySwap.swapBehavior: \"UnlimitedSwap\" is not a behaviour", line: 3},
 		"negative number":        {file: begin + "maxPods: -1\n", want: "maxPods: -1 is negative", line: 3},
 		"no pulls":               {file: begin + "maxParallelImagePulls: 0\n", want: "maxParallelImagePulls: 0 is not positive", line: 3},
 		"no such policy":         {file: begin + "imagePullCredentialsVerificationPolicy: Sometimes\n", want: `imagePullCredentialsVerificationPolicy: "Sometimes" is not a policy`, line: 3},

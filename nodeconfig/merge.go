@@ -16,6 +16,7 @@ func merge(s Settings, kc *kubelet.KubeletConfiguration) Settings {
 	text(&s.CgroupRoot, kc.CgroupRoot)
 	text(&s.CgroupDriver, kc.CgroupDriver)
 	text(&s.ContainerLogMaxSize, kc.ContainerLogMaxSize)
+	text(&s.SwapBehavior, kc.MemorySwap.SwapBehavior)
 	if kc.RuntimeRequestTimeout.Duration != 0 {
 		s.RuntimeRequestTimeout = kc.RuntimeRequestTimeout.Duration
 	}

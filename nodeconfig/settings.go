@@ -39,6 +39,10 @@ type Settings struct {
 	CPUCFSQuotaPeriod time.Duration `json:"cpuCFSQuotaPeriod"`
 	PodPidsLimit      int64         `json:"podPidsLimit"` // -1: none
 
+	// SwapBehavior is the kubelet's memorySwap.swapBehavior: NoSwap, which ""
+	// means too, or LimitedSwap.
+	SwapBehavior string `json:"swapBehavior,omitempty"`
+
 	MaxPods              int32             `json:"maxPods"`
 	SystemReserved       map[string]string `json:"systemReserved,omitempty"` // quantities
 	KubeReserved         map[string]string `json:"kubeReserved,omitempty"`
