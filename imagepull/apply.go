@@ -48,13 +48,13 @@ type Puller struct {
 	mu      sync.Mutex
 	backOff BackOff
 	limit   limiter
-	known   map[string]bool          // pods whose back-off of earlier processes was read, by UID
-	busy    map[string]chan struct{} // references being pulled; closed when done
+	known   map[string]bool     // pods whose back-off of earlier processes was read, by UID
+	busy    map[string]*pulling // by reference
 }
 
 // NewPuller makes a puller.
 func NewPuller(client *cri.Client, opt Options) *Puller {
-	p := &Puller{client: client, opt: opt, watch: newWatcher(client.ImageConn(), opt.StallTimeout, opt.Progress), limit: limiter{QPS: opt.QPS, Burst: opt.Burst}, busy: map[string]chan struct{}{}, known: map[string]bool{}}
+	p := &Puller{client: client, opt: opt, watch: newWatcher(client.ImageConn(), opt.StallTimeout, opt.Progress), limit: limiter{QPS: opt.QPS, Burst: opt.Burst}, busy: map[string]*pulling{}, known: map[string]bool{}}
 	if opt.MaxParallel > 0 {
 		p.slots = make(chan struct{}, opt.MaxParallel)
 	}

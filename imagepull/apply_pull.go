@@ -131,16 +131,16 @@ func (p *Puller) inspect(ctx context.Context, plan Plan, image Image, spec *runt
 }
 
 // pull pulls an image that is missing or has to be looked for. Of several pods
-// that lack the same image one pulls it.
-func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (Result, bool, error) {
-	waited, unlock, err := p.lock(ctx, image.Ref)
+// that want the same image at once one pulls it, for all that may have it.
+func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (result Result, pulled bool, err error) {
+	waited, came, unlock, err := p.lock(ctx, image.Ref)
 	if err != nil {
 		return Result{}, false, err
 	}
-	defer unlock()
-	if waited && image.Policy != corev1.PullAlways {
+	defer func() { unlock(err == nil) }()
+	if always := image.Policy == corev1.PullAlways; waited && (came || !always) {
 		found, err := p.inspect(ctx, plan, image, spec)
-		if err != nil || found != nil && !p.mustPull(plan, image, found) {
+		if err != nil || found != nil && (always && p.shown(plan, image, found) || !always && !p.mustPull(plan, image, found)) {
 			return Result{ImageID: found.GetId(), Size: found.GetSize()}, false, err
 		}
 	}

@@ -385,25 +385,55 @@ func TestQPS(t *testing.T) {
 	})
 }
 
-// Of several pods that lack the same image, one pulls it.
+// Of several pods that lack the same image, or want it pulled whatever is here,
+// one pulls it.
 func TestPodsShareAPull(t *testing.T) {
+	for _, policy := range []string{"IfNotPresent", "Always"} {
+		synctest.Test(t, func(t *testing.T) { podsShareAPull(t, policy) })
+	}
+}
+
+func podsShareAPull(t *testing.T, policy string) {
+	r := newRegistry()
+	r.slow["app:1"] = time.Second
+	p := r.puller(Options{RecordDir: t.TempDir()})
+	spec := "containers:\n" + container("app", "app:1", policy)
+	var all []*Pulls
+	for i := range 4 {
+		plan := planOf(t, spec)
+		plan.ID = identity.Pod{Namespace: "default", Name: fmt.Sprint("p", i), UID: fmt.Sprint("u", i)}
+		all = append(all, p.Start(t.Context(), plan))
+	}
+	for _, pulls := range all {
+		if got, err := pulls.Wait(t.Context(), "app"); err != nil || got.ImageID != "sha256:app:1" {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	if r.tries["app:1"] != 1 {
+		t.Errorf("%s: pulled %d times", policy, r.tries["app:1"])
+	}
+	// A later one has the registry asked again, if it is its policy.
+	before := r.tries["app:1"]
+	later := p.Start(t.Context(), planOf(t, spec))
+	if _, err := later.Wait(t.Context(), "app"); err != nil || (r.tries["app:1"] > before) != (policy == "Always") {
+		t.Errorf("%s: %v, %d pulls", policy, err, r.tries["app:1"])
+	}
+}
+
+// A pull that failed is nobody else's: each that wants the image pulled tries.
+func TestAFailedPullIsNotShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRegistry()
+		r := newRegistry("app:1")
 		r.slow["app:1"] = time.Second
-		p := r.puller(Options{})
-		spec := "containers:\n" + container("app", "app:1", "IfNotPresent")
-		var all []*Pulls
-		for i := range 4 {
-			plan := planOf(t, spec)
-			plan.ID = identity.Pod{Namespace: "default", Name: fmt.Sprint("p", i), UID: fmt.Sprint("u", i)}
-			all = append(all, p.Start(t.Context(), plan))
+		r.pull = func(int, *runtimeapi.PullImageRequest) error { return status.Error(codes.NotFound, "app:1: not found") }
+		p := r.puller(Options{RecordDir: t.TempDir()})
+		plan := planOf(t, "containers:\n"+container("app", "app:1", "Always"))
+		one, two := p.Start(t.Context(), plan), p.Start(t.Context(), plan)
+		for _, pulls := range []*Pulls{one, two} {
+			_, err := pulls.Wait(t.Context(), "app")
+			wantFailure(t, err, ReasonPull, NotFound)
 		}
-		for _, pulls := range all {
-			if got, err := pulls.Wait(t.Context(), "app"); err != nil || got.ImageID != "sha256:app:1" {
-				t.Errorf("%+v, %v", got, err)
-			}
-		}
-		if r.tries["app:1"] != 1 {
+		if r.tries["app:1"] != 2 {
 			t.Errorf("pulled %d times", r.tries["app:1"])
 		}
 	})

@@ -5,29 +5,38 @@ import (
 	"time"
 )
 
-// lock takes a reference for one pull; waited tells whether somebody else had
-// it meanwhile.
-func (p *Puller) lock(ctx context.Context, ref string) (waited bool, unlock func(), err error) {
+// pulling is a reference that is being pulled.
+type pulling struct {
+	done chan struct{}
+	ok   bool // whether it came; set before done is closed
+}
+
+// lock takes a reference for one pull, which unlock tells the end of. Waited
+// tells whether somebody else had it meanwhile, came whether the last of them
+// got it.
+func (p *Puller) lock(ctx context.Context, ref string) (waited, came bool, unlock func(ok bool), err error) {
 	for {
 		p.mu.Lock()
 		busy, taken := p.busy[ref]
 		if !taken {
-			mine := make(chan struct{})
+			mine := &pulling{done: make(chan struct{})}
 			p.busy[ref] = mine
 			p.mu.Unlock()
-			return waited, func() {
+			return waited, came, func(ok bool) {
 				p.mu.Lock()
 				delete(p.busy, ref)
 				p.mu.Unlock()
-				close(mine)
+				mine.ok = ok
+				close(mine.done)
 			}, nil
 		}
 		p.mu.Unlock()
 		waited = true
 		select {
-		case <-busy:
+		case <-busy.done:
+			came = busy.ok
 		case <-ctx.Done():
-			return waited, nil, endOf(ctx)
+			return waited, false, nil, endOf(ctx)
 		}
 	}
 }

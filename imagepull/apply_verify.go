@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
 // mustPull tells whether a pod that wants an image which is here must pull it
@@ -19,19 +20,32 @@ func (p *Puller) mustPull(plan Plan, image Image, found *runtimeapi.Image) bool 
 		return true
 	case !p.opt.Verify.wanted(image.Name, ours):
 		return false
-	case record == nil:
-		return true
 	}
+	return record == nil || !allows(record, plan, image)
+}
+
+// shown tells whether a pod that wants an image pulled, whatever is here, would
+// get it by what another pod of this command has just pulled.
+func (p *Puller) shown(plan Plan, image Image, found *runtimeapi.Image) bool {
+	if p.opt.RecordDir == "" {
+		return false
+	}
+	record, _, err := records{p.opt.RecordDir}.find(image.Ref, found.GetId())
+	return err == nil && record != nil && allows(record, plan, image)
+}
+
+// allows tells whether a record has that a pod could pull the image.
+func allows(record *kubelet.ImagePulledRecord, plan Plan, image Image) bool {
 	recorded := record.CredentialMapping[withoutTag(image.Name)]
 	if recorded.NodePodsAccessible {
-		return false
+		return true
 	}
 	repository, err := repositoryOf(image.Ref)
 	if err != nil {
-		return true
+		return false
 	}
 	secrets, err := secretEntries(plan.PullSecrets)
-	return err != nil || !mayUse(recorded, matching(secrets, repository))
+	return err == nil && mayUse(recorded, matching(secrets, repository))
 }
 
 // intend writes down that an image is about to be pulled, until what it returns

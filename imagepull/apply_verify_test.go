@@ -103,24 +103,28 @@ func TestWhoMayUseAnImageThatIsHere(t *testing.T) {
 // Two pods of one command want an image at once: who lacks the credentials does
 // not get what the other's brought.
 func TestSideBySideEachShowsItsOwn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const image = "r.example/private:1"
-		r := newRegistry()
-		privately(r)
-		r.slow[image] = 5 * time.Second
-		puller := r.puller(Options{RecordDir: t.TempDir(), Auth: (&Keychain{}).Find})
-		with := planOf(t, "containers:\n"+container("app", image, "IfNotPresent"))
-		without := with
-		with.PullSecrets = []*corev1.Secret{registrySecret("a", "u", "good")}
-		first, second := puller.Start(t.Context(), with), puller.Start(t.Context(), without)
-		defer first.Stop()
-		defer second.Stop()
-		if _, err := first.Wait(t.Context(), "app"); err != nil {
-			t.Error(err)
-		}
-		_, err := second.Wait(t.Context(), "app")
-		wantFailure(t, err, ReasonPull, Unauthorized)
-	})
+	for _, policy := range []string{"IfNotPresent", "Always"} {
+		synctest.Test(t, func(t *testing.T) { eachShowsItsOwn(t, policy) })
+	}
+}
+
+func eachShowsItsOwn(t *testing.T, policy string) {
+	const image = "r.example/private:1"
+	r := newRegistry()
+	privately(r)
+	r.slow[image] = 5 * time.Second
+	puller := r.puller(Options{RecordDir: t.TempDir(), Auth: (&Keychain{}).Find})
+	with := planOf(t, "containers:\n"+container("app", image, policy))
+	without := with
+	with.PullSecrets = []*corev1.Secret{registrySecret("a", "u", "good")}
+	first, second := puller.Start(t.Context(), with), puller.Start(t.Context(), without)
+	defer first.Stop()
+	defer second.Stop()
+	if _, err := first.Wait(t.Context(), "app"); err != nil {
+		t.Error(err)
+	}
+	_, err := second.Wait(t.Context(), "app")
+	wantFailure(t, err, ReasonPull, Unauthorized)
 }
 
 // What is kept is for root alone, holds no credentials, goes with its image, and
