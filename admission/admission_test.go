@@ -59,6 +59,8 @@ func hostPort(protocol corev1.Protocol, ip string, port int32) func(*scene) {
 	}
 }
 
+func sctp(loaded bool) func(*scene) { return func(s *scene) { s.facts.SCTP = &loaded } }
+
 func here(p host.Pod) func(*scene) {
 	return func(s *scene) { s.facts.Pods = append(s.facts.Pods, p) }
 }
@@ -281,6 +283,11 @@ var cases = []struct {
 	{"port of a pod", []func(*scene){hostPort("TCP", "", 8080), here(holder)}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/TCP of the host is taken by pod default/other"}},
 	{"port of an ended pod", []func(*scene){hostPort("TCP", "", 8080), here(with(holder, func(p *host.Pod) { p.Ready = false }))}, nil},
 	{"port of another protocol", []func(*scene){hostPort("UDP", "", 8080), here(holder), listening(nginx)}, nil},
+	{"SCTP", []func(*scene){hostPort("SCTP", "", 8080), listening(nginx), sctp(true)}, nil},
+	{"SCTP, taken", []func(*scene){hostPort("SCTP", "10.0.0.1", 8080), sctp(true), listening(host.Listener{Protocol: "SCTP", IP: "10.0.0.1", Port: 8080, PID: 9, Process: "mme"})},
+		[]string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/SCTP of the host is taken by process 9 (mme), which listens on 10.0.0.1:8080"}},
+	{"SCTP that the kernel has not", []func(*scene){hostPort("SCTP", "", 8080), sctp(false)},
+		[]string{"SCTP: spec.containers[0].ports[0].hostPort: the kernel has no SCTP, or has not loaded it: who listens on its ports can't be told, and containers may not be able to"}},
 	{"port of a process", []func(*scene){hostPort("TCP", "127.0.0.1", 8080), listening(nginx)}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/TCP of the host is taken by process 7 (nginx), which listens on 0.0.0.0:8080"}},
 	{"port on the host's network", []func(*scene){hostNet, hostPort("TCP", "", 8080), listening(nginx)}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/TCP of the host is taken by process 7 (nginx), which listens on 0.0.0.0:8080"}},
 	{"port of the old one", []func(*scene){hostNet, hostPort("TCP", "", 8080), listening(nginx), here(oldSelf)}, nil},

@@ -5,6 +5,8 @@ import (
 	"net"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/problem"
 )
@@ -17,6 +19,11 @@ const portsText = "node(s) didn't have free ports for the requested pod ports"
 func checkHostPorts(q question) problem.List {
 	var out problem.List
 	for _, want := range host.HostPorts(q.pod) {
+		if want.Protocol == corev1.ProtocolSCTP && q.facts.SCTP != nil && !*q.facts.SCTP {
+			out = append(out, problem.Problem{Field: want.Field, Reason: "SCTP", Warning: true,
+				Message: "the kernel has no SCTP, or has not loaded it: who listens on its ports can't be told, and containers may not be able to",
+				Hint:    "modprobe sctp"})
+		}
 		holder, hint := portHolder(q, want)
 		if holder == "" {
 			continue

@@ -37,6 +37,8 @@ type Facts struct {
 	ResolvConf   ResolvConf `json:"resolvConf"`
 	EtcHosts     string     `json:"etcHosts,omitempty"` // content of the host's /etc/hosts
 	Listeners    []Listener `json:"listeners,omitempty"`
+	// SCTP tells whether the kernel has SCTP loaded, where a pod wants a port of it.
+	SCTP *bool `json:"sctp,omitempty"`
 
 	Cgroup        Cgroup  `json:"cgroup"`
 	HugePageSizes []int64 `json:"hugePageSizes,omitempty"` // bytes, ascending

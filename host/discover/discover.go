@@ -70,7 +70,7 @@ func (m machine) gather(ctx context.Context, client *cri.Client, s nodeconfig.Se
 		func() (err error) { facts.Kubelet, err = m.findKubelet(client); return },
 		func() (err error) {
 			if o.Listeners || len(o.Ports) > 0 {
-				facts.Listeners, err = m.readListeners(o.Ports)
+				facts.Listeners, facts.SCTP, err = m.readListeners(o.Ports)
 			}
 			return err
 		},

@@ -30,20 +30,29 @@ const (
 )
 
 // readListeners lists the sockets that hold a port, and names the processes of
-// those that stand in the way of the wanted ports.
-func (m machine) readListeners(wanted []host.HostPort) ([]host.Listener, error) {
+// those that stand in the way of the wanted ports. SCTP is looked at where a port
+// of it is wanted, and told whether the kernel has it loaded; nil where not.
+func (m machine) readListeners(wanted []host.HostPort) ([]host.Listener, *bool, error) {
 	sockets, err := diagSockets()
 	if err != nil {
 		if sockets, err = m.procSockets(); err != nil {
-			return nil, trouble("list the listening sockets", err, "")
+			return nil, nil, trouble("list the listening sockets", err, "")
 		}
+	}
+	var sctp *bool
+	if slices.ContainsFunc(wanted, func(p host.HostPort) bool { return p.Protocol == corev1.ProtocolSCTP }) {
+		more, loaded, err := m.sctpSockets()
+		if err != nil {
+			return nil, nil, trouble("list the SCTP sockets that listen", err, "")
+		}
+		sockets, sctp = append(sockets, more...), &loaded
 	}
 	m.nameOwners(sockets, wanted)
 	out := make([]host.Listener, len(sockets))
 	for i, s := range sockets {
 		out[i] = s.Listener
 	}
-	return out, nil
+	return out, sctp, nil
 }
 
 // socket is a listener with its inode, by which /proc/*/fd names its process.

@@ -1,12 +1,15 @@
 package discover
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/host"
@@ -45,7 +48,7 @@ func TestListeners(t *testing.T) {
 	for _, w := range want {
 		ports = append(ports, host.HostPort{Protocol: w.Protocol, Port: w.Port})
 	}
-	got, err := machine{root: "/"}.readListeners(ports)
+	got, _, err := machine{root: "/"}.readListeners(ports)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,5 +113,62 @@ func TestParseProcSocket(t *testing.T) {
 		if _, err := parseProcSocket(bad, "1"); err == nil {
 			t.Errorf("%q is taken for an address", bad)
 		}
+	}
+}
+
+// TestSCTPTable: as Linux prints it (net/sctp/proc.c).
+func TestSCTPTable(t *testing.T) {
+	const table = ` ENDPT     SOCK   STY SST HBKT LPORT   UID INODE LADDRS
+       0        0 2   10  9    36412     0 465 192.0.2.142 10.0.0.1 
+       0        0 2   1   25   38412     0 466 192.0.2.142 
+       0        0 0   10  3    2905      0 467 0000:0000:0000:0000:0000:0000:0000:0000 
+`
+	got, loaded, err := tree(t, map[string]string{sctpTable: table}).sctpSockets()
+	if err != nil || !loaded {
+		t.Fatal(loaded, err)
+	}
+	var lines []string
+	for _, s := range got {
+		lines = append(lines, fmt.Sprintf("%s %s %d %d", s.Protocol, s.IP, s.Port, s.inode))
+	}
+	if want := []string{"SCTP 192.0.2.142 36412 465", "SCTP 10.0.0.1 36412 465", "SCTP :: 2905 467"}; !slices.Equal(lines, want) {
+		t.Errorf("got %q", lines)
+	}
+	if _, loaded, err := tree(t, nil).sctpSockets(); loaded || err != nil {
+		t.Error("without SCTP:", loaded, err)
+	}
+	for _, bad := range []string{"x 0 2 10 9 notaport 0 465 192.0.2.1", "x 0 2 10 9 1 0 inode 192.0.2.1", "x 0 2 10 9 1 0 465 nowhere"} {
+		if _, _, err := tree(t, map[string]string{sctpTable: "header\n" + bad + "\n"}).sctpSockets(); err == nil {
+			t.Errorf("%q is taken for a socket", bad)
+		}
+	}
+}
+
+// TestSCTPListener: a socket of this very process.
+func TestSCTPListener(t *testing.T) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP)
+	if errors.Is(err, unix.EPROTONOSUPPORT) {
+		t.Skip("this kernel has no SCTP")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 1)); err != nil {
+		t.Fatal(err)
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := int32(name.(*unix.SockaddrInet4).Port)
+	got, loaded, err := machine{root: "/"}.readListeners([]host.HostPort{{Protocol: corev1.ProtocolSCTP, Port: port}})
+	if err != nil || loaded == nil || !*loaded {
+		t.Fatal(loaded, err)
+	}
+	if !slices.ContainsFunc(got, func(l host.Listener) bool {
+		return l.Protocol == corev1.ProtocolSCTP && l.IP == "127.0.0.1" && l.Port == port && l.PID == os.Getpid()
+	}) {
+		t.Errorf("it is not among %+v", got)
 	}
 }
