@@ -60,9 +60,11 @@ func (m machine) read(ctx context.Context, client *cri.Client, s nodeconfig.Sett
 func (m machine) gather(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Options) (facts host.Facts, down error, unread []error) {
 	rooms, roomsErr := readRooms(s.Layout())
 	var rt runtimeFacts
+	var stored map[string]host.Pod
 	// Each part fills fields of its own.
 	unread = together(
 		func() error { rt, down = readRuntime(ctx, client); return nil },
+		func() (err error) { stored, err = readStored(s.Layout()); return },
 		func() error { facts.Images = readImages(ctx, client, o.Images); return nil },
 		func() error { return m.readMachine(&facts, s) },
 		func() error { return m.readNetwork(&facts, s) },
@@ -85,7 +87,7 @@ func (m machine) gather(ctx context.Context, client *cri.Client, s nodeconfig.Se
 		unread = append(unread, roomsErr)
 	}
 	var err error
-	if facts.Pods, err = readPods(rt.sandboxes, rooms, s.Layout()); err != nil {
+	if facts.Pods, err = readPods(rt.sandboxes, rooms, stored, s.Layout()); err != nil {
 		unread = append(unread, err)
 	}
 	if facts.UserNS, err = UserNS(s.Layout()); err != nil {

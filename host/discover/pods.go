@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ import (
 // readPods describes the pods of the runtime, ordered by namespace, name and
 // UID, and those of podrun that have been admitted and have no sandbox yet. A
 // pod with several sandboxes is ready if any of them is.
-func readPods(sandboxes []*runtimeapi.PodSandbox, rooms []host.Pod, layout identity.Layout) ([]host.Pod, error) {
+func readPods(sandboxes []*runtimeapi.PodSandbox, rooms []host.Pod, stored map[string]host.Pod, layout identity.Layout) ([]host.Pod, error) {
 	byUID := map[string]*host.Pod{}
 	for _, s := range sandboxes {
 		id := s.GetMetadata()
@@ -38,16 +39,14 @@ func readPods(sandboxes []*runtimeapi.PodSandbox, rooms []host.Pod, layout ident
 		p.Ready = p.Ready || s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
 		p.CreatedAt = max(p.CreatedAt, s.GetCreatedAt())
 	}
-	if err := addReserved(byUID, layout); err != nil {
-		return nil, err
-	}
+	addReserved(byUID, stored)
 	pods := make([]host.Pod, 0, len(byUID))
 	for _, p := range byUID {
 		if p.RootDir != "" && !p.Managed {
 			// What can't be read of another podrun's pod is not known of it.
 			_ = readCheckpoint(p, identity.Layout{RootDir: p.RootDir})
 		} else if p.Managed {
-			if err := readCheckpoint(p, layout); err != nil {
+			if err := asStored(p, stored, layout); err != nil {
 				return nil, err
 			}
 		}
@@ -62,23 +61,49 @@ func readPods(sandboxes []*runtimeapi.PodSandbox, rooms []host.Pod, layout ident
 
 // addReserved adds podrun's pods that have a checkpoint and no sandbox: what
 // they ask for was promised to them under the node's lock.
-func addReserved(byUID map[string]*host.Pod, layout identity.Layout) error {
-	entries, err := os.ReadDir(layout.PodsDir())
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return trouble("list podrun's pods", err, "")
-	}
-	for _, e := range entries {
-		uid := e.Name()
-		if byUID[uid] != nil || !identity.SafeUID(uid) {
-			continue
-		}
-		if _, err := os.Stat(layout.Checkpoint(uid)); err == nil {
+func addReserved(byUID map[string]*host.Pod, stored map[string]host.Pod) {
+	for uid := range stored {
+		if byUID[uid] == nil {
 			byUID[uid] = &host.Pod{UID: uid, Managed: true, Reserved: true}
 		}
 	}
+}
+
+// readStored reads the checkpoints of podrun's pods, by UID. It takes the longest
+// of all that is read here, and goes on while the runtime is asked.
+func readStored(layout identity.Layout) (map[string]host.Pod, error) {
+	entries, err := os.ReadDir(layout.PodsDir())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, trouble("list podrun's pods", err, "")
+	}
+	out := map[string]host.Pod{}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		p := host.Pod{UID: e.Name()}
+		if err := readCheckpoint(&p, layout); err != nil {
+			return nil, err
+		}
+		if p.Name != "" {
+			out[p.UID] = p
+		}
+	}
+	return out, nil
+}
+
+// asStored fills in what a pod's checkpoint says. One that was written since the
+// others were read is read now.
+func asStored(p *host.Pod, stored map[string]host.Pod, layout identity.Layout) error {
+	s, ok := stored[p.UID]
+	if !ok {
+		return readCheckpoint(p, layout)
+	}
+	s.Managed, s.Ready, s.Reserved, s.RootDir, s.CreatedAt = p.Managed, p.Ready, p.Reserved, p.RootDir, p.CreatedAt
+	*p = s
 	return nil
 }
 
@@ -108,11 +133,17 @@ func readCheckpoint(p *host.Pod, layout identity.Layout) error {
 	p.QOSClass = resource.QOSClass(pod)
 	p.Requests = resource.PodRequests(pod)
 	p.HostPorts = host.HostPorts(pod)
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(p.Requests)), extended) {
+		return nil
+	}
 	if p.Devices, err = readDevices(layout.Devices(p.UID)); err != nil {
 		return trouble("read which devices pod "+p.Namespace+"/"+p.Name+" has", err, "delete the pod")
 	}
 	return nil
 }
+
+// extended tells a resource that is somebody's own: only these are devices.
+func extended(name corev1.ResourceName) bool { return strings.Contains(string(name), "/") }
 
 // decodeCheckpoint decodes the first document of a checkpoint, the pod, behind
 // lines of comment. JSON is YAML that decodes ten times faster, so it is tried

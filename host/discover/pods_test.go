@@ -57,12 +57,16 @@ func TestPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	ready, notReady := runtimeapi.PodSandboxState_SANDBOX_READY, runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+	stored, err := readStored(layout)
+	if err != nil {
+		t.Fatal(err)
+	}
 	got, err := readPods([]*runtimeapi.PodSandbox{
 		sandbox("default", "web", "u1", true, notReady, 1),
 		sandbox("default", "web", "u1", true, ready, 5),
 		sandbox("kube-system", "theirs", "u3", false, ready, 2),
 		sandbox("x", "evil", "../../etc", true, ready, 3),
-	}, nil, layout)
+	}, nil, stored, layout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +203,7 @@ func TestPodsOfAnotherRootDir(t *testing.T) {
 		}
 		boxes = append(boxes, s)
 	}
-	pods, err := readPods(boxes, nil, ours)
+	pods, err := readPods(boxes, nil, nil, ours)
 	if err != nil {
 		t.Fatal(err)
 	}

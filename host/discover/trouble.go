@@ -52,7 +52,8 @@ func explain(endpoint string, err error) (error, string) {
 	case st.Code() == codes.DeadlineExceeded:
 		return fmt.Errorf("nothing answered within %s", answerWithin), "is the runtime overloaded, or is this another program's socket?"
 	// Closed before or after gRPC wrote its own preface.
-	case strings.Contains(st.Message(), "server preface") || strings.Contains(st.Message(), "client preface") || strings.Contains(st.Message(), "frame"):
+	case strings.Contains(st.Message(), "server preface") || strings.Contains(st.Message(), "client preface") || strings.Contains(st.Message(), "frame"),
+		strings.Contains(st.Message(), "broken pipe"), strings.Contains(st.Message(), "connection reset"):
 		return fmt.Errorf("what answers does not speak gRPC"), hintCRI
 	case st.Code() == codes.PermissionDenied:
 		return err, hintRoot
