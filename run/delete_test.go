@@ -274,3 +274,27 @@ func TestDeleteTimesOut(t *testing.T) {
 		r.nothingLeft()
 	})
 }
+
+// TestDeleteAtOnceRunsNoHook: without a grace period there is no time for a
+// preStop hook, as in the kubelet.
+func TestDeleteAtOnceRunsNoHook(t *testing.T) {
+	for grace, hooks := range map[int64]int{0: 0, 1: 1} {
+		r := newRig(t)
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{} })
+		r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {exec: {command: ['true']}}}}]"), OutcomeCreated)
+		d := time.Duration(grace) * time.Second
+		for _, result := range r.delete(DeleteOptions{Grace: &d}) {
+			if result.Err != nil {
+				t.Error(result.Err)
+			}
+		}
+		calls := slices.DeleteFunc(r.rt.Changes(), func(c string) bool { return c != "ExecSync app" })
+		if len(calls) != hooks {
+			t.Errorf("a grace period of %s: %d hooks, want %d", d, len(calls), hooks)
+		}
+		if r.said("FailedPreStopHook app", "") {
+			t.Errorf("a grace period of %s: the hook failed", d)
+		}
+		r.nothingLeft()
+	}
+}
