@@ -93,6 +93,7 @@ func (m machine) gather(ctx context.Context, client *cri.Client, s nodeconfig.Se
 	if facts.UserNS, err = UserNS(s.Layout()); err != nil {
 		unread = append(unread, err)
 	}
+	facts.UserNS = othersUserNS(facts.UserNS, facts.Pods)
 	return facts, down, unread
 }
 

@@ -43,3 +43,28 @@ func UserNS(layout identity.Layout) (map[string]uint32, error) {
 	}
 	return held, nil
 }
+
+// othersUserNS adds the ranges that pods of other podruns on the same runtime
+// hold. What can't be read of another podrun's is not known of it.
+func othersUserNS(held map[string]uint32, pods []host.Pod) map[string]uint32 {
+	roots := map[string]bool{}
+	for _, p := range pods {
+		if p.RootDir == "" || p.Managed || roots[p.RootDir] {
+			continue
+		}
+		roots[p.RootDir] = true
+		others, err := UserNS(identity.Layout{RootDir: p.RootDir})
+		if err != nil {
+			continue
+		}
+		if held == nil {
+			held = map[string]uint32{}
+		}
+		for uid, first := range others {
+			if _, own := held[uid]; !own {
+				held[uid] = first
+			}
+		}
+	}
+	return held
+}
