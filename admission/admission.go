@@ -50,6 +50,7 @@ var checks = []func(question) problem.List{
 	checkNetworkReady,
 	checkHandler,
 	checkUserNamespaces,
+	checkProcMount,
 	checkRecursiveReadOnly,
 	checkSupplementalGroups,
 	checkImageVolumes,

@@ -110,8 +110,12 @@ var (
 		s.facts.Runtime.Handlers = map[string]host.RuntimeHandler{"": {UserNamespaces: true, RecursiveReadOnlyMounts: true}, "kata": {}}
 	})
 	ownUsers = do(func(s *scene) { no := false; s.pod.Spec.HostUsers = &no })
-	hostNet  = do(func(s *scene) { s.pod.Spec.HostNetwork = true })
-	strict   = do(func(s *scene) {
+	unmasked = do(func(s *scene) {
+		p := corev1.UnmaskedProcMount
+		s.pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{ProcMount: &p}
+	})
+	hostNet = do(func(s *scene) { s.pod.Spec.HostNetwork = true })
+	strict  = do(func(s *scene) {
 		p := corev1.SupplementalGroupsPolicyStrict
 		s.pod.Spec.SecurityContext = &corev1.PodSecurityContext{SupplementalGroupsPolicy: &p}
 	})
@@ -192,6 +196,10 @@ var cases = []struct {
 	{"uid as a path", []func(*scene){func(s *scene) { s.pod.UID = "../../etc" }}, []string{`FieldValueInvalid: metadata.uid: "../../etc" can't be part of a path`}},
 	{"long name", []func(*scene){func(s *scene) { s.pod.Name = strings.Repeat("a", 253) }}, []string{"FieldValueTooLong: metadata.name: namespace, name and uid make a log directory's name of 298 characters, more than the 255 of a file's name"}},
 	{"longest name", []func(*scene){func(s *scene) { s.pod.Name = strings.Repeat("a", 210) }}, nil},
+	{"unmasked /proc", []func(*scene){unmasked}, nil},
+	{"unmasked /proc, masked by the runtime", []func(*scene){unmasked, func(s *scene) { s.facts.Runtime.NoProcMount = true }},
+		[]string{"ProcMountNotSupported: spec.containers[0].securityContext.procMount: the runtime is set to mask /proc in every container"}},
+	{"masked by the runtime", []func(*scene){func(s *scene) { s.facts.Runtime.NoProcMount = true }}, nil},
 	{"another podrun's pod", []func(*scene){here(host.Pod{Namespace: "default", Name: "web", UID: "x", RootDir: "/srv/podrun"})}, []string{"AlreadyExists: metadata.name: a pod default/web of a podrun with another root directory is here (uid x)"}},
 	{"another podrun's cpu", []func(*scene){requests("1", "1Mi"), here(host.Pod{Namespace: "default", Name: "hog", UID: "h", RootDir: "/srv/podrun", Ready: true, Requests: hog.Requests})},
 		[]string{"OutOfcpu: spec: Node didn't have enough resource: cpu, requested: 1000, used: 1500, capacity: 2000"}},

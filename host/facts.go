@@ -177,6 +177,8 @@ type Runtime struct {
 	// RestrictsOOM says whether the runtime leaves it at that where it may not
 	// lower the OOM score of what it starts; nil where it does not tell.
 	RestrictsOOM *bool `json:"restrictsOOM,omitempty"`
+	// NoProcMount says that the runtime masks /proc whatever it is told.
+	NoProcMount bool `json:"noProcMount,omitempty"`
 	// CDI tells whether the runtime adds CDI devices to containers; nil where it
 	// does not tell.
 	CDI        *bool    `json:"cdi,omitempty"`

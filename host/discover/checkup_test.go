@@ -100,6 +100,21 @@ func TestToldBy(t *testing.T) {
 	if told.RestrictOOM == nil || !*told.RestrictOOM || told.CNI.ConfDir != "/etc/x" || !slices.Equal(told.CNI.bins(), []string{"/usr/lib/cni"}) {
 		t.Errorf("%+v", told)
 	}
+	if !toldBy(`{"disableProcMount": true}`).DisableProcMount || told.DisableProcMount {
+		t.Error("disable_proc_mount")
+	}
+	for config, want := range map[string]string{
+		`{"containerd": {}}`: "no", `{"containerd": {}, "enableCDI": false, "cdiSpecDirs": ["/etc/cdi"]}`: "no", `{"containerd": {}, "enableCDI": true}`: "yes",
+		`{"containerd": {}, "cdiSpecDirs": ["/etc/cdi"]}`: "yes", "[crio]": "unknown", `{}`: "unknown",
+	} {
+		got := "unknown"
+		if cdi := toldBy(config).cdi(); cdi != nil {
+			got = map[bool]string{true: "yes", false: "no"}[*cdi]
+		}
+		if got != want {
+			t.Errorf("CDI by %s: %s, want %s", config, got, want)
+		}
+	}
 	if bins := toldBy(`{"cni": {"binDirs": ["/a", "/b"]}}`).CNI.bins(); !slices.Equal(bins, []string{"/a", "/b"}) {
 		t.Error(bins)
 	}

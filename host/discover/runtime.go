@@ -95,7 +95,7 @@ func describe(v *runtimeapi.VersionResponse, s *runtimeapi.StatusResponse, c *ru
 	}
 	more := toldBy(s.GetInfo()["config"])
 	r.RestrictsOOM, r.CNIConfDir, r.CNIBinDirs = more.RestrictOOM, more.CNI.ConfDir, more.CNI.bins()
-	r.CDI, r.CDIDirs = more.cdi(), more.CDISpecDirs
+	r.CDI, r.CDIDirs, r.NoProcMount = more.cdi(), more.CDISpecDirs, more.DisableProcMount
 	for _, cond := range s.GetStatus().GetConditions() {
 		r.Conditions = append(r.Conditions, host.RuntimeCondition{
 			Type: cond.GetType(), Status: cond.GetStatus(), Reason: cond.GetReason(), Message: cond.GetMessage(),
@@ -160,7 +160,10 @@ type told struct {
 	CNI         cniDirs
 	EnableCDI   *bool
 	CDISpecDirs []string
-	Containerd  *struct{} // of any containerd
+
+	DisableProcMount bool
+
+	Containerd *struct{} // of any containerd
 }
 
 // cdi tells whether CDI devices are added to containers: since containerd 1.7

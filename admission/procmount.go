@@ -1,0 +1,27 @@
+package admission
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// checkProcMount refuses procMount: Unmasked where the runtime is set to mask
+// /proc whatever it is told (containerd's disable_proc_mount). That the pod has a
+// user namespace of its own is the API's rule, and that the runtime has those
+// checkUserNamespaces' (KEP-4265).
+func checkProcMount(q question) problem.List {
+	if !q.facts.Runtime.NoProcMount {
+		return nil
+	}
+	var out problem.List
+	eachContainer(q.pod, func(field string, c *corev1.Container) {
+		if sc := c.SecurityContext; sc != nil && sc.ProcMount != nil && *sc.ProcMount == corev1.UnmaskedProcMount {
+			out = append(out, problem.Problem{
+				Field: field + ".securityContext.procMount", Reason: "ProcMountNotSupported",
+				Message: "the runtime is set to mask /proc in every container", Hint: "set disable_proc_mount = false in containerd's CRI configuration",
+			})
+		}
+	})
+	return out
+}
