@@ -80,28 +80,45 @@ func TestPullProgressOnATerminal(t *testing.T) {
 	s := newSlowRegistry(t)
 	one, two := s.image(r, "tty-one", 3*megabyte, 1), s.image(r, "tty-two", 3*megabyte, 1)
 	s.set(1*megabyte, 0, 0)
-	terminal, program := pty(t)
-	c := exec.Command(r.path(), "image", "pull", one, two)
+	raw := r.onTerminal("image", "pull", one, two)
+	for _, image := range []string{one, two} {
+		if n := strings.Count(raw, image+": "); n < 4 {
+			t.Errorf("%s was drawn %d times:\n%q", image, n, raw)
+		}
+	}
+	screen := screenOf(raw)
+	if strings.Contains(screen, "MB/s") || strings.Contains(screen, "waiting for") || strings.Count(screen, "Successfully pulled") != 2 {
+		t.Errorf("in the end the terminal shows\n%s", screen)
+	}
+}
+
+// An image whose bytes are all here is unpacked, which may take longer.
+func TestUnpackingIsTold(t *testing.T) {
+	r := newRig(t)
+	s := newSlowRegistry(t)
+	raw := r.onTerminal("image", "pull", s.zeros(r, "zeros", 256*megabyte))
+	if !regexp.MustCompile(`: unpacking 0\.[1-9] MB`).MatchString(raw) || strings.Contains(screenOf(raw), "unpacking") {
+		t.Errorf("%q", raw)
+	}
+}
+
+// onTerminal runs podrun on a terminal and returns what it wrote.
+func (r *rig) onTerminal(args ...string) string {
+	r.Helper()
+	terminal, program := pty(r.T)
+	c := exec.Command(r.path(), args...)
 	c.Env = append(r.env(), "TERM=xterm")
 	c.Stdout, c.Stderr = program, program
 	if err := c.Start(); err != nil {
-		t.Fatal(err)
+		r.Fatal(err)
 	}
 	program.Close()
 	var raw strings.Builder
 	io.Copy(&raw, bufio.NewReader(terminal)) // ends with EIO when nobody has the terminal any more
 	if err := c.Wait(); err != nil {
-		t.Fatalf("%v\n%s", err, raw.String())
+		r.Fatalf("%v\n%s", err, raw.String())
 	}
-	for _, image := range []string{one, two} {
-		if n := strings.Count(raw.String(), image+": "); n < 4 {
-			t.Errorf("%s was drawn %d times:\n%q", image, n, raw.String())
-		}
-	}
-	screen := screenOf(raw.String())
-	if strings.Contains(screen, "MB/s") || strings.Contains(screen, "waiting for") || strings.Count(screen, "Successfully pulled") != 2 {
-		t.Errorf("in the end the terminal shows\n%s", screen)
-	}
+	return raw.String()
 }
 
 // pty opens a terminal of 200 columns.

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"archive/tar"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -8,14 +10,19 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
 // slowRegistry stands before the registry of the tests: it counts what it is
@@ -71,7 +78,49 @@ func (s *slowRegistry) image(r *rig, repository string, size int64, layers int) 
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	// Its name is of this run: a blob that an earlier one fetched would be here.
+	return s.push(r, repository, image)
+}
+
+// zeros pushes an image of one layer, which is short until it is unpacked.
+func (s *slowRegistry) zeros(r *rig, repository string, size int64) string {
+	s.t.Helper()
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		out, in := io.Pipe()
+		go func() {
+			w := tar.NewWriter(in)
+			err := w.WriteHeader(&tar.Header{Name: "zeros", Typeflag: tar.TypeReg, Mode: 0o644, Size: size})
+			for left := size; err == nil && left > 0; left -= megabyte {
+				_, err = w.Write(make([]byte, min(left, megabyte)))
+			}
+			in.CloseWithError(errors.Join(err, w.Close()))
+		}()
+		return out, nil
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	image, err := mutate.AppendLayers(empty.Image, layer)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if image, err = mutate.ConfigFile(image, &v1.ConfigFile{OS: "linux", Architecture: runtime.GOARCH,
+		RootFS: v1.RootFS{Type: "layers", DiffIDs: diffIDs(s.t, layer)}}); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.push(r, repository, image)
+}
+
+func diffIDs(t *testing.T, layer v1.Layer) []v1.Hash {
+	id, err := layer.DiffID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []v1.Hash{id}
+}
+
+// push pushes an image and returns its name at this registry.
+func (s *slowRegistry) push(r *rig, repository string, image v1.Image) string {
+	s.t.Helper()
 	tag, err := name.NewTag(fmt.Sprintf("%s/e2e/%s:1", os.Getenv("PODRUN_TEST_REGISTRY"), repository), name.Insecure)
 	if err != nil {
 		s.t.Fatal(err)
