@@ -1,8 +1,11 @@
 package imagepull
 
 import (
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -139,4 +142,29 @@ func TestStalled(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 	}
+}
+
+// A runtime that shows nothing leaves the time, which is told until the pull
+// has ended, and no longer.
+func TestWatchWithoutContainerd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry()
+		r.slow["app:1"] = 900 * time.Millisecond
+		var mu sync.Mutex
+		var told []string
+		progress := func(e event.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, fmt.Sprintf("%s %s %s %s", e.Reason, e.FieldPath, e.Pull.State, e.Pull.Elapsed))
+		}
+		pulls := r.puller(Options{Progress: progress, StallTimeout: time.Millisecond}).Start(t.Context(), planOf(t, "containers:\n"+container("app", "app:1", "Always")))
+		if _, err := pulls.Wait(t.Context(), "app"); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		wantLines(t, "progress", told, []string{
+			"PullProgress spec.containers{app} pulling 250ms", "PullProgress spec.containers{app} pulling 500ms",
+			"PullProgress spec.containers{app} pulling 750ms", "PullProgress spec.containers{app} ended 0s",
+		})
+	})
 }
