@@ -89,6 +89,8 @@ type transfer struct {
 
 	candidates map[string]manifest // by digest
 	manifest   string              // the candidate that is shown as this pull's
+	sure       bool                // it came since this pull began
+	going      bool                // its blobs were seen to move
 	sizes      map[string]int64    // of its blobs, by digest; nil until it is read
 	here       map[string]int64    // bytes of its blobs
 
@@ -111,22 +113,51 @@ func newTransfer(ref string, now time.Time) *transfer {
 }
 
 // wantsManifests tells whether the store is to be searched for its manifest.
-func (t *transfer) wantsManifests() bool { return t.manifest == "" || t.shared }
+func (t *transfer) wantsManifests() bool { return !t.sure || t.shared }
 
-// offer shows a transfer the manifests of its repository. It takes the oldest
-// that no other has taken, for what it shows.
+// offer shows a transfer the manifests of its repository. What it shows is the
+// first that came since it began and no other has taken. Until there is one it
+// is a manifest that was here, with blobs on their way: those of this pull, if
+// they move; what a pull left that was cut short lies there, too.
 func (t *transfer) offer(found []manifest, l look, taken map[string]bool) {
 	slices.SortFunc(found, func(a, b manifest) int { return a.updated.Compare(b.updated) })
-	open := l.open()
 	for _, m := range found {
-		if m.updated.Before(t.begun) && !slices.ContainsFunc(m.blobs, func(digest string) bool { return open[digest] }) {
+		isNew := !m.updated.Before(t.begun)
+		open, moves := t.motion(m, l)
+		if !isNew && !open {
 			continue
 		}
 		t.candidates[m.digest] = m
-		if t.manifest == "" && !taken[m.digest] {
-			t.manifest, taken[m.digest] = m.digest, true
+		if !t.sure && !taken[m.digest] && (isNew || moves || t.manifest == "") {
+			t.claim(m, taken)
+			t.sure = isNew
+		}
+		t.going = t.going || moves && m.digest == t.manifest
+	}
+	// What lies there stands still for ever: it counts no more once it is clear
+	// what this pull fetches.
+	if t.sure || t.going {
+		maps.DeleteFunc(t.candidates, func(digest string, m manifest) bool { return digest != t.manifest && m.updated.Before(t.begun) })
+	}
+}
+
+// motion tells whether a manifest has blobs on their way, and whether one of
+// them moved since the last look.
+func (t *transfer) motion(m manifest, l look) (open, moves bool) {
+	for ref, i := range l.ingests {
+		if slices.Contains(m.blobs, i.digest()) {
+			before, known := t.offsets[ref]
+			open, moves = true, moves || known && before != i.offset
 		}
 	}
+	return open, moves
+}
+
+// claim makes a manifest the one that is shown.
+func (t *transfer) claim(m manifest, taken map[string]bool) {
+	delete(taken, t.manifest)
+	taken[m.digest] = true
+	t.manifest, t.going, t.sizes, t.here, t.samples = m.digest, false, nil, map[string]int64{}, nil
 }
 
 // missing lists the blobs that are neither here nor on their way, as far as is

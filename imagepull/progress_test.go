@@ -113,6 +113,39 @@ func TestWhoseManifest(t *testing.T) {
 	}
 }
 
+// What a pull left that was cut short is not taken for another tag's, once that
+// one's manifest is here; of two such leavings the one that moves counts.
+func TestLeavingsOfAnotherTag(t *testing.T) {
+	left := manifest{digest: "left", updated: begun.Add(-time.Hour), blobs: []string{"a"}}
+	other := manifest{digest: "other", updated: begun.Add(-time.Minute), blobs: []string{"b"}}
+	mine := manifest{digest: "mine", updated: begun.Add(time.Second), blobs: []string{"c"}}
+	for name, test := range map[string]struct {
+		found [][]manifest       // at each look, ten seconds apart
+		looks []map[string]int64 // likewise
+		want  string
+		stall time.Duration
+	}{
+		"its own is here at once": {[][]manifest{{left, mine}, {left, mine}}, []map[string]int64{{"layer-a": 5, "layer-c": 1}, {"layer-a": 5, "layer-c": 2}}, "mine", 0},
+		"its own is unpacked":     {[][]manifest{{left, mine}, {left, mine}, {left, mine}}, []map[string]int64{{"layer-a": 5, "layer-c": 1}, {"layer-a": 5}, {"layer-a": 5}}, "mine", 0},
+		"it went on, and unpacks": {[][]manifest{{left, other}, {left, other}, {left}, {left}}, []map[string]int64{{"layer-a": 5, "layer-b": 5}, {"layer-a": 5, "layer-b": 6}, {"layer-a": 5}, {"layer-a": 5}}, "other", 0},
+		"its own comes later":     {[][]manifest{{left}, {left, mine}}, []map[string]int64{{"layer-a": 5}, {"layer-a": 5, "layer-c": 2}}, "mine", 0},
+		"it goes on with one":     {[][]manifest{{left, other}, {left, other}, {left, other}}, []map[string]int64{{"layer-a": 5, "layer-b": 5}, {"layer-a": 5, "layer-b": 6}, {"layer-a": 5, "layer-b": 7}}, "other", 0},
+		"it goes on with none":    {[][]manifest{{left}, {left}}, []map[string]int64{{"layer-a": 5}, {"layer-a": 5}}, "left", 10 * time.Second},
+	} {
+		p, taken := newTransfer("r/app:1", begun), map[string]bool{}
+		var at time.Duration
+		for i, offsets := range test.looks {
+			at = time.Duration(i) * 10 * time.Second
+			l := lookAt(at, offsets)
+			p.offer(test.found[i], l, taken)
+			p.see(l, nil)
+		}
+		if stalled := p.stalled(begun.Add(at)); p.manifest != test.want || stalled != test.stall || !taken[test.want] || len(taken) != 1 {
+			t.Errorf("%s: %s, stalled for %s, %v", name, p.manifest, stalled, taken)
+		}
+	}
+}
+
 // What stalls is told from what is slow, and from what does not fetch.
 func TestStalled(t *testing.T) {
 	m := manifest{digest: "m", updated: begun, blobs: []string{"one", "two"}}

@@ -179,10 +179,15 @@ func TestStalledPullIsTriedAgain(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	// One that only is slow goes on.
-	slow := s.image(r, "slow", 4*megabyte, 1)
+	// What was left of another tag does not count, nor does what is only slow.
+	left := s.image(r, "slow:left", 6*megabyte, 1)
+	s.set(0, 3*megabyte, 1)
+	if out, err := r.podrun("image", "pull", "--pull-stall-timeout", "0", "--timeout", "2s", left); err == nil {
+		t.Errorf("%s", out)
+	}
+	slow := s.image(r, "slow:2", 4*megabyte, 1)
 	s.set(1*megabyte, 0, 0)
-	if out := r.must("image", "pull", "--pull-stall-timeout", "3s", slow); strings.Contains(out, "no byte came") {
+	if out := r.must("image", "pull", "--pull-stall-timeout", "3s", slow); strings.Contains(out, "no byte came") || !strings.Contains(out, " of 4.2 MB (") {
 		t.Errorf("%s", out)
 	}
 }

@@ -118,17 +118,21 @@ func diffIDs(t *testing.T, layer v1.Layer) []v1.Hash {
 	return []v1.Hash{id}
 }
 
-// push pushes an image and returns its name at this registry.
+// push pushes an image and returns its name at this registry. The tag is 1 if the
+// repository comes without.
 func (s *slowRegistry) push(r *rig, repository string, image v1.Image) string {
 	s.t.Helper()
-	tag, err := name.NewTag(fmt.Sprintf("%s/e2e/%s:1", os.Getenv("PODRUN_TEST_REGISTRY"), repository), name.Insecure)
+	if !strings.Contains(repository, ":") {
+		repository += ":1"
+	}
+	tag, err := name.NewTag(fmt.Sprintf("%s/e2e/%s", os.Getenv("PODRUN_TEST_REGISTRY"), repository), name.Insecure)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	if err := remote.Write(tag, image); err != nil {
 		s.t.Fatal(err)
 	}
-	ref := s.address + "/e2e/" + repository + ":1"
+	ref := s.address + "/e2e/" + repository
 	s.t.Cleanup(func() { r.podrun("image", "rm", ref) })
 	return ref
 }
