@@ -326,12 +326,13 @@ func (r *rig) sent(rec *recording) {
 }
 
 // sortStops puts StopContainer calls that went on at the same time in the order
-// of the containers' names: they have none between each other.
+// of the containers' names: they have none between each other. Those that begin
+// at the same instant are such, however quickly they end.
 func sortStops(calls []critest.Call) {
 	for i := 0; i < len(calls); i++ {
 		j := i
 		var end time.Time
-		for ; j < len(calls) && calls[j].Method == "StopContainer" && (j == i || calls[j].Start.Before(end)); j++ {
+		for ; j < len(calls) && calls[j].Method == "StopContainer" && (j == i || calls[j].Start.Equal(calls[i].Start) || calls[j].Start.Before(end)); j++ {
 			if j == i || calls[j].End.Before(end) {
 				end = calls[j].End
 			}
