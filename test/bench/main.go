@@ -18,6 +18,9 @@
 //   - reaction: from the moment the runtime tells anybody that an init container
 //     has exited, which the proxy asks every millisecond, to the CreateContainer
 //     that follows.
+//   - images: podrun image pull of distinct images against bare PullImage calls,
+//     all at once and one after the other, from a registry that gives each at a
+//     rate; and what the registry is asked for a pod whose image is here.
 package main
 
 import (
