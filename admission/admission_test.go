@@ -259,6 +259,7 @@ var cases = []struct {
 		[]string{"PodOSSelectorNodeLabelDoesNotMatch: metadata.labels[kubernetes.io/os]: Failed to admit pod as the `kubernetes.io/os` label doesn't match node label: it is windows, this host's linux"}},
 	{"Windows by selector", []func(*scene){selector("kubernetes.io/os", "windows")}, []string{"NodeAffinity: spec.nodeSelector: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector: this host lacks the labels kubernetes.io/os=windows"}},
 	{"node selector", []func(*scene){selector("kubernetes.io/hostname", "here")}, nil},
+	{"node selector, architecture", []func(*scene){selector("kubernetes.io/arch", "alpha")}, []string{"NodeAffinity: spec.nodeSelector: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector: this host lacks the labels kubernetes.io/arch=alpha"}},
 	{"node selector, other", []func(*scene){selector("disk", "ssd")}, []string{"NodeAffinity: spec.nodeSelector: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector: this host lacks the labels disk=ssd"}},
 	{"affinity", []func(*scene){affinity("kubernetes.io/hostname", corev1.NodeSelectorOpIn, "there", "here")}, nil},
 	{"affinity, other", []func(*scene){affinity("disk", corev1.NodeSelectorOpExists)}, []string{"NodeAffinity: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector: this host's labels don't match what the pod requires"}},

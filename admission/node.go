@@ -52,7 +52,7 @@ func checkNodeSelector(q question) problem.List {
 		out = append(out, problem.Problem{
 			Field: "spec.nodeSelector", Reason: "NodeAffinity",
 			Message: predicate("NodeAffinity", affinityText, "this host lacks the labels "+strings.Join(missing, ", ")),
-			Hint:    "give this host the labels by --node-labels " + strings.Join(missing, ","),
+			Hint:    labelsHint(missing),
 		})
 	}
 	withoutSelector := &corev1.Pod{Spec: corev1.PodSpec{Affinity: q.pod.Spec.Affinity}}
@@ -68,6 +68,24 @@ func checkNodeSelector(q question) problem.List {
 		Field:  "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution",
 		Reason: "NodeAffinity", Message: predicate("NodeAffinity", affinityText, detail), Hint: "give this host the labels by --node-labels",
 	})
+}
+
+// labelsHint says how to get labels. Those that a kubelet sets itself, nobody can.
+func labelsHint(missing []string) string {
+	var given, hints []string
+	for _, label := range missing {
+		switch key, value, _ := strings.Cut(label, "="); key {
+		case corev1.LabelHostname:
+			hints = append(hints, "name it by --hostname-override "+value)
+		case corev1.LabelOSStable, corev1.LabelArchStable, "beta.kubernetes.io/os", "beta.kubernetes.io/arch":
+		default:
+			given = append(given, label)
+		}
+	}
+	if len(given) > 0 {
+		hints = append([]string{"give this host the labels by --node-labels " + strings.Join(given, ",")}, hints...)
+	}
+	return strings.Join(hints, ", and ")
 }
 
 // missingLabels lists what a selector wants and the labels lack, as key=value,

@@ -46,6 +46,9 @@ func checkSysctls(q question) problem.List {
 		case !allowedSysctl(q, name):
 			why = fmt.Sprintf("%q not allowlisted", name)
 			hint = "allow it by --allowed-unsafe-sysctls=" + name
+			if namespace, _, _ := sysctl.GetNamespace(name); namespace == sysctl.UnknownNamespace {
+				hint = "it has no namespace: it would change the host"
+			}
 		case ns != "":
 			why = fmt.Sprintf("%q not allowed with host %s enabled", name, ns)
 			hint = "it would change the host"

@@ -1,0 +1,55 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/identity"
+)
+
+// TestAnothersPod: the name of a pod that somebody else runs on this runtime is
+// taken, and delete leaves that pod alone.
+func TestAnothersPod(t *testing.T) {
+	r := newRig(t)
+	client, err := cri.Dial(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	const uid = "5b1f7a52-1111-4222-8333-podrunotherpo2"
+	id := identity.Pod{Namespace: "e2e", Name: "taken", UID: uid}
+	host := &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE}
+	box, err := client.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Namespace: id.Namespace, Name: id.Name, Uid: id.UID}, Labels: id.Labels(),
+		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: host}},
+	}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := client.StopPodSandbox(ctx, box); err != nil {
+			t.Error(err)
+		}
+		if err := client.RemovePodSandbox(ctx, box); err != nil {
+			t.Error(err)
+		}
+	})
+	pod := r.pod("taken", "\napiVersion: v1\nkind: Pod\nmetadata: {name: taken}\nspec: {dnsPolicy: Default, containers: [{name: app, image: IMAGE}]}\n")
+	out, err := r.podrun("apply", pod)
+	if err == nil || !strings.Contains(out, "a pod e2e/taken that podrun did not make runs here (uid "+uid+")") {
+		t.Errorf("apply: %v\n%s", err, out)
+	}
+	r.must("delete", "taken")
+	r.must("delete", "--all", "-A")
+	if st, err := client.PodSandboxStatus(t.Context(), box); err != nil || st.GetState() != runtimeapi.PodSandboxState_SANDBOX_READY {
+		t.Errorf("it was touched: %v, %v", st, err)
+	}
+}
