@@ -22,7 +22,7 @@ func TestAnothersPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	const uid = "5b1f7a52-1111-4222-8333-podrunotherpo2"
+	const uid = "5b1f7a52-1111-4222-8333-0123456789ab"
 	id := identity.Pod{Namespace: "e2e", Name: "taken", UID: uid}
 	host := &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE}
 	box, err := client.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
