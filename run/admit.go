@@ -10,6 +10,7 @@ import (
 	"github.com/podrun/podrun/admission"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/volume"
@@ -83,7 +84,7 @@ func (e *Engine) Prepare(ctx context.Context, objects *manifest.Objects, o Prepa
 		if err != nil {
 			return nil, nil, err
 		}
-		if in.Here, err = e.here(objects); err != nil {
+		if in.Here, err = e.here(objects, read); err != nil {
 			return nil, nil, err
 		}
 		facts = &read
@@ -108,30 +109,26 @@ func wantedFacts(objects *manifest.Objects) discover.Options {
 	return o
 }
 
-// here reads the checkpoints of the pods that have the names of the command's.
-func (e *Engine) here(objects *manifest.Objects) ([]Here, error) {
-	stored, err := storedPods(e.layout())
-	if err != nil {
-		return nil, err
-	}
+// here reads the checkpoints of the pods that have the names of the command's, as
+// the facts have them.
+func (e *Engine) here(objects *manifest.Objects, facts host.Facts) ([]Here, error) {
 	wanted := map[string]bool{}
 	for _, p := range objects.Pods {
 		wanted[p.Object.Namespace+"/"+p.Object.Name] = true
 	}
 	var out []Here
-	for _, id := range stored {
-		if !wanted[id.String()] {
+	for _, p := range facts.Pods {
+		id := identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+		if !p.Managed || !wanted[id.String()] || !identity.SafeUID(p.UID) {
 			continue
 		}
 		c, err := readCheckpoint(e.layout(), id.UID)
 		if err != nil {
 			return nil, err
 		}
-		h := Here{ID: id}
 		if c != nil {
-			h.Pod, h.Made = c.Pod, *c
+			out = append(out, Here{ID: id, Pod: c.Pod, Made: *c})
 		}
-		out = append(out, h)
 	}
 	return out, nil
 }

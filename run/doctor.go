@@ -115,7 +115,7 @@ func (e *Engine) verdicts(objects *manifest.Objects, facts host.Facts, down bool
 	if down {
 		facts.Runtime = ideal(facts.Runtime, objects)
 	}
-	here, err := e.here(objects)
+	here, err := e.here(objects, facts)
 	if errors.Is(err, fs.ErrPermission) {
 		err = nil // not root, which is a finding of its own
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/nodeconfig"
 )
@@ -17,11 +19,10 @@ const namedSystemd = "name=systemd"
 // readCgroup finds how control groups are mounted. A host with a v1 mount of
 // any controller is v1, the hybrid layout too.
 func (m machine) readCgroup(c *host.Cgroup) error {
-	data, err := os.ReadFile(m.path("proc/self/mountinfo"))
+	v1, unified, err := m.cgroupMounts()
 	if err != nil {
 		return trouble("read the mounts", err, "is /proc mounted?")
 	}
-	v1, unified := cgroupMounts(string(data))
 	enabled, err := m.enabledControllers()
 	if err != nil {
 		return err
@@ -62,9 +63,65 @@ func (m machine) readUnified(c *host.Cgroup, mount string) error {
 	return err
 }
 
-// cgroupMounts reads mountinfo (proc(5)). A controller that is mounted twice
+// cgroupMounts finds where control groups are mounted: where every host has them,
+// else by the list of all mounts, which is long on a host with many containers.
+func (m machine) cgroupMounts() (v1 map[string]string, unified string, err error) {
+	if v1, unified, ok := m.usualMounts(); ok {
+		return v1, unified, nil
+	}
+	data, err := os.ReadFile(m.path("proc/self/mountinfo"))
+	if err != nil {
+		return nil, "", err
+	}
+	v1, unified = listedMounts(string(data))
+	return v1, unified, nil
+}
+
+// cgroupDir is where systemd and others mount control groups.
+const cgroupDir = "/sys/fs/cgroup"
+
+// usualMounts looks below cgroupDir. It is not ok where a hierarchy of
+// /proc/self/cgroup is not there under its own name.
+func (m machine) usualMounts() (v1 map[string]string, unified string, ok bool) {
+	if m.isMount(cgroupDir, unix.CGROUP2_SUPER_MAGIC) {
+		return map[string]string{}, cgroupDir, true
+	}
+	data, err := os.ReadFile(m.path("proc/self/cgroup"))
+	if err != nil {
+		return nil, "", false
+	}
+	v1 = map[string]string{}
+	for line := range strings.Lines(string(data)) {
+		_, rest, _ := strings.Cut(line, ":")
+		names, _, _ := strings.Cut(rest, ":")
+		if names == "" {
+			continue // version 2's
+		}
+		dir := filepath.Join(cgroupDir, strings.TrimPrefix(names, "name="))
+		if !m.isMount(dir, unix.CGROUP_SUPER_MAGIC) {
+			return nil, "", false
+		}
+		for name := range strings.SplitSeq(names, ",") {
+			v1[name] = dir
+		}
+	}
+	if dir := filepath.Join(cgroupDir, "unified"); m.isMount(dir, unix.CGROUP2_SUPER_MAGIC) {
+		unified = dir
+	}
+	return v1, unified, len(v1) > 0
+}
+
+// isMount tells whether a directory is the root of a file system of this kind.
+func (m machine) isMount(dir string, kind int64) bool {
+	var fs unix.Statfs_t
+	var here, above unix.Stat_t
+	return unix.Statfs(m.path(dir), &fs) == nil && int64(fs.Type) == kind &&
+		unix.Lstat(m.path(dir), &here) == nil && unix.Stat(m.path(filepath.Dir(dir)), &above) == nil && here.Dev != above.Dev
+}
+
+// listedMounts reads mountinfo (proc(5)). A controller that is mounted twice
 // counts at its shortest path, as in the kubelet. The empty string is v2's.
-func cgroupMounts(mountinfo string) (v1 map[string]string, unified string) {
+func listedMounts(mountinfo string) (v1 map[string]string, unified string) {
 	v1 = map[string]string{}
 	for line := range strings.Lines(mountinfo) {
 		mount, fs, ok := strings.Cut(line, " - ")

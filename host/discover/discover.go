@@ -65,6 +65,7 @@ func (m machine) gather(ctx context.Context, client *cri.Client, s nodeconfig.Se
 	unread = together(
 		func() error { rt, down = readRuntime(ctx, client); return nil },
 		func() (err error) { stored, err = readStored(s.Layout()); return },
+		func() (err error) { facts.UserNS, err = UserNS(s.Layout()); return },
 		func() error { facts.Images = readImages(ctx, client, o.Images); return nil },
 		func() error { return m.readMachine(&facts, s) },
 		func() error { return m.readNetwork(&facts, s) },
@@ -88,9 +89,6 @@ func (m machine) gather(ctx context.Context, client *cri.Client, s nodeconfig.Se
 	}
 	var err error
 	if facts.Pods, err = readPods(rt.sandboxes, rooms, stored, s.Layout()); err != nil {
-		unread = append(unread, err)
-	}
-	if facts.UserNS, err = UserNS(s.Layout()); err != nil {
 		unread = append(unread, err)
 	}
 	facts.UserNS = othersUserNS(facts.UserNS, facts.Pods)
