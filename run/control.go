@@ -57,7 +57,7 @@ func (e *Engine) onPod(ctx context.Context, k Known, outcome Outcome, do func(*s
 	defer lock.unlock()
 	s, err := e.resume(ctx, k, lock)
 	if err != nil {
-		result.Err = err
+		result.Err = orEnded(ctx, err)
 		return result
 	}
 	result.Err = errors.Join(do(s), s.journal.close())

@@ -298,3 +298,22 @@ func TestDeleteAtOnceRunsNoHook(t *testing.T) {
 		r.nothingLeft()
 	}
 }
+
+// A deadline is one also while a wait has not come further than to look at the
+// pod.
+func TestWaitTimesOutAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.mustApply(one("Always"), OutcomeCreated)
+		e := r.engine()
+		known, err := e.Find(t.Context(), Selector{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear := r.rt.Fault("ListContainers", critest.Fault{When: critest.Hang})
+		result := e.Wait(t.Context(), known[0], WaitOptions{For: GoalCompleted, Timeout: time.Second})
+		wantErr(t, result.Err, problem.Deadline, "timed out after 1s")
+		clear()
+		r.mustDelete()
+	})
+}
