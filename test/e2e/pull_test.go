@@ -285,9 +285,16 @@ func TestCancelledPull(t *testing.T) {
 	}{
 		{"at-the-first-request", 0, true}, {"at-the-first-byte", 1, true}, {"in-the-beginning", megabyte, true},
 		{"in-the-end", 2*size - megabyte/2, true}, {"when-all-is-sent", 2 * size, true}, {"by-the-deadline", 0, false},
+		{"while-it-unpacks", 200 << 10, true}, // containerd issue 13909
+
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			image := s.image(r, "cancel-"+test.name, size, 2)
+			var image string
+			if test.name == "while-it-unpacks" {
+				image = s.zeros(r, "cancel-"+test.name, 256*megabyte)
+			} else {
+				image = s.image(r, "cancel-"+test.name, size, 2)
+			}
 			// The image's layers are no program: its pod only has it pulled.
 			pod := r.pod(test.name, `
 apiVersion: v1
