@@ -112,6 +112,9 @@ var cases = []struct {
 	{"no access", []func(*Input){down("connect to /run/c.sock: permission denied")}, "runtime", Fail, "denied", "run as root"},
 	{"not ready", []func(*Input){refuse("RuntimeNotReady", "container runtime is not ready")}, "runtime-ready", Fail, "not ready", "the hint"},
 	{"no runtime, no readiness", []func(*Input){down("x"), refuse("RuntimeNotReady", "container runtime is not ready")}, "runtime-ready", Skip, "does not answer", ""},
+	{"deprecations", []func(*Input){func(in *Input) {
+		in.Facts.Runtime.Conditions = []host.RuntimeCondition{{Type: "RuntimeReady", Status: true}, {Type: "ContainerdHasNoDeprecationWarnings", Reason: "ContainerdHasDeprecationWarnings", Message: "cgroup v1"}}
+	}}, "runtime-warnings", Warn, "ContainerdHasNoDeprecationWarnings: ContainerdHasDeprecationWarnings cgroup v1", "release notes"},
 	{"old", []func(*Input){func(in *Input) { in.Facts.Runtime.Version = "1.5.9" }}, "runtime-version", Warn, "older than 1.6.0", "update"},
 	{"unknown runtime", []func(*Input){func(in *Input) { in.Facts.Runtime.Name = "other" }}, "runtime-version", Warn, "not tried with other", ""},
 	{"handlers untold", []func(*Input){func(in *Input) { in.Facts.Runtime.HandlersOK = false }}, "handlers", Pass, "does not list", ""},

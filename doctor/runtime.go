@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/host"
 )
@@ -76,6 +77,23 @@ func runtimeReady(in Input) Finding {
 			return refusal("", p)
 		}
 		return pass("", "the runtime is ready")
+	})
+}
+
+// runtimeWarnings passes on what else the runtime says of itself: containerd tells
+// of settings and kernels that it will not take for long.
+func runtimeWarnings(in Input) Finding {
+	return in.ofRuntime("runtime-warnings", func() Finding {
+		var said []string
+		for _, c := range in.Facts.Runtime.Conditions {
+			if !c.Status && c.Type != runtimeapi.RuntimeReady && c.Type != runtimeapi.NetworkReady {
+				said = append(said, strings.Join(strings.Fields(c.Type+": "+c.Reason+" "+c.Message), " "))
+			}
+		}
+		if len(said) > 0 {
+			return Finding{Status: Warn, Summary: strings.Join(said, "; "), Mend: "see the runtime's release notes"}
+		}
+		return pass("", "the runtime warns of nothing")
 	})
 }
 
