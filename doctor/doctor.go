@@ -68,7 +68,7 @@ type group struct {
 var groups = []group{
 	{"host", []func(Input) Finding{root, facts, rootDir, podLogs, containerLogs, settings, nodeName, kubelet, allocatable, pressure, swap, inotify}},
 	{"cgroups", []func(Input) Finding{cgroupVersion, controllers, cgroupsWritable, cgroupDriver}},
-	{"runtime", []func(Input) Finding{reachable, runtimeReady, runtimeWarnings, runtimeVersion, handlers, sandboxImage, oomScore}},
+	{"runtime", []func(Input) Finding{reachable, runtimeReady, runtimeWarnings, runtimeVersion, handlers, sandboxImage, oomScore, devices}},
 	{"network", []func(Input) Finding{networkReady, cni, addresses, resolver}},
 	{"security", []func(Input) Finding{seccomp, appArmor, seLinux, userNamespaces}},
 }

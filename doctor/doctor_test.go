@@ -64,6 +64,10 @@ func withCNI(change func(*host.CNI)) func(*Input) {
 func do(f func(*Input)) func(*Input) { return f }
 
 var (
+	given = do(func(in *Input) {
+		in.Facts.Devices = map[string][]string{"example.com/gpu": {"x.example/gpu=0"}}
+		in.Facts.CDI = &host.CDI{Dirs: []string{"/etc/cdi"}, Devices: []string{"x.example/gpu=0"}}
+	})
 	notInstalled = do(func(in *Input) { in.Checkup.Programs = nil })
 	noPlugins    = withCNI(func(c *host.CNI) { *c = host.CNI{ConfDir: "/etc/cni/net.d", BinDirs: []string{"/opt/cni/bin"}} })
 )
@@ -128,6 +132,9 @@ var cases = []struct {
 	}}, "oom-score", Pass, "does not lower", ""},
 	{"OOM scores of another runtime", []func(*Input){func(in *Input) { no := false; in.Checkup.RuntimeLowersOOM = &no }}, "oom-score", Warn, "CAP_SYS_RESOURCE", ""},
 
+	{"a device", []func(*Input){given}, "devices", Pass, "1 given", ""},
+	{"a device without a specification", []func(*Input){given, func(in *Input) { in.Facts.CDI.Devices = nil }}, "devices", Warn, "no CDI specification of /etc/cdi has x.example/gpu=0", "nvidia-ctk"},
+	{"a device, a runtime without CDI", []func(*Input){given, func(in *Input) { no := false; in.Facts.Runtime.CDI = &no }}, "devices", Warn, "does not add CDI devices", "enable_cdi"},
 	{"no network", []func(*Input){refuse("NetworkNotReady", "network is not ready"), noPlugins}, "network-ready", Fail, "not ready", "apt-get install containernetworking-plugins; then put a network's configuration into /etc/cni/net.d"},
 	{"no network, but plugins", []func(*Input){refuse("NetworkNotReady", "network is not ready"), noPlugins, withCNI(func(c *host.CNI) { c.Bridge = true })}, "network-ready", Fail, "not ready", "put a network's"},
 	{"a network that is not ready", []func(*Input){refuse("NetworkNotReady", "network is not ready")}, "network-ready", Fail, "not ready", "the hint"},

@@ -175,6 +175,35 @@ func sandboxImage(in Input) Finding {
 	})
 }
 
+// devices tells of what --device names what the runtime could not add.
+func devices(in Input) Finding {
+	if len(in.Facts.Devices) == 0 {
+		return pass("devices", "none are given (--device)")
+	}
+	return in.ofRuntime("devices", func() Finding {
+		if may := in.Facts.Runtime.CDI; may != nil && !*may {
+			return Finding{Status: Warn, Summary: "the runtime does not add CDI devices to containers: pods that request them are refused",
+				Mend: "containerd 1.7 with enable_cdi = true in its CRI configuration, containerd 2.0, or CRI-O 1.28"}
+		}
+		var unknown []string
+		n := 0
+		for _, ids := range in.Facts.Devices {
+			for _, id := range ids {
+				n++
+				if in.Facts.CDI != nil && !slices.Contains(in.Facts.CDI.Devices, id) {
+					unknown = append(unknown, id)
+				}
+			}
+		}
+		if len(unknown) > 0 {
+			slices.Sort(unknown)
+			return Finding{Status: Warn, Summary: fmt.Sprintf("no CDI specification of %s has %s", strings.Join(in.Facts.CDI.Dirs, ", "), strings.Join(unknown, ", ")),
+				Mend: "the vendor's tool writes one, such as 'nvidia-ctk cdi generate'"}
+		}
+		return pass("", "%d given, each in a CDI specification", n)
+	})
+}
+
 // oomScore tells whether the runtime can give containers the scores that the
 // kubelet gives them: it may not lower them without CAP_SYS_RESOURCE.
 func oomScore(in Input) Finding {
