@@ -96,7 +96,7 @@ var rows = []row{
 	{path: "spec.containers[].ports[]", class: supported},
 	{path: "spec.containers[].env[].valueFrom.fieldRef.apiVersion", class: supported, fixed: true, note: "v1 is all that there is"},
 	{path: "spec.containers[].env[].valueFrom.fileKeyRef", class: supported},
-	{path: "spec.containers[].resources", class: supported, note: "an ephemeral-storage limit is warned of: nobody measures disks; an extended resource that this host has not is refused"},
+	{path: "spec.containers[].resources", class: supported, note: "an ephemeral-storage limit is warned of: nobody measures disks; an extended resource that --device does not give is refused"},
 	{path: "spec.containers[].resources.claims", class: refused, note: "as spec.resourceClaims", try: "spec: {resourceClaims: [{name: gpu, resourceClaimName: c}], containers: [{name: app, image: i, resources: {claims: [{name: gpu, request: r}]}}]}", says: "dynamic resources are not supported"},
 	{path: "spec.containers[].resizePolicy", class: noEffect, note: "resources are not resized in place yet: a pod whose resources changed is replaced, and `apply` says so", try: "spec: {containers: [{name: app, image: i, resources: {requests: {cpu: 1m}}, resizePolicy: [{resourceName: cpu, restartPolicy: RestartContainer}]}]}"},
 	{path: "spec.containers[].volumeMounts[].recursiveReadOnly", class: supported, note: "`Enabled` is refused where the runtime does not advertise it"},
