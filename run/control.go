@@ -32,7 +32,7 @@ func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 		return Result{ID: k.ID, Outcome: OutcomeMet, Err: e.waitDeleted(ctx, k)}
 	}
 	result := e.onPod(ctx, k, OutcomeMet, func(s *syncer) error {
-		if err := s.wasPreempted(); err != nil {
+		if err := s.wasStopped(); err != nil {
 			return err
 		}
 		_, err := s.until(ctx, o.For)
@@ -182,6 +182,10 @@ func (e *Engine) stopOne(ctx context.Context, k Known, o DeleteOptions) Result {
 		grace := s.gracePeriod()
 		if o.Grace != nil {
 			grace = *o.Grace
+		}
+		// Before it is: whoever waits for the pod sees its containers end.
+		if err := s.markStopped("was stopped by "+shownHolder(s.who()), "'podrun start "+k.ID.Name+" -n "+k.ID.Namespace+"' goes on with it"); err != nil {
+			return runtimeError(k.ID, err)
 		}
 		if err := s.stopPod(ctx, grace, "the pod is stopped"); err != nil {
 			return s.orInterrupted(ctx, runtimeError(k.ID, err))

@@ -44,6 +44,42 @@ func TestDeleteWhileApplyWaits(t *testing.T) {
 	}
 }
 
+// TestStopWhileApplyWaits: a pod that somebody stops is not started again by a
+// command that waits for it, nor by one that comes later and only waits.
+func TestStopWhileApplyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]",
+			"initContainers: [{name: setup, image: registry.example/setup:1}]")
+		r.rt.Script("setup", critest.Behavior{Forever: true})
+		done := make(chan Result)
+		go func() { done <- r.apply(text) }()
+		time.Sleep(time.Minute)
+		e := r.engine()
+		known, err := e.Find(t.Context(), Selector{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if results := e.Stop(t.Context(), known, DeleteOptions{}); results[0].Err != nil {
+			t.Fatal(results[0].Err)
+		}
+		wantErr(t, (<-done).Err, problem.Failed, "pod default/web", "was stopped by process")
+		if _, running := r.rt.Container("app"); running {
+			t.Error("it was started again")
+		}
+		wantErr(t, e.Wait(t.Context(), known[0], WaitOptions{For: GoalReady}).Err, problem.Failed, "was stopped by process")
+		r.rt.Script("setup", critest.Behavior{})
+		results, err := e.Start(t.Context(), known, ApplyOptions{AllowKubelet: true})
+		if err != nil || results[0].Err != nil {
+			t.Fatal(err, results)
+		}
+		if result := e.Wait(t.Context(), known[0], WaitOptions{For: GoalReady}); result.Err != nil {
+			t.Errorf("after it was started again: %v", result.Err)
+		}
+		r.mustDelete()
+	})
+}
+
 // TestDeleteWhileApplyProbes: what the probes found is not written into the
 // directory of a pod that is gone.
 func TestDeleteWhileApplyProbes(t *testing.T) {

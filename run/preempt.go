@@ -3,16 +3,11 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/problem"
 )
 
 // preempted is the kubelet's message to the pods that it stops for a critical
@@ -55,40 +50,10 @@ func (s *syncer) preemptOne(ctx context.Context, id identity.Pod) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(preemptedMark(s.layout(), id.UID), []byte(s.plan.ID.String()), 0o600); err != nil {
+	if err := v.markStopped("was preempted in order to admit critical pod "+s.plan.ID.String(), "apply it again when there is room"); err != nil {
 		return errors.Join(err, v.journal.close())
 	}
 	v.emit(event.Warning, event.Preempting, "", preempted)
 	err = v.stopPod(ctx, v.gracePeriod(), preempted)
 	return errors.Join(err, v.journal.close())
-}
-
-// preemptedMark is the file that says for whom a pod was stopped, so that a
-// command that waits for it does not start it again.
-func preemptedMark(layout identity.Layout, uid string) string {
-	return filepath.Join(layout.Pod(uid), "preempted")
-}
-
-// wasPreempted is the error of a command whose pod was stopped for a critical
-// one while it waited; nil if it was not.
-func (s *syncer) wasPreempted() error {
-	by, err := os.ReadFile(preemptedMark(s.plan.Layout, s.plan.ID.UID))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return &problem.Error{Kind: problem.Failed, Object: "pod " + s.plan.ID.String(),
-		Err:  fmt.Errorf("was preempted in order to admit critical pod %s", strings.TrimSpace(string(by))),
-		Hint: "apply it again when there is room"}
-}
-
-// welcomeBack forgets that a pod was preempted: it is admitted again.
-func (s *syncer) welcomeBack() error {
-	err := os.Remove(preemptedMark(s.plan.Layout, s.plan.ID.UID))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
 }

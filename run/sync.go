@@ -172,7 +172,7 @@ func (s *syncer) unlocked(ctx context.Context, slow func() error) error {
 	if _, serr := os.Stat(s.plan.Layout.Pod(s.plan.ID.UID)); os.IsNotExist(serr) {
 		return &problem.Error{Kind: problem.Failed, Object: "pod " + s.plan.ID.String(), Err: deletedError{shownHolder(s.lock.held.before)}}
 	}
-	if perr := s.wasPreempted(); perr != nil {
+	if perr := s.wasStopped(); perr != nil {
 		return perr
 	}
 	if err != nil {
