@@ -141,7 +141,9 @@ func (h *harness) variables(s *script) (map[string]string, error) {
 		vars["REGISTRY"] = "registry.example:5000"
 		vars["IMAGE"], vars["HTTP_IMAGE"] = "registry.example:5000/busybox:1.36", "registry.example:5000/httpd:1"
 	}
-	// LIMIT is enough for a pod's first container to be started.
+	// LIMIT is enough for a pod's first container to be started, SOON for a
+	// command in one.
+	vars["SOON"] = (time.Second * slowness).String()
 	vars["LIMIT"] = (3 * time.Second * slowness).String()
 	if h.endpoint == "" {
 		vars["LIMIT"] = "700ms"
