@@ -20,8 +20,17 @@ import (
 // Apply makes the groups and sets their values. Groups that are there already
 // get the values alone. When it fails, what it made is gone again.
 func Apply(ctx context.Context, p Plan) error {
+	groups := append(append([]Group{}, p.Shared...), p.Pods...)
+	if len(groups) == 0 {
+		return nil
+	}
+	unlock, err := p.lockShared(ctx)
+	if err != nil {
+		return failed(groups[len(groups)-1], "create the cgroup", err)
+	}
+	defer unlock()
 	var undo []func() error
-	for _, g := range append(append([]Group{}, p.Shared...), p.Pods...) {
+	for _, g := range groups {
 		err := ctx.Err()
 		if err == nil {
 			var made []string

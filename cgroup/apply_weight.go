@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 )
@@ -9,7 +10,19 @@ import (
 // request whose groups are in it. A plan's own weight may be stale by now:
 // other pods came and went while this one was planned.
 // It does nothing where the groups carry no notes.
-func Reweigh(p Plan) error { return p.reweigh(false) }
+func Reweigh(p Plan) error {
+	if len(p.Shared) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lockWithin)
+	defer cancel()
+	unlock, err := p.lockShared(ctx)
+	if err != nil {
+		return failed(p.Shared[0], "set its weight", err)
+	}
+	defer unlock()
+	return p.reweigh(false)
+}
 
 // reweigh falls back to the plan's weight, if told so.
 func (p Plan) reweigh(planned bool) error {

@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -300,6 +302,30 @@ func TestRemoveAfterSystemdForgot(t *testing.T) {
 		t.Error(err)
 	}
 	if left := remains(t, p); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// The node's lock is one for each root directory, the groups that pods share are
+// not: podruns with different ones must not lose track of who made them.
+func TestSharedGroupsOfSeveralPodruns(t *testing.T) {
+	facts, s := live(t)
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			pod := podOf(corev1.PodQOSBurstable)
+			pod.UID = types.UID(fmt.Sprintf("%s-%d", uid, i))
+			p := New(Input{Pod: pod, Facts: facts, Settings: s})
+			for range 20 {
+				if err := errors.Join(Apply(t.Context(), p), Remove(t.Context(), p), RemoveParents(p)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if left := remains(t, Leftovers(uid, facts.Cgroup, s)); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }

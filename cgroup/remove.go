@@ -98,6 +98,16 @@ func removeTree(ctx context.Context, dir string) error {
 // RemoveParents removes the shared groups and those of the cgroup root, as far
 // as podrun made them and nothing is in them any more.
 func RemoveParents(p Plan) error {
+	if len(p.Shared) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lockWithin)
+	defer cancel()
+	unlock, err := p.lockShared(ctx)
+	if err != nil {
+		return failed(p.Shared[0], "remove the cgroup", err)
+	}
+	defer unlock()
 	groups := slices.Clone(p.Shared)
 	slices.Reverse(groups)
 	for i := len(p.Root); i > 0; i-- {
