@@ -216,18 +216,22 @@ func (a *app) newLogReader(ctx context.Context, e *run.Engine, objects *manifest
 	return &logReader{ctx: context.WithoutCancel(ctx), engine: e, merger: podlog.NewMerger(out), warn: a.streams.Err, prefix: prefix}
 }
 
-// start reads a container's log until it has ended; what it returns waits for
-// that.
+// start reads a container's log until it has ended; what it returns is called
+// when everything has stopped, and waits until the log is read.
 func (l *logReader) start(log run.Log, exited <-chan struct{}) func() {
 	var wg sync.WaitGroup
+	last := make(chan struct{})
 	wg.Go(func() {
 		err := podlog.Stream(l.ctx, podlog.Source{
-			Container: log.Container, Path: log.Path, State: string(log.State), Exited: exited,
+			Container: log.Container, Path: log.Path, State: string(log.State), Exited: exited, Last: last,
 			Warn: func(err error) { fmt.Fprintln(l.warn, "warning:", err) },
 		}, l.merger.Output(l.prefix(log)), podlog.Options{Follow: true})
 		if err != nil {
 			fmt.Fprintln(l.warn, "warning: log of", log.Container+":", err)
 		}
 	})
-	return wg.Wait
+	return func() {
+		close(last)
+		wg.Wait()
+	}
 }

@@ -12,13 +12,15 @@ import (
 )
 
 // How often a log is looked at when nothing says that it has changed; how often
-// Alive is asked; and how long a rotated file is still read, since the runtime
-// may write what it had in its pipe after it has made the new one.
+// Alive is asked; how long a rotated file is still read, since the runtime may
+// write what it had in its pipe after it has made the new one; and how long a
+// log is still read whose container has ended, where Last says nothing.
 const (
 	lookWatched   = time.Second
 	lookUnwatched = 50 * time.Millisecond
 	askAlive      = 250 * time.Millisecond
 	settle        = 50 * time.Millisecond
+	linger        = time.Second
 )
 
 // open opens the log. One that is followed may not be there yet, or for a
@@ -71,13 +73,38 @@ func (s *stream) follow(ctx context.Context, changed <-chan struct{}, look time.
 			return err
 		case again:
 			continue
-		case ended:
+		case ended && s.last:
 			return s.finish()
+		case ended:
+			if err := s.awaitLast(ctx, changed); err != nil {
+				return err
+			}
+			continue
 		}
 		if err := s.pause(ctx, changed, look); err != nil {
 			return err
 		}
 	}
+}
+
+// awaitLast waits, when the container has ended, until its log changes or what
+// may still come is written.
+func (s *stream) awaitLast(ctx context.Context, changed <-chan struct{}) error {
+	if s.lingers.IsZero() {
+		s.lingers = time.Now().Add(linger)
+	}
+	timer := time.NewTimer(time.Until(s.lingers))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-changed:
+	case <-s.src.Last:
+		s.last = true
+	case <-timer.C:
+		s.last = true
+	}
+	return nil
 }
 
 // catchUp reads to the end of the file and writes it.

@@ -132,6 +132,35 @@ func TestFollow(t *testing.T) {
 	out.await(t, "last\none\ntwo\nend")
 }
 
+// TestFollowReadsLastLine: containerd 1.6 tells that a container has ended and
+// may write what it wrote last only then.
+func TestFollowReadsLastLine(t *testing.T) {
+	l, out, exited, last := newLogFile(t), newScreen(), make(chan struct{}), make(chan struct{})
+	close(exited)
+	wait := start(t.Context(), Source{Path: l.path, Exited: exited, Last: last}, Output{out, out}, Options{})
+	l.line("stdout F late")
+	out.await(t, "late\n") // before Last
+	l.line("stdout F later")
+	close(last)
+	if err := wait(); err != nil {
+		t.Fatal(err)
+	}
+	out.await(t, "late\nlater\n")
+}
+
+// TestFollowLingersNoLonger: a container that is restarted for days leaves no
+// reader of each of its logs.
+func TestFollowLingersNoLonger(t *testing.T) {
+	l, out, exited := newLogFile(t), newScreen(), make(chan struct{})
+	l.line("stdout F one")
+	close(exited)
+	wait := start(t.Context(), Source{Path: l.path, Exited: exited, Last: make(chan struct{})}, Output{out, out}, Options{})
+	if err := wait(); err != nil {
+		t.Fatal(err)
+	}
+	out.await(t, "one\n")
+}
+
 func TestFollowEndsWithContainer(t *testing.T) {
 	l, out := newLogFile(t), newScreen()
 	l.line("stdout F one")
@@ -235,7 +264,7 @@ func TestFollowTruncated(t *testing.T) {
 
 func TestFollowWithoutWatch(t *testing.T) {
 	l, out, exited := newLogFile(t), newScreen(), make(chan struct{})
-	s := &stream{src: Source{Path: l.path, Exited: exited}, w: newLineWriter(Output{out, out}, Options{})}
+	s := &stream{src: Source{Path: l.path, Exited: exited}, w: newLineWriter(Output{out, out}, Options{}), last: true}
 	if err := s.open(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -55,6 +55,11 @@ type Source struct {
 	// does.
 	Exited <-chan struct{}
 	Alive  func(context.Context) (bool, error)
+	// Last is closed when nothing more will be written to the log of a
+	// container that has ended: containerd reports the end up to some
+	// milliseconds before it has written the last line. Where it is nil, that
+	// the container has ended is enough.
+	Last <-chan struct{}
 
 	// Warn takes what is wrong with the log but does not end it; nil drops it.
 	Warn func(error)
@@ -72,7 +77,7 @@ type Output struct {
 // an error that wraps the context's cause when that ended it, or fs.ErrNotExist
 // when there is no log.
 func Stream(ctx context.Context, src Source, out Output, opts Options) error {
-	s := &stream{src: src, opts: opts, w: newLineWriter(out, opts)}
+	s := &stream{src: src, opts: opts, w: newLineWriter(out, opts), last: src.Last == nil}
 	if err := s.open(ctx); err != nil {
 		return err
 	}
@@ -103,6 +108,8 @@ type stream struct {
 	settled bool      // f was rotated away, and read to its end since
 	asked   time.Time // when Alive was asked last
 	over    bool      // the container is known to have ended
+	last    bool      // and all of its log is written
+	lingers time.Time // until when more of it is waited for
 }
 
 func (s *stream) close() {
