@@ -41,8 +41,8 @@ type SandboxView struct {
 // ContainerView is the request that makes a container, and its hook.
 type ContainerView struct {
 	Name      string                   `json:"name"`
-	Kind      string                   `json:"kind"` // init, sidecar or app
-	Config    any                      `json:"config"`
+	Kind      string                   `json:"kind"`   // init, sidecar or app
+	Config    any                      `json:"config"` // null where the problems say that it has none
 	PostStart *corev1.LifecycleHandler `json:"postStart,omitempty"`
 }
 
@@ -67,11 +67,14 @@ func (t Target) view(shown func(container.Plan) container.Plan) (PlanView, error
 	mounts := p.mounts()
 	for i := range p.Containers {
 		c := &p.Containers[i]
+		view := ContainerView{Name: c.Name, Kind: string(c.Kind)}
 		config, err := shown(*c).Preview(mounts)
-		if err != nil {
+		switch {
+		case err == nil:
+			view.Config = cri.Value(config)
+		case t.refused() == nil: // else the problems say why it has none
 			return v, fmt.Errorf("pod %s: container %s: %w", p.ID, c.Name, err)
 		}
-		view := ContainerView{Name: c.Name, Kind: string(c.Kind), Config: cri.Value(config)}
 		if spec := findContainer(p.Pod, c.Name).Container; hasPostStart(spec) {
 			view.PostStart = spec.Lifecycle.PostStart
 		}

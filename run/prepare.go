@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,7 +100,7 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 	verdict := admission.CheckAll(arriving, in.Facts, in.Settings, admission.Options{AllowKubelet: in.AllowKubelet})
 	for i, mp := range in.Objects.Pods {
 		for _, p := range verdict[i].Problems {
-			targets[i].Problems = append(targets[i].Problems, mp.Locate(p))
+			targets[i].Problems = append(withoutVaguer(targets[i].Problems, p), mp.Locate(p))
 		}
 		targets[i].Plan.withDevices(verdict[i].Devices)
 		for _, p := range verdict[i].Preempts {
@@ -108,6 +109,14 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 		problems = append(problems, targets[i].Problems...)
 	}
 	return targets, problems
+}
+
+// withoutVaguer leaves out that a container can't be made, where p says why, of
+// a field below the one that planning came to.
+func withoutVaguer(planning problem.List, p problem.Problem) problem.List {
+	return slices.DeleteFunc(planning, func(q problem.Problem) bool {
+		return !p.Warning && q.Reason == "CreateContainerConfigError" && strings.HasPrefix(p.Field, q.Field+".")
+	})
 }
 
 // change finds out how a pod relates to those of its name that are here. The

@@ -2,6 +2,7 @@ package run
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,6 +36,31 @@ func hereOf(t *testing.T, text, uid string) Here {
 		t.Fatal(err)
 	}
 	return Here{ID: identity.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: uid}, Pod: c.Pod}
+}
+
+// TestRefusedMountIsToldOnce: admission names the field and what to do; that the
+// container can't be planned adds nothing. The plan is printed all the same.
+func TestRefusedMountIsToldOnce(t *testing.T) {
+	text := podText("web", "Always", "containers:",
+		"- {name: app, image: registry.example/app:1, volumeMounts: [{name: d, mountPath: /d, readOnly: true, recursiveReadOnly: Enabled}]}",
+		"- {name: fine, image: registry.example/app:1}", "volumes: [{name: d, emptyDir: {}}]")
+	targets, problems := Prepare(PrepareInput{Objects: load(t, text), Facts: testFacts, Settings: testSettings("/nowhere")})
+	var fields []string
+	for _, p := range problems.Errors() {
+		if strings.Contains(p.Field, "volumeMounts") {
+			fields = append(fields, p.Field)
+		}
+	}
+	if want := []string{"spec.containers[0].volumeMounts[0].recursiveReadOnly"}; !slices.Equal(fields, want) {
+		t.Errorf("told of %q, want %q", fields, want)
+	}
+	view, err := targets[0].View()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(view.Containers) != 2 || view.Containers[0].Config != nil || view.Containers[1].Config == nil {
+		t.Errorf("containers: %+v", view.Containers)
+	}
 }
 
 func TestChange(t *testing.T) {
