@@ -58,16 +58,13 @@ func (h *harness) params() testscript.Params {
 	}
 }
 
-// condition knows [fake], [real], [cgroup1], which holds on cgroup v1, and [slow],
-// which holds on an emulated machine.
+// condition knows [fake], [real] and [cgroup1], which holds on cgroup v1.
 func (h *harness) condition(name string) (bool, error) {
 	switch name {
 	case "fake":
 		return h.endpoint == "", nil
 	case "real":
 		return h.endpoint != "", nil
-	case "slow":
-		return slowness > 1, nil
 	case "cgroup1":
 		_, err := os.Stat("/sys/fs/cgroup/cgroup.controllers")
 		return err != nil, nil

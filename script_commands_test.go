@@ -41,27 +41,28 @@ var slowness = func() time.Duration {
 
 // commands are those that scripts have beside testscript's own.
 var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
-	"exits":     exits,
-	"as":        as,
-	"start":     start,
-	"await":     await,
-	"signal":    sendSignal,
-	"finish":    finish,
-	"until":     until,
-	"fault":     fault,
-	"awaitcall": awaitCall,
-	"jsonlines": jsonLines,
-	"calls":     calls,
-	"rmimage":   removeImage,
-	"saveimage": saveImage,
-	"saveoci":   saveOCI,
-	"httpget":   httpGet,
-	"listen":    listen,
-	"jsonget":   jsonGet,
-	"save":      save,
-	"stable":    stable,
-	"cgroup":    readGroup,
-	"mounted":   mounted,
+	"exits":       exits,
+	"as":          as,
+	"start":       start,
+	"await":       await,
+	"signal":      sendSignal,
+	"finish":      finish,
+	"until":       until,
+	"fault":       fault,
+	"awaitcall":   awaitCall,
+	"jsonlines":   jsonLines,
+	"longbackoff": longBackOff,
+	"calls":       calls,
+	"rmimage":     removeImage,
+	"saveimage":   saveImage,
+	"saveoci":     saveOCI,
+	"httpget":     httpGet,
+	"listen":      listen,
+	"jsonget":     jsonGet,
+	"save":        save,
+	"stable":      stable,
+	"cgroup":      readGroup,
+	"mounted":     mounted,
 }
 
 // want checks how often and how a command is called.
@@ -396,6 +397,23 @@ func jsonGet(ts *testscript.TestScript, neg bool, args []string) {
 	data, err := json.Marshal(v)
 	ts.Check(err)
 	fmt.Fprintln(ts.Stdout(), string(data))
+}
+
+// longbackoff makes the back-off of images that have failed as long as if they
+// had failed many times.
+func longBackOff(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 0, "longbackoff")
+	files, err := filepath.Glob(filepath.Join(ts.Getenv("PODRUN_ROOT_DIR"), "image-backoff", "*.json"))
+	ts.Check(err)
+	if len(files) == 0 {
+		ts.Fatalf("no image backs off")
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		ts.Check(err)
+		longer := regexp.MustCompile(`"delay":"[^"]*"`).ReplaceAll(data, []byte(`"delay":"5m0s"`))
+		ts.Check(os.WriteFile(file, longer, 0o600))
+	}
 }
 
 // jsonlines FILE prints the events, problems and errors of a file of JSON
