@@ -19,9 +19,7 @@ var imageVolumes = map[string]*version.Version{
 // checkImageVolumes refuses image volumes where the runtime is known to be too
 // old for them. One that podrun does not know is asked when it comes to it.
 func checkImageVolumes(q question) problem.List {
-	since := imageVolumes[q.facts.Runtime.Name]
-	have, err := version.ParseGeneric(q.facts.Runtime.Version)
-	if since == nil || err != nil || have.AtLeast(since) {
+	if !q.runtimeOlder(imageVolumes) {
 		return nil
 	}
 	var out problem.List

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/host"
@@ -106,6 +107,14 @@ func checkUserNamespaces(q question) problem.List {
 		Message: fmt.Sprintf("%s does not support user namespaces", runtimeName(q)),
 		Hint:    "it takes containerd 2.0 or CRI-O 1.25, with runc 1.2 or crun 1.9",
 	})
+}
+
+// runtimeOlder tells whether the runtime is known to be too old for what it does
+// since these versions, by its name. One that is not known is not.
+func (q question) runtimeOlder(since map[string]*version.Version) bool {
+	have, err := version.ParseGeneric(q.facts.Runtime.Version)
+	needs := since[q.facts.Runtime.Name]
+	return err == nil && needs != nil && !have.AtLeast(needs)
 }
 
 // checkRecursiveReadOnly refuses a mount that must be read-only all the way

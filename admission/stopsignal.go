@@ -20,9 +20,7 @@ var stopSignals = map[string]*version.Version{
 // checkStopSignals warns of stop signals where the runtime is known to be too
 // old for them.
 func checkStopSignals(q question) problem.List {
-	since := stopSignals[q.facts.Runtime.Name]
-	have, err := version.ParseGeneric(q.facts.Runtime.Version)
-	if since == nil || err != nil || have.AtLeast(since) {
+	if !q.runtimeOlder(stopSignals) {
 		return nil
 	}
 	var out problem.List

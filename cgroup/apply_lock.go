@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockWithin is how long a removal waits for the lock.
+// lockWithin is how long a removal, or a change of weights, waits for the lock.
 const lockWithin = 30 * time.Second
 
 // lockShared keeps other podruns off the groups that pods share. The node's lock
@@ -44,6 +44,13 @@ func (p Plan) lockShared(ctx context.Context) (unlock func(), err error) {
 		return nil, fmt.Errorf("lock %s: %w", mount, err)
 	}
 	return func() { _ = dir.Close() }, nil // which unlocks it
+}
+
+// lockSharedInTime is lockShared for what has no context: it waits for lockWithin.
+func (p Plan) lockSharedInTime() (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lockWithin)
+	defer cancel()
+	return p.lockShared(ctx)
 }
 
 func flock(fd int) error {

@@ -1,7 +1,6 @@
 package cgroup
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 )
@@ -14,9 +13,7 @@ func Reweigh(p Plan) error {
 	if len(p.Shared) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lockWithin)
-	defer cancel()
-	unlock, err := p.lockShared(ctx)
+	unlock, err := p.lockSharedInTime()
 	if err != nil {
 		return failed(p.Shared[0], "set its weight", err)
 	}

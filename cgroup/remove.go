@@ -101,9 +101,7 @@ func RemoveParents(p Plan) error {
 	if len(p.Shared) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lockWithin)
-	defer cancel()
-	unlock, err := p.lockShared(ctx)
+	unlock, err := p.lockSharedInTime()
 	if err != nil {
 		return failed(p.Shared[0], "remove the cgroup", err)
 	}

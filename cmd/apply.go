@@ -187,24 +187,13 @@ func (a *app) summarizeFailure(err error) {
 	}
 	code := exitCode(err)
 	sum := summary{Pods: []podResult{}, ExitCode: code, Reason: exitReason(code), Error: err.Error()}
-	sum.Problems = problemsOf(err)
+	eachError(err, func(each error) {
+		if e, ok := errors.AsType[*problem.Error](each); ok {
+			sum.Problems = append(sum.Problems, e.Problems...)
+		}
+	})
 	// The command has failed already, and said why on stderr.
 	_ = printData(a.streams.Out, a.output, sum)
-}
-
-// problemsOf are the problems of an error, of joined ones those of each.
-func problemsOf(err error) problem.List {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all problem.List
-		for _, e := range joined.Unwrap() {
-			all = append(all, problemsOf(e)...)
-		}
-		return all
-	}
-	if e, ok := errors.AsType[*problem.Error](err); ok {
-		return e.Problems
-	}
-	return nil
 }
 
 func resultOf(r run.Result) podResult {
@@ -224,7 +213,6 @@ func (a *app) report(ctx context.Context, results []run.Result) error {
 		p := resultOf(r)
 		if r.Err != nil {
 			errs = append(errs, r.Err)
-			p.Error = r.Err.Error()
 		}
 		sum.Pods = append(sum.Pods, p)
 	}

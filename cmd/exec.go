@@ -82,7 +82,7 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 func (a *app) execCode(code int, err error) error {
 	switch {
 	case err != nil && code != 0:
-		printError(a.streams.Err, err)
+		eachError(err, func(e error) { printError(a.streams.Err, e) })
 	case err != nil:
 		return err
 	case code == 0:

@@ -55,11 +55,11 @@ func Main(ctx context.Context, args []string, streams Streams, version string) i
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) && !errors.Is(err, cause) {
 		err = errors.Join(err, cause)
 	}
+	printed := printError
 	if a.jsonTalk {
-		printErrorJSON(streams.Err, err)
-	} else {
-		printError(streams.Err, err)
+		printed = printErrorJSON
 	}
+	eachError(err, func(e error) { printed(streams.Err, e) })
 	a.summarizeFailure(err)
 	return exitCode(err)
 }
@@ -148,16 +148,23 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// printError writes an error for a person: one line a problem, then the hint.
-func printError(w io.Writer, err error) {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			printError(w, e)
-		}
+// eachError takes joined errors apart.
+func eachError(err error, do func(error)) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		do(err)
 		return
 	}
-	var e *problem.Error
-	if !errors.As(err, &e) {
+	for _, e := range joined.Unwrap() {
+		eachError(e, do)
+	}
+}
+
+// printError writes an error, of joined ones one, for a person: one line a
+// problem, then the hint.
+func printError(w io.Writer, err error) {
+	e, ok := errors.AsType[*problem.Error](err)
+	if !ok {
 		fmt.Fprintln(w, "podrun:", err)
 		return
 	}
@@ -178,15 +185,8 @@ type errorLine struct {
 	Problems problem.List `json:"problems,omitempty"`
 }
 
-// printErrorJSON writes an error for a script: a JSON object a line for each of
-// those that were joined.
+// printErrorJSON writes an error for a script: a JSON object on a line.
 func printErrorJSON(w io.Writer, err error) {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			printErrorJSON(w, e)
-		}
-		return
-	}
 	code := exitCode(err)
 	line := errorLine{Error: err.Error(), ExitCode: code, Reason: exitReason(code)}
 	if e, ok := errors.AsType[*problem.Error](err); ok {

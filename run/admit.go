@@ -18,12 +18,19 @@ import (
 
 // admit reads the host and decides about all pods, under the node's lock, and
 // reserves room for them.
-func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, o ApplyOptions) ([]Target, error) {
-	node, err := e.lockNode(ctx)
-	if err != nil {
-		return nil, err
+func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, o ApplyOptions) (targets []Target, err error) {
+	err = e.underNodeLock(ctx, func() (err error) {
+		targets, err = e.decide(ctx, objects, o)
+		return err
+	})
+	if err == nil {
+		e.tellSandboxImage(ctx, targets)
 	}
-	defer node.unlock()
+	return targets, err
+}
+
+// decide does the work of admit.
+func (e *Engine) decide(ctx context.Context, objects *manifest.Objects, o ApplyOptions) ([]Target, error) {
 	if err := sweep(e.layout()); err != nil {
 		return nil, err
 	}
@@ -37,7 +44,6 @@ func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, o ApplyOp
 			return nil, err
 		}
 	}
-	e.tellSandboxImage(ctx, targets)
 	for i := range targets {
 		if err := e.reserveRoom(&targets[i]); err != nil {
 			return nil, errors.Join(err, e.unreserve(ctx, targets[:i+1]))

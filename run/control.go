@@ -124,10 +124,8 @@ func (e *Engine) waitDeleted(ctx context.Context, k Known) error {
 		if err != nil || len(left) == 0 {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return deadlineError(k.ID, context.Cause(ctx), "it is still here")
-		case <-time.After(deletedPoll):
+		if err := sleep(ctx, deletedPoll); err != nil {
+			return deadlineError(k.ID, err, "it is still here")
 		}
 	}
 }

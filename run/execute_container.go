@@ -75,11 +75,9 @@ func (s *syncer) imageBacksOff(ctx context.Context, a Action) (backsOff bool, er
 	if a.Verb != StartContainer || s.pulls == nil || s.pulled[a.Container] || s.pulls.Done(a.Container) || findContainer(s.pod(), a.Container).Init {
 		return false, nil
 	}
-	err = s.unlocked(ctx, func() error {
-		return s.whileHere(ctx, func(ctx context.Context) error {
-			backsOff = s.pulls.BacksOff(ctx, a.Container)
-			return nil
-		})
+	err = s.unlockedWhileHere(ctx, func(ctx context.Context) error {
+		backsOff = s.pulls.BacksOff(ctx, a.Container)
+		return nil
 	})
 	return backsOff, err
 }
@@ -90,11 +88,9 @@ func (s *syncer) waitImage(ctx context.Context, name string) (image imagepull.Re
 	if s.pulls != nil && !s.pulled[name] && s.pulls.Done(name) {
 		return s.image(ctx, name)
 	}
-	err = s.unlocked(ctx, func() error {
-		return s.whileHere(ctx, func(ctx context.Context) (err error) {
-			image, err = s.image(ctx, name)
-			return err
-		})
+	err = s.unlockedWhileHere(ctx, func(ctx context.Context) (err error) {
+		image, err = s.image(ctx, name)
+		return err
 	})
 	return image, err
 }

@@ -31,11 +31,9 @@ func (s *syncer) postStart(ctx context.Context, c Container) error {
 	defer claim.Close()
 	plan, _ := hook.New(s.plan.ID, findContainer(s.pod(), c.Name).Container, hook.PostStart)
 	var failed error
-	lost := s.unlocked(ctx, func() error {
-		return s.whileHere(ctx, func(ctx context.Context) error {
-			failed = hook.Apply(ctx, plan, s.hookTarget(c))
-			return nil
-		})
+	lost := s.unlockedWhileHere(ctx, func(ctx context.Context) error {
+		failed = hook.Apply(ctx, plan, s.hookTarget(c))
+		return nil
 	})
 	if lost != nil && !errors.Is(lost, errChanged) {
 		return lost
@@ -68,9 +66,7 @@ func (s *syncer) hookFailed(ctx context.Context, c Container, err error) error {
 func (s *syncer) awaitHook(ctx context.Context, c Container) error {
 	s.warn(problem.List{{Object: "pod " + s.plan.ID.String(), Warning: true,
 		Message: fmt.Sprintf("waiting for another podrun, which runs the postStart hook of container %s", c.Name)}})
-	err := s.unlocked(ctx, func() error {
-		return s.whileHere(ctx, func(ctx context.Context) error { return s.hookFree(ctx, c.ID) })
-	})
+	err := s.unlockedWhileHere(ctx, func(ctx context.Context) error { return s.hookFree(ctx, c.ID) })
 	if err != nil {
 		return err
 	}

@@ -178,10 +178,8 @@ func (s *syncer) endedAnyway(ctx context.Context, c Container) bool {
 		case err != nil || time.Now().After(late):
 			return false
 		}
-		select {
-		case <-ctx.Done():
+		if sleep(ctx, firstPoll) != nil {
 			return false
-		case <-time.After(firstPoll):
 		}
 	}
 }

@@ -63,10 +63,8 @@ func (e *Engine) seen(ctx context.Context, names []string) error {
 				}
 				break
 			}
-			select {
-			case <-ctx.Done():
-				return imageError(name, "look for it", context.Cause(ctx))
-			case <-time.After(10 * time.Millisecond):
+			if err := sleep(ctx, 10*time.Millisecond); err != nil {
+				return imageError(name, "look for it", err)
 			}
 		}
 	}

@@ -74,12 +74,12 @@ func storedPods(layout identity.Layout) ([]identity.Pod, error) {
 // checkpoint: nobody would find it. Only directories that hold nothing go. The
 // node's lock must be held: it covers the making of every pod's directory.
 func sweep(layout identity.Layout) error {
-	if err := sweepLocks(layout); err != nil {
-		return err
-	}
 	entries, err := os.ReadDir(layout.PodsDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("list the pods of %s: %w", layout.PodsDir(), err)
+	}
+	if err := sweepLocks(layout, len(entries)); err != nil {
+		return err
 	}
 	for _, e := range entries {
 		dir := layout.Pod(e.Name())
@@ -105,13 +105,13 @@ func sweep(layout identity.Layout) error {
 // sweepLocks removes the locks of pods that are not here any more, of which
 // each run of a generated name would leave one. Those that are held stay. The
 // node's lock must be held: it covers the making of every pod's directory.
-func sweepLocks(layout identity.Layout) error {
+func sweepLocks(layout identity.Layout, here int) error {
 	entries, err := os.ReadDir(layout.Locks())
 	if err != nil {
 		return fmt.Errorf("list the locks: %w", err)
 	}
-	if len(entries) <= 1 {
-		return nil // the node's
+	if len(entries) <= here+1 {
+		return nil // the node's, and one for each of the pods that are here
 	}
 	pods, err := storedPods(layout)
 	if err != nil {

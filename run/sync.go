@@ -184,6 +184,12 @@ func (s *syncer) unlocked(ctx context.Context, slow func() error) error {
 	return errChanged
 }
 
+// unlockedWhileHere does something slow without the pod's lock, for as long as
+// the pod is here.
+func (s *syncer) unlockedWhileHere(ctx context.Context, slow func(context.Context) error) error {
+	return s.unlocked(ctx, func() error { return s.whileHere(ctx, slow) })
+}
+
 // goneCheck is how often it is looked whether a pod is still here, for which
 // something slow is done.
 const goneCheck = 200 * time.Millisecond
