@@ -4,130 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podrun/podrun/cri"
-	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
 )
-
-// registry is a runtime's image service: what it has, what it can pull and how
-// long that takes.
-type registry struct {
-	runtimeapi.ImageServiceClient // nil: any other method panics
-
-	mu        sync.Mutex
-	here      map[string]*runtimeapi.Image // by reference, with :latest
-	pull      func(try int, req *runtimeapi.PullImageRequest) error
-	slow      map[string]time.Duration
-	calls     []string
-	tries     map[string]int
-	events    []string
-	now, most int
-}
-
-func newRegistry(here ...string) *registry {
-	r := &registry{here: map[string]*runtimeapi.Image{}, slow: map[string]time.Duration{}, tries: map[string]int{}}
-	for _, ref := range here {
-		r.here[ref] = imageOf(ref)
-	}
-	return r
-}
-
-func imageOf(ref string) *runtimeapi.Image {
-	return &runtimeapi.Image{Id: "sha256:" + ref, Size: 1048576}
-}
-
-func (r *registry) call(format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.calls = append(r.calls, fmt.Sprintf(format, args...))
-}
-
-func (r *registry) ImageStatus(_ context.Context, req *runtimeapi.ImageStatusRequest, _ ...grpc.CallOption) (*runtimeapi.ImageStatusResponse, error) {
-	bare := ""
-	if req.Image.Annotations == nil {
-		bare = " bare"
-	}
-	r.call("ImageStatus %s%s", req.Image.Image, bare)
-	ref, err := Normalize(req.Image.Image)
-	if err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return &runtimeapi.ImageStatusResponse{Image: r.here[ref]}, nil
-}
-
-func (r *registry) PullImage(ctx context.Context, req *runtimeapi.PullImageRequest, _ ...grpc.CallOption) (*runtimeapi.PullImageResponse, error) {
-	ref := req.Image.Image
-	r.mu.Lock()
-	r.tries[ref]++
-	try := r.tries[ref]
-	r.now++
-	r.most = max(r.most, r.now)
-	slow := r.slow[ref]
-	r.mu.Unlock()
-	r.call("PullImage %s", ref)
-	defer func() { r.mu.Lock(); r.now--; r.mu.Unlock() }()
-	select {
-	case <-time.After(slow):
-	case <-ctx.Done():
-		return nil, status.FromContextError(ctx.Err()).Err()
-	}
-	if r.pull != nil {
-		if err := r.pull(try, req); err != nil {
-			return nil, err
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.here[ref] = imageOf(ref)
-	return &runtimeapi.PullImageResponse{ImageRef: "sha256:" + ref}, nil
-}
-
-func (r *registry) puller(opt Options) *Puller {
-	opt.Emit = func(e event.Event) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.events = append(r.events, strings.TrimSpace(fmt.Sprintf("%s %s %s: %s", e.Type, e.Reason, e.FieldPath, e.Message)))
-	}
-	return NewPuller(cri.New(nil, r, time.Minute), opt)
-}
-
-func planOf(t *testing.T, spec string) Plan {
-	t.Helper()
-	plan, problems := New(podOf(t, spec), testID, "")
-	if len(problems) > 0 {
-		t.Fatal(problems)
-	}
-	return plan
-}
-
-func container(name, image, policy string) string {
-	return fmt.Sprintf("- {name: %s, image: %q, imagePullPolicy: %s}\n", name, image, policy)
-}
-
-func wantLines(t *testing.T, what string, got, want []string) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s:\n%s", what, diff)
-	}
-}
 
 // Calls and events of kubelet-golden 28-image-policies, one container each.
 func TestPoliciesCallAndTellWhatTheKubeletDoes(t *testing.T) {
@@ -439,84 +329,6 @@ func TestAFailedPullIsNotShared(t *testing.T) {
 	})
 }
 
-func TestCredentialsAreTriedInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRegistry()
-		var users []string
-		r.pull = func(_ int, req *runtimeapi.PullImageRequest) error {
-			users = append(users, req.Auth.GetUsername())
-			if req.Auth.GetUsername() != "right" {
-				return status.Error(codes.Unknown, "401 Unauthorized")
-			}
-			return nil
-		}
-		auth := func(context.Context, Plan, string) (Found, error) { return foundOf("wrong", "right", "unused"), nil }
-		pulls := r.puller(Options{Auth: auth}).Start(t.Context(), planOf(t, "containers:\n"+container("app", "app:1", "Always")))
-		if _, err := pulls.Wait(t.Context(), "app"); err != nil {
-			t.Fatal(err)
-		}
-		wantLines(t, "users", users, []string{"wrong", "right"})
-	})
-}
-
-// foundOf are credentials of these users.
-func foundOf(users ...string) (f Found) {
-	for _, u := range users {
-		f.Credentials = append(f.Credentials, Credential{
-			Auth: &runtimeapi.AuthConfig{Username: u, Password: "s3cret of " + u}, Source: "Secret default/" + u})
-	}
-	return f
-}
-
-// Wrong credentials fail at once. The error and the events name the Secrets, and
-// have none of what is in them, even where the registry repeats it.
-func TestRefusedCredentialsAreNamedAndNotShown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRegistry()
-		r.pull = func(_ int, req *runtimeapi.PullImageRequest) error {
-			return status.Error(codes.Unknown, "401 Unauthorized: no "+req.Auth.GetPassword())
-		}
-		auth := func(context.Context, Plan, string) (Found, error) {
-			f := foundOf("one", "two")
-			f.Notes = []string{"docker-credential-x: is not in $PATH"}
-			return f, nil
-		}
-		pulls := r.puller(Options{Auth: auth}).Start(t.Context(), planOf(t, "containers:\n"+container("app", "app:1", "Always")))
-		_, err := pulls.Wait(t.Context(), "app")
-		var pull *PullError
-		if !errors.As(err, &pull) || pull.Class != Unauthorized || len(r.tries) != 1 || r.tries["app:1"] != 2 {
-			t.Fatalf("%v after %v", err, r.tries)
-		}
-		told := err.Error() + strings.Join(r.events, "\n")
-		if strings.Contains(told, "s3cret") {
-			t.Errorf("a credential is in %s", told)
-		}
-		for _, part := range []string{"401 Unauthorized: no ***", "(with the credentials of Secret default/one, Secret default/two); docker-credential-x: is not in $PATH"} {
-			if strings.Count(told, part) != 2 {
-				t.Errorf("error and event do not both say %s:\n%s", part, told)
-			}
-		}
-		if printed := fmt.Sprintf("%v %+v %#v", pull, *pull, *pull); strings.Contains(printed, "s3cret") {
-			t.Errorf("printed: %s", printed)
-		}
-	})
-}
-
-// A Secret that can't be read is not skipped: its image can't be had.
-func TestUnreadableCredentialsFailAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRegistry()
-		auth := func(context.Context, Plan, string) (Found, error) {
-			return Found{}, errors.New("Secret default/x: is odd")
-		}
-		pulls := r.puller(Options{Auth: auth}).Start(t.Context(), planOf(t, "containers:\n"+container("app", "app:1", "Always")))
-		_, err := pulls.Wait(t.Context(), "app")
-		if err == nil || !strings.Contains(err.Error(), "ErrImagePull: Secret default/x: is odd") || len(r.tries) != 0 {
-			t.Errorf("%v, %v", err, r.tries)
-		}
-	})
-}
-
 // kubelet-golden 43-image-user.
 func TestImageUser(t *testing.T) {
 	five := int64(1000)
@@ -622,88 +434,5 @@ func TestPullTimeout(t *testing.T) {
 				t.Errorf("%s: took %s", what, took)
 			}
 		})
-	}
-}
-
-// A second process goes on with the back-off of the first, and takes an image
-// that came meanwhile at once.
-func TestBackOffSurvivesItsProcess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, dir := newRegistry(), t.TempDir()
-		r.pull = func(try int, _ *runtimeapi.PullImageRequest) error {
-			if try < 3 {
-				return status.Error(codes.Unknown, "connection refused")
-			}
-			return nil
-		}
-		plan := planOf(t, "containers:\n"+container("app", "app:1", "IfNotPresent"))
-		o := Options{BackOffDir: dir}
-		attempt := func(limit time.Duration) (time.Duration, error) {
-			ctx, cancel := context.WithTimeout(t.Context(), limit)
-			defer cancel()
-			begun := time.Now()
-			pulls := r.puller(o).Start(ctx, plan)
-			defer pulls.Stop()
-			_, err := pulls.Wait(ctx, "app")
-			return time.Since(begun), err
-		}
-		if _, err := attempt(4 * time.Second); err == nil || r.tries["app:1"] != 1 {
-			t.Fatalf("%v after %v", err, r.tries)
-		}
-		if _, err := attempt(5 * time.Second); err == nil || r.tries["app:1"] != 1 || !strings.Contains(err.Error(), "it could not be pulled before; the next try is in 6s") {
-			t.Fatalf("%v after %v", err, r.tries)
-		}
-		if took, err := attempt(time.Minute); err != nil || r.tries["app:1"] != 3 || took != 21*time.Second {
-			t.Fatalf("%v after %v and %s", err, r.tries, took)
-		}
-		if left, err := filepath.Glob(dir + "/*"); err != nil || len(left) != 0 {
-			t.Errorf("left: %v %v", left, err)
-		}
-		r.pull = func(int, *runtimeapi.PullImageRequest) error {
-			return status.Error(codes.Unknown, "connection refused")
-		}
-		delete(r.here, "app:1")
-		if _, err := attempt(time.Second); err == nil {
-			t.Fatal("it was pulled")
-		}
-		r.here["app:1"] = imageOf("app:1")
-		if took, err := attempt(time.Second); err != nil || took != 0 {
-			t.Errorf("%v after %s", err, took)
-		}
-	})
-}
-
-// What is kept is of this pod, recent, and understood; else it counts for nothing.
-func TestKeptBackOff(t *testing.T) {
-	dir, now := t.TempDir(), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	key := BackOffKey{UID: "u", Ref: "app:1"}
-	for text, want := range map[string]time.Duration{
-		`[{"ref":"app:1","delay":"40s","failed":"2026-01-02T03:04:00Z"}]`:  35 * time.Second,
-		`[{"ref":"app:1","delay":"40s","failed":"2030-01-02T03:04:00Z"}]`:  40 * time.Second,
-		`[{"ref":"app:1","delay":"40h","failed":"2026-01-02T03:04:00Z"}]`:  0,
-		`[{"ref":"app:1","delay":"-1s","failed":"2026-01-02T03:04:00Z"}]`:  0,
-		`[{"ref":"app:1","delay":"300s","failed":"2026-01-02T02:54:00Z"}]`: 0,
-		`[{"ref":"app:2","delay":"40s","failed":"2026-01-02T03:04:00Z"}]`:  0,
-		`[{"ref":"app:1"`: 0,
-		``:                0,
-	} {
-		write(t, dir, "u.json", text, 0o600)
-		var b BackOff
-		memory{dir}.read(&b, "u", now)
-		if got := b.Left(key, now); got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
-	}
-	old := write(t, dir, "old.json", "[]", 0o600)
-	if err := os.Chtimes(old, now, now.Add(-time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	var b BackOff
-	b.Fail(key, now)
-	if err := (memory{dir}).write(&b, "u", now); err != nil {
-		t.Fatal(err)
-	}
-	if files, _ := filepath.Glob(dir + "/*"); len(files) != 1 || files[0] != filepath.Join(dir, "u.json") {
-		t.Errorf("%v", files)
 	}
 }

@@ -1,0 +1,92 @@
+package imagepull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func TestCredentialsAreTriedInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry()
+		var users []string
+		r.pull = func(_ int, req *runtimeapi.PullImageRequest) error {
+			users = append(users, req.Auth.GetUsername())
+			if req.Auth.GetUsername() != "right" {
+				return status.Error(codes.Unknown, "401 Unauthorized")
+			}
+			return nil
+		}
+		auth := func(context.Context, Plan, string) (Found, error) { return foundOf("wrong", "right", "unused"), nil }
+		pulls := r.puller(Options{Auth: auth}).Start(t.Context(), planOf(t, "containers:\n"+container("app", "app:1", "Always")))
+		if _, err := pulls.Wait(t.Context(), "app"); err != nil {
+			t.Fatal(err)
+		}
+		wantLines(t, "users", users, []string{"wrong", "right"})
+	})
+}
+
+// foundOf are credentials of these users.
+func foundOf(users ...string) (f Found) {
+	for _, u := range users {
+		f.Credentials = append(f.Credentials, Credential{
+			Auth: &runtimeapi.AuthConfig{Username: u, Password: "s3cret of " + u}, Source: "Secret default/" + u})
+	}
+	return f
+}
+
+// Wrong credentials fail at once. The error and the events name the Secrets, and
+// have none of what is in them, even where the registry repeats it.
+func TestRefusedCredentialsAreNamedAndNotShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry()
+		r.pull = func(_ int, req *runtimeapi.PullImageRequest) error {
+			return status.Error(codes.Unknown, "401 Unauthorized: no "+req.Auth.GetPassword())
+		}
+		auth := func(context.Context, Plan, string) (Found, error) {
+			f := foundOf("one", "two")
+			f.Notes = []string{"docker-credential-x: is not in $PATH"}
+			return f, nil
+		}
+		pulls := r.puller(Options{Auth: auth}).Start(t.Context(), planOf(t, "containers:\n"+container("app", "app:1", "Always")))
+		_, err := pulls.Wait(t.Context(), "app")
+		var pull *PullError
+		if !errors.As(err, &pull) || pull.Class != Unauthorized || len(r.tries) != 1 || r.tries["app:1"] != 2 {
+			t.Fatalf("%v after %v", err, r.tries)
+		}
+		told := err.Error() + strings.Join(r.events, "\n")
+		if strings.Contains(told, "s3cret") {
+			t.Errorf("a credential is in %s", told)
+		}
+		for _, part := range []string{"401 Unauthorized: no ***", "(with the credentials of Secret default/one, Secret default/two); docker-credential-x: is not in $PATH"} {
+			if strings.Count(told, part) != 2 {
+				t.Errorf("error and event do not both say %s:\n%s", part, told)
+			}
+		}
+		if printed := fmt.Sprintf("%v %+v %#v", pull, *pull, *pull); strings.Contains(printed, "s3cret") {
+			t.Errorf("printed: %s", printed)
+		}
+	})
+}
+
+// A Secret that can't be read is not skipped: its image can't be had.
+func TestUnreadableCredentialsFailAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry()
+		auth := func(context.Context, Plan, string) (Found, error) {
+			return Found{}, errors.New("Secret default/x: is odd")
+		}
+		pulls := r.puller(Options{Auth: auth}).Start(t.Context(), planOf(t, "containers:\n"+container("app", "app:1", "Always")))
+		_, err := pulls.Wait(t.Context(), "app")
+		if err == nil || !strings.Contains(err.Error(), "ErrImagePull: Secret default/x: is odd") || len(r.tries) != 0 {
+			t.Errorf("%v, %v", err, r.tries)
+		}
+	})
+}

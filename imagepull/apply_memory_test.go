@@ -1,0 +1,98 @@
+package imagepull
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// A second process goes on with the back-off of the first, and takes an image
+// that came meanwhile at once.
+func TestBackOffSurvivesItsProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, dir := newRegistry(), t.TempDir()
+		r.pull = func(try int, _ *runtimeapi.PullImageRequest) error {
+			if try < 3 {
+				return status.Error(codes.Unknown, "connection refused")
+			}
+			return nil
+		}
+		plan := planOf(t, "containers:\n"+container("app", "app:1", "IfNotPresent"))
+		o := Options{BackOffDir: dir}
+		attempt := func(limit time.Duration) (time.Duration, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			begun := time.Now()
+			pulls := r.puller(o).Start(ctx, plan)
+			defer pulls.Stop()
+			_, err := pulls.Wait(ctx, "app")
+			return time.Since(begun), err
+		}
+		if _, err := attempt(4 * time.Second); err == nil || r.tries["app:1"] != 1 {
+			t.Fatalf("%v after %v", err, r.tries)
+		}
+		if _, err := attempt(5 * time.Second); err == nil || r.tries["app:1"] != 1 || !strings.Contains(err.Error(), "it could not be pulled before; the next try is in 6s") {
+			t.Fatalf("%v after %v", err, r.tries)
+		}
+		if took, err := attempt(time.Minute); err != nil || r.tries["app:1"] != 3 || took != 21*time.Second {
+			t.Fatalf("%v after %v and %s", err, r.tries, took)
+		}
+		if left, err := filepath.Glob(dir + "/*"); err != nil || len(left) != 0 {
+			t.Errorf("left: %v %v", left, err)
+		}
+		r.pull = func(int, *runtimeapi.PullImageRequest) error {
+			return status.Error(codes.Unknown, "connection refused")
+		}
+		delete(r.here, "app:1")
+		if _, err := attempt(time.Second); err == nil {
+			t.Fatal("it was pulled")
+		}
+		r.here["app:1"] = imageOf("app:1")
+		if took, err := attempt(time.Second); err != nil || took != 0 {
+			t.Errorf("%v after %s", err, took)
+		}
+	})
+}
+
+// What is kept is of this pod, recent, and understood; else it counts for nothing.
+func TestKeptBackOff(t *testing.T) {
+	dir, now := t.TempDir(), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	key := BackOffKey{UID: "u", Ref: "app:1"}
+	for text, want := range map[string]time.Duration{
+		`[{"ref":"app:1","delay":"40s","failed":"2026-01-02T03:04:00Z"}]`:  35 * time.Second,
+		`[{"ref":"app:1","delay":"40s","failed":"2030-01-02T03:04:00Z"}]`:  40 * time.Second,
+		`[{"ref":"app:1","delay":"40h","failed":"2026-01-02T03:04:00Z"}]`:  0,
+		`[{"ref":"app:1","delay":"-1s","failed":"2026-01-02T03:04:00Z"}]`:  0,
+		`[{"ref":"app:1","delay":"300s","failed":"2026-01-02T02:54:00Z"}]`: 0,
+		`[{"ref":"app:2","delay":"40s","failed":"2026-01-02T03:04:00Z"}]`:  0,
+		`[{"ref":"app:1"`: 0,
+		``:                0,
+	} {
+		write(t, dir, "u.json", text, 0o600)
+		var b BackOff
+		memory{dir}.read(&b, "u", now)
+		if got := b.Left(key, now); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	old := write(t, dir, "old.json", "[]", 0o600)
+	if err := os.Chtimes(old, now, now.Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	var b BackOff
+	b.Fail(key, now)
+	if err := (memory{dir}).write(&b, "u", now); err != nil {
+		t.Fatal(err)
+	}
+	if files, _ := filepath.Glob(dir + "/*"); len(files) != 1 || files[0] != filepath.Join(dir, "u.json") {
+		t.Errorf("%v", files)
+	}
+}
