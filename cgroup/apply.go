@@ -33,10 +33,10 @@ func Apply(ctx context.Context, p Plan) error {
 	for _, g := range groups {
 		err := ctx.Err()
 		if err == nil {
-			var made []string
-			made, err = p.apply(g)
+			var missing, made []string
+			missing, made, err = p.apply(g)
 			if len(made) > 0 {
-				undo = append(undo, func() error { return p.unmake(g, made) })
+				undo = append(undo, func() error { return p.unmake(g, missing, made) })
 			}
 		}
 		if err != nil {
@@ -50,25 +50,34 @@ func Apply(ctx context.Context, p Plan) error {
 	return p.reweigh(true)
 }
 
-// unmake takes a group back that apply made.
-func (p Plan) unmake(g Group, made []string) error {
-	if err := p.stopUnit(g); err != nil {
-		return err
+// unmake takes a group back: the directories that apply made, and its slice and
+// those outer ones that came with it, which systemd would keep. A slice of which
+// a directory was there before is somebody's: to stop it is to stop what is in it.
+func (p Plan) unmake(g Group, missing, made []string) error {
+	for i := len(g.Name); i > 0; i-- {
+		level := Group{Name: g.Name[:i], Path: groupPath(p.Driver, g.Name[:i])}
+		there := func(dir string) bool { return !p.skipped(dir) && !slices.Contains(missing, dir) }
+		if slices.ContainsFunc(p.dirs(level), there) {
+			break
+		}
+		if err := p.stopUnit(level); err != nil {
+			return err
+		}
 	}
 	return removeDirs(made)
 }
 
-// apply makes one group and returns the directories that were not there
-// before, the outer ones first.
-func (p Plan) apply(g Group) ([]string, error) {
-	missing := p.missing(g)
+// apply makes one group and returns the directories that were not there before,
+// and those of them that are there now, the outer ones first.
+func (p Plan) apply(g Group) (missing, made []string, err error) {
+	missing = p.missing(g)
 	// Reweigh comes after, with what Burstable pods there are by then.
 	if len(missing) == 0 && (p.holds(g) || isBurstable(g)) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	m, config, err := p.manager(g)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(missing) > 0 {
 		// -1: make the group and put no process into it.
@@ -77,7 +86,6 @@ func (p Plan) apply(g Group) ([]string, error) {
 	if err == nil {
 		err = m.Set(config.Resources)
 	}
-	var made []string
 	for _, dir := range missing {
 		if exists(dir) {
 			made = append(made, dir)
@@ -86,7 +94,7 @@ func (p Plan) apply(g Group) ([]string, error) {
 			}
 		}
 	}
-	return made, err
+	return missing, made, err
 }
 
 // milliOf is what to note on a directory that was made for a group: outer ones

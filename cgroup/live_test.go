@@ -24,13 +24,14 @@ import (
 )
 
 // live gives the facts of this machine and settings with a cgroup root of the
-// test's own.
+// test's own, and the cgroup driver of PODRUN_CGROUP_DRIVER if that is set.
 func live(t testing.TB) (host.Facts, nodeconfig.Settings) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("making cgroups takes root")
 	}
 	s := nodeconfig.Default()
+	s.CgroupDriver = os.Getenv("PODRUN_CGROUP_DRIVER")
 	s.CgroupRoot = fmt.Sprintf("/podrun-cgroup-test-%d", os.Getpid())
 	facts, err := discover.Read(context.Background(), nil, s, discover.Options{})
 	if err != nil {
@@ -68,7 +69,7 @@ func remainingUnits(t testing.TB, p Plan) []string {
 		return nil
 	}
 	name, _ := unit(groupPath(p.Driver, p.Root))
-	list := exec.Command("systemctl", "list-units", "--all", "--plain", "--no-legend", strings.TrimSuffix(name, ".slice")+"-*.slice")
+	list := exec.Command("systemctl", "list-units", "--all", "--plain", "--no-legend", name, strings.TrimSuffix(name, ".slice")+"-*.slice")
 	out, err := list.Output()
 	if err != nil {
 		t.Fatal(err)
@@ -385,6 +386,41 @@ func TestApplyUndoes(t *testing.T) {
 	}
 	if left := remains(t, p); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// canceledAfter is a context that ends when it was asked so many times.
+type canceledAfter struct {
+	context.Context
+	times int
+}
+
+func (c *canceledAfter) Err() error {
+	if c.times--; c.times < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// One that is interrupted between two groups takes back those that it made, the
+// cgroup root too; with systemd its slice would stay, and its directories come
+// again.
+func TestApplyUndoesWhenInterrupted(t *testing.T) {
+	facts, s := live(t)
+	p := New(Input{Pod: podOf(corev1.PodQOSBurstable), Facts: facts, Settings: s})
+	for times := range len(p.Shared) + len(p.Pods) {
+		if err := Apply(&canceledAfter{t.Context(), times}, p); !errors.Is(err, context.Canceled) {
+			t.Fatalf("%d: %v", times, err)
+		}
+		if err := Remove(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		if err := RemoveParents(p); err != nil {
+			t.Fatal(err)
+		}
+		if left := remains(t, p); len(left) > 0 {
+			t.Errorf("%d: left behind: %v", times, left)
+		}
 	}
 }
 
