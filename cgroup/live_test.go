@@ -371,7 +371,12 @@ func TestRemoveParentsSparesOthers(t *testing.T) {
 	if err := RemoveParents(p); err != nil {
 		t.Fatal(err)
 	}
-	if left := remains(t, p); len(left) != len(theirs) {
+	root, _ := unit(groupPath(p.Driver, p.Root))
+	left := slices.DeleteFunc(remains(t, p), func(what string) bool { return what == root })
+	if p.Version == 1 && p.Driver == host.DriverSystemd { // which drops those in hierarchies of which its slice has no need
+		theirs = slices.DeleteFunc(theirs, func(dir string) bool { return strings.HasPrefix(dir, p.Mounts["blkio"]+"/") && !exists(dir) })
+	}
+	if !slices.Equal(left, theirs) {
 		t.Errorf("left: %v, want those made by others: %v", left, theirs)
 	}
 }
