@@ -86,7 +86,11 @@ func (r *rig) killAt(ctx context.Context, at step, after bool, text string) {
 	}
 	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestHelperPodrun$")
 	child.Env = append(os.Environ(), childEnv+"="+string(job))
-	var pid atomic.Int64
+	started := make(chan struct{})
+	kill := func() { // not before it is known whom: process 0 is everybody here
+		<-started
+		_ = child.Process.Kill() // checked by how it ended
+	}
 	fault := critest.Fault{When: critest.Before, Skip: at.n, Times: 1}
 	if after {
 		fault.When = critest.EffectThenHang
@@ -95,7 +99,7 @@ func (r *rig) killAt(ctx context.Context, at step, after bool, text string) {
 	calls := 0
 	fault.Match = func(proto.Message) bool {
 		if calls++; calls == at.n+1 && !after {
-			_ = syscall.Kill(int(pid.Load()), syscall.SIGKILL) // checked by how it ended
+			kill()
 		}
 		return true
 	}
@@ -109,13 +113,13 @@ func (r *rig) killAt(ctx context.Context, at step, after bool, text string) {
 		}
 		if after {
 			time.Sleep(2 * time.Millisecond)
-			_ = syscall.Kill(int(pid.Load()), syscall.SIGKILL)
+			kill()
 		}
 	}()
 	if err := child.Start(); err != nil {
 		r.t.Fatal(err)
 	}
-	pid.Store(int64(child.Process.Pid))
+	close(started)
 	err = child.Wait()
 	if ws, ok := child.ProcessState.Sys().(syscall.WaitStatus); !ok || !ws.Signaled() || ctx.Err() != nil {
 		r.t.Fatalf("the child was not killed at %s %d: %v", at.method, at.n, err)
