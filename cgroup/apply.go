@@ -31,13 +31,11 @@ func Apply(ctx context.Context, p Plan) error {
 	defer unlock()
 	var undo []func() error
 	for _, g := range groups {
+		missing := p.missing(g)
+		undo = append(undo, func() error { return p.unmake(g, missing) })
 		err := ctx.Err()
 		if err == nil {
-			var missing, made []string
-			missing, made, err = p.apply(g)
-			if len(made) > 0 {
-				undo = append(undo, func() error { return p.unmake(g, missing, made) })
-			}
+			err = p.apply(g, missing)
 		}
 		if err != nil {
 			errs := []error{failed(g, "create the cgroup", err)}
@@ -50,13 +48,16 @@ func Apply(ctx context.Context, p Plan) error {
 	return p.reweigh(true)
 }
 
-// unmake takes a group back: the directories that apply made, and its slice and
+// unmake takes back what was missing of a group: its directories, its slice and
 // those outer ones that came with it, which systemd would keep. A slice of which
 // a directory was there before is somebody's: to stop it is to stop what is in it.
-func (p Plan) unmake(g Group, missing, made []string) error {
+func (p Plan) unmake(g Group, missing []string) error {
+	if !slices.ContainsFunc(missing, exists) {
+		return nil // nothing was made
+	}
+	there := func(dir string) bool { return !p.skipped(dir) && !slices.Contains(missing, dir) }
 	for i := len(g.Name); i > 0; i-- {
-		level := Group{Name: g.Name[:i], Path: groupPath(p.Driver, g.Name[:i])}
-		there := func(dir string) bool { return !p.skipped(dir) && !slices.Contains(missing, dir) }
+		level := p.level(g.Name[:i])
 		if slices.ContainsFunc(p.dirs(level), there) {
 			break
 		}
@@ -64,20 +65,19 @@ func (p Plan) unmake(g Group, missing, made []string) error {
 			return err
 		}
 	}
-	return removeDirs(made)
+	return removeDirs(missing)
 }
 
-// apply makes one group and returns the directories that were not there before,
-// and those of them that are there now, the outer ones first.
-func (p Plan) apply(g Group) (missing, made []string, err error) {
-	missing = p.missing(g)
+// apply makes one group, of which these directories are missing, the outer ones
+// first.
+func (p Plan) apply(g Group, missing []string) error {
 	// Reweigh comes after, with what Burstable pods there are by then.
 	if len(missing) == 0 && (p.holds(g) || isBurstable(g)) {
-		return nil, nil, nil
+		return nil
 	}
 	m, config, err := p.manager(g)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	if len(missing) > 0 {
 		// -1: make the group and put no process into it.
@@ -88,13 +88,12 @@ func (p Plan) apply(g Group) (missing, made []string, err error) {
 	}
 	for _, dir := range missing {
 		if exists(dir) {
-			made = append(made, dir)
 			if markErr := mark(dir, milliOf(g, dir)); err == nil {
 				err = markErr
 			}
 		}
 	}
-	return missing, made, err
+	return err
 }
 
 // milliOf is what to note on a directory that was made for a group: outer ones
@@ -111,8 +110,7 @@ func milliOf(g Group, dir string) int64 {
 func (p Plan) missing(g Group) []string {
 	var out []string
 	for i := 1; i <= len(g.Name); i++ {
-		level := Group{Path: groupPath(p.Driver, g.Name[:i])}
-		for _, dir := range p.dirs(level) {
+		for _, dir := range p.dirs(p.level(g.Name[:i])) {
 			if !p.skipped(dir) && !exists(dir) {
 				out = append(out, dir)
 			}

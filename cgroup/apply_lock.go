@@ -46,11 +46,20 @@ func (p Plan) lockShared(ctx context.Context) (unlock func(), err error) {
 	return func() { _ = dir.Close() }, nil // which unlocks it
 }
 
-// lockSharedInTime is lockShared for what has no context: it waits for lockWithin.
-func (p Plan) lockSharedInTime() (unlock func(), err error) {
+// underLock does something to the groups that pods share, if there are any, for
+// callers without a context: it waits for the lock for lockWithin.
+func (p Plan) underLock(op string, do func() error) error {
+	if len(p.Shared) == 0 {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), lockWithin)
 	defer cancel()
-	return p.lockShared(ctx)
+	unlock, err := p.lockShared(ctx)
+	if err != nil {
+		return failed(p.Shared[0], op, err)
+	}
+	defer unlock()
+	return do()
 }
 
 func flock(fd int) error {

@@ -10,15 +10,7 @@ import (
 // other pods came and went while this one was planned.
 // It does nothing where the groups carry no notes.
 func Reweigh(p Plan) error {
-	if len(p.Shared) == 0 {
-		return nil
-	}
-	unlock, err := p.lockSharedInTime()
-	if err != nil {
-		return failed(p.Shared[0], "set its weight", err)
-	}
-	defer unlock()
-	return p.reweigh(false)
+	return p.underLock("set its weight", func() error { return p.reweigh(false) })
 }
 
 // reweigh falls back to the plan's weight, if told so.

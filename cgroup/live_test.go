@@ -337,7 +337,7 @@ func TestRemoveParentsSparesOthers(t *testing.T) {
 	p := Leftovers(uid, facts.Cgroup, s)
 	p.Pods = nil
 	var theirs []string
-	for _, dir := range p.dirs(Group{Path: groupPath(p.Driver, p.Root)}) {
+	for _, dir := range p.dirs(p.level(p.Root)) {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -345,7 +345,7 @@ func TestRemoveParentsSparesOthers(t *testing.T) {
 	}
 	defer func() {
 		// systemd took the directory for its slice's own.
-		if err := p.stopUnit(Group{Name: p.Root, Path: groupPath(p.Driver, p.Root)}); err != nil {
+		if err := p.stopUnit(p.level(p.Root)); err != nil {
 			t.Error(err)
 		}
 		if err := removeDirs(theirs); err != nil {

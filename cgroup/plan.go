@@ -114,8 +114,14 @@ func newPlan(c host.Cgroup, s nodeconfig.Settings) Plan {
 
 // group names a group below the root.
 func (p Plan) group(r Resources, name ...string) Group {
-	full := append(append([]string{}, p.Root...), name...)
-	return Group{Name: full, Path: groupPath(p.Driver, full), Resources: r}
+	g := p.level(append(append([]string{}, p.Root...), name...))
+	g.Resources = r
+	return g
+}
+
+// level is a group by its whole name, without resources.
+func (p Plan) level(name []string) Group {
+	return Group{Name: name, Path: groupPath(p.Driver, name)}
 }
 
 func othersThan(uid string, pods []host.Pod) []host.Pod {

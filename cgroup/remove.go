@@ -98,18 +98,14 @@ func removeTree(ctx context.Context, dir string) error {
 // RemoveParents removes the shared groups and those of the cgroup root, as far
 // as podrun made them and nothing is in them any more.
 func RemoveParents(p Plan) error {
-	if len(p.Shared) == 0 {
-		return nil
-	}
-	unlock, err := p.lockSharedInTime()
-	if err != nil {
-		return failed(p.Shared[0], "remove the cgroup", err)
-	}
-	defer unlock()
+	return p.underLock("remove the cgroup", p.removeParents)
+}
+
+func (p Plan) removeParents() error {
 	groups := slices.Clone(p.Shared)
 	slices.Reverse(groups)
 	for i := len(p.Root); i > 0; i-- {
-		groups = append(groups, Group{Name: p.Root[:i], Path: groupPath(p.Driver, p.Root[:i])})
+		groups = append(groups, p.level(p.Root[:i]))
 	}
 	for _, g := range groups {
 		if err := p.removeEmpty(g); err != nil {
