@@ -24,6 +24,9 @@ const (
 	// AnnotationInvocation is the random id of the podrun process that made
 	// the sandbox, so that an undo never hits an earlier attempt.
 	AnnotationInvocation = "podrun.dev/invocation"
+	// AnnotationGeneration is the owner generation under which a sandbox or a
+	// container was made. It is provenance for people: nothing is decided by it.
+	AnnotationGeneration = "podrun.dev/owner-generation"
 	// AnnotationRootDir is the root directory of the podrun that made the
 	// sandbox. Another podrun's with another one leaves it alone. Sandboxes of
 	// before it was written have none, and are anybody's.

@@ -71,6 +71,16 @@ func (l Layout) Locks() string { return filepath.Join(l.RootDir, "locks") }
 // started again: a file each, which counts while its maker has it locked.
 func (l Layout) Rooms() string { return filepath.Join(l.RootDir, "rooms") }
 
+// Owners holds who owns each pod, a file for each namespace/name.
+func (l Layout) Owners() string { return filepath.Join(l.RootDir, "owners") }
+
+// Owner is the file that says who owns a pod. It is written under the pod's lock.
+func (l Layout) Owner(p Pod) string { return filepath.Join(l.Owners(), p.Namespace+"_"+p.Name) }
+
+// Claims holds a file for each command that works on a pod, which that command
+// keeps locked.
+func (l Layout) Claims() string { return filepath.Join(l.RootDir, "claims") }
+
 // ImageBackOff is the directory of what is kept of pulls that failed.
 func (l Layout) ImageBackOff() string { return filepath.Join(l.RootDir, "image-backoff") }
 

@@ -18,9 +18,9 @@ import (
 
 // admit reads the host and decides about all pods, under the node's lock, and
 // reserves room for them.
-func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, o ApplyOptions) (targets []Target, err error) {
+func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, locks podLocks, o ApplyOptions) (targets []Target, err error) {
 	err = e.underNodeLock(ctx, func() (err error) {
-		targets, err = e.decide(ctx, objects, o)
+		targets, err = e.decide(ctx, objects, locks, o)
 		return err
 	})
 	if err == nil {
@@ -30,7 +30,7 @@ func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, o ApplyOp
 }
 
 // decide does the work of admit.
-func (e *Engine) decide(ctx context.Context, objects *manifest.Objects, o ApplyOptions) ([]Target, error) {
+func (e *Engine) decide(ctx context.Context, objects *manifest.Objects, locks podLocks, o ApplyOptions) ([]Target, error) {
 	if err := sweep(e.layout()); err != nil {
 		return nil, err
 	}
@@ -45,11 +45,28 @@ func (e *Engine) decide(ctx context.Context, objects *manifest.Objects, o ApplyO
 		}
 	}
 	for i := range targets {
-		if err := e.reserveRoom(&targets[i]); err != nil {
-			return nil, errors.Join(err, e.unreserve(ctx, targets[:i+1]))
+		err := targets[i].acquire(locks)
+		if err == nil {
+			err = e.reserveRoom(&targets[i])
+		}
+		if err != nil {
+			return nil, errors.Join(err, e.unreserve(ctx, targets[:i+1], locks))
 		}
 	}
 	return targets, nil
+}
+
+// acquire makes this command the owner of an admitted pod. Of a pod that is to be
+// replaced, that is the old one until it is removed.
+func (t *Target) acquire(locks podLocks) error {
+	if t.refused() != nil {
+		return nil
+	}
+	uid := t.Plan.ID.UID
+	if t.Change == ChangeReplace && len(t.Old) > 0 {
+		uid = t.Old[0].ID.UID
+	}
+	return locks[t.Plan.ID.String()].acquire(uid, purposeRun, claimKeeps, t.Change == ChangeNew)
 }
 
 // reserveRoom makes that what a pod was admitted to counts for others. Of a new
@@ -132,9 +149,14 @@ func (e *Engine) here(objects *manifest.Objects, facts host.Facts) ([]Here, erro
 		if err != nil {
 			return nil, err
 		}
-		if c != nil {
-			out = append(out, Here{ID: id, Pod: c.Pod, Made: *c})
+		if c == nil {
+			continue
 		}
+		owner, err := readOwner(e.layout(), id)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Here{ID: id, Pod: c.Pod, Made: *c, Ending: owner != nil && owner.Doomed && owner.UID == id.UID})
 	}
 	return out, nil
 }
@@ -180,14 +202,14 @@ func holdRange(p *Plan) error {
 }
 
 // unreserve takes the reservations of new pods back.
-func (e *Engine) unreserve(ctx context.Context, targets []Target) error {
+func (e *Engine) unreserve(ctx context.Context, targets []Target, locks podLocks) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	var errs []error
 	for _, t := range targets {
 		t.room.release()
 		if t.Change == ChangeNew && t.refused() == nil {
-			errs = append(errs, volume.Remove(ctx, t.Plan.Layout, t.Plan.ID.UID))
+			errs = append(errs, volume.Remove(ctx, t.Plan.Layout, t.Plan.ID.UID), locks[t.Plan.ID.String()].disown())
 		}
 	}
 	return errors.Join(errs...)

@@ -53,32 +53,38 @@ func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOp
 	ctx, cancel := withTimeout(ctx, o.Timeout)
 	defer cancel()
 	locks, err := e.lockPods(ctx, objects)
-	defer locks.unlock()
+	defer locks.release()
 	if err != nil {
 		return nil, err
 	}
-	targets, err := e.admit(ctx, objects, o)
+	targets, err := e.admit(ctx, objects, locks, o)
 	if err != nil {
 		return nil, orEnded(ctx, err)
 	}
-	syncers := e.syncers(targets, locks)
+	syncers := e.syncers(targets, objects, locks)
 	results := make([]Result, len(targets))
 	var wg sync.WaitGroup
 	for i, t := range targets {
-		wg.Go(func() { results[i] = syncers[i].applyOne(ctx, t, o) })
+		wg.Go(func() {
+			defer syncers[i].lock.release()
+			results[i] = syncers[i].applyOne(ctx, t, o)
+		})
 	}
 	wg.Wait()
 	return results, nil
 }
 
 // syncers makes the syncers of a command's pods, which share a puller.
-func (e *Engine) syncers(targets []Target, locks podLocks) []*syncer {
+func (e *Engine) syncers(targets []Target, objects *manifest.Objects, locks podLocks) []*syncer {
 	out := make([]*syncer, len(targets))
 	journals := map[string]*journal{}
 	puller := e.newPuller(journals)
 	for i, t := range targets {
 		out[i] = e.newSyncer(t.Plan, puller, locks[t.Plan.ID.String()])
 		out[i].room = t.room
+		alone := *objects
+		alone.Pods = objects.Pods[i : i+1]
+		out[i].objects = &alone
 		journals[t.Plan.ID.UID] = out[i].journal
 	}
 	return out
@@ -126,21 +132,19 @@ func (e *Engine) keychain() *imagepull.Keychain {
 // applyOne brings one pod to be started, and takes back what it made when that
 // fails before the first container was started.
 func (s *syncer) applyOne(ctx context.Context, t Target, o ApplyOptions) Result {
-	defer s.lock.unlock()
 	defer s.room.release()
 	if err := t.refused(); err != nil {
 		return Result{ID: t.Plan.ID, Outcome: OutcomeFailed, Err: err}
 	}
 	result := Result{ID: t.Plan.ID}
 	result.Outcome, result.Err = s.apply(ctx, t, o)
-	result.What = s.what(t, result.Outcome)
+	result.What = s.what(s.applied, result.Outcome)
 	if result.Err != nil {
 		result.Outcome = OutcomeFailed
-		if !o.KeepOnFailure && !s.undo.empty() {
-			if err := s.undo.run(ctx); err != nil {
+		if !o.KeepOnFailure {
+			if err := s.rollback(ctx); err != nil {
 				result.Err = errors.Join(result.Err, leftBehind(t.Plan.ID, err))
 			}
-			s.obs = &Observed{}
 		}
 	}
 	result.Status = s.status()
@@ -164,13 +168,33 @@ func (e *Engine) newSyncer(p *Plan, puller *imagepull.Puller, lock *podLock) *sy
 	}
 }
 
-// apply does the work of applyOne.
+// apply does the work of applyOne. Where another command takes the pod over
+// before this one has readied it, the pod is admitted again as it is then.
 func (s *syncer) apply(ctx context.Context, t Target, o ApplyOptions) (Outcome, error) {
+	for {
+		outcome, err := s.applyTarget(ctx, &t, o)
+		if errors.Is(err, errChanged) {
+			t, err = s.admitAgain(ctx, t, o)
+			outcome = OutcomeFailed
+			if err == nil {
+				continue
+			}
+		}
+		if err == nil {
+			s.applied = t
+		}
+		return outcome, s.orInterrupted(ctx, err)
+	}
+}
+
+// applyTarget brings a pod as it was admitted to its goal.
+func (s *syncer) applyTarget(ctx context.Context, t *Target, o ApplyOptions) (Outcome, error) {
+	s.reserved = t.Change != ChangeReplace
 	if t.Change == ChangeNew {
 		s.undo.push("remove the pod's directory", s.removeDirs)
 	}
-	if err := s.look(ctx, t); err != nil {
-		return OutcomeFailed, s.orInterrupted(ctx, runtimeError(s.plan.ID, err))
+	if err := s.look(ctx, *t); err != nil {
+		return OutcomeFailed, runtimeError(s.plan.ID, err)
 	}
 	if err := s.onlyOurs(); err != nil {
 		return OutcomeFailed, err
@@ -178,24 +202,22 @@ func (s *syncer) apply(ctx context.Context, t Target, o ApplyOptions) (Outcome, 
 	if err := s.welcomeBack(); err != nil {
 		return OutcomeFailed, err
 	}
-	if t.Change == ChangeUnchanged && s.obs.Sandbox() == nil && neverRan(s.plan.Layout, s.plan.ID.UID) {
-		s.undo.push("remove the pod's directory", s.removeDirs)
-	}
 	if d := Next(s.pod(), s.world()); t.Change != ChangeReplace && d.Ended && s.obs.Sandbox() != nil {
 		if t.Change != ChangeUpdate {
 			return s.finish(ctx, d)
 		}
 		t.Change, t.Old = ChangeReplace, []Here{t.was} // nothing runs that could be updated in place
+		s.reserved = false
 	}
 	if err := s.preempt(ctx, t.Preempts); err != nil {
-		return OutcomeFailed, s.orInterrupted(ctx, err)
+		return OutcomeFailed, err
 	}
 	if t.Change != ChangeUnchanged {
 		s.pulls = s.puller.Start(ctx, s.plan.Images)
 		defer s.pulls.Stop()
 	}
-	if err := s.makeWay(ctx, t); err != nil {
-		return OutcomeFailed, s.orInterrupted(ctx, err)
+	if err := s.makeWay(ctx, *t); err != nil {
+		return OutcomeFailed, err
 	}
 	if err := s.journal.open(s.plan.Layout); err != nil {
 		return OutcomeFailed, err
@@ -217,6 +239,72 @@ func (s *syncer) apply(ctx context.Context, t Target, o ApplyOptions) (Outcome, 
 		return OutcomeRestarted, nil
 	}
 	return outcomes[t.Change], nil
+}
+
+// admitAgain admits a pod that another command took over, once that one has
+// ended. It fails where that one removed the pod, or made another one of it.
+func (s *syncer) admitAgain(ctx context.Context, t Target, o ApplyOptions) (Target, error) {
+	s.undo.forget()
+	s.room.release()
+	r, err := s.otherOwner(ctx)
+	switch {
+	case err != nil:
+		return t, err
+	case r == nil:
+		return t, s.deleted()
+	}
+	if changed, err := s.changedByOther(t, r); err != nil || changed {
+		if err == nil {
+			err = s.superseded(r)
+		}
+		return t, err
+	}
+	targets, err := s.admit(ctx, s.objects, podLocks{t.Plan.ID.String(): s.lock}, o)
+	if err != nil {
+		return t, err
+	}
+	t = targets[0]
+	if err := t.refused(); err != nil {
+		return t, err
+	}
+	s.plan, s.room, s.obs, s.pulled = t.Plan, t.room, &Observed{}, map[string]bool{}
+	return t, nil
+}
+
+// otherOwner returns the record of the command that took the pod over, when that
+// command has ended; nil if it removed the pod.
+func (s *syncer) otherOwner(ctx context.Context) (*ownerRecord, error) {
+	for {
+		r, err := s.lock.owner()
+		if err != nil || !s.lock.live(r) || s.lock.owned() {
+			return r, err
+		}
+		if err := s.endOf(ctx, r); !errors.Is(err, errChanged) {
+			return r, err
+		}
+	}
+}
+
+// changedByOther tells whether the pod that is here is neither the one that this
+// command found nor the one that it brings.
+func (s *syncer) changedByOther(t Target, r *ownerRecord) (bool, error) {
+	if r.UID == s.plan.ID.UID && t.Change != ChangeUpdate {
+		return false, nil
+	}
+	c, err := readCheckpoint(s.plan.Layout, r.UID)
+	if err != nil || c == nil {
+		return false, err
+	}
+	found := t.Old
+	if t.Change == ChangeUpdate {
+		found = []Here{t.was, {ID: t.Plan.ID, Pod: t.Plan.Pod}}
+	}
+	for _, h := range found {
+		if h.ID.UID == r.UID && h.Pod != nil && len(manifest.Changes(h.Pod, c.Pod)) == 0 {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // look takes in what the runtime has of the pod. Of a new one it has nothing,
@@ -299,7 +387,7 @@ func (s *syncer) makeWay(ctx context.Context, t Target) error {
 	if t.Change != ChangeUpdate && t.Change != ChangeReplace {
 		return nil
 	}
-	if err := s.pulls.Ready(ctx); err != nil {
+	if err := s.unlocked(ctx, s.pulls.Ready); err != nil {
 		return err
 	}
 	if t.Change == ChangeUpdate {
@@ -309,18 +397,37 @@ func (s *syncer) makeWay(ctx context.Context, t Target) error {
 		}
 		return writeCheckpoint(s.plan.Layout, s.plan.ID, s.plan.Checkpoint)
 	}
-	for _, h := range t.Old {
-		o := s.newSyncer(s.oldPlan(h), s.puller, s.lock)
-		if err := o.remove(ctx, removeOptions{why: "the pod is replaced"}); err != nil {
-			return s.inStep("remove the pod that is replaced", err)
-		}
+	if err := s.removeReplaced(ctx, t.Old); err != nil {
+		return err
 	}
 	s.obs = &Observed{}
 	s.undo.push("remove the pod's directory", s.removeDirs)
-	return s.underNodeLock(ctx, func() error {
+	err := s.underNodeLock(ctx, func() error {
 		defer s.room.release() // what was just written counts from now on
 		return reserve(s.plan)
 	})
+	if err != nil {
+		return err
+	}
+	s.reserved = true
+	return s.lock.update(func(r *ownerRecord) {
+		r.UID, r.Incarnation, r.Fresh, r.Doomed, r.Ending = s.plan.ID.UID, randomHex(8), true, false, nil
+	})
+}
+
+// removeReplaced removes the pods that this one takes the place of. The error is
+// errChanged where another command takes them over.
+func (s *syncer) removeReplaced(ctx context.Context, old []Here) error {
+	for _, h := range old {
+		o := s.newSyncer(s.oldPlan(h), s.puller, s.lock)
+		o.ending, o.dooms = true, true
+		if err := o.remove(ctx, removeOptions{why: "the pod is replaced"}); errors.Is(err, errChanged) {
+			return err
+		} else if err != nil {
+			return s.inStep("remove the pod that is replaced", err)
+		}
+	}
+	return nil
 }
 
 func (s *syncer) world() World {

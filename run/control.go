@@ -31,7 +31,8 @@ func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 	if o.For == GoalDeleted {
 		return Result{ID: k.ID, Outcome: OutcomeMet, Err: e.waitDeleted(ctx, k)}
 	}
-	result := e.onPod(ctx, k, OutcomeMet, func(s *syncer) error {
+	result := e.onPod(ctx, k, OutcomeMet, purposeRun, func(s *syncer) error {
+		s.adopts, s.attends = true, true
 		if err := s.wasStopped(); err != nil {
 			return err
 		}
@@ -47,14 +48,14 @@ func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 
 // onPod does something with a pod that is here, under its lock, and tells how
 // the pod is then.
-func (e *Engine) onPod(ctx context.Context, k Known, outcome Outcome, do func(*syncer) error) Result {
+func (e *Engine) onPod(ctx context.Context, k Known, outcome Outcome, p purpose, do func(*syncer) error) Result {
 	result := Result{ID: k.ID, Outcome: outcome}
-	lock, err := e.lockPod(ctx, k.ID)
+	lock, err := e.lockPod(ctx, k.ID, p)
+	defer lock.release()
 	if err != nil {
 		result.Err = err
 		return result
 	}
-	defer lock.unlock()
 	s, err := e.resume(ctx, k, lock)
 	if err != nil {
 		result.Err = orEnded(ctx, err)
@@ -94,6 +95,7 @@ func (e *Engine) resume(ctx context.Context, k Known, lock *podLock) (*syncer, e
 	if err := s.journal.open(plan.Layout); err != nil {
 		return nil, err
 	}
+	s.reserved = true
 	s.obs, err = observe(ctx, e.Client, plan.Layout, plan.ID.UID)
 	if err != nil {
 		return nil, runtimeError(k.ID, err)
@@ -176,7 +178,10 @@ func (e *Engine) Stop(ctx context.Context, pods []Known, o DeleteOptions) []Resu
 }
 
 func (e *Engine) stopOne(ctx context.Context, k Known, o DeleteOptions) Result {
-	return e.onPod(ctx, k, OutcomeStopped, func(s *syncer) error {
+	return e.onPod(ctx, k, OutcomeStopped, purposeStop, func(s *syncer) error {
+		if err := s.acquire(purposeStop); err != nil {
+			return runtimeError(k.ID, err)
+		}
 		grace := s.gracePeriod()
 		if o.Grace != nil {
 			grace = *o.Grace
@@ -185,7 +190,7 @@ func (e *Engine) stopOne(ctx context.Context, k Known, o DeleteOptions) Result {
 		if err := s.markStopped("was stopped by "+shownHolder(s.who()), "'podrun start "+k.ID.Name+" -n "+k.ID.Namespace+"' goes on with it"); err != nil {
 			return runtimeError(k.ID, err)
 		}
-		if err := s.stopPod(ctx, grace, "the pod is stopped"); err != nil {
+		if err := s.stopOwned(ctx, grace, "the pod is stopped"); err != nil {
 			return s.orInterrupted(ctx, runtimeError(k.ID, err))
 		}
 		return nil

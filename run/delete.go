@@ -33,11 +33,12 @@ type removeOptions struct {
 	keepLogs bool
 	why      string
 	stopped  func() // called when everything has stopped, before it is removed
+	// unstarted leaves a pod in place of which a container was started.
+	unstarted bool
 }
 
-// Delete removes pods with everything that podrun made for them. Removing what
-// is half gone goes on where it was left; a pod that is not here at all is not
-// among the results.
+// Delete removes pods with everything that podrun made for them. An interrupted
+// removal can be repeated. A pod that is not found is not among the results.
 func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]Result, error) {
 	ctx, cancel := withTimeout(ctx, o.Timeout)
 	defer cancel()
@@ -45,27 +46,73 @@ func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]R
 	if err != nil {
 		return nil, orEnded(ctx, err)
 	}
-	if err := e.underNodeLock(ctx, func() error { return sweep(e.layout()) }); err != nil {
+	if err := e.underNodeLock(ctx, func() error { return sweep(e.layout()) }); err != nil && !cannotWrite(err) {
 		return nil, err
 	}
-	results := sideBySide(pods, func(k Known) Result {
-		if err := e.deleteOne(ctx, k, facts, o); err != nil {
-			return Result{ID: k.ID, Outcome: OutcomeFailed, Err: err}
+	// Pods of one name share a lock: they go one after the other.
+	var names []string
+	byName := map[string][]int{}
+	for i, k := range pods {
+		if name := k.ID.String(); len(byName[name]) == 0 {
+			names = append(names, name)
 		}
-		return Result{ID: k.ID, Outcome: OutcomeDeleted}
+		byName[k.ID.String()] = append(byName[k.ID.String()], i)
+	}
+	results := make([]Result, len(pods))
+	sideBySide(names, func(name string) struct{} {
+		for _, i := range byName[name] {
+			results[i] = Result{ID: pods[i].ID, Outcome: OutcomeDeleted}
+			if err := e.deleteOne(ctx, pods[i], facts, o); err != nil {
+				results[i].Outcome, results[i].Err = OutcomeFailed, err
+			}
+		}
+		return struct{}{}
 	})
 	return results, nil
 }
 
 func (e *Engine) deleteOne(ctx context.Context, k Known, facts host.Facts, o DeleteOptions) error {
-	lock, err := e.lockPod(ctx, k.ID)
+	lock, err := e.lockPod(ctx, k.ID, purposeRemove)
+	defer lock.release()
 	if err != nil {
 		return err
 	}
-	defer lock.unlock()
 	s := e.newSyncer(knownPlan(e, k, facts), nil, lock)
-	err = s.remove(ctx, removeOptions{grace: o.Grace, keepLogs: o.KeepLogs, why: "the pod is deleted"})
+	s.ending, s.dooms = true, true
+	err = s.removeOwned(ctx, removeOptions{grace: o.Grace, keepLogs: o.KeepLogs, why: "the pod is deleted"})
 	return s.orInterrupted(ctx, err)
+}
+
+// removeOwned makes this command the owner of a pod and removes it. Where another
+// command takes it over, that one removes it, or it is gone already and the pod
+// that has its name is another incarnation.
+func (s *syncer) removeOwned(ctx context.Context, o removeOptions) error {
+	for {
+		if err := s.acquire(purposeRemove); err != nil {
+			return err
+		}
+		err := s.remove(ctx, o)
+		if err == nil {
+			return s.lock.disown()
+		}
+		if !errors.Is(err, errChanged) {
+			return err
+		}
+		r, err := s.lock.owner()
+		switch {
+		case err != nil:
+			return err
+		case r == nil || r.Incarnation != s.lock.incarnation:
+			return nil
+		case !s.lock.owned() && s.lock.live(r):
+			if err := s.endOf(ctx, r); !errors.Is(err, errChanged) {
+				return err
+			}
+			if r, err := s.lock.owner(); err != nil || r == nil || r.Incarnation != s.lock.incarnation {
+				return err
+			}
+		}
+	}
 }
 
 // knownPlan is a plan with no more in it than removing the pod takes.
@@ -86,6 +133,7 @@ func (s *syncer) oldPlan(h Here) *Plan {
 
 // remove stops the pod and removes all of it, in the order in which it can be
 // done again after any failure: the directory, by which the pod is found, last.
+// The error is errChanged where another command took the pod over meanwhile.
 func (s *syncer) remove(ctx context.Context, o removeOptions) error {
 	var err error
 	if s.obs, err = observe(ctx, s.Client, s.plan.Layout, s.plan.ID.UID); err != nil {
@@ -93,6 +141,9 @@ func (s *syncer) remove(ctx context.Context, o removeOptions) error {
 	}
 	if err := s.onlyOurs(); err != nil {
 		return err
+	}
+	if o.unstarted && anyStarted(s.obs) {
+		return nil
 	}
 	if err := s.openJournal(); err != nil {
 		return err
@@ -102,7 +153,11 @@ func (s *syncer) remove(ctx context.Context, o removeOptions) error {
 	if o.grace != nil {
 		grace = *o.grace
 	}
-	if err := s.stopPod(ctx, grace, o.why); err != nil {
+	err = s.stopPod(ctx, grace, o.why)
+	if errors.Is(err, errChanged) {
+		return err
+	}
+	if err != nil {
 		return runtimeError(s.plan.ID, err)
 	}
 	if o.stopped != nil {
@@ -114,15 +169,17 @@ func (s *syncer) remove(ctx context.Context, o removeOptions) error {
 	if err := s.removeGroups(ctx); err != nil {
 		return runtimeError(s.plan.ID, err)
 	}
+	return s.removeFiles(ctx, o)
+}
+
+// removeFiles removes the pod's logs and directory, as much of them as it can.
+func (s *syncer) removeFiles(ctx context.Context, o removeOptions) error {
+	var errs []error
 	if !o.keepLogs {
-		if err := s.removeLogs(); err != nil {
-			return runtimeError(s.plan.ID, err)
-		}
+		errs = append(errs, s.removeLogs())
 	}
-	if err := imagepull.ForgetBackOff(s.plan.Layout.ImageBackOff(), s.plan.ID.UID); err != nil {
-		return runtimeError(s.plan.ID, err)
-	}
-	if err := s.removeDirs(ctx); err != nil {
+	errs = append(errs, imagepull.ForgetBackOff(s.plan.Layout.ImageBackOff(), s.plan.ID.UID))
+	if err := errors.Join(append(errs, s.removeDirs(ctx))...); err != nil {
 		return runtimeError(s.plan.ID, err)
 	}
 	return nil
@@ -150,7 +207,10 @@ func (s *syncer) openJournal() error {
 	if _, err := os.Stat(s.plan.Layout.Pod(s.plan.ID.UID)); err != nil {
 		return nil
 	}
-	return s.journal.open(s.plan.Layout)
+	if err := s.journal.open(s.plan.Layout); err != nil && !cannotWrite(err) {
+		return err
+	}
+	return nil
 }
 
 func (s *syncer) removeSandboxes(ctx context.Context) error {

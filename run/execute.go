@@ -57,10 +57,7 @@ func (s *syncer) execute(ctx context.Context, actions []Action) error {
 func (s *syncer) executeOne(ctx context.Context, a Action) error {
 	switch a.Verb {
 	case KillPod:
-		if err := s.killPod(ctx, a.Why); err != nil {
-			return runtimeError(s.plan.ID, err)
-		}
-		return nil
+		return s.ofRuntime(s.killPod(ctx, a.Why))
 	case CreateSandbox:
 		return s.createSandbox(ctx, a)
 	case KillContainer:
@@ -83,11 +80,19 @@ func (s *syncer) executeOne(ctx context.Context, a Action) error {
 	return fmt.Errorf("unknown action %s", a.Verb)
 }
 
+// ofRuntime names the pod in an error of the runtime; errChanged is none.
+func (s *syncer) ofRuntime(err error) error {
+	if err == nil || errors.Is(err, errChanged) || isDeleted(err) {
+		return err
+	}
+	return runtimeError(s.plan.ID, err)
+}
+
 // restartAll stops every container, and keeps on disk that those which are here
 // no longer count.
 func (s *syncer) restartAll(ctx context.Context) error {
 	if err := s.stopContainers(ctx, s.gracePeriod()); err != nil {
-		return runtimeError(s.plan.ID, err)
+		return s.ofRuntime(err)
 	}
 	epoch := time.Now()
 	file := epochFile(s.plan.Layout, s.plan.ID.UID)
@@ -172,6 +177,7 @@ func (s *syncer) sandboxPlan(attempt uint32) sandbox.Plan {
 	plan.Attempt = attempt
 	plan.Config = proto.CloneOf(plan.Config)
 	plan.Config.Metadata.Attempt = attempt
+	plan.Config.Annotations[identity.AnnotationGeneration] = s.lock.mine.String()
 	return plan
 }
 
@@ -181,6 +187,9 @@ func (s *syncer) sandboxConfig() *runtimeapi.PodSandboxConfig {
 	sb := s.obs.Sandbox()
 	config := s.sandboxPlan(sb.Attempt).Config
 	config.Annotations[identity.AnnotationInvocation] = sb.Invocation
+	if config.Annotations[identity.AnnotationGeneration] = sb.Generation; sb.Generation == "" {
+		delete(config.Annotations, identity.AnnotationGeneration) // made by an older podrun
+	}
 	return config
 }
 
@@ -188,7 +197,7 @@ func (s *syncer) sandboxConfig() *runtimeapi.PodSandboxConfig {
 func (s *syncer) takeSandbox(plan sandbox.Plan, made sandbox.Sandbox) {
 	s.obs.Sandboxes = append([]Sandbox{{
 		ID: made.ID, Pod: s.plan.ID, Attempt: plan.Attempt, Ready: true, CreatedAt: time.Now(),
-		HostNetwork: plan.HostNetwork, IPs: made.IPs, Managed: true, Invocation: s.Invocation,
+		HostNetwork: plan.HostNetwork, IPs: made.IPs, Managed: true, Invocation: s.Invocation, Generation: s.lock.mine.String(),
 	}}, s.obs.Sandboxes...)
 }
 

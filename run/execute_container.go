@@ -29,11 +29,21 @@ func (s *syncer) startContainer(ctx context.Context, a Action) error {
 	if errors.Is(err, errChanged) || isDeleted(err) {
 		return err
 	}
+	var mounted map[string]imagepull.Result
+	if err == nil {
+		mounted, err = s.volumeImages(ctx, a.Container)
+	}
+	if errors.Is(err, errChanged) || isDeleted(err) {
+		return err
+	}
 	if err != nil {
 		s.fail(err)
 		return nil
 	}
-	created, config, err := s.createContainer(ctx, a, image)
+	if sb := s.obs.Sandbox(); sb == nil || !sb.Ready {
+		return errChanged // it has ended while the image was pulled
+	}
+	created, config, err := s.createContainer(ctx, a, image, mounted)
 	if err != nil {
 		return s.containerFailed(ctx, a.Container, "create", event.FailedToCreate, err)
 	}
@@ -47,8 +57,9 @@ func (s *syncer) startContainer(ctx context.Context, a Action) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	// From here on a failure leaves the pod in place, for diagnosis.
-	s.undo.forget()
+	if err := s.beforeStart(); err != nil {
+		return err
+	}
 	answered, stop := cri.LastAnswer(ctx)
 	err = s.Client.StartContainer(answered, created.ID)
 	stop()
@@ -75,7 +86,7 @@ func (s *syncer) imageBacksOff(ctx context.Context, a Action) (backsOff bool, er
 	if a.Verb != StartContainer || s.pulls == nil || s.pulled[a.Container] || s.pulls.Done(a.Container) || findContainer(s.pod(), a.Container).Init {
 		return false, nil
 	}
-	err = s.unlockedWhileHere(ctx, func(ctx context.Context) error {
+	err = s.unlockedPull(ctx, func(ctx context.Context) error {
 		backsOff = s.pulls.BacksOff(ctx, a.Container)
 		return nil
 	})
@@ -88,7 +99,7 @@ func (s *syncer) waitImage(ctx context.Context, name string) (image imagepull.Re
 	if s.pulls != nil && !s.pulled[name] && s.pulls.Done(name) {
 		return s.image(ctx, name)
 	}
-	err = s.unlockedWhileHere(ctx, func(ctx context.Context) (err error) {
+	err = s.unlockedPull(ctx, func(ctx context.Context) (err error) {
 		image, err = s.image(ctx, name)
 		return err
 	})
@@ -108,7 +119,7 @@ func (s *syncer) image(ctx context.Context, name string) (imagepull.Result, erro
 }
 
 // createContainer makes the container and returns it as it is now known.
-func (s *syncer) createContainer(ctx context.Context, a Action, image imagepull.Result) (Container, *runtimeapi.ContainerConfig, error) {
+func (s *syncer) createContainer(ctx context.Context, a Action, image imagepull.Result, mounted map[string]imagepull.Result) (Container, *runtimeapi.ContainerConfig, error) {
 	if err := s.removeOld(ctx, a.Container); err != nil {
 		return Container{}, nil, err
 	}
@@ -116,7 +127,7 @@ func (s *syncer) createContainer(ctx context.Context, a Action, image imagepull.
 	spec := findContainer(s.pod(), a.Container).Container
 	late, err := s.late(a, image)
 	if err == nil {
-		err = s.lateVolumes(ctx, plan, spec, &late)
+		err = s.lateVolumes(plan, spec, mounted, &late)
 	}
 	if err == nil {
 		late.SubpathPaths, err = s.bindSubpaths(plan, spec, late)
@@ -131,6 +142,7 @@ func (s *syncer) createContainer(ctx context.Context, a Action, image imagepull.
 	if delay := nextBackOff(s.obs.Newest(a.Container), container.Hash(spec)); delay > 0 {
 		config.Annotations[identity.AnnotationBackOff] = delay.String()
 	}
+	config.Annotations[identity.AnnotationGeneration] = s.lock.mine.String()
 	sb := s.obs.Sandbox()
 	id, err := container.Apply(ctx, s.Client, sb.ID, config, s.sandboxConfig())
 	if err != nil {

@@ -31,7 +31,7 @@ func (s *syncer) postStart(ctx context.Context, c Container) error {
 	defer claim.Close()
 	plan, _ := hook.New(s.plan.ID, findContainer(s.pod(), c.Name).Container, hook.PostStart)
 	var failed error
-	lost := s.unlockedWhileHere(ctx, func(ctx context.Context) error {
+	lost := s.unlockedHook(ctx, func(ctx context.Context) error {
 		failed = hook.Apply(ctx, plan, s.hookTarget(c))
 		return nil
 	})
@@ -66,7 +66,7 @@ func (s *syncer) hookFailed(ctx context.Context, c Container, err error) error {
 func (s *syncer) awaitHook(ctx context.Context, c Container) error {
 	s.warn(problem.List{{Object: "pod " + s.plan.ID.String(), Warning: true,
 		Message: fmt.Sprintf("waiting for another podrun, which runs the postStart hook of container %s", c.Name)}})
-	err := s.unlockedWhileHere(ctx, func(ctx context.Context) error { return s.hookFree(ctx, c.ID) })
+	err := s.unlockedHook(ctx, func(ctx context.Context) error { return s.hookFree(ctx, c.ID) })
 	if err != nil {
 		return err
 	}

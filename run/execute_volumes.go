@@ -17,21 +17,12 @@ import (
 
 // lateVolumes fills in what volumes give to a container only now: the images
 // that it mounts, and the variables that init containers wrote to files.
-func (s *syncer) lateVolumes(ctx context.Context, plan *container.Plan, spec *corev1.Container, late *container.Late) error {
-	had := map[string]bool{}
-	for _, m := range spec.VolumeMounts {
-		source := late.Mounts[m.Name]
-		if source.Image == nil || had[m.Name] {
-			continue
-		}
-		had[m.Name] = true
-		got, err := s.image(ctx, imagepull.VolumeImage(m.Name))
-		if err != nil {
-			return err
-		}
+func (s *syncer) lateVolumes(plan *container.Plan, spec *corev1.Container, images map[string]imagepull.Result, late *container.Late) error {
+	for name, got := range images {
+		source := late.Mounts[name]
 		source.Image = proto.CloneOf(source.Image)
 		source.Image.Image = got.ImageID
-		late.Mounts[m.Name] = source
+		late.Mounts[name] = source
 	}
 	for _, key := range plan.FileKeys() {
 		value, err := volume.ReadEnvValue(s.plan.mounts()[key.Volume].HostPath, key.Path, key.Key)

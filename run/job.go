@@ -37,7 +37,7 @@ func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOption
 	bounded, cancel := withTimeout(ctx, o.Timeout)
 	defer cancel()
 	locks, err := e.lockPods(bounded, objects)
-	defer locks.unlock()
+	defer locks.release()
 	if err != nil {
 		return nil, err
 	}
@@ -47,15 +47,19 @@ func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOption
 		}
 	}
 	o.Wait = GoalCompleted
-	targets, err := e.admit(bounded, objects, o.ApplyOptions)
+	targets, err := e.admit(bounded, objects, locks, o.ApplyOptions)
 	if err != nil {
 		return nil, err
 	}
-	syncers := e.syncers(targets, locks)
+	syncers := e.syncers(targets, objects, locks)
 	results := make([]RunResult, len(targets))
 	var wg sync.WaitGroup
 	for i, t := range targets {
-		wg.Go(func() { results[i] = syncers[i].runOne(bounded, t, o) })
+		syncers[i].adopts = true
+		wg.Go(func() {
+			defer syncers[i].lock.release()
+			results[i] = syncers[i].runOne(bounded, t, o)
+		})
 	}
 	wg.Wait()
 	return results, nil
@@ -116,11 +120,16 @@ func (s *syncer) runOne(ctx context.Context, t Target, o RunOptions) RunResult {
 func (s *syncer) runOver(ctx context.Context, result *RunResult) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout+s.gracePeriod())
 	defer cancel()
-	if _, err := s.lock.take(ctx); err != nil {
+	if s.lock.held == nil {
+		if _, err := s.lock.take(ctx); err != nil {
+			return err
+		}
+	}
+	if left, err := s.leftToOther(ctx); left || err != nil {
 		return err
 	}
-	defer s.lock.unlock()
-	err := s.remove(ctx, removeOptions{why: "the run is over", stopped: func() {
+	s.ending, s.dooms, s.lock.removal = true, true, true
+	err := s.removeOwned(ctx, removeOptions{why: "the run is over", stopped: func() {
 		if len(result.Containers) == 0 {
 			result.Status = s.status()
 			result.Containers = EndedContainers(s.pod(), result.Status)
@@ -132,6 +141,23 @@ func (s *syncer) runOver(ctx context.Context, result *RunResult) error {
 		s.lock.forget()
 	}
 	return err
+}
+
+// leftToOther tells whether the pod of a run that is over is another command's by
+// now, or gone.
+func (s *syncer) leftToOther(ctx context.Context) (bool, error) {
+	if s.lock.owned() || s.lock.incarnation == "" {
+		return false, nil
+	}
+	r, err := s.lock.owner()
+	if err != nil || r == nil || r.Incarnation != s.lock.incarnation {
+		return true, err
+	}
+	if !s.lock.live(r) {
+		return false, nil
+	}
+	s.warn(problem.List{{Object: "pod " + s.plan.ID.String(), Warning: true, Message: "is kept: " + r.shown() + " has taken it over"}})
+	return true, nil
 }
 
 // tellStarted tells that a container has started, for its log to be read.

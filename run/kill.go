@@ -50,6 +50,9 @@ func (s *syncer) killPod(ctx context.Context, why string) error {
 
 func (s *syncer) stopPod(ctx context.Context, grace time.Duration, why string) error {
 	errs := []error{s.stopContainers(ctx, grace)}
+	if s.lock.held == nil || errors.Is(errs[0], errChanged) {
+		return errs[0]
+	}
 	for i := range s.obs.Sandboxes {
 		sb := &s.obs.Sandboxes[i]
 		if !sb.Managed {
@@ -62,6 +65,34 @@ func (s *syncer) stopPod(ctx context.Context, grace time.Duration, why string) e
 		sb.Ready = false
 	}
 	return errors.Join(errs...)
+}
+
+// stopOwned makes this command the owner of a pod and stops it. Where another
+// command takes it over to stop or remove it, that one does so.
+func (s *syncer) stopOwned(ctx context.Context, grace time.Duration, why string) error {
+	s.ending = true
+	for {
+		if !s.lock.owned() {
+			if err := s.acquire(purposeStop); err != nil {
+				return err
+			}
+		}
+		err := s.stopPod(ctx, grace, why)
+		if !errors.Is(err, errChanged) {
+			return err
+		}
+		r, err := s.lock.owner()
+		switch {
+		case err != nil:
+			return err
+		case r == nil || r.Incarnation != s.lock.incarnation:
+			return nil // it was removed
+		case !s.lock.owned() && s.lock.live(r):
+			if err := s.endOf(ctx, r); !errors.Is(err, errChanged) {
+				return err
+			}
+		}
+	}
 }
 
 // stopContainers stops all containers, the sidecars last.
@@ -95,68 +126,109 @@ func (s *syncer) running() (apps, sidecars []Container) {
 	return apps, sidecars
 }
 
-// stopAll stops containers: the first ones side by side, then one after the
-// other. All are told at once, and their preStop hooks run from the start, as in
-// the kubelet. With no grace period there is no order either.
+// stopAll stops containers, without the pod's lock: the first ones at once, then
+// one after the other. All are told at once, and their preStop hooks run from the
+// start, as in the kubelet. With no grace period there is no order either. The
+// error is errChanged where another command took the pod over meanwhile.
 func (s *syncer) stopAll(ctx context.Context, list []Container, together int, grace time.Duration) error {
+	stops := s.planStops(list, grace)
+	if err := s.noteEnding(list, grace); err != nil || len(list) == 0 {
+		return err
+	}
 	errs := make([]error, len(list))
 	ended := make([]chan struct{}, len(list))
 	for i := range list {
 		ended[i] = make(chan struct{})
 	}
-	var wg sync.WaitGroup
-	for i, c := range list {
-		var before []chan struct{}
-		if i >= together && grace > 0 {
-			before = ended[:i]
+	lost := s.unlocked(ctx, func(ctx context.Context) error {
+		var wg sync.WaitGroup
+		for i := range list {
+			if i >= together && grace > 0 {
+				stops[i].after = ended[:i]
+			}
+			wg.Go(func() {
+				defer close(ended[i])
+				errs[i] = s.stopContainer(ctx, stops[i])
+			})
 		}
-		wg.Go(func() {
-			defer close(ended[i])
-			errs[i] = s.stopContainer(ctx, c, grace, "Stopping container "+c.Name, before)
-		})
+		wg.Wait()
+		return nil
+	})
+	if errors.Is(lost, errChanged) {
+		return lost
 	}
-	wg.Wait()
-	for i, c := range list {
-		if errs[i] == nil {
-			s.noteStopped(ctx, c)
+	if lost == nil {
+		for i, c := range list {
+			if errs[i] == nil {
+				s.noteStopped(ctx, c)
+			}
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, lost)...)
+}
+
+// stop is how one container is stopped.
+type stop struct {
+	Container
+	grace   time.Duration
+	message string // of the Killing event
+	again   bool   // an earlier owner has told it to stop, and run its preStop hook
+	after   []chan struct{}
+}
+
+// planStops says how containers are stopped. One that was told to stop before
+// keeps the end of its grace period: it is not made longer.
+func (s *syncer) planStops(list []Container, grace time.Duration) []stop {
+	var out []stop
+	for _, c := range list {
+		st := stop{Container: c, grace: grace, message: "Stopping container " + c.Name}
+		if end, told := s.lock.ending[c.ID]; told {
+			st.again, st.grace = true, min(grace, max(time.Until(end), 0))
+		}
+		out = append(out, st)
+	}
+	return out
 }
 
 // killContainer stops one container of the pod, by its ID.
 func (s *syncer) killContainer(ctx context.Context, id string, grace time.Duration, message string) error {
-	for _, c := range s.obs.Containers {
-		if c.ID != id {
-			continue
-		}
-		if err := s.stopContainer(ctx, c, grace, message, nil); err != nil {
-			return runtimeError(s.plan.ID, err)
-		}
-		s.noteStopped(ctx, c)
+	at := slices.IndexFunc(s.obs.Containers, func(c Container) bool { return c.ID == id })
+	if at < 0 {
+		return nil
 	}
+	c := s.obs.Containers[at]
+	st := s.planStops([]Container{c}, grace)[0]
+	st.message = message
+	if err := s.noteEnding([]Container{c}, grace); err != nil {
+		return err
+	}
+	err := s.unlocked(ctx, func(ctx context.Context) error { return s.stopContainer(ctx, st) })
+	if err != nil {
+		return s.ofRuntime(err)
+	}
+	s.noteStopped(ctx, c)
 	return nil
 }
 
 // stopContainer runs the preStop hook, waits for the containers that have to end
 // before, and stops the container with what both have left of the grace period.
-func (s *syncer) stopContainer(ctx context.Context, c Container, grace time.Duration, message string, before []chan struct{}) error {
-	s.emit(event.Normal, event.KillingContainer, c.Name, message)
+func (s *syncer) stopContainer(ctx context.Context, st stop) error {
+	s.emit(event.Normal, event.KillingContainer, st.Name, st.message)
 	start := time.Now()
-	if plan, ok := s.preStop(c); ok && grace > 0 {
-		s.runPreStop(ctx, c, plan, grace)
+	if plan, ok := s.preStop(st.Container); ok && st.grace > 0 && !st.again {
+		s.runPreStop(ctx, st.Container, plan, st.grace)
 	}
-	for _, ended := range before {
+	for _, ended := range st.after {
 		<-ended
 	}
 	for late := time.Now().Add(stopAgainFor); ; {
-		left := max(grace-time.Since(start), min(grace, minimumGrace))
-		err := s.Client.StopContainer(ctx, c.ID, left.Round(time.Second))
-		if err == nil || s.endedAnyway(ctx, c) {
+		left := max(st.grace-time.Since(start), min(st.grace, minimumGrace))
+		err := s.Client.StopContainer(ctx, st.ID, left.Round(time.Second))
+		if err == nil || s.endedAnyway(ctx, st.Container) {
 			return nil
 		}
 		if ctx.Err() != nil || time.Now().After(late) {
-			return fmt.Errorf("stop container %s (%s): %w", c.Name, short(c.ID), err)
+			return fmt.Errorf("stop container %s (%s): %w", st.Name, short(st.ID), err)
 		}
 	}
 }

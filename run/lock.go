@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,14 +12,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
 )
 
 // fileLock is a flock(2) on a file that says who holds it. The kernel frees it
 // when its process ends, however it ends.
 type fileLock struct {
-	file *os.File
+	file *os.File // nil where none could be made
 	// before is what the file said when the lock was taken: its last holder.
 	before string
 }
@@ -30,18 +30,23 @@ const (
 	slowestLockPoll = 10 * time.Millisecond
 )
 
-// lock takes the lock at path, waiting until ctx ends. Who writes "PID COMMAND"
-// into it; waiting is called once, with the holder's words, if it has to wait.
+// lock takes the lock at path, waiting until ctx ends. It writes who into the
+// file; waiting is called once, with the holder's words, if it has to wait.
 func lock(ctx context.Context, path, who string, waiting func(holder string)) (*fileLock, error) {
+	return awaitLock(ctx, path, waiting, func() (*fileLock, error) { return tryLock(path, who) })
+}
+
+// awaitLock tries to take the lock at path until it succeeds or ctx ends.
+func awaitLock(ctx context.Context, path string, waiting func(holder string), try func() (*fileLock, error)) (*fileLock, error) {
 	poll := firstLockPoll
-	for said := false; ; poll = min(poll*3/2, slowestLockPoll) {
-		held, err := tryLock(path, who)
+	for reported := false; ; poll = min(poll*3/2, slowestLockPoll) {
+		held, err := try()
 		if held != nil || err != nil {
 			return held, err
 		}
-		if !said && waiting != nil {
+		if !reported && waiting != nil {
 			waiting(shownHolder(holder(path)))
-			said = true
+			reported = true
 		}
 		select {
 		case <-ctx.Done():
@@ -51,7 +56,8 @@ func lock(ctx context.Context, path, who string, waiting func(holder string)) (*
 	}
 }
 
-// tryLock takes the lock at path if nobody holds it; nil if somebody does.
+// tryLock takes the lock at path if no process holds it; otherwise it returns
+// nil.
 func tryLock(path, who string) (*fileLock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, fmt.Errorf("make the directory of locks: %w", err)
@@ -68,12 +74,43 @@ func tryLock(path, who string) (*fileLock, error) {
 	return &fileLock{file: f, before: before}, nil
 }
 
-// lockFile opens and locks the file at path, or returns nil where another holds
-// its lock. A file that its last holder removed between the opening and the
-// locking is no lock any more: two processes would hold "the" lock on two files.
+// tryLockReadOnly is tryLock for a removal, which goes on where the file system
+// takes no more writes: a lock file that is there can be locked all the same, and
+// where it can't be made no other process can make it either.
+func tryLockReadOnly(path, who string) (*fileLock, error) {
+	l, err := tryLock(path, who)
+	if !cannotWrite(err) {
+		return l, err
+	}
+	f, err := flockFile(path, unix.O_RDONLY)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &fileLock{}, nil
+	case f == nil || err != nil:
+		return nil, err
+	}
+	return &fileLock{file: f, before: holder(path)}, nil
+}
+
+// cannotWrite tells whether an error says that the file system takes no more
+// writes.
+func cannotWrite(err error) bool {
+	return errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
+}
+
+// lockFile makes, opens and locks the file at path, or returns nil where another
+// process holds its lock.
 func lockFile(path string) (*os.File, error) {
+	return flockFile(path, unix.O_RDWR|unix.O_CREAT)
+}
+
+// flockFile opens and locks the file at path, or returns nil where another
+// process holds its lock. A file that its last holder removed between the opening
+// and the locking is no lock any more: two processes would hold "the" lock on two
+// files.
+func flockFile(path string, flags int) (*os.File, error) {
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+		f, err := os.OpenFile(path, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 		if err != nil {
 			return nil, fmt.Errorf("open lock: %w", err)
 		}
@@ -98,7 +135,7 @@ func lockFile(path string) (*os.File, error) {
 func lockWaitEnded(ctx context.Context, holder string) error {
 	err := fmt.Errorf("wait for %s: %w", holder, context.Cause(ctx))
 	if _, timeout := errors.AsType[errTimeout](err); timeout {
-		return &problem.Error{Kind: problem.Deadline, Err: err, Hint: "give it longer by --timeout, or end the other podrun"}
+		return &problem.Error{Kind: problem.Deadline, Err: err, Hint: "increase --timeout, or end the other podrun"}
 	}
 	return err
 }
@@ -130,70 +167,11 @@ func shownHolder(who string) string {
 	return shown
 }
 
-// podLock is the lock of one pod. It covers a sync, never a watch: while podrun
-// waits for a container, others may work on the pod.
-type podLock struct {
-	engine *Engine
-	path   string
-	id     identity.Pod
-	held   *fileLock
-}
-
-// lockPod takes the lock of a pod. Who waits says for whom.
-func (e *Engine) lockPod(ctx context.Context, id identity.Pod) (*podLock, error) {
-	l := e.podLock(id)
-	_, err := l.take(ctx)
-	return l, err
-}
-
-// podLock is the lock of a pod, not yet taken.
-func (e *Engine) podLock(id identity.Pod) *podLock {
-	return &podLock{engine: e, path: e.layout().PodLock(id), id: id}
-}
-
-// take locks, and tells whether another process held the lock since this one
-// freed it.
-func (l *podLock) take(ctx context.Context) (changed bool, err error) {
-	held, err := lock(ctx, l.path, l.engine.who(), func(holder string) {
-		l.engine.warn(problem.List{{Object: "pod " + l.id.String(), Message: "waiting for " + holder, Warning: true}})
-	})
-	if err != nil {
-		return false, fmt.Errorf("pod %s: %w", l.id, err)
-	}
-	l.held = held
-	return held.before != l.engine.who(), nil
-}
-
-// tryTake locks if nobody else holds the lock.
-func (l *podLock) tryTake() (bool, error) {
-	held, err := tryLock(l.path, l.engine.who())
-	if err != nil {
-		return false, fmt.Errorf("pod %s: %w", l.id, err)
-	}
-	l.held = held
-	return held != nil, nil
-}
-
-// unlock frees the lock, if it is held.
-func (l *podLock) unlock() {
-	if l != nil {
-		l.held.unlock()
-		l.held = nil
-	}
-}
-
-// forget frees the lock of a pod of which nothing is left, and removes its file.
-func (l *podLock) forget() {
-	if l != nil && l.held != nil {
-		_ = os.Remove(l.path) // then it stays, and is swept another time
-		l.unlock()
-	}
-}
-
 // lockNode takes the node's lock, which covers admission, reservations and the
 // control groups that pods share: nothing slow.
 func (e *Engine) lockNode(ctx context.Context) (*fileLock, error) {
-	return lock(ctx, e.layout().NodeLock(), e.who(), nil)
+	path := e.layout().NodeLock()
+	return awaitLock(ctx, path, nil, func() (*fileLock, error) { return tryLockReadOnly(path, e.who()) })
 }
 
 // underNodeLock does something while holding the node's lock.
@@ -208,7 +186,7 @@ func (e *Engine) underNodeLock(ctx context.Context, do func() error) error {
 
 // unlock frees the lock. The file stays.
 func (l *fileLock) unlock() {
-	if l != nil {
+	if l != nil && l.file != nil {
 		l.file.Close()
 	}
 }

@@ -133,7 +133,7 @@ func TestPodLockKnowsOfOthers(t *testing.T) {
 // lockOf takes a pod's lock as a process of its own.
 func (r *rig) lockOf(id identity.Pod) (*podLock, error) {
 	e := &Engine{Settings: r.settings, Invocation: NewInvocation(), Command: "podrun test"}
-	return e.lockPod(r.t.Context(), id)
+	return e.lockPod(r.t.Context(), id, purposeRun)
 }
 
 // TestLockOfKilledHolder kills the process that holds a lock.
@@ -216,7 +216,7 @@ func TestLockPodsHoldsNoneWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		id := func(name string) identity.Pod { return identity.Pod{Namespace: "default", Name: name} }
-		critical, err := r.engine().lockPod(t.Context(), id("b"))
+		critical, err := r.engine().lockPod(t.Context(), id("b"), purposeRun)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +233,7 @@ func TestLockPodsHoldsNoneWhileItWaits(t *testing.T) {
 		time.Sleep(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		victim, err := r.engine().lockPod(ctx, id("a"))
+		victim, err := r.engine().lockPod(ctx, id("a"), purposeRun)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -81,6 +81,7 @@ func sandboxOf(item *runtimeapi.PodSandbox, layout identity.Layout) Sandbox {
 		Managed:    ours,
 		RootDir:    other,
 		Invocation: item.Annotations[identity.AnnotationInvocation],
+		Generation: item.Annotations[identity.AnnotationGeneration],
 		Labels:     item.Labels,
 	}
 }

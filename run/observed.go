@@ -32,6 +32,7 @@ type Sandbox struct {
 	Managed     bool              `json:"managed"` // carries podrun's annotation
 	RootDir     string            // of another podrun that made it; empty for this one
 	Invocation  string            `json:"invocation,omitempty"`
+	Generation  string            `json:"generation,omitempty"` // of the owner that made it
 	Labels      map[string]string `json:"labels,omitempty"`
 }
 

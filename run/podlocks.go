@@ -16,9 +16,16 @@ func (l podLocks) unlock() {
 	}
 }
 
-// lockPods locks the pods of a command. While it waits for one it holds none:
-// two commands with the same pods in any order, or one that must stop another's
-// pod to make room, never wait for each other.
+// release ends the command's hold on all pods.
+func (l podLocks) release() {
+	for _, lock := range l {
+		lock.release()
+	}
+}
+
+// lockPods locks the pods of a command that brings them to a goal. While it waits
+// for one it holds none: two commands with the same pods in any order, or one
+// that must stop another's pod to make room, never wait for each other.
 func (e *Engine) lockPods(ctx context.Context, objects *manifest.Objects) (podLocks, error) {
 	locks := podLocks{}
 	for _, p := range objects.Pods {
@@ -30,23 +37,43 @@ func (e *Engine) lockPods(ctx context.Context, objects *manifest.Objects) (podLo
 		if err != nil || busy == nil {
 			return locks, err
 		}
+		owner, err := busy.outrankedIfHeld()
 		locks.unlock()
-		if _, err := busy.take(ctx); err != nil {
+		switch {
+		case err != nil:
+			return locks, err
+		case owner != nil:
+			err = busy.awaitEnd(ctx, owner)
+		default:
+			_, err = busy.take(ctx)
+		}
+		if err != nil {
 			return locks, err
 		}
 	}
 }
 
-// tryAll takes those locks that are not held yet, up to one that somebody else
-// holds, which it returns.
+// tryAll takes those locks that are not held yet, up to one for which the command
+// has to wait, which it returns: another process holds it, or a live owner stops
+// or removes the pod.
 func (l podLocks) tryAll() (busy *podLock, err error) {
 	for _, lock := range l {
-		if lock.held != nil {
-			continue
+		if lock.held == nil {
+			if taken, err := lock.tryTake(); err != nil || !taken {
+				return lock, err
+			}
 		}
-		if taken, err := lock.tryTake(); err != nil || !taken {
+		if owner, err := lock.outranked(purposeRun); err != nil || owner != nil {
 			return lock, err
 		}
 	}
 	return nil, nil
+}
+
+// outrankedIfHeld is outranked by a live owner for a lock that may not be held.
+func (l *podLock) outrankedIfHeld() (*ownerRecord, error) {
+	if l.held == nil {
+		return nil, nil
+	}
+	return l.outranked(purposeRun)
 }

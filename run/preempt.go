@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/podrun/podrun/event"
@@ -18,31 +17,32 @@ const preempted = "Preempted in order to admit critical pod"
 // one of the pods that must go. It ends where that command waits for us.
 const preemptPatience = 2 * time.Minute
 
-// preempt stops pods, within their grace periods, so that this one has room. It
-// was reserved under the node's lock: nobody else takes it meanwhile. They stay
-// here as stopped pods do; applying them again asks for room anew.
+// preempt stops pods, within their grace periods and without this pod's lock, so
+// that this one has their resources. Those were reserved under the node's lock:
+// no other pod takes them meanwhile. The victims stay as stopped pods do; applying
+// them again admits them again.
 func (s *syncer) preempt(ctx context.Context, victims []identity.Pod) error {
-	errs := make([]error, len(victims))
-	var wg sync.WaitGroup
-	for i, id := range victims {
-		wg.Go(func() {
-			if err := s.preemptOne(ctx, id); err != nil {
-				errs[i] = s.inStep("preempt pod "+id.String(), err)
-			}
-		})
+	if len(victims) == 0 {
+		return nil
 	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return s.unlocked(ctx, func(ctx context.Context) error {
+		return errors.Join(sideBySide(victims, func(id identity.Pod) error {
+			if err := s.preemptOne(ctx, id); err != nil {
+				return s.inStep("preempt pod "+id.String(), err)
+			}
+			return nil
+		})...)
+	})
 }
 
 func (s *syncer) preemptOne(ctx context.Context, id identity.Pod) error {
 	bounded, cancel := context.WithTimeoutCause(ctx, preemptPatience, errTimeout{preemptPatience})
 	defer cancel()
-	lock, err := s.lockPod(bounded, id)
+	lock, err := s.lockPod(bounded, id, purposeStop)
+	defer lock.release()
 	if err != nil {
 		return err
 	}
-	defer lock.unlock()
 	if c, err := readCheckpoint(s.layout(), id.UID); err != nil || c == nil {
 		return err // it is gone
 	}
@@ -50,10 +50,13 @@ func (s *syncer) preemptOne(ctx context.Context, id identity.Pod) error {
 	if err != nil {
 		return err
 	}
+	if err := v.acquire(purposeStop); err != nil {
+		return errors.Join(err, v.journal.close())
+	}
 	if err := v.markStopped("was preempted in order to admit critical pod "+s.plan.ID.String(), "apply it again when there is room"); err != nil {
 		return errors.Join(err, v.journal.close())
 	}
 	v.emit(event.Warning, event.Preempting, "", preempted)
-	err = v.stopPod(ctx, v.gracePeriod(), preempted)
+	err = v.stopOwned(ctx, v.gracePeriod(), preempted)
 	return errors.Join(err, v.journal.close())
 }

@@ -33,6 +33,9 @@ type Here struct {
 	Pod *corev1.Pod // as it was planned
 	// Made are the objects that it was made from.
 	Made manifest.Checkpoint
+	// Ending says that a command has begun to remove it: its containers may end
+	// at any time, also where that command was killed.
+	Ending bool
 }
 
 // Target is one pod of a command: its plan, and what it takes the place of.
@@ -56,7 +59,7 @@ type Target struct {
 	// frozen those of them that were immutable.
 	live, frozen []string
 	was          Here // of a pod that is updated
-	room         *room
+	room         *lockedFile
 }
 
 // PrepareInput is what Prepare decides by.
@@ -132,7 +135,7 @@ func change(pod *corev1.Pod, in PrepareInput) Target {
 	if len(here) == 0 {
 		return Target{Change: ChangeNew, uid: uid}
 	}
-	if len(here) > 1 || here[0].Pod == nil || pod.UID != "" && here[0].ID.UID != uid {
+	if len(here) > 1 || here[0].Pod == nil || here[0].Ending || pod.UID != "" && here[0].ID.UID != uid {
 		return Target{Change: ChangeReplace, Old: here, uid: uid}
 	}
 	was := here[0]

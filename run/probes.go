@@ -54,7 +54,10 @@ func (s *syncer) wakeUp() {
 // next command.
 func (s *syncer) stopProbing() error {
 	s.prober.Stop()
-	err := s.keepProbed()
+	var err error
+	if s.lock.held != nil && s.lock.owned() {
+		err = s.keepProbed()
+	}
 	s.prober = nil
 	return err
 }

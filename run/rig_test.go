@@ -203,7 +203,7 @@ func (r *rig) mustDelete() {
 // residue lists everything of pods that is left on the host, locks aside.
 func (r *rig) residue() []string {
 	left := r.rt.Leaked()
-	for _, dir := range []string{r.layout().PodsDir(), r.settings.PodLogsDir, r.settings.ContainerLogsDir} {
+	for _, dir := range []string{r.layout().PodsDir(), r.settings.PodLogsDir, r.settings.ContainerLogsDir, r.layout().Owners(), r.layout().Claims()} {
 		entries, err := os.ReadDir(dir)
 		if err != nil && !os.IsNotExist(err) {
 			r.t.Error(err)

@@ -99,7 +99,7 @@ func sweep(layout identity.Layout) error {
 			return fmt.Errorf("remove what a killed podrun left: %w", err)
 		}
 	}
-	return sweepRooms(layout)
+	return errors.Join(sweepLockedFiles(layout.Rooms()), sweepLockedFiles(layout.Claims()))
 }
 
 // sweepLocks removes the locks of pods that are not here any more, of which

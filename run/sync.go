@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +12,7 @@ import (
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/probe"
 	"github.com/podrun/podrun/problem"
 )
@@ -29,7 +28,7 @@ type syncer struct {
 	journal *journal
 	undo    undo
 	puller  *imagepull.Puller
-	room    *room            // what is kept free for the pod; nil where nothing needs to be
+	room    *lockedFile      // what is kept free for the pod; nil where nothing needs to be
 	pulls   *imagepull.Pulls // of the plan's images; nil when none were begun
 	// pulled are the containers that have had their image from pulls.
 	pulled map[string]bool
@@ -46,6 +45,19 @@ type syncer struct {
 	drains  []func()
 	// acted says that something was done to the pod.
 	acted bool
+	// ending says that this command stops or removes the pod; dooms, that it
+	// removes it.
+	ending, dooms bool
+	// adopts says that the command goes on with the pod's new definition when
+	// another one updates it; attends, that it does not ask for the pod to be
+	// here, but looks after it while it is.
+	adopts, attends bool
+	objects         *manifest.Objects // of a command that applies: this pod and what it refers to
+	applied         Target            // the pod as it was admitted last
+	// reserved says that the pod has a directory.
+	reserved bool
+	// startNoted says that the owner record says that a container was started.
+	startNoted bool
 	// saidBackOff are the containers whose back-off was reported, by ID.
 	saidBackOff map[string]bool
 	// outage is since when the runtime has been away; zero while it is there.
@@ -55,7 +67,8 @@ type syncer struct {
 func (s *syncer) pod() *corev1.Pod { return s.plan.Pod }
 
 // until converges the pod until the goal holds, the pod has ended or it can't go
-// on. It returns whether the pod has ended.
+// on. It returns whether the pod has ended. While another command owns the pod,
+// it only observes.
 func (s *syncer) until(ctx context.Context, goal Goal) (ended bool, err error) {
 	s.goal = goal
 	s.startProbing()
@@ -68,8 +81,14 @@ func (s *syncer) until(ctx context.Context, goal Goal) (ended bool, err error) {
 		if cause := context.Cause(ctx); cause != nil {
 			return false, s.interrupted(cause)
 		}
-		d := Next(s.pod(), s.world())
-		if err := s.execute(ctx, d.Actions); errors.Is(err, errChanged) {
+		owns, err := s.own(ctx)
+		if errors.Is(err, errChanged) {
+			continue
+		} else if err != nil {
+			return false, s.orInterrupted(ctx, err)
+		}
+		d, err := s.step(ctx, owns)
+		if errors.Is(err, errChanged) {
 			continue
 		} else if err != nil {
 			if len(s.failures) > 0 {
@@ -85,15 +104,31 @@ func (s *syncer) until(ctx context.Context, goal Goal) (ended bool, err error) {
 			return false, nil
 		case d.Ended:
 			return true, nil
-		case len(d.Actions) > 0:
+		case owns && len(d.Actions) > 0:
 			continue
 		}
-		s.probe()
-		s.sayBackOff(d)
-		if err := s.wait(ctx, d); err != nil {
+		if err := s.await(ctx, d, owns); err != nil {
 			return false, s.whileWaiting(ctx, err, waiting)
 		}
 	}
+}
+
+// step decides what to do about the pod, and does it if this command owns the
+// pod.
+func (s *syncer) step(ctx context.Context, owns bool) (Decision, error) {
+	if owns {
+		if err := s.finishStops(ctx); err != nil {
+			return Decision{}, err
+		}
+		if err := s.keepProbed(); err != nil {
+			return Decision{}, err
+		}
+	}
+	d := Next(s.pod(), s.world())
+	if !owns {
+		return d, nil
+	}
+	return d, s.execute(ctx, d.Actions)
 }
 
 // reached tells whether a goal holds, and if not, what is missing.
@@ -113,13 +148,21 @@ func (s *syncer) reached(goal Goal) (bool, string) {
 	return goal.reachedBy(status), goal.missing(status)
 }
 
-// wait waits, without the pod's lock, for the next thing that Next would act
-// upon.
-func (s *syncer) wait(ctx context.Context, d Decision) error {
-	relist := false
-	err := s.unlocked(ctx, func() error {
-		err := waitAny(ctx, s.Client, s.obs, d, s.wake)
-		if relist = errors.Is(err, errRelist); relist {
+// await waits, without the pod's lock, for the next thing that Next would act
+// upon. A command that does not own the pod looks again after followPoll.
+func (s *syncer) await(ctx context.Context, d Decision, owns bool) error {
+	relist := relistAfter
+	if owns {
+		s.probe()
+		s.sayBackOff(d)
+	} else {
+		s.prober.Set(nil)
+		d.Until, relist = time.Time{}, followPoll
+	}
+	again := false
+	err := s.unlocked(ctx, func(ctx context.Context) error {
+		err := waitAny(ctx, s.Client, s.obs, d, s.wake, relist)
+		if again = errors.Is(err, errRelist); again {
 			return nil
 		}
 		return err
@@ -127,98 +170,14 @@ func (s *syncer) wait(ctx context.Context, d Decision) error {
 	switch {
 	case errors.Is(err, errChanged):
 		return nil
-	case err != nil || !relist:
+	case err != nil || !again:
 		return err
 	}
 	return s.relist(ctx)
 }
 
-// errChanged says that another podrun worked on the pod, so that what was to be
-// done may not be any more.
-var errChanged = errors.New("another podrun has worked on the pod")
-
-// deletedError says that another podrun deleted the pod.
-type deletedError struct{ by string }
-
-func (e deletedError) Error() string { return "was deleted meanwhile by " + e.by }
-
-func isDeleted(err error) bool {
-	_, ok := errors.AsType[deletedError](err)
-	return ok
-}
-
-// lockPatience is how long a command that was ended waits for its pod's lock,
-// to clean up.
-const lockPatience = 5 * time.Second
-
-// unlocked does something slow without the pod's lock. If another podrun had the
-// lock meanwhile, everything is looked at anew, and the error is errChanged.
-func (s *syncer) unlocked(ctx context.Context, slow func() error) error {
-	s.lock.unlock()
-	err := slow()
-	lockCtx := ctx
-	if ctx.Err() != nil {
-		var cancel context.CancelFunc
-		lockCtx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lockPatience)
-		defer cancel()
-	}
-	changed, lockErr := s.lock.take(lockCtx)
-	switch {
-	case lockErr != nil:
-		return errors.Join(err, lockErr)
-	case !changed:
-		return err // as it is: who reports it looks for its object
-	}
-	if _, serr := os.Stat(s.plan.Layout.Pod(s.plan.ID.UID)); os.IsNotExist(serr) {
-		return &problem.Error{Kind: problem.Failed, Object: "pod " + s.plan.ID.String(), Err: deletedError{shownHolder(s.lock.held.before)}}
-	}
-	if perr := s.wasStopped(); perr != nil {
-		return perr
-	}
-	if err != nil {
-		return err
-	}
-	if err := s.relist(ctx); err != nil {
-		return err
-	}
-	return errChanged
-}
-
-// unlockedWhileHere does something slow without the pod's lock, for as long as
-// the pod is here.
-func (s *syncer) unlockedWhileHere(ctx context.Context, slow func(context.Context) error) error {
-	return s.unlocked(ctx, func() error { return s.whileHere(ctx, slow) })
-}
-
-// goneCheck is how often it is looked whether a pod is still here, for which
-// something slow is done.
-const goneCheck = 200 * time.Millisecond
-
-// whileHere does something slow, and ends it when another podrun has removed the
-// pod: nobody wants its image any more, nor the end of its hook.
-func (s *syncer) whileHere(ctx context.Context, slow func(context.Context) error) error {
-	dir := s.plan.Layout.Pod(s.plan.ID.UID)
-	if _, err := os.Stat(dir); err != nil {
-		return slow(ctx)
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		for sleep(ctx, goneCheck) == nil {
-			if _, err := os.Stat(dir); os.IsNotExist(err) {
-				cancel(deletedError{shownHolder(holder(s.lock.path))})
-			}
-		}
-	})
-	err := slow(ctx)
-	gone := context.Cause(ctx)
-	cancel(nil)
-	watch.Wait()
-	if isDeleted(gone) {
-		return &problem.Error{Kind: problem.Failed, Object: "pod " + s.plan.ID.String(), Err: gone}
-	}
-	return err
-}
+// followPoll is how often a command observes a pod that another one owns.
+const followPoll = 500 * time.Millisecond
 
 // sleep waits, until the context ends.
 func sleep(ctx context.Context, d time.Duration) error {
@@ -317,7 +276,7 @@ func orEnded(ctx context.Context, err error) error {
 	}
 	err = fmt.Errorf("read the host and its runtime: %w: %w", cause, err)
 	if _, timeout := errors.AsType[errTimeout](cause); timeout {
-		return &problem.Error{Kind: problem.Deadline, Err: err, Hint: "give it longer by --timeout"}
+		return &problem.Error{Kind: problem.Deadline, Err: err, Hint: "increase --timeout"}
 	}
 	return err
 }
@@ -339,14 +298,14 @@ func (s *syncer) orInterrupted(ctx context.Context, err error) error {
 		}
 	}
 	if !errors.Is(err, cause) {
-		err = fmt.Errorf("%w: %w", cause, s.step(err))
+		err = fmt.Errorf("%w: %w", cause, s.doing(err))
 	}
 	return s.interrupted(err)
 }
 
-// step leaves of an error what was being done, if it says so: that the call was
+// doing leaves of an error what was being done, if it says so: that the call was
 // canceled then is nobody's news.
-func (s *syncer) step(err error) error {
+func (s *syncer) doing(err error) error {
 	if e, ok := errors.AsType[*problem.Error](err); ok && e.Op != "" {
 		return errors.New(e.Op)
 	}
@@ -387,5 +346,5 @@ func deadlineError(id identity.Pod, cause error, waiting string) error {
 		cause = fmt.Errorf("%w while %s", cause, waiting)
 	}
 	return &problem.Error{Kind: problem.Deadline, Object: "pod " + id.String(), Err: cause,
-		Hint: "give it longer by --timeout; 'podrun get' and 'podrun logs' show how far it came"}
+		Hint: "increase --timeout; 'podrun get' and 'podrun logs' show the progress"}
 }

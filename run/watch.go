@@ -85,9 +85,9 @@ func watchExit(ctx context.Context, client *cri.Client, c Container) (Container,
 func unavailable(err error) bool { return status.Code(err) == codes.Unavailable }
 
 // waitAny waits until one of the watched containers ends, until comes or wake
-// has something, and takes a container's new state in. After relistAfter it
-// ends in any case, with errRelist: what podrun is not told it looks for.
-func waitAny(ctx context.Context, client *cri.Client, obs *Observed, d Decision, wake <-chan struct{}) error {
+// has something, and takes a container's new state in. After relist it ends in
+// any case, with errRelist: what podrun is not told it looks for.
+func waitAny(ctx context.Context, client *cri.Client, obs *Observed, d Decision, wake <-chan struct{}, relist time.Duration) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	woken := make(chan struct{})
@@ -96,7 +96,7 @@ func waitAny(ctx context.Context, client *cri.Client, obs *Observed, d Decision,
 		select {
 		case <-wake:
 			cancel(errWoken)
-		case <-time.After(relistAfter):
+		case <-time.After(relist):
 			cancel(errRelist)
 		case <-ctx.Done():
 		}

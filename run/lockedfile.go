@@ -1,0 +1,96 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockedFile is a file whose content counts for as long as the process that made
+// it keeps it locked. The kernel unlocks it when that process ends, however it
+// ends. A nil lockedFile counts for nothing.
+type lockedFile struct {
+	file *os.File
+	path string
+}
+
+// makeLockedFile makes a locked file whose name is prefix and random characters.
+func makeLockedFile(dir, prefix string, data []byte) (*lockedFile, error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, err
+	}
+	// Until it is locked it has a name that readers skip.
+	f, err := os.CreateTemp(dir, "."+prefix)
+	if err != nil {
+		return nil, err
+	}
+	l := &lockedFile{file: f, path: f.Name()}
+	final := filepath.Join(dir, filepath.Base(f.Name())[1:])
+	_, err = f.Write(data)
+	if err == nil {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	}
+	if err == nil {
+		err = os.Rename(l.path, final)
+	}
+	if err != nil {
+		l.release()
+		return nil, err
+	}
+	l.path = final
+	return l, nil
+}
+
+// name is the file's name in its directory.
+func (l *lockedFile) name() string { return filepath.Base(l.path) }
+
+// release removes the file.
+func (l *lockedFile) release() {
+	if l == nil || l.file == nil {
+		return
+	}
+	_ = os.Remove(l.path) // without its lock it counts no more, and is swept
+	l.file.Close()
+	l.file = nil
+}
+
+// isLocked tells whether a process has the file at path locked.
+func isLocked(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
+// unlockedNameAge is how old a locked file is that its maker was killed before
+// locking.
+const unlockedNameAge = time.Minute
+
+// sweepLockedFiles removes the files of processes that have ended.
+func sweepLockedFiles(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("list %s: %w", dir, err)
+	}
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		if strings.HasPrefix(entry.Name(), ".") {
+			info, err := entry.Info()
+			if err != nil || time.Since(info.ModTime()) < unlockedNameAge {
+				continue
+			}
+		}
+		if !isLocked(path) {
+			_ = os.Remove(path) // the next sweep tries again
+		}
+	}
+	return nil
+}

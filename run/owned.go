@@ -1,0 +1,402 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/problem"
+)
+
+// errChanged says that another podrun worked on the pod, so that what was to be
+// done may not be any more: everything was observed again.
+var errChanged = errors.New("another podrun has worked on the pod")
+
+// errLost ends a long call of a command that does not own the pod any more.
+var errLost = errors.New("another podrun has taken the pod over")
+
+// deletedError says that another podrun deleted the pod.
+type deletedError struct{ by string }
+
+func (e deletedError) Error() string { return "was deleted meanwhile by " + e.by }
+
+func isDeleted(err error) bool {
+	_, ok := errors.AsType[deletedError](err)
+	return ok
+}
+
+// staleAfter is how old an observation may be that is still acted upon although
+// no other podrun had the pod's lock.
+const staleAfter = time.Second
+
+// unlocked does something slow without the pod's lock. It ends early when
+// another command takes the pod over. Afterwards the lock is held again, unless
+// ctx has ended: then nothing is left to do but a rollback, which takes the lock
+// itself.
+//
+// The result is nil where no other command took the pod over; what was known of
+// it is observed again then, if it is old. It is errChanged where one did: all of
+// it was observed again, and what was to be done may not be any more. Otherwise
+// it is the error for which the command can't go on.
+func (s *syncer) unlocked(ctx context.Context, slow func(context.Context) error) error {
+	return s.unlockedUntil(ctx, s.lost, slow)
+}
+
+// unlockedHook is unlocked for a hook, which goes on when another command takes
+// over a pod that stays: it must not be run twice.
+func (s *syncer) unlockedHook(ctx context.Context, slow func(context.Context) error) error {
+	return s.unlockedUntil(ctx, s.ended, slow)
+}
+
+// unlockedPull is unlocked for the pull of an image, which goes on when another
+// command takes over a pod that still waits for its images.
+func (s *syncer) unlockedPull(ctx context.Context, slow func(context.Context) error) error {
+	return s.unlockedUntil(ctx, s.startedByOther, slow)
+}
+
+func (s *syncer) unlockedUntil(ctx context.Context, over func() bool, slow func(context.Context) error) error {
+	if s.lock.pinned {
+		return slow(ctx)
+	}
+	begun := time.Now()
+	s.lock.unlock()
+	err := whileNot(ctx, over, slow)
+	if ctx.Err() != nil {
+		return orCause(ctx, err)
+	}
+	changed, lockErr := s.lock.take(ctx)
+	if lockErr != nil {
+		return errors.Join(err, lockErr)
+	}
+	return s.reobserve(ctx, err, changed || time.Since(begun) > staleAfter)
+}
+
+// orCause is err, or what ended ctx if there is none.
+func orCause(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, errLost) {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// whileNot does something slow, and ends it with errLost once over is true.
+func whileNot(ctx context.Context, over func() bool, slow func(context.Context) error) error {
+	inner, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for sleep(inner, ownerPoll) == nil {
+			if over() {
+				cancel(errLost)
+			}
+		}
+	})
+	err := slow(inner)
+	lost := context.Cause(inner) == errLost
+	cancel(nil)
+	watch.Wait()
+	if lost {
+		return errLost
+	}
+	return err
+}
+
+// lost tells whether the pod has another owner than when its lock was last held,
+// or is gone.
+func (s *syncer) lost() bool {
+	now, err := s.lock.current()
+	return err == nil && now != s.lock.seen || s.gone()
+}
+
+// ended tells whether another command stops, replaces or removes the pod, or has
+// done so.
+func (s *syncer) ended() bool {
+	r, err := s.lock.owner()
+	return err == nil && r != nil && r.Generation != s.lock.seen && r.ends() || s.gone()
+}
+
+// startedByOther tells whether another command has taken the pod over and begun
+// to start its containers, or to end it.
+func (s *syncer) startedByOther() bool {
+	r, err := s.lock.owner()
+	return err == nil && r != nil && r.Generation != s.lock.seen && !r.Fresh || s.gone()
+}
+
+// gone tells whether a pod that has a directory has none any more.
+func (s *syncer) gone() bool {
+	if !s.reserved {
+		return false
+	}
+	_, err := os.Lstat(s.plan.Layout.Pod(s.plan.ID.UID))
+	return os.IsNotExist(err)
+}
+
+// reobserve is the only way on after a wait without the lock. Old says that what
+// is known of the pod must be observed again, even if it has no other owner.
+func (s *syncer) reobserve(ctx context.Context, err error, old bool) error {
+	now, ownerErr := s.lock.current()
+	if ownerErr != nil {
+		return errors.Join(err, ownerErr)
+	}
+	lost := now != s.lock.seen || errors.Is(err, errLost)
+	s.lock.seen = now
+	if !s.ending {
+		if s.gone() {
+			return s.deleted()
+		}
+		if stopped := s.wasStopped(); stopped != nil {
+			return stopped
+		}
+	}
+	switch {
+	case err != nil && !errors.Is(err, errLost):
+		return err // as it is: its reporter looks for its object
+	case !lost && !old:
+		return nil
+	}
+	if err := s.relist(ctx); err != nil {
+		return err
+	}
+	if lost {
+		return errChanged
+	}
+	return nil
+}
+
+// deleted is the error of a command whose pod another one removed.
+func (s *syncer) deleted() error {
+	by := "another podrun"
+	if s.lock.held != nil && s.lock.held.before != "" {
+		by = shownHolder(s.lock.held.before)
+	}
+	return &problem.Error{Kind: problem.Failed, Object: "pod " + s.plan.ID.String(), Err: deletedError{by}}
+}
+
+// own makes sure, under the lock, that this command owns the pod, or follows the
+// live command that does. An error says why it can do neither; errChanged, that
+// it has to look again.
+func (s *syncer) own(ctx context.Context) (owns bool, err error) {
+	if s.lock.owned() {
+		return true, nil
+	}
+	s.undo.forget() // what is to be undone is in the record
+	r, err := s.lock.owner()
+	if err != nil {
+		return false, err
+	}
+	live := s.lock.live(r)
+	switch {
+	case live && r.ends():
+		return false, s.endOf(ctx, r)
+	case s.gone():
+		return false, s.deleted()
+	case r != nil && r.Doomed:
+		return false, &problem.Error{Kind: problem.Failed, Object: "pod " + s.plan.ID.String(),
+			Err: fmt.Errorf("its removal by %s was interrupted", r.shown()), Hint: "run 'podrun delete' or 'podrun apply' again"}
+	}
+	if err := s.takeDefinition(ctx, r); err != nil || live {
+		return false, err
+	}
+	if err := s.acquire(purposeRun); err != nil {
+		return false, err
+	}
+	return true, s.relist(ctx)
+}
+
+// endOf waits, without the lock, for the end of the command that owns the pod.
+// The error is errChanged then.
+func (s *syncer) endOf(ctx context.Context, r *ownerRecord) error {
+	err := s.unlockedUntil(ctx, func() bool { return false }, func(ctx context.Context) error { return s.lock.awaitEnd(ctx, r) })
+	if err == nil {
+		err = errChanged
+	}
+	return err
+}
+
+// acquire makes this command the owner of its pod. Of a pod of which no container
+// was started yet it takes over the undo as well.
+func (s *syncer) acquire(p purpose) error {
+	claim := claimKeeps
+	if s.attends {
+		claim = claimAttends
+	}
+	return s.lock.acquire(s.plan.ID.UID, p, claim, false)
+}
+
+// takeDefinition makes sure that the plan is that of the pod that is here:
+// another command may have updated it in place. A command that looks after the
+// pod goes on with the new definition; one that applied the old one ends.
+func (s *syncer) takeDefinition(ctx context.Context, by *ownerRecord) error {
+	c, err := readCheckpoint(s.plan.Layout, s.plan.ID.UID)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		return s.deleted()
+	}
+	live, bound, frozen := c.Differ(s.plan.Checkpoint)
+	if len(manifest.Changes(c.Pod, s.plan.Checkpoint.Pod))+len(live)+len(bound)+len(frozen) == 0 {
+		return nil
+	}
+	if !s.adopts {
+		return s.superseded(by)
+	}
+	facts, err := discover.Read(ctx, s.Client, s.Settings, discover.Options{})
+	if err != nil {
+		return err
+	}
+	plan, problems := replan(s.Engine, c, facts)
+	if err := problem.Refuse(problem.Refused, problems); err != nil {
+		return err
+	}
+	s.plan, s.pulls, s.pulled = plan, nil, map[string]bool{}
+	return nil
+}
+
+// superseded is the error of an apply of a pod that another command has changed.
+func (s *syncer) superseded(by *ownerRecord) error {
+	return &problem.Error{Kind: problem.Failed, Object: "pod " + s.plan.ID.String(),
+		Err:  fmt.Errorf("was changed meanwhile by %s", by.shown()),
+		Hint: "'podrun get' shows the pod as it is now; apply this manifest again to go back to it"}
+}
+
+// rollback takes back what was made of a pod that could not be started. Of a pod
+// of which no container was started that is all of it, whoever made it, unless
+// another running command still wants the pod: then that one does so. Of another
+// pod it is what this command made, while it owns the pod. The context of the
+// command has often ended already, so this has one of its own.
+func (s *syncer) rollback(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	if r, err := s.lock.owner(); s.lock.held == nil && (err != nil || !s.mayUndo(r)) {
+		return err
+	}
+	if s.lock.held == nil {
+		if _, err := s.lock.take(ctx); err != nil {
+			return err
+		}
+	}
+	r, err := s.lock.owner()
+	if err != nil || !s.mayUndo(r) {
+		return err
+	}
+	kept, err := keptByOthers(s.plan.Layout, s.plan.ID, s.lock.claim)
+	if err != nil {
+		return err
+	}
+	if kept {
+		s.warn(problem.List{{Object: "pod " + s.plan.ID.String(), Warning: true,
+			Message: "what was made of it is kept: another podrun is still starting this pod"}})
+		return nil
+	}
+	if r.Generation != s.lock.mine {
+		if err := s.acquire(purposeRun); err != nil {
+			return err
+		}
+	}
+	err = s.undo.run(ctx)
+	if r.Fresh && r.UID == s.plan.ID.UID {
+		err = errors.Join(err, s.removeUnstarted(ctx))
+	}
+	s.obs = &Observed{}
+	return err
+}
+
+// mayUndo tells whether this command may take back what was made: it owns the
+// pod, or no container of the pod that it brought here was started.
+func (s *syncer) mayUndo(r *ownerRecord) bool {
+	if r == nil || s.lock.incarnation == "" || r.Incarnation != s.lock.incarnation {
+		return false
+	}
+	return r.Generation == s.lock.mine || r.Fresh && !r.ends()
+}
+
+// removeUnstarted removes a pod of which no container was started. Where there is
+// nothing left of it, its owner's record goes too.
+func (s *syncer) removeUnstarted(ctx context.Context) error {
+	o := s.newSyncer(s.plan, nil, s.lock)
+	o.ending = true
+	if err := o.remove(ctx, removeOptions{why: "the pod could not be started", unstarted: true}); err != nil {
+		return err
+	}
+	return s.lock.disown()
+}
+
+// beforeStart notes, before the first container is started, that from now on a
+// failure leaves the pod in place for diagnosis.
+func (s *syncer) beforeStart() error {
+	s.undo.forget()
+	if s.startNoted {
+		return nil
+	}
+	err := s.lock.update(func(r *ownerRecord) { r.Fresh = false })
+	if errors.Is(err, errNotOwner) {
+		return errChanged
+	}
+	s.startNoted = err == nil
+	return err
+}
+
+// finishStops stops the containers that an earlier owner had told to stop: they
+// end, now or later, and must not be taken for running ones.
+func (s *syncer) finishStops(ctx context.Context) error {
+	if len(s.lock.ending) == 0 {
+		return nil
+	}
+	apps, sidecars := s.running()
+	var list []Container
+	for _, c := range append(apps, sidecars...) {
+		if _, told := s.lock.ending[c.ID]; told {
+			list = append(list, c)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return s.ofRuntime(s.stopAll(ctx, list, len(list), s.gracePeriod()))
+}
+
+// noteEnding writes down which containers are about to be told to stop, and when
+// their grace periods end; for a removal, that the pod is being removed.
+func (s *syncer) noteEnding(list []Container, grace time.Duration) error {
+	if len(list) == 0 && !s.dooms {
+		return nil
+	}
+	now := time.Now()
+	err := s.lock.update(func(r *ownerRecord) {
+		ending := map[string]time.Time{}
+		for _, c := range list {
+			ending[c.ID] = now.Add(grace)
+			if before, told := r.Ending[c.ID]; told && before.Before(ending[c.ID]) {
+				ending[c.ID] = before
+			}
+		}
+		r.Ending, r.Doomed = ending, r.Doomed || s.dooms
+	})
+	if errors.Is(err, errNotOwner) {
+		return errChanged
+	}
+	return err
+}
+
+// volumeImages waits for the images that a container mounts as volumes, without
+// the pod's lock.
+func (s *syncer) volumeImages(ctx context.Context, name string) (map[string]imagepull.Result, error) {
+	out := map[string]imagepull.Result{}
+	for _, m := range findContainer(s.pod(), name).Container.VolumeMounts {
+		if _, had := out[m.Name]; had || s.plan.mounts()[m.Name].Image == nil {
+			continue
+		}
+		got, err := s.waitImage(ctx, imagepull.VolumeImage(m.Name))
+		if err != nil {
+			return nil, err
+		}
+		out[m.Name] = got
+	}
+	return out, nil
+}

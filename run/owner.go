@@ -1,0 +1,92 @@
+package run
+
+import (
+	"fmt"
+	"time"
+)
+
+// Generation identifies one ownership of a pod. Generations are compared by
+// equality alone: a pod's UID is deterministic, so after a delete a counter
+// would repeat, but the token never does. The zero value is no generation.
+type Generation struct {
+	Counter uint64 `json:"counter"`
+	Token   string `json:"token"` // 128 random bits in hex
+}
+
+// String is what sandboxes and containers carry as provenance: "7-0f3a…".
+func (g Generation) String() string { return fmt.Sprintf("%d-%s", g.Counter, g.Token) }
+
+// next makes the generation that follows.
+func (g Generation) next() Generation {
+	return Generation{Counter: g.Counter + 1, Token: randomHex(16)}
+}
+
+// purpose is what an owner does with its pod.
+type purpose string
+
+// The purposes of owners.
+const (
+	purposeRun    purpose = "run"    // brings the pod, or one that replaces it, to a goal
+	purposeStop   purpose = "stop"   // stops the pod and keeps its data
+	purposeRemove purpose = "remove" // removes the pod
+)
+
+// rank orders purposes: a command waits for a live owner whose purpose ranks
+// higher than its own, and takes over from every other one. So `apply` waits for
+// a running `delete`, while a second `delete` with a shorter grace period takes
+// over from the first.
+func (p purpose) rank() int {
+	switch p {
+	case purposeRemove:
+		return 2
+	case purposeStop:
+		return 1
+	}
+	return 0
+}
+
+// ownerSchema is the version of the owner records that this podrun writes.
+const ownerSchema = 1
+
+// ownerRecord says who owns a pod, and what of the pod's state a later owner must
+// know. It is kept in <root-dir>/owners, one file for each namespace/name, and is
+// only written under the pod's lock. It is absent for a pod that was never owned
+// or that was removed.
+type ownerRecord struct {
+	Schema int `json:"schema"`
+	Generation
+	UID string `json:"uid"`
+	// Incarnation is random, made when the pod was admitted as a new one: a UID
+	// is the same for each pod that is made of one file.
+	Incarnation string  `json:"incarnation"`
+	Purpose     purpose `json:"purpose"`
+	// Fresh says that no container of the pod was started yet: a command that
+	// can't start the pod removes it. Without the word, the pod stays.
+	Fresh bool `json:"fresh,omitempty"`
+	// Doomed says that a command has begun to remove the pod. It stays so until
+	// the pod is removed.
+	Doomed bool `json:"doomed,omitempty"`
+	// Ending are the containers that were told to stop, by ID, with the end of
+	// their grace periods: they may end at any time, also where the command that
+	// told them was killed. The next owner stops them before it decides anything.
+	Ending map[string]time.Time `json:"ending,omitempty"`
+	// Claim is the name of the owner's claim file. The owner is live while a
+	// process has that file locked.
+	Claim string `json:"claim"`
+	// Holder is the owner's process, for messages.
+	Holder string `json:"holder"`
+}
+
+// ends tells whether the owner stops, replaces or removes the pod.
+func (r *ownerRecord) ends() bool { return r != nil && (r.Purpose.rank() > 0 || r.Doomed) }
+
+// shown is the owner's process, for messages.
+func (r *ownerRecord) shown() string {
+	if r == nil || r.Holder == "" {
+		return "another podrun"
+	}
+	return shownHolder(r.Holder)
+}
+
+// outranks tells whether a command with that purpose must wait for the owner.
+func (r *ownerRecord) outranks(p purpose) bool { return r != nil && r.Purpose.rank() > p.rank() }

@@ -1,0 +1,108 @@
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+)
+
+// readOwner reads who owns a pod; nil if no process does. A record that can't be
+// read as one counts as none: its generation equals no other.
+func readOwner(layout identity.Layout, id identity.Pod) (*ownerRecord, error) {
+	data, err := os.ReadFile(layout.Owner(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: read its owner: %w", id, err)
+	}
+	var r ownerRecord
+	if json.Unmarshal(data, &r) != nil {
+		return nil, nil
+	}
+	if r.Schema > ownerSchema {
+		return nil, &problem.Error{Kind: problem.Refused, Object: "pod " + id.String(),
+			Err:  fmt.Errorf("its owner record has schema %d, and this podrun reads %d at most", r.Schema, ownerSchema),
+			Hint: "use the newer podrun that wrote it"}
+	}
+	return &r, nil
+}
+
+// writeOwner writes who owns a pod. The pod's lock must be held. The file is not
+// synced: after a crash of the host no process is left whose generation counts.
+func writeOwner(layout identity.Layout, id identity.Pod, r ownerRecord) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("pod %s: write its owner: %w", id, err)
+	}
+	path := layout.Owner(id)
+	f, err := os.CreateTemp(filepath.Dir(path), ".owner.*")
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(filepath.Dir(path), 0o750); err == nil {
+			f, err = os.CreateTemp(filepath.Dir(path), ".owner.*")
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("pod %s: write its owner: %w", id, err)
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // swept otherwise
+		return fmt.Errorf("pod %s: write its owner: %w", id, err)
+	}
+	return nil
+}
+
+// removeOwner removes the record of a pod of which nothing is left. The pod's
+// lock must be held.
+func removeOwner(layout identity.Layout, id identity.Pod) error {
+	if err := os.Remove(layout.Owner(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("pod %s: remove its owner: %w", id, err)
+	}
+	return nil
+}
+
+// live tells whether the owner's process still works on the pod.
+func (r *ownerRecord) live(layout identity.Layout) bool {
+	return r != nil && r.Claim != "" && isLocked(filepath.Join(layout.Claims(), filepath.Base(r.Claim)))
+}
+
+// What a claim file says: whether its command wants the pod to be here, as apply
+// does, or only looks after it, as wait does.
+const (
+	claimKeeps    = "keeps"
+	claimAttends  = "attends"
+	claimMaxBytes = 64
+)
+
+// claimPrefix begins the names of a pod's claim files. No name of a pod has an
+// underscore.
+func claimPrefix(id identity.Pod) string { return id.Namespace + "_" + id.Name + "_" }
+
+// keptByOthers tells whether another running command wants the pod to be here.
+func keptByOthers(layout identity.Layout, id identity.Pod, mine *lockedFile) (bool, error) {
+	entries, err := os.ReadDir(layout.Claims())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("pod %s: list the commands that work on it: %w", id, err)
+	}
+	for _, e := range entries {
+		path := filepath.Join(layout.Claims(), e.Name())
+		if !strings.HasPrefix(e.Name(), claimPrefix(id)) || mine != nil && e.Name() == mine.name() || !isLocked(path) {
+			continue
+		}
+		if data, err := os.ReadFile(path); err == nil && string(data) == claimKeeps {
+			return true, nil
+		}
+	}
+	return false, nil
+}
