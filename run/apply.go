@@ -174,16 +174,15 @@ func (s *syncer) apply(ctx context.Context, t Target, o ApplyOptions) (Outcome, 
 	for {
 		outcome, err := s.applyTarget(ctx, &t, o)
 		if errors.Is(err, errChanged) {
-			t, err = s.admitAgain(ctx, t, o)
-			outcome = OutcomeFailed
-			if err == nil {
+			if t, err = s.admitAgain(ctx, t, o); err == nil {
 				continue
 			}
+			outcome, err = OutcomeFailed, s.orInterrupted(ctx, err)
 		}
 		if err == nil {
 			s.applied = t
 		}
-		return outcome, s.orInterrupted(ctx, err)
+		return outcome, err
 	}
 }
 
@@ -194,7 +193,7 @@ func (s *syncer) applyTarget(ctx context.Context, t *Target, o ApplyOptions) (Ou
 		s.undo.push("remove the pod's directory", s.removeDirs)
 	}
 	if err := s.look(ctx, *t); err != nil {
-		return OutcomeFailed, runtimeError(s.plan.ID, err)
+		return OutcomeFailed, s.orInterrupted(ctx, runtimeError(s.plan.ID, err))
 	}
 	if err := s.onlyOurs(); err != nil {
 		return OutcomeFailed, err
@@ -210,14 +209,14 @@ func (s *syncer) applyTarget(ctx context.Context, t *Target, o ApplyOptions) (Ou
 		s.reserved = false
 	}
 	if err := s.preempt(ctx, t.Preempts); err != nil {
-		return OutcomeFailed, err
+		return OutcomeFailed, s.orInterrupted(ctx, err)
 	}
 	if t.Change != ChangeUnchanged {
 		s.pulls = s.puller.Start(ctx, s.plan.Images)
 		defer s.pulls.Stop()
 	}
 	if err := s.makeWay(ctx, *t); err != nil {
-		return OutcomeFailed, err
+		return OutcomeFailed, s.orInterrupted(ctx, err)
 	}
 	if err := s.journal.open(s.plan.Layout); err != nil {
 		return OutcomeFailed, err

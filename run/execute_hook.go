@@ -35,11 +35,11 @@ func (s *syncer) postStart(ctx context.Context, c Container) error {
 		failed = hook.Apply(ctx, plan, s.hookTarget(c))
 		return nil
 	})
-	if lost != nil && !errors.Is(lost, errChanged) {
-		return lost
-	}
 	if cause := context.Cause(ctx); failed != nil && cause != nil {
 		return fmt.Errorf("%w in the postStart hook of container %s", cause, c.Name)
+	}
+	if lost != nil && !errors.Is(lost, errChanged) {
+		return lost
 	}
 	if now := s.obs.Container(c.Name); lost != nil && (now == nil || now.ID != c.ID || now.State != Running) {
 		return lost // somebody stopped it, and the hook with it

@@ -164,7 +164,10 @@ func (s *syncer) stopAll(ctx context.Context, list []Container, together int, gr
 			}
 		}
 	}
-	return errors.Join(append(errs, lost)...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return lost
 }
 
 // stop is how one container is stopped.

@@ -273,7 +273,7 @@ func (s *syncer) superseded(by *ownerRecord) error {
 func (s *syncer) rollback(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
-	if r, err := s.lock.owner(); s.lock.held == nil && (err != nil || !s.mayUndo(r)) {
+	if r, err := s.lock.owner(); err != nil || !s.mayUndo(r) {
 		return err
 	}
 	if s.lock.held == nil {
@@ -313,7 +313,7 @@ func (s *syncer) mayUndo(r *ownerRecord) bool {
 	if r == nil || s.lock.incarnation == "" || r.Incarnation != s.lock.incarnation {
 		return false
 	}
-	return r.Generation == s.lock.mine || r.Fresh && !r.ends()
+	return r.Generation == s.lock.mine && (r.Fresh || !s.undo.empty()) || r.Fresh && !r.ends()
 }
 
 // removeUnstarted removes a pod of which no container was started. Where there is

@@ -209,7 +209,9 @@ func (r *rig) residue() []string {
 			r.t.Error(err)
 		}
 		for _, e := range entries {
-			left = append(left, filepath.Join(dir, e.Name()))
+			if path := filepath.Join(dir, e.Name()); dir != r.layout().Claims() || !isLocked(path) { // of a command that runs
+				left = append(left, path)
+			}
 		}
 	}
 	return append(left, cgroupsOf(r.settings.CgroupRoot)...)
