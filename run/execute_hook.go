@@ -20,7 +20,13 @@ import (
 // What is locked is the hook's mark, lest another podrun that finds it pending
 // runs it a second time. The mark is written under the pod's lock again, when
 // there surely is a pod.
+//
+// Where another command has taken the pod over meanwhile, that the hook has run
+// is still true of this container. Acting on a failure is the owner's part.
 func (s *syncer) postStart(ctx context.Context, c Container) error {
+	if s.obs.Hooks[c.ID] == HookFailed {
+		return s.failHook(ctx, c, errors.New("failed while another podrun ran it"))
+	}
 	claim, err := lockFile(s.hookMark(c.ID))
 	if err != nil {
 		return fmt.Errorf("pod %s: %w", s.plan.ID, err)
@@ -42,15 +48,27 @@ func (s *syncer) postStart(ctx context.Context, c Container) error {
 		return lost
 	}
 	if now := s.obs.Container(c.Name); lost != nil && (now == nil || now.ID != c.ID || now.State != Running) {
-		return lost // somebody stopped it, and the hook with it
+		return lost // it was stopped, and the hook with it
 	}
+	if failed != nil && s.lock.owned() {
+		return errors.Join(s.failHook(ctx, c, failed), lost)
+	}
+	state := HookDone
+	if failed != nil {
+		state = HookFailed
+	}
+	if err := s.markHook(c.ID, state); err != nil {
+		return err
+	}
+	return lost
+}
+
+// failHook notes that a hook has run, and failed.
+func (s *syncer) failHook(ctx context.Context, c Container, failed error) error {
 	if err := s.markHook(c.ID, HookDone); err != nil {
 		return err
 	}
-	if failed == nil {
-		return lost
-	}
-	return errors.Join(s.hookFailed(ctx, c, failed), lost)
+	return s.hookFailed(ctx, c, failed)
 }
 
 // hookFailed tells that a hook failed, and kills its container.

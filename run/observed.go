@@ -73,6 +73,9 @@ type HookState string
 const (
 	HookPending HookState = "Pending"
 	HookDone    HookState = "Done"
+	// HookFailed is that of a hook that failed when the command that ran it did
+	// not own the pod any more: the owner kills the container.
+	HookFailed HookState = "Failed"
 )
 
 // Observed is a pod on the runtime.

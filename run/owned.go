@@ -154,7 +154,7 @@ func (s *syncer) reobserve(ctx context.Context, err error, old bool) error {
 		}
 	}
 	switch {
-	case err != nil && !errors.Is(err, errLost):
+	case err != nil && !lost:
 		return err // as it is: its reporter looks for its object
 	case !lost && !old:
 		return nil

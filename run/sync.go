@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/event"
@@ -162,7 +164,8 @@ func (s *syncer) await(ctx context.Context, d Decision, owns bool) error {
 	again := false
 	err := s.unlocked(ctx, func(ctx context.Context) error {
 		err := waitAny(ctx, s.Client, s.obs, d, s.wake, relist)
-		if again = errors.Is(err, errRelist); again {
+		again = errors.Is(err, errRelist) || status.Code(err) == codes.NotFound // removed by the pod's owner
+		if again {
 			return nil
 		}
 		return err
