@@ -28,7 +28,7 @@ func printData(w io.Writer, format string, v any) error {
 	if err != nil {
 		return fmt.Errorf("print: %w", err)
 	}
-	data = append(data, '\n')
+	data = append(escapeJSON(data), '\n')
 	if format == "yaml" {
 		if data, err = yaml.JSONToYAML(data); err != nil {
 			return fmt.Errorf("print: %w", err)
@@ -69,7 +69,7 @@ func (r *renderer) event(e event.Event) {
 	case e.Pull != nil && r.live.terminal != nil:
 		r.live.keep(e, r.who(e))
 	case r.json && err == nil:
-		fmt.Fprintf(r.w, "%s\n", data)
+		fmt.Fprintf(r.w, "%s\n", escapeJSON(data))
 	case !r.json:
 		fmt.Fprintln(r.w, r.line(e))
 	}
@@ -79,9 +79,9 @@ func (r *renderer) line(e event.Event) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-8s%-23s %s", e.Type, e.Reason, r.who(e))
 	if e.Pull != nil {
-		b.WriteString(e.Pull.Image + ": ")
+		b.WriteString(oneLine(e.Pull.Image) + ": ")
 	}
-	b.WriteString(strings.ReplaceAll(e.Message, "\n", "\n        "))
+	b.WriteString(indented(e.Message))
 	return b.String()
 }
 
@@ -115,10 +115,10 @@ func (r *renderer) warn(l problem.List) {
 	for _, p := range l {
 		if r.json {
 			if data, err := json.Marshal(p); err == nil {
-				fmt.Fprintf(r.w, "%s\n", data)
+				fmt.Fprintf(r.w, "%s\n", escapeJSON(data))
 			}
 			continue
 		}
-		fmt.Fprintln(r.w, "warning:", p)
+		fmt.Fprintln(r.w, "warning:", indented(p.String()))
 	}
 }
