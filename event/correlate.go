@@ -108,10 +108,13 @@ func (c *Correlator) Add(e Event) Event {
 // among them if it isn't yet.
 func (c *Correlator) combines(group key, e Event) bool {
 	s := c.similar[group]
-	if e.Time.Sub(s.last) > similarInterval {
+	// An event that was counted before spans the time since it first occurred.
+	if e.began().Sub(s.last) > similarInterval {
 		s.messages = nil
 	}
-	s.last = e.Time
+	if e.Time.After(s.last) {
+		s.last = e.Time
+	}
 	combines := strings.HasPrefix(e.Message, combined)
 	if !combines && !slices.Contains(s.messages, e.Message) {
 		if combines = len(s.messages) >= maxSimilar-1; !combines {

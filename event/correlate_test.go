@@ -84,6 +84,18 @@ func TestCorrelateTwice(t *testing.T) {
 			t.Errorf("after %d events: %s", at, diff)
 		}
 	}
+	events = nil
+	var now []Event
+	for i := range 5000 { // longer than similar events are remembered
+		e := unhealthy(i, fmt.Sprint("took ", i))
+		events, now = append(events, e), append(now, e)
+		if len(now) > 1500 {
+			now = Correlate(now)
+		}
+	}
+	if diff := cmp.Diff(text(Correlate(events)), text(Correlate(now))); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestCorrelatorForgets(t *testing.T) {
