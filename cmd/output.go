@@ -51,6 +51,8 @@ type renderer struct {
 	quiet bool
 	// live are the pulls under way.
 	live live
+	// repeats are the events that come again and again.
+	repeats repeats
 }
 
 // event renders one event; it is an event.Sink.
@@ -61,6 +63,11 @@ func (r *renderer) event(e event.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e.Pull != nil && !r.live.due(e) {
+		return
+	}
+	e.Message = event.Cut(e.Message)
+	e, due := r.repeats.due(e)
+	if !due {
 		return
 	}
 	r.live.erase()
@@ -81,7 +88,7 @@ func (r *renderer) line(e event.Event) string {
 	if e.Pull != nil {
 		b.WriteString(oneLine(e.Pull.Image) + ": ")
 	}
-	b.WriteString(indented(e.Message))
+	b.WriteString(indented(e.Message) + times(e))
 	return b.String()
 }
 

@@ -63,6 +63,7 @@ const (
 	FailedPostStartHook             = "FailedPostStartHook"
 	FailedPreStopHook               = "FailedPreStopHook"
 	UnhealthyContainer              = "Unhealthy"
+	ProbeWarning                    = "ProbeWarning"
 	DNSConfigForming                = "DNSConfigForming"
 	MissingClusterDNS               = "MissingClusterDNS"
 	HostPortConflict                = "HostPortConflict"
