@@ -104,9 +104,7 @@ func setCurrent(s *corev1.ContainerStatus, c *corev1.Container, have *Container,
 	}
 	s.Resources = c.Resources.DeepCopy()
 	s.AllocatedResources = c.Resources.DeepCopy().Requests
-	if u, ok := in.Users[have.ID]; ok {
-		s.User = &corev1.ContainerUser{Linux: &u}
-	}
+	s.User = have.User.DeepCopy()
 	switch have.State {
 	case Running:
 		s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(have.StartedAt)}}
