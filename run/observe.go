@@ -151,6 +151,7 @@ func observeContainer(ctx context.Context, client *cri.Client, id, sandboxID str
 		LogPath:     st.GetLogPath(),
 		PID:         pidOf(resp.GetInfo()),
 		User:        userOf(st.GetUser()),
+		Actual:      actualOf(st.GetResources().GetLinux()),
 		Annotations: st.GetAnnotations(),
 	}
 	for _, m := range st.GetMounts() {
@@ -181,6 +182,13 @@ func userOf(u *runtimeapi.ContainerUser) *corev1.ContainerUser {
 		user.Linux = &corev1.LinuxContainerUser{UID: l.GetUid(), GID: l.GetGid(), SupplementalGroups: l.GetSupplementalGroups()}
 	}
 	return user
+}
+
+func actualOf(r *runtimeapi.LinuxContainerResources) *Actual {
+	if r == nil {
+		return nil
+	}
+	return &Actual{CPUShares: r.GetCpuShares(), CPUQuota: r.GetCpuQuota(), CPUPeriod: r.GetCpuPeriod(), MemoryLimit: r.GetMemoryLimitInBytes()}
 }
 
 func stateOf(s runtimeapi.ContainerState) State {

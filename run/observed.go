@@ -58,6 +58,9 @@ type Container struct {
 	// User is the identity that the first process began with; nil where the
 	// runtime does not report it (containerd 1.x).
 	User *corev1.ContainerUser `json:"user,omitempty"`
+	// Actual are the resources that it has; nil where the runtime does not report
+	// them (containerd 1.6).
+	Actual *Actual `json:"actual,omitempty"`
 
 	// TerminationLog is the host's file that holds the container's termination
 	// message.
