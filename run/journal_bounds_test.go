@@ -254,3 +254,25 @@ func TestJournalThatIsNone(t *testing.T) {
 		})
 	}
 }
+
+// TestJournalOnAReadOnlyFileSystem: a pod must be deletable where nothing can be
+// written. The events are handed on, and the failure is reported at the end.
+func TestJournalOnAReadOnlyFileSystem(t *testing.T) {
+	j, layout, seen := testJournal(t)
+	makePodDir(t, layout)
+	if err := unix.Mount("tmpfs", layout.Pod("u1"), "tmpfs", unix.MS_RDONLY, "size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Unmount(layout.Pod("u1"), 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := j.open(layout); err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	j.emit(event.Event{Reason: "Killing"})
+	if err := j.close(); err == nil || !strings.Contains(err.Error(), "read-only") || len(*seen) != 1 {
+		t.Errorf("%v; %d events handed on", err, len(*seen))
+	}
+}
