@@ -83,7 +83,7 @@ func TestGetShowsTheUser(t *testing.T) {
 	for _, reports := range []bool{true, false} {
 		r := newRig(t, critest.Features(&runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: reports}))
 		r.mustApply(text, OutcomeCreated)
-		want := &corev1.ContainerUser{Linux: &corev1.LinuxContainerUser{UID: 1000, GID: 2000, SupplementalGroups: []int64{2000, 7}}}
+		want := &corev1.ContainerUser{Linux: &corev1.LinuxContainerUser{UID: 1000, GID: 2000, SupplementalGroups: []int64{7, 2000}}}
 		if !reports {
 			want = nil
 		}

@@ -74,8 +74,9 @@ func (c *container) status() *runtimeapi.ContainerStatus {
 	}
 }
 
-// identity is the user of a container's first process, as containerd 2 reports
-// it: the primary group is the first of the supplemental groups.
+// identity is the user of a container's first process, as containerd 2.4
+// reports it: the primary group is one of the supplemental groups, which are
+// sorted.
 func (c *container) identity() *runtimeapi.ContainerUser {
 	sc := c.config.GetLinux().GetSecurityContext()
 	user := &runtimeapi.LinuxContainerUser{Uid: sc.GetRunAsUser().GetValue(), Gid: sc.GetRunAsGroup().GetValue()}
@@ -83,6 +84,7 @@ func (c *container) identity() *runtimeapi.ContainerUser {
 		user.Uid = c.image.uid()
 	}
 	user.SupplementalGroups = append([]int64{user.Gid}, sc.GetSupplementalGroups()...)
+	slices.Sort(user.SupplementalGroups)
 	return &runtimeapi.ContainerUser{Linux: user}
 }
 
