@@ -193,7 +193,7 @@ func (a *app) summarizeFailure(err error) {
 		}
 	})
 	// The command has failed already, and said why on stderr.
-	_ = printData(a.streams.Out, a.output, sum)
+	_ = printData(a.raw.Out, a.output, sum)
 }
 
 func resultOf(r run.Result) podResult {
@@ -229,7 +229,7 @@ func (a *app) printResults(sum summary) error {
 	a.summaryDue = false
 	switch a.output {
 	case "json", "yaml":
-		return printData(a.streams.Out, a.output, sum)
+		return printData(a.raw.Out, a.output, sum)
 	case "name":
 		for _, p := range sum.Pods {
 			if p.Error == "" {

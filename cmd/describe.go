@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run"
 )
 
@@ -39,7 +41,8 @@ func (a *app) runDescribe(c *cobra.Command, f *describeFlags, named []string) er
 	if err != nil {
 		return usage(c, err)
 	}
-	engine, closeAll, err := a.engine(&renderer{w: a.streams.Err})
+	r := &renderer{w: a.streams.Err}
+	engine, closeAll, err := a.engine(r)
 	if err != nil {
 		return err
 	}
@@ -54,10 +57,7 @@ func (a *app) runDescribe(c *cobra.Command, f *describeFlags, named []string) er
 		if !match(pod.Labels) {
 			continue
 		}
-		events, err := readEvents(engine, f.events, string(pod.UID))
-		if err != nil {
-			return err
-		}
+		events := readEvents(engine, r, f.events, pod)
 		if shown++; shown > 1 {
 			fmt.Fprint(a.streams.Out, "\n\n")
 		}
@@ -71,14 +71,19 @@ func (a *app) runDescribe(c *cobra.Command, f *describeFlags, named []string) er
 	return nil
 }
 
-// readEvents reads a pod's journal; nil, which shows no table, if unwanted.
-func readEvents(e *run.Engine, wanted bool, uid string) ([]event.Event, error) {
+// readEvents reads a pod's journal; nil, which shows no table, if unwanted. A
+// journal that cannot be read is no reason not to show the pod.
+func readEvents(e *run.Engine, r *renderer, wanted bool, pod *corev1.Pod) []event.Event {
 	if !wanted {
-		return nil, nil
+		return nil
 	}
-	events, err := run.ReadJournal(e.Settings.Layout(), uid)
+	events, err := run.ReadJournal(e.Settings.Layout(), string(pod.UID))
+	if err != nil {
+		r.warn(problem.List{{Object: "pod " + pod.Namespace + "/" + pod.Name, Warning: true, Message: "its events are not shown: " + err.Error(),
+			Hint: "the next command that changes the pod starts a new journal"}})
+	}
 	if events == nil {
 		events = []event.Event{}
 	}
-	return events, err
+	return events
 }

@@ -2,41 +2,10 @@ package cmd
 
 import (
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/podrun/podrun/event"
 )
-
-// tally is an event that came again and again, which the API server keeps as
-// one object.
-type tally struct {
-	event       event.Event // the first
-	count       int
-	first, last time.Time
-}
-
-// tallies counts the events that say the same of the same, and sorts them by
-// when they last came.
-func tallies(events []event.Event) []*tally {
-	type key struct{ kind, reason, fieldPath, message string }
-	seen := map[key]*tally{}
-	var out []*tally
-	for _, e := range events {
-		k := key{e.Type, e.Reason, e.FieldPath, e.Message}
-		t := seen[k]
-		if t == nil {
-			t = &tally{event: e, first: e.Time}
-			seen[k] = t
-			out = append(out, t)
-		}
-		t.count++
-		t.last = e.Time
-	}
-	slices.SortStableFunc(out, func(a, b *tally) int { return a.last.Compare(b.last) })
-	return out
-}
 
 // events writes the table of events.
 func (d *description) events(events []event.Event) {
@@ -50,15 +19,15 @@ func (d *description) events(events []event.Event) {
 	d.row(0, "Events:")
 	d.row(1, "Type", "Reason", "Age", "From", "Message")
 	d.row(1, "----", "------", "----", "----", "-------")
-	for _, t := range tallies(events) {
-		age := d.since(t.first)
-		if t.count > 1 {
-			age = fmt.Sprintf("%s (x%d over %s)", d.since(t.last), t.count, age)
+	for _, e := range event.Correlate(events) {
+		age := d.since(e.Time)
+		if e.Count > 1 {
+			age = fmt.Sprintf("%s (x%d over %s)", age, e.Count, d.since(e.First))
 		}
-		message := strings.TrimSpace(t.event.Message)
-		if t.event.FieldPath != "" {
-			message = t.event.FieldPath + ": " + message
+		message := strings.TrimSpace(e.Message)
+		if e.FieldPath != "" {
+			message = e.FieldPath + ": " + message
 		}
-		d.row(1, t.event.Type, t.event.Reason, age, "podrun", message)
+		d.row(1, e.Type, e.Reason, age, "podrun", message)
 	}
 }

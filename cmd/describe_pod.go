@@ -52,13 +52,11 @@ type description struct {
 	now time.Time
 }
 
-// safe takes away from a pod's own words what would steer the terminal.
-var safe = strings.NewReplacer("\x1b", "^[", "\r", `\r`)
-
-// row writes one row, indented by two spaces for each step of depth.
+// row writes one row, indented by two spaces for each step of depth. It escapes
+// before the columns are measured, as kubectl does.
 func (d *description) row(depth int, cells ...string) {
 	// It writes to memory; what goes wrong all the same, Flush reports.
-	_, _ = safe.WriteString(d.out, strings.Repeat("  ", depth)+strings.Join(cells, "\t")+"\n")
+	_, _ = io.WriteString(d.out, escape(strings.Repeat("  ", depth)+strings.Join(cells, "\t")+"\n"))
 }
 
 // list writes values below each other, beside their title.

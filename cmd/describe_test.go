@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
@@ -114,30 +113,5 @@ func TestDescribeWhatKubectlCannot(t *testing.T) {
 		if strings.Contains(got, unwanted) {
 			t.Errorf("%q is in:\n%s", unwanted, got)
 		}
-	}
-}
-
-// TestTallies counts only what says the same of the same thing.
-func TestTallies(t *testing.T) {
-	at := func(s int, e event.Event) event.Event {
-		e.Time = tableNow.Add(time.Duration(s) * time.Second)
-		return e
-	}
-	a := event.Event{Type: event.Normal, Reason: "Created", FieldPath: "spec.containers{a}", Message: "Container created"}
-	b, warning, other := a, a, a
-	b.FieldPath, warning.Type, other.Message = "spec.containers{b}", event.Warning, "Container created again"
-	var got []string
-	for _, t := range tallies([]event.Event{at(0, a), at(1, b), at(2, warning), at(3, other), at(4, a), at(4, b)}) {
-		got = append(got, strings.Join([]string{t.event.Type, t.event.FieldPath, t.event.Message,
-			t.first.Sub(tableNow).String(), t.last.Sub(tableNow).String(), strings.Repeat("x", t.count)}, " "))
-	}
-	want := []string{
-		"Warning spec.containers{a} Container created 2s 2s x",
-		"Normal spec.containers{a} Container created again 3s 3s x",
-		"Normal spec.containers{a} Container created 0s 4s xx",
-		"Normal spec.containers{b} Container created 1s 4s xx",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
 	}
 }

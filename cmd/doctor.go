@@ -72,7 +72,7 @@ func (a *app) runDoctor(c *cobra.Command, f *inputFlags, named []string) error {
 		return err
 	}
 	if a.output != "" {
-		err = printData(a.streams.Out, a.output, diagnosis)
+		err = printData(a.raw.Out, a.output, diagnosis)
 	} else {
 		err = printDiagnosis(a.streams.Out, diagnosis)
 	}
@@ -91,9 +91,9 @@ func printDiagnosis(w io.Writer, d run.Diagnosis) error {
 			group = f.Group
 			fmt.Fprintf(&b, "%s\n", group)
 		}
-		fmt.Fprintf(&b, "  %-5s %-18s %s\n", f.Status, f.Check, f.Summary)
+		fmt.Fprintf(&b, "  %-5s %-18s %s\n", f.Status, f.Check, indented(f.Summary))
 		if f.Mend != "" && f.Status != "pass" {
-			fmt.Fprintf(&b, "%25s -> %s\n", "", f.Mend)
+			fmt.Fprintf(&b, "%25s -> %s\n", "", indented(f.Mend))
 		}
 	}
 	for _, p := range d.Pods {
@@ -108,9 +108,9 @@ func printDiagnosis(w io.Writer, d run.Diagnosis) error {
 			}
 			hint := q.Hint
 			q.Hint, q.Object = "", ""
-			fmt.Fprintf(&b, "  %-5s %s\n", status, q)
+			fmt.Fprintf(&b, "  %-5s %s\n", status, indented(q.String()))
 			if hint != "" {
-				fmt.Fprintf(&b, "%8s-> %s\n", "", hint)
+				fmt.Fprintf(&b, "%8s-> %s\n", "", indented(hint))
 			}
 		}
 	}

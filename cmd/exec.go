@@ -71,7 +71,7 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 	if len(target.Among) > 0 {
 		fmt.Fprintf(a.streams.Err, "Defaulted container %q out of: %s\n", target.Container, strings.Join(target.Among, ", "))
 	}
-	o := run.ExecOptions{Command: given[1:], Timeout: f.timeout, Out: a.streams.Out, Err: a.streams.Err}
+	o := run.ExecOptions{Command: given[1:], Timeout: f.timeout, Out: a.raw.Out, Err: a.raw.Err}
 	if f.stdin {
 		o.In = a.streams.In
 	}

@@ -100,13 +100,13 @@ func (a *app) printPods(pods []corev1.Pod, allNamespaces, single bool) error {
 	switch a.output {
 	case "json", "yaml":
 		if single {
-			return printData(out, a.output, pods[0])
+			return printData(a.raw.Out, a.output, pods[0])
 		}
 		list := corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}, Items: pods}
 		if list.Items == nil {
 			list.Items = []corev1.Pod{}
 		}
-		return printData(out, a.output, list)
+		return printData(a.raw.Out, a.output, list)
 	case "name":
 		for i := range pods {
 			fmt.Fprintf(out, "pod/%s\n", pods[i].Name)

@@ -64,10 +64,10 @@ func newImageList(a *app) *cobra.Command {
 func (a *app) printImages(images []run.Image) error {
 	switch a.output {
 	case "json", "yaml":
-		return printData(a.streams.Out, a.output, images)
+		return printData(a.raw.Out, a.output, images)
 	case "name":
 		for _, i := range images {
-			fmt.Fprintln(a.streams.Out, i.Title())
+			fmt.Fprintln(a.streams.Out, oneLine(i.Title()))
 		}
 		return nil
 	}
@@ -83,7 +83,7 @@ func (a *app) printImages(images []run.Image) error {
 			names = []string{"<none>"}
 		}
 		for _, name := range names {
-			fmt.Fprintf(tw, "%s\t%.12s\t%s\t%t\n", name, id, megabytes(i.Size), i.InUse)
+			fmt.Fprintf(tw, "%s\t%.12s\t%s\t%t\n", oneLine(name), oneLine(id), megabytes(i.Size), i.InUse)
 		}
 	}
 	if err := tw.Flush(); err != nil {
@@ -122,10 +122,10 @@ func newImagePull(a *app) *cobra.Command {
 func (a *app) printPulled(images []run.PulledImage) error {
 	switch a.output {
 	case "json", "yaml":
-		return printData(a.streams.Out, a.output, images)
+		return printData(a.raw.Out, a.output, images)
 	case "name":
 		for _, i := range images {
-			fmt.Fprintln(a.streams.Out, i.Image)
+			fmt.Fprintln(a.streams.Out, oneLine(i.Image))
 		}
 	}
 	return nil
@@ -170,7 +170,7 @@ stdin.`,
 			return a.withEngine(c.Context(), func(ctx context.Context, e *run.Engine) error {
 				names, err := e.LoadImages(ctx, in)
 				for _, name := range names {
-					fmt.Fprintf(a.streams.Out, "image/%s loaded\n", name)
+					fmt.Fprintf(a.streams.Out, "image/%s loaded\n", oneLine(name))
 				}
 				return err
 			})
@@ -191,7 +191,7 @@ whoever made it, no pod of podrun's, and not the runtime itself.`,
 				var freed uint64
 				for _, i := range gone {
 					freed += i.Size
-					fmt.Fprintf(a.streams.Out, "image/%s removed\n", i.Title())
+					fmt.Fprintf(a.streams.Out, "image/%s removed\n", oneLine(i.Title()))
 				}
 				if len(gone) > 0 {
 					_, printed := fmt.Fprintf(a.streams.Err, "%s freed\n", megabytes(freed))

@@ -85,7 +85,7 @@ func (l *live) due(e event.Event) bool {
 func (l *live) keep(e event.Event, who string) {
 	key := keyOf(e)
 	at := slices.IndexFunc(l.lines, func(line liveLine) bool { return line.key == key })
-	switch text := who + e.Pull.Image + ": " + e.Message; {
+	switch text := oneLine(who + e.Pull.Image + ": " + e.Message); {
 	case e.Pull.State == event.PullEnded && at >= 0:
 		l.lines = slices.Delete(l.lines, at, at+1)
 	case e.Pull.State == event.PullEnded:
@@ -150,14 +150,15 @@ func terminalOf(w io.Writer) *os.File {
 // talk makes the renderer of a command's talk. On a terminal what the command
 // writes from then on keeps clear of the lines of pulls.
 func (a *app) talk() *renderer {
-	r := &renderer{w: a.streams.Err, json: a.output == "json"}
+	stderr := a.raw.Err // the renderer's lines do not pass by itself
+	r := &renderer{w: textWriter{&stderr}, json: a.output == "json"}
 	if r.json {
 		return r
 	}
-	if r.live.terminal = terminalOf(a.streams.Err); r.live.terminal != nil {
-		a.streams.Err = &beside{r, a.streams.Err}
-		if terminalOf(a.streams.Out) != nil {
-			a.streams.Out = &beside{r, a.streams.Out}
+	if r.live.terminal = terminalOf(a.raw.Err); r.live.terminal != nil {
+		a.raw.Err = &beside{r, a.raw.Err}
+		if terminalOf(a.raw.Out) != nil {
+			a.raw.Out = &beside{r, a.raw.Out}
 		}
 	}
 	return r

@@ -79,7 +79,7 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, named []string) error {
 	if err != nil {
 		return err
 	}
-	return podlog.Mux(c.Context(), podlog.Output{Stdout: a.streams.Out, Stderr: a.streams.Out}, f.sources(c.Context(), a, engine, logs), opts)
+	return podlog.Mux(c.Context(), podlog.Output{Stdout: a.raw.Out, Stderr: a.raw.Out}, f.sources(c.Context(), a, engine, logs), opts)
 }
 
 func (f *logsFlags) options(now time.Time) (podlog.Options, error) {

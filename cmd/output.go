@@ -28,7 +28,7 @@ func printData(w io.Writer, format string, v any) error {
 	if err != nil {
 		return fmt.Errorf("print: %w", err)
 	}
-	data = append(data, '\n')
+	data = append(escapeJSON(data), '\n')
 	if format == "yaml" {
 		if data, err = yaml.JSONToYAML(data); err != nil {
 			return fmt.Errorf("print: %w", err)
@@ -51,6 +51,8 @@ type renderer struct {
 	quiet bool
 	// live are the pulls under way.
 	live live
+	// repeats are the events that come again and again.
+	repeats repeats
 }
 
 // event renders one event; it is an event.Sink.
@@ -63,13 +65,18 @@ func (r *renderer) event(e event.Event) {
 	if e.Pull != nil && !r.live.due(e) {
 		return
 	}
+	e.Message = event.Cut(e.Message)
+	e, due := r.repeats.due(e)
+	if !due {
+		return
+	}
 	r.live.erase()
 	defer r.live.draw()
 	switch data, err := json.Marshal(e); {
 	case e.Pull != nil && r.live.terminal != nil:
 		r.live.keep(e, r.who(e))
 	case r.json && err == nil:
-		fmt.Fprintf(r.w, "%s\n", data)
+		fmt.Fprintf(r.w, "%s\n", escapeJSON(data))
 	case !r.json:
 		fmt.Fprintln(r.w, r.line(e))
 	}
@@ -79,9 +86,9 @@ func (r *renderer) line(e event.Event) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-8s%-23s %s", e.Type, e.Reason, r.who(e))
 	if e.Pull != nil {
-		b.WriteString(e.Pull.Image + ": ")
+		b.WriteString(oneLine(e.Pull.Image) + ": ")
 	}
-	b.WriteString(strings.ReplaceAll(e.Message, "\n", "\n        "))
+	b.WriteString(indented(e.Message) + times(e))
 	return b.String()
 }
 
@@ -115,10 +122,10 @@ func (r *renderer) warn(l problem.List) {
 	for _, p := range l {
 		if r.json {
 			if data, err := json.Marshal(p); err == nil {
-				fmt.Fprintf(r.w, "%s\n", data)
+				fmt.Fprintf(r.w, "%s\n", escapeJSON(data))
 			}
 			continue
 		}
-		fmt.Fprintln(r.w, "warning:", p)
+		fmt.Fprintln(r.w, "warning:", indented(p.String()))
 	}
 }

@@ -75,7 +75,7 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 		if a.output == "" {
 			format = "json"
 		}
-		return printData(a.streams.Out, format, read)
+		return printData(a.raw.Out, format, read)
 	}
 	targets, problems, err := engine.Prepare(c.Context(), objects, run.PrepareOptions{AllowKubelet: a.allowKubelet, Facts: facts})
 	if err != nil {
@@ -93,7 +93,7 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 		}
 		views = append(views, view)
 	}
-	if err := printData(a.streams.Out, format, planList{Plans: views, Problems: problems}); err != nil {
+	if err := printData(a.raw.Out, format, planList{Plans: views, Problems: problems}); err != nil {
 		return err
 	}
 	return problem.Refuse(problem.Refused, problems)

@@ -21,7 +21,10 @@ type Streams struct {
 
 // app is what every command shares.
 type app struct {
-	streams  Streams
+	// streams take text, which is escaped; raw are the same streams for data: what
+	// containers write, JSON and YAML.
+	streams, raw Streams
+
 	version  string
 	settings *settingsFlags
 
@@ -41,7 +44,8 @@ type app struct {
 
 // Main runs the command line and returns its exit code.
 func Main(ctx context.Context, args []string, streams Streams, version string) int {
-	a := &app{streams: streams, version: version, commandLine: strings.Join(append([]string{"podrun"}, args...), " ")}
+	a := newApp(streams)
+	a.version, a.commandLine = version, strings.Join(append([]string{"podrun"}, args...), " ")
 	root := newRoot(a)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -59,9 +63,16 @@ func Main(ctx context.Context, args []string, streams Streams, version string) i
 	if a.jsonTalk {
 		printed = printErrorJSON
 	}
-	eachError(err, func(e error) { printed(streams.Err, e) })
+	eachError(err, func(e error) { printed(textWriter{&streams.Err}, e) })
 	a.summarizeFailure(err)
 	return exitCode(err)
+}
+
+// newApp makes the app of one command line.
+func newApp(streams Streams) *app {
+	a := &app{raw: streams}
+	a.streams = Streams{In: streams.In, Out: textWriter{&a.raw.Out}, Err: textWriter{&a.raw.Err}}
+	return a
 }
 
 // exitStatus is an outcome that was reported already: only the code is left.
@@ -165,14 +176,14 @@ func eachError(err error, do func(error)) {
 func printError(w io.Writer, err error) {
 	e, ok := errors.AsType[*problem.Error](err)
 	if !ok {
-		fmt.Fprintln(w, "podrun:", err)
+		fmt.Fprintln(w, "podrun:", indented(err.Error()))
 		return
 	}
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintln(w, "podrun:", strings.TrimRight(line, "\n"))
 	}
 	if e.Hint != "" {
-		fmt.Fprintln(w, "hint:", e.Hint)
+		fmt.Fprintln(w, "hint:", indented(e.Hint))
 	}
 }
 
@@ -193,6 +204,6 @@ func printErrorJSON(w io.Writer, err error) {
 		line.Hint, line.Problems = e.Hint, e.Problems
 	}
 	if data, err := json.Marshal(line); err == nil {
-		fmt.Fprintf(w, "%s\n", data)
+		fmt.Fprintf(w, "%s\n", escapeJSON(data))
 	}
 }

@@ -146,7 +146,7 @@ func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
 		sum.Reason = "Container"
 	}
 	if a.output != "" {
-		if perr := printData(a.streams.Out, a.output, sum); perr != nil {
+		if perr := printData(a.raw.Out, a.output, sum); perr != nil {
 			return errors.Join(err, perr)
 		}
 	}
@@ -196,9 +196,9 @@ type logReader struct {
 }
 
 func (a *app) newLogReader(ctx context.Context, e *run.Engine, objects *manifest.Objects) *logReader {
-	out := podlog.Output{Stdout: a.streams.Out, Stderr: a.streams.Err}
+	out := podlog.Output{Stdout: a.raw.Out, Stderr: a.raw.Err}
 	if a.output != "" {
-		out.Stdout = a.streams.Err // stdout carries the summary
+		out.Stdout = a.raw.Err // stdout carries the summary
 	}
 	containers := 0
 	for _, p := range objects.Pods {

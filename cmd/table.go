@@ -26,7 +26,12 @@ func podTable(w io.Writer, pods []corev1.Pod, o tableOptions) error {
 		return nil
 	}
 	tw := tabwriter.NewWriter(w, 6, 4, 3, ' ', 0) // kubectl's widths
-	row := func(cells ...string) { fmt.Fprintln(tw, strings.Join(cells, "\t")) }
+	row := func(cells ...string) {
+		for i := range cells {
+			cells[i] = oneLine(cells[i])
+		}
+		fmt.Fprintln(tw, strings.Join(cells, "\t"))
+	}
 	row(podColumns(o, "NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE")...)
 	for i := range pods {
 		pod := &pods[i]

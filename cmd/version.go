@@ -74,7 +74,7 @@ func (a *app) runtimeVersion(c *cobra.Command) (*runtimeVersion, error) {
 
 func (a *app) printVersion(v versionInfo) error {
 	if a.output != "" {
-		return printData(a.streams.Out, a.output, v)
+		return printData(a.raw.Out, a.output, v)
 	}
 	fmt.Fprintf(a.streams.Out, "podrun %s (Kubernetes %s, %s, %s)\n", v.Client.Version, v.Client.Kubernetes, v.Client.Go, v.Client.Platform)
 	if r := v.Runtime; r != nil {

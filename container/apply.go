@@ -19,7 +19,8 @@ import (
 // Apply makes the container's log directory, which no runtime makes, and
 // creates the container; it returns its ID. A runtime that took too long may
 // have created it all the same, and keeps its name (containerd issues 4604 and
-// 13867): such a container is removed, and creating it tried once more.
+// 13867): such a container is removed, and creating it tried once more. If that
+// has no answer, the error is the first, which says more.
 func Apply(ctx context.Context, client *cri.Client, sandboxID string, config *runtimeapi.ContainerConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
 	logs := filepath.Join(sandbox.GetLogDirectory(), filepath.Dir(config.GetLogPath()))
 	if err := os.MkdirAll(logs, 0o755); err != nil {
@@ -38,7 +39,20 @@ func Apply(ctx context.Context, client *cri.Client, sandboxID string, config *ru
 	if removed == 0 {
 		return "", err
 	}
-	return client.CreateContainer(ctx, sandboxID, config, sandbox)
+	answered, stop = cri.LastAnswer(ctx)
+	id, again := client.CreateContainer(answered, sandboxID, config, sandbox)
+	stop()
+	if again != nil && ended(again) {
+		return "", fmt.Errorf("%w (tried once more, without an answer)", err)
+	}
+	return id, again
+}
+
+// ended tells whether a call had no answer before its context ended.
+func ended(err error) bool {
+	code := status.Code(err)
+	return code == codes.DeadlineExceeded || code == codes.Canceled ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // removeStray removes the container of that sandbox, name and attempt, of which

@@ -13,7 +13,7 @@ const (
 // Event reports one thing that happened to a pod. Reason and Message are the
 // kubelet's where the kubelet has such an event.
 type Event struct {
-	Time      time.Time `json:"time"`
+	Time      time.Time `json:"time"` // of the last occurrence
 	Type      string    `json:"type"`
 	Reason    string    `json:"reason"`
 	Namespace string    `json:"namespace"`
@@ -22,6 +22,19 @@ type Event struct {
 	FieldPath string    `json:"fieldPath,omitempty"` // spec.containers{app}; empty for the pod itself
 	Message   string    `json:"message"`
 	Pull      *Pull     `json:"pull,omitempty"` // of PullProgress
+
+	// Count is how often the event occurred, and First is when it first did; both
+	// are zero for an event that occurred once.
+	Count int       `json:"count,omitempty"`
+	First time.Time `json:"firstTimestamp,omitzero"`
+}
+
+// began is when an event first occurred.
+func (e Event) began() time.Time {
+	if e.First.IsZero() {
+		return e.Time
+	}
+	return e.First
 }
 
 // Sink takes events as they happen. It must be safe for concurrent use and
@@ -50,6 +63,7 @@ const (
 	FailedPostStartHook             = "FailedPostStartHook"
 	FailedPreStopHook               = "FailedPreStopHook"
 	UnhealthyContainer              = "Unhealthy"
+	ProbeWarning                    = "ProbeWarning"
 	DNSConfigForming                = "DNSConfigForming"
 	MissingClusterDNS               = "MissingClusterDNS"
 	HostPortConflict                = "HostPortConflict"

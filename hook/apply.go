@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/problem"
 )
 
@@ -23,25 +24,30 @@ type Target struct {
 // HookError is a hook that failed.
 type HookError struct {
 	Plan Plan
-	// Output is what an exec hook wrote, stdout first. It may hold secrets: the
-	// kubelet keeps it out of events, for it is the pod author's eyes only.
+	// Output is the first 10 KiB of what an exec hook wrote, stdout first. It may
+	// hold secrets: the kubelet keeps it out of events, since it is for the pod's
+	// author alone.
 	Output string
 	Err    error
 }
 
+// maxOutput is how much is kept of what a hook writes, and of what the runtime
+// says of it, in bytes: as much as of a probe's.
+const maxOutput = 10 << 10
+
 // Error is the kubelet's sentence for the failure.
 func (e *HookError) Error() string {
 	p := e.Plan
-	of := fmt.Sprintf("for Container %q in Pod %q failed - error: %v", p.Container, p.ID.Ref(), e.Err)
+	of := fmt.Sprintf("for Container %q in Pod %q failed - error: %s", p.Container, p.ID.Ref(), event.CutBytes(e.Err.Error(), maxOutput))
 	switch p.Kind {
 	case Exec:
-		return fmt.Sprintf("Exec lifecycle hook (%v) %s, message: %q", p.Command, of, e.Output)
+		return fmt.Sprintf("Exec lifecycle hook (%s) %s, message: %q", event.CutBytes(fmt.Sprint(p.Command), maxOutput), of, e.Output)
 	case HTTPGet:
 		return fmt.Sprintf("HTTP lifecycle hook (%s) %s", p.HTTP.Path, of)
 	case Sleep:
 		return fmt.Sprintf("Sleep lifecycle hook (%d) %s", p.Seconds, of)
 	}
-	return fmt.Sprintf("Cannot run handler: %v", e.Err)
+	return "Cannot run handler: " + event.CutBytes(e.Err.Error(), maxOutput)
 }
 
 // Unwrap gives the cause.
@@ -90,9 +96,11 @@ func run(ctx context.Context, p Plan, t Target) (output string, err error) {
 
 func runExec(ctx context.Context, p Plan, t Target) (string, error) {
 	stdout, stderr, code, err := t.Exec(ctx, t.ContainerID, p.Command)
-	output := string(stdout) + string(stderr)
+	stdout, stderr = stdout[:min(len(stdout), 2*maxOutput)], stderr[:min(len(stderr), 2*maxOutput)]
+	output := event.CutBytes(string(stdout)+string(stderr), maxOutput)
 	if err == nil && code != 0 {
-		err = fmt.Errorf("command '%s' exited with %d: %s", strings.Join(p.Command, " "), code, stderr)
+		command := event.CutBytes(strings.Join(p.Command, " "), maxOutput/2)
+		err = fmt.Errorf("command '%s' exited with %d: %s", command, code, event.CutBytes(string(stderr), maxOutput/2))
 	}
 	return output, err
 }

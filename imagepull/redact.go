@@ -1,9 +1,13 @@
 package imagepull
 
 import (
+	"encoding/base64"
+	"net/url"
 	"strings"
 
 	"google.golang.org/grpc/status"
+
+	"github.com/podrun/podrun/event"
 )
 
 // A registry's error may quote the URL that failed, with a password or a signed
@@ -25,18 +29,28 @@ func Redact(text string) string {
 // text: a shorter one would be found in any.
 const shortestSecret = 4
 
+// maxDetail is how much is kept of a runtime's text about a pull, in bytes: it
+// quotes the registry's answer.
+const maxDetail = 10 << 10
+
 // withoutCredentials takes the credentials that a pull was tried with out of its
-// error.
+// error, in the forms in which a registry gets them and may send them back, and
+// bounds its text.
 func withoutCredentials(err error, tried []Credential) error {
 	text := Detail(err)
 	clean := text
 	for _, c := range tried {
-		for _, secret := range []string{c.Auth.GetPassword(), c.Auth.GetIdentityToken(), c.Auth.GetRegistryToken(), c.Auth.GetAuth()} {
+		secrets := []string{c.Auth.GetPassword(), c.Auth.GetIdentityToken(), c.Auth.GetRegistryToken(), c.Auth.GetAuth()}
+		if password := c.Auth.GetPassword(); password != "" {
+			secrets = append(secrets, base64.StdEncoding.EncodeToString([]byte(c.Auth.GetUsername()+":"+password)))
+		}
+		for _, secret := range secrets {
 			if len(secret) >= shortestSecret {
-				clean = strings.ReplaceAll(clean, secret, "***")
+				clean = strings.NewReplacer(secret, "***", url.QueryEscape(secret), "***").Replace(clean)
 			}
 		}
 	}
+	clean = event.CutBytes(clean, maxDetail)
 	if clean == text {
 		return err
 	}

@@ -12,13 +12,17 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	kubeprobe "k8s.io/kubernetes/pkg/probe"
+
+	"github.com/podrun/podrun/event"
 )
 
 // tries is how often a probe that could not be run is tried in all; a failure
 // is not tried again.
 const tries = 3
 
-// maxOutput is how much of a command's output is kept, in bytes.
+// maxOutput is how much is kept of what a probe was answered, in bytes, as the
+// kubelet keeps of a command's output and of an HTTP answer (pkg/probe/exec,
+// pkg/probe/http). A gRPC status, of which the kubelet keeps all, may have 16 MiB.
 const maxOutput = 10 << 10
 
 // Exec runs a command in a container and waits for it, no longer than the
@@ -44,6 +48,7 @@ func Run(ctx context.Context, p Plan, t Target) (Result, error) {
 	var err error
 	for range tries {
 		result, err = try(ctx, p, t)
+		result.Output = event.CutBytes(result.Output, maxOutput)
 		if ctx.Err() != nil {
 			return Result{Outcome: Unknown}, context.Cause(ctx)
 		}
@@ -77,8 +82,7 @@ func runExec(ctx context.Context, command []string, t Target, timeout time.Durat
 	case err != nil:
 		return Result{Outcome: Unknown}, err
 	}
-	output := string(stdout) + string(stderr)
-	output = output[:min(len(output), maxOutput)]
+	output := string(stdout[:min(len(stdout), 2*maxOutput)]) + string(stderr[:min(len(stderr), 2*maxOutput)])
 	if code != 0 {
 		return Result{Failure, output}, nil
 	}

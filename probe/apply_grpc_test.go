@@ -29,6 +29,8 @@ func (h *health) Check(ctx context.Context, r *healthpb.HealthCheckRequest) (*he
 		return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVING}, nil
 	case "down":
 		return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_NOT_SERVING}, nil
+	case "huge":
+		return nil, status.Error(codes.Unavailable, strings.Repeat("ü", 1<<20))
 	case "hang":
 		<-ctx.Done()
 		return nil, ctx.Err()

@@ -7,19 +7,16 @@ import (
 	"github.com/podrun/podrun/event"
 )
 
-// probeWarning is the kubelet's reason for a probe that passed with a warning.
-const probeWarning = "ProbeWarning"
-
 // eventOf gives the kubelet's event for what a probe came to; a success has
 // none.
 func (p Plan) eventOf(r Result, err error) (reason, message string) {
 	switch {
 	case err != nil:
-		return event.UnhealthyContainer, fmt.Sprintf("%s probe errored and resulted in %s state: %v", p.Kind, r.Outcome, err)
+		return event.UnhealthyContainer, fmt.Sprintf("%s probe errored and resulted in %s state: %v", p.Kind, r.Outcome, event.CutBytes(err.Error(), maxOutput))
 	case r.Outcome == Failure:
 		return event.UnhealthyContainer, fmt.Sprintf("%s probe failed: %s", p.Kind, r.Output)
 	case r.Outcome == Warning:
-		return probeWarning, fmt.Sprintf("%s probe warning: %s", p.Kind, r.Output)
+		return event.ProbeWarning, fmt.Sprintf("%s probe warning: %s", p.Kind, r.Output)
 	}
 	return "", ""
 }

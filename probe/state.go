@@ -17,8 +17,8 @@ const (
 	Unknown Outcome = "unknown"
 )
 
-// Result is what one probe came to. Output is what the probe's event says:
-// what a command wrote, or why the probe failed; at most 10 KiB.
+// Result is what one probe came to. Output is the text of the probe's event: what
+// a command wrote, or why the probe failed; Run returns at most 10 KiB.
 type Result struct {
 	Outcome Outcome
 	Output  string

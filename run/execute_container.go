@@ -224,7 +224,7 @@ func (s *syncer) removeOld(ctx context.Context, name string) error {
 // containerFailed notes a container that could not be created or started.
 func (s *syncer) containerFailed(ctx context.Context, name, op, reason string, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
-		return cause
+		return s.endedBy(cause, name, op, err)
 	}
 	err = s.redacted(name, err)
 	failure := &problem.Error{Kind: problem.Runtime, Object: fmt.Sprintf("pod %s: container %s", s.plan.ID, name), Op: op, Err: err}

@@ -1,29 +1,52 @@
 package run
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
 )
 
+// Sizes of a journal. A probe that fails each second adds a line a second, for
+// as long as a command supervises the pod: at maxJournal bytes the file is
+// replaced by the newest events, aggregated.
+const (
+	maxJournal      = 512 << 10
+	keptJournal     = 128 << 10 // bytes that compaction keeps
+	keptEvents      = 256
+	maxJournalRead  = 4 << 20 // of a file that an older podrun left to grow: its end
+	journalLockWait = 100 * time.Millisecond
+	journalMode     = 0o640
+)
+
 // journal keeps the events of one pod in its directory and hands them on. Until
 // the directory exists it holds them back, so that a rollback leaves none.
+//
+// Several podruns may write the same file at once. Each line is one append with
+// the file's lock held in common; who replaces the file holds the lock alone,
+// and whoever locks a file that was replaced meanwhile opens the new one: no
+// line is lost. The directory is kept open, so that a pod that was deleted and
+// made again under the same UID never gets events of the one before.
 type journal struct {
 	pod  identity.Pod
 	next event.Sink
 
 	mu   sync.Mutex
+	dir  *os.Root // nil until open
 	file *os.File
-	held []event.Event
-	err  error // the first failure to write; reported when the sync ends
+	held []event.Event // not written yet
+	err  error         // the first failure to write; reported when the sync ends
 }
 
 // emit is an event.Sink that fills in the pod and the time.
@@ -32,11 +55,14 @@ func (j *journal) emit(e event.Event) {
 		e.Time = time.Now()
 	}
 	e.Namespace, e.Pod, e.UID = j.pod.Namespace, j.pod.Name, j.pod.UID
+	e.Message = event.Cut(e.Message)
 	j.mu.Lock()
-	if j.file == nil {
-		j.held = append(j.held, e)
-	} else {
-		j.write(e)
+	j.held = append(j.held, e)
+	if len(j.held) > 4*keptEvents {
+		j.held = newestEvents(j.held)
+	}
+	if j.file != nil {
+		j.flush(journalLockWait)
 	}
 	j.mu.Unlock()
 	if j.next != nil {
@@ -44,52 +70,124 @@ func (j *journal) emit(e event.Event) {
 	}
 }
 
-// open starts writing to the pod's directory, with what was held back.
+// open starts writing to the pod's directory, with what was held back. Where
+// nothing can be written it holds events back, too: delete must not need a
+// journal; close reports it.
 func (j *journal) open(layout identity.Layout) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.file != nil {
 		return nil
 	}
-	f, err := os.OpenFile(layout.Journal(j.pod.UID), os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o640)
+	path := layout.Journal(j.pod.UID)
+	dir, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
 		return fmt.Errorf("open the journal of pod %s: %w", j.pod, err)
 	}
-	if err := endLine(f); err != nil {
-		f.Close()
-		return fmt.Errorf("open the journal of pod %s: %w", j.pod, err)
+	file, err := openJournal(dir, filepath.Base(path), os.O_CREATE)
+	if err != nil {
+		dir.Close()
+		err = fmt.Errorf("open the journal of pod %s: %w", j.pod, err)
+		if errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+			j.fail(err)
+			return nil
+		}
+		return err
 	}
-	j.file = f
-	for _, e := range j.held {
-		j.write(e)
-	}
-	j.held = nil
+	j.dir, j.file = dir, file
+	j.flush(journalLockWait)
 	return nil
 }
 
-// endLine ends a last line that a crash cut short, so that the next event is
-// not lost with it.
-func endLine(f *os.File) error {
-	info, err := f.Stat()
-	if err != nil || info.Size() == 0 {
+// openJournal opens the journal of a pod's directory. What is no regular file is
+// no journal: where one may be made, it is replaced.
+func openJournal(dir *os.Root, name string, create int) (*os.File, error) {
+	for again := create != 0; ; again = false {
+		f, err := dir.OpenFile(name, os.O_RDWR|os.O_APPEND|unix.O_NONBLOCK|unix.O_NOFOLLOW|create, journalMode)
+		if err == nil {
+			var info fs.FileInfo
+			if info, err = f.Stat(); err == nil && info.Mode().IsRegular() {
+				return f, nil
+			}
+			f.Close()
+			if err == nil {
+				err = errNotRegular
+			}
+		}
+		if info, lerr := dir.Lstat(name); !again || lerr != nil || info.Mode().IsRegular() {
+			return nil, err
+		}
+		if err := dir.RemoveAll(name); err != nil {
+			return nil, err
+		}
+	}
+}
+
+var errNotRegular = errors.New("it is not a regular file")
+
+// fail keeps the first failure.
+func (j *journal) fail(err error) {
+	if j.err == nil {
+		j.err = err
+	}
+}
+
+// flush writes what is held back. While another podrun replaces the file, which
+// takes milliseconds, it waits; if that one stands still, it returns, and the
+// events are held until the next.
+func (j *journal) flush(wait time.Duration) {
+	if len(j.held) == 0 {
+		return
+	}
+	err := j.lockFile(time.Now().Add(wait))
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return
+	}
+	defer unlockFile(j.file)
+	if err == nil {
+		err = j.append()
+	}
+	if err != nil {
+		j.fail(fmt.Errorf("write the journal of pod %s: %w", j.pod, err))
+	}
+	j.held = nil
+	if err == nil {
+		j.compact()
+	}
+}
+
+// append writes the lines that are held back by one call, after the end of a
+// line that a crash cut short.
+func (j *journal) append() error {
+	var lines bytes.Buffer
+	info, err := j.file.Stat()
+	if err != nil {
 		return err
 	}
-	last := make([]byte, 1)
-	if _, err := f.ReadAt(last, info.Size()-1); err != nil || last[0] == '\n' {
+	if size := info.Size(); size > 0 {
+		last := make([]byte, 1)
+		if _, err := j.file.ReadAt(last, size-1); err != nil {
+			return err
+		}
+		if last[0] != '\n' {
+			lines.WriteByte('\n')
+		}
+	}
+	if err := encodeEvents(&lines, j.held); err != nil {
 		return err
 	}
-	_, err = f.Write([]byte{'\n'})
+	_, err = j.file.Write(lines.Bytes())
 	return err
 }
 
-func (j *journal) write(e event.Event) {
-	data, err := json.Marshal(e)
-	if err == nil {
-		_, err = j.file.Write(append(data, '\n'))
+func encodeEvents(w io.Writer, events []event.Event) error {
+	encoder := json.NewEncoder(w)
+	for _, e := range events {
+		if err := encoder.Encode(e); err != nil {
+			return err
+		}
 	}
-	if err != nil && j.err == nil {
-		j.err = fmt.Errorf("write the journal of pod %s: %w", j.pod, err)
-	}
+	return nil
 }
 
 // close ends the journal and reports the first failure to write to it.
@@ -97,30 +195,14 @@ func (j *journal) close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.file != nil {
-		j.err = errors.Join(j.err, j.file.Close())
-		j.file = nil
+		const lastWait = 20 * journalLockWait
+		j.flush(lastWait)
+		if len(j.held) > 0 {
+			j.fail(fmt.Errorf("write the journal of pod %s: another process has kept it locked for %s", j.pod, lastWait))
+			j.held = nil
+		}
+		j.err = errors.Join(j.err, j.file.Close(), j.dir.Close())
+		j.file, j.dir = nil, nil
 	}
 	return j.err
-}
-
-// ReadJournal reads the events of a pod, the oldest first; none if there is no
-// journal. A last line that a crash cut short is left out.
-func ReadJournal(layout identity.Layout, uid string) ([]event.Event, error) {
-	data, err := os.ReadFile(layout.Journal(uid))
-	if os.IsNotExist(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the journal: %w", err)
-	}
-	var events []event.Event
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	lines.Buffer(nil, len(data)+1)
-	for lines.Scan() {
-		var e event.Event
-		if json.Unmarshal(lines.Bytes(), &e) == nil {
-			events = append(events, e)
-		}
-	}
-	return events, lines.Err()
 }

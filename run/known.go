@@ -1,7 +1,9 @@
 package run
 
 import (
+	"cmp"
 	"context"
+	"os"
 	"sort"
 	"time"
 
@@ -106,7 +108,7 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 			return nil, runtimeError(k.ID, err)
 		}
 		started, ready := obs.probed()
-		out = append(out, View{Known: k, Observed: obs, Object: viewOf(k, obs, facts.NodeIPs, facts.Runtime.Name, started, ready)})
+		out = append(out, View{Known: k, Observed: obs, Object: viewOf(k, obs, node{facts.NodeIPs, facts.Runtime, handlerOf(obs)}, isStopped(e.layout(), k.ID.UID), started, ready)})
 	}
 	return out, nil
 }
@@ -120,9 +122,25 @@ func (e *Engine) RuntimeVersion(ctx context.Context) (host.Runtime, error) {
 	}, err
 }
 
-// viewOf puts the object together. Of a pod whose checkpoint is gone, what the
-// runtime knows must do.
-func viewOf(k Known, obs *Observed, nodeIPs []string, runtimeName string, started, ready map[string]bool) *corev1.Pod {
+// node is what a pod's status has of the host.
+type node struct {
+	ips     []string
+	runtime host.Runtime
+	handler string // the pod's runtime handler; "" is the default
+}
+
+// handlerOf is the runtime handler of a pod's sandbox; "" if it has none.
+func handlerOf(obs *Observed) string {
+	if s := obs.Sandbox(); s != nil {
+		return s.Handler
+	}
+	return ""
+}
+
+// viewOf puts the object together; over says that the pod was stopped until it
+// is started by a command. Of a pod whose checkpoint is gone, what the runtime
+// knows must do.
+func viewOf(k Known, obs *Observed, n node, over bool, started, ready map[string]bool) *corev1.Pod {
 	pod := k.Pod.DeepCopy()
 	if pod == nil {
 		pod = orphan(k.ID, obs)
@@ -131,7 +149,7 @@ func viewOf(k Known, obs *Observed, nodeIPs []string, runtimeName string, starte
 	pod.UID = types.UID(k.ID.UID)
 	since := takenOn(pod, obs)
 	in := StatusInput{
-		Observed: obs, NodeIPs: nodeIPs, RuntimeName: runtimeName, StartTime: since,
+		Observed: obs, NodeIPs: n.ips, RuntimeName: n.runtime.Name, RecursiveReadOnly: n.runtime.Handlers[n.handler].RecursiveReadOnlyMounts, Over: over, StartTime: since,
 		Messages: terminationMessages(obs), Started: started, Ready: ready, Now: time.Now(),
 	}
 	d := Next(pod, World{Observed: obs, Now: in.Now, Since: since})
@@ -144,6 +162,12 @@ func viewOf(k Known, obs *Observed, nodeIPs []string, runtimeName string, starte
 		pod.CreationTimestamp = metav1.NewTime(since)
 	}
 	return pod
+}
+
+// isStopped tells whether a pod was stopped until a command starts it.
+func isStopped(layout identity.Layout, uid string) bool {
+	_, err := os.Lstat(stoppedMark(layout, uid))
+	return err == nil
 }
 
 // orphan makes up a pod from its containers.
@@ -172,5 +196,8 @@ func backingOff(d Decision, id identity.Pod) map[string]Waiting {
 func (s *syncer) status() corev1.PodStatus {
 	started, ready, _ := s.probed()
 	k := Known{ID: s.plan.ID, Pod: s.plan.Pod}
-	return viewOf(k, s.obs, s.plan.NodeIPs, s.plan.Runtime, started, ready).Status
+	// A sandbox that this command made was not read from the runtime.
+	n := node{s.plan.NodeIPs, s.plan.facts.Runtime, cmp.Or(s.plan.Sandbox.Handler, handlerOf(s.obs))}
+	n.runtime.Name = s.plan.Runtime
+	return viewOf(k, s.obs, n, isStopped(s.plan.Layout, s.plan.ID.UID), started, ready).Status
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri"
@@ -83,6 +84,7 @@ func sandboxOf(item *runtimeapi.PodSandbox, layout identity.Layout) Sandbox {
 		Invocation: item.Annotations[identity.AnnotationInvocation],
 		Generation: item.Annotations[identity.AnnotationGeneration],
 		Labels:     item.Labels,
+		Handler:    item.RuntimeHandler,
 	}
 }
 
@@ -148,6 +150,8 @@ func observeContainer(ctx context.Context, client *cri.Client, id, sandboxID str
 		Message:     st.GetMessage(),
 		LogPath:     st.GetLogPath(),
 		PID:         pidOf(resp.GetInfo()),
+		User:        userOf(st.GetUser()),
+		Actual:      actualOf(st.GetResources().GetLinux()),
 		Annotations: st.GetAnnotations(),
 	}
 	for _, m := range st.GetMounts() {
@@ -165,6 +169,26 @@ func observeContainer(ctx context.Context, client *cri.Client, id, sandboxID str
 		c.Restarts = uint32(n)
 	}
 	return c, nil
+}
+
+// userOf is the identity of a container's first process; nil if the runtime does
+// not report it.
+func userOf(u *runtimeapi.ContainerUser) *corev1.ContainerUser {
+	if u == nil {
+		return nil
+	}
+	user := &corev1.ContainerUser{}
+	if l := u.GetLinux(); l != nil {
+		user.Linux = &corev1.LinuxContainerUser{UID: l.GetUid(), GID: l.GetGid(), SupplementalGroups: l.GetSupplementalGroups()}
+	}
+	return user
+}
+
+func actualOf(r *runtimeapi.LinuxContainerResources) *Actual {
+	if r == nil {
+		return nil
+	}
+	return &Actual{CPUShares: r.GetCpuShares(), CPUQuota: r.GetCpuQuota(), CPUPeriod: r.GetCpuPeriod(), MemoryLimit: r.GetMemoryLimitInBytes()}
 }
 
 func stateOf(s runtimeapi.ContainerState) State {

@@ -28,6 +28,7 @@ type Sandbox struct {
 	Ready       bool              `json:"ready"`
 	CreatedAt   time.Time         `json:"createdAt"`
 	HostNetwork bool              `json:"hostNetwork,omitempty"`
+	Handler     string            `json:"handler,omitempty"` // the runtime handler; "" is the default
 	IPs         []string          `json:"ips,omitempty"`
 	Managed     bool              `json:"managed"` // carries podrun's annotation
 	RootDir     string            // of another podrun that made it; empty for this one
@@ -54,6 +55,12 @@ type Container struct {
 	Message    string    `json:"message,omitempty"`
 	LogPath    string    `json:"logPath,omitempty"` // absolute
 	PID        int       `json:"pid,omitempty"`     // on this host, where the runtime tells
+	// User is the identity that the first process began with; nil where the
+	// runtime does not report it (containerd 1.x).
+	User *corev1.ContainerUser `json:"user,omitempty"`
+	// Actual are the resources that it has; nil where the runtime does not report
+	// them (containerd 1.6).
+	Actual *Actual `json:"actual,omitempty"`
 
 	// TerminationLog is the host's file that holds the container's termination
 	// message.

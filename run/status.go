@@ -36,8 +36,6 @@ type StatusInput struct {
 	// container ID. A container whose probe has no result is not started, or
 	// not ready; one without that probe is both while it runs.
 	Started, Ready map[string]bool
-	// Users are the first processes' identities, by container ID, where known.
-	Users map[string]corev1.LinuxContainerUser
 	// RecursiveReadOnly says that the pod's runtime handler can mount
 	// recursively read-only (KEP-3857).
 	RecursiveReadOnly bool
@@ -79,6 +77,7 @@ func Status(pod *corev1.Pod, in StatusInput) corev1.PodStatus {
 	setPodResources(&s, pod)
 	s.InitContainerStatuses = initStatuses(pod, in)
 	s.ContainerStatuses = appStatuses(pod, in)
+	boundMessages(&s)
 	phase := phaseOf(pod, &s, in)
 	s.Conditions = conditions(pod, &s, phase, in)
 	s.Phase = held(pod, phase, in.Observed)

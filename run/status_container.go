@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	"github.com/podrun/podrun/event"
 )
 
 // The kubelet's words for a container that was not created yet.
@@ -102,11 +104,9 @@ func setCurrent(s *corev1.ContainerStatus, c *corev1.Container, have *Container,
 	if have.Image != "" {
 		s.Image = have.Image
 	}
-	s.Resources = c.Resources.DeepCopy()
+	s.Resources = actualResources(c, have)
 	s.AllocatedResources = c.Resources.DeepCopy().Requests
-	if u, ok := in.Users[have.ID]; ok {
-		s.User = &corev1.ContainerUser{Linux: &u}
-	}
+	s.User = have.User.DeepCopy()
 	switch have.State {
 	case Running:
 		s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(have.StartedAt)}}
@@ -179,6 +179,28 @@ func terminated(c *Container, in StatusInput) *corev1.ContainerStateTerminated {
 		StartedAt:   metaTime(c.StartedAt),
 		FinishedAt:  metaTime(c.FinishedAt),
 		ContainerID: containerID(c, in),
+	}
+}
+
+// maxTerminationMessages is how much the termination messages of a pod's
+// containers may have together, in bytes, shared out evenly
+// (pkg/kubelet/container, MaxPodTerminationMessageLogLength). The kubelet cuts
+// within a character; podrun does not.
+const maxTerminationMessages = 12 << 10
+
+// boundMessages cuts the termination messages, which containers and the runtime
+// write.
+func boundMessages(s *corev1.PodStatus) {
+	lists := [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses}
+	limit := maxTerminationMessages / max(1, len(lists[0])+len(lists[1]))
+	for _, list := range lists {
+		for i := range list {
+			for _, end := range []*corev1.ContainerStateTerminated{list[i].State.Terminated, list[i].LastTerminationState.Terminated} {
+				if end != nil {
+					end.Message = event.CutBytes(end.Message, limit)
+				}
+			}
+		}
 	}
 }
 

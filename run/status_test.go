@@ -395,11 +395,11 @@ func TestStatusContainerFields(t *testing.T) {
 	}
 	obs := statusObserved(t, 1, "a=137", "a#1=run")
 	obs.Containers[1].Reason, obs.Containers[1].Message = "OOMKilled", "runtime says"
+	obs.Containers[0].User = &corev1.ContainerUser{Linux: &corev1.LinuxContainerUser{UID: 1000, GID: 2000}}
 	obs.Containers[0].Image, obs.Containers[0].ImageID = "docker.io/library/img:1", "docker.io/library/img@sha256:1"
 	got := Status(pod, StatusInput{
 		Observed: obs, RuntimeName: "cri-o", RecursiveReadOnly: true,
 		Messages: map[string]string{"a-0": "app says"},
-		Users:    map[string]corev1.LinuxContainerUser{"a-1": {UID: 1000, GID: 2000}},
 	}).ContainerStatuses[0]
 	started := true
 	want := corev1.ContainerStatus{

@@ -20,6 +20,7 @@ type container struct {
 	config    *runtimeapi.ContainerConfig
 	image     *Image
 	resources *runtimeapi.LinuxContainerResources // of the config, or of the last update
+	user      *runtimeapi.ContainerUser           // nil where Status does not advertise supplementalGroupsPolicy
 
 	state                            runtimeapi.ContainerState
 	createdAt, startedAt, finishedAt int64
@@ -70,6 +71,9 @@ func (rt *Runtime) CreateContainer(_ context.Context, r *runtimeapi.CreateContai
 	if c.image = rt.findImage(c.config.GetImage().GetImage()); c.image == nil {
 		delete(rt.names, c.name)
 		return nil, status.Errorf(codes.NotFound, "failed to resolve image %q: not found", c.config.GetImage().GetImage())
+	}
+	if rt.options.features.GetSupplementalGroupsPolicy() {
+		c.user = c.identity()
 	}
 	c.createdAt = rt.now()
 	rt.containers[c.id] = c

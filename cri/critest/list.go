@@ -70,8 +70,22 @@ func (c *container) status() *runtimeapi.ContainerStatus {
 		Image: &runtimeapi.ImageSpec{Image: c.image.tag()}, ImageRef: c.image.repoDigest(),
 		Labels: c.config.GetLabels(), Annotations: c.config.GetAnnotations(),
 		Mounts: c.config.GetMounts(), LogPath: c.logPath(),
-		Resources: &runtimeapi.ContainerResources{Linux: c.resources},
+		Resources: &runtimeapi.ContainerResources{Linux: c.resources}, User: c.user,
 	}
+}
+
+// identity is the user of a container's first process, as containerd 2.4
+// reports it: the primary group is one of the supplemental groups, which are
+// sorted.
+func (c *container) identity() *runtimeapi.ContainerUser {
+	sc := c.config.GetLinux().GetSecurityContext()
+	user := &runtimeapi.LinuxContainerUser{Uid: sc.GetRunAsUser().GetValue(), Gid: sc.GetRunAsGroup().GetValue()}
+	if sc.GetRunAsUser() == nil {
+		user.Uid = c.image.uid()
+	}
+	user.SupplementalGroups = append([]int64{user.Gid}, sc.GetSupplementalGroups()...)
+	slices.Sort(user.SupplementalGroups)
+	return &runtimeapi.ContainerUser{Linux: user}
 }
 
 // UpdateContainerResources implements the CRI: the update is remembered, and

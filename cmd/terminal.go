@@ -1,0 +1,89 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// escape replaces what a terminal would obey instead of show: control
+// characters (C0, DEL and C1, thus also the CSI U+009B) and bytes that are not
+// UTF-8. ESC and CR look as in kubectl's WriteEscaped (k/k#101695,
+// CVE-2021-25743), which replaces no others; the rest looks as in Go. Newlines
+// and tabs stay, and so do bidirectional controls, as in kubectl: these change
+// the order of what is shown, they do not steer the terminal.
+func escape(text string) string {
+	if !strings.ContainsFunc(text, steers) && utf8.ValidString(text) {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case r == utf8.RuneError && size <= 1:
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case r == '\x1b':
+			b.WriteString("^[")
+		case r == '\r':
+			b.WriteString(`\r`)
+		case steers(r) && r < 0x80:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case steers(r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteString(text[i : i+size])
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// steers reports whether a terminal obeys r instead of showing it.
+func steers(r rune) bool {
+	return r < 0x20 && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0
+}
+
+// oneLine is escape for a text that must not begin a line or a column of its
+// own: a cell of a table.
+func oneLine(text string) string {
+	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(escape(text))
+}
+
+// indented puts the lines of a text that follow its first below it, so that no
+// text from outside can pass for a line of podrun's own.
+func indented(text string) string {
+	return strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n        ")
+}
+
+// textWriter escapes what is written to a stream. Every command's text goes
+// through one; what is data passes it by (app.raw): the logs and the output of
+// containers, JSON and YAML. A call must not end within a character.
+type textWriter struct{ to *io.Writer }
+
+// Write reports the length of p, or 0 with an error.
+func (w textWriter) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(*w.to, escape(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// escapeJSON writes as JSON's escapes what encoding/json leaves in strings: the
+// control characters DEL and C1, and the noncharacters and the byte order mark
+// that YAML's reader refuses too. The value stays the same.
+func escapeJSON(data []byte) []byte {
+	unprintable := func(r rune) bool { return r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff }
+	if !strings.ContainsFunc(string(data), unprintable) {
+		return data
+	}
+	var b strings.Builder
+	for _, r := range string(data) {
+		if unprintable(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return []byte(b.String())
+}

@@ -1,0 +1,35 @@
+package imagepull
+
+import (
+	"encoding/base64"
+	"net/url"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// TestPullErrorEchoesNoCredentials: a registry may answer with what it was sent,
+// in any of its forms, and with as much text as it likes.
+func TestPullErrorEchoesNoCredentials(t *testing.T) {
+	auth := &runtimeapi.AuthConfig{Username: "bob", Password: "p&s s"}
+	header := base64.StdEncoding.EncodeToString([]byte("bob:p&s s"))
+	tried := []Credential{{Auth: auth}, {Auth: &runtimeapi.AuthConfig{RegistryToken: "registrytoken"}}, {}}
+	for _, echo := range []string{"p&s s", header, "Basic " + header, url.QueryEscape("p&s s"), "registrytoken"} {
+		err := withoutCredentials(status.Error(codes.Unauthenticated, "denied \x1b[2J "+echo+", sent"), tried)
+		if text := err.Error(); strings.Contains(text, echo) || !strings.Contains(text, "***, sent") || status.Code(err) != codes.Unauthenticated {
+			t.Errorf("%q became %q", echo, text)
+		}
+	}
+	// The cut must not leave the beginning of a secret.
+	long := strings.Repeat("漢", 1<<20) + header
+	for _, before := range []int{0, maxDetail - len(header)/2, 1 << 20} {
+		err := withoutCredentials(status.Error(codes.Unknown, strings.Repeat("x", before)+header+long), tried)
+		if text := Detail(err); len(text) > maxDetail || !utf8.ValidString(text) || strings.Contains(text, header[:4]) || status.Code(err) != codes.Unknown {
+			t.Errorf("%d: %d bytes", before, len(text))
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package run
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/identity"
+)
+
+// openedJournal is a journal whose pod's directory is there.
+func openedJournal(t *testing.T, layout identity.Layout) *journal {
+	t.Helper()
+	makePodDir(t, layout)
+	j := &journal{pod: identity.Pod{Namespace: "default", Name: "web", UID: "u1"}}
+	if err := j.open(layout); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.close() })
+	return j
+}
+
+func journalSize(t *testing.T, layout identity.Layout) int64 {
+	t.Helper()
+	info, err := os.Stat(layout.Journal("u1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// counts are how often each reason occurred.
+func counts(t *testing.T, layout identity.Layout) map[string]int {
+	t.Helper()
+	events, err := ReadJournal(layout, "u1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]int{}
+	for _, e := range events {
+		out[e.Reason] += max(1, e.Count)
+	}
+	return out
+}
+
+// TestD5JournalIsBounded: a probe that fails for as long as a command supervises
+// its pod, with 12 MB of text each time or with another text each time, fills
+// no disk, and its count stays true.
+func TestD5JournalIsBounded(t *testing.T) {
+	long := strings.Repeat("x", 12<<20)
+	for name, message := range map[string]func(i int) string{
+		"the same": func(int) string { return "Readiness probe failed: down" },
+		"others":   func(i int) string { return fmt.Sprint("Readiness probe failed: took ", i) },
+		"long":     func(i int) string { return long },
+	} {
+		layout := testSettings(t.TempDir()).Layout()
+		j := openedJournal(t, layout)
+		j.emit(event.Event{Reason: "Created"})
+		n := map[bool]int{true: 200, false: 10_000}[name == "long"]
+		begun := time.Now()
+		for i := range n {
+			j.emit(event.Event{Time: begun.Add(time.Duration(i) * time.Second), Type: event.Warning, Reason: event.UnhealthyContainer, Message: message(i)})
+			if i%100 == 0 {
+				if size := journalSize(t, layout); size > maxJournal+2*event.MaxMessage {
+					t.Fatalf("%s: %d bytes after %d events", name, size, i)
+				}
+			}
+		}
+		if err := j.close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := counts(t, layout); got[event.UnhealthyContainer] != n || got["Created"] != 1 {
+			t.Errorf("%s: %v, want %d", name, got, n)
+		}
+		if events, _ := ReadJournal(layout, "u1"); len(events) > 12 {
+			t.Errorf("%s: %d events are not aggregated", name, len(events))
+		}
+	}
+}
+
+// TestJournalKeepsTheNewest: where aggregation is not enough, the oldest go.
+func TestJournalKeepsTheNewest(t *testing.T) {
+	layout := testSettings(t.TempDir()).Layout()
+	j := openedJournal(t, layout)
+	const n = 5000
+	for i := range n {
+		j.emit(event.Event{Reason: fmt.Sprint("R", i), Message: strings.Repeat("x", 300)})
+	}
+	events, err := ReadJournal(layout, "u1")
+	if err != nil || len(events) < keptEvents || events[len(events)-1].Reason != fmt.Sprint("R", n-1) {
+		t.Errorf("%d events, %v", len(events), err)
+	}
+	for i := 1; i < len(events); i++ {
+		if events[i].Time.Before(events[i-1].Time) {
+			t.Fatalf("%s is before %s", events[i].Reason, events[i-1].Reason)
+		}
+	}
+}
+
+// TestJournalLosesNoLine: several podruns write at once, and replace the file
+// under each other's hands.
+func TestJournalLosesNoLine(t *testing.T) {
+	layout := testSettings(t.TempDir()).Layout()
+	const writers, n = 4, 4000
+	before := openedJournal(t, layout)
+	first, err := before.file.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for w := range writers {
+		j := openedJournal(t, layout)
+		wg.Go(func() {
+			for range n {
+				j.emit(event.Event{Reason: fmt.Sprint("writer", w), Message: strings.Repeat("x", 100)})
+			}
+			if err := j.close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	got := counts(t, layout)
+	for w := range writers {
+		if got[fmt.Sprint("writer", w)] != n {
+			t.Errorf("writer %d: %d of %d events", w, got[fmt.Sprint("writer", w)], n)
+		}
+	}
+	before.emit(event.Event{Reason: "Late"}) // by a file that was replaced long ago
+	if got := counts(t, layout); got["Late"] != 1 {
+		t.Errorf("%v", got)
+	}
+	if now, err := os.Stat(layout.Journal("u1")); err != nil || os.SameFile(first, now) {
+		t.Errorf("the file was never replaced: the test shows nothing (%v)", err)
+	}
+}
+
+// TestJournalDoesNotWaitForAStoppedPodrun: one that stands still while it
+// replaces the file delays nobody for long, and no event is lost once it goes on.
+func TestJournalDoesNotWaitForAStoppedPodrun(t *testing.T) {
+	layout := testSettings(t.TempDir()).Layout()
+	j := openedJournal(t, layout)
+	other, err := os.Open(layout.Journal("u1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := unix.Flock(int(other.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	j.emit(event.Event{Reason: "One"})
+	if took := time.Since(begun); took > 20*journalLockWait {
+		t.Errorf("an event took %s", took)
+	}
+	if err := unix.Flock(int(other.Fd()), unix.LOCK_UN); err != nil {
+		t.Fatal(err)
+	}
+	j.emit(event.Event{Reason: "Two"})
+	if got := readReasons(t, layout); got != "One Two" {
+		t.Errorf("%q", got)
+	}
+	if err := unix.Flock(int(other.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	j.emit(event.Event{Reason: "Three"})
+	if err := j.close(); err == nil || !strings.Contains(err.Error(), "locked") {
+		t.Errorf("an event is lost without a word: %v", err)
+	}
+}
+
+// TestJournalOfADeletedPod: a podrun that still has the journal of a pod that
+// was deleted writes nothing into that of its successor, which has the same UID,
+// and makes no file that keeps the directory from being removed.
+func TestJournalOfADeletedPod(t *testing.T) {
+	layout := testSettings(t.TempDir()).Layout()
+	old := openedJournal(t, layout)
+	old.emit(event.Event{Reason: "Old"})
+	if err := os.Remove(layout.Journal("u1")); err != nil {
+		t.Fatal(err)
+	}
+	for range 3000 { // enough to be compacted
+		old.emit(event.Event{Reason: "Late", Message: strings.Repeat("x", 300)})
+	}
+	if entries, err := os.ReadDir(layout.Pod("u1")); err != nil || len(entries) > 0 {
+		t.Fatalf("%v, %v", entries, err)
+	}
+	if err := os.Remove(layout.Pod("u1")); err != nil {
+		t.Fatal(err)
+	}
+	successor := openedJournal(t, layout)
+	successor.emit(event.Event{Reason: "New"})
+	old.emit(event.Event{Reason: "Late"})
+	if got := readReasons(t, layout); got != "New" {
+		t.Errorf("%q", got)
+	}
+	if err := old.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestJournalThatIsNone: what is no journal is replaced by a new one, lines that
+// are no events are passed over, and of a huge file the end is read.
+func TestJournalThatIsNone(t *testing.T) {
+	event1 := `{"time":"2026-01-02T03:00:00Z","namespace":"default","pod":"web","uid":"u1","reason":"Kept","message":""}` + "\n"
+	for name, test := range map[string]struct {
+		make func(path string) error
+		want string
+	}{
+		"FIFO":      {func(p string) error { return unix.Mkfifo(p, 0o600) }, "New"},
+		"directory": {func(p string) error { return os.MkdirAll(filepath.Join(p, "x"), 0o700) }, "New"},
+		"symlink":   {func(p string) error { return os.Symlink("/dev/zero", p) }, "New"},
+		"socket":    {func(p string) error { return unix.Mknod(p, unix.S_IFSOCK|0o600, 0) }, "New"},
+		"garbage": {func(p string) error {
+			return os.WriteFile(p, []byte("\x00\xff{\n[]\n\n{\"reason\":7}\n"+event1+"{}\nnull\n{\"re"), 0o600)
+		}, "Kept New"},
+		"huge": {func(p string) error {
+			f, err := os.Create(p)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, err = f.WriteAt([]byte("\n"+event1), 1<<33)
+			return err
+		}, "Kept New"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			layout := testSettings(t.TempDir()).Layout()
+			makePodDir(t, layout)
+			if err := test.make(layout.Journal("u1")); err != nil {
+				t.Fatal(err)
+			}
+			if events, err := ReadJournal(layout, "u1"); err == nil == (test.want == "New") {
+				t.Errorf("%v, %v", events, err)
+			}
+			j := openedJournal(t, layout)
+			j.emit(event.Event{Reason: "New"})
+			if err := j.close(); err != nil {
+				t.Error(err)
+			}
+			if got := readReasons(t, layout); got != test.want {
+				t.Errorf("%q", got)
+			}
+			if size := journalSize(t, layout); size > maxJournal {
+				t.Errorf("%d bytes", size)
+			}
+		})
+	}
+}
+
+// TestJournalOnAReadOnlyFileSystem: a pod must be deletable where nothing can be
+// written. The events are handed on, and the failure is reported at the end.
+func TestJournalOnAReadOnlyFileSystem(t *testing.T) {
+	j, layout, seen := testJournal(t)
+	makePodDir(t, layout)
+	if err := unix.Mount("tmpfs", layout.Pod("u1"), "tmpfs", unix.MS_RDONLY, "size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Unmount(layout.Pod("u1"), 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := j.open(layout); err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	j.emit(event.Event{Reason: "Killing"})
+	if err := j.close(); err == nil || !strings.Contains(err.Error(), "read-only") || len(*seen) != 1 {
+		t.Errorf("%v; %d events handed on", err, len(*seen))
+	}
+}

@@ -1,0 +1,202 @@
+package run
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/identity"
+)
+
+// journalName is the base name of identity.Layout.Journal.
+const journalName = "events.jsonl"
+
+// lockFile locks the pod's journal in common with other writers. If the file was
+// replaced since it was opened, it goes on with the new one; if the pod was
+// deleted, with the file that is gone.
+func (j *journal) lockFile(deadline time.Time) error {
+	for {
+		if err := flockUntil(j.file, deadline); err != nil {
+			return err
+		}
+		current, err := isCurrent(j.dir, j.file)
+		if current || err != nil {
+			return err
+		}
+		newer, err := openJournal(j.dir, journalName, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		j.file.Close() // and its lock with it
+		j.file = newer
+	}
+}
+
+// flockUntil takes a lock in common, or fails with EWOULDBLOCK at the deadline.
+func flockUntil(f *os.File, deadline time.Time) error {
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) || !time.Now().Before(deadline) {
+			return err
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// unlockFile frees a lock before its file is closed.
+func unlockFile(f *os.File) {
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN) // it fails only for what is no file
+}
+
+// isCurrent tells whether an open file is the pod's journal, or there is none.
+func isCurrent(dir *os.Root, f *os.File) (bool, error) {
+	named, err := dir.Lstat(journalName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	open, err := f.Stat()
+	return err == nil && os.SameFile(named, open), err
+}
+
+// compact replaces a journal that has grown too long by its newest events. It
+// does so only where no other podrun writes at the moment: the next event is
+// another occasion, and so it is where anything fails.
+func (j *journal) compact() {
+	info, err := j.file.Stat()
+	if err != nil || info.Size() <= maxJournal {
+		return
+	}
+	if unix.Flock(int(j.file.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return
+	}
+	// The kernel gives the common lock up before it gives the other.
+	named, err := j.dir.Lstat(journalName)
+	if err != nil || !os.SameFile(named, info) {
+		return
+	}
+	events, err := readEvents(j.file)
+	if err != nil {
+		return
+	}
+	var lines bytes.Buffer
+	if err := encodeEvents(&lines, newestEvents(events)); err != nil {
+		return
+	}
+	j.replace(lines.Bytes(), info)
+}
+
+// replace renames a new file over the journal, unless the pod has been deleted.
+// The file's lock must be held alone: then no other podrun has a new file, and
+// one that is there is of a podrun that was killed.
+func (j *journal) replace(data []byte, was fs.FileInfo) {
+	const temporary = "." + journalName + ".new"
+	if err := j.dir.RemoveAll(temporary); err != nil {
+		return
+	}
+	f, err := j.dir.OpenFile(temporary, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, journalMode)
+	if err != nil {
+		return
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		var named fs.FileInfo
+		if named, err = j.dir.Lstat(journalName); err == nil && !os.SameFile(named, was) {
+			err = fs.ErrNotExist
+		}
+	}
+	if err == nil {
+		err = j.dir.Rename(temporary, journalName)
+	}
+	if err != nil {
+		_ = j.dir.Remove(temporary) // it goes with the pod
+		f.Close()
+		return
+	}
+	j.file.Close()
+	j.file = f
+}
+
+// newestEvents aggregates events and keeps the newest, in the order of their
+// last occurrence, that fit into the bounds of a journal.
+func newestEvents(events []event.Event) []event.Event {
+	events = event.Correlate(events)
+	first, size := len(events), 0
+	for first > 0 && len(events)-first < keptEvents {
+		data, err := json.Marshal(events[first-1])
+		if size += len(data) + 1; err != nil || size > keptJournal {
+			break
+		}
+		first--
+	}
+	return slices.Clone(events[first:])
+}
+
+// ReadJournal reads the events of a pod, aggregated, in the order of their last
+// occurrence; none if there is no journal. Lines that are no events, such as one
+// that a crash cut short, are left out.
+func ReadJournal(layout identity.Layout, uid string) ([]event.Event, error) {
+	path := layout.Journal(uid)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the journal: %w", err)
+	}
+	defer f.Close()
+	events, err := readEvents(f)
+	if err != nil {
+		return nil, fmt.Errorf("read the journal %s: %w", filepath.Base(path), err)
+	}
+	return event.Correlate(events), nil
+}
+
+// readEvents reads the events at the end of an open journal, as they were
+// written.
+func readEvents(f *os.File) ([]event.Event, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errNotRegular
+	}
+	begin := max(0, info.Size()-maxJournalRead)
+	data, err := io.ReadAll(io.NewSectionReader(f, begin, maxJournalRead))
+	if err != nil {
+		return nil, err
+	}
+	if begin > 0 { // inside a line
+		_, data, _ = bytes.Cut(data, []byte{'\n'})
+	}
+	var events []event.Event
+	for line := range bytes.Lines(data) {
+		var e event.Event
+		if json.Unmarshal(line, &e) == nil && e.Reason != "" {
+			events = append(events, e)
+		}
+	}
+	return events, nil
+}

@@ -1,0 +1,49 @@
+package run
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Actual are the resources that the runtime reports of a container, in the CRI's
+// units; 0 is none.
+type Actual struct {
+	CPUShares   int64 `json:"cpuShares,omitempty"`
+	CPUQuota    int64 `json:"cpuQuota,omitempty"`
+	CPUPeriod   int64 `json:"cpuPeriod,omitempty"`
+	MemoryLimit int64 `json:"memoryLimit,omitempty"`
+}
+
+// The smallest effective values: what is at or below them is shown as the pod
+// has it (pkg/kubelet/cm, MinMilliCPULimit and MinShares).
+const (
+	minMilliCPULimit = 10
+	minShares        = 2
+)
+
+// actualResources are a container's resources as its status shows them
+// (KEP-1287): the spec's, and, while it runs, the runtime's values in their
+// place, which differ while a resize has not taken effect.
+func actualResources(c *corev1.Container, have *Container) *corev1.ResourceRequirements {
+	r := c.Resources.DeepCopy()
+	a := have.Actual
+	if have.State != Running || a == nil {
+		return r
+	}
+	if r.Limits != nil && a.CPUPeriod > 0 && a.CPUQuota > 0 {
+		milli := a.CPUQuota * 1000 / a.CPUPeriod
+		if milli > minMilliCPULimit || r.Limits.Cpu().MilliValue() > minMilliCPULimit {
+			r.Limits[corev1.ResourceCPU] = *resource.NewMilliQuantity(milli, resource.DecimalSI)
+		}
+	}
+	if r.Limits != nil && a.MemoryLimit > 0 {
+		r.Limits[corev1.ResourceMemory] = *resource.NewQuantity(a.MemoryLimit, resource.BinarySI)
+	}
+	if r.Requests != nil && a.CPUShares > 0 {
+		milli := (a.CPUShares*1000 + 1023) / 1024
+		if milli > minShares || r.Requests.Cpu().MilliValue() > minShares {
+			r.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(milli, resource.DecimalSI)
+		}
+	}
+	return r
+}
