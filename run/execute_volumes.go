@@ -25,7 +25,7 @@ func (s *syncer) lateVolumes(plan *container.Plan, spec *corev1.Container, image
 		late.Mounts[name] = source
 	}
 	for _, key := range plan.FileKeys() {
-		value, err := volume.ReadEnvValue(s.plan.mounts()[key.Volume].HostPath, key.Path, key.Key)
+		value, err := volume.ReadEnvValue(ctx, s.plan.mounts()[key.Volume].HostPath, key.Path, key.Key)
 		if err != nil {
 			return fmt.Errorf("volume %s: %w", key.Volume, err)
 		}
