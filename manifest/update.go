@@ -51,6 +51,7 @@ func InPlace(before, after *corev1.Pod) bool {
 		if coredefaults.Convert_v1_Pod_To_core_Pod(authored, into, nil) != nil {
 			return false
 		}
+		podapi.DropDisabledPodFields(into, nil) // as Changes does
 	}
 	opts := podapi.GetValidationOptionsFromPodSpecAndMeta(&will.Spec, &was.Spec, &will.ObjectMeta, &was.ObjectMeta)
 	opts.ResourceIsPod = true
