@@ -198,7 +198,7 @@ func holdRange(p *Plan) error {
 	if err != nil {
 		return err
 	}
-	return writeState(p.Layout.UserNS(p.ID.UID), data, 0o600)
+	return volume.WriteFile(p.Layout.UserNS(p.ID.UID), data, 0o600)
 }
 
 // unreserve takes the reservations of new pods back.

@@ -38,11 +38,11 @@ func stateNewer(path string) bool {
 	return err == nil && version > identity.Schema
 }
 
-// stateFiles are the files that say how a pod is, but for the journal, whose
-// lines stand alone.
+// stateFiles are the files that say how a pod is and have a version: not the
+// journal, whose lines stand alone, nor userns, which has the kubelet's form.
 func stateFiles(l identity.Layout, uid string) []string {
 	files := []string{
-		l.Checkpoint(uid), stoppedMark(l, uid), l.UserNS(uid), l.Devices(uid), probesFile(l, uid), epochFile(l, uid),
+		l.Checkpoint(uid), stoppedMark(l, uid), l.Devices(uid), probesFile(l, uid), epochFile(l, uid),
 		filepath.Join(l.ImageBackOff(), uid+".json"),
 	}
 	hooks, _ := os.ReadDir(hooksDir(l, uid)) // readHooks reports what is wrong with it

@@ -25,13 +25,9 @@ func (r *rig) keepAll(uid string) []string {
 	if err != nil || len(hooks) != 1 {
 		r.t.Fatalf("hooks: %v, %v; want one", hooks, err)
 	}
-	heldRange, err := heldRange(1 << 16)
-	if err != nil {
-		r.t.Fatal(err)
-	}
 	backOff := filepath.Join(l.ImageBackOff(), uid+".json")
 	for file, content := range map[string]string{
-		l.UserNS(uid): string(heldRange), l.Devices(uid): `{"app":["vendor.example/device=1"]}`, epochFile(l, uid): "2026-01-02T03:04:05Z",
+		l.Devices(uid): `{"app":["vendor.example/device=1"]}`, epochFile(l, uid): "2026-01-02T03:04:05Z",
 		probesFile(l, uid): `{"0123456789abc":{"started":true,"ready":true}}`, backOff: "[]",
 	} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
@@ -41,7 +37,7 @@ func (r *rig) keepAll(uid string) []string {
 			r.t.Fatal(err)
 		}
 	}
-	return []string{l.Checkpoint(uid), l.UserNS(uid), l.Devices(uid), epochFile(l, uid), probesFile(l, uid), backOff, filepath.Join(hooksDir(l, uid), hooks[0].Name())}
+	return []string{l.Checkpoint(uid), l.Devices(uid), epochFile(l, uid), probesFile(l, uid), backOff, filepath.Join(hooksDir(l, uid), hooks[0].Name())}
 }
 
 // setVersion rewrites a state file as one of another version; 0 is a file of a
@@ -85,7 +81,7 @@ func TestSchemaOfBefore(t *testing.T) {
 		setVersion(t, file, "0")
 	}
 	old := see()
-	if len(now.Hooks) != 1 || now.Hooks[filepath.Base(files[6])] != HookDone || old.Hooks[filepath.Base(files[6])] != HookDone {
+	if len(now.Hooks) != 1 || now.Hooks[filepath.Base(files[5])] != HookDone || old.Hooks[filepath.Base(files[5])] != HookDone {
 		t.Errorf("hooks %v, of before %v", now.Hooks, old.Hooks)
 	}
 	if want := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC); !now.Epoch.Equal(want) || !old.Epoch.Equal(want) {
@@ -133,7 +129,7 @@ func TestSchemaOfTheStoppedMark(t *testing.T) {
 // changes the pod, and nothing else, whether its content can be read or not.
 func TestSchemaOfANewerPodrun(t *testing.T) {
 	for _, unreadable := range []bool{false, true} {
-		for i := range 7 {
+		for i := range 6 {
 			r := newRig(t)
 			first := r.mustApply(withHook, OutcomeCreated)
 			other := r.mustApply(podText("other", "Always", "containers: [{name: app, image: registry.example/app:1}]"), OutcomeCreated)
