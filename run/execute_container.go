@@ -127,7 +127,7 @@ func (s *syncer) createContainer(ctx context.Context, a Action, image imagepull.
 	spec := findContainer(s.pod(), a.Container).Container
 	late, err := s.late(a, image)
 	if err == nil {
-		err = s.lateVolumes(plan, spec, mounted, &late)
+		err = s.lateVolumes(ctx, plan, spec, mounted, &late)
 	}
 	if err == nil {
 		late.SubpathPaths, err = s.bindSubpaths(ctx, plan, spec, late)
