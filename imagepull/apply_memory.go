@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/podrun/podrun/identity"
 )
 
 // memory keeps the back-off of each pod's images in a file of its own,
@@ -32,6 +34,7 @@ func (m memory) read(b *BackOff, uid string, now time.Time) {
 	if m.dir == "" || err != nil {
 		return
 	}
+	data, _ = identity.CutSchema(data)
 	var entries []remembered
 	if json.Unmarshal(data, &entries) != nil {
 		return
@@ -66,7 +69,7 @@ func (m memory) write(b *BackOff, uid string, now time.Time) error {
 		return err
 	}
 	temporary := m.path(uid) + ".new"
-	if err := os.WriteFile(temporary, data, 0o600); err != nil {
+	if err := os.WriteFile(temporary, identity.AddSchema(data), 0o600); err != nil {
 		return err
 	}
 	if err := os.Rename(temporary, m.path(uid)); err != nil {

@@ -83,8 +83,9 @@ func stream(objects []any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Unmarshal reads what Marshal wrote. It neither defaults nor validates, and
-// lets unknown fields pass, which a later version may have written.
+// Unmarshal reads what Marshal wrote. It neither defaults (Default does) nor
+// validates, and lets unknown fields pass, which a later version may have
+// written.
 func Unmarshal(data []byte) (Checkpoint, error) {
 	var c Checkpoint
 	docs, err := split(Source{Name: "checkpoint", Data: data})

@@ -97,3 +97,27 @@ func TestCheckpointErrors(t *testing.T) {
 		t.Errorf("%v, %v", c.Pod, err)
 	}
 }
+
+// TestCheckpointDefault: a checkpoint of a podrun that knew fewer defaults gets
+// those of this one; what is set stays.
+func TestCheckpointDefault(t *testing.T) {
+	old, err := Unmarshal([]byte(`# podrun pod default/web
+{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","namespace":"default","uid":"u-1"},"spec":{"nodeName":"n","terminationGracePeriodSeconds":7,"containers":[{"name":"app","image":"a:1"}]}}
+---
+{"kind":"PersistentVolume","apiVersion":"v1","metadata":{"name":"pv"},"spec":{"hostPath":{"path":"/"}}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		old.Default()
+		spec := old.Pod.Spec
+		if old.Pod.UID != "u-1" || spec.NodeName != "n" || *spec.TerminationGracePeriodSeconds != 7 || spec.RestartPolicy != "Always" ||
+			spec.ServiceAccountName != "default" || spec.SecurityContext == nil || spec.Containers[0].TerminationMessagePath == "" {
+			t.Errorf("pod %+v", old.Pod)
+		}
+		if v := old.Volumes[0].Spec; v.VolumeMode == nil || v.HostPath.Type == nil {
+			t.Errorf("volume %+v", v)
+		}
+	}
+}

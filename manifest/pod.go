@@ -76,21 +76,6 @@ func (l *loader) toEnd(it item, object string, spec *corev1.PodSpec) {
 	}
 }
 
-// defaultPod does what the API server and its service account admission do to
-// a new pod. Without the latter's name, spec.serviceAccountName would be empty
-// in the downward API.
-func defaultPod(pod *corev1.Pod) {
-	coredefaults.SetObjectDefaults_Pod(pod)
-	if pod.Spec.ServiceAccountName == "" {
-		pod.Spec.ServiceAccountName = pod.Spec.DeprecatedServiceAccount
-	}
-	if pod.Spec.ServiceAccountName == "" {
-		pod.Spec.ServiceAccountName = "default"
-	}
-	pod.Spec.DeprecatedServiceAccount = pod.Spec.ServiceAccountName
-	syncAppArmor(pod)
-}
-
 // maxWarned is the size of the largest object, as JSON, for which Kubernetes'
 // warnings are asked: they take the square of the number of ports.
 const maxWarned = 256 << 10

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
 )
 
 // Referred is a pod with those of the objects that it refers to, in the order
@@ -135,7 +136,7 @@ func (c Checkpoint) Differ(after Checkpoint) (live, bound, frozen []string) {
 		}
 	}
 	for name, pair := range pairs(c.Volumes, after.Volumes) {
-		if pair[0] == nil || pair[1] == nil || !sameJSON(pair[0].Spec, pair[1].Spec) {
+		if pair[0] == nil || pair[1] == nil || !sameVolume(pair[0], pair[1]) {
 			bound = append(bound, "PersistentVolume "+name)
 		}
 	}
@@ -169,6 +170,14 @@ func pairs[T interface {
 		}
 	}
 	return out
+}
+
+// sameVolume compares what two PersistentVolumes say, defaulted alike.
+func sameVolume(a, b *corev1.PersistentVolume) bool {
+	a, b = a.DeepCopy(), b.DeepCopy()
+	coredefaults.SetObjectDefaults_PersistentVolume(a)
+	coredefaults.SetObjectDefaults_PersistentVolume(b)
+	return sameJSON(a.Spec, b.Spec)
 }
 
 // sameJSON compares values as they are written: 1Gi is 1Gi, however it was read.

@@ -14,12 +14,27 @@ import (
 	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
 )
 
-// Changes lists the paths at which two defaulted pods differ, as their author
-// would name them (spec.containers[0].image, metadata.labels), sorted. What is
-// not the author's does not count: UID, nodeName, status, server fields.
+// Changes lists the paths at which two pods differ, as their author would name
+// them (spec.containers[0].image, metadata.labels), sorted. Both are defaulted by
+// this binary first, so that a default which one of them was made without is no
+// difference (an upgrade changes no pod). What is not the author's does not
+// count: UID, nodeName, status, server fields.
 func Changes(before, after *corev1.Pod) []string {
+	was, is := authored(before), authored(after)
+	paths := changes(was, is)
+	if len(paths) == 0 {
+		return nil
+	}
+	// Nor does a field count that this binary drops from every manifest.
+	if was, is = withoutDisabled(was), withoutDisabled(is); was != nil && is != nil {
+		paths = changes(was, is)
+	}
+	return paths
+}
+
+func changes(before, after *corev1.Pod) []string {
 	var paths []string
-	differences("", jsonTree(authored(before)), jsonTree(authored(after)), &paths)
+	differences("", jsonTree(before), jsonTree(after), &paths)
 	sort.Strings(paths)
 	return paths
 }
@@ -36,6 +51,7 @@ func InPlace(before, after *corev1.Pod) bool {
 		if coredefaults.Convert_v1_Pod_To_core_Pod(authored, into, nil) != nil {
 			return false
 		}
+		podapi.DropDisabledPodFields(into, nil) // as Changes does
 	}
 	opts := podapi.GetValidationOptionsFromPodSpecAndMeta(&will.Spec, &was.Spec, &will.ObjectMeta, &was.ObjectMeta)
 	opts.ResourceIsPod = true
@@ -43,12 +59,14 @@ func InPlace(before, after *corev1.Pod) bool {
 	return len(corevalidation.ValidatePodUpdate(&will, &was, opts)) == 0
 }
 
-// authored is the part of a pod that its author wrote or defaulting added.
+// authored is the part of a pod that its author wrote or defaulting adds: nothing
+// that podrun filled in for this host.
 func authored(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{Spec: *pod.Spec.DeepCopy()}
 	out.Namespace, out.Name = pod.Namespace, pod.Name
 	out.Labels, out.Annotations = pod.Labels, pod.Annotations
 	out.Spec.NodeName = ""
+	defaultPod(out)
 	return out
 }
 

@@ -116,7 +116,7 @@ func (e *Engine) Prepare(ctx context.Context, objects *manifest.Objects, o Prepa
 	targets, problems := Prepare(in)
 	if o.Facts == nil {
 		var err error
-		if problems, err = hostProblems(targets, objects, problems); err != nil {
+		if problems, err = hostProblems(ctx, targets, objects, problems); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/volume"
 )
 
 // withDevices gives the plan's containers their CDI devices.
@@ -34,7 +33,7 @@ func holdDevices(p *Plan) error {
 	}
 	data, err := json.Marshal(p.Devices)
 	if err == nil {
-		err = volume.WriteFile(p.Layout.Devices(p.ID.UID), data, 0o600)
+		err = writeState(p.Layout.Devices(p.ID.UID), data, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("pod %s: keep which devices it has: %w", p.ID, err)

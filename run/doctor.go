@@ -70,7 +70,7 @@ func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o Doctor
 	in.HostNetworkOnly = len(objects.Pods) > 0 && !slices.ContainsFunc(objects.Pods, func(p manifest.Pod) bool { return !p.Object.Spec.HostNetwork })
 	in.Refusals = admission.Check(admission.Pod{Pod: plainPod(in.HostNetworkOnly)}, seen.Facts, e.Settings, admission.Options{AllowKubelet: o.AllowKubelet})
 	d := Diagnosis{Findings: doctor.Examine(in), Facts: seen.Facts, Checkup: seen.Checkup}
-	pods, err := e.verdicts(objects, seen.Facts, in.Down != "", o)
+	pods, err := e.verdicts(ctx, objects, seen.Facts, in.Down != "", o)
 	if err != nil {
 		return Diagnosis{}, err
 	}
@@ -108,7 +108,7 @@ func plainPod(hostNetwork bool) *corev1.Pod {
 
 // verdicts plans and admits the pods. While the runtime does not answer it is
 // taken to be able to do everything: what it can't do is not known.
-func (e *Engine) verdicts(objects *manifest.Objects, facts host.Facts, down bool, o DoctorOptions) ([]PodVerdict, error) {
+func (e *Engine) verdicts(ctx context.Context, objects *manifest.Objects, facts host.Facts, down bool, o DoctorOptions) ([]PodVerdict, error) {
 	if len(objects.Pods) == 0 {
 		return nil, nil
 	}
@@ -124,7 +124,7 @@ func (e *Engine) verdicts(objects *manifest.Objects, facts host.Facts, down bool
 	}
 	targets, problems := Prepare(PrepareInput{Objects: objects, Facts: facts, Settings: e.Settings, Here: here,
 		Invocation: e.Invocation, AllowKubelet: o.AllowKubelet})
-	if _, err := hostProblems(targets, objects, problems); err != nil {
+	if _, err := hostProblems(ctx, targets, objects, problems); err != nil {
 		return nil, err
 	}
 	var out []PodVerdict

@@ -98,7 +98,7 @@ func (s *syncer) restartAll(ctx context.Context) error {
 	file := epochFile(s.plan.Layout, s.plan.ID.UID)
 	err := os.MkdirAll(filepath.Dir(file), 0o750)
 	if err == nil {
-		err = volume.WriteFile(file, []byte(epoch.Format(time.RFC3339Nano)), 0o640)
+		err = writeState(file, []byte(epoch.Format(time.RFC3339Nano)), 0o640)
 	}
 	if err != nil {
 		return fmt.Errorf("pod %s: keep that its containers are restarted: %w", s.plan.ID, err)

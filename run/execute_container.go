@@ -127,10 +127,10 @@ func (s *syncer) createContainer(ctx context.Context, a Action, image imagepull.
 	spec := findContainer(s.pod(), a.Container).Container
 	late, err := s.late(a, image)
 	if err == nil {
-		err = s.lateVolumes(plan, spec, mounted, &late)
+		err = s.lateVolumes(ctx, plan, spec, mounted, &late)
 	}
 	if err == nil {
-		late.SubpathPaths, err = s.bindSubpaths(plan, spec, late)
+		late.SubpathPaths, err = s.bindSubpaths(ctx, plan, spec, late)
 	}
 	if err != nil {
 		return Container{}, nil, err
@@ -181,7 +181,7 @@ func (s *syncer) late(a Action, image imagepull.Result) (container.Late, error) 
 }
 
 // bindSubpaths binds what the container mounts of its volumes in part.
-func (s *syncer) bindSubpaths(plan *container.Plan, spec *corev1.Container, late container.Late) (map[int]string, error) {
+func (s *syncer) bindSubpaths(ctx context.Context, plan *container.Plan, spec *corev1.Container, late container.Late) (map[int]string, error) {
 	paths, err := plan.Subpaths(late)
 	if err != nil || len(paths) == 0 {
 		return nil, err
@@ -193,7 +193,7 @@ func (s *syncer) bindSubpaths(plan *container.Plan, spec *corev1.Container, late
 			continue // the runtime finds it
 		}
 		target := s.plan.Layout.Subpath(s.plan.ID.UID, mount, spec.Name, i)
-		if err := volume.MountSubpath(late.Mounts[mount].HostPath, sub, target); err != nil {
+		if err := volume.MountSubpath(ctx, late.Mounts[mount].HostPath, sub, target); err != nil {
 			return nil, subpathError(spec, i, err)
 		}
 		out[i] = target

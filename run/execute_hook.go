@@ -10,7 +10,6 @@ import (
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/hook"
 	"github.com/podrun/podrun/problem"
-	"github.com/podrun/podrun/volume"
 )
 
 // postStart runs the container's hook. One that fails kills its container, and
@@ -131,7 +130,7 @@ func (s *syncer) markHook(containerID string, state HookState) error {
 	if err := os.MkdirAll(filepath.Dir(mark), 0o750); err != nil {
 		return fmt.Errorf("pod %s: keep the state of a hook: %w", s.plan.ID, err)
 	}
-	if err := volume.WriteFile(mark, []byte(state), 0o640); err != nil {
+	if err := writeState(mark, []byte(state), 0o640); err != nil {
 		return fmt.Errorf("pod %s: keep the state of a hook: %w", s.plan.ID, err)
 	}
 	s.obs.setHook(containerID, state)

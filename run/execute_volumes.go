@@ -17,7 +17,7 @@ import (
 
 // lateVolumes fills in what volumes give to a container only now: the images
 // that it mounts, and the variables that init containers wrote to files.
-func (s *syncer) lateVolumes(plan *container.Plan, spec *corev1.Container, images map[string]imagepull.Result, late *container.Late) error {
+func (s *syncer) lateVolumes(ctx context.Context, plan *container.Plan, spec *corev1.Container, images map[string]imagepull.Result, late *container.Late) error {
 	for name, got := range images {
 		source := late.Mounts[name]
 		source.Image = proto.CloneOf(source.Image)
@@ -25,7 +25,7 @@ func (s *syncer) lateVolumes(plan *container.Plan, spec *corev1.Container, image
 		late.Mounts[name] = source
 	}
 	for _, key := range plan.FileKeys() {
-		value, err := volume.ReadEnvValue(s.plan.mounts()[key.Volume].HostPath, key.Path, key.Key)
+		value, err := volume.ReadEnvValue(ctx, s.plan.mounts()[key.Volume].HostPath, key.Path, key.Key)
 		if err != nil {
 			return fmt.Errorf("volume %s: %w", key.Volume, err)
 		}

@@ -71,7 +71,7 @@ func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 			continue
 		}
 		k := Known{ID: id}
-		c, err := readCheckpoint(e.layout(), id.UID)
+		c, err := viewCheckpoint(e.layout(), id.UID)
 		if err != nil {
 			return nil, err
 		}

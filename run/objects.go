@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -99,13 +100,13 @@ func (t Target) changedSource(m corev1.VolumeMount) string {
 
 // hostProblems looks at what the pods' volumes take from this host, and adds
 // what is wrong to the targets and to the list.
-func hostProblems(targets []Target, objects *manifest.Objects, problems problem.List) (problem.List, error) {
+func hostProblems(ctx context.Context, targets []Target, objects *manifest.Objects, problems problem.List) (problem.List, error) {
 	for i := range targets {
 		t, mp := &targets[i], objects.Pods[i]
 		if len(t.Problems.Errors()) > 0 {
 			continue // of a plan that is not whole
 		}
-		found, err := volume.ReadProblems(t.Plan.Pod, t.Plan.Volumes)
+		found, err := volume.ReadProblems(ctx, t.Plan.Pod, t.Plan.Volumes)
 		if err != nil {
 			return problems, err
 		}

@@ -228,13 +228,16 @@ func epochFile(l identity.Layout, uid string) string {
 }
 
 func readEpoch(l identity.Layout, uid string) (time.Time, error) {
-	data, err := os.ReadFile(epochFile(l, uid))
+	data, err := readState(epochFile(l, uid))
 	if os.IsNotExist(err) {
 		return time.Time{}, nil
 	}
 	var epoch time.Time
 	if err == nil {
 		epoch, err = time.Parse(time.RFC3339Nano, string(data))
+	}
+	if err != nil && stateNewer(epochFile(l, uid)) {
+		return time.Time{}, nil // of a form that this podrun does not know
 	}
 	if err != nil {
 		return time.Time{}, fmt.Errorf("read when all containers of pod %s were restarted: %w", uid, err)
@@ -258,7 +261,7 @@ func readHooks(l identity.Layout, uid string) (map[string]HookState, error) {
 	}
 	hooks := map[string]HookState{}
 	for _, e := range entries {
-		data, err := os.ReadFile(filepath.Join(hooksDir(l, uid), e.Name()))
+		data, err := readState(filepath.Join(hooksDir(l, uid), e.Name()))
 		if os.IsNotExist(err) {
 			continue // removed since it was listed
 		}

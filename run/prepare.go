@@ -122,8 +122,12 @@ func withoutVaguer(planning problem.List, p problem.Problem) problem.List {
 	})
 }
 
-// change finds out how a pod relates to those of its name that are here. The
-// same pod keeps its UID, also where it changes in place.
+// change finds out how a pod relates to those of its name that are on this host.
+// The same pod keeps its UID, whatever StaticUID would make of it now: with the
+// defaults of another release, or another name of the node, that is another hash.
+// It does so where it changes in place, and where it is forced to start over. A
+// pod that is replaced because its manifest is another one gets a new UID, as a
+// static pod of the kubelet does.
 func change(pod *corev1.Pod, in PrepareInput) Target {
 	uid := manifest.UID(pod, in.Facts.NodeName)
 	var here []Here
@@ -144,8 +148,10 @@ func change(pod *corev1.Pod, in PrepareInput) Target {
 	rebuilt := t.objectChanges(was, pod, in.Objects)
 	switch {
 	case in.Force:
-		t.Forced = len(t.Changes) == 0
-		t.Change, t.Old, t.uid, t.since = ChangeReplace, here, uid, nil
+		t.Change, t.Old, t.since = ChangeReplace, here, nil
+		if t.Forced = len(t.Changes) == 0; !t.Forced {
+			t.uid = uid
+		}
 	case len(t.Changes) == 0:
 		t.Change = ChangeUnchanged
 	case !rebuilt && (samePod || manifest.InPlace(was.Pod, pod)):

@@ -13,7 +13,6 @@ import (
 
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/probe"
-	"github.com/podrun/podrun/volume"
 )
 
 // Probed is what probes last said of a container.
@@ -137,7 +136,7 @@ func (s *syncer) keepProbed() error {
 		return nil // the pod was deleted meanwhile
 	}
 	if err == nil || errors.Is(err, fs.ErrExist) {
-		err = volume.WriteFile(file, data, 0o640)
+		err = writeState(file, data, 0o640)
 	}
 	if err != nil {
 		return fmt.Errorf("pod %s: keep the results of probes: %w", s.plan.ID, err)
@@ -147,13 +146,16 @@ func (s *syncer) keepProbed() error {
 
 // readProbed reads what probes last said; nothing if none was run.
 func readProbed(l identity.Layout, uid string) (map[string]Probed, error) {
-	data, err := os.ReadFile(probesFile(l, uid))
+	data, err := readState(probesFile(l, uid))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	var out map[string]Probed
 	if err == nil {
 		err = json.Unmarshal(data, &out)
+	}
+	if err != nil && stateNewer(probesFile(l, uid)) {
+		return nil, nil // of a form that this podrun does not know
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the results of probes of pod %s: %w", uid, err)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
-	"github.com/podrun/podrun/volume"
 )
 
 // stoppedMark is the file that says who stopped a pod, or for whom, and what to
@@ -21,13 +20,13 @@ func stoppedMark(layout identity.Layout, uid string) string {
 
 // markStopped keeps why the pod is about to be stopped for good.
 func (s *syncer) markStopped(why, hint string) error {
-	return volume.WriteFile(stoppedMark(s.plan.Layout, s.plan.ID.UID), []byte(why+"\n"+hint+"\n"), 0o600)
+	return writeState(stoppedMark(s.plan.Layout, s.plan.ID.UID), []byte(why+"\n"+hint+"\n"), 0o600)
 }
 
 // wasStopped is the error of a command whose pod was stopped while it waited, or
 // before; nil if it was not.
 func (s *syncer) wasStopped() error {
-	data, err := os.ReadFile(stoppedMark(s.plan.Layout, s.plan.ID.UID))
+	data, err := readState(stoppedMark(s.plan.Layout, s.plan.ID.UID))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

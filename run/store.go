@@ -2,7 +2,6 @@ package run
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,25 +16,34 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// checkpointHead is the first line of a checkpoint, followed by the pod's
-// namespace/name: enough to find a pod without parsing every file.
-const checkpointHead = "# podrun pod "
-
-// writeCheckpoint keeps what the pod was made from.
+// writeCheckpoint keeps what the pod was made from. Its version comes after the
+// head, which is the first line in every version.
 func writeCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Checkpoint) error {
 	data, err := c.Marshal()
 	if err != nil {
 		return fmt.Errorf("write the checkpoint of pod %s: %w", id, err)
 	}
-	data = append([]byte(checkpointHead+id.String()+"\n"), data...)
+	data = append([]byte(identity.CheckpointHead+id.String()+"\n"), identity.AddSchema(data)...)
 	if err := volume.WriteCheckpoint(layout, id.UID, data); err != nil {
 		return fmt.Errorf("write the checkpoint of pod %s: %w", id, err)
 	}
 	return nil
 }
 
-// readCheckpoint reads what a pod was made from; nil if podrun does not know.
+// readCheckpoint reads what a pod was made from, to change the pod or to go on
+// with it; nil if podrun does not know. It is an error if a newer podrun wrote
+// any of the pod's state files.
 func readCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
+	if err := checkSchemas(layout, uid); err != nil {
+		return nil, err
+	}
+	return viewCheckpoint(layout, uid)
+}
+
+// viewCheckpoint reads what a pod was made from, to show or to remove the pod:
+// from a newer podrun's checkpoint what this one knows. The objects are defaulted
+// by this binary: the podrun that wrote them may have known fewer defaults.
+func viewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
 	data, err := os.ReadFile(layout.Checkpoint(uid))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -43,10 +51,15 @@ func readCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 	if err != nil {
 		return nil, fmt.Errorf("read the checkpoint of pod %s: %w", uid, err)
 	}
-	c, err := manifest.Unmarshal(data)
+	content, version := identity.CutSchema(data)
+	c, err := manifest.Unmarshal(content)
+	if err != nil && identity.CheckSchema("", version) != nil {
+		return nil, nil // of a form that this podrun does not know
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the checkpoint of pod %s: %w", uid, err)
 	}
+	c.Default()
 	return &c, nil
 }
 
@@ -156,7 +169,6 @@ func readHead(layout identity.Layout, uid string) (identity.Pod, bool) {
 	if err != nil {
 		return identity.Pod{}, false
 	}
-	name, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte(checkpointHead))
-	namespace, podName, ok2 := strings.Cut(string(name), "/")
-	return identity.Pod{Namespace: namespace, Name: podName, UID: uid}, ok && ok2
+	namespace, name, ok := identity.HeadPod(line)
+	return identity.Pod{Namespace: namespace, Name: name, UID: uid}, ok
 }

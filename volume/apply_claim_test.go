@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"os"
 	"strings"
@@ -97,7 +98,7 @@ func TestReadOnlyLocalVolume(t *testing.T) {
 
 func TestLocalVolumeThatIsNotThere(t *testing.T) {
 	plan := claimed(t, oneClaim, corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/none/at/all"}})
-	problems, err := ReadProblems(podOf(t, oneClaim), plan)
+	problems, err := ReadProblems(t.Context(), podOf(t, oneClaim), plan)
 	if err != nil || len(problems) != 1 || problems[0].Field != "spec.volumes[0].persistentVolumeClaim" || problems[0].Message != `path "/none/at/all" does not exist` {
 		t.Errorf("%v, %v", problems, err)
 	}
@@ -113,18 +114,21 @@ func TestNFS(t *testing.T) {
 		options []string
 		want    mountutils.MountPoint
 	}{
-		{corev1.NFSVolumeSource{Server: "nfs.example", Path: "/export"}, nil, mountutils.MountPoint{Device: "nfs.example:/export", Opts: []string{}}},
+		{corev1.NFSVolumeSource{Server: "nfs.example", Path: "/export"}, nil, mountutils.MountPoint{Device: "nfs.example:/export"}},
 		{corev1.NFSVolumeSource{Server: "2001:db8::1", Path: "/export", ReadOnly: true}, []string{"nfsvers=4.1"},
 			mountutils.MountPoint{Device: "[2001:db8::1]:/export", Opts: []string{"ro", "nfsvers=4.1"}}},
 	} {
 		plan := claimed(t, oneClaim, corev1.PersistentVolumeSource{NFS: &test.source}, func(pv *corev1.PersistentVolume) { pv.Spec.MountOptions = test.options })
-		fake := mountutils.NewFakeMounter(nil)
-		plan.Volumes[0].Make.(*NFS).mounter = fake
+		var mounted []mountutils.MountPoint
+		plan.Volumes[0].Make.(*NFS).mount = func(_ context.Context, source, target, fstype string, options []string) error {
+			mounted = append(mounted, mountutils.MountPoint{Device: source, Path: target, Type: fstype, Opts: options})
+			return nil
+		}
 		if err := Apply(t.Context(), plan); err != nil {
 			t.Fatal(err)
 		}
 		test.want.Type, test.want.Path = "nfs", plan.Dir+"/volumes/kubernetes.io~nfs/pv"
-		if diff := cmp.Diff([]mountutils.MountPoint{test.want}, fake.MountPoints); diff != "" {
+		if diff := cmp.Diff([]mountutils.MountPoint{test.want}, mounted); diff != "" {
 			t.Error(diff)
 		}
 		if plan.Volumes[0].FSGroup != nil {
@@ -146,7 +150,7 @@ volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
 	if got := plan.Sources()["data"].Device; got != "/dev/null" {
 		t.Errorf("device %q", got)
 	}
-	problems, err := ReadProblems(podOf(t, spec), plan)
+	problems, err := ReadProblems(t.Context(), podOf(t, spec), plan)
 	if err != nil || len(problems) != 1 || !strings.Contains(problems[0].Message, "/dev/null is not a block device") {
 		t.Errorf("%v, %v", problems, err)
 	}
@@ -167,12 +171,12 @@ func TestReadEnvValueStaysInside(t *testing.T) {
 	unix.Mkfifo(dir+"/pipe", 0o600)
 	write(dir+"/large", strings.Repeat("# x\n", maxEnvFile/4+1))
 	for file, want := range map[string]string{"env": "1", "rooted": "1", "out": "", "up": "", "none": ""} {
-		if got, err := ReadEnvValue(dir, file, "A"); err != nil || got != want {
+		if got, err := ReadEnvValue(t.Context(), dir, file, "A"); err != nil || got != want {
 			t.Errorf("%s: %q, %v; want %q", file, got, err, want)
 		}
 	}
 	for _, file := range []string{"pipe", "large", "."} {
-		if got, err := ReadEnvValue(dir, file, "A"); err == nil {
+		if got, err := ReadEnvValue(t.Context(), dir, file, "A"); err == nil {
 			t.Errorf("%s: %q, want an error", file, got)
 		}
 	}

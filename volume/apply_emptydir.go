@@ -15,8 +15,8 @@ const volumeMode = 0o777 // anybody in the pod may write to an emptyDir
 
 // Make makes the directory or the mount. A volume that is ready is left alone:
 // containers may be using it.
-func (e *EmptyDir) Make(_ context.Context, v Volume) error {
-	mounted, err := isMountPoint(v.HostPath)
+func (e *EmptyDir) Make(ctx context.Context, v Volume) error {
+	mounted, err := isMountPoint(ctx, v.HostPath)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (e *EmptyDir) Make(_ context.Context, v Volume) error {
 		}
 	}
 	if v.FSGroup != nil {
-		if err := giveToGroup(v.HostPath, *v.FSGroup, v.FSGroupPolicy); err != nil {
+		if err := giveToGroup(ctx, v.HostPath, *v.FSGroup, v.FSGroupPolicy); err != nil {
 			return err
 		}
 	}

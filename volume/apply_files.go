@@ -14,7 +14,7 @@ import (
 
 // Make makes the volume, or brings its files up to date.
 func (f *Files) Make(ctx context.Context, v Volume) error {
-	if err := f.mount(v.HostPath); err != nil {
+	if err := f.mount(ctx, v.HostPath); err != nil {
 		return err
 	}
 	fd, err := unix.Open(v.HostPath, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -33,8 +33,8 @@ func (f *Files) Make(ctx context.Context, v Volume) error {
 }
 
 // mount mounts the tmpfs, once.
-func (f *Files) mount(at string) error {
-	if mounted, err := isMountPoint(at); mounted || err != nil {
+func (f *Files) mount(ctx context.Context, at string) error {
+	if mounted, err := isMountPoint(ctx, at); mounted || err != nil {
 		return err
 	}
 	if err := makeDir(filepath.Dir(at), openMode); err != nil {

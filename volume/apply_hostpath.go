@@ -36,10 +36,10 @@ var hostPathChecks = map[corev1.HostPathType]struct {
 
 // Make checks the path's type, following symlinks as the kubelet does, and
 // makes what the type says is to be made.
-func (h *HostPath) Make(_ context.Context, v Volume) error {
-	err := h.check(v.HostPath)
+func (h *HostPath) Make(ctx context.Context, v Volume) error {
+	err := h.check(ctx, v.HostPath)
 	if make := hostPathChecks[h.Type].make; err == nil && make != nil {
-		if _, err := os.Stat(v.HostPath); errors.Is(err, fs.ErrNotExist) {
+		if _, err := stat(ctx, v.HostPath); errors.Is(err, fs.ErrNotExist) {
 			return make(v.HostPath)
 		}
 	}
@@ -47,7 +47,7 @@ func (h *HostPath) Make(_ context.Context, v Volume) error {
 }
 
 // check tells whether the path is what its type says, or can be made.
-func (h *HostPath) check(path string) error {
+func (h *HostPath) check(ctx context.Context, path string) error {
 	if h.Type == corev1.HostPathUnset {
 		return nil
 	}
@@ -55,9 +55,12 @@ func (h *HostPath) check(path string) error {
 	if !known {
 		return &CheckError{Message: fmt.Sprintf("%s is an invalid volume type", h.Type)}
 	}
-	info, err := os.Stat(path)
+	info, err := stat(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) && check.make != nil {
 		return nil
+	}
+	if ctx.Err() != nil && err != nil {
+		return err
 	}
 	if err != nil || info.Mode().Type() != check.mode {
 		return &CheckError{Message: fmt.Sprintf("hostPath type check failed: %s is not %s", path, check.words)}

@@ -4,29 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
-	mountutils "k8s.io/mount-utils"
 )
 
-// mounter is the part of mount-utils that podrun uses: mount.nfs is a program
-// that only it knows how to call.
-type mounter interface {
-	Mount(source, target, fstype string, options []string) error
-}
-
-// hostMounter is the host's own.
-func hostMounter() mounter { return mountutils.New("") }
-
 // Make binds the directory, unless it is bound already.
-func (l *Local) Make(_ context.Context, v Volume) error {
-	mounted, err := isMountPoint(v.HostPath)
+func (l *Local) Make(ctx context.Context, v Volume) error {
+	mounted, err := isMountPoint(ctx, v.HostPath)
 	if err != nil || mounted {
 		return err
 	}
-	if err := l.check(); err != nil {
+	if err := l.check(ctx); err != nil {
 		return err
 	}
 	if err := makeMountPoint(v.HostPath); err != nil {
@@ -38,12 +27,15 @@ func (l *Local) Make(_ context.Context, v Volume) error {
 	if v.FSGroup == nil || l.ReadOnly {
 		return nil
 	}
-	return giveToGroup(v.HostPath, *v.FSGroup, v.FSGroupPolicy)
+	return giveToGroup(ctx, v.HostPath, *v.FSGroup, v.FSGroupPolicy)
 }
 
 // check tells whether the directory is there.
-func (l *Local) check() error {
-	info, err := os.Stat(l.Path)
+func (l *Local) check(ctx context.Context) error {
+	info, err := stat(ctx, l.Path)
+	if ctx.Err() != nil && err != nil {
+		return err
+	}
 	if err != nil {
 		return &CheckError{Message: fmt.Sprintf("path %q does not exist", l.Path)}
 	}
@@ -76,29 +68,6 @@ func (l *Local) bind(target string) error {
 	}
 	if err := unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|flags, ""); err != nil {
 		return errors.Join(err, unix.Unmount(target, unix.UMOUNT_NOFOLLOW))
-	}
-	return nil
-}
-
-// Make mounts the export, unless it is mounted already.
-func (n *NFS) Make(_ context.Context, v Volume) error {
-	mounted, err := isMountPoint(v.HostPath)
-	if err != nil || mounted {
-		return err
-	}
-	if err := makeMountPoint(v.HostPath); err != nil {
-		return err
-	}
-	m := n.mounter
-	if m == nil {
-		m = hostMounter()
-	}
-	var options []string
-	if n.ReadOnly {
-		options = append(options, "ro")
-	}
-	if err := m.Mount(n.source(), v.HostPath, "nfs", append(options, n.Options...)); err != nil {
-		return fmt.Errorf("mount %s: %w", n.source(), err)
 	}
 	return nil
 }

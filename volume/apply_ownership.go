@@ -1,7 +1,7 @@
 package volume
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"os"
 
@@ -20,8 +20,8 @@ var (
 
 // giveToGroup gives a volume and everything in it to a group. No symlink is
 // followed and no mount below is entered. OnRootMismatch stops where the
-// volume's own directory is right already.
-func giveToGroup(path string, gid int64, policy corev1.PodFSGroupChangePolicy) error {
+// volume's own directory is right already. It ends with the context.
+func giveToGroup(ctx context.Context, path string, gid int64, policy corev1.PodFSGroupChangePolicy) error {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", path, err)
@@ -30,7 +30,7 @@ func giveToGroup(path string, gid int64, policy corev1.PodFSGroupChangePolicy) e
 	if policy == corev1.FSGroupChangeOnRootMismatch && isGroups(fd, gid) {
 		return nil
 	}
-	if err := giveTree(fd, int(gid), readWriteBits); err != nil {
+	if err := giveTree(ctx, fd, int(gid), readWriteBits); err != nil {
 		return fmt.Errorf("give %s to group %d: %w", path, gid, err)
 	}
 	return nil
@@ -43,37 +43,18 @@ func isGroups(fd int, gid int64) bool {
 
 // giveTree changes what is in a directory, then the directory itself, so that
 // the check of OnRootMismatch holds only when all is done.
-func giveTree(dir int, gid int, bits groupBits) error {
-	names, err := readNames(dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := giveEntry(dir, name, gid, bits); err != nil && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return giveFile(dir, gid, bits.dir)
-}
-
-func giveEntry(dir int, name string, gid int, bits groupBits) error {
-	sub, err := openSubdir(dir, name)
-	if err == nil {
-		defer unix.Close(sub)
-		return giveTree(sub, gid, bits)
-	}
-	if errors.Is(err, errCrossesMount) {
-		return nil
-	}
-	if !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) {
-		return err
-	}
-	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	return giveFile(fd, gid, bits.file)
+func giveTree(ctx context.Context, dir int, gid int, bits groupBits) error {
+	return walkTree(ctx, dir, treeVisitor{
+		file: func(dir int, name string) error {
+			fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return err
+			}
+			defer unix.Close(fd)
+			return giveFile(fd, gid, bits.file)
+		},
+		left: func(dir int) error { return giveFile(dir, gid, bits.dir) },
+	})
 }
 
 // giveFile changes the file that is open, which may be only a path (O_PATH). A

@@ -26,7 +26,7 @@ func TestGiveToGroup(t *testing.T) {
 	mustWrite(t, dir+"/sub/file")
 	os.Symlink(host+"/file", dir+"/link")
 	os.Symlink(host, dir+"/dirlink")
-	if err := giveToGroup(dir, 4321, ""); err != nil {
+	if err := giveToGroup(t.Context(), dir, 4321, ""); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]os.FileMode{
@@ -57,12 +57,12 @@ func TestFSGroupChangePolicy(t *testing.T) {
 		want   uint32 // group of a file that is wrong below a root that is right
 	}{{corev1.FSGroupChangeAlways, 4321}, {"", 4321}, {corev1.FSGroupChangeOnRootMismatch, 0}} {
 		dir := t.TempDir()
-		if err := giveToGroup(dir, 4321, test.policy); err != nil {
+		if err := giveToGroup(t.Context(), dir, 4321, test.policy); err != nil {
 			t.Fatal(err)
 		}
 		mustWrite(t, dir+"/file")
 		os.Chown(dir+"/file", 0, 0)
-		if err := giveToGroup(dir, 4321, test.policy); err != nil {
+		if err := giveToGroup(t.Context(), dir, 4321, test.policy); err != nil {
 			t.Fatal(err)
 		}
 		if gid, _ := groupAndMode(t, dir+"/file"); gid != test.want {

@@ -79,7 +79,7 @@ func (p *publisher) same(name string) bool {
 	}
 	defer unix.Close(fd)
 	var have []string
-	if listFiles(fd, "", &have, len(p.files)+1) != nil || len(have) != len(p.files) {
+	if p.list(fd, "", &have) != nil || len(have) != len(p.files) {
 		return false
 	}
 	slices.Sort(have)
@@ -109,28 +109,44 @@ func holds(dir int, f File) bool {
 	return err == nil && string(data) == string(f.Data)
 }
 
-// listFiles adds the paths of all that is no directory, at most so many.
-func listFiles(dir int, below string, out *[]string, most int) error {
-	names, err := readNames(dir)
+// list adds the paths of all that is no directory of the files, one more than
+// they are at most: that is one too many already.
+func (p *publisher) list(dir int, below string, out *[]string) error {
+	names, err := openListing(p.ctx, dir)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		if len(*out) >= most {
+	defer names.close()
+	for len(*out) <= len(p.files) {
+		name, err := names.name()
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		sub, err := openSubdir(dir, name)
 		if err != nil {
-			*out = append(*out, path.Join(below, name))
-			continue
+			return err
 		}
-		err = listFiles(sub, path.Join(below, name), out, most)
-		unix.Close(sub)
+		at := path.Join(below, name)
+		sub, err := openSubdir(dir, name)
+		if err == nil && p.hasBelow(at) {
+			err = p.list(sub, at, out)
+		} else {
+			*out, err = append(*out, at), nil
+		}
+		if sub >= 0 {
+			unix.Close(sub)
+		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// hasBelow tells whether any of the files is below a directory. One that a
+// container planted is not gone into: it may be nested without end.
+func (p *publisher) hasBelow(dir string) bool {
+	i, _ := slices.BinarySearchFunc(p.files, dir+"/", func(f File, prefix string) int { return strings.Compare(f.Path, prefix) })
+	return i < len(p.files) && strings.HasPrefix(p.files[i].Path, dir+"/")
 }
 
 // write writes the files to a new directory and returns its name.
@@ -153,7 +169,7 @@ func (p *publisher) write() (string, error) {
 	if p.gid == nil {
 		return name, nil
 	}
-	if err := giveTree(fd, int(*p.gid), readOnlyBits); err != nil {
+	if err := giveTree(p.ctx, fd, int(*p.gid), readOnlyBits); err != nil {
 		return "", fmt.Errorf("give the files to group %d: %w", *p.gid, err)
 	}
 	return name, nil
@@ -251,12 +267,20 @@ func (p *publisher) replace(name, to string) error {
 // tidy removes the links of files that are gone, and the directories of earlier
 // contents, one that was cut short included.
 func (p *publisher) tidy(current string) error {
-	names, err := readNames(p.dir)
+	names, err := openListing(p.ctx, p.dir)
 	if err != nil {
 		return err
 	}
+	defer names.close()
 	want := tops(p.files)
-	for _, name := range names {
+	for {
+		name, err := names.name()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 		old := timedName.MatchString(name) && name != current || name == newDataName
 		if _, wanted := slices.BinarySearch(want, name); !wanted && !strings.HasPrefix(name, "..") {
 			to, err := readlink(p.dir, name)
@@ -268,7 +292,6 @@ func (p *publisher) tidy(current string) error {
 			}
 		}
 	}
-	return nil
 }
 
 // clear removes a name, with what is in it if it is a directory.

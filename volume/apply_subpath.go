@@ -1,12 +1,14 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,21 +19,21 @@ import (
 const resolveInside = unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS
 
 // OpenSubpath opens a path inside a volume, only to bind it (O_PATH). A missing
-// one is made, as directories with the permissions of the volume's own. A
-// symlink on the way is followed inside the volume; one that leads nowhere is an
-// error.
-func OpenSubpath(volume, subpath string) (*os.File, error) {
+// one is made, as directories with the mode of the volume's own. A symlink on
+// the way is followed inside the volume; one that leads nowhere is an error. It
+// ends with the context.
+func OpenSubpath(ctx context.Context, volume, subpath string) (*os.File, error) {
 	root, err := unix.Open(volume, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open volume %s: %w", volume, err)
 	}
 	defer unix.Close(root)
-	fd, err := openInside(root, subpath)
+	fd, err := openInside(ctx, root, subpath)
 	if errors.Is(err, unix.ENOENT) {
-		if err := makeInside(root, subpath); err != nil {
+		if err := makeInside(ctx, root, subpath); err != nil {
 			return nil, fmt.Errorf("make subPath %q of %s: %w", subpath, volume, err)
 		}
-		fd, err = openInside(root, subpath)
+		fd, err = openInside(ctx, root, subpath)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open subPath %q of %s: %w", subpath, volume, err)
@@ -39,30 +41,56 @@ func OpenSubpath(volume, subpath string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), filepath.Join(volume, subpath)), nil
 }
 
-func openInside(root int, path string) (int, error) {
-	for {
-		fd, err := unix.Openat2(root, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: resolveInside})
-		switch {
-		case errors.Is(err, unix.EAGAIN):
-			// Something was renamed meanwhile and the kernel can't be sure: again.
-		case errors.Is(err, unix.ENOSYS):
-			return -1, fmt.Errorf("openat2: %w: subPath needs Linux 5.6 or newer", err)
-		default:
+// How often openat2 is tried again after EAGAIN, and the pause after the first
+// hundred times. The kernel gives it when anything on the host was renamed or
+// mounted during the call; a container that renames without pause makes nearly
+// every call fail.
+const (
+	againTries = 1000
+	againAt    = 100
+	againPause = time.Millisecond
+)
+
+func openInside(ctx context.Context, root int, path string) (int, error) {
+	fd, err := tryAgain(ctx, func() (int, error) {
+		return unix.Openat2(root, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: resolveInside})
+	})
+	switch {
+	case errors.Is(err, unix.EAGAIN):
+		return -1, fmt.Errorf("%w: files are renamed without pause while podrun opens the path (%d tries): stop what renames them", err, againTries)
+	case errors.Is(err, unix.ENOSYS):
+		return -1, fmt.Errorf("openat2: %w: subPath requires Linux 5.6 or newer", err)
+	}
+	return fd, err
+}
+
+// tryAgain opens something until the answer is another than EAGAIN, at most
+// againTries times. It ends with the context.
+func tryAgain(ctx context.Context, open func() (int, error)) (int, error) {
+	for try := 1; ; try++ {
+		fd, err := open()
+		if !errors.Is(err, unix.EAGAIN) || try >= againTries {
 			return fd, err
+		}
+		if ctx.Err() != nil {
+			return -1, context.Cause(ctx)
+		}
+		if try >= againAt {
+			time.Sleep(againPause)
 		}
 	}
 }
 
 // makeInside makes the missing directories of a path, one at a time, each in a
 // directory that was opened inside the volume.
-func makeInside(root int, path string) error {
+func makeInside(ctx context.Context, root int, path string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(root, &st); err != nil {
 		return err
 	}
 	at := "."
 	for _, name := range strings.Split(filepath.Clean(path), "/") {
-		if err := makeOne(root, at, name, st.Mode); err != nil {
+		if err := makeOne(ctx, root, at, name, st.Mode); err != nil {
 			return err
 		}
 		at = filepath.Join(at, name)
@@ -70,8 +98,11 @@ func makeInside(root int, path string) error {
 	return nil
 }
 
-func makeOne(root int, parent, name string, mode uint32) error {
-	dir, err := openInside(root, parent)
+// makeOne makes a directory with the mode of the volume, setuid, setgid and
+// sticky bits included, as the kubelet's SafeMakeDir does: in a volume of mode
+// 3777 users of a subPath must not remove each other's files either.
+func makeOne(ctx context.Context, root int, parent, name string, mode uint32) error {
+	dir, err := openInside(ctx, root, parent)
 	if err != nil {
 		return err
 	}
@@ -83,24 +114,20 @@ func makeOne(root int, parent, name string, mode uint32) error {
 	if err != nil {
 		return err
 	}
-	// The umask may have taken bits away; setgid comes from the parent.
+	// mkdir(2) takes no setuid or setgid bit, and the umask takes others away.
 	made, err := unix.Openat(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(made)
-	var st unix.Stat_t
-	if err := unix.Fstat(made, &st); err != nil {
-		return err
-	}
-	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", made), fileMode(st.Mode|mode&0o777))
+	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", made), fileMode(mode))
 }
 
 // MountSubpath binds a path inside a volume at target. A mount that an earlier
 // run of the container left there is taken off first: the path may be another
 // one by now.
-func MountSubpath(volume, subpath, target string) error {
-	source, err := OpenSubpath(volume, subpath)
+func MountSubpath(ctx context.Context, volume, subpath, target string) error {
+	source, err := OpenSubpath(ctx, volume, subpath)
 	if err != nil {
 		return err
 	}

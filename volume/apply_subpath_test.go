@@ -1,12 +1,14 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,7 +41,7 @@ func TestOpenSubpathStaysInside(t *testing.T) {
 		"..":          "",
 		"../..":       "",
 	} {
-		f, err := OpenSubpath(volume, sub)
+		f, err := OpenSubpath(t.Context(), volume, sub)
 		if err != nil {
 			t.Errorf("%s: %v", sub, err)
 			continue
@@ -50,7 +52,7 @@ func TestOpenSubpathStaysInside(t *testing.T) {
 		f.Close()
 	}
 	for _, sub := range []string{"out/file", "out", "up/passwd", "magic/etc/passwd", "in/file/x"} {
-		if f, err := OpenSubpath(volume, sub); err == nil {
+		if f, err := OpenSubpath(t.Context(), volume, sub); err == nil {
 			t.Errorf("%s leads to %s, want an error", sub, realPath(t, f))
 		}
 	}
@@ -59,22 +61,58 @@ func TestOpenSubpathStaysInside(t *testing.T) {
 	}
 }
 
-// kubelet-golden 19-emptydir: what a subPath makes looks like the volume.
+// kubelet-golden 19-emptydir, C5: what a subPath makes looks like the volume,
+// its setuid, setgid and sticky bits included.
 func TestOpenSubpathMakesDirectoriesLikeTheVolume(t *testing.T) {
-	volume := t.TempDir()
-	if err := os.Chmod(volume, os.ModeSetgid|0o777); err != nil {
-		t.Fatal(err)
-	}
-	f, err := OpenSubpath(volume, "a/b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.Close()
-	for _, dir := range []string{"/a", "/a/b"} {
-		if info, _ := os.Stat(volume + dir); info.Mode() != os.ModeDir|os.ModeSetgid|0o777 {
-			t.Errorf("%s: %v", dir, info.Mode())
+	for _, mode := range []os.FileMode{
+		0o700, 0o777, os.ModeSetgid | 0o777, os.ModeSetgid | os.ModeSticky | 0o777, os.ModeSticky | 0o777, os.ModeSetuid | 0o750,
+	} {
+		volume := t.TempDir()
+		if err := os.Chmod(volume, mode); err != nil {
+			t.Fatal(err)
+		}
+		f, err := OpenSubpath(t.Context(), volume, "a/b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		for _, dir := range []string{"/a", "/a/b"} {
+			if info, _ := os.Stat(volume + dir); info.Mode() != os.ModeDir|mode {
+				t.Errorf("%s: %v, want %v", dir, info.Mode(), mode)
+			}
 		}
 	}
+}
+
+// D11: a container that renames without pause makes openat2 answer EAGAIN nearly
+// always.
+func TestD11OpenIsNotTriedForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		busy := func() (int, error) { tries++; return -1, unix.EAGAIN }
+		if _, err := tryAgain(t.Context(), busy); !errors.Is(err, unix.EAGAIN) || tries != againTries {
+			t.Errorf("%v after %d tries; want EAGAIN after %d", err, tries, againTries)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		tries = 0
+		if _, err := tryAgain(ctx, func() (int, error) {
+			if tries == 3 {
+				cancel()
+			}
+			return busy()
+		}); !errors.Is(err, context.Canceled) || tries != 4 {
+			t.Errorf("%v after %d tries; want canceled after 4", err, tries)
+		}
+		tries = 0
+		if fd, err := tryAgain(t.Context(), func() (int, error) {
+			if tries == 500 {
+				return 7, nil
+			}
+			return busy()
+		}); fd != 7 || err != nil {
+			t.Errorf("descriptor %d, %v; want 7", fd, err)
+		}
+	})
 }
 
 // CVE-2021-25741: a container that swaps a directory for a symlink meanwhile.
@@ -97,7 +135,7 @@ func TestOpenSubpathUnderASymlinkRace(t *testing.T) {
 	}()
 	inside := 0
 	for range 10000 {
-		f, err := OpenSubpath(volume, "dir/sub")
+		f, err := OpenSubpath(t.Context(), volume, "dir/sub")
 		if err != nil {
 			continue
 		}
@@ -122,7 +160,7 @@ func TestBindSubpathIsRemovedWithThePod(t *testing.T) {
 	volume := plan.Volumes[0].HostPath
 	mustWrite(t, volume+"/dir/file")
 	for i, sub := range []string{"dir", "dir/file"} {
-		f, err := OpenSubpath(volume, sub)
+		f, err := OpenSubpath(t.Context(), volume, sub)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +192,7 @@ func TestBindSubpathIsRemovedWithThePod(t *testing.T) {
 }
 
 func TestOpenSubpathOfAMissingVolume(t *testing.T) {
-	if _, err := OpenSubpath(filepath.Join(t.TempDir(), "none"), "x"); !errors.Is(err, os.ErrNotExist) {
+	if _, err := OpenSubpath(t.Context(), filepath.Join(t.TempDir(), "none"), "x"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -3,7 +3,6 @@ package volume
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strconv"
@@ -54,29 +53,6 @@ func mountID(fd int) (uint64, error) {
 		}
 	}
 	return 0, fmt.Errorf("no mount ID of descriptor %d: is /proc mounted?", fd)
-}
-
-// readNames lists a directory by its descriptor, which it leaves open.
-func readNames(dir int) ([]string, error) {
-	f, err := reopen(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	names, err := f.Readdirnames(-1)
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return names, err
-}
-
-// reopen opens a directory again, with a read position of its own.
-func reopen(dir int) (*os.File, error) {
-	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), "."), nil
 }
 
 // fileMode converts the permission bits of a stat, setgid and its kin included.

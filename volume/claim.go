@@ -115,7 +115,7 @@ type NFS struct {
 	ReadOnly bool     `json:"readOnly,omitempty"`
 	Options  []string `json:"options,omitempty"`
 
-	mounter mounter // nil: the host's own
+	mount mountFunc // nil: the host's mount(8)
 }
 
 func planNFS(in Input, v *corev1.Volume) (Volume, problem.List) {

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,11 +17,15 @@ import (
 // then: a hostPath or a volume's directory that is not what the pod takes it
 // for, and a mount that is to share mounts with the host from a place that
 // doesn't.
-func ReadProblems(pod *corev1.Pod, p Plan) (problem.List, error) {
+func ReadProblems(ctx context.Context, pod *corev1.Pod, p Plan) (problem.List, error) {
 	var out problem.List
 	for i, v := range p.Volumes {
 		var check *CheckError
-		if err := lookAt(v); errors.As(err, &check) {
+		err := lookAt(ctx, v)
+		if ctx.Err() != nil && err != nil {
+			return out, fmt.Errorf("volume %s: %w", v.Name, err)
+		}
+		if errors.As(err, &check) {
 			out = append(out, problem.Problem{Object: "Pod " + p.ID.String(), Field: field(i, v.Kind), Reason: "FailedMount", Message: check.Message})
 		}
 	}
@@ -41,7 +46,11 @@ func ReadProblems(pod *corev1.Pod, p Plan) (problem.List, error) {
 					}
 				}
 				path := p.Sources()[m.Name].HostPath
-				if message := notShared(mounts, path, nearest(path), *m.MountPropagation); message != "" {
+				real, err := await(ctx, path, func() (string, error) { return nearest(path), nil })
+				if err != nil {
+					return out, err
+				}
+				if message := notShared(mounts, path, real, *m.MountPropagation); message != "" {
 					out = append(out, problem.Problem{Object: "Pod " + p.ID.String(),
 						Field:  fmt.Sprintf("spec.%s[%d].volumeMounts[%d].mountPropagation", list.name, i, j),
 						Reason: "FailedMount", Message: message, Hint: "share the host's mount: mount --make-rshared"})
@@ -53,12 +62,12 @@ func ReadProblems(pod *corev1.Pod, p Plan) (problem.List, error) {
 }
 
 // lookAt checks a volume without making anything.
-func lookAt(v Volume) error {
+func lookAt(ctx context.Context, v Volume) error {
 	switch m := v.Make.(type) {
 	case *HostPath:
-		return m.check(v.HostPath)
+		return m.check(ctx, v.HostPath)
 	case *Local:
-		return m.check()
+		return m.check(ctx)
 	}
 	return nil
 }

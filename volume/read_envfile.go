@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,8 +17,8 @@ const maxEnvFile = 1 << 20
 // ReadEnvValue reads a variable of a file in a volume; empty if the file or the
 // variable is not there. Like a subPath, the file is looked up inside the volume
 // whatever symlinks are on the way.
-func ReadEnvValue(volume, file, key string) (string, error) {
-	text, err := readInside(volume, file)
+func ReadEnvValue(ctx context.Context, volume, file, key string) (string, error) {
+	text, err := readInside(ctx, volume, file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -31,13 +32,13 @@ func ReadEnvValue(volume, file, key string) (string, error) {
 	return value, nil
 }
 
-func readInside(volume, file string) (string, error) {
+func readInside(ctx context.Context, volume, file string) (string, error) {
 	root, err := unix.Open(volume, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", err
 	}
 	defer unix.Close(root)
-	fd, err := openInside(root, file)
+	fd, err := openInside(ctx, root, file)
 	if err != nil {
 		return "", err
 	}

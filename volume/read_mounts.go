@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,7 +22,11 @@ func readMounts() ([]mount, error) {
 
 // isMountPoint tells whether something is mounted at path, a bind mount of the
 // same file system too. A path that is not there is none; a symlink is none.
-func isMountPoint(path string) (bool, error) {
+func isMountPoint(ctx context.Context, path string) (bool, error) {
+	return await(ctx, path, func() (bool, error) { return mountedAt(path) })
+}
+
+func mountedAt(path string) (bool, error) {
 	self, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil

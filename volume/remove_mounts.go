@@ -24,7 +24,7 @@ const (
 // writing while the directory is deleted.
 func unmountBelow(ctx context.Context, root int, base, dir string) error {
 	for try := 0; ; try++ {
-		left, err := unmountOnce(root, base, dir)
+		left, err := unmountOnce(ctx, root, base, dir)
 		if err != nil || left == nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func unmountBelow(ctx context.Context, root int, base, dir string) error {
 // unmountOnce unmounts what it can. It reads the mounts anew after each success,
 // since one mount may hide another, until none is left or none gives way; left
 // then says why.
-func unmountOnce(root int, base, dir string) (left, err error) {
+func unmountOnce(ctx context.Context, root int, base, dir string) (left, err error) {
 	for {
 		all, err := readMounts()
 		if err != nil {
@@ -56,7 +56,7 @@ func unmountOnce(root int, base, dir string) (left, err error) {
 		}
 		var failures []error
 		for i := len(mounts) - 1; i >= 0; i-- {
-			if err := unmount(root, base, mounts[i].Point); err != nil {
+			if err := unmount(ctx, root, base, mounts[i].Point); err != nil {
 				failures = append(failures, unmountError(mounts[i], err))
 			}
 		}
@@ -77,7 +77,7 @@ func unmountError(m mount, err error) error {
 // following any symlink and the mount is named through that descriptor, so that
 // a container which swaps a directory for a symlink can't make podrun unmount
 // something of the host. The mount itself is not opened: that would keep it busy.
-func unmount(root int, base, point string) error {
+func unmount(ctx context.Context, root int, base, point string) error {
 	rel, err := filepath.Rel(base, point)
 	if err != nil {
 		return err
@@ -86,8 +86,11 @@ func unmount(root int, base, point string) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(parent)
-	return unix.Unmount(fmt.Sprintf("/proc/self/fd/%d/%s", parent, filepath.Base(rel)), unix.UMOUNT_NOFOLLOW)
+	_, err = await(ctx, point, func() (struct{}, error) {
+		defer unix.Close(parent)
+		return struct{}{}, unix.Unmount(fmt.Sprintf("/proc/self/fd/%d/%s", parent, filepath.Base(rel)), unix.UMOUNT_NOFOLLOW)
+	})
+	return err
 }
 
 // openBeneath opens a directory below another, following no symlink; it does

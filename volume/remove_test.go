@@ -239,14 +239,14 @@ func TestHostPathContentStays(t *testing.T) {
 	wantIntact(t, host+"/made/file")
 }
 
-// A container can nest directories deeper than any path or descriptor limit.
-func TestRemoveOfAVeryDeepTree(t *testing.T) {
-	plan := mustApply(t, oneEmptyDir)
-	fd, err := unix.Open(plan.Volumes[0].HostPath, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+// makeDeep nests directories.
+func makeDeep(t *testing.T, at string, levels int) {
+	t.Helper()
+	fd, err := unix.Open(at, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 5000 {
+	for range levels {
 		if err := unix.Mkdirat(fd, "deep", 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -258,16 +258,28 @@ func TestRemoveOfAVeryDeepTree(t *testing.T) {
 		fd = next
 	}
 	unix.Close(fd)
+}
+
+// limitDescriptors lets the test open no more than so many files.
+func limitDescriptors(t *testing.T, most uint64) {
+	t.Helper()
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
 	low := limit
-	low.Cur = 256
+	low.Cur = most
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
+	t.Cleanup(func() { unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) })
+}
+
+// A container can nest directories deeper than any path or descriptor limit.
+func TestRemoveOfAVeryDeepTree(t *testing.T) {
+	plan := mustApply(t, oneEmptyDir)
+	makeDeep(t, plan.Volumes[0].HostPath, 5000)
+	limitDescriptors(t, 256)
 	if err := remove1(plan); err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +316,7 @@ func TestUnmountFollowsNoSymlink(t *testing.T) {
 	}
 	defer unix.Close(root)
 	for _, point := range []string{volume + "/dir/m", volume + "/m"} {
-		if err := unmount(root, plan.Layout.RootDir, point); err == nil {
+		if err := unmount(t.Context(), root, plan.Layout.RootDir, point); err == nil {
 			t.Errorf("%s: unmounted through a symlink", point)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,27 +24,39 @@ type deletion struct {
 // clear deletes what is in a directory, but for one name at the first level.
 func (d *deletion) clear(dir, depth int, keep string) error {
 	for {
-		names, err := readNames(dir)
+		// Files may have been added during the last pass, or moved up from below.
+		done, err := d.pass(dir, depth, keep)
 		if errors.Is(err, unix.ENOENT) {
-			return nil // another podrun took the empty directory of a pod that is gone
+			return nil // another podrun removed the empty directory of a pod that is gone
 		}
-		if err != nil {
+		if err != nil || done == 0 {
 			return err
 		}
-		done := 0
-		for _, name := range names {
-			if depth == 0 && name == keep {
-				continue
-			}
-			if err := d.remove(dir, name, depth); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			done++
+	}
+}
+
+// pass deletes what one listing of a directory has, and counts it.
+func (d *deletion) pass(dir, depth int, keep string) (done int, err error) {
+	list, err := openListing(d.ctx, dir)
+	if err != nil {
+		return 0, err
+	}
+	defer list.close()
+	for {
+		name, err := list.name()
+		if errors.Is(err, io.EOF) {
+			return done, nil
 		}
-		// Files may have been added meanwhile, or moved up from below.
-		if done == 0 {
-			return nil
+		if err != nil {
+			return done, err
 		}
+		if depth == 0 && name == keep {
+			continue
+		}
+		if err := d.remove(dir, name, depth); err != nil && !errors.Is(err, unix.ENOENT) {
+			return done, fmt.Errorf("%s: %w", name, err)
+		}
+		done++
 	}
 }
 

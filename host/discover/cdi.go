@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/identity"
 )
 
 // cdiDirs are where specifications of devices are, where the runtime does not
@@ -59,5 +60,10 @@ func readDevices(path string) (map[string][]string, error) {
 		return nil, err
 	}
 	var devices map[string][]string
-	return devices, json.Unmarshal(data, &devices)
+	content, version := identity.CutSchema(data)
+	err = json.Unmarshal(content, &devices)
+	if identity.CheckSchema(path, version) != nil {
+		return devices, nil // what can be read of it; run refuses to change the pod
+	}
+	return devices, err
 }

@@ -122,6 +122,11 @@ func readCheckpoint(p *host.Pod, layout identity.Layout) error {
 		return trouble("read the checkpoint of pod "+p.Namespace+"/"+p.Name, err, "")
 	}
 	pod, err := decodeCheckpoint(data)
+	if _, version := identity.CutSchema(data); err != nil && identity.CheckSchema(path, version) != nil {
+		// Of a form that this podrun does not know: run refuses to change the pod.
+		p.Namespace, p.Name, _ = identity.HeadPod(data)
+		return nil
+	}
 	if err != nil {
 		return trouble("read the checkpoint "+path, err, "podrun delete --force removes the pod")
 	}

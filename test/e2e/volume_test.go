@@ -74,7 +74,7 @@ func TestASubpathStaysInsideUnderARace(t *testing.T) {
 	defer unix.Unmount(target, unix.MNT_DETACH)
 	bound, refused := 0, 0
 	for range 10_000 {
-		if err := volume.MountSubpath(dir, "dir", target); err != nil {
+		if err := volume.MountSubpath(t.Context(), dir, "dir", target); err != nil {
 			refused++
 			continue
 		}

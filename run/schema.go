@@ -1,0 +1,91 @@
+package run
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/volume"
+)
+
+// writeState writes one of a pod's state files, with its schema version, as a
+// whole or not at all.
+func writeState(path string, data []byte, mode fs.FileMode) error {
+	return volume.WriteFile(path, identity.AddSchema(data), mode)
+}
+
+// readState reads the content of a state file of any version. That a newer podrun
+// wrote it is checkSchemas' to say: what only shows or removes a pod goes on with
+// what it can read.
+func readState(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	content, _ := identity.CutSchema(data)
+	return content, nil
+}
+
+// stateNewer tells whether a newer podrun wrote a state file, so that its content
+// may be of a form that this one can't read.
+func stateNewer(path string) bool {
+	version, err := stateVersion(path)
+	return err == nil && version > identity.Schema
+}
+
+// stateFiles are the files that say how a pod is and have a version: not the
+// journal, whose lines stand alone, nor userns, which has the kubelet's form.
+func stateFiles(l identity.Layout, uid string) []string {
+	files := []string{
+		l.Checkpoint(uid), stoppedMark(l, uid), l.Devices(uid), probesFile(l, uid), epochFile(l, uid),
+		filepath.Join(l.ImageBackOff(), uid+".json"),
+	}
+	hooks, _ := os.ReadDir(hooksDir(l, uid)) // readHooks reports what is wrong with it
+	for _, e := range hooks {
+		files = append(files, filepath.Join(hooksDir(l, uid), e.Name()))
+	}
+	return files
+}
+
+// checkSchemas refuses to change a pod of which a newer podrun wrote a state
+// file: this one may misread it, and would write it back without what it does not
+// know.
+func checkSchemas(l identity.Layout, uid string) error {
+	for _, file := range stateFiles(l, uid) {
+		version, err := stateVersion(file)
+		if err != nil {
+			continue // it is not there, or the one who reads it reports what is wrong
+		}
+		if err := identity.CheckSchema(file, version); err != nil {
+			name := uid
+			if id, ok := readHead(l, uid); ok {
+				name = id.String()
+			}
+			return &problem.Error{Kind: problem.Refused, Object: "pod " + name, Err: err,
+				Hint: "use the newer podrun that wrote it; 'podrun delete' removes the pod with this one"}
+		}
+	}
+	return nil
+}
+
+// stateVersion reads the schema version of a state file, of which it reads no
+// more than the head.
+func stateVersion(path string) (int, error) {
+	const head = 4 << 10
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, head))
+	if err != nil {
+		return 0, err
+	}
+	_, version := identity.CutSchema(data)
+	return version, nil
+}

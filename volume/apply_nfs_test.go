@@ -1,0 +1,105 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// fakeMount puts a mount(8) into PATH that is the given script.
+func fakeMount(t *testing.T, script string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := os.WriteFile(dir+"/mount", []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range []string{"sleep", "cat"} { // no systemd-run
+		for _, bin := range []string{"/bin/", "/usr/bin/"} {
+			if _, err := os.Stat(bin + tool); err == nil {
+				os.Symlink(bin+tool, dir+"/"+tool)
+				break
+			}
+		}
+	}
+	t.Setenv("PATH", dir)
+	return dir
+}
+
+// A server that does not answer: mount(8) waits for mount.nfs, and both end with
+// the context.
+func TestNFSMountEndsWithTheContext(t *testing.T) {
+	dir := fakeMount(t, `sleep 600 & echo $! > "${0%/*}/child.new"; cat "${0%/*}/child.new" > "${0%/*}/child"; wait`)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	interrupted := errors.New("interrupted")
+	child := 0
+	go func() {
+		for range 1000 {
+			data, _ := os.ReadFile(dir + "/child")
+			if child, _ = strconv.Atoi(strings.TrimSpace(string(data))); child > 0 {
+				break
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		cancel(interrupted)
+	}()
+	start := time.Now()
+	err := mountByProgram(ctx, "nfs.example:/export", t.TempDir(), "nfs", nil)
+	if !errors.Is(err, interrupted) || time.Since(start) > 30*time.Second {
+		t.Errorf("%v after %v, want the cause of the context", err, time.Since(start))
+	}
+	if child == 0 {
+		t.Fatal("the program did not start its child")
+	}
+	for range 200 {
+		if err := unix.Kill(child, 0); errors.Is(err, unix.ESRCH) || zombie(child) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("process %d is left", child)
+	unix.Kill(child, unix.SIGKILL)
+}
+
+// zombie tells whether a process has ended and only waits for its parent.
+func zombie(pid int) bool {
+	data, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	_, rest, _ := strings.Cut(string(data), ") ")
+	return strings.HasPrefix(rest, "Z")
+}
+
+func TestNFSMountByProgram(t *testing.T) {
+	dir := fakeMount(t, `echo "$@" > "${0%/*}/args"`)
+	if err := mountByProgram(t.Context(), "nfs.example:/export", "/at", "nfs", []string{"ro", "nfsvers=4.1"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.ReadFile(dir + "/args"); string(got) != "-t nfs -o ro,nfsvers=4.1 nfs.example:/export /at\n" {
+		t.Errorf("arguments %q", got)
+	}
+	fakeMount(t, "echo 'access denied by server' >&2; exit 32")
+	if err := mountByProgram(t.Context(), "nfs.example:/export", "/at", "nfs", nil); err == nil || err.Error() != "exit status 32: access denied by server" {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A file system that does not answer must not hold a command that was
+// interrupted, nor the lock that it has.
+func TestAwaitEndsWithTheContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	release := make(chan struct{})
+	defer close(release)
+	_, err := await(ctx, "/mnt/dead", func() (int, error) { <-release; return 0, nil })
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "/mnt/dead") {
+		t.Errorf("error %v; want canceled and the path", err)
+	}
+	if got, err := await(ctx, "/mnt", func() (int, error) { return 7, nil }); got != 7 || err != nil {
+		t.Errorf("%d, %v: an answer that is there counts", got, err)
+	}
+}

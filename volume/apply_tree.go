@@ -1,0 +1,190 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// openLevels is how many directories on the way down a walk keeps open. A
+// container decides how deep its directories are nested: neither descriptors
+// nor memory must depend on it.
+const openLevels = 64
+
+// errMoved says that the way back up from a deeply nested directory is lost.
+var errMoved = errors.New("a directory was moved while podrun walked the tree: try again")
+
+// treeVisitor is what a walk does.
+type treeVisitor struct {
+	// file is called for everything that is no directory, symlinks included.
+	file func(dir int, name string) error
+	// left is called for each directory after all that it has, the walk's root
+	// last.
+	left func(dir int) error
+}
+
+// level is a directory on the way from the root of a walk to where it is.
+type level struct {
+	*listing        // closed (fd -1) in a level that is far above
+	id       fileID // by which the directory is found again from below
+}
+
+// fileID tells two open files apart.
+type fileID struct{ dev, ino, mount uint64 }
+
+// treeWalk walks below a directory, without following symlinks or entering mounts.
+// What vanishes during the walk is passed over.
+type treeWalk struct {
+	ctx    context.Context
+	visit  treeVisitor
+	levels []level
+	spare  [][]byte // buffers of listings that were closed
+}
+
+// walkTree visits everything below a directory that is open, and the directory
+// itself. It ends with the context.
+func walkTree(ctx context.Context, root int, visit treeVisitor) error {
+	t := &treeWalk{ctx: ctx, visit: visit}
+	defer t.close()
+	fd, err := unix.Openat(root, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = t.enter(fd)
+	}
+	for err == nil && len(t.levels) > 0 {
+		err = t.step()
+	}
+	return err
+}
+
+func (t *treeWalk) close() {
+	for _, l := range t.levels {
+		if l.fd >= 0 {
+			l.close()
+		}
+	}
+}
+
+// step visits the next name of the lowest directory, or leaves it.
+func (t *treeWalk) step() error {
+	at := t.levels[len(t.levels)-1]
+	name, err := at.name()
+	if errors.Is(err, io.EOF) || errors.Is(err, unix.ENOENT) { // it is empty, or was removed
+		return t.leave()
+	}
+	if err == nil {
+		err = t.entry(at.fd, name)
+	}
+	if err == nil || t.ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf("%s: %w", nameOf(at.fd, name), err)
+}
+
+// nameOf names a file of an open directory in messages, by its path if that is
+// not too long for the kernel.
+func nameOf(dir int, name string) string {
+	if path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", dir)); err == nil {
+		return path + "/" + name
+	}
+	return name
+}
+
+// entry visits a name: enters a directory, or visits a file.
+func (t *treeWalk) entry(dir int, name string) error {
+	sub, err := openSubdir(dir, name)
+	if err == nil {
+		return t.enter(sub)
+	}
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		err = t.visit.file(dir, name)
+	}
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, errCrossesMount) {
+		return nil
+	}
+	return err
+}
+
+// enter goes down into a directory, whose descriptor it takes over.
+func (t *treeWalk) enter(fd int) error {
+	id, err := identify(fd)
+	if err != nil {
+		unix.Close(fd)
+		return err
+	}
+	t.levels = append(t.levels, level{listing: &listing{ctx: t.ctx, fd: fd, buf: t.buffer()}, id: id})
+	if above := len(t.levels) - 1 - openLevels; above >= 0 {
+		t.release(t.levels[above].listing)
+	}
+	return nil
+}
+
+// leave finishes the lowest directory and goes back up.
+func (t *treeWalk) leave() error {
+	at := t.levels[len(t.levels)-1]
+	if err := t.visit.left(at.fd); err != nil && !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	if n := len(t.levels) - 2; n >= 0 && t.levels[n].fd < 0 {
+		if err := t.reopen(t.levels[n], at.fd); err != nil {
+			return err
+		}
+	}
+	t.levels = t.levels[:len(t.levels)-1]
+	t.release(at.listing)
+	return nil
+}
+
+// reopen opens a level again from the directory below it, and goes on listing
+// where it was. The parent of a directory that was moved is another one.
+func (t *treeWalk) reopen(l level, below int) error {
+	fd, err := unix.Openat(below, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	id, err := identify(fd)
+	if err == nil && id != l.id {
+		err = errMoved
+	}
+	if err == nil {
+		_, err = unix.Seek(fd, l.next, io.SeekStart)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return err
+	}
+	l.fd, l.buf = fd, t.buffer()
+	return nil
+}
+
+func (t *treeWalk) buffer() []byte {
+	if n := len(t.spare); n > 0 {
+		buf := t.spare[n-1]
+		t.spare = t.spare[:n-1]
+		return buf
+	}
+	return make([]byte, listBuffer)
+}
+
+// release closes a listing's descriptor; what it has not returned of its batch
+// is read again.
+func (t *treeWalk) release(l *listing) {
+	if l.fd >= 0 {
+		l.close()
+		t.spare = append(t.spare, l.buf)
+	}
+	l.fd, l.buf, l.left = -1, nil, nil
+}
+
+// identify reads which file is open.
+func identify(fd int) (fileID, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fileID{}, err
+	}
+	mount, err := mountID(fd)
+	return fileID{uint64(st.Dev), st.Ino, mount}, err
+}

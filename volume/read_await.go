@@ -1,0 +1,47 @@
+package volume
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// awaitAfter is how long a system call may still take when its context has
+// ended: those that are answered at all are within it.
+const awaitAfter = time.Second
+
+// await makes a system call that a network file system whose server is gone may
+// never answer, and ends the wait with the context. Then the call itself goes
+// on: it must do no harm whenever it is answered.
+func await[T any](ctx context.Context, path string, call func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		value, err := call()
+		done <- answer{value, err}
+	}()
+	select {
+	case a := <-done:
+		return a.value, a.err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(awaitAfter)
+	defer timer.Stop()
+	select {
+	case a := <-done:
+		return a.value, a.err
+	case <-timer.C:
+		var none T
+		return none, fmt.Errorf("the file system of %s does not answer: %w", path, context.Cause(ctx))
+	}
+}
+
+// stat is os.Stat that ends with the context.
+func stat(ctx context.Context, path string) (fs.FileInfo, error) {
+	return await(ctx, path, func() (fs.FileInfo, error) { return os.Stat(path) })
+}
