@@ -240,72 +240,6 @@ func (s *syncer) applyTarget(ctx context.Context, t *Target, o ApplyOptions) (Ou
 	return outcomes[t.Change], nil
 }
 
-// admitAgain admits a pod that another command took over, once that one has
-// ended. It fails where that one removed the pod, or made another one of it.
-func (s *syncer) admitAgain(ctx context.Context, t Target, o ApplyOptions) (Target, error) {
-	s.undo.forget()
-	s.room.release()
-	r, err := s.otherOwner(ctx)
-	switch {
-	case err != nil:
-		return t, err
-	case r == nil:
-		return t, s.deleted()
-	}
-	if changed, err := s.changedByOther(t, r); err != nil || changed {
-		if err == nil {
-			err = s.superseded(r)
-		}
-		return t, err
-	}
-	targets, err := s.admit(ctx, s.objects, podLocks{t.Plan.ID.String(): s.lock}, o)
-	if err != nil {
-		return t, err
-	}
-	t = targets[0]
-	if err := t.refused(); err != nil {
-		return t, err
-	}
-	s.plan, s.room, s.obs, s.pulled = t.Plan, t.room, &Observed{}, map[string]bool{}
-	return t, nil
-}
-
-// otherOwner returns the record of the command that took the pod over, when that
-// command has ended; nil if it removed the pod.
-func (s *syncer) otherOwner(ctx context.Context) (*ownerRecord, error) {
-	for {
-		r, err := s.lock.owner()
-		if err != nil || !s.lock.live(r) || s.lock.owned() {
-			return r, err
-		}
-		if err := s.endOf(ctx, r); !errors.Is(err, errChanged) {
-			return r, err
-		}
-	}
-}
-
-// changedByOther tells whether the pod that is here is neither the one that this
-// command found nor the one that it brings.
-func (s *syncer) changedByOther(t Target, r *ownerRecord) (bool, error) {
-	if r.UID == s.plan.ID.UID && t.Change != ChangeUpdate {
-		return false, nil
-	}
-	c, err := readCheckpoint(s.plan.Layout, r.UID)
-	if err != nil || c == nil {
-		return false, err
-	}
-	found := t.Old
-	if t.Change == ChangeUpdate {
-		found = []Here{t.was, {ID: t.Plan.ID, Pod: t.Plan.Pod}}
-	}
-	for _, h := range found {
-		if h.ID.UID == r.UID && h.Pod != nil && len(manifest.Changes(h.Pod, c.Pod)) == 0 {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
 // look takes in what the runtime has of the pod. Of a new one it has nothing,
 // unless the facts, which were read under this same lock, have its UID.
 func (s *syncer) look(ctx context.Context, t Target) (err error) {
@@ -377,56 +311,6 @@ func failedWhy(status corev1.PodStatus) string {
 		}
 	}
 	return "has failed"
-}
-
-// makeWay readies what is here for a pod that changed. It has the new images
-// first, so that a typo costs no downtime. Then an update in place is written
-// down; a replacement removes the old pod and reserves room for the new one.
-func (s *syncer) makeWay(ctx context.Context, t Target) error {
-	if t.Change != ChangeUpdate && t.Change != ChangeReplace {
-		return nil
-	}
-	if err := s.unlocked(ctx, s.pulls.Ready); err != nil {
-		return err
-	}
-	if t.Change == ChangeUpdate {
-		// The files first: cut short in between, the next apply sees a change still.
-		if err := s.refreshVolumes(ctx); err != nil {
-			return err
-		}
-		return writeCheckpoint(s.plan.Layout, s.plan.ID, s.plan.Checkpoint)
-	}
-	if err := s.removeReplaced(ctx, t.Old); err != nil {
-		return err
-	}
-	s.obs = &Observed{}
-	s.undo.push("remove the pod's directory", s.removeDirs)
-	err := s.underNodeLock(ctx, func() error {
-		defer s.room.release() // what was just written counts from now on
-		return reserve(s.plan)
-	})
-	if err != nil {
-		return err
-	}
-	s.reserved = true
-	return s.lock.update(func(r *ownerRecord) {
-		r.UID, r.Incarnation, r.Fresh, r.Doomed, r.Ending = s.plan.ID.UID, randomHex(8), true, false, nil
-	})
-}
-
-// removeReplaced removes the pods that this one takes the place of. The error is
-// errChanged where another command takes them over.
-func (s *syncer) removeReplaced(ctx context.Context, old []Here) error {
-	for _, h := range old {
-		o := s.newSyncer(s.oldPlan(h), s.puller, s.lock)
-		o.ending, o.dooms = true, true
-		if err := o.remove(ctx, removeOptions{why: "the pod is replaced"}); errors.Is(err, errChanged) {
-			return err
-		} else if err != nil {
-			return s.inStep("remove the pod that is replaced", err)
-		}
-	}
-	return nil
 }
 
 func (s *syncer) world() World {

@@ -178,7 +178,9 @@ func (s *syncer) removeFiles(ctx context.Context, o removeOptions) error {
 	if !o.keepLogs {
 		errs = append(errs, s.removeLogs())
 	}
-	errs = append(errs, imagepull.ForgetBackOff(s.plan.Layout.ImageBackOff(), s.plan.ID.UID))
+	if !o.unstarted { // one that is applied again goes on with its back-off
+		errs = append(errs, imagepull.ForgetBackOff(s.plan.Layout.ImageBackOff(), s.plan.ID.UID))
+	}
 	if err := errors.Join(append(errs, s.removeDirs(ctx))...); err != nil {
 		return runtimeError(s.plan.ID, err)
 	}

@@ -88,3 +88,20 @@ func errorKind(err error) problem.Kind {
 	}
 	return problem.Runtime
 }
+
+// volumeImages waits for the images that a container mounts as volumes, without
+// the pod's lock.
+func (s *syncer) volumeImages(ctx context.Context, name string) (map[string]imagepull.Result, error) {
+	out := map[string]imagepull.Result{}
+	for _, m := range findContainer(s.pod(), name).Container.VolumeMounts {
+		if _, had := out[m.Name]; had || s.plan.mounts()[m.Name].Image == nil {
+			continue
+		}
+		got, err := s.waitImage(ctx, imagepull.VolumeImage(m.Name))
+		if err != nil {
+			return nil, err
+		}
+		out[m.Name] = got
+	}
+	return out, nil
+}

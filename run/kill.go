@@ -193,6 +193,48 @@ func (s *syncer) planStops(list []Container, grace time.Duration) []stop {
 	return out
 }
 
+// finishStops stops the containers that an earlier owner had told to stop: they
+// end, now or later, and must not be taken for running ones.
+func (s *syncer) finishStops(ctx context.Context) error {
+	if len(s.lock.ending) == 0 {
+		return nil
+	}
+	apps, sidecars := s.running()
+	var list []Container
+	for _, c := range append(apps, sidecars...) {
+		if _, told := s.lock.ending[c.ID]; told {
+			list = append(list, c)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return s.ofRuntime(s.stopAll(ctx, list, len(list), s.gracePeriod()))
+}
+
+// noteEnding writes down which containers are about to be told to stop, and when
+// their grace periods end; for a removal, that the pod is being removed.
+func (s *syncer) noteEnding(list []Container, grace time.Duration) error {
+	if len(list) == 0 && !s.dooms {
+		return nil
+	}
+	now := time.Now()
+	err := s.lock.update(func(r *ownerRecord) {
+		ending := map[string]time.Time{}
+		for _, c := range list {
+			ending[c.ID] = now.Add(grace)
+			if before, told := r.Ending[c.ID]; told && before.Before(ending[c.ID]) {
+				ending[c.ID] = before
+			}
+		}
+		r.Ending, r.Doomed = ending, r.Doomed || s.dooms
+	})
+	if errors.Is(err, errNotOwner) {
+		return errChanged
+	}
+	return err
+}
+
 // killContainer stops one container of the pod, by its ID.
 func (s *syncer) killContainer(ctx context.Context, id string, grace time.Duration, message string) error {
 	at := slices.IndexFunc(s.obs.Containers, func(c Container) bool { return c.ID == id })

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/host/discover"
-	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
 )
@@ -265,68 +264,6 @@ func (s *syncer) superseded(by *ownerRecord) error {
 		Hint: "'podrun get' shows the pod as it is now; apply this manifest again to go back to it"}
 }
 
-// rollback takes back what was made of a pod that could not be started. Of a pod
-// of which no container was started that is all of it, whoever made it, unless
-// another running command still wants the pod: then that one does so. Of another
-// pod it is what this command made, while it owns the pod. The context of the
-// command has often ended already, so this has one of its own.
-func (s *syncer) rollback(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
-	defer cancel()
-	if r, err := s.lock.owner(); err != nil || !s.mayUndo(r) {
-		return err
-	}
-	if s.lock.held == nil {
-		if _, err := s.lock.take(ctx); err != nil {
-			return err
-		}
-	}
-	r, err := s.lock.owner()
-	if err != nil || !s.mayUndo(r) {
-		return err
-	}
-	kept, err := keptByOthers(s.plan.Layout, s.plan.ID, s.lock.claim)
-	if err != nil {
-		return err
-	}
-	if kept {
-		s.warn(problem.List{{Object: "pod " + s.plan.ID.String(), Warning: true,
-			Message: "what was made of it is kept: another podrun is still starting this pod"}})
-		return nil
-	}
-	if r.Generation != s.lock.mine {
-		if err := s.acquire(purposeRun); err != nil {
-			return err
-		}
-	}
-	err = s.undo.run(ctx)
-	if r.Fresh && r.UID == s.plan.ID.UID {
-		err = errors.Join(err, s.removeUnstarted(ctx))
-	}
-	s.obs = &Observed{}
-	return err
-}
-
-// mayUndo tells whether this command may take back what was made: it owns the
-// pod, or no container of the pod that it brought here was started.
-func (s *syncer) mayUndo(r *ownerRecord) bool {
-	if r == nil || s.lock.incarnation == "" || r.Incarnation != s.lock.incarnation {
-		return false
-	}
-	return r.Generation == s.lock.mine && (r.Fresh || !s.undo.empty()) || r.Fresh && !r.ends()
-}
-
-// removeUnstarted removes a pod of which no container was started. Where there is
-// nothing left of it, its owner's record goes too.
-func (s *syncer) removeUnstarted(ctx context.Context) error {
-	o := s.newSyncer(s.plan, nil, s.lock)
-	o.ending = true
-	if err := o.remove(ctx, removeOptions{why: "the pod could not be started", unstarted: true}); err != nil {
-		return err
-	}
-	return s.lock.disown()
-}
-
 // beforeStart notes, before the first container is started, that from now on a
 // failure leaves the pod in place for diagnosis.
 func (s *syncer) beforeStart() error {
@@ -340,63 +277,4 @@ func (s *syncer) beforeStart() error {
 	}
 	s.startNoted = err == nil
 	return err
-}
-
-// finishStops stops the containers that an earlier owner had told to stop: they
-// end, now or later, and must not be taken for running ones.
-func (s *syncer) finishStops(ctx context.Context) error {
-	if len(s.lock.ending) == 0 {
-		return nil
-	}
-	apps, sidecars := s.running()
-	var list []Container
-	for _, c := range append(apps, sidecars...) {
-		if _, told := s.lock.ending[c.ID]; told {
-			list = append(list, c)
-		}
-	}
-	if len(list) == 0 {
-		return nil
-	}
-	return s.ofRuntime(s.stopAll(ctx, list, len(list), s.gracePeriod()))
-}
-
-// noteEnding writes down which containers are about to be told to stop, and when
-// their grace periods end; for a removal, that the pod is being removed.
-func (s *syncer) noteEnding(list []Container, grace time.Duration) error {
-	if len(list) == 0 && !s.dooms {
-		return nil
-	}
-	now := time.Now()
-	err := s.lock.update(func(r *ownerRecord) {
-		ending := map[string]time.Time{}
-		for _, c := range list {
-			ending[c.ID] = now.Add(grace)
-			if before, told := r.Ending[c.ID]; told && before.Before(ending[c.ID]) {
-				ending[c.ID] = before
-			}
-		}
-		r.Ending, r.Doomed = ending, r.Doomed || s.dooms
-	})
-	if errors.Is(err, errNotOwner) {
-		return errChanged
-	}
-	return err
-}
-
-// volumeImages waits for the images that a container mounts as volumes, without
-// the pod's lock.
-func (s *syncer) volumeImages(ctx context.Context, name string) (map[string]imagepull.Result, error) {
-	out := map[string]imagepull.Result{}
-	for _, m := range findContainer(s.pod(), name).Container.VolumeMounts {
-		if _, had := out[m.Name]; had || s.plan.mounts()[m.Name].Image == nil {
-			continue
-		}
-		got, err := s.waitImage(ctx, imagepull.VolumeImage(m.Name))
-		if err != nil {
-			return nil, err
-		}
-		out[m.Name] = got
-	}
-	return out, nil
 }

@@ -1,0 +1,56 @@
+package run
+
+import (
+	"context"
+	"errors"
+)
+
+// makeWay readies what is here for a pod that changed. It has the new images
+// first, so that a typo costs no downtime. Then an update in place is written
+// down; a replacement removes the old pod and reserves room for the new one.
+func (s *syncer) makeWay(ctx context.Context, t Target) error {
+	if t.Change != ChangeUpdate && t.Change != ChangeReplace {
+		return nil
+	}
+	if err := s.unlocked(ctx, s.pulls.Ready); err != nil {
+		return err
+	}
+	if t.Change == ChangeUpdate {
+		// The files first: cut short in between, the next apply sees a change still.
+		if err := s.refreshVolumes(ctx); err != nil {
+			return err
+		}
+		return writeCheckpoint(s.plan.Layout, s.plan.ID, s.plan.Checkpoint)
+	}
+	if err := s.removeReplaced(ctx, t.Old); err != nil {
+		return err
+	}
+	s.obs = &Observed{}
+	s.undo.push("remove the pod's directory", s.removeDirs)
+	err := s.underNodeLock(ctx, func() error {
+		defer s.room.release() // what was just written counts from now on
+		return reserve(s.plan)
+	})
+	if err != nil {
+		return err
+	}
+	s.reserved = true
+	return s.lock.update(func(r *ownerRecord) {
+		r.UID, r.Incarnation, r.Fresh, r.Doomed, r.Ending = s.plan.ID.UID, randomHex(8), true, false, nil
+	})
+}
+
+// removeReplaced removes the pods that this one takes the place of. The error is
+// errChanged where another command takes them over.
+func (s *syncer) removeReplaced(ctx context.Context, old []Here) error {
+	for _, h := range old {
+		o := s.newSyncer(s.oldPlan(h), s.puller, s.lock)
+		o.ending, o.dooms = true, true
+		if err := o.remove(ctx, removeOptions{why: "the pod is replaced"}); errors.Is(err, errChanged) {
+			return err
+		} else if err != nil {
+			return s.inStep("remove the pod that is replaced", err)
+		}
+	}
+	return nil
+}

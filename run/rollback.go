@@ -1,0 +1,70 @@
+package run
+
+import (
+	"context"
+	"errors"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// rollback takes back what was made of a pod that could not be started. Of a pod
+// of which no container was started that is all of it, whoever made it, unless
+// another running command still wants the pod: then that one does so. Of another
+// pod it is what this command made, while it owns the pod. The context of the
+// command has often ended already, so this has one of its own.
+func (s *syncer) rollback(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	if r, err := s.lock.owner(); err != nil || !s.mayUndo(r) {
+		return err
+	}
+	if s.lock.held == nil {
+		if _, err := s.lock.take(ctx); err != nil {
+			return err
+		}
+	}
+	r, err := s.lock.owner()
+	if err != nil || !s.mayUndo(r) {
+		return err
+	}
+	kept, err := keptByOthers(s.plan.Layout, s.plan.ID, s.lock.claim)
+	if err != nil {
+		return err
+	}
+	if kept {
+		s.warn(problem.List{{Object: "pod " + s.plan.ID.String(), Warning: true,
+			Message: "what was made of it is kept: another podrun is still starting this pod"}})
+		return nil
+	}
+	if r.Generation != s.lock.mine {
+		if err := s.acquire(purposeRun); err != nil {
+			return err
+		}
+	}
+	err = s.undo.run(ctx)
+	if r.Fresh && r.UID == s.plan.ID.UID {
+		err = errors.Join(err, s.removeUnstarted(ctx))
+	}
+	s.obs = &Observed{}
+	return err
+}
+
+// mayUndo tells whether this command may take back what was made: it owns the
+// pod, or no container of the pod that it brought here was started.
+func (s *syncer) mayUndo(r *ownerRecord) bool {
+	if r == nil || s.lock.incarnation == "" || r.Incarnation != s.lock.incarnation {
+		return false
+	}
+	return r.Generation == s.lock.mine && (r.Fresh || !s.undo.empty()) || r.Fresh && !r.ends()
+}
+
+// removeUnstarted removes a pod of which no container was started. Where there is
+// nothing left of it, its owner's record goes too.
+func (s *syncer) removeUnstarted(ctx context.Context) error {
+	o := s.newSyncer(s.plan, nil, s.lock)
+	o.ending = true
+	if err := o.remove(ctx, removeOptions{why: "the pod could not be started", unstarted: true}); err != nil {
+		return err
+	}
+	return s.lock.disown()
+}

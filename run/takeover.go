@@ -1,0 +1,74 @@
+package run
+
+import (
+	"context"
+	"errors"
+
+	"github.com/podrun/podrun/manifest"
+)
+
+// admitAgain admits a pod that another command took over, once that one has
+// ended. It fails where that one removed the pod, or made another one of it.
+func (s *syncer) admitAgain(ctx context.Context, t Target, o ApplyOptions) (Target, error) {
+	s.undo.forget()
+	s.room.release()
+	r, err := s.otherOwner(ctx)
+	switch {
+	case err != nil:
+		return t, err
+	case r == nil:
+		return t, s.deleted()
+	}
+	if changed, err := s.changedByOther(t, r); err != nil || changed {
+		if err == nil {
+			err = s.superseded(r)
+		}
+		return t, err
+	}
+	targets, err := s.admit(ctx, s.objects, podLocks{t.Plan.ID.String(): s.lock}, o)
+	if err != nil {
+		return t, err
+	}
+	t = targets[0]
+	if err := t.refused(); err != nil {
+		return t, err
+	}
+	s.plan, s.room, s.obs, s.pulled = t.Plan, t.room, &Observed{}, map[string]bool{}
+	return t, nil
+}
+
+// otherOwner returns the record of the command that took the pod over, when that
+// command has ended; nil if it removed the pod.
+func (s *syncer) otherOwner(ctx context.Context) (*ownerRecord, error) {
+	for {
+		r, err := s.lock.owner()
+		if err != nil || !s.lock.live(r) || s.lock.owned() {
+			return r, err
+		}
+		if err := s.endOf(ctx, r); !errors.Is(err, errChanged) {
+			return r, err
+		}
+	}
+}
+
+// changedByOther tells whether the pod that is here is neither the one that this
+// command found nor the one that it brings.
+func (s *syncer) changedByOther(t Target, r *ownerRecord) (bool, error) {
+	if r.UID == s.plan.ID.UID && t.Change != ChangeUpdate {
+		return false, nil
+	}
+	c, err := readCheckpoint(s.plan.Layout, r.UID)
+	if err != nil || c == nil {
+		return false, err
+	}
+	found := t.Old
+	if t.Change == ChangeUpdate {
+		found = []Here{t.was, {ID: t.Plan.ID, Pod: t.Plan.Pod}}
+	}
+	for _, h := range found {
+		if h.ID.UID == r.UID && h.Pod != nil && len(manifest.Changes(h.Pod, c.Pod)) == 0 {
+			return false, nil
+		}
+	}
+	return true, nil
+}
