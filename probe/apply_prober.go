@@ -25,6 +25,10 @@ type Options struct {
 	// called from several goroutines, must not block for long and must not call
 	// Stop. It may be nil.
 	Report func(containerID string, kind Kind, ok bool, message string)
+	// Owned tells whether the caller still owns the pod: a probe is not run when
+	// it returns false, and its container is not probed any more until Set forgets
+	// it. It is called from several goroutines. Nil is always.
+	Owned func() bool
 	// Settle is how long after its start a container is first probed, at the
 	// earliest, whatever its initialDelaySeconds: zero is at once. A kubelet
 	// learns from its next look at the runtime, up to 1 s later, that a

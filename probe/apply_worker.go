@@ -58,10 +58,14 @@ func (p *Prober) probe(ctx context.Context, w *watched, plan Plan, s State) (Sta
 	case <-ctx.Done():
 		return s, false
 	}
+	if p.options.Owned != nil && !p.options.Owned() {
+		<-p.slots
+		return s, false
+	}
 	began := time.Now()
 	result, err := Run(ctx, plan, Target{ContainerID: w.ID, PodIP: w.PodIP, Exec: p.options.Exec})
 	<-p.slots
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || p.options.Owned != nil && !p.options.Owned() {
 		return s, false
 	}
 	// Told before it counts, so that a container's death comes after its cause.

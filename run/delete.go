@@ -246,6 +246,11 @@ func (s *syncer) removeLogs() error {
 
 // removeDirs removes the pod's directory.
 func (s *syncer) removeDirs(ctx context.Context) error {
+	dir, err := s.lockDir(ctx)
+	if err != nil {
+		return err
+	}
+	defer dir.unlock()
 	return volume.Remove(ctx, s.plan.Layout, s.plan.ID.UID)
 }
 

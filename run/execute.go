@@ -208,7 +208,7 @@ func (s *syncer) makeHost(ctx context.Context) error {
 	if err := s.underNodeLock(ctx, func() error { return cgroup.Apply(ctx, s.plan.Cgroup) }); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: object, Op: "make control group", Err: err}
 	}
-	if err := volume.Apply(ctx, s.plan.Volumes); err != nil {
+	if err := s.makeVolumes(ctx); err != nil {
 		s.emitMountErrors(err)
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 
@@ -104,4 +105,50 @@ func (s *syncer) volumeImages(ctx context.Context, name string) (map[string]imag
 		out[m.Name] = got
 	}
 	return out, nil
+}
+
+// makeVolumes makes the pod's volumes, those that may take long without the pod's
+// lock. Meanwhile the pod's directory is locked, so that no other command makes
+// or removes them before this one has ended.
+func (s *syncer) makeVolumes(ctx context.Context) error {
+	if !s.plan.Volumes.Slow() {
+		return volume.Apply(ctx, s.plan.Volumes)
+	}
+	if err := volume.MakePodDir(s.plan.Volumes); err != nil {
+		return s.inStep("make its directories", err)
+	}
+	dir, err := s.lockDir(ctx)
+	if err != nil {
+		return err
+	}
+	var failed error
+	lost := s.unlocked(ctx, func(ctx context.Context) error {
+		defer dir.unlock()
+		failed = volume.Apply(ctx, s.plan.Volumes)
+		return nil
+	})
+	if lost == nil || ctx.Err() != nil && failed != nil {
+		return failed
+	}
+	return lost
+}
+
+// lockDir locks the pod's directory, against a command that makes its volumes
+// without the pod's lock. That one ends soon: it does not own the pod any more.
+func (s *syncer) lockDir(ctx context.Context) (*fileLock, error) {
+	path := s.plan.Layout.Pod(s.plan.ID.UID)
+	l, err := awaitLock(ctx, path, nil, func() (*fileLock, error) {
+		f, err := flockFile(path, unix.O_RDONLY|unix.O_DIRECTORY)
+		if f == nil || err != nil {
+			return nil, err
+		}
+		return &fileLock{file: f}, nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: wait until its volumes are mounted: %w", s.plan.ID, err)
+	}
+	return l, nil
 }

@@ -37,8 +37,22 @@ func (s *syncer) startProbing() {
 		},
 		Emit:   s.journal.emit,
 		Settle: probeSettle,
-		Report: func(string, probe.Kind, bool, string) { s.wakeUp() },
+		Owned:  s.ownsProbes,
+		Report: func(id string, _ probe.Kind, _ bool, _ string) {
+			s.reported.Store(id, true)
+			s.wakeUp()
+		},
 	})
+}
+
+// ownsProbes tells whether this command still owns the pod that it probes.
+func (s *syncer) ownsProbes() bool {
+	g := s.probing.Load()
+	if g == nil {
+		return false
+	}
+	now, err := s.lock.current()
+	return err == nil && now == *g
 }
 
 // wakeUp ends the syncer's wait: something was found out.
@@ -55,7 +69,7 @@ func (s *syncer) stopProbing() error {
 	s.prober.Stop()
 	var err error
 	if s.lock.held != nil && s.lock.owned() {
-		err = s.keepProbed()
+		err = s.keepProbed(true)
 	}
 	s.prober = nil
 	return err
@@ -63,6 +77,10 @@ func (s *syncer) stopProbing() error {
 
 // probe watches the containers that run now.
 func (s *syncer) probe() {
+	if mine := s.lock.mine; s.probing.Load() == nil || *s.probing.Load() != mine {
+		s.prober.Set(nil) // probes of an earlier ownership have ended
+		s.probing.Store(&mine)
+	}
 	sb := s.obs.Sandbox()
 	if sb == nil {
 		return
@@ -115,12 +133,22 @@ func probesFile(l identity.Layout, uid string) string {
 	return filepath.Join(l.Plugins(uid), "podrun.dev~probes", "results.json")
 }
 
-// keepProbed writes down what the probes say now, if that is news.
-func (s *syncer) keepProbed() error {
+// keepProbed writes down what the probes say now, if that has changed, for `get`
+// and for commands that follow this one. At the end of the command that is
+// everything; before, a container whose probes have not come to a result keeps
+// what an earlier command found.
+func (s *syncer) keepProbed(end bool) error {
 	results := s.prober.Results()
 	now := map[string]Probed{}
 	for id, started := range results.Started {
-		now[id] = Probed{Started: started, Ready: results.Ready[id]}
+		_, reported := s.reported.Load(id)
+		before, had := s.obs.Probes[id]
+		switch {
+		case end || reported:
+			now[id] = Probed{Started: started, Ready: results.Ready[id]}
+		case had:
+			now[id] = before
+		}
 	}
 	if len(now) == 0 || maps.Equal(now, s.obs.Probes) {
 		return nil

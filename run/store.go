@@ -144,6 +144,7 @@ func sweepLocks(layout identity.Layout, here int) error {
 			return err
 		}
 		if f != nil {
+			_ = os.Remove(filepath.Join(layout.Owners(), entry.Name()))
 			_ = os.Remove(path) // then it stays, and is swept another time
 			f.Close()
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -39,8 +41,10 @@ type syncer struct {
 	// failures are what went wrong with single containers: the others go on.
 	failures []error
 	goal     Goal
-	prober   *probe.Prober // nil while nobody probes
-	wake     chan struct{} // ends a wait: a probe has found something out
+	prober   *probe.Prober              // nil while nobody probes
+	probing  atomic.Pointer[Generation] // the generation under which it probes; nil while it does not
+	reported sync.Map                   // the containers whose probes have come to a result, by ID
+	wake     chan struct{}              // ends a wait: a probe has found something out
 	// started, exits and drains serve Run, which reads the containers' logs.
 	started func(Log, <-chan struct{}) (drained func())
 	exits   map[string]chan struct{}
@@ -122,7 +126,7 @@ func (s *syncer) step(ctx context.Context, owns bool) (Decision, error) {
 		if err := s.finishStops(ctx); err != nil {
 			return Decision{}, err
 		}
-		if err := s.keepProbed(); err != nil {
+		if err := s.keepProbed(false); err != nil {
 			return Decision{}, err
 		}
 	}
@@ -158,6 +162,7 @@ func (s *syncer) await(ctx context.Context, d Decision, owns bool) error {
 		s.probe()
 		s.sayBackOff(d)
 	} else {
+		s.probing.Store(nil)
 		s.prober.Set(nil)
 		d.Until, relist = time.Time{}, followPoll
 	}

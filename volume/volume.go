@@ -8,6 +8,7 @@ package volume
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -140,6 +141,16 @@ func New(in Input) (Plan, problem.List) {
 		plan.Volumes = append(plan.Volumes, v)
 	}
 	return plan, problems
+}
+
+// Slow tells whether making the volumes may take long: one is on a network, or
+// the owner of all of its files is changed.
+func (p Plan) Slow() bool {
+	return slices.ContainsFunc(p.Volumes, func(v Volume) bool {
+		_, local := v.Make.(*Local)
+		_, network := v.Make.(*NFS)
+		return network || local && v.FSGroup != nil
+	})
 }
 
 // kindOf names the field of the source that is set; emptyDir if none is, as
