@@ -1,0 +1,477 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+)
+
+// far is a pod whose image has to be pulled.
+const far = "containers: [{name: app, image: registry.example/far:1}]"
+
+var farImage = critest.Image{Name: "registry.example/far:1", Entrypoint: []string{"/server"}}
+
+// applyLater applies a pod as a process of its own, and returns what ends it and
+// its result.
+func (r *rig) applyLater(text string, timeout time.Duration) (context.CancelCauseFunc, chan Result) {
+	ctx, cancel := context.WithCancelCause(r.t.Context())
+	r.t.Cleanup(func() { cancel(nil) })
+	done := make(chan Result, 1)
+	go func() { done <- r.applyWithin(ctx, text, timeout) }()
+	return cancel, done
+}
+
+// wantRunning checks that the container runs, and in one sandbox.
+func (r *rig) wantRunning(name string) {
+	r.t.Helper()
+	if c, ok := r.rt.Container(name); !ok || c.State != 1 {
+		r.t.Errorf("container %s does not run", name)
+	}
+	r.oneReadySandbox()
+}
+
+// TestF1RollbackOfALoser: an apply that waits for a pull is overtaken by another
+// one that finds the image. However the first ends, the pod goes on.
+func TestF1RollbackOfALoser(t *testing.T) {
+	for name, end := range map[string]func(cancel context.CancelCauseFunc){
+		"goes on": func(context.CancelCauseFunc) {}, "is interrupted": func(cancel context.CancelCauseFunc) { cancel(errCtrlC) },
+		"times out": func(context.CancelCauseFunc) { time.Sleep(time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.rt.AddRemote(farImage)
+				r.rt.Fault("PullImage", critest.Fault{When: critest.Hang, Times: 1})
+				text := podText("web", "Always", far)
+				cancel, first := r.applyLater(text, testTimeout)
+				time.Sleep(time.Minute)
+				r.rt.AddImage(farImage)
+				if second := r.apply(text); second.Err != nil {
+					t.Fatal(second.Err)
+				}
+				end(cancel)
+				if result := <-first; result.Err != nil && name != "is interrupted" {
+					t.Errorf("the first apply: %v", result.Err)
+				}
+				r.wantRunning("app")
+				if n := len(r.rt.Containers()); n != 1 {
+					t.Errorf("%d containers", n)
+				}
+				r.mustDelete()
+			})
+		})
+	}
+}
+
+// TestF1LoserWhileTheWinnerPulls: the first of two applies ends while the second
+// still pulls. It removes nothing, and the second one starts the pod.
+func TestF1LoserWhileTheWinnerPulls(t *testing.T) {
+	for _, timeout := range []time.Duration{2 * time.Minute, 0} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.rt.AddRemote(farImage)
+			r.rt.Fault("PullImage", critest.Fault{When: critest.Slow, Delay: 5 * time.Minute})
+			text := podText("web", "Always", far)
+			cancel, first := r.applyLater(text, timeout)
+			time.Sleep(time.Minute)
+			_, second := r.applyLater(text, testTimeout)
+			time.Sleep(2 * time.Minute)
+			cancel(errCtrlC)
+			if result := <-first; result.Err == nil {
+				t.Error("the first apply did not fail")
+			}
+			if result := <-second; result.Err != nil {
+				t.Errorf("the second apply: %v", result.Err)
+			}
+			r.wantRunning("app")
+			r.mustDelete()
+		})
+	}
+}
+
+// TestF1WinnerEndsFirst: the command that took the pod over gives up before the
+// one that it took it from. What was made is kept for that one.
+func TestF1WinnerEndsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.AddRemote(farImage)
+		r.rt.Fault("PullImage", critest.Fault{When: critest.Slow, Delay: 5 * time.Minute})
+		text := podText("web", "Always", far)
+		_, first := r.applyLater(text, testTimeout)
+		time.Sleep(time.Minute)
+		if second := r.applyWithin(t.Context(), text, time.Minute); second.Err == nil {
+			t.Error("the second apply did not fail")
+		}
+		if result := <-first; result.Err != nil {
+			t.Errorf("the first apply: %v", result.Err)
+		}
+		r.wantRunning("app")
+		r.mustDelete()
+	})
+}
+
+// TestLastCommandRemovesAFreshPod: of two commands that both give up before
+// anything was started, in whichever order, the last one leaves nothing behind.
+func TestLastCommandRemovesAFreshPod(t *testing.T) {
+	for _, order := range [][]int{{0, 1}, {1, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.rt.AddRemote(farImage)
+			r.rt.Fault("PullImage", critest.Fault{When: critest.Hang})
+			text := podText("web", "Always", far)
+			var cancels []context.CancelCauseFunc
+			var ends []chan Result
+			for range 2 {
+				cancel, end := r.applyLater(text, testTimeout)
+				cancels, ends = append(cancels, cancel), append(ends, end)
+				time.Sleep(time.Minute)
+			}
+			for _, i := range order {
+				cancels[i](errCtrlC)
+				if result := <-ends[i]; !errors.Is(result.Err, errCtrlC) {
+					t.Error(result.Err)
+				}
+			}
+			r.nothingLeft()
+		})
+	}
+}
+
+// TestBothGiveUpAtOnce: neither of two commands that are interrupted at the same
+// time leaves the pod to the other.
+func TestBothGiveUpAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.AddRemote(farImage)
+		r.rt.Fault("PullImage", critest.Fault{When: critest.Hang})
+		text := podText("web", "Always", far)
+		cancelA, first := r.applyLater(text, testTimeout)
+		time.Sleep(time.Minute)
+		cancelB, second := r.applyLater(text, testTimeout)
+		time.Sleep(time.Minute)
+		cancelA(errCtrlC)
+		cancelB(errCtrlC)
+		<-first
+		<-second
+		r.nothingLeft()
+	})
+}
+
+// TestC1WaitTakesUpAnUpdate: a wait goes on with the image that another command's
+// update brought, and never starts the old one again.
+func TestC1WaitTakesUpAnUpdate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		text := one("Always")
+		r.mustApply(text, OutcomeCreated)
+		e := r.engine()
+		known, err := e.Find(t.Context(), Selector{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		waited := make(chan Result, 1)
+		go func() { waited <- e.Wait(ctx, known[0], WaitOptions{For: GoalCompleted}) }()
+		time.Sleep(time.Minute)
+		r.mustApply(strings.Replace(text, "app:1", "app:2", 1), OutcomeUpdated)
+		time.Sleep(5 * time.Minute)
+		r.wantRunning("app")
+		if c, _ := r.rt.Container("app"); c.Config.Image.UserSpecifiedImage != "registry.example/app:2" {
+			t.Errorf("runs %s", c.Config.Image.UserSpecifiedImage)
+		}
+		if n := len(r.rt.CallNames("StartContainer")); n != 2 {
+			t.Errorf("%d containers were started", n)
+		}
+		cancel(errCtrlC)
+		<-waited
+		r.mustDelete()
+	})
+}
+
+// TestC1WaitTakesUpADeadline: an activeDeadlineSeconds that an update brings ends
+// the pod that a command waits for.
+func TestC1WaitTakesUpADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		text := one("Always")
+		r.mustApply(text, OutcomeCreated)
+		e := r.engine()
+		known, err := e.Find(t.Context(), Selector{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		waited := make(chan Result, 1)
+		go func() { waited <- e.Wait(t.Context(), known[0], WaitOptions{For: GoalCompleted, Timeout: time.Hour}) }()
+		time.Sleep(time.Minute)
+		r.mustApply(strings.Replace(text, "spec:\n", "spec:\n  activeDeadlineSeconds: 300\n", 1), OutcomeUpdated)
+		result := <-waited
+		if result.Status.Reason != "DeadlineExceeded" {
+			t.Errorf("%v, %s %s", result.Err, result.Status.Phase, result.Status.Reason)
+		}
+		r.mustDelete()
+	})
+}
+
+// TestRollbackNeedsTheLock: where the pod's lock can't be taken back, a rollback
+// removes nothing, and says what to do.
+func TestRollbackNeedsTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.AddRemote(farImage)
+		r.rt.Fault("PullImage", critest.Fault{When: critest.Hang, Times: 1})
+		cancel, first := r.applyLater(podText("web", "Always", far), testTimeout)
+		time.Sleep(time.Minute)
+		held, err := lock(t.Context(), r.layout().PodLock(identity.Pod{Namespace: "default", Name: "web"}), "process 1 (podrun stopped) [aa]", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := len(r.rt.Calls())
+		cancel(errCtrlC)
+		result := <-first
+		if !errors.Is(result.Err, errCtrlC) || !strings.Contains(result.Err.Error(), "wait for process 1 (podrun stopped)") {
+			t.Errorf("%v", result.Err)
+		}
+		for _, call := range r.rt.Calls()[before:] {
+			if !(step{method: call.Method}).reads() {
+				t.Errorf("%s without the lock", call.Method)
+			}
+		}
+		held.unlock()
+		r.mustDelete()
+	})
+}
+
+// TestGenerations: each start, stop, takeover and delete takes a new generation,
+// and none comes again after a delete.
+func TestGenerations(t *testing.T) {
+	r := newRig(t)
+	id := identity.Pod{Namespace: "default", Name: "web"}
+	var seen []Generation
+	look := func(what string) {
+		t.Helper()
+		rec, err := readOwner(r.layout(), id)
+		if err != nil || rec == nil {
+			t.Fatalf("%s: %v, %v", what, rec, err)
+		}
+		if len(rec.Token) != 32 || slices.Contains(seen, rec.Generation) {
+			t.Errorf("%s: %v of %v", what, rec.Generation, seen)
+		}
+		if rec.live(r.layout()) {
+			t.Errorf("%s: it is live after its command has ended", what)
+		}
+		seen = append(seen, rec.Generation)
+	}
+	for range 2 {
+		r.mustApply(one("Always"), OutcomeCreated)
+		look("apply")
+		c, _ := r.rt.Container("app")
+		if sb := r.rt.Sandboxes()[0]; sb.Config.Annotations[identity.AnnotationGeneration] != seen[len(seen)-1].String() ||
+			c.Config.Annotations[identity.AnnotationGeneration] != seen[len(seen)-1].String() {
+			t.Errorf("provenance: %v, %v", sb.Config.Annotations, c.Config.Annotations)
+		}
+		r.mustApply(one("Always"), OutcomeUnchanged)
+		look("apply again")
+		r.mustApply(strings.Replace(one("Always"), "app:1", "app:2", 1), OutcomeUpdated)
+		look("update")
+		r.mustApply(strings.Replace(one("Always"), "name: app", "args: [x], name: app", 1), OutcomeReplaced)
+		look("replace")
+		known, err := r.engine().Find(t.Context(), Selector{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stopped := r.engine().Stop(t.Context(), known, DeleteOptions{}); stopped[0].Err != nil {
+			t.Fatal(stopped[0].Err)
+		}
+		look("stop")
+		r.mustDelete()
+		if rec, err := readOwner(r.layout(), id); rec != nil || err != nil {
+			t.Errorf("after a delete: %v, %v", rec, err)
+		}
+	}
+}
+
+// slowEnd is a pod whose container takes 20 s to end.
+var slowEnd = podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {exec: {command: [x]}}}}]")
+
+// TestApplyAfterAKilledDelete: containers may be ending that a killed delete has
+// told to stop. The next apply does not take them for running ones, and does not
+// tell them twice to run their hooks.
+func TestApplyAfterAKilledDelete(t *testing.T) {
+	for _, again := range []string{"apply", "delete"} {
+		t.Run(again, func(t *testing.T) {
+			r := newRig(t)
+			r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{} })
+			r.mustApply(slowEnd, OutcomeCreated)
+			before, _ := r.rt.Container("app")
+			r.rt.ForgetCalls()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			r.killAt(ctx, step{method: "StopContainer"}, false, "")
+			if again == "apply" {
+				r.mustApply(slowEnd, OutcomeReplaced)
+				if after, _ := r.rt.Container("app"); after.ID == before.ID || after.State != 1 {
+					t.Errorf("%v", after)
+				}
+				r.oneReadySandbox()
+			}
+			r.mustDelete()
+			if n := len(r.rt.CallNames("ExecSync")); again == "delete" && n != 1 {
+				t.Errorf("the preStop hook was run %d times", n)
+			}
+		})
+	}
+}
+
+// TestDeleteTakesOverFromDelete: a second delete with a shorter grace period does
+// not wait for the first.
+func TestDeleteTakesOverFromDelete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 100 * time.Hour} })
+		r.mustApply(strings.Replace(slowEnd, "containers:", "terminationGracePeriodSeconds: 3600\n  containers:", 1), OutcomeCreated)
+		done := make(chan []Result, 1)
+		go func() { done <- r.delete(DeleteOptions{}) }()
+		time.Sleep(time.Minute)
+		begun := time.Now()
+		grace := time.Second
+		for _, result := range r.delete(DeleteOptions{Grace: &grace}) {
+			if result.Err != nil {
+				t.Error(result.Err)
+			}
+		}
+		if first := <-done; first[0].Err != nil {
+			t.Errorf("the first delete: %v", first[0].Err)
+		}
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("took %s", took)
+		}
+		r.nothingLeft()
+	})
+}
+
+// TestApplyWaitsForADelete: an apply that comes while a delete stops the pod makes
+// it anew when that is done.
+func TestApplyWaitsForADelete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 20 * time.Second} })
+		r.mustApply(slowEnd, OutcomeCreated)
+		done := make(chan []Result, 1)
+		go func() { done <- r.delete(DeleteOptions{}) }()
+		time.Sleep(time.Second)
+		r.mustApply(slowEnd, OutcomeCreated)
+		if deleted := <-done; deleted[0].Err != nil {
+			t.Error(deleted[0].Err)
+		}
+		r.wantRunning("app")
+		if !slices.ContainsFunc(r.warnings, func(w string) bool { return strings.Contains(w, "waiting for process") }) {
+			t.Errorf("it does not say for whom it waits: %q", r.warnings)
+		}
+		r.mustDelete()
+	})
+}
+
+// TestRunLeavesAnothersPod: a run whose pod another command has put a new one in
+// the place of does not remove that one, also where it has the same UID.
+func TestRunLeavesAnothersPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		text := strings.Replace(podText("web", "Never", "containers: [{name: app, image: registry.example/app:1}]"), "name: web", "name: web, uid: 11111111-2222-3333-4444-555555555555", 1)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			results, err := r.engine().Run(ctx, load(t, text), RunOptions{ApplyOptions: ApplyOptions{AllowKubelet: true}})
+			if err == nil {
+				err = results[0].Err
+			}
+			done <- err
+		}()
+		time.Sleep(time.Minute)
+		results, err := r.engine().Apply(t.Context(), load(t, text), ApplyOptions{AllowKubelet: true, Force: true})
+		if err != nil || results[0].Err != nil {
+			t.Fatal(err, results)
+		}
+		cancel(errCtrlC)
+		<-done
+		r.wantRunning("app")
+		r.mustDelete()
+	})
+}
+
+// TestDeleteOnAReadOnlyRootDirectory: a delete that can't write anything down
+// still stops the pod and removes it from the runtime, and says what is left.
+func TestDeleteOnAReadOnlyRootDirectory(t *testing.T) {
+	for _, what := range []string{"read-only", "full"} {
+		t.Run(what, func(t *testing.T) {
+			r := newRig(t)
+			dir := filepath.Join(t.TempDir(), "disk")
+			if err := os.Mkdir(dir, 0o750); err != nil {
+				t.Fatal(err)
+			}
+			if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+					t.Error(err)
+				}
+			})
+			r.settings.RootDir = filepath.Join(dir, "root")
+			r.mustApply(one("Always"), OutcomeCreated)
+			known, err := r.engine().Find(t.Context(), Selector{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if what == "full" {
+				fillDisk(t, dir)
+			} else if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+				t.Fatal(err)
+			}
+			results, err := r.engine().Delete(t.Context(), known, DeleteOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if left := r.rt.Leaked(); len(left) > 0 {
+				t.Errorf("left on the runtime: %q", left)
+			}
+			if what == "full" {
+				if results[0].Err != nil {
+					t.Error(results[0].Err)
+				}
+				return
+			}
+			wantErr(t, results[0].Err, problem.Runtime, "pod default/web", "read-only file system")
+			if err := unix.Mount("", dir, "", unix.MS_REMOUNT, ""); err != nil {
+				t.Fatal(err)
+			}
+			r.mustDelete()
+		})
+	}
+}
+
+// fillDisk uses up a small file system, to its last byte and inode.
+func fillDisk(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(dir, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for size := 1 << 16; size > 0; {
+		if _, err := f.Write(make([]byte, size)); err != nil {
+			size /= 2
+		}
+	}
+}
