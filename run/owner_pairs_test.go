@@ -166,7 +166,7 @@ func TestPairs(t *testing.T) {
 }
 
 // pairSample is prime, so that a sample has all commands and calls.
-const pairSample = 7
+const pairSample = 31
 
 // pairEnd is how a command ended, and when.
 type pairEnd struct {
