@@ -475,3 +475,21 @@ func fillDisk(t *testing.T, dir string) {
 		}
 	}
 }
+
+// TestDeleteWhileAnImageVolumeIsPulled: the pull of an image that is mounted as a
+// volume does not hold the pod's lock either.
+func TestDeleteWhileAnImageVolumeIsPulled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, critest.Version("containerd", "v2.1.4"))
+		r.rt.AddRemote(critest.Image{Name: "registry.example/data:1", PullDelay: time.Hour})
+		_, done := r.applyLater(podText("web", "Always", "volumes: [{name: data, image: {reference: registry.example/data:1}}]",
+			"containers: [{name: app, image: registry.example/app:1, volumeMounts: [{name: data, mountPath: /data}]}]"), 5*time.Hour)
+		time.Sleep(time.Minute)
+		begun := time.Now()
+		r.mustDelete()
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("delete waited %s for the pull", took)
+		}
+		wantErr(t, (<-done).Err, problem.Failed, "was deleted meanwhile by process")
+	})
+}
