@@ -15,6 +15,10 @@ import (
 // value of the wrong type, nor with an unknown or duplicate field under Strict
 // (then into is filled all the same, so that it can be validated too).
 func (l *loader) decode(it item, object string, into any) bool {
+	if found := quantityBounds(it.raw, into); len(found) > 0 {
+		l.typeErrors(it, object, found)
+		return false
+	}
 	strict, err := kjson.UnmarshalStrict(it.raw, into)
 	if err != nil {
 		l.typeProblems(it, object, into, err)
@@ -71,13 +75,17 @@ func (l *loader) duplicates(doc *document, twice []duplicate) {
 // itself stops at the first, and a quantity's error carries no path at all.
 func (l *loader) typeProblems(it item, object string, into any, err error) {
 	found := typeErrors(reflect.TypeOf(into).Elem(), it.raw, "")
+	l.typeErrors(it, object, found)
+	if len(found) == 0 {
+		l.add(it.problem(object, "", "FieldValueTypeInvalid", strings.TrimPrefix(err.Error(), "json: ")))
+	}
+}
+
+func (l *loader) typeErrors(it item, object string, found []typeError) {
 	for _, e := range found {
 		p := it.problem(object, e.path, "FieldValueTypeInvalid", e.message)
 		p.Hint = e.hint
 		l.add(p)
-	}
-	if len(found) == 0 {
-		l.add(it.problem(object, "", "FieldValueTypeInvalid", strings.TrimPrefix(err.Error(), "json: ")))
 	}
 }
 
