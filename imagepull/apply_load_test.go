@@ -101,7 +101,7 @@ func TestHostileArchives(t *testing.T) {
 	// The size is part of the text that has it, of as many digits.
 	self := func(mediaType string) string {
 		size := 10
-		if len(mediaType) > 40 {
+		if len(mediaType) > 20 {
 			size = 100
 		}
 		return list(entry("aa", len(list(entry("aa", size, mediaType))), mediaType))
