@@ -79,6 +79,7 @@ type PrepareInput struct {
 func Prepare(in PrepareInput) ([]Target, problem.List) {
 	var targets []Target
 	var arriving []admission.Pod
+	text := 0 // bytes of variables and arguments so far
 	allocatable, problems := admission.Allocatable(in.Facts, in.Settings)
 	in.Objects = bound(in.Objects)
 	for _, mp := range in.Objects.Pods {
@@ -94,7 +95,8 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 		}
 		t.Plan = plan
 		in.Facts.UserNS = plan.holding(in.Facts.UserNS) // the command's next pod needs another
-		for _, p := range slices.Concat(classed, found, more, plan.imageProblems(), t.objectProblems(t.was)) {
+		text += plan.text()
+		for _, p := range slices.Concat(classed, found, more, plan.imageProblems(), t.objectProblems(t.was), tooMuchText(text)) {
 			t.Problems = append(t.Problems, mp.Locate(p))
 		}
 		targets = append(targets, t)
@@ -112,6 +114,28 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 		problems = append(problems, targets[i].Problems...)
 	}
 	return targets, problems
+}
+
+// maxText bounds what the variables and arguments of all containers of a command
+// come to, in bytes: each may have 1.5 MiB, made of a few that they share.
+const maxText = 64 << 20
+
+// text is what the variables and arguments of the pod's containers come to.
+func (p *Plan) text() int {
+	n := 0
+	for _, c := range p.Containers {
+		n += c.Text
+	}
+	return n
+}
+
+func tooMuchText(bytes int) problem.List {
+	if bytes <= maxText {
+		return nil
+	}
+	return problem.List{{Field: "spec.containers", Reason: "FieldValueTooLong", Kind: problem.Manifest,
+		Message: fmt.Sprintf("with this pod the variables and arguments of all containers expand to more than %d MiB", maxText>>20),
+		Hint:    "mount long values as files of a volume, or apply the pods one by one"}}
 }
 
 // withoutVaguer leaves out that a container can't be made, where p says why, of

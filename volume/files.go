@@ -135,13 +135,22 @@ type source struct {
 func (in Input) configMapSource(name string, items []corev1.KeyToPath, optional *bool) source {
 	s := source{word: "configmap", key: "config key", name: name, items: items, optional: optional}
 	if cm := in.ConfigMaps[name]; cm != nil {
-		s.data = make(map[string][]byte, len(cm.Data)+len(cm.BinaryData))
-		for k, v := range cm.Data {
-			s.data[k] = []byte(v)
+		s.data = in.read[cm]
+		if s.data == nil {
+			s.data = configMapFiles(cm)
+			in.read[cm] = s.data
 		}
-		maps.Copy(s.data, cm.BinaryData)
 	}
 	return s
+}
+
+func configMapFiles(cm *corev1.ConfigMap) map[string][]byte {
+	data := make(map[string][]byte, len(cm.Data)+len(cm.BinaryData))
+	for k, v := range cm.Data {
+		data[k] = []byte(v)
+	}
+	maps.Copy(data, cm.BinaryData)
+	return data
 }
 
 func (in Input) secretSource(name string, items []corev1.KeyToPath, optional *bool) source {
