@@ -69,7 +69,7 @@ type Plan struct {
 	Image     string // as the pod names it
 	Policy    corev1.PullPolicy
 	FieldPath string // spec.containers{app}, as events have it
-	Text      int    // bytes of its variables, command and arguments, at most maxExpanded
+	Text      int    // bytes that its variables, command, arguments and groups take
 
 	in        Input
 	container *corev1.Container
@@ -117,9 +117,10 @@ func New(in Input) (Plan, problem.List) {
 }
 
 func textOf(config *runtimeapi.ContainerConfig) int {
-	n := 0
+	const each = 64 // of what holds a variable, or a group in a printed plan
+	n := each * len(config.Linux.SecurityContext.SupplementalGroups)
 	for _, e := range config.Envs {
-		n += len(e.Key) + len(e.Value)
+		n += len(e.Key) + len(e.Value) + each
 	}
 	for _, word := range slices.Concat(config.Command, config.Args) {
 		n += len(word)

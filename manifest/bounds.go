@@ -33,8 +33,10 @@ const (
 	maxProblems = 1000
 	// maxPods are those of one command; a kubelet runs 110 (maxPods).
 	maxPods = 1000
-	// maxContainers are those of one pod, of all kinds.
-	maxContainers = 1000
+	// maxContainers are those of one pod, of all kinds, maxAllContainers those of
+	// one command.
+	maxContainers    = 1000
+	maxAllContainers = 2000
 	// maxExponent and maxQuantity bound the exponent and the length of a
 	// quantity: Kubernetes computes with all of its digits.
 	maxExponent = 30

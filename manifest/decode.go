@@ -3,6 +3,7 @@ package manifest
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 
@@ -31,6 +32,30 @@ func (l *loader) decode(it item, object string, into any) bool {
 		l.strictProblem(it, object, into, e)
 	}
 	return true
+}
+
+// Decode fills into from one document of YAML or JSON that is no manifest,
+// within the bounds of one.
+func Decode(s Source, into any) error {
+	doc := &document{file: s.Name, first: 1, text: s.Data}
+	bad := doc.textBounds()
+	var raw []byte
+	if len(bad) == 0 {
+		raw, _, bad = doc.toJSON()
+	}
+	if len(bad) > 0 {
+		return errors.New(bad[0].String())
+	}
+	if _, p := doc.jsonBounds(raw); p != nil {
+		return errors.New(p.String())
+	}
+	if found := quantityBounds(raw, into); len(found) > 0 {
+		return fmt.Errorf("%s: %s: %s", s.Name, found[0].path, found[0].message)
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("%s: %w", s.Name, err)
+	}
+	return nil
 }
 
 // strictProblem reports an unknown or duplicate field.

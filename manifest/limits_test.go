@@ -36,6 +36,7 @@ func TestHostile(t *testing.T) {
 		"values of all":    {strings.Repeat(`{"apiVersion":"v1","kind":"X","a":[`+strings.Repeat("1,", 49000)+"1]}\n", 30), "the input has more than 1000000 values"},
 		"pods":             {pods(1200), "the input has more than 1000 pods"},
 		"containers":       {one("env", "    - {name: A}\n") + containers(1001), "the pod has 1002 containers, more than the 1000"},
+		"all containers":   {strings.ReplaceAll(pods(21), "containers: [{name: c, image: i}]}", "initContainers: ["+strings.ReplaceAll(strings.TrimPrefix(containers(99), "  - "), "\n  - ", ", ")+"], containers: [{name: c, image: i}]}"), "the input has more than 2000 containers"},
 		"alias of a text":  {configMap + "data:\n  a: &a " + strings.Repeat("x", 100000) + "\n" + strings.Repeat("  b: *a\n", 20000), "its aliases make it larger than 3 MiB"},
 		"alias in JSON":    {configMap + "data: {a: &a " + strings.Repeat("x", 100000) + ", b: [" + strings.Repeat("*a,", 20000) + "]}", "its aliases make it larger than 3 MiB"},
 		"memory 1e9999999": {one("resources", "      limits: {memory: \"1e9999999\"}\n"), "spec.containers[0].resources.limits[memory]: not a valid quantity"},

@@ -14,10 +14,10 @@ type loader struct {
 	objects  *Objects
 	problems problem.List
 	seen     map[string]Position // by "Kind namespace/name"
-	// documents and values are those of all sources so far; full says that there
-	// are too many of something, and the rest is not looked at.
-	documents, values int
-	full              bool
+	// These are those of all sources so far; full says that there are too many of
+	// something, and the rest is not looked at.
+	documents, values, containers int
+	full                          bool
 }
 
 // Load decodes, defaults and validates what the sources hold. The list has

@@ -45,12 +45,7 @@ func (l *loader) takePod(it item, pod *corev1.Pod, kind string) {
 		l.add(it.problem(object, it.field("metadata.generateName"), "FieldValueForbidden", "this command needs metadata.name: it makes no random names"))
 		return
 	}
-	if n := len(pod.Spec.InitContainers) + len(pod.Spec.Containers) + len(pod.Spec.EphemeralContainers); n > maxContainers {
-		l.add(it.problem(object, it.field("spec.containers"), "FieldValueTooMany", fmt.Sprintf("the pod has %d containers, more than the %d that podrun runs", n, maxContainers)))
-		return
-	}
-	if len(l.objects.Pods) == maxPods {
-		l.stop(it.doc, "more than %d pods", maxPods)
+	if !l.count(it, object, &pod.Spec) {
 		return
 	}
 	l.toEnd(it, object, &pod.Spec)
@@ -64,6 +59,24 @@ func (l *loader) takePod(it item, pod *corev1.Pod, kind string) {
 		out.From = kind + " " + pod.Name
 	}
 	l.objects.Pods = append(l.objects.Pods, out)
+}
+
+// count refuses a pod of too many containers, and one too many.
+func (l *loader) count(it item, object string, spec *corev1.PodSpec) bool {
+	n := len(spec.InitContainers) + len(spec.Containers) + len(spec.EphemeralContainers)
+	l.containers += n
+	switch {
+	case n > maxContainers:
+		l.add(it.problem(object, it.field("spec.containers"), "FieldValueTooMany", fmt.Sprintf("the pod has %d containers, more than the %d that podrun runs", n, maxContainers)))
+		return false
+	case len(l.objects.Pods) == maxPods:
+		l.stop(it.doc, "more than %d pods", maxPods)
+		return false
+	case l.containers > maxAllContainers:
+		l.stop(it.doc, "more than %d containers", maxAllContainers)
+		return false
+	}
+	return true
 }
 
 // toEnd applies the options about it, before defaulting makes an

@@ -180,6 +180,9 @@ func (p *Plan) planContainers(in Input) problem.List {
 		})
 		problems = append(problems, found...)
 		p.Containers = append(p.Containers, plan)
+		if p.text() > maxText {
+			break // Prepare refuses the pod
+		}
 	}
 	return problems
 }
