@@ -37,6 +37,9 @@ const (
 	// one command.
 	maxContainers    = 1000
 	maxAllContainers = 2000
+	// maxClaims are the PersistentVolumeClaims, and as many PersistentVolumes, of
+	// one command: each claim looks at each volume.
+	maxClaims = 1000
 	// maxExponent and maxQuantity bound the exponent and the length of a
 	// quantity: Kubernetes computes with all of its digits.
 	maxExponent = 30

@@ -37,6 +37,8 @@ func TestHostile(t *testing.T) {
 		"pods":             {pods(1200), "the input has more than 1000 pods"},
 		"containers":       {one("env", "    - {name: A}\n") + containers(1001), "the pod has 1002 containers, more than the 1000"},
 		"all containers":   {strings.ReplaceAll(pods(21), "containers: [{name: c, image: i}]}", "initContainers: ["+strings.ReplaceAll(strings.TrimPrefix(containers(99), "  - "), "\n  - ", ", ")+"], containers: [{name: c, image: i}]}"), "the input has more than 2000 containers"},
+		"claims":           {each("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c%d}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n---\n", 1001), "the input has more than 1000 PersistentVolumeClaims"},
+		"volumes":          {each("apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: v%d}\nspec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath: {path: /x}}\n---\n", 1001), "the input has more than 1000 PersistentVolumes"},
 		"alias of a text":  {configMap + "data:\n  a: &a " + strings.Repeat("x", 100000) + "\n" + strings.Repeat("  b: *a\n", 20000), "its aliases make it larger than 3 MiB"},
 		"alias in JSON":    {configMap + "data: {a: &a " + strings.Repeat("x", 100000) + ", b: [" + strings.Repeat("*a,", 20000) + "]}", "its aliases make it larger than 3 MiB"},
 		"memory 1e9999999": {one("resources", "      limits: {memory: \"1e9999999\"}\n"), "spec.containers[0].resources.limits[memory]: not a valid quantity"},
@@ -70,13 +72,7 @@ func TestHostile(t *testing.T) {
 }
 
 // containers are more entries of the list that a pod's text ends with.
-func containers(n int) string {
-	var b strings.Builder
-	for i := range n {
-		fmt.Fprintf(&b, "  - {name: c%d, image: i}\n", i)
-	}
-	return b.String()
-}
+func containers(n int) string { return each("  - {name: c%d, image: i}\n", n) }
 
 // What an API server takes is taken: text that looks like structure, numbers
 // with exponents, aliases.
@@ -97,18 +93,17 @@ func TestNotHostile(t *testing.T) {
 	}
 }
 
-func keys(n int) string {
-	var b strings.Builder
-	for i := range n {
-		fmt.Fprintf(&b, "k%d: v,", i)
-	}
-	return b.String()
-}
+func keys(n int) string { return each("k%d: v,", n) }
 
 func pods(n int) string {
+	return each("apiVersion: v1\nkind: Pod\nmetadata: {name: p%d}\nspec: {containers: [{name: c, image: i}]}\n---\n", n)
+}
+
+// each repeats a text, with its number.
+func each(format string, n int) string {
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata: {name: p%d}\nspec: {containers: [{name: c, image: i}]}\n---\n", i)
+		fmt.Fprintf(&b, format, i)
 	}
 	return b.String()
 }
