@@ -42,6 +42,7 @@ type question struct {
 // Each answers with problems that need no Object.
 var checks = []func(question) problem.List{
 	checkUID,
+	checkUIDOwner,
 	checkPathLengths,
 	checkName,
 	checkKubelet,
@@ -140,10 +141,10 @@ func (q question) verdict() Verdict {
 // present are the other pods that count: those here and those that come.
 func (q question) present() []host.Pod { return slices.Concat(q.others, q.arrived) }
 
-// replaces tells whether a pod takes the place of one of podrun's that is here.
+// replaces tells whether a pod takes the place of one of podrun's on this host.
+// One of the same UID and another name is not replaced: checkUIDOwner refuses.
 func replaces(pod *corev1.Pod, here host.Pod) bool {
-	same := here.Namespace == pod.Namespace && here.Name == pod.Name
-	return here.Managed && (same || here.UID == string(pod.UID))
+	return here.Managed && here.Namespace == pod.Namespace && here.Name == pod.Name
 }
 
 // Describe makes of a pod what the facts would say of it once it runs, with these

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
 )
 
 const uid = "d9607e19-f88f-11e6-a518-42010a800195"
@@ -465,5 +467,41 @@ func TestOverlap(t *testing.T) {
 		if got := overlap(tc.want, tc.have, tc.v6only); got != tc.overlap {
 			t.Errorf("overlap(%q, %q, %v) = %v", tc.want, tc.have, tc.v6only, got)
 		}
+	}
+}
+
+// D3: a pod with the UID of another joined that one's sandbox and directories.
+func TestD3UIDOfAnotherPod(t *testing.T) {
+	other := func(p host.Pod) func(*scene) {
+		return func(s *scene) { s.facts.Pods = append(s.facts.Pods, p) }
+	}
+	for name, test := range map[string]struct {
+		here    func(*scene)
+		refused bool
+	}{
+		"a checkpoint's":       {other(host.Pod{Namespace: "default", Name: "vic", UID: uid, Managed: true, Reserved: true}), true},
+		"a sandbox's":          {other(host.Pod{Namespace: "default", Name: "vic", UID: uid, Managed: true, Ready: true}), true},
+		"of another namespace": {other(host.Pod{Namespace: "shop", Name: "web", UID: uid, Managed: true, Ready: true}), true},
+		"not podrun's":         {other(host.Pod{Namespace: "kube-system", Name: "dns", UID: uid, Ready: true}), true},
+		"not podrun's, ended":  {other(host.Pod{Namespace: "kube-system", Name: "dns", UID: uid}), true},
+		"another podrun's":     {other(host.Pod{Namespace: "default", Name: "vic", UID: uid, RootDir: "/other"}), true},
+		"its own":              {other(host.Pod{Namespace: "default", Name: "web", UID: uid, Managed: true, Ready: true}), false},
+		"another UID":          {other(host.Pod{Namespace: "default", Name: "vic", UID: "other", Managed: true, Ready: true}), false},
+	} {
+		s := &scene{pod: plain(), facts: room()}
+		test.here(s)
+		got := Check(Pod{Pod: s.pod}, s.facts, s.settings, s.options)
+		refused := slices.ContainsFunc(got, func(p problem.Problem) bool {
+			return p.Field == "metadata.uid" && p.Reason == "AlreadyExists" && !p.Warning
+		})
+		if refused != test.refused {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	second := plain()
+	second.Namespace = "other"
+	verdicts := CheckAll([]Pod{{Pod: plain()}, {Pod: second}}, room(), nodeconfig.Settings{}, Options{})
+	if len(verdicts[0].Problems.Errors()) > 0 || !strings.Contains(verdicts[1].Problems.String(), `Pod other/web: metadata.uid: "`+uid+`" is the UID of pod default/web (remove metadata.uid`) {
+		t.Errorf("%v", verdicts)
 	}
 }

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
@@ -21,6 +22,23 @@ func checkUID(q question) problem.List {
 		Message: fmt.Sprintf("%q can't be part of a path", q.pod.UID),
 		Hint:    "use at most 128 letters, digits and dashes, or leave the uid out",
 	})
+}
+
+// checkUIDOwner refuses a UID that another pod has: podrun and the runtime find a
+// pod's sandbox, directories and control group by its UID, so that the pod would
+// join that one's. It may be of any owner, or of the same command.
+func checkUIDOwner(q question) problem.List {
+	for _, p := range slices.Concat(q.facts.Pods, q.arrived) {
+		if p.UID != string(q.pod.UID) || p.Namespace == q.pod.Namespace && p.Name == q.pod.Name {
+			continue
+		}
+		return list(problem.Problem{
+			Field: "metadata.uid", Reason: "AlreadyExists",
+			Message: fmt.Sprintf("%q is the UID of pod %s/%s", q.pod.UID, p.Namespace, p.Name),
+			Hint:    "remove metadata.uid from the manifest: podrun makes one",
+		})
+	}
+	return nil
 }
 
 // checkPathLengths refuses names that don't fit into the name of the pod's log

@@ -77,7 +77,7 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 		return usage(c, fmt.Errorf("--wait=%s is not started, ready or completed", f.wait))
 	}
 	r := a.renderer()
-	objects, err := f.load(c.Context(), a, c, named, r.warn)
+	objects, err := f.loadWithin(&f.Timeout, a, c, named, r.warn)
 	if err != nil {
 		return err
 	}

@@ -133,7 +133,7 @@ func (f *deleteFlags) selectors(c *cobra.Command, a *app, named []string, r *ren
 	if len(f.files) == 0 {
 		return out, nil
 	}
-	objects, err := f.load(c.Context(), a, c, nil, func(problem.List) {})
+	objects, err := f.loadWithin(&f.Timeout, a, c, nil, func(problem.List) {})
 	if err != nil {
 		return nil, err
 	}

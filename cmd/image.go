@@ -160,9 +160,9 @@ stdin.`,
 		RunE: func(c *cobra.Command, named []string) error {
 			in := a.streams.In
 			if named[0] != "-" {
-				f, err := os.Open(named[0])
+				f, err := openWithin(c.Context(), named[0])
 				if err != nil {
-					return &problem.Error{Kind: problem.Usage, Err: err}
+					return err
 				}
 				defer f.Close()
 				in = f
@@ -175,6 +175,28 @@ stdin.`,
 				return err
 			})
 		},
+	}
+}
+
+// openWithin opens a file to read; a FIFO that nothing writes to ends with ctx.
+func openWithin(ctx context.Context, path string) (*os.File, error) {
+	type opened struct {
+		file *os.File
+		err  error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		f, err := os.Open(path)
+		done <- opened{f, err}
+	}()
+	select {
+	case o := <-done:
+		if o.err != nil {
+			return nil, &problem.Error{Kind: problem.Usage, Err: o.err}
+		}
+		return o.file, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("open %s: %w", path, context.Cause(ctx))
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -33,6 +35,24 @@ func (f *inputFlags) add(set *pflag.FlagSet) {
 	set.BoolVar(&f.strictCluster, "strict-cluster-fields", false, "refuse pods with fields that only a cluster can serve, instead of leaving them out")
 }
 
+// loadWithin is load for a command with a --timeout, which holds for reading,
+// too: a FIFO or a server may never send the end. Where reading took long, that
+// time is taken out of the limit; 0 is none.
+func (f *inputFlags) loadWithin(limit *time.Duration, a *app, c *cobra.Command, named []string, warn func(problem.List)) (*manifest.Objects, error) {
+	if *limit <= 0 {
+		return f.load(c.Context(), a, c, named, warn)
+	}
+	ctx, cancel := context.WithTimeoutCause(c.Context(), *limit, &problem.Error{Kind: problem.Deadline,
+		Err: fmt.Errorf("the input did not end within --timeout=%s", *limit), Hint: "check what writes it, or increase --timeout"})
+	defer cancel()
+	begin := time.Now()
+	objects, err := f.load(ctx, a, c, named, warn)
+	if took := time.Since(begin).Round(100 * time.Millisecond); took > 0 {
+		*limit = max(*limit-took, time.Millisecond)
+	}
+	return objects, err
+}
+
 // load reads and checks the manifests that the command names.
 func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named []string, warn func(problem.List)) (*manifest.Objects, error) {
 	names := append(append([]string(nil), f.files...), named...)
@@ -49,16 +69,11 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 		return nil, err
 	}
 	warn(manifest.SetGates(settings.FeatureGates))
-	read := manifest.ReadOptions{Stdin: a.streams.In}
-	sources, err := manifest.Read(ctx, names, read)
+	names = slices.Concat(names, f.configMaps, f.secrets)
+	sources, err := manifest.Read(ctx, names, manifest.ReadOptions{Stdin: a.streams.In})
 	if err != nil {
 		return nil, err
 	}
-	more, err := f.objectFlags.sources(ctx, read)
-	if err != nil {
-		return nil, err
-	}
-	sources = append(sources, more...)
 	objects, problems := manifest.Load(sources, manifest.Options{
 		Namespace:           a.namespace,
 		Validate:            manifest.Validate(f.validate),

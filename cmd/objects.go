@@ -1,10 +1,8 @@
 package cmd
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -22,15 +20,6 @@ func (f *objectFlags) add(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.configMaps, "configmap", nil, "`file` with ConfigMaps that the pods refer to; may be repeated")
 	set.StringArrayVar(&f.secrets, "secret", nil, "`file` with Secrets that the pods refer to; may be repeated")
 	set.StringArrayVar(&f.claims, "pvc", nil, "serve a PersistentVolumeClaim from a directory of this host: `NAME=DIR`; may be repeated")
-}
-
-// sources reads the files of these flags, which may hold nothing else.
-func (f *objectFlags) sources(ctx context.Context, o manifest.ReadOptions) ([]manifest.Source, error) {
-	names := slices.Concat(f.configMaps, f.secrets)
-	if len(names) == 0 {
-		return nil, nil
-	}
-	return manifest.Read(ctx, names, o)
 }
 
 // serveClaims makes directories the volumes of claims.

@@ -1,14 +1,12 @@
 package cmd
 
 import (
-	"encoding/json"
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run"
 )
@@ -138,12 +136,9 @@ func readFacts(path string) (*host.Facts, error) {
 	if err != nil {
 		return nil, bad(err)
 	}
-	if data, err = yaml.YAMLToJSON(data); err != nil {
-		return nil, bad(fmt.Errorf("%s: %w", path, err))
-	}
 	facts := &host.Facts{}
-	if err := json.Unmarshal(data, facts); err != nil {
-		return nil, bad(fmt.Errorf("%s: %w", path, err))
+	if err := manifest.Decode(manifest.Source{Name: path, Data: data}, facts); err != nil {
+		return nil, bad(err)
 	}
 	return facts, nil
 }

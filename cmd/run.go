@@ -75,7 +75,7 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	}
 	r := a.renderer()
 	r.quiet = f.quiet
-	objects, err := f.load(c.Context(), a, c, named, r.warn)
+	objects, err := f.loadWithin(&f.Timeout, a, c, named, r.warn)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,13 @@
 package container
 
 import (
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-	"k8s.io/kubernetes/third_party/forked/golang/expansion"
 
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
@@ -69,12 +70,13 @@ func (p Plan) config(late Late) (*runtimeapi.ContainerConfig, problem.List) {
 
 	env, problems := p.environment(late)
 	config.Envs = env.keyValues()
-	config.Command = expand(p.container.Command, env)
-	config.Args = expand(p.container.Args, env)
+	var long [2]problem.List
+	config.Command, long[0] = p.expand("command", p.container.Command, &env)
+	config.Args, long[1] = p.expand("args", p.container.Args, &env)
 
-	mounts, more := p.mounts(late, env)
+	mounts, more := p.mounts(late, &env)
 	config.Mounts = mounts
-	problems = append(problems, more...)
+	problems = slices.Concat(problems, long[0], long[1], more)
 	config.Devices, more = p.devices(late)
 	return config, append(problems, more...)
 }
@@ -109,13 +111,17 @@ func ImageUser(image *runtimeapi.Image) (uid *int64, username string) {
 	}
 }
 
-// expand replaces $(VAR) in each word.
-func expand(words []string, env environ) []string {
+// expand replaces $(VAR) in each word of a field.
+func (p Plan) expand(field string, words []string, env *environ) ([]string, problem.List) {
 	var out []string
-	for _, w := range words {
-		out = append(out, expansion.Expand(w, expansion.MappingFuncFor(env.values)))
+	for i, w := range words {
+		word, fits := env.expand(w)
+		if !fits || !env.spend(len(word)) {
+			return out, problem.List{p.tooLong(fmt.Sprintf("%s[%d]", field, i))}
+		}
+		out = append(out, word)
 	}
-	return out
+	return out, nil
 }
 
 // placeholders stand for what is not known yet, in a printed plan.

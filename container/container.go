@@ -6,6 +6,7 @@ package container
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,6 +69,7 @@ type Plan struct {
 	Image     string // as the pod names it
 	Policy    corev1.PullPolicy
 	FieldPath string // spec.containers{app}, as events have it
+	Text      int    // bytes that its variables, command, arguments and groups take
 
 	in        Input
 	container *corev1.Container
@@ -109,8 +111,21 @@ func New(in Input) (Plan, problem.List) {
 	if in.Settings.Gate("ContainerStopSignals", false) {
 		p.base.StopSignal = stopSignal(c)
 	}
-	_, late := p.config(p.placeholders(in.Mounts))
+	config, late := p.config(p.placeholders(in.Mounts))
+	p.Text = textOf(config)
 	return p, append(problems, late...)
+}
+
+func textOf(config *runtimeapi.ContainerConfig) int {
+	const each = 64 // of what holds a variable, or a group in a printed plan
+	n := each * len(config.Linux.SecurityContext.SupplementalGroups)
+	for _, e := range config.Envs {
+		n += len(e.Key) + len(e.Value) + each
+	}
+	for _, word := range slices.Concat(config.Command, config.Args) {
+		n += len(word)
+	}
+	return n
 }
 
 // Preview is the config as it will be, with (podIP) and the like in place of

@@ -13,20 +13,75 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
+// maxExpanded bounds what one container's variables, command, arguments and
+// subPathExprs come to, in bytes, after $(VAR) was replaced: as much as an API
+// server stores of an object (etcd's --max-request-bytes). A chain of variables
+// that each name the one above twice doubles with every line (CVE-2019-11253 is
+// the same for YAML). execve(2) takes 2 MiB with the usual stack.
+const maxExpanded = 3 << 19
+
 // environ is an environment in the order in which variables were first
 // declared. The kubelet sends them in random order.
 type environ struct {
 	names  []string
 	values map[string]string
+	// spent is what has been made so far, in bytes: overwritten variables too,
+	// since they took the time.
+	spent int
 }
 
-// set declares a variable; one declared before keeps its place and gets the
-// new value.
-func (e *environ) set(name, value string) {
+// set declares a variable, and reports whether it fits; one declared before
+// keeps its place and gets the new value.
+func (e *environ) set(name, value string) bool {
+	if !e.spend(len(name) + len(value)) {
+		return false
+	}
 	if _, have := e.values[name]; !have {
 		e.names = append(e.names, name)
 	}
 	e.values[name] = value
+	return true
+}
+
+// spend takes bytes out of what is left of maxExpanded, if it is enough.
+func (e *environ) spend(bytes int) bool {
+	if bytes > maxExpanded-e.spent {
+		return false
+	}
+	e.spent += bytes
+	return true
+}
+
+// expand replaces $(VAR) in a text that it does not spend, if the result fits.
+// It finds that out before it makes the result.
+func (e *environ) expand(text string) (string, bool) {
+	if e.lengthOf(text) > maxExpanded-e.spent {
+		return "", false
+	}
+	return expansion.Expand(text, expansion.MappingFuncFor(e.values)), true
+}
+
+// lengthOf is the length of a text after its expansion.
+func (e *environ) lengthOf(text string) int {
+	n := 0
+	literal := expansion.Expand(text, func(name string) string {
+		if value, ok := e.values[name]; ok {
+			n += len(value)
+		} else {
+			n += len("$()") + len(name) // stays as it is
+		}
+		return ""
+	})
+	return n + len(literal)
+}
+
+// tooLong is the problem of a field with which the container's text passes
+// maxExpanded.
+func (p Plan) tooLong(field string) problem.Problem {
+	bad := p.problem(field, "FieldValueTooLong", "with it the container's variables, command and arguments expand to more than %d bytes", maxExpanded)
+	bad.Kind = problem.Manifest
+	bad.Hint = "mount long values as files of a volume, and refer to fewer variables by $(NAME)"
+	return bad
 }
 
 func (e environ) keyValues() []*runtimeapi.KeyValue {
@@ -53,10 +108,15 @@ func (p Plan) environment(late Late) (environ, problem.List) {
 			problems = append(problems, p.reference(field, err))
 			continue
 		}
-		problems = append(problems, p.addFrom(&env, field, from.Prefix, data)...)
+		more, fits := p.addFrom(&env, field, from.Prefix, data)
+		problems = append(problems, more...)
+		if !fits {
+			return env, append(problems, p.tooLong(field))
+		}
 	}
 	for i, v := range p.container.Env {
-		value, set := expansion.Expand(v.Value, expansion.MappingFuncFor(env.values)), true
+		value, fits := env.expand(v.Value)
+		set := true
 		if v.Value == "" && v.ValueFrom != nil {
 			var err error
 			if value, set, err = p.valueFrom(v.ValueFrom, late); err != nil {
@@ -64,8 +124,11 @@ func (p Plan) environment(late Late) (environ, problem.List) {
 				continue
 			}
 		}
-		if set {
-			env.set(v.Name, value)
+		if fits && set {
+			fits = env.set(v.Name, value)
+		}
+		if !fits {
+			return env, append(problems, p.tooLong(fmt.Sprintf("env[%d]", i)))
 		}
 	}
 	return env, problems
@@ -93,11 +156,11 @@ func (p Plan) envFrom(from corev1.EnvFromSource) (map[string]string, error) {
 	return nil, nil
 }
 
-// addFrom adds variables in the order of their names. A key that can't be a
-// variable's name is left out with a warning; since Kubernetes 1.34 that is
-// only what breaks the environment itself: an empty name, =, or bytes that
-// don't print (KEP-4369).
-func (p Plan) addFrom(env *environ, field, prefix string, data map[string]string) problem.List {
+// addFrom adds variables in the order of their names, and reports whether they
+// fit. A key that can't be a variable's name is left out with a warning; since
+// Kubernetes 1.34 that is only what breaks the environment itself: an empty
+// name, =, or bytes that don't print (KEP-4369).
+func (p Plan) addFrom(env *environ, field, prefix string, data map[string]string) (warnings problem.List, fits bool) {
 	var invalid []string
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		name := prefix + key
@@ -105,15 +168,17 @@ func (p Plan) addFrom(env *environ, field, prefix string, data map[string]string
 			invalid = append(invalid, name)
 			continue
 		}
-		env.set(name, data[key])
+		if !env.set(name, data[key]) {
+			return nil, false
+		}
 	}
 	if len(invalid) == 0 {
-		return nil
+		return nil, true
 	}
 	w := p.problem(field, "InvalidEnvironmentVariableNames",
 		"keys %q were skipped since they are invalid environment variable names", invalid)
 	w.Warning = true
-	return problem.List{w}
+	return problem.List{w}, true
 }
 
 // configMap finds a ConfigMap. It is nil with no error where it is missing and
@@ -147,4 +212,13 @@ func secretText(s *corev1.Secret) map[string]string {
 	}
 	maps.Copy(out, s.StringData)
 	return out
+}
+
+// secretValue is one value of secretText.
+func secretValue(s *corev1.Secret, key string) (string, bool) {
+	if text, ok := s.StringData[key]; ok {
+		return text, true
+	}
+	data, ok := s.Data[key]
+	return string(data), ok
 }

@@ -2,12 +2,15 @@ package container
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/kubernetes/third_party/forked/golang/expansion"
 
 	"github.com/podrun/podrun/problem"
 )
@@ -171,4 +174,53 @@ func TestFileKeys(t *testing.T) {
 	if _, err := p.Config(Late{}); err == nil || !strings.Contains(err.Error(), `key "a" not found in file "p"`) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// F3: 40 variables that each name the one above twice made plan take 23 GB.
+// What a container's text expands to is bounded, as its length and not as what
+// was made of it.
+func TestF3ExpansionBounded(t *testing.T) {
+	doubling := []corev1.EnvVar{{Name: "V0", Value: "xxxxxxxxxxxxxxxx"}}
+	for i := 1; i < 40; i++ {
+		doubling = append(doubling, corev1.EnvVar{Name: fmt.Sprintf("V%d", i), Value: fmt.Sprintf("$(V%d)$(V%d)", i-1, i-1)})
+	}
+	half := strings.Repeat("x", maxExpanded/2)
+	long := []corev1.EnvVar{{Name: "A", Value: half}}
+	refill := slices.Repeat([]corev1.EnvVar{{Name: "A", Value: "$(A)x"}}, 3)
+	for name, test := range map[string]struct {
+		c    corev1.Container
+		want string // field of the only problem; empty: none
+	}{
+		"doubling":     {corev1.Container{Env: doubling}, "spec.containers[0].env[16]"},
+		"overwritten":  {corev1.Container{Env: append(long, refill...)}, "spec.containers[0].env[1]"},
+		"command":      {corev1.Container{Env: long, Command: []string{"sh", "$(A)$(A)$(A)"}}, "spec.containers[0].command[1]"},
+		"args":         {corev1.Container{Env: long, Args: []string{"$(A)"}}, "spec.containers[0].args[0]"},
+		"subPathExpr":  {corev1.Container{Env: long, VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/m", SubPathExpr: "$(A)$(A)"}}}, "spec.containers[0].volumeMounts[0].subPathExpr"},
+		"envFrom":      {corev1.Container{EnvFrom: slices.Repeat([]corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "long"}}}}, 2)}, "spec.containers[0].envFrom[1]"},
+		"a ConfigMap":  {corev1.Container{Env: []corev1.EnvVar{{Name: "A", ValueFrom: configMapKey("long", "k", nil)}, {Name: "B", Value: "$(A)"}}}, "spec.containers[0].env[1]"},
+		"all that fit": {corev1.Container{Env: long, Args: []string{strings.Repeat("x", maxExpanded-maxExpanded/2-1)}}, ""},
+	} {
+		in := input(test.c)
+		in.ConfigMaps = map[string]*corev1.ConfigMap{"long": {Data: map[string]string{"k": half}}}
+		_, problems := New(in)
+		switch {
+		case test.want == "" && len(problems) > 0:
+			t.Errorf("%s: %v", name, problems)
+		case test.want != "" && (len(problems) != 1 || problems[0].Field != test.want || problems[0].Kind != problem.Manifest || problems[0].Reason != "FieldValueTooLong"):
+			t.Errorf("%s: %.300v, want one of %s", name, problems, test.want)
+		}
+	}
+}
+
+// FuzzLengthOf: the length that is counted is that of the expansion.
+func FuzzLengthOf(f *testing.F) {
+	for _, seed := range []string{"$(A)", "$$(A)$(NONE)$(", "$(A$(B))", "$", "$$", "a$(Ü)$é"} {
+		f.Add(seed, "value")
+	}
+	f.Fuzz(func(t *testing.T, text, value string) {
+		e := environ{values: map[string]string{"A": value, "B": "$(A)"}}
+		if got, want := e.lengthOf(text), len(expansion.Expand(text, expansion.MappingFuncFor(e.values))); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	})
 }

@@ -28,7 +28,7 @@ type MountSource struct {
 
 // mounts are the volumes in the order of volumeMounts, then the hosts file,
 // then the termination log.
-func (p Plan) mounts(late Late, env environ) ([]*runtimeapi.Mount, problem.List) {
+func (p Plan) mounts(late Late, env *environ) ([]*runtimeapi.Mount, problem.List) {
 	var out []*runtimeapi.Mount
 	subpaths, problems := p.subpaths(env)
 	ownHosts := false
@@ -143,14 +143,17 @@ func (p Plan) recursiveReadOnly(m corev1.VolumeMount) (bool, error) {
 // need no preparing: the runtime does it.
 func (p Plan) Subpaths(late Late) (map[int]string, error) {
 	env, problems := p.environment(late)
-	paths, more := p.subpaths(env)
+	paths, more := p.subpaths(&env)
 	return paths, problem.Refuse(problem.Manifest, append(problems, more...))
 }
 
-func (p Plan) subpaths(env environ) (map[int]string, problem.List) {
+func (p Plan) subpaths(env *environ) (map[int]string, problem.List) {
 	out := map[int]string{}
 	var problems problem.List
 	for i, m := range p.container.VolumeMounts {
+		if !env.spend(env.lengthOf(m.SubPathExpr)) {
+			return out, append(problems, p.tooLong(fmt.Sprintf("volumeMounts[%d].subPathExpr", i)))
+		}
 		sub, err := subpath(m, env)
 		if err != nil {
 			problems = append(problems, p.reference(fmt.Sprintf("volumeMounts[%d]", i), err))
@@ -165,7 +168,7 @@ func (p Plan) subpaths(env environ) (map[int]string, problem.List) {
 
 // subpath expands the expression; a variable that is missing or empty in it is
 // an error, since the mount would land a directory higher than was meant.
-func subpath(m corev1.VolumeMount, env environ) (string, error) {
+func subpath(m corev1.VolumeMount, env *environ) (string, error) {
 	sub := m.SubPath
 	if m.SubPathExpr != "" {
 		var missing []string

@@ -109,7 +109,7 @@ func (p Plan) secretKey(ref *corev1.SecretKeySelector) (string, bool, error) {
 	if s == nil {
 		return "", false, err
 	}
-	value, ok := secretText(s)[ref.Key]
+	value, ok := secretValue(s, ref.Key)
 	if !ok && (ref.Optional == nil || !*ref.Optional) {
 		return "", false, fmt.Errorf("couldn't find key %s in Secret %s/%s", ref.Key, p.in.ID.Namespace, ref.Name)
 	}

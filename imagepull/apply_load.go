@@ -28,7 +28,7 @@ const chunk = 1 << 20
 // containerd under their names, and returns these. The images are whole, or not
 // there: a lease keeps the blobs until the names are.
 func Load(ctx context.Context, conn grpc.ClientConnInterface, file *os.File) ([]string, error) {
-	a, err := readArchive(file)
+	a, err := readArchive(ctx, file)
 	if err != nil {
 		return nil, err
 	}

@@ -2,8 +2,12 @@ package imagepull
 
 import (
 	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -41,7 +45,7 @@ func tarOf(t *testing.T, files ...string) *os.File {
 }
 
 func TestDockerArchive(t *testing.T) {
-	a, err := readArchive(tarOf(t, "a/layer.tar", "one", "b/layer.tar", "-> ../a/layer.tar", "c.tar", "\x1f\x8bzipped", "c.json", "{}",
+	a, err := readArchive(t.Context(), tarOf(t, "a/layer.tar", "one", "b/layer.tar", "-> ../a/layer.tar", "c.tar", "\x1f\x8bzipped", "c.json", "{}",
 		"manifest.json", `[{"Config":"c.json","RepoTags":["web:1"],"Layers":["a/layer.tar","b/layer.tar","c.tar"]}]`))
 	if err != nil {
 		t.Fatal(err)
@@ -74,12 +78,74 @@ func TestArchivesThatAreNone(t *testing.T) {
 		"blob sha256:ab is not in the archive":    tarOf(t, "index.json", `{"manifests":[{"digest":"sha256:ab","size":1,"mediaType":"application/vnd.oci.image.manifest.v1+json"}]}`),
 		"blob sha256:ab has no media type":        tarOf(t, "index.json", `{"manifests":[{"digest":"sha256:ab","size":1}]}`),
 	} {
-		a, err := readArchive(f)
+		a, err := readArchive(t.Context(), f)
 		if err == nil {
 			_, _, err = a.images()
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+}
+
+// An index that names itself overflowed the stack, whether its media type is
+// that of an index or not; chains and trees of them take no more than the
+// limits.
+func TestHostileArchives(t *testing.T) {
+	const index = "application/vnd.oci.image.index.v1+json"
+	entry := func(digest string, size int, mediaType string) string {
+		return fmt.Sprintf(`{"digest":"sha256:%s","size":%d,"mediaType":%q}`, digest, size, mediaType)
+	}
+	list := func(entries ...string) string { return `{"manifests":[` + strings.Join(entries, ",") + `]}` }
+	blob := func(digest string) string { return "blobs/sha256/" + digest }
+	// The size is part of the text that has it, of as many digits.
+	self := func(mediaType string) string {
+		size := 10
+		if len(mediaType) > 20 {
+			size = 100
+		}
+		return list(entry("aa", len(list(entry("aa", size, mediaType))), mediaType))
+	}
+	chain := []string{}
+	below := list()
+	for i := range 20 {
+		chain = append(chain, blob(fmt.Sprintf("c%d", i)), below)
+		below = list(entry(fmt.Sprintf("c%d", i), len(below), index))
+	}
+	wide := []string{blob("w0"), list()}
+	for i := 1; i < maxNesting; i++ {
+		e := entry(fmt.Sprintf("w%d", i-1), len(wide[len(wide)-1]), index)
+		wide = append(wide, blob(fmt.Sprintf("w%d", i)), list(slices.Repeat([]string{e}, maxEntries)...))
+	}
+	for name, test := range map[string]struct {
+		files []string
+		want  string // in the error; empty: none
+	}{
+		"itself":              {[]string{"index.json", self(index), blob("aa"), self(index)}, "blob sha256:aa points to itself"},
+		"itself, as no index": {[]string{"index.json", self("a/b"), blob("aa"), self("a/b")}, ""},
+		"a chain":             {append([]string{"index.json", below}, chain...), "indexes are nested more than 8 deep"},
+		"a wide tree":         {append([]string{"index.json", list(entry(fmt.Sprintf("w%d", maxNesting-1), len(wide[len(wide)-1]), index))}, wide...), ""},
+		"entries":             {[]string{"index.json", list(slices.Repeat([]string{"{}"}, maxEntries+1)...)}, "index.json has more than 1000 entries"},
+		"docker's layers":     {[]string{"manifest.json", `[{"Config":"c","Layers":["c"` + strings.Repeat(`,"c"`, maxEntries) + `]}]`, "c", "{}"}, "more than 1000 layers"},
+		"docker's blobs":      {[]string{"manifest.json", `[` + strings.Repeat(`{"Config":"c","Layers":["c"`+strings.Repeat(`,"c"`, 900)+`]},`, 20) + `{"Config":"c"}]`, "c", "{}"}, "more than 10000 blobs"},
+		"a large config":      {[]string{"manifest.json", `[{"Config":"c"}]`, "c", `{"a":"` + strings.Repeat("x", maxDocument) + `"}`}, "c is longer than 4194304 bytes"},
+	} {
+		a, err := readArchive(t.Context(), tarOf(t, test.files...))
+		if err == nil {
+			_, _, err = a.images()
+		}
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %.300v, want %q", name, err, test.want)
+		}
+	}
+}
+
+// A load ends with its context, however large the archive is.
+func TestReadArchiveEnds(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stopped := errors.New("stopped")
+	cancel(stopped)
+	if _, err := readArchive(ctx, tarOf(t, "a", "b")); !errors.Is(err, stopped) {
+		t.Error(err)
 	}
 }

@@ -3,6 +3,7 @@ package imagepull
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -15,8 +16,13 @@ import (
 
 // archive is an image archive on disk: where each of its files lies.
 type archive struct {
+	ctx   context.Context // of the load: hashing and listing gigabytes ends with it
 	file  *os.File
 	files map[string]span
+	// has are the platforms of the documents that have been read, made the blobs
+	// of a docker-archive's files, each by name.
+	has  map[string][]platform
+	made map[string]blob
 }
 
 // span is a part of a file, in bytes.
@@ -56,15 +62,22 @@ type named struct {
 	platforms []platform // that the archive has it for
 }
 
-// maxDocument bounds an index or a manifest, in bytes.
-const maxDocument = 4 << 20
+// What an archive may have. An image has 127 layers at most with docker, and an
+// index one entry for a platform.
+const (
+	maxDocument = 4 << 20 // of an index, a manifest or a config, in bytes
+	maxFiles    = 100000  // in the tar, links included
+	maxBlobs    = 10000   // of all images
+	maxEntries  = 1000    // of one index, or layers of one manifest
+	maxNesting  = 8       // of indexes in indexes
+)
 
 // readArchive finds the files of a tar. Links are followed, as old dockers write
 // a layer that is there twice.
-func readArchive(f *os.File) (*archive, error) {
-	a := &archive{file: f, files: map[string]span{}}
+func readArchive(ctx context.Context, f *os.File) (*archive, error) {
+	a := &archive{ctx: ctx, file: f, files: map[string]span{}, has: map[string][]platform{}, made: map[string]blob{}}
 	links := map[string]string{}
-	counted := &counter{r: f}
+	counted := &counter{ctx: ctx, r: f}
 	r := tar.NewReader(counted)
 	for {
 		h, err := r.Next()
@@ -73,6 +86,9 @@ func readArchive(f *os.File) (*archive, error) {
 		}
 		if err != nil {
 			return nil, fmt.Errorf("is no tar archive: %w", err)
+		}
+		if len(a.files)+len(links) >= maxFiles {
+			return nil, fmt.Errorf("it has more than %d files", maxFiles)
 		}
 		name := path.Clean(h.Name)
 		switch h.Typeflag {
@@ -92,13 +108,17 @@ func readArchive(f *os.File) (*archive, error) {
 	return a, nil
 }
 
-// counter counts what is read.
+// counter counts what is read, until its context ends.
 type counter struct {
-	r io.Reader
-	n int64
+	ctx context.Context
+	r   io.Reader
+	n   int64
 }
 
 func (c *counter) Read(p []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
 	n, err := c.r.Read(p)
 	c.n += int64(n)
 	return n, err
@@ -126,6 +146,16 @@ func (a *archive) document(name string, into any) error {
 	return nil
 }
 
+// entries reads an index or a manifest.
+func (a *archive) entries(name string) (document, error) {
+	var doc document
+	err := a.document(name, &doc)
+	if err == nil && len(doc.Manifests)+len(doc.Layers) > maxEntries {
+		err = fmt.Errorf("%s has more than %d entries", name, maxEntries)
+	}
+	return doc, err
+}
+
 // images finds what is in the archive: its images, and the blobs that they are
 // made of, each after those that it points to.
 func (a *archive) images() ([]named, []blob, error) {
@@ -147,6 +177,9 @@ func (a *archive) ociImages() ([]named, []blob, error) {
 	if err := a.document("index.json", &index); err != nil {
 		return nil, nil, err
 	}
+	if len(index.Manifests) > maxEntries {
+		return nil, nil, fmt.Errorf("index.json has more than %d entries", maxEntries)
+	}
 	var images []named
 	var blobs []blob
 	seen := map[string]bool{}
@@ -158,11 +191,11 @@ func (a *archive) ociImages() ([]named, []blob, error) {
 				break
 			}
 		}
-		if err := a.walk(d, seen, &blobs); err != nil {
+		if err := a.walk(d, 0, seen, &blobs); err != nil {
 			return nil, nil, err
 		}
 		var err error
-		if image.platforms, err = a.platforms(d); err != nil {
+		if image.platforms, err = a.platforms(d, 0); err != nil {
 			return nil, nil, err
 		}
 		images = append(images, image)
@@ -172,12 +205,19 @@ func (a *archive) ociImages() ([]named, []blob, error) {
 
 // walk adds a blob and those below it. What an index points to may be missing:
 // an archive need not have every platform.
-func (a *archive) walk(d descriptor, seen map[string]bool, blobs *[]blob) error {
-	if seen[d.Digest] {
+func (a *archive) walk(d descriptor, depth int, seen map[string]bool, blobs *[]blob) error {
+	if whole, ok := seen[d.Digest]; ok && !whole {
+		return fmt.Errorf("blob %s points to itself", d.Digest)
+	} else if ok {
 		return nil
 	}
-	seen[d.Digest] = true
-	if d.MediaType == "" {
+	seen[d.Digest] = false
+	switch {
+	case len(seen) > maxBlobs:
+		return fmt.Errorf("it has more than %d blobs", maxBlobs)
+	case depth > maxNesting:
+		return fmt.Errorf("blob %s: indexes are nested more than %d deep", d.Digest, maxNesting)
+	case d.MediaType == "":
 		return fmt.Errorf("blob %s has no media type", d.Digest)
 	}
 	name := blobPath(d.Digest)
@@ -187,8 +227,8 @@ func (a *archive) walk(d descriptor, seen map[string]bool, blobs *[]blob) error 
 	}
 	b := blob{desc: d, where: s}
 	if isDocument(d.MediaType) {
-		var doc document
-		if err := a.document(name, &doc); err != nil {
+		doc, err := a.entries(name)
+		if err != nil {
 			return err
 		}
 		if doc.Config != nil {
@@ -201,11 +241,12 @@ func (a *archive) walk(d descriptor, seen map[string]bool, blobs *[]blob) error 
 			}
 		}
 		for _, c := range b.children {
-			if err := a.walk(c, seen, blobs); err != nil {
+			if err := a.walk(c, depth+1, seen, blobs); err != nil {
 				return err
 			}
 		}
 	}
+	seen[d.Digest] = true
 	*blobs = append(*blobs, b)
 	return nil
 }
@@ -242,6 +283,9 @@ func (a *archive) dockerImages() ([]named, []blob, error) {
 		if err != nil {
 			return nil, nil, err
 		}
+		if len(entry.Layers) > maxEntries || len(blobs) > maxBlobs {
+			return nil, nil, fmt.Errorf("manifest.json has an image with more than %d layers, or more than %d blobs", maxEntries, maxBlobs)
+		}
 		doc := document{SchemaVersion: 2, MediaType: "application/vnd.docker.distribution.manifest.v2+json", Config: &config.desc}
 		blobs = append(blobs, config)
 		for _, name := range entry.Layers {
@@ -267,19 +311,26 @@ func (a *archive) dockerImages() ([]named, []blob, error) {
 	return images, blobs, nil
 }
 
-// blobOf makes a blob of a file; layers may be packed by gzip.
+// blobOf makes a blob of a file; layers may be packed by gzip. A file is hashed
+// once, however many images have it.
 func (a *archive) blobOf(name, mediaType string) (blob, error) {
-	s, ok := a.files[path.Clean(name)]
+	name = path.Clean(name)
+	if b, ok := a.made[name]; ok {
+		return b, nil
+	}
+	s, ok := a.files[name]
 	if !ok {
 		return blob{}, fmt.Errorf("%s is not in the archive", name)
 	}
 	hash := sha256.New()
-	if _, err := io.Copy(hash, a.open(s)); err != nil {
+	if _, err := io.Copy(hash, &counter{ctx: a.ctx, r: a.open(s)}); err != nil {
 		return blob{}, fmt.Errorf("%s: %w", name, err)
 	}
 	magic := make([]byte, 2)
 	if n, _ := io.ReadFull(a.open(s), magic); n == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
 		mediaType += ".gzip"
 	}
-	return blob{where: s, desc: descriptor{MediaType: mediaType, Digest: "sha256:" + hex.EncodeToString(hash.Sum(nil)), Size: s.size}}, nil
+	b := blob{where: s, desc: descriptor{MediaType: mediaType, Digest: "sha256:" + hex.EncodeToString(hash.Sum(nil)), Size: s.size}}
+	a.made[name] = b
+	return b, nil
 }

@@ -16,28 +16,43 @@ func (p platform) String() string { return p.OS + "/" + p.Architecture }
 
 // platforms lists what an image of the archive is for, of what the archive has
 // of it.
-func (a *archive) platforms(d descriptor) ([]platform, error) {
+func (a *archive) platforms(d descriptor, depth int) ([]platform, error) {
 	if d.Platform != nil && d.Platform.OS != "" {
 		return []platform{*d.Platform}, nil
 	}
-	var doc document
-	if err := a.document(blobPath(d.Digest), &doc); err != nil {
+	name := blobPath(d.Digest)
+	if known, ok := a.has[name]; ok {
+		return known, nil
+	}
+	a.has[name] = nil // of one that points to itself, which walk refuses
+	if depth > maxNesting {
+		return nil, fmt.Errorf("%s: indexes are nested more than %d deep", name, maxNesting)
+	}
+	doc, err := a.entries(name)
+	if err != nil {
 		return nil, err
 	}
-	if doc.Config != nil {
-		return a.platformOf(blobPath(doc.Config.Digest))
-	}
 	var out []platform
+	if doc.Config != nil {
+		out, err = a.platformOf(blobPath(doc.Config.Digest))
+		a.has[name] = out
+		return out, err
+	}
 	for _, m := range doc.Manifests {
 		if _, here := a.files[blobPath(m.Digest)]; !here {
 			continue
 		}
-		of, err := a.platforms(m)
+		of, err := a.platforms(m, depth+1)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, of...)
+		for _, p := range of {
+			if !slices.Contains(out, p) {
+				out = append(out, p)
+			}
+		}
 	}
+	a.has[name] = out
 	return out, nil
 }
 

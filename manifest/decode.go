@@ -3,6 +3,7 @@ package manifest
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 
@@ -15,6 +16,10 @@ import (
 // value of the wrong type, nor with an unknown or duplicate field under Strict
 // (then into is filled all the same, so that it can be validated too).
 func (l *loader) decode(it item, object string, into any) bool {
+	if found := quantityBounds(it.raw, into); len(found) > 0 {
+		l.typeErrors(it, object, found)
+		return false
+	}
 	strict, err := kjson.UnmarshalStrict(it.raw, into)
 	if err != nil {
 		l.typeProblems(it, object, into, err)
@@ -27,6 +32,30 @@ func (l *loader) decode(it item, object string, into any) bool {
 		l.strictProblem(it, object, into, e)
 	}
 	return true
+}
+
+// Decode fills into from one document of YAML or JSON that is no manifest,
+// within the bounds of one.
+func Decode(s Source, into any) error {
+	doc := &document{file: s.Name, first: 1, text: s.Data}
+	bad := doc.textBounds()
+	var raw []byte
+	if len(bad) == 0 {
+		raw, _, bad = doc.toJSON()
+	}
+	if len(bad) > 0 {
+		return errors.New(bad[0].String())
+	}
+	if _, p := doc.jsonBounds(raw); p != nil {
+		return errors.New(p.String())
+	}
+	if found := quantityBounds(raw, into); len(found) > 0 {
+		return fmt.Errorf("%s: %s: %s", s.Name, found[0].path, found[0].message)
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("%s: %w", s.Name, err)
+	}
+	return nil
 }
 
 // strictProblem reports an unknown or duplicate field.
@@ -71,13 +100,17 @@ func (l *loader) duplicates(doc *document, twice []duplicate) {
 // itself stops at the first, and a quantity's error carries no path at all.
 func (l *loader) typeProblems(it item, object string, into any, err error) {
 	found := typeErrors(reflect.TypeOf(into).Elem(), it.raw, "")
+	l.typeErrors(it, object, found)
+	if len(found) == 0 {
+		l.add(it.problem(object, "", "FieldValueTypeInvalid", strings.TrimPrefix(err.Error(), "json: ")))
+	}
+}
+
+func (l *loader) typeErrors(it item, object string, found []typeError) {
 	for _, e := range found {
 		p := it.problem(object, e.path, "FieldValueTypeInvalid", e.message)
 		p.Hint = e.hint
 		l.add(p)
-	}
-	if len(found) == 0 {
-		l.add(it.problem(object, "", "FieldValueTypeInvalid", strings.TrimPrefix(err.Error(), "json: ")))
 	}
 }
 

@@ -14,6 +14,10 @@ type loader struct {
 	objects  *Objects
 	problems problem.List
 	seen     map[string]Position // by "Kind namespace/name"
+	// These are those of all sources so far; full says that there are too many of
+	// something, and the rest is not looked at.
+	documents, values, containers int
+	full                          bool
 }
 
 // Load decodes, defaults and validates what the sources hold. The list has
@@ -34,16 +38,15 @@ func Load(sources []Source, opts Options) (*Objects, problem.List) {
 		return l.objects, l.problems
 	}
 	for _, s := range sources {
-		l.source(s)
+		if !l.full {
+			l.source(s)
+		}
 	}
 	if len(l.objects.Pods) == 0 && len(l.problems.Errors()) == 0 {
 		l.add(noPod(sources, l.objects))
 	}
 	return l.objects, bounded(l.problems)
 }
-
-// maxProblems is as many as anybody reads.
-const maxProblems = 1000
 
 // bounded cuts a long list, which hostile input can make of a million.
 func bounded(all problem.List) problem.List {
@@ -64,16 +67,46 @@ func (l *loader) source(s Source) {
 		return
 	}
 	for _, doc := range docs {
+		if l.documents++; l.documents > maxDocuments {
+			l.stop(doc, "more than %d documents", maxDocuments)
+		}
+		if l.full {
+			return
+		}
 		before := len(l.problems)
 		l.document(doc)
 		l.problems[before:].Sort() // by line: they are of one file
+		doc.root, doc.parsed = nil, false
 	}
 }
 
+// stop refuses an input that has too many of something: what follows is not
+// looked at.
+func (l *loader) stop(doc *document, format string, args ...any) {
+	p := doc.tooLarge(format, args...)
+	p.Message = "the input has " + p.Message
+	p.Hint = "apply it in parts"
+	l.add(p)
+	l.full = true
+}
+
 func (l *loader) document(doc *document) {
+	if refused := doc.textBounds(); len(refused) > 0 {
+		l.problems = append(l.problems, refused...)
+		return
+	}
 	raw, twice, syntax := doc.toJSON()
 	if len(syntax) > 0 {
 		l.problems = append(l.problems, syntax...)
+		return
+	}
+	values, refused := doc.jsonBounds(raw)
+	if refused != nil {
+		l.add(*refused)
+		return
+	}
+	if l.values += values; l.values > maxAllValues {
+		l.stop(doc, "more than %d values", maxAllValues)
 		return
 	}
 	l.duplicates(doc, twice)
@@ -105,11 +138,6 @@ func noPod(sources []Source, objects *Objects) problem.Problem {
 	return p
 }
 
-// maxObject is the size of one object as JSON, that of an API server's
-// requests (apiserver's MaxRequestBodyBytes): some validation takes the square
-// of it in time.
-const maxObject = 3 << 20
-
 // object takes one object by its kind.
 func (l *loader) object(it item, depth int) {
 	h, ok := readHeader(it.raw)
@@ -130,17 +158,21 @@ func (l *loader) object(it item, depth int) {
 		l.list(it, h, depth)
 		return
 	}
-	if len(it.raw) > maxObject {
-		l.add(it.problem(h.object(), "", "TooLarge", fmt.Sprintf("larger than %d MiB, more than an API server takes", maxObject>>20)))
+	k, ok := l.kind(it, h)
+	if !ok {
 		return
 	}
-	if k, ok := l.kind(it, h); ok {
-		k.take(l, it, h)
+	// Some validation takes the square of an object's size in time.
+	if len(it.raw) > maxDocument {
+		l.add(it.problem(h.object(), "", "TooLarge", fmt.Sprintf("larger than %d MiB, more than an API server takes", maxDocument>>20)))
+		return
 	}
+	if values, _ := weighJSON(it.raw); values > maxObjectValues {
+		l.add(it.problem(h.object(), "", "TooLarge", fmt.Sprintf("has more than %d values", maxObjectValues)))
+		return
+	}
+	k.take(l, it, h)
 }
-
-// maxListDepth bounds lists within lists.
-const maxListDepth = 4
 
 // list takes the entries of a List, or of a list of one kind such as PodList,
 // whose entries need not repeat their kind.

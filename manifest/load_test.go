@@ -186,3 +186,24 @@ func TestGates(t *testing.T) {
 		t.Errorf("problems: %s", problems)
 	}
 }
+
+// Facts of a file are read within the bounds of a manifest.
+func TestDecodeBounded(t *testing.T) {
+	var into struct {
+		Capacity corev1.ResourceList `json:"capacity"`
+	}
+	for text, want := range map[string]string{
+		"capacity: {cpu: 1}":                                        "",
+		`{"capacity": {"cpu": "2"}}`:                                "",
+		"capacity: {cpu: \"1e9999999\"}":                            "f: capacity[cpu]: not a valid quantity",
+		"a: [" + strings.Repeat("1,", 1<<20):                        "more than 250000 values",
+		"a: " + strings.Repeat("[", 200) + strings.Repeat("]", 200): "nested more than 100 deep",
+		"a: [":        "not valid YAML",
+		"capacity: 1": "f: json: cannot unmarshal",
+	} {
+		err := Decode(Source{"f", []byte(text)}, &into)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.40s: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -66,6 +66,10 @@ func (l *loader) volumeClaim(it item, h header) {
 	if l.valid(it, h, &obj.ObjectMeta, err, func() field.ErrorList {
 		return corevalidation.ValidatePersistentVolumeClaim(&internal, corevalidation.ValidationOptionsForPersistentVolumeClaimCreate())
 	}) {
+		if len(l.objects.Claims) == maxClaims {
+			l.stop(it.doc, "more than %d PersistentVolumeClaims", maxClaims)
+			return
+		}
 		obj.TypeMeta = typeMeta("v1", h.Kind)
 		l.objects.Claims[obj.Namespace+"/"+obj.Name] = &obj
 	}
@@ -84,6 +88,10 @@ func (l *loader) volume(it item, h header) {
 	if l.valid(it, h, &obj.ObjectMeta, err, func() field.ErrorList {
 		return corevalidation.ValidatePersistentVolume(&internal, corevalidation.ValidationOptionsForPersistentVolume(&internal, nil))
 	}) {
+		if len(l.objects.Volumes) == maxClaims {
+			l.stop(it.doc, "more than %d PersistentVolumes", maxClaims)
+			return
+		}
 		obj.TypeMeta = typeMeta("v1", h.Kind)
 		l.objects.Volumes[obj.Name] = &obj
 	}

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -44,6 +45,9 @@ func (l *loader) takePod(it item, pod *corev1.Pod, kind string) {
 		l.add(it.problem(object, it.field("metadata.generateName"), "FieldValueForbidden", "this command needs metadata.name: it makes no random names"))
 		return
 	}
+	if !l.count(it, object, &pod.Spec) {
+		return
+	}
 	l.toEnd(it, object, &pod.Spec)
 	defaultPod(pod)
 	l.validatePod(it, object, pod)
@@ -55,6 +59,24 @@ func (l *loader) takePod(it item, pod *corev1.Pod, kind string) {
 		out.From = kind + " " + pod.Name
 	}
 	l.objects.Pods = append(l.objects.Pods, out)
+}
+
+// count refuses a pod of too many containers, and one too many.
+func (l *loader) count(it item, object string, spec *corev1.PodSpec) bool {
+	n := len(spec.InitContainers) + len(spec.Containers) + len(spec.EphemeralContainers)
+	l.containers += n
+	switch {
+	case n > maxContainers:
+		l.add(it.problem(object, it.field("spec.containers"), "FieldValueTooMany", fmt.Sprintf("the pod has %d containers, more than the %d that podrun runs", n, maxContainers)))
+		return false
+	case len(l.objects.Pods) == maxPods:
+		l.stop(it.doc, "more than %d pods", maxPods)
+		return false
+	case l.containers > maxAllContainers:
+		l.stop(it.doc, "more than %d containers", maxAllContainers)
+		return false
+	}
+	return true
 }
 
 // toEnd applies the options about it, before defaulting makes an
@@ -77,8 +99,22 @@ func (l *loader) toEnd(it item, object string, spec *corev1.PodSpec) {
 }
 
 // maxWarned is the size of the largest object, as JSON, for which Kubernetes'
-// warnings are asked: they take the square of the number of ports.
-const maxWarned = 256 << 10
+// warnings are asked, and maxWarnedPorts the most ports of it: the warnings take
+// the square of their number, 7,000 took 100 s.
+const (
+	maxWarned      = 256 << 10
+	maxWarnedPorts = 300
+)
+
+func ports(spec *corev1.PodSpec) int {
+	n := 0
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			n += len(list[i].Ports)
+		}
+	}
+	return n
+}
 
 // validatePod reports what the API server would refuse or warn of, and drops
 // the fields whose feature gate is off, saying so: the API server drops them
@@ -98,7 +134,7 @@ func (l *loader) validatePod(it item, object string, pod *corev1.Pod) {
 	opts.ResourceIsPod = true
 	allowPrivileged()
 	l.fieldErrors(it, object, corevalidation.ValidatePodCreate(dropped, opts))
-	if len(it.raw) > maxWarned {
+	if len(it.raw) > maxWarned || ports(&pod.Spec) > maxWarnedPorts {
 		return
 	}
 	warnings := podapi.GetWarningsForPod(context.Background(), dropped, nil)

@@ -15,9 +15,13 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// maxSource bounds one source, in bytes: an API server takes 3 MiB a request,
-// and a stream may hold several objects.
-const maxSource = 10 << 20
+// Bounds of what is read, in bytes and files: an API server takes 3 MiB a
+// request, and a stream may hold several objects.
+const (
+	maxSource = 10 << 20 // one file, stream or URL
+	maxInput  = 32 << 20 // all that a command reads
+	maxFiles  = 10000    // manifests of one directory
+)
 
 // ReadOptions are the streams and the client that Read uses.
 type ReadOptions struct {
@@ -27,15 +31,17 @@ type ReadOptions struct {
 
 // Read reads what the command line names: a file, a directory (its *.yaml,
 // *.yml and *.json in the order of their names, not its subdirectories, nor
-// files that begin with a dot), "-" for standard input or an https URL. Every
-// name that can't be read is a problem of the *problem.Error; when ctx ends,
-// the error wraps its cause instead.
+// files that begin with a dot), "-" for standard input or an https URL. A file
+// may be a FIFO, such as a shell's <(command). Every name that can't be read is
+// a problem of the *problem.Error; when ctx ends, the error wraps its cause
+// instead.
 func Read(ctx context.Context, names []string, opts ReadOptions) ([]Source, error) {
 	if len(names) == 0 {
 		return nil, &problem.Error{Kind: problem.Usage, Err: errors.New("no file is given"), Hint: "name a file, a directory, an https URL, or - for standard input"}
 	}
 	var sources []Source
 	var problems problem.List
+	r := &reader{ReadOptions: opts, left: maxInput}
 	stdin := false
 	for _, name := range names {
 		if name == "-" && stdin {
@@ -43,7 +49,7 @@ func Read(ctx context.Context, names []string, opts ReadOptions) ([]Source, erro
 			continue
 		}
 		stdin = stdin || name == "-"
-		read, bad := readName(ctx, name, opts)
+		read, bad := r.name(ctx, name)
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("read %s: %w", shown(name), context.Cause(ctx))
 		}
@@ -52,42 +58,45 @@ func Read(ctx context.Context, names []string, opts ReadOptions) ([]Source, erro
 	return sources, problem.Refuse(problem.Manifest, problems)
 }
 
-// readName reads one name of the command line.
-func readName(ctx context.Context, name string, opts ReadOptions) ([]Source, problem.List) {
+// reader reads the sources of one command.
+type reader struct {
+	ReadOptions
+	left int64 // bytes of maxInput
+}
+
+// name reads one name of the command line.
+func (r *reader) name(ctx context.Context, name string) ([]Source, problem.List) {
 	switch {
 	case name == "":
 		return nil, unreadable(name, "the name of a file is empty", "")
 	case name == "-":
-		if opts.Stdin == nil {
+		if r.Stdin == nil {
 			return nil, unreadable(name, "there is no standard input", "")
 		}
-		return one(readAll(ctx, name, func() (io.ReadCloser, error) { return io.NopCloser(opts.Stdin), nil }))
+		return one(r.all(ctx, name, func() (io.ReadCloser, error) { return io.NopCloser(r.Stdin), nil }))
 	case strings.Contains(name, "://"):
-		return one(readURL(ctx, name, opts.HTTPClient))
+		return one(r.url(ctx, name))
 	}
 	info, err := os.Stat(name)
 	switch {
 	case err != nil:
 		return nil, unreadable(name, cause(err), fileHint(err))
 	case info.IsDir():
-		return readDir(ctx, name)
+		return r.dir(ctx, name)
 	}
-	return one(readFile(ctx, name))
+	return one(r.file(ctx, name))
 }
 
-// readDir reads the manifests of a directory.
-func readDir(ctx context.Context, dir string) ([]Source, problem.List) {
-	entries, err := os.ReadDir(dir) // in the order of names
+// dir reads the manifests of a directory.
+func (r *reader) dir(ctx context.Context, dir string) ([]Source, problem.List) {
+	names, err := manifestNames(ctx, dir)
 	if err != nil {
 		return nil, unreadable(dir, cause(err), fileHint(err))
 	}
 	var sources []Source
 	var problems problem.List
-	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		if strings.HasPrefix(e.Name(), ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
-			continue
-		}
+	for _, name := range names {
+		path := filepath.Join(dir, name)
 		info, err := os.Stat(path) // a symlink's target counts
 		if err != nil {
 			problems = append(problems, unreadable(path, cause(err), fileHint(err))...)
@@ -96,8 +105,11 @@ func readDir(ctx context.Context, dir string) ([]Source, problem.List) {
 		if info.IsDir() {
 			continue
 		}
-		read, bad := one(readFile(ctx, path))
+		read, bad := one(r.file(ctx, path))
 		sources, problems = append(sources, read...), append(problems, bad...)
+		if ctx.Err() != nil || r.left <= 0 {
+			return sources, problems
+		}
 	}
 	if len(sources) == 0 && len(problems) == 0 {
 		return nil, unreadable(dir, "the directory has no manifest", "podrun reads its *.yaml, *.yml and *.json, not its subdirectories; name a file to read another")
@@ -105,17 +117,48 @@ func readDir(ctx context.Context, dir string) ([]Source, problem.List) {
 	return sources, problems
 }
 
-func readFile(ctx context.Context, path string) (Source, *problem.Problem) {
-	return readAll(ctx, path, func() (io.ReadCloser, error) { return os.Open(path) })
+// manifestNames lists the names in a directory that are those of manifests, in
+// their order. It reads a few at a time: a directory may have millions.
+func manifestNames(ctx context.Context, dir string) ([]string, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	var names []string
+	for ctx.Err() == nil {
+		more, err := d.Readdirnames(1024)
+		for _, name := range more {
+			if !strings.HasPrefix(name, ".") && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
+				names = append(names, name)
+			}
+		}
+		if len(names) > maxFiles {
+			return nil, fmt.Errorf("the directory has more than %d manifests", maxFiles)
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(names)
+	return names, ctx.Err()
 }
 
-// readAll opens and reads a source of bounded size. Opening or reading a pipe
-// may last for ever, so that the end of ctx ends the wait, not the read.
-func readAll(ctx context.Context, name string, open func() (io.ReadCloser, error)) (Source, *problem.Problem) {
+func (r *reader) file(ctx context.Context, path string) (Source, *problem.Problem) {
+	return r.all(ctx, path, func() (io.ReadCloser, error) { return os.Open(path) })
+}
+
+// all opens and reads a source of bounded size. Opening or reading a pipe may
+// last for ever, so that the end of ctx ends the wait, not the read.
+func (r *reader) all(ctx context.Context, name string, open func() (io.ReadCloser, error)) (Source, *problem.Problem) {
 	type result struct {
 		data []byte
 		err  error
 	}
+	limit := min(maxSource, r.left)
 	done := make(chan result, 1)
 	go func() {
 		in, err := open()
@@ -123,22 +166,26 @@ func readAll(ctx context.Context, name string, open func() (io.ReadCloser, error
 			done <- result{err: err}
 			return
 		}
-		data, err := io.ReadAll(io.LimitReader(in, maxSource+1))
+		data, err := io.ReadAll(io.LimitReader(in, limit+1))
 		done <- result{data, errors.Join(err, in.Close())}
 	}()
-	var r result
+	var got result
 	select {
-	case r = <-done:
+	case got = <-done:
 	case <-ctx.Done():
-		r.err = context.Cause(ctx)
+		got.err = context.Cause(ctx)
 	}
+	size := int64(len(got.data))
+	r.left -= size
 	switch {
-	case r.err != nil:
-		return Source{}, &unreadable(name, cause(r.err), fileHint(r.err))[0]
-	case len(r.data) > maxSource:
+	case got.err != nil:
+		return Source{}, &unreadable(name, cause(got.err), fileHint(got.err))[0]
+	case size > maxSource:
 		return Source{}, &unreadable(name, fmt.Sprintf("larger than %d MiB", maxSource>>20), "is it a manifest?")[0]
+	case r.left < 0:
+		return Source{}, &unreadable(name, fmt.Sprintf("with it the input is larger than %d MiB", maxInput>>20), "apply the files in parts")[0]
 	}
-	return Source{Name: shown(name), Data: r.data}, nil
+	return Source{Name: shown(name), Data: got.data}, nil
 }
 
 func one(s Source, bad *problem.Problem) ([]Source, problem.List) {

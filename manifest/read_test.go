@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -170,3 +171,100 @@ func TestReadURL(t *testing.T) {
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// D9: the query of a URL, which may have a token, does not go to the server
+// that it is redirected to.
+func TestD9NoReferer(t *testing.T) {
+	var referers []string
+	other := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		referers = append(referers, r.Header.Get("Referer"))
+		fmt.Fprint(w, "a: b")
+	}))
+	defer other.Close()
+	first := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL, http.StatusFound)
+	}))
+	defer first.Close()
+	if _, err := Read(t.Context(), []string{first.URL + "/pod.yaml?token=s3cret"}, ReadOptions{HTTPClient: first.Client()}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{""}, referers); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// F9: a FIFO, a standard input or a server that sends nothing more ends with
+// the context.
+func TestF9ReadEndsWithContext(t *testing.T) {
+	drips := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			fmt.Fprint(w, "#")
+			w.(http.Flusher).Flush()
+			time.Sleep(time.Millisecond)
+		}
+	}))
+	defer drips.Close()
+	dir := t.TempDir()
+	fifo, silent := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "silent.txt")
+	for _, name := range []string{fifo, silent} {
+		if err := syscall.Mkfifo(name, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open, err := os.OpenFile(silent, os.O_RDWR, 0) // a writer that writes nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	stdin, w := io.Pipe()
+	defer w.Close()
+	timeout := errors.New("the time is up")
+	for _, name := range []string{fifo, dir, silent, "-", drips.URL} {
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, timeout)
+		begin := time.Now()
+		_, err := Read(ctx, []string{name}, ReadOptions{Stdin: stdin})
+		cancel()
+		if took := time.Since(begin); !errors.Is(err, timeout) || took > 10*time.Second {
+			t.Errorf("%s: %v after %s", name, err, took)
+		}
+	}
+}
+
+// A FIFO, as a shell's <(command) is, is read to its end.
+func TestReadFIFO(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "63")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wrote := make(chan error, 1)
+	go func() { wrote <- os.WriteFile(fifo, []byte("a: b"), 0) }()
+	sources, err := Read(t.Context(), []string{fifo}, ReadOptions{})
+	if err != nil || string(sources[0].Data) != "a: b" {
+		t.Errorf("%v, %v", sources, err)
+	}
+	if err := <-wrote; err != nil {
+		t.Error(err)
+	}
+}
+
+// F3: the files of a directory are bounded together, in bytes and in number.
+func TestF3DirectoryBounded(t *testing.T) {
+	files := map[string]string{}
+	for i := range 5 {
+		files[fmt.Sprintf("%d.yaml", i)] = strings.Repeat("#", 9<<20)
+	}
+	dir := tree(t, files)
+	_, err := Read(t.Context(), []string{dir}, ReadOptions{})
+	if want := dir + "/3.yaml: with it the input is larger than 32 MiB (apply the files in parts)"; err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	files = map[string]string{}
+	for i := range maxFiles + 1 {
+		files[fmt.Sprintf("%d.yaml", i)] = ""
+	}
+	dir = tree(t, files)
+	_, err = Read(t.Context(), []string{dir}, ReadOptions{})
+	if want := dir + ": the directory has more than 10000 manifests"; err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}

@@ -18,8 +18,8 @@ const urlTimeout = 30 * time.Second
 
 var errPlainHTTP = errors.New("http is refused: anybody on the way could change the manifest")
 
-// readURL fetches a manifest over https, or over http from this host itself.
-func readURL(ctx context.Context, name string, client *http.Client) (Source, *problem.Problem) {
+// url fetches a manifest over https, or over http from this host itself.
+func (r *reader) url(ctx context.Context, name string) (Source, *problem.Problem) {
 	u, err := url.Parse(name)
 	if err != nil {
 		return Source{}, &unreadable(name, "not a valid URL", "write https://host/path")[0]
@@ -33,7 +33,7 @@ func readURL(ctx context.Context, name string, client *http.Client) (Source, *pr
 	}
 	req.Header.Set("Accept", "application/yaml, application/json;q=0.9, text/plain;q=0.8, */*;q=0.5")
 	req.Header.Set("User-Agent", "podrun")
-	resp, err := checked(client).Do(req)
+	resp, err := checked(r.HTTPClient).Do(req)
 	if err != nil {
 		return Source{}, urlProblem(name, err)
 	}
@@ -41,7 +41,7 @@ func readURL(ctx context.Context, name string, client *http.Client) (Source, *pr
 		defer resp.Body.Close()
 		return Source{}, &unreadable(name, fmt.Sprintf("the server answered %q", resp.Status), statusHint(resp.StatusCode))[0]
 	}
-	return readAll(ctx, name, func() (io.ReadCloser, error) { return resp.Body, nil })
+	return r.all(ctx, name, func() (io.ReadCloser, error) { return resp.Body, nil })
 }
 
 // checked is the client with a timeout and with a check of every redirect.
@@ -57,6 +57,8 @@ func checked(client *http.Client) *http.Client {
 		if via[0].URL.Scheme == "https" && req.URL.Scheme != "https" {
 			return fmt.Errorf("a redirect to %s: %w", req.URL.Scheme, errPlainHTTP)
 		}
+		// It has the URL that redirected, with the token of its query.
+		req.Header.Del("Referer")
 		return allowed(req.URL)
 	}
 	return &c

@@ -8,9 +8,6 @@ import (
 	"unicode/utf16"
 )
 
-// maxDocuments bounds the work that one source can ask for.
-const maxDocuments = 10000
-
 // split cuts a source into its documents, empty ones left out. It knows the
 // line of each, and cuts only where YAML does: at a line of "---" or "...",
 // which can't be part of a block scalar. Objects of JSON may also follow one
@@ -158,6 +155,7 @@ func splitJSON(doc *document, first int) []*document {
 	}
 	dec := json.NewDecoder(bytes.NewReader(doc.text[first:]))
 	var docs []*document
+	line, counted := doc.offset, 0
 	for dec.More() {
 		var raw json.RawMessage
 		if dec.Decode(&raw) != nil {
@@ -167,7 +165,7 @@ func splitJSON(doc *document, first int) []*document {
 			return docs
 		}
 		begin := first + int(dec.InputOffset()) - len(raw)
-		line := doc.offset + bytes.Count(doc.text[:begin], newline)
+		line, counted = line+bytes.Count(doc.text[counted:begin], newline), begin
 		docs = append(docs, &document{file: doc.file, offset: line, first: line + 1, text: raw, json: raw})
 	}
 	if len(docs) == 0 {

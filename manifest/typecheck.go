@@ -12,6 +12,7 @@ import (
 // typeError is a value that can't be decoded into its field.
 type typeError struct {
 	path, message, hint string
+	bounds              bool // a quantity that was not even tried
 }
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
@@ -81,6 +82,10 @@ func sliceErrors(t reflect.Type, raw json.RawMessage, path string) []typeError {
 
 // unmarshalError tries a type that decodes itself, such as a quantity.
 func unmarshalError(t reflect.Type, raw json.RawMessage, path string) []typeError {
+	if t == quantityType && quantityExceeds(strings.Trim(string(raw), `"`)) {
+		return []typeError{{path: path, bounds: true, hint: "write it shorter, such as 128Mi or 500m",
+			message: fmt.Sprintf("not a valid quantity: longer than %d characters, or with an exponent beyond ±%d", maxQuantity, maxExponent)}}
+	}
 	err := reflect.New(t).Interface().(json.Unmarshaler).UnmarshalJSON(raw)
 	if err == nil {
 		return nil

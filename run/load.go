@@ -20,7 +20,8 @@ import (
 )
 
 // LoadImages puts the images of an archive into the runtime and returns their
-// names. Only containerd has a way in.
+// names. Only containerd has a way in. When ctx ends it returns, also while the
+// archive is being read from a pipe that sends nothing.
 func (e *Engine) LoadImages(ctx context.Context, archive io.Reader) ([]string, error) {
 	version, err := e.Client.Version(ctx)
 	if err != nil {
@@ -30,7 +31,10 @@ func (e *Engine) LoadImages(ctx context.Context, archive io.Reader) ([]string, e
 	if version.RuntimeName != "containerd" || conn == nil {
 		return nil, notContainerd(version.RuntimeName)
 	}
-	file, done, err := tarFile(archive)
+	file, done, err := tarWithin(ctx, archive)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("read the archive: %w", context.Cause(ctx))
+	}
 	if err != nil {
 		return nil, &problem.Error{Kind: problem.Image, Object: "the archive", Err: err}
 	}
@@ -75,6 +79,27 @@ func (e *Engine) seen(ctx context.Context, names []string) error {
 func notContainerd(is string) error {
 	return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("images can be loaded into containerd only, and this is %s", is),
 		Hint: "use the runtime's own tool, such as 'skopeo copy', or a registry on this host"}
+}
+
+// tarWithin is tarFile until ctx ends. A read of a pipe can't be ended; what it
+// would spool has no name, and goes with the process.
+func tarWithin(ctx context.Context, archive io.Reader) (*os.File, func(), error) {
+	type result struct {
+		file *os.File
+		done func()
+		err  error
+	}
+	ready := make(chan result, 1)
+	go func() {
+		file, done, err := tarFile(archive)
+		ready <- result{file, done, err}
+	}()
+	select {
+	case r := <-ready:
+		return r.file, r.done, r.err
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
+	}
 }
 
 // tarFile gives an archive as a file that can be read anywhere, unpacked; what it

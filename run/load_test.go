@@ -1,9 +1,12 @@
 package run
 
 import (
+	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/problem"
@@ -16,5 +19,17 @@ func TestLoadIntoAnotherRuntime(t *testing.T) {
 	var e *problem.Error
 	if !errors.As(err, &e) || e.Kind != problem.Refused || !strings.Contains(err.Error(), "into containerd only, and this is cri-o") || !strings.Contains(e.Hint, "skopeo") {
 		t.Errorf("%v", err)
+	}
+}
+
+// F9: a standard input that sends nothing ends with the command.
+func TestF9LoadEndsWithContext(t *testing.T) {
+	stopped := errors.New("stopped")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	silent, w := io.Pipe()
+	defer w.Close()
+	time.AfterFunc(10*time.Millisecond, func() { cancel(stopped) })
+	if _, _, err := tarWithin(ctx, silent); !errors.Is(err, stopped) {
+		t.Error(err)
 	}
 }

@@ -162,18 +162,27 @@ func (p *Plan) planSandbox(in Input) problem.List {
 
 func (p *Plan) planContainers(in Input) problem.List {
 	var problems problem.List
+	// What is the same for all containers is found out once, the QoS class too,
+	// which Kubernetes takes from the status: a pod may have a thousand.
+	classed := *p.Pod
+	classed.Status.QOSClass = resource.QOSClass(p.Pod)
+	configMaps, secrets := ofNamespace(in.Objects.ConfigMaps, p.ID.Namespace), ofNamespace(in.Objects.Secrets, p.ID.Namespace)
+	mounts, groups := p.mounts(), p.Volumes.ExtraGroups()
 	for _, c := range specContainers(p.Pod) {
 		plan, found := container.New(container.Input{
-			Pod: p.Pod, Name: c.Container.Name, ID: p.ID,
+			Pod: &classed, Name: c.Container.Name, ID: p.ID,
 			Layout: p.Layout, Settings: in.Settings, Facts: in.Facts, Handler: in.Handler, Allocatable: in.Allocatable,
 			Namespaces: p.Sandbox.Namespaces(),
-			ConfigMaps: ofNamespace(in.Objects.ConfigMaps, p.ID.Namespace), Secrets: ofNamespace(in.Objects.Secrets, p.ID.Namespace),
-			Mounts:      p.mounts(),
-			ExtraGroups: p.Volumes.ExtraGroups(),
+			ConfigMaps: configMaps, Secrets: secrets,
+			Mounts:      mounts,
+			ExtraGroups: groups,
 			SwapLimits:  in.Facts.Cgroup.SwapLimits, ThermalPaths: in.Facts.ThermalPaths,
 		})
 		problems = append(problems, found...)
 		p.Containers = append(p.Containers, plan)
+		if p.text() > maxText {
+			break // Prepare refuses the pod
+		}
 	}
 	return problems
 }

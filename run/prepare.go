@@ -75,10 +75,12 @@ type PrepareInput struct {
 
 // Prepare plans and admits all pods of a command, before the first side effect:
 // each as if those that it replaces were gone, and all of them together. It is
-// pure. The list has every problem of all pods, and of the settings.
+// pure. The list has every problem of all pods, and of the settings; with more
+// text than maxText there are no targets.
 func Prepare(in PrepareInput) ([]Target, problem.List) {
 	var targets []Target
 	var arriving []admission.Pod
+	text := 0 // bytes of variables and arguments so far
 	allocatable, problems := admission.Allocatable(in.Facts, in.Settings)
 	in.Objects = bound(in.Objects)
 	for _, mp := range in.Objects.Pods {
@@ -94,8 +96,12 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 		}
 		t.Plan = plan
 		in.Facts.UserNS = plan.holding(in.Facts.UserNS) // the command's next pod needs another
-		for _, p := range slices.Concat(classed, found, more, plan.imageProblems(), t.objectProblems(t.was)) {
+		text += plan.text()
+		for _, p := range slices.Concat(classed, found, more, plan.imageProblems(), t.objectProblems(t.was), tooMuchText(text)) {
 			t.Problems = append(t.Problems, mp.Locate(p))
+		}
+		if text > maxText {
+			return nil, append(problems, t.Problems...)
 		}
 		targets = append(targets, t)
 		arriving = append(arriving, admission.Pod{Pod: plan.Pod, Handler: handler})
@@ -112,6 +118,30 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 		problems = append(problems, targets[i].Problems...)
 	}
 	return targets, problems
+}
+
+// maxText bounds what the variables, arguments and supplemental groups of all
+// containers of a command take, and the names of the files of their volumes, in bytes: a container may
+// have 1.5 MiB, and a pod 50,000 files, of a ConfigMap that all of them share.
+const maxText = 64 << 20
+
+// text is what the variables, arguments, groups and files of the pod take.
+func (p *Plan) text() int {
+	const file = 256 // bytes for a file, without its content, which volumes share
+	n := file * p.Volumes.FileCount()
+	for _, c := range p.Containers {
+		n += c.Text
+	}
+	return n
+}
+
+func tooMuchText(bytes int) problem.List {
+	if bytes <= maxText {
+		return nil
+	}
+	return problem.List{{Field: "spec.containers", Reason: "FieldValueTooLong", Kind: problem.Manifest,
+		Message: fmt.Sprintf("with this pod the variables, arguments and supplemental groups of all containers, and the files of their volumes, take more than %d MiB", maxText>>20),
+		Hint:    "use fewer keys of ConfigMaps and Secrets, or apply the pods one by one"}}
 }
 
 // withoutVaguer leaves out that a container can't be made, where p says why, of

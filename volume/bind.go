@@ -18,7 +18,7 @@ import (
 func Bind(claims map[string]*corev1.PersistentVolumeClaim, volumes map[string]*corev1.PersistentVolume) map[string]*corev1.PersistentVolumeClaim {
 	out := make(map[string]*corev1.PersistentVolumeClaim, len(claims))
 	taken := map[string]bool{}
-	keys := slices.Sorted(maps.Keys(claims))
+	keys, names := slices.Sorted(maps.Keys(claims)), slices.Sorted(maps.Keys(volumes))
 	for _, key := range keys {
 		out[key] = claims[key].DeepCopy()
 		if name := claims[key].Spec.VolumeName; name != "" {
@@ -30,9 +30,16 @@ func Bind(claims map[string]*corev1.PersistentVolumeClaim, volumes map[string]*c
 		if claim.Spec.VolumeName != "" {
 			continue
 		}
+		selector, err := metav1.LabelSelectorAsSelector(claim.Spec.Selector)
+		if claim.Spec.Selector == nil {
+			selector = labels.Everything()
+		}
+		if err != nil {
+			continue // one that is not valid selects none
+		}
 		var best *corev1.PersistentVolume
-		for _, name := range slices.Sorted(maps.Keys(volumes)) {
-			if pv := volumes[name]; !taken[name] && fits(claim, pv) && (best == nil || better(pv, best)) {
+		for _, name := range names {
+			if pv := volumes[name]; !taken[name] && fits(claim, selector, pv) && (best == nil || better(pv, best)) {
 				best = pv
 			}
 		}
@@ -45,7 +52,7 @@ func Bind(claims map[string]*corev1.PersistentVolumeClaim, volumes map[string]*c
 }
 
 // fits tells whether a volume is what a claim asks for.
-func fits(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
+func fits(claim *corev1.PersistentVolumeClaim, selector labels.Selector, pv *corev1.PersistentVolume) bool {
 	if r := pv.Spec.ClaimRef; r != nil && (r.Namespace != claim.Namespace || r.Name != claim.Name) {
 		return false
 	}
@@ -59,12 +66,8 @@ func fits(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool
 	if claim.Spec.StorageClassName != nil {
 		class = *claim.Spec.StorageClassName
 	}
-	selector, err := metav1.LabelSelectorAsSelector(claim.Spec.Selector)
-	if claim.Spec.Selector == nil {
-		selector = labels.Everything()
-	}
-	return err == nil && selector.Matches(labels.Set(pv.Labels)) && have.Cmp(want) >= 0 && pv.Spec.StorageClassName == class &&
-		mode(claim.Spec.VolumeMode) == mode(pv.Spec.VolumeMode)
+	return have.Cmp(want) >= 0 && pv.Spec.StorageClassName == class &&
+		mode(claim.Spec.VolumeMode) == mode(pv.Spec.VolumeMode) && selector.Matches(labels.Set(pv.Labels))
 }
 
 func mode(m *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {

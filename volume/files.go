@@ -122,8 +122,24 @@ func (p *payload) sorted() ([]File, error) {
 	return out, nil
 }
 
+// maxFiles bounds the files of all volumes of a pod: each volume may have all
+// keys of a large ConfigMap.
+const maxFiles = 50000
+
+// FileCount is how many files podrun writes for the pod's volumes.
+func (p Plan) FileCount() int {
+	n := 0
+	for _, v := range p.Volumes {
+		if f, ok := v.Make.(*Files); ok {
+			n += len(f.Files)
+		}
+	}
+	return n
+}
+
 // source is a ConfigMap or a Secret that a volume takes files of.
 type source struct {
+	taken    *int   // files of the pod so far
 	word     string // configmap
 	key      string // what the kubelet calls a key: config key
 	name     string
@@ -133,20 +149,29 @@ type source struct {
 }
 
 func (in Input) configMapSource(name string, items []corev1.KeyToPath, optional *bool) source {
-	s := source{word: "configmap", key: "config key", name: name, items: items, optional: optional}
+	s := source{taken: in.taken, word: "configmap", key: "config key", name: name, items: items, optional: optional}
 	if cm := in.ConfigMaps[name]; cm != nil {
-		s.data = make(map[string][]byte, len(cm.Data)+len(cm.BinaryData))
-		for k, v := range cm.Data {
-			s.data[k] = []byte(v)
+		s.data = in.read[cm]
+		if s.data == nil {
+			s.data = configMapFiles(cm)
+			in.read[cm] = s.data
 		}
-		maps.Copy(s.data, cm.BinaryData)
 	}
 	return s
 }
 
+func configMapFiles(cm *corev1.ConfigMap) map[string][]byte {
+	data := make(map[string][]byte, len(cm.Data)+len(cm.BinaryData))
+	for k, v := range cm.Data {
+		data[k] = []byte(v)
+	}
+	maps.Copy(data, cm.BinaryData)
+	return data
+}
+
 func (in Input) secretSource(name string, items []corev1.KeyToPath, optional *bool) source {
-	s := source{word: "secret", key: "secret key", name: name, items: items, optional: optional}
-	if secret := in.Secrets[name]; secret != nil {
+	s := source{taken: in.taken, word: "secret", key: "secret key", name: name, items: items, optional: optional}
+	if secret := in.Secrets[name]; secret != nil && *in.taken <= maxFiles {
 		s.data = maps.Clone(secret.Data)
 		if s.data == nil {
 			s.data = map[string][]byte{}
@@ -161,6 +186,9 @@ func (in Input) secretSource(name string, items []corev1.KeyToPath, optional *bo
 // take adds the files of an object: all of its keys, or its items. What is
 // missing and not optional is a problem, of the field below the volume's.
 func (p *payload) take(at string, s source) problem.List {
+	if *s.taken > maxFiles {
+		return nil // refused before
+	}
 	optional := s.optional != nil && *s.optional
 	if s.data == nil {
 		if optional {
@@ -184,6 +212,9 @@ func (p *payload) take(at string, s source) problem.List {
 					"correct the key, or set optional: true"))
 			}
 			continue
+		}
+		if *s.taken++; *s.taken > maxFiles {
+			return append(out, missing(field(i), fmt.Sprintf("with it the pod's volumes have more than %d files", maxFiles), "name the keys that the pod needs by items"))
 		}
 		if err := p.add(item.Path, item.Mode, data); err != nil {
 			out = append(out, missing(join(field(i), "path"), err.Error(), ""))

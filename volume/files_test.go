@@ -3,6 +3,7 @@ package volume
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -256,5 +257,29 @@ func TestEnvValue(t *testing.T) {
 	// What comes after the variable does not count.
 	if got, err := envValue("A='1'\nrubbish", "A"); err != nil || got != "1" {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// F3: volumes that all have the keys of one large ConfigMap or Secret took
+// gigabytes: their files are bounded, and their content is kept once.
+func TestF3FilesBounded(t *testing.T) {
+	data, secret := map[string]string{}, map[string][]byte{}
+	for i := range 20000 {
+		data[fmt.Sprintf("k%d", i)], secret[fmt.Sprintf("k%d", i)] = "", nil
+	}
+	in := Input{Pod: &corev1.Pod{}, ConfigMaps: map[string]*corev1.ConfigMap{"big": {Data: data}}, Secrets: map[string]*corev1.Secret{"big": {Data: secret}}}
+	projected := corev1.ProjectedVolumeSource{}
+	for range 1000 {
+		in.Pod.Spec.Volumes = append(in.Pod.Spec.Volumes, corev1.Volume{Name: "c", VolumeSource: corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "big"}}}})
+		projected.Sources = append(projected.Sources, corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "big"}}})
+	}
+	in.Pod.Spec.Volumes = append(in.Pod.Spec.Volumes, corev1.Volume{Name: "p", VolumeSource: corev1.VolumeSource{Projected: &projected}})
+	plan, problems := New(in)
+	if len(problems) != 1 || problems[0].Field != "spec.volumes[2].configMap" || !strings.Contains(problems[0].Message, "more than 50000 files") {
+		t.Errorf("%v", problems)
+	}
+	if n := plan.FileCount(); n > maxFiles {
+		t.Errorf("%d files", n)
 	}
 }

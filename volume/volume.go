@@ -38,6 +38,9 @@ type Input struct {
 	Secrets           map[string]*corev1.Secret
 	Claims            map[string]*corev1.PersistentVolumeClaim
 	PersistentVolumes map[string]*corev1.PersistentVolume
+
+	read  map[*corev1.ConfigMap]map[string][]byte // the files of ConfigMaps, made once for all volumes
+	taken *int                                    // files of ConfigMaps and Secrets so far
 }
 
 // Plan says what to make on the host for one pod. It marshals to stable JSON.
@@ -121,6 +124,7 @@ var planners = map[string]planner{
 func New(in Input) (Plan, problem.List) {
 	plan := Plan{ID: in.ID, Layout: in.Layout, Dir: in.Layout.Pod(in.ID.UID), Volumes: []Volume{}}
 	var problems problem.List
+	in.read, in.taken = map[*corev1.ConfigMap]map[string][]byte{}, new(int)
 	for i := range in.Pod.Spec.Volumes {
 		spec := &in.Pod.Spec.Volumes[i]
 		kind := kindOf(spec)

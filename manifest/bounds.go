@@ -1,0 +1,170 @@
+package manifest
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// What podrun takes. A manifest that an API server would store is far below all
+// of them; together they keep any input within seconds and a few hundred
+// megabytes, whether it is taken or refused.
+const (
+	// maxDocument is the size of one document, and of one object as JSON, in
+	// bytes: that of a request to an API server (MaxRequestBodyBytes).
+	maxDocument = 3 << 20
+	// maxDocuments and maxAllValues are those of all that a command reads.
+	maxDocuments = 10000
+	maxAllValues = 1000000
+	// maxValues are the values of one document, keys included; maxObjectValues
+	// those of one object in it.
+	maxValues       = 250000
+	maxObjectValues = 50000
+	// maxDepth is how deep values may be nested. The API's own types go to 20.
+	maxDepth = 100
+	// maxListDepth bounds lists within lists.
+	maxListDepth = 4
+	// maxProblems is as many as anybody reads.
+	maxProblems = 1000
+	// maxPods are those of one command; a kubelet runs 110 (maxPods).
+	maxPods = 1000
+	// maxContainers are those of one pod, of all kinds, maxAllContainers those of
+	// one command.
+	maxContainers    = 1000
+	maxAllContainers = 2000
+	// maxClaims are the PersistentVolumeClaims, and as many PersistentVolumes, of
+	// one command: each claim looks at each volume.
+	maxClaims = 1000
+	// maxExponent and maxQuantity bound the exponent and the length of a
+	// quantity: Kubernetes computes with all of its digits.
+	maxExponent = 30
+	maxQuantity = 64
+)
+
+// tooLarge is the problem of a document that is over a limit.
+func (d *document) tooLarge(format string, args ...any) problem.Problem {
+	return problem.Problem{File: d.file, Line: d.first, Reason: "TooLarge", Message: fmt.Sprintf(format, args...),
+		Hint: "split it into several objects"}
+}
+
+// textBounds refuses a document before it is parsed.
+func (d *document) textBounds() problem.List {
+	switch {
+	case len(d.text) > maxDocument:
+		p := d.tooLarge("the document is larger than %d MiB", maxDocument>>20)
+		p.Hint = "separate its objects by lines of ---"
+		return problem.List{p}
+	case d.json == nil && weighYAML(d.text, maxValues) > maxValues:
+		return problem.List{d.tooLarge("the document has more than %d values", maxValues)}
+	case d.json == nil:
+		return d.aliasBounds()
+	}
+	return nil
+}
+
+// jsonBounds refuses a document by its JSON, where aliases have been replaced.
+// It returns how many values there are.
+func (d *document) jsonBounds(raw []byte) (values int, refused *problem.Problem) {
+	values, depth := weighJSON(raw)
+	var p problem.Problem
+	switch {
+	case len(raw) > 2*maxDocument: // characters may have been escaped
+		p = d.tooLarge("the document is larger than %d MiB", maxDocument>>20)
+	case values > maxValues:
+		p = d.tooLarge("the document has more than %d values", maxValues)
+	case depth > maxDepth:
+		p = d.tooLarge("values are nested more than %d deep", maxDepth)
+		p.Hint = ""
+	default:
+		return values, nil
+	}
+	return values, &p
+}
+
+var aliasMark = regexp.MustCompile(`[\s,\[{:-]\*[A-Za-z0-9_-]`)
+
+// aliasBounds refuses a document that would pass the limits once each alias is
+// replaced by what it stands for. The library that converts counts the nodes of
+// aliases, but not their bytes.
+func (d *document) aliasBounds() problem.List {
+	marks := len(aliasMark.FindAllIndex(d.text, -1))
+	if marks == 0 || marks*len(d.text) <= maxDocument {
+		return nil // none, or all of them together could not
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(d.text, &root); err != nil {
+		return d.syntaxErrors(err)
+	}
+	w := weigher{done: map[*yaml.Node]weight{}}
+	if total := w.of(&root); total.bytes <= maxDocument && total.values <= maxValues {
+		return nil
+	}
+	p := d.tooLarge("its aliases make it larger than %d MiB, or give it more than %d values", maxDocument>>20, maxValues)
+	p.Hint = "write the document without so many aliases"
+	return problem.List{p}
+}
+
+// weight is what a node comes to with its aliases replaced.
+type weight struct{ bytes, values int }
+
+// weigher weighs nodes, each anchor once.
+type weigher struct{ done map[*yaml.Node]weight }
+
+func (w *weigher) of(n *yaml.Node) weight {
+	if n.Kind == yaml.AliasNode {
+		return w.of(n.Alias)
+	}
+	if sum, ok := w.done[n]; ok {
+		return sum
+	}
+	if n.Anchor != "" {
+		w.done[n] = weight{} // one that contains itself is refused by the converter
+	}
+	sum := weight{bytes: len(n.Value) + 1, values: 1}
+	for _, c := range n.Content {
+		more := w.of(c)
+		// Each sum is cut, so that none overflows.
+		sum.bytes = min(sum.bytes+more.bytes, 2*maxDocument)
+		sum.values = min(sum.values+more.values, 2*maxValues)
+	}
+	if n.Anchor != "" {
+		w.done[n] = sum
+	}
+	return sum
+}
+
+// longNumber finds what may be a quantity beyond the bounds.
+var longNumber = regexp.MustCompile(`[0-9.][eE][+-]?0*[0-9]{2}|[0-9.]{40}`)
+
+// quantityExceeds tells whether the text of a quantity is one that takes
+// Kubernetes' code for ever: "1e9999999" has ten million digits.
+func quantityExceeds(text string) bool {
+	if len(text) > maxQuantity {
+		return true
+	}
+	m := exponent.FindStringSubmatch(text)
+	return m != nil && (len(m[1]) > 2 || len(m[1]) == 2 && m[1] > fmt.Sprint(maxExponent))
+}
+
+var exponent = regexp.MustCompile(`[eE][+-]?0*([0-9]+)$`)
+
+var quantityType = reflect.TypeFor[resource.Quantity]()
+
+// quantityBounds reports the quantities of an object that must not be parsed.
+func quantityBounds(raw []byte, into any) []typeError {
+	if !longNumber.Match(raw) {
+		return nil
+	}
+	var out []typeError
+	for _, e := range typeErrors(reflect.TypeOf(into).Elem(), raw, "") {
+		if e.bounds {
+			out = append(out, e)
+		}
+	}
+	return out
+}

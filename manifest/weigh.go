@@ -1,0 +1,371 @@
+package manifest
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
+
+// A few bytes of YAML make a node of 100 to 200 bytes, several times over:
+// [1,1,… of 10 MB took 2 GB. So what a document holds is counted before it is
+// parsed.
+
+// weighJSON counts the values of a JSON text, keys included, and how deep they
+// are nested. It never counts fewer than there are.
+func weighJSON(text []byte) (values, depth int) {
+	values = 1
+	level := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+		case '[', '{':
+			level++
+			depth = max(depth, level)
+			values += 2
+		case ']', '}':
+			level--
+		case ',', ':':
+			values++
+		}
+	}
+	return values, depth
+}
+
+// weighYAML is an upper bound of the nodes of a document of YAML; above most it
+// stops. Counting the characters that may begin a node is enough for nearly
+// all; only a text that is full of them is scanned.
+func weighYAML(text []byte, most int) int {
+	marks := 1
+	for i, c := range text {
+		switch c {
+		case '[', '{', ',', ':':
+			marks++
+		case '-', '?':
+			if i+1 == len(text) || isBlank(text[i+1]) || breakAt(text, i+1) > 0 {
+				marks++
+			}
+		}
+	}
+	if n := 3 * marks; n <= most { // {a} is three nodes for one mark
+		return n
+	}
+	s := scanner{text: text, most: most, indents: []int{-1}}
+	for s.next() && s.nodes <= most {
+	}
+	return s.nodes
+}
+
+// scanner finds the tokens of a document of YAML as the libraries' scanners do
+// (libyaml's scanner.c), as far as it takes to tell text from structure. Where
+// the text is no valid YAML they stop with an error, and what it counts from
+// there on does not matter.
+type scanner struct {
+	text []byte
+	pos  int
+	most int
+
+	nodes   int
+	flow    []byte // the open brackets and braces
+	indents []int  // the columns of the open block collections, -1 first
+
+	lineStart         int
+	columnPos, column int // the column, in characters, of a position on this line
+	keyColumn         int // where a key begins that ":" may end; -1: none
+	decorated         bool
+}
+
+// at is the byte at an offset from the position, 0 behind the end.
+func (s *scanner) at(offset int) byte {
+	if i := s.pos + offset; i < len(s.text) {
+		return s.text[i]
+	}
+	return 0
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
+
+// breakAt is the length of the line break at i: \n, \r, and the three of
+// Unicode that YAML 1.1 knows; 0 where there is none.
+func breakAt(text []byte, i int) int {
+	switch {
+	case i >= len(text):
+		return 0
+	case text[i] == '\n', text[i] == '\r':
+		return 1
+	case bytes.HasPrefix(text[i:], []byte("\u0085")):
+		return 2
+	case bytes.HasPrefix(text[i:], []byte("\u2028")), bytes.HasPrefix(text[i:], []byte("\u2029")):
+		return 3
+	}
+	return 0
+}
+
+// blankAt tells whether a token ends before an offset: white space, a line
+// break or the end.
+func (s *scanner) blankAt(offset int) bool {
+	i := s.pos + offset
+	return i >= len(s.text) || isBlank(s.text[i]) || breakAt(s.text, i) > 0
+}
+
+// newLine goes on behind a line break of n bytes.
+func (s *scanner) newLine(n int) {
+	s.pos += n
+	s.lineStart, s.columnPos, s.column = s.pos, s.pos, 0
+}
+
+func (s *scanner) here() int {
+	s.column += utf8.RuneCount(s.text[s.columnPos:s.pos])
+	s.columnPos = s.pos
+	return s.column
+}
+
+func (s *scanner) indent() int { return s.indents[len(s.indents)-1] }
+
+// roll opens a block collection at a column, if none is open there.
+func (s *scanner) roll(column int) {
+	s.nodes++
+	if len(s.flow) == 0 && column > s.indent() {
+		s.indents = append(s.indents, column)
+		s.nodes++
+	}
+}
+
+// skipToToken skips white space, comments and line breaks.
+func (s *scanner) skipToToken() {
+	for s.pos < len(s.text) {
+		switch n := breakAt(s.text, s.pos); {
+		case n > 0:
+			s.newLine(n)
+			s.keyColumn, s.decorated = -1, false
+		case isBlank(s.text[s.pos]):
+			s.pos++
+		case s.text[s.pos] == '#':
+			s.skipLine()
+		case s.pos == s.lineStart && bytes.HasPrefix(s.text[s.pos:], []byte("\ufeff")):
+			s.pos += 3
+		default:
+			return
+		}
+	}
+}
+
+func (s *scanner) skipLine() {
+	for s.pos < len(s.text) && breakAt(s.text, s.pos) == 0 {
+		s.pos++
+	}
+}
+
+// next takes one token; false at the end.
+func (s *scanner) next() bool {
+	s.skipToToken()
+	if s.pos >= len(s.text) {
+		return false
+	}
+	column := 0
+	if len(s.flow) == 0 {
+		column = s.here()
+		for s.indent() > column {
+			s.indents = s.indents[:len(s.indents)-1]
+		}
+	}
+	c := s.text[s.pos]
+	switch {
+	case s.marker() && c == '.':
+		return false
+	case s.marker():
+		s.pos += 3
+		s.indents, s.keyColumn = s.indents[:1], -1
+		return true
+	case c == '%' && s.pos == s.lineStart:
+		s.skipLine()
+		return true
+	case c == '-' && s.blankAt(1), c == '?' && (len(s.flow) > 0 || s.blankAt(1)):
+		s.roll(column)
+		if c == '?' {
+			s.nodes++ // a key without a value
+		}
+		s.pos, s.keyColumn = s.pos+1, -1
+		return true
+	case c == ':' && (len(s.flow) > 0 || s.blankAt(1)):
+		if s.keyColumn >= 0 {
+			column = s.keyColumn
+		} else {
+			s.nodes++ // a value without a key
+		}
+		s.roll(column)
+		s.pos, s.keyColumn, s.decorated = s.pos+1, -1, false
+		return true
+	case (c == '|' || c == '>') && len(s.flow) == 0:
+		s.nodes++
+		return s.blockScalar()
+	}
+	s.keyStart(column, c)
+	s.content(c)
+	return true
+}
+
+// marker tells whether the position is that of a document's "---" or "...".
+func (s *scanner) marker() bool {
+	rest := s.text[s.pos:]
+	return s.pos == s.lineStart && s.blankAt(3) &&
+		(bytes.HasPrefix(rest, []byte("---")) || bytes.HasPrefix(rest, []byte("...")))
+}
+
+// keyStart notes where a key begins: at its tag or anchor, if it has one.
+func (s *scanner) keyStart(column int, c byte) {
+	if len(s.flow) > 0 || c == ']' || c == '}' {
+		return
+	}
+	if !s.decorated {
+		s.keyColumn = column
+	}
+	s.decorated = c == '&' || c == '!'
+}
+
+// content takes a scalar, an alias, a tag, or a bracket.
+func (s *scanner) content(c byte) {
+	switch c {
+	case '[', '{':
+		s.nodes++
+		s.flow = append(s.flow, c)
+		s.pos++
+	case ']', '}':
+		if len(s.flow) > 0 {
+			s.flow = s.flow[:len(s.flow)-1]
+		}
+		s.nodes++ // {a} ends with a value that is not there
+		s.pos++
+	case ',':
+		s.nodes++
+		s.pos++
+	case '!': // a tag may have any of the other indicators
+		s.nodes++
+		for !s.blankAt(0) {
+			s.pos++
+		}
+	case '&', '*':
+		s.nodes++
+		for s.pos++; isNameByte(s.at(0)); s.pos++ {
+		}
+	case '"', '\'':
+		s.nodes++
+		s.quoted(c)
+	default:
+		s.nodes++
+		s.plain()
+	}
+}
+
+// isNameByte tells whether the name of an anchor goes on.
+func isNameByte(c byte) bool {
+	return c == '-' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// quoted skips a scalar in quotes.
+func (s *scanner) quoted(quote byte) {
+	for s.pos++; s.pos < len(s.text); {
+		if n := breakAt(s.text, s.pos); n > 0 {
+			s.newLine(n)
+			continue
+		}
+		switch {
+		case s.at(0) == '\\' && quote == '"':
+			s.pos++ // what follows ends nothing; a line break is one all the same
+			if breakAt(s.text, s.pos) == 0 {
+				s.pos++
+			}
+		case s.at(0) == quote && quote == '\'' && s.at(1) == quote:
+			s.pos += 2
+		case s.at(0) == quote:
+			s.pos++
+			return
+		default:
+			s.pos++
+		}
+	}
+}
+
+// plain skips a scalar without quotes, over lines too.
+func (s *scanner) plain() {
+	for begin := s.pos; ; {
+		run := s.pos
+		for !s.blankAt(0) && (s.pos == begin || !s.endsPlain()) {
+			s.pos++
+		}
+		if s.pos == run || !s.blankAt(0) {
+			return
+		}
+		broken := false
+		for s.pos < len(s.text) && s.blankAt(0) {
+			if n := breakAt(s.text, s.pos); n > 0 {
+				s.newLine(n)
+				broken = true
+			} else {
+				s.pos++
+			}
+		}
+		if s.pos >= len(s.text) || s.at(0) == '#' || s.marker() || broken && len(s.flow) == 0 && s.here() <= s.indent() {
+			return
+		}
+	}
+}
+
+// endsPlain tells whether a plain scalar ends before the character here.
+func (s *scanner) endsPlain() bool {
+	return s.at(0) == ':' && s.blankAt(1) || len(s.flow) > 0 && strings.IndexByte(",?[]{}", s.at(0)) >= 0
+}
+
+// blockScalar skips the text behind | or >. It ends with the first line that is
+// indented less than its first one; false where its header is not valid.
+func (s *scanner) blockScalar() bool {
+	given := 0
+	for s.pos++; !s.blankAt(0) && s.at(0) != '#'; s.pos++ {
+		if c := s.at(0); c >= '1' && c <= '9' {
+			given = int(c - '0')
+		} else if c != '+' && c != '-' {
+			return false
+		}
+	}
+	s.skipLine()
+	s.newLine(breakAt(s.text, s.pos))
+	indent := s.contentIndent()
+	if given > 0 {
+		indent = max(s.indent(), 0) + given
+	}
+	for s.pos < len(s.text) {
+		begin := s.pos
+		for s.at(0) == ' ' && s.pos-begin < indent {
+			s.pos++
+		}
+		if s.pos-begin < indent && breakAt(s.text, s.pos) == 0 {
+			s.keyColumn, s.decorated = -1, false
+			return true
+		}
+		s.skipLine()
+		s.newLine(breakAt(s.text, s.pos))
+	}
+	return false
+}
+
+// contentIndent is how far the lines here are indented: the first that is not
+// empty, or an empty one before it if that is longer.
+func (s *scanner) contentIndent() int {
+	most := max(s.indent()+1, 1)
+	for i := s.pos; ; {
+		begin := i
+		for i < len(s.text) && s.text[i] == ' ' {
+			i++
+		}
+		most = max(most, i-begin)
+		n := breakAt(s.text, i)
+		if n == 0 {
+			return most
+		}
+		i += n
+	}
+}
