@@ -210,6 +210,7 @@ var packages = map[string]struct {
 	"host":       {leaf, nil, "the host's facts as data, so that plans can be replayed"},
 	"resource":   {leaf, nil, "the arithmetic that sandbox, container, cgroup and admission share"},
 	"cri":        {leaf, nil, "the runtime's client; knows no pods"},
+	"hostfile":   {leaf, nil, "files that others can write are read and replaced by one set of rules"},
 	"podlog":     {leaf, nil, "the CRI's log format; knows files, not pods"},
 	"nodeconfig": {leaf, []string{"identity", "problem"}, "settings give the paths of identity, and a wrong file is a problem"},
 

@@ -1,0 +1,251 @@
+// Package hostfile reads and writes files of the host that another process, a
+// user or a container may write, replace or keep from answering. A read takes
+// regular files only, at most a given number of bytes, and ends with its
+// context; a write replaces a file as a whole or leaves it as it is.
+package hostfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+var (
+	// ErrNotRegular means that the path is a directory, FIFO, device or socket,
+	// or, for ReadNoFollow, a symbolic link.
+	ErrNotRegular = errors.New("not a regular file")
+	// ErrTooLarge means that the file has more bytes than the caller takes.
+	ErrTooLarge = errors.New("file too large")
+)
+
+// tooLarge is ErrTooLarge with the limit that was passed.
+type tooLarge struct{ limit int64 }
+
+func (e tooLarge) Error() string {
+	switch {
+	case e.limit >= 1<<20 && e.limit%(1<<20) == 0:
+		return fmt.Sprintf("larger than the limit of %d MiB", e.limit>>20)
+	case e.limit >= 1<<10 && e.limit%(1<<10) == 0:
+		return fmt.Sprintf("larger than the limit of %d KiB", e.limit>>10)
+	}
+	return fmt.Sprintf("larger than the limit of %d bytes", e.limit)
+}
+
+func (tooLarge) Is(target error) bool { return target == ErrTooLarge }
+
+// readFlags open a file without waiting for a FIFO's writer or becoming the
+// owner of a terminal.
+const readFlags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+
+// Read reads a regular file of at most limit bytes. Files of procfs, sysfs and
+// cgroupfs count as regular. The error is an *fs.PathError that wraps
+// ErrNotRegular, ErrTooLarge, the system's error or the context's cause. A file
+// system that does not answer (NFS, FUSE) does not outlast the context.
+//
+// Symbolic links are followed: use ReadNoFollow or ReadBelow for a path that a
+// container or an unprivileged user can change.
+func Read(ctx context.Context, path string, limit int64) ([]byte, error) {
+	return within(ctx, path, func() ([]byte, error) {
+		return readAll(ctx, path, limit, func() (int, error) { return unix.Open(path, readFlags, 0) })
+	})
+}
+
+// ReadNoFollow is Read, but a symbolic link as the path's last element is
+// ErrNotRegular.
+func ReadNoFollow(ctx context.Context, path string, limit int64) ([]byte, error) {
+	return within(ctx, path, func() ([]byte, error) {
+		return readAll(ctx, path, limit, func() (int, error) { return openNoFollow(path) })
+	})
+}
+
+// ReadBelow is Read for a path that is resolved as if root were the file
+// system's root: symbolic links and ".." in it do not leave root, and magic
+// links (/proc/PID/root, /proc/PID/fd/N) are refused with ELOOP. Root itself may
+// be a magic link. Before it reads a file, ReadBelow knows that it is regular: it
+// opens no device and no FIFO.
+func ReadBelow(ctx context.Context, root, path string, limit int64) ([]byte, error) {
+	return within(ctx, path, func() ([]byte, error) {
+		return readAll(ctx, path, limit, func() (int, error) { return openBelow(root, path) })
+	})
+}
+
+// ReadTail reads the last n bytes of a regular file, or all of a shorter one. A
+// symbolic link as the path's last element is ErrNotRegular.
+func ReadTail(ctx context.Context, path string, n int64) ([]byte, error) {
+	return within(ctx, path, func() ([]byte, error) {
+		fd, err := retry(func() (int, error) { return openNoFollow(path) })
+		if err != nil {
+			return nil, failed("open", path, err)
+		}
+		defer unix.Close(fd)
+		size, err := regular(fd)
+		if err != nil {
+			return nil, failed("read", path, err)
+		}
+		data, err := readUpTo(ctx, fd, max(0, size-n), min(n, size))
+		if err != nil {
+			return nil, failed("read", path, err)
+		}
+		return data, nil
+	})
+}
+
+// Open opens a regular file for reading, for callers that read part of it or
+// need the descriptor. It never waits for a FIFO's writer. Symbolic links are
+// followed.
+func Open(path string) (*os.File, error) {
+	fd, err := retry(func() (int, error) { return unix.Open(path, readFlags, 0) })
+	if err != nil {
+		return nil, failed("open", path, err)
+	}
+	if _, err := regular(fd); err != nil {
+		unix.Close(fd)
+		return nil, failed("open", path, err)
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// within runs a read and stops waiting for it when the context ends. A system
+// call that hangs keeps its thread and its descriptor until it returns.
+func within(ctx context.Context, path string, read func() ([]byte, error)) ([]byte, error) {
+	if ctx.Err() != nil {
+		return nil, failed("read", path, context.Cause(ctx))
+	}
+	if ctx.Done() == nil {
+		return read()
+	}
+	type result struct {
+		data []byte
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		data, err := read()
+		done <- result{data, err}
+	}()
+	select {
+	case r := <-done:
+		return r.data, r.err
+	case <-ctx.Done():
+		return nil, failed("read", path, context.Cause(ctx))
+	}
+}
+
+func readAll(ctx context.Context, path string, limit int64, open func() (int, error)) ([]byte, error) {
+	fd, err := retry(open)
+	if err != nil {
+		return nil, failed("open", path, err)
+	}
+	defer unix.Close(fd)
+	size, err := regular(fd)
+	if err != nil {
+		return nil, failed("read", path, err)
+	}
+	if size > limit {
+		return nil, failed("read", path, tooLarge{limit})
+	}
+	// The size is a hint: procfs says 0, and a file may grow meanwhile.
+	data, err := readUpTo(ctx, fd, -1, limit+1)
+	if err == nil && int64(len(data)) > limit {
+		err = tooLarge{limit}
+	}
+	if err != nil {
+		return nil, failed("read", path, err)
+	}
+	return data, nil
+}
+
+// readUpTo reads at most n bytes, from an offset, or, if that is negative, from
+// the descriptor's own. The buffer grows with what there is to read.
+func readUpTo(ctx context.Context, fd int, offset, n int64) ([]byte, error) {
+	data := make([]byte, 0, min(n, 4<<10))
+	for int64(len(data)) < n && ctx.Err() == nil {
+		if len(data) == cap(data) {
+			data = append(make([]byte, 0, min(n, 2*int64(cap(data)))), data...)
+		}
+		got, err := retry(func() (int, error) {
+			if offset < 0 {
+				return unix.Read(fd, data[len(data):cap(data)])
+			}
+			return unix.Pread(fd, data[len(data):cap(data)], offset+int64(len(data)))
+		})
+		if err != nil || got <= 0 {
+			return data, err
+		}
+		data = data[:len(data)+got]
+	}
+	return data, context.Cause(ctx)
+}
+
+// regular returns the size of an open regular file.
+func regular(fd int) (int64, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return 0, ErrNotRegular
+	}
+	return st.Size, nil
+}
+
+func openNoFollow(path string) (int, error) {
+	fd, err := unix.Open(path, readFlags|unix.O_NOFOLLOW, 0)
+	if err == unix.ELOOP {
+		// The link itself, or too many links on the way to it.
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) == nil {
+			return fd, ErrNotRegular
+		}
+	}
+	return fd, err
+}
+
+// lookups is how often openBelow tries a path that changes while it is resolved.
+const lookups = 32
+
+// openBelow opens a path below a root in two steps: O_PATH first, since opening
+// a device may already have an effect (a tape rewinds, a watchdog starts).
+func openBelow(root, path string) (int, error) {
+	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(dir)
+	at, err := -1, error(unix.EAGAIN)
+	// EAGAIN: something was renamed during the lookup. A process that renames all
+	// the time gets an error, not an endless loop.
+	for range lookups {
+		at, err = unix.Openat2(dir, path, &unix.OpenHow{
+			Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
+		if err != unix.EAGAIN && err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(at)
+	if _, err := regular(at); err != nil {
+		return -1, err
+	}
+	return unix.Open(fmt.Sprintf("/proc/self/fd/%d", at), readFlags, 0)
+}
+
+// retry repeats a system call that a signal interrupted.
+func retry(call func() (int, error)) (int, error) {
+	for {
+		n, err := call()
+		if err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
+func failed(op, path string, err error) error {
+	return &fs.PathError{Op: op, Path: path, Err: err}
+}
