@@ -211,8 +211,8 @@ var packages = map[string]struct {
 	"resource":   {leaf, nil, "the arithmetic that sandbox, container, cgroup and admission share"},
 	"cri":        {leaf, nil, "the runtime's client; knows no pods"},
 	"hostfile":   {leaf, nil, "files that others can write are read and replaced by one set of rules"},
-	"podlog":     {leaf, nil, "the CRI's log format; knows files, not pods"},
-	"nodeconfig": {leaf, []string{"identity", "problem"}, "settings give the paths of identity, and a wrong file is a problem"},
+	"podlog":     {leaf, []string{"hostfile"}, "the CRI's log format; knows files, not pods"},
+	"nodeconfig": {leaf, []string{"identity", "problem", "hostfile"}, "settings give the paths of identity, and a wrong file is a problem"},
 
 	"cri/critest":     {support, nil, "a runtime for tests"},
 	"cri/critest/ash": {support, nil, "the shell in that runtime's containers"},

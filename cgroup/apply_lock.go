@@ -2,10 +2,11 @@ package cgroup
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
+	"io/fs"
 	"os"
-	"slices"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,22 +15,23 @@ import (
 // lockWithin is how long a removal, or a change of weights, waits for the lock.
 const lockWithin = 30 * time.Second
 
-// lockShared keeps other podruns off the groups that pods share. The node's lock
-// does so only among those of one root directory; this one is on the hierarchy
-// itself, and goes with the process.
+// lockShared keeps other podruns from the groups that pods share. The node's lock
+// does so only among those of one root directory; this one is of the whole host,
+// and ends with the process. What is locked is a directory that only root can
+// open: anybody may open, and so lock, a directory of the cgroup file system.
 func (p Plan) lockShared(ctx context.Context) (unlock func(), err error) {
-	mount := p.cpuMount()
-	for _, other := range slices.Sorted(maps.Values(p.Mounts)) {
-		if mount == "" {
-			mount = other
-		}
-	}
-	if mount == "" {
+	if len(p.Mounts) == 0 {
 		return func() {}, nil // nothing that could be shared
 	}
-	dir, err := os.Open(mount)
+	dir, err := openLock(p.Lock)
+	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		// Deleting a pod must work where nothing can be written. Another podrun
+		// that changes the same groups at this moment makes no more than a weight
+		// wrong, until the next change.
+		return func() {}, nil
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("lock the cgroups that pods share: %w", err)
 	}
 	locked := make(chan error, 1)
 	go func() { locked <- flock(int(dir.Fd())) }()
@@ -37,13 +39,42 @@ func (p Plan) lockShared(ctx context.Context) (unlock func(), err error) {
 	case err = <-locked:
 	case <-ctx.Done():
 		go func() { <-locked; _ = dir.Close() }()
-		return nil, fmt.Errorf("wait for another podrun to change the cgroups that pods share: %w", ctx.Err())
+		return nil, fmt.Errorf("wait for another podrun to change the cgroups that pods share: %w", context.Cause(ctx))
 	}
 	if err != nil {
 		_ = dir.Close()
-		return nil, fmt.Errorf("lock %s: %w", mount, err)
+		return nil, fmt.Errorf("lock %s: %w", p.Lock, err)
 	}
 	return func() { _ = dir.Close() }, nil // which unlocks it
+}
+
+// openLock opens the directory that is locked, and the one around it, after
+// making them. Either must be of this user alone: else another one could put a
+// directory of its own in its place, or hold the lock.
+func openLock(path string) (*os.File, error) {
+	var dir *os.File
+	for _, at := range []string{filepath.Dir(path), path} {
+		if err := os.Mkdir(at, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		f, err := os.OpenFile(at, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if dir != nil {
+			_ = dir.Close()
+		}
+		if err != nil {
+			return nil, err
+		}
+		dir = f
+		var st unix.Stat_t
+		if err = unix.Fstat(int(f.Fd()), &st); err == nil && (int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0) {
+			err = fmt.Errorf("%s has owner %d and mode %03o, want %d and 700; remove it", at, st.Uid, st.Mode&0o777, os.Geteuid())
+		}
+		if err != nil {
+			_ = f.Close()
+			return nil, err
+		}
+	}
+	return dir, nil
 }
 
 // underLock does something to the groups that pods share, if there are any, for

@@ -31,6 +31,7 @@ type Plan struct {
 	Driver  string            `json:"driver,omitempty"`
 	Mounts  map[string]string `json:"-"` // controller → mount point; "" is v2's
 	Root    []string          `json:"root,omitempty"`
+	Lock    string            `json:"-"` // directory that is locked while shared groups change
 	// Shared are the groups that pods share, the outer one first.
 	Shared []Group `json:"shared,omitempty"`
 	// Pods is the pod's group. In a plan made by Leftovers it is one for each
@@ -109,7 +110,7 @@ func (p Plan) Parent() string {
 }
 
 func newPlan(c host.Cgroup, s nodeconfig.Settings) Plan {
-	return Plan{Version: c.Version, Driver: c.Driver, Mounts: c.MountPoints, Root: rootName(s.CgroupRoot)}
+	return Plan{Version: c.Version, Driver: c.Driver, Mounts: c.MountPoints, Root: rootName(s.CgroupRoot), Lock: s.Layout().CgroupLock()}
 }
 
 // group names a group below the root.

@@ -66,7 +66,7 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 		return err
 	}
 	if f.showFacts {
-		read, err := engine.Facts(c.Context(), objects)
+		read, err := engine.Facts(c.Context(), objects, a.allowKubelet)
 		if err != nil {
 			return err
 		}

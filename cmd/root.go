@@ -93,6 +93,7 @@ Every global flag can also be set by a variable: --root-dir by PODRUN_ROOT_DIR.`
 		SilenceErrors:     true,
 		DisableAutoGenTag: true,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			a.settings.ctx = c.Context()
 			a.namespaceGiven = c.Flags().Changed("namespace")
 			return setFromEnv(c.Root().PersistentFlags())
 		},

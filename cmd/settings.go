@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -19,6 +20,7 @@ import (
 // Each flag writes into the settings when it was given on the command line or
 // by PODRUN_<FLAG>, after the file was read.
 type settingsFlags struct {
+	ctx    context.Context // of the command, once it runs
 	config string
 	set    *pflag.FlagSet
 	into   map[string]func(*nodeconfig.Settings)
@@ -30,7 +32,7 @@ func envName(flag string) string {
 }
 
 func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
-	f := &settingsFlags{set: set, into: map[string]func(*nodeconfig.Settings){}}
+	f := &settingsFlags{ctx: context.Background(), set: set, into: map[string]func(*nodeconfig.Settings){}}
 	def := nodeconfig.Default()
 	set.StringVar(&f.config, "config", "", "KubeletConfiguration `file` (kubelet.config.k8s.io/v1beta1) to take settings from")
 	f.text("root-dir", def.RootDir, "`directory` of podrun's state", func(s *nodeconfig.Settings, v string) { s.RootDir = v })
@@ -226,7 +228,7 @@ func (f *settingsFlags) settings() (nodeconfig.Settings, problem.List, error) {
 	s := nodeconfig.Default()
 	var notes problem.List
 	if f.config != "" {
-		data, err := nodeconfig.ReadFile(f.config)
+		data, err := nodeconfig.ReadFile(f.ctx, f.config)
 		if err != nil {
 			return s, nil, &problem.Error{Kind: problem.Usage, Object: "--config", Err: err}
 		}

@@ -54,6 +54,9 @@ type Input struct {
 	Pressure       []Pressure
 	// Refusals are what admission says to a plain pod, that is to any.
 	Refusals problem.List
+	// AllowKubelet says that pods run beside a kubelet, so that none was searched
+	// for.
+	AllowKubelet bool
 	// HostNetworkOnly says that no pod is to have a network of its own.
 	HostNetworkOnly bool
 }

@@ -22,6 +22,10 @@ func root(in Input) Finding {
 // facts is whether all could be read that plans are made from.
 func facts(in Input) Finding {
 	f := in.Facts
+	if len(in.Unread) == 0 && len(in.Facts.Unreadable) > 0 {
+		return Finding{Check: "facts", Status: Warn, Summary: "corrupt state files: " + strings.Join(in.Facts.Unreadable, "; "),
+			Mend: "delete the pods of these files and apply them again"}
+	}
 	if len(in.Unread) > 0 {
 		return Finding{Check: "facts", Status: Fail, Summary: strings.Join(in.Unread, "; ")}
 	}
@@ -80,6 +84,9 @@ func kubelet(in Input) Finding {
 	k := in.Facts.Kubelet
 	if p, bad := in.refused("KubeletRunning"); bad {
 		return refusal("kubelet", p)
+	}
+	if in.AllowKubelet {
+		return pass("kubelet", "not searched for: --allow-kubelet")
 	}
 	if k != nil {
 		return pass("kubelet", "a kubelet runs here (process %d) that does not stand in the way", k.PID)

@@ -70,7 +70,12 @@ type Facts struct {
 	Pods    []Pod           `json:"pods,omitempty"`    // the sandboxes of the runtime, podrun's and others'
 	// UserNS has the first host ID of the range that each of podrun's pods with a
 	// user namespace holds, by UID.
+	// Its value is 0 where the range can't be found out: then no other pod can be
+	// given one.
 	UserNS map[string]uint32 `json:"userNS,omitempty"`
+	// Unreadable are podrun's state files that are corrupt, with the reasons. They
+	// count for nothing.
+	Unreadable []string `json:"unreadable,omitempty"`
 }
 
 // UserNS is a pod's user namespace as the file of that name in the pod's
@@ -237,6 +242,7 @@ type Pod struct {
 	RootDir     string              `json:"rootDir,omitempty"`  // of another podrun, whose it is
 	Ready       bool                `json:"ready"`              // its sandbox is ready
 	Reserved    bool                `json:"reserved,omitempty"` // podrun's, admitted, without a sandbox
+	Broken      string              `json:"broken,omitempty"`   // why its checkpoint can't be read: what it requests is not known
 	HostNetwork bool                `json:"hostNetwork,omitempty"`
 	Priority    int32               `json:"priority,omitempty"`
 	QOSClass    corev1.PodQOSClass  `json:"qosClass,omitempty"`

@@ -17,7 +17,7 @@ import (
 var (
 	// ErrNotRegular means that the path is a directory, FIFO, device or socket,
 	// or, for ReadNoFollow, a symbolic link.
-	ErrNotRegular = errors.New("not a regular file")
+	ErrNotRegular = errors.New("is not a regular file")
 	// ErrTooLarge means that the file has more bytes than the caller takes.
 	ErrTooLarge = errors.New("file too large")
 )
@@ -73,24 +73,44 @@ func ReadBelow(ctx context.Context, root, path string, limit int64) ([]byte, err
 	})
 }
 
-// ReadTail reads the last n bytes of a regular file, or all of a shorter one. A
-// symbolic link as the path's last element is ErrNotRegular.
-func ReadTail(ctx context.Context, path string, n int64) ([]byte, error) {
+// ReadInput reads a file that the user named on the command line, of at most
+// limit bytes. Unlike Read it takes what is not a regular file: a pipe of the
+// shell's <(command) is an ordinary argument.
+func ReadInput(ctx context.Context, path string, limit int64) ([]byte, error) {
 	return within(ctx, path, func() ([]byte, error) {
-		fd, err := retry(func() (int, error) { return openNoFollow(path) })
+		fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0) })
 		if err != nil {
 			return nil, failed("open", path, err)
 		}
 		defer unix.Close(fd)
-		size, err := regular(fd)
-		if err != nil {
-			return nil, failed("read", path, err)
-		}
-		data, err := readUpTo(ctx, fd, max(0, size-n), min(n, size))
-		if err != nil {
-			return nil, failed("read", path, err)
-		}
-		return data, nil
+		return readLimited(ctx, path, fd, limit)
+	})
+}
+
+// ReadHead reads the first n bytes of a regular file, or all of a shorter one.
+// Symbolic links are followed.
+func ReadHead(ctx context.Context, path string, n int64) ([]byte, error) {
+	return within(ctx, path, func() ([]byte, error) {
+		return readPart(ctx, path, func() (int, error) { return unix.Open(path, readFlags, 0) },
+			func(int64) (int64, int64) { return 0, n })
+	})
+}
+
+// ReadTail reads the last n bytes of a regular file, or all of a shorter one.
+// Symbolic links are followed.
+func ReadTail(ctx context.Context, path string, n int64) ([]byte, error) {
+	return readTail(ctx, path, n, func() (int, error) { return unix.Open(path, readFlags, 0) })
+}
+
+// ReadTailNoFollow is ReadTail, but a symbolic link as the path's last element is
+// ErrNotRegular.
+func ReadTailNoFollow(ctx context.Context, path string, n int64) ([]byte, error) {
+	return readTail(ctx, path, n, func() (int, error) { return openNoFollow(path) })
+}
+
+func readTail(ctx context.Context, path string, n int64, open func() (int, error)) ([]byte, error) {
+	return within(ctx, path, func() ([]byte, error) {
+		return readPart(ctx, path, open, func(size int64) (int64, int64) { return max(0, size-n), min(n, size) })
 	})
 }
 
@@ -148,11 +168,36 @@ func readAll(ctx context.Context, path string, limit int64, open func() (int, er
 	if size > limit {
 		return nil, failed("read", path, tooLarge{limit})
 	}
-	// The size is a hint: procfs says 0, and a file may grow meanwhile.
+	// The size is no more than a hint: procfs says 0, and a file may grow.
+	return readLimited(ctx, path, fd, limit)
+}
+
+// readLimited reads to the end, and fails if that is after more than limit bytes.
+func readLimited(ctx context.Context, path string, fd int, limit int64) ([]byte, error) {
 	data, err := readUpTo(ctx, fd, -1, limit+1)
 	if err == nil && int64(len(data)) > limit {
 		err = tooLarge{limit}
 	}
+	if err != nil {
+		return nil, failed("read", path, err)
+	}
+	return data, nil
+}
+
+// readPart reads a part of a file: part returns its offset and length by the
+// file's size.
+func readPart(ctx context.Context, path string, open func() (int, error), part func(size int64) (offset, n int64)) ([]byte, error) {
+	fd, err := retry(open)
+	if err != nil {
+		return nil, failed("open", path, err)
+	}
+	defer unix.Close(fd)
+	size, err := regular(fd)
+	if err != nil {
+		return nil, failed("read", path, err)
+	}
+	offset, n := part(size)
+	data, err := readUpTo(ctx, fd, offset, n)
 	if err != nil {
 		return nil, failed("read", path, err)
 	}
@@ -205,27 +250,28 @@ func openNoFollow(path string) (int, error) {
 	return fd, err
 }
 
-// lookups is how often openBelow tries a path that changes while it is resolved.
+// StatBelow is stat(2) for a path that is resolved as ReadBelow does. It opens
+// nothing, so any kind of file will do.
+func StatBelow(root, path string) (unix.Stat_t, error) {
+	var st unix.Stat_t
+	fd, err := lookUpBelow(root, path)
+	if err == nil {
+		defer unix.Close(fd)
+		err = unix.Fstat(fd, &st)
+	}
+	if err != nil {
+		return st, failed("stat", path, err)
+	}
+	return st, nil
+}
+
+// lookups is how often lookUpBelow tries a path that changes while it is resolved.
 const lookups = 32
 
 // openBelow opens a path below a root in two steps: O_PATH first, since opening
 // a device may already have an effect (a tape rewinds, a watchdog starts).
 func openBelow(root, path string) (int, error) {
-	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
-	}
-	defer unix.Close(dir)
-	at, err := -1, error(unix.EAGAIN)
-	// EAGAIN: something was renamed during the lookup. A process that renames all
-	// the time gets an error, not an endless loop.
-	for range lookups {
-		at, err = unix.Openat2(dir, path, &unix.OpenHow{
-			Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
-		if err != unix.EAGAIN && err != unix.EINTR {
-			break
-		}
-	}
+	at, err := lookUpBelow(root, path)
 	if err != nil {
 		return -1, err
 	}
@@ -234,6 +280,25 @@ func openBelow(root, path string) (int, error) {
 		return -1, err
 	}
 	return unix.Open(fmt.Sprintf("/proc/self/fd/%d", at), readFlags, 0)
+}
+
+// lookUpBelow resolves a path below a root, to an O_PATH descriptor.
+func lookUpBelow(root, path string) (int, error) {
+	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(dir)
+	// EAGAIN: something was renamed during the lookup. A process that renames all
+	// the time gets an error, not an endless loop.
+	for range lookups {
+		fd, err := unix.Openat2(dir, path, &unix.OpenHow{
+			Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
+		if err != unix.EAGAIN && err != unix.EINTR {
+			return fd, err
+		}
+	}
+	return -1, unix.EAGAIN
 }
 
 // retry repeats a system call that a signal interrupted.

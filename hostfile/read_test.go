@@ -3,6 +3,7 @@ package hostfile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -166,10 +167,66 @@ func TestReadTailReadsTheEnd(t *testing.T) {
 		{path: "ten", n: 10, want: "0123456789"},
 		{path: "ten", n: 1 << 40, want: "0123456789"},
 		{path: "empty", n: 3},
-		{path: "link", n: 3, err: ErrNotRegular},
+		{path: "link", n: 3, want: "789"},
 		{path: "fifo", n: 3, err: ErrNotRegular},
 	} {
 		data, err := ReadTail(deadline(t), filepath.Join(dir, tc.path), tc.n)
+		if string(data) != tc.want || !errors.Is(err, tc.err) {
+			t.Errorf("%s: %q, %v; want %q, %v", tc.path, data, err, tc.want, tc.err)
+		}
+	}
+}
+
+func TestReadInputTakesAPipe(t *testing.T) {
+	r, w, err := os.Pipe()
+	must(t, err)
+	defer r.Close()
+	_, err = w.WriteString("0123456789")
+	must(t, err)
+	must(t, w.Close())
+	data, err := ReadInput(deadline(t), fmt.Sprintf("/proc/self/fd/%d", r.Fd()), 10)
+	if err != nil || string(data) != "0123456789" {
+		t.Errorf("%q, %v", data, err)
+	}
+	if _, err := ReadInput(deadline(t), "/dev/zero", 10); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("%v, want ErrTooLarge", err)
+	}
+	// A FIFO that nobody writes to ends with the context.
+	fifo := filepath.Join(tree(t), "fifo")
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := ReadInput(ctx, fifo, 10); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want the context's error", err)
+	}
+	end, err := os.OpenFile(fifo, os.O_RDWR, 0) // ends the read that goes on
+	must(t, err)
+	must(t, end.Close())
+}
+
+func TestReadTailNoFollowRefusesALink(t *testing.T) {
+	dir := tree(t)
+	for path, want := range map[string]error{"ten": nil, "link": ErrNotRegular} {
+		if _, err := ReadTailNoFollow(deadline(t), filepath.Join(dir, path), 3); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", path, err, want)
+		}
+	}
+}
+
+func TestReadHeadReadsTheBeginning(t *testing.T) {
+	dir := tree(t)
+	for _, tc := range []struct {
+		path string
+		n    int64
+		want string
+		err  error
+	}{
+		{path: "ten", n: 3, want: "012"},
+		{path: "ten", n: 1 << 40, want: "0123456789"},
+		{path: "empty", n: 3},
+		{path: "link", n: 3, want: "012"},
+		{path: "fifo", n: 3, err: ErrNotRegular},
+	} {
+		data, err := ReadHead(deadline(t), filepath.Join(dir, tc.path), tc.n)
 		if string(data) != tc.want || !errors.Is(err, tc.err) {
 			t.Errorf("%s: %q, %v; want %q, %v", tc.path, data, err, tc.want, tc.err)
 		}

@@ -47,3 +47,18 @@ func SafeUID(uid string) bool {
 	}
 	return true
 }
+
+// SafeName tells whether a name may be a pod's or a namespace's, and so part of
+// a path: of DNS labels (RFC 1123), with no dot first.
+func SafeName(name string) bool {
+	if name == "" || len(name) > 253 || name[0] == '.' {
+		return false
+	}
+	for i := range len(name) {
+		c := name[i]
+		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || c == '-' || c == '.') {
+			return false
+		}
+	}
+	return true
+}

@@ -11,6 +11,7 @@ type Layout struct {
 	RootDir          string // --root-dir, e.g. /var/lib/podrun
 	PodLogsDir       string // --pod-logs-dir, e.g. /var/log/pods
 	ContainerLogsDir string // --container-logs-dir, e.g. /var/log/containers
+	RunDir           string // shared by podruns of all root directories; empty for /run/podrun
 }
 
 // PodsDir holds one directory a pod.
@@ -21,6 +22,10 @@ func (l Layout) Pod(uid string) string { return filepath.Join(l.PodsDir(), uid) 
 
 // Checkpoint is the file with the pod and the objects it used, mode 0600.
 func (l Layout) Checkpoint(uid string) string { return filepath.Join(l.Pod(uid), "pod.yaml") }
+
+// MaxCheckpoint bounds a checkpoint, in bytes: several times what the largest
+// manifests come to, less than what makes every command slow.
+const MaxCheckpoint = 64 << 20
 
 // Journal is the file of the pod's events, one JSON object a line.
 func (l Layout) Journal(uid string) string { return filepath.Join(l.Pod(uid), "events.jsonl") }
@@ -111,6 +116,17 @@ func LogPath(container string, attempt uint32) string {
 // (kubelet's legacyLogSymlink).
 func (l Layout) LegacyLog(p Pod, container, containerID string) string {
 	return filepath.Join(l.ContainerLogsDir, p.Name+"_"+p.Namespace+"_"+container+"-"+containerID+".log")
+}
+
+// CgroupLock is a directory that only root can open, mode 0700: podruns of all root
+// directories lock it while they change control groups that pods share. It is in
+// no root directory, since they have different ones.
+func (l Layout) CgroupLock() string {
+	dir := l.RunDir
+	if dir == "" {
+		dir = "/run/podrun"
+	}
+	return filepath.Join(dir, "cgroups")
 }
 
 // Seccomp is the directory of localhost seccomp profiles.

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/podrun/podrun/hostfile"
 )
 
 // Keychain finds the credentials for images: those of the pod's
@@ -23,7 +24,7 @@ type Keychain struct {
 	// its plugins; "" for none.
 	ProviderConfig, ProviderDir string
 
-	once      sync.Once
+	mu        sync.Mutex
 	providers *providers
 	failed    error // of ProviderConfig
 }
@@ -61,13 +62,13 @@ func (k *Keychain) Find(ctx context.Context, plan Plan, ref string) (Found, erro
 	}
 	found := Found{Credentials: matching(secrets, repository)}
 	if k.AuthFile != "" {
-		c, err := readConfig(k.AuthFile, false)
+		c, err := readConfig(ctx, k.AuthFile, false)
 		if err != nil {
 			return Found{}, err
 		}
 		found.config(ctx, c, k.AuthFile, repository)
 	}
-	providers, err := k.plugins()
+	providers, err := k.plugins(ctx)
 	if err != nil {
 		return Found{}, err
 	}
@@ -80,29 +81,37 @@ func (k *Keychain) Find(ctx context.Context, plan Plan, ref string) (Found, erro
 
 // plugins reads the configuration of the plugins, once: a kubelet that runs
 // would not read it again either.
-func (k *Keychain) plugins() (*providers, error) {
-	k.once.Do(func() {
-		k.providers = &providers{dir: k.ProviderDir}
-		if k.ProviderConfig == "" {
-			return
+func (k *Keychain) plugins(ctx context.Context) (*providers, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.providers != nil || k.failed != nil {
+		return k.providers, k.failed
+	}
+	list := &providers{dir: k.ProviderDir}
+	if k.ProviderConfig != "" {
+		data, err := hostfile.Read(ctx, k.ProviderConfig, maxCredentials)
+		if ctx.Err() != nil {
+			return nil, err // which says nothing of the file
 		}
-		data, err := os.ReadFile(k.ProviderConfig)
+		if err == nil {
+			if list.list, err = parseProviders(data); err != nil {
+				err = fmt.Errorf("%s: %w", k.ProviderConfig, err)
+			}
+		}
 		if err != nil {
 			k.failed = err
-			return
+			return nil, err
 		}
-		if k.providers.list, err = parseProviders(data); err != nil {
-			k.failed = fmt.Errorf("%s: %w", k.ProviderConfig, err)
-		}
-	})
-	return k.providers, k.failed
+	}
+	k.providers = list
+	return list, nil
 }
 
 // files adds what docker configs have that need not be there; any tells whether
 // one was.
 func (k *Keychain) files(ctx context.Context, found *Found, paths []string, legacy bool, repository string) (any bool) {
 	for _, path := range paths {
-		c, err := readConfig(path, legacy)
+		c, err := readConfig(ctx, path, legacy)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -148,9 +157,13 @@ func helperFor(c dockerConfig, repository string) (helper, server string) {
 	return c.CredsStore, server
 }
 
+// maxCredentials bounds a file of credentials, in bytes: the API takes a Secret of
+// 1 MiB.
+const maxCredentials = 1 << 20
+
 // readConfig reads a docker config.
-func readConfig(path string, legacy bool) (dockerConfig, error) {
-	data, err := os.ReadFile(path)
+func readConfig(ctx context.Context, path string, legacy bool) (dockerConfig, error) {
+	data, err := hostfile.Read(ctx, path, maxCredentials)
 	if err != nil {
 		return dockerConfig{}, err
 	}

@@ -1,6 +1,7 @@
 package imagepull
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/identity"
 )
 
@@ -27,10 +29,14 @@ type remembered struct {
 
 func (m memory) path(uid string) string { return filepath.Join(m.dir, uid+".json") }
 
+// maxRecord bounds a file of what is kept of pulls, in bytes: one entry an image
+// or a Secret.
+const maxRecord = 4 << 20
+
 // read takes a pod's back-off in. A file that can't be understood counts for
 // nothing: the next failure writes it anew.
 func (m memory) read(b *BackOff, uid string, now time.Time) {
-	data, err := os.ReadFile(m.path(uid))
+	data, err := hostfile.Read(context.Background(), m.path(uid), maxRecord)
 	if m.dir == "" || err != nil {
 		return
 	}
@@ -68,11 +74,7 @@ func (m memory) write(b *BackOff, uid string, now time.Time) error {
 	if err := os.MkdirAll(m.dir, 0o750); err != nil {
 		return err
 	}
-	temporary := m.path(uid) + ".new"
-	if err := os.WriteFile(temporary, identity.AddSchema(data), 0o600); err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, m.path(uid)); err != nil {
+	if err := hostfile.Write(m.path(uid), identity.AddSchema(data), 0o600); err != nil {
 		return err
 	}
 	return m.prune(now)

@@ -1,6 +1,7 @@
 package imagepull
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/podrun/podrun/hostfile"
 )
 
 // records keep, for each image that podrun pulled, with which Secrets it was
@@ -98,16 +101,13 @@ func typeOf(kind string) metav1.TypeMeta {
 // find reads an image's record: nil if there is none, or it can't be understood.
 // Ours tells whether podrun pulled the image, or may have.
 func (r records) find(image, id string) (record *kubelet.ImagePulledRecord, ours bool, err error) {
-	data, err := os.ReadFile(r.pulled(id))
-	switch {
-	case err == nil:
+	data, err := hostfile.Read(context.Background(), r.pulled(id), maxRecord)
+	if !errors.Is(err, fs.ErrNotExist) {
 		record = &kubelet.ImagePulledRecord{}
-		if json.Unmarshal(data, record) != nil || record.ImageRef != id {
-			record = nil
+		if err != nil || json.Unmarshal(data, record) != nil || record.ImageRef != id {
+			record = nil // the registry is asked then, and the record written again
 		}
 		return record, true, nil
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, true, err
 	}
 	_, err = os.Stat(r.pulling(image))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -145,11 +145,7 @@ func (r records) add(image, id string, pulled kubelet.ImagePullCredentials) erro
 	if err != nil {
 		return err
 	}
-	temporary := r.pulled(id) + ".tmp"
-	if err := os.WriteFile(temporary, data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(temporary, r.pulled(id))
+	return hostfile.Write(r.pulled(id), data, 0o600)
 }
 
 // ForgetPulls removes the records of images that are not in the runtime any
@@ -173,7 +169,8 @@ func ForgetPulls(dir string, here []string) error {
 	}
 	defer unlock()
 	for _, f := range files {
-		if keep[f.Name()] || !strings.HasPrefix(f.Name(), "sha256-") {
+		// A dot: of a podrun that was killed while it wrote a record.
+		if keep[f.Name()] || !strings.HasPrefix(strings.TrimPrefix(f.Name(), "."), "sha256-") {
 			continue
 		}
 		if err := os.Remove(filepath.Join(r.dir, "pulled", f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
@@ -250,6 +251,60 @@ func TestWithoutTag(t *testing.T) {
 	} {
 		if got := withoutTag(image); got != want {
 			t.Errorf("%s: %s, want %s", image, got, want)
+		}
+	}
+}
+
+// F4: a record that is corrupt, or is no file, makes the pod ask the registry. It
+// is no error.
+func TestCorruptRecordCountsForNothing(t *testing.T) {
+	for name, spoil := range map[string]func(path string) error{
+		"empty":     func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"null":      func(path string) error { return os.WriteFile(path, []byte("null"), 0o600) },
+		"a list":    func(path string) error { return os.WriteFile(path, []byte("[null]"), 0o600) },
+		"cut short": func(path string) error { return os.WriteFile(path, []byte(`{"imageRef": "id`), 0o600) },
+		"too large": func(path string) error { return os.WriteFile(path, make([]byte, maxRecord+1), 0o600) },
+		"a FIFO":    func(path string) error { return unix.Mkfifo(path, 0o600) },
+		"a mapping": func(path string) error {
+			return os.WriteFile(path, []byte(`{"imageRef": "id", "credentialMapping": null}`), 0o600)
+		},
+		"a dead end": func(path string) error { return os.Symlink(path, path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := records{t.TempDir()}
+			unlock, err := r.lock() // which makes the directories
+			if err != nil {
+				t.Fatal(err)
+			}
+			unlock()
+			if err := spoil(r.pulled("id")); err != nil {
+				t.Fatal(err)
+			}
+			if _, ours, err := r.find("app:1", "id"); !ours || err != nil {
+				t.Errorf("ours %v, %v", ours, err)
+			}
+			if err := r.add("app:1", "id", kubelet.ImagePullCredentials{NodePodsAccessible: true}); err != nil {
+				t.Fatal(err)
+			}
+			record, _, err := r.find("app:1", "id")
+			if err != nil || record == nil || !record.CredentialMapping["app"].NodePodsAccessible {
+				t.Errorf("the record was not written again: %+v, %v", record, err)
+			}
+		})
+	}
+}
+
+// F4: the back-off of a pod, likewise.
+func TestCorruptBackOffCountsForNothing(t *testing.T) {
+	for _, text := range []string{"", "null", "{}", `[null]`, `[{"ref": 1}]`, `[{"ref": "a", "delay": "x"}]`} {
+		m := memory{t.TempDir()}
+		if err := os.WriteFile(m.path("u"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var b BackOff
+		m.read(&b, "u", time.Now())
+		if left := b.Left(BackOffKey{UID: "u", Ref: "a"}, time.Now()); left != 0 {
+			t.Errorf("%q: %s left", text, left)
 		}
 	}
 }

@@ -171,17 +171,17 @@ func TestReadFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte(begin), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if data, err := ReadFile(path); err != nil || string(data) != begin {
+	if data, err := ReadFile(t.Context(), path); err != nil || string(data) != begin {
 		t.Errorf("got %q, %v", data, err)
 	}
 	missing := filepath.Join(dir, "none.yaml")
-	if _, err := ReadFile(missing); err == nil || err.Error() != "read "+missing+": no such file or directory" {
+	if _, err := ReadFile(t.Context(), missing); err == nil || err.Error() != "read "+missing+": no such file or directory" {
 		t.Errorf("a missing file: %v", err)
 	}
 	if err := os.WriteFile(path, make([]byte, maxFile+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadFile(path); err == nil || !strings.Contains(err.Error(), "larger than 1024 KiB") {
+	if _, err := ReadFile(t.Context(), path); err == nil || !strings.Contains(err.Error(), "larger than 1024 KiB") {
 		t.Errorf("a large file: %v", err)
 	}
 }

@@ -1,37 +1,29 @@
 package nodeconfig
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
+
+	"github.com/podrun/podrun/hostfile"
 )
 
 // maxFile bounds a configuration file, in bytes.
 const maxFile = 1 << 20
 
-// ReadFile reads a KubeletConfiguration file. The error names the path.
-func ReadFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, readError(path, err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, readError(path, err)
-	}
-	if len(data) > maxFile {
+// ReadFile reads a KubeletConfiguration that the user named, which may be a pipe.
+// The error names the path.
+func ReadFile(ctx context.Context, path string) ([]byte, error) {
+	data, err := hostfile.ReadInput(ctx, path, maxFile)
+	if errors.Is(err, hostfile.ErrTooLarge) {
 		return nil, fmt.Errorf("read %s: larger than %d KiB, is it a KubeletConfiguration?", path, maxFile>>10)
 	}
-	return data, nil
-}
-
-func readError(path string, err error) error {
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pathErr.Err
 	}
-	return fmt.Errorf("read %s: %w", path, err)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return data, nil
 }

@@ -16,8 +16,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"syscall"
 	"time"
+
+	"github.com/podrun/podrun/hostfile"
 )
 
 // Options say which part of a log is wanted, and how. They are those of kubectl
@@ -202,19 +203,7 @@ func (s *stream) piece(p piece) error {
 // openLog opens a log's file. Anything but a regular file is refused: opening a
 // pipe would hang, and a device never ends.
 func openLog(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", path)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
+	return hostfile.Open(path)
 }
 
 // missing says that a container has no log, and why.

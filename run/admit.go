@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/admission"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
@@ -103,7 +105,7 @@ func (e *Engine) Prepare(ctx context.Context, objects *manifest.Objects, o Prepa
 	in := PrepareInput{Objects: objects, Settings: e.Settings, Invocation: e.Invocation, AllowKubelet: o.AllowKubelet, Force: o.Force}
 	facts := o.Facts
 	if facts == nil {
-		read, err := discover.Read(ctx, e.Client, e.Settings, wantedFacts(objects))
+		read, err := discover.Read(ctx, e.Client, e.Settings, wantedFacts(objects, o.AllowKubelet))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -123,9 +125,10 @@ func (e *Engine) Prepare(ctx context.Context, objects *manifest.Objects, o Prepa
 	return targets, problems, nil
 }
 
-// wantedFacts are the costly facts that the pods ask for.
-func wantedFacts(objects *manifest.Objects) discover.Options {
-	o := discover.Options{Ports: hostPorts(objects), Images: imagesOf(objects)}
+// wantedFacts are the costly facts that the pods ask for. Where pods may run
+// beside a kubelet, none is searched for.
+func wantedFacts(objects *manifest.Objects, allowKubelet bool) discover.Options {
+	o := discover.Options{Ports: hostPorts(objects), Images: imagesOf(objects), Kubelet: !allowKubelet}
 	for _, p := range objects.Pods {
 		o.SeccompProfiles = append(o.SeccompProfiles, admission.SeccompProfiles(p.Object)...)
 	}
@@ -146,10 +149,13 @@ func (e *Engine) here(objects *manifest.Objects, facts host.Facts) ([]Here, erro
 			continue
 		}
 		c, err := readCheckpoint(e.layout(), id.UID)
-		if err != nil {
+		switch {
+		case errors.Is(err, fs.ErrPermission) || isNewer(err):
 			return nil, err
-		}
-		if c == nil {
+		case err != nil:
+			out = append(out, Here{ID: id, Broken: err})
+			continue
+		case c == nil:
 			continue
 		}
 		owner, err := readOwner(e.layout(), id)
@@ -185,7 +191,7 @@ func holdRange(p *Plan) error {
 	if !has {
 		return nil
 	}
-	taken, err := discover.UserNS(p.Layout)
+	taken, err := discover.UserNS(context.Background(), p.Layout)
 	if err != nil {
 		return err
 	}
@@ -198,7 +204,7 @@ func holdRange(p *Plan) error {
 	if err != nil {
 		return err
 	}
-	return volume.WriteFile(p.Layout.UserNS(p.ID.UID), data, 0o600)
+	return hostfile.Write(p.Layout.UserNS(p.ID.UID), data, 0o600)
 }
 
 // unreserve takes the reservations of new pods back.
@@ -216,6 +222,6 @@ func (e *Engine) unreserve(ctx context.Context, targets []Target, locks podLocks
 }
 
 // Facts reads the facts of this host that planning these objects takes.
-func (e *Engine) Facts(ctx context.Context, objects *manifest.Objects) (host.Facts, error) {
-	return discover.Read(ctx, e.Client, e.Settings, wantedFacts(objects))
+func (e *Engine) Facts(ctx context.Context, objects *manifest.Objects, allowKubelet bool) (host.Facts, error) {
+	return discover.Read(ctx, e.Client, e.Settings, wantedFacts(objects, allowKubelet))
 }

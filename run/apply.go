@@ -247,7 +247,7 @@ func (s *syncer) look(ctx context.Context, t Target) (err error) {
 	if t.Change == ChangeNew && !slices.ContainsFunc(s.plan.facts.Pods, ofThis) {
 		return nil
 	}
-	s.obs, err = observe(ctx, s.Client, s.plan.Layout, s.plan.ID.UID)
+	s.obs, err = s.observe(ctx, s.plan.ID.UID)
 	return err
 }
 

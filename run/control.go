@@ -96,7 +96,7 @@ func (e *Engine) resume(ctx context.Context, k Known, lock *podLock) (*syncer, e
 		return nil, err
 	}
 	s.reserved = true
-	s.obs, err = observe(ctx, e.Client, plan.Layout, plan.ID.UID)
+	s.obs, err = e.observe(ctx, plan.ID.UID)
 	if err != nil {
 		return nil, runtimeError(k.ID, err)
 	}

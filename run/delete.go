@@ -42,7 +42,7 @@ type removeOptions struct {
 func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]Result, error) {
 	ctx, cancel := withTimeout(ctx, o.Timeout)
 	defer cancel()
-	facts, err := discover.Read(ctx, e.Client, e.Settings, discover.Options{})
+	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
 	if err != nil {
 		return nil, orEnded(ctx, err)
 	}
@@ -136,7 +136,7 @@ func (s *syncer) oldPlan(h Here) *Plan {
 // The error is errChanged where another command took the pod over meanwhile.
 func (s *syncer) remove(ctx context.Context, o removeOptions) error {
 	var err error
-	if s.obs, err = observe(ctx, s.Client, s.plan.Layout, s.plan.ID.UID); err != nil {
+	if s.obs, err = s.observe(ctx, s.plan.ID.UID); err != nil {
 		return runtimeError(s.plan.ID, err)
 	}
 	if err := s.onlyOurs(); err != nil {

@@ -49,11 +49,11 @@ func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o Doctor
 	if objects == nil {
 		objects = &manifest.Objects{}
 	}
-	seen := discover.Examine(ctx, e.Client, e.Settings, wantedFacts(objects))
+	seen := discover.Examine(ctx, e.Client, e.Settings, wantedFacts(objects, o.AllowKubelet))
 	if err := context.Cause(ctx); err != nil {
 		return Diagnosis{}, err
 	}
-	in := doctor.Input{Facts: seen.Facts, Checkup: seen.Checkup, Settings: e.Settings}
+	in := doctor.Input{AllowKubelet: o.AllowKubelet, Facts: seen.Facts, Checkup: seen.Checkup, Settings: e.Settings}
 	for _, err := range seen.Unread {
 		what, hint := said(err)
 		if hint != "" {

@@ -3,6 +3,7 @@ package run
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -26,6 +27,8 @@ type Engine struct {
 	Command  string             // this command line, which locks show to others
 	// Invocation is the random id of this process, which marks what it makes.
 	Invocation string
+
+	warned sync.Map // warnings that warnOnce gave out
 }
 
 // NewInvocation makes up an id for a process: 16 hex digits.
@@ -55,6 +58,32 @@ func (e *Engine) warn(l problem.List) {
 	if e.Warn != nil && len(l) > 0 {
 		e.Warn(l)
 	}
+}
+
+// warnOnce gives out a warning, unless this engine has done so before: what is
+// wrong with a file is found at every look at its pod.
+func (e *Engine) warnOnce(p problem.Problem) {
+	if _, before := e.warned.LoadOrStore(p.String(), true); !before {
+		p.Warning = true
+		e.warn(problem.List{p})
+	}
+}
+
+// warningOf turns an error into a warning.
+func warningOf(err error) problem.Problem {
+	if e, ok := errors.AsType[*problem.Error](err); ok {
+		bare := *e
+		bare.Object = ""
+		return problem.Problem{Object: e.Object, Message: bare.Error(), Hint: e.Hint, Warning: true}
+	}
+	return problem.Problem{Message: err.Error(), Warning: true}
+}
+
+// withHint is an error with what to do about it, on one line.
+func withHint(err error) string {
+	p := warningOf(err)
+	p.Object = ""
+	return p.String()
 }
 
 // sideBySide does something with each of a list at once, and gathers what comes

@@ -52,7 +52,7 @@ func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container stri
 		return ExecTarget{}, &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New("is not here"), Hint: "'podrun get -A' lists the pods that are"}
 	}
 	k := known[0]
-	obs, err := observe(ctx, e.Client, e.layout(), k.ID.UID)
+	obs, err := e.observe(ctx, k.ID.UID)
 	if err != nil {
 		return ExecTarget{}, runtimeError(k.ID, err)
 	}

@@ -29,7 +29,7 @@ type Image struct {
 
 // Images lists the runtime's images by their names.
 func (e *Engine) Images(ctx context.Context) ([]Image, error) {
-	facts, err := discover.Read(ctx, e.Client, e.Settings, discover.Options{})
+	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,9 @@ package run
 import (
 	"cmp"
 	"context"
+	"errors"
 	"os"
+	"slices"
 	"sort"
 	"time"
 
@@ -21,10 +23,15 @@ import (
 // directory, or both.
 type Known struct {
 	ID  identity.Pod
-	Pod *corev1.Pod // from its checkpoint; nil when that is gone
+	Pod *corev1.Pod // from its checkpoint; nil when that is gone or broken
+	// Broken is why the checkpoint can't be read, with what to do; nil if it can,
+	// or is gone. Such a pod can be shown and deleted, nothing else.
+	Broken error
 }
 
-// Selector chooses pods. Empty fields choose all.
+// Selector chooses pods. Empty fields choose all. A pod whose namespace is not
+// known (discover.StoredPod) is in no namespace: its UID, which is its name then,
+// chooses it.
 type Selector struct {
 	Namespace string
 	Names     []string
@@ -32,7 +39,7 @@ type Selector struct {
 }
 
 func (sel Selector) matches(id identity.Pod) bool {
-	if sel.Namespace != "" && sel.Namespace != id.Namespace || sel.UID != "" && sel.UID != id.UID {
+	if sel.Namespace != "" && sel.Namespace != id.Namespace && !(id.Namespace == "" && slices.Contains(sel.Names, id.UID)) || sel.UID != "" && sel.UID != id.UID {
 		return false
 	}
 	if len(sel.Names) == 0 {
@@ -70,18 +77,25 @@ func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 		if !sel.matches(id) {
 			continue
 		}
-		k := Known{ID: id}
-		c, err := viewCheckpoint(e.layout(), id.UID)
-		if err != nil {
-			return nil, err
-		}
-		if c != nil {
-			k.Pod = c.Pod
-		}
-		out = append(out, k)
+		out = append(out, e.known(id))
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].ID.String() < out[j].ID.String() })
 	return out, nil
+}
+
+// known reads a pod's checkpoint.
+func (e *Engine) known(id identity.Pod) Known {
+	c, err := viewCheckpoint(e.layout(), id.UID)
+	switch {
+	case err != nil:
+		if broken, ok := errors.AsType[*problem.Error](err); ok {
+			err = brokenCheckpoint(id, broken.Err) // by the name that it was found by
+		}
+		return Known{ID: id, Broken: err}
+	case c == nil:
+		return Known{ID: id}
+	}
+	return Known{ID: id, Pod: c.Pod}
 }
 
 // View is a pod as `get` shows it: the whole object with its status.
@@ -93,7 +107,7 @@ type View struct {
 
 // Pods reads the state of the pods that match.
 func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
-	facts, err := discover.Read(ctx, e.Client, e.Settings, discover.Options{})
+	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -103,12 +117,15 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 	}
 	out := make([]View, 0, len(pods))
 	for _, k := range pods {
-		obs, err := observe(ctx, e.Client, e.layout(), k.ID.UID)
+		obs, err := e.observe(ctx, k.ID.UID)
 		if err != nil {
 			return nil, runtimeError(k.ID, err)
 		}
+		if k.Broken != nil {
+			e.warnOnce(warningOf(k.Broken))
+		}
 		started, ready := obs.probed()
-		out = append(out, View{Known: k, Observed: obs, Object: viewOf(k, obs, node{facts.NodeIPs, facts.Runtime, handlerOf(obs)}, isStopped(e.layout(), k.ID.UID), started, ready)})
+		out = append(out, View{Known: k, Observed: obs, Object: viewOf(ctx, k, obs, node{facts.NodeIPs, facts.Runtime, handlerOf(obs)}, isStopped(e.layout(), k.ID.UID), started, ready)})
 	}
 	return out, nil
 }
@@ -138,9 +155,9 @@ func handlerOf(obs *Observed) string {
 }
 
 // viewOf puts the object together; over says that the pod was stopped until it
-// is started by a command. Of a pod whose checkpoint is gone, what the runtime
-// knows must do.
-func viewOf(k Known, obs *Observed, n node, over bool, started, ready map[string]bool) *corev1.Pod {
+// is started by a command. For a pod whose checkpoint is gone or broken, it
+// shows what the runtime knows.
+func viewOf(ctx context.Context, k Known, obs *Observed, n node, over bool, started, ready map[string]bool) *corev1.Pod {
 	pod := k.Pod.DeepCopy()
 	if pod == nil {
 		pod = orphan(k.ID, obs)
@@ -150,7 +167,7 @@ func viewOf(k Known, obs *Observed, n node, over bool, started, ready map[string
 	since := takenOn(pod, obs)
 	in := StatusInput{
 		Observed: obs, NodeIPs: n.ips, RuntimeName: n.runtime.Name, RecursiveReadOnly: n.runtime.Handlers[n.handler].RecursiveReadOnlyMounts, Over: over, StartTime: since,
-		Messages: terminationMessages(obs), Started: started, Ready: ready, Now: time.Now(),
+		Messages: terminationMessages(ctx, obs), Started: started, Ready: ready, Now: time.Now(),
 	}
 	d := Next(pod, World{Observed: obs, Now: in.Now, Since: since})
 	in.Waiting = backingOff(d, k.ID)
@@ -158,6 +175,12 @@ func viewOf(k Known, obs *Observed, n node, over bool, started, ready map[string
 		in.Reason, in.Message = "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
 	}
 	pod.Status = Status(pod, in)
+	if k.Broken != nil {
+		pod.Status.Reason, pod.Status.Message = "CheckpointCorrupt", withHint(k.Broken)
+		if len(obs.Containers) == 0 {
+			pod.Status.Phase = corev1.PodUnknown
+		}
+	}
 	if pod.CreationTimestamp.IsZero() {
 		pod.CreationTimestamp = metav1.NewTime(since)
 	}
@@ -199,5 +222,5 @@ func (s *syncer) status() corev1.PodStatus {
 	// A sandbox that this command made was not read from the runtime.
 	n := node{s.plan.NodeIPs, s.plan.facts.Runtime, cmp.Or(s.plan.Sandbox.Handler, handlerOf(s.obs))}
 	n.runtime.Name = s.plan.Runtime
-	return viewOf(k, s.obs, n, isStopped(s.plan.Layout, s.plan.ID.UID), started, ready).Status
+	return viewOf(context.Background(), k, s.obs, n, isStopped(s.plan.Layout, s.plan.ID.UID), started, ready).Status
 }

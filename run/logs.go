@@ -47,7 +47,7 @@ func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
 		return nil, &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New("is not here"), Hint: "'podrun get -A' lists the pods that are"}
 	}
 	k := known[0]
-	obs, err := observe(ctx, e.Client, e.layout(), k.ID.UID)
+	obs, err := e.observe(ctx, k.ID.UID)
 	if err != nil {
 		return nil, runtimeError(k.ID, err)
 	}

@@ -3,11 +3,14 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,11 +21,23 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
 )
 
-// observe reads everything the runtime has of the pod with that UID: its
-// sandboxes, its containers, and what its directory says of its hooks. With an
-// error the observation is empty or partial, but never nil.
+// observe is observe of the engine's runtime and root directory, and warns once of
+// each state file that can't be read.
+func (e *Engine) observe(ctx context.Context, uid string) (*Observed, error) {
+	obs, err := observe(ctx, e.Client, e.layout(), uid)
+	for _, p := range obs.Unreadable {
+		e.warnOnce(p)
+	}
+	return obs, err
+}
+
+// observe reads everything the runtime has of the pod with that UID, its
+// sandboxes and containers, and what its directory keeps of its hooks and
+// probes: these files are optional, and one that is corrupt counts as missing
+// (Observed.Unreadable). With an error the observation is empty, but never nil.
 func observe(ctx context.Context, client *cri.Client, layout identity.Layout, uid string) (*Observed, error) {
 	labels := map[string]string{identity.LabelPodUID: uid}
 	obs := &Observed{}
@@ -47,15 +62,20 @@ func observe(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 			return &Observed{}, err
 		}
 	}
-	var err error
-	if obs.Hooks, err = readHooks(layout, uid); err != nil {
-		return &Observed{}, err
+	var errs [3]error
+	obs.Hooks, errs[0] = readHooks(layout, uid)
+	obs.Probes, errs[1] = readProbed(layout, uid)
+	obs.Epoch, errs[2] = readEpoch(layout, uid)
+	id := identity.Pod{UID: uid}
+	if s := obs.Sandbox(); s != nil {
+		id = s.Pod
 	}
-	if obs.Probes, err = readProbed(layout, uid); err != nil {
-		return nil, err
+	for _, err := range errs {
+		if err != nil {
+			obs.Unreadable = append(obs.Unreadable, problem.Problem{Object: objectOf(id), Message: err.Error() + "; podrun ignores it", Warning: true})
+		}
 	}
-	obs.Epoch, err = readEpoch(layout, uid)
-	return obs, err
+	return obs, nil
 }
 
 func observeSandboxes(ctx context.Context, client *cri.Client, layout identity.Layout, labels map[string]string) ([]Sandbox, error) {
@@ -228,7 +248,8 @@ func epochFile(l identity.Layout, uid string) string {
 }
 
 func readEpoch(l identity.Layout, uid string) (time.Time, error) {
-	data, err := readState(epochFile(l, uid))
+	file := epochFile(l, uid)
+	data, err := readState(file)
 	if os.IsNotExist(err) {
 		return time.Time{}, nil
 	}
@@ -236,11 +257,11 @@ func readEpoch(l identity.Layout, uid string) (time.Time, error) {
 	if err == nil {
 		epoch, err = time.Parse(time.RFC3339Nano, string(data))
 	}
-	if err != nil && stateNewer(epochFile(l, uid)) {
+	if err != nil && stateNewer(file) {
 		return time.Time{}, nil // of a form that this podrun does not know
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("read when all containers of pod %s were restarted: %w", uid, err)
+		return time.Time{}, fmt.Errorf("read when all containers were restarted: %w", inFile(file, err))
 	}
 	return epoch, nil
 }
@@ -257,20 +278,41 @@ func readHooks(l identity.Layout, uid string) (map[string]HookState, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the hooks of pod %s: %w", uid, err)
+		return nil, fmt.Errorf("read the marks of postStart hooks: %w", err)
 	}
 	hooks := map[string]HookState{}
+	var corrupt error
 	for _, e := range entries {
-		data, err := readState(filepath.Join(hooksDir(l, uid), e.Name()))
+		if strings.HasPrefix(e.Name(), ".") {
+			continue // is being written
+		}
+		file := filepath.Join(hooksDir(l, uid), e.Name())
+		data, err := readState(file)
 		if os.IsNotExist(err) {
 			continue // removed since it was listed
 		}
-		if err != nil {
-			return nil, fmt.Errorf("read the hooks of pod %s: %w", uid, err)
+		state := HookState(data)
+		if err == nil && state != HookPending && state != HookDone {
+			err = fmt.Errorf("it is neither %s nor %s", HookPending, HookDone)
 		}
-		hooks[e.Name()] = HookState(data)
+		if err != nil {
+			// The hook runs again: it is never skipped, at worst repeated.
+			state = HookPending
+			if !stateNewer(file) {
+				corrupt = fmt.Errorf("read the mark of a postStart hook: %w", inFile(file, err))
+			}
+		}
+		hooks[e.Name()] = state
 	}
-	return hooks, nil
+	return hooks, corrupt
+}
+
+// inFile names the file in an error that does not.
+func inFile(file string, err error) error {
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return err
+	}
+	return fmt.Errorf("%s: %w", file, err)
 }
 
 // short cuts an ID for messages, as crictl does.

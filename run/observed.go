@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
 )
 
 // State is a container's state, as the CRI has it.
@@ -94,6 +95,9 @@ type Observed struct {
 	// (KEP-5532): those made before say nothing about the pod's progress.
 	Epoch  time.Time         `json:"epoch,omitzero"`
 	Probes map[string]Probed `json:"probes,omitempty"` // what they last said, by container ID
+	// Unreadable are warnings about optional state files that are corrupt. They
+	// count as missing.
+	Unreadable problem.List `json:"-"`
 }
 
 // Sandbox returns the current sandbox, the newest, or nil.

@@ -36,6 +36,9 @@ type Here struct {
 	// Ending says that a command has begun to remove it: its containers may end
 	// at any time, also where that command was killed.
 	Ending bool
+	// Broken is why the checkpoint can't be read; then the fields above are not
+	// set.
+	Broken error
 }
 
 // Target is one pod of a command: its plan, and what it takes the place of.
@@ -82,6 +85,7 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 	var arriving []admission.Pod
 	text := 0 // bytes of variables and arguments so far
 	allocatable, problems := admission.Allocatable(in.Facts, in.Settings)
+	problems = append(problems, corruptState(in.Facts)...)
 	in.Objects = bound(in.Objects)
 	for _, mp := range in.Objects.Pods {
 		pod, classed := manifest.WithClasses(mp.Object, in.Objects)
@@ -97,7 +101,7 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 		t.Plan = plan
 		in.Facts.UserNS = plan.holding(in.Facts.UserNS) // the command's next pod needs another
 		text += plan.text()
-		for _, p := range slices.Concat(classed, found, more, plan.imageProblems(), t.objectProblems(t.was), tooMuchText(text)) {
+		for _, p := range slices.Concat(classed, found, more, plan.imageProblems(), t.objectProblems(t.was), t.brokenProblems(), tooMuchText(text)) {
 			t.Problems = append(t.Problems, mp.Locate(p))
 		}
 		if text > maxText {
@@ -168,6 +172,9 @@ func change(pod *corev1.Pod, in PrepareInput) Target {
 	}
 	if len(here) == 0 {
 		return Target{Change: ChangeNew, uid: uid}
+	}
+	if slices.ContainsFunc(here, func(h Here) bool { return h.Broken != nil }) {
+		return Target{Change: ChangeReplace, Old: here, uid: uid} // which brokenProblems refuses
 	}
 	if len(here) > 1 || here[0].Pod == nil || here[0].Ending || pod.UID != "" && here[0].ID.UID != uid {
 		return Target{Change: ChangeReplace, Old: here, uid: uid}

@@ -186,7 +186,7 @@ func readProbed(l identity.Layout, uid string) (map[string]Probed, error) {
 		return nil, nil // of a form that this podrun does not know
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the results of probes of pod %s: %w", uid, err)
+		return nil, fmt.Errorf("read the results of probes: %w", inFile(probesFile(l, uid), err))
 	}
 	return out, nil
 }

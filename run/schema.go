@@ -1,29 +1,33 @@
 package run
 
 import (
-	"io"
+	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
-	"github.com/podrun/podrun/volume"
 )
 
 // writeState writes one of a pod's state files, with its schema version, as a
 // whole or not at all.
 func writeState(path string, data []byte, mode fs.FileMode) error {
-	return volume.WriteFile(path, identity.AddSchema(data), mode)
+	return hostfile.Write(path, identity.AddSchema(data), mode)
 }
+
+// maxState bounds a state file other than a checkpoint, in bytes: a line for each
+// container at most.
+const maxState = 1 << 20
 
 // readState reads the content of a state file of any version. That a newer podrun
 // wrote it is checkSchemas' to say: what only shows or removes a pod goes on with
 // what it can read.
 func readState(path string) ([]byte, error) {
-	data, err := os.ReadFile(path)
+	data, err := hostfile.ReadNoFollow(context.Background(), path, maxState)
 	if err != nil {
 		return nil, err
 	}
@@ -62,27 +66,25 @@ func checkSchemas(l identity.Layout, uid string) error {
 			continue // it is not there, or the one who reads it reports what is wrong
 		}
 		if err := identity.CheckSchema(file, version); err != nil {
-			name := uid
-			if id, ok := readHead(l, uid); ok {
-				name = id.String()
-			}
-			return &problem.Error{Kind: problem.Refused, Object: "pod " + name, Err: err,
+			id, _ := discover.StoredPod(context.Background(), l, uid)
+			return &problem.Error{Kind: problem.Refused, Object: objectOf(id), Err: err,
 				Hint: "use the newer podrun that wrote it; 'podrun delete' removes the pod with this one"}
 		}
 	}
 	return nil
 }
 
+// isNewer tells whether an error is that a newer podrun wrote a state file.
+func isNewer(err error) bool {
+	_, newer := errors.AsType[*identity.SchemaError](err)
+	return newer
+}
+
 // stateVersion reads the schema version of a state file, of which it reads no
 // more than the head.
 func stateVersion(path string) (int, error) {
 	const head = 4 << 10
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, head))
+	data, err := hostfile.ReadHead(context.Background(), path, head)
 	if err != nil {
 		return 0, err
 	}

@@ -1,7 +1,7 @@
 package run
 
 import (
-	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,8 +11,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/volume"
 )
 
@@ -24,6 +27,11 @@ func writeCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Checkpo
 		return fmt.Errorf("write the checkpoint of pod %s: %w", id, err)
 	}
 	data = append([]byte(identity.CheckpointHead+id.String()+"\n"), identity.AddSchema(data)...)
+	if len(data) > identity.MaxCheckpoint {
+		return &problem.Error{Kind: problem.Refused, Object: "pod " + id.String(), Op: "write the checkpoint",
+			Err:  fmt.Errorf("the pod and the objects it uses have %d MiB, more than the limit of %d MiB", len(data)>>20, identity.MaxCheckpoint>>20),
+			Hint: "use smaller ConfigMaps and Secrets"}
+	}
 	if err := volume.WriteCheckpoint(layout, id.UID, data); err != nil {
 		return fmt.Errorf("write the checkpoint of pod %s: %w", id, err)
 	}
@@ -41,30 +49,59 @@ func readCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 }
 
 // viewCheckpoint reads what a pod was made from, to show or to remove the pod:
-// from a newer podrun's checkpoint what this one knows. The objects are defaulted
+// from a newer podrun's checkpoint what this one knows. An error concerns this pod
+// only: it has to be deleted, every other pod works. The objects are defaulted
 // by this binary: the podrun that wrote them may have known fewer defaults.
 func viewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
-	data, err := os.ReadFile(layout.Checkpoint(uid))
+	path := layout.Checkpoint(uid)
+	data, err := hostfile.Read(context.Background(), path, identity.MaxCheckpoint)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read the checkpoint of pod %s: %w", uid, err)
+	var c manifest.Checkpoint
+	if err == nil {
+		content, version := identity.CutSchema(data)
+		c, err = manifest.Unmarshal(content)
+		if err != nil && identity.CheckSchema("", version) != nil {
+			return nil, nil // of a form that this podrun does not know
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
 	}
-	content, version := identity.CutSchema(data)
-	c, err := manifest.Unmarshal(content)
-	if err != nil && identity.CheckSchema("", version) != nil {
-		return nil, nil // of a form that this podrun does not know
-	}
 	if err != nil {
-		return nil, fmt.Errorf("read the checkpoint of pod %s: %w", uid, err)
+		id, _ := discover.StoredPod(context.Background(), layout, uid)
+		return nil, brokenCheckpoint(id, err)
 	}
 	c.Default()
 	return &c, nil
 }
 
-// storedPods lists the pods that have a directory here, by their checkpoints'
-// first lines.
+// brokenCheckpoint is the error of a pod whose checkpoint can't be read.
+func brokenCheckpoint(id identity.Pod, err error) error {
+	return &problem.Error{Kind: problem.Runtime, Object: objectOf(id),
+		Op: "read its checkpoint", Err: err, Hint: deleteHint(id)}
+}
+
+// objectOf names a pod in messages, one whose namespace is not known by its UID.
+func objectOf(id identity.Pod) string {
+	if id.Namespace == "" {
+		return "pod " + id.UID
+	}
+	return "pod " + id.String()
+}
+
+// deleteHint is the command that removes a pod. One whose namespace is not known
+// is deleted by its UID.
+func deleteHint(id identity.Pod) string {
+	if id.Namespace == "" {
+		return "`podrun delete " + id.UID + "` removes the pod"
+	}
+	return "`podrun delete -n " + id.Namespace + " " + id.Name + "` removes the pod"
+}
+
+// storedPods lists the pods that have a directory with a checkpoint, by
+// discover.StoredPod.
 func storedPods(layout identity.Layout) ([]identity.Pod, error) {
 	entries, err := os.ReadDir(layout.PodsDir())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -75,7 +112,10 @@ func storedPods(layout identity.Layout) ([]identity.Pod, error) {
 	}
 	var pods []identity.Pod
 	for _, e := range entries {
-		if id, ok := readHead(layout, e.Name()); ok {
+		if !identity.SafeUID(e.Name()) {
+			continue // podrun makes no such directory
+		}
+		if id, ok := discover.StoredPod(context.Background(), layout, e.Name()); ok {
 			pods = append(pods, id)
 		}
 	}
@@ -158,18 +198,4 @@ func sweepLocks(layout identity.Layout, here int) error {
 func neverRan(layout identity.Layout, uid string) bool {
 	_, err := os.Lstat(layout.EtcHosts(uid))
 	return errors.Is(err, fs.ErrNotExist)
-}
-
-func readHead(layout identity.Layout, uid string) (identity.Pod, bool) {
-	f, err := os.Open(layout.Checkpoint(uid))
-	if err != nil {
-		return identity.Pod{}, false
-	}
-	defer f.Close()
-	line, err := bufio.NewReader(f).ReadBytes('\n')
-	if err != nil {
-		return identity.Pod{}, false
-	}
-	namespace, name, ok := identity.HeadPod(line)
-	return identity.Pod{Namespace: namespace, Name: name, UID: uid}, ok
 }

@@ -206,7 +206,7 @@ const longestOutage = time.Minute
 // relist looks at everything anew. While the runtime is away, what is known
 // holds.
 func (s *syncer) relist(ctx context.Context) error {
-	seen, err := observe(ctx, s.Client, s.plan.Layout, s.plan.ID.UID)
+	seen, err := s.observe(ctx, s.plan.ID.UID)
 	if !unavailable(err) {
 		s.outage, s.obs = time.Time{}, seen
 		return err

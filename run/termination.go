@@ -1,13 +1,11 @@
 package run
 
 import (
-	"bytes"
 	"context"
-	"os"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/podlog"
 )
@@ -24,15 +22,15 @@ const (
 // termination logs, or, where that is empty, a container failed and its policy
 // is FallbackToLogsOnError, the end of its log. A message that can't be read is
 // no reason to fail.
-func terminationMessages(obs *Observed) map[string]string {
+func terminationMessages(ctx context.Context, obs *Observed) map[string]string {
 	out := map[string]string{}
 	for _, c := range obs.Containers {
 		if c.State != Exited {
 			continue
 		}
-		text := readTail(c.TerminationLog, terminationMessageLimit)
+		text := readTail(ctx, c.TerminationLog)
 		if text == "" && c.ExitCode != 0 && c.Annotations[identity.AnnotationTerminationMessagePolicy] == string(corev1.TerminationMessageFallbackToLogsOnError) {
-			text = logTail(c)
+			text = logTail(ctx, c)
 		}
 		if text != "" {
 			out[c.ID] = text
@@ -41,38 +39,23 @@ func terminationMessages(obs *Observed) map[string]string {
 	return out
 }
 
-// readTail reads at most the last n bytes of a file; nothing if it can't be
-// read.
-func readTail(path string, n int64) string {
+// readTail reads the end of a termination log; nothing if it can't be read.
+func readTail(ctx context.Context, path string) string {
 	if path == "" {
 		return ""
 	}
-	f, err := os.Open(path)
+	text, err := hostfile.ReadTailNoFollow(ctx, path, terminationMessageLimit)
 	if err != nil {
 		return ""
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	text := make([]byte, min(n, info.Size()))
-	got, _ := f.ReadAt(text, max(0, info.Size()-n))
-	return string(text[:got])
+	return string(text)
 }
 
 // logTail reads the end of a container's log; nothing if it can't be read.
-func logTail(c Container) string {
-	var text bytes.Buffer
-	lines := int64(terminationLogLines)
-	source := podlog.Source{Container: c.Name, Path: c.LogPath, State: string(c.State)}
-	err := podlog.Stream(context.Background(), source, podlog.Output{Stdout: &text, Stderr: &text}, podlog.Options{Tail: &lines})
+func logTail(ctx context.Context, c Container) string {
+	text, err := podlog.Tail(ctx, c.LogPath, terminationLogLines, terminationLogLimit)
 	if err != nil {
 		return ""
 	}
-	tail := text.String()
-	if cut := len(tail) - terminationLogLimit; cut > 0 {
-		tail = strings.ToValidUTF8(tail[cut:], "")
-	}
-	return tail
+	return text
 }

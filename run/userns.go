@@ -20,11 +20,18 @@ func userNamespace(pod *corev1.Pod, uid string, taken map[string]uint32, maxPods
 	if pod.Spec.HostUsers == nil || *pod.Spec.HostUsers {
 		return nil, nil
 	}
-	if first, has := taken[uid]; has {
+	if first := taken[uid]; first != 0 {
 		return mapped(first), nil
 	}
 	held := map[uint32]bool{}
-	for _, first := range taken {
+	for other, first := range taken {
+		if first == 0 && other != uid {
+			return nil, problem.List{{
+				Field: "spec.hostUsers", Reason: "UserNamespaces",
+				Message: "the range of host IDs of pod " + other + " can't be found out: its file userns is corrupt",
+				Hint:    "delete that pod: two pods must not share a range",
+			}}
+		}
 		held[first] = true
 	}
 	for i := uint32(1); i <= min(uint32(max(maxPods, 0)), 1<<16-2); i++ {

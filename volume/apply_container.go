@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/identity"
 )
 
@@ -62,5 +63,5 @@ func WriteHosts(layout identity.Layout, uid string, content []byte) error {
 
 // WriteCheckpoint writes the pod's checkpoint, which may hold Secrets.
 func WriteCheckpoint(layout identity.Layout, uid string, data []byte) error {
-	return WriteFile(layout.Checkpoint(uid), data, 0o600)
+	return hostfile.Write(layout.Checkpoint(uid), data, 0o600)
 }

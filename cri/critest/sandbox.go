@@ -176,7 +176,7 @@ func (s *sandbox) status() *runtimeapi.PodSandboxStatus {
 		Network: &runtimeapi.PodSandboxNetworkStatus{},
 		Linux: &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{
 			Options: &runtimeapi.NamespaceOption{
-				Network: s.namespaces().GetNetwork(), Pid: s.namespaces().GetPid(), Ipc: s.namespaces().GetIpc(),
+				Network: s.namespaces().GetNetwork(), Pid: s.namespaces().GetPid(), Ipc: s.namespaces().GetIpc(), UsernsOptions: s.namespaces().GetUsernsOptions(),
 			},
 		}},
 		Labels: s.config.GetLabels(), Annotations: s.config.GetAnnotations(), RuntimeHandler: s.handler,

@@ -3,6 +3,7 @@ package discover
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/identity"
 )
 
@@ -33,7 +35,7 @@ func (m machine) readCDI(dirs []string) *host.CDI {
 			if ext := filepath.Ext(e.Name()); ext != ".json" && ext != ".yaml" {
 				continue
 			}
-			data, err := os.ReadFile(m.path(dir, e.Name()))
+			data, err := m.read(maxConfig, dir, e.Name())
 			var spec struct {
 				Kind    string
 				Devices []struct{ Name string }
@@ -51,8 +53,8 @@ func (m machine) readCDI(dirs []string) *host.CDI {
 }
 
 // readDevices reads which devices a pod was given, by container.
-func readDevices(path string) (map[string][]string, error) {
-	data, err := os.ReadFile(path)
+func (m machine) readDevices(path string) (map[string][]string, error) {
+	data, err := hostfile.Read(m.ctx, path, maxState)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -65,5 +67,8 @@ func readDevices(path string) (map[string][]string, error) {
 	if identity.CheckSchema(path, version) != nil {
 		return devices, nil // what can be read of it; run refuses to change the pod
 	}
-	return devices, err
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return devices, nil
 }

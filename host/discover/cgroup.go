@@ -50,7 +50,7 @@ func (m machine) readCgroup(c *host.Cgroup) error {
 
 // readUnified reads the controllers of the v2 root.
 func (m machine) readUnified(c *host.Cgroup, mount string) error {
-	data, err := os.ReadFile(m.path(mount, "cgroup.controllers"))
+	data, err := m.read(maxProcFile, mount, "cgroup.controllers")
 	if err != nil {
 		return trouble("read the cgroup controllers", err, "")
 	}
@@ -69,7 +69,7 @@ func (m machine) cgroupMounts() (v1 map[string]string, unified string, err error
 	if v1, unified, ok := m.usualMounts(); ok {
 		return v1, unified, nil
 	}
-	data, err := os.ReadFile(m.path("proc/self/mountinfo"))
+	data, err := m.read(maxProcFile, "proc/self/mountinfo")
 	if err != nil {
 		return nil, "", err
 	}
@@ -86,7 +86,7 @@ func (m machine) usualMounts() (v1 map[string]string, unified string, ok bool) {
 	if m.isMount(cgroupDir, unix.CGROUP2_SUPER_MAGIC) {
 		return map[string]string{}, cgroupDir, true
 	}
-	data, err := os.ReadFile(m.path("proc/self/cgroup"))
+	data, err := m.read(maxProcFile, "proc/self/cgroup")
 	if err != nil {
 		return nil, "", false
 	}
@@ -163,7 +163,7 @@ func unescape(path string) string {
 // enabledControllers reads /proc/cgroups; nil where the kernel has no such
 // file.
 func (m machine) enabledControllers() (map[string]bool, error) {
-	data, err := os.ReadFile(m.path("proc/cgroups"))
+	data, err := m.read(maxProcFile, "proc/cgroups")
 	if os.IsNotExist(err) {
 		return nil, nil
 	}

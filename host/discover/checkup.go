@@ -28,12 +28,12 @@ type Examination struct {
 
 // Examine reads what it can of the host. A nil client leaves the runtime out.
 func Examine(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Options) Examination {
-	return machine{root: "/"}.examine(ctx, client, s, o)
+	return machine{ctx: ctx, root: "/"}.examine(client, s, o)
 }
 
-func (m machine) examine(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Options) Examination {
+func (m machine) examine(client *cri.Client, s nodeconfig.Settings, o Options) Examination {
 	var e Examination
-	e.Facts, e.Down, e.Unread = m.gather(ctx, client, s, o)
+	e.Facts, e.Down, e.Unread = m.gather(client, s, o)
 	e.Checkup = host.Checkup{
 		Root: os.Geteuid() == 0,
 		Directories: []host.Directory{
@@ -56,7 +56,7 @@ func (m machine) examine(ctx context.Context, client *cri.Client, s nodeconfig.S
 	}
 	if client != nil && e.Down == nil {
 		m.behindSocket(&e.Checkup, client.Endpoint())
-		e.Checkup.SandboxImage = SandboxImage(ctx, client, e.Facts.Runtime)
+		e.Checkup.SandboxImage = SandboxImage(m.ctx, client, e.Facts.Runtime)
 	}
 	return e
 }
@@ -104,7 +104,7 @@ func readOnly(c host.Cgroup) []string {
 func (m machine) sysctls(names ...string) map[string]int64 {
 	out := map[string]int64{}
 	for _, name := range names {
-		data, err := os.ReadFile(m.path("proc/sys", strings.ReplaceAll(name, ".", "/")))
+		data, err := m.read(maxProcFile, "proc/sys", strings.ReplaceAll(name, ".", "/"))
 		if err != nil {
 			continue
 		}
@@ -146,7 +146,7 @@ func (m machine) otherSockets() []string {
 var disabledCRI = regexp.MustCompile(`(?m)^\s*disabled_plugins\s*=\s*\[[^\]]*["'](io\.containerd\.(grpc|cri)\.v1\.)?cri["']`)
 
 func (m machine) criDisabledIn(path string) string {
-	data, err := os.ReadFile(m.path(path))
+	data, err := m.read(maxConfig, path)
 	if err != nil || !disabledCRI.Match(data) {
 		return ""
 	}
@@ -163,7 +163,7 @@ func (m machine) behindSocket(c *host.Checkup, endpoint string) {
 	if err != nil {
 		return
 	}
-	conn, err := net.Dial("unix", path)
+	conn, err := (&net.Dialer{}).DialContext(m.ctx, "unix", path)
 	if err != nil {
 		return
 	}
@@ -177,7 +177,7 @@ func (m machine) behindSocket(c *host.Checkup, endpoint string) {
 		return
 	}
 	c.RuntimePID = int(cred.Pid)
-	data, err := os.ReadFile(m.path("proc", strconv.Itoa(c.RuntimePID), "status"))
+	data, err := m.read(maxProcFile, "proc", strconv.Itoa(c.RuntimePID), "status")
 	if err != nil {
 		return
 	}

@@ -142,7 +142,7 @@ func TestUsualMounts(t *testing.T) {
 	if _, _, ok := tree(t, map[string]string{"proc/self/cgroup": "1:cpu:/\n0::/\n"}).usualMounts(); ok {
 		t.Error("a directory is taken for a mount")
 	}
-	v1, unified, ok := machine{root: "/"}.usualMounts()
+	v1, unified, ok := machine{ctx: t.Context(), root: "/"}.usualMounts()
 	if !ok {
 		t.Skip("this host mounts them elsewhere")
 	}

@@ -41,7 +41,7 @@ func (m machine) cni(r host.Runtime) host.CNI {
 
 // readCNI takes from a network's configuration which programs it calls.
 func (m machine) readCNI(c *host.CNI) error {
-	data, err := os.ReadFile(m.path(c.Config))
+	data, err := m.read(maxConfig, c.Config)
 	if err != nil {
 		return err
 	}

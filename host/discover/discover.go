@@ -11,6 +11,7 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/nodeconfig"
 )
 
@@ -26,26 +27,47 @@ type Options struct {
 	SeccompProfiles []string
 	// Images are those that a pod names, with tag or digest.
 	Images []string
+	// Kubelet asks for a search for a kubelet that may remove podrun's pods.
+	Kubelet bool
 }
 
-// machine reads the files of one machine. Root is "/" but in tests.
+// machine reads the files of one machine, for one call that ends with ctx. Root
+// is "/" but in tests.
 type machine struct {
-	root string
+	ctx        context.Context
+	root       string
+	unreadable *unreadable
 }
 
 func (m machine) path(elem ...string) string {
 	return filepath.Join(append([]string{m.root}, elem...)...)
 }
 
+// maxProcFile bounds a file of the kernel's, in bytes. The largest by far are the
+// lists of mounts and of sockets: 64 MiB hold several 100,000 of either.
+const maxProcFile = 64 << 20
+
+// maxConfig bounds a file of the host's configuration, in bytes: /etc/hosts has
+// several MiB where it lists advertisers.
+const maxConfig = 16 << 20
+
+// maxState bounds a state file of a pod's other than its checkpoint, in bytes.
+const maxState = 4 << 20
+
+// read reads a file of the machine, of at most limit bytes.
+func (m machine) read(limit int64, elem ...string) ([]byte, error) {
+	return hostfile.Read(m.ctx, m.path(elem...), limit)
+}
+
 // Read takes a snapshot of the host. The runtime is asked while the rest is
 // read; a nil client leaves the runtime and its pods out. An error is a
 // *problem.Error of kind Runtime that says what to do.
 func Read(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Options) (host.Facts, error) {
-	return machine{root: "/"}.read(ctx, client, s, o)
+	return machine{ctx: ctx, root: "/"}.facts(client, s, o)
 }
 
-func (m machine) read(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Options) (host.Facts, error) {
-	facts, down, unread := m.gather(ctx, client, s, o)
+func (m machine) facts(client *cri.Client, s nodeconfig.Settings, o Options) (host.Facts, error) {
+	facts, down, unread := m.gather(client, s, o)
 	switch {
 	case down != nil:
 		return host.Facts{}, down // a runtime that is down is one message, not four
@@ -57,20 +79,26 @@ func (m machine) read(ctx context.Context, client *cri.Client, s nodeconfig.Sett
 
 // gather reads what it can. Down is why the runtime tells nothing, unread is what
 // went wrong with the rest.
-func (m machine) gather(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Options) (facts host.Facts, down error, unread []error) {
-	rooms, roomsErr := readRooms(s.Layout())
+func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (facts host.Facts, down error, unread []error) {
+	m.unreadable = &unreadable{}
+	rooms, roomsErr := m.readRooms(s.Layout())
 	var rt runtimeFacts
 	var stored map[string]host.Pod
 	// Each part fills fields of its own.
 	unread = together(
-		func() error { rt, down = readRuntime(ctx, client); return nil },
-		func() (err error) { stored, err = readStored(s.Layout()); return },
-		func() (err error) { facts.UserNS, err = UserNS(s.Layout()); return },
-		func() error { facts.Images = readImages(ctx, client, o.Images); return nil },
+		func() error { rt, down = readRuntime(m.ctx, client); return nil },
+		func() (err error) { stored, err = m.readStored(s.Layout()); return },
+		func() (err error) { facts.UserNS, err = m.userNS(s.Layout()); return },
+		func() error { facts.Images = readImages(m.ctx, client, o.Images); return nil },
 		func() error { return m.readMachine(&facts, s) },
 		func() error { return m.readNetwork(&facts, s) },
 		func() error { return m.readCgroup(&facts.Cgroup) },
-		func() (err error) { facts.Kubelet, err = m.findKubelet(client); return },
+		func() (err error) {
+			if o.Kubelet {
+				facts.Kubelet, err = m.findKubelet(endpointOf(client))
+			}
+			return err
+		},
 		func() (err error) {
 			if o.Listeners || len(o.Ports) > 0 {
 				facts.Listeners, facts.SCTP, err = m.readListeners(o.Ports)
@@ -78,7 +106,7 @@ func (m machine) gather(ctx context.Context, client *cri.Client, s nodeconfig.Se
 			return err
 		},
 	)
-	facts.SeccompProfiles = readSeccomp(s.Layout().Seccomp(), o.SeccompProfiles)
+	facts.SeccompProfiles = m.readSeccomp(s.Layout().Seccomp(), o.SeccompProfiles)
 	facts.Runtime, facts.ImageFS = rt.runtime, rt.imageFS
 	if len(s.Devices) > 0 {
 		facts.CDI = m.readCDI(rt.runtime.CDIDirs)
@@ -87,12 +115,24 @@ func (m machine) gather(ctx context.Context, client *cri.Client, s nodeconfig.Se
 	if roomsErr != nil {
 		unread = append(unread, roomsErr)
 	}
-	var err error
-	if facts.Pods, err = readPods(rt.sandboxes, rooms, stored, s.Layout()); err != nil {
-		unread = append(unread, err)
+	facts.Pods = m.readPods(rt.sandboxes, rooms, stored, s.Layout())
+	m.recoverUserNS(client, facts.UserNS, rt.sandboxes)
+	facts.UserNS = m.othersUserNS(facts.UserNS, facts.Pods)
+	facts.Unreadable = m.unreadable.sorted()
+	broken := slices.ContainsFunc(facts.Pods, func(p host.Pod) bool { return p.Broken != "" })
+	if m.ctx.Err() != nil && (broken || len(facts.Unreadable) > 0) {
+		// A file that was not read in time is not corrupt.
+		unread = append(unread, trouble("read the state of pods", context.Cause(m.ctx), ""))
 	}
-	facts.UserNS = othersUserNS(facts.UserNS, facts.Pods)
 	return facts, down, unread
+}
+
+// endpointOf is a client's endpoint; empty for none.
+func endpointOf(client *cri.Client) string {
+	if client == nil {
+		return ""
+	}
+	return client.Endpoint()
 }
 
 // together runs the parts at once and returns the errors of those that have one,

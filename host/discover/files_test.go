@@ -31,7 +31,7 @@ func tree(t *testing.T, files map[string]string) machine {
 			t.Fatal(err)
 		}
 	}
-	return machine{root: root}
+	return machine{ctx: t.Context(), root: root}
 }
 
 func TestCapacity(t *testing.T) {
@@ -227,43 +227,5 @@ func TestNodeIPs(t *testing.T) {
 		if diff := cmp.Diff(tc.want, got); diff != "" && !tc.bad {
 			t.Errorf("%v: -want +got:\n%s", tc.told, diff)
 		}
-	}
-}
-
-// A kubelet in a container of its own (kind) is none of podrun's business; one
-// on the host is, by the runtime or by the cgroups.
-func TestFindKubelet(t *testing.T) {
-	self := map[string]string{"proc/self/ns/cgroup": "->cgroup:[1]", "proc/1/comm": "init\n"}
-	with := func(more map[string]string) map[string]string {
-		out := map[string]string{}
-		for k, v := range self {
-			out[k] = v
-		}
-		for k, v := range more {
-			out[k] = v
-		}
-		return out
-	}
-	for name, tc := range map[string]struct {
-		files map[string]string
-		want  *host.KubeletProcess
-	}{
-		"none":           {self, nil},
-		"in a container": {with(map[string]string{"proc/7/comm": "kubelet\n", "proc/7/ns/cgroup": "->cgroup:[2]", "proc/7/cmdline": "kubelet\x00"}), nil},
-		"on the host": {with(map[string]string{
-			"proc/7/comm": "kubelet\n", "proc/7/ns/cgroup": "->cgroup:[1]",
-			"proc/7/cmdline":             "/usr/bin/kubelet\x00--config=/var/lib/k.yaml\x00--container-runtime-endpoint\x00unix:///run/other.sock\x00",
-			"proc/7/root/var/lib/k.yaml": "kind: KubeletConfiguration\ncgroupRoot: /k\ncontainerRuntimeEndpoint: unix:///not/this\n",
-		}), &host.KubeletProcess{PID: 7, Endpoint: "unix:///run/other.sock", CgroupRoot: "/k", SharesCgroups: true}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := tree(t, tc.files).findKubelet(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-		})
 	}
 }

@@ -2,15 +2,17 @@ package discover
 
 import (
 	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"sigs.k8s.io/yaml"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/hostfile"
 )
 
 // The kubelet's defaults for what its command line and file leave out.
@@ -19,25 +21,43 @@ const (
 	kubeletCgroupRoot = "/"
 )
 
-// findKubelet looks for a running kubelet that may meet podrun's pods: one
-// with the same runtime, else one with the same view of the cgroups. A kubelet
-// in a container of its own (kind, minikube's docker driver) shares neither,
-// and is none of our business; nil then.
-func (m machine) findKubelet(client *cri.Client) (*host.KubeletProcess, error) {
+// maxKubeletConfig bounds a kubelet's configuration file, in bytes; kubeadm's
+// has about 1 KiB.
+const maxKubeletConfig = 1 << 20
+
+// foreignWithin bounds the look at kubelets in namespaces of their own, of which
+// there may be any number.
+const foreignWithin = time.Second
+
+// findKubelet looks for a running kubelet that may remove podrun's pods: one
+// with the same runtime, else one with the same view of the cgroups; nil if there
+// is none. Any process can be named kubelet and have a kubelet's arguments, so a
+// process counts for what it can prove:
+//
+//   - it runs as the host's root, and its program is not one that anybody may
+//     start as root (setuid);
+//   - in podrun's own PID and mount namespaces its command line and configuration
+//     count. Only the host's root starts such a process;
+//   - in namespaces of its own (a container: kind, Talos) it counts only if it can
+//     reach the very socket that podrun uses, which takes a mount of it. Its files
+//     are not read.
+func (m machine) findKubelet(endpoint string) (*host.KubeletProcess, error) {
 	entries, err := os.ReadDir(m.path("proc"))
 	if err != nil {
 		return nil, trouble("list the processes", err, "is /proc mounted?")
 	}
 	var found *host.KubeletProcess
+	var foreign []int
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
+		if err != nil || readShort(m.path("proc", e.Name(), "comm")) != "kubelet\n" || !m.runsAsRoot(e.Name()) {
 			continue
 		}
-		if readShort(m.path("proc", e.Name(), "comm")) != "kubelet\n" {
+		if !m.sameNamespace(e.Name(), "pid") || !m.sameNamespace(e.Name(), "mnt") {
+			foreign = append(foreign, pid)
 			continue
 		}
-		k := m.describeKubelet(pid, client)
+		k := m.describeKubelet(pid, endpoint)
 		switch {
 		case k.SharesRuntime:
 			return k, nil
@@ -45,7 +65,62 @@ func (m machine) findKubelet(client *cri.Client) (*host.KubeletProcess, error) {
 			found = k
 		}
 	}
-	return found, nil
+	if k := m.findForeign(foreign, endpoint); k != nil {
+		return k, nil
+	}
+	return found, m.ctx.Err()
+}
+
+// findForeign looks among kubelets in namespaces of their own for one with the
+// same runtime. A file system of theirs may not answer: it is not waited for.
+func (m machine) findForeign(pids []int, endpoint string) *host.KubeletProcess {
+	if len(pids) == 0 || endpoint == "" {
+		return nil
+	}
+	found := make(chan *host.KubeletProcess, 1)
+	go func() {
+		for _, pid := range pids {
+			k := &host.KubeletProcess{PID: pid, Endpoint: kubeletEndpoint, CgroupRoot: kubeletCgroupRoot}
+			m.readArguments(k)
+			if sameSocket(m.path("proc", strconv.Itoa(pid), "root"), k.Endpoint, endpoint) {
+				k.SharesRuntime, k.SharesCgroups = true, m.sameNamespace(strconv.Itoa(pid), "cgroup")
+				found <- k
+				return
+			}
+		}
+		found <- nil
+	}()
+	select {
+	case k := <-found:
+		return k
+	case <-m.ctx.Done():
+	case <-time.After(foreignWithin):
+	}
+	return nil
+}
+
+// runsAsRoot tells whether a process is of the host's root, by all of its user
+// IDs, and runs a program that only root starts as root: whoever starts a setuid
+// program chooses its name and its arguments.
+func (m machine) runsAsRoot(pid string) bool {
+	status, err := m.read(maxProcFile, "proc", pid, "status")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(status)) {
+		if ids, ok := strings.CutPrefix(line, "Uid:"); ok {
+			info, err := os.Stat(m.path("proc", pid, "exe"))
+			return slices.Equal(strings.Fields(ids), []string{"0", "0", "0", "0"}) && err == nil && info.Mode()&os.ModeSetuid == 0
+		}
+	}
+	return false
+}
+
+// sameNamespace tells whether a process is in podrun's own namespace of a kind.
+func (m machine) sameNamespace(pid, kind string) bool {
+	theirs, err := os.Readlink(m.path("proc", pid, "ns", kind))
+	ours, oerr := os.Readlink(m.path("proc/self/ns", kind))
+	return err == nil && oerr == nil && theirs == ours
 }
 
 // readShort reads a file of a few bytes; empty if it can't be read, as when its
@@ -67,28 +142,35 @@ func readShort(path string) string {
 
 // describeKubelet reads a kubelet's command line, and its configuration file
 // where it can be read.
-func (m machine) describeKubelet(pid int, client *cri.Client) *host.KubeletProcess {
-	dir := m.path("proc", strconv.Itoa(pid))
+func (m machine) describeKubelet(pid int, endpoint string) *host.KubeletProcess {
 	k := &host.KubeletProcess{PID: pid, Endpoint: kubeletEndpoint, CgroupRoot: kubeletCgroupRoot}
-	cmdline, err := os.ReadFile(filepath.Join(dir, "cmdline"))
-	if err == nil {
-		args := strings.Split(strings.TrimRight(string(cmdline), "\x00"), "\x00")
-		if file := flagValue(args, "config"); file != "" {
-			readKubeletConfig(k, filepath.Join(dir, "root", file))
-		}
-		override(&k.Endpoint, flagValue(args, "container-runtime-endpoint"))
-		override(&k.CgroupRoot, flagValue(args, "cgroup-root"))
+	root := m.path("proc", strconv.Itoa(pid), "root")
+	if file := m.readArguments(k); file != "" {
+		m.readKubeletConfig(k, root, file)
+		m.readArguments(k) // which win
 	}
-	k.SharesRuntime = client != nil && sameSocket(filepath.Join(dir, "root"), k.Endpoint, client.Endpoint())
-	k.SharesCgroups = sameLink(filepath.Join(dir, "ns/cgroup"), m.path("proc/self/ns/cgroup"))
+	k.SharesRuntime = sameSocket(root, k.Endpoint, endpoint)
+	k.SharesCgroups = m.sameNamespace(strconv.Itoa(pid), "cgroup")
 	return k
 }
 
-// readKubeletConfig takes from a KubeletConfiguration what concerns podrun. A
-// file that can't be read leaves the defaults: the answer is then the careful
-// one.
-func readKubeletConfig(k *host.KubeletProcess, path string) {
-	data, err := os.ReadFile(path)
+// readArguments takes from a kubelet's command line what concerns podrun, and
+// returns the path of its configuration file.
+func (m machine) readArguments(k *host.KubeletProcess) (config string) {
+	cmdline, err := m.read(maxProcFile, "proc", strconv.Itoa(k.PID), "cmdline")
+	if err != nil {
+		return ""
+	}
+	args := strings.Split(strings.TrimRight(string(cmdline), "\x00"), "\x00")
+	override(&k.Endpoint, flagValue(args, "container-runtime-endpoint"))
+	override(&k.CgroupRoot, flagValue(args, "cgroup-root"))
+	return flagValue(args, "config")
+}
+
+// readKubeletConfig takes from a KubeletConfiguration, a path in the kubelet's
+// own root, what concerns podrun. A file that can't be read leaves the defaults.
+func (m machine) readKubeletConfig(k *host.KubeletProcess, root, path string) {
+	data, err := hostfile.ReadBelow(m.ctx, root, path, maxKubeletConfig)
 	if err != nil {
 		return
 	}
@@ -125,8 +207,9 @@ func flagValue(args []string, name string) string {
 }
 
 // sameSocket tells whether a kubelet's endpoint, in its own root, is the very
-// socket that podrun uses. Sockets that can't be compared count as the same if
-// they have one name.
+// socket that podrun uses: by device and inode, since a path says nothing of
+// what is behind it in another root. A socket that is missing on either side is
+// not the same.
 func sameSocket(root, theirs, ours string) bool {
 	their, err := cri.SocketPath(theirs)
 	if err != nil {
@@ -136,18 +219,8 @@ func sameSocket(root, theirs, ours string) bool {
 	if err != nil {
 		return false
 	}
-	a, errA := os.Stat(filepath.Join(root, their))
-	b, errB := os.Stat(our)
-	if errA != nil || errB != nil {
-		return filepath.Clean(their) == filepath.Clean(our)
-	}
-	return os.SameFile(a, b)
-}
-
-// sameLink tells whether two of /proc's namespace links agree. Links that
-// can't be read count as equal: the careful answer.
-func sameLink(a, b string) bool {
-	la, errA := os.Readlink(a)
-	lb, errB := os.Readlink(b)
-	return errA != nil || errB != nil || la == lb
+	var b unix.Stat_t
+	a, errA := hostfile.StatBelow(root, their)
+	errB := unix.Stat(our, &b)
+	return errA == nil && errB == nil && a.Mode&unix.S_IFMT == unix.S_IFSOCK && a.Dev == b.Dev && a.Ino == b.Ino
 }

@@ -48,7 +48,7 @@ func TestListeners(t *testing.T) {
 	for _, w := range want {
 		ports = append(ports, host.HostPort{Protocol: w.Protocol, Port: w.Port})
 	}
-	got, _, err := machine{root: "/"}.readListeners(ports)
+	got, _, err := machine{ctx: t.Context(), root: "/"}.readListeners(ports)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestProcSockets(t *testing.T) {
 		}
 		return list[i]
 	}
-	a, b := find(diagSockets()), find(machine{root: "/"}.procSockets())
+	a, b := find(diagSockets()), find(machine{ctx: t.Context(), root: "/"}.procSockets())
 	if diff := cmp.Diff(a, b, cmp.AllowUnexported(socket{})); diff != "" {
 		t.Errorf("-sock_diag +proc:\n%s", diff)
 	}
@@ -162,7 +162,7 @@ func TestSCTPListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	port := int32(name.(*unix.SockaddrInet4).Port)
-	got, loaded, err := machine{root: "/"}.readListeners([]host.HostPort{{Protocol: corev1.ProtocolSCTP, Port: port}})
+	got, loaded, err := machine{ctx: t.Context(), root: "/"}.readListeners([]host.HostPort{{Protocol: corev1.ProtocolSCTP, Port: port}})
 	if err != nil || loaded == nil || !*loaded {
 		t.Fatal(loaded, err)
 	}

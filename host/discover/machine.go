@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/nodeconfig"
 )
 
@@ -103,7 +104,7 @@ func (m machine) readCapacity(f *host.Facts, s nodeconfig.Settings) error {
 
 // meminfo reads /proc/meminfo; values are in bytes.
 func (m machine) meminfo() (map[string]int64, error) {
-	data, err := os.ReadFile(m.path("proc/meminfo"))
+	data, err := m.read(maxProcFile, "proc/meminfo")
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +132,7 @@ func (m machine) meminfo() (map[string]int64, error) {
 // cpus counts the processors that are online: what the kubelet counts too, and
 // not those that this process may use.
 func (m machine) cpus() int {
-	data, err := os.ReadFile(m.path("sys/devices/system/cpu/online"))
+	data, err := m.read(maxProcFile, "sys/devices/system/cpu/online")
 	if err == nil {
 		if n := countList(strings.TrimSpace(string(data))); n > 0 {
 			return n
@@ -190,7 +191,7 @@ func (m machine) readHugePages(f *host.Facts) error {
 		if err != nil {
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(dir, e.Name(), "nr_hugepages"))
+		data, err := hostfile.Read(m.ctx, filepath.Join(dir, e.Name(), "nr_hugepages"), maxProcFile)
 		if err != nil {
 			return trouble("read the huge pages", err, "")
 		}
@@ -214,6 +215,6 @@ func (m machine) exists(path string) bool {
 
 // flag reads a kernel module's Y or N; a file that is not there is N.
 func (m machine) flag(path string) bool {
-	data, err := os.ReadFile(m.path(path))
+	data, err := m.read(maxProcFile, path)
 	return err == nil && strings.HasPrefix(string(data), "Y")
 }

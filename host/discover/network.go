@@ -33,7 +33,7 @@ func (m machine) readNetwork(f *host.Facts, s nodeconfig.Settings) error {
 	if f.ResolvConf, err = m.readResolvConf(s.ResolvConf); err != nil {
 		return err
 	}
-	hosts, err := os.ReadFile(m.path("etc/hosts"))
+	hosts, err := m.read(maxConfig, "etc/hosts")
 	if err != nil && !os.IsNotExist(err) {
 		return trouble("read /etc/hosts", err, "")
 	}
@@ -163,7 +163,7 @@ func (m machine) readResolvConf(path string) (host.ResolvConf, error) {
 	if path == "" {
 		return host.ResolvConf{}, nil
 	}
-	data, err := os.ReadFile(m.path(path))
+	data, err := m.read(maxConfig, path)
 	if os.IsNotExist(err) {
 		return host.ResolvConf{Path: path}, nil
 	}

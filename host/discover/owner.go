@@ -17,7 +17,7 @@ import (
 func (m machine) procSockets() ([]socket, error) {
 	var out []socket
 	for _, kind := range socketKinds {
-		data, err := os.ReadFile(m.path("proc/net", kind.table))
+		data, err := m.read(maxProcFile, "proc/net", kind.table)
 		if os.IsNotExist(err) {
 			continue // no IPv6
 		}
@@ -123,7 +123,7 @@ func (m machine) descriptors(pid string) []string {
 }
 
 func (m machine) comm(pid string) string {
-	data, err := os.ReadFile(m.path("proc", pid, "comm"))
+	data, err := m.read(maxProcFile, "proc", pid, "comm")
 	if err != nil {
 		return ""
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/resource"
 )
@@ -22,7 +23,7 @@ import (
 // readPods describes the pods of the runtime, ordered by namespace, name and
 // UID, and those of podrun that have been admitted and have no sandbox yet. A
 // pod with several sandboxes is ready if any of them is.
-func readPods(sandboxes []*runtimeapi.PodSandbox, rooms []host.Pod, stored map[string]host.Pod, layout identity.Layout) ([]host.Pod, error) {
+func (m machine) readPods(sandboxes []*runtimeapi.PodSandbox, rooms []host.Pod, stored map[string]host.Pod, layout identity.Layout) []host.Pod {
 	byUID := map[string]*host.Pod{}
 	for _, s := range sandboxes {
 		id := s.GetMetadata()
@@ -43,12 +44,9 @@ func readPods(sandboxes []*runtimeapi.PodSandbox, rooms []host.Pod, stored map[s
 	pods := make([]host.Pod, 0, len(byUID))
 	for _, p := range byUID {
 		if p.RootDir != "" && !p.Managed {
-			// What can't be read of another podrun's pod is not known of it.
-			_ = readCheckpoint(p, identity.Layout{RootDir: p.RootDir})
+			m.readCheckpoint(p, identity.Layout{RootDir: p.RootDir})
 		} else if p.Managed {
-			if err := asStored(p, stored, layout); err != nil {
-				return nil, err
-			}
+			m.asStored(p, stored, layout)
 		}
 		pods = append(pods, *p)
 	}
@@ -56,7 +54,7 @@ func readPods(sandboxes []*runtimeapi.PodSandbox, rooms []host.Pod, stored map[s
 	slices.SortFunc(pods, func(a, b host.Pod) int {
 		return strings.Compare(a.Namespace+"/"+a.Name+"/"+a.UID, b.Namespace+"/"+b.Name+"/"+b.UID)
 	})
-	return pods, nil
+	return pods
 }
 
 // addReserved adds podrun's pods that have a checkpoint and no sandbox: what
@@ -71,7 +69,7 @@ func addReserved(byUID map[string]*host.Pod, stored map[string]host.Pod) {
 
 // readStored reads the checkpoints of podrun's pods, by UID. It takes the longest
 // of all that is read here, and goes on while the runtime is asked.
-func readStored(layout identity.Layout) (map[string]host.Pod, error) {
+func (m machine) readStored(layout identity.Layout) (map[string]host.Pod, error) {
 	entries, err := os.ReadDir(layout.PodsDir())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -85,9 +83,7 @@ func readStored(layout identity.Layout) (map[string]host.Pod, error) {
 			continue
 		}
 		p := host.Pod{UID: e.Name()}
-		if err := readCheckpoint(&p, layout); err != nil {
-			return nil, err
-		}
+		m.readCheckpoint(&p, layout)
 		if p.Name != "" {
 			out[p.UID] = p
 		}
@@ -97,38 +93,50 @@ func readStored(layout identity.Layout) (map[string]host.Pod, error) {
 
 // asStored fills in what a pod's checkpoint says. One that was written since the
 // others were read is read now.
-func asStored(p *host.Pod, stored map[string]host.Pod, layout identity.Layout) error {
+func (m machine) asStored(p *host.Pod, stored map[string]host.Pod, layout identity.Layout) {
 	s, ok := stored[p.UID]
 	if !ok {
-		return readCheckpoint(p, layout)
+		m.readCheckpoint(p, layout)
+		return
+	}
+	if s.Broken != "" && p.Name != "" {
+		s.Namespace, s.Name = p.Namespace, p.Name // the runtime's labels
 	}
 	s.Managed, s.Ready, s.Reserved, s.RootDir, s.CreatedAt = p.Managed, p.Ready, p.Reserved, p.RootDir, p.CreatedAt
 	*p = s
-	return nil
 }
 
 // readCheckpoint adds what a pod's checkpoint says: requests, ports, priority.
-// A pod without one (its directory was removed by hand) requests nothing.
-func readCheckpoint(p *host.Pod, layout identity.Layout) error {
+// A pod without one (its directory was removed by hand) requests nothing; nor
+// does one whose checkpoint is corrupt, which is Broken.
+func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout) {
 	if !identity.SafeUID(p.UID) {
-		return nil // podrun makes no such pod; never build a path of it
+		return // podrun makes no such pod; never build a path of it
 	}
 	path := layout.Checkpoint(p.UID)
-	data, err := os.ReadFile(path)
+	data, err := hostfile.Read(m.ctx, path, identity.MaxCheckpoint)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil
+		return
+	}
+	var pod *corev1.Pod
+	if err == nil {
+		pod, err = decodeCheckpoint(data)
+		if _, version := identity.CutSchema(data); err != nil && identity.CheckSchema(path, version) != nil {
+			// Of a form that this podrun does not know: run refuses to change the pod.
+			p.Namespace, p.Name, _ = identity.HeadPod(data)
+			return
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
 	}
 	if err != nil {
-		return trouble("read the checkpoint of pod "+p.Namespace+"/"+p.Name, err, "")
-	}
-	pod, err := decodeCheckpoint(data)
-	if _, version := identity.CutSchema(data); err != nil && identity.CheckSchema(path, version) != nil {
-		// Of a form that this podrun does not know: run refuses to change the pod.
-		p.Namespace, p.Name, _ = identity.HeadPod(data)
-		return nil
-	}
-	if err != nil {
-		return trouble("read the checkpoint "+path, err, "podrun delete --force removes the pod")
+		p.Broken = err.Error()
+		if p.Name == "" {
+			id, _ := StoredPod(m.ctx, layout, p.UID)
+			p.Namespace, p.Name = id.Namespace, id.Name
+		}
+		return
 	}
 	p.Namespace, p.Name = pod.Namespace, pod.Name
 	p.HostNetwork = pod.Spec.HostNetwork
@@ -139,12 +147,11 @@ func readCheckpoint(p *host.Pod, layout identity.Layout) error {
 	p.Requests = resource.PodRequests(pod)
 	p.HostPorts = host.HostPorts(pod)
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(p.Requests)), extended) {
-		return nil
+		return
 	}
-	if p.Devices, err = readDevices(layout.Devices(p.UID)); err != nil {
-		return trouble("read which devices pod "+p.Namespace+"/"+p.Name+" has", err, "delete the pod")
+	if p.Devices, err = m.readDevices(layout.Devices(p.UID)); err != nil {
+		m.unreadable.add("devices of pod "+p.Namespace+"/"+p.Name, err)
 	}
-	return nil
 }
 
 // extended tells a resource that is somebody's own: only these are devices.

@@ -57,19 +57,16 @@ func TestPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	ready, notReady := runtimeapi.PodSandboxState_SANDBOX_READY, runtimeapi.PodSandboxState_SANDBOX_NOTREADY
-	stored, err := readStored(layout)
+	stored, err := machine{ctx: t.Context()}.readStored(layout)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := readPods([]*runtimeapi.PodSandbox{
+	got := machine{ctx: t.Context()}.readPods([]*runtimeapi.PodSandbox{
 		sandbox("default", "web", "u1", true, notReady, 1),
 		sandbox("default", "web", "u1", true, ready, 5),
 		sandbox("kube-system", "theirs", "u3", false, ready, 2),
 		sandbox("x", "evil", "../../etc", true, ready, 3),
 	}, nil, stored, layout)
-	if err != nil {
-		t.Fatal(err)
-	}
 	type brief struct {
 		Ref                                   string
 		Managed, Ready, Reserved, HostNetwork bool
@@ -203,10 +200,7 @@ func TestPodsOfAnotherRootDir(t *testing.T) {
 		}
 		boxes = append(boxes, s)
 	}
-	pods, err := readPods(boxes, nil, nil, ours)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pods := machine{ctx: t.Context()}.readPods(boxes, nil, nil, ours)
 	for _, p := range pods {
 		other := p.UID == "u1" || p.UID == "u2"
 		if p.Managed == other || (p.RootDir == theirs.RootDir) != other {

@@ -2,7 +2,6 @@ package discover
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -61,7 +60,7 @@ func imageFS(info *runtimeapi.ImageFsInfoResponse) host.Filesystem {
 func (m machine) pids() host.PIDs {
 	most := int64(0)
 	for _, file := range []string{"pid_max", "threads-max"} {
-		data, err := os.ReadFile(m.path("proc/sys/kernel", file))
+		data, err := m.read(maxProcFile, "proc/sys/kernel", file)
 		if err != nil {
 			continue
 		}
@@ -70,7 +69,7 @@ func (m machine) pids() host.PIDs {
 		}
 	}
 	// 0.20 0.18 0.12 1/80 11206: the fourth field is running/all.
-	data, err := os.ReadFile(m.path("proc/loadavg"))
+	data, err := m.read(maxProcFile, "proc/loadavg")
 	fields := strings.Fields(string(data))
 	if err != nil || len(fields) < 4 {
 		return host.PIDs{}

@@ -5,15 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/podrun/podrun/hostfile"
 )
 
 // appArmorProfiles lists the profiles that the kernel has loaded, in its order:
 // lines such as "docker-default (enforce)". Nil where they can't be read.
 func (m machine) appArmorProfiles() []string {
-	data, err := os.ReadFile(m.path("sys/kernel/security/apparmor/profiles"))
+	data, err := m.read(maxProcFile, "sys/kernel/security/apparmor/profiles")
 	if err != nil {
 		return nil
 	}
@@ -35,14 +36,14 @@ const largestProfile = 4 << 20
 
 // readSeccomp says of each profile what is wrong with it. Names that lead out of
 // the directory are left out: whoever plans the container refuses them.
-func readSeccomp(dir string, names []string) map[string]string {
+func (m machine) readSeccomp(dir string, names []string) map[string]string {
 	out := map[string]string{}
 	for _, name := range names {
 		if !filepath.IsLocal(name) {
 			continue
 		}
 		out[name] = ""
-		if err := checkSeccomp(filepath.Join(dir, name)); err != nil {
+		if err := m.checkSeccomp(filepath.Join(dir, name)); err != nil {
 			out[name] = err.Error()
 		}
 	}
@@ -53,20 +54,16 @@ func readSeccomp(dir string, names []string) map[string]string {
 }
 
 // checkSeccomp parses a profile as runtimes do (the OCI's LinuxSeccomp in JSON).
-func checkSeccomp(path string) error {
-	info, err := os.Stat(path)
+func (m machine) checkSeccomp(path string) error {
+	data, err := hostfile.Read(m.ctx, path, largestProfile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("open %s: no such file", path)
-	case err != nil:
-		return err
-	case !info.Mode().IsRegular():
+	case errors.Is(err, hostfile.ErrNotRegular):
 		return fmt.Errorf("%s is no file", path)
-	case info.Size() > largestProfile:
+	case errors.Is(err, hostfile.ErrTooLarge):
 		return fmt.Errorf("%s is larger than %d MiB", path, largestProfile>>20)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	var profile struct {

@@ -29,7 +29,7 @@ func TestReadSeccomp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := readSeccomp(dir, []string{"good.json", "bad.json", "empty.json", "none.json", ".", "../out.json", "/etc/passwd"})
+	got := machine{ctx: t.Context()}.readSeccomp(dir, []string{"good.json", "bad.json", "empty.json", "none.json", ".", "../out.json", "/etc/passwd"})
 	want := map[string]string{"good.json": "", "bad.json": "is no seccomp profile: unexpected end", "empty.json": "it has no defaultAction",
 		"none.json": "no such file", ".": "is no file"}
 	if !slices.Equal(slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want))) {
@@ -40,7 +40,7 @@ func TestReadSeccomp(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got[name], words)
 		}
 	}
-	if readSeccomp(dir, nil) != nil {
+	if (machine{ctx: t.Context()}).readSeccomp(dir, nil) != nil {
 		t.Error("profiles that nobody named")
 	}
 }

@@ -3,6 +3,7 @@ package discover
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/identity"
 )
 
@@ -19,7 +21,7 @@ import (
 // replace, update or start again. It comes before the runtime is asked for its
 // pods: who gives a promise up has its pod running by then, so that one of the two
 // is seen.
-func readRooms(layout identity.Layout) ([]host.Pod, error) {
+func (m machine) readRooms(layout identity.Layout) ([]host.Pod, error) {
 	entries, err := os.ReadDir(layout.Rooms())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -32,11 +34,10 @@ func readRooms(layout identity.Layout) ([]host.Pod, error) {
 		if strings.HasPrefix(e.Name(), ".") {
 			continue // is being written
 		}
-		room, ok, err := readRoom(filepath.Join(layout.Rooms(), e.Name()))
+		room, ok, err := m.readRoom(filepath.Join(layout.Rooms(), e.Name()))
 		if err != nil {
-			return nil, trouble("read what is kept free for a pod", err, "")
-		}
-		if ok {
+			m.unreadable.add("reservation of resources", err)
+		} else if ok {
 			out = append(out, room)
 		}
 	}
@@ -61,8 +62,8 @@ func addRooms(pods, rooms []host.Pod) []host.Pod {
 
 // readRoom reads one promise. It is void once its maker does not hold its lock
 // any more.
-func readRoom(path string) (room host.Pod, ok bool, err error) {
-	f, err := os.Open(path)
+func (m machine) readRoom(path string) (room host.Pod, ok bool, err error) {
+	f, err := hostfile.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return room, false, nil
 	}
@@ -73,7 +74,17 @@ func readRoom(path string) (room host.Pod, ok bool, err error) {
 	if unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil {
 		return room, false, nil
 	}
-	return room, true, json.NewDecoder(f).Decode(&room)
+	data, err := hostfile.Read(m.ctx, path, maxState)
+	if err == nil {
+		err = json.Unmarshal(data, &room)
+	}
+	if err == nil && room.Name == "" {
+		err = errors.New("it names no pod")
+	}
+	if err != nil {
+		return room, false, fmt.Errorf("%s: %w", path, err)
+	}
+	return room, true, nil
 }
 
 // both is a pod that holds what it has and what was promised to it: of each

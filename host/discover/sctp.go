@@ -19,7 +19,7 @@ const sctpTable = "proc/net/sctp/eps"
 // sctpSockets lists the SCTP sockets that listen. Loaded is false where the kernel
 // has no SCTP, or nobody has used it yet: then nothing listens.
 func (m machine) sctpSockets() (out []socket, loaded bool, err error) {
-	data, err := os.ReadFile(m.path(sctpTable))
+	data, err := m.read(maxProcFile, sctpTable)
 	if os.IsNotExist(err) {
 		return nil, false, nil
 	}

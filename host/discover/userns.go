@@ -1,19 +1,29 @@
 package discover
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"sigs.k8s.io/json"
 
+	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/identity"
 )
 
-// UserNS reads the ranges of host IDs that podrun's pods hold, by UID.
-func UserNS(layout identity.Layout) (map[string]uint32, error) {
+// UserNS reads the ranges of host IDs that podrun's pods hold, by UID. The range
+// of a pod whose file is corrupt is 0.
+func UserNS(ctx context.Context, layout identity.Layout) (map[string]uint32, error) {
+	return machine{ctx: ctx}.userNS(layout)
+}
+
+func (m machine) userNS(layout identity.Layout) (map[string]uint32, error) {
 	// A glob would look at each directory in four calls.
 	pods, err := os.ReadDir(layout.PodsDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -21,39 +31,75 @@ func UserNS(layout identity.Layout) (map[string]uint32, error) {
 	}
 	var held map[string]uint32
 	for _, pod := range pods {
-		file := layout.UserNS(pod.Name())
-		data, err := os.ReadFile(file)
+		first, err := m.readRange(layout.UserNS(pod.Name()))
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 			continue // most have none
 		}
-		var ns host.UserNS
-		if err == nil {
-			_, err = json.UnmarshalStrict(data, &ns)
-		}
-		if err == nil && len(ns.UIDs) != 1 {
-			err = errors.New("not one range")
-		}
 		if err != nil {
-			return nil, trouble("read which host IDs a pod holds in "+file, err, "delete the pod of that directory")
+			m.unreadable.add("host IDs of pod "+pod.Name(), err)
 		}
 		if held == nil {
 			held = map[string]uint32{}
 		}
-		held[pod.Name()] = ns.UIDs[0].HostID
+		held[pod.Name()] = first
 	}
 	return held, nil
 }
 
+// readRange reads the first host ID of the range that a pod holds.
+func (m machine) readRange(file string) (uint32, error) {
+	data, err := hostfile.Read(m.ctx, file, maxState)
+	if err != nil {
+		return 0, err
+	}
+	var ns host.UserNS
+	if _, err = json.UnmarshalStrict(data, &ns); err == nil && (len(ns.UIDs) != 1 || ns.UIDs[0].HostID == 0) {
+		err = errors.New("it holds not one range")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", file, err)
+	}
+	return ns.UIDs[0].HostID, nil
+}
+
+// recoverUserNS asks the runtime for the ranges that could not be read: two pods
+// must never have one. A pod without a sandbox holds none.
+func (m machine) recoverUserNS(client *cri.Client, held map[string]uint32, sandboxes []*runtimeapi.PodSandbox) {
+	for uid, first := range held {
+		if first != 0 || client == nil {
+			continue
+		}
+		range0, known := uint32(0), true
+		for _, s := range sandboxes {
+			if s.GetMetadata().GetUid() != uid {
+				continue
+			}
+			status, err := client.PodSandboxStatus(m.ctx, s.GetId())
+			if ids := status.GetLinux().GetNamespaces().GetOptions().GetUsernsOptions().GetUids(); len(ids) > 0 {
+				range0 = ids[0].GetHostId()
+			} else if err != nil || s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY {
+				known = false
+			}
+		}
+		switch {
+		case range0 != 0:
+			held[uid] = range0
+		case known:
+			delete(held, uid)
+		}
+	}
+}
+
 // othersUserNS adds the ranges that pods of other podruns on the same runtime
 // hold. What can't be read of another podrun's is not known of it.
-func othersUserNS(held map[string]uint32, pods []host.Pod) map[string]uint32 {
+func (m machine) othersUserNS(held map[string]uint32, pods []host.Pod) map[string]uint32 {
 	roots := map[string]bool{}
 	for _, p := range pods {
 		if p.RootDir == "" || p.Managed || roots[p.RootDir] {
 			continue
 		}
 		roots[p.RootDir] = true
-		others, err := UserNS(identity.Layout{RootDir: p.RootDir})
+		others, err := UserNS(m.ctx, identity.Layout{RootDir: p.RootDir})
 		if err != nil {
 			continue
 		}
@@ -61,7 +107,7 @@ func othersUserNS(held map[string]uint32, pods []host.Pod) map[string]uint32 {
 			held = map[string]uint32{}
 		}
 		for uid, first := range others {
-			if _, own := held[uid]; !own {
+			if _, own := held[uid]; !own && first != 0 {
 				held[uid] = first
 			}
 		}

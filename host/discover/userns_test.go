@@ -31,11 +31,12 @@ func TestOthersUserNS(t *testing.T) {
 	hold(ours, "a", ids(65536))
 	hold(theirs, "b", ids(131072))
 	hold(broken, "c", "{")
-	held, err := UserNS(ours)
+	m := machine{ctx: t.Context()}
+	held, err := m.userNS(ours)
 	if err != nil {
 		t.Fatal(err)
 	}
-	held = othersUserNS(held, []host.Pod{{UID: "a", Managed: true}, {UID: "b", RootDir: theirs.RootDir}, {UID: "c", RootDir: broken.RootDir}})
+	held = m.othersUserNS(held, []host.Pod{{UID: "a", Managed: true}, {UID: "b", RootDir: theirs.RootDir}, {UID: "c", RootDir: broken.RootDir}})
 	if want := map[string]uint32{"a": 65536, "b": 131072}; !maps.Equal(held, want) {
 		t.Errorf("held are %v, want %v", held, want)
 	}

@@ -6,35 +6,6 @@ import (
 	"testing"
 )
 
-func TestWriteFileReplacesAsAWhole(t *testing.T) {
-	dir := t.TempDir()
-	target := filepath.Join(dir, "target")
-	mustWrite(t, target)
-	path := filepath.Join(dir, "file")
-	if err := os.Symlink(target, path); err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{"one", "two"} {
-		if err := WriteFile(path, []byte(text), 0o640); err != nil {
-			t.Fatal(err)
-		}
-		data, err := os.ReadFile(path)
-		if err != nil || string(data) != text {
-			t.Errorf("%q, %v; want %q", data, err, text)
-		}
-	}
-	wantIntact(t, target)
-	if info, _ := os.Lstat(path); info.Mode() != 0o640 {
-		t.Errorf("mode %v, want a file of 0640", info.Mode())
-	}
-	if entries, _ := os.ReadDir(dir); len(entries) != 2 {
-		t.Errorf("left behind: %v", entries)
-	}
-	if err := WriteFile(filepath.Join(dir, "none", "file"), nil, 0o600); err == nil {
-		t.Error("no error for a directory that is not there")
-	}
-}
-
 func TestWriteHostsKeepsTheFileThatContainersMounted(t *testing.T) {
 	plan := mustApply(t, oneEmptyDir)
 	write := func(text string) uint64 {

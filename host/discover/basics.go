@@ -1,0 +1,67 @@
+package discover
+
+import (
+	"context"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/nodeconfig"
+)
+
+// ReadBasics reads the few facts that showing and removing pods take: the
+// runtime, how control groups are mounted and by which driver they are managed,
+// and the node's addresses, as far as they are known. It reads no file of any
+// pod, so nothing that is wrong with one keeps it from being deleted. It fails
+// only where the runtime does not answer or control groups can't be found.
+func ReadBasics(ctx context.Context, client *cri.Client, s nodeconfig.Settings) (host.Facts, error) {
+	m := machine{ctx: ctx, root: "/"}
+	var facts host.Facts
+	var down, mounts error
+	together(
+		func() error { facts.Runtime, down = readVersion(ctx, client); return nil },
+		func() error { mounts = m.readCgroup(&facts.Cgroup); return nil },
+		func() error {
+			// Without an address hooks of pods on the host's network have no
+			// default host, and a status shows none.
+			facts.NodeIPs, facts.DefaultRoute, _ = nodeAddresses(s.NodeIP)
+			return nil
+		},
+	)
+	if down != nil {
+		return host.Facts{}, down
+	}
+	if mounts != nil {
+		return host.Facts{}, mounts
+	}
+	m.chooseDriver(&facts.Cgroup, s, facts.Runtime.CgroupSaid)
+	return facts, nil
+}
+
+// readVersion asks the runtime what it is. Of a runtime that answers, what it
+// does not tell of itself is left out.
+func readVersion(ctx context.Context, client *cri.Client) (host.Runtime, error) {
+	var version *runtimeapi.VersionResponse
+	var status *runtimeapi.StatusResponse
+	var config *runtimeapi.RuntimeConfigResponse
+	asked, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var down error
+	together(
+		func() error {
+			if version, down = Reach(ctx, client); down != nil {
+				cancel() // the others need not wait for their longer limits
+			}
+			return nil
+		},
+		func() (err error) { status, err = client.Status(asked, true); return },
+		func() (err error) { config, err = client.RuntimeConfig(asked); return },
+	)
+	if down != nil {
+		return host.Runtime{}, down
+	}
+	out := describe(version, status, config)
+	out.Endpoint = client.Endpoint()
+	return out, nil
+}

@@ -1,0 +1,53 @@
+package discover
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/hostfile"
+	"github.com/podrun/podrun/identity"
+)
+
+// maxHead bounds the first line of a checkpoint, in bytes: a namespace and a
+// name have at most 253 each.
+const maxHead = 4 << 10
+
+// StoredPod names the pod of a directory: by the first line of its checkpoint,
+// else, where that is corrupt, by its directory of logs, which the runtime made.
+// If neither tells, it has no namespace and its UID is its name. Found is false
+// where the directory has no checkpoint.
+func StoredPod(ctx context.Context, layout identity.Layout, uid string) (id identity.Pod, found bool) {
+	id, err := headOf(ctx, layout, uid)
+	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return id, err == nil
+	}
+	logs, _ := filepath.Glob(filepath.Join(layout.PodLogsDir, "*_*_"+uid)) // the pattern is well-formed
+	for _, dir := range logs {
+		parts := strings.Split(filepath.Base(dir), "_")
+		if id, ok := named(parts[0], parts[1], uid); ok && len(parts) == 3 && layout.PodLogsDir != "" {
+			return id, true
+		}
+	}
+	return identity.Pod{Name: uid, UID: uid}, true
+}
+
+// headOf reads the first line of a checkpoint.
+func headOf(ctx context.Context, layout identity.Layout, uid string) (identity.Pod, error) {
+	head, err := hostfile.ReadHead(ctx, layout.Checkpoint(uid), maxHead)
+	namespace, name, marked := identity.HeadPod(head)
+	id, ok := named(namespace, name, uid)
+	if err == nil && (!marked || !ok) {
+		err = errors.New("its first line names no pod")
+	}
+	return id, err
+}
+
+// named is a pod whose names may become part of a path.
+func named(namespace, name, uid string) (identity.Pod, bool) {
+	return identity.Pod{Namespace: namespace, Name: name, UID: uid}, identity.SafeName(namespace) && identity.SafeName(name)
+}

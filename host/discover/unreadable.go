@@ -1,0 +1,32 @@
+package discover
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// unreadable gathers the state files that could not be read or understood, each
+// with the reason. A file of one pod that is corrupt is no reason to refuse
+// another pod, so a reading leaves it out. Nil drops what is added.
+type unreadable struct {
+	mu   sync.Mutex
+	list []string
+}
+
+// add notes a file. Err names its path.
+func (u *unreadable) add(what string, err error) {
+	if u == nil {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.list = append(u.list, fmt.Sprintf("%s: %v", what, err))
+}
+
+func (u *unreadable) sorted() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	slices.Sort(u.list)
+	return u.list
+}
