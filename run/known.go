@@ -67,9 +67,10 @@ func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 	if err != nil {
 		return nil, &problem.Error{Kind: problem.Runtime, Object: "runtime", Err: err}
 	}
+	running := map[string]bool{}
 	for _, s := range sandboxes {
 		if s.Managed {
-			found[s.Pod.UID] = s.Pod
+			found[s.Pod.UID], running[s.Pod.UID] = s.Pod, true
 		}
 	}
 	var out []Known
@@ -77,7 +78,11 @@ func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 		if !sel.matches(id) {
 			continue
 		}
-		out = append(out, e.known(id))
+		k := e.known(id)
+		if k.Pod == nil && k.Broken == nil && !running[id.UID] && !hasCheckpoint(e.layout(), id.UID) {
+			continue // removed, or replaced under another UID, while the runtime was asked
+		}
+		out = append(out, k)
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].ID.String() < out[j].ID.String() })
 	return out, nil

@@ -192,6 +192,12 @@ func sweepLocks(layout identity.Layout, here int) error {
 	return nil
 }
 
+// hasCheckpoint tells whether a pod has a checkpoint, of whatever content.
+func hasCheckpoint(layout identity.Layout, uid string) bool {
+	_, err := os.Lstat(layout.Checkpoint(uid))
+	return err == nil
+}
+
 // neverRan tells whether a pod has no more than its reservation: a podrun was
 // killed before the pod's sandbox was there, after which its hosts file is
 // written first of all.
