@@ -27,16 +27,19 @@ var gists = map[string]string{
 	"F/kubernetes-sigs__testcases__manifests__error_array_instead_of_map.yaml":                           "data: must be a map, not a list",
 	"F/kubernetes-sigs__testcases__manifests__error_invalid_kind.yaml":                                   "kind: podrun does not read kind configmap of v1 (did you mean ConfigMap?)",
 	"F/kubernetes-sigs__testcases__manifests__error_invalid_protocol_type.yaml":                          "spec.containers[0].ports[0].protocol: must be a string, not a number",
-	"F/yaml__2G84__00__in.yaml":                  ":1: not valid YAML",
-	"F/yaml__9JBA__in.yaml":                      "expected an object with apiVersion and kind, got a list",
-	"F/yaml__CC74__in.VALID-YAML.yaml":           "expected an object with apiVersion and kind, got a string", // podrun reads directives
-	"F/yaml__CVW2__in.yaml":                      "expected an object with apiVersion and kind, got a list",
-	"F/yaml__E76Z__in.VALID-YAML.yaml":           "kind is missing",
-	"F/yaml__N782__in.yaml":                      ":2: not valid YAML",
-	"F/yaml__U99R__in.yaml":                      "expected an object with apiVersion and kind, got a list",
-	"F/yaml__V55R__in.VALID-YAML.yaml":           "expected an object with apiVersion and kind, got a list",
-	"F/yannh__fixtures__missing_kind.yaml":       "kind is missing",
-	"F/yannh__fixtures__missing_kind_value.yaml": "kind is missing",
+	// podrun bounds a document before it parses it.
+	"F/kubernetes__TestYAMLLimits__3MB-map-with-alias.yaml": "the document is larger than 3 MiB",
+	"F/kubernetes__TestYAMLLimits__deeply-nested-maps.yaml": "the document is larger than 3 MiB",
+	"F/yaml__2G84__00__in.yaml":                             ":1: not valid YAML",
+	"F/yaml__9JBA__in.yaml":                                 "expected an object with apiVersion and kind, got a list",
+	"F/yaml__CC74__in.VALID-YAML.yaml":                      "expected an object with apiVersion and kind, got a string", // podrun reads directives
+	"F/yaml__CVW2__in.yaml":                                 "expected an object with apiVersion and kind, got a list",
+	"F/yaml__E76Z__in.VALID-YAML.yaml":                      "kind is missing",
+	"F/yaml__N782__in.yaml":                                 ":2: not valid YAML",
+	"F/yaml__U99R__in.yaml":                                 "expected an object with apiVersion and kind, got a list",
+	"F/yaml__V55R__in.VALID-YAML.yaml":                      "expected an object with apiVersion and kind, got a list",
+	"F/yannh__fixtures__missing_kind.yaml":                  "kind is missing",
+	"F/yannh__fixtures__missing_kind_value.yaml":            "kind is missing",
 }
 
 // TestCorpus compares podrun's verdict on real manifests with that of the real

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/problem"
 )
 
@@ -152,9 +153,12 @@ func writeHolder(f *os.File, who string) error {
 	return nil
 }
 
+// maxHolder bounds what a lock's file says of its holder, in bytes.
+const maxHolder = 64 << 10
+
 // holder says who holds the lock at path, as well as can be told.
 func holder(path string) string {
-	data, err := os.ReadFile(path)
+	data, err := hostfile.ReadNoFollow(context.Background(), path, maxHolder)
 	if who := strings.TrimSpace(string(data)); err == nil && who != "" {
 		return who
 	}

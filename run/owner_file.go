@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,15 +10,20 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
 )
 
+// maxOwnerRecord bounds an owner record, in bytes: it names each container that
+// is ending, and a pod has at most 1,000.
+const maxOwnerRecord = 1 << 20
+
 // readOwner reads who owns a pod; nil if no process does. A record that can't be
 // read as one counts as none: its generation equals no other.
 func readOwner(layout identity.Layout, id identity.Pod) (*ownerRecord, error) {
-	data, err := os.ReadFile(layout.Owner(id))
-	if errors.Is(err, fs.ErrNotExist) {
+	data, err := hostfile.ReadNoFollow(context.Background(), layout.Owner(id), maxOwnerRecord)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, hostfile.ErrNotRegular) || errors.Is(err, hostfile.ErrTooLarge) {
 		return nil, nil
 	}
 	if err != nil {
@@ -100,7 +106,7 @@ func keptByOthers(layout identity.Layout, id identity.Pod, mine *lockedFile) (bo
 		if !strings.HasPrefix(e.Name(), claimPrefix(id)) || mine != nil && e.Name() == mine.name() || !isLocked(path) {
 			continue
 		}
-		if data, err := os.ReadFile(path); err == nil && string(data) == claimKeeps {
+		if data, err := hostfile.ReadNoFollow(context.Background(), path, claimMaxBytes); err == nil && string(data) == claimKeeps {
 			return true, nil
 		}
 	}
