@@ -1,11 +1,12 @@
 package cmd
 
 import (
-	"os"
+	"context"
 
 	"github.com/spf13/cobra"
 
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run"
@@ -61,7 +62,7 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 		return err
 	}
 	defer closeAll()
-	facts, err := readFacts(f.facts)
+	facts, err := readFacts(c.Context(), f.facts)
 	if err != nil {
 		return err
 	}
@@ -124,15 +125,18 @@ func (a *app) planEngine(r *renderer, f *planFlags) (*run.Engine, func(), error)
 	return &run.Engine{Settings: settings, Invocation: planInvocation, Warn: r.warn}, func() {}, nil
 }
 
+// maxFacts bounds the file of --facts, in bytes.
+const maxFacts = 10 << 20
+
 // readFacts reads the facts of a file; nil for none.
-func readFacts(path string) (*host.Facts, error) {
+func readFacts(ctx context.Context, path string) (*host.Facts, error) {
 	if path == "" {
 		return nil, nil
 	}
 	bad := func(err error) error {
 		return &problem.Error{Kind: problem.Usage, Object: "--facts", Err: err, Hint: "'podrun plan --show-facts' prints such a file"}
 	}
-	data, err := os.ReadFile(path)
+	data, err := hostfile.ReadInput(ctx, path, maxFacts)
 	if err != nil {
 		return nil, bad(err)
 	}

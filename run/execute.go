@@ -80,9 +80,10 @@ func (s *syncer) executeOne(ctx context.Context, a Action) error {
 	return fmt.Errorf("unknown action %s", a.Verb)
 }
 
-// ofRuntime names the pod in an error of the runtime; errChanged is none.
+// ofRuntime names the pod in an error of the runtime. Other errors, which say that
+// the pod is another command's by now, name it already.
 func (s *syncer) ofRuntime(err error) error {
-	if err == nil || errors.Is(err, errChanged) || isDeleted(err) {
+	if _, named := errors.AsType[*problem.Error](err); named || err == nil || errors.Is(err, errChanged) {
 		return err
 	}
 	return runtimeError(s.plan.ID, err)
