@@ -11,7 +11,7 @@ type Layout struct {
 	RootDir          string // --root-dir, e.g. /var/lib/podrun
 	PodLogsDir       string // --pod-logs-dir, e.g. /var/log/pods
 	ContainerLogsDir string // --container-logs-dir, e.g. /var/log/containers
-	RunDir           string // shared by podruns of all root directories; empty for /run/podrun
+	RunDir           string `json:"-"` // shared by podruns of all root directories; empty for /run/podrun
 }
 
 // PodsDir holds one directory a pod.
