@@ -13,12 +13,22 @@ import (
 // is exact, whatever the umask. If it fails, it removes the temporary file; a
 // process that is killed leaves one named .BASE.RANDOM.
 func Write(path string, data []byte, mode fs.FileMode) error {
+	return write(path, data, mode, true)
+}
+
+// WriteUnsynced is Write without syncing: for a file that says nothing any more
+// after the host has crashed.
+func WriteUnsynced(path string, data []byte, mode fs.FileMode) error {
+	return write(path, data, mode, false)
+}
+
+func write(path string, data []byte, mode fs.FileMode, sync bool) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	if err := fill(f, data, mode); err != nil {
+	if err := fill(f, data, mode, sync); err != nil {
 		os.Remove(f.Name())
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -26,16 +36,19 @@ func Write(path string, data []byte, mode fs.FileMode) error {
 		os.Remove(f.Name())
 		return fmt.Errorf("write %s: %w", path, err)
 	}
+	if !sync {
+		return nil
+	}
 	return syncDir(dir)
 }
 
-// fill writes, syncs and closes the file.
-func fill(f *os.File, data []byte, mode fs.FileMode) error {
+// fill writes and closes the file, and syncs it if asked to.
+func fill(f *os.File, data []byte, mode fs.FileMode, sync bool) error {
 	_, err := f.Write(data)
 	if err == nil {
 		err = f.Chmod(mode)
 	}
-	if err == nil {
+	if err == nil && sync {
 		err = f.Sync()
 	}
 	if cerr := f.Close(); err == nil {

@@ -68,7 +68,7 @@ func (t *Target) acquire(locks podLocks) error {
 	if t.Change == ChangeReplace && len(t.Old) > 0 {
 		uid = t.Old[0].ID.UID
 	}
-	return locks[t.Plan.ID.String()].acquire(uid, purposeRun, claimKeeps, t.Change == ChangeNew)
+	return locks[t.Plan.ID.String()].acquire(uid, purposeRun, true, t.Change == ChangeNew)
 }
 
 // reserveRoom makes that what a pod was admitted to counts for others. Of a new

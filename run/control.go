@@ -180,7 +180,7 @@ func (e *Engine) Stop(ctx context.Context, pods []Known, o DeleteOptions) []Resu
 func (e *Engine) stopOne(ctx context.Context, k Known, o DeleteOptions) Result {
 	return e.onPod(ctx, k, OutcomeStopped, purposeStop, func(s *syncer) error {
 		if err := s.acquire(purposeStop); err != nil {
-			return runtimeError(k.ID, err)
+			return err
 		}
 		grace := s.gracePeriod()
 		if o.Grace != nil {
@@ -190,8 +190,8 @@ func (e *Engine) stopOne(ctx context.Context, k Known, o DeleteOptions) Result {
 		if err := s.markStopped("was stopped by "+shownHolder(s.who()), "'podrun start "+k.ID.Name+" -n "+k.ID.Namespace+"' goes on with it"); err != nil {
 			return runtimeError(k.ID, err)
 		}
-		if err := s.stopOwned(ctx, grace, "the pod is stopped"); err != nil {
-			return s.orInterrupted(ctx, runtimeError(k.ID, err))
+		if err := s.stopOwned(ctx, grace); err != nil {
+			return s.orInterrupted(ctx, s.ofRuntime(err))
 		}
 		return nil
 	})

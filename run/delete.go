@@ -31,7 +31,6 @@ type DeleteOptions struct {
 type removeOptions struct {
 	grace    *time.Duration
 	keepLogs bool
-	why      string
 	stopped  func() // called when everything has stopped, before it is removed
 	// unstarted leaves a pod in place of which a container was started.
 	unstarted bool
@@ -46,7 +45,7 @@ func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]R
 	if err != nil {
 		return nil, orEnded(ctx, err)
 	}
-	if err := e.underNodeLock(ctx, func() error { return sweep(e.layout()) }); err != nil && !cannotWrite(err) {
+	if err := e.removeUnderNodeLock(ctx, func() error { return sweep(e.layout()) }); err != nil && !cannotWrite(err) {
 		return nil, err
 	}
 	// Pods of one name share a lock: they go one after the other.
@@ -79,7 +78,7 @@ func (e *Engine) deleteOne(ctx context.Context, k Known, facts host.Facts, o Del
 	}
 	s := e.newSyncer(knownPlan(e, k, facts), nil, lock)
 	s.ending, s.dooms = true, true
-	err = s.removeOwned(ctx, removeOptions{grace: o.Grace, keepLogs: o.KeepLogs, why: "the pod is deleted"})
+	err = s.removeOwned(ctx, removeOptions{grace: o.Grace, keepLogs: o.KeepLogs})
 	return s.orInterrupted(ctx, err)
 }
 
@@ -98,21 +97,35 @@ func (s *syncer) removeOwned(ctx context.Context, o removeOptions) error {
 		if !errors.Is(err, errChanged) {
 			return err
 		}
-		r, err := s.lock.owner()
-		switch {
-		case err != nil:
+		if removed, err := s.removedByOther(ctx); removed || err != nil {
 			return err
-		case r == nil || r.Incarnation != s.lock.incarnation:
-			return nil
-		case !s.lock.owned() && s.lock.live(r):
-			if err := s.endOf(ctx, r); !errors.Is(err, errChanged) {
-				return err
-			}
-			if r, err := s.lock.owner(); err != nil || r == nil || r.Incarnation != s.lock.incarnation {
-				return err
-			}
 		}
 	}
+}
+
+// removedByOther tells whether another command, which took the pod over, has
+// removed this incarnation of it.
+func (s *syncer) removedByOther(ctx context.Context) (bool, error) {
+	r, err := s.lock.owner()
+	if err != nil || s.lock.owned() {
+		return false, err
+	}
+	if r != nil && r.Incarnation == s.lock.incarnation && s.lock.live(r) {
+		if err := s.endOf(ctx, r); !errors.Is(err, errChanged) {
+			return false, err
+		}
+		if r, err = s.lock.owner(); err != nil {
+			return false, err
+		}
+	}
+	if r != nil {
+		return r.Incarnation != s.lock.incarnation, nil
+	}
+	left, err := s.observe(ctx, s.plan.ID.UID)
+	if err != nil {
+		return false, runtimeError(s.plan.ID, err)
+	}
+	return len(left.Sandboxes)+len(left.Containers) == 0, nil
 }
 
 // knownPlan is a plan with no more in it than removing the pod takes.
@@ -153,7 +166,7 @@ func (s *syncer) remove(ctx context.Context, o removeOptions) error {
 	if o.grace != nil {
 		grace = *o.grace
 	}
-	err = s.stopPod(ctx, grace, o.why)
+	err = s.stopPod(ctx, grace)
 	if errors.Is(err, errChanged) {
 		return err
 	}
@@ -257,7 +270,7 @@ func (s *syncer) removeDirs(ctx context.Context) error {
 // removeGroups removes the pod's control group, and those that pods share if
 // this was the last one in them.
 func (s *syncer) removeGroups(ctx context.Context) error {
-	return s.underNodeLock(ctx, func() error {
+	return s.removeUnderNodeLock(ctx, func() error {
 		if err := cgroup.Remove(ctx, s.plan.Cgroup); err != nil {
 			return err
 		}

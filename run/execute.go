@@ -57,7 +57,7 @@ func (s *syncer) execute(ctx context.Context, actions []Action) error {
 func (s *syncer) executeOne(ctx context.Context, a Action) error {
 	switch a.Verb {
 	case KillPod:
-		return s.ofRuntime(s.killPod(ctx, a.Why))
+		return s.ofRuntime(s.killPod(ctx))
 	case CreateSandbox:
 		return s.createSandbox(ctx, a)
 	case KillContainer:

@@ -33,8 +33,8 @@ func (s *syncer) startContainer(ctx context.Context, a Action) error {
 	if err == nil {
 		mounted, err = s.volumeImages(ctx, a.Container)
 	}
-	if errors.Is(err, errChanged) || isDeleted(err) {
-		return err
+	if errors.Is(err, errChanged) || isDeleted(err) || s.lock.held == nil || !s.lock.owned() {
+		return s.orNotOwner(err)
 	}
 	if err != nil {
 		s.fail(err)

@@ -109,7 +109,10 @@ func (s *syncer) runOne(ctx context.Context, t Target, o RunOptions) RunResult {
 		s.drain()
 		return result
 	}
-	if err := s.runOver(ctx, &result); err != nil {
+	err := s.runOver(ctx, &result)
+	s.closeExits() // where the pod was left to another command
+	s.drain()
+	if err != nil {
 		result.Err = errors.Join(result.Err, leftBehind(s.plan.ID, err))
 	}
 	return result
@@ -129,7 +132,7 @@ func (s *syncer) runOver(ctx context.Context, result *RunResult) error {
 		return err
 	}
 	s.ending, s.dooms, s.lock.removal = true, true, true
-	err := s.removeOwned(ctx, removeOptions{why: "the run is over", stopped: func() {
+	err := s.removeOwned(ctx, removeOptions{stopped: func() {
 		if len(result.Containers) == 0 {
 			result.Status = s.status()
 			result.Containers = EndedContainers(s.pod(), result.Status)
@@ -143,8 +146,8 @@ func (s *syncer) runOver(ctx context.Context, result *RunResult) error {
 	return err
 }
 
-// leftToOther tells whether the pod of a run that is over is another command's by
-// now, or gone.
+// leftToOther tells whether another command owns the pod of a run that is over, or
+// has removed it.
 func (s *syncer) leftToOther(ctx context.Context) (bool, error) {
 	if s.lock.owned() || s.lock.incarnation == "" {
 		return false, nil
@@ -156,7 +159,7 @@ func (s *syncer) leftToOther(ctx context.Context) (bool, error) {
 	if !s.lock.live(r) {
 		return false, nil
 	}
-	s.warn(problem.List{{Object: "pod " + s.plan.ID.String(), Warning: true, Message: "is kept: " + r.shown() + " has taken it over"}})
+	s.warn(problem.List{{Object: "pod " + s.plan.ID.String(), Warning: true, Message: "podrun does not remove the pod: " + r.shown() + " has taken it over"}})
 	return true, nil
 }
 

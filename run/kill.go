@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -44,11 +45,11 @@ func gracePeriod(pod *corev1.Pod, obs *Observed) time.Duration {
 // killPod stops everything of the pod: app containers side by side, then the
 // sidecars in reverse order with what is left of the grace period, then the
 // sandboxes.
-func (s *syncer) killPod(ctx context.Context, why string) error {
-	return s.stopPod(ctx, s.gracePeriod(), why)
+func (s *syncer) killPod(ctx context.Context) error {
+	return s.stopPod(ctx, s.gracePeriod())
 }
 
-func (s *syncer) stopPod(ctx context.Context, grace time.Duration, why string) error {
+func (s *syncer) stopPod(ctx context.Context, grace time.Duration) error {
 	errs := []error{s.stopContainers(ctx, grace)}
 	if s.lock.held == nil || errors.Is(errs[0], errChanged) {
 		return errs[0]
@@ -69,25 +70,28 @@ func (s *syncer) stopPod(ctx context.Context, grace time.Duration, why string) e
 
 // stopOwned makes this command the owner of a pod and stops it. Where another
 // command takes it over to stop or remove it, that one does so.
-func (s *syncer) stopOwned(ctx context.Context, grace time.Duration, why string) error {
+func (s *syncer) stopOwned(ctx context.Context, grace time.Duration) error {
 	s.ending = true
-	for {
+	for first := true; ; first = false {
+		if r, err := s.lock.owner(); err != nil {
+			return err
+		} else if !first && (r == nil || r.Incarnation != s.lock.incarnation) {
+			return nil // another command has removed it
+		}
 		if !s.lock.owned() {
 			if err := s.acquire(purposeStop); err != nil {
 				return err
 			}
 		}
-		err := s.stopPod(ctx, grace, why)
+		err := s.stopPod(ctx, grace)
 		if !errors.Is(err, errChanged) {
 			return err
 		}
 		r, err := s.lock.owner()
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case r == nil || r.Incarnation != s.lock.incarnation:
-			return nil // it was removed
-		case !s.lock.owned() && s.lock.live(r):
+		}
+		if !s.lock.owned() && s.lock.live(r) {
 			if err := s.endOf(ctx, r); !errors.Is(err, errChanged) {
 				return err
 			}
@@ -164,6 +168,9 @@ func (s *syncer) stopAll(ctx context.Context, list []Container, together int, gr
 			}
 		}
 	}
+	if lost != nil && ctx.Err() == nil {
+		return lost // says why the stops did not come to their end
+	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -220,7 +227,10 @@ func (s *syncer) noteEnding(list []Container, grace time.Duration) error {
 	}
 	now := time.Now()
 	err := s.lock.update(func(r *ownerRecord) {
-		ending := map[string]time.Time{}
+		ending := maps.Clone(r.Ending)
+		if ending == nil {
+			ending = map[string]time.Time{}
+		}
 		for _, c := range list {
 			ending[c.ID] = now.Add(grace)
 			if before, told := r.Ending[c.ID]; told && before.Before(ending[c.ID]) {
@@ -229,9 +239,6 @@ func (s *syncer) noteEnding(list []Container, grace time.Duration) error {
 		}
 		r.Ending, r.Doomed = ending, r.Doomed || s.dooms
 	})
-	if errors.Is(err, errNotOwner) {
-		return errChanged
-	}
 	return err
 }
 

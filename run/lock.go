@@ -76,8 +76,8 @@ func tryLock(path, who string) (*fileLock, error) {
 }
 
 // tryLockReadOnly is tryLock for a removal, which goes on where the file system
-// takes no more writes: a lock file that is there can be locked all the same, and
-// where it can't be made no other process can make it either.
+// takes no more writes: a lock file that exists can be locked all the same. Where
+// there is none, no other command has locked the pod since its lock was swept.
 func tryLockReadOnly(path, who string) (*fileLock, error) {
 	l, err := tryLock(path, who)
 	if !cannotWrite(err) {
@@ -171,16 +171,22 @@ func shownHolder(who string) string {
 	return shown
 }
 
-// lockNode takes the node's lock, which covers admission, reservations and the
-// control groups that pods share: nothing slow.
-func (e *Engine) lockNode(ctx context.Context) (*fileLock, error) {
-	path := e.layout().NodeLock()
-	return awaitLock(ctx, path, nil, func() (*fileLock, error) { return tryLockReadOnly(path, e.who()) })
+// underNodeLock does something while holding the node's lock, which covers
+// admission, reservations and the control groups that pods share: nothing slow.
+func (e *Engine) underNodeLock(ctx context.Context, do func() error) error {
+	l, err := lock(ctx, e.layout().NodeLock(), e.who(), nil)
+	if err != nil {
+		return err
+	}
+	defer l.unlock()
+	return do()
 }
 
-// underNodeLock does something while holding the node's lock.
-func (e *Engine) underNodeLock(ctx context.Context, do func() error) error {
-	l, err := e.lockNode(ctx)
+// removeUnderNodeLock is underNodeLock for a removal, which goes on where the file
+// system takes no more writes.
+func (e *Engine) removeUnderNodeLock(ctx context.Context, do func() error) error {
+	path := e.layout().NodeLock()
+	l, err := awaitLock(ctx, path, nil, func() (*fileLock, error) { return tryLockReadOnly(path, e.who()) })
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,14 @@ func makeLockedFile(dir, prefix string, data []byte) (*lockedFile, error) {
 // name is the file's name in its directory.
 func (l *lockedFile) name() string { return filepath.Base(l.path) }
 
+// set replaces the file's content.
+func (l *lockedFile) set(data []byte) error {
+	if _, err := l.file.WriteAt(data, 0); err != nil {
+		return err
+	}
+	return l.file.Truncate(int64(len(data)))
+}
+
 // release removes the file.
 func (l *lockedFile) release() {
 	if l == nil || l.file == nil {
@@ -70,9 +78,16 @@ func isLocked(path string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// unlockedNameAge is how old a locked file is that its maker was killed before
-// locking.
-const unlockedNameAge = time.Minute
+// temporaryAge is how old a file is that was to be renamed at once, and whose
+// maker was killed before.
+const temporaryAge = time.Minute
+
+// removeOld removes a temporary file of a process that was killed.
+func removeOld(dir string, entry fs.DirEntry) {
+	if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > temporaryAge {
+		_ = os.Remove(filepath.Join(dir, entry.Name())) // the next sweep tries again
+	}
+}
 
 // sweepLockedFiles removes the files of processes that have ended.
 func sweepLockedFiles(dir string) error {
@@ -81,14 +96,11 @@ func sweepLockedFiles(dir string) error {
 		return fmt.Errorf("list %s: %w", dir, err)
 	}
 	for _, entry := range entries {
-		path := filepath.Join(dir, entry.Name())
 		if strings.HasPrefix(entry.Name(), ".") {
-			info, err := entry.Info()
-			if err != nil || time.Since(info.ModTime()) < unlockedNameAge {
-				continue
-			}
+			removeOld(dir, entry)
+			continue
 		}
-		if !isLocked(path) {
+		if path := filepath.Join(dir, entry.Name()); !isLocked(path) {
 			_ = os.Remove(path) // the next sweep tries again
 		}
 	}

@@ -292,8 +292,8 @@ func readHooks(l identity.Layout, uid string) (map[string]HookState, error) {
 			continue // removed since it was listed
 		}
 		state := HookState(data)
-		if err == nil && state != HookPending && state != HookDone {
-			err = fmt.Errorf("it is neither %s nor %s", HookPending, HookDone)
+		if err == nil && state != HookPending && state != HookDone && state != HookFailed {
+			err = fmt.Errorf("it is none of %s, %s and %s", HookPending, HookDone, HookFailed)
 		}
 		if err != nil {
 			// The hook runs again: it is never skipped, at worst repeated.

@@ -39,10 +39,9 @@ const staleAfter = time.Second
 // ctx has ended: then nothing is left to do but a rollback, which takes the lock
 // itself.
 //
-// The result is nil where no other command took the pod over; what was known of
-// it is observed again then, if it is old. It is errChanged where one did: all of
-// it was observed again, and what was to be done may not be any more. Otherwise
-// it is the error for which the command can't go on.
+// The result is nil where no other command took the pod over; an old observation
+// is replaced. It is errChanged where one did: the pod was observed again, and the
+// caller has to decide again. Any other error ends the command's work on the pod.
 func (s *syncer) unlocked(ctx context.Context, slow func(context.Context) error) error {
 	return s.unlockedUntil(ctx, s.lost, slow)
 }
@@ -123,7 +122,7 @@ func (s *syncer) ended() bool {
 // to start its containers, or to end it.
 func (s *syncer) startedByOther() bool {
 	r, err := s.lock.owner()
-	return err == nil && r != nil && r.Generation != s.lock.seen && !r.Fresh || s.gone()
+	return err == nil && r != nil && r.Generation != s.lock.seen && (!r.Fresh || r.ends()) || s.gone()
 }
 
 // gone tells whether a pod that has a directory has none any more.
@@ -220,11 +219,17 @@ func (s *syncer) endOf(ctx context.Context, r *ownerRecord) error {
 // acquire makes this command the owner of its pod. Of a pod of which no container
 // was started yet it takes over the undo as well.
 func (s *syncer) acquire(p purpose) error {
-	claim := claimKeeps
-	if s.attends {
-		claim = claimAttends
+	s.startNoted = false
+	return s.lock.acquire(s.plan.ID.UID, p, !s.attends, false)
+}
+
+// orNotOwner is the error of a step that was to be done under the lock by the
+// pod's owner; errChanged where there is no other.
+func (s *syncer) orNotOwner(err error) error {
+	if err == nil {
+		return errChanged
 	}
-	return s.lock.acquire(s.plan.ID.UID, p, claim, false)
+	return err
 }
 
 // takeDefinition makes sure that the plan is that of the pod that is here:
@@ -272,9 +277,6 @@ func (s *syncer) beforeStart() error {
 		return nil
 	}
 	err := s.lock.update(func(r *ownerRecord) { r.Fresh = false })
-	if errors.Is(err, errNotOwner) {
-		return errChanged
-	}
 	s.startNoted = err == nil
 	return err
 }

@@ -19,7 +19,7 @@ import (
 // is ending, and a pod has at most 1,000.
 const maxOwnerRecord = 1 << 20
 
-// readOwner reads who owns a pod; nil if no process does. A record that can't be
+// readOwner reads a pod's owner record; nil if it has none. A record that can't be
 // read as one counts as none: its generation equals no other.
 func readOwner(layout identity.Layout, id identity.Pod) (*ownerRecord, error) {
 	data, err := hostfile.ReadNoFollow(context.Background(), layout.Owner(id), maxOwnerRecord)
@@ -41,29 +41,17 @@ func readOwner(layout identity.Layout, id identity.Pod) (*ownerRecord, error) {
 	return &r, nil
 }
 
-// writeOwner writes who owns a pod. The pod's lock must be held. The file is not
-// synced: after a crash of the host no process is left whose generation counts.
+// writeOwner writes a pod's owner record. The pod's lock must be held. The file is
+// not synced: after a crash of the host no process is left whose generation counts.
 func writeOwner(layout identity.Layout, id identity.Pod, r ownerRecord) error {
 	data, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("pod %s: write its owner: %w", id, err)
+	if err == nil {
+		err = os.MkdirAll(layout.Owners(), 0o750)
 	}
-	path := layout.Owner(id)
-	f, err := os.CreateTemp(filepath.Dir(path), ".owner.*")
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = os.MkdirAll(filepath.Dir(path), 0o750); err == nil {
-			f, err = os.CreateTemp(filepath.Dir(path), ".owner.*")
-		}
+	if err == nil {
+		err = hostfile.WriteUnsynced(layout.Owner(id), data, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("pod %s: write its owner: %w", id, err)
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // swept otherwise
 		return fmt.Errorf("pod %s: write its owner: %w", id, err)
 	}
 	return nil
@@ -83,20 +71,26 @@ func (r *ownerRecord) live(layout identity.Layout) bool {
 	return r != nil && r.Claim != "" && isLocked(filepath.Join(layout.Claims(), filepath.Base(r.Claim)))
 }
 
-// What a claim file says: whether its command wants the pod to be here, as apply
-// does, or only looks after it, as wait does.
-const (
-	claimKeeps    = "keeps"
-	claimAttends  = "attends"
-	claimMaxBytes = 64
-)
+// claimText is what a claim file says: the incarnation of the pod, and whether
+// its command wants the pod to be on this host, as apply does, or only looks after
+// it, as wait does.
+func claimText(keeps bool, incarnation string) string {
+	if keeps {
+		return "keeps " + incarnation
+	}
+	return "attends " + incarnation
+}
+
+// claimMaxBytes bounds a claim file.
+const claimMaxBytes = 128
 
 // claimPrefix begins the names of a pod's claim files. No name of a pod has an
 // underscore.
 func claimPrefix(id identity.Pod) string { return id.Namespace + "_" + id.Name + "_" }
 
-// keptByOthers tells whether another running command wants the pod to be here.
-func keptByOthers(layout identity.Layout, id identity.Pod, mine *lockedFile) (bool, error) {
+// keptByOthers tells whether another running command wants this incarnation of
+// the pod to be on this host.
+func keptByOthers(layout identity.Layout, id identity.Pod, mine *lockedFile, incarnation string) (bool, error) {
 	entries, err := os.ReadDir(layout.Claims())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("pod %s: list the commands that work on it: %w", id, err)
@@ -106,7 +100,7 @@ func keptByOthers(layout identity.Layout, id identity.Pod, mine *lockedFile) (bo
 		if !strings.HasPrefix(e.Name(), claimPrefix(id)) || mine != nil && e.Name() == mine.name() || !isLocked(path) {
 			continue
 		}
-		if data, err := hostfile.ReadNoFollow(context.Background(), path, claimMaxBytes); err == nil && string(data) == claimKeeps {
+		if data, err := hostfile.ReadNoFollow(context.Background(), path, claimMaxBytes); err == nil && string(data) == claimText(true, incarnation) {
 			return true, nil
 		}
 	}

@@ -493,3 +493,104 @@ func TestDeleteWhileAnImageVolumeIsPulled(t *testing.T) {
 		wantErr(t, (<-done).Err, problem.Failed, "was deleted meanwhile by process")
 	})
 }
+
+// TestFailedHookOfALoser: a postStart hook fails after another command took the
+// pod over. It is not run again, and the owner kills its container.
+func TestFailedHookOfALoser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: time.Minute, ExitCode: 1} })
+		text := podText("web", "Never", hooked)
+		_, first := r.applyLater(text, testTimeout)
+		time.Sleep(10 * time.Second)
+		_, second := r.applyLater(text, testTimeout)
+		<-first
+		<-second
+		if n := len(r.rt.CallNames("ExecSync")); n != 1 {
+			t.Errorf("the hook was run %d times", n)
+		}
+		if c, _ := r.rt.Container("app"); c.State == 1 {
+			t.Error("its container runs on")
+		}
+		r.mustDelete()
+	})
+}
+
+// TestStopOvertakenByDelete: a stop from which a delete takes over has come to its
+// end with it, and leaves nothing behind.
+func TestStopOvertakenByDelete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: time.Hour} })
+		r.mustApply(slowEnd, OutcomeCreated)
+		known, err := r.engine().Find(t.Context(), Selector{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan Result, 1)
+		go func() { done <- r.engine().Stop(t.Context(), known, DeleteOptions{})[0] }()
+		time.Sleep(10 * time.Second)
+		grace := time.Second
+		r.delete(DeleteOptions{Grace: &grace})
+		if result := <-done; result.Err != nil {
+			t.Errorf("stop: %v", result.Err)
+		}
+		r.nothingLeft()
+	})
+}
+
+// TestStopOfAFreshPodEndsItsPull: an apply whose pod is stopped while it waits for
+// an image does not wait for the image any more.
+func TestStopOfAFreshPodEndsItsPull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.AddRemote(farImage)
+		r.rt.Fault("PullImage", critest.Fault{When: critest.Hang})
+		_, done := r.applyLater(podText("web", "Always", far), time.Hour)
+		time.Sleep(time.Minute)
+		known, err := r.engine().Find(t.Context(), Selector{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		if result := r.engine().Stop(t.Context(), known, DeleteOptions{})[0]; result.Err != nil {
+			t.Fatal(result.Err)
+		}
+		wantErr(t, (<-done).Err, problem.Failed, "was stopped by process")
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("took %s", took)
+		}
+		r.mustDelete()
+	})
+}
+
+// TestSweepLeavesALiveOwner: a pod without a checkpoint is being deleted while
+// another command sweeps. The delete removes all of it.
+func TestSweepLeavesALiveOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 20 * time.Second} })
+		made := r.mustApply(slowEnd, OutcomeCreated)
+		if err := os.Remove(r.layout().Checkpoint(made.ID.UID)); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan []Result, 1)
+		go func() { done <- r.delete(DeleteOptions{}) }()
+		time.Sleep(5 * time.Second)
+		other := podText("other", "Always", "containers: [{name: app, image: registry.example/web:1}]")
+		for range 3 {
+			if results, err := r.engine().Apply(t.Context(), load(t, other), ApplyOptions{AllowKubelet: true, Force: true}); err != nil || results[0].Err != nil {
+				t.Error(err, results)
+			}
+		}
+		if results := <-done; len(results) != 1 || results[0].Err != nil {
+			t.Errorf("delete: %v", results)
+		}
+		for _, sb := range r.rt.Sandboxes() {
+			if sb.Config.Metadata.Name == "web" {
+				t.Error("its sandbox is left")
+			}
+		}
+		r.mustDelete()
+	})
+}

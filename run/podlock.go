@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -11,9 +10,8 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// podLock is one command's hold on a pod: the pod's lock, which covers short
-// calls and never a wait, and the generation under which the command owns the
-// pod.
+// podLock is the lock of a pod, which covers short calls and never a wait, with
+// the generation under which a command owns the pod.
 type podLock struct {
 	engine *Engine
 	path   string
@@ -27,6 +25,8 @@ type podLock struct {
 	mine, seen Generation
 	// incarnation is that of the pod that this command owned last.
 	incarnation string
+	// keeps says that the command wants the pod to be on this host.
+	keeps bool
 	// ending are the containers that an owner told to stop (ownerRecord.Ending).
 	ending map[string]time.Time
 	claim  *lockedFile
@@ -41,7 +41,7 @@ func (e *Engine) podLock(id identity.Pod) *podLock {
 }
 
 // lockPod takes the lock of a pod for a command with that purpose, which waits
-// for a live owner whose purpose ranks higher. Release ends it.
+// for a live owner whose purpose ranks higher. The caller calls release.
 func (e *Engine) lockPod(ctx context.Context, id identity.Pod, p purpose) (*podLock, error) {
 	l := e.podLock(id)
 	l.removal = p == purposeRemove
@@ -129,8 +129,8 @@ func (l *podLock) unlock() {
 	}
 }
 
-// release ends the command's hold on the pod. The generation stays on disk, and
-// is no longer live.
+// release ends the command's claim and frees the lock. The generation stays on
+// disk and is no longer live.
 func (l *podLock) release() {
 	if l != nil {
 		l.claim.release()
@@ -139,7 +139,7 @@ func (l *podLock) release() {
 	}
 }
 
-// owner reads who owns the pod. Only with the lock held does it stay so.
+// owner reads the pod's owner record. It changes only under the lock.
 func (l *podLock) owner() (*ownerRecord, error) { return readOwner(l.engine.layout(), l.id) }
 
 // current is the generation of the pod now; the zero value if it has none.
@@ -166,7 +166,7 @@ func (l *podLock) owned() bool {
 //
 // A removal owns the pod without a generation where none can be written down, or
 // where that of the name is about another UID, and keeps the lock instead.
-func (l *podLock) acquire(uid string, p purpose, claim string, fresh bool) error {
+func (l *podLock) acquire(uid string, p purpose, keeps, fresh bool) error {
 	before, err := l.owner()
 	if err != nil && !l.removal {
 		return err
@@ -179,7 +179,8 @@ func (l *podLock) acquire(uid string, p purpose, claim string, fresh bool) error
 	if fresh {
 		r.Incarnation, r.Fresh, r.Doomed, r.Ending = randomHex(8), true, false, nil
 	}
-	err = l.makeClaim(claim)
+	l.keeps = keeps
+	err = l.makeClaim(r.Incarnation)
 	if err == nil {
 		r.Claim = l.claim.name()
 		err = writeOwner(l.engine.layout(), l.id, r)
@@ -209,15 +210,18 @@ func (l *podLock) successor(before *ownerRecord, uid string, p purpose) ownerRec
 	return r
 }
 
-func (l *podLock) makeClaim(text string) (err error) {
-	if l.claim == nil {
-		l.claim, err = makeLockedFile(l.engine.layout().Claims(), claimPrefix(l.id), []byte(text))
+// makeClaim makes the command's claim file, or writes another incarnation into it.
+func (l *podLock) makeClaim(incarnation string) (err error) {
+	text := []byte(claimText(l.keeps, incarnation))
+	if l.claim != nil {
+		return l.claim.set(text)
 	}
+	l.claim, err = makeLockedFile(l.engine.layout().Claims(), claimPrefix(l.id), text)
 	return err
 }
 
 // update changes the record of this command's own generation; the error is
-// errNotOwner where it has none. The lock must be held.
+// errChanged where another command owns the pod. The lock must be held.
 func (l *podLock) update(change func(*ownerRecord)) error {
 	if l.pinned {
 		return nil
@@ -227,9 +231,14 @@ func (l *podLock) update(change func(*ownerRecord)) error {
 	case err != nil:
 		return err
 	case r == nil || r.Generation != l.mine:
-		return errNotOwner
+		return errChanged
 	}
-	change(r)
+	before := r.Incarnation
+	if change(r); r.Incarnation != before {
+		if err := l.makeClaim(r.Incarnation); err != nil {
+			return err
+		}
+	}
 	l.incarnation, l.ending = r.Incarnation, r.Ending
 	err = writeOwner(l.engine.layout(), l.id, *r)
 	if l.removal && cannotWrite(err) {
@@ -238,20 +247,16 @@ func (l *podLock) update(change func(*ownerRecord)) error {
 	return err
 }
 
-// errNotOwner says that a command does not own the pod any more.
-var errNotOwner = errors.New("another podrun owns the pod")
-
 // disown removes the record of a pod of which nothing is left, if it is about
 // that pod.
 func (l *podLock) disown() error {
-	if l.pinned || !l.owned() {
+	if now, err := l.current(); err != nil || now != l.mine || l.mine == (Generation{}) {
 		return nil
 	}
 	return removeOwner(l.engine.layout(), l.id)
 }
 
-// forget ends the hold on a pod of which nothing is left, and removes the lock's
-// file.
+// forget releases the lock of a pod of which nothing is left, and removes its file.
 func (l *podLock) forget() {
 	if l != nil && l.held != nil {
 		_ = os.Remove(l.path) // it stays then, and is swept another time

@@ -16,7 +16,7 @@ func (l podLocks) unlock() {
 	}
 }
 
-// release ends the command's hold on all pods.
+// release ends the command's claims and frees the locks.
 func (l podLocks) release() {
 	for _, lock := range l {
 		lock.release()
@@ -33,18 +33,14 @@ func (e *Engine) lockPods(ctx context.Context, objects *manifest.Objects) (podLo
 		locks[id.String()] = e.podLock(id)
 	}
 	for {
-		busy, err := locks.tryAll()
+		busy, owner, err := locks.tryAll()
 		if err != nil || busy == nil {
 			return locks, err
 		}
-		owner, err := busy.outrankedIfHeld()
 		locks.unlock()
-		switch {
-		case err != nil:
-			return locks, err
-		case owner != nil:
+		if owner != nil {
 			err = busy.awaitEnd(ctx, owner)
-		default:
+		} else {
 			_, err = busy.take(ctx)
 		}
 		if err != nil {
@@ -54,26 +50,18 @@ func (e *Engine) lockPods(ctx context.Context, objects *manifest.Objects) (podLo
 }
 
 // tryAll takes those locks that are not held yet, up to one for which the command
-// has to wait, which it returns: another process holds it, or a live owner stops
-// or removes the pod.
-func (l podLocks) tryAll() (busy *podLock, err error) {
+// has to wait, which it returns: another process holds it, or a live owner, which
+// it returns too, stops or removes the pod.
+func (l podLocks) tryAll() (busy *podLock, owner *ownerRecord, err error) {
 	for _, lock := range l {
 		if lock.held == nil {
 			if taken, err := lock.tryTake(); err != nil || !taken {
-				return lock, err
+				return lock, nil, err
 			}
 		}
 		if owner, err := lock.outranked(purposeRun); err != nil || owner != nil {
-			return lock, err
+			return lock, owner, err
 		}
 	}
-	return nil, nil
-}
-
-// outrankedIfHeld is outranked by a live owner for a lock that may not be held.
-func (l *podLock) outrankedIfHeld() (*ownerRecord, error) {
-	if l.held == nil {
-		return nil, nil
-	}
-	return l.outranked(purposeRun)
+	return nil, nil, nil
 }

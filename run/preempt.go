@@ -53,10 +53,10 @@ func (s *syncer) preemptOne(ctx context.Context, id identity.Pod) error {
 	if err := v.acquire(purposeStop); err != nil {
 		return errors.Join(err, v.journal.close())
 	}
-	if err := v.markStopped("was preempted in order to admit critical pod "+s.plan.ID.String(), "apply it again when there is room"); err != nil {
+	if err := v.markStopped("was preempted in order to admit critical pod "+s.plan.ID.String(), "apply it again when its resources are free"); err != nil {
 		return errors.Join(err, v.journal.close())
 	}
 	v.emit(event.Warning, event.Preempting, "", preempted)
-	err = v.stopOwned(ctx, v.gracePeriod(), preempted)
+	err = v.stopOwned(ctx, v.gracePeriod())
 	return errors.Join(err, v.journal.close())
 }

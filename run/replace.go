@@ -5,9 +5,9 @@ import (
 	"errors"
 )
 
-// makeWay readies what is here for a pod that changed. It has the new images
-// first, so that a typo costs no downtime. Then an update in place is written
-// down; a replacement removes the old pod and reserves room for the new one.
+// makeWay prepares a changed pod. It pulls the new images first, so that a typo
+// costs no downtime. Then it writes an update in place down, or removes the old pod
+// and reserves the resources of the new one.
 func (s *syncer) makeWay(ctx context.Context, t Target) error {
 	if t.Change != ChangeUpdate && t.Change != ChangeReplace {
 		return nil
@@ -46,7 +46,7 @@ func (s *syncer) removeReplaced(ctx context.Context, old []Here) error {
 	for _, h := range old {
 		o := s.newSyncer(s.oldPlan(h), s.puller, s.lock)
 		o.ending, o.dooms = true, true
-		if err := o.remove(ctx, removeOptions{why: "the pod is replaced"}); errors.Is(err, errChanged) {
+		if err := o.remove(ctx, removeOptions{}); errors.Is(err, errChanged) {
 			return err
 		} else if err != nil {
 			return s.inStep("remove the pod that is replaced", err)

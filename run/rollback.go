@@ -27,13 +27,13 @@ func (s *syncer) rollback(ctx context.Context) error {
 	if err != nil || !s.mayUndo(r) {
 		return err
 	}
-	kept, err := keptByOthers(s.plan.Layout, s.plan.ID, s.lock.claim)
+	kept, err := keptByOthers(s.plan.Layout, s.plan.ID, s.lock.claim, r.Incarnation)
 	if err != nil {
 		return err
 	}
 	if kept {
 		s.warn(problem.List{{Object: "pod " + s.plan.ID.String(), Warning: true,
-			Message: "what was made of it is kept: another podrun is still starting this pod"}})
+			Message: "podrun does not remove the pod: another podrun is still starting it"}})
 		return nil
 	}
 	if r.Generation != s.lock.mine {
@@ -63,7 +63,7 @@ func (s *syncer) mayUndo(r *ownerRecord) bool {
 func (s *syncer) removeUnstarted(ctx context.Context) error {
 	o := s.newSyncer(s.plan, nil, s.lock)
 	o.ending = true
-	if err := o.remove(ctx, removeOptions{why: "the pod could not be started", unstarted: true}); err != nil {
+	if err := o.remove(ctx, removeOptions{unstarted: true}); err != nil || anyStarted(o.obs) {
 		return err
 	}
 	return s.lock.disown()

@@ -155,39 +155,56 @@ func sweep(layout identity.Layout) error {
 	return errors.Join(sweepLockedFiles(layout.Rooms()), sweepLockedFiles(layout.Claims()))
 }
 
-// sweepLocks removes the locks of pods that are not here any more, of which
-// each run of a generated name would leave one. Those that are held stay. The
-// node's lock must be held: it covers the making of every pod's directory.
+// sweepLocks removes the locks and owner records of pods that are not on this
+// host any more, of which each run of a generated name would leave one. Those that
+// a process holds stay. The node's lock must be held: it covers the making of
+// every pod's directory.
 func sweepLocks(layout identity.Layout, here int) error {
-	entries, err := os.ReadDir(layout.Locks())
-	if err != nil {
-		return fmt.Errorf("list the locks: %w", err)
+	names := map[string]bool{}
+	for _, dir := range []string{layout.Locks(), layout.Owners()} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("list %s: %w", dir, err)
+		}
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), ".") {
+				removeOld(dir, e)
+				continue
+			}
+			names[e.Name()] = true
+		}
 	}
-	if len(entries) <= here+1 {
-		return nil // the node's, and one for each of the pods that are here
+	if len(names) <= here+1 {
+		return nil // the node's, and one for each of the pods on this host
 	}
 	pods, err := storedPods(layout)
 	if err != nil {
 		return err
 	}
-	keep := map[string]bool{layout.NodeLock(): true}
 	for _, id := range pods {
-		keep[layout.PodLock(id)] = true
+		delete(names, id.Namespace+"_"+id.Name)
 	}
-	for _, entry := range entries {
-		path := filepath.Join(layout.Locks(), entry.Name())
-		if keep[path] {
-			continue
+	for name := range names {
+		if id, ok := lockedPod(name); ok {
+			if err := sweepLock(layout, id); err != nil {
+				return err
+			}
 		}
-		f, err := lockFile(path)
-		if err != nil {
-			return err
-		}
-		if f != nil {
-			_ = os.Remove(filepath.Join(layout.Owners(), entry.Name()))
-			_ = os.Remove(path) // then it stays, and is swept another time
-			f.Close()
-		}
+	}
+	return nil
+}
+
+// sweepLock removes the lock and the owner record of a pod that is not on this
+// host, unless a process holds the lock or is live as the owner.
+func sweepLock(layout identity.Layout, id identity.Pod) error {
+	f, err := lockFile(layout.PodLock(id))
+	if f == nil || err != nil {
+		return err
+	}
+	defer f.Close()
+	if r, err := readOwner(layout, id); err == nil && !r.live(layout) {
+		_ = removeOwner(layout, id) // it stays then, like the lock, and is swept another time
+		_ = os.Remove(layout.PodLock(id))
 	}
 	return nil
 }
@@ -198,10 +215,9 @@ func hasCheckpoint(layout identity.Layout, uid string) bool {
 	return err == nil
 }
 
-// neverRan tells whether a pod has no more than its reservation: a podrun was
-// killed before the pod's sandbox was there, after which its hosts file is
-// written first of all.
-func neverRan(layout identity.Layout, uid string) bool {
-	_, err := os.Lstat(layout.EtcHosts(uid))
-	return errors.Is(err, fs.ErrNotExist)
+// lockedPod reads the pod off the name of its lock.
+func lockedPod(name string) (identity.Pod, bool) {
+	namespace, pod, ok := strings.Cut(name, "_")
+	return identity.Pod{Namespace: namespace, Name: pod}, ok
 }
+

@@ -93,6 +93,13 @@ func (s *syncer) until(ctx context.Context, goal Goal) (ended bool, err error) {
 		} else if err != nil {
 			return false, s.orInterrupted(ctx, err)
 		}
+		if owns && !s.outage.IsZero() {
+			_, waiting := s.reached(goal)
+			if err := s.awaitRuntime(ctx); err != nil {
+				return false, s.whileWaiting(ctx, err, waiting)
+			}
+			continue
+		}
 		d, err := s.step(ctx, owns)
 		if errors.Is(err, errChanged) {
 			continue
@@ -179,6 +186,16 @@ func (s *syncer) await(ctx context.Context, d Decision, owns bool) error {
 	case errors.Is(err, errChanged):
 		return nil
 	case err != nil || !again:
+		return err
+	}
+	return s.relist(ctx)
+}
+
+// awaitRuntime waits, without the pod's lock, for a runtime that does not answer:
+// what was observed before that is not acted upon.
+func (s *syncer) awaitRuntime(ctx context.Context) error {
+	err := s.unlocked(ctx, func(ctx context.Context) error { return sleep(ctx, outagePoll) })
+	if err != nil && !errors.Is(err, errChanged) {
 		return err
 	}
 	return s.relist(ctx)

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/podrun/podrun/manifest"
 )
@@ -33,7 +34,7 @@ func (s *syncer) admitAgain(ctx context.Context, t Target, o ApplyOptions) (Targ
 	if err := t.refused(); err != nil {
 		return t, err
 	}
-	s.plan, s.room, s.obs, s.pulled = t.Plan, t.room, &Observed{}, map[string]bool{}
+	s.plan, s.room, s.obs, s.pulls, s.pulled = t.Plan, t.room, &Observed{}, nil, map[string]bool{}
 	return t, nil
 }
 
@@ -54,17 +55,11 @@ func (s *syncer) otherOwner(ctx context.Context) (*ownerRecord, error) {
 // changedByOther tells whether the pod that is here is neither the one that this
 // command found nor the one that it brings.
 func (s *syncer) changedByOther(t Target, r *ownerRecord) (bool, error) {
-	if r.UID == s.plan.ID.UID && t.Change != ChangeUpdate {
-		return false, nil
-	}
 	c, err := readCheckpoint(s.plan.Layout, r.UID)
 	if err != nil || c == nil {
 		return false, err
 	}
-	found := t.Old
-	if t.Change == ChangeUpdate {
-		found = []Here{t.was, {ID: t.Plan.ID, Pod: t.Plan.Pod}}
-	}
+	found := slices.Concat(t.Old, []Here{t.was, {ID: t.Plan.ID, Pod: t.Plan.Pod}})
 	for _, h := range found {
 		if h.ID.UID == r.UID && h.Pod != nil && len(manifest.Changes(h.Pod, c.Pod)) == 0 {
 			return false, nil
