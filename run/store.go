@@ -220,4 +220,3 @@ func lockedPod(name string) (identity.Pod, bool) {
 	namespace, pod, ok := strings.Cut(name, "_")
 	return identity.Pod{Namespace: namespace, Name: pod}, ok
 }
-
