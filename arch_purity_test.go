@@ -18,8 +18,9 @@ func pureFile(s *source) bool {
 	case s.test:
 		return false
 	case s.pkg == "run":
-		return slices.Contains([]string{"next.go", "next_sandbox.go", "next_init.go", "backoff.go", "goal.go", "plan.go", "planview.go", "prepare.go", "observed.go", "outcome.go", "unwatched.go"}, base) ||
-			strings.HasPrefix(base, "status")
+		return slices.Contains([]string{"plan.go", "planview.go", "prepare.go"}, base)
+	case layerOf(s.pkg) == decider:
+		return true
 	case s.pkg == "cri":
 		return base == "print.go"
 	case s.pkg == "podlog":

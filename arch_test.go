@@ -161,6 +161,7 @@ const (
 	noun    layer = "noun"    // one part of a pod: plan it, make it, remove it
 	reader  layer = "reader"  // reads what plans are made from
 	engine  layer = "engine"  // joins the nouns
+	decider layer = "decider" // the engine's logic: pure, all of it
 	command layer = "command" // flags to one call, and what comes back to text
 	entry   layer = "entry"   // main
 	support layer = "support" // what tests and developers run; never linked into podrun
@@ -172,10 +173,11 @@ var below = map[layer][]layer{
 	leaf:    {},
 	noun:    {leaf},
 	reader:  {leaf},
-	engine:  {leaf, noun, reader},
-	command: {leaf, engine},
+	decider: {leaf},
+	engine:  {leaf, noun, reader, decider},
+	command: {leaf, engine, decider},
 	entry:   {command},
-	support: {leaf, noun, reader, engine, command, support},
+	support: {leaf, noun, reader, decider, engine, command, support},
 }
 
 // packages has every package with its layer. May are those that it imports
@@ -185,11 +187,12 @@ var packages = map[string]struct {
 	may   []string
 	why   string
 }{
-	".":        {entry, []string{"heap"}, "signals to a context, the context to cmd; heap is set before all else"},
-	"heap":     {entry, nil, "of the process as a whole: the pace of garbage collection"},
-	"cmd":      {command, []string{"manifest"}, "reads the files that a command names; all else about pods it asks of run"},
-	"run":      {engine, nil, "the only place where the nouns meet: it passes values from one to the next"},
-	"manifest": {noun, nil, "bytes to objects; knows of no other noun, so that it can be used alone"},
+	".":             {entry, []string{"heap"}, "signals to a context, the context to cmd; heap is set before all else"},
+	"heap":          {entry, nil, "of the process as a whole: the pace of garbage collection"},
+	"cmd":           {command, []string{"manifest"}, "reads the files that a command names; all else about pods it asks of run"},
+	"run":           {engine, nil, "the only place where the nouns meet: it passes values from one to the next"},
+	"run/lifecycle": {decider, nil, "what to do next, status, goals and exit codes: no file of it may look at the world"},
+	"manifest":      {noun, nil, "bytes to objects; knows of no other noun, so that it can be used alone"},
 
 	"admission": {noun, nil, "a pod and the host's facts to problems"},
 	"cgroup":    {noun, nil, "the pod's control groups"},

@@ -1,6 +1,8 @@
 package cmd
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +53,7 @@ FILE is a path, a directory, - for stdin, or an https URL.`,
 	f.add(c.Flags())
 	c.Flags().DurationVar(&f.Timeout, "timeout", defaultTimeout, "how long to try; 0 for no limit")
 	c.Flags().BoolVar(&f.KeepOnFailure, "keep-on-failure", false, "leave what was made when a pod can't be started")
-	c.Flags().StringVar(&f.wait, "wait", string(run.GoalStarted), "return when the pods are started, ready or completed")
+	c.Flags().StringVar(&f.wait, "wait", string(lifecycle.GoalStarted), "return when the pods are started, ready or completed")
 	c.Flags().BoolVar(&f.Continue, "continue", false, "start the other pods where this host refuses some")
 	c.Flags().BoolVar(&f.prune, "prune", false, "delete podrun's pods that match -l and are not in the manifest")
 	c.Flags().StringVarP(&f.labels, "selector", "l", "", "with --prune: the labels of pods to delete (app=web)")
@@ -71,8 +73,8 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	if f.prune != (f.labels != "") {
 		return usage(c, errors.New("--prune and -l SELECTOR go together"))
 	}
-	switch f.Wait = run.Goal(f.wait); f.Wait {
-	case run.GoalStarted, run.GoalReady, run.GoalCompleted:
+	switch f.Wait = lifecycle.Goal(f.wait); f.Wait {
+	case lifecycle.GoalStarted, lifecycle.GoalReady, lifecycle.GoalCompleted:
 	default:
 		return usage(c, fmt.Errorf("--wait=%s is not started, ready or completed", f.wait))
 	}
@@ -99,7 +101,7 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 		}
 		results = append(results, pruned...)
 	}
-	if f.Wait == run.GoalCompleted {
+	if f.Wait == lifecycle.GoalCompleted {
 		return a.reportCompleted(objects, results)
 	}
 	a.sayUnwatched(r, objects, results)
@@ -125,9 +127,9 @@ func (f *applyFlags) pruneRest(c *cobra.Command, e *run.Engine, objects *manifes
 func (a *app) reportCompleted(objects *manifest.Objects, results []run.Result) error {
 	ended := make([]run.RunResult, len(results))
 	for i, res := range results {
-		ended[i] = run.RunResult{Result: res, Containers: run.EndedContainers(objects.Pods[i].Object, res.Status)}
+		ended[i] = run.RunResult{Result: res, Containers: lifecycle.EndedContainers(objects.Pods[i].Object, res.Status)}
 	}
-	return a.reportRun(ended, &runFlags{policy: string(run.ExitAny)})
+	return a.reportRun(ended, &runFlags{policy: string(lifecycle.ExitAny)})
 }
 
 // sayUnwatched says once that nobody watches the pods from now on, where one
@@ -136,7 +138,7 @@ func (a *app) sayUnwatched(r *renderer, objects *manifest.Objects, results []run
 	var wants []string
 	for i, p := range objects.Pods {
 		if i < len(results) && results[i].Err == nil && results[i].Outcome != run.OutcomeUnchanged {
-			wants = append(wants, run.Unwatched(p.Object)...)
+			wants = append(wants, lifecycle.Unwatched(p.Object)...)
 		}
 	}
 	if len(wants) > 0 {

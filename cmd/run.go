@@ -1,6 +1,8 @@
 package cmd
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +51,7 @@ within its grace period and removes it; a second one ends podrun at once.`,
 	flags.BoolVar(&f.Replace, "replace", false, "stop a pod of the same name first, instead of refusing")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no events")
 	flags.StringVar(&f.exitFrom, "exit-code-from", "", "exit with the code of this `container`")
-	flags.StringVar(&f.policy, "exit-code-policy", string(run.ExitAny), "whose exit codes count: any (the first that failed), all (only if all failed) or none")
+	flags.StringVar(&f.policy, "exit-code-policy", string(lifecycle.ExitAny), "whose exit codes count: any (the first that failed), all (only if all failed) or none")
 	flags.StringVar(&f.restartPolicy, "restart-policy", "", "Never or OnFailure, instead of the pods' own")
 	flags.StringVarP(&a.output, "output", "o", "", "print a summary as json or yaml on stdout, and the logs on stderr")
 	return c
@@ -60,7 +62,7 @@ func (f *runFlags) check(c *cobra.Command, a *app) error {
 	if err := checkOutput(a.output, "json", "yaml"); err != nil {
 		return err
 	}
-	if _, err := run.ParseExitPolicy(f.policy); err != nil {
+	if _, err := lifecycle.ParseExitPolicy(f.policy); err != nil {
 		return usage(c, fmt.Errorf("--exit-code-policy: %w", err))
 	}
 	if f.restartPolicy != "" && !slices.Contains([]string{"Never", "OnFailure"}, f.restartPolicy) {
@@ -116,8 +118,8 @@ func (f *runFlags) checkExitFrom(c *cobra.Command, objects *manifest.Objects) er
 // runPod is a pod in the summary of run.
 type runPod struct {
 	podResult
-	ExitCode   int         `json:"exitCode"`
-	Containers []run.Ended `json:"containers"`
+	ExitCode   int               `json:"exitCode"`
+	Containers []lifecycle.Ended `json:"containers"`
 }
 
 type runSummary struct {
@@ -132,7 +134,7 @@ func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
 	sum := runSummary{Pods: []runPod{}}
 	var errs []error
 	for _, r := range results {
-		code, err := podCode(r, run.ExitPolicy(f.policy), f.exitFrom)
+		code, err := podCode(r, lifecycle.ExitPolicy(f.policy), f.exitFrom)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -170,11 +172,11 @@ func (a *app) sayCode(results []run.RunResult, code int) {
 }
 
 // podCode is the exit code of one pod, and the error if it is podrun's.
-func podCode(r run.RunResult, policy run.ExitPolicy, from string) (int, error) {
+func podCode(r run.RunResult, policy lifecycle.ExitPolicy, from string) (int, error) {
 	if r.Err != nil {
 		return exitCode(r.Err), r.Err
 	}
-	code, ok := run.ExitCode(r.Status, r.Containers, policy, from)
+	code, ok := lifecycle.ExitCode(r.Status, r.Containers, policy, from)
 	if ok {
 		return code, nil
 	}

@@ -1,6 +1,8 @@
 package cmd
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -24,7 +26,7 @@ With --for=completed it exits with the pod's own code, as 'podrun run'.`,
   podrun wait job --for=completed`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, named []string) error {
-			goal, err := run.ParseGoal(what)
+			goal, err := lifecycle.ParseGoal(what)
 			if err != nil {
 				return usage(c, fmt.Errorf("--for: %w", err))
 			}
@@ -32,7 +34,7 @@ With --for=completed it exits with the pod's own code, as 'podrun run'.`,
 			return a.runWait(c, named, o)
 		},
 	}
-	c.Flags().StringVar(&what, "for", string(run.GoalReady), "ready, started, completed, delete, condition=TYPE or phase=PHASE")
+	c.Flags().StringVar(&what, "for", string(lifecycle.GoalReady), "ready, started, completed, delete, condition=TYPE or phase=PHASE")
 	c.Flags().DurationVar(&o.Timeout, "timeout", defaultTimeout, "how long to wait; 0 for no limit")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
 	return c
@@ -48,20 +50,20 @@ func (a *app) runWait(c *cobra.Command, named []string, o run.WaitOptions) error
 		return err
 	}
 	defer closeAll()
-	pods, err := a.named(c, engine, named, o.For == run.GoalDeleted)
+	pods, err := a.named(c, engine, named, o.For == lifecycle.GoalDeleted)
 	if err != nil {
 		return err
 	}
 	r.many = len(pods) > 1
 	results := engine.WaitAll(c.Context(), pods, o)
-	if o.For != run.GoalCompleted {
+	if o.For != lifecycle.GoalCompleted {
 		return a.report(c.Context(), results)
 	}
 	var ended []run.RunResult
 	for i, res := range results {
-		ended = append(ended, run.RunResult{Result: res, Containers: run.EndedContainers(pods[i].Pod, res.Status)})
+		ended = append(ended, run.RunResult{Result: res, Containers: lifecycle.EndedContainers(pods[i].Pod, res.Status)})
 	}
-	return a.reportRun(ended, &runFlags{policy: string(run.ExitAny)})
+	return a.reportRun(ended, &runFlags{policy: string(lifecycle.ExitAny)})
 }
 
 // named finds the pods of these names; one that is not here is an error, unless

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"errors"
 	"fmt"
@@ -24,14 +26,14 @@ type ApplyOptions struct {
 	Timeout       time.Duration // bounds the whole; 0 for no limit
 	KeepOnFailure bool          // leave what was made when a pod can't be started
 	AllowKubelet  bool
-	Wait          Goal // GoalStarted if empty
-	Continue      bool // start the other pods where some are refused
-	Force         bool // run pods again that have ended or have not changed
+	Wait          lifecycle.Goal // GoalStarted if empty
+	Continue      bool           // start the other pods where some are refused
+	Force         bool           // run pods again that have ended or have not changed
 }
 
-func (o ApplyOptions) goal() Goal {
+func (o ApplyOptions) goal() lifecycle.Goal {
 	if o.Wait == "" {
-		return GoalStarted
+		return lifecycle.GoalStarted
 	}
 	return o.Wait
 }
@@ -163,7 +165,7 @@ func leftBehind(id identity.Pod, err error) error {
 func (e *Engine) newSyncer(p *Plan, puller *imagepull.Puller, lock *podLock) *syncer {
 	return &syncer{
 		Engine: e, plan: p, puller: puller, lock: lock,
-		obs: &Observed{}, mine: map[string]bool{}, pulled: map[string]bool{}, exits: map[string]chan struct{}{},
+		obs: &lifecycle.Observed{}, mine: map[string]bool{}, pulled: map[string]bool{}, exits: map[string]chan struct{}{},
 		journal: &journal{pod: p.ID, next: e.Emit},
 	}
 }
@@ -201,7 +203,7 @@ func (s *syncer) applyTarget(ctx context.Context, t *Target, o ApplyOptions) (Ou
 	if err := s.welcomeBack(); err != nil {
 		return OutcomeFailed, err
 	}
-	if d := Next(s.pod(), s.world()); t.Change != ChangeReplace && d.Ended && s.obs.Sandbox() != nil {
+	if d := lifecycle.Next(s.pod(), s.world()); t.Change != ChangeReplace && d.Ended && s.obs.Sandbox() != nil {
 		if t.Change != ChangeUpdate {
 			return s.finish(ctx, d)
 		}
@@ -230,7 +232,7 @@ func (s *syncer) applyTarget(ctx context.Context, t *Target, o ApplyOptions) (Ou
 	switch {
 	case err != nil:
 		return OutcomeFailed, err
-	case ended && o.goal() == GoalCompleted:
+	case ended && o.goal() == lifecycle.GoalCompleted:
 		// How it ended is in its status.
 	case ended:
 		return s.alreadyEnded()
@@ -264,7 +266,7 @@ func (s *syncer) what(t Target, o Outcome) []string {
 		return t.Changes
 	case OutcomeRestarted:
 		var names []string
-		for _, c := range specContainers(s.pod()) {
+		for _, c := range lifecycle.SpecContainers(s.pod()) {
 			if have := s.obs.Container(c.Container.Name); have != nil && s.mine[have.ID] {
 				names = append(names, have.Name)
 			}
@@ -276,7 +278,7 @@ func (s *syncer) what(t Target, o Outcome) []string {
 
 // finish stops what is left of a pod that has ended: its sidecars, and the
 // sandbox that holds its addresses and ports, as a kubelet does.
-func (s *syncer) finish(ctx context.Context, d Decision) (Outcome, error) {
+func (s *syncer) finish(ctx context.Context, d lifecycle.Decision) (Outcome, error) {
 	if len(d.Actions) > 0 {
 		if err := s.openJournal(); err != nil {
 			return OutcomeFailed, err
@@ -313,8 +315,8 @@ func failedWhy(status corev1.PodStatus) string {
 	return "has failed"
 }
 
-func (s *syncer) world() World {
-	w := World{Observed: s.obs, Hashes: s.plan.Hashes(), Now: time.Now(), Since: takenOn(s.pod(), s.obs)}
+func (s *syncer) world() lifecycle.World {
+	w := lifecycle.World{Observed: s.obs, Hashes: s.plan.Hashes(), Now: time.Now(), Since: lifecycle.TakenOn(s.pod(), s.obs)}
 	w.Started, _, w.Unhealthy = s.probed()
 	return w
 }

@@ -1,13 +1,13 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/admission"
 	"github.com/podrun/podrun/host"
@@ -19,7 +19,7 @@ import (
 // WaitOptions are the options of Wait.
 type WaitOptions struct {
 	Timeout time.Duration // 0 for no limit
-	For     Goal
+	For     lifecycle.Goal
 }
 
 // Wait keeps a pod as its manifest says until the goal holds: it restarts
@@ -28,7 +28,7 @@ type WaitOptions struct {
 func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 	ctx, cancel := withTimeout(ctx, o.Timeout)
 	defer cancel()
-	if o.For == GoalDeleted {
+	if o.For == lifecycle.GoalDeleted {
 		return Result{ID: k.ID, Outcome: OutcomeMet, Err: e.waitDeleted(ctx, k)}
 	}
 	result := e.onPod(ctx, k, OutcomeMet, purposeRun, func(s *syncer) error {
@@ -39,7 +39,7 @@ func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 		_, err := s.until(ctx, o.For)
 		return err
 	})
-	if result.Err == nil && !o.For.reachedBy(result.Status) {
+	if result.Err == nil && !o.For.ReachedBy(result.Status) {
 		result.Err = &problem.Error{Kind: problem.Failed, Object: "pod " + k.ID.String(),
 			Err: fmt.Errorf("has ended (%s) without %s", result.Status.Phase, o.For)}
 	}
@@ -204,22 +204,4 @@ func (e *Engine) Start(ctx context.Context, pods []Known, o ApplyOptions) ([]Res
 		return nil, err
 	}
 	return e.Apply(ctx, objects, o)
-}
-
-// reachedBy tells whether a goal about a pod's status holds.
-func (g Goal) reachedBy(status corev1.PodStatus) bool {
-	switch {
-	case g == GoalStarted:
-		return status.Phase == corev1.PodRunning || status.Phase == corev1.PodSucceeded
-	case g == GoalCompleted:
-		return status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed
-	case g.phase() != "":
-		return status.Phase == g.phase()
-	}
-	for _, c := range status.Conditions {
-		if c.Type == g.condition() && c.Status == corev1.ConditionTrue {
-			return true
-		}
-	}
-	return false
 }

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"bytes"
 	"encoding/json"
 	"os"
@@ -258,7 +260,7 @@ func TestFallbackToLogsOfALargeLog(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Repeat(record, 4<<10)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	obs := &Observed{Containers: []Container{{ID: "a", State: Exited, ExitCode: 1, LogPath: path, Annotations: map[string]string{
+	obs := &lifecycle.Observed{Containers: []lifecycle.Container{{ID: "a", State: lifecycle.Exited, ExitCode: 1, LogPath: path, Annotations: map[string]string{
 		identity.AnnotationTerminationMessagePolicy: string(corev1.TerminationMessageFallbackToLogsOnError)}}}}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

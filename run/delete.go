@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"errors"
 	"fmt"
@@ -155,7 +157,7 @@ func (s *syncer) remove(ctx context.Context, o removeOptions) error {
 	if err := s.onlyOurs(); err != nil {
 		return err
 	}
-	if o.unstarted && anyStarted(s.obs) {
+	if o.unstarted && lifecycle.AnyStarted(s.obs) {
 		return nil
 	}
 	if err := s.openJournal(); err != nil {

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"os"
 	"slices"
 	"strings"
@@ -311,7 +313,7 @@ func TestWaitTimesOutAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		clear := r.rt.Fault("ListContainers", critest.Fault{When: critest.Hang})
-		result := e.Wait(t.Context(), known[0], WaitOptions{For: GoalCompleted, Timeout: time.Second})
+		result := e.Wait(t.Context(), known[0], WaitOptions{For: lifecycle.GoalCompleted, Timeout: time.Second})
 		wantErr(t, result.Err, problem.Deadline, "timed out after 1s")
 		clear()
 		r.mustDelete()

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +68,7 @@ func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container stri
 		return t, &problem.Error{Kind: problem.Usage, Object: object, Err: err, Hint: "name one by -c"}
 	}
 	c := obs.Container(t.Container)
-	if c == nil || c.State != Running {
+	if c == nil || c.State != lifecycle.Running {
 		return t, t.notRunning(c)
 	}
 	t.ID = c.ID
@@ -103,16 +105,16 @@ func chooseContainer(pod *corev1.Pod, name string) (chosen string, among []strin
 }
 
 // notRunning says how a container is that does not run.
-func (t ExecTarget) notRunning(c *Container) error {
+func (t ExecTarget) notRunning(c *lifecycle.Container) error {
 	err := &problem.Error{Kind: problem.Failed, Object: t.object(), Hint: "'podrun describe " + t.Pod.Name + "' tells more"}
 	switch {
 	case c == nil:
 		err.Err = errors.New("is not running: it has not been created yet")
-	case c.State == Created:
+	case c.State == lifecycle.Created:
 		err.Err = errors.New("is not running: it has not been started yet")
-	case c.State == Exited && c.Reason != "":
+	case c.State == lifecycle.Exited && c.Reason != "":
 		err.Err = fmt.Errorf("is not running: it has exited with %d (%s)", c.ExitCode, c.Reason)
-	case c.State == Exited:
+	case c.State == lifecycle.Exited:
 		err.Err = fmt.Errorf("is not running: it has exited with %d", c.ExitCode)
 	default:
 		err.Err = errors.New("is not running: the runtime does not know its state")

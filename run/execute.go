@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +27,8 @@ import (
 // execute does the actions in order. An error ends the sync; what goes wrong
 // with a single container is noted in failures, and the next one has its turn,
 // as in the kubelet.
-func (s *syncer) execute(ctx context.Context, actions []Action) error {
-	var late []Action // of containers whose images are backed off from
+func (s *syncer) execute(ctx context.Context, actions []lifecycle.Action) error {
+	var late []lifecycle.Action // of containers whose images are backed off from
 	for i := 0; i < len(actions); i++ {
 		a := actions[i]
 		if cause := context.Cause(ctx); cause != nil {
@@ -47,30 +49,30 @@ func (s *syncer) execute(ctx context.Context, actions []Action) error {
 		if err := s.executeOne(ctx, a); err != nil {
 			return err
 		}
-		if len(s.failures) > 0 && a.Verb == StartContainer && findContainer(s.pod(), a.Container).Init {
+		if len(s.failures) > 0 && a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(s.pod(), a.Container).Init {
 			return nil // what comes after an init container depends on it
 		}
 	}
 	return nil
 }
 
-func (s *syncer) executeOne(ctx context.Context, a Action) error {
+func (s *syncer) executeOne(ctx context.Context, a lifecycle.Action) error {
 	switch a.Verb {
-	case KillPod:
+	case lifecycle.KillPod:
 		return s.ofRuntime(s.killPod(ctx))
-	case CreateSandbox:
+	case lifecycle.CreateSandbox:
 		return s.createSandbox(ctx, a)
-	case KillContainer:
+	case lifecycle.KillContainer:
 		grace := s.gracePeriod()
 		if a.Grace != nil {
 			grace = time.Duration(*a.Grace) * time.Second
 		}
 		return s.killContainer(ctx, a.ID, grace, a.Message)
-	case StartContainer:
+	case lifecycle.StartContainer:
 		return s.startContainer(ctx, a)
-	case RestartAll:
+	case lifecycle.RestartAll:
 		return s.restartAll(ctx)
-	case RunPostStart:
+	case lifecycle.RunPostStart:
 		c := s.obs.Container(a.Container)
 		if c == nil {
 			return fmt.Errorf("container %s is gone", a.Container)
@@ -110,7 +112,7 @@ func (s *syncer) restartAll(ctx context.Context) error {
 
 // createSandbox makes the pod's control groups, directories and volumes, then
 // its sandbox. Each undo is registered before what it undoes.
-func (s *syncer) createSandbox(ctx context.Context, a Action) error {
+func (s *syncer) createSandbox(ctx context.Context, a lifecycle.Action) error {
 	if a.Attempt > 0 {
 		s.emit(event.Normal, event.SandboxChanged, "", "Pod sandbox changed, it will be killed and re-created.")
 	}
@@ -196,7 +198,7 @@ func (s *syncer) sandboxConfig() *runtimeapi.PodSandboxConfig {
 
 // takeSandbox makes a new sandbox the current one.
 func (s *syncer) takeSandbox(plan sandbox.Plan, made sandbox.Sandbox) {
-	s.obs.Sandboxes = append([]Sandbox{{
+	s.obs.Sandboxes = append([]lifecycle.Sandbox{{
 		ID: made.ID, Pod: s.plan.ID, Attempt: plan.Attempt, Ready: true, CreatedAt: time.Now(),
 		HostNetwork: plan.HostNetwork, IPs: made.IPs, Managed: true, Invocation: s.Invocation, Generation: s.lock.mine.String(),
 	}}, s.obs.Sandboxes...)

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +26,7 @@ import (
 // startContainer waits for the container's image, creates the container,
 // starts it and runs its postStart hook. Only an interruption is returned as
 // an error; the container's own trouble is noted in failures.
-func (s *syncer) startContainer(ctx context.Context, a Action) error {
+func (s *syncer) startContainer(ctx context.Context, a lifecycle.Action) error {
 	image, err := s.waitImage(ctx, a.Container)
 	if errors.Is(err, errChanged) || isDeleted(err) {
 		return err
@@ -47,10 +49,10 @@ func (s *syncer) startContainer(ctx context.Context, a Action) error {
 	if err != nil {
 		return s.containerFailed(ctx, a.Container, "create", event.FailedToCreate, err)
 	}
-	s.obs.put(created)
-	spec := findContainer(s.pod(), a.Container).Container
-	if hasPostStart(spec) {
-		if err := s.markHook(created.ID, HookPending); err != nil {
+	s.obs.Put(created)
+	spec := lifecycle.FindContainer(s.pod(), a.Container).Container
+	if lifecycle.HasPostStart(spec) {
+		if err := s.markHook(created.ID, lifecycle.HookPending); err != nil {
 			return err
 		}
 	}
@@ -66,15 +68,15 @@ func (s *syncer) startContainer(ctx context.Context, a Action) error {
 	if err != nil {
 		return s.containerFailed(ctx, a.Container, "start", event.FailedToStart, err)
 	}
-	created.State, created.StartedAt = Running, time.Now()
-	s.obs.put(created)
+	created.State, created.StartedAt = lifecycle.Running, time.Now()
+	s.obs.Put(created)
 	s.mine[created.ID] = true
 	s.emit(event.Normal, event.StartedContainer, a.Container, "Container started")
 	if err := s.linkLog(created, config); err != nil {
 		return err
 	}
 	s.tellStarted(created, filepath.Join(s.plan.Layout.Logs(s.plan.ID), config.GetLogPath()))
-	if hasPostStart(spec) {
+	if lifecycle.HasPostStart(spec) {
 		return s.postStart(ctx, created)
 	}
 	return nil
@@ -82,8 +84,8 @@ func (s *syncer) startContainer(ctx context.Context, a Action) error {
 
 // imageBacksOff tells whether an app container's image could not be had at the
 // first try. The kubelet goes on with the next container then, and comes back.
-func (s *syncer) imageBacksOff(ctx context.Context, a Action) (backsOff bool, err error) {
-	if a.Verb != StartContainer || s.pulls == nil || s.pulled[a.Container] || s.pulls.Done(a.Container) || findContainer(s.pod(), a.Container).Init {
+func (s *syncer) imageBacksOff(ctx context.Context, a lifecycle.Action) (backsOff bool, err error) {
+	if a.Verb != lifecycle.StartContainer || s.pulls == nil || s.pulled[a.Container] || s.pulls.Done(a.Container) || lifecycle.FindContainer(s.pod(), a.Container).Init {
 		return false, nil
 	}
 	err = s.unlockedPull(ctx, func(ctx context.Context) error {
@@ -119,12 +121,12 @@ func (s *syncer) image(ctx context.Context, name string) (imagepull.Result, erro
 }
 
 // createContainer makes the container and returns it as it is now known.
-func (s *syncer) createContainer(ctx context.Context, a Action, image imagepull.Result, mounted map[string]imagepull.Result) (Container, *runtimeapi.ContainerConfig, error) {
+func (s *syncer) createContainer(ctx context.Context, a lifecycle.Action, image imagepull.Result, mounted map[string]imagepull.Result) (lifecycle.Container, *runtimeapi.ContainerConfig, error) {
 	if err := s.removeOld(ctx, a.Container); err != nil {
-		return Container{}, nil, err
+		return lifecycle.Container{}, nil, err
 	}
 	plan := s.plan.Container(a.Container)
-	spec := findContainer(s.pod(), a.Container).Container
+	spec := lifecycle.FindContainer(s.pod(), a.Container).Container
 	late, err := s.late(a, image)
 	if err == nil {
 		err = s.lateVolumes(ctx, plan, spec, mounted, &late)
@@ -133,31 +135,31 @@ func (s *syncer) createContainer(ctx context.Context, a Action, image imagepull.
 		late.SubpathPaths, err = s.bindSubpaths(ctx, plan, spec, late)
 	}
 	if err != nil {
-		return Container{}, nil, err
+		return lifecycle.Container{}, nil, err
 	}
 	config, err := plan.Config(late)
 	if err != nil {
-		return Container{}, nil, err
+		return lifecycle.Container{}, nil, err
 	}
-	if delay := nextBackOff(s.obs.Newest(a.Container), container.Hash(spec)); delay > 0 {
+	if delay := lifecycle.NextBackOff(s.obs.Newest(a.Container), container.Hash(spec)); delay > 0 {
 		config.Annotations[identity.AnnotationBackOff] = delay.String()
 	}
 	config.Annotations[identity.AnnotationGeneration] = s.lock.mine.String()
 	sb := s.obs.Sandbox()
 	id, err := container.Apply(ctx, s.Client, sb.ID, config, s.sandboxConfig())
 	if err != nil {
-		return Container{}, nil, err
+		return lifecycle.Container{}, nil, err
 	}
 	s.emit(event.Normal, event.CreatedContainer, a.Container, "Container created")
-	return Container{
-		ID: id, Name: a.Container, SandboxID: sb.ID, State: Created, Restarts: a.Attempt,
+	return lifecycle.Container{
+		ID: id, Name: a.Container, SandboxID: sb.ID, State: lifecycle.Created, Restarts: a.Attempt,
 		Image: config.GetImage().GetUserSpecifiedImage(), ImageID: image.ImageID, Hash: container.Hash(spec),
 		CreatedAt: time.Now(), Annotations: config.GetAnnotations(),
 	}, config, nil
 }
 
 // late gathers what the container's config was still missing.
-func (s *syncer) late(a Action, image imagepull.Result) (container.Late, error) {
+func (s *syncer) late(a lifecycle.Action, image imagepull.Result) (container.Late, error) {
 	uid := s.plan.ID.UID
 	if err := volume.MakeContainerDir(s.plan.Layout, uid, a.Container); err != nil {
 		return container.Late{}, err
@@ -171,7 +173,7 @@ func (s *syncer) late(a Action, image imagepull.Result) (container.Late, error) 
 		return container.Late{}, err
 	}
 	return container.Late{
-		PodIPs: orderIPs(s.obs.Sandbox().IPs, s.plan.NodeIPs), HostIPs: s.plan.NodeIPs,
+		PodIPs: lifecycle.OrderIPs(s.obs.Sandbox().IPs, s.plan.NodeIPs), HostIPs: s.plan.NodeIPs,
 		ImageID: image.ImageID, ImageUID: image.UID, ImageUsername: image.Username,
 		Attempt:            a.Attempt,
 		TerminationLogPath: log,
@@ -207,16 +209,16 @@ func (s *syncer) removeOld(ctx context.Context, name string) error {
 	kept := false
 	for _, c := range slices.Clone(s.obs.Containers) { // drop shortens the list
 		switch {
-		case c.Name != name || c.State == Running:
+		case c.Name != name || c.State == lifecycle.Running:
 			continue
-		case c.State == Exited && !kept:
+		case c.State == lifecycle.Exited && !kept:
 			kept = true // the newest that has run
 			continue
 		}
 		if err := s.Client.RemoveContainer(ctx, c.ID); err != nil {
 			return fmt.Errorf("remove an earlier run (%s): %w", short(c.ID), err)
 		}
-		s.obs.drop(c.ID)
+		s.obs.Drop(c.ID)
 	}
 	return nil
 }
@@ -237,7 +239,7 @@ func (s *syncer) containerFailed(ctx context.Context, name, op, reason string, e
 }
 
 // linkLog makes the link by which log collectors find the container's log.
-func (s *syncer) linkLog(c Container, config *runtimeapi.ContainerConfig) error {
+func (s *syncer) linkLog(c lifecycle.Container, config *runtimeapi.ContainerConfig) error {
 	link := s.plan.Layout.LegacyLog(s.plan.ID, c.Name, c.ID)
 	target := filepath.Join(s.plan.Layout.Logs(s.plan.ID), config.GetLogPath())
 	err := os.Symlink(target, link)

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +24,8 @@ import (
 //
 // Where another command has taken the pod over meanwhile, that the hook has run
 // is still true of this container. Acting on a failure is the owner's part.
-func (s *syncer) postStart(ctx context.Context, c Container) error {
-	if s.obs.Hooks[c.ID] == HookFailed {
+func (s *syncer) postStart(ctx context.Context, c lifecycle.Container) error {
+	if s.obs.Hooks[c.ID] == lifecycle.HookFailed {
 		return s.failHook(ctx, c, errors.New("failed while another podrun ran it"))
 	}
 	claim, err := lockFile(s.hookMark(c.ID))
@@ -34,7 +36,7 @@ func (s *syncer) postStart(ctx context.Context, c Container) error {
 		return s.awaitHook(ctx, c)
 	}
 	defer claim.Close()
-	plan, _ := hook.New(s.plan.ID, findContainer(s.pod(), c.Name).Container, hook.PostStart)
+	plan, _ := hook.New(s.plan.ID, lifecycle.FindContainer(s.pod(), c.Name).Container, hook.PostStart)
 	var failed error
 	lost := s.unlockedHook(ctx, func(ctx context.Context) error {
 		failed = hook.Apply(ctx, plan, s.hookTarget(c))
@@ -46,15 +48,15 @@ func (s *syncer) postStart(ctx context.Context, c Container) error {
 	if lost != nil && !errors.Is(lost, errChanged) {
 		return lost
 	}
-	if now := s.obs.Container(c.Name); lost != nil && (now == nil || now.ID != c.ID || now.State != Running) {
+	if now := s.obs.Container(c.Name); lost != nil && (now == nil || now.ID != c.ID || now.State != lifecycle.Running) {
 		return lost // it was stopped, and the hook with it
 	}
 	if failed != nil && s.lock.owned() {
 		return errors.Join(s.failHook(ctx, c, failed), lost)
 	}
-	state := HookDone
+	state := lifecycle.HookDone
 	if failed != nil {
-		state = HookFailed
+		state = lifecycle.HookFailed
 	}
 	if err := s.markHook(c.ID, state); err != nil {
 		return err
@@ -63,24 +65,24 @@ func (s *syncer) postStart(ctx context.Context, c Container) error {
 }
 
 // failHook notes that a hook has run, and failed.
-func (s *syncer) failHook(ctx context.Context, c Container, failed error) error {
-	if err := s.markHook(c.ID, HookDone); err != nil {
+func (s *syncer) failHook(ctx context.Context, c lifecycle.Container, failed error) error {
+	if err := s.markHook(c.ID, lifecycle.HookDone); err != nil {
 		return err
 	}
 	return s.hookFailed(ctx, c, failed)
 }
 
 // hookFailed tells that a hook failed, and kills its container.
-func (s *syncer) hookFailed(ctx context.Context, c Container, err error) error {
+func (s *syncer) hookFailed(ctx context.Context, c lifecycle.Container, err error) error {
 	s.emit(event.Warning, event.FailedPostStartHook, c.Name, hookEvent(err, "PostStartHook failed"))
-	if s.goal != GoalCompleted { // then the container's end decides
+	if s.goal != lifecycle.GoalCompleted { // then the container's end decides
 		s.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", s.plan.ID, c.Name), Op: "postStart hook", Err: hookCause(err)})
 	}
 	return s.killContainer(ctx, c.ID, s.gracePeriod(), "FailedPostStartHook")
 }
 
 // awaitHook waits, without the pod's lock, for the podrun that runs a hook.
-func (s *syncer) awaitHook(ctx context.Context, c Container) error {
+func (s *syncer) awaitHook(ctx context.Context, c lifecycle.Container) error {
 	s.warn(problem.List{{Object: "pod " + s.plan.ID.String(), Warning: true,
 		Message: fmt.Sprintf("waiting for another podrun, which runs the postStart hook of container %s", c.Name)}})
 	err := s.unlockedHook(ctx, func(ctx context.Context) error { return s.hookFree(ctx, c.ID) })
@@ -125,7 +127,7 @@ func hookEvent(err error, otherwise string) string {
 }
 
 // markHook keeps on disk whether the container's hook has run.
-func (s *syncer) markHook(containerID string, state HookState) error {
+func (s *syncer) markHook(containerID string, state lifecycle.HookState) error {
 	mark := s.hookMark(containerID)
 	if err := os.MkdirAll(filepath.Dir(mark), 0o750); err != nil {
 		return fmt.Errorf("pod %s: keep the state of a hook: %w", s.plan.ID, err)
@@ -133,12 +135,12 @@ func (s *syncer) markHook(containerID string, state HookState) error {
 	if err := writeState(mark, []byte(state), 0o640); err != nil {
 		return fmt.Errorf("pod %s: keep the state of a hook: %w", s.plan.ID, err)
 	}
-	s.obs.setHook(containerID, state)
+	s.obs.SetHook(containerID, state)
 	return nil
 }
 
 // hookTarget is where a container's hooks go.
-func (s *syncer) hookTarget(c Container) hook.Target {
+func (s *syncer) hookTarget(c lifecycle.Container) hook.Target {
 	t := hook.Target{ContainerID: c.ID, Exec: s.exec}
 	if sb := s.obs.Sandbox(); sb != nil && len(sb.IPs) > 0 {
 		t.PodIP = sb.IPs[0]

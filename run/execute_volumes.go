@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"errors"
 	"fmt"
@@ -94,7 +96,7 @@ func errorKind(err error) problem.Kind {
 // the pod's lock.
 func (s *syncer) volumeImages(ctx context.Context, name string) (map[string]imagepull.Result, error) {
 	out := map[string]imagepull.Result{}
-	for _, m := range findContainer(s.pod(), name).Container.VolumeMounts {
+	for _, m := range lifecycle.FindContainer(s.pod(), name).Container.VolumeMounts {
 		if _, had := out[m.Name]; had || s.plan.mounts()[m.Name].Image == nil {
 			continue
 		}

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"fmt"
 	"slices"
 
@@ -41,7 +43,7 @@ func (p *Plan) imageProblems() problem.List {
 			continue
 		}
 		for _, c := range image.Containers {
-			plan, field := p.Container(c.Name), findContainer(p.Pod, c.Name).Field
+			plan, field := p.Container(c.Name), lifecycle.FindContainer(p.Pod, c.Name).Field
 			if plan == nil {
 				continue // a volume
 			}

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +29,7 @@ type RunOptions struct {
 // RunResult is how a pod that was run to its end has ended.
 type RunResult struct {
 	Result
-	Containers []Ended
+	Containers []lifecycle.Ended
 }
 
 // Run runs fresh pods to their ends and removes them. When ctx ends, the pods
@@ -46,7 +48,7 @@ func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOption
 			return nil, err
 		}
 	}
-	o.Wait = GoalCompleted
+	o.Wait = lifecycle.GoalCompleted
 	targets, err := e.admit(bounded, objects, locks, o.ApplyOptions)
 	if err != nil {
 		return nil, err
@@ -103,7 +105,7 @@ func (e *Engine) refuseLive(ctx context.Context, objects *manifest.Objects) erro
 func (s *syncer) runOne(ctx context.Context, t Target, o RunOptions) RunResult {
 	s.started = o.Started
 	result := RunResult{Result: s.applyOne(ctx, t, o.ApplyOptions)}
-	result.Containers = EndedContainers(s.pod(), result.Status)
+	result.Containers = lifecycle.EndedContainers(s.pod(), result.Status)
 	if o.Keep {
 		s.closeExits()
 		s.drain()
@@ -135,7 +137,7 @@ func (s *syncer) runOver(ctx context.Context, result *RunResult) error {
 	err := s.removeOwned(ctx, removeOptions{stopped: func() {
 		if len(result.Containers) == 0 {
 			result.Status = s.status()
-			result.Containers = EndedContainers(s.pod(), result.Status)
+			result.Containers = lifecycle.EndedContainers(s.pod(), result.Status)
 		}
 		s.closeExits()
 		s.drain()
@@ -164,7 +166,7 @@ func (s *syncer) leftToOther(ctx context.Context) (bool, error) {
 }
 
 // tellStarted tells that a container has started, for its log to be read.
-func (s *syncer) tellStarted(c Container, path string) {
+func (s *syncer) tellStarted(c lifecycle.Container, path string) {
 	if s.started == nil {
 		return
 	}
@@ -176,7 +178,7 @@ func (s *syncer) tellStarted(c Container, path string) {
 // tellExits tells which containers have ended.
 func (s *syncer) tellExits() {
 	for _, c := range s.obs.Containers {
-		if exited := s.exits[c.ID]; exited != nil && c.State != Running {
+		if exited := s.exits[c.ID]; exited != nil && c.State != lifecycle.Running {
 			close(exited)
 			delete(s.exits, c.ID)
 		}

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,7 +32,7 @@ const defaultGrace = 30 * time.Second
 // gracePeriod is how long the pod's containers may take to end.
 func (s *syncer) gracePeriod() time.Duration { return gracePeriod(s.pod(), s.obs) }
 
-func gracePeriod(pod *corev1.Pod, obs *Observed) time.Duration {
+func gracePeriod(pod *corev1.Pod, obs *lifecycle.Observed) time.Duration {
 	if pod.Spec.TerminationGracePeriodSeconds != nil {
 		return time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
 	}
@@ -108,22 +110,22 @@ func (s *syncer) stopContainers(ctx context.Context, grace time.Duration) error 
 
 // running lists what runs: containers and plain init containers, and the
 // sidecars in the order of the spec.
-func (s *syncer) running() (apps, sidecars []Container) {
+func (s *syncer) running() (apps, sidecars []lifecycle.Container) {
 	rank := map[string]bool{}
 	for i := range s.pod().Spec.InitContainers {
 		c := &s.pod().Spec.InitContainers[i]
-		if !IsSidecar(c) {
+		if !lifecycle.IsSidecar(c) {
 			continue
 		}
 		rank[c.Name] = true
 		for _, have := range s.obs.Containers {
-			if have.Name == c.Name && have.State == Running {
+			if have.Name == c.Name && have.State == lifecycle.Running {
 				sidecars = append(sidecars, have)
 			}
 		}
 	}
 	for _, have := range s.obs.Containers {
-		if have.State == Running && !rank[have.Name] {
+		if have.State == lifecycle.Running && !rank[have.Name] {
 			apps = append(apps, have)
 		}
 	}
@@ -134,7 +136,7 @@ func (s *syncer) running() (apps, sidecars []Container) {
 // one after the other. All are told at once, and their preStop hooks run from the
 // start, as in the kubelet. With no grace period there is no order either. The
 // error is errChanged where another command took the pod over meanwhile.
-func (s *syncer) stopAll(ctx context.Context, list []Container, together int, grace time.Duration) error {
+func (s *syncer) stopAll(ctx context.Context, list []lifecycle.Container, together int, grace time.Duration) error {
 	stops := s.planStops(list, grace)
 	if err := s.noteEnding(list, grace); err != nil || len(list) == 0 {
 		return err
@@ -179,7 +181,7 @@ func (s *syncer) stopAll(ctx context.Context, list []Container, together int, gr
 
 // stop is how one container is stopped.
 type stop struct {
-	Container
+	lifecycle.Container
 	grace   time.Duration
 	message string // of the Killing event
 	again   bool   // an earlier owner has told it to stop, and run its preStop hook
@@ -188,7 +190,7 @@ type stop struct {
 
 // planStops says how containers are stopped. One that was told to stop before
 // keeps the end of its grace period: it is not made longer.
-func (s *syncer) planStops(list []Container, grace time.Duration) []stop {
+func (s *syncer) planStops(list []lifecycle.Container, grace time.Duration) []stop {
 	var out []stop
 	for _, c := range list {
 		st := stop{Container: c, grace: grace, message: "Stopping container " + c.Name}
@@ -207,7 +209,7 @@ func (s *syncer) finishStops(ctx context.Context) error {
 		return nil
 	}
 	apps, sidecars := s.running()
-	var list []Container
+	var list []lifecycle.Container
 	for _, c := range append(apps, sidecars...) {
 		if _, told := s.lock.ending[c.ID]; told {
 			list = append(list, c)
@@ -221,7 +223,7 @@ func (s *syncer) finishStops(ctx context.Context) error {
 
 // noteEnding writes down which containers are about to be told to stop, and when
 // their grace periods end; for a removal, that the pod is being removed.
-func (s *syncer) noteEnding(list []Container, grace time.Duration) error {
+func (s *syncer) noteEnding(list []lifecycle.Container, grace time.Duration) error {
 	if len(list) == 0 && !s.dooms {
 		return nil
 	}
@@ -244,14 +246,14 @@ func (s *syncer) noteEnding(list []Container, grace time.Duration) error {
 
 // killContainer stops one container of the pod, by its ID.
 func (s *syncer) killContainer(ctx context.Context, id string, grace time.Duration, message string) error {
-	at := slices.IndexFunc(s.obs.Containers, func(c Container) bool { return c.ID == id })
+	at := slices.IndexFunc(s.obs.Containers, func(c lifecycle.Container) bool { return c.ID == id })
 	if at < 0 {
 		return nil
 	}
 	c := s.obs.Containers[at]
-	st := s.planStops([]Container{c}, grace)[0]
+	st := s.planStops([]lifecycle.Container{c}, grace)[0]
 	st.message = message
-	if err := s.noteEnding([]Container{c}, grace); err != nil {
+	if err := s.noteEnding([]lifecycle.Container{c}, grace); err != nil {
 		return err
 	}
 	err := s.unlocked(ctx, func(ctx context.Context) error { return s.stopContainer(ctx, st) })
@@ -293,11 +295,11 @@ const stopAgainFor = 5 * time.Second
 // endedAnyway tells whether a container that could not be stopped has ended.
 // containerd fails a stop that meets the container's own end ("ttrpc: closed"),
 // and records the end a little later.
-func (s *syncer) endedAnyway(ctx context.Context, c Container) bool {
+func (s *syncer) endedAnyway(ctx context.Context, c lifecycle.Container) bool {
 	for late := time.Now().Add(settleTime); ; {
 		now, err := observeContainer(ctx, s.Client, c.ID, c.SandboxID, false)
 		switch {
-		case err == nil && now.State != Running:
+		case err == nil && now.State != lifecycle.Running:
 			return true
 		case err != nil || time.Now().After(late):
 			return false
@@ -310,8 +312,8 @@ func (s *syncer) endedAnyway(ctx context.Context, c Container) bool {
 
 // preStop finds the container's hook in the pod's spec, or where that is not
 // known, in the annotation that the container was made with.
-func (s *syncer) preStop(c Container) (hook.Plan, bool) {
-	spec := findContainer(s.pod(), c.Name).Container
+func (s *syncer) preStop(c lifecycle.Container) (hook.Plan, bool) {
+	spec := lifecycle.FindContainer(s.pod(), c.Name).Container
 	if spec == nil {
 		var handler corev1.LifecycleHandler
 		if json.Unmarshal([]byte(c.Annotations[identity.AnnotationPreStopHandler]), &handler) != nil {
@@ -324,7 +326,7 @@ func (s *syncer) preStop(c Container) (hook.Plan, bool) {
 
 // runPreStop runs a preStop hook for as long as the grace period lasts. That it
 // fails is told, and stops nothing.
-func (s *syncer) runPreStop(ctx context.Context, c Container, plan hook.Plan, grace time.Duration) {
+func (s *syncer) runPreStop(ctx context.Context, c lifecycle.Container, plan hook.Plan, grace time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	if err := hook.Apply(ctx, plan, s.hookTarget(c)); err != nil {
@@ -334,11 +336,11 @@ func (s *syncer) runPreStop(ctx context.Context, c Container, plan hook.Plan, gr
 
 // noteStopped takes in how a stopped container has ended. The runtime may have
 // forgotten it already, which is as good.
-func (s *syncer) noteStopped(ctx context.Context, c Container) {
+func (s *syncer) noteStopped(ctx context.Context, c lifecycle.Container) {
 	now, err := observeContainer(ctx, s.Client, c.ID, c.SandboxID, false)
 	if err != nil {
 		now = c
-		now.State = Exited
+		now.State = lifecycle.Exited
 	}
-	s.obs.put(now)
+	s.obs.Put(now)
 }

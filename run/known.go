@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"cmp"
 	"context"
 	"errors"
@@ -106,7 +108,7 @@ func (e *Engine) known(id identity.Pod) Known {
 // View is a pod as `get` shows it: the whole object with its status.
 type View struct {
 	Known
-	Observed *Observed
+	Observed *lifecycle.Observed
 	Object   *corev1.Pod
 }
 
@@ -129,7 +131,7 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 		if k.Broken != nil {
 			e.warnOnce(warningOf(k.Broken))
 		}
-		started, ready := obs.probed()
+		started, ready := obs.Probed()
 		out = append(out, View{Known: k, Observed: obs, Object: viewOf(ctx, k, obs, node{facts.NodeIPs, facts.Runtime, handlerOf(obs)}, isStopped(e.layout(), k.ID.UID), started, ready)})
 	}
 	return out, nil
@@ -152,7 +154,7 @@ type node struct {
 }
 
 // handlerOf is the runtime handler of a pod's sandbox; "" if it has none.
-func handlerOf(obs *Observed) string {
+func handlerOf(obs *lifecycle.Observed) string {
 	if s := obs.Sandbox(); s != nil {
 		return s.Handler
 	}
@@ -162,24 +164,24 @@ func handlerOf(obs *Observed) string {
 // viewOf puts the object together; over says that the pod was stopped until it
 // is started by a command. For a pod whose checkpoint is gone or broken, it
 // shows what the runtime knows.
-func viewOf(ctx context.Context, k Known, obs *Observed, n node, over bool, started, ready map[string]bool) *corev1.Pod {
+func viewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n node, over bool, started, ready map[string]bool) *corev1.Pod {
 	pod := k.Pod.DeepCopy()
 	if pod == nil {
 		pod = orphan(k.ID, obs)
 	}
 	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	pod.UID = types.UID(k.ID.UID)
-	since := takenOn(pod, obs)
-	in := StatusInput{
+	since := lifecycle.TakenOn(pod, obs)
+	in := lifecycle.StatusInput{
 		Observed: obs, NodeIPs: n.ips, RuntimeName: n.runtime.Name, RecursiveReadOnly: n.runtime.Handlers[n.handler].RecursiveReadOnlyMounts, Over: over, StartTime: since,
 		Messages: terminationMessages(ctx, obs), Started: started, Ready: ready, Now: time.Now(),
 	}
-	d := Next(pod, World{Observed: obs, Now: in.Now, Since: since})
+	d := lifecycle.Next(pod, lifecycle.World{Observed: obs, Now: in.Now, Since: since})
 	in.Waiting = backingOff(d, k.ID)
 	if d.Overdue {
 		in.Reason, in.Message = "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
 	}
-	pod.Status = Status(pod, in)
+	pod.Status = lifecycle.Status(pod, in)
 	if k.Broken != nil {
 		pod.Status.Reason, pod.Status.Message = "CheckpointCorrupt", withHint(k.Broken)
 		if len(obs.Containers) == 0 {
@@ -199,7 +201,7 @@ func isStopped(layout identity.Layout, uid string) bool {
 }
 
 // orphan makes up a pod from its containers.
-func orphan(id identity.Pod, obs *Observed) *corev1.Pod {
+func orphan(id identity.Pod, obs *lifecycle.Observed) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name}}
 	seen := map[string]bool{}
 	for _, c := range obs.Containers {
@@ -212,10 +214,10 @@ func orphan(id identity.Pod, obs *Observed) *corev1.Pod {
 }
 
 // backingOff says which containers wait for the end of a back-off.
-func backingOff(d Decision, id identity.Pod) map[string]Waiting {
-	out := map[string]Waiting{}
+func backingOff(d lifecycle.Decision, id identity.Pod) map[string]lifecycle.Waiting {
+	out := map[string]lifecycle.Waiting{}
 	for _, name := range d.BackOff {
-		out[name] = Waiting{Reason: "CrashLoopBackOff", Message: "back-off restarting failed container=" + name + " pod=" + id.Ref()}
+		out[name] = lifecycle.Waiting{Reason: "CrashLoopBackOff", Message: "back-off restarting failed container=" + name + " pod=" + id.Ref()}
 	}
 	return out
 }

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +32,7 @@ type Log struct {
 	Container string
 	ID        string
 	Path      string
-	State     State
+	State     lifecycle.State
 }
 
 // Logs finds the logs of a pod's containers, in the order of its spec.
@@ -88,22 +90,22 @@ func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
 // logNames lists the containers asked for. Where none is named, init containers
 // are left out unless no app container was created yet: then they are what
 // somebody wants to see.
-func logNames(pod *corev1.Pod, obs *Observed, r LogsRequest) ([]string, error) {
+func logNames(pod *corev1.Pod, obs *lifecycle.Observed, r LogsRequest) ([]string, error) {
 	var all, apps []string
-	for _, c := range specContainers(pod) {
+	for _, c := range lifecycle.SpecContainers(pod) {
 		name := c.Container.Name
 		if name == r.Container {
 			return []string{name}, nil
 		}
 		all = append(all, name)
-		if !c.Init || IsSidecar(c.Container) {
+		if !c.Init || lifecycle.IsSidecar(c.Container) {
 			apps = append(apps, name)
 		}
 	}
 	switch {
 	case r.Container != "":
 		return nil, fmt.Errorf("it has no container %q; it has %s", r.Container, strings.Join(all, ", "))
-	case r.Init || !anyAppContainer(pod, obs):
+	case r.Init || !lifecycle.AnyAppContainer(pod, obs):
 		return all, nil
 	}
 	return apps, nil
@@ -119,5 +121,5 @@ func (e *Engine) Alive(ctx context.Context, containerID string) (bool, error) {
 	case codes.Unavailable:
 		return true, nil
 	}
-	return c.State == Running || c.State == Created, err
+	return c.State == lifecycle.Running || c.State == lifecycle.Created, err
 }

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"errors"
 	"fmt"
@@ -67,13 +69,13 @@ func TestStopWhileApplyWaits(t *testing.T) {
 		if _, running := r.rt.Container("app"); running {
 			t.Error("it was started again")
 		}
-		wantErr(t, e.Wait(t.Context(), known[0], WaitOptions{For: GoalReady}).Err, problem.Failed, "was stopped by process")
+		wantErr(t, e.Wait(t.Context(), known[0], WaitOptions{For: lifecycle.GoalReady}).Err, problem.Failed, "was stopped by process")
 		r.rt.Script("setup", critest.Behavior{})
 		results, err := e.Start(t.Context(), known, ApplyOptions{AllowKubelet: true})
 		if err != nil || results[0].Err != nil {
 			t.Fatal(err, results)
 		}
-		if result := e.Wait(t.Context(), known[0], WaitOptions{For: GoalReady}); result.Err != nil {
+		if result := e.Wait(t.Context(), known[0], WaitOptions{For: lifecycle.GoalReady}); result.Err != nil {
 			t.Errorf("after it was started again: %v", result.Err)
 		}
 		r.mustDelete()

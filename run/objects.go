@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"fmt"
 	"slices"
@@ -48,8 +50,8 @@ func (t Target) objectProblems(was Here) problem.List {
 	}
 	old := was.Made.Objects()
 	configMaps, secrets := ofNamespace(old.ConfigMaps, t.Plan.ID.Namespace), ofNamespace(old.Secrets, t.Plan.ID.Namespace)
-	for _, c := range specContainers(t.Plan.Pod) {
-		before := findContainer(was.Pod, c.Container.Name).Container
+	for _, c := range lifecycle.SpecContainers(t.Plan.Pod) {
+		before := lifecycle.FindContainer(was.Pod, c.Container.Name).Container
 		plan := t.Plan.Container(c.Container.Name)
 		if plan == nil || before == nil || container.Hash(before) != container.Hash(c.Container) {
 			continue // is new, and has the new values

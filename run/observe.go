@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,7 +28,7 @@ import (
 
 // observe is observe of the engine's runtime and root directory, and warns once of
 // each state file that can't be read.
-func (e *Engine) observe(ctx context.Context, uid string) (*Observed, error) {
+func (e *Engine) observe(ctx context.Context, uid string) (*lifecycle.Observed, error) {
 	obs, err := observe(ctx, e.Client, e.layout(), uid)
 	for _, p := range obs.Unreadable {
 		e.warnOnce(p)
@@ -38,9 +40,9 @@ func (e *Engine) observe(ctx context.Context, uid string) (*Observed, error) {
 // sandboxes and containers, and what its directory keeps of its hooks and
 // probes: these files are optional, and one that is corrupt counts as missing
 // (Observed.Unreadable). With an error the observation is empty, but never nil.
-func observe(ctx context.Context, client *cri.Client, layout identity.Layout, uid string) (*Observed, error) {
+func observe(ctx context.Context, client *cri.Client, layout identity.Layout, uid string) (*lifecycle.Observed, error) {
 	labels := map[string]string{identity.LabelPodUID: uid}
-	obs := &Observed{}
+	obs := &lifecycle.Observed{}
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
 		obs.Sandboxes, err = observeSandboxes(gctx, client, layout, labels)
@@ -51,15 +53,15 @@ func observe(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 		return err
 	})
 	if err := group.Wait(); err != nil {
-		return &Observed{}, err
+		return &lifecycle.Observed{}, err
 	}
-	obs.order()
+	obs.Order()
 	if s := obs.Sandbox(); s != nil && s.Ready && !s.HostNetwork {
 		switch err := readIPs(ctx, client, s); {
 		case status.Code(err) == codes.NotFound:
 			s.Ready = false // removed since it was listed
 		case err != nil:
-			return &Observed{}, err
+			return &lifecycle.Observed{}, err
 		}
 	}
 	var errs [3]error
@@ -78,22 +80,22 @@ func observe(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 	return obs, nil
 }
 
-func observeSandboxes(ctx context.Context, client *cri.Client, layout identity.Layout, labels map[string]string) ([]Sandbox, error) {
+func observeSandboxes(ctx context.Context, client *cri.Client, layout identity.Layout, labels map[string]string) ([]lifecycle.Sandbox, error) {
 	items, err := client.ListPodSandbox(ctx, labels)
 	if err != nil {
 		return nil, fmt.Errorf("list sandboxes: %w", err)
 	}
-	out := make([]Sandbox, 0, len(items))
+	out := make([]lifecycle.Sandbox, 0, len(items))
 	for _, item := range items {
 		out = append(out, sandboxOf(item, layout))
 	}
 	return out, nil
 }
 
-func sandboxOf(item *runtimeapi.PodSandbox, layout identity.Layout) Sandbox {
+func sandboxOf(item *runtimeapi.PodSandbox, layout identity.Layout) lifecycle.Sandbox {
 	m := item.GetMetadata()
 	ours, other := identity.Owner(item.Annotations, layout.RootDir)
-	return Sandbox{
+	return lifecycle.Sandbox{
 		ID:         item.Id,
 		Pod:        identity.Pod{Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUid()},
 		Attempt:    m.GetAttempt(),
@@ -110,7 +112,7 @@ func sandboxOf(item *runtimeapi.PodSandbox, layout identity.Layout) Sandbox {
 
 // readIPs fills in what only PodSandboxStatus tells: the network's mode and
 // the addresses.
-func readIPs(ctx context.Context, client *cri.Client, s *Sandbox) error {
+func readIPs(ctx context.Context, client *cri.Client, s *lifecycle.Sandbox) error {
 	st, err := client.PodSandboxStatus(ctx, s.ID)
 	if err != nil {
 		return fmt.Errorf("read sandbox %s: %w", short(s.ID), err)
@@ -126,12 +128,12 @@ func readIPs(ctx context.Context, client *cri.Client, s *Sandbox) error {
 	return nil
 }
 
-func observeContainers(ctx context.Context, client *cri.Client, labels map[string]string) ([]Container, error) {
+func observeContainers(ctx context.Context, client *cri.Client, labels map[string]string) ([]lifecycle.Container, error) {
 	items, err := client.ListContainers(ctx, labels)
 	if err != nil {
 		return nil, fmt.Errorf("list containers: %w", err)
 	}
-	out := make([]Container, len(items))
+	out := make([]lifecycle.Container, len(items))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
 	for i, item := range items {
@@ -144,17 +146,17 @@ func observeContainers(ctx context.Context, client *cri.Client, labels map[strin
 		})
 	}
 	err = group.Wait()
-	return slices.DeleteFunc(out, func(c Container) bool { return c.ID == "" }), err
+	return slices.DeleteFunc(out, func(c lifecycle.Container) bool { return c.ID == "" }), err
 }
 
 // observeContainer reads one container; verbose, with the pid of its process.
-func observeContainer(ctx context.Context, client *cri.Client, id, sandboxID string, verbose bool) (Container, error) {
+func observeContainer(ctx context.Context, client *cri.Client, id, sandboxID string, verbose bool) (lifecycle.Container, error) {
 	resp, err := client.ContainerStatus(ctx, id, verbose)
 	if err != nil {
-		return Container{}, fmt.Errorf("read container %s: %w", short(id), err)
+		return lifecycle.Container{}, fmt.Errorf("read container %s: %w", short(id), err)
 	}
 	st := resp.GetStatus()
-	c := Container{
+	c := lifecycle.Container{
 		ID:          id,
 		Name:        st.GetLabels()[identity.LabelContainerName],
 		SandboxID:   sandboxID,
@@ -204,23 +206,23 @@ func userOf(u *runtimeapi.ContainerUser) *corev1.ContainerUser {
 	return user
 }
 
-func actualOf(r *runtimeapi.LinuxContainerResources) *Actual {
+func actualOf(r *runtimeapi.LinuxContainerResources) *lifecycle.Actual {
 	if r == nil {
 		return nil
 	}
-	return &Actual{CPUShares: r.GetCpuShares(), CPUQuota: r.GetCpuQuota(), CPUPeriod: r.GetCpuPeriod(), MemoryLimit: r.GetMemoryLimitInBytes()}
+	return &lifecycle.Actual{CPUShares: r.GetCpuShares(), CPUQuota: r.GetCpuQuota(), CPUPeriod: r.GetCpuPeriod(), MemoryLimit: r.GetMemoryLimitInBytes()}
 }
 
-func stateOf(s runtimeapi.ContainerState) State {
+func stateOf(s runtimeapi.ContainerState) lifecycle.State {
 	switch s {
 	case runtimeapi.ContainerState_CONTAINER_CREATED:
-		return Created
+		return lifecycle.Created
 	case runtimeapi.ContainerState_CONTAINER_RUNNING:
-		return Running
+		return lifecycle.Running
 	case runtimeapi.ContainerState_CONTAINER_EXITED:
-		return Exited
+		return lifecycle.Exited
 	}
-	return Unknown
+	return lifecycle.Unknown
 }
 
 func unixNano(ns int64) time.Time {
@@ -272,7 +274,7 @@ func hooksDir(l identity.Layout, uid string) string {
 	return filepath.Join(l.Plugins(uid), "podrun.dev~hooks")
 }
 
-func readHooks(l identity.Layout, uid string) (map[string]HookState, error) {
+func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, error) {
 	entries, err := os.ReadDir(hooksDir(l, uid))
 	if os.IsNotExist(err) {
 		return nil, nil
@@ -280,7 +282,7 @@ func readHooks(l identity.Layout, uid string) (map[string]HookState, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the marks of postStart hooks: %w", err)
 	}
-	hooks := map[string]HookState{}
+	hooks := map[string]lifecycle.HookState{}
 	var corrupt error
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {
@@ -291,13 +293,13 @@ func readHooks(l identity.Layout, uid string) (map[string]HookState, error) {
 		if os.IsNotExist(err) {
 			continue // removed since it was listed
 		}
-		state := HookState(data)
-		if err == nil && state != HookPending && state != HookDone && state != HookFailed {
-			err = fmt.Errorf("it is none of %s, %s and %s", HookPending, HookDone, HookFailed)
+		state := lifecycle.HookState(data)
+		if err == nil && state != lifecycle.HookPending && state != lifecycle.HookDone && state != lifecycle.HookFailed {
+			err = fmt.Errorf("it is none of %s, %s and %s", lifecycle.HookPending, lifecycle.HookDone, lifecycle.HookFailed)
 		}
 		if err != nil {
 			// The hook runs again: it is never skipped, at worst repeated.
-			state = HookPending
+			state = lifecycle.HookPending
 			if !stateNewer(file) {
 				corrupt = fmt.Errorf("read the mark of a postStart hook: %w", inFile(file, err))
 			}

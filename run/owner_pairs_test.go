@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"errors"
 	"fmt"
@@ -82,7 +84,7 @@ func pairCommands() []pairCommand {
 			return e.Stop(ctx, known, DeleteOptions{})[0], nil
 		})},
 		{"wait", true, "", onKnown(func(ctx context.Context, e *Engine, known []Known) (Result, error) {
-			return e.Wait(ctx, known[0], WaitOptions{For: GoalStarted, Timeout: testTimeout}), nil
+			return e.Wait(ctx, known[0], WaitOptions{For: lifecycle.GoalStarted, Timeout: testTimeout}), nil
 		})},
 	}
 }

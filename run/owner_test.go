@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"errors"
 	"os"
@@ -183,7 +185,7 @@ func TestC1WaitTakesUpAnUpdate(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		waited := make(chan Result, 1)
-		go func() { waited <- e.Wait(ctx, known[0], WaitOptions{For: GoalCompleted}) }()
+		go func() { waited <- e.Wait(ctx, known[0], WaitOptions{For: lifecycle.GoalCompleted}) }()
 		time.Sleep(time.Minute)
 		r.mustApply(strings.Replace(text, "app:1", "app:2", 1), OutcomeUpdated)
 		time.Sleep(5 * time.Minute)
@@ -213,7 +215,9 @@ func TestC1WaitTakesUpADeadline(t *testing.T) {
 			t.Fatal(err)
 		}
 		waited := make(chan Result, 1)
-		go func() { waited <- e.Wait(t.Context(), known[0], WaitOptions{For: GoalCompleted, Timeout: time.Hour}) }()
+		go func() {
+			waited <- e.Wait(t.Context(), known[0], WaitOptions{For: lifecycle.GoalCompleted, Timeout: time.Hour})
+		}()
 		time.Sleep(time.Minute)
 		r.mustApply(strings.Replace(text, "spec:\n", "spec:\n  activeDeadlineSeconds: 300\n", 1), OutcomeUpdated)
 		result := <-waited

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"fmt"
 	"slices"
 	"strings"
@@ -168,7 +170,7 @@ func (p *Plan) planContainers(in Input) problem.List {
 	classed.Status.QOSClass = resource.QOSClass(p.Pod)
 	configMaps, secrets := ofNamespace(in.Objects.ConfigMaps, p.ID.Namespace), ofNamespace(in.Objects.Secrets, p.ID.Namespace)
 	mounts, groups := p.mounts(), p.Volumes.ExtraGroups()
-	for _, c := range specContainers(p.Pod) {
+	for _, c := range lifecycle.SpecContainers(p.Pod) {
 		plan, found := container.New(container.Input{
 			Pod: &classed, Name: c.Container.Name, ID: p.ID,
 			Layout: p.Layout, Settings: in.Settings, Facts: in.Facts, Handler: in.Handler, Allocatable: in.Allocatable,
@@ -224,43 +226,8 @@ func (p *Plan) mounts() map[string]container.MountSource {
 // Hashes are the hashes of the containers' specs, by name.
 func (p *Plan) Hashes() map[string]string {
 	out := map[string]string{}
-	for _, c := range specContainers(p.Pod) {
+	for _, c := range lifecycle.SpecContainers(p.Pod) {
 		out[c.Container.Name] = container.Hash(c.Container)
 	}
 	return out
 }
-
-// specContainer is a container of a pod's spec, with where it stands.
-type specContainer struct {
-	Container *corev1.Container
-	Field     string // spec.initContainers[0]
-	EventPath string // spec.initContainers{setup}
-	Init      bool
-}
-
-// specContainers lists the pod's containers, init containers first.
-func specContainers(pod *corev1.Pod) []specContainer {
-	var out []specContainer
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		out = append(out, specContainer{c, fieldIndex("initContainers", i), "spec.initContainers{" + c.Name + "}", true})
-	}
-	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
-		out = append(out, specContainer{c, fieldIndex("containers", i), "spec.containers{" + c.Name + "}", false})
-	}
-	return out
-}
-
-// findContainer returns the container of a name; the zero value if there is
-// none.
-func findContainer(pod *corev1.Pod, name string) specContainer {
-	for _, c := range specContainers(pod) {
-		if c.Container.Name == name {
-			return c
-		}
-	}
-	return specContainer{}
-}
-
-func fieldIndex(list string, i int) string { return fmt.Sprintf("spec.%s[%d]", list, i) }

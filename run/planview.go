@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -75,7 +77,7 @@ func (t Target) view(shown func(container.Plan) container.Plan) (PlanView, error
 		case t.refused() == nil: // else the problems say why it has none
 			return v, fmt.Errorf("pod %s: container %s: %w", p.ID, c.Name, err)
 		}
-		if spec := findContainer(p.Pod, c.Name).Container; hasPostStart(spec) {
+		if spec := lifecycle.FindContainer(p.Pod, c.Name).Container; lifecycle.HasPostStart(spec) {
 			view.PostStart = spec.Lifecycle.PostStart
 		}
 		v.Containers = append(v.Containers, view)

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,12 +16,6 @@ import (
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/probe"
 )
-
-// Probed is what probes last said of a container.
-type Probed struct {
-	Started bool `json:"started"`
-	Ready   bool `json:"ready"`
-}
 
 // probeSettle is how long a container runs before it is first probed. A kubelet
 // learns up to a second after its start that it runs; without such a pause, a
@@ -86,16 +82,16 @@ func (s *syncer) probe() {
 		return
 	}
 	ip := ""
-	if ips := orderIPs(sb.IPs, s.plan.NodeIPs); len(ips) > 0 {
+	if ips := lifecycle.OrderIPs(sb.IPs, s.plan.NodeIPs); len(ips) > 0 {
 		ip = ips[0]
 	} else if len(s.plan.NodeIPs) > 0 {
 		ip = s.plan.NodeIPs[0]
 	}
 	var running []probe.Container
-	for _, c := range specContainers(s.pod()) {
+	for _, c := range lifecycle.SpecContainers(s.pod()) {
 		have := s.obs.Container(c.Container.Name)
 		plans := probe.All(s.plan.ID, c.Container)
-		if have != nil && have.State == Running && len(plans) > 0 {
+		if have != nil && have.State == lifecycle.Running && len(plans) > 0 {
 			running = append(running, probe.Container{ID: have.ID, Init: c.Init, StartedAt: have.StartedAt, PodIP: ip, Plans: plans})
 		}
 	}
@@ -104,28 +100,19 @@ func (s *syncer) probe() {
 
 // probed is what the probes have found so far. Where none is run, what they
 // last said to an earlier podrun counts.
-func (s *syncer) probed() (started, ready map[string]bool, unhealthy map[string]Unhealthy) {
-	started, ready = s.obs.probed()
+func (s *syncer) probed() (started, ready map[string]bool, unhealthy map[string]lifecycle.Unhealthy) {
+	started, ready = s.obs.Probed()
 	if s.prober == nil {
 		return started, ready, nil
 	}
 	results := s.prober.Results()
 	maps.Copy(started, results.Started)
 	maps.Copy(ready, results.Ready)
-	unhealthy = map[string]Unhealthy{}
+	unhealthy = map[string]lifecycle.Unhealthy{}
 	for id, kill := range results.Kill {
-		unhealthy[id] = Unhealthy{Message: kill.Message, Grace: kill.GraceSeconds}
+		unhealthy[id] = lifecycle.Unhealthy{Message: kill.Message, Grace: kill.GraceSeconds}
 	}
 	return started, ready, unhealthy
-}
-
-// probed are the results that were kept.
-func (o *Observed) probed() (started, ready map[string]bool) {
-	started, ready = map[string]bool{}, map[string]bool{}
-	for id, p := range o.Probes {
-		started[id], ready[id] = p.Started, p.Ready
-	}
-	return started, ready
 }
 
 // probesFile holds what the pod's probes last said, by container ID.
@@ -139,13 +126,13 @@ func probesFile(l identity.Layout, uid string) string {
 // what an earlier command found.
 func (s *syncer) keepProbed(end bool) error {
 	results := s.prober.Results()
-	now := map[string]Probed{}
+	now := map[string]lifecycle.Probed{}
 	for id, started := range results.Started {
 		_, reported := s.reported.Load(id)
 		before, had := s.obs.Probes[id]
 		switch {
 		case end || reported:
-			now[id] = Probed{Started: started, Ready: results.Ready[id]}
+			now[id] = lifecycle.Probed{Started: started, Ready: results.Ready[id]}
 		case had:
 			now[id] = before
 		}
@@ -173,12 +160,12 @@ func (s *syncer) keepProbed(end bool) error {
 }
 
 // readProbed reads what probes last said; nothing if none was run.
-func readProbed(l identity.Layout, uid string) (map[string]Probed, error) {
+func readProbed(l identity.Layout, uid string) (map[string]lifecycle.Probed, error) {
 	data, err := readState(probesFile(l, uid))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	var out map[string]Probed
+	var out map[string]lifecycle.Probed
 	if err == nil {
 		err = json.Unmarshal(data, &out)
 	}

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"os"
 	"path/filepath"
 	"slices"
@@ -235,15 +237,15 @@ func TestRunAsNonRootRefused(t *testing.T) {
 // last state, and all that were never started go.
 func TestOldRunsArePruned(t *testing.T) {
 	r := newRig(t)
-	s := &syncer{Engine: r.engine(), obs: &Observed{}}
+	s := &syncer{Engine: r.engine(), obs: &lifecycle.Observed{}}
 	id := identity.Pod{Namespace: "default", Name: "web", UID: "u-1"}
 	stranger(t, r.rt, id, true)
 	old := r.rt.Containers()[0]
-	base := statusT0
-	for i, state := range []State{Created, Exited, Created, Exited, Exited, Running} {
-		s.obs.Containers = append(s.obs.Containers, Container{ID: old.ID + string(rune('a'+i)), Name: "app", State: state, CreatedAt: base.Add(-time.Duration(i) * time.Minute)})
+	base := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	for i, state := range []lifecycle.State{lifecycle.Created, lifecycle.Exited, lifecycle.Created, lifecycle.Exited, lifecycle.Exited, lifecycle.Running} {
+		s.obs.Containers = append(s.obs.Containers, lifecycle.Container{ID: old.ID + string(rune('a'+i)), Name: "app", State: state, CreatedAt: base.Add(-time.Duration(i) * time.Minute)})
 	}
-	s.obs.Containers = append(s.obs.Containers, Container{ID: old.ID, Name: "other", State: Exited})
+	s.obs.Containers = append(s.obs.Containers, lifecycle.Container{ID: old.ID, Name: "other", State: lifecycle.Exited})
 	if err := s.removeOld(t.Context(), "app"); err != nil {
 		t.Fatal(err)
 	}

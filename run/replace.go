@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"errors"
 )
@@ -25,7 +27,7 @@ func (s *syncer) makeWay(ctx context.Context, t Target) error {
 	if err := s.removeReplaced(ctx, t.Old); err != nil {
 		return err
 	}
-	s.obs = &Observed{}
+	s.obs = &lifecycle.Observed{}
 	s.undo.push("remove the pod's directory", s.removeDirs)
 	err := s.underNodeLock(ctx, func() error {
 		defer s.room.release() // what was just written counts from now on

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"errors"
 
@@ -45,7 +47,7 @@ func (s *syncer) rollback(ctx context.Context) error {
 	if r.Fresh && r.UID == s.plan.ID.UID {
 		err = errors.Join(err, s.removeUnstarted(ctx))
 	}
-	s.obs = &Observed{}
+	s.obs = &lifecycle.Observed{}
 	return err
 }
 
@@ -63,7 +65,7 @@ func (s *syncer) mayUndo(r *ownerRecord) bool {
 func (s *syncer) removeUnstarted(ctx context.Context) error {
 	o := s.newSyncer(s.plan, nil, s.lock)
 	o.ending = true
-	if err := o.remove(ctx, removeOptions{unstarted: true}); err != nil || anyStarted(o.obs) {
+	if err := o.remove(ctx, removeOptions{unstarted: true}); err != nil || lifecycle.AnyStarted(o.obs) {
 		return err
 	}
 	return s.lock.disown()

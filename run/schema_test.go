@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"errors"
 	"os"
 	"path/filepath"
@@ -68,7 +70,7 @@ func TestSchemaOfBefore(t *testing.T) {
 	defer r.mustDelete()
 	first := r.mustApply(withHook, OutcomeCreated)
 	files := r.keepAll(first.ID.UID)
-	see := func() *Observed {
+	see := func() *lifecycle.Observed {
 		t.Helper()
 		obs, err := observe(t.Context(), r.rt.Client(), r.layout(), first.ID.UID)
 		if err != nil {
@@ -81,13 +83,13 @@ func TestSchemaOfBefore(t *testing.T) {
 		setVersion(t, file, "0")
 	}
 	old := see()
-	if len(now.Hooks) != 1 || now.Hooks[filepath.Base(files[5])] != HookDone || old.Hooks[filepath.Base(files[5])] != HookDone {
+	if len(now.Hooks) != 1 || now.Hooks[filepath.Base(files[5])] != lifecycle.HookDone || old.Hooks[filepath.Base(files[5])] != lifecycle.HookDone {
 		t.Errorf("hooks %v, of before %v", now.Hooks, old.Hooks)
 	}
 	if want := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC); !now.Epoch.Equal(want) || !old.Epoch.Equal(want) {
 		t.Errorf("epoch %v, of before %v", now.Epoch, old.Epoch)
 	}
-	if want := (Probed{Started: true, Ready: true}); now.Probes["0123456789abc"] != want || old.Probes["0123456789abc"] != want {
+	if want := (lifecycle.Probed{Started: true, Ready: true}); now.Probes["0123456789abc"] != want || old.Probes["0123456789abc"] != want {
 		t.Errorf("probes %v, of before %v", now.Probes, old.Probes)
 	}
 	r.rt.ForgetCalls()
@@ -114,14 +116,14 @@ func TestSchemaOfTheStoppedMark(t *testing.T) {
 		if version != "" {
 			setVersion(t, mark, version)
 		}
-		result := r.engine().Wait(t.Context(), pods[0], WaitOptions{For: GoalStarted})
+		result := r.engine().Wait(t.Context(), pods[0], WaitOptions{For: lifecycle.GoalStarted})
 		wantErr(t, result.Err, problem.Failed, "was stopped by")
 		if strings.Contains(result.Err.Error(), "schema") {
 			t.Errorf("error %q has the version", result.Err)
 		}
 	}
 	os.WriteFile(mark, []byte("# podrun schema 2\n{\"why\": \"of a newer form\"}\n"), 0o600)
-	result := r.engine().Wait(t.Context(), pods[0], WaitOptions{For: GoalStarted})
+	result := r.engine().Wait(t.Context(), pods[0], WaitOptions{For: lifecycle.GoalStarted})
 	wantErr(t, result.Err, problem.Refused, mark, "schema version 2")
 }
 
@@ -191,7 +193,7 @@ func blocks(t *testing.T, r *rig, file string, id identity.Pod) {
 		"restart": func() ([]Result, error) { return r.engine().Restart(t.Context(), pods, options) },
 		"stop":    func() ([]Result, error) { return r.engine().Stop(t.Context(), pods, DeleteOptions{}), nil },
 		"wait": func() ([]Result, error) {
-			return r.engine().WaitAll(t.Context(), pods, WaitOptions{For: GoalStarted}), nil
+			return r.engine().WaitAll(t.Context(), pods, WaitOptions{For: lifecycle.GoalStarted}), nil
 		},
 		"run --replace": func() ([]Result, error) {
 			_, err := r.engine().Run(t.Context(), load(t, withHook), RunOptions{ApplyOptions: options, Replace: true})

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +30,7 @@ type syncer struct {
 	*Engine
 	plan    *Plan
 	lock    *podLock
-	obs     *Observed
+	obs     *lifecycle.Observed
 	journal *journal
 	undo    undo
 	puller  *imagepull.Puller
@@ -40,7 +42,7 @@ type syncer struct {
 	mine map[string]bool
 	// failures are what went wrong with single containers: the others go on.
 	failures []error
-	goal     Goal
+	goal     lifecycle.Goal
 	prober   *probe.Prober              // nil while nobody probes
 	probing  atomic.Pointer[Generation] // the generation under which it probes; nil while it does not
 	reported sync.Map                   // the containers whose probes have come to a result, by ID
@@ -75,7 +77,7 @@ func (s *syncer) pod() *corev1.Pod { return s.plan.Pod }
 // until converges the pod until the goal holds, the pod has ended or it can't go
 // on. It returns whether the pod has ended. While another command owns the pod,
 // it only observes.
-func (s *syncer) until(ctx context.Context, goal Goal) (ended bool, err error) {
+func (s *syncer) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err error) {
 	s.goal = goal
 	s.startProbing()
 	defer func() {
@@ -128,16 +130,16 @@ func (s *syncer) until(ctx context.Context, goal Goal) (ended bool, err error) {
 
 // step decides what to do about the pod, and does it if this command owns the
 // pod.
-func (s *syncer) step(ctx context.Context, owns bool) (Decision, error) {
+func (s *syncer) step(ctx context.Context, owns bool) (lifecycle.Decision, error) {
 	if owns {
 		if err := s.finishStops(ctx); err != nil {
-			return Decision{}, err
+			return lifecycle.Decision{}, err
 		}
 		if err := s.keepProbed(false); err != nil {
-			return Decision{}, err
+			return lifecycle.Decision{}, err
 		}
 	}
-	d := Next(s.pod(), s.world())
+	d := lifecycle.Next(s.pod(), s.world())
 	if !owns {
 		return d, nil
 	}
@@ -145,25 +147,25 @@ func (s *syncer) step(ctx context.Context, owns bool) (Decision, error) {
 }
 
 // reached tells whether a goal holds, and if not, what is missing.
-func (s *syncer) reached(goal Goal) (bool, string) {
-	done, waiting := startedGoal(s.pod(), s.obs, s.mine)
+func (s *syncer) reached(goal lifecycle.Goal) (bool, string) {
+	done, waiting := lifecycle.StartedGoal(s.pod(), s.obs, s.mine)
 	switch goal {
-	case GoalCompleted:
+	case lifecycle.GoalCompleted:
 		return false, "the pod has not completed"
-	case GoalStarted:
+	case lifecycle.GoalStarted:
 		return done, waiting
-	case GoalReady:
+	case lifecycle.GoalReady:
 		if !done {
 			return false, waiting
 		}
 	}
 	status := s.status()
-	return goal.reachedBy(status), goal.missing(status)
+	return goal.ReachedBy(status), goal.Missing(status)
 }
 
 // await waits, without the pod's lock, for the next thing that Next would act
 // upon. A command that does not own the pod looks again after followPoll.
-func (s *syncer) await(ctx context.Context, d Decision, owns bool) error {
+func (s *syncer) await(ctx context.Context, d lifecycle.Decision, owns bool) error {
 	relist := relistAfter
 	if owns {
 		s.probe()
@@ -238,7 +240,7 @@ func (s *syncer) relist(ctx context.Context) error {
 }
 
 // sayBackOff reports containers that are held back, once for each exit.
-func (s *syncer) sayBackOff(d Decision) {
+func (s *syncer) sayBackOff(d lifecycle.Decision) {
 	for _, name := range d.BackOff {
 		c := s.obs.Container(name)
 		if c == nil || s.saidBackOff[c.ID] {
@@ -257,7 +259,7 @@ func (s *syncer) sayBackOff(d Decision) {
 func (s *syncer) emit(kind, reason, container, message string) {
 	path := ""
 	if container != "" {
-		path = findContainer(s.pod(), container).EventPath
+		path = lifecycle.FindContainer(s.pod(), container).EventPath
 	}
 	s.journal.emit(event.Event{Type: kind, Reason: reason, FieldPath: path, Message: message})
 }

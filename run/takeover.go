@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"errors"
 	"slices"
@@ -34,7 +36,7 @@ func (s *syncer) admitAgain(ctx context.Context, t Target, o ApplyOptions) (Targ
 	if err := t.refused(); err != nil {
 		return t, err
 	}
-	s.plan, s.room, s.obs, s.pulls, s.pulled = t.Plan, t.room, &Observed{}, nil, map[string]bool{}
+	s.plan, s.room, s.obs, s.pulls, s.pulled = t.Plan, t.room, &lifecycle.Observed{}, nil, map[string]bool{}
 	return t, nil
 }
 

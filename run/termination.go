@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,10 +24,10 @@ const (
 // termination logs, or, where that is empty, a container failed and its policy
 // is FallbackToLogsOnError, the end of its log. A message that can't be read is
 // no reason to fail.
-func terminationMessages(ctx context.Context, obs *Observed) map[string]string {
+func terminationMessages(ctx context.Context, obs *lifecycle.Observed) map[string]string {
 	out := map[string]string{}
 	for _, c := range obs.Containers {
-		if c.State != Exited {
+		if c.State != lifecycle.Exited {
 			continue
 		}
 		text := readTail(ctx, c.TerminationLog)
@@ -52,7 +54,7 @@ func readTail(ctx context.Context, path string) string {
 }
 
 // logTail reads the end of a container's log; nothing if it can't be read.
-func logTail(ctx context.Context, c Container) string {
+func logTail(ctx context.Context, c lifecycle.Container) string {
 	text, err := podlog.Tail(ctx, c.LogPath, terminationLogLines, terminationLogLimit)
 	if err != nil {
 		return ""

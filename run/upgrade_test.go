@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"encoding/json"
 	"os"
 	"slices"
@@ -126,7 +128,7 @@ func TestUpgradeNewDefault(t *testing.T) {
 					return e.Start(t.Context(), pods, ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
 				},
 				"wait": func(e *Engine, pods []Known) ([]Result, error) {
-					return e.WaitAll(t.Context(), pods, WaitOptions{For: GoalStarted}), nil
+					return e.WaitAll(t.Context(), pods, WaitOptions{For: lifecycle.GoalStarted}), nil
 				},
 			} {
 				pods, err := r.engine().Find(t.Context(), Selector{})
@@ -163,7 +165,7 @@ func TestUpgradeHostname(t *testing.T) {
 	if err != nil || results[0].Err != nil || results[0].Outcome != OutcomeUnchanged || results[0].ID != first.ID {
 		t.Errorf("start: %+v, %v", results, err)
 	}
-	if result := r.engine().Wait(t.Context(), pods[0], WaitOptions{For: GoalStarted}); result.Err != nil || result.ID != first.ID {
+	if result := r.engine().Wait(t.Context(), pods[0], WaitOptions{For: lifecycle.GoalStarted}); result.Err != nil || result.ID != first.ID {
 		t.Errorf("wait: %+v", result)
 	}
 	wantChanges(t, r.rt)

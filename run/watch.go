@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"fmt"
 	"time"
@@ -27,7 +29,7 @@ const (
 
 // watchExit waits until the container is no longer running, and returns it as
 // it is then. It ends early with ctx's error.
-func watchExit(ctx context.Context, client *cri.Client, c Container) (Container, error) {
+func watchExit(ctx context.Context, client *cri.Client, c lifecycle.Container) (lifecycle.Container, error) {
 	watch := watchPID(c.PID, c.ID)
 	defer func() { watch.stop() }()
 	poll := firstPoll
@@ -52,7 +54,7 @@ func watchExit(ctx context.Context, client *cri.Client, c Container) (Container,
 		if err != nil {
 			return c, err
 		}
-		if now.State != Running {
+		if now.State != lifecycle.Running {
 			return now, nil
 		}
 		if c.PID == 0 && now.PID != 0 {
@@ -87,7 +89,7 @@ func unavailable(err error) bool { return status.Code(err) == codes.Unavailable 
 // waitAny waits until one of the watched containers ends, until comes or wake
 // has something, and takes a container's new state in. After relist it ends in
 // any case, with errRelist: what podrun is not told it looks for.
-func waitAny(ctx context.Context, client *cri.Client, obs *Observed, d Decision, wake <-chan struct{}, relist time.Duration) error {
+func waitAny(ctx context.Context, client *cri.Client, obs *lifecycle.Observed, d lifecycle.Decision, wake <-chan struct{}, relist time.Duration) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	woken := make(chan struct{})
@@ -107,7 +109,7 @@ func waitAny(ctx context.Context, client *cri.Client, obs *Observed, d Decision,
 		defer timer.Stop()
 	}
 	type end struct {
-		c   Container
+		c   lifecycle.Container
 		err error
 	}
 	ends := make(chan end, len(d.Watch))
@@ -128,7 +130,7 @@ func waitAny(ctx context.Context, client *cri.Client, obs *Observed, d Decision,
 	for i := range watching {
 		e := <-ends
 		if e.err == nil {
-			obs.put(e.c)
+			obs.Put(e.c)
 		} else if i == 0 {
 			first = e.err
 		}

@@ -1,6 +1,8 @@
 package fields
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"encoding/json"
 	"fmt"
 	"os"
@@ -89,7 +91,7 @@ func outcomeOf(t *testing.T, pod any) outcome {
 		for i := range view.Containers {
 			view.Containers[i].PostStart = nil // as written; what becomes of it is below
 		}
-		does["plan"], does["credentials"], does["unwatched"] = view, p.Images.PullSecrets, run.Unwatched(p.Pod)
+		does["plan"], does["credentials"], does["unwatched"] = view, p.Images.PullSecrets, lifecycle.Unwatched(p.Pod)
 		later(p, does)
 	}
 	raw, err := json.Marshal(does)
@@ -124,15 +126,15 @@ func later(p *run.Plan, does map[string]any) {
 	for _, code := range []int32{-1, 0, 1, 42, 142} { // from 100 on only init containers have ended
 		for _, age := range []time.Duration{20 * time.Minute, 5 * time.Hour} {
 			started := map[string]bool{}
-			obs := &run.Observed{Sandboxes: []run.Sandbox{{ID: "s", Pod: p.ID, Ready: true, IPs: []string{"192.0.2.20"}, HostNetwork: p.Pod.Spec.HostNetwork, CreatedAt: start, Managed: true}}}
+			obs := &lifecycle.Observed{Sandboxes: []lifecycle.Sandbox{{ID: "s", Pod: p.ID, Ready: true, IPs: []string{"192.0.2.20"}, HostNetwork: p.Pod.Spec.HostNetwork, CreatedAt: start, Managed: true}}}
 			for i := range containers {
-				c := run.Container{ID: containers[i].Name + "-0", Name: containers[i].Name, SandboxID: "s", State: run.Running, CreatedAt: start, StartedAt: start}
-				if init := i < len(p.Pod.Spec.InitContainers); init && !run.IsSidecar(&containers[i]) {
-					c.State, c.FinishedAt, c.ExitCode = run.Exited, start.Add(10*time.Minute), max(code-100, 0)
+				c := lifecycle.Container{ID: containers[i].Name + "-0", Name: containers[i].Name, SandboxID: "s", State: lifecycle.Running, CreatedAt: start, StartedAt: start}
+				if init := i < len(p.Pod.Spec.InitContainers); init && !lifecycle.IsSidecar(&containers[i]) {
+					c.State, c.FinishedAt, c.ExitCode = lifecycle.Exited, start.Add(10*time.Minute), max(code-100, 0)
 				} else if code >= 100 {
 					continue
 				} else if code >= 0 {
-					c.State, c.FinishedAt, c.ExitCode = run.Exited, start.Add(10*time.Minute), code
+					c.State, c.FinishedAt, c.ExitCode = lifecycle.Exited, start.Add(10*time.Minute), code
 				}
 				started[c.ID] = true
 				obs.Containers = append(obs.Containers, c)
@@ -141,8 +143,8 @@ func later(p *run.Plan, does map[string]any) {
 			for i := range p.Containers {
 				does[p.Containers[i].Name+" files"] = fmt.Sprint(p.Containers[i].FileKeys())
 			}
-			does["next "+key] = run.Next(p.Pod, run.World{Observed: obs, Started: started, Since: start, Now: start.Add(age)})
-			does["status "+key] = run.Status(p.Pod, run.StatusInput{Observed: obs, Now: start.Add(age)})
+			does["next "+key] = lifecycle.Next(p.Pod, lifecycle.World{Observed: obs, Started: started, Since: start, Now: start.Add(age)})
+			does["status "+key] = lifecycle.Status(p.Pod, lifecycle.StatusInput{Observed: obs, Now: start.Add(age)})
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package parity
 
 import (
+	"github.com/podrun/podrun/run/lifecycle"
+
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -198,7 +200,7 @@ func (r *rig) live(objects *manifest.Objects) (recording, error) {
 	ctx, cancel := context.WithCancelCause(r.t.Context())
 	defer cancel(nil)
 	go r.watch(ctx, cancel)
-	results, err := r.engine().Apply(ctx, objects, run.ApplyOptions{Wait: run.GoalCompleted, AllowKubelet: true, KeepOnFailure: true})
+	results, err := r.engine().Apply(ctx, objects, run.ApplyOptions{Wait: lifecycle.GoalCompleted, AllowKubelet: true, KeepOnFailure: true})
 	if err == nil && !errors.Is(results[0].Err, errSettled) {
 		err = results[0].Err
 	}

@@ -1,4 +1,4 @@
-package run
+package lifecycle
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ func Unwatched(pod *corev1.Pod) []string {
 	if pod.Spec.ActiveDeadlineSeconds != nil {
 		add("activeDeadlineSeconds")
 	}
-	for _, c := range specContainers(pod) {
+	for _, c := range SpecContainers(pod) {
 		if c.Container.LivenessProbe != nil {
 			add(fmt.Sprintf("the livenessProbe of container %s", c.Container.Name))
 		}

@@ -1,4 +1,4 @@
-package run
+package lifecycle
 
 import (
 	"slices"
@@ -27,7 +27,7 @@ func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, in StatusInput) corev1.PodPha
 		return corev1.PodFailed
 	}
 	t := count(pod, s)
-	initialized := anyAppContainer(pod, in.Observed)
+	initialized := AnyAppContainer(pod, in.Observed)
 	switch {
 	case t.initFailed:
 		return corev1.PodFailed
@@ -126,7 +126,7 @@ func held(pod *corev1.Pod, phase corev1.PodPhase, obs *Observed) corev1.PodPhase
 	if !slices.ContainsFunc(obs.Containers, func(c Container) bool { return c.State == Running }) {
 		return phase
 	}
-	if anyAppContainer(pod, obs) {
+	if AnyAppContainer(pod, obs) {
 		return corev1.PodRunning
 	}
 	return corev1.PodPending

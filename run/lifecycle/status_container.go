@@ -1,4 +1,4 @@
-package run
+package lifecycle
 
 import (
 	"cmp"
@@ -37,7 +37,7 @@ func initStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		have := in.Observed.Container(c.Name)
-		if have == nil && !IsSidecar(c) && anyAppContainer(pod, in.Observed) {
+		if have == nil && !IsSidecar(c) && AnyAppContainer(pod, in.Observed) {
 			out = append(out, prunedInitStatus(pod, c, in))
 			continue
 		}
@@ -154,7 +154,7 @@ func isRegularInit(pod *corev1.Pod, c *corev1.Container) bool {
 	return !IsSidecar(c) && slices.ContainsFunc(pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
 }
 
-// probed tells whether a container passes a probe: it has none, or its last
+// Probed tells whether a container passes a probe: it has none, or its last
 // result was a success.
 func probed(p *corev1.Probe, results map[string]bool, have *Container) bool {
 	return have != nil && (p == nil || results[have.ID])

@@ -1,4 +1,4 @@
-package run
+package lifecycle
 
 import (
 	"strings"
@@ -8,9 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-
-	"github.com/podrun/podrun/cri/critest"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 func amounts(cpu, memory string) corev1.ResourceList {
@@ -55,29 +52,6 @@ func TestStatusResources(t *testing.T) {
 			t.Errorf("%s: the spec was changed: %s", test.name, diff)
 		}
 	}
-}
-
-// TestGetShowsActualResources: a container whose runtime has other limits than
-// its spec is not shown with the spec's.
-func TestGetShowsActualResources(t *testing.T) {
-	r := newRig(t, critest.Features(&runtimeapi.RuntimeFeatures{}))
-	r.mustApply(podText("web", "Always",
-		"containers: [{name: app, image: registry.example/app:1, resources: {limits: {cpu: 500m, memory: 32Mi}, requests: {cpu: 250m, memory: 16Mi}}}]"), OutcomeCreated)
-	s := r.got("web").Status.ContainerStatuses[0]
-	if diff := cmp.Diff(&corev1.ResourceRequirements{Limits: amounts("500m", "32Mi"), Requests: amounts("250m", "16Mi")}, s.Resources); diff != "" {
-		t.Error(diff)
-	}
-	id := s.ContainerID[len("containerd://"):]
-	_, err := r.engine().Client.Runtime.UpdateContainerResources(t.Context(), &runtimeapi.UpdateContainerResourcesRequest{ContainerId: id, Linux: &runtimeapi.LinuxContainerResources{
-		CpuPeriod: 100000, CpuQuota: 20000, CpuShares: 256, MemoryLimitInBytes: 64 << 20}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s = r.got("web").Status.ContainerStatuses[0]
-	if diff := cmp.Diff(&corev1.ResourceRequirements{Limits: amounts("200m", "64Mi"), Requests: amounts("250m", "16Mi")}, s.Resources); diff != "" {
-		t.Error(diff)
-	}
-	r.mustDelete()
 }
 
 // TestD5StatusIsBounded: what containers and the runtime say of their ends has

@@ -1,4 +1,4 @@
-package run
+package lifecycle
 
 import (
 	"fmt"
@@ -49,7 +49,7 @@ func EndedContainers(pod *corev1.Pod, status corev1.PodStatus) []Ended {
 		}
 	}
 	var out []Ended
-	for _, c := range specContainers(pod) {
+	for _, c := range SpecContainers(pod) {
 		st := byName[c.Container.Name]
 		t := st.State.Terminated
 		if t == nil {

@@ -1,4 +1,4 @@
-package run
+package lifecycle
 
 import (
 	"slices"
@@ -70,6 +70,12 @@ type Container struct {
 	// Annotations are those the container was made with: what is known of it
 	// when its pod's checkpoint is gone.
 	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// Probed is what probes last said of a container.
+type Probed struct {
+	Started bool `json:"started"`
+	Ready   bool `json:"ready"`
 }
 
 // HookState is what podrun knows of a container's postStart hook.
@@ -153,8 +159,8 @@ func (o *Observed) Previous(c *Container) *Container {
 	return nil
 }
 
-// put takes a container's newer state in, or adds it as the newest.
-func (o *Observed) put(c Container) {
+// Put takes a container's newer state in, or adds it as the newest.
+func (o *Observed) Put(c Container) {
 	for i := range o.Containers {
 		if o.Containers[i].ID == c.ID {
 			o.Containers[i] = c
@@ -164,16 +170,16 @@ func (o *Observed) put(c Container) {
 	o.Containers = slices.Insert(o.Containers, 0, c)
 }
 
-func (o *Observed) setHook(containerID string, s HookState) {
+func (o *Observed) SetHook(containerID string, s HookState) {
 	if o.Hooks == nil {
 		o.Hooks = map[string]HookState{}
 	}
 	o.Hooks[containerID] = s
 }
 
-// takenOn is when podrun first took the pod on: when it was written down, or
+// TakenOn is when podrun first took the pod on: when it was written down, or
 // the creation of its oldest sandbox; zero if neither is known.
-func takenOn(pod *corev1.Pod, o *Observed) time.Time {
+func TakenOn(pod *corev1.Pod, o *Observed) time.Time {
 	if t := pod.CreationTimestamp; !t.IsZero() {
 		return t.Time
 	}
@@ -183,8 +189,8 @@ func takenOn(pod *corev1.Pod, o *Observed) time.Time {
 	return time.Time{}
 }
 
-// order sorts sandboxes and containers newest first.
-func (o *Observed) order() {
+// Order sorts sandboxes and containers newest first.
+func (o *Observed) Order() {
 	slices.SortStableFunc(o.Sandboxes, func(a, b Sandbox) int { return b.CreatedAt.Compare(a.CreatedAt) })
 	slices.SortStableFunc(o.Containers, func(a, b Container) int {
 		if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
@@ -194,7 +200,16 @@ func (o *Observed) order() {
 	})
 }
 
-// drop forgets a container that was removed.
-func (o *Observed) drop(id string) {
+// Drop forgets a container that was removed.
+func (o *Observed) Drop(id string) {
 	o.Containers = slices.DeleteFunc(o.Containers, func(c Container) bool { return c.ID == id })
+}
+
+// Probed are the results that were kept.
+func (o *Observed) Probed() (started, ready map[string]bool) {
+	started, ready = map[string]bool{}, map[string]bool{}
+	for id, p := range o.Probes {
+		started[id], ready[id] = p.Started, p.Ready
+	}
+	return started, ready
 }

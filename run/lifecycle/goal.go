@@ -1,4 +1,4 @@
-package run
+package lifecycle
 
 import (
 	"fmt"
@@ -56,8 +56,8 @@ func (g Goal) condition() corev1.PodConditionType {
 	return corev1.PodConditionType(condition)
 }
 
-// missing says why a goal about the pod's status does not hold yet.
-func (g Goal) missing(status corev1.PodStatus) string {
+// Missing says why a goal about the pod's status does not hold yet.
+func (g Goal) Missing(status corev1.PodStatus) string {
 	for _, c := range status.Conditions {
 		if c.Type == g.condition() && c.Message != "" {
 			return fmt.Sprintf("its condition %s is not true: %s", c.Type, c.Message)
@@ -66,22 +66,22 @@ func (g Goal) missing(status corev1.PodStatus) string {
 	return fmt.Sprintf("it is %s, not %s", status.Phase, g)
 }
 
-// startedGoal tells whether the pod is started: its init containers are done,
+// StartedGoal tells whether the pod is started: its init containers are done,
 // every app container was started in this sandbox, and every postStart hook has
 // finished. Mine are the containers that this sync started: one of those that
 // has ended by now was started all the same, while one that had ended before
 // is to be restarted first, if the pod's policy does that. Waiting says what is
-// missing.
-func startedGoal(pod *corev1.Pod, obs *Observed, mine map[string]bool) (done bool, waiting string) {
+// Missing.
+func StartedGoal(pod *corev1.Pod, obs *Observed, mine map[string]bool) (done bool, waiting string) {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		have := obs.Container(c.Name)
 		switch {
 		case IsSidecar(c) && (have == nil || have.State != Running):
 			return false, fmt.Sprintf("sidecar %s is not running", c.Name)
-		case IsSidecar(c) && hasPostStart(c) && obs.Hooks[have.ID] != HookDone:
+		case IsSidecar(c) && HasPostStart(c) && obs.Hooks[have.ID] != HookDone:
 			return false, fmt.Sprintf("the postStart hook of sidecar %s has not finished", c.Name)
-		case !IsSidecar(c) && !anyAppContainer(pod, obs) && (have == nil || have.State != Exited || have.ExitCode != 0):
+		case !IsSidecar(c) && !AnyAppContainer(pod, obs) && (have == nil || have.State != Exited || have.ExitCode != 0):
 			return false, fmt.Sprintf("init container %s has not finished", c.Name)
 		}
 	}
@@ -94,9 +94,27 @@ func startedGoal(pod *corev1.Pod, obs *Observed, mine map[string]bool) (done boo
 			return false, fmt.Sprintf("container %s is not started", c.Name)
 		case have.State == Exited && !mine[have.ID] && !hasEnded(pod, c, have):
 			return false, fmt.Sprintf("container %s is to be restarted", c.Name)
-		case have.State == Running && hasPostStart(c) && obs.Hooks[have.ID] != HookDone:
+		case have.State == Running && HasPostStart(c) && obs.Hooks[have.ID] != HookDone:
 			return false, fmt.Sprintf("the postStart hook of container %s has not finished", c.Name)
 		}
 	}
 	return true, ""
+}
+
+// ReachedBy tells whether a goal about a pod's status holds.
+func (g Goal) ReachedBy(status corev1.PodStatus) bool {
+	switch {
+	case g == GoalStarted:
+		return status.Phase == corev1.PodRunning || status.Phase == corev1.PodSucceeded
+	case g == GoalCompleted:
+		return status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed
+	case g.phase() != "":
+		return status.Phase == g.phase()
+	}
+	for _, c := range status.Conditions {
+		if c.Type == g.condition() && c.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
 }

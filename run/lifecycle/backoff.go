@@ -1,4 +1,4 @@
-package run
+package lifecycle
 
 import (
 	"time"
@@ -47,9 +47,9 @@ func (c *Container) backOff() time.Duration {
 	return min(delay, maxRestartDelay)
 }
 
-// nextBackOff is the delay that a container is made with which takes the place
+// NextBackOff is the delay that a container is made with which takes the place
 // of last, nil for the first of its name. A changed definition starts over.
-func nextBackOff(last *Container, hash string) time.Duration {
+func NextBackOff(last *Container, hash string) time.Duration {
 	switch {
 	case last == nil || last.Hash != hash:
 		return 0

@@ -1,4 +1,4 @@
-package run
+package lifecycle
 
 import (
 	"net/netip"
@@ -106,7 +106,7 @@ func setIPs(s *corev1.PodStatus, pod *corev1.Pod, in StatusInput) {
 	}
 	var podIPs []string
 	if sandbox := in.Observed.Sandbox(); sandbox != nil {
-		podIPs = orderIPs(sandbox.IPs, hostIPs)
+		podIPs = OrderIPs(sandbox.IPs, hostIPs)
 	}
 	if pod.Spec.HostNetwork {
 		podIPs = hostIPs
@@ -122,10 +122,10 @@ func setIPs(s *corev1.PodStatus, pod *corev1.Pod, in StatusInput) {
 	}
 }
 
-// orderIPs returns the first address of the primary node address's family,
+// OrderIPs returns the first address of the primary node address's family,
 // then the first of the other family (k/k#97979). What is no address is left
 // out.
-func orderIPs(ips, nodeIPs []string) []string {
+func OrderIPs(ips, nodeIPs []string) []string {
 	wantV6 := false
 	if len(nodeIPs) > 0 {
 		if node, err := netip.ParseAddr(nodeIPs[0]); err == nil {

@@ -1,4 +1,4 @@
-package run
+package lifecycle
 
 import (
 	"fmt"
@@ -190,7 +190,7 @@ func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World,
 		d.Actions = append(d.Actions, Action{Verb: KillContainer, Container: c.Name, ID: have.ID, Grace: bad.Grace, Why: bad.Message, Message: message})
 		return false
 	}
-	if hasPostStart(c) && w.Observed.Hooks[have.ID] != HookDone {
+	if HasPostStart(c) && w.Observed.Hooks[have.ID] != HookDone {
 		d.Actions = append(d.Actions, Action{Verb: RunPostStart, Container: c.Name, ID: have.ID, Attempt: have.Restarts, Why: "its postStart hook was not seen to finish"})
 		return false
 	}
@@ -245,7 +245,7 @@ func hasEnded(pod *corev1.Pod, c *corev1.Container, last *Container) bool {
 // asksRestartAll finds a container that has exited in a way for which its rules
 // restart the whole pod (KEP-5532).
 func asksRestartAll(pod *corev1.Pod, obs *Observed) *Container {
-	for _, s := range specContainers(pod) {
+	for _, s := range SpecContainers(pod) {
 		c := obs.Container(s.Container.Name)
 		if c == nil || c.State != Exited {
 			continue
@@ -272,6 +272,6 @@ func IsSidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-func hasPostStart(c *corev1.Container) bool {
+func HasPostStart(c *corev1.Container) bool {
 	return c.Lifecycle != nil && c.Lifecycle.PostStart != nil
 }

@@ -1,4 +1,4 @@
-package run
+package lifecycle
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 // nextInit plans the init containers and tells whether the app containers'
 // turn has come.
 func nextInit(pod *corev1.Pod, w World, d *Decision) bool {
-	initialized := anyAppContainer(pod, w.Observed)
+	initialized := AnyAppContainer(pod, w.Observed)
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		if IsSidecar(c) {
@@ -28,10 +28,10 @@ func nextInit(pod *corev1.Pod, w World, d *Decision) bool {
 	return true
 }
 
-// anyAppContainer tells whether an app container was ever created in the
+// AnyAppContainer tells whether an app container was ever created in the
 // current sandbox: then all init containers had succeeded, even where their
 // records have been pruned (k/k#86531).
-func anyAppContainer(pod *corev1.Pod, obs *Observed) bool {
+func AnyAppContainer(pod *corev1.Pod, obs *Observed) bool {
 	for i := range pod.Spec.Containers {
 		if obs.Container(pod.Spec.Containers[i].Name) != nil {
 			return true

@@ -1,4 +1,4 @@
-package run
+package lifecycle
 
 import (
 	"fmt"
@@ -79,7 +79,7 @@ func statusObserved(t *testing.T, sandboxes int, containers ...string) *Observed
 		}
 		obs.Containers = append(obs.Containers, c)
 	}
-	obs.order()
+	obs.Order()
 	return obs
 }
 

@@ -1,4 +1,4 @@
-package run
+package lifecycle
 
 import (
 	"slices"
@@ -35,7 +35,7 @@ func needSandbox(pod *corev1.Pod, obs *Observed) (bool, uint32, string) {
 // startOver plans a new sandbox and what comes first in it.
 func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	obs := w.Observed
-	if obs.Sandbox() != nil && pod.Spec.RestartPolicy == corev1.RestartPolicyNever && anyStarted(obs) {
+	if obs.Sandbox() != nil && pod.Spec.RestartPolicy == corev1.RestartPolicyNever && AnyStarted(obs) {
 		// The sandbox of a pod that must not be restarted went away, as after
 		// a reboot: its containers are over, and so is the pod.
 		return end(obs)
@@ -62,10 +62,10 @@ func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	return d
 }
 
-// anyStarted tells whether a container of the pod was ever started. One that
+// AnyStarted tells whether a container of the pod was ever started. One that
 // was only created has not run: the kubelet counts it all the same, and leaves
 // the pod pending for ever.
-func anyStarted(obs *Observed) bool {
+func AnyStarted(obs *Observed) bool {
 	return slices.ContainsFunc(obs.Containers, func(c Container) bool { return c.State != Created })
 }
 

@@ -1,4 +1,4 @@
-package run
+package lifecycle
 
 import (
 	"fmt"
@@ -244,9 +244,9 @@ func hashes(have, want string) func(*corev1.Pod, *World) {
 
 func hookIs(name string, state HookState) func(*corev1.Pod, *World) {
 	return func(p *corev1.Pod, w *World) {
-		findContainer(p, name).Container.Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 1}}}
+		FindContainer(p, name).Container.Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 1}}}
 		if state != "" {
-			w.Observed.setHook(w.Observed.Newest(name).ID, state)
+			w.Observed.SetHook(w.Observed.Newest(name).ID, state)
 		}
 	}
 }
@@ -254,7 +254,7 @@ func hookIs(name string, state HookState) func(*corev1.Pod, *World) {
 func policyOf(name string, policy corev1.RestartPolicy) func(*corev1.Pod, *World) {
 	return func(p *corev1.Pod, _ *World) {
 		own := corev1.ContainerRestartPolicy(policy)
-		findContainer(p, name).Container.RestartPolicy = &own
+		FindContainer(p, name).Container.RestartPolicy = &own
 	}
 }
 
@@ -262,7 +262,7 @@ func policyOf(name string, policy corev1.RestartPolicy) func(*corev1.Pod, *World
 func rule(name string, code int32) func(*corev1.Pod, *World) {
 	return func(p *corev1.Pod, w *World) {
 		policyOf(name, never)(p, w)
-		findContainer(p, name).Container.RestartPolicyRules = []corev1.ContainerRestartRule{{
+		FindContainer(p, name).Container.RestartPolicyRules = []corev1.ContainerRestartRule{{
 			Action:    corev1.ContainerRestartRuleActionRestart,
 			ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{code}},
 		}}
@@ -273,7 +273,7 @@ func rule(name string, code int32) func(*corev1.Pod, *World) {
 func ruleAll(name string, code int32) func(*corev1.Pod, *World) {
 	return func(p *corev1.Pod, w *World) {
 		rule(name, code)(p, w)
-		findContainer(p, name).Container.RestartPolicyRules[0].Action = corev1.ContainerRestartRuleActionRestartAllContainers
+		FindContainer(p, name).Container.RestartPolicyRules[0].Action = corev1.ContainerRestartRuleActionRestartAllContainers
 	}
 }
 
@@ -288,7 +288,7 @@ func epoch(n int) func(*corev1.Pod, *World) {
 
 func startup(name string, succeeded bool) func(*corev1.Pod, *World) {
 	return func(p *corev1.Pod, w *World) {
-		findContainer(p, name).Container.StartupProbe = &corev1.Probe{}
+		FindContainer(p, name).Container.StartupProbe = &corev1.Probe{}
 		w.Started = map[string]bool{w.Observed.Newest(name).ID: succeeded}
 	}
 }
@@ -359,7 +359,7 @@ func TestNextBackOff(t *testing.T) {
 		{"less than nothing is kept", with("-5s", time.Second), "h", 10 * time.Second},
 		{"years are kept", with("90000h", time.Second), "h", 300 * time.Second},
 	} {
-		if got := nextBackOff(tc.last, tc.hash); got != tc.want {
+		if got := NextBackOff(tc.last, tc.hash); got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
 		}
 	}
@@ -410,7 +410,7 @@ func TestStartedGoal(t *testing.T) {
 			for _, name := range strings.Fields(tc.mine) {
 				mine[w.Observed.Newest(name).ID] = true
 			}
-			done, waiting := startedGoal(pod, w.Observed, mine)
+			done, waiting := StartedGoal(pod, w.Observed, mine)
 			if waiting != tc.want || done != (tc.want == "") {
 				t.Errorf("%v, %q; want %q", done, waiting, tc.want)
 			}
@@ -434,7 +434,7 @@ func TestNextAgreesWithGoal(t *testing.T) {
 				pod := statusPod(policy, "s:s", "i:i", "a")
 				w := World{Observed: statusObserved(t, boxes, have...), Now: someHour}
 				d := Next(pod, w)
-				done, waiting := startedGoal(pod, w.Observed, nil)
+				done, waiting := StartedGoal(pod, w.Observed, nil)
 				if idle := len(d.Actions) == 0 && len(d.Watch) == 0 && d.Until.IsZero(); idle && !done && !d.Ended {
 					t.Errorf("%s, %d sandboxes, %v: waits for nothing, while %s", policy, boxes, have, waiting)
 				}

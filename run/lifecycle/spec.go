@@ -1,0 +1,42 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// specContainer is a container of a pod's spec, with where it stands.
+type specContainer struct {
+	Container *corev1.Container
+	Field     string // spec.initContainers[0]
+	EventPath string // spec.initContainers{setup}
+	Init      bool
+}
+
+// SpecContainers lists the pod's containers, init containers first.
+func SpecContainers(pod *corev1.Pod) []specContainer {
+	var out []specContainer
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		out = append(out, specContainer{c, fieldIndex("initContainers", i), "spec.initContainers{" + c.Name + "}", true})
+	}
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		out = append(out, specContainer{c, fieldIndex("containers", i), "spec.containers{" + c.Name + "}", false})
+	}
+	return out
+}
+
+// FindContainer returns the container of a name; the zero value if there is
+// none.
+func FindContainer(pod *corev1.Pod, name string) specContainer {
+	for _, c := range SpecContainers(pod) {
+		if c.Container.Name == name {
+			return c
+		}
+	}
+	return specContainer{}
+}
+
+func fieldIndex(list string, i int) string { return fmt.Sprintf("spec.%s[%d]", list, i) }
