@@ -77,7 +77,7 @@ func readEvents(e *run.Engine, r *renderer, wanted bool, pod *corev1.Pod) []even
 	if !wanted {
 		return nil
 	}
-	events, err := run.ReadJournal(e.Settings.Layout(), string(pod.UID))
+	events, err := e.Events(string(pod.UID))
 	if err != nil {
 		r.warn(problem.List{{Object: "pod " + pod.Namespace + "/" + pod.Name, Warning: true, Message: "its events are not shown: " + err.Error(),
 			Hint: "the next command that changes the pod starts a new journal"}})

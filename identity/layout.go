@@ -44,6 +44,29 @@ func (l Layout) Devices(uid string) string { return filepath.Join(l.Pod(uid), "d
 // UserNSLength is how many IDs a pod's user namespace has (KEP-127).
 const UserNSLength = 1 << 16
 
+// StoppedMark is the file that says who stopped a pod, or for which pod, and what
+// to do about it, a line each: a command that waits for the pod must not start it
+// again.
+func (l Layout) StoppedMark(uid string) string { return filepath.Join(l.Pod(uid), "stopped") }
+
+// RestartEpoch is the file that holds when all containers of the pod were last
+// restarted at once.
+func (l Layout) RestartEpoch(uid string) string {
+	return filepath.Join(l.Plugins(uid), "podrun.dev~restart-all", "epoch")
+}
+
+// HookMarks holds one file for each container with a postStart hook, named by the
+// container's ID, that says what is known of the hook.
+func (l Layout) HookMarks(uid string) string {
+	return filepath.Join(l.Plugins(uid), "podrun.dev~hooks")
+}
+
+// ProbeResults is the file that holds what the pod's probes last found, by
+// container ID.
+func (l Layout) ProbeResults(uid string) string {
+	return filepath.Join(l.Plugins(uid), "podrun.dev~probes", "results.json")
+}
+
 // Volumes holds the pod's volumes, by plugin.
 func (l Layout) Volumes(uid string) string { return filepath.Join(l.Pod(uid), "volumes") }
 

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +22,7 @@ import (
 
 // admit reads the host and decides about all pods, under the node's lock, and
 // reserves room for them.
-func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, locks podLocks, o ApplyOptions) (targets []Target, err error) {
+func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, locks store.PodLocks, o ApplyOptions) (targets []Target, err error) {
 	err = e.underNodeLock(ctx, func() (err error) {
 		targets, err = e.decide(ctx, objects, locks, o)
 		return err
@@ -32,8 +34,8 @@ func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, locks pod
 }
 
 // decide does the work of admit.
-func (e *Engine) decide(ctx context.Context, objects *manifest.Objects, locks podLocks, o ApplyOptions) ([]Target, error) {
-	if err := sweep(e.layout()); err != nil {
+func (e *Engine) decide(ctx context.Context, objects *manifest.Objects, locks store.PodLocks, o ApplyOptions) ([]Target, error) {
+	if err := store.Sweep(e.layout()); err != nil {
 		return nil, err
 	}
 	targets, problems, err := e.Prepare(ctx, objects, PrepareOptions{AllowKubelet: o.AllowKubelet, Force: o.Force})
@@ -60,7 +62,7 @@ func (e *Engine) decide(ctx context.Context, objects *manifest.Objects, locks po
 
 // acquire makes this command the owner of an admitted pod. Of a pod that is to be
 // replaced, that is the old one until it is removed.
-func (t *Target) acquire(locks podLocks) error {
+func (t *Target) acquire(locks store.PodLocks) error {
 	if t.refused() != nil {
 		return nil
 	}
@@ -68,7 +70,7 @@ func (t *Target) acquire(locks podLocks) error {
 	if t.Change == ChangeReplace && len(t.Old) > 0 {
 		uid = t.Old[0].ID.UID
 	}
-	return locks[t.Plan.ID.String()].acquire(uid, purposeRun, true, t.Change == ChangeNew)
+	return locks[t.Plan.ID.String()].Acquire(uid, store.PurposeRun, true, t.Change == ChangeNew)
 }
 
 // reserveRoom makes that what a pod was admitted to counts for others. Of a new
@@ -148,9 +150,9 @@ func (e *Engine) here(objects *manifest.Objects, facts host.Facts) ([]Here, erro
 		if !p.Managed || !wanted[id.String()] || !identity.SafeUID(p.UID) {
 			continue
 		}
-		c, err := readCheckpoint(e.layout(), id.UID)
+		c, err := store.ReadCheckpoint(e.layout(), id.UID)
 		switch {
-		case errors.Is(err, fs.ErrPermission) || isNewer(err):
+		case errors.Is(err, fs.ErrPermission) || store.IsNewer(err):
 			return nil, err
 		case err != nil:
 			out = append(out, Here{ID: id, Broken: err})
@@ -158,7 +160,7 @@ func (e *Engine) here(objects *manifest.Objects, facts host.Facts) ([]Here, erro
 		case c == nil:
 			continue
 		}
-		owner, err := readOwner(e.layout(), id)
+		owner, err := store.ReadOwner(e.layout(), id)
 		if err != nil {
 			return nil, err
 		}
@@ -181,7 +183,7 @@ func reserve(p *Plan) error {
 	if err := holdDevices(p); err != nil {
 		return err
 	}
-	return writeCheckpoint(p.Layout, p.ID, p.Checkpoint)
+	return store.WriteCheckpoint(p.Layout, p.ID, p.Checkpoint)
 }
 
 // holdRange keeps which host IDs the pod's user namespace has. The node's lock is
@@ -208,14 +210,14 @@ func holdRange(p *Plan) error {
 }
 
 // unreserve takes the reservations of new pods back.
-func (e *Engine) unreserve(ctx context.Context, targets []Target, locks podLocks) error {
+func (e *Engine) unreserve(ctx context.Context, targets []Target, locks store.PodLocks) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	var errs []error
 	for _, t := range targets {
-		t.room.release()
+		t.room.Release()
 		if t.Change == ChangeNew && t.refused() == nil {
-			errs = append(errs, volume.Remove(ctx, t.Plan.Layout, t.Plan.ID.UID), locks[t.Plan.ID.String()].disown())
+			errs = append(errs, volume.Remove(ctx, t.Plan.Layout, t.Plan.ID.UID), locks[t.Plan.ID.String()].Disown())
 		}
 	}
 	return errors.Join(errs...)

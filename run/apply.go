@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"github.com/podrun/podrun/run/lifecycle"
 
 	"context"
@@ -55,7 +57,7 @@ func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOp
 	ctx, cancel := withTimeout(ctx, o.Timeout)
 	defer cancel()
 	locks, err := e.lockPods(ctx, objects)
-	defer locks.release()
+	defer locks.Release()
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +70,7 @@ func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOp
 	var wg sync.WaitGroup
 	for i, t := range targets {
 		wg.Go(func() {
-			defer syncers[i].lock.release()
+			defer syncers[i].lock.Release()
 			results[i] = syncers[i].applyOne(ctx, t, o)
 		})
 	}
@@ -77,9 +79,9 @@ func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOp
 }
 
 // syncers makes the syncers of a command's pods, which share a puller.
-func (e *Engine) syncers(targets []Target, objects *manifest.Objects, locks podLocks) []*syncer {
+func (e *Engine) syncers(targets []Target, objects *manifest.Objects, locks store.PodLocks) []*syncer {
 	out := make([]*syncer, len(targets))
-	journals := map[string]*journal{}
+	journals := map[string]*store.Journal{}
 	puller := e.newPuller(journals)
 	for i, t := range targets {
 		out[i] = e.newSyncer(t.Plan, puller, locks[t.Plan.ID.String()])
@@ -94,7 +96,7 @@ func (e *Engine) syncers(targets []Target, objects *manifest.Objects, locks podL
 
 // newPuller makes the puller of a command, whose events go to the journals of
 // their pods, by UID. The map must not change once pulls have begun.
-func (e *Engine) newPuller(journals map[string]*journal) *imagepull.Puller {
+func (e *Engine) newPuller(journals map[string]*store.Journal) *imagepull.Puller {
 	return imagepull.NewPuller(e.Client, imagepull.Options{
 		MaxParallel: int(e.Settings.MaxParallelImagePulls),
 		QPS:         float64(e.Settings.RegistryPullQPS), Burst: int(e.Settings.RegistryBurst),
@@ -104,7 +106,7 @@ func (e *Engine) newPuller(journals map[string]*journal) *imagepull.Puller {
 		Progress: e.Progress, StallTimeout: e.Settings.PullStall,
 		Emit: func(ev event.Event) {
 			if j := journals[ev.UID]; j != nil {
-				j.emit(ev)
+				j.Emit(ev)
 			} else if ev.UID == "" && e.Emit != nil {
 				e.Emit(ev) // of an image that is no pod's
 			}
@@ -134,7 +136,7 @@ func (e *Engine) keychain() *imagepull.Keychain {
 // applyOne brings one pod to be started, and takes back what it made when that
 // fails before the first container was started.
 func (s *syncer) applyOne(ctx context.Context, t Target, o ApplyOptions) Result {
-	defer s.room.release()
+	defer s.room.Release()
 	if err := t.refused(); err != nil {
 		return Result{ID: t.Plan.ID, Outcome: OutcomeFailed, Err: err}
 	}
@@ -150,7 +152,7 @@ func (s *syncer) applyOne(ctx context.Context, t Target, o ApplyOptions) Result 
 		}
 	}
 	result.Status = s.status()
-	if err := s.journal.close(); err != nil && result.Err == nil {
+	if err := s.journal.Close(); err != nil && result.Err == nil {
 		result.Err = err
 	}
 	return result
@@ -162,11 +164,11 @@ func leftBehind(id identity.Pod, err error) error {
 		Hint: "'podrun delete " + id.Name + " -n " + id.Namespace + "' tries again"}
 }
 
-func (e *Engine) newSyncer(p *Plan, puller *imagepull.Puller, lock *podLock) *syncer {
+func (e *Engine) newSyncer(p *Plan, puller *imagepull.Puller, lock *store.PodLock) *syncer {
 	return &syncer{
 		Engine: e, plan: p, puller: puller, lock: lock,
 		obs: &lifecycle.Observed{}, mine: map[string]bool{}, pulled: map[string]bool{}, exits: map[string]chan struct{}{},
-		journal: &journal{pod: p.ID, next: e.Emit},
+		journal: &store.Journal{Pod: p.ID, Next: e.Emit},
 	}
 }
 
@@ -175,7 +177,7 @@ func (e *Engine) newSyncer(p *Plan, puller *imagepull.Puller, lock *podLock) *sy
 func (s *syncer) apply(ctx context.Context, t Target, o ApplyOptions) (Outcome, error) {
 	for {
 		outcome, err := s.applyTarget(ctx, &t, o)
-		if errors.Is(err, errChanged) {
+		if errors.Is(err, store.ErrChanged) {
 			if t, err = s.admitAgain(ctx, t, o); err == nil {
 				continue
 			}
@@ -220,12 +222,12 @@ func (s *syncer) applyTarget(ctx context.Context, t *Target, o ApplyOptions) (Ou
 	if err := s.makeWay(ctx, *t); err != nil {
 		return OutcomeFailed, s.orInterrupted(ctx, err)
 	}
-	if err := s.journal.open(s.plan.Layout); err != nil {
+	if err := s.journal.Open(s.plan.Layout); err != nil {
 		return OutcomeFailed, err
 	}
 	if t.Change != ChangeUnchanged {
 		for _, w := range s.plan.Warnings {
-			s.journal.emit(w)
+			s.journal.Emit(w)
 		}
 	}
 	ended, err := s.until(ctx, o.goal())

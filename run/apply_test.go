@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,7 +109,7 @@ func TestApplyWritesWhatItFound(t *testing.T) {
 	if want := []string{"Pulled setup", "Created setup", "Started setup", "Pulled app", "Created app", "Started app"}; !slices.Equal(withoutDNS(r.reasons()), want) {
 		t.Errorf("events %q", r.reasons())
 	}
-	events, err := ReadJournal(r.layout(), uid)
+	events, err := store.ReadJournal(r.layout(), uid)
 	if err != nil || len(events) != len(r.reasons()) {
 		t.Errorf("%d events in the journal, %d told, %v", len(events), len(r.reasons()), err)
 	}

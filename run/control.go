@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"github.com/podrun/podrun/run/lifecycle"
 
 	"context"
@@ -31,7 +33,7 @@ func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 	if o.For == lifecycle.GoalDeleted {
 		return Result{ID: k.ID, Outcome: OutcomeMet, Err: e.waitDeleted(ctx, k)}
 	}
-	result := e.onPod(ctx, k, OutcomeMet, purposeRun, func(s *syncer) error {
+	result := e.onPod(ctx, k, OutcomeMet, store.PurposeRun, func(s *syncer) error {
 		s.adopts, s.attends = true, true
 		if err := s.wasStopped(); err != nil {
 			return err
@@ -48,10 +50,10 @@ func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 
 // onPod does something with a pod that is here, under its lock, and tells how
 // the pod is then.
-func (e *Engine) onPod(ctx context.Context, k Known, outcome Outcome, p purpose, do func(*syncer) error) Result {
+func (e *Engine) onPod(ctx context.Context, k Known, outcome Outcome, p store.Purpose, do func(*syncer) error) Result {
 	result := Result{ID: k.ID, Outcome: outcome}
-	lock, err := e.lockPod(ctx, k.ID, p)
-	defer lock.release()
+	lock, err := e.locks().LockPod(ctx, k.ID, p)
+	defer lock.Release()
 	if err != nil {
 		result.Err = err
 		return result
@@ -61,7 +63,7 @@ func (e *Engine) onPod(ctx context.Context, k Known, outcome Outcome, p purpose,
 		result.Err = orEnded(ctx, err)
 		return result
 	}
-	result.Err = errors.Join(do(s), s.journal.close())
+	result.Err = errors.Join(do(s), s.journal.Close())
 	result.Status = s.status()
 	return result
 }
@@ -72,8 +74,8 @@ func (e *Engine) WaitAll(ctx context.Context, pods []Known, o WaitOptions) []Res
 }
 
 // resume makes a syncer that goes on with a pod that is here.
-func (e *Engine) resume(ctx context.Context, k Known, lock *podLock) (*syncer, error) {
-	c, err := readCheckpoint(e.layout(), k.ID.UID)
+func (e *Engine) resume(ctx context.Context, k Known, lock *store.PodLock) (*syncer, error) {
+	c, err := store.ReadCheckpoint(e.layout(), k.ID.UID)
 	if err != nil {
 		return nil, err
 	}
@@ -89,10 +91,10 @@ func (e *Engine) resume(ctx context.Context, k Known, lock *podLock) (*syncer, e
 	if err := problem.Refuse(problem.Refused, problems); err != nil {
 		return nil, err
 	}
-	journals := map[string]*journal{}
+	journals := map[string]*store.Journal{}
 	s := e.newSyncer(plan, e.newPuller(journals), lock)
 	journals[plan.ID.UID] = s.journal
-	if err := s.journal.open(plan.Layout); err != nil {
+	if err := s.journal.Open(plan.Layout); err != nil {
 		return nil, err
 	}
 	s.reserved = true
@@ -137,7 +139,7 @@ func withTimeout(ctx context.Context, limit time.Duration) (context.Context, con
 	if limit <= 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeoutCause(ctx, limit, errTimeout{limit})
+	return context.WithTimeoutCause(ctx, limit, problem.TimeoutError{After: limit})
 }
 
 // Restart runs pods again from their checkpoints: what is left of them goes
@@ -155,7 +157,7 @@ func (e *Engine) Restart(ctx context.Context, pods []Known, o ApplyOptions) ([]R
 func (e *Engine) checkpointed(pods []Known) (*manifest.Objects, error) {
 	all := &manifest.Objects{}
 	for _, k := range pods {
-		c, err := readCheckpoint(e.layout(), k.ID.UID)
+		c, err := store.ReadCheckpoint(e.layout(), k.ID.UID)
 		if err != nil {
 			return nil, err
 		}
@@ -178,8 +180,8 @@ func (e *Engine) Stop(ctx context.Context, pods []Known, o DeleteOptions) []Resu
 }
 
 func (e *Engine) stopOne(ctx context.Context, k Known, o DeleteOptions) Result {
-	return e.onPod(ctx, k, OutcomeStopped, purposeStop, func(s *syncer) error {
-		if err := s.acquire(purposeStop); err != nil {
+	return e.onPod(ctx, k, OutcomeStopped, store.PurposeStop, func(s *syncer) error {
+		if err := s.acquire(store.PurposeStop); err != nil {
 			return err
 		}
 		grace := s.gracePeriod()
@@ -187,7 +189,7 @@ func (e *Engine) stopOne(ctx context.Context, k Known, o DeleteOptions) Result {
 			grace = *o.Grace
 		}
 		// Before it is: whoever waits for the pod sees its containers end.
-		if err := s.markStopped("was stopped by "+shownHolder(s.who()), "'podrun start "+k.ID.Name+" -n "+k.ID.Namespace+"' goes on with it"); err != nil {
+		if err := s.markStopped("was stopped by "+store.ShownHolder(s.who()), "'podrun start "+k.ID.Name+" -n "+k.ID.Namespace+"' goes on with it"); err != nil {
 			return runtimeError(k.ID, err)
 		}
 		if err := s.stopOwned(ctx, grace); err != nil {

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
@@ -16,8 +18,8 @@ func corruptState(facts host.Facts) problem.List {
 	for _, p := range facts.Pods {
 		if p.Broken != "" && p.RootDir == "" {
 			id := identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
-			out = append(out, problem.Problem{Object: objectOf(id), Message: "its checkpoint is corrupt, so its requests and ports do not count: " + p.Broken,
-				Hint: deleteHint(id), Warning: true})
+			out = append(out, problem.Problem{Object: store.ObjectOf(id), Message: "its checkpoint is corrupt, so its requests and ports do not count: " + p.Broken,
+				Hint: store.DeleteHint(id), Warning: true})
 		}
 	}
 	return out

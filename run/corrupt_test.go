@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"github.com/podrun/podrun/run/lifecycle"
 
 	"bytes"
@@ -147,17 +149,17 @@ func TestCorruptOptionalFilesStartOver(t *testing.T) {
 			pod := podText("web", "Always", spec)
 			created := r.mustApply(pod, OutcomeCreated)
 			layout, uid := r.layout(), created.ID.UID
-			hooks, err := os.ReadDir(hooksDir(layout, uid))
+			hooks, err := os.ReadDir(layout.HookMarks(uid))
 			if err != nil || len(hooks) != 1 {
 				t.Fatalf("marks of hooks: %v, %v", hooks, err)
 			}
 			files := []string{
-				probesFile(layout, uid), epochFile(layout, uid),
+				layout.ProbeResults(uid), layout.RestartEpoch(uid),
 				layout.Journal(uid), layout.Devices(uid), layout.UserNS(uid), filepath.Join(layout.Rooms(), "123"),
 			}
 			again := OutcomeUnchanged
 			if how != "endless" && how != "a loop" { // the mark is a lock, too, and no lock is a link
-				files = append(files, filepath.Join(hooksDir(layout, uid), hooks[0].Name()))
+				files = append(files, filepath.Join(layout.HookMarks(uid), hooks[0].Name()))
 				again = OutcomeRestarted // the hook runs again
 			}
 			for _, file := range files {
@@ -175,7 +177,7 @@ func TestCorruptOptionalFilesStartOver(t *testing.T) {
 			if err != nil || len(views) != 1 || views[0].Broken != nil {
 				t.Fatalf("get: %+v, %v", views, err)
 			}
-			if events, err := ReadJournal(layout, uid); len(events) > 0 && how != "cut short" && how != "too large" {
+			if events, err := store.ReadJournal(layout, uid); len(events) > 0 && how != "cut short" && how != "too large" {
 				t.Errorf("describe: %v, %v", events, err)
 			}
 			if len(r.warnings) == 0 {
@@ -214,7 +216,7 @@ func TestCorruptUserNS(t *testing.T) {
 func TestObserveIsNeverNil(t *testing.T) {
 	r := newRig(t)
 	created := r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), OutcomeCreated)
-	file := probesFile(r.layout(), created.ID.UID)
+	file := r.layout().ProbeResults(created.ID.UID)
 	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"github.com/podrun/podrun/run/lifecycle"
 
 	"context"
@@ -47,7 +49,7 @@ func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]R
 	if err != nil {
 		return nil, orEnded(ctx, err)
 	}
-	if err := e.removeUnderNodeLock(ctx, func() error { return sweep(e.layout()) }); err != nil && !cannotWrite(err) {
+	if err := e.removeUnderNodeLock(ctx, func() error { return store.Sweep(e.layout()) }); err != nil && !store.CannotWrite(err) {
 		return nil, err
 	}
 	// Pods of one name share a lock: they go one after the other.
@@ -73,8 +75,8 @@ func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]R
 }
 
 func (e *Engine) deleteOne(ctx context.Context, k Known, facts host.Facts, o DeleteOptions) error {
-	lock, err := e.lockPod(ctx, k.ID, purposeRemove)
-	defer lock.release()
+	lock, err := e.locks().LockPod(ctx, k.ID, store.PurposeRemove)
+	defer lock.Release()
 	if err != nil {
 		return err
 	}
@@ -89,14 +91,14 @@ func (e *Engine) deleteOne(ctx context.Context, k Known, facts host.Facts, o Del
 // that has its name is another incarnation.
 func (s *syncer) removeOwned(ctx context.Context, o removeOptions) error {
 	for {
-		if err := s.acquire(purposeRemove); err != nil {
+		if err := s.acquire(store.PurposeRemove); err != nil {
 			return err
 		}
 		err := s.remove(ctx, o)
 		if err == nil {
-			return s.lock.disown()
+			return s.lock.Disown()
 		}
-		if !errors.Is(err, errChanged) {
+		if !errors.Is(err, store.ErrChanged) {
 			return err
 		}
 		if removed, err := s.removedByOther(ctx); removed || err != nil {
@@ -108,20 +110,20 @@ func (s *syncer) removeOwned(ctx context.Context, o removeOptions) error {
 // removedByOther tells whether another command, which took the pod over, has
 // removed this incarnation of it.
 func (s *syncer) removedByOther(ctx context.Context) (bool, error) {
-	r, err := s.lock.owner()
-	if err != nil || s.lock.owned() {
+	r, err := s.lock.Owner()
+	if err != nil || s.lock.Owned() {
 		return false, err
 	}
-	if r != nil && r.Incarnation == s.lock.incarnation && s.lock.live(r) {
-		if err := s.endOf(ctx, r); !errors.Is(err, errChanged) {
+	if r != nil && r.Incarnation == s.lock.Incarnation && s.lock.Live(r) {
+		if err := s.endOf(ctx, r); !errors.Is(err, store.ErrChanged) {
 			return false, err
 		}
-		if r, err = s.lock.owner(); err != nil {
+		if r, err = s.lock.Owner(); err != nil {
 			return false, err
 		}
 	}
 	if r != nil {
-		return r.Incarnation != s.lock.incarnation, nil
+		return r.Incarnation != s.lock.Incarnation, nil
 	}
 	left, err := s.observe(ctx, s.plan.ID.UID)
 	if err != nil {
@@ -163,13 +165,13 @@ func (s *syncer) remove(ctx context.Context, o removeOptions) error {
 	if err := s.openJournal(); err != nil {
 		return err
 	}
-	defer s.journal.close()
+	defer s.journal.Close()
 	grace := s.gracePeriod()
 	if o.grace != nil {
 		grace = *o.grace
 	}
 	err = s.stopPod(ctx, grace)
-	if errors.Is(err, errChanged) {
+	if errors.Is(err, store.ErrChanged) {
 		return err
 	}
 	if err != nil {
@@ -224,7 +226,7 @@ func (s *syncer) openJournal() error {
 	if _, err := os.Stat(s.plan.Layout.Pod(s.plan.ID.UID)); err != nil {
 		return nil
 	}
-	if err := s.journal.open(s.plan.Layout); err != nil && !cannotWrite(err) {
+	if err := s.journal.Open(s.plan.Layout); err != nil && !store.CannotWrite(err) {
 		return err
 	}
 	return nil
@@ -265,7 +267,7 @@ func (s *syncer) removeDirs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer dir.unlock()
+	defer dir.Unlock()
 	return volume.Remove(ctx, s.plan.Layout, s.plan.ID.UID)
 }
 

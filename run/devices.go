@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -33,7 +35,7 @@ func holdDevices(p *Plan) error {
 	}
 	data, err := json.Marshal(p.Devices)
 	if err == nil {
-		err = writeState(p.Layout.Devices(p.ID.UID), data, 0o600)
+		err = store.WriteState(p.Layout.Devices(p.ID.UID), data, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("pod %s: keep which devices it has: %w", p.ID, err)

@@ -1,17 +1,19 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
+	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
 )
@@ -32,7 +34,7 @@ type Engine struct {
 }
 
 // NewInvocation makes up an id for a process: 16 hex digits.
-func NewInvocation() string { return randomHex(8) }
+func NewInvocation() string { return store.RandomHex(8) }
 
 // RandomSuffix makes up a suffix for metadata.generateName, of five characters
 // that can't spell a word (k8s.io/apimachinery/pkg/util/rand).
@@ -44,12 +46,6 @@ func RandomSuffix() string {
 		raw[i] = letters[int(raw[i])%len(letters)]
 	}
 	return string(raw)
-}
-
-func randomHex(n int) string {
-	raw := make([]byte, n)
-	rand.Read(raw) // never fails (crypto/rand, Go 1.24)
-	return hex.EncodeToString(raw)
 }
 
 func (e *Engine) layout() identity.Layout { return e.Settings.Layout() }
@@ -98,6 +94,18 @@ func sideBySide[T, R any](list []T, do func(T) R) []R {
 	return results
 }
 
+// locks makes the locks of this process.
+func (e *Engine) locks() store.Locks { return store.NewLocks(e.layout(), e.who(), e.warn) }
+
+// lockPods locks the pods of the objects.
+func (e *Engine) lockPods(ctx context.Context, objects *manifest.Objects) (store.PodLocks, error) {
+	ids := make([]identity.Pod, 0, len(objects.Pods))
+	for _, p := range objects.Pods {
+		ids = append(ids, identity.Pod{Namespace: p.Object.Namespace, Name: p.Object.Name})
+	}
+	return e.locks().LockPods(ctx, ids)
+}
+
 // who names this process in a lock, uniquely.
 func (e *Engine) who() string {
 	return fmt.Sprintf("process %d (%s) [%s]", os.Getpid(), e.Command, e.Invocation)
@@ -118,8 +126,3 @@ const (
 	OutcomeStopped   Outcome = "stopped"
 	OutcomeMet       Outcome = "condition met" // what was waited for is there
 )
-
-// errTimeout is the cause of a context that the command's --timeout ended.
-type errTimeout struct{ after time.Duration }
-
-func (e errTimeout) Error() string { return fmt.Sprintf("timed out after %s", e.after) }

@@ -173,7 +173,7 @@ func (e *Engine) execSync(ctx context.Context, t ExecTarget, o ExecOptions) (int
 		return t.fault(context.Cause(ctx))
 	case o.Timeout > 0 && (status.Code(err) == codes.DeadlineExceeded || resp.GetExitCode() < 0):
 		// CRI-O answers -1, and no error.
-		return t.fault(fmt.Errorf("%w; the command was killed", errTimeout{limit}))
+		return t.fault(fmt.Errorf("%w; the command was killed", problem.TimeoutError{After: limit}))
 	case err != nil:
 		return t.fault(err)
 	}
@@ -190,7 +190,7 @@ func (e *Engine) execSync(ctx context.Context, t ExecTarget, o ExecOptions) (int
 // fault says why a command could not be run to its end.
 func (t ExecTarget) fault(err error) (int, error) {
 	out := &problem.Error{Kind: problem.Runtime, Object: t.object(), Op: "exec", Err: err}
-	_, late := errors.AsType[errTimeout](err)
+	_, late := errors.AsType[problem.TimeoutError](err)
 	_, why, notStarted := strings.Cut(err.Error(), "OCI runtime exec failed: ")
 	switch {
 	case late:

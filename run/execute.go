@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"github.com/podrun/podrun/run/lifecycle"
 
 	"context"
@@ -85,7 +87,7 @@ func (s *syncer) executeOne(ctx context.Context, a lifecycle.Action) error {
 // ofRuntime names the pod in an error of the runtime. Other errors, which say that
 // the pod is another command's by now, name it already.
 func (s *syncer) ofRuntime(err error) error {
-	if _, named := errors.AsType[*problem.Error](err); named || err == nil || errors.Is(err, errChanged) {
+	if _, named := errors.AsType[*problem.Error](err); named || err == nil || errors.Is(err, store.ErrChanged) {
 		return err
 	}
 	return runtimeError(s.plan.ID, err)
@@ -98,10 +100,10 @@ func (s *syncer) restartAll(ctx context.Context) error {
 		return s.ofRuntime(err)
 	}
 	epoch := time.Now()
-	file := epochFile(s.plan.Layout, s.plan.ID.UID)
+	file := s.plan.Layout.RestartEpoch(s.plan.ID.UID)
 	err := os.MkdirAll(filepath.Dir(file), 0o750)
 	if err == nil {
-		err = writeState(file, []byte(epoch.Format(time.RFC3339Nano)), 0o640)
+		err = store.WriteState(file, []byte(epoch.Format(time.RFC3339Nano)), 0o640)
 	}
 	if err != nil {
 		return fmt.Errorf("pod %s: keep that its containers are restarted: %w", s.plan.ID, err)
@@ -127,7 +129,7 @@ func (s *syncer) createSandbox(ctx context.Context, a lifecycle.Action) error {
 		made, err := s.trySandbox(ctx, plan)
 		if err == nil {
 			s.takeSandbox(plan, made)
-			s.room.release() // the sandbox counts itself
+			s.room.Release() // the sandbox counts itself
 			return s.writeHosts(made.IPs)
 		}
 		s.emit(event.Warning, event.FailedCreatePodSandBox, "", "Failed to create pod sandbox: "+sandboxCause(err).Error())
@@ -180,7 +182,7 @@ func (s *syncer) sandboxPlan(attempt uint32) sandbox.Plan {
 	plan.Attempt = attempt
 	plan.Config = proto.CloneOf(plan.Config)
 	plan.Config.Metadata.Attempt = attempt
-	plan.Config.Annotations[identity.AnnotationGeneration] = s.lock.mine.String()
+	plan.Config.Annotations[identity.AnnotationGeneration] = s.lock.Mine.String()
 	return plan
 }
 
@@ -200,7 +202,7 @@ func (s *syncer) sandboxConfig() *runtimeapi.PodSandboxConfig {
 func (s *syncer) takeSandbox(plan sandbox.Plan, made sandbox.Sandbox) {
 	s.obs.Sandboxes = append([]lifecycle.Sandbox{{
 		ID: made.ID, Pod: s.plan.ID, Attempt: plan.Attempt, Ready: true, CreatedAt: time.Now(),
-		HostNetwork: plan.HostNetwork, IPs: made.IPs, Managed: true, Invocation: s.Invocation, Generation: s.lock.mine.String(),
+		HostNetwork: plan.HostNetwork, IPs: made.IPs, Managed: true, Invocation: s.Invocation, Generation: s.lock.Mine.String(),
 	}}, s.obs.Sandboxes...)
 }
 

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"github.com/podrun/podrun/run/lifecycle"
 
 	"context"
@@ -28,14 +30,14 @@ import (
 // an error; the container's own trouble is noted in failures.
 func (s *syncer) startContainer(ctx context.Context, a lifecycle.Action) error {
 	image, err := s.waitImage(ctx, a.Container)
-	if errors.Is(err, errChanged) || isDeleted(err) {
+	if errors.Is(err, store.ErrChanged) || isDeleted(err) {
 		return err
 	}
 	var mounted map[string]imagepull.Result
 	if err == nil {
 		mounted, err = s.volumeImages(ctx, a.Container)
 	}
-	if errors.Is(err, errChanged) || isDeleted(err) || s.lock.held == nil || !s.lock.owned() {
+	if errors.Is(err, store.ErrChanged) || isDeleted(err) || s.lock.Held == nil || !s.lock.Owned() {
 		return s.orNotOwner(err)
 	}
 	if err != nil {
@@ -43,7 +45,7 @@ func (s *syncer) startContainer(ctx context.Context, a lifecycle.Action) error {
 		return nil
 	}
 	if sb := s.obs.Sandbox(); sb == nil || !sb.Ready {
-		return errChanged // it has ended while the image was pulled
+		return store.ErrChanged // it has ended while the image was pulled
 	}
 	created, config, err := s.createContainer(ctx, a, image, mounted)
 	if err != nil {
@@ -144,7 +146,7 @@ func (s *syncer) createContainer(ctx context.Context, a lifecycle.Action, image 
 	if delay := lifecycle.NextBackOff(s.obs.Newest(a.Container), container.Hash(spec)); delay > 0 {
 		config.Annotations[identity.AnnotationBackOff] = delay.String()
 	}
-	config.Annotations[identity.AnnotationGeneration] = s.lock.mine.String()
+	config.Annotations[identity.AnnotationGeneration] = s.lock.Mine.String()
 	sb := s.obs.Sandbox()
 	id, err := container.Apply(ctx, s.Client, sb.ID, config, s.sandboxConfig())
 	if err != nil {
@@ -168,7 +170,7 @@ func (s *syncer) late(a lifecycle.Action, image imagepull.Result) (container.Lat
 	if err := s.plan.Container(a.Container).VerifyUser(image.UID, image.Username); err != nil {
 		return container.Late{}, err
 	}
-	log, err := volume.MakeTerminationLog(s.plan.Layout, uid, a.Container, randomHex(4))
+	log, err := volume.MakeTerminationLog(s.plan.Layout, uid, a.Container, store.RandomHex(4))
 	if err != nil {
 		return container.Late{}, err
 	}

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"github.com/podrun/podrun/run/lifecycle"
 
 	"context"
@@ -28,7 +30,7 @@ func (s *syncer) postStart(ctx context.Context, c lifecycle.Container) error {
 	if s.obs.Hooks[c.ID] == lifecycle.HookFailed {
 		return s.failHook(ctx, c, errors.New("failed while another podrun ran it"))
 	}
-	claim, err := lockFile(s.hookMark(c.ID))
+	claim, err := store.LockFile(s.hookMark(c.ID))
 	if err != nil {
 		return fmt.Errorf("pod %s: %w", s.plan.ID, err)
 	}
@@ -45,13 +47,13 @@ func (s *syncer) postStart(ctx context.Context, c lifecycle.Container) error {
 	if cause := context.Cause(ctx); failed != nil && cause != nil {
 		return fmt.Errorf("%w in the postStart hook of container %s", cause, c.Name)
 	}
-	if lost != nil && !errors.Is(lost, errChanged) {
+	if lost != nil && !errors.Is(lost, store.ErrChanged) {
 		return lost
 	}
 	if now := s.obs.Container(c.Name); lost != nil && (now == nil || now.ID != c.ID || now.State != lifecycle.Running) {
 		return lost // it was stopped, and the hook with it
 	}
-	if failed != nil && s.lock.owned() {
+	if failed != nil && s.lock.Owned() {
 		return errors.Join(s.failHook(ctx, c, failed), lost)
 	}
 	state := lifecycle.HookDone
@@ -89,25 +91,25 @@ func (s *syncer) awaitHook(ctx context.Context, c lifecycle.Container) error {
 	if err != nil {
 		return err
 	}
-	return errChanged
+	return store.ErrChanged
 }
 
 // hookFree returns once nobody runs a container's hook.
 func (s *syncer) hookFree(ctx context.Context, id string) error {
 	for {
-		claim, err := lockFile(s.hookMark(id))
+		claim, err := store.LockFile(s.hookMark(id))
 		if claim != nil || err != nil {
 			claim.Close()
 			return err
 		}
-		if err := sleep(ctx, slowestLockPoll); err != nil {
+		if err := sleep(ctx, store.SlowestLockPoll); err != nil {
 			return err
 		}
 	}
 }
 
 func (s *syncer) hookMark(containerID string) string {
-	return filepath.Join(hooksDir(s.plan.Layout, s.plan.ID.UID), containerID)
+	return filepath.Join(s.plan.Layout.HookMarks(s.plan.ID.UID), containerID)
 }
 
 // hookCause leaves out the names that the caller's error has already.
@@ -132,7 +134,7 @@ func (s *syncer) markHook(containerID string, state lifecycle.HookState) error {
 	if err := os.MkdirAll(filepath.Dir(mark), 0o750); err != nil {
 		return fmt.Errorf("pod %s: keep the state of a hook: %w", s.plan.ID, err)
 	}
-	if err := writeState(mark, []byte(state), 0o640); err != nil {
+	if err := store.WriteState(mark, []byte(state), 0o640); err != nil {
 		return fmt.Errorf("pod %s: keep the state of a hook: %w", s.plan.ID, err)
 	}
 	s.obs.SetHook(containerID, state)

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"github.com/podrun/podrun/run/lifecycle"
 
 	"context"
@@ -125,7 +127,7 @@ func (s *syncer) makeVolumes(ctx context.Context) error {
 	}
 	var failed error
 	lost := s.unlocked(ctx, func(ctx context.Context) error {
-		defer dir.unlock()
+		defer dir.Unlock()
 		failed = volume.Apply(ctx, s.plan.Volumes)
 		return nil
 	})
@@ -137,14 +139,14 @@ func (s *syncer) makeVolumes(ctx context.Context) error {
 
 // lockDir locks the pod's directory, against a command that makes its volumes
 // without the pod's lock. That one ends soon: it does not own the pod any more.
-func (s *syncer) lockDir(ctx context.Context) (*fileLock, error) {
+func (s *syncer) lockDir(ctx context.Context) (*store.FileLock, error) {
 	path := s.plan.Layout.Pod(s.plan.ID.UID)
-	l, err := awaitLock(ctx, path, nil, func() (*fileLock, error) {
-		f, err := flockFile(path, unix.O_RDONLY|unix.O_DIRECTORY)
+	l, err := store.AwaitLock(ctx, path, nil, func() (*store.FileLock, error) {
+		f, err := store.FlockFile(path, unix.O_RDONLY|unix.O_DIRECTORY)
 		if f == nil || err != nil {
 			return nil, err
 		}
-		return &fileLock{file: f}, nil
+		return &store.FileLock{File: f}, nil
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -39,7 +39,7 @@ func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOption
 	bounded, cancel := withTimeout(ctx, o.Timeout)
 	defer cancel()
 	locks, err := e.lockPods(bounded, objects)
-	defer locks.release()
+	defer locks.Release()
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOption
 	for i, t := range targets {
 		syncers[i].adopts = true
 		wg.Go(func() {
-			defer syncers[i].lock.release()
+			defer syncers[i].lock.Release()
 			results[i] = syncers[i].runOne(bounded, t, o)
 		})
 	}
@@ -125,15 +125,15 @@ func (s *syncer) runOne(ctx context.Context, t Target, o RunOptions) RunResult {
 func (s *syncer) runOver(ctx context.Context, result *RunResult) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout+s.gracePeriod())
 	defer cancel()
-	if s.lock.held == nil {
-		if _, err := s.lock.take(ctx); err != nil {
+	if s.lock.Held == nil {
+		if _, err := s.lock.Take(ctx); err != nil {
 			return err
 		}
 	}
 	if left, err := s.leftToOther(ctx); left || err != nil {
 		return err
 	}
-	s.ending, s.dooms, s.lock.removal = true, true, true
+	s.ending, s.dooms, s.lock.Removal = true, true, true
 	err := s.removeOwned(ctx, removeOptions{stopped: func() {
 		if len(result.Containers) == 0 {
 			result.Status = s.status()
@@ -143,7 +143,7 @@ func (s *syncer) runOver(ctx context.Context, result *RunResult) error {
 		s.drain()
 	}})
 	if err == nil {
-		s.lock.forget()
+		s.lock.Forget()
 	}
 	return err
 }
@@ -151,17 +151,17 @@ func (s *syncer) runOver(ctx context.Context, result *RunResult) error {
 // leftToOther tells whether another command owns the pod of a run that is over, or
 // has removed it.
 func (s *syncer) leftToOther(ctx context.Context) (bool, error) {
-	if s.lock.owned() || s.lock.incarnation == "" {
+	if s.lock.Owned() || s.lock.Incarnation == "" {
 		return false, nil
 	}
-	r, err := s.lock.owner()
-	if err != nil || r == nil || r.Incarnation != s.lock.incarnation {
+	r, err := s.lock.Owner()
+	if err != nil || r == nil || r.Incarnation != s.lock.Incarnation {
 		return true, err
 	}
-	if !s.lock.live(r) {
+	if !s.lock.Live(r) {
 		return false, nil
 	}
-	s.warn(problem.List{{Object: "pod " + s.plan.ID.String(), Warning: true, Message: "podrun does not remove the pod: " + r.shown() + " has taken it over"}})
+	s.warn(problem.List{{Object: "pod " + s.plan.ID.String(), Warning: true, Message: "podrun does not remove the pod: " + r.Shown() + " has taken it over"}})
 	return true, nil
 }
 

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,14 +18,14 @@ import (
 )
 
 // openedJournal is a journal whose pod's directory is there.
-func openedJournal(t *testing.T, layout identity.Layout) *journal {
+func openedJournal(t *testing.T, layout identity.Layout) *store.Journal {
 	t.Helper()
 	makePodDir(t, layout)
-	j := &journal{pod: identity.Pod{Namespace: "default", Name: "web", UID: "u1"}}
-	if err := j.open(layout); err != nil {
+	j := &store.Journal{Pod: identity.Pod{Namespace: "default", Name: "web", UID: "u1"}}
+	if err := j.Open(layout); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { j.close() })
+	t.Cleanup(func() { j.Close() })
 	return j
 }
 
@@ -39,7 +41,7 @@ func journalSize(t *testing.T, layout identity.Layout) int64 {
 // counts are how often each reason occurred.
 func counts(t *testing.T, layout identity.Layout) map[string]int {
 	t.Helper()
-	events, err := ReadJournal(layout, "u1")
+	events, err := store.ReadJournal(layout, "u1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,24 +64,24 @@ func TestD5JournalIsBounded(t *testing.T) {
 	} {
 		layout := testSettings(t.TempDir()).Layout()
 		j := openedJournal(t, layout)
-		j.emit(event.Event{Reason: "Created"})
+		j.Emit(event.Event{Reason: "Created"})
 		n := map[bool]int{true: 200, false: 10_000}[name == "long"]
 		begun := time.Now()
 		for i := range n {
-			j.emit(event.Event{Time: begun.Add(time.Duration(i) * time.Second), Type: event.Warning, Reason: event.UnhealthyContainer, Message: message(i)})
+			j.Emit(event.Event{Time: begun.Add(time.Duration(i) * time.Second), Type: event.Warning, Reason: event.UnhealthyContainer, Message: message(i)})
 			if i%100 == 0 {
-				if size := journalSize(t, layout); size > maxJournal+2*event.MaxMessage {
+				if size := journalSize(t, layout); size > store.MaxJournal+2*event.MaxMessage {
 					t.Fatalf("%s: %d bytes after %d events", name, size, i)
 				}
 			}
 		}
-		if err := j.close(); err != nil {
+		if err := j.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if got := counts(t, layout); got[event.UnhealthyContainer] != n || got["Created"] != 1 {
 			t.Errorf("%s: %v, want %d", name, got, n)
 		}
-		if events, _ := ReadJournal(layout, "u1"); len(events) > 12 {
+		if events, _ := store.ReadJournal(layout, "u1"); len(events) > 12 {
 			t.Errorf("%s: %d events are not aggregated", name, len(events))
 		}
 	}
@@ -91,10 +93,10 @@ func TestJournalKeepsTheNewest(t *testing.T) {
 	j := openedJournal(t, layout)
 	const n = 5000
 	for i := range n {
-		j.emit(event.Event{Reason: fmt.Sprint("R", i), Message: strings.Repeat("x", 300)})
+		j.Emit(event.Event{Reason: fmt.Sprint("R", i), Message: strings.Repeat("x", 300)})
 	}
-	events, err := ReadJournal(layout, "u1")
-	if err != nil || len(events) < keptEvents || events[len(events)-1].Reason != fmt.Sprint("R", n-1) {
+	events, err := store.ReadJournal(layout, "u1")
+	if err != nil || len(events) < store.KeptEvents || events[len(events)-1].Reason != fmt.Sprint("R", n-1) {
 		t.Errorf("%d events, %v", len(events), err)
 	}
 	for i := 1; i < len(events); i++ {
@@ -110,7 +112,7 @@ func TestJournalLosesNoLine(t *testing.T) {
 	layout := testSettings(t.TempDir()).Layout()
 	const writers, n = 4, 4000
 	before := openedJournal(t, layout)
-	first, err := before.file.Stat()
+	first, err := before.File.Stat()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,9 +121,9 @@ func TestJournalLosesNoLine(t *testing.T) {
 		j := openedJournal(t, layout)
 		wg.Go(func() {
 			for range n {
-				j.emit(event.Event{Reason: fmt.Sprint("writer", w), Message: strings.Repeat("x", 100)})
+				j.Emit(event.Event{Reason: fmt.Sprint("writer", w), Message: strings.Repeat("x", 100)})
 			}
-			if err := j.close(); err != nil {
+			if err := j.Close(); err != nil {
 				t.Error(err)
 			}
 		})
@@ -133,7 +135,7 @@ func TestJournalLosesNoLine(t *testing.T) {
 			t.Errorf("writer %d: %d of %d events", w, got[fmt.Sprint("writer", w)], n)
 		}
 	}
-	before.emit(event.Event{Reason: "Late"}) // by a file that was replaced long ago
+	before.Emit(event.Event{Reason: "Late"}) // by a file that was replaced long ago
 	if got := counts(t, layout); got["Late"] != 1 {
 		t.Errorf("%v", got)
 	}
@@ -156,22 +158,22 @@ func TestJournalDoesNotWaitForAStoppedPodrun(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := time.Now()
-	j.emit(event.Event{Reason: "One"})
-	if took := time.Since(begun); took > 20*journalLockWait {
+	j.Emit(event.Event{Reason: "One"})
+	if took := time.Since(begun); took > 20*store.JournalLockWait {
 		t.Errorf("an event took %s", took)
 	}
 	if err := unix.Flock(int(other.Fd()), unix.LOCK_UN); err != nil {
 		t.Fatal(err)
 	}
-	j.emit(event.Event{Reason: "Two"})
+	j.Emit(event.Event{Reason: "Two"})
 	if got := readReasons(t, layout); got != "One Two" {
 		t.Errorf("%q", got)
 	}
 	if err := unix.Flock(int(other.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	j.emit(event.Event{Reason: "Three"})
-	if err := j.close(); err == nil || !strings.Contains(err.Error(), "locked") {
+	j.Emit(event.Event{Reason: "Three"})
+	if err := j.Close(); err == nil || !strings.Contains(err.Error(), "locked") {
 		t.Errorf("an event is lost without a word: %v", err)
 	}
 }
@@ -182,12 +184,12 @@ func TestJournalDoesNotWaitForAStoppedPodrun(t *testing.T) {
 func TestJournalOfADeletedPod(t *testing.T) {
 	layout := testSettings(t.TempDir()).Layout()
 	old := openedJournal(t, layout)
-	old.emit(event.Event{Reason: "Old"})
+	old.Emit(event.Event{Reason: "Old"})
 	if err := os.Remove(layout.Journal("u1")); err != nil {
 		t.Fatal(err)
 	}
 	for range 3000 { // enough to be compacted
-		old.emit(event.Event{Reason: "Late", Message: strings.Repeat("x", 300)})
+		old.Emit(event.Event{Reason: "Late", Message: strings.Repeat("x", 300)})
 	}
 	if entries, err := os.ReadDir(layout.Pod("u1")); err != nil || len(entries) > 0 {
 		t.Fatalf("%v, %v", entries, err)
@@ -196,12 +198,12 @@ func TestJournalOfADeletedPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	successor := openedJournal(t, layout)
-	successor.emit(event.Event{Reason: "New"})
-	old.emit(event.Event{Reason: "Late"})
+	successor.Emit(event.Event{Reason: "New"})
+	old.Emit(event.Event{Reason: "Late"})
 	if got := readReasons(t, layout); got != "New" {
 		t.Errorf("%q", got)
 	}
-	if err := old.close(); err != nil {
+	if err := old.Close(); err != nil {
 		t.Error(err)
 	}
 }
@@ -237,18 +239,18 @@ func TestJournalThatIsNone(t *testing.T) {
 			if err := test.make(layout.Journal("u1")); err != nil {
 				t.Fatal(err)
 			}
-			if events, err := ReadJournal(layout, "u1"); err == nil == (test.want == "New") {
+			if events, err := store.ReadJournal(layout, "u1"); err == nil == (test.want == "New") {
 				t.Errorf("%v, %v", events, err)
 			}
 			j := openedJournal(t, layout)
-			j.emit(event.Event{Reason: "New"})
-			if err := j.close(); err != nil {
+			j.Emit(event.Event{Reason: "New"})
+			if err := j.Close(); err != nil {
 				t.Error(err)
 			}
 			if got := readReasons(t, layout); got != test.want {
 				t.Errorf("%q", got)
 			}
-			if size := journalSize(t, layout); size > maxJournal {
+			if size := journalSize(t, layout); size > store.MaxJournal {
 				t.Errorf("%d bytes", size)
 			}
 		})
@@ -268,11 +270,11 @@ func TestJournalOnAReadOnlyFileSystem(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := j.open(layout); err != nil {
+	if err := j.Open(layout); err != nil {
 		t.Fatalf("open: %v", err)
 	}
-	j.emit(event.Event{Reason: "Killing"})
-	if err := j.close(); err == nil || !strings.Contains(err.Error(), "read-only") || len(*seen) != 1 {
+	j.Emit(event.Event{Reason: "Killing"})
+	if err := j.Close(); err == nil || !strings.Contains(err.Error(), "read-only") || len(*seen) != 1 {
 		t.Errorf("%v; %d events handed on", err, len(*seen))
 	}
 }

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"fmt"
 	"os"
 	"slices"
@@ -13,17 +15,17 @@ import (
 )
 
 // testJournal makes a journal whose pod's directory is not there yet.
-func testJournal(t *testing.T) (*journal, identity.Layout, *[]event.Event) {
+func testJournal(t *testing.T) (*store.Journal, identity.Layout, *[]event.Event) {
 	t.Helper()
 	layout := testSettings(t.TempDir()).Layout()
 	var seen []event.Event
-	j := &journal{pod: identity.Pod{Namespace: "default", Name: "web", UID: "u1"}, next: func(e event.Event) { seen = append(seen, e) }}
+	j := &store.Journal{Pod: identity.Pod{Namespace: "default", Name: "web", UID: "u1"}, Next: func(e event.Event) { seen = append(seen, e) }}
 	return j, layout, &seen
 }
 
 func readReasons(t *testing.T, layout identity.Layout) string {
 	t.Helper()
-	events, err := ReadJournal(layout, "u1")
+	events, err := store.ReadJournal(layout, "u1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,37 +48,37 @@ func makePodDir(t *testing.T, layout identity.Layout) {
 
 func TestJournalHoldsEventsBack(t *testing.T) {
 	j, layout, seen := testJournal(t)
-	j.emit(event.Event{Reason: "Pulling"})
+	j.Emit(event.Event{Reason: "Pulling"})
 	if len(*seen) != 1 {
 		t.Error("an event was not handed on at once")
 	}
 	if got := readReasons(t, layout); got != "" {
 		t.Errorf("written before there is a directory: %s", got)
 	}
-	if err := j.open(layout); err == nil {
+	if err := j.Open(layout); err == nil {
 		t.Error("opened with no directory")
 	}
 	makePodDir(t, layout)
 	for range 2 { // twice is fine
-		if err := j.open(layout); err != nil {
+		if err := j.Open(layout); err != nil {
 			t.Fatal(err)
 		}
 	}
-	j.emit(event.Event{Reason: "Pulled", Message: "two\nlines"})
-	if err := j.close(); err != nil {
+	j.Emit(event.Event{Reason: "Pulled", Message: "two\nlines"})
+	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if got := readReasons(t, layout); got != "Pulling Pulled" {
 		t.Errorf("%q", got)
 	}
-	j.emit(event.Event{Reason: "Late"}) // after the end: handed on, held
+	j.Emit(event.Event{Reason: "Late"}) // after the end: handed on, held
 	if len(*seen) != 3 {
 		t.Errorf("%d events handed on", len(*seen))
 	}
-	if err := j.open(layout); err != nil { // the next sync goes on with it
+	if err := j.Open(layout); err != nil { // the next sync goes on with it
 		t.Fatal(err)
 	}
-	if err := j.close(); err != nil {
+	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if got := readReasons(t, layout); got != "Pulling Pulled Late" {
@@ -90,11 +92,11 @@ func TestJournalCutShort(t *testing.T) {
 	for _, tail := range []string{`{"reason":"Cre`, "{", "\x00\x00\x00"} {
 		j, layout, _ := testJournal(t)
 		makePodDir(t, layout)
-		if err := j.open(layout); err != nil {
+		if err := j.Open(layout); err != nil {
 			t.Fatal(err)
 		}
-		j.emit(event.Event{Reason: "Pulled"})
-		if err := j.close(); err != nil {
+		j.Emit(event.Event{Reason: "Pulled"})
+		if err := j.Close(); err != nil {
 			t.Fatal(err)
 		}
 		f, err := os.OpenFile(layout.Journal("u1"), os.O_WRONLY|os.O_APPEND, 0)
@@ -110,12 +112,12 @@ func TestJournalCutShort(t *testing.T) {
 		if got := readReasons(t, layout); got != "Pulled" {
 			t.Errorf("after %q: %s", tail, got)
 		}
-		if err := j.open(layout); err != nil {
+		if err := j.Open(layout); err != nil {
 			t.Fatal(err)
 		}
-		j.emit(event.Event{Reason: "Created"})
-		j.emit(event.Event{Reason: "Started"})
-		if err := j.close(); err != nil {
+		j.Emit(event.Event{Reason: "Created"})
+		j.Emit(event.Event{Reason: "Started"})
+		if err := j.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if got := readReasons(t, layout); got != "Pulled Created Started" {
@@ -126,14 +128,14 @@ func TestJournalCutShort(t *testing.T) {
 
 func TestJournalOfNobody(t *testing.T) {
 	_, layout, _ := testJournal(t)
-	if events, err := ReadJournal(layout, "u1"); err != nil || events != nil {
+	if events, err := store.ReadJournal(layout, "u1"); err != nil || events != nil {
 		t.Errorf("%v, %v", events, err)
 	}
 	makePodDir(t, layout)
 	if err := os.Mkdir(layout.Journal("u1"), 0o750); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadJournal(layout, "u1"); err == nil {
+	if _, err := store.ReadJournal(layout, "u1"); err == nil {
 		t.Error("a directory is no journal")
 	}
 }
@@ -141,12 +143,12 @@ func TestJournalOfNobody(t *testing.T) {
 func TestJournalReportsFirstFailure(t *testing.T) {
 	j, layout, seen := testJournal(t)
 	makePodDir(t, layout)
-	if err := j.open(layout); err != nil {
+	if err := j.Open(layout); err != nil {
 		t.Fatal(err)
 	}
-	j.file.Close()
-	j.emit(event.Event{Reason: "Pulled"})
-	if err := j.close(); err == nil || !strings.Contains(err.Error(), "journal of pod default/web") {
+	j.File.Close()
+	j.Emit(event.Event{Reason: "Pulled"})
+	if err := j.Close(); err == nil || !strings.Contains(err.Error(), "journal of pod default/web") {
 		t.Errorf("%v", err)
 	}
 	if len(*seen) != 1 {
@@ -156,21 +158,21 @@ func TestJournalReportsFirstFailure(t *testing.T) {
 
 func TestJournalTakesManyAtOnce(t *testing.T) {
 	_, layout, _ := testJournal(t)
-	j := &journal{pod: identity.Pod{Namespace: "default", Name: "web", UID: "u1"}}
+	j := &store.Journal{Pod: identity.Pod{Namespace: "default", Name: "web", UID: "u1"}}
 	makePodDir(t, layout)
 	var wg sync.WaitGroup
 	for i := range 20 {
 		wg.Go(func() {
-			j.emit(event.Event{Reason: fmt.Sprint(i), Message: strings.Repeat("x", 100_000)})
+			j.Emit(event.Event{Reason: fmt.Sprint(i), Message: strings.Repeat("x", 100_000)})
 			if i == 10 {
-				if err := j.open(layout); err != nil {
+				if err := j.Open(layout); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	if err := j.close(); err != nil {
+	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
 	got := strings.Fields(readReasons(t, layout))

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"github.com/podrun/podrun/run/lifecycle"
 
 	"context"
@@ -53,7 +55,7 @@ func (s *syncer) killPod(ctx context.Context) error {
 
 func (s *syncer) stopPod(ctx context.Context, grace time.Duration) error {
 	errs := []error{s.stopContainers(ctx, grace)}
-	if s.lock.held == nil || errors.Is(errs[0], errChanged) {
+	if s.lock.Held == nil || errors.Is(errs[0], store.ErrChanged) {
 		return errs[0]
 	}
 	for i := range s.obs.Sandboxes {
@@ -75,26 +77,26 @@ func (s *syncer) stopPod(ctx context.Context, grace time.Duration) error {
 func (s *syncer) stopOwned(ctx context.Context, grace time.Duration) error {
 	s.ending = true
 	for first := true; ; first = false {
-		if r, err := s.lock.owner(); err != nil {
+		if r, err := s.lock.Owner(); err != nil {
 			return err
-		} else if !first && (r == nil || r.Incarnation != s.lock.incarnation) {
+		} else if !first && (r == nil || r.Incarnation != s.lock.Incarnation) {
 			return nil // another command has removed it
 		}
-		if !s.lock.owned() {
-			if err := s.acquire(purposeStop); err != nil {
+		if !s.lock.Owned() {
+			if err := s.acquire(store.PurposeStop); err != nil {
 				return err
 			}
 		}
 		err := s.stopPod(ctx, grace)
-		if !errors.Is(err, errChanged) {
+		if !errors.Is(err, store.ErrChanged) {
 			return err
 		}
-		r, err := s.lock.owner()
+		r, err := s.lock.Owner()
 		if err != nil {
 			return err
 		}
-		if !s.lock.owned() && s.lock.live(r) {
-			if err := s.endOf(ctx, r); !errors.Is(err, errChanged) {
+		if !s.lock.Owned() && s.lock.Live(r) {
+			if err := s.endOf(ctx, r); !errors.Is(err, store.ErrChanged) {
 				return err
 			}
 		}
@@ -160,7 +162,7 @@ func (s *syncer) stopAll(ctx context.Context, list []lifecycle.Container, togeth
 		wg.Wait()
 		return nil
 	})
-	if errors.Is(lost, errChanged) {
+	if errors.Is(lost, store.ErrChanged) {
 		return lost
 	}
 	if lost == nil {
@@ -194,7 +196,7 @@ func (s *syncer) planStops(list []lifecycle.Container, grace time.Duration) []st
 	var out []stop
 	for _, c := range list {
 		st := stop{Container: c, grace: grace, message: "Stopping container " + c.Name}
-		if end, told := s.lock.ending[c.ID]; told {
+		if end, told := s.lock.Ending[c.ID]; told {
 			st.again, st.grace = true, min(grace, max(time.Until(end), 0))
 		}
 		out = append(out, st)
@@ -205,13 +207,13 @@ func (s *syncer) planStops(list []lifecycle.Container, grace time.Duration) []st
 // finishStops stops the containers that an earlier owner had told to stop: they
 // end, now or later, and must not be taken for running ones.
 func (s *syncer) finishStops(ctx context.Context) error {
-	if len(s.lock.ending) == 0 {
+	if len(s.lock.Ending) == 0 {
 		return nil
 	}
 	apps, sidecars := s.running()
 	var list []lifecycle.Container
 	for _, c := range append(apps, sidecars...) {
-		if _, told := s.lock.ending[c.ID]; told {
+		if _, told := s.lock.Ending[c.ID]; told {
 			list = append(list, c)
 		}
 	}
@@ -228,7 +230,7 @@ func (s *syncer) noteEnding(list []lifecycle.Container, grace time.Duration) err
 		return nil
 	}
 	now := time.Now()
-	err := s.lock.update(func(r *ownerRecord) {
+	err := s.lock.Update(func(r *store.OwnerRecord) {
 		ending := maps.Clone(r.Ending)
 		if ending == nil {
 			ending = map[string]time.Time{}

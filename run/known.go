@@ -1,6 +1,9 @@
 package run
 
 import (
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/run/store"
+
 	"github.com/podrun/podrun/run/lifecycle"
 
 	"cmp"
@@ -58,7 +61,7 @@ func (sel Selector) matches(id identity.Pod) bool {
 // Find lists podrun's pods that match, by namespace and name.
 func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 	found := map[string]identity.Pod{}
-	stored, err := storedPods(e.layout())
+	stored, err := store.StoredPods(e.layout())
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +84,7 @@ func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 			continue
 		}
 		k := e.known(id)
-		if k.Pod == nil && k.Broken == nil && !running[id.UID] && !hasCheckpoint(e.layout(), id.UID) {
+		if k.Pod == nil && k.Broken == nil && !running[id.UID] && !store.HasCheckpoint(e.layout(), id.UID) {
 			continue // removed, or replaced under another UID, while the runtime was asked
 		}
 		out = append(out, k)
@@ -92,11 +95,11 @@ func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 
 // known reads a pod's checkpoint.
 func (e *Engine) known(id identity.Pod) Known {
-	c, err := viewCheckpoint(e.layout(), id.UID)
+	c, err := store.ViewCheckpoint(e.layout(), id.UID)
 	switch {
 	case err != nil:
 		if broken, ok := errors.AsType[*problem.Error](err); ok {
-			err = brokenCheckpoint(id, broken.Err) // by the name that it was found by
+			err = store.BrokenCheckpoint(id, broken.Err) // by the name that it was found by
 		}
 		return Known{ID: id, Broken: err}
 	case c == nil:
@@ -196,7 +199,7 @@ func viewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n node, over 
 
 // isStopped tells whether a pod was stopped until a command starts it.
 func isStopped(layout identity.Layout, uid string) bool {
-	_, err := os.Lstat(stoppedMark(layout, uid))
+	_, err := os.Lstat(layout.StoppedMark(uid))
 	return err == nil
 }
 
@@ -230,4 +233,10 @@ func (s *syncer) status() corev1.PodStatus {
 	n := node{s.plan.NodeIPs, s.plan.facts.Runtime, cmp.Or(s.plan.Sandbox.Handler, handlerOf(s.obs))}
 	n.runtime.Name = s.plan.Runtime
 	return viewOf(context.Background(), k, s.obs, n, isStopped(s.plan.Layout, s.plan.ID.UID), started, ready).Status
+}
+
+// Events returns the events of a pod, aggregated, in the order of their last
+// occurrence; none if it has no journal.
+func (e *Engine) Events(uid string) ([]event.Event, error) {
+	return store.ReadJournal(e.layout(), uid)
 }

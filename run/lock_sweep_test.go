@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"os"
 	"slices"
 	"strconv"
@@ -35,9 +37,9 @@ func TestForgottenLocksStillExclude(t *testing.T) {
 				taken.Add(1)
 				inside.Add(-1)
 				if n%2 == 0 {
-					l.forget()
+					l.Forget()
 				} else {
-					l.unlock()
+					l.Unlock()
 				}
 			}
 		})
@@ -50,8 +52,8 @@ func TestForgottenLocksStillExclude(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last.forget()
-	last.forget() // twice is fine
+	last.Forget()
+	last.Forget() // twice is fine
 	if got := lockFiles(t, r.layout()); len(got) != 0 {
 		t.Errorf("left: %q", got)
 	}
@@ -65,28 +67,28 @@ func TestSweepRemovesLocksOfPodsThatAreGone(t *testing.T) {
 	if err := os.MkdirAll(r.layout().Pod(here.UID), 0o750); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeCheckpoint(r.layout(), here, manifest.Checkpoint{Pod: &corev1.Pod{}}); err != nil {
+	if err := store.WriteCheckpoint(r.layout(), here, manifest.Checkpoint{Pod: &corev1.Pod{}}); err != nil {
 		t.Fatal(err)
 	}
 	held, err := r.lockOf(identity.Pod{Namespace: "default", Name: "being-made"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer held.unlock()
+	defer held.Unlock()
 	for n := range 3 {
 		gone, err := r.lockOf(identity.Pod{Namespace: "default", Name: "gone-" + strconv.Itoa(n)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		gone.unlock()
+		gone.Unlock()
 	}
 	kept, err := r.lockOf(here)
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept.unlock()
+	kept.Unlock()
 	e := &Engine{Settings: r.settings, Invocation: NewInvocation(), Command: "podrun test"}
-	if err := e.underNodeLock(t.Context(), func() error { return sweep(r.layout()) }); err != nil {
+	if err := e.underNodeLock(t.Context(), func() error { return store.Sweep(r.layout()) }); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := lockFiles(t, r.layout()), []string{"default_being-made", "default_here", "node"}; !slices.Equal(got, want) {

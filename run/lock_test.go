@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"bufio"
 	"context"
 	"errors"
@@ -20,28 +22,28 @@ import (
 func TestLockExcludesAndTellsForWhom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "locks", "default_web")
-		first, err := lock(t.Context(), path, "process 1 (podrun apply) [aa]", nil)
+		first, err := store.Lock(t.Context(), path, "process 1 (podrun apply) [aa]", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var said []string
 		begun := time.Now()
-		time.AfterFunc(3*time.Second, first.unlock)
-		second, err := lock(t.Context(), path, "process 2 (podrun delete) [bb]", func(holder string) { said = append(said, holder) })
+		time.AfterFunc(3*time.Second, first.Unlock)
+		second, err := store.Lock(t.Context(), path, "process 2 (podrun delete) [bb]", func(holder string) { said = append(said, holder) })
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer second.unlock()
-		if took := time.Since(begun); took < 3*time.Second || took > 3*time.Second+slowestLockPoll {
+		defer second.Unlock()
+		if took := time.Since(begun); took < 3*time.Second || took > 3*time.Second+store.SlowestLockPoll {
 			t.Errorf("waited %s", took)
 		}
 		if len(said) != 1 || said[0] != "process 1 (podrun apply)" {
 			t.Errorf("said %q", said)
 		}
-		if second.before != "process 1 (podrun apply) [aa]" {
-			t.Errorf("before: %q", second.before)
+		if second.Before != "process 1 (podrun apply) [aa]" {
+			t.Errorf("before: %q", second.Before)
 		}
-		if got := holder(path); got != "process 2 (podrun delete) [bb]" {
+		if got := store.Holder(path); got != "process 2 (podrun delete) [bb]" {
 			t.Errorf("holder %q", got)
 		}
 	})
@@ -50,23 +52,23 @@ func TestLockExcludesAndTellsForWhom(t *testing.T) {
 func TestLockWaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "lock")
-		held, err := lock(t.Context(), path, "process 1 (podrun apply) [aa]", nil)
+		held, err := store.Lock(t.Context(), path, "process 1 (podrun apply) [aa]", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		cause := errors.New("enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, cause)
 		defer cancel()
-		_, err = lock(ctx, path, "process 2", nil)
+		_, err = store.Lock(ctx, path, "process 2", nil)
 		if !errors.Is(err, cause) || !strings.Contains(err.Error(), "wait for process 1 (podrun apply): enough") {
 			t.Errorf("%v", err)
 		}
-		held.unlock()
-		after, err := lock(t.Context(), path, "process 3", nil)
+		held.Unlock()
+		after, err := store.Lock(t.Context(), path, "process 3", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		after.unlock()
+		after.Unlock()
 	})
 }
 
@@ -79,7 +81,7 @@ func TestLockTimeoutHasItsKind(t *testing.T) {
 		r.mustApply(text, OutcomeCreated)
 		e := r.engine()
 		for _, path := range []string{r.layout().PodLock(identity.Pod{Namespace: "default", Name: "web"}), r.layout().NodeLock()} {
-			held, err := lock(t.Context(), path, "process 1 (podrun apply) [aa]", nil)
+			held, err := store.Lock(t.Context(), path, "process 1 (podrun apply) [aa]", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +96,7 @@ func TestLockTimeoutHasItsKind(t *testing.T) {
 				err = results[0].Err
 			}
 			wantErr(t, err, problem.Deadline, "process 1 (podrun apply)", "timed out after 1m0s")
-			held.unlock()
+			held.Unlock()
 		}
 		r.mustDelete()
 	})
@@ -112,28 +114,28 @@ func TestPodLockKnowsOfOthers(t *testing.T) {
 		others int
 		want   bool
 	}{{"nobody", 0, false}, {"another", 1, true}, {"nobody again", 0, false}, {"two others", 2, true}} {
-		mine.unlock()
+		mine.Unlock()
 		for range step.others {
 			other, err := r.lockOf(id)
 			if err != nil {
 				t.Fatal(err)
 			}
-			other.unlock()
+			other.Unlock()
 		}
-		changed, err := mine.take(t.Context())
+		changed, err := mine.Take(t.Context())
 		if err != nil || changed != step.want {
 			t.Errorf("%s: %v, %v", step.name, changed, err)
 		}
 	}
-	mine.unlock()
-	mine.unlock() // twice is fine
+	mine.Unlock()
+	mine.Unlock() // twice is fine
 	r.noLockHeld()
 }
 
 // lockOf takes a pod's lock as a process of its own.
-func (r *rig) lockOf(id identity.Pod) (*podLock, error) {
+func (r *rig) lockOf(id identity.Pod) (*store.PodLock, error) {
 	e := &Engine{Settings: r.settings, Invocation: NewInvocation(), Command: "podrun test"}
-	return e.lockPod(r.t.Context(), id, purposeRun)
+	return e.locks().LockPod(r.t.Context(), id, store.PurposeRun)
 }
 
 // TestLockOfKilledHolder kills the process that holds a lock.
@@ -158,21 +160,21 @@ func TestLockOfKilledHolder(t *testing.T) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if _, err := lock(ended, path, "process 2", nil); err == nil {
+	if _, err := store.Lock(ended, path, "process 2", nil); err == nil {
 		t.Fatal("two hold the lock")
 	}
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = child.Wait() // says that it was killed
-	l, err := lock(ended, path, "process 2", nil)
+	l, err := store.Lock(ended, path, "process 2", nil)
 	if err != nil {
 		t.Fatalf("the lock of a dead process: %v", err)
 	}
-	if l.before != "the child [cc]" {
-		t.Errorf("before: %q", l.before)
+	if l.Before != "the child [cc]" {
+		t.Errorf("before: %q", l.Before)
 	}
-	l.unlock()
+	l.Unlock()
 }
 
 // TestHelperHoldLock is the process that TestLockOfKilledHolder kills; run by
@@ -182,7 +184,7 @@ func TestHelperHoldLock(t *testing.T) {
 	if path == "" {
 		return
 	}
-	if _, err := lock(t.Context(), path, "the child [cc]", nil); err != nil {
+	if _, err := store.Lock(t.Context(), path, "the child [cc]", nil); err != nil {
 		t.Fatal(err)
 	}
 	os.Stdout.WriteString("held\n")
@@ -200,8 +202,8 @@ func TestLockIsNoSymlink(t *testing.T) {
 	if err := os.Symlink(target, filepath.Join(dir, "lock")); err != nil {
 		t.Fatal(err)
 	}
-	if l, err := lock(t.Context(), filepath.Join(dir, "lock"), "me", nil); err == nil {
-		l.unlock()
+	if l, err := store.Lock(t.Context(), filepath.Join(dir, "lock"), "me", nil); err == nil {
+		l.Unlock()
 		t.Error("it followed a symlink")
 	}
 	if data, err := os.ReadFile(target); err != nil || string(data) != "precious" {
@@ -216,13 +218,13 @@ func TestLockPodsHoldsNoneWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		id := func(name string) identity.Pod { return identity.Pod{Namespace: "default", Name: name} }
-		critical, err := r.engine().lockPod(t.Context(), id("b"), purposeRun)
+		critical, err := r.engine().locks().LockPod(t.Context(), id("b"), store.PurposeRun)
 		if err != nil {
 			t.Fatal(err)
 		}
 		both := load(t, podText("a", "Always", "containers: [{name: app, image: registry.example/app:1}]"),
 			podText("b", "Always", "containers: [{name: app, image: registry.example/app:1}]"))
-		got := make(chan podLocks)
+		got := make(chan store.PodLocks)
 		go func() {
 			locks, err := r.engine().lockPods(t.Context(), both)
 			if err != nil {
@@ -233,16 +235,16 @@ func TestLockPodsHoldsNoneWhileItWaits(t *testing.T) {
 		time.Sleep(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		victim, err := r.engine().lockPod(ctx, id("a"), purposeRun)
+		victim, err := r.engine().locks().LockPod(ctx, id("a"), store.PurposeRun)
 		if err != nil {
 			t.Fatal(err)
 		}
-		victim.unlock()
-		critical.unlock()
+		victim.Unlock()
+		critical.Unlock()
 		locks := <-got
-		if locks["default/a"].held == nil || locks["default/b"].held == nil {
+		if locks["default/a"].Held == nil || locks["default/b"].Held == nil {
 			t.Error("it has not both of its locks")
 		}
-		locks.unlock()
+		locks.Unlock()
 	})
 }

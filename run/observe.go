@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"github.com/podrun/podrun/run/lifecycle"
 
 	"context"
@@ -74,7 +76,7 @@ func observe(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 	}
 	for _, err := range errs {
 		if err != nil {
-			obs.Unreadable = append(obs.Unreadable, problem.Problem{Object: objectOf(id), Message: err.Error() + "; podrun ignores it", Warning: true})
+			obs.Unreadable = append(obs.Unreadable, problem.Problem{Object: store.ObjectOf(id), Message: err.Error() + "; podrun ignores it", Warning: true})
 		}
 	}
 	return obs, nil
@@ -244,14 +246,9 @@ func pidOf(info map[string]string) int {
 	return v.PID
 }
 
-// epochFile holds when all containers of the pod were last restarted at once.
-func epochFile(l identity.Layout, uid string) string {
-	return filepath.Join(l.Plugins(uid), "podrun.dev~restart-all", "epoch")
-}
-
 func readEpoch(l identity.Layout, uid string) (time.Time, error) {
-	file := epochFile(l, uid)
-	data, err := readState(file)
+	file := l.RestartEpoch(uid)
+	data, err := store.ReadState(file)
 	if os.IsNotExist(err) {
 		return time.Time{}, nil
 	}
@@ -259,7 +256,7 @@ func readEpoch(l identity.Layout, uid string) (time.Time, error) {
 	if err == nil {
 		epoch, err = time.Parse(time.RFC3339Nano, string(data))
 	}
-	if err != nil && stateNewer(file) {
+	if err != nil && store.StateNewer(file) {
 		return time.Time{}, nil // of a form that this podrun does not know
 	}
 	if err != nil {
@@ -268,14 +265,8 @@ func readEpoch(l identity.Layout, uid string) (time.Time, error) {
 	return epoch, nil
 }
 
-// hooksDir holds one file a container with a postStart hook, named by the
-// container's ID, saying Pending or Done.
-func hooksDir(l identity.Layout, uid string) string {
-	return filepath.Join(l.Plugins(uid), "podrun.dev~hooks")
-}
-
 func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, error) {
-	entries, err := os.ReadDir(hooksDir(l, uid))
+	entries, err := os.ReadDir(l.HookMarks(uid))
 	if os.IsNotExist(err) {
 		return nil, nil
 	}
@@ -288,8 +279,8 @@ func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, e
 		if strings.HasPrefix(e.Name(), ".") {
 			continue // is being written
 		}
-		file := filepath.Join(hooksDir(l, uid), e.Name())
-		data, err := readState(file)
+		file := filepath.Join(l.HookMarks(uid), e.Name())
+		data, err := store.ReadState(file)
 		if os.IsNotExist(err) {
 			continue // removed since it was listed
 		}
@@ -300,7 +291,7 @@ func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, e
 		if err != nil {
 			// The hook runs again: it is never skipped, at worst repeated.
 			state = lifecycle.HookPending
-			if !stateNewer(file) {
+			if !store.StateNewer(file) {
 				corrupt = fmt.Errorf("read the mark of a postStart hook: %w", inFile(file, err))
 			}
 		}

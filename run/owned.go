@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"context"
 	"errors"
 	"fmt"
@@ -12,10 +14,6 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
 )
-
-// errChanged says that another podrun worked on the pod, so that what was to be
-// done may not be any more: everything was observed again.
-var errChanged = errors.New("another podrun has worked on the pod")
 
 // errLost ends a long call of a command that does not own the pod any more.
 var errLost = errors.New("another podrun has taken the pod over")
@@ -59,16 +57,16 @@ func (s *syncer) unlockedPull(ctx context.Context, slow func(context.Context) er
 }
 
 func (s *syncer) unlockedUntil(ctx context.Context, over func() bool, slow func(context.Context) error) error {
-	if s.lock.pinned {
+	if s.lock.Pinned {
 		return slow(ctx)
 	}
 	begun := time.Now()
-	s.lock.unlock()
+	s.lock.Unlock()
 	err := whileNot(ctx, over, slow)
 	if ctx.Err() != nil {
 		return orCause(ctx, err)
 	}
-	changed, lockErr := s.lock.take(ctx)
+	changed, lockErr := s.lock.Take(ctx)
 	if lockErr != nil {
 		return errors.Join(err, lockErr)
 	}
@@ -88,7 +86,7 @@ func whileNot(ctx context.Context, over func() bool, slow func(context.Context) 
 	inner, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		for sleep(inner, ownerPoll) == nil {
+		for sleep(inner, store.OwnerPoll) == nil {
 			if over() {
 				cancel(errLost)
 			}
@@ -107,22 +105,22 @@ func whileNot(ctx context.Context, over func() bool, slow func(context.Context) 
 // lost tells whether the pod has another owner than when its lock was last held,
 // or is gone.
 func (s *syncer) lost() bool {
-	now, err := s.lock.current()
-	return err == nil && now != s.lock.seen || s.gone()
+	now, err := s.lock.Current()
+	return err == nil && now != s.lock.Seen || s.gone()
 }
 
 // ended tells whether another command stops, replaces or removes the pod, or has
 // done so.
 func (s *syncer) ended() bool {
-	r, err := s.lock.owner()
-	return err == nil && r != nil && r.Generation != s.lock.seen && r.ends() || s.gone()
+	r, err := s.lock.Owner()
+	return err == nil && r != nil && r.Generation != s.lock.Seen && r.Ends() || s.gone()
 }
 
 // startedByOther tells whether another command has taken the pod over and begun
 // to start its containers, or to end it.
 func (s *syncer) startedByOther() bool {
-	r, err := s.lock.owner()
-	return err == nil && r != nil && r.Generation != s.lock.seen && (!r.Fresh || r.ends()) || s.gone()
+	r, err := s.lock.Owner()
+	return err == nil && r != nil && r.Generation != s.lock.Seen && (!r.Fresh || r.Ends()) || s.gone()
 }
 
 // gone tells whether a pod that has a directory has none any more.
@@ -137,12 +135,12 @@ func (s *syncer) gone() bool {
 // reobserve is the only way on after a wait without the lock. Old says that what
 // is known of the pod must be observed again, even if it has no other owner.
 func (s *syncer) reobserve(ctx context.Context, err error, old bool) error {
-	now, ownerErr := s.lock.current()
+	now, ownerErr := s.lock.Current()
 	if ownerErr != nil {
 		return errors.Join(err, ownerErr)
 	}
-	lost := now != s.lock.seen || errors.Is(err, errLost)
-	s.lock.seen = now
+	lost := now != s.lock.Seen || errors.Is(err, errLost)
+	s.lock.Seen = now
 	if !s.ending {
 		if s.gone() {
 			return s.deleted()
@@ -161,7 +159,7 @@ func (s *syncer) reobserve(ctx context.Context, err error, old bool) error {
 		return err
 	}
 	if lost {
-		return errChanged
+		return store.ErrChanged
 	}
 	return nil
 }
@@ -169,8 +167,8 @@ func (s *syncer) reobserve(ctx context.Context, err error, old bool) error {
 // deleted is the error of a command whose pod another one removed.
 func (s *syncer) deleted() error {
 	by := "another podrun"
-	if s.lock.held != nil && s.lock.held.before != "" {
-		by = shownHolder(s.lock.held.before)
+	if s.lock.Held != nil && s.lock.Held.Before != "" {
+		by = store.ShownHolder(s.lock.Held.Before)
 	}
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + s.plan.ID.String(), Err: deletedError{by}}
 }
@@ -179,28 +177,28 @@ func (s *syncer) deleted() error {
 // live command that does. An error says why it can do neither; errChanged, that
 // it has to look again.
 func (s *syncer) own(ctx context.Context) (owns bool, err error) {
-	if s.lock.owned() {
+	if s.lock.Owned() {
 		return true, nil
 	}
 	s.undo.forget() // what is to be undone is in the record
-	r, err := s.lock.owner()
+	r, err := s.lock.Owner()
 	if err != nil {
 		return false, err
 	}
-	live := s.lock.live(r)
+	live := s.lock.Live(r)
 	switch {
-	case live && r.ends():
+	case live && r.Ends():
 		return false, s.endOf(ctx, r)
 	case s.gone():
 		return false, s.deleted()
 	case r != nil && r.Doomed:
 		return false, &problem.Error{Kind: problem.Failed, Object: "pod " + s.plan.ID.String(),
-			Err: fmt.Errorf("its removal by %s was interrupted", r.shown()), Hint: "run 'podrun delete' or 'podrun apply' again"}
+			Err: fmt.Errorf("its removal by %s was interrupted", r.Shown()), Hint: "run 'podrun delete' or 'podrun apply' again"}
 	}
 	if err := s.takeDefinition(ctx, r); err != nil || live {
 		return false, err
 	}
-	if err := s.acquire(purposeRun); err != nil {
+	if err := s.acquire(store.PurposeRun); err != nil {
 		return false, err
 	}
 	return true, s.relist(ctx)
@@ -208,26 +206,26 @@ func (s *syncer) own(ctx context.Context) (owns bool, err error) {
 
 // endOf waits, without the lock, for the end of the command that owns the pod.
 // The error is errChanged then.
-func (s *syncer) endOf(ctx context.Context, r *ownerRecord) error {
-	err := s.unlockedUntil(ctx, func() bool { return false }, func(ctx context.Context) error { return s.lock.awaitEnd(ctx, r) })
+func (s *syncer) endOf(ctx context.Context, r *store.OwnerRecord) error {
+	err := s.unlockedUntil(ctx, func() bool { return false }, func(ctx context.Context) error { return s.lock.AwaitEnd(ctx, r) })
 	if err == nil {
-		err = errChanged
+		err = store.ErrChanged
 	}
 	return err
 }
 
 // acquire makes this command the owner of its pod. Of a pod of which no container
 // was started yet it takes over the undo as well.
-func (s *syncer) acquire(p purpose) error {
+func (s *syncer) acquire(p store.Purpose) error {
 	s.startNoted = false
-	return s.lock.acquire(s.plan.ID.UID, p, !s.attends, false)
+	return s.lock.Acquire(s.plan.ID.UID, p, !s.attends, false)
 }
 
 // orNotOwner is the error of a step that was to be done under the lock by the
 // pod's owner; errChanged where there is no other.
 func (s *syncer) orNotOwner(err error) error {
 	if err == nil {
-		return errChanged
+		return store.ErrChanged
 	}
 	return err
 }
@@ -235,8 +233,8 @@ func (s *syncer) orNotOwner(err error) error {
 // takeDefinition makes sure that the plan is that of the pod that is here:
 // another command may have updated it in place. A command that looks after the
 // pod goes on with the new definition; one that applied the old one ends.
-func (s *syncer) takeDefinition(ctx context.Context, by *ownerRecord) error {
-	c, err := readCheckpoint(s.plan.Layout, s.plan.ID.UID)
+func (s *syncer) takeDefinition(ctx context.Context, by *store.OwnerRecord) error {
+	c, err := store.ReadCheckpoint(s.plan.Layout, s.plan.ID.UID)
 	if err != nil {
 		return err
 	}
@@ -263,9 +261,9 @@ func (s *syncer) takeDefinition(ctx context.Context, by *ownerRecord) error {
 }
 
 // superseded is the error of an apply of a pod that another command has changed.
-func (s *syncer) superseded(by *ownerRecord) error {
+func (s *syncer) superseded(by *store.OwnerRecord) error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + s.plan.ID.String(),
-		Err:  fmt.Errorf("was changed meanwhile by %s", by.shown()),
+		Err:  fmt.Errorf("was changed meanwhile by %s", by.Shown()),
 		Hint: "'podrun get' shows the pod as it is now; apply this manifest again to go back to it"}
 }
 
@@ -276,7 +274,7 @@ func (s *syncer) beforeStart() error {
 	if s.startNoted {
 		return nil
 	}
-	err := s.lock.update(func(r *ownerRecord) { r.Fresh = false })
+	err := s.lock.Update(func(r *store.OwnerRecord) { r.Fresh = false })
 	s.startNoted = err == nil
 	return err
 }

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"github.com/podrun/podrun/run/lifecycle"
 
 	"context"
@@ -237,7 +239,7 @@ func TestRollbackNeedsTheLock(t *testing.T) {
 		r.rt.Fault("PullImage", critest.Fault{When: critest.Hang, Times: 1})
 		cancel, first := r.applyLater(podText("web", "Always", far), testTimeout)
 		time.Sleep(time.Minute)
-		held, err := lock(t.Context(), r.layout().PodLock(identity.Pod{Namespace: "default", Name: "web"}), "process 1 (podrun stopped) [aa]", nil)
+		held, err := store.Lock(t.Context(), r.layout().PodLock(identity.Pod{Namespace: "default", Name: "web"}), "process 1 (podrun stopped) [aa]", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,7 +254,7 @@ func TestRollbackNeedsTheLock(t *testing.T) {
 				t.Errorf("%s without the lock", call.Method)
 			}
 		}
-		held.unlock()
+		held.Unlock()
 		r.mustDelete()
 	})
 }
@@ -262,17 +264,17 @@ func TestRollbackNeedsTheLock(t *testing.T) {
 func TestGenerations(t *testing.T) {
 	r := newRig(t)
 	id := identity.Pod{Namespace: "default", Name: "web"}
-	var seen []Generation
+	var seen []store.Generation
 	look := func(what string) {
 		t.Helper()
-		rec, err := readOwner(r.layout(), id)
+		rec, err := store.ReadOwner(r.layout(), id)
 		if err != nil || rec == nil {
 			t.Fatalf("%s: %v, %v", what, rec, err)
 		}
 		if len(rec.Token) != 32 || slices.Contains(seen, rec.Generation) {
 			t.Errorf("%s: %v of %v", what, rec.Generation, seen)
 		}
-		if rec.live(r.layout()) {
+		if rec.Live(r.layout()) {
 			t.Errorf("%s: it is live after its command has ended", what)
 		}
 		seen = append(seen, rec.Generation)
@@ -300,7 +302,7 @@ func TestGenerations(t *testing.T) {
 		}
 		look("stop")
 		r.mustDelete()
-		if rec, err := readOwner(r.layout(), id); rec != nil || err != nil {
+		if rec, err := store.ReadOwner(r.layout(), id); rec != nil || err != nil {
 			t.Errorf("after a delete: %v, %v", rec, err)
 		}
 	}

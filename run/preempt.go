@@ -1,12 +1,15 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"context"
 	"errors"
 	"time"
 
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
 )
 
 // preempted is the kubelet's message to the pods that it stops for a critical
@@ -36,27 +39,27 @@ func (s *syncer) preempt(ctx context.Context, victims []identity.Pod) error {
 }
 
 func (s *syncer) preemptOne(ctx context.Context, id identity.Pod) error {
-	bounded, cancel := context.WithTimeoutCause(ctx, preemptPatience, errTimeout{preemptPatience})
+	bounded, cancel := context.WithTimeoutCause(ctx, preemptPatience, problem.TimeoutError{After: preemptPatience})
 	defer cancel()
-	lock, err := s.lockPod(bounded, id, purposeStop)
-	defer lock.release()
+	lock, err := s.locks().LockPod(bounded, id, store.PurposeStop)
+	defer lock.Release()
 	if err != nil {
 		return err
 	}
-	if c, err := readCheckpoint(s.layout(), id.UID); err != nil || c == nil {
+	if c, err := store.ReadCheckpoint(s.layout(), id.UID); err != nil || c == nil {
 		return err // it is gone
 	}
 	v, err := s.resume(ctx, Known{ID: id}, lock)
 	if err != nil {
 		return err
 	}
-	if err := v.acquire(purposeStop); err != nil {
-		return errors.Join(err, v.journal.close())
+	if err := v.acquire(store.PurposeStop); err != nil {
+		return errors.Join(err, v.journal.Close())
 	}
 	if err := v.markStopped("was preempted in order to admit critical pod "+s.plan.ID.String(), "apply it again when its resources are free"); err != nil {
-		return errors.Join(err, v.journal.close())
+		return errors.Join(err, v.journal.Close())
 	}
 	v.emit(event.Warning, event.Preempting, "", preempted)
 	err = v.stopOwned(ctx, v.gracePeriod())
-	return errors.Join(err, v.journal.close())
+	return errors.Join(err, v.journal.Close())
 }

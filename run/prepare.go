@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"fmt"
 	"slices"
 	"strings"
@@ -62,7 +64,7 @@ type Target struct {
 	// frozen those of them that were immutable.
 	live, frozen []string
 	was          Here // of a pod that is updated
-	room         *lockedFile
+	room         *store.LockedFile
 }
 
 // PrepareInput is what Prepare decides by.

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"github.com/podrun/podrun/run/lifecycle"
 
 	"context"
@@ -31,7 +33,7 @@ func (s *syncer) startProbing() {
 			resp, err := s.Client.ExecSync(ctx, id, command, timeout)
 			return resp.GetStdout(), resp.GetStderr(), resp.GetExitCode(), err
 		},
-		Emit:   s.journal.emit,
+		Emit:   s.journal.Emit,
 		Settle: probeSettle,
 		Owned:  s.ownsProbes,
 		Report: func(id string, _ probe.Kind, _ bool, _ string) {
@@ -47,7 +49,7 @@ func (s *syncer) ownsProbes() bool {
 	if g == nil {
 		return false
 	}
-	now, err := s.lock.current()
+	now, err := s.lock.Current()
 	return err == nil && now == *g
 }
 
@@ -64,7 +66,7 @@ func (s *syncer) wakeUp() {
 func (s *syncer) stopProbing() error {
 	s.prober.Stop()
 	var err error
-	if s.lock.held != nil && s.lock.owned() {
+	if s.lock.Held != nil && s.lock.Owned() {
 		err = s.keepProbed(true)
 	}
 	s.prober = nil
@@ -73,7 +75,7 @@ func (s *syncer) stopProbing() error {
 
 // probe watches the containers that run now.
 func (s *syncer) probe() {
-	if mine := s.lock.mine; s.probing.Load() == nil || *s.probing.Load() != mine {
+	if mine := s.lock.Mine; s.probing.Load() == nil || *s.probing.Load() != mine {
 		s.prober.Set(nil) // probes of an earlier ownership have ended
 		s.probing.Store(&mine)
 	}
@@ -115,11 +117,6 @@ func (s *syncer) probed() (started, ready map[string]bool, unhealthy map[string]
 	return started, ready, unhealthy
 }
 
-// probesFile holds what the pod's probes last said, by container ID.
-func probesFile(l identity.Layout, uid string) string {
-	return filepath.Join(l.Plugins(uid), "podrun.dev~probes", "results.json")
-}
-
 // keepProbed writes down what the probes say now, if that has changed, for `get`
 // and for commands that follow this one. At the end of the command that is
 // everything; before, a container whose probes have not come to a result keeps
@@ -145,13 +142,13 @@ func (s *syncer) keepProbed(end bool) error {
 	if err != nil {
 		return fmt.Errorf("keep the results of probes: %w", err)
 	}
-	file := probesFile(s.plan.Layout, s.plan.ID.UID)
+	file := s.plan.Layout.ProbeResults(s.plan.ID.UID)
 	err = os.Mkdir(filepath.Dir(file), 0o750)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the pod was deleted meanwhile
 	}
 	if err == nil || errors.Is(err, fs.ErrExist) {
-		err = writeState(file, data, 0o640)
+		err = store.WriteState(file, data, 0o640)
 	}
 	if err != nil {
 		return fmt.Errorf("pod %s: keep the results of probes: %w", s.plan.ID, err)
@@ -161,7 +158,7 @@ func (s *syncer) keepProbed(end bool) error {
 
 // readProbed reads what probes last said; nothing if none was run.
 func readProbed(l identity.Layout, uid string) (map[string]lifecycle.Probed, error) {
-	data, err := readState(probesFile(l, uid))
+	data, err := store.ReadState(l.ProbeResults(uid))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -169,11 +166,11 @@ func readProbed(l identity.Layout, uid string) (map[string]lifecycle.Probed, err
 	if err == nil {
 		err = json.Unmarshal(data, &out)
 	}
-	if err != nil && stateNewer(probesFile(l, uid)) {
+	if err != nil && store.StateNewer(l.ProbeResults(uid)) {
 		return nil, nil // of a form that this podrun does not know
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the results of probes: %w", inFile(probesFile(l, uid), err))
+		return nil, fmt.Errorf("read the results of probes: %w", inFile(l.ProbeResults(uid), err))
 	}
 	return out, nil
 }

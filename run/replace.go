@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"github.com/podrun/podrun/run/lifecycle"
 
 	"context"
@@ -22,7 +24,7 @@ func (s *syncer) makeWay(ctx context.Context, t Target) error {
 		if err := s.refreshVolumes(ctx); err != nil {
 			return err
 		}
-		return writeCheckpoint(s.plan.Layout, s.plan.ID, s.plan.Checkpoint)
+		return store.WriteCheckpoint(s.plan.Layout, s.plan.ID, s.plan.Checkpoint)
 	}
 	if err := s.removeReplaced(ctx, t.Old); err != nil {
 		return err
@@ -30,15 +32,15 @@ func (s *syncer) makeWay(ctx context.Context, t Target) error {
 	s.obs = &lifecycle.Observed{}
 	s.undo.push("remove the pod's directory", s.removeDirs)
 	err := s.underNodeLock(ctx, func() error {
-		defer s.room.release() // what was just written counts from now on
+		defer s.room.Release() // what was just written counts from now on
 		return reserve(s.plan)
 	})
 	if err != nil {
 		return err
 	}
 	s.reserved = true
-	return s.lock.update(func(r *ownerRecord) {
-		r.UID, r.Incarnation, r.Fresh, r.Doomed, r.Ending = s.plan.ID.UID, randomHex(8), true, false, nil
+	return s.lock.Update(func(r *store.OwnerRecord) {
+		r.UID, r.Incarnation, r.Fresh, r.Doomed, r.Ending = s.plan.ID.UID, store.RandomHex(8), true, false, nil
 	})
 }
 
@@ -48,7 +50,7 @@ func (s *syncer) removeReplaced(ctx context.Context, old []Here) error {
 	for _, h := range old {
 		o := s.newSyncer(s.oldPlan(h), s.puller, s.lock)
 		o.ending, o.dooms = true, true
-		if err := o.remove(ctx, removeOptions{}); errors.Is(err, errChanged) {
+		if err := o.remove(ctx, removeOptions{}); errors.Is(err, store.ErrChanged) {
 			return err
 		} else if err != nil {
 			return s.inStep("remove the pod that is replaced", err)

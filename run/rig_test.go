@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"context"
 	"errors"
 	"os"
@@ -71,7 +73,7 @@ func testSettings(dir string) nodeconfig.Settings {
 	s.RootDir = filepath.Join(dir, "root")
 	s.PodLogsDir = filepath.Join(dir, "logs")
 	s.ContainerLogsDir = filepath.Join(dir, "links")
-	s.CgroupRoot = "/podrun-ut-" + randomHex(6)
+	s.CgroupRoot = "/podrun-ut-" + store.RandomHex(6)
 	s.HostnameOverride = "node-a"
 	s.RegistryPullQPS = 0
 	s.EvictionHard = nil // the disk of the machine that tests is not their subject
@@ -209,7 +211,7 @@ func (r *rig) residue() []string {
 			r.t.Error(err)
 		}
 		for _, e := range entries {
-			if path := filepath.Join(dir, e.Name()); dir != r.layout().Claims() || !isLocked(path) { // of a command that runs
+			if path := filepath.Join(dir, e.Name()); dir != r.layout().Claims() || !store.IsLocked(path) { // of a command that runs
 				left = append(left, path)
 			}
 		}

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"github.com/podrun/podrun/run/lifecycle"
 
 	"context"
@@ -17,19 +19,19 @@ import (
 func (s *syncer) rollback(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
-	if r, err := s.lock.owner(); err != nil || !s.mayUndo(r) {
+	if r, err := s.lock.Owner(); err != nil || !s.mayUndo(r) {
 		return err
 	}
-	if s.lock.held == nil {
-		if _, err := s.lock.take(ctx); err != nil {
+	if s.lock.Held == nil {
+		if _, err := s.lock.Take(ctx); err != nil {
 			return err
 		}
 	}
-	r, err := s.lock.owner()
+	r, err := s.lock.Owner()
 	if err != nil || !s.mayUndo(r) {
 		return err
 	}
-	kept, err := keptByOthers(s.plan.Layout, s.plan.ID, s.lock.claim, r.Incarnation)
+	kept, err := store.KeptByOthers(s.plan.Layout, s.plan.ID, s.lock.Claim, r.Incarnation)
 	if err != nil {
 		return err
 	}
@@ -38,8 +40,8 @@ func (s *syncer) rollback(ctx context.Context) error {
 			Message: "podrun does not remove the pod: another podrun is still starting it"}})
 		return nil
 	}
-	if r.Generation != s.lock.mine {
-		if err := s.acquire(purposeRun); err != nil {
+	if r.Generation != s.lock.Mine {
+		if err := s.acquire(store.PurposeRun); err != nil {
 			return err
 		}
 	}
@@ -53,11 +55,11 @@ func (s *syncer) rollback(ctx context.Context) error {
 
 // mayUndo tells whether this command may take back what was made: it owns the
 // pod, or no container of the pod that it brought here was started.
-func (s *syncer) mayUndo(r *ownerRecord) bool {
-	if r == nil || s.lock.incarnation == "" || r.Incarnation != s.lock.incarnation {
+func (s *syncer) mayUndo(r *store.OwnerRecord) bool {
+	if r == nil || s.lock.Incarnation == "" || r.Incarnation != s.lock.Incarnation {
 		return false
 	}
-	return r.Generation == s.lock.mine && (r.Fresh || !s.undo.empty()) || r.Fresh && !r.ends()
+	return r.Generation == s.lock.Mine && (r.Fresh || !s.undo.empty()) || r.Fresh && !r.Ends()
 }
 
 // removeUnstarted removes a pod of which no container was started. Where there is
@@ -68,5 +70,5 @@ func (s *syncer) removeUnstarted(ctx context.Context) error {
 	if err := o.remove(ctx, removeOptions{unstarted: true}); err != nil || lifecycle.AnyStarted(o.obs) {
 		return err
 	}
-	return s.lock.disown()
+	return s.lock.Disown()
 }

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -16,12 +18,12 @@ func (p *Plan) runs() bool {
 
 // holdRoom reserves what a pod that is on this host already will ask for: a
 // locked file that counts for other admissions. The node's lock must be held.
-func (e *Engine) holdRoom(p *Plan) (*lockedFile, error) {
+func (e *Engine) holdRoom(p *Plan) (*store.LockedFile, error) {
 	data, err := json.Marshal(admission.Describe(p.Pod, p.Devices))
 	if err != nil {
 		return nil, fmt.Errorf("pod %s: reserve its resources: %w", p.ID, err)
 	}
-	room, err := makeLockedFile(e.layout().Rooms(), "", data)
+	room, err := store.MakeLockedFile(e.layout().Rooms(), "", data)
 	if err != nil {
 		return nil, fmt.Errorf("pod %s: reserve its resources: %w", p.ID, err)
 	}

@@ -25,7 +25,7 @@ func TestRoomGivenUpWhileLooking(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.rt.Fault("ListPodSandbox", critest.Fault{Match: func(proto.Message) bool {
-		room.release() // its sandbox comes right after the list that is being made
+		room.Release() // its sandbox comes right after the list that is being made
 		return false
 	}})()
 	facts, err := discover.Read(t.Context(), r.rt.Client(), r.settings, discover.Options{})

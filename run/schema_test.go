@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"github.com/podrun/podrun/run/lifecycle"
 
 	"errors"
@@ -23,23 +25,23 @@ var withHook = podText("web", "Always", "containers: [{name: app, image: registr
 func (r *rig) keepAll(uid string) []string {
 	r.t.Helper()
 	l := r.layout()
-	hooks, err := os.ReadDir(hooksDir(l, uid))
+	hooks, err := os.ReadDir(l.HookMarks(uid))
 	if err != nil || len(hooks) != 1 {
 		r.t.Fatalf("hooks: %v, %v; want one", hooks, err)
 	}
 	backOff := filepath.Join(l.ImageBackOff(), uid+".json")
 	for file, content := range map[string]string{
-		l.Devices(uid): `{"app":["vendor.example/device=1"]}`, epochFile(l, uid): "2026-01-02T03:04:05Z",
-		probesFile(l, uid): `{"0123456789abc":{"started":true,"ready":true}}`, backOff: "[]",
+		l.Devices(uid): `{"app":["vendor.example/device=1"]}`, l.RestartEpoch(uid): "2026-01-02T03:04:05Z",
+		l.ProbeResults(uid): `{"0123456789abc":{"started":true,"ready":true}}`, backOff: "[]",
 	} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 			r.t.Fatal(err)
 		}
-		if err := writeState(file, []byte(content), 0o600); err != nil {
+		if err := store.WriteState(file, []byte(content), 0o600); err != nil {
 			r.t.Fatal(err)
 		}
 	}
-	return []string{l.Checkpoint(uid), l.Devices(uid), epochFile(l, uid), probesFile(l, uid), backOff, filepath.Join(hooksDir(l, uid), hooks[0].Name())}
+	return []string{l.Checkpoint(uid), l.Devices(uid), l.RestartEpoch(uid), l.ProbeResults(uid), backOff, filepath.Join(l.HookMarks(uid), hooks[0].Name())}
 }
 
 // setVersion rewrites a state file as one of another version; 0 is a file of a
@@ -111,7 +113,7 @@ func TestSchemaOfTheStoppedMark(t *testing.T) {
 	if results := r.engine().Stop(t.Context(), pods, DeleteOptions{}); results[0].Err != nil {
 		t.Fatal(results[0].Err)
 	}
-	mark := stoppedMark(r.layout(), first.ID.UID)
+	mark := r.layout().StoppedMark(first.ID.UID)
 	for _, version := range []string{"", "0"} {
 		if version != "" {
 			setVersion(t, mark, version)

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"github.com/podrun/podrun/run/lifecycle"
 
 	"context"
@@ -29,13 +31,13 @@ import (
 type syncer struct {
 	*Engine
 	plan    *Plan
-	lock    *podLock
+	lock    *store.PodLock
 	obs     *lifecycle.Observed
-	journal *journal
+	journal *store.Journal
 	undo    undo
 	puller  *imagepull.Puller
-	room    *lockedFile      // what is kept free for the pod; nil where nothing needs to be
-	pulls   *imagepull.Pulls // of the plan's images; nil when none were begun
+	room    *store.LockedFile // what is kept free for the pod; nil where nothing needs to be
+	pulls   *imagepull.Pulls  // of the plan's images; nil when none were begun
 	// pulled are the containers that have had their image from pulls.
 	pulled map[string]bool
 	// mine are the containers that this sync started, by ID.
@@ -43,10 +45,10 @@ type syncer struct {
 	// failures are what went wrong with single containers: the others go on.
 	failures []error
 	goal     lifecycle.Goal
-	prober   *probe.Prober              // nil while nobody probes
-	probing  atomic.Pointer[Generation] // the generation under which it probes; nil while it does not
-	reported sync.Map                   // the containers whose probes have come to a result, by ID
-	wake     chan struct{}              // ends a wait: a probe has found something out
+	prober   *probe.Prober                    // nil while nobody probes
+	probing  atomic.Pointer[store.Generation] // the generation under which it probes; nil while it does not
+	reported sync.Map                         // the containers whose probes have come to a result, by ID
+	wake     chan struct{}                    // ends a wait: a probe has found something out
 	// started, exits and drains serve Run, which reads the containers' logs.
 	started func(Log, <-chan struct{}) (drained func())
 	exits   map[string]chan struct{}
@@ -90,7 +92,7 @@ func (s *syncer) until(ctx context.Context, goal lifecycle.Goal) (ended bool, er
 			return false, s.interrupted(cause)
 		}
 		owns, err := s.own(ctx)
-		if errors.Is(err, errChanged) {
+		if errors.Is(err, store.ErrChanged) {
 			continue
 		} else if err != nil {
 			return false, s.orInterrupted(ctx, err)
@@ -103,7 +105,7 @@ func (s *syncer) until(ctx context.Context, goal lifecycle.Goal) (ended bool, er
 			continue
 		}
 		d, err := s.step(ctx, owns)
-		if errors.Is(err, errChanged) {
+		if errors.Is(err, store.ErrChanged) {
 			continue
 		} else if err != nil {
 			if len(s.failures) > 0 {
@@ -185,7 +187,7 @@ func (s *syncer) await(ctx context.Context, d lifecycle.Decision, owns bool) err
 		return err
 	})
 	switch {
-	case errors.Is(err, errChanged):
+	case errors.Is(err, store.ErrChanged):
 		return nil
 	case err != nil || !again:
 		return err
@@ -197,7 +199,7 @@ func (s *syncer) await(ctx context.Context, d lifecycle.Decision, owns bool) err
 // what was observed before that is not acted upon.
 func (s *syncer) awaitRuntime(ctx context.Context) error {
 	err := s.unlocked(ctx, func(ctx context.Context) error { return sleep(ctx, outagePoll) })
-	if err != nil && !errors.Is(err, errChanged) {
+	if err != nil && !errors.Is(err, store.ErrChanged) {
 		return err
 	}
 	return s.relist(ctx)
@@ -261,7 +263,7 @@ func (s *syncer) emit(kind, reason, container, message string) {
 	if container != "" {
 		path = lifecycle.FindContainer(s.pod(), container).EventPath
 	}
-	s.journal.emit(event.Event{Type: kind, Reason: reason, FieldPath: path, Message: message})
+	s.journal.Emit(event.Event{Type: kind, Reason: reason, FieldPath: path, Message: message})
 }
 
 // fail notes that one container can't be started; the others go on.
@@ -302,7 +304,7 @@ func orEnded(ctx context.Context, err error) error {
 		return err
 	}
 	err = fmt.Errorf("read the host and its runtime: %w: %w", cause, err)
-	if _, timeout := errors.AsType[errTimeout](cause); timeout {
+	if _, timeout := errors.AsType[problem.TimeoutError](cause); timeout {
 		return &problem.Error{Kind: problem.Deadline, Err: err, Hint: "increase --timeout"}
 	}
 	return err
@@ -319,7 +321,7 @@ func (s *syncer) orInterrupted(ctx context.Context, err error) error {
 	if errors.As(err, &pe) && pe.Kind == problem.Image {
 		return err // says more: the image's own trouble
 	}
-	if timeout := (errTimeout{}); s.pulls != nil && errors.As(cause, &timeout) {
+	if timeout := (problem.TimeoutError{}); s.pulls != nil && errors.As(cause, &timeout) {
 		if trouble := s.pulls.Trouble(); trouble != nil {
 			return s.ofPod(trouble) // whatever else had not come to its end
 		}
@@ -360,7 +362,7 @@ func (s *syncer) inStep(step string, err error) error {
 
 // interrupted makes the error of a sync that was cut short.
 func (s *syncer) interrupted(cause error) error {
-	var timeout errTimeout
+	var timeout problem.TimeoutError
 	if errors.As(cause, &timeout) {
 		return deadlineError(s.plan.ID, cause, "")
 	}

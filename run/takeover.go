@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/store"
+
 	"github.com/podrun/podrun/run/lifecycle"
 
 	"context"
@@ -14,7 +16,7 @@ import (
 // ended. It fails where that one removed the pod, or made another one of it.
 func (s *syncer) admitAgain(ctx context.Context, t Target, o ApplyOptions) (Target, error) {
 	s.undo.forget()
-	s.room.release()
+	s.room.Release()
 	r, err := s.otherOwner(ctx)
 	switch {
 	case err != nil:
@@ -28,7 +30,7 @@ func (s *syncer) admitAgain(ctx context.Context, t Target, o ApplyOptions) (Targ
 		}
 		return t, err
 	}
-	targets, err := s.admit(ctx, s.objects, podLocks{t.Plan.ID.String(): s.lock}, o)
+	targets, err := s.admit(ctx, s.objects, store.PodLocks{t.Plan.ID.String(): s.lock}, o)
 	if err != nil {
 		return t, err
 	}
@@ -42,13 +44,13 @@ func (s *syncer) admitAgain(ctx context.Context, t Target, o ApplyOptions) (Targ
 
 // otherOwner returns the record of the command that took the pod over, when that
 // command has ended; nil if it removed the pod.
-func (s *syncer) otherOwner(ctx context.Context) (*ownerRecord, error) {
+func (s *syncer) otherOwner(ctx context.Context) (*store.OwnerRecord, error) {
 	for {
-		r, err := s.lock.owner()
-		if err != nil || !s.lock.live(r) || s.lock.owned() {
+		r, err := s.lock.Owner()
+		if err != nil || !s.lock.Live(r) || s.lock.Owned() {
 			return r, err
 		}
-		if err := s.endOf(ctx, r); !errors.Is(err, errChanged) {
+		if err := s.endOf(ctx, r); !errors.Is(err, store.ErrChanged) {
 			return r, err
 		}
 	}
@@ -56,8 +58,8 @@ func (s *syncer) otherOwner(ctx context.Context) (*ownerRecord, error) {
 
 // changedByOther tells whether the pod that is here is neither the one that this
 // command found nor the one that it brings.
-func (s *syncer) changedByOther(t Target, r *ownerRecord) (bool, error) {
-	c, err := readCheckpoint(s.plan.Layout, r.UID)
+func (s *syncer) changedByOther(t Target, r *store.OwnerRecord) (bool, error) {
+	c, err := store.ReadCheckpoint(s.plan.Layout, r.UID)
 	if err != nil || c == nil {
 		return false, err
 	}

@@ -1,4 +1,4 @@
-package run
+package store
 
 import (
 	"context"
@@ -19,9 +19,9 @@ import (
 // is ending, and a pod has at most 1,000.
 const maxOwnerRecord = 1 << 20
 
-// readOwner reads a pod's owner record; nil if it has none. A record that can't be
+// ReadOwner reads a pod's owner record; nil if it has none. A record that can't be
 // read as one counts as none: its generation equals no other.
-func readOwner(layout identity.Layout, id identity.Pod) (*ownerRecord, error) {
+func ReadOwner(layout identity.Layout, id identity.Pod) (*OwnerRecord, error) {
 	data, err := hostfile.ReadNoFollow(context.Background(), layout.Owner(id), maxOwnerRecord)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, hostfile.ErrNotRegular) || errors.Is(err, hostfile.ErrTooLarge) {
 		return nil, nil
@@ -29,7 +29,7 @@ func readOwner(layout identity.Layout, id identity.Pod) (*ownerRecord, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pod %s: read its owner: %w", id, err)
 	}
-	var r ownerRecord
+	var r OwnerRecord
 	if json.Unmarshal(data, &r) != nil {
 		return nil, nil
 	}
@@ -43,7 +43,7 @@ func readOwner(layout identity.Layout, id identity.Pod) (*ownerRecord, error) {
 
 // writeOwner writes a pod's owner record. The pod's lock must be held. The file is
 // not synced: after a crash of the host no process is left whose generation counts.
-func writeOwner(layout identity.Layout, id identity.Pod, r ownerRecord) error {
+func writeOwner(layout identity.Layout, id identity.Pod, r OwnerRecord) error {
 	data, err := json.Marshal(r)
 	if err == nil {
 		err = os.MkdirAll(layout.Owners(), 0o750)
@@ -58,7 +58,7 @@ func writeOwner(layout identity.Layout, id identity.Pod, r ownerRecord) error {
 }
 
 // removeOwner removes the record of a pod of which nothing is left. The pod's
-// lock must be held.
+// Lock must be held.
 func removeOwner(layout identity.Layout, id identity.Pod) error {
 	if err := os.Remove(layout.Owner(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("pod %s: remove its owner: %w", id, err)
@@ -66,9 +66,9 @@ func removeOwner(layout identity.Layout, id identity.Pod) error {
 	return nil
 }
 
-// live tells whether the owner's process still works on the pod.
-func (r *ownerRecord) live(layout identity.Layout) bool {
-	return r != nil && r.Claim != "" && isLocked(filepath.Join(layout.Claims(), filepath.Base(r.Claim)))
+// Live tells whether the owner's process still works on the pod.
+func (r *OwnerRecord) Live(layout identity.Layout) bool {
+	return r != nil && r.Claim != "" && IsLocked(filepath.Join(layout.Claims(), filepath.Base(r.Claim)))
 }
 
 // claimText is what a claim file says: the incarnation of the pod, and whether
@@ -88,16 +88,16 @@ const claimMaxBytes = 128
 // underscore.
 func claimPrefix(id identity.Pod) string { return id.Namespace + "_" + id.Name + "_" }
 
-// keptByOthers tells whether another running command wants this incarnation of
+// KeptByOthers tells whether another running command wants this incarnation of
 // the pod to be on this host.
-func keptByOthers(layout identity.Layout, id identity.Pod, mine *lockedFile, incarnation string) (bool, error) {
+func KeptByOthers(layout identity.Layout, id identity.Pod, mine *LockedFile, incarnation string) (bool, error) {
 	entries, err := os.ReadDir(layout.Claims())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("pod %s: list the commands that work on it: %w", id, err)
 	}
 	for _, e := range entries {
 		path := filepath.Join(layout.Claims(), e.Name())
-		if !strings.HasPrefix(e.Name(), claimPrefix(id)) || mine != nil && e.Name() == mine.name() || !isLocked(path) {
+		if !strings.HasPrefix(e.Name(), claimPrefix(id)) || mine != nil && e.Name() == mine.name() || !IsLocked(path) {
 			continue
 		}
 		if data, err := hostfile.ReadNoFollow(context.Background(), path, claimMaxBytes); err == nil && string(data) == claimText(true, incarnation) {

@@ -1,4 +1,4 @@
-package run
+package store
 
 import (
 	"context"
@@ -16,42 +16,42 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// fileLock is a flock(2) on a file that says who holds it. The kernel frees it
+// FileLock is a flock(2) on a file that says who holds it. The kernel frees it
 // when its process ends, however it ends.
-type fileLock struct {
-	file *os.File // nil where none could be made
-	// before is what the file said when the lock was taken: its last holder.
-	before string
+type FileLock struct {
+	File *os.File // nil where none could be made
+	// Before is what the file said when the lock was taken: its last holder.
+	Before string
 }
 
 // A lock that is held is tried again after firstLockPoll, then more and more
 // rarely: the node's lock is held for a few milliseconds, a pod's for longer.
 const (
 	firstLockPoll   = time.Millisecond
-	slowestLockPoll = 10 * time.Millisecond
+	SlowestLockPoll = 10 * time.Millisecond
 )
 
-// lock takes the lock at path, waiting until ctx ends. It writes who into the
-// file; waiting is called once, with the holder's words, if it has to wait.
-func lock(ctx context.Context, path, who string, waiting func(holder string)) (*fileLock, error) {
-	return awaitLock(ctx, path, waiting, func() (*fileLock, error) { return tryLock(path, who) })
+// Lock takes the lock at path, waiting until ctx ends. It writes who into the
+// File; waiting is called once, with the holder's words, if it has to wait.
+func Lock(ctx context.Context, path, who string, waiting func(holder string)) (*FileLock, error) {
+	return AwaitLock(ctx, path, waiting, func() (*FileLock, error) { return tryLock(path, who) })
 }
 
-// awaitLock tries to take the lock at path until it succeeds or ctx ends.
-func awaitLock(ctx context.Context, path string, waiting func(holder string), try func() (*fileLock, error)) (*fileLock, error) {
+// AwaitLock tries to take the lock at path until it succeeds or ctx ends.
+func AwaitLock(ctx context.Context, path string, waiting func(holder string), try func() (*FileLock, error)) (*FileLock, error) {
 	poll := firstLockPoll
-	for reported := false; ; poll = min(poll*3/2, slowestLockPoll) {
+	for reported := false; ; poll = min(poll*3/2, SlowestLockPoll) {
 		held, err := try()
 		if held != nil || err != nil {
 			return held, err
 		}
 		if !reported && waiting != nil {
-			waiting(shownHolder(holder(path)))
+			waiting(ShownHolder(Holder(path)))
 			reported = true
 		}
 		select {
 		case <-ctx.Done():
-			return nil, lockWaitEnded(ctx, shownHolder(holder(path)))
+			return nil, lockWaitEnded(ctx, ShownHolder(Holder(path)))
 		case <-time.After(poll):
 		}
 	}
@@ -59,57 +59,57 @@ func awaitLock(ctx context.Context, path string, waiting func(holder string), tr
 
 // tryLock takes the lock at path if no process holds it; otherwise it returns
 // nil.
-func tryLock(path, who string) (*fileLock, error) {
+func tryLock(path, who string) (*FileLock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, fmt.Errorf("make the directory of locks: %w", err)
 	}
-	f, err := lockFile(path)
+	f, err := LockFile(path)
 	if f == nil || err != nil {
 		return nil, err
 	}
-	before := holder(path)
+	before := Holder(path)
 	if err := writeHolder(f, who); err != nil {
 		f.Close()
 		return nil, err
 	}
-	return &fileLock{file: f, before: before}, nil
+	return &FileLock{File: f, Before: before}, nil
 }
 
-// tryLockReadOnly is tryLock for a removal, which goes on where the file system
+// TryLockReadOnly is tryLock for a removal, which goes on where the file system
 // takes no more writes: a lock file that exists can be locked all the same. Where
 // there is none, no other command has locked the pod since its lock was swept.
-func tryLockReadOnly(path, who string) (*fileLock, error) {
+func TryLockReadOnly(path, who string) (*FileLock, error) {
 	l, err := tryLock(path, who)
-	if !cannotWrite(err) {
+	if !CannotWrite(err) {
 		return l, err
 	}
-	f, err := flockFile(path, unix.O_RDONLY)
+	f, err := FlockFile(path, unix.O_RDONLY)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &fileLock{}, nil
+		return &FileLock{}, nil
 	case f == nil || err != nil:
 		return nil, err
 	}
-	return &fileLock{file: f, before: holder(path)}, nil
+	return &FileLock{File: f, Before: Holder(path)}, nil
 }
 
-// cannotWrite tells whether an error says that the file system takes no more
+// CannotWrite tells whether an error says that the file system takes no more
 // writes.
-func cannotWrite(err error) bool {
+func CannotWrite(err error) bool {
 	return errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }
 
-// lockFile makes, opens and locks the file at path, or returns nil where another
+// LockFile makes, opens and locks the file at path, or returns nil where another
 // process holds its lock.
-func lockFile(path string) (*os.File, error) {
-	return flockFile(path, unix.O_RDWR|unix.O_CREAT)
+func LockFile(path string) (*os.File, error) {
+	return FlockFile(path, unix.O_RDWR|unix.O_CREAT)
 }
 
-// flockFile opens and locks the file at path, or returns nil where another
+// FlockFile opens and locks the file at path, or returns nil where another
 // process holds its lock. A file that its last holder removed between the opening
 // and the locking is no lock any more: two processes would hold "the" lock on two
 // files.
-func flockFile(path string, flags int) (*os.File, error) {
+func FlockFile(path string, flags int) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 		if err != nil {
@@ -135,7 +135,7 @@ func flockFile(path string, flags int) (*os.File, error) {
 // lockWaitEnded is the error of a wait that its context ended.
 func lockWaitEnded(ctx context.Context, holder string) error {
 	err := fmt.Errorf("wait for %s: %w", holder, context.Cause(ctx))
-	if _, timeout := errors.AsType[errTimeout](err); timeout {
+	if _, timeout := errors.AsType[problem.TimeoutError](err); timeout {
 		return &problem.Error{Kind: problem.Deadline, Err: err, Hint: "increase --timeout, or end the other podrun"}
 	}
 	return err
@@ -156,8 +156,8 @@ func writeHolder(f *os.File, who string) error {
 // maxHolder bounds what a lock's file says of its holder, in bytes.
 const maxHolder = 64 << 10
 
-// holder says who holds the lock at path, as well as can be told.
-func holder(path string) string {
+// Holder says who holds the lock at path, as well as can be told.
+func Holder(path string) string {
 	data, err := hostfile.ReadNoFollow(context.Background(), path, maxHolder)
 	if who := strings.TrimSpace(string(data)); err == nil && who != "" {
 		return who
@@ -165,38 +165,15 @@ func holder(path string) string {
 	return "another podrun"
 }
 
-// shownHolder leaves out the holder's invocation, which only podrun reads.
-func shownHolder(who string) string {
+// ShownHolder leaves out the holder's invocation, which only podrun reads.
+func ShownHolder(who string) string {
 	shown, _, _ := strings.Cut(who, " [")
 	return shown
 }
 
-// underNodeLock does something while holding the node's lock, which covers
-// admission, reservations and the control groups that pods share: nothing slow.
-func (e *Engine) underNodeLock(ctx context.Context, do func() error) error {
-	l, err := lock(ctx, e.layout().NodeLock(), e.who(), nil)
-	if err != nil {
-		return err
-	}
-	defer l.unlock()
-	return do()
-}
-
-// removeUnderNodeLock is underNodeLock for a removal, which goes on where the file
-// system takes no more writes.
-func (e *Engine) removeUnderNodeLock(ctx context.Context, do func() error) error {
-	path := e.layout().NodeLock()
-	l, err := awaitLock(ctx, path, nil, func() (*fileLock, error) { return tryLockReadOnly(path, e.who()) })
-	if err != nil {
-		return err
-	}
-	defer l.unlock()
-	return do()
-}
-
-// unlock frees the lock. The file stays.
-func (l *fileLock) unlock() {
-	if l != nil && l.file != nil {
-		l.file.Close()
+// Unlock frees the lock. The file stays.
+func (l *FileLock) Unlock() {
+	if l != nil && l.File != nil {
+		l.File.Close()
 	}
 }

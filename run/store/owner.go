@@ -1,4 +1,4 @@
-package run
+package store
 
 import (
 	"fmt"
@@ -16,30 +16,30 @@ type Generation struct {
 // String is what sandboxes and containers carry as provenance: "7-0f3a…".
 func (g Generation) String() string { return fmt.Sprintf("%d-%s", g.Counter, g.Token) }
 
-// next makes the generation that follows.
+// Next makes the generation that follows.
 func (g Generation) next() Generation {
-	return Generation{Counter: g.Counter + 1, Token: randomHex(16)}
+	return Generation{Counter: g.Counter + 1, Token: RandomHex(16)}
 }
 
-// purpose is what an owner does with its pod.
-type purpose string
+// Purpose is what an owner does with its pod.
+type Purpose string
 
 // The purposes of owners.
 const (
-	purposeRun    purpose = "run"    // brings the pod, or one that replaces it, to a goal
-	purposeStop   purpose = "stop"   // stops the pod and keeps its data
-	purposeRemove purpose = "remove" // removes the pod
+	PurposeRun    Purpose = "run"    // brings the pod, or one that replaces it, to a goal
+	PurposeStop   Purpose = "stop"   // stops the pod and keeps its data
+	PurposeRemove Purpose = "remove" // removes the pod
 )
 
 // rank orders purposes: a command waits for a live owner whose purpose ranks
 // higher than its own, and takes over from every other one. So `apply` waits for
 // a running `delete`, while a second `delete` with a shorter grace period takes
 // over from the first.
-func (p purpose) rank() int {
+func (p Purpose) rank() int {
 	switch p {
-	case purposeRemove:
+	case PurposeRemove:
 		return 2
-	case purposeStop:
+	case PurposeStop:
 		return 1
 	}
 	return 0
@@ -48,18 +48,18 @@ func (p purpose) rank() int {
 // ownerSchema is the version of the owner records that this podrun writes.
 const ownerSchema = 1
 
-// ownerRecord says who owns a pod, and what of the pod's state a later owner must
+// OwnerRecord says who owns a pod, and what of the pod's state a later owner must
 // know. It is kept in <root-dir>/owners, one file for each namespace/name, and is
 // only written under the pod's lock. It is absent for a pod that was never owned
 // or that was removed.
-type ownerRecord struct {
+type OwnerRecord struct {
 	Schema int `json:"schema"`
 	Generation
 	UID string `json:"uid"`
 	// Incarnation is random, made when the pod was admitted as a new one: a UID
 	// is the same for each pod that is made of one file.
 	Incarnation string  `json:"incarnation"`
-	Purpose     purpose `json:"purpose"`
+	Purpose     Purpose `json:"purpose"`
 	// Fresh says that no container of the pod was started yet: a command that
 	// can't start the pod removes it. Without the word, the pod stays.
 	Fresh bool `json:"fresh,omitempty"`
@@ -77,16 +77,16 @@ type ownerRecord struct {
 	Holder string `json:"holder"`
 }
 
-// ends tells whether the owner stops, replaces or removes the pod.
-func (r *ownerRecord) ends() bool { return r != nil && (r.Purpose.rank() > 0 || r.Doomed) }
+// Ends tells whether the owner stops, replaces or removes the pod.
+func (r *OwnerRecord) Ends() bool { return r != nil && (r.Purpose.rank() > 0 || r.Doomed) }
 
-// shown is the owner's process, for messages.
-func (r *ownerRecord) shown() string {
+// Shown is the owner's process, for messages.
+func (r *OwnerRecord) Shown() string {
 	if r == nil || r.Holder == "" {
 		return "another podrun"
 	}
-	return shownHolder(r.Holder)
+	return ShownHolder(r.Holder)
 }
 
 // outranks tells whether a command with that purpose must wait for the owner.
-func (r *ownerRecord) outranks(p purpose) bool { return r != nil && r.Purpose.rank() > p.rank() }
+func (r *OwnerRecord) outranks(p Purpose) bool { return r != nil && r.Purpose.rank() > p.rank() }

@@ -1,4 +1,4 @@
-package run
+package store
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// writeState writes one of a pod's state files, with its schema version, as a
+// WriteState writes one of a pod's state files, with its schema version, as a
 // whole or not at all.
-func writeState(path string, data []byte, mode fs.FileMode) error {
+func WriteState(path string, data []byte, mode fs.FileMode) error {
 	return hostfile.Write(path, identity.AddSchema(data), mode)
 }
 
@@ -23,10 +23,10 @@ func writeState(path string, data []byte, mode fs.FileMode) error {
 // container at most.
 const maxState = 1 << 20
 
-// readState reads the content of a state file of any version. That a newer podrun
+// ReadState reads the content of a state file of any version. That a newer podrun
 // wrote it is checkSchemas' to say: what only shows or removes a pod goes on with
 // what it can read.
-func readState(path string) ([]byte, error) {
+func ReadState(path string) ([]byte, error) {
 	data, err := hostfile.ReadNoFollow(context.Background(), path, maxState)
 	if err != nil {
 		return nil, err
@@ -35,29 +35,29 @@ func readState(path string) ([]byte, error) {
 	return content, nil
 }
 
-// stateNewer tells whether a newer podrun wrote a state file, so that its content
+// StateNewer tells whether a newer podrun wrote a state file, so that its content
 // may be of a form that this one can't read.
-func stateNewer(path string) bool {
+func StateNewer(path string) bool {
 	version, err := stateVersion(path)
 	return err == nil && version > identity.Schema
 }
 
 // stateFiles are the files that say how a pod is and have a version: not the
-// journal, whose lines stand alone, nor userns, which has the kubelet's form.
+// Journal, whose lines stand alone, nor userns, which has the kubelet's form.
 func stateFiles(l identity.Layout, uid string) []string {
 	files := []string{
-		l.Checkpoint(uid), stoppedMark(l, uid), l.Devices(uid), probesFile(l, uid), epochFile(l, uid),
+		l.Checkpoint(uid), l.StoppedMark(uid), l.Devices(uid), l.ProbeResults(uid), l.RestartEpoch(uid),
 		filepath.Join(l.ImageBackOff(), uid+".json"),
 	}
-	hooks, _ := os.ReadDir(hooksDir(l, uid)) // readHooks reports what is wrong with it
+	hooks, _ := os.ReadDir(l.HookMarks(uid)) // readHooks reports what is wrong with it
 	for _, e := range hooks {
-		files = append(files, filepath.Join(hooksDir(l, uid), e.Name()))
+		files = append(files, filepath.Join(l.HookMarks(uid), e.Name()))
 	}
 	return files
 }
 
 // checkSchemas refuses to change a pod of which a newer podrun wrote a state
-// file: this one may misread it, and would write it back without what it does not
+// File: this one may misread it, and would write it back without what it does not
 // know.
 func checkSchemas(l identity.Layout, uid string) error {
 	for _, file := range stateFiles(l, uid) {
@@ -67,15 +67,15 @@ func checkSchemas(l identity.Layout, uid string) error {
 		}
 		if err := identity.CheckSchema(file, version); err != nil {
 			id, _ := discover.StoredPod(context.Background(), l, uid)
-			return &problem.Error{Kind: problem.Refused, Object: objectOf(id), Err: err,
+			return &problem.Error{Kind: problem.Refused, Object: ObjectOf(id), Err: err,
 				Hint: "use the newer podrun that wrote it; 'podrun delete' removes the pod with this one"}
 		}
 	}
 	return nil
 }
 
-// isNewer tells whether an error is that a newer podrun wrote a state file.
-func isNewer(err error) bool {
+// IsNewer tells whether an error is that a newer podrun wrote a state file.
+func IsNewer(err error) bool {
 	_, newer := errors.AsType[*identity.SchemaError](err)
 	return newer
 }

@@ -1,4 +1,4 @@
-package run
+package store
 
 import (
 	"bytes"
@@ -21,15 +21,15 @@ import (
 // journalName is the base name of identity.Layout.Journal.
 const journalName = "events.jsonl"
 
-// lockFile locks the pod's journal in common with other writers. If the file was
+// LockFile locks the pod's journal in common with other writers. If the file was
 // replaced since it was opened, it goes on with the new one; if the pod was
 // deleted, with the file that is gone.
-func (j *journal) lockFile(deadline time.Time) error {
+func (j *Journal) lockFile(deadline time.Time) error {
 	for {
-		if err := flockUntil(j.file, deadline); err != nil {
+		if err := flockUntil(j.File, deadline); err != nil {
 			return err
 		}
-		current, err := isCurrent(j.dir, j.file)
+		current, err := isCurrent(j.dir, j.File)
 		if current || err != nil {
 			return err
 		}
@@ -40,8 +40,8 @@ func (j *journal) lockFile(deadline time.Time) error {
 		if err != nil {
 			return err
 		}
-		j.file.Close() // and its lock with it
-		j.file = newer
+		j.File.Close() // and its lock with it
+		j.File = newer
 	}
 }
 
@@ -80,12 +80,12 @@ func isCurrent(dir *os.Root, f *os.File) (bool, error) {
 // compact replaces a journal that has grown too long by its newest events. It
 // does so only where no other podrun writes at the moment: the next event is
 // another occasion, and so it is where anything fails.
-func (j *journal) compact() {
-	info, err := j.file.Stat()
-	if err != nil || info.Size() <= maxJournal {
+func (j *Journal) compact() {
+	info, err := j.File.Stat()
+	if err != nil || info.Size() <= MaxJournal {
 		return
 	}
-	if unix.Flock(int(j.file.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+	if unix.Flock(int(j.File.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return
 	}
 	// The kernel gives the common lock up before it gives the other.
@@ -93,7 +93,7 @@ func (j *journal) compact() {
 	if err != nil || !os.SameFile(named, info) {
 		return
 	}
-	events, err := readEvents(j.file)
+	events, err := readEvents(j.File)
 	if err != nil {
 		return
 	}
@@ -107,7 +107,7 @@ func (j *journal) compact() {
 // replace renames a new file over the journal, unless the pod has been deleted.
 // The file's lock must be held alone: then no other podrun has a new file, and
 // one that is there is of a podrun that was killed.
-func (j *journal) replace(data []byte, was fs.FileInfo) {
+func (j *Journal) replace(data []byte, was fs.FileInfo) {
 	const temporary = "." + journalName + ".new"
 	if err := j.dir.RemoveAll(temporary); err != nil {
 		return
@@ -134,8 +134,8 @@ func (j *journal) replace(data []byte, was fs.FileInfo) {
 		f.Close()
 		return
 	}
-	j.file.Close()
-	j.file = f
+	j.File.Close()
+	j.File = f
 }
 
 // newestEvents aggregates events and keeps the newest, in the order of their
@@ -143,7 +143,7 @@ func (j *journal) replace(data []byte, was fs.FileInfo) {
 func newestEvents(events []event.Event) []event.Event {
 	events = event.Correlate(events)
 	first, size := len(events), 0
-	for first > 0 && len(events)-first < keptEvents {
+	for first > 0 && len(events)-first < KeptEvents {
 		data, err := json.Marshal(events[first-1])
 		if size += len(data) + 1; err != nil || size > keptJournal {
 			break

@@ -1,4 +1,4 @@
-package run
+package store
 
 import (
 	"context"
@@ -19,9 +19,9 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// writeCheckpoint keeps what the pod was made from. Its version comes after the
+// WriteCheckpoint keeps what the pod was made from. Its version comes after the
 // head, which is the first line in every version.
-func writeCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Checkpoint) error {
+func WriteCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Checkpoint) error {
 	data, err := c.Marshal()
 	if err != nil {
 		return fmt.Errorf("write the checkpoint of pod %s: %w", id, err)
@@ -38,21 +38,21 @@ func writeCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Checkpo
 	return nil
 }
 
-// readCheckpoint reads what a pod was made from, to change the pod or to go on
+// ReadCheckpoint reads what a pod was made from, to change the pod or to go on
 // with it; nil if podrun does not know. It is an error if a newer podrun wrote
 // any of the pod's state files.
-func readCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
+func ReadCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
 	if err := checkSchemas(layout, uid); err != nil {
 		return nil, err
 	}
-	return viewCheckpoint(layout, uid)
+	return ViewCheckpoint(layout, uid)
 }
 
-// viewCheckpoint reads what a pod was made from, to show or to remove the pod:
+// ViewCheckpoint reads what a pod was made from, to show or to remove the pod:
 // from a newer podrun's checkpoint what this one knows. An error concerns this pod
 // only: it has to be deleted, every other pod works. The objects are defaulted
 // by this binary: the podrun that wrote them may have known fewer defaults.
-func viewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
+func ViewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
 	path := layout.Checkpoint(uid)
 	data, err := hostfile.Read(context.Background(), path, identity.MaxCheckpoint)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -71,38 +71,38 @@ func viewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 	}
 	if err != nil {
 		id, _ := discover.StoredPod(context.Background(), layout, uid)
-		return nil, brokenCheckpoint(id, err)
+		return nil, BrokenCheckpoint(id, err)
 	}
 	c.Default()
 	return &c, nil
 }
 
-// brokenCheckpoint is the error of a pod whose checkpoint can't be read.
-func brokenCheckpoint(id identity.Pod, err error) error {
-	return &problem.Error{Kind: problem.Runtime, Object: objectOf(id),
-		Op: "read its checkpoint", Err: err, Hint: deleteHint(id)}
+// BrokenCheckpoint is the error of a pod whose checkpoint can't be read.
+func BrokenCheckpoint(id identity.Pod, err error) error {
+	return &problem.Error{Kind: problem.Runtime, Object: ObjectOf(id),
+		Op: "read its checkpoint", Err: err, Hint: DeleteHint(id)}
 }
 
-// objectOf names a pod in messages, one whose namespace is not known by its UID.
-func objectOf(id identity.Pod) string {
+// ObjectOf names a pod in messages, one whose namespace is not known by its UID.
+func ObjectOf(id identity.Pod) string {
 	if id.Namespace == "" {
 		return "pod " + id.UID
 	}
 	return "pod " + id.String()
 }
 
-// deleteHint is the command that removes a pod. One whose namespace is not known
+// DeleteHint is the command that removes a pod. One whose namespace is not known
 // is deleted by its UID.
-func deleteHint(id identity.Pod) string {
+func DeleteHint(id identity.Pod) string {
 	if id.Namespace == "" {
 		return "`podrun delete " + id.UID + "` removes the pod"
 	}
 	return "`podrun delete -n " + id.Namespace + " " + id.Name + "` removes the pod"
 }
 
-// storedPods lists the pods that have a directory with a checkpoint, by
+// StoredPods lists the pods that have a directory with a checkpoint, by
 // discover.StoredPod.
-func storedPods(layout identity.Layout) ([]identity.Pod, error) {
+func StoredPods(layout identity.Layout) ([]identity.Pod, error) {
 	entries, err := os.ReadDir(layout.PodsDir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -122,11 +122,11 @@ func storedPods(layout identity.Layout) ([]identity.Pod, error) {
 	return pods, nil
 }
 
-// sweep removes what a podrun left that was killed while it made a pod's
+// Sweep removes what a podrun left that was killed while it made a pod's
 // directory, before its checkpoint was there, or just after it had removed the
 // checkpoint: nobody would find it. Only directories that hold nothing go. The
 // node's lock must be held: it covers the making of every pod's directory.
-func sweep(layout identity.Layout) error {
+func Sweep(layout identity.Layout) error {
 	entries, err := os.ReadDir(layout.PodsDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("list the pods of %s: %w", layout.PodsDir(), err)
@@ -177,7 +177,7 @@ func sweepLocks(layout identity.Layout, here int) error {
 	if len(names) <= here+1 {
 		return nil // the node's, and one for each of the pods on this host
 	}
-	pods, err := storedPods(layout)
+	pods, err := StoredPods(layout)
 	if err != nil {
 		return err
 	}
@@ -197,20 +197,20 @@ func sweepLocks(layout identity.Layout, here int) error {
 // sweepLock removes the lock and the owner record of a pod that is not on this
 // host, unless a process holds the lock or is live as the owner.
 func sweepLock(layout identity.Layout, id identity.Pod) error {
-	f, err := lockFile(layout.PodLock(id))
+	f, err := LockFile(layout.PodLock(id))
 	if f == nil || err != nil {
 		return err
 	}
 	defer f.Close()
-	if r, err := readOwner(layout, id); err == nil && !r.live(layout) {
+	if r, err := ReadOwner(layout, id); err == nil && !r.Live(layout) {
 		_ = removeOwner(layout, id) // it stays then, like the lock, and is swept another time
 		_ = os.Remove(layout.PodLock(id))
 	}
 	return nil
 }
 
-// hasCheckpoint tells whether a pod has a checkpoint, of whatever content.
-func hasCheckpoint(layout identity.Layout, uid string) bool {
+// HasCheckpoint tells whether a pod has a checkpoint, of whatever content.
+func HasCheckpoint(layout identity.Layout, uid string) bool {
 	_, err := os.Lstat(layout.Checkpoint(uid))
 	return err == nil
 }

@@ -1,4 +1,4 @@
-package run
+package store
 
 import (
 	"bytes"
@@ -22,15 +22,15 @@ import (
 // as long as a command supervises the pod: at maxJournal bytes the file is
 // replaced by the newest events, aggregated.
 const (
-	maxJournal      = 512 << 10
+	MaxJournal      = 512 << 10
 	keptJournal     = 128 << 10 // bytes that compaction keeps
-	keptEvents      = 256
+	KeptEvents      = 256
 	maxJournalRead  = 4 << 20 // of a file that an older podrun left to grow: its end
-	journalLockWait = 100 * time.Millisecond
+	JournalLockWait = 100 * time.Millisecond
 	journalMode     = 0o640
 )
 
-// journal keeps the events of one pod in its directory and hands them on. Until
+// Journal keeps the events of one pod in its directory and hands them on. Until
 // the directory exists it holds them back, so that a rollback leaves none.
 //
 // Several podruns may write the same file at once. Each line is one append with
@@ -38,64 +38,64 @@ const (
 // and whoever locks a file that was replaced meanwhile opens the new one: no
 // line is lost. The directory is kept open, so that a pod that was deleted and
 // made again under the same UID never gets events of the one before.
-type journal struct {
-	pod  identity.Pod
-	next event.Sink
+type Journal struct {
+	Pod  identity.Pod
+	Next event.Sink
 
 	mu   sync.Mutex
 	dir  *os.Root // nil until open
-	file *os.File
+	File *os.File
 	held []event.Event // not written yet
 	err  error         // the first failure to write; reported when the sync ends
 }
 
-// emit is an event.Sink that fills in the pod and the time.
-func (j *journal) emit(e event.Event) {
+// Emit is an event.Sink that fills in the pod and the time.
+func (j *Journal) Emit(e event.Event) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
-	e.Namespace, e.Pod, e.UID = j.pod.Namespace, j.pod.Name, j.pod.UID
+	e.Namespace, e.Pod, e.UID = j.Pod.Namespace, j.Pod.Name, j.Pod.UID
 	e.Message = event.Cut(e.Message)
 	j.mu.Lock()
 	j.held = append(j.held, e)
-	if len(j.held) > 4*keptEvents {
+	if len(j.held) > 4*KeptEvents {
 		j.held = newestEvents(j.held)
 	}
-	if j.file != nil {
-		j.flush(journalLockWait)
+	if j.File != nil {
+		j.flush(JournalLockWait)
 	}
 	j.mu.Unlock()
-	if j.next != nil {
-		j.next(e)
+	if j.Next != nil {
+		j.Next(e)
 	}
 }
 
-// open starts writing to the pod's directory, with what was held back. Where
+// Open starts writing to the pod's directory, with what was held back. Where
 // nothing can be written it holds events back, too: delete must not need a
-// journal; close reports it.
-func (j *journal) open(layout identity.Layout) error {
+// Journal; close reports it.
+func (j *Journal) Open(layout identity.Layout) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.file != nil {
+	if j.File != nil {
 		return nil
 	}
-	path := layout.Journal(j.pod.UID)
+	path := layout.Journal(j.Pod.UID)
 	dir, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
-		return fmt.Errorf("open the journal of pod %s: %w", j.pod, err)
+		return fmt.Errorf("open the journal of pod %s: %w", j.Pod, err)
 	}
 	file, err := openJournal(dir, filepath.Base(path), os.O_CREATE)
 	if err != nil {
 		dir.Close()
-		err = fmt.Errorf("open the journal of pod %s: %w", j.pod, err)
+		err = fmt.Errorf("open the journal of pod %s: %w", j.Pod, err)
 		if errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 			j.fail(err)
 			return nil
 		}
 		return err
 	}
-	j.dir, j.file = dir, file
-	j.flush(journalLockWait)
+	j.dir, j.File = dir, file
+	j.flush(JournalLockWait)
 	return nil
 }
 
@@ -126,7 +126,7 @@ func openJournal(dir *os.Root, name string, create int) (*os.File, error) {
 var errNotRegular = errors.New("it is not a regular file")
 
 // fail keeps the first failure.
-func (j *journal) fail(err error) {
+func (j *Journal) fail(err error) {
 	if j.err == nil {
 		j.err = err
 	}
@@ -135,7 +135,7 @@ func (j *journal) fail(err error) {
 // flush writes what is held back. While another podrun replaces the file, which
 // takes milliseconds, it waits; if that one stands still, it returns, and the
 // events are held until the next.
-func (j *journal) flush(wait time.Duration) {
+func (j *Journal) flush(wait time.Duration) {
 	if len(j.held) == 0 {
 		return
 	}
@@ -143,12 +143,12 @@ func (j *journal) flush(wait time.Duration) {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return
 	}
-	defer unlockFile(j.file)
+	defer unlockFile(j.File)
 	if err == nil {
 		err = j.append()
 	}
 	if err != nil {
-		j.fail(fmt.Errorf("write the journal of pod %s: %w", j.pod, err))
+		j.fail(fmt.Errorf("write the journal of pod %s: %w", j.Pod, err))
 	}
 	j.held = nil
 	if err == nil {
@@ -158,15 +158,15 @@ func (j *journal) flush(wait time.Duration) {
 
 // append writes the lines that are held back by one call, after the end of a
 // line that a crash cut short.
-func (j *journal) append() error {
+func (j *Journal) append() error {
 	var lines bytes.Buffer
-	info, err := j.file.Stat()
+	info, err := j.File.Stat()
 	if err != nil {
 		return err
 	}
 	if size := info.Size(); size > 0 {
 		last := make([]byte, 1)
-		if _, err := j.file.ReadAt(last, size-1); err != nil {
+		if _, err := j.File.ReadAt(last, size-1); err != nil {
 			return err
 		}
 		if last[0] != '\n' {
@@ -176,7 +176,7 @@ func (j *journal) append() error {
 	if err := encodeEvents(&lines, j.held); err != nil {
 		return err
 	}
-	_, err = j.file.Write(lines.Bytes())
+	_, err = j.File.Write(lines.Bytes())
 	return err
 }
 
@@ -190,19 +190,19 @@ func encodeEvents(w io.Writer, events []event.Event) error {
 	return nil
 }
 
-// close ends the journal and reports the first failure to write to it.
-func (j *journal) close() error {
+// Close ends the journal and reports the first failure to write to it.
+func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.file != nil {
-		const lastWait = 20 * journalLockWait
+	if j.File != nil {
+		const lastWait = 20 * JournalLockWait
 		j.flush(lastWait)
 		if len(j.held) > 0 {
-			j.fail(fmt.Errorf("write the journal of pod %s: another process has kept it locked for %s", j.pod, lastWait))
+			j.fail(fmt.Errorf("write the journal of pod %s: another process has kept it locked for %s", j.Pod, lastWait))
 			j.held = nil
 		}
-		j.err = errors.Join(j.err, j.file.Close(), j.dir.Close())
-		j.file, j.dir = nil, nil
+		j.err = errors.Join(j.err, j.File.Close(), j.dir.Close())
+		j.File, j.dir = nil, nil
 	}
 	return j.err
 }

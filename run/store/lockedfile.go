@@ -1,4 +1,4 @@
-package run
+package store
 
 import (
 	"errors"
@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockedFile is a file whose content counts for as long as the process that made
+// LockedFile is a file whose content counts for as long as the process that made
 // it keeps it locked. The kernel unlocks it when that process ends, however it
-// ends. A nil lockedFile counts for nothing.
-type lockedFile struct {
+// Ends. A nil lockedFile counts for nothing.
+type LockedFile struct {
 	file *os.File
 	path string
 }
 
-// makeLockedFile makes a locked file whose name is prefix and random characters.
-func makeLockedFile(dir, prefix string, data []byte) (*lockedFile, error) {
+// MakeLockedFile makes a locked file whose name is prefix and random characters.
+func MakeLockedFile(dir, prefix string, data []byte) (*LockedFile, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func makeLockedFile(dir, prefix string, data []byte) (*lockedFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lockedFile{file: f, path: f.Name()}
+	l := &LockedFile{file: f, path: f.Name()}
 	final := filepath.Join(dir, filepath.Base(f.Name())[1:])
 	_, err = f.Write(data)
 	if err == nil {
@@ -40,7 +40,7 @@ func makeLockedFile(dir, prefix string, data []byte) (*lockedFile, error) {
 		err = os.Rename(l.path, final)
 	}
 	if err != nil {
-		l.release()
+		l.Release()
 		return nil, err
 	}
 	l.path = final
@@ -48,18 +48,18 @@ func makeLockedFile(dir, prefix string, data []byte) (*lockedFile, error) {
 }
 
 // name is the file's name in its directory.
-func (l *lockedFile) name() string { return filepath.Base(l.path) }
+func (l *LockedFile) name() string { return filepath.Base(l.path) }
 
 // set replaces the file's content.
-func (l *lockedFile) set(data []byte) error {
+func (l *LockedFile) set(data []byte) error {
 	if _, err := l.file.WriteAt(data, 0); err != nil {
 		return err
 	}
 	return l.file.Truncate(int64(len(data)))
 }
 
-// release removes the file.
-func (l *lockedFile) release() {
+// Release removes the file.
+func (l *LockedFile) Release() {
 	if l == nil || l.file == nil {
 		return
 	}
@@ -68,8 +68,8 @@ func (l *lockedFile) release() {
 	l.file = nil
 }
 
-// isLocked tells whether a process has the file at path locked.
-func isLocked(path string) bool {
+// IsLocked tells whether a process has the file at path locked.
+func IsLocked(path string) bool {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return false
@@ -100,7 +100,7 @@ func sweepLockedFiles(dir string) error {
 			removeOld(dir, entry)
 			continue
 		}
-		if path := filepath.Join(dir, entry.Name()); !isLocked(path) {
+		if path := filepath.Join(dir, entry.Name()); !IsLocked(path) {
 			_ = os.Remove(path) // the next sweep tries again
 		}
 	}

@@ -1,0 +1,13 @@
+package problem
+
+import (
+	"fmt"
+	"time"
+)
+
+// TimeoutError is the cause of a context that a command's --timeout, or another
+// limit of its own, has ended.
+type TimeoutError struct{ After time.Duration }
+
+// Error says after how long.
+func (e TimeoutError) Error() string { return fmt.Sprintf("timed out after %s", e.After) }

@@ -1,0 +1,285 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+)
+
+// PodLock is the lock of a pod, which covers short calls and never a wait, with
+// the generation under which a command owns the pod.
+type PodLock struct {
+	Locks
+	path string
+	id   identity.Pod
+	Held *FileLock
+	// Removal says that the command removes the pod: it goes on where the file
+	// system takes no more writes.
+	Removal bool
+	// Mine is the generation that this command took last; seen is the pod's when
+	// the lock was last held.
+	Mine, Seen Generation
+	// Incarnation is that of the pod that this command owned last.
+	Incarnation string
+	// keeps says that the command wants the pod to be on this host.
+	keeps bool
+	// Ending are the containers that an owner told to stop (ownerRecord.Ending).
+	Ending map[string]time.Time
+	Claim  *LockedFile
+	// Pinned says that no generation could be written down, or that the pod's is
+	// about another UID: the lock is kept during long calls too.
+	Pinned bool
+}
+
+// Locks makes the locks of one process.
+type Locks struct {
+	layout identity.Layout
+	holder string // names the process, uniquely
+	warn   func(problem.List)
+}
+
+// NewLocks makes the locks of a process that holder names. Warn gets for which
+// process a lock waits.
+func NewLocks(layout identity.Layout, holder string, warn func(problem.List)) Locks {
+	return Locks{layout: layout, holder: holder, warn: warn}
+}
+
+// PodLock is the lock of a pod, not yet taken.
+func (l Locks) podLock(id identity.Pod) *PodLock {
+	return &PodLock{Locks: l, path: l.layout.PodLock(id), id: id}
+}
+
+// LockPod takes the lock of a pod for a command with that purpose, which waits
+// for a live owner whose purpose ranks higher. The caller calls release.
+func (locks Locks) LockPod(ctx context.Context, id identity.Pod, p Purpose) (*PodLock, error) {
+	l := locks.podLock(id)
+	l.Removal = p == PurposeRemove
+	for {
+		if _, err := l.Take(ctx); err != nil {
+			return l, err
+		}
+		busy, err := l.outranked(p)
+		if err != nil || busy == nil {
+			return l, err
+		}
+		l.Unlock()
+		if err := l.AwaitEnd(ctx, busy); err != nil {
+			return l, err
+		}
+	}
+}
+
+// outranked returns the live owner for which a command with that purpose has to
+// wait, or nil. The lock must be held.
+func (l *PodLock) outranked(p Purpose) (*OwnerRecord, error) {
+	r, err := l.Owner()
+	if l.Removal || err == nil && (!r.outranks(p) || r.Generation == l.Mine || !l.Live(r)) {
+		return nil, nil
+	}
+	return r, err
+}
+
+// OwnerPoll is how often a process looks at who owns a pod while it waits.
+const OwnerPoll = 100 * time.Millisecond
+
+// AwaitEnd waits, without the lock, until an owner's command has ended or the
+// Pod has another owner.
+func (l *PodLock) AwaitEnd(ctx context.Context, r *OwnerRecord) error {
+	l.warn(problem.List{{Object: "pod " + l.id.String(), Message: "waiting for " + r.Shown(), Warning: true}})
+	for {
+		now, err := l.Owner()
+		if err != nil || now == nil || now.Generation != r.Generation || now.Doomed != r.Doomed || !l.Live(now) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("pod %s: %w", l.id, lockWaitEnded(ctx, r.Shown()))
+		case <-time.After(OwnerPoll):
+		}
+	}
+}
+
+// Live tells whether an owner's process still works on the pod.
+func (l *PodLock) Live(r *OwnerRecord) bool { return r.Live(l.layout) }
+
+// Take locks, and tells whether another process held the lock since this one
+// freed it.
+func (l *PodLock) Take(ctx context.Context) (changed bool, err error) {
+	held, err := AwaitLock(ctx, l.path, func(holder string) {
+		l.warn(problem.List{{Object: "pod " + l.id.String(), Message: "waiting for " + holder, Warning: true}})
+	}, l.try)
+	if err != nil {
+		return false, fmt.Errorf("pod %s: %w", l.id, err)
+	}
+	l.Held = held
+	return held.Before != l.holder, nil
+}
+
+// tryTake locks if no other process holds the lock.
+func (l *PodLock) tryTake() (bool, error) {
+	held, err := l.try()
+	if err != nil {
+		return false, fmt.Errorf("pod %s: %w", l.id, err)
+	}
+	l.Held = held
+	return held != nil, nil
+}
+
+func (l *PodLock) try() (*FileLock, error) {
+	if l.Removal {
+		return TryLockReadOnly(l.path, l.holder)
+	}
+	return tryLock(l.path, l.holder)
+}
+
+// Unlock frees the lock, if it is held.
+func (l *PodLock) Unlock() {
+	if l != nil {
+		l.Held.Unlock()
+		l.Held = nil
+	}
+}
+
+// Release ends the command's claim and frees the lock. The generation stays on
+// disk and is no longer live.
+func (l *PodLock) Release() {
+	if l != nil {
+		l.Claim.Release()
+		l.Claim = nil
+		l.Unlock()
+	}
+}
+
+// Owner reads the pod's owner record. It changes only under the lock.
+func (l *PodLock) Owner() (*OwnerRecord, error) { return ReadOwner(l.layout, l.id) }
+
+// Current is the generation of the pod now; the zero value if it has none.
+func (l *PodLock) Current() (Generation, error) {
+	r, err := l.Owner()
+	if err != nil || r == nil {
+		return Generation{}, err
+	}
+	return r.Generation, nil
+}
+
+// Owned tells whether this command owns the pod: the generation that it took is
+// the current one. Without the lock, it is true of a moment ago.
+func (l *PodLock) Owned() bool {
+	if l.Pinned {
+		return l.Held != nil
+	}
+	g, err := l.Current()
+	return err == nil && l.Mine != Generation{} && g == l.Mine
+}
+
+// Acquire makes this command the owner of the pod with that UID, by a new
+// generation. Fresh says that the pod is a new one. The lock must be held.
+//
+// A removal owns the pod without a generation where none can be written down, or
+// where that of the name is about another UID, and keeps the lock instead.
+func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
+	before, err := l.Owner()
+	if err != nil && !l.Removal {
+		return err
+	}
+	if l.Removal && before != nil && before.UID != uid {
+		l.Pinned = true
+		return nil
+	}
+	r := l.successor(before, uid, p)
+	if fresh {
+		r.Incarnation, r.Fresh, r.Doomed, r.Ending = RandomHex(8), true, false, nil
+	}
+	l.keeps = keeps
+	err = l.makeClaim(r.Incarnation)
+	if err == nil {
+		r.Claim = l.Claim.name()
+		err = writeOwner(l.layout, l.id, r)
+	}
+	switch {
+	case err == nil:
+		l.Mine, l.Seen, l.Incarnation, l.Ending = r.Generation, r.Generation, r.Incarnation, r.Ending
+		return nil
+	case l.Removal && CannotWrite(err):
+		l.Pinned = true
+		_ = removeOwner(l.layout, l.id) // so that no other command owns the pod; it needs no space
+		return nil
+	}
+	return fmt.Errorf("pod %s: take ownership: %w", l.id, err)
+}
+
+// successor is the record of the owner that follows.
+func (l *PodLock) successor(before *OwnerRecord, uid string, p Purpose) OwnerRecord {
+	r := OwnerRecord{Incarnation: RandomHex(8)}
+	if before != nil {
+		if before.UID == uid {
+			r = *before
+		}
+		r.Generation = before.Generation
+	}
+	r.Schema, r.UID, r.Purpose, r.Holder, r.Generation = ownerSchema, uid, p, l.holder, r.next()
+	return r
+}
+
+// makeClaim makes the command's claim file, or writes another incarnation into it.
+func (l *PodLock) makeClaim(incarnation string) (err error) {
+	text := []byte(claimText(l.keeps, incarnation))
+	if l.Claim != nil {
+		return l.Claim.set(text)
+	}
+	l.Claim, err = MakeLockedFile(l.layout.Claims(), claimPrefix(l.id), text)
+	return err
+}
+
+// Update changes the record of this command's own generation; the error is
+// ErrChanged where another command owns the pod. The lock must be held.
+func (l *PodLock) Update(change func(*OwnerRecord)) error {
+	if l.Pinned {
+		return nil
+	}
+	r, err := l.Owner()
+	switch {
+	case err != nil:
+		return err
+	case r == nil || r.Generation != l.Mine:
+		return ErrChanged
+	}
+	before := r.Incarnation
+	if change(r); r.Incarnation != before {
+		if err := l.makeClaim(r.Incarnation); err != nil {
+			return err
+		}
+	}
+	l.Incarnation, l.Ending = r.Incarnation, r.Ending
+	err = writeOwner(l.layout, l.id, *r)
+	if l.Removal && CannotWrite(err) {
+		l.Pinned, err = true, nil
+	}
+	return err
+}
+
+// Disown removes the record of a pod of which nothing is left, if it is about
+// that pod.
+func (l *PodLock) Disown() error {
+	if now, err := l.Current(); err != nil || now != l.Mine || l.Mine == (Generation{}) {
+		return nil
+	}
+	return removeOwner(l.layout, l.id)
+}
+
+// Forget releases the lock of a pod of which nothing is left, and removes its file.
+func (l *PodLock) Forget() {
+	if l != nil && l.Held != nil {
+		_ = os.Remove(l.path) // it stays then, and is swept another time
+		l.Release()
+	}
+}
+
+// ErrChanged says that another podrun worked on the pod, so that what was to be
+// done may not be any more: everything was observed again.
+var ErrChanged = errors.New("another podrun has worked on the pod")

@@ -1,0 +1,13 @@
+package store
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+)
+
+// RandomHex returns n random bytes in hex.
+func RandomHex(n int) string {
+	raw := make([]byte, n)
+	rand.Read(raw) // never fails (crypto/rand, Go 1.24)
+	return hex.EncodeToString(raw)
+}
