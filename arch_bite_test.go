@@ -240,7 +240,7 @@ func TestPurityBites(t *testing.T) {
 // TestPureFiles names the files that plan, and some that act.
 func TestPureFiles(t *testing.T) {
 	for name, want := range map[string]bool{
-		"run/lifecycle/next.go": true, "run/lifecycle/apply.go": true, "run/plan.go": true, "run/planview.go": true, "run/prepare.go": true,
+		"run/lifecycle/next.go": true, "run/lifecycle/apply.go": true, "run/prepare/plan.go": true, "run/prepare/read.go": true,
 		"run/observe.go": false, "run/sync.go": false, "run/execute.go": false,
 		"cri/print.go": true, "cri/client.go": false,
 		"sandbox/sandbox.go": true, "sandbox/apply.go": false, "sandbox/remove.go": false,

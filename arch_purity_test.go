@@ -17,9 +17,7 @@ func pureFile(s *source) bool {
 	switch {
 	case s.test:
 		return false
-	case s.pkg == "run":
-		return slices.Contains([]string{"plan.go", "planview.go", "prepare.go"}, base)
-	case layerOf(s.pkg) == decider:
+	case layerOf(s.pkg) == decider || layerOf(s.pkg) == planner:
 		return true
 	case s.pkg == "cri":
 		return base == "print.go"

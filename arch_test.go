@@ -162,6 +162,7 @@ const (
 	reader  layer = "reader"  // reads what plans are made from
 	engine  layer = "engine"  // joins the nouns
 	decider layer = "decider" // the engine's logic: pure, all of it
+	planner layer = "planner" // joins the nouns' plans: pure, all of it
 	keeper  layer = "keeper"  // what the engine keeps on disk
 	command layer = "command" // flags to one call, and what comes back to text
 	entry   layer = "entry"   // main
@@ -175,11 +176,12 @@ var below = map[layer][]layer{
 	noun:    {leaf},
 	reader:  {leaf},
 	decider: {leaf},
+	planner: {leaf, noun, decider},
 	keeper:  {leaf},
-	engine:  {leaf, noun, reader, decider, keeper},
-	command: {leaf, engine, decider},
+	engine:  {leaf, noun, reader, decider, planner, keeper},
+	command: {leaf, engine, decider, planner},
 	entry:   {command},
-	support: {leaf, noun, reader, decider, keeper, engine, command, support},
+	support: {leaf, noun, reader, decider, planner, keeper, engine, command, support},
 }
 
 // packages has every package with its layer. May are those that it imports
@@ -193,6 +195,7 @@ var packages = map[string]struct {
 	"heap":          {entry, nil, "of the process as a whole: the pace of garbage collection"},
 	"cmd":           {command, []string{"manifest"}, "reads the files that a command names; all else about pods it asks of run"},
 	"run":           {engine, nil, "the only place where the nouns meet: it passes values from one to the next"},
+	"run/prepare":   {planner, nil, "plans, replacements and refusals for the pods of a command"},
 	"run/store":     {keeper, []string{"manifest", "volume", "host/discover"}, "a checkpoint is a manifest in a pod's directory, and facts are read off it too"},
 	"run/lifecycle": {decider, nil, "what to do next, status, goals and exit codes: no file of it may look at the world"},
 	"manifest":      {noun, nil, "bytes to objects; knows of no other noun, so that it can be used alone"},

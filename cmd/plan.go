@@ -1,6 +1,8 @@
 package cmd
 
 import (
+	"github.com/podrun/podrun/run/prepare"
+
 	"context"
 
 	"github.com/spf13/cobra"
@@ -80,7 +82,7 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 	if err != nil {
 		return err
 	}
-	var views []run.PlanView
+	var views []prepare.PlanView
 	for i := range targets {
 		show := targets[i].View
 		if f.secrets {
@@ -100,8 +102,8 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 
 // planList is what plan prints.
 type planList struct {
-	Problems problem.List   `json:"problems,omitempty"`
-	Plans    []run.PlanView `json:"plans"`
+	Problems problem.List       `json:"problems,omitempty"`
+	Plans    []prepare.PlanView `json:"plans"`
 }
 
 // planInvocation stands for the random id of the apply to come.

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/prepare"
+
 	"github.com/podrun/podrun/run/store"
 
 	"context"
@@ -21,8 +23,8 @@ import (
 )
 
 // admit reads the host and decides about all pods, under the node's lock, and
-// reserves room for them.
-func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, locks store.PodLocks, o ApplyOptions) (targets []Target, err error) {
+// reserves their resources.
+func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, locks store.PodLocks, o ApplyOptions) (targets []prepare.Target, err error) {
 	err = e.underNodeLock(ctx, func() (err error) {
 		targets, err = e.decide(ctx, objects, locks, o)
 		return err
@@ -34,7 +36,7 @@ func (e *Engine) admit(ctx context.Context, objects *manifest.Objects, locks sto
 }
 
 // decide does the work of admit.
-func (e *Engine) decide(ctx context.Context, objects *manifest.Objects, locks store.PodLocks, o ApplyOptions) ([]Target, error) {
+func (e *Engine) decide(ctx context.Context, objects *manifest.Objects, locks store.PodLocks, o ApplyOptions) ([]prepare.Target, error) {
 	if err := store.Sweep(e.layout()); err != nil {
 		return nil, err
 	}
@@ -49,9 +51,9 @@ func (e *Engine) decide(ctx context.Context, objects *manifest.Objects, locks st
 		}
 	}
 	for i := range targets {
-		err := targets[i].acquire(locks)
+		err := own(targets[i], locks)
 		if err == nil {
-			err = e.reserveRoom(&targets[i])
+			err = e.reserveResources(targets[i], locks[targets[i].Plan.ID.String()])
 		}
 		if err != nil {
 			return nil, errors.Join(err, e.unreserve(ctx, targets[:i+1], locks))
@@ -60,40 +62,37 @@ func (e *Engine) decide(ctx context.Context, objects *manifest.Objects, locks st
 	return targets, nil
 }
 
-// acquire makes this command the owner of an admitted pod. Of a pod that is to be
+// own makes this command the owner of an admitted pod. Of a pod that is to be
 // replaced, that is the old one until it is removed.
-func (t *Target) acquire(locks store.PodLocks) error {
-	if t.refused() != nil {
+func own(t prepare.Target, locks store.PodLocks) error {
+	if t.Refused() != nil {
 		return nil
 	}
 	uid := t.Plan.ID.UID
-	if t.Change == ChangeReplace && len(t.Old) > 0 {
+	if t.Change == prepare.ChangeReplace && len(t.Old) > 0 {
 		uid = t.Old[0].ID.UID
 	}
-	return locks[t.Plan.ID.String()].Acquire(uid, store.PurposeRun, true, t.Change == ChangeNew)
+	return locks[t.Plan.ID.String()].Acquire(uid, store.PurposeRun, true, t.Change == prepare.ChangeNew)
 }
 
-// reserveRoom makes that what a pod was admitted to counts for others. Of a new
+// reserveResources makes that what a pod was admitted to counts for others. Of a new
 // pod its checkpoint does; one that is here still is what it was, and gets what
 // it will want kept free beside that.
-func (e *Engine) reserveRoom(t *Target) (err error) {
+func (e *Engine) reserveResources(t prepare.Target, lock *store.PodLock) (err error) {
 	switch {
-	case t.refused() != nil:
-	case t.Change == ChangeNew:
+	case t.Refused() != nil:
+	case t.Change == prepare.ChangeNew:
 		return reserve(t.Plan)
-	case t.Change != ChangeUnchanged || !t.Plan.runs():
-		if t.Change != ChangeReplace {
+	case t.Change != prepare.ChangeUnchanged || !t.Plan.Runs():
+		if t.Change != prepare.ChangeReplace {
 			err = holdDevices(t.Plan) // one that replaces another has no directory yet
 		}
 		if err == nil {
-			t.room, err = e.holdRoom(t.Plan)
+			lock.Reservation, err = e.holdResources(t.Plan)
 		}
 	}
 	return err
 }
-
-// refused is the error of a pod that this host may not run, or nil.
-func (t Target) refused() error { return problem.Refuse(problem.Refused, t.Problems) }
 
 // PrepareOptions are the options of Prepare.
 type PrepareOptions struct {
@@ -103,8 +102,8 @@ type PrepareOptions struct {
 }
 
 // Prepare reads what planning needs and plans.
-func (e *Engine) Prepare(ctx context.Context, objects *manifest.Objects, o PrepareOptions) ([]Target, problem.List, error) {
-	in := PrepareInput{Objects: objects, Settings: e.Settings, Invocation: e.Invocation, AllowKubelet: o.AllowKubelet, Force: o.Force}
+func (e *Engine) Prepare(ctx context.Context, objects *manifest.Objects, o PrepareOptions) ([]prepare.Target, problem.List, error) {
+	in := prepare.PrepareInput{Objects: objects, Settings: e.Settings, Invocation: e.Invocation, AllowKubelet: o.AllowKubelet, Force: o.Force}
 	facts := o.Facts
 	if facts == nil {
 		read, err := discover.Read(ctx, e.Client, e.Settings, wantedFacts(objects, o.AllowKubelet))
@@ -117,7 +116,7 @@ func (e *Engine) Prepare(ctx context.Context, objects *manifest.Objects, o Prepa
 		facts = &read
 	}
 	in.Facts = *facts
-	targets, problems := Prepare(in)
+	targets, problems := prepare.Prepare(in)
 	if o.Facts == nil {
 		var err error
 		if problems, err = hostProblems(ctx, targets, objects, problems); err != nil {
@@ -130,7 +129,7 @@ func (e *Engine) Prepare(ctx context.Context, objects *manifest.Objects, o Prepa
 // wantedFacts are the costly facts that the pods ask for. Where pods may run
 // beside a kubelet, none is searched for.
 func wantedFacts(objects *manifest.Objects, allowKubelet bool) discover.Options {
-	o := discover.Options{Ports: hostPorts(objects), Images: imagesOf(objects), Kubelet: !allowKubelet}
+	o := discover.Options{Ports: prepare.HostPorts(objects), Images: prepare.ImagesOf(objects), Kubelet: !allowKubelet}
 	for _, p := range objects.Pods {
 		o.SeccompProfiles = append(o.SeccompProfiles, admission.SeccompProfiles(p.Object)...)
 	}
@@ -139,12 +138,12 @@ func wantedFacts(objects *manifest.Objects, allowKubelet bool) discover.Options 
 
 // here reads the checkpoints of the pods that have the names of the command's, as
 // the facts have them.
-func (e *Engine) here(objects *manifest.Objects, facts host.Facts) ([]Here, error) {
+func (e *Engine) here(objects *manifest.Objects, facts host.Facts) ([]prepare.Here, error) {
 	wanted := map[string]bool{}
 	for _, p := range objects.Pods {
 		wanted[p.Object.Namespace+"/"+p.Object.Name] = true
 	}
-	var out []Here
+	var out []prepare.Here
 	for _, p := range facts.Pods {
 		id := identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 		if !p.Managed || !wanted[id.String()] || !identity.SafeUID(p.UID) {
@@ -155,7 +154,7 @@ func (e *Engine) here(objects *manifest.Objects, facts host.Facts) ([]Here, erro
 		case errors.Is(err, fs.ErrPermission) || store.IsNewer(err):
 			return nil, err
 		case err != nil:
-			out = append(out, Here{ID: id, Broken: err})
+			out = append(out, prepare.Here{ID: id, Broken: err})
 			continue
 		case c == nil:
 			continue
@@ -164,13 +163,13 @@ func (e *Engine) here(objects *manifest.Objects, facts host.Facts) ([]Here, erro
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, Here{ID: id, Pod: c.Pod, Made: *c, Ending: owner != nil && owner.Doomed && owner.UID == id.UID})
+		out = append(out, prepare.Here{ID: id, Pod: c.Pod, Made: *c, Ending: owner != nil && owner.Doomed && owner.UID == id.UID})
 	}
 	return out, nil
 }
 
 // reserve writes the checkpoint of a pod: from then on its requests count.
-func reserve(p *Plan) error {
+func reserve(p *prepare.Plan) error {
 	if p.Pod.CreationTimestamp.IsZero() {
 		p.Pod.CreationTimestamp = metav1.Now()
 	}
@@ -188,8 +187,8 @@ func reserve(p *Plan) error {
 
 // holdRange keeps which host IDs the pod's user namespace has. The node's lock is
 // held, but may have been another's since the plan was made.
-func holdRange(p *Plan) error {
-	first, has := p.idRange()
+func holdRange(p *prepare.Plan) error {
+	first, has := p.IDRange()
 	if !has {
 		return nil
 	}
@@ -202,7 +201,7 @@ func holdRange(p *Plan) error {
 			return fmt.Errorf("that from %d on was taken by pod %s meanwhile; apply it again", first, uid)
 		}
 	}
-	data, err := heldRange(first)
+	data, err := prepare.HeldRange(first)
 	if err != nil {
 		return err
 	}
@@ -210,13 +209,13 @@ func holdRange(p *Plan) error {
 }
 
 // unreserve takes the reservations of new pods back.
-func (e *Engine) unreserve(ctx context.Context, targets []Target, locks store.PodLocks) error {
+func (e *Engine) unreserve(ctx context.Context, targets []prepare.Target, locks store.PodLocks) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	var errs []error
 	for _, t := range targets {
-		t.room.Release()
-		if t.Change == ChangeNew && t.refused() == nil {
+		locks[t.Plan.ID.String()].Reservation.Release()
+		if t.Change == prepare.ChangeNew && t.Refused() == nil {
 			errs = append(errs, volume.Remove(ctx, t.Plan.Layout, t.Plan.ID.UID), locks[t.Plan.ID.String()].Disown())
 		}
 	}
@@ -226,4 +225,24 @@ func (e *Engine) unreserve(ctx context.Context, targets []Target, locks store.Po
 // Facts reads the facts of this host that planning these objects takes.
 func (e *Engine) Facts(ctx context.Context, objects *manifest.Objects, allowKubelet bool) (host.Facts, error) {
 	return discover.Read(ctx, e.Client, e.Settings, wantedFacts(objects, allowKubelet))
+}
+
+// hostProblems looks at what the pods' volumes take from this host, and adds
+// what is wrong to the targets and to the list.
+func hostProblems(ctx context.Context, targets []prepare.Target, objects *manifest.Objects, problems problem.List) (problem.List, error) {
+	for i := range targets {
+		t, mp := &targets[i], objects.Pods[i]
+		if len(t.Problems.Errors()) > 0 {
+			continue // of a plan that is not whole
+		}
+		found, err := volume.ReadProblems(ctx, t.Plan.Pod, t.Plan.Volumes)
+		if err != nil {
+			return problems, err
+		}
+		for _, p := range found {
+			p = mp.Locate(p)
+			t.Problems, problems = append(t.Problems, p), append(problems, p)
+		}
+	}
+	return problems, nil
 }

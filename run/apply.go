@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/prepare"
+
 	"github.com/podrun/podrun/run/store"
 
 	"github.com/podrun/podrun/run/lifecycle"
@@ -79,13 +81,12 @@ func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOp
 }
 
 // syncers makes the syncers of a command's pods, which share a puller.
-func (e *Engine) syncers(targets []Target, objects *manifest.Objects, locks store.PodLocks) []*syncer {
+func (e *Engine) syncers(targets []prepare.Target, objects *manifest.Objects, locks store.PodLocks) []*syncer {
 	out := make([]*syncer, len(targets))
 	journals := map[string]*store.Journal{}
 	puller := e.newPuller(journals)
 	for i, t := range targets {
 		out[i] = e.newSyncer(t.Plan, puller, locks[t.Plan.ID.String()])
-		out[i].room = t.room
 		alone := *objects
 		alone.Pods = objects.Pods[i : i+1]
 		out[i].objects = &alone
@@ -135,9 +136,9 @@ func (e *Engine) keychain() *imagepull.Keychain {
 
 // applyOne brings one pod to be started, and takes back what it made when that
 // fails before the first container was started.
-func (s *syncer) applyOne(ctx context.Context, t Target, o ApplyOptions) Result {
-	defer s.room.Release()
-	if err := t.refused(); err != nil {
+func (s *syncer) applyOne(ctx context.Context, t prepare.Target, o ApplyOptions) Result {
+	defer s.lock.Reservation.Release()
+	if err := t.Refused(); err != nil {
 		return Result{ID: t.Plan.ID, Outcome: OutcomeFailed, Err: err}
 	}
 	result := Result{ID: t.Plan.ID}
@@ -164,7 +165,7 @@ func leftBehind(id identity.Pod, err error) error {
 		Hint: "'podrun delete " + id.Name + " -n " + id.Namespace + "' tries again"}
 }
 
-func (e *Engine) newSyncer(p *Plan, puller *imagepull.Puller, lock *store.PodLock) *syncer {
+func (e *Engine) newSyncer(p *prepare.Plan, puller *imagepull.Puller, lock *store.PodLock) *syncer {
 	return &syncer{
 		Engine: e, plan: p, puller: puller, lock: lock,
 		obs: &lifecycle.Observed{}, mine: map[string]bool{}, pulled: map[string]bool{}, exits: map[string]chan struct{}{},
@@ -174,7 +175,7 @@ func (e *Engine) newSyncer(p *Plan, puller *imagepull.Puller, lock *store.PodLoc
 
 // apply does the work of applyOne. Where another command takes the pod over
 // before this one has readied it, the pod is admitted again as it is then.
-func (s *syncer) apply(ctx context.Context, t Target, o ApplyOptions) (Outcome, error) {
+func (s *syncer) apply(ctx context.Context, t prepare.Target, o ApplyOptions) (Outcome, error) {
 	for {
 		outcome, err := s.applyTarget(ctx, &t, o)
 		if errors.Is(err, store.ErrChanged) {
@@ -191,9 +192,9 @@ func (s *syncer) apply(ctx context.Context, t Target, o ApplyOptions) (Outcome, 
 }
 
 // applyTarget brings a pod as it was admitted to its goal.
-func (s *syncer) applyTarget(ctx context.Context, t *Target, o ApplyOptions) (Outcome, error) {
-	s.reserved = t.Change != ChangeReplace
-	if t.Change == ChangeNew {
+func (s *syncer) applyTarget(ctx context.Context, t *prepare.Target, o ApplyOptions) (Outcome, error) {
+	s.reserved = t.Change != prepare.ChangeReplace
+	if t.Change == prepare.ChangeNew {
 		s.undo.push("remove the pod's directory", s.removeDirs)
 	}
 	if err := s.look(ctx, *t); err != nil {
@@ -205,17 +206,17 @@ func (s *syncer) applyTarget(ctx context.Context, t *Target, o ApplyOptions) (Ou
 	if err := s.welcomeBack(); err != nil {
 		return OutcomeFailed, err
 	}
-	if d := lifecycle.Next(s.pod(), s.world()); t.Change != ChangeReplace && d.Ended && s.obs.Sandbox() != nil {
-		if t.Change != ChangeUpdate {
+	if d := lifecycle.Next(s.pod(), s.world()); t.Change != prepare.ChangeReplace && d.Ended && s.obs.Sandbox() != nil {
+		if t.Change != prepare.ChangeUpdate {
 			return s.finish(ctx, d)
 		}
-		t.Change, t.Old = ChangeReplace, []Here{t.was} // nothing runs that could be updated in place
+		t.Change, t.Old = prepare.ChangeReplace, []prepare.Here{t.Was} // nothing runs that could be updated in place
 		s.reserved = false
 	}
 	if err := s.preempt(ctx, t.Preempts); err != nil {
 		return OutcomeFailed, s.orInterrupted(ctx, err)
 	}
-	if t.Change != ChangeUnchanged {
+	if t.Change != prepare.ChangeUnchanged {
 		s.pulls = s.puller.Start(ctx, s.plan.Images)
 		defer s.pulls.Stop()
 	}
@@ -225,7 +226,7 @@ func (s *syncer) applyTarget(ctx context.Context, t *Target, o ApplyOptions) (Ou
 	if err := s.journal.Open(s.plan.Layout); err != nil {
 		return OutcomeFailed, err
 	}
-	if t.Change != ChangeUnchanged {
+	if t.Change != prepare.ChangeUnchanged {
 		for _, w := range s.plan.Warnings {
 			s.journal.Emit(w)
 		}
@@ -238,7 +239,7 @@ func (s *syncer) applyTarget(ctx context.Context, t *Target, o ApplyOptions) (Ou
 		// How it ended is in its status.
 	case ended:
 		return s.alreadyEnded()
-	case t.Change == ChangeUnchanged && s.acted, t.Change == ChangeReplace && t.Forced:
+	case t.Change == prepare.ChangeUnchanged && s.acted, t.Change == prepare.ChangeReplace && t.Forced:
 		return OutcomeRestarted, nil
 	}
 	return outcomes[t.Change], nil
@@ -246,9 +247,9 @@ func (s *syncer) applyTarget(ctx context.Context, t *Target, o ApplyOptions) (Ou
 
 // look takes in what the runtime has of the pod. Of a new one it has nothing,
 // unless the facts, which were read under this same lock, have its UID.
-func (s *syncer) look(ctx context.Context, t Target) (err error) {
+func (s *syncer) look(ctx context.Context, t prepare.Target) (err error) {
 	ofThis := func(p host.Pod) bool { return p.UID == s.plan.ID.UID }
-	if t.Change == ChangeNew && !slices.ContainsFunc(s.plan.facts.Pods, ofThis) {
+	if t.Change == prepare.ChangeNew && !slices.ContainsFunc(s.plan.Facts.Pods, ofThis) {
 		return nil
 	}
 	s.obs, err = s.observe(ctx, s.plan.ID.UID)
@@ -256,13 +257,13 @@ func (s *syncer) look(ctx context.Context, t Target) (err error) {
 }
 
 // outcomes are those of pods that were brought to be started.
-var outcomes = map[Change]Outcome{
-	ChangeNew: OutcomeCreated, ChangeUnchanged: OutcomeUnchanged,
-	ChangeUpdate: OutcomeUpdated, ChangeReplace: OutcomeReplaced,
+var outcomes = map[prepare.Change]Outcome{
+	prepare.ChangeNew: OutcomeCreated, prepare.ChangeUnchanged: OutcomeUnchanged,
+	prepare.ChangeUpdate: OutcomeUpdated, prepare.ChangeReplace: OutcomeReplaced,
 }
 
 // what lists what an outcome is about.
-func (s *syncer) what(t Target, o Outcome) []string {
+func (s *syncer) what(t prepare.Target, o Outcome) []string {
 	switch o {
 	case OutcomeUpdated, OutcomeReplaced:
 		return t.Changes

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/prepare"
+
 	"github.com/podrun/podrun/run/store"
 
 	"github.com/podrun/podrun/run/lifecycle"
@@ -106,15 +108,15 @@ func (e *Engine) resume(ctx context.Context, k Known, lock *store.PodLock) (*syn
 }
 
 // replan plans a pod again from its checkpoint.
-func replan(e *Engine, c *manifest.Checkpoint, facts host.Facts) (*Plan, problem.List) {
+func replan(e *Engine, c *manifest.Checkpoint, facts host.Facts) (*prepare.Plan, problem.List) {
 	objects := c.Objects()
-	handler, found := runtimeHandler(c.Pod, objects)
+	handler, found := prepare.RuntimeHandler(c.Pod, objects)
 	allocatable, bad := admission.Allocatable(facts, e.Settings)
-	plan, problems := NewPlan(Input{
+	plan, problems := prepare.NewPlan(prepare.Input{
 		Pod: c.Pod, UID: string(c.Pod.UID), Objects: objects, Facts: facts, Settings: e.Settings,
 		Handler: handler, Invocation: e.Invocation, Allocatable: allocatable,
 	})
-	plan.withDevices(plan.devicesHere())
+	plan.WithDevices(plan.DevicesHere())
 	return plan, slices.Concat(found, bad, problems)
 }
 

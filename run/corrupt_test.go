@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/prepare"
+
 	"github.com/podrun/podrun/run/store"
 
 	"github.com/podrun/podrun/run/lifecycle"
@@ -201,13 +203,13 @@ func TestCorruptUserNS(t *testing.T) {
 	taken := map[string]uint32{"a": 65536, "broken": 0}
 	no := false
 	pod := &corev1.Pod{Spec: corev1.PodSpec{HostUsers: &no}}
-	if ns, problems := userNamespace(pod, "new", taken, 110); ns != nil || len(problems) != 1 || !strings.Contains(problems[0].Message, "broken") {
+	if ns, problems := prepare.UserNamespace(pod, "new", taken, 110); ns != nil || len(problems) != 1 || !strings.Contains(problems[0].Message, "broken") {
 		t.Errorf("a new pod: %v, %v", ns, problems)
 	}
-	if ns, problems := userNamespace(pod, "broken", taken, 110); len(problems) != 0 || ns.Uids[0].HostId != 2*65536 {
+	if ns, problems := prepare.UserNamespace(pod, "broken", taken, 110); len(problems) != 0 || ns.Uids[0].HostId != 2*65536 {
 		t.Errorf("the pod itself: %v, %v", ns, problems)
 	}
-	if ns, problems := userNamespace(pod, "a", taken, 110); len(problems) != 0 || ns.Uids[0].HostId != 65536 {
+	if ns, problems := prepare.UserNamespace(pod, "a", taken, 110); len(problems) != 0 || ns.Uids[0].HostId != 65536 {
 		t.Errorf("another pod with a range: %v, %v", ns, problems)
 	}
 }

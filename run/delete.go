@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/prepare"
+
 	"github.com/podrun/podrun/run/store"
 
 	"github.com/podrun/podrun/run/lifecycle"
@@ -133,8 +135,8 @@ func (s *syncer) removedByOther(ctx context.Context) (bool, error) {
 }
 
 // knownPlan is a plan with no more in it than removing the pod takes.
-func knownPlan(e *Engine, k Known, facts host.Facts) *Plan {
-	p := &Plan{ID: k.ID, Pod: k.Pod, Layout: e.layout(), NodeIPs: facts.NodeIPs, Runtime: facts.Runtime.Name}
+func knownPlan(e *Engine, k Known, facts host.Facts) *prepare.Plan {
+	p := &prepare.Plan{ID: k.ID, Pod: k.Pod, Layout: e.layout(), NodeIPs: facts.NodeIPs, Runtime: facts.Runtime.Name}
 	if p.Pod == nil {
 		p.Pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: k.ID.Namespace, Name: k.ID.Name}}
 	}
@@ -144,8 +146,8 @@ func knownPlan(e *Engine, k Known, facts host.Facts) *Plan {
 
 // oldPlan is a plan with no more in it than removing a pod takes that is
 // replaced by this one.
-func (s *syncer) oldPlan(h Here) *Plan {
-	return knownPlan(s.Engine, Known{ID: h.ID, Pod: h.Pod}, s.plan.facts)
+func (s *syncer) oldPlan(h prepare.Here) *prepare.Plan {
+	return knownPlan(s.Engine, Known{ID: h.ID, Pod: h.Pod}, s.plan.Facts)
 }
 
 // remove stops the pod and removes all of it, in the order in which it can be

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/prepare"
+
 	"context"
 	"errors"
 	"fmt"
@@ -122,7 +124,7 @@ func (e *Engine) verdicts(ctx context.Context, objects *manifest.Objects, facts 
 	if err != nil {
 		return nil, err
 	}
-	targets, problems := Prepare(PrepareInput{Objects: objects, Facts: facts, Settings: e.Settings, Here: here,
+	targets, problems := prepare.Prepare(prepare.PrepareInput{Objects: objects, Facts: facts, Settings: e.Settings, Here: here,
 		Invocation: e.Invocation, AllowKubelet: o.AllowKubelet})
 	if _, err := hostProblems(ctx, targets, objects, problems); err != nil {
 		return nil, err

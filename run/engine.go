@@ -5,7 +5,6 @@ import (
 
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -63,23 +62,6 @@ func (e *Engine) warnOnce(p problem.Problem) {
 		p.Warning = true
 		e.warn(problem.List{p})
 	}
-}
-
-// warningOf turns an error into a warning.
-func warningOf(err error) problem.Problem {
-	if e, ok := errors.AsType[*problem.Error](err); ok {
-		bare := *e
-		bare.Object = ""
-		return problem.Problem{Object: e.Object, Message: bare.Error(), Hint: e.Hint, Warning: true}
-	}
-	return problem.Problem{Message: err.Error(), Warning: true}
-}
-
-// withHint is an error with what to do about it, on one line.
-func withHint(err error) string {
-	p := warningOf(err)
-	p.Object = ""
-	return p.String()
 }
 
 // sideBySide does something with each of a list at once, and gathers what comes

@@ -129,7 +129,7 @@ func (s *syncer) createSandbox(ctx context.Context, a lifecycle.Action) error {
 		made, err := s.trySandbox(ctx, plan)
 		if err == nil {
 			s.takeSandbox(plan, made)
-			s.room.Release() // the sandbox counts itself
+			s.lock.Reservation.Release() // the sandbox counts itself
 			return s.writeHosts(made.IPs)
 		}
 		s.emit(event.Warning, event.FailedCreatePodSandBox, "", "Failed to create pod sandbox: "+sandboxCause(err).Error())
@@ -157,7 +157,7 @@ func (s *syncer) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.San
 func (s *syncer) sandboxError(err, cleanup error) error {
 	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + s.plan.ID.String(), Op: "create sandbox", Err: err, Hint: sandboxHint(err)}
 	if image := sandboxImage(err); image != "" {
-		out.Kind, out.Hint = problem.Image, sandboxImageHint(image, s.plan.facts.Runtime)
+		out.Kind, out.Hint = problem.Image, sandboxImageHint(image, s.plan.Facts.Runtime)
 	}
 	if e, ok := err.(*problem.Error); ok {
 		out.Op, out.Err = e.Op, e.Err

@@ -179,7 +179,7 @@ func (s *syncer) late(a lifecycle.Action, image imagepull.Result) (container.Lat
 		ImageID: image.ImageID, ImageUID: image.UID, ImageUsername: image.Username,
 		Attempt:            a.Attempt,
 		TerminationLogPath: log,
-		Mounts:             s.plan.mounts(),
+		Mounts:             s.plan.Mounts(),
 		EtcHostsPath:       s.plan.Layout.EtcHosts(uid),
 	}, nil
 }

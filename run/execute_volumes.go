@@ -30,7 +30,7 @@ func (s *syncer) lateVolumes(ctx context.Context, plan *container.Plan, spec *co
 		late.Mounts[name] = source
 	}
 	for _, key := range plan.FileKeys() {
-		value, err := volume.ReadEnvValue(ctx, s.plan.mounts()[key.Volume].HostPath, key.Path, key.Key)
+		value, err := volume.ReadEnvValue(ctx, s.plan.Mounts()[key.Volume].HostPath, key.Path, key.Key)
 		if err != nil {
 			return fmt.Errorf("volume %s: %w", key.Volume, err)
 		}
@@ -99,7 +99,7 @@ func errorKind(err error) problem.Kind {
 func (s *syncer) volumeImages(ctx context.Context, name string) (map[string]imagepull.Result, error) {
 	out := map[string]imagepull.Result{}
 	for _, m := range lifecycle.FindContainer(s.pod(), name).Container.VolumeMounts {
-		if _, had := out[m.Name]; had || s.plan.mounts()[m.Name].Image == nil {
+		if _, had := out[m.Name]; had || s.plan.Mounts()[m.Name].Image == nil {
 			continue
 		}
 		got, err := s.waitImage(ctx, imagepull.VolumeImage(m.Name))

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/prepare"
+
 	"github.com/podrun/podrun/run/lifecycle"
 
 	"context"
@@ -102,7 +104,7 @@ func (e *Engine) refuseLive(ctx context.Context, objects *manifest.Objects) erro
 }
 
 // runOne runs one pod to its end and removes it.
-func (s *syncer) runOne(ctx context.Context, t Target, o RunOptions) RunResult {
+func (s *syncer) runOne(ctx context.Context, t prepare.Target, o RunOptions) RunResult {
 	s.started = o.Started
 	result := RunResult{Result: s.applyOne(ctx, t, o.ApplyOptions)}
 	result.Containers = lifecycle.EndedContainers(s.pod(), result.Status)

@@ -132,7 +132,7 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 			return nil, runtimeError(k.ID, err)
 		}
 		if k.Broken != nil {
-			e.warnOnce(warningOf(k.Broken))
+			e.warnOnce(problem.WarningOf(k.Broken))
 		}
 		started, ready := obs.Probed()
 		out = append(out, View{Known: k, Observed: obs, Object: viewOf(ctx, k, obs, node{facts.NodeIPs, facts.Runtime, handlerOf(obs)}, isStopped(e.layout(), k.ID.UID), started, ready)})
@@ -186,7 +186,7 @@ func viewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n node, over 
 	}
 	pod.Status = lifecycle.Status(pod, in)
 	if k.Broken != nil {
-		pod.Status.Reason, pod.Status.Message = "CheckpointCorrupt", withHint(k.Broken)
+		pod.Status.Reason, pod.Status.Message = "CheckpointCorrupt", problem.WithHint(k.Broken)
 		if len(obs.Containers) == 0 {
 			pod.Status.Phase = corev1.PodUnknown
 		}
@@ -230,7 +230,7 @@ func (s *syncer) status() corev1.PodStatus {
 	started, ready, _ := s.probed()
 	k := Known{ID: s.plan.ID, Pod: s.plan.Pod}
 	// A sandbox that this command made was not read from the runtime.
-	n := node{s.plan.NodeIPs, s.plan.facts.Runtime, cmp.Or(s.plan.Sandbox.Handler, handlerOf(s.obs))}
+	n := node{s.plan.NodeIPs, s.plan.Facts.Runtime, cmp.Or(s.plan.Sandbox.Handler, handlerOf(s.obs))}
 	n.runtime.Name = s.plan.Runtime
 	return viewOf(context.Background(), k, s.obs, n, isStopped(s.plan.Layout, s.plan.ID.UID), started, ready).Status
 }

@@ -76,7 +76,7 @@ func observe(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 	}
 	for _, err := range errs {
 		if err != nil {
-			obs.Unreadable = append(obs.Unreadable, problem.Problem{Object: store.ObjectOf(id), Message: err.Error() + "; podrun ignores it", Warning: true})
+			obs.Unreadable = append(obs.Unreadable, problem.Problem{Object: identity.ObjectOf(id), Message: err.Error() + "; podrun ignores it", Warning: true})
 		}
 	}
 	return obs, nil

@@ -46,7 +46,7 @@ func BenchmarkPrepare(b *testing.B) {
 	before := cpuTime(b)
 	for b.Loop() {
 		targets, problems, err := e.Prepare(b.Context(), objects, PrepareOptions{AllowKubelet: true})
-		if err != nil || len(problems.Errors()) > 0 || len(targets[0].Plan.facts.Pods) != pods {
+		if err != nil || len(problems.Errors()) > 0 || len(targets[0].Plan.Facts.Pods) != pods {
 			b.Fatal(err, problems)
 		}
 	}

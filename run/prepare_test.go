@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/prepare"
+
 	"slices"
 	"strings"
 	"testing"
@@ -19,13 +21,13 @@ var testFacts = host.Facts{NodeName: "node-a", Capacity: corev1.ResourceList{
 }}
 
 // hereOf is a pod that is here, as an earlier apply of the text planned it.
-func hereOf(t *testing.T, text, uid string) Here {
+func hereOf(t *testing.T, text, uid string) prepare.Here {
 	t.Helper()
 	pod := load(t, text).Pods[0].Object
 	if uid == "" {
 		uid = manifest.UID(pod, "node-a")
 	}
-	planned, _ := NewPlan(Input{Pod: pod, UID: uid, Objects: load(t, text), Facts: testFacts, Settings: testSettings("/nowhere")})
+	planned, _ := prepare.NewPlan(prepare.Input{Pod: pod, UID: uid, Objects: load(t, text), Facts: testFacts, Settings: testSettings("/nowhere")})
 	// By way of its checkpoint, as it is read.
 	data, err := planned.Checkpoint.Marshal()
 	if err != nil {
@@ -35,7 +37,7 @@ func hereOf(t *testing.T, text, uid string) Here {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Here{ID: identity.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: uid}, Pod: c.Pod}
+	return prepare.Here{ID: identity.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: uid}, Pod: c.Pod}
 }
 
 // TestRefusedMountIsToldOnce: admission names the field and what to do; that the
@@ -44,7 +46,7 @@ func TestRefusedMountIsToldOnce(t *testing.T) {
 	text := podText("web", "Always", "containers:",
 		"- {name: app, image: registry.example/app:1, volumeMounts: [{name: d, mountPath: /d, readOnly: true, recursiveReadOnly: Enabled}]}",
 		"- {name: fine, image: registry.example/app:1}", "volumes: [{name: d, emptyDir: {}}]")
-	targets, problems := Prepare(PrepareInput{Objects: load(t, text), Facts: testFacts, Settings: testSettings("/nowhere")})
+	targets, problems := prepare.Prepare(prepare.PrepareInput{Objects: load(t, text), Facts: testFacts, Settings: testSettings("/nowhere")})
 	var fields []string
 	for _, p := range problems.Errors() {
 		if strings.Contains(p.Field, "volumeMounts") {
@@ -70,46 +72,46 @@ func TestChange(t *testing.T) {
 	command := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, command: [sh]}]")
 	other := podText("db", "Always", "containers: [{name: app, image: registry.example/app:1}]")
 	withUID := "apiVersion: v1\nkind: Pod\nmetadata: {name: web, uid: u-7}\nspec: {containers: [{name: app, image: registry.example/app:1}]}\n"
-	unknown := Here{ID: identity.Pod{Namespace: "default", Name: "web", UID: "u-9"}}
+	unknown := prepare.Here{ID: identity.Pod{Namespace: "default", Name: "web", UID: "u-9"}}
 	own := manifest.UID(load(t, text).Pods[0].Object, "node-a")
 	for _, tc := range []struct {
 		name string
 		pod  string
-		here []Here
-		want Change
+		here []prepare.Here
+		want prepare.Change
 		uid  string // empty: not the one that is here
 		old  int
 		diff []string
 	}{
-		{name: "nothing here", pod: text, want: ChangeNew, uid: own},
-		{name: "another pod here", pod: text, here: []Here{hereOf(t, other, "")}, want: ChangeNew, uid: own},
-		{name: "the same file", pod: text, here: []Here{hereOf(t, text, "")}, want: ChangeUnchanged, uid: own},
-		{name: "the same in other words", pod: same, here: []Here{hereOf(t, text, "")}, want: ChangeUnchanged, uid: own},
-		{name: "an image", pod: image, here: []Here{hereOf(t, text, "")}, want: ChangeUpdate, uid: own,
+		{name: "nothing here", pod: text, want: prepare.ChangeNew, uid: own},
+		{name: "another pod here", pod: text, here: []prepare.Here{hereOf(t, other, "")}, want: prepare.ChangeNew, uid: own},
+		{name: "the same file", pod: text, here: []prepare.Here{hereOf(t, text, "")}, want: prepare.ChangeUnchanged, uid: own},
+		{name: "the same in other words", pod: same, here: []prepare.Here{hereOf(t, text, "")}, want: prepare.ChangeUnchanged, uid: own},
+		{name: "an image", pod: image, here: []prepare.Here{hereOf(t, text, "")}, want: prepare.ChangeUpdate, uid: own,
 			diff: []string{"spec.containers[0].image"}},
-		{name: "an image, and back", pod: text, here: []Here{hereOf(t, image, own)}, want: ChangeUpdate, uid: own, diff: []string{"spec.containers[0].image"}},
-		{name: "a command", pod: command, here: []Here{hereOf(t, text, "")}, want: ChangeReplace, old: 1},
-		{name: "a pod whose checkpoint is gone", pod: text, here: []Here{unknown}, want: ChangeReplace, uid: own, old: 1},
-		{name: "two of its name", pod: text, here: []Here{hereOf(t, text, ""), hereOf(t, command, "")}, want: ChangeReplace, uid: own, old: 2},
-		{name: "a UID of its own", pod: withUID, want: ChangeNew, uid: "u-7"},
-		{name: "the same UID of its own", pod: withUID, here: []Here{hereOf(t, withUID, "")}, want: ChangeUnchanged, uid: "u-7"},
-		{name: "another UID of its own", pod: withUID, here: []Here{hereOf(t, withUID, "u-6")}, want: ChangeReplace, uid: "u-7", old: 1},
+		{name: "an image, and back", pod: text, here: []prepare.Here{hereOf(t, image, own)}, want: prepare.ChangeUpdate, uid: own, diff: []string{"spec.containers[0].image"}},
+		{name: "a command", pod: command, here: []prepare.Here{hereOf(t, text, "")}, want: prepare.ChangeReplace, old: 1},
+		{name: "a pod whose checkpoint is gone", pod: text, here: []prepare.Here{unknown}, want: prepare.ChangeReplace, uid: own, old: 1},
+		{name: "two of its name", pod: text, here: []prepare.Here{hereOf(t, text, ""), hereOf(t, command, "")}, want: prepare.ChangeReplace, uid: own, old: 2},
+		{name: "a UID of its own", pod: withUID, want: prepare.ChangeNew, uid: "u-7"},
+		{name: "the same UID of its own", pod: withUID, here: []prepare.Here{hereOf(t, withUID, "")}, want: prepare.ChangeUnchanged, uid: "u-7"},
+		{name: "another UID of its own", pod: withUID, here: []prepare.Here{hereOf(t, withUID, "u-6")}, want: prepare.ChangeReplace, uid: "u-7", old: 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := change(load(t, tc.pod).Pods[0].Object, PrepareInput{Here: tc.here, Facts: testFacts})
+			got := prepare.Compare(load(t, tc.pod).Pods[0].Object, prepare.PrepareInput{Here: tc.here, Facts: testFacts})
 			if got.Change != tc.want || len(got.Old) != tc.old {
 				t.Errorf("%s of %d, want %s of %d", got.Change, len(got.Old), tc.want, tc.old)
 			}
-			if tc.uid != "" && got.uid != tc.uid {
-				t.Errorf("uid %s, want %s", got.uid, tc.uid)
+			if tc.uid != "" && got.UID != tc.uid {
+				t.Errorf("uid %s, want %s", got.UID, tc.uid)
 			}
-			if tc.uid == "" && (got.uid == "" || got.uid == tc.here[0].ID.UID) {
-				t.Errorf("uid %q", got.uid)
+			if tc.uid == "" && (got.UID == "" || got.UID == tc.here[0].ID.UID) {
+				t.Errorf("uid %q", got.UID)
 			}
 			if tc.diff != nil && !slices.Equal(got.Changes, tc.diff) {
 				t.Errorf("changes %v, want %v", got.Changes, tc.diff)
 			}
-			if got.Change == ChangeUnchanged && len(got.Changes) > 0 {
+			if got.Change == prepare.ChangeUnchanged && len(got.Changes) > 0 {
 				t.Errorf("%s with changes %v", got.Change, got.Changes)
 			}
 		})

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/prepare"
+
 	"github.com/podrun/podrun/run/store"
 
 	"github.com/podrun/podrun/run/lifecycle"
@@ -12,14 +14,14 @@ import (
 // makeWay prepares a changed pod. It pulls the new images first, so that a typo
 // costs no downtime. Then it writes an update in place down, or removes the old pod
 // and reserves the resources of the new one.
-func (s *syncer) makeWay(ctx context.Context, t Target) error {
-	if t.Change != ChangeUpdate && t.Change != ChangeReplace {
+func (s *syncer) makeWay(ctx context.Context, t prepare.Target) error {
+	if t.Change != prepare.ChangeUpdate && t.Change != prepare.ChangeReplace {
 		return nil
 	}
 	if err := s.unlocked(ctx, s.pulls.Ready); err != nil {
 		return err
 	}
-	if t.Change == ChangeUpdate {
+	if t.Change == prepare.ChangeUpdate {
 		// The files first: cut short in between, the next apply sees a change still.
 		if err := s.refreshVolumes(ctx); err != nil {
 			return err
@@ -32,7 +34,7 @@ func (s *syncer) makeWay(ctx context.Context, t Target) error {
 	s.obs = &lifecycle.Observed{}
 	s.undo.push("remove the pod's directory", s.removeDirs)
 	err := s.underNodeLock(ctx, func() error {
-		defer s.room.Release() // what was just written counts from now on
+		defer s.lock.Reservation.Release() // what was just written counts from now on
 		return reserve(s.plan)
 	})
 	if err != nil {
@@ -46,7 +48,7 @@ func (s *syncer) makeWay(ctx context.Context, t Target) error {
 
 // removeReplaced removes the pods that this one takes the place of. The error is
 // errChanged where another command takes them over.
-func (s *syncer) removeReplaced(ctx context.Context, old []Here) error {
+func (s *syncer) removeReplaced(ctx context.Context, old []prepare.Here) error {
 	for _, h := range old {
 		o := s.newSyncer(s.oldPlan(h), s.puller, s.lock)
 		o.ending, o.dooms = true, true

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/prepare"
+
 	"context"
 	"fmt"
 	"regexp"
@@ -14,14 +16,14 @@ import (
 
 // tellSandboxImage warns where the runtime will have to pull its sandbox image
 // before the first pod can start: a host without a registry can't.
-func (e *Engine) tellSandboxImage(ctx context.Context, targets []Target) {
-	at := slices.IndexFunc(targets, func(t Target) bool {
-		return t.refused() == nil && (t.Change == ChangeNew || t.Change == ChangeReplace)
+func (e *Engine) tellSandboxImage(ctx context.Context, targets []prepare.Target) {
+	at := slices.IndexFunc(targets, func(t prepare.Target) bool {
+		return t.Refused() == nil && (t.Change == prepare.ChangeNew || t.Change == prepare.ChangeReplace)
 	})
 	if at < 0 {
 		return
 	}
-	runtime := targets[at].Plan.facts.Runtime
+	runtime := targets[at].Plan.Facts.Runtime
 	image := discover.SandboxImage(ctx, e.Client, runtime)
 	if image.Present == nil || *image.Present {
 		return

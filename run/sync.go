@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/prepare"
+
 	"github.com/podrun/podrun/run/store"
 
 	"github.com/podrun/podrun/run/lifecycle"
@@ -30,14 +32,13 @@ import (
 // what the runtime said.
 type syncer struct {
 	*Engine
-	plan    *Plan
+	plan    *prepare.Plan
 	lock    *store.PodLock
 	obs     *lifecycle.Observed
 	journal *store.Journal
 	undo    undo
 	puller  *imagepull.Puller
-	room    *store.LockedFile // what is kept free for the pod; nil where nothing needs to be
-	pulls   *imagepull.Pulls  // of the plan's images; nil when none were begun
+	pulls   *imagepull.Pulls // of the plan's images; nil when none were begun
 	// pulled are the containers that have had their image from pulls.
 	pulled map[string]bool
 	// mine are the containers that this sync started, by ID.
@@ -63,7 +64,7 @@ type syncer struct {
 	// here, but looks after it while it is.
 	adopts, attends bool
 	objects         *manifest.Objects // of a command that applies: this pod and what it refers to
-	applied         Target            // the pod as it was admitted last
+	applied         prepare.Target    // the pod as it was admitted last
 	// reserved says that the pod has a directory.
 	reserved bool
 	// startNoted says that the owner record says that a container was started.

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/prepare"
+
 	"github.com/podrun/podrun/run/store"
 
 	"github.com/podrun/podrun/run/lifecycle"
@@ -14,9 +16,9 @@ import (
 
 // admitAgain admits a pod that another command took over, once that one has
 // ended. It fails where that one removed the pod, or made another one of it.
-func (s *syncer) admitAgain(ctx context.Context, t Target, o ApplyOptions) (Target, error) {
+func (s *syncer) admitAgain(ctx context.Context, t prepare.Target, o ApplyOptions) (prepare.Target, error) {
 	s.undo.forget()
-	s.room.Release()
+	s.lock.Reservation.Release()
 	r, err := s.otherOwner(ctx)
 	switch {
 	case err != nil:
@@ -35,10 +37,10 @@ func (s *syncer) admitAgain(ctx context.Context, t Target, o ApplyOptions) (Targ
 		return t, err
 	}
 	t = targets[0]
-	if err := t.refused(); err != nil {
+	if err := t.Refused(); err != nil {
 		return t, err
 	}
-	s.plan, s.room, s.obs, s.pulls, s.pulled = t.Plan, t.room, &lifecycle.Observed{}, nil, map[string]bool{}
+	s.plan, s.obs, s.pulls, s.pulled = t.Plan, &lifecycle.Observed{}, nil, map[string]bool{}
 	return t, nil
 }
 
@@ -58,12 +60,12 @@ func (s *syncer) otherOwner(ctx context.Context) (*store.OwnerRecord, error) {
 
 // changedByOther tells whether the pod that is here is neither the one that this
 // command found nor the one that it brings.
-func (s *syncer) changedByOther(t Target, r *store.OwnerRecord) (bool, error) {
+func (s *syncer) changedByOther(t prepare.Target, r *store.OwnerRecord) (bool, error) {
 	c, err := store.ReadCheckpoint(s.plan.Layout, r.UID)
 	if err != nil || c == nil {
 		return false, err
 	}
-	found := slices.Concat(t.Old, []Here{t.was, {ID: t.Plan.ID, Pod: t.Plan.Pod}})
+	found := slices.Concat(t.Old, []prepare.Here{t.Was, {ID: t.Plan.ID, Pod: t.Plan.Pod}})
 	for _, h := range found {
 		if h.ID.UID == r.UID && h.Pod != nil && len(manifest.Changes(h.Pod, c.Pod)) == 0 {
 			return false, nil

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"github.com/podrun/podrun/run/prepare"
+
 	"os"
 	"strings"
 	"testing"
@@ -33,7 +35,7 @@ func TestUserNamespace(t *testing.T) {
 		{name: "no more than there are IDs", pod: own(true), maxPods: 1<<31 - 1, want: 65536},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			ns, problems := userNamespace(test.pod, "this", test.taken, test.maxPods)
+			ns, problems := prepare.UserNamespace(test.pod, "this", test.taken, test.maxPods)
 			if got := problems.String(); !strings.Contains(got, test.problem) || test.problem == "" && got != "" {
 				t.Errorf("problems: %s; want %q", got, test.problem)
 			}

@@ -31,6 +31,9 @@ type PodLock struct {
 	// Ending are the containers that an owner told to stop (ownerRecord.Ending).
 	Ending map[string]time.Time
 	Claim  *LockedFile
+	// Reservation is what admission keeps free for the pod until it has it; nil
+	// for nothing.
+	Reservation *LockedFile
 	// Pinned says that no generation could be written down, or that the pod's is
 	// about another UID: the lock is kept during long calls too.
 	Pinned bool
@@ -151,6 +154,7 @@ func (l *PodLock) Release() {
 	if l != nil {
 		l.Claim.Release()
 		l.Claim = nil
+		l.Reservation.Release()
 		l.Unlock()
 	}
 }

@@ -67,7 +67,7 @@ func checkSchemas(l identity.Layout, uid string) error {
 		}
 		if err := identity.CheckSchema(file, version); err != nil {
 			id, _ := discover.StoredPod(context.Background(), l, uid)
-			return &problem.Error{Kind: problem.Refused, Object: ObjectOf(id), Err: err,
+			return &problem.Error{Kind: problem.Refused, Object: identity.ObjectOf(id), Err: err,
 				Hint: "use the newer podrun that wrote it; 'podrun delete' removes the pod with this one"}
 		}
 	}

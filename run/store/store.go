@@ -79,25 +79,8 @@ func ViewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 
 // BrokenCheckpoint is the error of a pod whose checkpoint can't be read.
 func BrokenCheckpoint(id identity.Pod, err error) error {
-	return &problem.Error{Kind: problem.Runtime, Object: ObjectOf(id),
-		Op: "read its checkpoint", Err: err, Hint: DeleteHint(id)}
-}
-
-// ObjectOf names a pod in messages, one whose namespace is not known by its UID.
-func ObjectOf(id identity.Pod) string {
-	if id.Namespace == "" {
-		return "pod " + id.UID
-	}
-	return "pod " + id.String()
-}
-
-// DeleteHint is the command that removes a pod. One whose namespace is not known
-// is deleted by its UID.
-func DeleteHint(id identity.Pod) string {
-	if id.Namespace == "" {
-		return "`podrun delete " + id.UID + "` removes the pod"
-	}
-	return "`podrun delete -n " + id.Namespace + " " + id.Name + "` removes the pod"
+	return &problem.Error{Kind: problem.Runtime, Object: identity.ObjectOf(id),
+		Op: "read its checkpoint", Err: err, Hint: identity.DeleteHint(id)}
 }
 
 // StoredPods lists the pods that have a directory with a checkpoint, by

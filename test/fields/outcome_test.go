@@ -1,6 +1,8 @@
 package fields
 
 import (
+	"github.com/podrun/podrun/run/prepare"
+
 	"github.com/podrun/podrun/run/lifecycle"
 
 	"encoding/json"
@@ -23,7 +25,6 @@ import (
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/probe"
 	"github.com/podrun/podrun/problem"
-	"github.com/podrun/podrun/run"
 )
 
 // gates are those of fields that Kubernetes has off by default.
@@ -78,7 +79,7 @@ func outcomeOf(t *testing.T, pod any) outcome {
 	}
 	settings := nodeconfig.Default()
 	settings.ClusterDNS, settings.ClusterDomain, settings.FeatureGates = []string{"10.96.0.10"}, "cluster.local", gates
-	targets, found := run.Prepare(run.PrepareInput{Objects: loaded, Facts: facts(), Settings: settings, Invocation: "i"})
+	targets, found := prepare.Prepare(prepare.PrepareInput{Objects: loaded, Facts: facts(), Settings: settings, Invocation: "i"})
 	out := outcome{problems: append(problems, found...)}
 	does := map[string]any{"refused": out.problems.Errors().String()}
 	if len(out.problems.Errors()) == 0 {
@@ -104,7 +105,7 @@ func outcomeOf(t *testing.T, pod any) outcome {
 
 // later is what podrun would do once the pod runs: its hooks and probes, what
 // follows when containers end, and its status then.
-func later(p *run.Plan, does map[string]any) {
+func later(p *prepare.Plan, does map[string]any) {
 	containers := slices.Concat(p.Pod.Spec.InitContainers, p.Pod.Spec.Containers)
 	for i := range containers {
 		c := &containers[i]

@@ -3,6 +3,8 @@
 package plan
 
 import (
+	"github.com/podrun/podrun/run/prepare"
+
 	"bytes"
 	"encoding/json"
 	"flag"
@@ -20,7 +22,6 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
-	"github.com/podrun/podrun/run"
 )
 
 var update = flag.Bool("update", false, "write the plans that podrun makes now")
@@ -69,10 +70,10 @@ func plan(t *testing.T, golden *txtar.Archive) []byte {
 			t.Fatal(errs)
 		}
 	}
-	targets, found := run.Prepare(run.PrepareInput{Objects: objects, Facts: facts(t, golden), Settings: settings, Invocation: "(invocation)"})
+	targets, found := prepare.Prepare(prepare.PrepareInput{Objects: objects, Facts: facts(t, golden), Settings: settings, Invocation: "(invocation)"})
 	out := struct {
-		Problems problem.List   `json:"problems,omitempty"`
-		Plans    []run.PlanView `json:"plans"`
+		Problems problem.List       `json:"problems,omitempty"`
+		Plans    []prepare.PlanView `json:"plans"`
 	}{Problems: found}
 	for _, target := range targets {
 		view, err := target.View()

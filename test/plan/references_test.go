@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"github.com/podrun/podrun/run/prepare"
+
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -12,7 +14,6 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
-	"github.com/podrun/podrun/run"
 )
 
 const refContainer = `
@@ -84,7 +85,7 @@ func TestReferences(t *testing.T) {
 			if errs := problems.Errors(); len(errs) > 0 {
 				t.Fatal(errs)
 			}
-			targets, found := run.Prepare(run.PrepareInput{Objects: objects, Facts: facts(t, &txtar.Archive{}), Settings: nodeconfig.Default(), Invocation: "(invocation)"})
+			targets, found := prepare.Prepare(prepare.PrepareInput{Objects: objects, Facts: facts(t, &txtar.Archive{}), Settings: nodeconfig.Default(), Invocation: "(invocation)"})
 			var refused []string
 			for _, p := range found.Errors() {
 				refused = append(refused, p.Field+": "+p.Message)
@@ -137,7 +138,7 @@ type view struct {
 	}
 }
 
-func viewOf(t *testing.T, target run.Target) view {
+func viewOf(t *testing.T, target prepare.Target) view {
 	t.Helper()
 	printed, err := target.View()
 	if err != nil {

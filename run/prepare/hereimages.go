@@ -1,4 +1,4 @@
-package run
+package prepare
 
 import (
 	"github.com/podrun/podrun/run/lifecycle"
@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// imagesOf are the images that pods name, as the runtime is asked for them.
-func imagesOf(objects *manifest.Objects) []string {
+// ImagesOf are the images that pods name, as the runtime is asked for them.
+func ImagesOf(objects *manifest.Objects) []string {
 	var out []string
 	for _, p := range objects.Pods {
 		plan, _ := imagepull.New(p.Object, identity.Pod{}, "")
@@ -33,12 +33,12 @@ func imagesOf(objects *manifest.Objects) []string {
 // will not be pulled: each start looks again, since they may change meanwhile
 // (CVE-2019-11245).
 func (p *Plan) imageProblems() problem.List {
-	if p.runs() {
+	if p.Runs() {
 		return nil // its containers were started
 	}
 	var out problem.List
 	for _, image := range p.Images.Images {
-		here, known := p.facts.Images[image.Ref]
+		here, known := p.Facts.Images[image.Ref]
 		if !known || image.Policy == corev1.PullAlways {
 			continue
 		}
@@ -51,9 +51,9 @@ func (p *Plan) imageProblems() problem.List {
 				out = append(out, problem.Problem{Field: field, Reason: "CreateContainerConfigError", Message: err.Error(),
 					Hint: "set securityContext.runAsUser, or use an image with a numeric user other than 0"})
 			}
-			if !runsHere(here, p.facts) {
+			if !RunsHere(here, p.Facts) {
 				out = append(out, problem.Problem{Field: field + ".image", Reason: "ImagePlatform",
-					Message: fmt.Sprintf("image %q is for %s/%s, and this host is %s/%s", image.Name, here.OS, here.Arch, p.facts.OS, p.facts.Arch),
+					Message: fmt.Sprintf("image %q is for %s/%s, and this host is %s/%s", image.Name, here.OS, here.Arch, p.Facts.OS, p.Facts.Arch),
 					Hint:    "pull it for this host ('podrun image rm' removes this one), or install an emulator (qemu-user-static)"})
 			}
 		}
@@ -66,9 +66,9 @@ var emulators = map[string]string{
 	"amd64": "x86_64", "386": "i386", "arm64": "aarch64", "arm": "arm", "ppc64le": "ppc64le", "s390x": "s390x", "riscv64": "riscv64", "loong64": "loongarch64", "mips64le": "mips64el",
 }
 
-// runsHere tells whether this host can run an image's programs: they are for its
+// RunsHere tells whether this host can run an image's programs: they are for its
 // architecture, for the 32 bits of it, or emulated. What is not known may be.
-func runsHere(image host.Image, facts host.Facts) bool {
+func RunsHere(image host.Image, facts host.Facts) bool {
 	switch {
 	case image.OS != "" && facts.OS != "" && image.OS != facts.OS:
 		return false

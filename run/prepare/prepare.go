@@ -1,8 +1,6 @@
-package run
+package prepare
 
 import (
-	"github.com/podrun/podrun/run/store"
-
 	"fmt"
 	"slices"
 	"strings"
@@ -58,13 +56,12 @@ type Target struct {
 	// Forced says that it is replaced though it did not change.
 	Forced bool
 
-	uid   string       // of the pod, decided before it is planned
+	UID   string       // of the pod, decided before it is planned
 	since *metav1.Time // when the pod was taken on that this one goes on with
 	// live are the objects that changed whose content a running pod takes in,
 	// frozen those of them that were immutable.
 	live, frozen []string
-	was          Here // of a pod that is updated
-	room         *store.LockedFile
+	Was          Here // of a pod that is updated
 }
 
 // PrepareInput is what Prepare decides by.
@@ -91,10 +88,10 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 	in.Objects = bound(in.Objects)
 	for _, mp := range in.Objects.Pods {
 		pod, classed := manifest.WithClasses(mp.Object, in.Objects)
-		t := change(pod, in)
-		handler, found := runtimeHandler(pod, in.Objects)
+		t := Compare(pod, in)
+		handler, found := RuntimeHandler(pod, in.Objects)
 		plan, more := NewPlan(Input{
-			Pod: pod, UID: t.uid, Objects: in.Objects, Facts: in.Facts, Settings: in.Settings,
+			Pod: pod, UID: t.UID, Objects: in.Objects, Facts: in.Facts, Settings: in.Settings,
 			Handler: handler, Invocation: in.Invocation, Allocatable: allocatable,
 		})
 		if t.since != nil {
@@ -103,7 +100,7 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 		t.Plan = plan
 		in.Facts.UserNS = plan.holding(in.Facts.UserNS) // the command's next pod needs another
 		text += plan.text()
-		for _, p := range slices.Concat(classed, found, more, plan.imageProblems(), t.objectProblems(t.was), t.brokenProblems(), tooMuchText(text)) {
+		for _, p := range slices.Concat(classed, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), tooMuchText(text)) {
 			t.Problems = append(t.Problems, mp.Locate(p))
 		}
 		if text > maxText {
@@ -117,7 +114,7 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 		for _, p := range verdict[i].Problems {
 			targets[i].Problems = append(withoutVaguer(targets[i].Problems, p), mp.Locate(p))
 		}
-		targets[i].Plan.withDevices(verdict[i].Devices)
+		targets[i].Plan.WithDevices(verdict[i].Devices)
 		for _, p := range verdict[i].Preempts {
 			targets[i].Preempts = append(targets[i].Preempts, identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: p.UID})
 		}
@@ -158,13 +155,13 @@ func withoutVaguer(planning problem.List, p problem.Problem) problem.List {
 	})
 }
 
-// change finds out how a pod relates to those of its name that are on this host.
+// Compare finds out how a pod relates to those of its name that are on this host.
 // The same pod keeps its UID, whatever StaticUID would make of it now: with the
 // defaults of another release, or another name of the node, that is another hash.
 // It does so where it changes in place, and where it is forced to start over. A
 // pod that is replaced because its manifest is another one gets a new UID, as a
 // static pod of the kubelet does.
-func change(pod *corev1.Pod, in PrepareInput) Target {
+func Compare(pod *corev1.Pod, in PrepareInput) Target {
 	uid := manifest.UID(pod, in.Facts.NodeName)
 	var here []Here
 	for _, h := range in.Here {
@@ -173,36 +170,36 @@ func change(pod *corev1.Pod, in PrepareInput) Target {
 		}
 	}
 	if len(here) == 0 {
-		return Target{Change: ChangeNew, uid: uid}
+		return Target{Change: ChangeNew, UID: uid}
 	}
 	if slices.ContainsFunc(here, func(h Here) bool { return h.Broken != nil }) {
-		return Target{Change: ChangeReplace, Old: here, uid: uid} // which brokenProblems refuses
+		return Target{Change: ChangeReplace, Old: here, UID: uid} // which brokenProblems refuses
 	}
 	if len(here) > 1 || here[0].Pod == nil || here[0].Ending || pod.UID != "" && here[0].ID.UID != uid {
-		return Target{Change: ChangeReplace, Old: here, uid: uid}
+		return Target{Change: ChangeReplace, Old: here, UID: uid}
 	}
 	was := here[0]
-	t := Target{Changes: manifest.Changes(was.Pod, pod), uid: was.ID.UID, since: &was.Pod.CreationTimestamp, was: was}
+	t := Target{Changes: manifest.Changes(was.Pod, pod), UID: was.ID.UID, since: &was.Pod.CreationTimestamp, Was: was}
 	samePod := len(t.Changes) == 0
 	rebuilt := t.objectChanges(was, pod, in.Objects)
 	switch {
 	case in.Force:
 		t.Change, t.Old, t.since = ChangeReplace, here, nil
 		if t.Forced = len(t.Changes) == 0; !t.Forced {
-			t.uid = uid
+			t.UID = uid
 		}
 	case len(t.Changes) == 0:
 		t.Change = ChangeUnchanged
 	case !rebuilt && (samePod || manifest.InPlace(was.Pod, pod)):
 		t.Change = ChangeUpdate
 	default:
-		t.Change, t.Old, t.uid, t.since = ChangeReplace, here, uid, nil
+		t.Change, t.Old, t.UID, t.since = ChangeReplace, here, uid, nil
 	}
 	return t
 }
 
-// runtimeHandler finds the handler of the pod's RuntimeClass.
-func runtimeHandler(pod *corev1.Pod, objects *manifest.Objects) (string, problem.List) {
+// RuntimeHandler finds the handler of the pod's RuntimeClass.
+func RuntimeHandler(pod *corev1.Pod, objects *manifest.Objects) (string, problem.List) {
 	name := pod.Spec.RuntimeClassName
 	if name == nil || *name == "" {
 		return "", nil
@@ -217,12 +214,15 @@ func runtimeHandler(pod *corev1.Pod, objects *manifest.Objects) (string, problem
 	}}
 }
 
-// hostPorts lists the ports of the host that the pods ask for, so that only
+// HostPorts lists the ports of the host that the pods ask for, so that only
 // their owners are looked up.
-func hostPorts(objects *manifest.Objects) []host.HostPort {
+func HostPorts(objects *manifest.Objects) []host.HostPort {
 	var ports []host.HostPort
 	for _, p := range objects.Pods {
 		ports = append(ports, host.HostPorts(p.Object)...)
 	}
 	return ports
 }
+
+// Refused is the error of a pod that this host may not run, or nil.
+func (t Target) Refused() error { return problem.Refuse(problem.Refused, t.Problems) }

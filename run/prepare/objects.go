@@ -1,9 +1,8 @@
-package run
+package prepare
 
 import (
 	"github.com/podrun/podrun/run/lifecycle"
 
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -98,24 +97,4 @@ func (t Target) changedSource(m corev1.VolumeMount) string {
 		}
 	}
 	return ""
-}
-
-// hostProblems looks at what the pods' volumes take from this host, and adds
-// what is wrong to the targets and to the list.
-func hostProblems(ctx context.Context, targets []Target, objects *manifest.Objects, problems problem.List) (problem.List, error) {
-	for i := range targets {
-		t, mp := &targets[i], objects.Pods[i]
-		if len(t.Problems.Errors()) > 0 {
-			continue // of a plan that is not whole
-		}
-		found, err := volume.ReadProblems(ctx, t.Plan.Pod, t.Plan.Volumes)
-		if err != nil {
-			return problems, err
-		}
-		for _, p := range found {
-			p = mp.Locate(p)
-			t.Problems, problems = append(t.Problems, p), append(problems, p)
-		}
-	}
-	return problems, nil
 }

@@ -1,4 +1,4 @@
-package run
+package prepare
 
 import (
 	"encoding/json"
@@ -12,11 +12,11 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// userNamespace gives a pod of hostUsers: false the range of host IDs that it
+// UserNamespace gives a pod of hostUsers: false the range of host IDs that it
 // has, or else the lowest that no other pod has: one of maxPods ranges of 65536
 // IDs, of which the first begins at 65536 (KEP-127; the kubelet does so on a host
 // that names no range for it in /etc/subuid). Nil for other pods.
-func userNamespace(pod *corev1.Pod, uid string, taken map[string]uint32, maxPods int32) (*runtimeapi.UserNamespace, problem.List) {
+func UserNamespace(pod *corev1.Pod, uid string, taken map[string]uint32, maxPods int32) (*runtimeapi.UserNamespace, problem.List) {
 	if pod.Spec.HostUsers == nil || *pod.Spec.HostUsers {
 		return nil, nil
 	}
@@ -52,8 +52,8 @@ func mapped(first uint32) *runtimeapi.UserNamespace {
 	return &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_POD, Uids: ids(), Gids: ids()}
 }
 
-// idRange returns the first host ID of the plan's user namespace.
-func (p *Plan) idRange() (first uint32, has bool) {
+// IDRange returns the first host ID of the plan's user namespace.
+func (p *Plan) IDRange() (first uint32, has bool) {
 	ns := p.Sandbox.Namespaces().GetUsernsOptions()
 	if ns.GetMode() != runtimeapi.NamespaceMode_POD || len(ns.GetUids()) == 0 {
 		return 0, false
@@ -63,7 +63,7 @@ func (p *Plan) idRange() (first uint32, has bool) {
 
 // holding returns the ranges that are held with this plan's among them.
 func (p *Plan) holding(held map[string]uint32) map[string]uint32 {
-	first, has := p.idRange()
+	first, has := p.IDRange()
 	if !has {
 		return held
 	}
@@ -74,9 +74,9 @@ func (p *Plan) holding(held map[string]uint32) map[string]uint32 {
 	return out
 }
 
-// heldRange is what a pod's userns file holds, in the kubelet's words: the same
+// HeldRange is what a pod's userns file holds, in the kubelet's words: the same
 // range for users and groups.
-func heldRange(first uint32) ([]byte, error) {
+func HeldRange(first uint32) ([]byte, error) {
 	ids := []host.IDMapping{{HostID: first, ContainerID: 0, Length: identity.UserNSLength}}
 	return json.Marshal(host.UserNS{UIDs: ids, GIDs: ids})
 }

@@ -1,4 +1,4 @@
-package run
+package prepare
 
 import (
 	"github.com/podrun/podrun/run/lifecycle"
@@ -47,7 +47,7 @@ type Plan struct {
 	// Checkpoint holds what the pod was made from, for a later podrun.
 	Checkpoint manifest.Checkpoint
 
-	facts host.Facts
+	Facts host.Facts `json:"-"` // that it was made from
 }
 
 // Input is what a plan is made from.
@@ -75,7 +75,7 @@ func NewPlan(in Input) (*Plan, problem.List) {
 		Layout:   in.Settings.Layout(),
 		NodeIPs:  in.Facts.NodeIPs,
 		Runtime:  in.Facts.Runtime.Name,
-		facts:    in.Facts,
+		Facts:    in.Facts,
 		EtcHosts: in.Facts.EtcHosts,
 	}
 	var problems problem.List
@@ -143,7 +143,7 @@ func (p *Plan) planSandbox(in Input) problem.List {
 	for _, w := range warnings {
 		p.Warnings = append(p.Warnings, event.Event{Type: event.Warning, Reason: w.Reason, Message: w.Message})
 	}
-	userNS, problems := userNamespace(p.Pod, in.UID, in.Facts.UserNS, in.Settings.MaxPods)
+	userNS, problems := UserNamespace(p.Pod, in.UID, in.Facts.UserNS, in.Settings.MaxPods)
 	name, err := dns.Hostname(p.Pod, in.Settings.ClusterDomain, in.Settings.Gate("HostnameOverride", true))
 	if err != nil {
 		problems = append(problems, problem.Problem{Field: "spec.setHostnameAsFQDN", Reason: "FailedCreatePodSandBox", Message: err.Error()})
@@ -169,7 +169,7 @@ func (p *Plan) planContainers(in Input) problem.List {
 	classed := *p.Pod
 	classed.Status.QOSClass = resource.QOSClass(p.Pod)
 	configMaps, secrets := ofNamespace(in.Objects.ConfigMaps, p.ID.Namespace), ofNamespace(in.Objects.Secrets, p.ID.Namespace)
-	mounts, groups := p.mounts(), p.Volumes.ExtraGroups()
+	mounts, groups := p.Mounts(), p.Volumes.ExtraGroups()
 	for _, c := range lifecycle.SpecContainers(p.Pod) {
 		plan, found := container.New(container.Input{
 			Pod: &classed, Name: c.Container.Name, ID: p.ID,
@@ -210,8 +210,8 @@ func (p *Plan) Container(name string) *container.Plan {
 	return &p.Containers[i]
 }
 
-// mounts gives what the pod's volumes are on this host, by name.
-func (p *Plan) mounts() map[string]container.MountSource {
+// Mounts gives what the pod's volumes are on this host, by name.
+func (p *Plan) Mounts() map[string]container.MountSource {
 	out := map[string]container.MountSource{}
 	for name, source := range p.Volumes.Sources() {
 		m := container.MountSource{HostPath: source.HostPath, ReadOnly: source.ReadOnly, SELinuxRelabel: source.Labeled, Device: source.Device}
@@ -230,4 +230,9 @@ func (p *Plan) Hashes() map[string]string {
 		out[c.Container.Name] = container.Hash(c.Container)
 	}
 	return out
+}
+
+// Runs tells whether the plan's pod has a sandbox that is ready, by the facts.
+func (p *Plan) Runs() bool {
+	return slices.ContainsFunc(p.Facts.Pods, func(h host.Pod) bool { return h.UID == p.ID.UID && h.Ready })
 }

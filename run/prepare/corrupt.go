@@ -1,8 +1,6 @@
-package run
+package prepare
 
 import (
-	"github.com/podrun/podrun/run/store"
-
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
@@ -18,8 +16,8 @@ func corruptState(facts host.Facts) problem.List {
 	for _, p := range facts.Pods {
 		if p.Broken != "" && p.RootDir == "" {
 			id := identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
-			out = append(out, problem.Problem{Object: store.ObjectOf(id), Message: "its checkpoint is corrupt, so its requests and ports do not count: " + p.Broken,
-				Hint: store.DeleteHint(id), Warning: true})
+			out = append(out, problem.Problem{Object: identity.ObjectOf(id), Message: "its checkpoint is corrupt, so its requests and ports do not count: " + p.Broken,
+				Hint: identity.DeleteHint(id), Warning: true})
 		}
 	}
 	return out
@@ -31,7 +29,7 @@ func (t Target) brokenProblems() problem.List {
 	var out problem.List
 	for _, h := range t.Old {
 		if h.Broken != nil {
-			p := warningOf(h.Broken)
+			p := problem.WarningOf(h.Broken)
 			out = append(out, problem.Problem{Reason: "CheckpointCorrupt", Message: p.Message, Hint: p.Hint, Kind: problem.Runtime})
 		}
 	}

@@ -1,4 +1,4 @@
-package run
+package prepare
 
 import (
 	"github.com/podrun/podrun/run/lifecycle"
@@ -66,7 +66,7 @@ func (t Target) view(shown func(container.Plan) container.Plan) (PlanView, error
 	for _, old := range t.Old {
 		v.Replaces = append(v.Replaces, old.ID)
 	}
-	mounts := p.mounts()
+	mounts := p.Mounts()
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		view := ContainerView{Name: c.Name, Kind: string(c.Kind)}
@@ -74,7 +74,7 @@ func (t Target) view(shown func(container.Plan) container.Plan) (PlanView, error
 		switch {
 		case err == nil:
 			view.Config = cri.Value(config)
-		case t.refused() == nil: // else the problems say why it has none
+		case t.Refused() == nil: // else the problems say why it has none
 			return v, fmt.Errorf("pod %s: container %s: %w", p.ID, c.Name, err)
 		}
 		if spec := lifecycle.FindContainer(p.Pod, c.Name).Container; lifecycle.HasPostStart(spec) {

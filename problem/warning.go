@@ -1,0 +1,20 @@
+package problem
+
+import "errors"
+
+// WarningOf turns an error into a warning.
+func WarningOf(err error) Problem {
+	if e, ok := errors.AsType[*Error](err); ok {
+		bare := *e
+		bare.Object = ""
+		return Problem{Object: e.Object, Message: bare.Error(), Hint: e.Hint, Warning: true}
+	}
+	return Problem{Message: err.Error(), Warning: true}
+}
+
+// WithHint is an error with what to do about it, on one line.
+func WithHint(err error) string {
+	p := WarningOf(err)
+	p.Object = ""
+	return p.String()
+}
