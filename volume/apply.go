@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/volume/safepath"
 )
 
 // Modes of the pod's own directories; all are root's (kubelet: makePodDataDirs).
@@ -105,29 +105,9 @@ func MakePodDir(p Plan) error {
 	}
 	uid := p.ID.UID
 	for _, dir := range []string{p.Dir, p.Layout.Volumes(uid), p.Layout.Plugins(uid), filepath.Join(p.Dir, "containers")} {
-		if err := makeDir(dir, dirMode); err != nil {
+		if err := safepath.MakeDir(dir, dirMode); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// makeDir makes one directory with exactly that mode, whatever the umask. One
-// that is there keeps its mode; anything else that is there is an error, a
-// symlink too.
-func makeDir(path string, mode fs.FileMode) error {
-	switch err := os.Mkdir(path, mode.Perm()); {
-	case err == nil:
-		return os.Chmod(path, mode)
-	case !errors.Is(err, fs.ErrExist):
-		return err
-	}
-	info, err := os.Lstat(path)
-	if err != nil {
-		return err
-	}
-	if !info.IsDir() {
-		return fmt.Errorf("%s is there and is not a directory", path)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -183,12 +184,15 @@ func TestReadEnvValueStaysInside(t *testing.T) {
 }
 
 func TestNotShared(t *testing.T) {
-	mounts := parseMountinfo(strings.Join([]string{
+	mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(strings.Join([]string{
 		`1 0 1:1 / / rw - ext4 /dev/root rw`,
 		`2 1 1:2 / /shared rw shared:1 - ext4 /dev/a rw`,
 		`3 1 1:3 / /slave rw master:1 - ext4 /dev/b rw`,
 		`4 2 1:4 / /shared/private rw - ext4 /dev/c rw`,
-	}, "\n"))
+	}, "\n")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		path string
 		mode corev1.MountPropagationMode

@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/volume/safepath"
 )
 
 const volumeMode = 0o777 // anybody in the pod may write to an emptyDir
@@ -16,17 +18,17 @@ const volumeMode = 0o777 // anybody in the pod may write to an emptyDir
 // Make makes the directory or the mount. A volume that is ready is left alone:
 // containers may be using it.
 func (e *EmptyDir) Make(ctx context.Context, v Volume) error {
-	mounted, err := isMountPoint(ctx, v.HostPath)
+	mounted, err := safepath.IsMountPoint(ctx, v.HostPath)
 	if err != nil {
 		return err
 	}
 	if e.ready() && (e.Medium == corev1.StorageMediumDefault && isDir(v.HostPath) || mounted) {
 		return nil
 	}
-	if err := makeDir(filepath.Dir(v.HostPath), openMode); err != nil {
+	if err := safepath.MakeDir(filepath.Dir(v.HostPath), openMode); err != nil {
 		return err
 	}
-	if err := makeDir(v.HostPath, volumeMode); err != nil {
+	if err := safepath.MakeDir(v.HostPath, volumeMode); err != nil {
 		return err
 	}
 	if e.Medium != corev1.StorageMediumDefault && !mounted {
@@ -82,7 +84,7 @@ func (e *EmptyDir) ready() bool {
 // setReady needs no sync: a ready file lost in a crash costs only a second look.
 func (e *EmptyDir) setReady() error {
 	for _, dir := range []string{filepath.Dir(e.MetaDir), e.MetaDir} {
-		if err := makeDir(dir, dirMode); err != nil {
+		if err := safepath.MakeDir(dir, dirMode); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	mountutils "k8s.io/mount-utils"
+
+	"github.com/podrun/podrun/volume/safepath"
 )
 
 // mountFunc mounts a file system of the network.
@@ -17,7 +19,7 @@ type mountFunc func(ctx context.Context, source, target, fstype string, options 
 
 // Make mounts the export, unless it is mounted already.
 func (n *NFS) Make(ctx context.Context, v Volume) error {
-	mounted, err := isMountPoint(ctx, v.HostPath)
+	mounted, err := safepath.IsMountPoint(ctx, v.HostPath)
 	if err != nil || mounted {
 		return err
 	}

@@ -87,19 +87,3 @@ func TestNFSMountByProgram(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
-
-// A file system that does not answer must not hold a command that was
-// interrupted, nor the lock that it has.
-func TestAwaitEndsWithTheContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	release := make(chan struct{})
-	defer close(release)
-	_, err := await(ctx, "/mnt/dead", func() (int, error) { <-release; return 0, nil })
-	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "/mnt/dead") {
-		t.Errorf("error %v; want canceled and the path", err)
-	}
-	if got, err := await(ctx, "/mnt", func() (int, error) { return 7, nil }); got != 7 || err != nil {
-		t.Errorf("%d, %v: an answer that is there counts", got, err)
-	}
-}

@@ -1,4 +1,15 @@
-package volume
+// Package safepath works on directories that a container can write to at the
+// same time: it lists, walks, writes, binds and removes below an open directory.
+// It looks every name up in a directory that is open already and follows no
+// symlink, except inside a volume (OpenSubpath, ReadFile), and it enters no other
+// mount. Neither memory nor descriptors depend on how many files a directory has
+// or how deep it is nested.
+//
+// A directory is the descriptor of a golang.org/x/sys/unix open; the caller owns
+// it and closes it. Errors of system calls are wrapped unix.Errno values. A
+// function with a context returns its cause when it ends. The functions may be
+// called concurrently; a Listing may not.
+package safepath
 
 import (
 	"errors"
@@ -11,13 +22,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errCrossesMount says that a directory is on another mount than its parent.
-var errCrossesMount = errors.New("it is on another mount")
+// ErrOtherMount reports that a directory is on another mount than its parent.
+var ErrOtherMount = errors.New("it is on another mount")
 
-// openSubdir opens a directory of a directory. It follows no symlink (ELOOP or
-// ENOTDIR) and enters no other mount, a bind mount of the same file system
-// neither (errCrossesMount). The caller closes the descriptor.
-func openSubdir(dir int, name string) (int, error) {
+// OpenSubdir opens the directory name in dir for reading. It fails with ELOOP or
+// ENOTDIR on a symlink and with ErrOtherMount on a mount point, a bind mount of
+// the same file system included. The caller closes the descriptor.
+func OpenSubdir(dir int, name string) (int, error) {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
@@ -26,7 +37,7 @@ func openSubdir(dir int, name string) (int, error) {
 	if err == nil {
 		var there uint64
 		if there, err = mountID(fd); err == nil && here != there {
-			err = errCrossesMount
+			err = ErrOtherMount
 		}
 	}
 	if err != nil {
@@ -34,6 +45,12 @@ func openSubdir(dir int, name string) (int, error) {
 		return -1, err
 	}
 	return fd, nil
+}
+
+// Chmod sets the permission, setuid, setgid and sticky bits of an open file, which
+// may be open as a path only (O_PATH). Mode is that of stat(2).
+func Chmod(fd int, mode uint32) error {
+	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), fileMode(mode))
 }
 
 // mountID is the ID of the mount that an open file is on, as in mountinfo.
