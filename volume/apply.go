@@ -20,12 +20,6 @@ const (
 	openMode = 0o755 // between the pod's directory and a volume
 )
 
-// Maker makes one volume on the host. Make must be safe to repeat, on a volume
-// that containers use already too.
-type Maker interface {
-	Make(ctx context.Context, v Volume) error
-}
-
 // MountError is the failure to make one volume.
 type MountError struct {
 	Volume string
@@ -76,7 +70,7 @@ func makeAll(ctx context.Context, volumes []Volume) []error {
 				if i >= len(volumes) {
 					return
 				}
-				if err := volumes[i].Make.Make(ctx, volumes[i]); err != nil {
+				if err := makeVolume(ctx, volumes[i]); err != nil {
 					errs[i] = &MountError{Volume: volumes[i].Name, Err: err}
 				}
 			}
@@ -84,6 +78,26 @@ func makeAll(ctx context.Context, volumes []Volume) []error {
 	}
 	wg.Wait()
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+}
+
+// makeVolume makes one volume on the host. It can be repeated, on a volume that
+// containers use already too.
+func makeVolume(ctx context.Context, v Volume) error {
+	switch s := v.Setup; s.Kind {
+	case SetupEmptyDir:
+		return makeEmptyDir(ctx, v, s.EmptyDir)
+	case SetupFiles:
+		return makeFiles(ctx, v, s.Files)
+	case SetupHostPath:
+		return makeHostPath(ctx, v, s.HostPath)
+	case SetupLocal:
+		return makeLocal(ctx, v, s.Local)
+	case SetupNFS:
+		return makeNFS(ctx, v, s.NFS, mountByProgram)
+	case SetupByRuntime:
+		return nil
+	}
+	return fmt.Errorf("its plan has the unknown setup %q", v.Setup.Kind)
 }
 
 // kindOfFailure is Refused if the host lacks what every failed volume asks

@@ -121,11 +121,14 @@ func TestNFS(t *testing.T) {
 	} {
 		plan := claimed(t, oneClaim, corev1.PersistentVolumeSource{NFS: &test.source}, func(pv *corev1.PersistentVolume) { pv.Spec.MountOptions = test.options })
 		var mounted []mountutils.MountPoint
-		plan.Volumes[0].Make.(*NFS).mount = func(_ context.Context, source, target, fstype string, options []string) error {
+		mount := func(_ context.Context, source, target, fstype string, options []string) error {
 			mounted = append(mounted, mountutils.MountPoint{Device: source, Path: target, Type: fstype, Opts: options})
 			return nil
 		}
-		if err := Apply(t.Context(), plan); err != nil {
+		if err := MakePodDir(plan); err != nil {
+			t.Fatal(err)
+		}
+		if err := makeNFS(t.Context(), plan.Volumes[0], plan.Volumes[0].Setup.NFS, mount); err != nil {
 			t.Fatal(err)
 		}
 		test.want.Type, test.want.Path = "nfs", plan.Dir+"/volumes/kubernetes.io~nfs/pv"

@@ -9,14 +9,13 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/volume/safepath"
 )
 
-// Make makes the volume, or brings its files up to date.
-func (f *Files) Make(ctx context.Context, v Volume) error {
-	if err := f.mount(ctx, v.HostPath); err != nil {
+// makeFiles makes the volume, or brings its files up to date.
+func makeFiles(ctx context.Context, v Volume, f *Files) error {
+	if err := mountFiles(ctx, f, v.HostPath); err != nil {
 		return err
 	}
 	fd, err := unix.Open(v.HostPath, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -34,8 +33,8 @@ func (f *Files) Make(ctx context.Context, v Volume) error {
 	return (&publisher{ctx: ctx, dir: fd, files: f.Files, gid: v.FSGroup}).publish()
 }
 
-// mount mounts the tmpfs, once.
-func (f *Files) mount(ctx context.Context, at string) error {
+// mountFiles mounts the tmpfs, once.
+func mountFiles(ctx context.Context, f *Files, at string) error {
 	if mounted, err := safepath.IsMountPoint(ctx, at); mounted || err != nil {
 		return err
 	}
@@ -45,7 +44,7 @@ func (f *Files) mount(ctx context.Context, at string) error {
 	if err := safepath.MakeDir(at, volumeMode); err != nil {
 		return err
 	}
-	return (&EmptyDir{Medium: corev1.StorageMediumMemory, SizeBytes: f.SizeBytes}).mount(at)
+	return mountTmpfs(at, f.SizeBytes)
 }
 
 // Refresh brings the volumes of a plan up to date whose files podrun writes,
@@ -54,7 +53,7 @@ func Refresh(ctx context.Context, p Plan) error {
 	only := p
 	only.Volumes = nil
 	for _, v := range p.Volumes {
-		if _, ok := v.Make.(*Files); ok {
+		if v.Setup.Kind == SetupFiles {
 			only.Volumes = append(only.Volumes, v)
 		}
 	}

@@ -36,9 +36,9 @@ var hostPathChecks = map[corev1.HostPathType]struct {
 	corev1.HostPathBlockDev:          {fs.ModeDevice, "a block device", nil},
 }
 
-// Make checks the path's type, following symlinks as the kubelet does, and
+// makeHostPath checks the path's type, following symlinks as the kubelet does, and
 // makes what the type says is to be made.
-func (h *HostPath) Make(ctx context.Context, v Volume) error {
+func makeHostPath(ctx context.Context, v Volume, h *HostPath) error {
 	err := h.check(ctx, v.HostPath)
 	if make := hostPathChecks[h.Type].make; err == nil && make != nil {
 		if _, err := safepath.Stat(ctx, v.HostPath); errors.Is(err, fs.ErrNotExist) {

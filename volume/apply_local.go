@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/volume/safepath"
 )
 
-// Make binds the directory, unless it is bound already.
-func (l *Local) Make(ctx context.Context, v Volume) error {
+// makeLocal binds the directory, unless it is bound already.
+func makeLocal(ctx context.Context, v Volume, l *Local) error {
 	mounted, err := safepath.IsMountPoint(ctx, v.HostPath)
 	if err != nil || mounted {
 		return err
@@ -80,6 +80,3 @@ func makeMountPoint(at string) error {
 	}
 	return safepath.MakeDir(at, dirMode)
 }
-
-// Make does nothing.
-func (ByRuntime) Make(context.Context, Volume) error { return nil }

@@ -17,18 +17,14 @@ import (
 // mountFunc mounts a file system of the network.
 type mountFunc func(ctx context.Context, source, target, fstype string, options []string) error
 
-// Make mounts the export, unless it is mounted already.
-func (n *NFS) Make(ctx context.Context, v Volume) error {
+// makeNFS mounts the export by mount, unless it is mounted already.
+func makeNFS(ctx context.Context, v Volume, n *NFS, mount mountFunc) error {
 	mounted, err := safepath.IsMountPoint(ctx, v.HostPath)
 	if err != nil || mounted {
 		return err
 	}
 	if err := makeMountPoint(v.HostPath); err != nil {
 		return err
-	}
-	mount := n.mount
-	if mount == nil {
-		mount = mountByProgram
 	}
 	var options []string
 	if n.ReadOnly {

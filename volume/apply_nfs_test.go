@@ -87,3 +87,18 @@ func TestNFSMountByProgram(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Apply takes the host's mount(8) for an export.
+func TestApplyMountsAnExport(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("directories of the pod are root's")
+	}
+	plan := livePod(t, `volumes: [{name: export, nfs: {server: nfs.example, path: /export}}]`)
+	dir := fakeMount(t, `echo "$@" > "${0%/*}/args"`)
+	if err := Apply(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.ReadFile(dir + "/args"); string(got) != "-t nfs nfs.example:/export "+plan.Volumes[0].HostPath+"\n" {
+		t.Errorf("arguments %q", got)
+	}
+}

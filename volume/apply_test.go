@@ -206,7 +206,7 @@ func TestApplyMountsOnce(t *testing.T) {
 		if err := Apply(t.Context(), plan); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Remove(plan.Volumes[0].Make.(*EmptyDir).readyFile()); err != nil {
+		if err := os.Remove(readyFile(plan.Volumes[0].Setup.EmptyDir)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -249,7 +249,7 @@ func TestHostPathTypes(t *testing.T) {
 		{"CharDevice", at("file"), at("file") + " is not a character device"},
 		{"BlockDevice", "/dev/null", "/dev/null is not a block device"},
 	} {
-		err := (&HostPath{Type: test.kind}).Make(t.Context(), Volume{HostPath: test.path})
+		err := makeVolume(t.Context(), Volume{HostPath: test.path, Setup: checkHostPath(test.kind)})
 		got := ""
 		if err != nil {
 			got = strings.TrimPrefix(err.Error(), failed)

@@ -66,11 +66,11 @@ func ReadProblems(ctx context.Context, pod *corev1.Pod, p Plan) (problem.List, e
 
 // lookAt checks a volume without making anything.
 func lookAt(ctx context.Context, v Volume) error {
-	switch m := v.Make.(type) {
-	case *HostPath:
-		return m.check(ctx, v.HostPath)
-	case *Local:
-		return m.check(ctx)
+	switch v.Setup.Kind {
+	case SetupHostPath:
+		return v.Setup.HostPath.check(ctx, v.HostPath)
+	case SetupLocal:
+		return v.Setup.Local.check(ctx)
 	}
 	return nil
 }

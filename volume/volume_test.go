@@ -56,7 +56,7 @@ volumes:
 	gid := int64(1234)
 	empty := func(name string, e EmptyDir) Volume {
 		e.MetaDir = "/root-dir/pods/0123-ab/plugins/kubernetes.io~empty-dir/" + name
-		return Volume{Name: name, Kind: "emptyDir", Plugin: "kubernetes.io~empty-dir", FSGroup: &gid, Make: &e,
+		return Volume{Name: name, Kind: "emptyDir", Plugin: "kubernetes.io~empty-dir", FSGroup: &gid, Setup: Setup{Kind: SetupEmptyDir, EmptyDir: &e},
 			HostPath: "/root-dir/pods/0123-ab/volumes/kubernetes.io~empty-dir/" + name}
 	}
 	want := []Volume{
@@ -65,8 +65,8 @@ volumes:
 		empty("mem", EmptyDir{Medium: "Memory", SizeBytes: 256 * mi}),
 		empty("memlimited", EmptyDir{Medium: "Memory", SizeBytes: 16 * mi}),
 		empty("huge", EmptyDir{Medium: "HugePages", PageSize: "2Mi"}),
-		{Name: "sock", Kind: "hostPath", HostPath: "/run/x.sock", Make: &HostPath{Type: corev1.HostPathSocket}},
-		{Name: "any", Kind: "hostPath", HostPath: "/srv", Make: &HostPath{}},
+		{Name: "sock", Kind: "hostPath", HostPath: "/run/x.sock", Setup: checkHostPath(corev1.HostPathSocket)},
+		{Name: "any", Kind: "hostPath", HostPath: "/srv", Setup: checkHostPath(corev1.HostPathUnset)},
 		empty("nothing", EmptyDir{}),
 	}
 	if diff := cmp.Diff(want, plan.Volumes); diff != "" {
