@@ -24,7 +24,7 @@ func ReadProblems(ctx context.Context, pod *corev1.Pod, p Plan) (problem.List, e
 	var out problem.List
 	for i, v := range p.Volumes {
 		var check *CheckError
-		err := lookAt(ctx, v)
+		err := checkVolume(ctx, v)
 		if ctx.Err() != nil && err != nil {
 			return out, fmt.Errorf("volume %s: %w", v.Name, err)
 		}
@@ -64,8 +64,8 @@ func ReadProblems(ctx context.Context, pod *corev1.Pod, p Plan) (problem.List, e
 	return out, nil
 }
 
-// lookAt checks a volume without making anything.
-func lookAt(ctx context.Context, v Volume) error {
+// checkVolume checks a volume without making anything.
+func checkVolume(ctx context.Context, v Volume) error {
 	switch v.Setup.Kind {
 	case SetupHostPath:
 		return v.Setup.HostPath.check(ctx, v.HostPath)
