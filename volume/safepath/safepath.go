@@ -1,13 +1,17 @@
 // Package safepath works on directories that a container can write to at the
-// same time: it lists, walks, writes, binds and removes below an open directory.
-// It looks every name up in a directory that is open already and follows no
-// symlink, except inside a volume (OpenSubpath, ReadFile), and it enters no other
-// mount. Neither memory nor descriptors depend on how many files a directory has
-// or how deep it is nested.
+// same time: it lists, walks, writes, binds, unmounts and removes below an open
+// directory. Only OpenSubpath and ReadFile follow symlinks, with the volume as the
+// root of every path; Walk, Clear and Remove do not enter mounts. Neither memory
+// nor descriptors depend on how many entries a directory has or how deep it is
+// nested.
 //
-// A directory is the descriptor of a golang.org/x/sys/unix open; the caller owns
-// it and closes it. Errors of system calls are wrapped unix.Errno values. A
-// function with a context returns its cause when it ends. The functions may be
+// An open directory is a descriptor of golang.org/x/sys/unix, which the caller owns
+// and closes. A function that takes a path follows symlinks in all but its last
+// name: only root may be able to write to the directories above. Stat follows the
+// last one too.
+//
+// Errors wrap the unix.Errno of the system call. At the end of its context a
+// function returns an error that wraps the context's cause. The functions may be
 // called concurrently; a Listing may not.
 package safepath
 
