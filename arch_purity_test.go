@@ -21,7 +21,7 @@ func pureFile(s *source) bool {
 		return true
 	case s.pkg == "cri":
 		return base == "print.go"
-	case s.pkg == "podlog":
+	case s.pkg == "podlog" || s.pkg == "volume/safepath":
 		return false
 	}
 	return !acts && (layerOf(s.pkg) == noun || layerOf(s.pkg) == leaf)
@@ -70,6 +70,7 @@ var worldly = map[string]func(name string) bool{
 	"k8s.io/apimachinery/pkg/util/uuid":         always,
 	"google.golang.org/grpc":                    always,
 	"github.com/fsnotify/fsnotify":              always,
+	"github.com/moby/sys/mountinfo":             oneOf("GetMounts", "Mounted", "MountedFast", "PidMountInfo"),
 	"github.com/opencontainers/cgroups":         always,
 	"github.com/vishvananda/netlink":            always,
 	"github.com/vishvananda/netlink/nl":         always,

@@ -223,6 +223,8 @@ var packages = map[string]struct {
 	"podlog":     {leaf, []string{"hostfile"}, "the CRI's log format; knows files, not pods"},
 	"nodeconfig": {leaf, []string{"identity", "problem", "hostfile"}, "settings give the paths of identity, and a wrong file is a problem"},
 
+	"volume/safepath": {leaf, nil, "file operations in directories that containers write to; knows paths and descriptors, not pods"},
+
 	"cri/critest":     {support, nil, "a runtime for tests"},
 	"cri/critest/ash": {support, nil, "the shell in that runtime's containers"},
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/volume/safepath"
 )
 
 // Modes of the pod's own directories; all are root's (kubelet: makePodDataDirs).
@@ -19,12 +19,6 @@ const (
 	dirMode  = 0o750
 	openMode = 0o755 // between the pod's directory and a volume
 )
-
-// Maker makes one volume on the host. Make must be safe to repeat, on a volume
-// that containers use already too.
-type Maker interface {
-	Make(ctx context.Context, v Volume) error
-}
 
 // MountError is the failure to make one volume.
 type MountError struct {
@@ -76,7 +70,7 @@ func makeAll(ctx context.Context, volumes []Volume) []error {
 				if i >= len(volumes) {
 					return
 				}
-				if err := volumes[i].Make.Make(ctx, volumes[i]); err != nil {
+				if err := makeVolume(ctx, volumes[i]); err != nil {
 					errs[i] = &MountError{Volume: volumes[i].Name, Err: err}
 				}
 			}
@@ -84,6 +78,26 @@ func makeAll(ctx context.Context, volumes []Volume) []error {
 	}
 	wg.Wait()
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+}
+
+// makeVolume makes one volume on the host. It can be repeated, on a volume that
+// containers use already too.
+func makeVolume(ctx context.Context, v Volume) error {
+	switch s := v.Setup; s.Kind {
+	case SetupEmptyDir:
+		return makeEmptyDir(ctx, v, s.EmptyDir)
+	case SetupFiles:
+		return makeFiles(ctx, v, s.Files)
+	case SetupHostPath:
+		return makeHostPath(ctx, v, s.HostPath)
+	case SetupLocal:
+		return makeLocal(ctx, v, s.Local)
+	case SetupNFS:
+		return makeNFS(ctx, v, s.NFS, mountByProgram)
+	case SetupByRuntime:
+		return nil
+	}
+	return fmt.Errorf("its plan has the unknown setup %q", v.Setup.Kind)
 }
 
 // kindOfFailure is Refused if the host lacks what every failed volume asks
@@ -105,29 +119,9 @@ func MakePodDir(p Plan) error {
 	}
 	uid := p.ID.UID
 	for _, dir := range []string{p.Dir, p.Layout.Volumes(uid), p.Layout.Plugins(uid), filepath.Join(p.Dir, "containers")} {
-		if err := makeDir(dir, dirMode); err != nil {
+		if err := safepath.MakeDir(dir, dirMode); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// makeDir makes one directory with exactly that mode, whatever the umask. One
-// that is there keeps its mode; anything else that is there is an error, a
-// symlink too.
-func makeDir(path string, mode fs.FileMode) error {
-	switch err := os.Mkdir(path, mode.Perm()); {
-	case err == nil:
-		return os.Chmod(path, mode)
-	case !errors.Is(err, fs.ErrExist):
-		return err
-	}
-	info, err := os.Lstat(path)
-	if err != nil {
-		return err
-	}
-	if !info.IsDir() {
-		return fmt.Errorf("%s is there and is not a directory", path)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -120,11 +121,14 @@ func TestNFS(t *testing.T) {
 	} {
 		plan := claimed(t, oneClaim, corev1.PersistentVolumeSource{NFS: &test.source}, func(pv *corev1.PersistentVolume) { pv.Spec.MountOptions = test.options })
 		var mounted []mountutils.MountPoint
-		plan.Volumes[0].Make.(*NFS).mount = func(_ context.Context, source, target, fstype string, options []string) error {
+		mount := func(_ context.Context, source, target, fstype string, options []string) error {
 			mounted = append(mounted, mountutils.MountPoint{Device: source, Path: target, Type: fstype, Opts: options})
 			return nil
 		}
-		if err := Apply(t.Context(), plan); err != nil {
+		if err := MakePodDir(plan); err != nil {
+			t.Fatal(err)
+		}
+		if err := makeNFS(t.Context(), plan.Volumes[0], plan.Volumes[0].Setup.NFS, mount); err != nil {
 			t.Fatal(err)
 		}
 		test.want.Type, test.want.Path = "nfs", plan.Dir+"/volumes/kubernetes.io~nfs/pv"
@@ -183,12 +187,15 @@ func TestReadEnvValueStaysInside(t *testing.T) {
 }
 
 func TestNotShared(t *testing.T) {
-	mounts := parseMountinfo(strings.Join([]string{
+	mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(strings.Join([]string{
 		`1 0 1:1 / / rw - ext4 /dev/root rw`,
 		`2 1 1:2 / /shared rw shared:1 - ext4 /dev/a rw`,
 		`3 1 1:3 / /slave rw master:1 - ext4 /dev/b rw`,
 		`4 2 1:4 / /shared/private rw - ext4 /dev/c rw`,
-	}, "\n"))
+	}, "\n")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		path string
 		mode corev1.MountPropagationMode

@@ -9,6 +9,7 @@ import (
 
 	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/volume/safepath"
 )
 
 // MakeContainerDir makes the directory of a container, which holds its
@@ -16,7 +17,7 @@ import (
 func MakeContainerDir(layout identity.Layout, uid, container string) error {
 	dir := layout.Container(uid, container)
 	for _, d := range []string{filepath.Dir(dir), dir} {
-		if err := makeDir(d, dirMode); err != nil {
+		if err := safepath.MakeDir(d, dirMode); err != nil {
 			return fmt.Errorf("container %s: %w", container, err)
 		}
 	}

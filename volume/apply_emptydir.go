@@ -9,28 +9,30 @@ import (
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/volume/safepath"
 )
 
 const volumeMode = 0o777 // anybody in the pod may write to an emptyDir
 
-// Make makes the directory or the mount. A volume that is ready is left alone:
+// makeEmptyDir makes the directory or the mount. A volume that is ready is left alone:
 // containers may be using it.
-func (e *EmptyDir) Make(ctx context.Context, v Volume) error {
-	mounted, err := isMountPoint(ctx, v.HostPath)
+func makeEmptyDir(ctx context.Context, v Volume, e *EmptyDir) error {
+	mounted, err := safepath.IsMountPoint(ctx, v.HostPath)
 	if err != nil {
 		return err
 	}
-	if e.ready() && (e.Medium == corev1.StorageMediumDefault && isDir(v.HostPath) || mounted) {
+	if isReady(e) && (e.Medium == corev1.StorageMediumDefault && isDir(v.HostPath) || mounted) {
 		return nil
 	}
-	if err := makeDir(filepath.Dir(v.HostPath), openMode); err != nil {
+	if err := safepath.MakeDir(filepath.Dir(v.HostPath), openMode); err != nil {
 		return err
 	}
-	if err := makeDir(v.HostPath, volumeMode); err != nil {
+	if err := safepath.MakeDir(v.HostPath, volumeMode); err != nil {
 		return err
 	}
 	if e.Medium != corev1.StorageMediumDefault && !mounted {
-		if err := e.mount(v.HostPath); err != nil {
+		if err := mountEmptyDir(e, v.HostPath); err != nil {
 			return err
 		}
 	}
@@ -39,19 +41,24 @@ func (e *EmptyDir) Make(ctx context.Context, v Volume) error {
 			return err
 		}
 	}
-	return e.setReady()
+	return setReady(e)
 }
 
-func (e *EmptyDir) mount(path string) error {
+func mountEmptyDir(e *EmptyDir, path string) error {
 	if e.PageSize != "" {
 		if err := unix.Mount("nodev", path, "hugetlbfs", 0, "pagesize="+mountSize(e.PageSize)); err != nil {
 			return fmt.Errorf("mount hugetlbfs with pages of %s: %w", e.PageSize, err)
 		}
 		return nil
 	}
+	return mountTmpfs(path, e.SizeBytes)
+}
+
+// mountTmpfs mounts a tmpfs of at most size bytes; 0 is the kernel's cap.
+func mountTmpfs(path string, size int64) error {
 	var options string
-	if e.SizeBytes > 0 {
-		options = fmt.Sprintf("size=%d,", e.SizeBytes)
+	if size > 0 {
+		options = fmt.Sprintf("size=%d,", size)
 	}
 	// noswap is known since Linux 6.4; an older kernel answers EINVAL.
 	err := unix.Mount("tmpfs", path, "tmpfs", 0, options+"noswap")
@@ -59,7 +66,7 @@ func (e *EmptyDir) mount(path string) error {
 		err = unix.Mount("tmpfs", path, "tmpfs", 0, options)
 	}
 	if err != nil {
-		return fmt.Errorf("mount tmpfs of %d bytes: %w", e.SizeBytes, err)
+		return fmt.Errorf("mount tmpfs of %d bytes: %w", size, err)
 	}
 	return nil
 }
@@ -72,21 +79,21 @@ func mountSize(quantity string) string {
 	return quantity
 }
 
-func (e *EmptyDir) readyFile() string { return filepath.Join(e.MetaDir, "ready") }
+func readyFile(e *EmptyDir) string { return filepath.Join(e.MetaDir, "ready") }
 
-func (e *EmptyDir) ready() bool {
-	_, err := os.Lstat(e.readyFile())
+func isReady(e *EmptyDir) bool {
+	_, err := os.Lstat(readyFile(e))
 	return err == nil
 }
 
 // setReady needs no sync: a ready file lost in a crash costs only a second look.
-func (e *EmptyDir) setReady() error {
+func setReady(e *EmptyDir) error {
 	for _, dir := range []string{filepath.Dir(e.MetaDir), e.MetaDir} {
-		if err := makeDir(dir, dirMode); err != nil {
+		if err := safepath.MakeDir(dir, dirMode); err != nil {
 			return err
 		}
 	}
-	f, err := os.OpenFile(e.readyFile(), os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW, 0o644)
+	f, err := os.OpenFile(readyFile(e), os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW, 0o644)
 	if err != nil {
 		return err
 	}

@@ -9,12 +9,13 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/volume/safepath"
 )
 
-// Make makes the volume, or brings its files up to date.
-func (f *Files) Make(ctx context.Context, v Volume) error {
-	if err := f.mount(ctx, v.HostPath); err != nil {
+// makeFiles makes the volume, or brings its files up to date.
+func makeFiles(ctx context.Context, v Volume, f *Files) error {
+	if err := mountFiles(ctx, f, v.HostPath); err != nil {
 		return err
 	}
 	fd, err := unix.Open(v.HostPath, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -23,7 +24,7 @@ func (f *Files) Make(ctx context.Context, v Volume) error {
 	}
 	defer unix.Close(fd)
 	for _, at := range f.Nested {
-		dir, err := makeDirs(fd, at)
+		dir, err := safepath.MakeDirs(fd, at)
 		if err != nil {
 			return fmt.Errorf("make the mount point %s: %w", at, err)
 		}
@@ -32,18 +33,18 @@ func (f *Files) Make(ctx context.Context, v Volume) error {
 	return (&publisher{ctx: ctx, dir: fd, files: f.Files, gid: v.FSGroup}).publish()
 }
 
-// mount mounts the tmpfs, once.
-func (f *Files) mount(ctx context.Context, at string) error {
-	if mounted, err := isMountPoint(ctx, at); mounted || err != nil {
+// mountFiles mounts the tmpfs, once.
+func mountFiles(ctx context.Context, f *Files, at string) error {
+	if mounted, err := safepath.IsMountPoint(ctx, at); mounted || err != nil {
 		return err
 	}
-	if err := makeDir(filepath.Dir(at), openMode); err != nil {
+	if err := safepath.MakeDir(filepath.Dir(at), openMode); err != nil {
 		return err
 	}
-	if err := makeDir(at, volumeMode); err != nil {
+	if err := safepath.MakeDir(at, volumeMode); err != nil {
 		return err
 	}
-	return (&EmptyDir{Medium: corev1.StorageMediumMemory, SizeBytes: f.SizeBytes}).mount(at)
+	return mountTmpfs(at, f.SizeBytes)
 }
 
 // Refresh brings the volumes of a plan up to date whose files podrun writes,
@@ -52,45 +53,11 @@ func Refresh(ctx context.Context, p Plan) error {
 	only := p
 	only.Volumes = nil
 	for _, v := range p.Volumes {
-		if _, ok := v.Make.(*Files); ok {
+		if v.Setup.Kind == SetupFiles {
 			only.Volumes = append(only.Volumes, v)
 		}
 	}
 	return Apply(ctx, only)
-}
-
-// makeDirs makes the missing directories of a relative path below dir, mode
-// 0755, and opens the last. It follows no symlink.
-func makeDirs(dir int, at string) (int, error) {
-	current, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
-	}
-	for name := range strings.SplitSeq(at, "/") {
-		next, err := makeDirAt(current, name)
-		unix.Close(current)
-		if err != nil {
-			return -1, err
-		}
-		current = next
-	}
-	return current, nil
-}
-
-// makeDirAt makes a directory, mode 0755 whatever the umask, unless it is there,
-// and opens it.
-func makeDirAt(dir int, name string) (int, error) {
-	made := unix.Mkdirat(dir, name, 0o755)
-	if made != nil && made != unix.EEXIST {
-		return -1, made
-	}
-	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err == nil && made == nil {
-		if err = unix.Fchmod(fd, 0o755); err != nil {
-			unix.Close(fd)
-		}
-	}
-	return fd, err
 }
 
 // tops are the first names of the files' paths, sorted.

@@ -8,6 +8,8 @@ import (
 	"os"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/volume/safepath"
 )
 
 // CheckError says that a hostPath is not what the pod takes it for. Its text is
@@ -34,12 +36,12 @@ var hostPathChecks = map[corev1.HostPathType]struct {
 	corev1.HostPathBlockDev:          {fs.ModeDevice, "a block device", nil},
 }
 
-// Make checks the path's type, following symlinks as the kubelet does, and
+// makeHostPath checks the path's type, following symlinks as the kubelet does, and
 // makes what the type says is to be made.
-func (h *HostPath) Make(ctx context.Context, v Volume) error {
+func makeHostPath(ctx context.Context, v Volume, h *HostPath) error {
 	err := h.check(ctx, v.HostPath)
 	if make := hostPathChecks[h.Type].make; err == nil && make != nil {
-		if _, err := stat(ctx, v.HostPath); errors.Is(err, fs.ErrNotExist) {
+		if _, err := safepath.Stat(ctx, v.HostPath); errors.Is(err, fs.ErrNotExist) {
 			return make(v.HostPath)
 		}
 	}
@@ -55,7 +57,7 @@ func (h *HostPath) check(ctx context.Context, path string) error {
 	if !known {
 		return &CheckError{Message: fmt.Sprintf("%s is an invalid volume type", h.Type)}
 	}
-	info, err := stat(ctx, path)
+	info, err := safepath.Stat(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) && check.make != nil {
 		return nil
 	}

@@ -7,11 +7,13 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/volume/safepath"
 )
 
-// Make binds the directory, unless it is bound already.
-func (l *Local) Make(ctx context.Context, v Volume) error {
-	mounted, err := isMountPoint(ctx, v.HostPath)
+// makeLocal binds the directory, unless it is bound already.
+func makeLocal(ctx context.Context, v Volume, l *Local) error {
+	mounted, err := safepath.IsMountPoint(ctx, v.HostPath)
 	if err != nil || mounted {
 		return err
 	}
@@ -32,7 +34,7 @@ func (l *Local) Make(ctx context.Context, v Volume) error {
 
 // check tells whether the directory is there.
 func (l *Local) check(ctx context.Context) error {
-	info, err := stat(ctx, l.Path)
+	info, err := safepath.Stat(ctx, l.Path)
 	if ctx.Err() != nil && err != nil {
 		return err
 	}
@@ -73,11 +75,8 @@ func (l *Local) bind(target string) error {
 }
 
 func makeMountPoint(at string) error {
-	if err := makeDir(filepath.Dir(at), dirMode); err != nil {
+	if err := safepath.MakeDir(filepath.Dir(at), dirMode); err != nil {
 		return err
 	}
-	return makeDir(at, dirMode)
+	return safepath.MakeDir(at, dirMode)
 }
-
-// Make does nothing.
-func (ByRuntime) Make(context.Context, Volume) error { return nil }

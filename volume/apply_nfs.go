@@ -10,23 +10,21 @@ import (
 	"time"
 
 	mountutils "k8s.io/mount-utils"
+
+	"github.com/podrun/podrun/volume/safepath"
 )
 
 // mountFunc mounts a file system of the network.
 type mountFunc func(ctx context.Context, source, target, fstype string, options []string) error
 
-// Make mounts the export, unless it is mounted already.
-func (n *NFS) Make(ctx context.Context, v Volume) error {
-	mounted, err := isMountPoint(ctx, v.HostPath)
+// makeNFS mounts the export by mount, unless it is mounted already.
+func makeNFS(ctx context.Context, v Volume, n *NFS, mount mountFunc) error {
+	mounted, err := safepath.IsMountPoint(ctx, v.HostPath)
 	if err != nil || mounted {
 		return err
 	}
 	if err := makeMountPoint(v.HostPath); err != nil {
 		return err
-	}
-	mount := n.mount
-	if mount == nil {
-		mount = mountByProgram
 	}
 	var options []string
 	if n.ReadOnly {

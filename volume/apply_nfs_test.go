@@ -88,18 +88,17 @@ func TestNFSMountByProgram(t *testing.T) {
 	}
 }
 
-// A file system that does not answer must not hold a command that was
-// interrupted, nor the lock that it has.
-func TestAwaitEndsWithTheContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	release := make(chan struct{})
-	defer close(release)
-	_, err := await(ctx, "/mnt/dead", func() (int, error) { <-release; return 0, nil })
-	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "/mnt/dead") {
-		t.Errorf("error %v; want canceled and the path", err)
+// Apply takes the host's mount(8) for an export.
+func TestApplyMountsAnExport(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("directories of the pod are root's")
 	}
-	if got, err := await(ctx, "/mnt", func() (int, error) { return 7, nil }); got != 7 || err != nil {
-		t.Errorf("%d, %v: an answer that is there counts", got, err)
+	plan := livePod(t, `volumes: [{name: export, nfs: {server: nfs.example, path: /export}}]`)
+	dir := fakeMount(t, `echo "$@" > "${0%/*}/args"`)
+	if err := Apply(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.ReadFile(dir + "/args"); string(got) != "-t nfs nfs.example:/export "+plan.Volumes[0].HostPath+"\n" {
+		t.Errorf("arguments %q", got)
 	}
 }

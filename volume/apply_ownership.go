@@ -3,10 +3,11 @@ package volume
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/volume/safepath"
 )
 
 // Bits that fsGroup adds (pkg/volume/volume_linux.go): the group reads and
@@ -44,8 +45,8 @@ func isGroups(fd int, gid int64) bool {
 // giveTree changes what is in a directory, then the directory itself, so that
 // the check of OnRootMismatch holds only when all is done.
 func giveTree(ctx context.Context, dir int, gid int, bits groupBits) error {
-	return walkTree(ctx, dir, treeVisitor{
-		file: func(dir int, name string) error {
+	return safepath.Walk(ctx, dir, safepath.Visitor{
+		File: func(dir int, name string) error {
 			fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 			if err != nil {
 				return err
@@ -53,7 +54,7 @@ func giveTree(ctx context.Context, dir int, gid int, bits groupBits) error {
 			defer unix.Close(fd)
 			return giveFile(fd, gid, bits.file)
 		},
-		left: func(dir int) error { return giveFile(dir, gid, bits.dir) },
+		Leave: func(dir int) error { return giveFile(dir, gid, bits.dir) },
 	})
 }
 
@@ -70,5 +71,5 @@ func giveFile(fd int, gid int, bits uint32) error {
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		return nil
 	}
-	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), fileMode(st.Mode|bits))
+	return safepath.Chmod(fd, st.Mode|bits)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/volume/safepath"
 )
 
 // The names of a volume of files, as the kubelet lays them out: a directory
@@ -64,7 +65,7 @@ func (p *publisher) publish() error {
 
 // current is the directory that ..data leads to; empty if there is none.
 func (p *publisher) current() string {
-	name, err := readlink(p.dir, dataName)
+	name, err := safepath.Readlink(p.dir, dataName)
 	if err != nil || !timedName.MatchString(name) {
 		return ""
 	}
@@ -73,7 +74,7 @@ func (p *publisher) current() string {
 
 // same tells whether a directory holds exactly the files.
 func (p *publisher) same(name string) bool {
-	fd, err := openSubdir(p.dir, name)
+	fd, err := safepath.OpenSubdir(p.dir, name)
 	if err != nil {
 		return false
 	}
@@ -84,41 +85,23 @@ func (p *publisher) same(name string) bool {
 	}
 	slices.Sort(have)
 	for i, f := range p.files { // sorted, too
-		if have[i] != f.Path || !holds(fd, f) {
+		if have[i] != f.Path || !safepath.HasContent(fd, f.Path, f.Data) {
 			return false
 		}
 	}
 	return true
 }
 
-// holds compares a file's content. What is no plain file, or is behind a
-// symlink, holds nothing.
-func holds(dir int, f File) bool {
-	fd, err := unix.Openat2(dir, f.Path, &unix.OpenHow{
-		Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV})
-	if err != nil {
-		return false
-	}
-	file := os.NewFile(uintptr(fd), f.Path)
-	defer file.Close()
-	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size != int64(len(f.Data)) {
-		return false
-	}
-	data, err := io.ReadAll(io.LimitReader(file, int64(len(f.Data))+1))
-	return err == nil && string(data) == string(f.Data)
-}
-
 // list adds the paths of all that is no directory of the files, one more than
 // they are at most: that is one too many already.
 func (p *publisher) list(dir int, below string, out *[]string) error {
-	names, err := openListing(p.ctx, dir)
+	names, err := safepath.List(p.ctx, dir)
 	if err != nil {
 		return err
 	}
-	defer names.close()
+	defer names.Close()
 	for len(*out) <= len(p.files) {
-		name, err := names.name()
+		name, err := names.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -126,7 +109,7 @@ func (p *publisher) list(dir int, below string, out *[]string) error {
 			return err
 		}
 		at := path.Join(below, name)
-		sub, err := openSubdir(dir, name)
+		sub, err := safepath.OpenSubdir(dir, name)
 		if err == nil && p.hasBelow(at) {
 			err = p.list(sub, at, out)
 		} else {
@@ -155,7 +138,7 @@ func (p *publisher) write() (string, error) {
 	if err := unix.Mkdirat(p.dir, name, 0o755); err != nil {
 		return "", fmt.Errorf("make %s: %w", name, err)
 	}
-	fd, err := openSubdir(p.dir, name)
+	fd, err := safepath.OpenSubdir(p.dir, name)
 	if err != nil {
 		return "", fmt.Errorf("open %s: %w", name, err)
 	}
@@ -188,7 +171,7 @@ func (p *publisher) fill(root int) error {
 			next := root
 			if dir != "." {
 				var err error
-				if next, err = makeDirs(root, dir); err != nil {
+				if next, err = safepath.MakeDirs(root, dir); err != nil {
 					return fmt.Errorf("make %s: %w", dir, err)
 				}
 			}
@@ -197,25 +180,11 @@ func (p *publisher) fill(root int) error {
 			}
 			parent, at = next, dir
 		}
-		if err := writeNew(parent, path.Base(f.Path), f); err != nil {
+		if err := safepath.WriteNew(parent, path.Base(f.Path), f.Mode, f.Data); err != nil {
 			return fmt.Errorf("write %s: %w", f.Path, err)
 		}
 	}
 	return nil
-}
-
-// writeNew writes a file that must not be there yet.
-func writeNew(dir int, name string, f File) error {
-	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, f.Mode)
-	if err != nil {
-		return err
-	}
-	file := os.NewFile(uintptr(fd), name)
-	_, err = file.Write(f.Data)
-	if err == nil {
-		err = unix.Fchmod(fd, f.Mode) // whatever the umask
-	}
-	return errors.Join(err, file.Close())
 }
 
 // swap makes ..data lead to another directory, at once.
@@ -240,7 +209,7 @@ func (p *publisher) swap(name string) error {
 func (p *publisher) link() error {
 	for _, name := range tops(p.files) {
 		to := dataName + "/" + name
-		if have, err := readlink(p.dir, name); err == nil && have == to {
+		if have, err := safepath.Readlink(p.dir, name); err == nil && have == to {
 			continue
 		}
 		if err := p.replace(name, to); err != nil {
@@ -267,14 +236,14 @@ func (p *publisher) replace(name, to string) error {
 // tidy removes the links of files that are gone, and the directories of earlier
 // contents, one that was cut short included.
 func (p *publisher) tidy(current string) error {
-	names, err := openListing(p.ctx, p.dir)
+	names, err := safepath.List(p.ctx, p.dir)
 	if err != nil {
 		return err
 	}
-	defer names.close()
+	defer names.Close()
 	want := tops(p.files)
 	for {
-		name, err := names.name()
+		name, err := names.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -283,7 +252,7 @@ func (p *publisher) tidy(current string) error {
 		}
 		old := timedName.MatchString(name) && name != current || name == newDataName
 		if _, wanted := slices.BinarySearch(want, name); !wanted && !strings.HasPrefix(name, "..") {
-			to, err := readlink(p.dir, name)
+			to, err := safepath.Readlink(p.dir, name)
 			old = err == nil && to == dataName+"/"+name
 		}
 		if old {
@@ -296,19 +265,8 @@ func (p *publisher) tidy(current string) error {
 
 // clear removes a name, with what is in it if it is a directory.
 func (p *publisher) clear(name string) error {
-	d := deletion{ctx: p.ctx, top: p.dir}
-	if err := d.remove(p.dir, name, 0); err != nil {
+	if err := safepath.Remove(p.ctx, p.dir, name); err != nil {
 		return fmt.Errorf("remove %s: %w", name, err)
 	}
 	return nil
-}
-
-// readlink reads a symlink of a directory.
-func readlink(dir int, name string) (string, error) {
-	buf := make([]byte, longestPath)
-	n, err := unix.Readlinkat(dir, name, buf)
-	if err != nil {
-		return "", err
-	}
-	return string(buf[:n]), nil
 }

@@ -4,130 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/volume/safepath"
 )
-
-// resolveInside makes the kernel take the volume for the root of everything on
-// the way: absolute symlinks and ".." stay inside, whoever swaps what meanwhile
-// (CVE-2017-1002101, CVE-2021-25741). Needs Linux 5.6.
-const resolveInside = unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS
-
-// OpenSubpath opens a path inside a volume, only to bind it (O_PATH). A missing
-// one is made, as directories with the mode of the volume's own. A symlink on
-// the way is followed inside the volume; one that leads nowhere is an error. It
-// ends with the context.
-func OpenSubpath(ctx context.Context, volume, subpath string) (*os.File, error) {
-	root, err := unix.Open(volume, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("open volume %s: %w", volume, err)
-	}
-	defer unix.Close(root)
-	fd, err := openInside(ctx, root, subpath)
-	if errors.Is(err, unix.ENOENT) {
-		if err := makeInside(ctx, root, subpath); err != nil {
-			return nil, fmt.Errorf("make subPath %q of %s: %w", subpath, volume, err)
-		}
-		fd, err = openInside(ctx, root, subpath)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open subPath %q of %s: %w", subpath, volume, err)
-	}
-	return os.NewFile(uintptr(fd), filepath.Join(volume, subpath)), nil
-}
-
-// How often openat2 is tried again after EAGAIN, and the pause after the first
-// hundred times. The kernel gives it when anything on the host was renamed or
-// mounted during the call; a container that renames without pause makes nearly
-// every call fail.
-const (
-	againTries = 1000
-	againAt    = 100
-	againPause = time.Millisecond
-)
-
-func openInside(ctx context.Context, root int, path string) (int, error) {
-	fd, err := tryAgain(ctx, func() (int, error) {
-		return unix.Openat2(root, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: resolveInside})
-	})
-	switch {
-	case errors.Is(err, unix.EAGAIN):
-		return -1, fmt.Errorf("%w: files are renamed without pause while podrun opens the path (%d tries): stop what renames them", err, againTries)
-	case errors.Is(err, unix.ENOSYS):
-		return -1, fmt.Errorf("openat2: %w: subPath requires Linux 5.6 or newer", err)
-	}
-	return fd, err
-}
-
-// tryAgain opens something until the answer is another than EAGAIN, at most
-// againTries times. It ends with the context.
-func tryAgain(ctx context.Context, open func() (int, error)) (int, error) {
-	for try := 1; ; try++ {
-		fd, err := open()
-		if !errors.Is(err, unix.EAGAIN) || try >= againTries {
-			return fd, err
-		}
-		if ctx.Err() != nil {
-			return -1, context.Cause(ctx)
-		}
-		if try >= againAt {
-			time.Sleep(againPause)
-		}
-	}
-}
-
-// makeInside makes the missing directories of a path, one at a time, each in a
-// directory that was opened inside the volume.
-func makeInside(ctx context.Context, root int, path string) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(root, &st); err != nil {
-		return err
-	}
-	at := "."
-	for _, name := range strings.Split(filepath.Clean(path), "/") {
-		if err := makeOne(ctx, root, at, name, st.Mode); err != nil {
-			return err
-		}
-		at = filepath.Join(at, name)
-	}
-	return nil
-}
-
-// makeOne makes a directory with the mode of the volume, setuid, setgid and
-// sticky bits included, as the kubelet's SafeMakeDir does: in a volume of mode
-// 3777 users of a subPath must not remove each other's files either.
-func makeOne(ctx context.Context, root int, parent, name string, mode uint32) error {
-	dir, err := openInside(ctx, root, parent)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(dir)
-	err = unix.Mkdirat(dir, name, mode&0o777)
-	if errors.Is(err, unix.EEXIST) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	// mkdir(2) takes no setuid or setgid bit, and the umask takes others away.
-	made, err := unix.Openat(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(made)
-	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", made), fileMode(mode))
-}
 
 // MountSubpath binds a path inside a volume at target. A mount that an earlier
 // run of the container left there is taken off first: the path may be another
-// one by now.
+// one by now. The errors are those of safepath.OpenSubpath and mount(2).
 func MountSubpath(ctx context.Context, volume, subpath, target string) error {
-	source, err := OpenSubpath(ctx, volume, subpath)
+	source, err := safepath.OpenSubpath(ctx, volume, subpath)
 	if err != nil {
 		return err
 	}
@@ -136,40 +23,5 @@ func MountSubpath(ctx context.Context, volume, subpath, target string) error {
 	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("unmount %s: %w", target, err)
 	}
-	return BindSubpath(source, target)
-}
-
-// BindSubpath binds what is open at target, which it makes: a directory for a
-// directory, a file for anything else. Target is below the pod's directory,
-// where Remove finds the mount.
-func BindSubpath(source *os.File, target string) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(source.Fd()), &st); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(target), dirMode); err != nil {
-		return err
-	}
-	if err := makeTarget(target, st.Mode&unix.S_IFMT == unix.S_IFDIR); err != nil {
-		return err
-	}
-	from := fmt.Sprintf("/proc/self/fd/%d", source.Fd())
-	if err := unix.Mount(from, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-		return fmt.Errorf("bind %s to %s: %w", source.Name(), target, err)
-	}
-	return nil
-}
-
-func makeTarget(target string, dir bool) error {
-	if dir {
-		return makeDir(target, dirMode)
-	}
-	f, err := os.OpenFile(target, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return f.Close()
+	return safepath.Bind(source, target)
 }

@@ -11,11 +11,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/volume/safepath"
 )
 
 // livePod plans a pod below a temporary root and removes it when the test ends,
@@ -36,7 +38,7 @@ func livePod(t *testing.T, spec string) Plan {
 		if mounts := mountsBelow(t, root); len(mounts) > 0 {
 			t.Errorf("left mounted: %v", mounts)
 			for i := len(mounts) - 1; i >= 0; i-- {
-				unix.Unmount(mounts[i].Point, unix.MNT_DETACH)
+				unix.Unmount(mounts[i].Mountpoint, unix.MNT_DETACH)
 			}
 		}
 	})
@@ -48,13 +50,20 @@ func livePod(t *testing.T, spec string) Plan {
 	return plan
 }
 
-func mountsBelow(t *testing.T, dir string) []mount {
+// mountsBelow lists the mounts at dir and below.
+func mountsBelow(t *testing.T, dir string) []*mountinfo.Info {
 	t.Helper()
-	mounts, err := readMounts()
+	mounts, err := safepath.Mounts()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return below(mounts, dir)
+	var out []*mountinfo.Info
+	for _, m := range mounts {
+		if m.Mountpoint == dir || strings.HasPrefix(m.Mountpoint, dir+"/") {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 // tree lists a directory as kubelet-golden does: mode, owner and path.
@@ -197,7 +206,7 @@ func TestApplyMountsOnce(t *testing.T) {
 		if err := Apply(t.Context(), plan); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Remove(plan.Volumes[0].Make.(*EmptyDir).readyFile()); err != nil {
+		if err := os.Remove(readyFile(plan.Volumes[0].Setup.EmptyDir)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -240,7 +249,7 @@ func TestHostPathTypes(t *testing.T) {
 		{"CharDevice", at("file"), at("file") + " is not a character device"},
 		{"BlockDevice", "/dev/null", "/dev/null is not a block device"},
 	} {
-		err := (&HostPath{Type: test.kind}).Make(t.Context(), Volume{HostPath: test.path})
+		err := makeVolume(t.Context(), Volume{HostPath: test.path, Setup: checkHostPath(test.kind)})
 		got := ""
 		if err != nil {
 			got = strings.TrimPrefix(err.Error(), failed)

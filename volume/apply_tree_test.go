@@ -3,16 +3,13 @@ package volume
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"os"
-	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/volume/safepath"
 )
 
 // memoryDir makes a directory that needs no disk, where there is such a place.
@@ -39,8 +36,7 @@ func removeTree(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	d := deletion{ctx: context.Background(), top: fd}
-	if err := d.clear(fd, 0, ""); err != nil {
+	if err := safepath.Clear(context.Background(), fd, ""); err != nil {
 		t.Error(err)
 	}
 }
@@ -79,9 +75,9 @@ func TestD7OwnershipOfAVeryDeepTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(root)
-	err = walkTree(t.Context(), root, treeVisitor{
-		file: func(int, string) error { return nil },
-		left: func(dir int) error {
+	err = safepath.Walk(t.Context(), root, safepath.Visitor{
+		File: func(int, string) error { return nil },
+		Leave: func(dir int) error {
 			visited++
 			if !isGroups(dir, 4321) {
 				return errors.New("a directory was left out")
@@ -94,139 +90,12 @@ func TestD7OwnershipOfAVeryDeepTree(t *testing.T) {
 	}
 }
 
-// A walk does not follow a directory that is moved out of the way it came down.
-func TestWalkOfADirectoryThatIsMoved(t *testing.T) {
-	dir := t.TempDir()
-	defer removeTree(t, dir)
-	makeDeep(t, dir, 3*openLevels)
-	elsewhere := t.TempDir()
-	defer removeTree(t, elsewhere)
-	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(root)
-	moved := false
-	err = walkTree(t.Context(), root, treeVisitor{
-		file: func(int, string) error { return nil },
-		left: func(int) error {
-			if !moved {
-				moved = true
-				return os.Rename(dir+strings.Repeat("/deep", openLevels), elsewhere+"/deep")
-			}
-			return nil
-		},
-	})
-	if !errors.Is(err, errMoved) {
-		t.Errorf("error %v, want %v", err, errMoved)
-	}
-}
-
 func TestOwnershipEndsWithTheContext(t *testing.T) {
 	dir := t.TempDir()
-	for i := range 10 {
-		mustWrite(t, fmt.Sprintf("%s/%d", dir, i))
-	}
+	mustWrite(t, dir+"/file")
 	ctx, cancel := context.WithCancel(t.Context())
-	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(root)
-	visited := 0
-	err = walkTree(ctx, root, treeVisitor{
-		file: func(int, string) error { visited++; cancel(); return nil },
-		left: func(int) error { t.Error("the directory counts as done"); return nil },
-	})
-	if !errors.Is(err, context.Canceled) || visited != 1 {
-		t.Errorf("%v after %d files; want canceled after 1", err, visited)
-	}
+	cancel()
 	if err := giveToGroup(ctx, dir, 4321, ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want canceled", err)
-	}
-}
-
-// D10: 600,000 files took 338 MB, whatever was done with them.
-func TestD10ListingTakesAFixedAmountOfMemory(t *testing.T) {
-	dir := memoryDir(t)
-	const files = 8000
-	name := func(i int) string { return fmt.Sprintf("%0250d", i) }
-	list := filepath.Join(dir, "list")
-	if err := os.Mkdir(list, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for i := range files {
-		if err := os.Symlink("x", filepath.Join(list, name(i))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	root, err := unix.Open(list, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(root)
-	names, err := openListing(t.Context(), root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer names.close()
-	seen, most := 0, uint64(0)
-	var before, now runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	for {
-		_, err := names.name()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if seen++; seen%2000 == 0 {
-			runtime.GC()
-			runtime.ReadMemStats(&now)
-			most = max(most, now.HeapAlloc-min(now.HeapAlloc, before.HeapAlloc))
-		}
-	}
-	if seen != files || most > 1<<20 {
-		t.Errorf("%d names with %d bytes in use; want %d with less than 1 MiB", seen, most, files)
-	}
-	removeTree(t, list)
-	if left, _ := os.ReadDir(list); len(left) != 0 {
-		t.Errorf("%d files are left", len(left))
-	}
-}
-
-func TestListing(t *testing.T) {
-	dir := t.TempDir()
-	want := []string{"a", "b c", strings.Repeat("x", 255), "ü\n"}
-	for _, name := range want {
-		mustWrite(t, dir+"/"+name)
-	}
-	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(root)
-	names, err := openListing(t.Context(), root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer names.close()
-	var got []string
-	for {
-		name, err := names.name()
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				t.Error(err)
-			}
-			break
-		}
-		got = append(got, name)
-	}
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -47,18 +47,14 @@ func (in Input) persistent(pv *corev1.PersistentVolume, readOnly bool) (Volume, 
 	block := pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == corev1.PersistentVolumeBlock
 	switch s := pv.Spec.PersistentVolumeSource; {
 	case s.HostPath != nil && block:
-		return Volume{Device: s.HostPath.Path, Make: &HostPath{Type: corev1.HostPathBlockDev}, HostPath: s.HostPath.Path}, nil
+		return Volume{Device: s.HostPath.Path, Setup: checkHostPath(corev1.HostPathBlockDev), HostPath: s.HostPath.Path}, nil
 	case s.Local != nil && block:
-		return Volume{Device: s.Local.Path, Make: &HostPath{Type: corev1.HostPathBlockDev}, HostPath: s.Local.Path}, nil
+		return Volume{Device: s.Local.Path, Setup: checkHostPath(corev1.HostPathBlockDev), HostPath: s.Local.Path}, nil
 	case s.HostPath != nil:
-		check := &HostPath{}
-		if s.HostPath.Type != nil {
-			check.Type = *s.HostPath.Type
-		}
-		return Volume{HostPath: s.HostPath.Path, Make: check}, nil
+		return hostPathVolume(s.HostPath), nil
 	case s.Local != nil:
 		v := Volume{Plugin: localPlugin, HostPath: in.Layout.Volume(in.ID.UID, localPlugin, pv.Name)}
-		v.Make = &Local{Path: s.Local.Path, ReadOnly: readOnly, Options: pv.Spec.MountOptions}
+		v.Setup = Setup{Kind: SetupLocal, Local: &Local{Path: s.Local.Path, ReadOnly: readOnly, Options: pv.Spec.MountOptions}}
 		if sc := in.Pod.Spec.SecurityContext; sc != nil && !readOnly {
 			v.FSGroup = sc.FSGroup
 			if sc.FSGroupChangePolicy != nil {
@@ -67,10 +63,7 @@ func (in Input) persistent(pv *corev1.PersistentVolume, readOnly bool) (Volume, 
 		}
 		return v, nil
 	case s.NFS != nil:
-		v := in.nfs(pv.Name, s.NFS)
-		v.Make.(*NFS).ReadOnly = v.Make.(*NFS).ReadOnly || readOnly
-		v.Make.(*NFS).Options = pv.Spec.MountOptions
-		return v, nil
+		return in.nfs(pv.Name, NFS{Server: s.NFS.Server, Path: s.NFS.Path, ReadOnly: s.NFS.ReadOnly || readOnly, Options: pv.Spec.MountOptions}), nil
 	}
 	return Volume{}, &problem.Problem{Field: "claimName", Reason: "UnsupportedVolume",
 		Message: fmt.Sprintf("PersistentVolume %s: %s", pv.Name, "its source is not supported"), Hint: "use hostPath, local or nfs"}
@@ -113,19 +106,18 @@ type NFS struct {
 	Server   string   `json:"server"`
 	Path     string   `json:"path"`
 	ReadOnly bool     `json:"readOnly,omitempty"`
-	Options  []string `json:"options,omitempty"`
-
-	mount mountFunc // nil: the host's mount(8)
+	Options  []string `json:"options,omitempty"` // of the PersistentVolume
 }
 
 func planNFS(in Input, v *corev1.Volume) (Volume, problem.List) {
-	return in.nfs(v.Name, v.NFS), nil
+	return in.nfs(v.Name, NFS{Server: v.NFS.Server, Path: v.NFS.Path, ReadOnly: v.NFS.ReadOnly}), nil
 }
 
-func (in Input) nfs(name string, s *corev1.NFSVolumeSource) Volume {
+// nfs plans the mount of an export below the directory name.
+func (in Input) nfs(name string, export NFS) Volume {
 	return Volume{
-		Plugin: nfsPlugin, HostPath: in.Layout.Volume(in.ID.UID, nfsPlugin, name), ReadOnly: s.ReadOnly,
-		Make: &NFS{Server: s.Server, Path: s.Path, ReadOnly: s.ReadOnly},
+		Plugin: nfsPlugin, HostPath: in.Layout.Volume(in.ID.UID, nfsPlugin, name), ReadOnly: export.ReadOnly,
+		Setup: Setup{Kind: SetupNFS, NFS: &export},
 	}
 }
 
@@ -142,11 +134,8 @@ func planEphemeral(in Input, v *corev1.Volume) (Volume, problem.List) {
 
 // planImage leaves the mount to the runtime, which takes the image by its ID.
 func planImage(_ Input, v *corev1.Volume) (Volume, problem.List) {
-	return Volume{Image: v.Image.Reference, Make: ByRuntime{}, ReadOnly: true}, nil
+	return Volume{Image: v.Image.Reference, Setup: Setup{Kind: SetupByRuntime}, ReadOnly: true}, nil
 }
-
-// ByRuntime makes nothing: the container runtime does.
-type ByRuntime struct{}
 
 // source is the export as mount.nfs takes it: an IPv6 address in brackets.
 func (n *NFS) source() string {

@@ -43,7 +43,8 @@ func planEmptyDir(in Input, spec *corev1.Volume) (Volume, problem.List) {
 		return Volume{}, problem.List{{Reason: "FailedMount", Message: fmt.Sprintf("unknown storage medium %q", dir.Medium),
 			Hint: "leave it out, or use Memory, HugePages or HugePages-<size>"}}
 	}
-	v := Volume{Plugin: emptyDirPlugin, HostPath: in.Layout.Volume(in.ID.UID, emptyDirPlugin, spec.Name), Make: dir}
+	v := Volume{Plugin: emptyDirPlugin, HostPath: in.Layout.Volume(in.ID.UID, emptyDirPlugin, spec.Name),
+		Setup: Setup{Kind: SetupEmptyDir, EmptyDir: dir}}
 	if sc := in.Pod.Spec.SecurityContext; sc != nil {
 		v.FSGroup = sc.FSGroup
 		// An emptyDir is always changed as a whole: it is new. The kubelet ignores

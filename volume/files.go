@@ -130,8 +130,8 @@ const maxFiles = 50000
 func (p Plan) FileCount() int {
 	n := 0
 	for _, v := range p.Volumes {
-		if f, ok := v.Make.(*Files); ok {
-			n += len(f.Files)
+		if v.Setup.Kind == SetupFiles {
+			n += len(v.Setup.Files.Files)
 		}
 	}
 	return n

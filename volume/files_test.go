@@ -30,7 +30,7 @@ func withObjects(pod *corev1.Pod) Input {
 // shown is a volume's files as "mode path=content".
 func shown(v Volume) []string {
 	var out []string
-	for _, f := range v.Make.(*Files).Files {
+	for _, f := range v.Setup.Files.Files {
 		mode, _, _ := strings.Cut(strings.TrimPrefix(string(must(json.Marshal(f))), `{"path":"`+f.Path+`","mode":"`), `"`)
 		out = append(out, mode+" "+f.Path+"="+string(f.Data))
 	}

@@ -13,9 +13,19 @@ type HostPath struct {
 }
 
 func planHostPath(_ Input, spec *corev1.Volume) (Volume, problem.List) {
-	check := &HostPath{}
-	if spec.HostPath.Type != nil {
-		check.Type = *spec.HostPath.Type
+	return hostPathVolume(spec.HostPath), nil
+}
+
+// hostPathVolume plans a hostPath of a pod or of a PersistentVolume.
+func hostPathVolume(s *corev1.HostPathVolumeSource) Volume {
+	kind := corev1.HostPathUnset
+	if s.Type != nil {
+		kind = *s.Type
 	}
-	return Volume{HostPath: spec.HostPath.Path, Make: check}, nil
+	return Volume{HostPath: s.Path, Setup: checkHostPath(kind)}
+}
+
+// checkHostPath is the setup of a path of the host that must be of a type.
+func checkHostPath(kind corev1.HostPathType) Setup {
+	return Setup{Kind: SetupHostPath, HostPath: &HostPath{Type: kind}}
 }

@@ -127,7 +127,8 @@ func (in Input) files(name, plugin string, p *payload, problems problem.List) (V
 	}
 	v := Volume{
 		Plugin: plugin, HostPath: in.Layout.Volume(in.ID.UID, plugin, name), ReadOnly: true,
-		Make: &Files{SizeBytes: tmpfsSize(in.MemoryAllocatable, in.MemoryLimit, nil), Files: files, Nested: nestedMounts(in.Pod, name, files)},
+		Setup: Setup{Kind: SetupFiles, Files: &Files{
+			SizeBytes: tmpfsSize(in.MemoryAllocatable, in.MemoryLimit, nil), Files: files, Nested: nestedMounts(in.Pod, name, files)}},
 	}
 	if sc := in.Pod.Spec.SecurityContext; sc != nil {
 		v.FSGroup = sc.FSGroup // the whole is new each time: the policy does not count

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/moby/sys/mountinfo"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/volume/safepath"
 )
 
 // ReadProblems looks at the host, before anything is done, for what would fail
@@ -21,7 +24,7 @@ func ReadProblems(ctx context.Context, pod *corev1.Pod, p Plan) (problem.List, e
 	var out problem.List
 	for i, v := range p.Volumes {
 		var check *CheckError
-		err := lookAt(ctx, v)
+		err := checkVolume(ctx, v)
 		if ctx.Err() != nil && err != nil {
 			return out, fmt.Errorf("volume %s: %w", v.Name, err)
 		}
@@ -29,7 +32,7 @@ func ReadProblems(ctx context.Context, pod *corev1.Pod, p Plan) (problem.List, e
 			out = append(out, problem.Problem{Object: "Pod " + p.ID.String(), Field: field(i, v.Kind), Reason: "FailedMount", Message: check.Message})
 		}
 	}
-	var mounts []mount
+	var mounts []*mountinfo.Info
 	for _, list := range []struct {
 		name       string
 		containers []corev1.Container
@@ -41,12 +44,12 @@ func ReadProblems(ctx context.Context, pod *corev1.Pod, p Plan) (problem.List, e
 				}
 				if mounts == nil {
 					var err error
-					if mounts, err = readMounts(); err != nil {
+					if mounts, err = safepath.Mounts(); err != nil {
 						return out, err
 					}
 				}
 				path := p.Sources()[m.Name].HostPath
-				real, err := await(ctx, path, func() (string, error) { return nearest(path), nil })
+				real, err := safepath.Await(ctx, path, func() (string, error) { return nearest(path), nil })
 				if err != nil {
 					return out, err
 				}
@@ -61,37 +64,42 @@ func ReadProblems(ctx context.Context, pod *corev1.Pod, p Plan) (problem.List, e
 	return out, nil
 }
 
-// lookAt checks a volume without making anything.
-func lookAt(ctx context.Context, v Volume) error {
-	switch m := v.Make.(type) {
-	case *HostPath:
-		return m.check(ctx, v.HostPath)
-	case *Local:
-		return m.check(ctx)
+// checkVolume checks a volume without making anything.
+func checkVolume(ctx context.Context, v Volume) error {
+	switch v.Setup.Kind {
+	case SetupHostPath:
+		return v.Setup.HostPath.check(ctx, v.HostPath)
+	case SetupLocal:
+		return v.Setup.Local.check(ctx)
 	}
 	return nil
 }
 
 // notShared says why a path, whose real path is given too, can't have a
 // propagation; empty if it can.
-func notShared(mounts []mount, path, real string, want corev1.MountPropagationMode) string {
-	var on *mount
-	for i := range mounts { // of several at one place the last is on top
-		m := &mounts[i]
-		at := strings.TrimSuffix(m.Point, "/")
-		if (real == at || strings.HasPrefix(real, at+"/")) && (on == nil || len(m.Point) >= len(on.Point)) {
+func notShared(mounts []*mountinfo.Info, path, real string, want corev1.MountPropagationMode) string {
+	var on *mountinfo.Info
+	for _, m := range mounts { // of several at one mount point the last is on top
+		at := strings.TrimSuffix(m.Mountpoint, "/")
+		if (real == at || strings.HasPrefix(real, at+"/")) && (on == nil || len(m.Mountpoint) >= len(on.Mountpoint)) {
 			on = m
 		}
 	}
 	switch {
-	case on == nil || on.Shared:
+	case on == nil || hasTag(on, "shared:"):
 		return ""
 	case want == corev1.MountPropagationBidirectional:
-		return fmt.Sprintf("path %q is mounted on %q but it is not a shared mount", path, on.Point)
-	case !on.Slave:
-		return fmt.Sprintf("path %q is mounted on %q but it is not a shared or slave mount", path, on.Point)
+		return fmt.Sprintf("path %q is mounted on %q but it is not a shared mount", path, on.Mountpoint)
+	case !hasTag(on, "master:"):
+		return fmt.Sprintf("path %q is mounted on %q but it is not a shared or slave mount", path, on.Mountpoint)
 	}
 	return ""
+}
+
+// hasTag reports whether a mount has an optional field such as shared:7, by which
+// it passes mounts on, or master:7, by which it receives them.
+func hasTag(m *mountinfo.Info, prefix string) bool {
+	return slices.ContainsFunc(strings.Fields(m.Optional), func(tag string) bool { return strings.HasPrefix(tag, prefix) })
 }
 
 // nearest is the real path, or that of the nearest directory above that is there.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/volume/safepath"
 )
 
 // Remove unmounts everything below the pod's directory and deletes the
@@ -42,7 +43,7 @@ func remove(ctx context.Context, layout identity.Layout, uid string) error {
 	if err != nil {
 		return err
 	}
-	if err := unmountBelow(ctx, pods, real, filepath.Join(real, uid)); err != nil {
+	if err := safepath.UnmountBelow(ctx, pods, real, filepath.Join(real, uid)); err != nil {
 		return err
 	}
 	return removePodDir(ctx, pods, uid)
@@ -51,7 +52,7 @@ func remove(ctx context.Context, layout identity.Layout, uid string) error {
 // removePodDir deletes the pod's directory, its checkpoint last, so that a
 // removal that was cut short can still be found and repeated.
 func removePodDir(ctx context.Context, pods int, uid string) error {
-	dir, err := openSubdir(pods, uid)
+	dir, err := safepath.OpenSubdir(pods, uid)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
@@ -59,11 +60,10 @@ func removePodDir(ctx context.Context, pods int, uid string) error {
 		return fmt.Errorf("open it: %w", err)
 	}
 	defer unix.Close(dir)
-	d := deletion{ctx: ctx, top: dir}
-	if err := d.clear(dir, 0, checkpointName); err != nil {
+	if err := safepath.Clear(ctx, dir, checkpointName); err != nil {
 		return err
 	}
-	if err := d.clear(dir, 0, ""); err != nil {
+	if err := safepath.Clear(ctx, dir, ""); err != nil {
 		return err
 	}
 	if err := unix.Unlinkat(pods, uid, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/volume/safepath"
 )
 
 const oneEmptyDir = `volumes: [{name: disk, emptyDir: {}}]`
@@ -220,8 +221,8 @@ func TestDeletionStopsAtAMount(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(pods)
-	if err := removePodDir(t.Context(), pods, plan.ID.UID); !errors.Is(err, errCrossesMount) {
-		t.Errorf("error %v, want %v", err, errCrossesMount)
+	if err := removePodDir(t.Context(), pods, plan.ID.UID); !errors.Is(err, safepath.ErrOtherMount) {
+		t.Errorf("error %v, want %v", err, safepath.ErrOtherMount)
 	}
 	if _, err := os.Stat(plan.Layout.Checkpoint(plan.ID.UID)); err != nil {
 		t.Errorf("the checkpoint went before the rest: %v", err)
@@ -297,65 +298,4 @@ func TestRemoveEndsWithTheContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantGone(t, plan)
-}
-
-// A container may swap a directory of a mount point for a symlink between the
-// listing of the mounts and the unmount.
-func TestUnmountFollowsNoSymlink(t *testing.T) {
-	plan := mustApply(t, oneEmptyDir)
-	host := t.TempDir()
-	os.Mkdir(host+"/m", 0o755)
-	bind(t, host, host+"/m")
-	defer unix.Unmount(host+"/m", 0)
-	volume := plan.Volumes[0].HostPath
-	os.Symlink(host, volume+"/dir")
-	os.Symlink(host+"/m", volume+"/m")
-	root, err := unix.Open(plan.Layout.RootDir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(root)
-	for _, point := range []string{volume + "/dir/m", volume + "/m"} {
-		if err := unmount(t.Context(), root, plan.Layout.RootDir, point); err == nil {
-			t.Errorf("%s: unmounted through a symlink", point)
-		}
-	}
-	if n := len(mountsBelow(t, host)); n != 1 {
-		t.Errorf("%d mounts of the host are left, want 1", n)
-	}
-}
-
-func TestOpenSubdirFollowsNoSymlink(t *testing.T) {
-	dir, host := t.TempDir(), t.TempDir()
-	os.Symlink(host, dir+"/link")
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(fd)
-	if sub, err := openSubdir(fd, "link"); err == nil {
-		unix.Close(sub)
-		t.Error("the symlink was followed")
-	}
-}
-
-// TestClearGone: a pod's empty directory may be swept by another podrun while it
-// is removed.
-func TestClearGone(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "pod")
-	if err := os.Mkdir(path, 0o750); err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dir.Close()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	d := deletion{ctx: t.Context(), top: int(dir.Fd())}
-	if err := d.clear(int(dir.Fd()), 0, ""); err != nil {
-		t.Error(err)
-	}
 }

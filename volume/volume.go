@@ -57,7 +57,7 @@ type Volume struct {
 	Kind     string `json:"kind"`               // the field of the API's VolumeSource: emptyDir
 	Plugin   string `json:"plugin,omitempty"`   // kubernetes.io~empty-dir; empty if the volume is not below the pod's directory
 	HostPath string `json:"hostPath"`           // what containers mount
-	Make     Maker  `json:"make"`               // how it comes to be
+	Setup    Setup  `json:"make"`               // how Apply makes it
 	ReadOnly bool   `json:"readOnly,omitempty"` // containers may not write, whatever their mounts say
 	Image    string `json:"image,omitempty"`    // of an image volume, which has no HostPath
 	Device   string `json:"device,omitempty"`   // of a volume of mode Block: what volumeDevices give to containers
@@ -100,13 +100,14 @@ func (p Plan) ExtraGroups() []int64 {
 	return out
 }
 
-// planner plans one volume of its kind. It fills Plugin, HostPath, Make and,
+// planner plans one volume of its kind. It fills Plugin, HostPath, Setup and,
 // where the kind has it, the ownership. The fields of its problems are below
 // that of the kind.
 type planner func(in Input, v *corev1.Volume) (Volume, problem.List)
 
 // planners has one entry a supported kind; a new kind is a file with its
-// planner and a file apply_<kind>.go with its Maker.
+// planner and, if it is made in a new way, a kind of Setup with a file
+// apply_<kind>.go.
 var planners = map[string]planner{
 	"configMap":             planConfigMap,
 	"downwardAPI":           planDownward,
@@ -147,13 +148,11 @@ func New(in Input) (Plan, problem.List) {
 	return plan, problems
 }
 
-// Slow tells whether making the volumes may take long: one is on a network, or
+// Slow reports whether making the volumes may take long: one is on a network, or
 // the owner of all of its files is changed.
 func (p Plan) Slow() bool {
 	return slices.ContainsFunc(p.Volumes, func(v Volume) bool {
-		_, local := v.Make.(*Local)
-		_, network := v.Make.(*NFS)
-		return network || local && v.FSGroup != nil
+		return v.Setup.Kind == SetupNFS || v.Setup.Kind == SetupLocal && v.FSGroup != nil
 	})
 }
 

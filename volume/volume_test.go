@@ -2,7 +2,6 @@ package volume
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,7 +56,7 @@ volumes:
 	gid := int64(1234)
 	empty := func(name string, e EmptyDir) Volume {
 		e.MetaDir = "/root-dir/pods/0123-ab/plugins/kubernetes.io~empty-dir/" + name
-		return Volume{Name: name, Kind: "emptyDir", Plugin: "kubernetes.io~empty-dir", FSGroup: &gid, Make: &e,
+		return Volume{Name: name, Kind: "emptyDir", Plugin: "kubernetes.io~empty-dir", FSGroup: &gid, Setup: Setup{Kind: SetupEmptyDir, EmptyDir: &e},
 			HostPath: "/root-dir/pods/0123-ab/volumes/kubernetes.io~empty-dir/" + name}
 	}
 	want := []Volume{
@@ -66,8 +65,8 @@ volumes:
 		empty("mem", EmptyDir{Medium: "Memory", SizeBytes: 256 * mi}),
 		empty("memlimited", EmptyDir{Medium: "Memory", SizeBytes: 16 * mi}),
 		empty("huge", EmptyDir{Medium: "HugePages", PageSize: "2Mi"}),
-		{Name: "sock", Kind: "hostPath", HostPath: "/run/x.sock", Make: &HostPath{Type: corev1.HostPathSocket}},
-		{Name: "any", Kind: "hostPath", HostPath: "/srv", Make: &HostPath{}},
+		{Name: "sock", Kind: "hostPath", HostPath: "/run/x.sock", Setup: checkHostPath(corev1.HostPathSocket)},
+		{Name: "any", Kind: "hostPath", HostPath: "/srv", Setup: checkHostPath(corev1.HostPathUnset)},
 		empty("nothing", EmptyDir{}),
 	}
 	if diff := cmp.Diff(want, plan.Volumes); diff != "" {
@@ -135,23 +134,5 @@ func TestTmpfsSize(t *testing.T) {
 		if got := tmpfsSize(test.allocatable, test.limit, test.sizeLimit); got != test.want {
 			t.Errorf("%s: %d, want %d", test.name, got, test.want)
 		}
-	}
-}
-
-func TestParseMountinfo(t *testing.T) {
-	got := below(parseMountinfo(strings.Join([]string{
-		`22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/root rw`,
-		`40 22 0:30 / /pods/u/v\040one\134 rw,relatime shared:5 master:3 - tmpfs my\040fs rw,size=4k`,
-		`41 40 0:31 / /pods/u rw - tmpfs tmpfs rw`,
-		`42 22 0:32 / /pods/u2/v rw - tmpfs tmpfs rw`,
-		`garbage`,
-		`x y - a b`,
-	}, "\n")+"\n"), "/pods/u")
-	want := []mount{
-		{ID: 40, Parent: 22, Point: `/pods/u/v one\`, FSType: "tmpfs", Source: "my fs", Shared: true, Slave: true},
-		{ID: 41, Parent: 40, Point: "/pods/u", FSType: "tmpfs", Source: "tmpfs"},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/host"
@@ -120,26 +121,29 @@ func (m machine) isMount(dir string, kind int64) bool {
 }
 
 // listedMounts reads mountinfo (proc(5)). A controller that is mounted twice
-// counts at its shortest path, as in the kubelet. The empty string is v2's.
-func listedMounts(mountinfo string) (v1 map[string]string, unified string) {
+// counts at its shortest path, as in the kubelet. The empty string is v2's. Lines
+// are parsed one by one: one that another program's mount has made unreadable does
+// not hide the control groups.
+func listedMounts(text string) (v1 map[string]string, unified string) {
 	v1 = map[string]string{}
-	for line := range strings.Lines(mountinfo) {
-		mount, fs, ok := strings.Cut(line, " - ")
-		fields, fsFields := strings.Fields(mount), strings.Fields(fs)
-		if !ok || len(fields) < 5 || len(fsFields) < 3 {
+	for line := range strings.Lines(text) {
+		if !strings.Contains(line, " - cgroup") {
 			continue
 		}
-		point := unescape(fields[4])
-		switch fsFields[0] {
-		case "cgroup2":
+		mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(line), mountinfo.FSTypeFilter("cgroup", "cgroup2"))
+		if err != nil || len(mounts) == 0 {
+			continue
+		}
+		point := mounts[0].Mountpoint
+		if mounts[0].FSType == "cgroup2" {
 			if unified == "" || len(point) < len(unified) {
 				unified = point
 			}
-		case "cgroup":
-			for option := range strings.SplitSeq(fsFields[2], ",") {
-				if have := v1[option]; controllerOption(option) && (have == "" || len(point) < len(have)) {
-					v1[option] = point
-				}
+			continue
+		}
+		for option := range strings.SplitSeq(mounts[0].VFSOptions, ",") {
+			if have := v1[option]; controllerOption(option) && (have == "" || len(point) < len(have)) {
+				v1[option] = point
 			}
 		}
 	}
@@ -153,11 +157,6 @@ func controllerOption(option string) bool {
 		return false
 	}
 	return option == namedSystemd || !strings.Contains(option, "=")
-}
-
-// unescape undoes mountinfo's octal escapes of blanks and backslashes.
-func unescape(path string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
 
 // enabledControllers reads /proc/cgroups; nil where the kernel has no such

@@ -146,9 +146,13 @@ const (
 36 31 0:33 / /sys/fs/cgroup/a\040b rw,relatime - cgroup cgroup rw,hugetlb
 40 31 0:37 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,xattr,release_agent=/lib/systemd/systemd-cgroups-agent,name=systemd
 `
-	hybridMount  = "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n"
-	unifiedMount = "41 31 0:38 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw,nsdelegate\n"
-	controllers  = "#subsys_name\thierarchy\tnum_cgroups\tenabled\ncpu\t1\t1\t1\ncpuacct\t1\t1\t1\nmemory\t2\t1\t0\nhugetlb\t3\t1\t1\n"
+	hybridMount   = "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n"
+	unifiedMount  = "41 31 0:38 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw,nsdelegate\n"
+	hostileMounts = "garbage\n" +
+		"50 31 0:40 / /pods/x\\9 rw - cgroup2 cgroup2 rw\n" +
+		"51 31 0:41 / /- rw - cgroup2\n" +
+		"52 31 0:42 / /pods/y rw - tmpfs - cgroup2 rw\n"
+	controllers = "#subsys_name\thierarchy\tnum_cgroups\tenabled\ncpu\t1\t1\t1\ncpuacct\t1\t1\t1\nmemory\t2\t1\t0\nhugetlb\t3\t1\t1\n"
 )
 
 func TestCgroup(t *testing.T) {
@@ -165,8 +169,9 @@ func TestCgroup(t *testing.T) {
 		files map[string]string
 		want  host.Cgroup
 	}{
-		"v1":     {map[string]string{"proc/self/mountinfo": v1Mounts, "proc/cgroups": controllers}, host.Cgroup{Version: 1, Controllers: []string{"cpu", "cpuacct", "hugetlb"}, MountPoints: points}},
-		"hybrid": {map[string]string{"proc/self/mountinfo": v1Mounts + hybridMount, "proc/cgroups": controllers, memory: "1"}, host.Cgroup{Version: 1, Controllers: []string{"cpu", "cpuacct", "hugetlb"}, MountPoints: hybrid, SwapLimits: true}},
+		"v1":      {map[string]string{"proc/self/mountinfo": v1Mounts, "proc/cgroups": controllers}, host.Cgroup{Version: 1, Controllers: []string{"cpu", "cpuacct", "hugetlb"}, MountPoints: points}},
+		"hybrid":  {map[string]string{"proc/self/mountinfo": v1Mounts + hybridMount, "proc/cgroups": controllers, memory: "1"}, host.Cgroup{Version: 1, Controllers: []string{"cpu", "cpuacct", "hugetlb"}, MountPoints: hybrid, SwapLimits: true}},
+		"hostile": {map[string]string{"proc/self/mountinfo": hostileMounts + v1Mounts + hostileMounts, "proc/cgroups": controllers}, host.Cgroup{Version: 1, Controllers: []string{"cpu", "cpuacct", "hugetlb"}, MountPoints: points}},
 		"v2": {map[string]string{"proc/self/mountinfo": unifiedMount, "sys/fs/cgroup/cgroup.controllers": "memory cpu pids\n", "sys/fs/cgroup/init.scope/memory.swap.max": "max"},
 			host.Cgroup{Version: 2, Controllers: []string{"cpu", "memory", "pids"}, MountPoints: map[string]string{"": "/sys/fs/cgroup"}, SwapLimits: true}},
 	} {

@@ -1,4 +1,4 @@
-package volume
+package safepath
 
 import (
 	"context"
@@ -15,21 +15,22 @@ import (
 // nor memory must depend on it.
 const openLevels = 64
 
-// errMoved says that the way back up from a deeply nested directory is lost.
-var errMoved = errors.New("a directory was moved while podrun walked the tree: try again")
+// ErrMoved reports that the way back up from a deeply nested directory is lost.
+var ErrMoved = errors.New("a directory was moved while podrun walked the tree: try again")
 
-// treeVisitor is what a walk does.
-type treeVisitor struct {
-	// file is called for everything that is no directory, symlinks included.
-	file func(dir int, name string) error
-	// left is called for each directory after all that it has, the walk's root
+// Visitor has the functions that Walk calls; an error ends the walk, ENOENT aside.
+// Neither function may be nil.
+type Visitor struct {
+	// File is called for each entry that is not a directory, symlinks included.
+	File func(dir int, name string) error
+	// Leave is called for each directory after all its entries, the walk's root
 	// last.
-	left func(dir int) error
+	Leave func(dir int) error
 }
 
 // level is a directory on the way from the root of a walk to where it is.
 type level struct {
-	*listing        // closed (fd -1) in a level that is far above
+	*Listing        // closed (fd -1) in a level that is far above
 	id       fileID // by which the directory is found again from below
 }
 
@@ -40,14 +41,16 @@ type fileID struct{ dev, ino, mount uint64 }
 // What vanishes during the walk is passed over.
 type treeWalk struct {
 	ctx    context.Context
-	visit  treeVisitor
+	visit  Visitor
 	levels []level
 	spare  [][]byte // buffers of listings that were closed
 }
 
-// walkTree visits everything below a directory that is open, and the directory
-// itself. It ends with the context.
-func walkTree(ctx context.Context, root int, visit treeVisitor) error {
+// Walk visits everything below an open directory, and the directory itself. It
+// does not enter mounts and passes over what vanishes during the walk. The error
+// is the visitor's with the path of the entry, ErrMoved if a directory was moved
+// out of the walk, or the context's cause.
+func Walk(ctx context.Context, root int, visit Visitor) error {
 	t := &treeWalk{ctx: ctx, visit: visit}
 	defer t.close()
 	fd, err := unix.Openat(root, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -63,7 +66,7 @@ func walkTree(ctx context.Context, root int, visit treeVisitor) error {
 func (t *treeWalk) close() {
 	for _, l := range t.levels {
 		if l.fd >= 0 {
-			l.close()
+			l.Close()
 		}
 	}
 }
@@ -71,7 +74,7 @@ func (t *treeWalk) close() {
 // step visits the next name of the lowest directory, or leaves it.
 func (t *treeWalk) step() error {
 	at := t.levels[len(t.levels)-1]
-	name, err := at.name()
+	name, err := at.Next()
 	if errors.Is(err, io.EOF) || errors.Is(err, unix.ENOENT) { // it is empty, or was removed
 		return t.leave()
 	}
@@ -95,14 +98,14 @@ func nameOf(dir int, name string) string {
 
 // entry visits a name: enters a directory, or visits a file.
 func (t *treeWalk) entry(dir int, name string) error {
-	sub, err := openSubdir(dir, name)
+	sub, err := OpenSubdir(dir, name)
 	if err == nil {
 		return t.enter(sub)
 	}
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		err = t.visit.file(dir, name)
+		err = t.visit.File(dir, name)
 	}
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, errCrossesMount) {
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, ErrOtherMount) {
 		return nil
 	}
 	return err
@@ -115,9 +118,9 @@ func (t *treeWalk) enter(fd int) error {
 		unix.Close(fd)
 		return err
 	}
-	t.levels = append(t.levels, level{listing: &listing{ctx: t.ctx, fd: fd, buf: t.buffer()}, id: id})
+	t.levels = append(t.levels, level{Listing: &Listing{ctx: t.ctx, fd: fd, buf: t.buffer()}, id: id})
 	if above := len(t.levels) - 1 - openLevels; above >= 0 {
-		t.release(t.levels[above].listing)
+		t.release(t.levels[above].Listing)
 	}
 	return nil
 }
@@ -125,7 +128,7 @@ func (t *treeWalk) enter(fd int) error {
 // leave finishes the lowest directory and goes back up.
 func (t *treeWalk) leave() error {
 	at := t.levels[len(t.levels)-1]
-	if err := t.visit.left(at.fd); err != nil && !errors.Is(err, unix.ENOENT) {
+	if err := t.visit.Leave(at.fd); err != nil && !errors.Is(err, unix.ENOENT) {
 		return err
 	}
 	if n := len(t.levels) - 2; n >= 0 && t.levels[n].fd < 0 {
@@ -134,7 +137,7 @@ func (t *treeWalk) leave() error {
 		}
 	}
 	t.levels = t.levels[:len(t.levels)-1]
-	t.release(at.listing)
+	t.release(at.Listing)
 	return nil
 }
 
@@ -147,7 +150,7 @@ func (t *treeWalk) reopen(l level, below int) error {
 	}
 	id, err := identify(fd)
 	if err == nil && id != l.id {
-		err = errMoved
+		err = ErrMoved
 	}
 	if err == nil {
 		_, err = unix.Seek(fd, l.next, io.SeekStart)
@@ -171,9 +174,9 @@ func (t *treeWalk) buffer() []byte {
 
 // release closes a listing's descriptor; what it has not returned of its batch
 // is read again.
-func (t *treeWalk) release(l *listing) {
+func (t *treeWalk) release(l *Listing) {
 	if l.fd >= 0 {
-		l.close()
+		l.Close()
 		t.spare = append(t.spare, l.buf)
 	}
 	l.fd, l.buf, l.left = -1, nil, nil

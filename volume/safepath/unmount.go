@@ -1,4 +1,4 @@
-package volume
+package safepath
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,11 +19,12 @@ const (
 	busyPause = 50 * time.Millisecond
 )
 
-// unmountBelow unmounts everything at or below dir, the last mounted first. Root
-// is an open descriptor of base, an ancestor of dir. A mount that stays busy is
-// an error: it is never detached lazily, for what still uses it could go on
-// writing while the directory is deleted.
-func unmountBelow(ctx context.Context, root int, base, dir string) error {
+// UnmountBelow unmounts everything at or below dir, the last mounted first. Root
+// is an open descriptor of base, an ancestor of dir; both are real paths, as in
+// mountinfo. A mount that stays busy for a second is an error (EBUSY): it is never
+// detached lazily, for what still uses it could go on writing while the directory
+// is deleted.
+func UnmountBelow(ctx context.Context, root int, base, dir string) error {
 	for try := 0; ; try++ {
 		left, err := unmountOnce(ctx, root, base, dir)
 		if err != nil || left == nil {
@@ -46,7 +48,7 @@ func unmountBelow(ctx context.Context, root int, base, dir string) error {
 // then says why.
 func unmountOnce(ctx context.Context, root int, base, dir string) (left, err error) {
 	for {
-		all, err := readMounts()
+		all, err := Mounts()
 		if err != nil {
 			return nil, err
 		}
@@ -56,7 +58,7 @@ func unmountOnce(ctx context.Context, root int, base, dir string) (left, err err
 		}
 		var failures []error
 		for i := len(mounts) - 1; i >= 0; i-- {
-			if err := unmount(ctx, root, base, mounts[i].Point); err != nil {
+			if err := unmount(ctx, root, base, mounts[i].Mountpoint); err != nil {
 				failures = append(failures, unmountError(mounts[i], err))
 			}
 		}
@@ -66,11 +68,11 @@ func unmountOnce(ctx context.Context, root int, base, dir string) (left, err err
 	}
 }
 
-func unmountError(m mount, err error) error {
+func unmountError(m *mountinfo.Info, err error) error {
 	if errors.Is(err, unix.EBUSY) {
-		return fmt.Errorf("unmount %s (%s): %w: end what uses it (fuser -m %s) and delete again", m.Point, m.FSType, err, m.Point)
+		return fmt.Errorf("unmount %s (%s): %w: end what uses it (fuser -m %s) and delete again", m.Mountpoint, m.FSType, err, m.Mountpoint)
 	}
-	return fmt.Errorf("unmount %s (%s): %w", m.Point, m.FSType, err)
+	return fmt.Errorf("unmount %s (%s): %w", m.Mountpoint, m.FSType, err)
 }
 
 // unmount unmounts one mount point below base. Its directory is opened without
@@ -86,7 +88,7 @@ func unmount(ctx context.Context, root int, base, point string) error {
 	if err != nil {
 		return err
 	}
-	_, err = await(ctx, point, func() (struct{}, error) {
+	_, err = Await(ctx, point, func() (struct{}, error) {
 		defer unix.Close(parent)
 		return struct{}{}, unix.Unmount(fmt.Sprintf("/proc/self/fd/%d/%s", parent, filepath.Base(rel)), unix.UMOUNT_NOFOLLOW)
 	})

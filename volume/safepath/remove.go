@@ -1,4 +1,4 @@
-package volume
+package safepath
 
 import (
 	"context"
@@ -17,8 +17,23 @@ const maxDepth = 64
 // nesting exhausts the descriptors.
 type deletion struct {
 	ctx   context.Context
-	top   int // descriptor of the tree's root
+	top   int // descriptor of the tree's root; -1: of the first directory that is removed
 	moved int // how many parts were moved up
+}
+
+// Clear deletes everything in an open directory except the entry keep ("" keeps
+// none), symlinks as such. It does not delete through a mount: the error is then
+// ErrOtherMount. A directory that another process has removed is no error.
+func Clear(ctx context.Context, dir int, keep string) error {
+	d := deletion{ctx: ctx, top: dir}
+	return d.clear(dir, 0, keep)
+}
+
+// Remove deletes the entry name of an open directory: a file or a symlink itself, a
+// directory with everything in it, as Clear does. A missing entry is no error.
+func Remove(ctx context.Context, dir int, name string) error {
+	d := deletion{ctx: ctx, top: -1}
+	return d.remove(dir, name, 0)
 }
 
 // clear deletes what is in a directory, but for one name at the first level.
@@ -37,13 +52,13 @@ func (d *deletion) clear(dir, depth int, keep string) error {
 
 // pass deletes what one listing of a directory has, and counts it.
 func (d *deletion) pass(dir, depth int, keep string) (done int, err error) {
-	list, err := openListing(d.ctx, dir)
+	list, err := List(d.ctx, dir)
 	if err != nil {
 		return 0, err
 	}
-	defer list.close()
+	defer list.Close()
 	for {
-		name, err := list.name()
+		name, err := list.Next()
 		if errors.Is(err, io.EOF) {
 			return done, nil
 		}
@@ -73,7 +88,7 @@ func (d *deletion) remove(dir int, name string, depth int) error {
 	if !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM) {
 		return err
 	}
-	sub, openErr := openSubdir(dir, name)
+	sub, openErr := OpenSubdir(dir, name)
 	if openErr != nil {
 		if errors.Is(openErr, unix.ENOTDIR) || errors.Is(openErr, unix.ELOOP) {
 			return err
@@ -81,6 +96,9 @@ func (d *deletion) remove(dir int, name string, depth int) error {
 		return openErr
 	}
 	defer unix.Close(sub)
+	if d.top < 0 {
+		d.top = sub
+	}
 	if depth >= maxDepth {
 		d.moved++
 		return unix.Renameat(dir, name, d.top, fmt.Sprintf(".podrun-remove-%d-%d", unix.Getpid(), d.moved))

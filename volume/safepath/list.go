@@ -1,4 +1,4 @@
-package volume
+package safepath
 
 import (
 	"bytes"
@@ -19,32 +19,34 @@ const (
 	entryName   = 19 // ends with a zero byte
 )
 
-// listing reads the names of a directory in batches. A container decides how
+// Listing reads the names of a directory in batches. A container decides how
 // many names a directory has: memory must not depend on it (600,000 files took
 // 338 MB).
-type listing struct {
+type Listing struct {
 	ctx  context.Context
 	fd   int    // the directory, whose read position is the listing's
 	buf  []byte // listBuffer bytes
-	left []byte // of the batch, what next has not returned
+	left []byte // of the batch, what Next has not returned
 	next int64  // cookie of the entry after the one that was returned last
 }
 
-// openListing lists a directory from its start, with a descriptor of its own
-// that the caller closes with close.
-func openListing(ctx context.Context, dir int) (*listing, error) {
+// List lists an open directory from its start, with a descriptor of its own: the
+// caller closes it with Close. The listing ends with the context.
+func List(ctx context.Context, dir int) (*Listing, error) {
 	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	return &listing{ctx: ctx, fd: fd, buf: make([]byte, listBuffer)}, nil
+	return &Listing{ctx: ctx, fd: fd, buf: make([]byte, listBuffer)}, nil
 }
 
-func (l *listing) close() { unix.Close(l.fd) }
+// Close closes the listing's descriptor.
+func (l *Listing) Close() { unix.Close(l.fd) }
 
-// name returns the next name but "." and "..", io.EOF after the last one. It
-// ends with the context.
-func (l *listing) name() (string, error) {
+// Next returns the next name, leaving out "." and "..", in the directory's order.
+// The error is io.EOF after the last name, ENOENT if the directory was removed,
+// and the context's cause when that has ended.
+func (l *Listing) Next() (string, error) {
 	for {
 		if err := l.fill(); err != nil {
 			return "", err
@@ -60,7 +62,7 @@ func (l *listing) name() (string, error) {
 }
 
 // fill reads the next batch if the last one is used up.
-func (l *listing) fill() error {
+func (l *Listing) fill() error {
 	if l.ctx.Err() != nil {
 		return context.Cause(l.ctx)
 	}

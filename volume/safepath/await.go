@@ -1,4 +1,4 @@
-package volume
+package safepath
 
 import (
 	"context"
@@ -12,10 +12,11 @@ import (
 // ended: those that are answered at all are within it.
 const awaitAfter = time.Second
 
-// await makes a system call that a network file system whose server is gone may
-// never answer, and ends the wait with the context. Then the call itself goes
-// on: it must do no harm whenever it is answered.
-func await[T any](ctx context.Context, path string, call func() (T, error)) (T, error) {
+// Await makes a system call on path that a network file system whose server is
+// gone may never answer, and ends the wait a second after the context. Then the
+// call itself goes on: it must do no harm whenever it is answered. The error is
+// the call's, or wraps the context's cause.
+func Await[T any](ctx context.Context, path string, call func() (T, error)) (T, error) {
 	type answer struct {
 		value T
 		err   error
@@ -41,7 +42,7 @@ func await[T any](ctx context.Context, path string, call func() (T, error)) (T, 
 	}
 }
 
-// stat is os.Stat that ends with the context.
-func stat(ctx context.Context, path string) (fs.FileInfo, error) {
-	return await(ctx, path, func() (fs.FileInfo, error) { return os.Stat(path) })
+// Stat is os.Stat that ends with the context. It follows symlinks.
+func Stat(ctx context.Context, path string) (fs.FileInfo, error) {
+	return Await(ctx, path, func() (fs.FileInfo, error) { return os.Stat(path) })
 }

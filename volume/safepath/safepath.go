@@ -1,0 +1,88 @@
+// Package safepath works on directories that a container can write to at the
+// same time: it lists, walks, writes, binds, unmounts and removes below an open
+// directory. Only OpenSubpath and ReadFile follow symlinks, with the volume as the
+// root of every path; Walk, Clear and Remove do not enter mounts. Neither memory
+// nor descriptors depend on how many entries a directory has or how deep it is
+// nested.
+//
+// An open directory is a descriptor of golang.org/x/sys/unix, which the caller owns
+// and closes. A function that takes a path follows symlinks in all but its last
+// name: only root may be able to write to the directories above. Stat follows the
+// last one too.
+//
+// Errors wrap the unix.Errno of the system call. At the end of its context a
+// function returns an error that wraps the context's cause. The functions may be
+// called concurrently; a Listing may not.
+package safepath
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrOtherMount reports that a directory is on another mount than its parent.
+var ErrOtherMount = errors.New("it is on another mount")
+
+// OpenSubdir opens the directory name in dir for reading. It fails with ELOOP or
+// ENOTDIR on a symlink and with ErrOtherMount on a mount point, a bind mount of
+// the same file system included. The caller closes the descriptor.
+func OpenSubdir(dir int, name string) (int, error) {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	here, err := mountID(dir)
+	if err == nil {
+		var there uint64
+		if there, err = mountID(fd); err == nil && here != there {
+			err = ErrOtherMount
+		}
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// Chmod sets the permission, setuid, setgid and sticky bits of an open file, which
+// may be open as a path only (O_PATH). Mode is that of stat(2).
+func Chmod(fd int, mode uint32) error {
+	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), fileMode(mode))
+}
+
+// mountID is the ID of the mount that an open file is on, as in mountinfo.
+func mountID(fd int) (uint64, error) {
+	var st unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &st); err == nil && st.Mask&unix.STATX_MNT_ID != 0 {
+		return st.Mnt_id, nil
+	}
+	// Before Linux 5.8.
+	data, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		if id, ok := strings.CutPrefix(line, "mnt_id:"); ok {
+			return strconv.ParseUint(strings.TrimSpace(id), 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("no mount ID of descriptor %d: is /proc mounted?", fd)
+}
+
+// fileMode converts the permission bits of a stat, setgid and its kin included.
+func fileMode(mode uint32) fs.FileMode {
+	m := fs.FileMode(mode & 0o777)
+	for bit, flag := range map[uint32]fs.FileMode{unix.S_ISUID: fs.ModeSetuid, unix.S_ISGID: fs.ModeSetgid, unix.S_ISVTX: fs.ModeSticky} {
+		if mode&bit != 0 {
+			m |= flag
+		}
+	}
+	return m
+}

@@ -1,0 +1,113 @@
+package safepath
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// MakeDir makes one directory with exactly that mode, whatever the umask. An
+// existing one keeps its mode; anything else at path is an error, a symlink too.
+// Only the last name of path is guarded: its parent must be root's own.
+func MakeDir(path string, mode fs.FileMode) error {
+	switch err := os.Mkdir(path, mode.Perm()); {
+	case err == nil:
+		return os.Chmod(path, mode)
+	case !errors.Is(err, fs.ErrExist):
+		return err
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s exists and is not a directory", path)
+	}
+	return nil
+}
+
+// MakeDirs makes the missing directories of the relative path at below dir, mode
+// 0755, and opens the last, which the caller closes. It follows no symlink (ELOOP
+// or ENOTDIR).
+func MakeDirs(dir int, at string) (int, error) {
+	current, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	for name := range strings.SplitSeq(at, "/") {
+		next, err := makeDirAt(current, name)
+		unix.Close(current)
+		if err != nil {
+			return -1, err
+		}
+		current = next
+	}
+	return current, nil
+}
+
+// makeDirAt makes a directory, mode 0755 whatever the umask, unless it is there,
+// and opens it.
+func makeDirAt(dir int, name string) (int, error) {
+	made := unix.Mkdirat(dir, name, 0o755)
+	if made != nil && made != unix.EEXIST {
+		return -1, made
+	}
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err == nil && made == nil {
+		if err = unix.Fchmod(fd, 0o755); err != nil {
+			unix.Close(fd)
+		}
+	}
+	return fd, err
+}
+
+// WriteNew writes a new file with exactly that mode (permission bits), whatever the
+// umask. The error is EEXIST if the name is taken, by a symlink too.
+func WriteNew(dir int, name string, mode uint32, data []byte) error {
+	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+	if err != nil {
+		return err
+	}
+	file := os.NewFile(uintptr(fd), name)
+	_, err = file.Write(data)
+	if err == nil {
+		err = unix.Fchmod(fd, mode) // whatever the umask
+	}
+	return errors.Join(err, file.Close())
+}
+
+// HasContent reports whether the file at path below dir has exactly the content
+// want. What is not a regular file, is behind a symlink or on another mount, or
+// cannot be read does not have it.
+func HasContent(dir int, path string, want []byte) bool {
+	fd, err := unix.Openat2(dir, path, &unix.OpenHow{
+		Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV})
+	if err != nil {
+		return false
+	}
+	file := os.NewFile(uintptr(fd), path)
+	defer file.Close()
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size != int64(len(want)) {
+		return false
+	}
+	data, err := io.ReadAll(io.LimitReader(file, int64(len(want))+1))
+	return err == nil && bytes.Equal(data, want)
+}
+
+// Readlink reads the symlink name in dir. The error is ENOENT or, if it is not a
+// symlink, EINVAL.
+func Readlink(dir int, name string) (string, error) {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(dir, name, buf)
+	if err != nil {
+		return "", err
+	}
+	return string(buf[:n]), nil
+}
