@@ -7,9 +7,12 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/imagepull/auth"
 )
 
 // Options of a Puller. The zero value sets no limit and tells nobody.
@@ -17,9 +20,10 @@ type Options struct {
 	MaxParallel int     // pulls at a time, over all pods; 0: no limit
 	QPS         float64 // pulls begun a second; 0: no limit
 	Burst       int     // pulls that may begin at once
-	// Auth gives the credentials to try for a reference, the best first. None, or
-	// no Auth, pulls without. Its error is final: what the user named is wrong.
-	Auth func(ctx context.Context, plan Plan, ref string) (Found, error)
+	// Auth returns the credentials to try for an image reference, the best first;
+	// secrets are the pod's imagePullSecrets. None, or a nil Auth, pulls
+	// anonymously. Its error is final: what the user named is wrong.
+	Auth func(ctx context.Context, secrets []*corev1.Secret, ref string) (auth.Found, error)
 	// RetryAlways tries again what trying again can't help, too.
 	RetryAlways bool
 	// Timeout bounds the getting of one image, with all tries; 0 for no limit.

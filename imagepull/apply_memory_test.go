@@ -76,14 +76,19 @@ func TestKeptBackOff(t *testing.T) {
 		`[{"ref":"app:1"`: 0,
 		``:                0,
 	} {
-		write(t, dir, "u.json", text, 0o600)
+		if err := os.WriteFile(filepath.Join(dir, "u.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		var b BackOff
 		memory{dir}.read(&b, "u", now)
 		if got := b.Left(key, now); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}
-	old := write(t, dir, "old.json", "[]", 0o600)
+	old := filepath.Join(dir, "old.json")
+	if err := os.WriteFile(old, []byte("[]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Chtimes(old, now, now.Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri"
-
 	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/imagepull/auth"
 )
 
 // run gets one image within the time that there is for one.
@@ -182,17 +182,17 @@ func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtime
 // fetch calls PullImage with each credential in turn, and returns the one that
 // was taken. Of several failures the last that is no refusal is returned, else
 // the last.
-func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (string, Credential, *PullError) {
-	var found Found
+func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (string, auth.Credential, *PullError) {
+	var found auth.Found
 	if p.opt.Auth != nil {
 		var err error
-		if found, err = p.opt.Auth(ctx, plan, spec.Image); err != nil {
-			return "", Credential{}, &PullError{Image: image.Name, Reason: ReasonPull, Class: BadCredentials, Err: err}
+		if found, err = p.opt.Auth(ctx, plan.PullSecrets, spec.Image); err != nil {
+			return "", auth.Credential{}, &PullError{Image: image.Name, Reason: ReasonPull, Class: BadCredentials, Err: err}
 		}
 	}
 	candidates := found.Credentials
 	if len(candidates) == 0 {
-		candidates = []Credential{{}}
+		candidates = []auth.Credential{{}}
 	}
 	failed := &PullError{Image: image.Name, Found: found}
 	for _, c := range candidates {
@@ -212,7 +212,7 @@ func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtim
 			failed.Reason, failed.Class, failed.Err = reasonOf(err), Classify(err), withoutCredentials(err, candidates)
 		}
 	}
-	return "", Credential{}, failed
+	return "", auth.Credential{}, failed
 }
 
 // user reads the image's user, which decides whether it may run as non-root. An

@@ -7,17 +7,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podrun/podrun/imagepull/auth"
 	"github.com/podrun/podrun/problem"
 )
 
 // PullError says why a container has no image. It is the Err of the
 // *problem.Error that Wait returns.
 type PullError struct {
-	Image  string // as written
-	Reason string // the waiting reason: ErrImagePull, ImagePullBackOff…
-	Class  Class  // empty where no pull was tried
-	Err    error  // the runtime's answer without credentials; may be nil
-	Found  Found  // what the pull was tried with
+	Image  string     // as written
+	Reason string     // the waiting reason: ErrImagePull, ImagePullBackOff…
+	Class  Class      // empty where no pull was tried
+	Err    error      // the runtime's answer without credentials; may be nil
+	Found  auth.Found // what the pull was tried with
 	// Denied says that the image is here, and not for this pod.
 	Denied bool
 }

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/imagepull/auth"
 )
 
 // A registry's error may quote the URL that failed, with a password or a signed
@@ -36,7 +37,7 @@ const maxDetail = 10 << 10
 // withoutCredentials takes the credentials that a pull was tried with out of its
 // error, in the forms in which a registry gets them and may send them back, and
 // bounds its text.
-func withoutCredentials(err error, tried []Credential) error {
+func withoutCredentials(err error, tried []auth.Credential) error {
 	text := Detail(err)
 	clean := text
 	for _, c := range tried {
