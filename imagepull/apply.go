@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/cri"
@@ -47,18 +48,18 @@ type Puller struct {
 	client *cri.Client
 	opt    Options
 	slots  chan struct{} // nil: no limit
+	limit  *rate.Limiter
 	watch  *watcher
 
 	mu      sync.Mutex
 	backOff BackOff
-	limit   limiter
 	known   map[string]bool     // pods whose back-off of earlier processes was read, by UID
 	busy    map[string]*pulling // by reference
 }
 
 // NewPuller makes a puller.
 func NewPuller(client *cri.Client, opt Options) *Puller {
-	p := &Puller{client: client, opt: opt, watch: newWatcher(client.ImageConn(), opt.StallTimeout, opt.Progress), limit: limiter{QPS: opt.QPS, Burst: opt.Burst}, busy: map[string]*pulling{}, known: map[string]bool{}}
+	p := &Puller{client: client, opt: opt, watch: newWatcher(client.ImageConn(), opt.StallTimeout, opt.Progress), limit: newLimiter(opt.QPS, opt.Burst), busy: map[string]*pulling{}, known: map[string]bool{}}
 	if opt.MaxParallel > 0 {
 		p.slots = make(chan struct{}, opt.MaxParallel)
 	}
