@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -35,9 +34,6 @@ func runHTTP(ctx context.Context, h HTTP, t Target) error {
 	plain.Header.Del("Authorization")
 	if send(client, plain) != nil {
 		return err
-	}
-	if t.Warn != nil {
-		t.Warn("LifecycleHTTPFallback", fmt.Sprintf("request to HTTPS lifecycle hook %s got HTTP response, retry with HTTP succeeded", req.URL.Host))
 	}
 	return nil
 }

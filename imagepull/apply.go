@@ -151,25 +151,6 @@ func (s *Pulls) Wait(ctx context.Context, container string) (Result, error) {
 	return j.result, nil
 }
 
-// Err is the first image's failure, by the order of the plan, that is final by
-// now; nil while none is. It tells no event and waits for nothing, so that a pod
-// whose image can't be had need not be started first.
-func (s *Pulls) Err() error {
-	for _, image := range s.plan.Images {
-		c := image.Containers[0]
-		j := s.jobs[c.Name]
-		select {
-		case <-j.done:
-			var pull *PullError
-			if errors.As(j.err, &pull) {
-				return failure(c.Name, c.Image, pull)
-			}
-		default:
-		}
-	}
-	return nil
-}
-
 // Trouble is the first image's failure, by the order of the plan, that is backed
 // off from; nil while none is. It tells no event and waits for nothing.
 func (s *Pulls) Trouble() error {
