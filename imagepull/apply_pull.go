@@ -29,7 +29,7 @@ func (p *Puller) run(ctx context.Context, plan Plan, j *job) {
 	overdue := &PullError{Image: j.image.Name, Reason: ReasonPull, Class: Overdue, Err: fmt.Errorf("it is not here after %s", p.opt.Timeout)}
 	if last := j.lastFailure(); last != nil {
 		overdue.Reason, overdue.Found = last.Reason, last.Found
-		overdue.Err = fmt.Errorf("%w: %s", overdue.Err, Redact(Detail(last.Err)))
+		overdue.Err = fmt.Errorf("%w: %s", overdue.Err, redact(Detail(last.Err)))
 	}
 	j.err = overdue
 	p.emit(plan.ID, j.image.Containers[0], event.Warning, event.FailedToPullImage, "Failed to pull image %q: %v", j.image.Name, overdue.Err)
@@ -37,7 +37,7 @@ func (p *Puller) run(ctx context.Context, plan Plan, j *job) {
 
 // try tries until the image is here, trying again can't help, or ctx ends.
 func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
-	key, who := BackOffKey{UID: plan.ID.UID, Ref: j.image.Ref}, j.image.Containers[0]
+	key, who := backOffKey{UID: plan.ID.UID, Ref: j.image.Ref}, j.image.Containers[0]
 	if left := p.left(key); left > 0 && p.here(ctx, plan, j) {
 		return
 	} else if left > 0 {
@@ -58,7 +58,7 @@ func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
 		if ctx.Err() != nil {
 			return
 		}
-		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Failed to pull image %q: %s%s", j.image.Name, Redact(failed.Err.Error()), failed.tried())
+		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Failed to pull image %q: %s%s", j.image.Name, redact(failed.Err.Error()), failed.tried())
 		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Error: %s", failed.Reason)
 		if failed.Class.Fatal() && (!p.opt.RetryAlways || failed.Class == BadCredentials) {
 			return
@@ -95,7 +95,7 @@ func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool
 	}
 	result, pulled, err := p.pull(ctx, plan, image, spec)
 	if err == nil {
-		p.note(BackOffKey{UID: plan.ID.UID, Ref: image.Ref}, true)
+		p.note(backOffKey{UID: plan.ID.UID, Ref: image.Ref}, true)
 		result, err = p.user(ctx, plan, image, result)
 	}
 	return result, pulled, err
@@ -125,7 +125,7 @@ func (p *Puller) inspect(ctx context.Context, plan Plan, image Image, spec *runt
 		return nil, endOf(ctx)
 	}
 	who := image.Containers[0]
-	p.emit(plan.ID, who, event.Warning, event.FailedToInspectImage, "Failed to inspect image %q: %s", image.Name, Redact(err.Error()))
+	p.emit(plan.ID, who, event.Warning, event.FailedToInspectImage, "Failed to inspect image %q: %s", image.Name, redact(err.Error()))
 	p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Error: %s", ReasonInspect)
 	return nil, &PullError{Image: image.Name, Reason: ReasonInspect, Class: Classify(err), Err: err}
 }

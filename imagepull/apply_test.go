@@ -43,7 +43,7 @@ func TestPoliciesCallAndTellWhatTheKubeletDoes(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRegistry(test.here...)
-			ref, _ := Normalize(test.image)
+			ref, _ := normalize(test.image)
 			r.slow[ref] = 1200 * time.Millisecond
 			pulls := r.puller(Options{}).Start(t.Context(), planOf(t, "containers:\n"+container("app", test.image, test.policy)))
 			got, err := pulls.Wait(t.Context(), "app")

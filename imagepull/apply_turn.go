@@ -72,7 +72,7 @@ func (p *Puller) turn(ctx context.Context) (release func(), err error) {
 }
 
 // left is how long an image is still backed off from.
-func (p *Puller) left(key BackOffKey) time.Duration {
+func (p *Puller) left(key backOffKey) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.known[key.UID] {
@@ -83,7 +83,7 @@ func (p *Puller) left(key BackOffKey) time.Duration {
 }
 
 // note remembers how a pull ended.
-func (p *Puller) note(key BackOffKey, ok bool) {
+func (p *Puller) note(key backOffKey, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ok {

@@ -303,9 +303,9 @@ func TestCorruptBackOffCountsForNothing(t *testing.T) {
 		if err := os.WriteFile(m.path("u"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		var b BackOff
+		var b backOff
 		m.read(&b, "u", time.Now())
-		if left := b.Left(BackOffKey{UID: "u", Ref: "a"}, time.Now()); left != 0 {
+		if left := b.Left(backOffKey{UID: "u", Ref: "a"}, time.Now()); left != 0 {
 			t.Errorf("%q: %s left", text, left)
 		}
 	}

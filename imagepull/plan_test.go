@@ -73,8 +73,8 @@ containers:
 }
 
 func TestBackOff(t *testing.T) {
-	var b BackOff
-	key, other := BackOffKey{"u", "x:1"}, BackOffKey{"u2", "x:1"}
+	var b backOff
+	key, other := backOffKey{"u", "x:1"}, backOffKey{"u2", "x:1"}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i, want := range []int{10, 20, 40, 80, 160, 300, 300} {
 		if got := b.Fail(key, now); got != time.Duration(want)*time.Second {

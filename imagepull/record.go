@@ -15,8 +15,9 @@ import (
 	"github.com/podrun/podrun/imagepull/auth"
 )
 
-// Verification says whose credentials count for an image that is here already
-// (KEP-2535: an image that one pod pulled with its Secret is not every pod's).
+// Verification decides whether a pod must show that it has access to an image that is
+// already on this host (KEP-2535: an image that one pod pulled with its Secret is not
+// accessible to every pod). The zero value is NeverVerifyPreloadedImages.
 type Verification struct {
 	Policy    kubelet.ImagePullCredentialsVerificationPolicy
 	Allowlist []string // of NeverVerifyAllowlistedImages: names without tag, or prefixes that end in /*

@@ -19,8 +19,9 @@ var (
 	bearer   = expression(`(?i)\b((?:bearer|basic)\s+)[a-z0-9+/._~-]{16,}=*`)
 )
 
-// Redact takes credentials out of a runtime's text.
-func Redact(text string) string {
+// redact replaces credentials in a runtime's text (passwords in URLs, signed queries,
+// authorization headers) by "***".
+func redact(text string) string {
 	text = userinfo().ReplaceAllString(text, "${1}***@")
 	text = secret().ReplaceAllString(text, "${1}***")
 	return bearer().ReplaceAllString(text, "${1}***")
