@@ -66,6 +66,7 @@ var worldly = map[string]func(name string) bool{
 
 	"golang.org/x/sys/unix":                     systemCall,
 	"golang.org/x/sync/errgroup":                always,
+	"golang.org/x/time/rate":                    always,
 	"k8s.io/apimachinery/pkg/util/rand":         always,
 	"k8s.io/apimachinery/pkg/util/uuid":         always,
 	"google.golang.org/grpc":                    always,

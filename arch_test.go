@@ -206,10 +206,14 @@ var packages = map[string]struct {
 	"dns":       {noun, nil, "the pod's names and resolver"},
 	"doctor":    {noun, nil, "facts to what is wrong with the host; what admission says comes in as a value"},
 	"hook":      {noun, nil, "lifecycle hooks; the container's exec comes in as a function"},
-	"imagepull": {noun, nil, "the pod's images"},
-	"probe":     {noun, nil, "startup, readiness and liveness; the container's exec comes in as a function"},
-	"sandbox":   {noun, nil, "the pod's sandbox; DNS and the cgroup's name come in as values"},
-	"volume":    {noun, nil, "what the pod has on the host's disk"},
+	"imagepull": {noun, []string{"imagepull/auth"}, "the pod's images; which credentials there are is its own part, auth"},
+
+	"imagepull/auth":    {noun, nil, "credentials for registries; knows Secrets and files, no pods"},
+	"imagepull/archive": {noun, nil, "images in files, and containerd's way to take them; knows no pods"},
+
+	"probe":   {noun, nil, "startup, readiness and liveness; the container's exec comes in as a function"},
+	"sandbox": {noun, nil, "the pod's sandbox; DNS and the cgroup's name come in as values"},
+	"volume":  {noun, nil, "what the pod has on the host's disk"},
 
 	"host/discover": {reader, nil, "the only reader of a plan's inputs"},
 

@@ -23,29 +23,6 @@ func (p Plan) dirs(g Group) []string {
 	return slices.Compact(out)
 }
 
-// Live tells whether a process is in the pod's group, or in one below it.
-func Live(p Plan) (bool, error) {
-	for _, g := range p.Pods {
-		for _, dir := range p.dirs(g) {
-			pids, err := processes(dir)
-			if err != nil || len(pids) > 0 {
-				return len(pids) > 0, err
-			}
-		}
-	}
-	return false, nil
-}
-
-// Exists tells whether any of the pod's directories exists.
-func Exists(p Plan) bool {
-	for _, g := range p.Pods {
-		if slices.ContainsFunc(p.dirs(g), exists) {
-			return true
-		}
-	}
-	return false
-}
-
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

@@ -97,20 +97,6 @@ func setImageUser(sc *runtimeapi.LinuxContainerSecurityContext, late Late) {
 	}
 }
 
-// ImageUser reads an image's user as Late wants it: a number, else a name,
-// else root.
-func ImageUser(image *runtimeapi.Image) (uid *int64, username string) {
-	switch {
-	case image.GetUid() != nil:
-		v := image.GetUid().GetValue()
-		return &v, ""
-	case image.GetUsername() != "":
-		return nil, image.GetUsername()
-	default:
-		return new(int64), ""
-	}
-}
-
 // expand replaces $(VAR) in each word of a field.
 func (p Plan) expand(field string, words []string, env *environ) ([]string, problem.List) {
 	var out []string

@@ -14,7 +14,7 @@ import (
 // VerifyRunAsNonRoot refuses a container that may not run as root and would. It
 // must be asked before every start, not only after a pull (CVE-2019-11245), and
 // is worth asking as soon as the image is there. Uid and username are the
-// image's user (ImageUser). The texts are the kubelet's, since they are known.
+// image's user (cri.ImageUser). The texts are the kubelet's, since they are known.
 func VerifyRunAsNonRoot(pod *corev1.Pod, c *corev1.Container, uid *int64, username string) error {
 	sc := securitycontext.DetermineEffectiveSecurityContext(pod, c)
 	if sc.RunAsNonRoot == nil || !*sc.RunAsNonRoot {

@@ -133,27 +133,6 @@ func TestVerifyRunAsNonRoot(t *testing.T) {
 	}
 }
 
-func TestImageUser(t *testing.T) {
-	for _, tt := range []struct {
-		image    *runtimeapi.Image
-		uid      string
-		username string
-	}{
-		{&runtimeapi.Image{Uid: &runtimeapi.Int64Value{Value: 7}, Username: "x"}, "7", ""},
-		{&runtimeapi.Image{Username: "app"}, "", "app"},
-		{&runtimeapi.Image{}, "0", ""},
-	} {
-		uid, username := ImageUser(tt.image)
-		got := ""
-		if uid != nil {
-			got = string(rune('0' + *uid))
-		}
-		if got != tt.uid || username != tt.username {
-			t.Errorf("%v: got %q, %q", tt.image, got, username)
-		}
-	}
-}
-
 func TestProcMount(t *testing.T) {
 	in := input(corev1.Container{})
 	in.ThermalPaths = []string{"/sys/devices/system/cpu/cpu0/thermal_throttle"}

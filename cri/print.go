@@ -3,7 +3,6 @@ package cri
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -38,30 +37,6 @@ var shownZeros = map[protoreflect.Name][]protoreflect.Name{
 
 // redacted stands for a field that the CRI marks as secret.
 const redacted = "(redacted)"
-
-// YAML prints a CRI message as Value has it.
-func YAML(m proto.Message) ([]byte, error) {
-	var b bytes.Buffer
-	enc := yaml.NewEncoder(&b)
-	enc.SetIndent(2)
-	if err := enc.Encode(Value(m)); err != nil {
-		return nil, fmt.Errorf("print %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
-	}
-	return b.Bytes(), enc.Close()
-}
-
-// JSON prints a CRI message as Value has it, indented by two spaces and ended
-// by a newline.
-func JSON(m proto.Message) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(Value(m)); err != nil {
-		return nil, fmt.Errorf("print %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
-	}
-	return b.Bytes(), nil
-}
 
 // Value turns a CRI message into plain values that encoding/json and yaml.v3
 // print the same way every time, fields in the order of the CRI's own text

@@ -49,7 +49,6 @@ const (
 	FailedToStart                   = "Failed"
 	KillingContainer                = "Killing"
 	BackOffStart                    = "BackOff"
-	ExceededGracePeriod             = "ExceededGracePeriod"
 	PullingImage                    = "Pulling"
 	PulledImage                     = "Pulled"
 	FailedToPullImage               = "Failed"
@@ -66,6 +65,5 @@ const (
 	ProbeWarning                    = "ProbeWarning"
 	DNSConfigForming                = "DNSConfigForming"
 	MissingClusterDNS               = "MissingClusterDNS"
-	HostPortConflict                = "HostPortConflict"
 	Preempting                      = "Preempting"
 )

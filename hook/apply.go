@@ -17,8 +17,6 @@ type Target struct {
 	PodIP       string // empty on the host's network, as in the kubelet
 	// Exec runs a command in the container without a time limit and waits for it.
 	Exec func(ctx context.Context, containerID string, command []string) (stdout, stderr []byte, code int32, err error)
-	// Warn takes the hook's own warning events (type Warning); it may be nil.
-	Warn func(reason, message string)
 }
 
 // HookError is a hook that failed.

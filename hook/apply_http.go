@@ -4,28 +4,41 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	httpprobe "k8s.io/kubernetes/pkg/probe/http"
 )
 
-// maxBody is how much of an answer is read before the connection is closed.
+// maxBody is how much of an answer is read before the connection is closed, in
+// bytes.
 const maxBody = 10 << 10
 
-// runHTTP sends the hook's request. Any answer is a success, whatever its
-// status. A server that speaks HTTP where HTTPS was asked for is asked again
-// over HTTP, without its Authorization.
+// userAgent is the kubelet's of v1.36 in hooks; a server may distinguish its
+// callers by it. k8s.io/kubernetes knows its version only in binaries whose linker
+// was told it.
+const userAgent = "kube-lifecycle/1.36"
+
+// runHTTP sends the hook's request. Any answer is a success, whatever its status,
+// which is why the prober of k8s.io/kubernetes/pkg/probe/http does not fit: the
+// client here is the kubelet's for hooks (pkg/kubelet/kubelet.go). A server that
+// speaks HTTP where HTTPS was asked for is asked again over HTTP, without its
+// Authorization.
 func runHTTP(ctx context.Context, h HTTP, t Target) error {
 	req, err := h.request(t.PodIP)
 	if err != nil {
 		return err
 	}
-	// Certificates of pods are rarely signed for their IP: the kubelet doesn't
+	// Certificates of pods are rarely signed for their IP: the kubelet does not
 	// verify them. No proxy, no credentials.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, CheckRedirect: sameHost}
+	const followOtherHosts = false
+	client := &http.Client{Transport: transport, CheckRedirect: httpprobe.RedirectChecker(followOtherHosts)}
 	err = send(client, req.WithContext(ctx))
 	if err == nil || !strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
 		return err
@@ -36,10 +49,26 @@ func runHTTP(ctx context.Context, h HTTP, t Target) error {
 	if send(client, plain) != nil {
 		return err
 	}
-	if t.Warn != nil {
-		t.Warn("LifecycleHTTPFallback", fmt.Sprintf("request to HTTPS lifecycle hook %s got HTTP response, retry with HTTP succeeded", req.URL.Host))
-	}
 	return nil
+}
+
+// request builds the hook's request as the kubelet does: a header that the pod
+// sets replaces a default, an empty Accept sends none, and Host names the virtual
+// host.
+func (h HTTP) request(podIP string) (*http.Request, error) {
+	if h.Host == "" && podIP == "" {
+		return nil, errors.New("the pod has no IP of its own on the host's network: set httpGet.host")
+	}
+	get := &corev1.HTTPGetAction{Scheme: corev1.URIScheme(h.Scheme), Host: h.Host, Port: intstr.FromInt(h.Port), Path: h.Path, HTTPHeaders: h.Headers}
+	req, err := httpprobe.NewRequestForHTTPGetAction(get, nil, podIP, "lifecycle")
+	if err != nil {
+		return nil, err
+	}
+	own := func(header corev1.HTTPHeader) bool { return http.CanonicalHeaderKey(header.Name) == "User-Agent" }
+	if !slices.ContainsFunc(h.Headers, own) {
+		req.Header.Set("User-Agent", userAgent)
+	}
+	return req, nil
 }
 
 func send(client *http.Client, req *http.Request) error {
@@ -48,19 +77,7 @@ func send(client *http.Client, req *http.Request) error {
 		return err
 	}
 	defer resp.Body.Close()
-	// What the answer says doesn't count; a server that ends early is not an error.
+	// What the answer says does not count; a server that ends early is not an error.
 	_, _ = io.CopyN(io.Discard, resp.Body, maxBody)
-	return nil
-}
-
-// sameHost follows up to 10 redirects on the host that was asked and takes a
-// redirect to another as the answer.
-func sameHost(req *http.Request, via []*http.Request) error {
-	if req.URL.Hostname() != via[0].URL.Hostname() {
-		return http.ErrUseLastResponse
-	}
-	if len(via) >= 10 {
-		return errors.New("stopped after 10 redirects")
-	}
 	return nil
 }

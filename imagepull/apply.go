@@ -7,34 +7,43 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/imagepull/auth"
 )
 
-// Options of a Puller. The zero value sets no limit and tells nobody.
+// Options are the settings of a Puller. The zero value sets no limit, pulls
+// anonymously and reports no events.
 type Options struct {
 	MaxParallel int     // pulls at a time, over all pods; 0: no limit
 	QPS         float64 // pulls begun a second; 0: no limit
 	Burst       int     // pulls that may begin at once
-	// Auth gives the credentials to try for a reference, the best first. None, or
-	// no Auth, pulls without. Its error is final: what the user named is wrong.
-	Auth func(ctx context.Context, plan Plan, ref string) (Found, error)
-	// RetryAlways tries again what trying again can't help, too.
+	// Auth returns the credentials to try for an image reference, the best first;
+	// secrets are the pod's imagePullSecrets. None, or a nil Auth, pulls
+	// anonymously. Its error is final: what the user named is wrong.
+	Auth func(ctx context.Context, secrets []*corev1.Secret, ref string) (auth.Found, error)
+	// RetryAlways retries permanent errors, too, save BadCredentials.
 	RetryAlways bool
-	// Timeout bounds the getting of one image, with all tries; 0 for no limit.
+	// Timeout bounds one image with all its retries; 0: no limit.
 	Timeout time.Duration
-	// BackOffDir keeps the back-off from one process to the next; "" does not.
+	// BackOffDir is where the back-off is kept from one process to the next; ""
+	// keeps it in memory only.
 	BackOffDir string
-	// RecordDir keeps who pulled which image, for Verify; "" does not, and then
-	// what is here is everybody's.
+	// RecordDir is where it is recorded with which credentials each image was
+	// pulled (KEP-2535), for Verify; "" records nothing, and then every pod may use
+	// every image on this host.
 	RecordDir string
 	Verify    Verification
-	Emit      event.Sink
-	// Progress gets how far the pulls are, every now and then; may be nil.
+	// Emit receives the containers' events; may be nil.
+	Emit event.Sink
+	// Progress receives the progress of the pulls from time to time; may be nil.
 	Progress event.Sink
-	// StallTimeout gives up a pull of which no byte came for so long, and tries
-	// again; 0 waits for ever. Only containerd lets it be seen.
+	// StallTimeout ends a pull that has received no byte for this long, and retries
+	// it; 0: never. Stall detection requires containerd.
 	StallTimeout time.Duration
 }
 
@@ -43,33 +52,34 @@ type Puller struct {
 	client *cri.Client
 	opt    Options
 	slots  chan struct{} // nil: no limit
+	limit  *rate.Limiter
 	watch  *watcher
 
 	mu      sync.Mutex
-	backOff BackOff
-	limit   limiter
+	backOff backOff
 	known   map[string]bool     // pods whose back-off of earlier processes was read, by UID
 	busy    map[string]*pulling // by reference
 }
 
-// NewPuller makes a puller.
+// NewPuller returns a puller that pulls through client, which must stay open as long
+// as pulls run. It reads and writes nothing before Start.
 func NewPuller(client *cri.Client, opt Options) *Puller {
-	p := &Puller{client: client, opt: opt, watch: newWatcher(client.ImageConn(), opt.StallTimeout, opt.Progress), limit: limiter{QPS: opt.QPS, Burst: opt.Burst}, busy: map[string]*pulling{}, known: map[string]bool{}}
+	p := &Puller{client: client, opt: opt, watch: newWatcher(client.ImageConn(), opt.StallTimeout, opt.Progress), limit: newLimiter(opt.QPS, opt.Burst), busy: map[string]*pulling{}, known: map[string]bool{}}
 	if opt.MaxParallel > 0 {
 		p.slots = make(chan struct{}, opt.MaxParallel)
 	}
 	return p
 }
 
-// Result is an image that is here.
+// Result is an image that is on this host.
 type Result struct {
-	ImageID  string // what CreateContainer gets
-	UID      *int64 // the image's user by number; 0 where the image names none
-	Username string // the image's user by name, where it has no number
+	ImageID  string // for CreateContainer
+	UID      *int64 // the image's user; 0 if the image names none, nil if it has a name only
+	Username string // the image's user by name, if it has no number
 	Size     uint64 // bytes
 }
 
-// Pulls are the images of one plan, on their way.
+// Pulls are the running pulls of one plan. It is safe for concurrent use.
 type Pulls struct {
 	puller *Puller
 	plan   Plan
@@ -93,8 +103,8 @@ type job struct {
 	failed chan struct{} // closed at the first failure that is backed off from
 }
 
-// Start begins to get all of the plan's images at once and returns. The work
-// ends with ctx.
+// Start begins to pull all of the plan's images concurrently and returns. The pulls
+// end with ctx or with Stop.
 func (p *Puller) Start(ctx context.Context, plan Plan) *Pulls {
 	ctx, cancel := context.WithCancel(ctx)
 	pulls := &Pulls{puller: p, plan: plan, jobs: map[string]*job{}, cancel: cancel}
@@ -111,16 +121,17 @@ func (p *Puller) Start(ctx context.Context, plan Plan) *Pulls {
 	return pulls
 }
 
-// Stop ends what is still under way and waits for it. It may be called more
-// than once.
+// Stop cancels the pulls that are still running and waits for their end. It may be
+// called more than once.
 func (s *Pulls) Stop() {
 	s.cancel()
 	s.all.Wait()
 }
 
-// Wait waits for a container's image, and no other. It tells the container's
-// own events: once for each call. The error is a *problem.Error of kind Image
-// with a *PullError, of kind Deadline, or ctx's cause.
+// Wait waits for a container's image, and no other, and returns it. Each call emits
+// the container's own events once. The error is a *problem.Error: of kind Image
+// (with a *PullError), of kind Runtime (the runtime could not inspect the image) or
+// of kind Deadline; or it wraps the cause of ctx.
 func (s *Pulls) Wait(ctx context.Context, container string) (Result, error) {
 	j, ok := s.jobs[container]
 	if !ok {
@@ -146,27 +157,9 @@ func (s *Pulls) Wait(ctx context.Context, container string) (Result, error) {
 	return j.result, nil
 }
 
-// Err is the first image's failure, by the order of the plan, that is final by
-// now; nil while none is. It tells no event and waits for nothing, so that a pod
-// whose image can't be had need not be started first.
-func (s *Pulls) Err() error {
-	for _, image := range s.plan.Images {
-		c := image.Containers[0]
-		j := s.jobs[c.Name]
-		select {
-		case <-j.done:
-			var pull *PullError
-			if errors.As(j.err, &pull) {
-				return failure(c.Name, c.Image, pull)
-			}
-		default:
-		}
-	}
-	return nil
-}
-
-// Trouble is the first image's failure, by the order of the plan, that is backed
-// off from; nil while none is. It tells no event and waits for nothing.
+// Trouble returns the failure that is being backed off from, of the first such image
+// in the order of the plan; nil if there is none. The error is one of Wait's. It
+// emits no event and does not wait.
 func (s *Pulls) Trouble() error {
 	for _, image := range s.plan.Images {
 		c := image.Containers[0]
@@ -237,8 +230,9 @@ func (p *Puller) emit(id identity.Pod, c Container, kind, reason, format string,
 	})
 }
 
-// Ready waits until every image of the plan is here, and tells no events of
-// containers: for a caller that wants the images before it starts anything.
+// Ready waits until every image of the plan is on this host, for a caller that needs
+// all images before it starts anything. It does not emit Wait's event of an image
+// that is already present. The error is one of Wait's, of the first image in the order of the plan.
 func (s *Pulls) Ready(ctx context.Context) error {
 	for _, image := range s.plan.Images {
 		c := image.Containers[0]
@@ -255,8 +249,8 @@ func (s *Pulls) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Done tells whether a container's image is here, or can't be had: whether Wait
-// would return at once.
+// Done reports whether the pull of a container's image has ended, well or not:
+// whether Wait would return immediately. A container that is not in the plan is done.
 func (s *Pulls) Done(container string) bool {
 	j, ok := s.jobs[container]
 	if !ok {
@@ -270,8 +264,9 @@ func (s *Pulls) Done(container string) bool {
 	}
 }
 
-// BacksOff waits until it is clear whether a container's image comes at the
-// first try, and tells whether it does not: then it may be a long time coming.
+// BacksOff waits for the first attempt to pull a container's image and reports
+// whether it failed and is backed off from, so that the image may take long. It
+// returns false when ctx ends first.
 func (s *Pulls) BacksOff(ctx context.Context, container string) bool {
 	j, ok := s.jobs[container]
 	if !ok {

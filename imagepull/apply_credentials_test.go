@@ -10,7 +10,10 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/imagepull/auth"
 )
 
 func TestCredentialsAreTriedInOrder(t *testing.T) {
@@ -24,8 +27,10 @@ func TestCredentialsAreTriedInOrder(t *testing.T) {
 			}
 			return nil
 		}
-		auth := func(context.Context, Plan, string) (Found, error) { return foundOf("wrong", "right", "unused"), nil }
-		pulls := r.puller(Options{Auth: auth}).Start(t.Context(), planOf(t, "containers:\n"+container("app", "app:1", "Always")))
+		find := func(context.Context, []*corev1.Secret, string) (auth.Found, error) {
+			return foundOf("wrong", "right", "unused"), nil
+		}
+		pulls := r.puller(Options{Auth: find}).Start(t.Context(), planOf(t, "containers:\n"+container("app", "app:1", "Always")))
 		if _, err := pulls.Wait(t.Context(), "app"); err != nil {
 			t.Fatal(err)
 		}
@@ -34,9 +39,9 @@ func TestCredentialsAreTriedInOrder(t *testing.T) {
 }
 
 // foundOf are credentials of these users.
-func foundOf(users ...string) (f Found) {
+func foundOf(users ...string) (f auth.Found) {
 	for _, u := range users {
-		f.Credentials = append(f.Credentials, Credential{
+		f.Credentials = append(f.Credentials, auth.Credential{
 			Auth: &runtimeapi.AuthConfig{Username: u, Password: "s3cret of " + u}, Source: "Secret default/" + u})
 	}
 	return f
@@ -50,12 +55,12 @@ func TestRefusedCredentialsAreNamedAndNotShown(t *testing.T) {
 		r.pull = func(_ int, req *runtimeapi.PullImageRequest) error {
 			return status.Error(codes.Unknown, "401 Unauthorized: no "+req.Auth.GetPassword())
 		}
-		auth := func(context.Context, Plan, string) (Found, error) {
+		find := func(context.Context, []*corev1.Secret, string) (auth.Found, error) {
 			f := foundOf("one", "two")
 			f.Notes = []string{"docker-credential-x: is not in $PATH"}
 			return f, nil
 		}
-		pulls := r.puller(Options{Auth: auth}).Start(t.Context(), planOf(t, "containers:\n"+container("app", "app:1", "Always")))
+		pulls := r.puller(Options{Auth: find}).Start(t.Context(), planOf(t, "containers:\n"+container("app", "app:1", "Always")))
 		_, err := pulls.Wait(t.Context(), "app")
 		var pull *PullError
 		if !errors.As(err, &pull) || pull.Class != Unauthorized || len(r.tries) != 1 || r.tries["app:1"] != 2 {
@@ -80,10 +85,10 @@ func TestRefusedCredentialsAreNamedAndNotShown(t *testing.T) {
 func TestUnreadableCredentialsFailAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()
-		auth := func(context.Context, Plan, string) (Found, error) {
-			return Found{}, errors.New("Secret default/x: is odd")
+		find := func(context.Context, []*corev1.Secret, string) (auth.Found, error) {
+			return auth.Found{}, errors.New("Secret default/x: is odd")
 		}
-		pulls := r.puller(Options{Auth: auth}).Start(t.Context(), planOf(t, "containers:\n"+container("app", "app:1", "Always")))
+		pulls := r.puller(Options{Auth: find}).Start(t.Context(), planOf(t, "containers:\n"+container("app", "app:1", "Always")))
 		_, err := pulls.Wait(t.Context(), "app")
 		if err == nil || !strings.Contains(err.Error(), "ErrImagePull: Secret default/x: is odd") || len(r.tries) != 0 {
 			t.Errorf("%v, %v", err, r.tries)

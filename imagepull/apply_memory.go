@@ -35,7 +35,7 @@ const maxRecord = 4 << 20
 
 // read takes a pod's back-off in. A file that can't be understood counts for
 // nothing: the next failure writes it anew.
-func (m memory) read(b *BackOff, uid string, now time.Time) {
+func (m memory) read(b *backOff, uid string, now time.Time) {
 	data, err := hostfile.Read(context.Background(), m.path(uid), maxRecord)
 	if m.dir == "" || err != nil {
 		return
@@ -47,14 +47,14 @@ func (m memory) read(b *BackOff, uid string, now time.Time) {
 	}
 	for _, e := range entries {
 		if delay, err := time.ParseDuration(e.Delay); err == nil {
-			b.restore(BackOffKey{UID: uid, Ref: e.Ref}, delay, e.Failed, now)
+			b.restore(backOffKey{UID: uid, Ref: e.Ref}, delay, e.Failed, now)
 		}
 	}
 }
 
 // write keeps a pod's back-off, and removes what pods left that were not tried
 // again.
-func (m memory) write(b *BackOff, uid string, now time.Time) error {
+func (m memory) write(b *backOff, uid string, now time.Time) error {
 	if m.dir == "" || uid == "" {
 		return nil
 	}
@@ -98,7 +98,9 @@ func (m memory) prune(now time.Time) error {
 	return nil
 }
 
-// ForgetBackOff removes what is kept in a directory of a pod's failed pulls.
+// ForgetBackOff removes the back-off of the pod with this UID that a Puller has kept
+// in dir, its Options.BackOffDir. A missing file is not an error; any other error is
+// of the file system.
 func ForgetBackOff(dir, uid string) error {
 	if err := os.Remove(memory{dir}.path(uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forget the back-off of images: %w", err)

@@ -65,7 +65,7 @@ func TestBackOffSurvivesItsProcess(t *testing.T) {
 // What is kept is of this pod, recent, and understood; else it counts for nothing.
 func TestKeptBackOff(t *testing.T) {
 	dir, now := t.TempDir(), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	key := BackOffKey{UID: "u", Ref: "app:1"}
+	key := backOffKey{UID: "u", Ref: "app:1"}
 	for text, want := range map[string]time.Duration{
 		`[{"ref":"app:1","delay":"40s","failed":"2026-01-02T03:04:00Z"}]`:  35 * time.Second,
 		`[{"ref":"app:1","delay":"40s","failed":"2030-01-02T03:04:00Z"}]`:  40 * time.Second,
@@ -76,18 +76,23 @@ func TestKeptBackOff(t *testing.T) {
 		`[{"ref":"app:1"`: 0,
 		``:                0,
 	} {
-		write(t, dir, "u.json", text, 0o600)
-		var b BackOff
+		if err := os.WriteFile(filepath.Join(dir, "u.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var b backOff
 		memory{dir}.read(&b, "u", now)
 		if got := b.Left(key, now); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}
-	old := write(t, dir, "old.json", "[]", 0o600)
+	old := filepath.Join(dir, "old.json")
+	if err := os.WriteFile(old, []byte("[]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Chtimes(old, now, now.Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	var b BackOff
+	var b backOff
 	b.Fail(key, now)
 	if err := (memory{dir}).write(&b, "u", now); err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri"
-
 	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/imagepull/auth"
 )
 
 // run gets one image within the time that there is for one.
@@ -29,7 +29,7 @@ func (p *Puller) run(ctx context.Context, plan Plan, j *job) {
 	overdue := &PullError{Image: j.image.Name, Reason: ReasonPull, Class: Overdue, Err: fmt.Errorf("it is not here after %s", p.opt.Timeout)}
 	if last := j.lastFailure(); last != nil {
 		overdue.Reason, overdue.Found = last.Reason, last.Found
-		overdue.Err = fmt.Errorf("%w: %s", overdue.Err, Redact(Detail(last.Err)))
+		overdue.Err = fmt.Errorf("%w: %s", overdue.Err, redact(Detail(last.Err)))
 	}
 	j.err = overdue
 	p.emit(plan.ID, j.image.Containers[0], event.Warning, event.FailedToPullImage, "Failed to pull image %q: %v", j.image.Name, overdue.Err)
@@ -37,7 +37,7 @@ func (p *Puller) run(ctx context.Context, plan Plan, j *job) {
 
 // try tries until the image is here, trying again can't help, or ctx ends.
 func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
-	key, who := BackOffKey{UID: plan.ID.UID, Ref: j.image.Ref}, j.image.Containers[0]
+	key, who := backOffKey{UID: plan.ID.UID, Ref: j.image.Ref}, j.image.Containers[0]
 	if left := p.left(key); left > 0 && p.here(ctx, plan, j) {
 		return
 	} else if left > 0 {
@@ -58,7 +58,7 @@ func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
 		if ctx.Err() != nil {
 			return
 		}
-		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Failed to pull image %q: %s%s", j.image.Name, Redact(failed.Err.Error()), failed.tried())
+		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Failed to pull image %q: %s%s", j.image.Name, redact(failed.Err.Error()), failed.tried())
 		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Error: %s", failed.Reason)
 		if failed.Class.Fatal() && (!p.opt.RetryAlways || failed.Class == BadCredentials) {
 			return
@@ -95,7 +95,7 @@ func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool
 	}
 	result, pulled, err := p.pull(ctx, plan, image, spec)
 	if err == nil {
-		p.note(BackOffKey{UID: plan.ID.UID, Ref: image.Ref}, true)
+		p.note(backOffKey{UID: plan.ID.UID, Ref: image.Ref}, true)
 		result, err = p.user(ctx, plan, image, result)
 	}
 	return result, pulled, err
@@ -125,7 +125,7 @@ func (p *Puller) inspect(ctx context.Context, plan Plan, image Image, spec *runt
 		return nil, endOf(ctx)
 	}
 	who := image.Containers[0]
-	p.emit(plan.ID, who, event.Warning, event.FailedToInspectImage, "Failed to inspect image %q: %s", image.Name, Redact(err.Error()))
+	p.emit(plan.ID, who, event.Warning, event.FailedToInspectImage, "Failed to inspect image %q: %s", image.Name, redact(err.Error()))
 	p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Error: %s", ReasonInspect)
 	return nil, &PullError{Image: image.Name, Reason: ReasonInspect, Class: Classify(err), Err: err}
 }
@@ -182,17 +182,17 @@ func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtime
 // fetch calls PullImage with each credential in turn, and returns the one that
 // was taken. Of several failures the last that is no refusal is returned, else
 // the last.
-func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (string, Credential, *PullError) {
-	var found Found
+func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (string, auth.Credential, *PullError) {
+	var found auth.Found
 	if p.opt.Auth != nil {
 		var err error
-		if found, err = p.opt.Auth(ctx, plan, spec.Image); err != nil {
-			return "", Credential{}, &PullError{Image: image.Name, Reason: ReasonPull, Class: BadCredentials, Err: err}
+		if found, err = p.opt.Auth(ctx, plan.PullSecrets, spec.Image); err != nil {
+			return "", auth.Credential{}, &PullError{Image: image.Name, Reason: ReasonPull, Class: BadCredentials, Err: err}
 		}
 	}
 	candidates := found.Credentials
 	if len(candidates) == 0 {
-		candidates = []Credential{{}}
+		candidates = []auth.Credential{{}}
 	}
 	failed := &PullError{Image: image.Name, Found: found}
 	for _, c := range candidates {
@@ -212,7 +212,7 @@ func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtim
 			failed.Reason, failed.Class, failed.Err = reasonOf(err), Classify(err), withoutCredentials(err, candidates)
 		}
 	}
-	return "", Credential{}, failed
+	return "", auth.Credential{}, failed
 }
 
 // user reads the image's user, which decides whether it may run as non-root. An

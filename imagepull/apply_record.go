@@ -148,8 +148,9 @@ func (r records) add(image, id string, pulled kubelet.ImagePullCredentials) erro
 	return hostfile.Write(r.pulled(id), data, 0o600)
 }
 
-// ForgetPulls removes the records of images that are not in the runtime any
-// more; here are the IDs of those that are.
+// ForgetPulls removes the records (KEP-2535) of images that the runtime no longer
+// has. dir is Options.RecordDir, here the IDs of the images that the runtime has. A
+// missing dir is not an error; any other error is of the file system.
 func ForgetPulls(dir string, here []string) error {
 	r := records{dir}
 	keep := map[string]bool{"": true}
@@ -180,8 +181,10 @@ func ForgetPulls(dir string, here []string) error {
 	return nil
 }
 
-// Preloaded removes what is kept of an image's pulls: who put it here by hand
-// gives it to every pod.
+// Preloaded removes the records (KEP-2535) of an image that was loaded from an
+// archive: every pod may use it. dir is Options.RecordDir, image the name and id the
+// runtime's ID. A missing record is not an error; any other error is of the file
+// system.
 func Preloaded(dir, image, id string) error {
 	r := records{dir}
 	for _, file := range []string{r.pulled(id), r.pulling(image)} {

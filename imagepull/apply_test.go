@@ -43,7 +43,7 @@ func TestPoliciesCallAndTellWhatTheKubeletDoes(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRegistry(test.here...)
-			ref, _ := Normalize(test.image)
+			ref, _ := normalize(test.image)
 			r.slow[ref] = 1200 * time.Millisecond
 			pulls := r.puller(Options{}).Start(t.Context(), planOf(t, "containers:\n"+container("app", test.image, test.policy)))
 			got, err := pulls.Wait(t.Context(), "app")
@@ -360,32 +360,6 @@ func TestWaitForAStranger(t *testing.T) {
 	if _, err := pulls.Wait(t.Context(), "nobody"); err == nil || !strings.Contains(err.Error(), "container nobody") {
 		t.Errorf("error %v", err)
 	}
-}
-
-func TestErrTellsFinalFailuresOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRegistry()
-		r.slow["broken:1"], r.slow["app:1"] = time.Second, time.Minute
-		r.pull = func(_ int, req *runtimeapi.PullImageRequest) error {
-			switch req.Image.Image {
-			case "broken:1":
-				return status.Error(codes.NotFound, "not found")
-			case "down:1":
-				return status.Error(codes.Unknown, "connection refused")
-			}
-			return nil
-		}
-		pulls := r.puller(Options{}).Start(t.Context(), planOf(t, "containers:\n"+container("down", "down:1", "Always")+
-			container("app", "app:1", "Always")+container("broken", "broken:1", "Always")))
-		synctest.Wait()
-		if err := pulls.Err(); err != nil {
-			t.Errorf("at first: %v", err)
-		}
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		wantFailure(t, pulls.Err(), ReasonPull, NotFound)
-		pulls.Stop()
-	})
 }
 
 // What trying again can't help is tried again all the same, where that is asked for.

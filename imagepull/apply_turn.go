@@ -3,6 +3,8 @@ package imagepull
 import (
 	"context"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // pulling is a reference that is being pulled.
@@ -41,12 +43,21 @@ func (p *Puller) lock(ctx context.Context, ref string) (waited, came bool, unloc
 	}
 }
 
+// newLimiter spaces pulls over all pods: burst at once, then qps a second; a qps
+// of 0 sets no limit. The kubelet fails a pull beyond its registryPullQPS and backs
+// off for 10 s; here the pull waits for its turn, also where that comes after ctx's
+// deadline, so that the error is the one of any other pull that takes too long
+// (rate.Limiter.Wait would fail at once).
+func newLimiter(qps float64, burst int) *rate.Limiter {
+	if qps <= 0 {
+		return rate.NewLimiter(rate.Inf, 0)
+	}
+	return rate.NewLimiter(rate.Limit(qps), max(burst, 1))
+}
+
 // turn waits until one more pull may run.
 func (p *Puller) turn(ctx context.Context) (release func(), err error) {
-	p.mu.Lock()
-	wait := p.limit.wait(time.Now())
-	p.mu.Unlock()
-	if err := p.sleep(ctx, wait); err != nil {
+	if err := p.sleep(ctx, p.limit.Reserve().Delay()); err != nil {
 		return nil, err
 	}
 	if p.slots == nil {
@@ -61,7 +72,7 @@ func (p *Puller) turn(ctx context.Context) (release func(), err error) {
 }
 
 // left is how long an image is still backed off from.
-func (p *Puller) left(key BackOffKey) time.Duration {
+func (p *Puller) left(key backOffKey) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.known[key.UID] {
@@ -72,7 +83,7 @@ func (p *Puller) left(key BackOffKey) time.Duration {
 }
 
 // note remembers how a pull ended.
-func (p *Puller) note(key BackOffKey, ok bool) {
+func (p *Puller) note(key backOffKey, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ok {

@@ -5,6 +5,8 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/podrun/podrun/imagepull/auth"
 )
 
 // mustPull tells whether a pod that wants an image which is here must pull it
@@ -40,12 +42,8 @@ func allows(record *kubelet.ImagePulledRecord, plan Plan, image Image) bool {
 	if recorded.NodePodsAccessible {
 		return true
 	}
-	repository, err := repositoryOf(image.Ref)
-	if err != nil {
-		return false
-	}
-	secrets, err := secretEntries(plan.PullSecrets)
-	return err == nil && mayUse(recorded, matching(secrets, repository))
+	have, err := auth.FromSecrets(plan.PullSecrets, image.Ref)
+	return err == nil && mayUse(recorded, have)
 }
 
 // intend writes down that an image is about to be pulled, until what it returns
@@ -62,7 +60,7 @@ func (p *Puller) intend(image Image) (func(), error) {
 }
 
 // record keeps what an image was pulled with.
-func (p *Puller) record(image Image, id string, with Credential) error {
+func (p *Puller) record(image Image, id string, with auth.Credential) error {
 	if p.opt.RecordDir == "" || id == "" {
 		return nil
 	}

@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/podrun/podrun/imagepull/auth"
 )
 
 // registrySecret is a Secret for r.example.
@@ -67,7 +69,7 @@ func TestWhoMayUseAnImageThatIsHere(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRegistry()
 			privately(r)
-			keys := &Keychain{}
+			keys := &auth.Keychain{}
 			puller := r.puller(Options{RecordDir: t.TempDir(), Auth: keys.Find, Verify: Verification{Policy: test.policy, Allowlist: []string{test.allowed}}})
 			get := func(secret *corev1.Secret, policy string) error {
 				plan := planOf(t, "containers:\n"+container("app", test.image, policy))
@@ -114,7 +116,7 @@ func eachShowsItsOwn(t *testing.T, policy string) {
 	r := newRegistry()
 	privately(r)
 	r.slow[image] = 5 * time.Second
-	puller := r.puller(Options{RecordDir: t.TempDir(), Auth: (&Keychain{}).Find})
+	puller := r.puller(Options{RecordDir: t.TempDir(), Auth: (&auth.Keychain{}).Find})
 	with := planOf(t, "containers:\n"+container("app", image, policy))
 	without := with
 	with.PullSecrets = []*corev1.Secret{registrySecret("a", "u", "good")}
@@ -134,7 +136,7 @@ func TestRecords(t *testing.T) {
 	dir := t.TempDir()
 	r := records{filepath.Join(dir, "image_manager")}
 	secret := registrySecret("a", "u", "pa55w0rd")
-	with := Credential{Auth: &runtimeapi.AuthConfig{Username: "u", Password: "pa55w0rd"}, Secret: secret}
+	with := auth.Credential{Auth: &runtimeapi.AuthConfig{Username: "u", Password: "pa55w0rd"}, Secret: secret}
 	done, err := r.intend("app:1")
 	if err != nil {
 		t.Fatal(err)
@@ -301,9 +303,9 @@ func TestCorruptBackOffCountsForNothing(t *testing.T) {
 		if err := os.WriteFile(m.path("u"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		var b BackOff
+		var b backOff
 		m.read(&b, "u", time.Now())
-		if left := b.Left(BackOffKey{UID: "u", Ref: "a"}, time.Now()); left != 0 {
+		if left := b.Left(backOffKey{UID: "u", Ref: "a"}, time.Now()); left != 0 {
 			t.Errorf("%q: %s left", text, left)
 		}
 	}

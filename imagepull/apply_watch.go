@@ -261,6 +261,20 @@ func (w *watcher) list(ctx context.Context, filters []string, each func(*content
 	}
 }
 
+// maxManifest bounds an image's manifest, in bytes: the limit that registries have.
+const maxManifest = 4 << 20
+
+// manifestJSON is what sizes reads of an image's manifest (OCI image-spec).
+type manifestJSON struct {
+	Config *blobJSON  `json:"config"`
+	Layers []blobJSON `json:"layers"`
+}
+
+type blobJSON struct {
+	Digest string `json:"digest"`
+	Size   int64  `json:"size"` // bytes
+}
+
 // sizes reads from a manifest how long its blobs are; nil if it can't be read.
 func (w *watcher) sizes(ctx context.Context, digest string) map[string]int64 {
 	stream, err := w.content.Read(ctx, &contentapi.ReadContentRequest{Digest: digest, Size: 0})
@@ -268,7 +282,7 @@ func (w *watcher) sizes(ctx context.Context, digest string) map[string]int64 {
 		return nil
 	}
 	var data []byte
-	for len(data) <= maxDocument {
+	for len(data) <= maxManifest {
 		answer, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			break
@@ -278,7 +292,7 @@ func (w *watcher) sizes(ctx context.Context, digest string) map[string]int64 {
 		}
 		data = append(data, answer.Data...)
 	}
-	var doc document
+	var doc manifestJSON
 	if json.Unmarshal(data, &doc) != nil || doc.Config == nil {
 		return nil
 	}

@@ -8,13 +8,13 @@ const (
 	backOffMax     = 300 * time.Second
 )
 
-// BackOff remembers how long to wait before an image is pulled again: 10 s at
+// backOff remembers how long to wait before an image is pulled again: 10 s at
 // first, doubled each time, 300 s at most. The zero value is ready. It is not
 // safe for concurrent use.
-type BackOff struct{ entries map[BackOffKey]backOffEntry }
+type backOff struct{ entries map[backOffKey]backOffEntry }
 
-// BackOffKey is one image of one pod.
-type BackOffKey struct{ UID, Ref string }
+// backOffKey is one image of one pod.
+type backOffKey struct{ UID, Ref string }
 
 type backOffEntry struct {
 	delay  time.Duration
@@ -23,9 +23,9 @@ type backOffEntry struct {
 
 // Fail notes a failed pull and returns how long to wait. A failure long after
 // the last one, twice the longest wait, counts as a first.
-func (b *BackOff) Fail(key BackOffKey, now time.Time) time.Duration {
+func (b *backOff) Fail(key backOffKey, now time.Time) time.Duration {
 	if b.entries == nil {
-		b.entries = map[BackOffKey]backOffEntry{}
+		b.entries = map[backOffKey]backOffEntry{}
 	}
 	delay := backOffInitial
 	if last, ok := b.entries[key]; ok && now.Sub(last.failed) <= 2*backOffMax {
@@ -36,7 +36,7 @@ func (b *BackOff) Fail(key BackOffKey, now time.Time) time.Duration {
 }
 
 // Left is how long the image is still to be waited for, 0 if not at all.
-func (b *BackOff) Left(key BackOffKey, now time.Time) time.Duration {
+func (b *backOff) Left(key backOffKey, now time.Time) time.Duration {
 	last, ok := b.entries[key]
 	if !ok {
 		return 0
@@ -46,7 +46,7 @@ func (b *BackOff) Left(key BackOffKey, now time.Time) time.Duration {
 
 // restore takes in a failure of an earlier process, unless it counts no more. One
 // of the future is of a clock that was set back: it counts from now.
-func (b *BackOff) restore(key BackOffKey, delay time.Duration, failed, now time.Time) {
+func (b *backOff) restore(key backOffKey, delay time.Duration, failed, now time.Time) {
 	if failed.After(now) {
 		failed = now
 	}
@@ -54,10 +54,10 @@ func (b *BackOff) restore(key BackOffKey, delay time.Duration, failed, now time.
 		return
 	}
 	if b.entries == nil {
-		b.entries = map[BackOffKey]backOffEntry{}
+		b.entries = map[backOffKey]backOffEntry{}
 	}
 	b.entries[key] = backOffEntry{delay: delay, failed: failed}
 }
 
 // Succeed forgets the image's failures.
-func (b *BackOff) Succeed(key BackOffKey) { delete(b.entries, key) }
+func (b *backOff) Succeed(key backOffKey) { delete(b.entries, key) }

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Class says why a pull failed.
+// Class is why a pull failed: whether it is retried, and what the user can do.
 type Class string
 
 // The classes. Runtimes answer nearly all of them with gRPC code Unknown, so
@@ -31,7 +31,7 @@ const (
 	Stalled Class = "Stalled"
 )
 
-// Fatal tells whether trying again can't help.
+// Fatal reports whether the error is permanent: a retry cannot succeed.
 func (c Class) Fatal() bool {
 	switch c {
 	case NotFound, Unauthorized, InvalidName, NoPlatform, BadCredentials:
@@ -89,8 +89,10 @@ func expression(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
-// Classify finds why PullImage failed. A code that says more than Unknown
-// counts where the text says nothing.
+// Classify returns why PullImage failed, from the text of the runtime's error and,
+// if that matches nothing, from its gRPC code: containerd and CRI-O answer nearly all
+// failures with code Unknown. It returns Transient for an unknown error and "" for
+// nil.
 func Classify(err error) Class {
 	if err == nil {
 		return ""
@@ -114,7 +116,8 @@ func Classify(err error) Class {
 	return Transient
 }
 
-// Detail is the runtime's own text, without gRPC's wrapping.
+// Detail returns the text of a runtime's error without gRPC's wrapping, or the text of
+// any other error. err must not be nil. The text may quote credentials.
 func Detail(err error) string {
 	if s, ok := status.FromError(err); ok {
 		return s.Message()
@@ -135,7 +138,7 @@ func reasonOf(err error) string {
 	return ReasonPull
 }
 
-// Hint says what a user can do about it.
+// Hint returns what the user can do about the failure; it is never empty.
 func (c Class) Hint() string {
 	switch c {
 	case NotFound:

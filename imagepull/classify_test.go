@@ -128,12 +128,12 @@ func TestRedact(t *testing.T) {
 		`sent Authorization: Bearer eyJhbGciOiJSUzI1NiJ9.e30.AAAA, refused`:       `sent Authorization: Bearer ***, refused`,
 		`pull r.example/app@sha256:` + strings.Repeat("a", 64):                    `pull r.example/app@sha256:` + strings.Repeat("a", 64),
 	} {
-		if got := Redact(text); got != want {
+		if got := redact(text); got != want {
 			t.Errorf("%s\n\tbecame %s\n\twant   %s", text, got, want)
 		}
 	}
 	for _, a := range readAnswers(t) {
-		if got := Redact(a.text); got != a.text {
+		if got := redact(a.text); got != a.text {
 			t.Errorf("nothing secret was taken out of %s\n\tleaving %s", a.text, got)
 		}
 	}

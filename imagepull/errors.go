@@ -7,28 +7,29 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podrun/podrun/imagepull/auth"
 	"github.com/podrun/podrun/problem"
 )
 
-// PullError says why a container has no image. It is the Err of the
-// *problem.Error that Wait returns.
+// PullError is why a container has no image. It is the Err of the *problem.Error
+// that Wait returns.
 type PullError struct {
-	Image  string // as written
-	Reason string // the waiting reason: ErrImagePull, ImagePullBackOff…
-	Class  Class  // empty where no pull was tried
-	Err    error  // the runtime's answer without credentials; may be nil
-	Found  Found  // what the pull was tried with
-	// Denied says that the image is here, and not for this pod.
+	Image  string     // as written
+	Reason string     // the waiting reason: ErrImagePull, ImagePullBackOff…
+	Class  Class      // "" if no pull was attempted
+	Err    error      // the runtime's answer without credentials; may be nil
+	Found  auth.Found // what the pull was tried with
+	// Denied: the image is on this host, but the pod has not shown that it may use it.
 	Denied bool
 }
 
-// Error is "reason: cause", as in the message of a waiting container.
+// Error returns "reason: cause", as in the message of a waiting container.
 func (e *PullError) Error() string {
 	switch {
 	case e.Reason == ReasonNeverPull:
 		return e.Reason + ": " + neverMessage(e.Image)
 	case e.Err != nil:
-		return e.Reason + ": " + Redact(e.detail()) + e.tried()
+		return e.Reason + ": " + redact(e.detail()) + e.tried()
 	}
 	return e.Reason
 }
@@ -75,7 +76,7 @@ func (e *PullError) hint() string {
 	return e.Class.Hint()
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the runtime's answer; it may be nil.
 func (e *PullError) Unwrap() error { return e.Err }
 
 // backingOff is the same failure, seen while the next try is waited for.

@@ -1,8 +1,9 @@
-// Package imagepull gets a pod's images: it plans which are needed, pulls them
-// side by side from the moment a pod is admitted, and gives each container its
-// own image as soon as that one is here. Order of the calls, texts of the events
+// Package imagepull pulls a pod's images: it plans which are needed, pulls them
+// concurrently from the moment a pod is admitted, and hands each container its
+// image as soon as that one is on this host. Order of the calls, texts of the events
 // and policies are the kubelet's (pkg/kubelet/images); it differs in pulling
-// concurrently and in failing at once where trying again can't help.
+// concurrently and in failing immediately on permanent errors. Credentials are
+// found by imagepull/auth, archives are read by imagepull/archive.
 package imagepull
 
 import (
@@ -29,8 +30,8 @@ type Plan struct {
 	Images         []Image           `json:"images"`                   // init containers' first
 	// Sandbox goes to the runtime with each pull; set by the caller, may be nil.
 	Sandbox *runtimeapi.PodSandboxConfig `json:"-"`
-	// PullSecrets are those of the pod's imagePullSecrets that are there; set by
-	// the caller. A printed plan must not show them.
+	// PullSecrets are the pod's imagePullSecrets, save missing ones; set by the
+	// caller. A printed plan must not show them.
 	PullSecrets []*corev1.Secret `json:"-"`
 }
 
@@ -52,9 +53,10 @@ type Container struct {
 	FieldPath string            `json:"fieldPath"` // spec.containers{app}, as in events
 }
 
-// New plans the pod's images. Its problems are the names that can't be parsed
-// (reason InvalidImageName); the plan holds the others all the same. The pod is
-// defaulted: each container has its pull policy.
+// New plans the pod's images. Its problems are the names that cannot be parsed
+// (reason InvalidImageName); the plan holds the other images. The pod must be
+// defaulted, so that each container has its pull policy. runtimeHandler is that of
+// the pod's RuntimeClass, "" for the runtime's default.
 func New(pod *corev1.Pod, id identity.Pod, runtimeHandler string) (Plan, problem.List) {
 	plan := Plan{ID: id, Annotations: pod.Annotations, RuntimeHandler: runtimeHandler, Images: []Image{}}
 	var problems problem.List
@@ -65,7 +67,7 @@ func New(pod *corev1.Pod, id identity.Pod, runtimeHandler string) (Plan, problem
 	}{{"initContainers", pod.Spec.InitContainers}, {"containers", pod.Spec.Containers}} {
 		for i := range list.containers {
 			c := &list.containers[i]
-			ref, err := Normalize(c.Image)
+			ref, err := normalize(c.Image)
 			if err != nil {
 				problems = append(problems, invalidName(id, fmt.Sprintf("spec.%s[%d].image", list.field, i), c.Image, err))
 				continue
@@ -85,8 +87,8 @@ func New(pod *corev1.Pod, id identity.Pod, runtimeHandler string) (Plan, problem
 	return plan, append(problems, plan.addVolumes(pod)...)
 }
 
-// VolumeImage is the name, among those of containers, by which an image volume
-// waits for its image. No container's has a slash.
+// VolumeImage returns the name by which an image volume waits for its image
+// (Pulls.Wait), among those of containers. No container's name has a slash.
 func VolumeImage(volume string) string { return "volume/" + volume }
 
 // addVolumes adds the images that are volumes, each for itself: a container's
@@ -99,7 +101,7 @@ func (p *Plan) addVolumes(pod *corev1.Pod) problem.List {
 			continue
 		}
 		name, policy := v.Image.Reference, v.Image.PullPolicy
-		ref, err := Normalize(name)
+		ref, err := normalize(name)
 		if err != nil {
 			problems = append(problems, invalidName(p.ID, fmt.Sprintf("spec.volumes[%d].image.reference", i), name, err))
 			continue
@@ -110,7 +112,8 @@ func (p *Plan) addVolumes(pod *corev1.Pod) problem.List {
 	return problems
 }
 
-// Only keeps what one container needs: the plan for starting it again.
+// Only returns the plan for starting one container again: the image that it needs. It
+// has no image if the container has none in p.
 func (p Plan) Only(container string) Plan {
 	out := p
 	out.Images = []Image{}
@@ -126,9 +129,9 @@ func (p Plan) Only(container string) Plan {
 	return out
 }
 
-// Normalize adds :latest to a name without tag and digest. A short name stays
-// short: which registry it is on is for the runtime to say.
-func Normalize(image string) (string, error) {
+// normalize adds :latest to a name without tag and digest. A short name stays short:
+// the runtime decides which registry it is on.
+func normalize(image string) (string, error) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
 		return "", fmt.Errorf("couldn't parse image name %q: %w", image, err)
@@ -144,13 +147,13 @@ func invalidName(id identity.Pod, field, image string, err error) problem.Proble
 		Object:  "Pod " + id.String(),
 		Field:   field,
 		Reason:  ReasonInvalidName,
-		Message: InvalidNameMessage(image, err),
+		Message: invalidNameMessage(image, err),
 		Hint:    "an image is [registry[:port]/]name[:tag][@digest], all but the tag in lower case",
 	}
 }
 
-// InvalidNameMessage is the kubelet's InspectFailed message for such a name.
-func InvalidNameMessage(image string, err error) string {
+// invalidNameMessage is the kubelet's InspectFailed message for such a name.
+func invalidNameMessage(image string, err error) string {
 	return fmt.Sprintf("Failed to apply default image tag %q: %v", image, err)
 }
 

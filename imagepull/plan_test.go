@@ -73,8 +73,8 @@ containers:
 }
 
 func TestBackOff(t *testing.T) {
-	var b BackOff
-	key, other := BackOffKey{"u", "x:1"}, BackOffKey{"u2", "x:1"}
+	var b backOff
+	key, other := backOffKey{"u", "x:1"}, backOffKey{"u2", "x:1"}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i, want := range []int{10, 20, 40, 80, 160, 300, 300} {
 		if got := b.Fail(key, now); got != time.Duration(want)*time.Second {
@@ -101,18 +101,25 @@ func TestBackOff(t *testing.T) {
 }
 
 func TestLimiter(t *testing.T) {
-	l := limiter{QPS: 5, Burst: 2}
+	l := newLimiter(5, 2)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i, want := range []time.Duration{0, 0, 200 * time.Millisecond, 400 * time.Millisecond} {
-		if got := l.wait(now); got != want {
+		if got := l.ReserveN(now, 1).DelayFrom(now); got != want {
 			t.Errorf("pull %d waits %v, want %v", i+1, got, want)
 		}
 	}
-	if got := l.wait(now.Add(time.Hour)); got != 0 {
+	later := now.Add(time.Hour)
+	if got := l.ReserveN(later, 1).DelayFrom(later); got != 0 {
 		t.Errorf("an hour later: %v", got)
 	}
-	none := limiter{}
-	if got := none.wait(now); got != 0 {
-		t.Errorf("no limit: %v", got)
+	none := newLimiter(0, 0)
+	for range 3 {
+		if got := none.ReserveN(now, 1).DelayFrom(now); got != 0 {
+			t.Errorf("no limit: %v", got)
+		}
+	}
+	one := newLimiter(5, 0) // registryBurst may be 0 where a pull must begin
+	if first, second := one.ReserveN(now, 1).DelayFrom(now), one.ReserveN(now, 1).DelayFrom(now); first != 0 || second != 200*time.Millisecond {
+		t.Errorf("no burst: %v and %v", first, second)
 	}
 }

@@ -11,10 +11,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/kubernetes/pkg/credentialprovider"
+
+	"github.com/podrun/podrun/imagepull/auth"
 )
 
-// Verification says whose credentials count for an image that is here already
-// (KEP-2535: an image that one pod pulled with its Secret is not every pod's).
+// Verification decides whether a pod must show that it has access to an image that is
+// already on this host (KEP-2535: an image that one pod pulled with its Secret is not
+// accessible to every pod). The zero value is NeverVerifyPreloadedImages.
 type Verification struct {
 	Policy    kubelet.ImagePullCredentialsVerificationPolicy
 	Allowlist []string // of NeverVerifyAllowlistedImages: names without tag, or prefixes that end in /*
@@ -63,7 +66,7 @@ const maxRecorded = 100
 
 // usedBy is what a record keeps of a pull: which Secret's credentials it was
 // made with. Those of this host, and none at all, are every pod's.
-func usedBy(c Credential) kubelet.ImagePullCredentials {
+func usedBy(c auth.Credential) kubelet.ImagePullCredentials {
 	if c.Secret == nil {
 		return kubelet.ImagePullCredentials{NodePodsAccessible: true}
 	}
@@ -88,12 +91,12 @@ func hashOf(a *runtimeapi.AuthConfig) string {
 // The kubelet takes a Secret's UID, namespace and name for it, too, which an API
 // server vouches for; in a file anybody can write them, so that here the
 // credentials themselves must be the same.
-func mayUse(recorded kubelet.ImagePullCredentials, have []Credential) bool {
+func mayUse(recorded kubelet.ImagePullCredentials, have []auth.Credential) bool {
 	if recorded.NodePodsAccessible {
 		return true
 	}
 	for _, s := range recorded.KubernetesSecrets {
-		if s.CredentialHash != "" && slices.ContainsFunc(have, func(c Credential) bool { return hashOf(c.Auth) == s.CredentialHash }) {
+		if s.CredentialHash != "" && slices.ContainsFunc(have, func(c auth.Credential) bool { return hashOf(c.Auth) == s.CredentialHash }) {
 			return true
 		}
 	}

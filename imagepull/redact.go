@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/imagepull/auth"
 )
 
 // A registry's error may quote the URL that failed, with a password or a signed
@@ -18,8 +19,9 @@ var (
 	bearer   = expression(`(?i)\b((?:bearer|basic)\s+)[a-z0-9+/._~-]{16,}=*`)
 )
 
-// Redact takes credentials out of a runtime's text.
-func Redact(text string) string {
+// redact replaces credentials in a runtime's text (passwords in URLs, signed queries,
+// authorization headers) by "***".
+func redact(text string) string {
 	text = userinfo().ReplaceAllString(text, "${1}***@")
 	text = secret().ReplaceAllString(text, "${1}***")
 	return bearer().ReplaceAllString(text, "${1}***")
@@ -36,7 +38,7 @@ const maxDetail = 10 << 10
 // withoutCredentials takes the credentials that a pull was tried with out of its
 // error, in the forms in which a registry gets them and may send them back, and
 // bounds its text.
-func withoutCredentials(err error, tried []Credential) error {
+func withoutCredentials(err error, tried []auth.Credential) error {
 	text := Detail(err)
 	clean := text
 	for _, c := range tried {

@@ -10,14 +10,16 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/imagepull/auth"
 )
 
 // TestPullErrorEchoesNoCredentials: a registry may answer with what it was sent,
 // in any of its forms, and with as much text as it likes.
 func TestPullErrorEchoesNoCredentials(t *testing.T) {
-	auth := &runtimeapi.AuthConfig{Username: "bob", Password: "p&s s"}
+	login := &runtimeapi.AuthConfig{Username: "bob", Password: "p&s s"}
 	header := base64.StdEncoding.EncodeToString([]byte("bob:p&s s"))
-	tried := []Credential{{Auth: auth}, {Auth: &runtimeapi.AuthConfig{RegistryToken: "registrytoken"}}, {}}
+	tried := []auth.Credential{{Auth: login}, {Auth: &runtimeapi.AuthConfig{RegistryToken: "registrytoken"}}, {}}
 	for _, echo := range []string{"p&s s", header, "Basic " + header, url.QueryEscape("p&s s"), "registrytoken"} {
 		err := withoutCredentials(status.Error(codes.Unauthenticated, "denied \x1b[2J "+echo+", sent"), tried)
 		if text := err.Error(); strings.Contains(text, echo) || !strings.Contains(text, "***, sent") || status.Code(err) != codes.Unauthenticated {

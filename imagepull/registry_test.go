@@ -56,7 +56,7 @@ func (r *registry) ImageStatus(_ context.Context, req *runtimeapi.ImageStatusReq
 		bare = " bare"
 	}
 	r.call("ImageStatus %s%s", req.Image.Image, bare)
-	ref, err := Normalize(req.Image.Image)
+	ref, err := normalize(req.Image.Image)
 	if err != nil {
 		return nil, err
 	}

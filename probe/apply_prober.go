@@ -71,10 +71,9 @@ type Prober struct {
 	slots   chan struct{}
 	workers sync.WaitGroup
 
-	mu          sync.Mutex
-	watched     map[string]*watched
-	terminating bool
-	stopped     bool
+	mu      sync.Mutex
+	watched map[string]*watched
+	stopped bool
 }
 
 // watched is a container that is being probed. What it says is guarded by the
@@ -82,9 +81,8 @@ type Prober struct {
 type watched struct {
 	Container
 	states  map[Kind]State
-	started chan struct{} // closed when the container has started
-	// stop ends all workers of the container, quiet those that could kill it.
-	stop, quiet context.CancelFunc
+	started chan struct{}      // closed when the container has started
+	stop    context.CancelFunc // ends all workers of the container
 }
 
 // NewProber makes a prober that watches nothing yet.
@@ -120,8 +118,7 @@ func (p *Prober) Set(containers []Container) {
 func (p *Prober) watch(c Container) *watched {
 	w := &watched{Container: c, states: map[Kind]State{}, started: make(chan struct{})}
 	ctx, stop := context.WithCancel(context.Background())
-	killing, quiet := context.WithCancel(ctx)
-	w.stop, w.quiet = stop, quiet
+	w.stop = stop
 	for _, plan := range c.Plans {
 		w.states[plan.Kind] = plan.Initial()
 	}
@@ -129,27 +126,9 @@ func (p *Prober) watch(c Container) *watched {
 		close(w.started)
 	}
 	for _, plan := range c.Plans {
-		ctx := ctx
-		if plan.Kind != Readiness {
-			ctx = killing
-		}
 		p.workers.Go(func() { p.work(ctx, w, plan) })
 	}
-	if p.terminating {
-		w.hush()
-	}
 	return w
-}
-
-// hush ends what could have the container killed: it counts as started and
-// alive from now on. The prober's lock is held.
-func (w *watched) hush() {
-	w.quiet()
-	for kind, s := range w.states {
-		if kind != Readiness {
-			w.set(kind, State{Value: Success, Done: true, First: s.First, Began: s.Began})
-		}
-	}
 }
 
 // set takes in a probe's state. The prober's lock is held.
@@ -158,17 +137,6 @@ func (w *watched) set(kind Kind, s State) {
 	w.states[kind] = s
 	if passed {
 		close(w.started)
-	}
-}
-
-// Terminate says that the pod is being stopped: nothing is killed for a probe
-// any more, readiness goes on being probed, as in the kubelet.
-func (p *Prober) Terminate() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.terminating = true
-	for _, w := range p.watched {
-		w.hush()
 	}
 }
 

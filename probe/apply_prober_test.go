@@ -184,41 +184,6 @@ func TestErrorsNeverKill(t *testing.T) {
 		"100 c1: liveness", "100 c1: liveness", "100 c1: liveness", "100 "+errored)
 }
 
-func TestTerminateLeavesReadiness(t *testing.T) {
-	w := &world{exits: func(command string, _ float64) int32 {
-		if command == "readiness" {
-			return 0
-		}
-		return 1
-	}}
-	inWorld(t, w, func(t *testing.T, p *Prober) {
-		startup := w.container(execPlan(Startup, 0, 10, 1, 9), execPlan(Readiness, 0, 10, 1, 3))
-		failed := Container{ID: "c2", StartedAt: w.start, Plans: []Plan{execPlan(Liveness, 0, 10, 1, 1)}}
-		p.Set(append(startup, failed))
-		time.Sleep(5 * time.Second)
-		if r := p.Results(); len(r.Kill) != 1 || r.Started["c1"] {
-			t.Errorf("before: %+v", r)
-		}
-		p.Terminate()
-		p.Terminate()
-		time.Sleep(19 * time.Second)
-		r := p.Results()
-		if len(r.Kill) != 0 || !r.Started["c1"] || !r.Ready["c1"] {
-			t.Errorf("after: %+v", r)
-		}
-		p.Set([]Container{{ID: "c3", StartedAt: time.Now(), Plans: []Plan{execPlan(Startup, 0, 1, 1, 1), execPlan(Liveness, 0, 1, 1, 1)}}})
-		time.Sleep(time.Minute)
-		if r := p.Results(); len(r.Kill) != 0 || !r.Ready["c3"] {
-			t.Errorf("a container that is started while the pod ends: %+v", r)
-		}
-	})
-	for line, want := range map[string]string{"c1: startup": "0", "c2: liveness": "0", "c1: readiness": "5 15", "c3: startup": "", "c3: liveness": ""} {
-		if got := w.runs(line); got != want {
-			t.Errorf("%s at %s, want %s", line, got, want)
-		}
-	}
-}
-
 func TestAnOldContainerIsProbedAtOnce(t *testing.T) {
 	w := &world{}
 	inWorld(t, w, func(t *testing.T, p *Prober) {

@@ -21,6 +21,7 @@ import (
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/imagepull/auth"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
 )
@@ -128,9 +129,9 @@ func (e *Engine) imageRecords() string {
 const gateSecretPulled = "KubeletEnsureSecretPulledImages"
 
 // keychain finds the credentials for images by this node's settings.
-func (e *Engine) keychain() *imagepull.Keychain {
-	files, legacy := imagepull.HostFiles(e.Settings.RootDir, os.Getenv("DOCKER_CONFIG"), os.Getenv("HOME"))
-	return &imagepull.Keychain{AuthFile: e.Settings.RegistryAuth, Files: files, Legacy: legacy,
+func (e *Engine) keychain() *auth.Keychain {
+	files, legacy := auth.HostFiles(e.Settings.RootDir, os.Getenv("DOCKER_CONFIG"), os.Getenv("HOME"))
+	return &auth.Keychain{AuthFile: e.Settings.RegistryAuth, Files: files, Legacy: legacy,
 		ProviderConfig: e.Settings.ProviderConfig, ProviderDir: e.Settings.ProviderBinDir}
 }
 

@@ -16,13 +16,14 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/imagepull/archive"
 	"github.com/podrun/podrun/problem"
 )
 
 // LoadImages puts the images of an archive into the runtime and returns their
 // names. Only containerd has a way in. When ctx ends it returns, also while the
 // archive is being read from a pipe that sends nothing.
-func (e *Engine) LoadImages(ctx context.Context, archive io.Reader) ([]string, error) {
+func (e *Engine) LoadImages(ctx context.Context, from io.Reader) ([]string, error) {
 	version, err := e.Client.Version(ctx)
 	if err != nil {
 		return nil, imageError("", "ask the runtime who it is", err)
@@ -31,7 +32,7 @@ func (e *Engine) LoadImages(ctx context.Context, archive io.Reader) ([]string, e
 	if version.RuntimeName != "containerd" || conn == nil {
 		return nil, notContainerd(version.RuntimeName)
 	}
-	file, done, err := tarWithin(ctx, archive)
+	file, done, err := tarWithin(ctx, from)
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("read the archive: %w", context.Cause(ctx))
 	}
@@ -39,7 +40,7 @@ func (e *Engine) LoadImages(ctx context.Context, archive io.Reader) ([]string, e
 		return nil, &problem.Error{Kind: problem.Image, Object: "the archive", Err: err}
 	}
 	defer done()
-	names, err := imagepull.Load(ctx, conn, file)
+	names, err := archive.Load(ctx, conn, file)
 	if status.Code(err) == codes.Unimplemented {
 		return nil, notContainerd("one that does not let images in")
 	}

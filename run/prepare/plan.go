@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/imagepull/auth"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
@@ -106,7 +107,7 @@ func (p *Plan) planPullSecrets() problem.List {
 		case ref.Name == "":
 		case at < 0:
 			missing = append(missing, ref.Name)
-		case !imagepull.IsPullSecret(p.Checkpoint.Secrets[at]):
+		case !auth.IsPullSecret(p.Checkpoint.Secrets[at]):
 			problems = append(problems, problem.Problem{Warning: true, Reason: "NoPullSecret",
 				Field:   fmt.Sprintf("spec.imagePullSecrets[%d].name", i),
 				Message: fmt.Sprintf("Secret %q of type %q holds no credentials for registries: it is ignored", ref.Name, p.Checkpoint.Secrets[at].Type),

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podrun/podrun/container"
+	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/dns"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/identity"
@@ -152,7 +153,7 @@ func (p planned) container(t *testing.T, name string, attempt int) *runtimeapi.C
 	if p.pod.Spec.HostNetwork {
 		late.PodIPs = nil
 	}
-	late.ImageUID, late.ImageUsername = container.ImageUser(imageOf(plan.Image))
+	late.ImageUID, late.ImageUsername = cri.ImageUser(imageOf(plan.Image))
 	subpaths, err := plan.Subpaths(late)
 	if err != nil {
 		t.Fatal(err)

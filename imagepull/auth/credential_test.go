@@ -1,4 +1,4 @@
-package imagepull
+package auth
 
 import (
 	"encoding/base64"
@@ -20,6 +20,13 @@ func usersOf(found []Credential) []string {
 		out = append(out, c.Auth.GetUsername()+c.Auth.GetIdentityToken())
 	}
 	return out
+}
+
+func wantUsers(t *testing.T, found Found, want []string) {
+	t.Helper()
+	if diff := cmp.Diff(want, usersOf(found.Credentials)); diff != "" {
+		t.Errorf("users:\n%s", diff)
+	}
 }
 
 // auths writes a docker config's entries: the user of each is its registry.

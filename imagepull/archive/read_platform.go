@@ -1,4 +1,4 @@
-package imagepull
+package archive
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ func (p platform) String() string { return p.OS + "/" + p.Architecture }
 
 // platforms lists what an image of the archive is for, of what the archive has
 // of it.
-func (a *archive) platforms(d descriptor, depth int) ([]platform, error) {
+func (a *tarball) platforms(d descriptor, depth int) ([]platform, error) {
 	if d.Platform != nil && d.Platform.OS != "" {
 		return []platform{*d.Platform}, nil
 	}
@@ -57,7 +57,7 @@ func (a *archive) platforms(d descriptor, depth int) ([]platform, error) {
 }
 
 // platformOf reads it from an image's config; none where that does not tell.
-func (a *archive) platformOf(config string) ([]platform, error) {
+func (a *tarball) platformOf(config string) ([]platform, error) {
 	var p platform
 	if err := a.document(config, &p); err != nil || p.OS == "" || p.Architecture == "" {
 		return nil, err

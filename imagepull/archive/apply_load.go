@@ -1,4 +1,4 @@
-package imagepull
+package archive
 
 import (
 	"bytes"
@@ -24,11 +24,18 @@ import (
 // 4 MiB that gRPC takes by default.
 const chunk = 1 << 20
 
-// Load puts the images of an archive (docker-archive or OCI, as a tar) into
-// containerd under their names, and returns these. The images are whole, or not
-// there: a lease keeps the blobs until the names are.
+// Load puts the images of an archive (docker-archive or OCI image layout, as an
+// uncompressed tar) into containerd and returns their full names
+// (docker.io/library/web:1). conn is the connection to containerd's socket; file
+// is read by offset and stays open. An image is named after all of its blobs are
+// written, and a lease keeps the blobs from containerd's garbage collector until
+// then.
+//
+// An error is a gRPC status of containerd (Unimplemented: it has no content
+// service), the cause of ctx, or a plain error about the archive; the names
+// returned with it are those that were loaded before.
 func Load(ctx context.Context, conn grpc.ClientConnInterface, file *os.File) ([]string, error) {
-	a, err := readArchive(ctx, file)
+	a, err := readTarball(ctx, file)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +97,7 @@ func fullNames(names []string) ([]string, error) {
 
 // writeBlob writes a blob and lets it hold those that it points to. One that is
 // there already is not written again.
-func writeBlob(ctx context.Context, client contentapi.ContentClient, a *archive, b blob) error {
+func writeBlob(ctx context.Context, client contentapi.ContentClient, a *tarball, b blob) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := client.Write(ctx)

@@ -1,4 +1,4 @@
-package imagepull
+package auth
 
 import (
 	"context"
@@ -9,17 +9,19 @@ import (
 	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podrun/podrun/hostfile"
 )
 
 // Keychain finds the credentials for images: those of the pod's
 // imagePullSecrets, then those of this host. The zero value has the pod's only. It
-// is safe for concurrent use.
-// Files are read when something is pulled, each time, so that they may change.
+// is safe for concurrent use. Docker configs are read at each pull, so that they
+// may change; ProviderConfig is read once.
 type Keychain struct {
-	AuthFile string   // a docker config that must be there; "" for none
-	Files    []string // docker configs that need not be
-	Legacy   []string // .dockercfg files, read where none of Files is there
+	AuthFile string   // a docker config that must exist; "" for none
+	Files    []string // docker configs that may be missing
+	Legacy   []string // .dockercfg files, read if none of Files exists
 	// ProviderConfig is a CredentialProviderConfig, ProviderDir the directory of
 	// its plugins; "" for none.
 	ProviderConfig, ProviderDir string
@@ -29,9 +31,12 @@ type Keychain struct {
 	failed    error // of ProviderConfig
 }
 
-// HostFiles lists where credentials of this host are looked for: where docker
-// login writes them, then where a kubelet looks. Its working directory is not
-// among them: podrun's may be anybody's.
+// HostFiles lists the paths of this host's credentials, in the order in which they
+// are tried: where docker login writes them, then where the kubelet searches
+// (pkg/credentialprovider/config.go). dockerConfig is $DOCKER_CONFIG and home is
+// $HOME; "" leaves their paths out. legacy are .dockercfg files. The kubelet
+// searches its working directory, too; podrun does not, since a user may start it
+// in any directory.
 func HostFiles(rootDir, dockerConfig, home string) (files, legacy []string) {
 	dirs := []string{rootDir, "/var/lib/kubelet"}
 	if dockerConfig != "" {
@@ -48,19 +53,21 @@ func HostFiles(rootDir, dockerConfig, home string) (files, legacy []string) {
 	return append(files, "/.docker/config.json"), append(legacy, "/.dockercfg")
 }
 
-// Find finds the credentials to try for a reference, the best first. An error is
-// about what was named by the user: a Secret, or AuthFile; what else can't be
-// read becomes a note.
-func (k *Keychain) Find(ctx context.Context, plan Plan, ref string) (Found, error) {
+// Find returns the credentials to try for an image reference, the best first: of
+// the pod's imagePullSecrets, AuthFile, the credential provider plugins, and the
+// host's docker configs. An error is about what the user named (the reference, a
+// Secret, AuthFile or ProviderConfig), or ctx's; any other source that cannot be
+// read becomes a note. No error quotes a credential.
+func (k *Keychain) Find(ctx context.Context, secrets []*corev1.Secret, ref string) (Found, error) {
 	repository, err := repositoryOf(ref)
 	if err != nil {
 		return Found{}, err
 	}
-	secrets, err := secretEntries(plan.PullSecrets)
+	entries, err := secretEntries(secrets)
 	if err != nil {
 		return Found{}, err
 	}
-	found := Found{Credentials: matching(secrets, repository)}
+	found := Found{Credentials: matching(entries, repository)}
 	if k.AuthFile != "" {
 		c, err := readConfig(ctx, k.AuthFile, false)
 		if err != nil {

@@ -1,4 +1,4 @@
-package imagepull
+package auth
 
 import (
 	"fmt"
@@ -48,18 +48,18 @@ func TestKeychainsOrder(t *testing.T) {
 		ProviderConfig: write(t, dir, "providers.yaml", providerConfig, 0o600),
 	}
 	write(t, dir, "bin/plugin", pluginScript, 0o755)
-	plan := Plan{PullSecrets: []*corev1.Secret{pullSecret("x", `{"auths":{"r.example":{"username":"secret","password":"p"}}}`)}}
-	found, err := k.Find(t.Context(), plan, "r.example/app:1")
+	secrets := []*corev1.Secret{pullSecret("x", `{"auths":{"r.example":{"username":"secret","password":"p"}}}`)}
+	found, err := k.Find(t.Context(), secrets, "r.example/app:1")
 	if err != nil || len(found.Notes) != 0 {
 		t.Fatalf("%v %v", found.Notes, err)
 	}
-	wantLines(t, "users", usersOf(found.Credentials), []string{"secret", "named", "plugin", "first", "helper", "second"})
+	wantUsers(t, found, []string{"secret", "named", "plugin", "first", "helper", "second"})
 	k.Files = nil
-	if found, err = k.Find(t.Context(), Plan{}, "r.example/app:1"); err != nil {
+	if found, err = k.Find(t.Context(), nil, "r.example/app:1"); err != nil {
 		t.Fatal(err)
 	}
-	wantLines(t, "users", usersOf(found.Credentials), []string{"named", "plugin", "legacy"})
-	if found, err = k.Find(t.Context(), plan, "q.example/app:1"); err != nil || len(found.Credentials) != 0 {
+	wantUsers(t, found, []string{"named", "plugin", "legacy"})
+	if found, err = k.Find(t.Context(), secrets, "q.example/app:1"); err != nil || len(found.Credentials) != 0 {
 		t.Errorf("%v, %v", found, err)
 	}
 }
@@ -92,7 +92,7 @@ func TestProvidersAnswersAreKept(t *testing.T) {
 	k := &Keychain{ProviderDir: dir, ProviderConfig: write(t, dir, "providers.yaml", providerConfig, 0o600)}
 	plugin := write(t, dir, "plugin", pluginScript, 0o755)
 	for ref, want := range map[string]string{"r.example/a:1": "[plugin]", "r.example/b": "[plugin]", "r.other:5000/x": "[]"} {
-		found, err := k.Find(t.Context(), Plan{}, ref)
+		found, err := k.Find(t.Context(), nil, ref)
 		if got := fmt.Sprint(usersOf(found.Credentials)); err != nil || got != want || len(found.Notes) > 0 {
 			t.Errorf("%s: %s, want %s; %v %v", ref, got, want, found.Notes, err)
 		}
@@ -100,7 +100,7 @@ func TestProvidersAnswersAreKept(t *testing.T) {
 	if calls, err := os.ReadFile(plugin + ".calls"); err != nil || len(calls) != 1 {
 		t.Errorf("%d calls, %v", len(calls), err)
 	}
-	found, err := k.Find(t.Context(), Plan{}, "s.example/a")
+	found, err := k.Find(t.Context(), nil, "s.example/a")
 	if err != nil || len(found.Notes) != 1 || !strings.HasSuffix(found.Notes[0], "/plugin: exit status 4") {
 		t.Errorf("%v %v", found.Notes, err)
 	}
@@ -149,7 +149,7 @@ func TestHelpers(t *testing.T) {
 		`s3cret`:                                                  "[] [FILE is no docker config in JSON]",
 	} {
 		file := write(t, dir, "config.json", config, 0o600)
-		found, err := (&Keychain{Files: []string{file}}).Find(t.Context(), Plan{}, "busybox")
+		found, err := (&Keychain{Files: []string{file}}).Find(t.Context(), nil, "busybox")
 		got := strings.ReplaceAll(fmt.Sprint(usersOf(found.Credentials), found.Notes), file, "FILE")
 		if err != nil || strings.ReplaceAll(got, "] [", "] [") != want {
 			t.Errorf("%s: %s %v, want %s", config, got, err, want)
@@ -169,7 +169,7 @@ func TestNamedFilesMustBeThere(t *testing.T) {
 		bad + ": ":                                        {ProviderConfig: bad},
 	} {
 		for range 2 {
-			if _, err := k.Find(t.Context(), Plan{}, "busybox"); err == nil || !strings.HasPrefix(err.Error(), want) {
+			if _, err := k.Find(t.Context(), nil, "busybox"); err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("%v, want %s", err, want)
 			}
 		}

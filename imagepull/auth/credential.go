@@ -1,4 +1,8 @@
-package imagepull
+// Package auth finds the credentials with which an image is pulled: of the pod's
+// imagePullSecrets, of docker configs and their credential helpers, and of the
+// kubelet's credential provider plugins (KEP-2133). Order and matching are the
+// kubelet's (pkg/credentialprovider).
+package auth
 
 import (
 	"encoding/base64"
@@ -16,27 +20,28 @@ import (
 	"k8s.io/kubernetes/pkg/credentialprovider"
 )
 
-// Credential is one way to log in to a registry.
+// Credential is one way to log in to a registry. The zero value logs in
+// anonymously.
 type Credential struct {
-	Auth *runtimeapi.AuthConfig
-	// Source is where it is from, in words: what is to be corrected when the
-	// registry refuses it.
+	Auth *runtimeapi.AuthConfig // what the runtime gets with PullImage; nil for anonymous
+	// Source names the origin for messages: what the user corrects when the
+	// registry refuses the credential ("Secret shop/registry", a path).
 	Source string
-	// Secret is the Secret that it is from; nil for what this host has.
+	// Secret is the Secret that it is from; nil for a credential of this host.
 	Secret *corev1.Secret
 }
 
-// String is the source: a credential must not get into a message.
+// String returns the source: a credential must not get into a message.
 func (c Credential) String() string { return c.Source }
 
-// GoString is the source, too.
+// GoString returns the source, for %#v.
 func (c Credential) GoString() string { return c.Source }
 
-// Found are the credentials for an image, the best first, and what kept others
-// from being found. The notes hold no credentials.
+// Found is the result of a search for an image's credentials. Neither field is in
+// error when empty: then the image is pulled anonymously.
 type Found struct {
-	Credentials []Credential
-	Notes       []string
+	Credentials []Credential // the best first
+	Notes       []string     // why a source could not be used; they hold no credentials
 }
 
 // dockerConfig is a docker config: what docker login writes, and what a Secret
@@ -190,8 +195,9 @@ func registryOf(repository string) string {
 	return registry
 }
 
-// IsPullSecret tells whether a Secret holds credentials for registries. Others
-// are ignored, as the kubelet does.
+// IsPullSecret reports whether a Secret holds credentials for registries: its type
+// is kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg and its key is not
+// empty. The kubelet ignores other Secrets among imagePullSecrets.
 func IsPullSecret(s *corev1.Secret) bool {
 	key, _ := pullSecretKey(s)
 	return len(s.Data[key]) > 0
@@ -229,4 +235,20 @@ func secretEntries(secrets []*corev1.Secret) ([]entry, error) {
 		out = append(out, entries...)
 	}
 	return out, nil
+}
+
+// FromSecrets returns the credentials that a pod's imagePullSecrets have for an
+// image reference, the best first; none is not an error. An error is about the
+// reference or about a Secret that cannot be parsed, which it names without
+// quoting it.
+func FromSecrets(secrets []*corev1.Secret, ref string) ([]Credential, error) {
+	repository, err := repositoryOf(ref)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := secretEntries(secrets)
+	if err != nil {
+		return nil, err
+	}
+	return matching(entries, repository), nil
 }

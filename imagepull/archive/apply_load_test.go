@@ -1,4 +1,4 @@
-package imagepull
+package archive
 
 import (
 	"archive/tar"
@@ -45,7 +45,7 @@ func tarOf(t *testing.T, files ...string) *os.File {
 }
 
 func TestDockerArchive(t *testing.T) {
-	a, err := readArchive(t.Context(), tarOf(t, "a/layer.tar", "one", "b/layer.tar", "-> ../a/layer.tar", "c.tar", "\x1f\x8bzipped", "c.json", "{}",
+	a, err := readTarball(t.Context(), tarOf(t, "a/layer.tar", "one", "b/layer.tar", "-> ../a/layer.tar", "c.tar", "\x1f\x8bzipped", "c.json", "{}",
 		"manifest.json", `[{"Config":"c.json","RepoTags":["web:1"],"Layers":["a/layer.tar","b/layer.tar","c.tar"]}]`))
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestArchivesThatAreNone(t *testing.T) {
 		"blob sha256:ab is not in the archive":    tarOf(t, "index.json", `{"manifests":[{"digest":"sha256:ab","size":1,"mediaType":"application/vnd.oci.image.manifest.v1+json"}]}`),
 		"blob sha256:ab has no media type":        tarOf(t, "index.json", `{"manifests":[{"digest":"sha256:ab","size":1}]}`),
 	} {
-		a, err := readArchive(t.Context(), f)
+		a, err := readTarball(t.Context(), f)
 		if err == nil {
 			_, _, err = a.images()
 		}
@@ -130,7 +130,7 @@ func TestHostileArchives(t *testing.T) {
 		"docker's blobs":      {[]string{"manifest.json", `[` + strings.Repeat(`{"Config":"c","Layers":["c"`+strings.Repeat(`,"c"`, 900)+`]},`, 20) + `{"Config":"c"}]`, "c", "{}"}, "more than 10000 blobs"},
 		"a large config":      {[]string{"manifest.json", `[{"Config":"c"}]`, "c", `{"a":"` + strings.Repeat("x", maxDocument) + `"}`}, "c is longer than 4194304 bytes"},
 	} {
-		a, err := readArchive(t.Context(), tarOf(t, test.files...))
+		a, err := readTarball(t.Context(), tarOf(t, test.files...))
 		if err == nil {
 			_, _, err = a.images()
 		}
@@ -141,11 +141,11 @@ func TestHostileArchives(t *testing.T) {
 }
 
 // A load ends with its context, however large the archive is.
-func TestReadArchiveEnds(t *testing.T) {
+func TestReadTarballEnds(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")
 	cancel(stopped)
-	if _, err := readArchive(ctx, tarOf(t, "a", "b")); !errors.Is(err, stopped) {
+	if _, err := readTarball(ctx, tarOf(t, "a", "b")); !errors.Is(err, stopped) {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,169 @@
+// Package archive loads images from an archive, a docker-archive or an OCI image
+// layout as a tar, into containerd. It bounds what it reads: an archive is input
+// that podrun does not trust.
+package archive
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+)
+
+// tarball is an image archive on disk: where each of its files lies.
+type tarball struct {
+	ctx   context.Context // of the load: hashing and listing gigabytes ends with it
+	file  *os.File
+	files map[string]span
+	// has are the platforms of the documents that have been read, made the blobs
+	// of a docker-archive's files, each by name.
+	has  map[string][]platform
+	made map[string]blob
+}
+
+// span is a part of a file, in bytes.
+type span struct{ at, size int64 }
+
+// descriptor names a blob, as in OCI's image-spec.
+type descriptor struct {
+	MediaType   string            `json:"mediaType"`
+	Digest      string            `json:"digest"`
+	Size        int64             `json:"size"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Platform    *platform         `json:"platform,omitempty"`
+}
+
+// document is an index or a manifest: what blobs point to others.
+type document struct {
+	SchemaVersion int          `json:"schemaVersion"`
+	MediaType     string       `json:"mediaType,omitempty"`
+	Config        *descriptor  `json:"config,omitempty"`
+	Layers        []descriptor `json:"layers,omitempty"`
+	Manifests     []descriptor `json:"manifests,omitempty"`
+}
+
+// blob is one blob to be put into a runtime: a span of the archive, or bytes that
+// were made of it.
+type blob struct {
+	desc     descriptor
+	where    span
+	data     []byte // instead of where
+	children []descriptor
+}
+
+// named is an image of an archive, and the names that it has there.
+type named struct {
+	target    descriptor
+	names     []string
+	platforms []platform // that the archive has it for
+}
+
+// What an archive may have. An image has 127 layers at most with docker, and an
+// index one entry for a platform.
+const (
+	maxDocument = 4 << 20 // of an index, a manifest or a config, in bytes
+	maxFiles    = 100000  // in the tar, links included
+	maxBlobs    = 10000   // of all images
+	maxEntries  = 1000    // of one index, or layers of one manifest
+	maxNesting  = 8       // of indexes in indexes
+)
+
+// readTarball finds the files of a tar. Links are followed, as old dockers write
+// a layer that is there twice.
+func readTarball(ctx context.Context, f *os.File) (*tarball, error) {
+	a := &tarball{ctx: ctx, file: f, files: map[string]span{}, has: map[string][]platform{}, made: map[string]blob{}}
+	links := map[string]string{}
+	counted := &counter{ctx: ctx, r: f}
+	r := tar.NewReader(counted)
+	for {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("is no tar archive: %w", err)
+		}
+		if len(a.files)+len(links) >= maxFiles {
+			return nil, fmt.Errorf("it has more than %d files", maxFiles)
+		}
+		name := path.Clean(h.Name)
+		switch h.Typeflag {
+		case tar.TypeReg:
+			a.files[name] = span{counted.n, h.Size}
+		case tar.TypeSymlink:
+			links[name] = path.Join(path.Dir(name), h.Linkname)
+		case tar.TypeLink:
+			links[name] = path.Clean(h.Linkname)
+		}
+	}
+	for name, target := range links {
+		if s, ok := a.files[target]; ok {
+			a.files[name] = s
+		}
+	}
+	return a, nil
+}
+
+// counter counts what is read, until its context ends.
+type counter struct {
+	ctx context.Context
+	r   io.Reader
+	n   int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// open reads a part of the archive.
+func (a *tarball) open(s span) io.Reader { return io.NewSectionReader(a.file, s.at, s.size) }
+
+// document reads a JSON file of the archive.
+func (a *tarball) document(name string, into any) error {
+	s, ok := a.files[name]
+	if !ok {
+		return fmt.Errorf("%s is not in the archive", name)
+	}
+	if s.size > maxDocument {
+		return fmt.Errorf("%s is longer than %d bytes", name, maxDocument)
+	}
+	data, err := io.ReadAll(a.open(s))
+	if err == nil {
+		err = json.Unmarshal(data, into)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// entries reads an index or a manifest.
+func (a *tarball) entries(name string) (document, error) {
+	var doc document
+	err := a.document(name, &doc)
+	if err == nil && len(doc.Manifests)+len(doc.Layers) > maxEntries {
+		err = fmt.Errorf("%s has more than %d entries", name, maxEntries)
+	}
+	return doc, err
+}
+
+// images finds what is in the archive: its images, and the blobs that they are
+// made of, each after those that it points to.
+func (a *tarball) images() ([]named, []blob, error) {
+	if _, ok := a.files["index.json"]; ok {
+		return a.ociImages()
+	}
+	if _, ok := a.files["manifest.json"]; ok {
+		return a.dockerImages()
+	}
+	return nil, nil, errors.New("has neither an index.json nor a manifest.json: it is no OCI archive and no docker-archive")
+}
