@@ -16,9 +16,9 @@ func newDoctor(a *app) *cobra.Command {
 	f := &inputFlags{}
 	c := &cobra.Command{
 		Use:   "doctor [FILE...]",
-		Short: "Say what keeps pods from running on this host, and what mends it",
+		Short: "Say what keeps pods from running on this host, and how to fix it",
 		Long: `Examine this host and its container runtime: every check with pass, warn or fail,
-what is wrong, and the command or the setting that mends it. Nothing is changed.
+what is wrong, and the command or the setting that fixes it. Nothing is changed.
 It needs no runtime to say why none answers.
 
 With a FILE it says of each of its pods, too, whether this host would take it,
@@ -28,7 +28,7 @@ The exit code is 122 if no pod, or not one of these, could run here, else 0.
 
 -o json prints {"verdict", "findings", "pods", "facts", "checkup"}. Each finding
 has "group", "check" (a name that stays), "status" (pass, warn, fail; skip where
-something else keeps it from being told), "summary" and "mend". "facts" is what
+something else keeps it from being told), "summary" and "fix". "facts" is what
 'podrun plan --facts' takes.`,
 		Example: `  podrun doctor
   podrun doctor pod.yaml
@@ -82,7 +82,7 @@ func (a *app) runDoctor(c *cobra.Command, f *inputFlags, named []string) error {
 	return diagnosis.Refusal()
 }
 
-// printDiagnosis writes a line a check, and below it what mends it.
+// printDiagnosis writes a line a check, and below it how to fix it.
 func printDiagnosis(w io.Writer, d run.Diagnosis) error {
 	var b strings.Builder
 	group := ""
@@ -92,8 +92,8 @@ func printDiagnosis(w io.Writer, d run.Diagnosis) error {
 			fmt.Fprintf(&b, "%s\n", group)
 		}
 		fmt.Fprintf(&b, "  %-5s %-18s %s\n", f.Status, f.Check, indented(f.Summary))
-		if f.Mend != "" && f.Status != "pass" {
-			fmt.Fprintf(&b, "%25s -> %s\n", "", indented(f.Mend))
+		if f.Fix != "" && f.Status != "pass" {
+			fmt.Fprintf(&b, "%25s -> %s\n", "", indented(f.Fix))
 		}
 	}
 	for _, p := range d.Pods {

@@ -69,7 +69,7 @@ func TestD4NothingSteersTheTerminal(t *testing.T) {
 		"table":       func(a *app) { podTable(a.streams.Out, []corev1.Pod{pod}, tableOptions{Wide: true, Now: tableNow}) },
 		"describe":    func(a *app) { describePod(a.streams.Out, &pod, []event.Event{hit}, tableNow) },
 		"doctor": func(a *app) {
-			printDiagnosis(a.streams.Out, run.Diagnosis{Findings: []doctor.Finding{{Group: "g", Check: "c", Status: doctor.Fail, Summary: hostile, Mend: hostile}},
+			printDiagnosis(a.streams.Out, run.Diagnosis{Findings: []doctor.Finding{{Group: "g", Check: "c", Status: doctor.Fail, Summary: hostile, Fix: hostile}},
 				Pods: []run.PodVerdict{{Pod: "default/web", Problems: wrong}}})
 		},
 		"images": func(a *app) { a.printImages([]run.Image{{ID: hostile, Names: []string{hostile}}}) },

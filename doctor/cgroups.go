@@ -9,7 +9,7 @@ func cgroupVersion(in Input) Finding {
 	c := in.Facts.Cgroup
 	switch {
 	case c.Version == 0 || len(c.MountPoints) == 0:
-		return Finding{Check: "cgroup-version", Status: Fail, Summary: "no control groups are mounted", Mend: "mount -t cgroup2 none /sys/fs/cgroup"}
+		return Finding{Check: "cgroup-version", Status: Fail, Summary: "no control groups are mounted", Fix: "mount -t cgroup2 none /sys/fs/cgroup"}
 	case c.Version == 1 && c.MountPoints[""] != "":
 		return pass("cgroup-version", "version 1, with version 2 beside it (hybrid)")
 	}
@@ -26,9 +26,9 @@ func controllers(in Input) Finding {
 func cgroupsWritable(in Input) Finding {
 	if closed := in.Checkup.ReadOnlyCgroups; len(closed) > 0 {
 		f := Finding{Check: "cgroups-writable", Status: Fail, Summary: strings.Join(closed, ", ") + " can't be written to",
-			Mend: "run on the host itself, or in a container that is privileged and has its cgroups mounted writable"}
+			Fix: "run on the host itself, or in a container that is privileged and has its cgroups mounted writable"}
 		if !in.Checkup.Root {
-			f.Mend = "run as root"
+			f.Fix = "run as root"
 		}
 		return f
 	}
@@ -53,5 +53,5 @@ func cgroupDriver(in Input) Finding {
 		return Finding{Check: "cgroup-driver", Status: Skip, Summary: fmt.Sprintf("%s, unless the runtime says otherwise once it answers", c.Driver)}
 	}
 	return Finding{Check: "cgroup-driver", Status: Warn, Summary: fmt.Sprintf("the runtime does not tell its driver: %s is a guess", c.Driver),
-		Mend: "give the runtime's by --cgroup-driver"}
+		Fix: "give the runtime's by --cgroup-driver"}
 }

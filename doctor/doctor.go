@@ -1,5 +1,5 @@
 // Package doctor says what is wrong with this host for running pods, and what
-// mends it. It is pure: facts go in, findings come out. What admission would
+// fixes it. It is pure: facts go in, findings come out. What admission would
 // refuse any pod for comes in as a value, so that both say the same.
 package doctor
 
@@ -32,7 +32,7 @@ type Finding struct {
 	Check   string `json:"check"`  // names it, for scripts; unique
 	Status  Status `json:"status"` // pass, warn, fail or skip
 	Summary string `json:"summary"`
-	Mend    string `json:"mend,omitempty"` // the command or the setting that helps
+	Fix     string `json:"fix,omitempty"` // the command or the setting that helps
 }
 
 // Pressure is a shortage of the host by its eviction thresholds.
@@ -115,7 +115,7 @@ func others(in Input) []Finding {
 	var out []Finding
 	for _, p := range in.Refusals.Errors() {
 		if !OfHost(p) {
-			out = append(out, Finding{Group: "pods", Check: "pods-" + strings.ToLower(p.Reason), Status: Fail, Summary: p.Message, Mend: p.Hint})
+			out = append(out, Finding{Group: "pods", Check: "pods-" + strings.ToLower(p.Reason), Status: Fail, Summary: p.Message, Fix: p.Hint})
 		}
 	}
 	return out
@@ -148,5 +148,5 @@ func pass(check, format string, args ...any) Finding {
 }
 
 func refusal(check string, p problem.Problem) Finding {
-	return Finding{Check: check, Status: Fail, Summary: p.Message, Mend: p.Hint}
+	return Finding{Check: check, Status: Fail, Summary: p.Message, Fix: p.Hint}
 }

@@ -73,13 +73,13 @@ var (
 )
 
 // cases are what one thing that is amiss makes of a check: its status, and words
-// of its summary and of what mends it.
+// of its summary and of how to fix it.
 var cases = []struct {
-	name          string
-	amiss         []func(*Input)
-	check         string
-	status        Status
-	summary, mend string
+	name         string
+	amiss        []func(*Input)
+	check        string
+	status       Status
+	summary, fix string
 }{
 	{"not root", []func(*Input){func(in *Input) { in.Checkup.Root = false }}, "root", Fail, "must run as root", "sudo"},
 	{"a fact is missing", []func(*Input){func(in *Input) { in.Unread = []string{"host: no /proc"} }}, "facts", Fail, "host: no /proc", ""},
@@ -181,7 +181,7 @@ func TestExamine(t *testing.T) {
 				t.Fatalf("no finding %s in %+v", tc.check, findings)
 			}
 			f := findings[at]
-			if f.Status != tc.status || !strings.Contains(f.Summary, tc.summary) || !strings.Contains(f.Mend, tc.mend) {
+			if f.Status != tc.status || !strings.Contains(f.Summary, tc.summary) || !strings.Contains(f.Fix, tc.fix) {
 				t.Errorf("got %+v", f)
 			}
 		})

@@ -13,7 +13,7 @@ func networkReady(in Input) Finding {
 		if p, bad := in.refused("NetworkNotReady"); bad {
 			f := refusal("", p)
 			if in.Checkup.CNI.Config == "" {
-				f.Mend = in.mendCNI()
+				f.Fix = in.fixCNI()
 			}
 			return f
 		}
@@ -24,13 +24,13 @@ func networkReady(in Input) Finding {
 	})
 }
 
-// mendCNI says how to get a network.
-func (in Input) mendCNI() string {
-	mend := fmt.Sprintf("put a network's configuration into %s (https://www.cni.dev/plugins/current/main/bridge/ has one)", in.Checkup.CNI.ConfDir)
+// fixCNI says how to get a network.
+func (in Input) fixCNI() string {
+	fix := fmt.Sprintf("put a network's configuration into %s (https://www.cni.dev/plugins/current/main/bridge/ has one)", in.Checkup.CNI.ConfDir)
 	if command := install(in.Checkup, "cni"); command != "" && !in.Checkup.CNI.Bridge {
-		mend = command + "; then " + mend
+		fix = command + "; then " + fix
 	}
-	return mend + "; pods with spec.hostNetwork need none"
+	return fix + "; pods with spec.hostNetwork need none"
 }
 
 // cni looks at the network's configuration itself: a runtime that says it is
@@ -45,19 +45,19 @@ func cni(in Input) Finding {
 	case c.Config == "" && in.Facts.Runtime.Name == "cri-o":
 		return Finding{Check: "cni", Status: Skip, Summary: "the runtime does not tell where its network's configuration is"}
 	case c.Config == "":
-		f := Finding{Check: "cni", Status: Warn, Summary: "no network is configured in " + c.ConfDir, Mend: in.mendCNI()}
+		f := Finding{Check: "cni", Status: Warn, Summary: "no network is configured in " + c.ConfDir, Fix: in.fixCNI()}
 		if _, said := in.refused("NetworkNotReady"); !in.down() && !said {
 			f = pass("cni", "the network is configured elsewhere than in %s", c.ConfDir)
 		}
 		return f
 	case c.Problem != "":
-		return Finding{Check: "cni", Status: bad, Summary: c.Config + ": " + c.Problem, Mend: "correct it"}
+		return Finding{Check: "cni", Status: bad, Summary: c.Config + ": " + c.Problem, Fix: "correct it"}
 	case len(c.Missing) > 0:
-		mend := install(in.Checkup, "cni")
-		if mend == "" {
-			mend = "install the CNI plugins"
+		fix := install(in.Checkup, "cni")
+		if fix == "" {
+			fix = "install the CNI plugins"
 		}
-		return Finding{Check: "cni", Status: bad, Mend: mend + ", or name their directory in the runtime's configuration (bin_dir)",
+		return Finding{Check: "cni", Status: bad, Fix: fix + ", or name their directory in the runtime's configuration (bin_dir)",
 			Summary: fmt.Sprintf("network %s of %s needs %s, not in %s", c.Network, c.Config, strings.Join(c.Missing, ", "), strings.Join(c.BinDirs, ", "))}
 	}
 	return pass("cni", "network %s of %s: %s", c.Network, c.Config, strings.Join(c.Plugins, ", "))
@@ -69,10 +69,10 @@ func addresses(in Input) Finding {
 	switch {
 	case len(f.NodeIPs) == 0 || slices.ContainsFunc(f.NodeIPs, local):
 		return Finding{Check: "addresses", Status: Warn, Summary: "the host has no address but its own loopback: status.hostIP tells pods nothing",
-			Mend: "give one by --node-ip"}
+			Fix: "give one by --node-ip"}
 	case f.DefaultRoute == "":
 		return Finding{Check: "addresses", Status: Warn, Summary: fmt.Sprintf("%s; the host has no default route: pods reach nothing outside, and registries may not be reached",
-			strings.Join(f.NodeIPs, ", ")), Mend: "ip route add default via …"}
+			strings.Join(f.NodeIPs, ", ")), Fix: "ip route add default via …"}
 	}
 	return pass("addresses", "%s, by %s", strings.Join(f.NodeIPs, ", "), f.DefaultRoute)
 }
@@ -85,8 +85,8 @@ const (
 
 func resolver(in Input) Finding {
 	c := in.Facts.ResolvConf
-	warn := func(mend, format string, args ...any) Finding {
-		return Finding{Check: "resolver", Status: Warn, Summary: c.Path + fmt.Sprintf(format, args...), Mend: mend}
+	warn := func(fix, format string, args ...any) Finding {
+		return Finding{Check: "resolver", Status: Warn, Summary: c.Path + fmt.Sprintf(format, args...), Fix: fix}
 	}
 	loopback := slices.IndexFunc(c.Nameservers, func(s string) bool { ip := net.ParseIP(s); return ip != nil && ip.IsLoopback() })
 	switch {

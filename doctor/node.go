@@ -16,7 +16,7 @@ func root(in Input) Finding {
 	if in.Checkup.Root {
 		return pass("root", "podrun runs as root")
 	}
-	return Finding{Check: "root", Status: Fail, Summary: "podrun makes control groups and mounts: it must run as root", Mend: "sudo podrun doctor"}
+	return Finding{Check: "root", Status: Fail, Summary: "podrun makes control groups and mounts: it must run as root", Fix: "sudo podrun doctor"}
 }
 
 // facts is whether all could be read that plans are made from.
@@ -24,7 +24,7 @@ func facts(in Input) Finding {
 	f := in.Facts
 	if len(in.Unread) == 0 && len(in.Facts.Unreadable) > 0 {
 		return Finding{Check: "facts", Status: Warn, Summary: "corrupt state files: " + strings.Join(in.Facts.Unreadable, "; "),
-			Mend: "delete the pods of these files and apply them again"}
+			Fix: "delete the pods of these files and apply them again"}
 	}
 	if len(in.Unread) > 0 {
 		return Finding{Check: "facts", Status: Fail, Summary: strings.Join(in.Unread, "; ")}
@@ -53,13 +53,13 @@ func writable(in Input, check string) Finding {
 	switch {
 	case !d.Writable:
 		return Finding{Check: check, Status: Fail, Summary: fmt.Sprintf("%s can't be written to: %s", d.Path, d.Problem),
-			Mend: fmt.Sprintf("make it writable, or name another directory by %s", d.Setting)}
+			Fix: fmt.Sprintf("make it writable, or name another directory by %s", d.Setting)}
 	case d.FreeBytes < littleRoom:
 		return Finding{Check: check, Status: Warn, Summary: fmt.Sprintf("%s has %s free", d.Path, bytes(d.FreeBytes)),
-			Mend: fmt.Sprintf("make room, or name another directory by %s", d.Setting)}
+			Fix: fmt.Sprintf("make room, or name another directory by %s", d.Setting)}
 	case d.LongName > 0 && d.LongName < longName:
 		return Finding{Check: check, Status: Warn, Summary: fmt.Sprintf("names in %s have at most %d characters: <namespace>_<name>_<uid> of a pod must fit", d.Path, d.LongName),
-			Mend: fmt.Sprintf("keep pods' names short, or name a directory of another file system by %s", d.Setting)}
+			Fix: fmt.Sprintf("keep pods' names short, or name a directory of another file system by %s", d.Setting)}
 	}
 	return pass(check, "%s is writable, %s free", d.Path, bytes(d.FreeBytes))
 }
@@ -75,7 +75,7 @@ func settings(in Input) Finding {
 func nodeName(in Input) Finding {
 	if wrong := validation.IsDNS1123Subdomain(in.Facts.NodeName); len(wrong) > 0 {
 		return Finding{Check: "node-name", Status: Warn, Summary: fmt.Sprintf("%q is no name of a node: %s", in.Facts.NodeName, wrong[0]),
-			Mend: "give one by --hostname-override"}
+			Fix: "give one by --hostname-override"}
 	}
 	return pass("node-name", "%s", in.Facts.NodeName)
 }
@@ -104,7 +104,7 @@ func allocatable(in Input) Finding {
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
 		if q := a[name]; q.IsZero() {
 			return Finding{Check: "allocatable", Status: Warn, Summary: fmt.Sprintf("no %s is left for pods that request it: %s", name, text),
-				Mend: "lower systemReserved, kubeReserved or evictionHard"}
+				Fix: "lower systemReserved, kubeReserved or evictionHard"}
 		}
 	}
 	return pass("allocatable", "%s", text)
@@ -122,7 +122,7 @@ func pressure(in Input) Finding {
 	if len(why) == 0 {
 		return f
 	}
-	f.Summary, f.Mend = strings.Join(why, "; "), "make room ('podrun image prune', 'podrun delete'), or lower evictionHard (--eviction-hard)"
+	f.Summary, f.Fix = strings.Join(why, "; "), "make room ('podrun image prune', 'podrun delete'), or lower evictionHard (--eviction-hard)"
 	if !slices.ContainsFunc(in.Pressure, func(p Pressure) bool { return p.Condition != string(corev1.NodeMemoryPressure) }) {
 		f.Status = Warn
 		f.Summary += "; pods of class BestEffort are refused"
@@ -140,7 +140,7 @@ func swap(in Input) Finding {
 		return pass("swap", "the host has %s of swap, which containers don't get", bytes(in.Facts.SwapTotal))
 	}
 	return Finding{Check: "swap", Status: Warn, Summary: fmt.Sprintf("the host has %s of swap, and the kernel can't keep containers from it", bytes(in.Facts.SwapTotal)),
-		Mend: "swapoff -a, or boot with swapaccount=1"}
+		Fix: "swapoff -a, or boot with swapaccount=1"}
 }
 
 // The kernel's defaults: with fewer, containers that watch files fail with "too
@@ -159,7 +159,7 @@ func inotify(in Input) Finding {
 	case instances < fewInstances || watches < fewWatches:
 		return Finding{Check: "inotify", Status: Warn,
 			Summary: fmt.Sprintf("%d inotify instances and %d watches a user: containers that watch files will run out of them", instances, watches),
-			Mend:    fmt.Sprintf("sysctl -w fs.inotify.max_user_instances=%d fs.inotify.max_user_watches=524288", 4*fewInstances)}
+			Fix:     fmt.Sprintf("sysctl -w fs.inotify.max_user_instances=%d fs.inotify.max_user_watches=524288", 4*fewInstances)}
 	}
 	return pass("inotify", "%d instances and %d watches a user", instances, watches)
 }

@@ -18,11 +18,11 @@ func reachable(in Input) Finding {
 	if !in.down() {
 		return pass("runtime", "%s %s answers at %s (CRI %s)", r.Name, r.Version, r.Endpoint, r.APIVersion)
 	}
-	return Finding{Check: "runtime", Status: Fail, Summary: in.Down, Mend: in.mendRuntime()}
+	return Finding{Check: "runtime", Status: Fail, Summary: in.Down, Fix: in.fixRuntime()}
 }
 
-// mendRuntime says how to get a runtime that answers.
-func (in Input) mendRuntime() string {
+// fixRuntime says how to get a runtime that answers.
+func (in Input) fixRuntime() string {
 	c := in.Checkup
 	restart := func(service string) string {
 		if c.Systemd {
@@ -91,7 +91,7 @@ func runtimeWarnings(in Input) Finding {
 			}
 		}
 		if len(said) > 0 {
-			return Finding{Status: Warn, Summary: strings.Join(said, "; "), Mend: "see the runtime's release notes"}
+			return Finding{Status: Warn, Summary: strings.Join(said, "; "), Fix: "see the runtime's release notes"}
 		}
 		return pass("", "the runtime warns of nothing")
 	})
@@ -108,11 +108,11 @@ func runtimeVersion(in Input) Finding {
 func tried(r host.Runtime) Finding {
 	since, known := oldest[r.Name]
 	if !known {
-		return Finding{Status: Warn, Summary: fmt.Sprintf("podrun was not tried with %s", r.Name), Mend: "use containerd or CRI-O"}
+		return Finding{Status: Warn, Summary: fmt.Sprintf("podrun was not tried with %s", r.Name), Fix: "use containerd or CRI-O"}
 	}
 	have, err := version.ParseGeneric(r.Version)
 	if err == nil && !have.AtLeast(version.MustParseGeneric(since)) {
-		return Finding{Status: Warn, Summary: fmt.Sprintf("%s %s is older than %s", r.Name, r.Version, since), Mend: "update it"}
+		return Finding{Status: Warn, Summary: fmt.Sprintf("%s %s is older than %s", r.Name, r.Version, since), Fix: "update it"}
 	}
 	return pass("", "%s %s", r.Name, r.Version)
 }
@@ -162,14 +162,14 @@ func sandboxImage(in Input) Finding {
 		switch {
 		case image.Name == "" && image.Present != nil && !*image.Present:
 			return Finding{Status: Warn, Summary: "the runtime's sandbox (pause) image is not here: the runtime will pull it for the first pod",
-				Mend: "load or pull the image that the runtime's configuration names as " + in.Facts.Runtime.SandboxKey()}
+				Fix: "load or pull the image that the runtime's configuration names as " + in.Facts.Runtime.SandboxKey()}
 		case image.Name == "":
 			return pass("", "the runtime does not tell its sandbox (pause) image")
 		case image.Present == nil:
 			return Finding{Status: Warn, Summary: fmt.Sprintf("the runtime does not tell whether its sandbox (pause) image %s is here", image.Name)}
 		case !*image.Present:
 			return Finding{Status: Warn, Summary: fmt.Sprintf("the sandbox (pause) image %s is not here: the runtime will pull it for the first pod", image.Name),
-				Mend: fmt.Sprintf("podrun image pull %s; or name another in the runtime's configuration (%s)", image.Name, in.Facts.Runtime.SandboxKey())}
+				Fix: fmt.Sprintf("podrun image pull %s; or name another in the runtime's configuration (%s)", image.Name, in.Facts.Runtime.SandboxKey())}
 		}
 		return pass("", "the sandbox (pause) image %s is here", image.Name)
 	})
@@ -183,7 +183,7 @@ func devices(in Input) Finding {
 	return in.ofRuntime("devices", func() Finding {
 		if may := in.Facts.Runtime.CDI; may != nil && !*may {
 			return Finding{Status: Warn, Summary: "the runtime does not add CDI devices to containers: pods that request them are refused",
-				Mend: "containerd 1.7 with enable_cdi = true in its CRI configuration, containerd 2.0, or CRI-O 1.28"}
+				Fix: "containerd 1.7 with enable_cdi = true in its CRI configuration, containerd 2.0, or CRI-O 1.28"}
 		}
 		var unknown []string
 		n := 0
@@ -198,7 +198,7 @@ func devices(in Input) Finding {
 		if len(unknown) > 0 {
 			slices.Sort(unknown)
 			return Finding{Status: Warn, Summary: fmt.Sprintf("no CDI specification of %s has %s", strings.Join(in.Facts.CDI.Dirs, ", "), strings.Join(unknown, ", ")),
-				Mend: "the vendor's tool writes one, such as 'nvidia-ctk cdi generate'"}
+				Fix: "the vendor's tool writes one, such as 'nvidia-ctk cdi generate'"}
 		}
 		return pass("", "%d given, each in a CDI specification", n)
 	})
@@ -216,10 +216,10 @@ func oomScore(in Input) Finding {
 			return Finding{Status: Skip, Summary: "the runtime's process can't be seen from here"}
 		case !*may && restricts == nil:
 			return Finding{Status: Warn, Summary: fmt.Sprintf("the runtime (process %d) lacks CAP_SYS_RESOURCE: it can't give sandboxes the OOM scores that a kubelet wants", in.Checkup.RuntimePID),
-				Mend: "give it the capability, if sandboxes fail"}
+				Fix: "give it the capability, if sandboxes fail"}
 		case !*may:
 			return Finding{Status: Fail, Summary: fmt.Sprintf("the runtime (process %d) lacks CAP_SYS_RESOURCE and tries to lower OOM scores: every sandbox fails", in.Checkup.RuntimePID),
-				Mend: "set restrict_oom_score_adj = true in containerd's CRI configuration, or give it the capability"}
+				Fix: "set restrict_oom_score_adj = true in containerd's CRI configuration, or give it the capability"}
 		}
 		return pass("", "the runtime may lower OOM scores")
 	})

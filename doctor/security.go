@@ -13,7 +13,7 @@ func seccomp(in Input) Finding {
 	switch {
 	case !in.Checkup.Seccomp:
 		return Finding{Check: "seccomp", Status: Warn, Summary: "the kernel has no seccomp: profiles can't be enforced, and containers with one fail",
-			Mend: "a kernel with CONFIG_SECCOMP_FILTER"}
+			Fix: "a kernel with CONFIG_SECCOMP_FILTER"}
 	case in.Settings.SeccompDefault:
 		return pass("seccomp", "the kernel has it; containers that set no profile get RuntimeDefault")
 	}
@@ -25,11 +25,11 @@ func appArmor(in Input) Finding {
 	case !in.Facts.AppArmor:
 		return pass("apparmor", "not enabled: pods that ask for a profile are refused")
 	case in.Checkup.Programs["apparmor_parser"] == "":
-		mend := install(in.Checkup, "apparmor")
-		if mend == "" {
-			mend = "install apparmor_parser"
+		fix := install(in.Checkup, "apparmor")
+		if fix == "" {
+			fix = "install apparmor_parser"
 		}
-		return Finding{Check: "apparmor", Status: Warn, Summary: "enabled, but apparmor_parser is missing: runtimes can't load their default profile", Mend: mend}
+		return Finding{Check: "apparmor", Status: Warn, Summary: "enabled, but apparmor_parser is missing: runtimes can't load their default profile", Fix: fix}
 	case in.Facts.AppArmorProfiles == nil:
 		return pass("apparmor", "enabled; which profiles are loaded can't be read")
 	}
@@ -59,15 +59,15 @@ func userNamespaces(in Input) Finding {
 	switch {
 	case !known || limit == 0:
 		return Finding{Check: "user-namespaces", Status: Pass, Summary: "the kernel gives none: pods with hostUsers: false can't run here",
-			Mend: "sysctl -w user.max_user_namespaces=15000"}
+			Fix: "sysctl -w user.max_user_namespaces=15000"}
 	case in.down():
 		return Finding{Check: "user-namespaces", Status: Skip, Summary: "the runtime does not answer"}
 	case !slices.ContainsFunc(have, able):
 		return Finding{Check: "user-namespaces", Status: Pass, Summary: "the runtime does not advertise them: pods with hostUsers: false are refused",
-			Mend: "containerd 2.0 or CRI-O 1.25, with runc 1.2 or crun 1.9"}
+			Fix: "containerd 2.0 or CRI-O 1.25, with runc 1.2 or crun 1.9"}
 	case err == nil && !kernel.AtLeast(idMapped):
 		return Finding{Check: "user-namespaces", Status: Warn, Summary: fmt.Sprintf("Linux %s does not map the IDs of tmpfs: pods with hostUsers: false can't mount Secrets", in.Facts.KernelVersion),
-			Mend: "Linux 6.3"}
+			Fix: "Linux 6.3"}
 	}
 	return pass("user-namespaces", "the kernel and the runtime have them")
 }

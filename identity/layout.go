@@ -95,9 +95,9 @@ func (l Layout) Container(uid, name string) string {
 // Locks holds the locks of pods and of the node.
 func (l Layout) Locks() string { return filepath.Join(l.RootDir, "locks") }
 
-// Rooms holds what is kept free for pods that are to be replaced, updated or
+// Reservations holds what is kept free for pods that are to be replaced, updated or
 // started again: a file each, which counts while its maker has it locked.
-func (l Layout) Rooms() string { return filepath.Join(l.RootDir, "rooms") }
+func (l Layout) Reservations() string { return filepath.Join(l.RootDir, "reservations") }
 
 // Owners holds who owns each pod, a file for each namespace/name.
 func (l Layout) Owners() string { return filepath.Join(l.RootDir, "owners") }

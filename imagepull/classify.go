@@ -154,7 +154,7 @@ func (c Class) Hint() string {
 	case Stalled:
 		return "check the network to the registry; --pull-stall-timeout says how long a pull may stand still"
 	case Overdue:
-		return "give it longer with --pull-timeout"
+		return "increase --pull-timeout"
 	case BadCredentials:
 		return "'kubectl create secret docker-registry' and 'docker login' write such files; check that it is whole"
 	case Signature:

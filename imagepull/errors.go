@@ -133,7 +133,7 @@ func cutShort(end *ended, container, image string, last *PullError) error {
 		return failure(container, image, last)
 	case end.deadline:
 		return &problem.Error{Kind: problem.Deadline, Object: "container " + container, Op: fmt.Sprintf("pull image %q", image),
-			Err: end, Hint: "give it longer with --timeout"}
+			Err: end, Hint: "increase --timeout"}
 	}
 	return fmt.Errorf("container %s: pull image %q: %w", container, image, end)
 }

@@ -198,13 +198,13 @@ func (s *syncer) applyTarget(ctx context.Context, t *prepare.Target, o ApplyOpti
 	if t.Change == prepare.ChangeNew {
 		s.undo.push("remove the pod's directory", s.removeDirs)
 	}
-	if err := s.look(ctx, *t); err != nil {
+	if err := s.observeTarget(ctx, *t); err != nil {
 		return OutcomeFailed, s.orInterrupted(ctx, runtimeError(s.plan.ID, err))
 	}
 	if err := s.onlyOurs(); err != nil {
 		return OutcomeFailed, err
 	}
-	if err := s.welcomeBack(); err != nil {
+	if err := s.clearStopped(); err != nil {
 		return OutcomeFailed, err
 	}
 	if d := lifecycle.Next(s.pod(), s.world()); t.Change != prepare.ChangeReplace && d.Ended && s.obs.Sandbox() != nil {
@@ -221,7 +221,7 @@ func (s *syncer) applyTarget(ctx context.Context, t *prepare.Target, o ApplyOpti
 		s.pulls = s.puller.Start(ctx, s.plan.Images)
 		defer s.pulls.Stop()
 	}
-	if err := s.makeWay(ctx, *t); err != nil {
+	if err := s.prepareChange(ctx, *t); err != nil {
 		return OutcomeFailed, s.orInterrupted(ctx, err)
 	}
 	if err := s.journal.Open(s.plan.Layout); err != nil {
@@ -246,9 +246,9 @@ func (s *syncer) applyTarget(ctx context.Context, t *prepare.Target, o ApplyOpti
 	return outcomes[t.Change], nil
 }
 
-// look takes in what the runtime has of the pod. Of a new one it has nothing,
+// observeTarget takes in what the runtime has of the pod. Of a new one it has nothing,
 // unless the facts, which were read under this same lock, have its UID.
-func (s *syncer) look(ctx context.Context, t prepare.Target) (err error) {
+func (s *syncer) observeTarget(ctx context.Context, t prepare.Target) (err error) {
 	ofThis := func(p host.Pod) bool { return p.UID == s.plan.ID.UID }
 	if t.Change == prepare.ChangeNew && !slices.ContainsFunc(s.plan.Facts.Pods, ofThis) {
 		return nil

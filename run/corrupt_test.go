@@ -157,7 +157,7 @@ func TestCorruptOptionalFilesStartOver(t *testing.T) {
 			}
 			files := []string{
 				layout.ProbeResults(uid), layout.RestartEpoch(uid),
-				layout.Journal(uid), layout.Devices(uid), layout.UserNS(uid), filepath.Join(layout.Rooms(), "123"),
+				layout.Journal(uid), layout.Devices(uid), layout.UserNS(uid), filepath.Join(layout.Reservations(), "123"),
 			}
 			again := OutcomeUnchanged
 			if how != "endless" && how != "a loop" { // the mark is a lock, too, and no lock is a link

@@ -57,13 +57,13 @@ func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o Doctor
 	}
 	in := doctor.Input{AllowKubelet: o.AllowKubelet, Facts: seen.Facts, Checkup: seen.Checkup, Settings: e.Settings}
 	for _, err := range seen.Unread {
-		what, hint := said(err)
+		what, hint := describe(err)
 		if hint != "" {
 			what += " (" + hint + ")"
 		}
 		in.Unread = append(in.Unread, what)
 	}
-	in.Down, in.DownHint = said(errors.Join(seen.Down, o.NoRuntime))
+	in.Down, in.DownHint = describe(errors.Join(seen.Down, o.NoRuntime))
 	in.Allocatable, _ = admission.Allocatable(seen.Facts, e.Settings)
 	short, _ := admission.Shortages(seen.Facts, e.Settings)
 	for _, s := range short {
@@ -83,8 +83,8 @@ func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o Doctor
 	return d, nil
 }
 
-// said takes an error apart into what is wrong and what to do.
-func said(err error) (what, hint string) {
+// describe takes an error apart into what is wrong and what to do.
+func describe(err error) (what, hint string) {
 	if err == nil {
 		return "", ""
 	}
@@ -179,7 +179,7 @@ func (d Diagnosis) Refusal() error {
 	}
 	switch {
 	case len(checks) > 0:
-		return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("this host can't run pods: %s", strings.Join(checks, ", ")), Hint: "the report says what mends it"}
+		return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("this host can't run pods: %s", strings.Join(checks, ", ")), Hint: "the report says how to fix it"}
 	case len(refused) > 0:
 		return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("this host can't run %s", strings.Join(refused, ", ")), Hint: "the report says why"}
 	}

@@ -11,10 +11,10 @@ import (
 	"errors"
 )
 
-// makeWay prepares a changed pod. It pulls the new images first, so that a typo
+// prepareChange prepares a changed pod. It pulls the new images first, so that a typo
 // costs no downtime. Then it writes an update in place down, or removes the old pod
 // and reserves the resources of the new one.
-func (s *syncer) makeWay(ctx context.Context, t prepare.Target) error {
+func (s *syncer) prepareChange(ctx context.Context, t prepare.Target) error {
 	if t.Change != prepare.ChangeUpdate && t.Change != prepare.ChangeReplace {
 		return nil
 	}

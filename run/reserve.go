@@ -18,11 +18,11 @@ func (e *Engine) holdResources(p *prepare.Plan) (*store.LockedFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pod %s: reserve its resources: %w", p.ID, err)
 	}
-	room, err := store.MakeLockedFile(e.layout().Rooms(), "", data)
+	reserved, err := store.MakeLockedFile(e.layout().Reservations(), "", data)
 	if err != nil {
 		return nil, fmt.Errorf("pod %s: reserve its resources: %w", p.ID, err)
 	}
-	return room, nil
+	return reserved, nil
 }
 
 // holdDevices keeps which devices the pod's containers have. The node's lock must

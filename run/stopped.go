@@ -30,8 +30,8 @@ func (s *syncer) wasStopped() error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + s.plan.ID.String(), Err: errors.New(why), Hint: hint}
 }
 
-// welcomeBack forgets that a pod was stopped: it is admitted again.
-func (s *syncer) welcomeBack() error {
+// clearStopped forgets that a pod was stopped: it is admitted again.
+func (s *syncer) clearStopped() error {
 	err := os.Remove(s.plan.Layout.StoppedMark(s.plan.ID.UID))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -39,8 +39,8 @@ func TestCorruptStateStopsNoReading(t *testing.T) {
 	if err := unix.Mkfifo(filepath.Join(layout.PodsDir(), "pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	write(filepath.Join(layout.Rooms(), "1"), "null")
-	room, err := os.Open(filepath.Join(layout.Rooms(), "1"))
+	write(filepath.Join(layout.Reservations(), "1"), "null")
+	room, err := os.Open(filepath.Join(layout.Reservations(), "1"))
 	if err != nil {
 		t.Fatal(err)
 	}

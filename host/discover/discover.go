@@ -81,7 +81,7 @@ func (m machine) facts(client *cri.Client, s nodeconfig.Settings, o Options) (ho
 // went wrong with the rest.
 func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (facts host.Facts, down error, unread []error) {
 	m.unreadable = &unreadable{}
-	rooms, roomsErr := m.readRooms(s.Layout())
+	reserved, reservedErr := m.readReservations(s.Layout())
 	var rt runtimeFacts
 	var stored map[string]host.Pod
 	// Each part fills fields of its own.
@@ -112,10 +112,10 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 		facts.CDI = m.readCDI(rt.runtime.CDIDirs)
 	}
 	m.chooseDriver(&facts.Cgroup, s, rt.runtime.CgroupSaid)
-	if roomsErr != nil {
-		unread = append(unread, roomsErr)
+	if reservedErr != nil {
+		unread = append(unread, reservedErr)
 	}
-	facts.Pods = m.readPods(rt.sandboxes, rooms, stored, s.Layout())
+	facts.Pods = m.readPods(rt.sandboxes, reserved, stored, s.Layout())
 	m.recoverUserNS(client, facts.UserNS, rt.sandboxes)
 	facts.UserNS = m.othersUserNS(facts.UserNS, facts.Pods)
 	facts.Unreadable = m.unreadable.sorted()

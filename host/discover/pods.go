@@ -23,7 +23,7 @@ import (
 // readPods describes the pods of the runtime, ordered by namespace, name and
 // UID, and those of podrun that have been admitted and have no sandbox yet. A
 // pod with several sandboxes is ready if any of them is.
-func (m machine) readPods(sandboxes []*runtimeapi.PodSandbox, rooms []host.Pod, stored map[string]host.Pod, layout identity.Layout) []host.Pod {
+func (m machine) readPods(sandboxes []*runtimeapi.PodSandbox, reserved []host.Pod, stored map[string]host.Pod, layout identity.Layout) []host.Pod {
 	byUID := map[string]*host.Pod{}
 	for _, s := range sandboxes {
 		id := s.GetMetadata()
@@ -50,7 +50,7 @@ func (m machine) readPods(sandboxes []*runtimeapi.PodSandbox, rooms []host.Pod, 
 		}
 		pods = append(pods, *p)
 	}
-	pods = addRooms(pods, rooms)
+	pods = addReservations(pods, reserved)
 	slices.SortFunc(pods, func(a, b host.Pod) int {
 		return strings.Compare(a.Namespace+"/"+a.Name+"/"+a.UID, b.Namespace+"/"+b.Name+"/"+b.UID)
 	})

@@ -24,7 +24,7 @@ type PlanView struct {
 	Change     Change             `json:"change"`
 	Changes    []string           `json:"changes,omitempty"` // the paths that differ from the pod that is here
 	Replaces   []identity.Pod     `json:"replaces,omitempty"`
-	Preempts   []identity.Pod     `json:"preempts,omitempty"` // stopped to make room
+	Preempts   []identity.Pod     `json:"preempts,omitempty"` // stopped to free resources
 	QOSClass   corev1.PodQOSClass `json:"qosClass"`
 	Warnings   []event.Event      `json:"warnings,omitempty"`
 	Cgroup     cgroup.Plan        `json:"cgroup"`

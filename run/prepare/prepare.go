@@ -46,7 +46,7 @@ type Target struct {
 	Plan   *Plan
 	Change Change
 	Old    []Here // the pods that it replaces
-	// Preempts are the pods that are stopped to make room for it.
+	// Preempts are the pods that are stopped to free resources for it.
 	Preempts []identity.Pod
 	// Changes are the paths at which it differs from the pod that is here.
 	Changes []string

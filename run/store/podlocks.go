@@ -24,7 +24,7 @@ func (l PodLocks) Release() {
 
 // LockPods locks the pods of a command that brings them to a goal. While it waits
 // for one it holds none: two commands with the same pods in any order, or one
-// that must stop another's pod to make room, never wait for each other.
+// that must stop another's pod to free its resources, never wait for each other.
 func (l Locks) LockPods(ctx context.Context, pods []identity.Pod) (PodLocks, error) {
 	locks := PodLocks{}
 	for _, id := range pods {

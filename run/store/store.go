@@ -135,7 +135,7 @@ func Sweep(layout identity.Layout) error {
 			return fmt.Errorf("remove what a killed podrun left: %w", err)
 		}
 	}
-	return errors.Join(sweepLockedFiles(layout.Rooms()), sweepLockedFiles(layout.Claims()))
+	return errors.Join(sweepLockedFiles(layout.Reservations()), sweepLockedFiles(layout.Claims()))
 }
 
 // sweepLocks removes the locks and owner records of pods that are not on this

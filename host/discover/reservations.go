@@ -17,12 +17,12 @@ import (
 	"github.com/podrun/podrun/identity"
 )
 
-// readRooms reads what running podruns keep free for pods that they are about to
+// readReservations reads what running podruns keep free for pods that they are about to
 // replace, update or start again. It comes before the runtime is asked for its
 // pods: who gives a promise up has its pod running by then, so that one of the two
 // is seen.
-func (m machine) readRooms(layout identity.Layout) ([]host.Pod, error) {
-	entries, err := os.ReadDir(layout.Rooms())
+func (m machine) readReservations(layout identity.Layout) ([]host.Pod, error) {
+	entries, err := os.ReadDir(layout.Reservations())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -34,65 +34,65 @@ func (m machine) readRooms(layout identity.Layout) ([]host.Pod, error) {
 		if strings.HasPrefix(e.Name(), ".") {
 			continue // is being written
 		}
-		room, ok, err := m.readRoom(filepath.Join(layout.Rooms(), e.Name()))
+		reservation, ok, err := m.readReservation(filepath.Join(layout.Reservations(), e.Name()))
 		if err != nil {
 			m.unreadable.add("reservation of resources", err)
 		} else if ok {
-			out = append(out, room)
+			out = append(out, reservation)
 		}
 	}
 	return out, nil
 }
 
-// addRooms adds the rooms to the pods. A pod that has one holds the more of what
+// addReservations adds the reserved to the pods. A pod that has one holds the more of what
 // it has and of what it will have: the one goes before the other comes.
-func addRooms(pods, rooms []host.Pod) []host.Pod {
-	for _, room := range rooms {
+func addReservations(pods, reserved []host.Pod) []host.Pod {
+	for _, reservation := range reserved {
 		at := slices.IndexFunc(pods, func(p host.Pod) bool {
-			return p.Managed && p.Namespace == room.Namespace && p.Name == room.Name
+			return p.Managed && p.Namespace == reservation.Namespace && p.Name == reservation.Name
 		})
 		if at < 0 {
-			pods = append(pods, room)
+			pods = append(pods, reservation)
 		} else {
-			pods[at] = both(pods[at], room)
+			pods[at] = both(pods[at], reservation)
 		}
 	}
 	return pods
 }
 
-// readRoom reads one promise. It is void once its maker does not hold its lock
+// readReservation reads one promise. It is void once its maker does not hold its lock
 // any more.
-func (m machine) readRoom(path string) (room host.Pod, ok bool, err error) {
+func (m machine) readReservation(path string) (reservation host.Pod, ok bool, err error) {
 	f, err := hostfile.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return room, false, nil
+		return reservation, false, nil
 	}
 	if err != nil {
-		return room, false, err
+		return reservation, false, err
 	}
 	defer f.Close()
 	if unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil {
-		return room, false, nil
+		return reservation, false, nil
 	}
 	data, err := hostfile.Read(m.ctx, path, maxState)
 	if err == nil {
-		err = json.Unmarshal(data, &room)
+		err = json.Unmarshal(data, &reservation)
 	}
-	if err == nil && room.Name == "" {
+	if err == nil && reservation.Name == "" {
 		err = errors.New("it names no pod")
 	}
 	if err != nil {
-		return room, false, fmt.Errorf("%s: %w", path, err)
+		return reservation, false, fmt.Errorf("%s: %w", path, err)
 	}
-	return room, true, nil
+	return reservation, true, nil
 }
 
 // both is a pod that holds what it has and what was promised to it: of each
 // resource the more.
-func both(has, room host.Pod) host.Pod {
+func both(has, reservation host.Pod) host.Pod {
 	has.Reserved = true
 	requests := corev1.ResourceList{}
-	for _, list := range []corev1.ResourceList{has.Requests, room.Requests} {
+	for _, list := range []corev1.ResourceList{has.Requests, reservation.Requests} {
 		for name, q := range list {
 			if have, ok := requests[name]; !ok || q.Cmp(have) > 0 {
 				requests[name] = q
@@ -101,13 +101,13 @@ func both(has, room host.Pod) host.Pod {
 	}
 	has.Requests = requests
 	devices := map[string][]string{}
-	for _, had := range []map[string][]string{has.Devices, room.Devices} {
+	for _, had := range []map[string][]string{has.Devices, reservation.Devices} {
 		for container, ids := range had {
 			devices[container] = append(devices[container], ids...)
 		}
 	}
 	has.Devices = devices
-	for _, p := range room.HostPorts {
+	for _, p := range reservation.HostPorts {
 		if !slices.Contains(has.HostPorts, p) {
 			has.HostPorts = append(has.HostPorts, p)
 		}
