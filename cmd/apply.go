@@ -1,8 +1,6 @@
 package cmd
 
 import (
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +12,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
 // defaultTimeout is how long apply may take.

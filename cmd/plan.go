@@ -1,8 +1,6 @@
 package cmd
 
 import (
-	"github.com/podrun/podrun/run/prepare"
-
 	"context"
 
 	"github.com/spf13/cobra"
@@ -12,6 +10,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/prepare"
 )
 
 type planFlags struct {

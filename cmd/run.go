@@ -1,8 +1,6 @@
 package cmd
 
 import (
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +15,7 @@ import (
 	"github.com/podrun/podrun/podlog"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
 type runFlags struct {

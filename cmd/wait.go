@@ -1,13 +1,12 @@
 package cmd
 
 import (
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
 func newWait(a *app) *cobra.Command {

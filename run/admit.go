@@ -1,10 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/prepare"
-
-	"github.com/podrun/podrun/run/store"
-
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +15,8 @@ import (
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/volume"
 )
 

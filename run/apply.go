@@ -1,12 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/prepare"
-
-	"github.com/podrun/podrun/run/store"
-
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +18,9 @@ import (
 	"github.com/podrun/podrun/imagepull/auth"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/store"
 )
 
 // ApplyOptions are the options of Apply.

@@ -1,12 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/prepare"
-
-	"github.com/podrun/podrun/run/store"
-
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +12,9 @@ import (
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/store"
 )
 
 // WaitOptions are the options of Wait.

@@ -1,8 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"os"
 	"slices"
 	"strings"
@@ -15,6 +13,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
 // stopsOf lists the calls of StopContainer: name, when since begun, timeout.

@@ -1,8 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/prepare"
-
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +17,7 @@ import (
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/prepare"
 )
 
 // Diagnosis is what an examination of this host found. It marshals to stable

@@ -1,8 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/store"
-
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -15,6 +13,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/store"
 )
 
 // Engine runs pods on one runtime. Its fields are set once; it is safe for

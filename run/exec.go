@@ -1,8 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +17,7 @@ import (
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
 // annotationDefaultContainer names the container that kubectl takes where none

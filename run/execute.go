@@ -1,10 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/store"
-
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +18,8 @@ import (
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/sandbox"
 	"github.com/podrun/podrun/volume"
 )

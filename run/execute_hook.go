@@ -1,10 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/store"
-
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +10,8 @@ import (
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/hook"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
 )
 
 // postStart runs the container's hook. One that fails kills its container, and

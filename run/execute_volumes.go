@@ -1,10 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/store"
-
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +13,8 @@ import (
 	"github.com/podrun/podrun/container"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/volume"
 )
 

@@ -1,13 +1,12 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/prepare"
-
 	"testing"
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/prepare"
 )
 
 func TestRunsHere(t *testing.T) {

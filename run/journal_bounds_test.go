@@ -1,8 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/store"
-
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/run/store"
 )
 
 // openedJournal is a journal whose pod's directory is there.

@@ -1,8 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/store"
-
 	"fmt"
 	"os"
 	"slices"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/run/store"
 )
 
 // testJournal makes a journal whose pod's directory is not there yet.

@@ -1,10 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/store"
-
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +16,8 @@ import (
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/hook"
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
 )
 
 // minimumGrace is what a container gets at least after its preStop hook or the

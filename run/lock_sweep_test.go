@@ -1,8 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/store"
-
 	"os"
 	"slices"
 	"strconv"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/store"
 )
 
 // TestForgottenLocksStillExclude lets many take one lock and remove its file

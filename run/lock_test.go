@@ -1,8 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/store"
-
 	"bufio"
 	"context"
 	"errors"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/store"
 )
 
 func TestLockExcludesAndTellsForWhom(t *testing.T) {

@@ -1,8 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
 // TestDeleteWhileApplyWaits: the lock covers no watch, so that a pod whose init

@@ -1,10 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/store"
-
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"context"
 	"errors"
 	"os"
@@ -20,6 +16,8 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
 )
 
 // far is a pod whose image has to be pulled.

@@ -1,8 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/store"
-
 	"context"
 	"errors"
 	"time"
@@ -10,6 +8,7 @@ import (
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/store"
 )
 
 // preempted is the kubelet's message to the pods that it stops for a critical

@@ -1,8 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/prepare"
-
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +11,7 @@ import (
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/prepare"
 )
 
 // testFacts are as much of a host as planning needs.

@@ -1,10 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/store"
-
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +13,8 @@ import (
 
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/probe"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
 )
 
 // probeSettle is how long a container runs before it is first probed. A kubelet

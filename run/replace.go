@@ -1,14 +1,12 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/prepare"
-
-	"github.com/podrun/podrun/run/store"
-
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"context"
 	"errors"
+
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/store"
 )
 
 // prepareChange prepares a changed pod. It pulls the new images first, so that a typo

@@ -1,14 +1,12 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/prepare"
-
-	"github.com/podrun/podrun/run/store"
-
 	"encoding/json"
 	"fmt"
 
 	"github.com/podrun/podrun/admission"
+	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/store"
 )
 
 // holdResources reserves what a pod that is on this host already will ask for: a

@@ -1,8 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/store"
-
 	"context"
 	"errors"
 	"os"
@@ -21,6 +19,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/store"
 )
 
 // rig is a host for tests of the engine: a fake runtime, directories and a

@@ -1,8 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/prepare"
-
 	"context"
 	"fmt"
 	"regexp"
@@ -12,6 +10,7 @@ import (
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/prepare"
 )
 
 // tellSandboxImage warns where the runtime will have to pull its sandbox image

@@ -1,10 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/store"
-
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"errors"
 	"os"
 	"path/filepath"
@@ -15,6 +11,8 @@ import (
 
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
 )
 
 // withHook is a pod of which podrun keeps the state of a hook.

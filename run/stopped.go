@@ -1,14 +1,13 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/store"
-
 	"errors"
 	"io/fs"
 	"os"
 	"strings"
 
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/store"
 )
 
 // markStopped keeps why the pod is about to be stopped for good.

@@ -1,12 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/prepare"
-
-	"github.com/podrun/podrun/run/store"
-
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +19,9 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/probe"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/store"
 )
 
 // syncer brings one pod to a goal: it observes, asks Next, executes, and does

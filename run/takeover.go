@@ -1,17 +1,14 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/prepare"
-
-	"github.com/podrun/podrun/run/store"
-
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"context"
 	"errors"
 	"slices"
 
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/store"
 )
 
 // admitAgain admits a pod that another command took over, once that one has

@@ -1,8 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +8,7 @@ import (
 	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/podlog"
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
 // What counts of a termination message, and of the log that stands in for it

@@ -1,10 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/prepare"
-
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"encoding/json"
 	"os"
 	"slices"
@@ -14,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/prepare"
 )
 
 // everyDefault is a pod with what Kubernetes has defaults for.

@@ -1,8 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/prepare"
-
 	"os"
 	"strings"
 	"testing"
@@ -11,6 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/run/prepare"
 )
 
 func TestUserNamespace(t *testing.T) {

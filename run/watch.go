@@ -1,8 +1,6 @@
 package run
 
 import (
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"context"
 	"fmt"
 	"time"
@@ -11,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
 // How a container's end is noticed. A pidfd wakes podrun at the exit itself;

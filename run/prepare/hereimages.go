@@ -1,8 +1,6 @@
 package prepare
 
 import (
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"fmt"
 	"slices"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
 // ImagesOf are the images that pods name, as the runtime is asked for them.

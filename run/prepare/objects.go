@@ -1,8 +1,6 @@
 package prepare
 
 import (
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +10,7 @@ import (
 	"github.com/podrun/podrun/container"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/volume"
 )
 

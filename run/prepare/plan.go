@@ -1,8 +1,6 @@
 package prepare
 
 import (
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +21,7 @@ import (
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/resource"
+	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/sandbox"
 	"github.com/podrun/podrun/volume"
 )

@@ -1,8 +1,6 @@
 package prepare
 
 import (
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +12,7 @@ import (
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/resource"
+	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/volume"
 )
 

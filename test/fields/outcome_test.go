@@ -1,10 +1,6 @@
 package fields
 
 import (
-	"github.com/podrun/podrun/run/prepare"
-
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"encoding/json"
 	"fmt"
 	"os"
@@ -25,6 +21,8 @@ import (
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/probe"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/prepare"
 )
 
 // gates are those of fields that Kubernetes has off by default.

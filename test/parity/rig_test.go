@@ -1,8 +1,6 @@
 package parity
 
 import (
-	"github.com/podrun/podrun/run/lifecycle"
-
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -19,15 +17,15 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
 	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
 // settle is how long no call that acts may have come until the pod is taken away

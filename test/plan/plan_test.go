@@ -3,8 +3,6 @@
 package plan
 
 import (
-	"github.com/podrun/podrun/run/prepare"
-
 	"bytes"
 	"encoding/json"
 	"flag"
@@ -13,15 +11,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/prepare"
 )
 
 var update = flag.Bool("update", false, "write the plans that podrun makes now")

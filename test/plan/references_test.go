@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"github.com/podrun/podrun/run/prepare"
-
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -14,6 +12,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/prepare"
 )
 
 const refContainer = `
