@@ -138,7 +138,7 @@ func pairSteps(t *testing.T, c pairCommand, onPod bool) []step {
 // TestPairs runs each pair of commands on one pod, holds the first up in every
 // one of its calls for longer than the second one's patience, and interrupts
 // neither, the first or the second. A model checks from outside what became of
-// the pod. PODRUN_TORTURE=1 tries all interleavings (some 4,000), otherwise one
+// the pod. PODRUN_TORTURE=1 tries all interleavings (some 6,000), otherwise one
 // in pairSample.
 func TestPairs(t *testing.T) {
 	tried, all := 0, os.Getenv("PODRUN_TORTURE") != ""
