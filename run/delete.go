@@ -149,7 +149,7 @@ func (s *syncer) oldPlan(h prepare.Here) *prepare.Plan {
 
 // remove stops the pod and removes all of it, in the order in which it can be
 // done again after any failure: the directory, by which the pod is found, last.
-// The error is errChanged where another command took the pod over meanwhile.
+// The error is store.ErrChanged where another command took the pod over meanwhile.
 func (s *syncer) remove(ctx context.Context, o removeOptions) error {
 	var err error
 	if s.obs, err = s.observe(ctx, s.plan.ID.UID); err != nil {

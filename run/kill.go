@@ -75,28 +75,26 @@ func (s *syncer) stopPod(ctx context.Context, grace time.Duration) error {
 func (s *syncer) stopOwned(ctx context.Context, grace time.Duration) error {
 	s.ending = true
 	for first := true; ; first = false {
-		if r, err := s.lock.Owner(); err != nil {
+		r, err := s.lock.Owner()
+		switch {
+		case err != nil:
 			return err
-		} else if !first && (r == nil || r.Incarnation != s.lock.Incarnation) {
+		case first:
+		case r == nil || r.Incarnation != s.lock.Incarnation:
 			return nil // another command has removed it
+		case !s.lock.Owned() && s.lock.Live(r):
+			if err := s.endOf(ctx, r); !errors.Is(err, store.ErrChanged) {
+				return err
+			}
+			continue
 		}
 		if !s.lock.Owned() {
 			if err := s.acquire(store.PurposeStop); err != nil {
 				return err
 			}
 		}
-		err := s.stopPod(ctx, grace)
-		if !errors.Is(err, store.ErrChanged) {
+		if err := s.stopPod(ctx, grace); !errors.Is(err, store.ErrChanged) {
 			return err
-		}
-		r, err := s.lock.Owner()
-		if err != nil {
-			return err
-		}
-		if !s.lock.Owned() && s.lock.Live(r) {
-			if err := s.endOf(ctx, r); !errors.Is(err, store.ErrChanged) {
-				return err
-			}
 		}
 	}
 }
@@ -135,7 +133,7 @@ func (s *syncer) running() (apps, sidecars []lifecycle.Container) {
 // stopAll stops containers, without the pod's lock: the first ones at once, then
 // one after the other. All are told at once, and their preStop hooks run from the
 // start, as in the kubelet. With no grace period there is no order either. The
-// error is errChanged where another command took the pod over meanwhile.
+// error is store.ErrChanged where another command took the pod over meanwhile.
 func (s *syncer) stopAll(ctx context.Context, list []lifecycle.Container, together int, grace time.Duration) error {
 	stops := s.planStops(list, grace)
 	if err := s.noteEnding(list, grace); err != nil || len(list) == 0 {

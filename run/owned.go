@@ -37,7 +37,7 @@ const staleAfter = time.Second
 // itself.
 //
 // The result is nil where no other command took the pod over; an old observation
-// is replaced. It is errChanged where one did: the pod was observed again, and the
+// is replaced. It is store.ErrChanged where one did: the pod was observed again, and the
 // caller has to decide again. Any other error ends the command's work on the pod.
 func (s *syncer) unlocked(ctx context.Context, slow func(context.Context) error) error {
 	return s.unlockedUntil(ctx, s.lost, slow)
@@ -173,7 +173,7 @@ func (s *syncer) deleted() error {
 }
 
 // own makes sure, under the lock, that this command owns the pod, or follows the
-// live command that does. An error says why it can do neither; errChanged, that
+// live command that does. An error says why it can do neither; store.ErrChanged, that
 // it has to look again.
 func (s *syncer) own(ctx context.Context) (owns bool, err error) {
 	if s.lock.Owned() {
@@ -204,7 +204,7 @@ func (s *syncer) own(ctx context.Context) (owns bool, err error) {
 }
 
 // endOf waits, without the lock, for the end of the command that owns the pod.
-// The error is errChanged then.
+// The error is store.ErrChanged then.
 func (s *syncer) endOf(ctx context.Context, r *store.OwnerRecord) error {
 	err := s.unlockedUntil(ctx, func() bool { return false }, func(ctx context.Context) error { return s.lock.AwaitEnd(ctx, r) })
 	if err == nil {
@@ -213,15 +213,14 @@ func (s *syncer) endOf(ctx context.Context, r *store.OwnerRecord) error {
 	return err
 }
 
-// acquire makes this command the owner of its pod. Of a pod of which no container
-// was started yet it takes over the undo as well.
+// acquire makes this command the owner of its pod.
 func (s *syncer) acquire(p store.Purpose) error {
 	s.startNoted = false
 	return s.lock.Acquire(s.plan.ID.UID, p, !s.attends, false)
 }
 
 // orNotOwner is the error of a step that was to be done under the lock by the
-// pod's owner; errChanged where there is no other.
+// pod's owner; store.ErrChanged where there is no other.
 func (s *syncer) orNotOwner(err error) error {
 	if err == nil {
 		return store.ErrChanged

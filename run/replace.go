@@ -45,7 +45,7 @@ func (s *syncer) prepareChange(ctx context.Context, t prepare.Target) error {
 }
 
 // removeReplaced removes the pods that this one takes the place of. The error is
-// errChanged where another command takes them over.
+// store.ErrChanged where another command takes them over.
 func (s *syncer) removeReplaced(ctx context.Context, old []prepare.Here) error {
 	for _, h := range old {
 		o := s.newSyncer(s.oldPlan(h), s.puller, s.lock)

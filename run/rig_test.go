@@ -201,6 +201,16 @@ func (r *rig) mustDelete() {
 	r.nothingLeft()
 }
 
+// known lists the pods that are here.
+func (r *rig) known() []Known {
+	r.t.Helper()
+	known, err := r.engine().Find(r.t.Context(), Selector{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return known
+}
+
 // residue lists everything of pods that is left on the host, locks aside.
 func (r *rig) residue() []string {
 	left := r.rt.Leaked()

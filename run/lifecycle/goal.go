@@ -71,7 +71,7 @@ func (g Goal) Missing(status corev1.PodStatus) string {
 // finished. Mine are the containers that this sync started: one of those that
 // has ended by now was started all the same, while one that had ended before
 // is to be restarted first, if the pod's policy does that. Waiting says what is
-// Missing.
+// missing.
 func StartedGoal(pod *corev1.Pod, obs *Observed, mine map[string]bool) (done bool, waiting string) {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]

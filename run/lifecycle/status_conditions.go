@@ -90,7 +90,7 @@ func anyAppRan(s *corev1.PodStatus, obs *Observed) bool {
 
 // containersReadyCondition says whether all app containers and sidecars are
 // ready; sidecars are named first, then app containers, each in the spec's
-// Order.
+// order.
 func containersReadyCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.PodPhase) corev1.PodCondition {
 	switch phase {
 	case corev1.PodSucceeded:

@@ -154,7 +154,7 @@ func isRegularInit(pod *corev1.Pod, c *corev1.Container) bool {
 	return !IsSidecar(c) && slices.ContainsFunc(pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
 }
 
-// Probed tells whether a container passes a probe: it has none, or its last
+// probed tells whether a container passes a probe: it has none, or its last
 // result was a success.
 func probed(p *corev1.Probe, results map[string]bool, have *Container) bool {
 	return have != nil && (p == nil || results[have.ID])

@@ -72,7 +72,7 @@ func (j *Journal) Emit(e event.Event) {
 
 // Open starts writing to the pod's directory, with what was held back. Where
 // nothing can be written it holds events back, too: delete must not need a
-// Journal; close reports it.
+// journal; close reports it.
 func (j *Journal) Open(layout identity.Layout) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

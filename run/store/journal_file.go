@@ -21,7 +21,7 @@ import (
 // journalName is the base name of identity.Layout.Journal.
 const journalName = "events.jsonl"
 
-// LockFile locks the pod's journal in common with other writers. If the file was
+// lockFile locks the pod's journal in common with other writers. If the file was
 // replaced since it was opened, it goes on with the new one; if the pod was
 // deleted, with the file that is gone.
 func (j *Journal) lockFile(deadline time.Time) error {

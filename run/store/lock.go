@@ -32,7 +32,7 @@ const (
 )
 
 // Lock takes the lock at path, waiting until ctx ends. It writes who into the
-// File; waiting is called once, with the holder's words, if it has to wait.
+// file; waiting is called once, with the holder's words, if it has to wait.
 func Lock(ctx context.Context, path, who string, waiting func(holder string)) (*FileLock, error) {
 	return AwaitLock(ctx, path, waiting, func() (*FileLock, error) { return tryLock(path, who) })
 }

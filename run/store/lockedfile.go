@@ -14,7 +14,7 @@ import (
 
 // LockedFile is a file whose content counts for as long as the process that made
 // it keeps it locked. The kernel unlocks it when that process ends, however it
-// Ends. A nil lockedFile counts for nothing.
+// ends. A nil LockedFile counts for nothing.
 type LockedFile struct {
 	file *os.File
 	path string

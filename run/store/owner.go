@@ -16,7 +16,7 @@ type Generation struct {
 // String is what sandboxes and containers carry as provenance: "7-0f3a…".
 func (g Generation) String() string { return fmt.Sprintf("%d-%s", g.Counter, g.Token) }
 
-// Next makes the generation that follows.
+// next makes the generation that follows.
 func (g Generation) next() Generation {
 	return Generation{Counter: g.Counter + 1, Token: RandomHex(16)}
 }

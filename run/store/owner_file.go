@@ -58,7 +58,7 @@ func writeOwner(layout identity.Layout, id identity.Pod, r OwnerRecord) error {
 }
 
 // removeOwner removes the record of a pod of which nothing is left. The pod's
-// Lock must be held.
+// lock must be held.
 func removeOwner(layout identity.Layout, id identity.Pod) error {
 	if err := os.Remove(layout.Owner(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("pod %s: remove its owner: %w", id, err)

@@ -21,14 +21,14 @@ type PodLock struct {
 	// Removal says that the command removes the pod: it goes on where the file
 	// system takes no more writes.
 	Removal bool
-	// Mine is the generation that this command took last; seen is the pod's when
+	// Mine is the generation that this command took last; Seen is the pod's when
 	// the lock was last held.
 	Mine, Seen Generation
 	// Incarnation is that of the pod that this command owned last.
 	Incarnation string
 	// keeps says that the command wants the pod to be on this host.
 	keeps bool
-	// Ending are the containers that an owner told to stop (ownerRecord.Ending).
+	// Ending are the containers that an owner told to stop (OwnerRecord.Ending).
 	Ending map[string]time.Time
 	Claim  *LockedFile
 	// Reservation is what admission keeps free for the pod until it has it; nil
@@ -52,7 +52,7 @@ func NewLocks(layout identity.Layout, holder string, warn func(problem.List)) Lo
 	return Locks{layout: layout, holder: holder, warn: warn}
 }
 
-// PodLock is the lock of a pod, not yet taken.
+// podLock makes the lock of a pod, not yet taken.
 func (l Locks) podLock(id identity.Pod) *PodLock {
 	return &PodLock{Locks: l, path: l.layout.PodLock(id), id: id}
 }
@@ -91,7 +91,7 @@ func (l *PodLock) outranked(p Purpose) (*OwnerRecord, error) {
 const OwnerPoll = 100 * time.Millisecond
 
 // AwaitEnd waits, without the lock, until an owner's command has ended or the
-// Pod has another owner.
+// pod has another owner.
 func (l *PodLock) AwaitEnd(ctx context.Context, r *OwnerRecord) error {
 	l.warn(problem.List{{Object: "pod " + l.id.String(), Message: "waiting for " + r.Shown(), Warning: true}})
 	for {

@@ -43,7 +43,7 @@ func StateNewer(path string) bool {
 }
 
 // stateFiles are the files that say how a pod is and have a version: not the
-// Journal, whose lines stand alone, nor userns, which has the kubelet's form.
+// journal, whose lines stand alone, nor userns, which has the kubelet's form.
 func stateFiles(l identity.Layout, uid string) []string {
 	files := []string{
 		l.Checkpoint(uid), l.StoppedMark(uid), l.Devices(uid), l.ProbeResults(uid), l.RestartEpoch(uid),
@@ -57,7 +57,7 @@ func stateFiles(l identity.Layout, uid string) []string {
 }
 
 // checkSchemas refuses to change a pod of which a newer podrun wrote a state
-// File: this one may misread it, and would write it back without what it does not
+// file: this one may misread it, and would write it back without what it does not
 // know.
 func checkSchemas(l identity.Layout, uid string) error {
 	for _, file := range stateFiles(l, uid) {
