@@ -66,7 +66,7 @@ func (a *app) runDoctor(c *cobra.Command, f *inputFlags, named []string) error {
 	} else {
 		defer client.Close()
 	}
-	engine := &run.Engine{Client: client, Settings: settings, Warn: r.warn}
+	engine := &run.Engine{Node: run.Node{Client: client, Settings: settings, Warn: r.warn}}
 	diagnosis, err := engine.Doctor(c.Context(), objects, options)
 	if err != nil {
 		return err

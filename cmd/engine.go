@@ -37,11 +37,11 @@ func (a *app) engine(r *renderer) (*run.Engine, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	e := &run.Engine{
+	e := &run.Engine{Node: run.Node{
 		Client: client, Settings: settings,
 		Emit: r.event, Progress: r.event, Warn: r.warn,
 		Command: a.commandLine, Invocation: run.NewInvocation(),
-	}
+	}}
 	// Nothing is lost when closing a connection fails.
 	return e, func() { _ = client.Close() }, nil
 }

@@ -123,7 +123,7 @@ func (a *app) planEngine(r *renderer, f *planFlags) (*run.Engine, func(), error)
 		return nil, nil, err
 	}
 	a.warnAbout(r, notes)
-	return &run.Engine{Settings: settings, Invocation: planInvocation, Warn: r.warn}, func() {}, nil
+	return &run.Engine{Node: run.Node{Settings: settings, Invocation: planInvocation, Warn: r.warn}}, func() {}, nil
 }
 
 // maxFacts bounds the file of --facts, in bytes.

@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/podrun/podrun/admission"
-	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/run/reconcile"
+
+	"github.com/podrun/podrun/run/node"
+
+	"github.com/podrun/podrun/run/observe"
+
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
-	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -32,13 +33,8 @@ func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 	if o.For == lifecycle.GoalDeleted {
 		return Result{ID: k.ID, Outcome: OutcomeMet, Err: e.waitDeleted(ctx, k)}
 	}
-	result := e.onPod(ctx, k, OutcomeMet, store.PurposeRun, func(s *syncer) error {
-		s.adopts, s.attends = true, true
-		if err := s.wasStopped(); err != nil {
-			return err
-		}
-		_, err := s.until(ctx, o.For)
-		return err
+	result := e.onPod(ctx, k, OutcomeMet, store.PurposeRun, func(s *reconcile.Worker) error {
+		return s.Attend(ctx, o.For)
 	})
 	if result.Err == nil && !o.For.ReachedBy(result.Status) {
 		result.Err = &problem.Error{Kind: problem.Failed, Object: "pod " + k.ID.String(),
@@ -49,72 +45,27 @@ func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 
 // onPod does something with a pod that is here, under its lock, and tells how
 // the pod is then.
-func (e *Engine) onPod(ctx context.Context, k Known, outcome Outcome, p store.Purpose, do func(*syncer) error) Result {
+func (e *Engine) onPod(ctx context.Context, k Known, outcome Outcome, p store.Purpose, do func(*reconcile.Worker) error) Result {
 	result := Result{ID: k.ID, Outcome: outcome}
-	lock, err := e.locks().LockPod(ctx, k.ID, p)
+	lock, err := e.Locks().LockPod(ctx, k.ID, p)
 	defer lock.Release()
 	if err != nil {
 		result.Err = err
 		return result
 	}
-	s, err := e.resume(ctx, k, lock)
+	s, err := reconcile.Resume(ctx, &e.Node, k.ID, lock)
 	if err != nil {
-		result.Err = orEnded(ctx, err)
+		result.Err = reconcile.OrEnded(ctx, err)
 		return result
 	}
-	result.Err = errors.Join(do(s), s.journal.Close())
-	result.Status = s.status()
+	result.Err = errors.Join(do(s), s.Close())
+	result.Status = s.Status()
 	return result
 }
 
 // WaitAll waits for several pods at once.
 func (e *Engine) WaitAll(ctx context.Context, pods []Known, o WaitOptions) []Result {
-	return sideBySide(pods, func(k Known) Result { return e.Wait(ctx, k, o) })
-}
-
-// resume makes a syncer that goes on with a pod that is here.
-func (e *Engine) resume(ctx context.Context, k Known, lock *store.PodLock) (*syncer, error) {
-	c, err := store.ReadCheckpoint(e.layout(), k.ID.UID)
-	if err != nil {
-		return nil, err
-	}
-	if c == nil {
-		return nil, &problem.Error{Kind: problem.Failed, Object: "pod " + k.ID.String(), Err: errors.New("its checkpoint is gone"),
-			Hint: "'podrun delete' removes what is left of it"}
-	}
-	facts, err := discover.Read(ctx, e.Client, e.Settings, discover.Options{})
-	if err != nil {
-		return nil, err
-	}
-	plan, problems := replan(e, c, facts)
-	if err := problem.Refuse(problem.Refused, problems); err != nil {
-		return nil, err
-	}
-	journals := map[string]*store.Journal{}
-	s := e.newSyncer(plan, e.newPuller(journals), lock)
-	journals[plan.ID.UID] = s.journal
-	if err := s.journal.Open(plan.Layout); err != nil {
-		return nil, err
-	}
-	s.reserved = true
-	s.obs, err = e.observe(ctx, plan.ID.UID)
-	if err != nil {
-		return nil, runtimeError(k.ID, err)
-	}
-	return s, nil
-}
-
-// replan plans a pod again from its checkpoint.
-func replan(e *Engine, c *manifest.Checkpoint, facts host.Facts) (*prepare.Plan, problem.List) {
-	objects := c.Objects()
-	handler, found := prepare.RuntimeHandler(c.Pod, objects)
-	allocatable, bad := admission.Allocatable(facts, e.Settings)
-	plan, problems := prepare.NewPlan(prepare.Input{
-		Pod: c.Pod, UID: string(c.Pod.UID), Objects: objects, Facts: facts, Settings: e.Settings,
-		Handler: handler, Invocation: e.Invocation, Allocatable: allocatable,
-	})
-	plan.WithDevices(plan.DevicesHere())
-	return plan, slices.Concat(found, bad, problems)
+	return node.InParallel(pods, func(k Known) Result { return e.Wait(ctx, k, o) })
 }
 
 // deletedPoll is how often Wait looks whether a pod is gone.
@@ -127,8 +78,8 @@ func (e *Engine) waitDeleted(ctx context.Context, k Known) error {
 		if err != nil || len(left) == 0 {
 			return err
 		}
-		if err := sleep(ctx, deletedPoll); err != nil {
-			return deadlineError(k.ID, err, "it is still here")
+		if err := observe.Sleep(ctx, deletedPoll); err != nil {
+			return reconcile.DeadlineError(k.ID, err, "it is still here")
 		}
 	}
 }
@@ -156,7 +107,7 @@ func (e *Engine) Restart(ctx context.Context, pods []Known, o ApplyOptions) ([]R
 func (e *Engine) checkpointed(pods []Known) (*manifest.Objects, error) {
 	all := &manifest.Objects{}
 	for _, k := range pods {
-		c, err := store.ReadCheckpoint(e.layout(), k.ID.UID)
+		c, err := store.ReadCheckpoint(e.Layout(), k.ID.UID)
 		if err != nil {
 			return nil, err
 		}
@@ -175,27 +126,11 @@ func (e *Engine) checkpointed(pods []Known) (*manifest.Objects, error) {
 func (e *Engine) Stop(ctx context.Context, pods []Known, o DeleteOptions) []Result {
 	ctx, cancel := withTimeout(ctx, o.Timeout)
 	defer cancel()
-	return sideBySide(pods, func(k Known) Result { return e.stopOne(ctx, k, o) })
+	return node.InParallel(pods, func(k Known) Result { return e.stopOne(ctx, k, o) })
 }
 
 func (e *Engine) stopOne(ctx context.Context, k Known, o DeleteOptions) Result {
-	return e.onPod(ctx, k, OutcomeStopped, store.PurposeStop, func(s *syncer) error {
-		if err := s.acquire(store.PurposeStop); err != nil {
-			return err
-		}
-		grace := s.gracePeriod()
-		if o.Grace != nil {
-			grace = *o.Grace
-		}
-		// Before it is: whoever waits for the pod sees its containers end.
-		if err := s.markStopped("was stopped by "+store.ShownHolder(s.who()), "'podrun start "+k.ID.Name+" -n "+k.ID.Namespace+"' goes on with it"); err != nil {
-			return runtimeError(k.ID, err)
-		}
-		if err := s.stopOwned(ctx, grace); err != nil {
-			return s.orInterrupted(ctx, s.ofRuntime(err))
-		}
-		return nil
-	})
+	return e.onPod(ctx, k, OutcomeStopped, store.PurposeStop, func(s *reconcile.Worker) error { return s.Stop(ctx, o.Grace) })
 }
 
 // Start goes on with pods that were stopped.

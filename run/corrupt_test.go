@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podrun/podrun/run/observe"
+
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
@@ -223,7 +225,7 @@ func TestObserveIsNeverNil(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		obs, err := observe(t.Context(), r.rt.Client(), r.layout(), created.ID.UID)
+		obs, err := observe.ReadPod(t.Context(), r.rt.Client(), r.layout(), created.ID.UID)
 		if obs == nil || err != nil {
 			t.Fatalf("%q: %v, %v", text, obs, err)
 		}
@@ -265,7 +267,7 @@ func TestFallbackToLogsOfALargeLog(t *testing.T) {
 		identity.AnnotationTerminationMessagePolicy: string(corev1.TerminationMessageFallbackToLogsOnError)}}}}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	got := terminationMessages(t.Context(), obs)["a"]
+	got := observe.TerminationMessages(t.Context(), obs)["a"]
 	runtime.ReadMemStats(&after)
 	if got != strings.Repeat("A", 2048) {
 		t.Errorf("%d bytes: %.20q", len(got), got)

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podrun/podrun/run/node"
+
 	"google.golang.org/protobuf/proto"
 
 	"github.com/podrun/podrun/cri"
@@ -45,7 +47,7 @@ func TestHelperPodrun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &Engine{Client: client, Settings: job.Settings, Invocation: NewInvocation(), Command: "podrun child"}
+	e := &Engine{Node: node.Node{Client: client, Settings: job.Settings, Invocation: NewInvocation(), Command: "podrun child"}}
 	if err := job.do(t, e); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podrun/podrun/run/node"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -50,7 +52,7 @@ func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o Doctor
 	if objects == nil {
 		objects = &manifest.Objects{}
 	}
-	seen := discover.Examine(ctx, e.Client, e.Settings, wantedFacts(objects, o.AllowKubelet))
+	seen := discover.Examine(ctx, e.Client, e.Settings, node.WantedFacts(objects, o.AllowKubelet))
 	if err := context.Cause(ctx); err != nil {
 		return Diagnosis{}, err
 	}
@@ -116,7 +118,7 @@ func (e *Engine) verdicts(ctx context.Context, objects *manifest.Objects, facts 
 	if down {
 		facts.Runtime = ideal(facts.Runtime, objects)
 	}
-	here, err := e.here(objects, facts)
+	here, err := e.Here(objects, facts)
 	if errors.Is(err, fs.ErrPermission) {
 		err = nil // not root, which is a finding of its own
 	}
@@ -125,7 +127,7 @@ func (e *Engine) verdicts(ctx context.Context, objects *manifest.Objects, facts 
 	}
 	targets, problems := prepare.Prepare(prepare.PrepareInput{Objects: objects, Facts: facts, Settings: e.Settings, Here: here,
 		Invocation: e.Invocation, AllowKubelet: o.AllowKubelet})
-	if _, err := hostProblems(ctx, targets, objects, problems); err != nil {
+	if _, err := node.HostProblems(ctx, targets, objects, problems); err != nil {
 		return nil, err
 	}
 	var out []PodVerdict

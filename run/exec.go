@@ -9,6 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podrun/podrun/run/reconcile"
+
+	"github.com/podrun/podrun/run/observe"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
@@ -53,13 +57,13 @@ func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container stri
 		return ExecTarget{}, &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New("is not here"), Hint: "'podrun get -A' lists the pods that are"}
 	}
 	k := known[0]
-	obs, err := e.observe(ctx, k.ID.UID)
+	obs, err := e.Observe(ctx, k.ID.UID)
 	if err != nil {
-		return ExecTarget{}, runtimeError(k.ID, err)
+		return ExecTarget{}, reconcile.RuntimeError(k.ID, err)
 	}
 	pod := k.Pod
 	if pod == nil {
-		pod = orphan(k.ID, obs)
+		pod = observe.WithoutCheckpoint(k.ID, obs)
 	}
 	t := ExecTarget{Pod: k.ID}
 	t.Container, t.Among, err = chooseContainer(pod, container)

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/podrun/podrun/run/reconcile"
+
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/problem"
 )
@@ -172,7 +174,7 @@ func applyFault(t *testing.T, at step, m mishap) {
 		t.Fatal("the call was not made")
 	}
 	// A rollback has 30 s of its own, the runtime's last answer 5.
-	if took > timeout+undoTimeout+5*time.Second {
+	if took > timeout+reconcile.UndoTimeout+5*time.Second {
 		t.Errorf("took %s", took)
 	}
 	started := slices.Contains(r.rt.CallNames("StartContainer"), "StartContainer setup")

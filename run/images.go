@@ -119,7 +119,7 @@ func (e *Engine) PullImages(ctx context.Context, names []string, timeout time.Du
 			plan.Images[i].Containers[j].FieldPath = "" // there is no container
 		}
 	}
-	puller := e.newPuller(nil)
+	puller := e.NewPuller(nil)
 	pulls := puller.Start(ctx, plan)
 	defer pulls.Stop()
 	var errs []error
@@ -183,7 +183,7 @@ func (e *Engine) forgetPulls(ctx context.Context) error {
 	for _, i := range list {
 		here = append(here, i.Id)
 	}
-	return imagepull.ForgetPulls(e.layout().ImageRecords(), here)
+	return imagepull.ForgetPulls(e.Layout().ImageRecords(), here)
 }
 
 // PruneImages removes the images that nothing uses, and returns them.

@@ -11,6 +11,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/podrun/podrun/run/observe"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -63,12 +65,12 @@ func (e *Engine) seen(ctx context.Context, names []string) error {
 				return imageError(name, "look for it", err)
 			}
 			if found != nil {
-				if err := imagepull.Preloaded(e.layout().ImageRecords(), name, found.Id); err != nil {
+				if err := imagepull.Preloaded(e.Layout().ImageRecords(), name, found.Id); err != nil {
 					return err
 				}
 				break
 			}
-			if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			if err := observe.Sleep(ctx, 10*time.Millisecond); err != nil {
 				return imageError(name, "look for it", err)
 			}
 		}

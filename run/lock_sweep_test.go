@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/podrun/podrun/run/node"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/identity"
@@ -86,8 +88,8 @@ func TestSweepRemovesLocksOfPodsThatAreGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept.Unlock()
-	e := &Engine{Settings: r.settings, Invocation: NewInvocation(), Command: "podrun test"}
-	if err := e.underNodeLock(t.Context(), func() error { return store.Sweep(r.layout()) }); err != nil {
+	e := &Engine{Node: node.Node{Settings: r.settings, Invocation: NewInvocation(), Command: "podrun test"}}
+	if err := e.UnderNodeLock(t.Context(), func() error { return store.Sweep(r.layout()) }); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := lockFiles(t, r.layout()), []string{"default_being-made", "default_here", "node"}; !slices.Equal(got, want) {

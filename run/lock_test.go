@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/podrun/podrun/run/node"
+
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/store"
@@ -133,8 +135,8 @@ func TestPodLockKnowsOfOthers(t *testing.T) {
 
 // lockOf takes a pod's lock as a process of its own.
 func (r *rig) lockOf(id identity.Pod) (*store.PodLock, error) {
-	e := &Engine{Settings: r.settings, Invocation: NewInvocation(), Command: "podrun test"}
-	return e.locks().LockPod(r.t.Context(), id, store.PurposeRun)
+	e := &Engine{Node: node.Node{Settings: r.settings, Invocation: NewInvocation(), Command: "podrun test"}}
+	return e.Locks().LockPod(r.t.Context(), id, store.PurposeRun)
 }
 
 // TestLockOfKilledHolder kills the process that holds a lock.
@@ -217,7 +219,7 @@ func TestLockPodsHoldsNoneWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		id := func(name string) identity.Pod { return identity.Pod{Namespace: "default", Name: name} }
-		critical, err := r.engine().locks().LockPod(t.Context(), id("b"), store.PurposeRun)
+		critical, err := r.engine().Locks().LockPod(t.Context(), id("b"), store.PurposeRun)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +227,7 @@ func TestLockPodsHoldsNoneWhileItWaits(t *testing.T) {
 			podText("b", "Always", "containers: [{name: app, image: registry.example/app:1}]"))
 		got := make(chan store.PodLocks)
 		go func() {
-			locks, err := r.engine().lockPods(t.Context(), both)
+			locks, err := r.engine().LockPods(t.Context(), both)
 			if err != nil {
 				t.Error(err)
 			}
@@ -234,7 +236,7 @@ func TestLockPodsHoldsNoneWhileItWaits(t *testing.T) {
 		time.Sleep(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		victim, err := r.engine().locks().LockPod(ctx, id("a"), store.PurposeRun)
+		victim, err := r.engine().Locks().LockPod(ctx, id("a"), store.PurposeRun)
 		if err != nil {
 			t.Fatal(err)
 		}

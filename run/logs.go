@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/podrun/podrun/run/reconcile"
+
+	"github.com/podrun/podrun/run/observe"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/host/discover"
-	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 )
@@ -23,15 +26,6 @@ type LogsRequest struct {
 	All             bool   // all app containers and sidecars
 	Init            bool   // with All: init containers, too
 	Previous        bool   // the run before the current one
-}
-
-// Log is where a container's log is.
-type Log struct {
-	Pod       identity.Pod
-	Container string
-	ID        string
-	Path      string
-	State     lifecycle.State
 }
 
 // Logs finds the logs of a pod's containers, in the order of its spec.
@@ -48,13 +42,13 @@ func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
 		return nil, &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New("is not here"), Hint: "'podrun get -A' lists the pods that are"}
 	}
 	k := known[0]
-	obs, err := e.observe(ctx, k.ID.UID)
+	obs, err := e.Observe(ctx, k.ID.UID)
 	if err != nil {
-		return nil, runtimeError(k.ID, err)
+		return nil, reconcile.RuntimeError(k.ID, err)
 	}
 	pod := k.Pod
 	if pod == nil {
-		pod = orphan(k.ID, obs)
+		pod = observe.WithoutCheckpoint(k.ID, obs)
 	}
 	names, err := logNames(pod, obs, r)
 	if err != nil {
@@ -113,7 +107,7 @@ func logNames(pod *corev1.Pod, obs *lifecycle.Observed, r LogsRequest) ([]string
 // Alive tells whether a container runs. A runtime that is away for a moment
 // says nothing about that.
 func (e *Engine) Alive(ctx context.Context, containerID string) (bool, error) {
-	c, err := observeContainer(ctx, e.Client, containerID, "", false)
+	c, err := observe.ReadContainer(ctx, e.Client, containerID, "", false)
 	switch status.Code(errors.Unwrap(err)) {
 	case codes.NotFound:
 		return false, nil

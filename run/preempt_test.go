@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/podrun/podrun/run/reconcile"
+
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/problem"
 )
@@ -35,7 +37,7 @@ func TestPreempt(t *testing.T) {
 		if got := result.Status.Phase; got != "Running" {
 			t.Errorf("phase %s", got)
 		}
-		if !r.said("Preempting", preempted) || !r.said("Killing web", "Stopping container web") || r.said("Killing db", "") {
+		if !r.said("Preempting", reconcile.Preempted) || !r.said("Killing web", "Stopping container web") || r.said("Killing db", "") {
 			t.Errorf("events: %q", r.reasons())
 		}
 		if i, j := slices.Index(r.reasons(), "Preempting"), slices.Index(r.reasons(), "Killing web"); i > j {

@@ -14,9 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest"
-	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
-	"github.com/podrun/podrun/run/lifecycle"
 )
 
 // attemptsOf lists the attempts that sandboxes were asked for.
@@ -229,30 +227,5 @@ func TestRunAsNonRootRefused(t *testing.T) {
 			t.Error("it was created")
 		}
 		r.nothingLeft()
-	}
-}
-
-// TestOldRunsArePruned: the newest run that ended is kept, for its log and its
-// last state, and all that were never started go.
-func TestOldRunsArePruned(t *testing.T) {
-	r := newRig(t)
-	s := &syncer{Engine: r.engine(), obs: &lifecycle.Observed{}}
-	id := identity.Pod{Namespace: "default", Name: "web", UID: "u-1"}
-	stranger(t, r.rt, id, true)
-	old := r.rt.Containers()[0]
-	base := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
-	for i, state := range []lifecycle.State{lifecycle.Created, lifecycle.Exited, lifecycle.Created, lifecycle.Exited, lifecycle.Exited, lifecycle.Running} {
-		s.obs.Containers = append(s.obs.Containers, lifecycle.Container{ID: old.ID + string(rune('a'+i)), Name: "app", State: state, CreatedAt: base.Add(-time.Duration(i) * time.Minute)})
-	}
-	s.obs.Containers = append(s.obs.Containers, lifecycle.Container{ID: old.ID, Name: "other", State: lifecycle.Exited})
-	if err := s.removeOld(t.Context(), "app"); err != nil {
-		t.Fatal(err)
-	}
-	var kept []string
-	for _, c := range s.obs.Containers {
-		kept = append(kept, c.Name+" "+strings.TrimPrefix(c.ID, old.ID))
-	}
-	if want := []string{"app b", "app f", "other "}; !slices.Equal(kept, want) {
-		t.Errorf("kept %q, want %q", kept, want)
 	}
 }

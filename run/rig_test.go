@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podrun/podrun/run/node"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/cri/critest"
@@ -114,7 +116,7 @@ func removeCgroupRoot(t testing.TB, root string) {
 
 // engine is another podrun process on the host.
 func (r *rig) engine() *Engine {
-	return &Engine{
+	return &Engine{Node: node.Node{
 		Client: r.rt.Client(), Settings: r.settings, Invocation: NewInvocation(), Command: "podrun test",
 		Emit: func(e event.Event) {
 			r.mu.Lock()
@@ -128,7 +130,7 @@ func (r *rig) engine() *Engine {
 				r.warnings = append(r.warnings, p.Message)
 			}
 		},
-	}
+	}}
 }
 
 // load reads manifests.

@@ -20,7 +20,7 @@ func TestRoomGivenUpWhileLooking(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	room, err := e.holdResources(targets[0].Plan)
+	room, err := e.HoldResources(targets[0].Plan)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/podrun/podrun/cri/critest"
-	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/problem"
 )
 
@@ -20,19 +19,18 @@ func TestSandboxImageIsNamed(t *testing.T) {
 		"v2.4.2": {`failed to pull image "r.example/pause:3.9": failed to pull and unpack image "r.example/pause:3.9": failed to resolve image: failed to do request: Head "https://r.example/v2/pause/manifests/3.9": dial tcp: lookup r.example: no such host`,
 			`pinned_images.sandbox in [plugins.'io.containerd.cri.v1.images']`},
 	} {
-		r := newRig(t)
+		r := newRig(t, critest.Version("containerd", version))
 		r.rt.Fault("RunPodSandbox", critest.Fault{When: critest.Before, Err: errors.New(test.text)})
 		result := r.apply(one("Never"))
 		var e *problem.Error
 		if !errors.As(result.Err, &e) || e.Kind != problem.Image || !strings.Contains(e.Hint, "r.example/pause:3.9") {
 			t.Errorf("%s: %v", version, result.Err)
 		}
-		hint := sandboxImageHint(sandboxImage(errors.New(test.text)), host.Runtime{Name: "containerd", Version: version})
-		if !strings.Contains(hint, "image r.example/pause:3.9 is not here") || !strings.Contains(hint, test.key) {
-			t.Errorf("%s: %s", version, hint)
+		if !strings.Contains(e.Hint, "image r.example/pause:3.9 is not here") || !strings.Contains(e.Hint, test.key) {
+			t.Errorf("%s: %s", version, e.Hint)
 		}
 	}
-	if got := sandboxImage(errors.New(`failed to setup network for sandbox "a": plugin "bridge" failed`)); got != "" {
-		t.Errorf("another failure is taken for the image %q", got)
-	}
+	r := newRig(t)
+	r.rt.Fault("RunPodSandbox", critest.Fault{When: critest.Before, Err: errors.New(`failed to setup network for sandbox "a": plugin "bridge" failed`)})
+	wantErr(t, r.apply(one("Never")).Err, problem.Runtime, "bridge")
 }

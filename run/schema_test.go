@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podrun/podrun/run/observe"
+
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
@@ -72,7 +74,7 @@ func TestSchemaOfBefore(t *testing.T) {
 	files := r.keepAll(first.ID.UID)
 	see := func() *lifecycle.Observed {
 		t.Helper()
-		obs, err := observe(t.Context(), r.rt.Client(), r.layout(), first.ID.UID)
+		obs, err := observe.ReadPod(t.Context(), r.rt.Client(), r.layout(), first.ID.UID)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podrun/podrun/run/node"
+
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -82,7 +84,7 @@ func TestUserNamespacesApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.mustApply(pod("six"), OutcomeCreated)
-	if err := reserve(targets[0].Plan); err == nil || !strings.Contains(err.Error(), "taken by pod") {
+	if err := node.Reserve(targets[0].Plan); err == nil || !strings.Contains(err.Error(), "taken by pod") {
 		t.Errorf("reserve: %v; want that the range is taken", err)
 	}
 	if err := os.RemoveAll(r.layout().Pod(targets[0].Plan.ID.UID)); err != nil {

@@ -172,7 +172,7 @@ func (r *rig) script(pod *corev1.Pod) {
 
 // engine is a podrun process on the host.
 func (r *rig) engine() *run.Engine {
-	return &run.Engine{Client: r.rt.Client(), Settings: r.settings, Invocation: run.NewInvocation(), Command: "podrun test",
+	return &run.Engine{Node: run.Node{Client: r.rt.Client(), Settings: r.settings, Invocation: run.NewInvocation(), Command: "podrun test",
 		Emit: func(e event.Event) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -185,7 +185,7 @@ func (r *rig) engine() *run.Engine {
 				r.events = append(r.events, line)
 			}
 		},
-	}
+	}}
 }
 
 // eventNoise is what two events of a kind differ in.

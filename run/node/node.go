@@ -1,0 +1,90 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/podrun/podrun/run/observe"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
+)
+
+// Node is what all pods of a process share. Its fields are set once; it is safe
+// for concurrent use.
+type Node struct {
+	Client   *cri.Client
+	Settings nodeconfig.Settings
+	Emit     event.Sink         // gets every pod's events
+	Progress event.Sink         // gets how far pulls are, every now and then; may be nil
+	Warn     func(problem.List) // gets what should be said once, and refuses nothing
+	Command  string             // this command line, which locks show to others
+	// Invocation is the random id of this process, which marks what it makes.
+	Invocation string
+
+	warned sync.Map // warnings that warnOnce gave out
+}
+
+func (n *Node) Layout() identity.Layout { return n.Settings.Layout() }
+
+func (n *Node) SendWarnings(l problem.List) {
+	if n.Warn != nil && len(l) > 0 {
+		n.Warn(l)
+	}
+}
+
+// WarnOnce gives out a warning, unless this engine has done so before: what is
+// wrong with a file is found at every look at its pod.
+func (n *Node) WarnOnce(p problem.Problem) {
+	if _, before := n.warned.LoadOrStore(p.String(), true); !before {
+		p.Warning = true
+		n.SendWarnings(problem.List{p})
+	}
+}
+
+// InParallel does something with each of a list at once, and gathers what comes
+// of it in the list's order.
+func InParallel[T, R any](list []T, do func(T) R) []R {
+	results := make([]R, len(list))
+	var wg sync.WaitGroup
+	for i, item := range list {
+		wg.Go(func() { results[i] = do(item) })
+	}
+	wg.Wait()
+	return results
+}
+
+// Locks makes the locks of this process.
+func (n *Node) Locks() store.Locks { return store.NewLocks(n.Layout(), n.Holder(), n.SendWarnings) }
+
+// LockPods locks the pods of the objects.
+func (n *Node) LockPods(ctx context.Context, objects *manifest.Objects) (store.PodLocks, error) {
+	ids := make([]identity.Pod, 0, len(objects.Pods))
+	for _, p := range objects.Pods {
+		ids = append(ids, identity.Pod{Namespace: p.Object.Namespace, Name: p.Object.Name})
+	}
+	return n.Locks().LockPods(ctx, ids)
+}
+
+// Holder names this process in a lock, uniquely.
+func (n *Node) Holder() string {
+	return fmt.Sprintf("process %d (%s) [%s]", os.Getpid(), n.Command, n.Invocation)
+}
+
+// Observe is observe of the engine's runtime and root directory, and warns once of
+// each state file that can't be read.
+func (n *Node) Observe(ctx context.Context, uid string) (*lifecycle.Observed, error) {
+	obs, err := observe.ReadPod(ctx, n.Client, n.Layout(), uid)
+	for _, p := range obs.Unreadable {
+		n.WarnOnce(p)
+	}
+	return obs, err
+}

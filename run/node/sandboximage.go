@@ -1,0 +1,32 @@
+package node
+
+import (
+	"context"
+	"slices"
+
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/prepare"
+)
+
+// tellSandboxImage warns where the runtime will have to pull its sandbox image
+// before the first pod can start: a host without a registry can't.
+func (n *Node) tellSandboxImage(ctx context.Context, targets []prepare.Target) {
+	at := slices.IndexFunc(targets, func(t prepare.Target) bool {
+		return t.Refused() == nil && (t.Change == prepare.ChangeNew || t.Change == prepare.ChangeReplace)
+	})
+	if at < 0 {
+		return
+	}
+	runtime := targets[at].Plan.Facts.Runtime
+	image := discover.SandboxImage(ctx, n.Client, runtime)
+	if image.Present == nil || *image.Present {
+		return
+	}
+	what := "the runtime's sandbox (pause) image"
+	if image.Name != "" {
+		what += " " + image.Name
+	}
+	n.SendWarnings(problem.List{{Warning: true, Reason: "SandboxImage", Message: what + " is not here: the runtime will pull it before any pod can start",
+		Hint: "on a host without a registry load it with 'podrun image load', or name one that is here as " + runtime.SandboxKey()}})
+}

@@ -1,0 +1,311 @@
+package observe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
+)
+
+// readPod reads everything the runtime has of the pod with that UID, its
+// sandboxes and containers, and what its directory keeps of its hooks and
+// probes: these files are optional, and one that is corrupt counts as missing
+// (Observed.Unreadable). With an error the observation is empty, but never nil.
+func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, uid string) (*lifecycle.Observed, error) {
+	labels := map[string]string{identity.LabelPodUID: uid}
+	obs := &lifecycle.Observed{}
+	group, gctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		obs.Sandboxes, err = ReadSandboxes(gctx, client, layout, labels)
+		return err
+	})
+	group.Go(func() (err error) {
+		obs.Containers, err = readContainers(gctx, client, labels)
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return &lifecycle.Observed{}, err
+	}
+	obs.Order()
+	if s := obs.Sandbox(); s != nil && s.Ready && !s.HostNetwork {
+		switch err := readIPs(ctx, client, s); {
+		case status.Code(err) == codes.NotFound:
+			s.Ready = false // removed since it was listed
+		case err != nil:
+			return &lifecycle.Observed{}, err
+		}
+	}
+	var errs [3]error
+	obs.Hooks, errs[0] = readHooks(layout, uid)
+	obs.Probes, errs[1] = readProbed(layout, uid)
+	obs.Epoch, errs[2] = readEpoch(layout, uid)
+	id := identity.Pod{UID: uid}
+	if s := obs.Sandbox(); s != nil {
+		id = s.Pod
+	}
+	for _, err := range errs {
+		if err != nil {
+			obs.Unreadable = append(obs.Unreadable, problem.Problem{Object: identity.ObjectOf(id), Message: err.Error() + "; podrun ignores it", Warning: true})
+		}
+	}
+	return obs, nil
+}
+
+func ReadSandboxes(ctx context.Context, client *cri.Client, layout identity.Layout, labels map[string]string) ([]lifecycle.Sandbox, error) {
+	items, err := client.ListPodSandbox(ctx, labels)
+	if err != nil {
+		return nil, fmt.Errorf("list sandboxes: %w", err)
+	}
+	out := make([]lifecycle.Sandbox, 0, len(items))
+	for _, item := range items {
+		out = append(out, sandboxOf(item, layout))
+	}
+	return out, nil
+}
+
+func sandboxOf(item *runtimeapi.PodSandbox, layout identity.Layout) lifecycle.Sandbox {
+	m := item.GetMetadata()
+	ours, other := identity.Owner(item.Annotations, layout.RootDir)
+	return lifecycle.Sandbox{
+		ID:         item.Id,
+		Pod:        identity.Pod{Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUid()},
+		Attempt:    m.GetAttempt(),
+		Ready:      item.State == runtimeapi.PodSandboxState_SANDBOX_READY,
+		CreatedAt:  time.Unix(0, item.CreatedAt),
+		Managed:    ours,
+		RootDir:    other,
+		Invocation: item.Annotations[identity.AnnotationInvocation],
+		Generation: item.Annotations[identity.AnnotationGeneration],
+		Labels:     item.Labels,
+		Handler:    item.RuntimeHandler,
+	}
+}
+
+// readIPs fills in what only PodSandboxStatus tells: the network's mode and
+// the addresses.
+func readIPs(ctx context.Context, client *cri.Client, s *lifecycle.Sandbox) error {
+	st, err := client.PodSandboxStatus(ctx, s.ID)
+	if err != nil {
+		return fmt.Errorf("read sandbox %s: %w", ShortID(s.ID), err)
+	}
+	s.HostNetwork = st.GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
+	s.IPs = nil
+	if ip := st.GetNetwork().GetIp(); ip != "" {
+		s.IPs = append(s.IPs, ip)
+	}
+	for _, ip := range st.GetNetwork().GetAdditionalIps() {
+		s.IPs = append(s.IPs, ip.Ip)
+	}
+	return nil
+}
+
+func readContainers(ctx context.Context, client *cri.Client, labels map[string]string) ([]lifecycle.Container, error) {
+	items, err := client.ListContainers(ctx, labels)
+	if err != nil {
+		return nil, fmt.Errorf("list containers: %w", err)
+	}
+	out := make([]lifecycle.Container, len(items))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(8)
+	for i, item := range items {
+		group.Go(func() (err error) {
+			out[i], err = ReadContainer(ctx, client, item.Id, item.PodSandboxId, true)
+			if status.Code(err) == codes.NotFound {
+				return nil // removed since it was listed
+			}
+			return err
+		})
+	}
+	err = group.Wait()
+	return slices.DeleteFunc(out, func(c lifecycle.Container) bool { return c.ID == "" }), err
+}
+
+// readContainer reads one container; verbose, with the pid of its process.
+func ReadContainer(ctx context.Context, client *cri.Client, id, sandboxID string, verbose bool) (lifecycle.Container, error) {
+	resp, err := client.ContainerStatus(ctx, id, verbose)
+	if err != nil {
+		return lifecycle.Container{}, fmt.Errorf("read container %s: %w", ShortID(id), err)
+	}
+	st := resp.GetStatus()
+	c := lifecycle.Container{
+		ID:          id,
+		Name:        st.GetLabels()[identity.LabelContainerName],
+		SandboxID:   sandboxID,
+		State:       stateOf(st.GetState()),
+		Image:       st.GetImage().GetUserSpecifiedImage(),
+		ImageID:     st.GetImageRef(),
+		Hash:        st.GetAnnotations()[identity.AnnotationHash],
+		CreatedAt:   unixNano(st.GetCreatedAt()),
+		StartedAt:   unixNano(st.GetStartedAt()),
+		FinishedAt:  unixNano(st.GetFinishedAt()),
+		ExitCode:    st.GetExitCode(),
+		Reason:      st.GetReason(),
+		Message:     st.GetMessage(),
+		LogPath:     st.GetLogPath(),
+		PID:         pidOf(resp.GetInfo()),
+		User:        userOf(st.GetUser()),
+		Actual:      actualOf(st.GetResources().GetLinux()),
+		Annotations: st.GetAnnotations(),
+	}
+	for _, m := range st.GetMounts() {
+		if m.GetContainerPath() == c.Annotations[identity.AnnotationTerminationMessagePath] {
+			c.TerminationLog = m.GetHostPath()
+		}
+	}
+	if c.Name == "" {
+		c.Name = st.GetMetadata().GetName()
+	}
+	if c.Image == "" {
+		c.Image = st.GetImage().GetImage()
+	}
+	if n, err := strconv.ParseUint(st.GetAnnotations()[identity.AnnotationRestartCount], 10, 32); err == nil {
+		c.Restarts = uint32(n)
+	}
+	return c, nil
+}
+
+// userOf is the identity of a container's first process; nil if the runtime does
+// not report it.
+func userOf(u *runtimeapi.ContainerUser) *corev1.ContainerUser {
+	if u == nil {
+		return nil
+	}
+	user := &corev1.ContainerUser{}
+	if l := u.GetLinux(); l != nil {
+		user.Linux = &corev1.LinuxContainerUser{UID: l.GetUid(), GID: l.GetGid(), SupplementalGroups: l.GetSupplementalGroups()}
+	}
+	return user
+}
+
+func actualOf(r *runtimeapi.LinuxContainerResources) *lifecycle.Actual {
+	if r == nil {
+		return nil
+	}
+	return &lifecycle.Actual{CPUShares: r.GetCpuShares(), CPUQuota: r.GetCpuQuota(), CPUPeriod: r.GetCpuPeriod(), MemoryLimit: r.GetMemoryLimitInBytes()}
+}
+
+func stateOf(s runtimeapi.ContainerState) lifecycle.State {
+	switch s {
+	case runtimeapi.ContainerState_CONTAINER_CREATED:
+		return lifecycle.Created
+	case runtimeapi.ContainerState_CONTAINER_RUNNING:
+		return lifecycle.Running
+	case runtimeapi.ContainerState_CONTAINER_EXITED:
+		return lifecycle.Exited
+	}
+	return lifecycle.Unknown
+}
+
+func unixNano(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns)
+}
+
+// pidOf finds the process ID in a verbose status: containerd and CRI-O both
+// give {"info": "{\"pid\": 123, …}"}.
+func pidOf(info map[string]string) int {
+	var v struct {
+		PID int `json:"pid"`
+	}
+	if json.Unmarshal([]byte(info["info"]), &v) != nil {
+		return 0
+	}
+	return v.PID
+}
+
+func readEpoch(l identity.Layout, uid string) (time.Time, error) {
+	file := l.RestartEpoch(uid)
+	data, err := store.ReadState(file)
+	if os.IsNotExist(err) {
+		return time.Time{}, nil
+	}
+	var epoch time.Time
+	if err == nil {
+		epoch, err = time.Parse(time.RFC3339Nano, string(data))
+	}
+	if err != nil && store.StateNewer(file) {
+		return time.Time{}, nil // of a form that this podrun does not know
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read when all containers were restarted: %w", inFile(file, err))
+	}
+	return epoch, nil
+}
+
+func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, error) {
+	entries, err := os.ReadDir(l.HookMarks(uid))
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the marks of postStart hooks: %w", err)
+	}
+	hooks := map[string]lifecycle.HookState{}
+	var corrupt error
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue // is being written
+		}
+		file := filepath.Join(l.HookMarks(uid), e.Name())
+		data, err := store.ReadState(file)
+		if os.IsNotExist(err) {
+			continue // removed since it was listed
+		}
+		state := lifecycle.HookState(data)
+		if err == nil && state != lifecycle.HookPending && state != lifecycle.HookDone && state != lifecycle.HookFailed {
+			err = fmt.Errorf("it is none of %s, %s and %s", lifecycle.HookPending, lifecycle.HookDone, lifecycle.HookFailed)
+		}
+		if err != nil {
+			// The hook runs again: it is never skipped, at worst repeated.
+			state = lifecycle.HookPending
+			if !store.StateNewer(file) {
+				corrupt = fmt.Errorf("read the mark of a postStart hook: %w", inFile(file, err))
+			}
+		}
+		hooks[e.Name()] = state
+	}
+	return hooks, corrupt
+}
+
+// shortID cuts an ID for messages, as crictl does.
+func ShortID(id string) string { return id[:min(13, len(id))] }
+
+// readProbed reads what probes last said; nothing if none was run.
+func readProbed(l identity.Layout, uid string) (map[string]lifecycle.Probed, error) {
+	data, err := store.ReadState(l.ProbeResults(uid))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var out map[string]lifecycle.Probed
+	if err == nil {
+		err = json.Unmarshal(data, &out)
+	}
+	if err != nil && store.StateNewer(l.ProbeResults(uid)) {
+		return nil, nil // of a form that this podrun does not know
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the results of probes: %w", inFile(l.ProbeResults(uid), err))
+	}
+	return out, nil
+}

@@ -1,0 +1,115 @@
+package observe
+
+import (
+	"fmt"
+	"io/fs"
+
+	"github.com/podrun/podrun/run/lifecycle"
+
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+)
+
+// Known is a pod of podrun's that is on this host: on the runtime, in the root
+// directory, or both.
+type Known struct {
+	ID  identity.Pod
+	Pod *corev1.Pod // from its checkpoint; nil when that is gone or broken
+	// Broken is why the checkpoint can't be read, with what to do; nil if it can,
+	// or is gone. Such a pod can be shown and deleted, nothing else.
+	Broken error
+}
+
+// hostInfo is what a pod's status has of the host.
+type HostInfo struct {
+	IPs     []string
+	Runtime host.Runtime
+	Handler string // the pod's runtime handler; "" is the default
+}
+
+// handlerOf is the runtime handler of a pod's sandbox; "" if it has none.
+func HandlerOf(obs *lifecycle.Observed) string {
+	if s := obs.Sandbox(); s != nil {
+		return s.Handler
+	}
+	return ""
+}
+
+// viewOf puts the object together; over says that the pod was stopped until it
+// is started by a command. For a pod whose checkpoint is gone or broken, it
+// shows what the runtime knows.
+func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, over bool, started, ready map[string]bool) *corev1.Pod {
+	pod := k.Pod.DeepCopy()
+	if pod == nil {
+		pod = WithoutCheckpoint(k.ID, obs)
+	}
+	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	pod.UID = types.UID(k.ID.UID)
+	since := lifecycle.TakenOn(pod, obs)
+	in := lifecycle.StatusInput{
+		Observed: obs, NodeIPs: n.IPs, RuntimeName: n.Runtime.Name, RecursiveReadOnly: n.Runtime.Handlers[n.Handler].RecursiveReadOnlyMounts, Over: over, StartTime: since,
+		Messages: TerminationMessages(ctx, obs), Started: started, Ready: ready, Now: time.Now(),
+	}
+	d := lifecycle.Next(pod, lifecycle.World{Observed: obs, Now: in.Now, Since: since})
+	in.Waiting = backingOff(d, k.ID)
+	if d.Overdue {
+		in.Reason, in.Message = "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+	}
+	pod.Status = lifecycle.Status(pod, in)
+	if k.Broken != nil {
+		pod.Status.Reason, pod.Status.Message = "CheckpointCorrupt", problem.WithHint(k.Broken)
+		if len(obs.Containers) == 0 {
+			pod.Status.Phase = corev1.PodUnknown
+		}
+	}
+	if pod.CreationTimestamp.IsZero() {
+		pod.CreationTimestamp = metav1.NewTime(since)
+	}
+	return pod
+}
+
+// isStopped tells whether a pod was stopped until a command starts it.
+func IsStopped(layout identity.Layout, uid string) bool {
+	_, err := os.Lstat(layout.StoppedMark(uid))
+	return err == nil
+}
+
+// withoutCheckpoint makes up a pod from its containers.
+func WithoutCheckpoint(id identity.Pod, obs *lifecycle.Observed) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name}}
+	seen := map[string]bool{}
+	for _, c := range obs.Containers {
+		if !seen[c.Name] {
+			seen[c.Name] = true
+			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: c.Name, Image: c.Image})
+		}
+	}
+	return pod
+}
+
+// backingOff says which containers wait for the end of a back-off.
+func backingOff(d lifecycle.Decision, id identity.Pod) map[string]lifecycle.Waiting {
+	out := map[string]lifecycle.Waiting{}
+	for _, name := range d.BackOff {
+		out[name] = lifecycle.Waiting{Reason: "CrashLoopBackOff", Message: "back-off restarting failed container=" + name + " pod=" + id.Ref()}
+	}
+	return out
+}
+
+// inFile names the file in an error that does not.
+func inFile(file string, err error) error {
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return err
+	}
+	return fmt.Errorf("%s: %w", file, err)
+}

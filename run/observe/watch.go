@@ -1,0 +1,183 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// How a container's end is noticed. A pidfd wakes podrun at the exit itself;
+// the runtime says so some 25 ms later, and is then asked every settlePoll.
+// Where no pid is known, the runtime is asked more and more rarely; where one
+// is, the same polling goes on slowly as a safeguard.
+const (
+	settlePoll    = 2 * time.Millisecond
+	settleTime    = 500 * time.Millisecond
+	firstPoll     = 5 * time.Millisecond
+	slowestPoll   = 15 * time.Millisecond
+	safeguardPoll = time.Second
+	RelistAfter   = 10 * time.Second
+	OutagePoll    = 100 * time.Millisecond
+)
+
+// watchExit waits until the container is no longer running, and returns it as
+// it is then. It ends early with ctx's error.
+func watchExit(ctx context.Context, client *cri.Client, c lifecycle.Container) (lifecycle.Container, error) {
+	watch := watchPID(c.PID, c.ID)
+	defer func() { watch.stop() }()
+	poll := firstPoll
+	var settle time.Time
+	for {
+		// The verbose answer costs the runtime much more than the plain one: it
+		// is asked for the pid alone.
+		now, err := ReadContainer(ctx, client, c.ID, c.SandboxID, c.PID == 0)
+		if ctx.Err() != nil {
+			return c, context.Cause(ctx)
+		}
+		if IsUnavailable(err) {
+			// Containers outlive a restart of their runtime, and so does a watch.
+			// How long is for who relists to judge.
+			select {
+			case <-ctx.Done():
+				return c, context.Cause(ctx)
+			case <-time.After(OutagePoll):
+			}
+			continue
+		}
+		if err != nil {
+			return c, err
+		}
+		if now.State != lifecycle.Running {
+			return now, nil
+		}
+		if c.PID == 0 && now.PID != 0 {
+			watch = watchPID(now.PID, c.ID)
+			c.PID = now.PID
+		}
+		if watch.gone {
+			watch.gone, settle = false, time.Now().Add(settleTime)
+		}
+		wait := poll
+		switch {
+		case time.Now().Before(settle):
+			wait = settlePoll
+		case watch.exited != nil:
+			wait = safeguardPoll
+		default:
+			poll = min(poll*5/4, slowestPoll)
+		}
+		select {
+		case <-ctx.Done():
+			return now, context.Cause(ctx)
+		case <-time.After(wait):
+		case <-watch.exited:
+			watch.exited, settle = nil, time.Now().Add(settleTime)
+		}
+	}
+}
+
+// isUnavailable tells whether the runtime was not there to answer.
+func IsUnavailable(err error) bool { return status.Code(err) == codes.Unavailable }
+
+// awaitChange waits until one of the watched containers ends, until comes or wake
+// has something, and takes a container's new state in. After relist it ends in
+// any case, with errRelist: what podrun is not told it looks for.
+func AwaitChange(ctx context.Context, client *cri.Client, obs *lifecycle.Observed, d lifecycle.Decision, wake <-chan struct{}, relist time.Duration) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	woken := make(chan struct{})
+	go func() {
+		defer close(woken)
+		select {
+		case <-wake:
+			cancel(errWoken)
+		case <-time.After(relist):
+			cancel(ErrRelist)
+		case <-ctx.Done():
+		}
+	}()
+	defer func() { cancel(nil); <-woken }()
+	if !d.Until.IsZero() {
+		timer := time.AfterFunc(time.Until(d.Until), func() { cancel(errBackOffEnded) })
+		defer timer.Stop()
+	}
+	type end struct {
+		c   lifecycle.Container
+		err error
+	}
+	ends := make(chan end, len(d.Watch))
+	watching := 0
+	for i := range obs.Containers {
+		c := obs.Containers[i]
+		for _, id := range d.Watch {
+			if c.ID == id {
+				watching++
+				go func() {
+					now, err := watchExit(ctx, client, c)
+					ends <- end{now, err}
+				}()
+			}
+		}
+	}
+	var first error
+	for i := range watching {
+		e := <-ends
+		if e.err == nil {
+			obs.Put(e.c)
+		} else if i == 0 {
+			first = e.err
+		}
+		cancel(errOtherEnded)
+	}
+	if watching == 0 {
+		<-ctx.Done()
+		first = context.Cause(ctx)
+	}
+	if first == errBackOffEnded || first == errOtherEnded || first == errWoken {
+		return nil
+	}
+	return first
+}
+
+var (
+	errBackOffEnded = fmt.Errorf("the back-off has ended")
+	errOtherEnded   = fmt.Errorf("another container has ended")
+	errWoken        = fmt.Errorf("something was found out")
+	ErrRelist       = fmt.Errorf("it is time to look at everything again")
+)
+
+// sleep waits, until the context ends.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+// settled tells whether a container that could not be stopped has ended.
+// containerd fails a stop that meets the container's own end ("ttrpc: closed"),
+// and records the end up to half a second later.
+func Settled(ctx context.Context, client *cri.Client, c lifecycle.Container) bool {
+	for late := time.Now().Add(settleTime); ; {
+		now, err := ReadContainer(ctx, client, c.ID, c.SandboxID, false)
+		switch {
+		case err == nil && now.State != lifecycle.Running:
+			return true
+		case err != nil || time.Now().After(late):
+			return false
+		}
+		if Sleep(ctx, firstPoll) != nil {
+			return false
+		}
+	}
+}

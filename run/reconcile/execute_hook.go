@@ -1,0 +1,156 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/podrun/podrun/run/observe"
+
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/hook"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
+)
+
+// postStart runs the container's hook. One that fails kills its container, and
+// the sync goes on with the next.
+//
+// A hook may take for ever, so the pod's lock is free meanwhile: delete works.
+// What is locked is the hook's mark, lest another podrun that finds it pending
+// runs it a second time. The mark is written under the pod's lock again, when
+// there surely is a pod.
+//
+// Where another command has taken the pod over meanwhile, that the hook has run
+// is still true of this container. Acting on a failure is the owner's part.
+func (s *Worker) postStart(ctx context.Context, c lifecycle.Container) error {
+	if s.obs.Hooks[c.ID] == lifecycle.HookFailed {
+		return s.failHook(ctx, c, errors.New("failed while another podrun ran it"))
+	}
+	claim, err := store.LockFile(s.hookMark(c.ID))
+	if err != nil {
+		return fmt.Errorf("pod %s: %w", s.plan.ID, err)
+	}
+	if claim == nil {
+		return s.awaitHook(ctx, c)
+	}
+	defer claim.Close()
+	plan, _ := hook.New(s.plan.ID, lifecycle.FindContainer(s.pod(), c.Name).Container, hook.PostStart)
+	var failed error
+	lost := s.unlockedHook(ctx, func(ctx context.Context) error {
+		failed = hook.Apply(ctx, plan, s.hookTarget(c))
+		return nil
+	})
+	if cause := context.Cause(ctx); failed != nil && cause != nil {
+		return fmt.Errorf("%w in the postStart hook of container %s", cause, c.Name)
+	}
+	if lost != nil && !errors.Is(lost, store.ErrChanged) {
+		return lost
+	}
+	if now := s.obs.Container(c.Name); lost != nil && (now == nil || now.ID != c.ID || now.State != lifecycle.Running) {
+		return lost // it was stopped, and the hook with it
+	}
+	if failed != nil && s.lock.Owned() {
+		return errors.Join(s.failHook(ctx, c, failed), lost)
+	}
+	state := lifecycle.HookDone
+	if failed != nil {
+		state = lifecycle.HookFailed
+	}
+	if err := s.markHook(c.ID, state); err != nil {
+		return err
+	}
+	return lost
+}
+
+// failHook notes that a hook has run, and failed.
+func (s *Worker) failHook(ctx context.Context, c lifecycle.Container, failed error) error {
+	if err := s.markHook(c.ID, lifecycle.HookDone); err != nil {
+		return err
+	}
+	return s.hookFailed(ctx, c, failed)
+}
+
+// hookFailed tells that a hook failed, and kills its container.
+func (s *Worker) hookFailed(ctx context.Context, c lifecycle.Container, err error) error {
+	s.emit(event.Warning, event.FailedPostStartHook, c.Name, hookEvent(err, "PostStartHook failed"))
+	if s.goal != lifecycle.GoalCompleted { // then the container's end decides
+		s.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", s.plan.ID, c.Name), Op: "postStart hook", Err: hookCause(err)})
+	}
+	return s.killContainer(ctx, c.ID, s.gracePeriod(), "FailedPostStartHook")
+}
+
+// awaitHook waits, without the pod's lock, for the podrun that runs a hook.
+func (s *Worker) awaitHook(ctx context.Context, c lifecycle.Container) error {
+	s.SendWarnings(problem.List{{Object: "pod " + s.plan.ID.String(), Warning: true,
+		Message: fmt.Sprintf("waiting for another podrun, which runs the postStart hook of container %s", c.Name)}})
+	err := s.unlockedHook(ctx, func(ctx context.Context) error { return s.hookFree(ctx, c.ID) })
+	if err != nil {
+		return err
+	}
+	return store.ErrChanged
+}
+
+// hookFree returns once nobody runs a container's hook.
+func (s *Worker) hookFree(ctx context.Context, id string) error {
+	for {
+		claim, err := store.LockFile(s.hookMark(id))
+		if claim != nil || err != nil {
+			claim.Close()
+			return err
+		}
+		if err := observe.Sleep(ctx, store.SlowestLockPoll); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Worker) hookMark(containerID string) string {
+	return filepath.Join(s.plan.Layout.HookMarks(s.plan.ID.UID), containerID)
+}
+
+// hookCause leaves out the names that the caller's error has already.
+func hookCause(err error) error {
+	if e, ok := errors.AsType[*hook.HookError](err); ok {
+		return e
+	}
+	return err
+}
+
+// hookEvent is the message of the event of a hook that failed.
+func hookEvent(err error, otherwise string) string {
+	if e, ok := errors.AsType[*hook.HookError](err); ok {
+		return e.Event()
+	}
+	return otherwise
+}
+
+// markHook keeps on disk whether the container's hook has run.
+func (s *Worker) markHook(containerID string, state lifecycle.HookState) error {
+	mark := s.hookMark(containerID)
+	if err := os.MkdirAll(filepath.Dir(mark), 0o750); err != nil {
+		return fmt.Errorf("pod %s: keep the state of a hook: %w", s.plan.ID, err)
+	}
+	if err := store.WriteState(mark, []byte(state), 0o640); err != nil {
+		return fmt.Errorf("pod %s: keep the state of a hook: %w", s.plan.ID, err)
+	}
+	s.obs.SetHook(containerID, state)
+	return nil
+}
+
+// hookTarget is where a container's hooks go.
+func (s *Worker) hookTarget(c lifecycle.Container) hook.Target {
+	t := hook.Target{ContainerID: c.ID, Exec: s.exec}
+	if sb := s.obs.Sandbox(); sb != nil && len(sb.IPs) > 0 {
+		t.PodIP = sb.IPs[0]
+	}
+	return t
+}
+
+func (s *Worker) exec(ctx context.Context, id string, command []string) (stdout, stderr []byte, code int32, err error) {
+	resp, err := s.Client.ExecSync(ctx, id, command, 0)
+	return resp.GetStdout(), resp.GetStderr(), resp.GetExitCode(), err
+}

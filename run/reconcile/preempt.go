@@ -1,0 +1,66 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/podrun/podrun/run/node"
+
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/store"
+)
+
+// Preempted is the kubelet's message to the pods that it stops for a critical
+// one (pkg/kubelet/preemption).
+const Preempted = "Preempted in order to admit critical pod"
+
+// preemptPatience is how long a critical pod waits for a command that works on
+// one of the pods that must go. It ends where that command waits for us.
+const preemptPatience = 2 * time.Minute
+
+// preempt stops pods, within their grace periods and without this pod's lock, so
+// that this one has their resources. Those were reserved under the node's lock:
+// no other pod takes them meanwhile. The victims stay as stopped pods do; applying
+// them again admits them again.
+func (s *Worker) preempt(ctx context.Context, victims []identity.Pod) error {
+	if len(victims) == 0 {
+		return nil
+	}
+	return s.unlocked(ctx, func(ctx context.Context) error {
+		return errors.Join(node.InParallel(victims, func(id identity.Pod) error {
+			if err := s.preemptOne(ctx, id); err != nil {
+				return s.inStep("preempt pod "+id.String(), err)
+			}
+			return nil
+		})...)
+	})
+}
+
+func (s *Worker) preemptOne(ctx context.Context, id identity.Pod) error {
+	bounded, cancel := context.WithTimeoutCause(ctx, preemptPatience, problem.TimeoutError{After: preemptPatience})
+	defer cancel()
+	lock, err := s.Locks().LockPod(bounded, id, store.PurposeStop)
+	defer lock.Release()
+	if err != nil {
+		return err
+	}
+	if c, err := store.ReadCheckpoint(s.Layout(), id.UID); err != nil || c == nil {
+		return err // it is gone
+	}
+	v, err := Resume(ctx, s.Node, id, lock)
+	if err != nil {
+		return err
+	}
+	if err := v.acquire(store.PurposeStop); err != nil {
+		return errors.Join(err, v.journal.Close())
+	}
+	if err := v.markStopped("was preempted in order to admit critical pod "+s.plan.ID.String(), "apply it again when its resources are free"); err != nil {
+		return errors.Join(err, v.journal.Close())
+	}
+	v.emit(event.Warning, event.Preempting, "", Preempted)
+	err = v.stopOwned(ctx, v.gracePeriod())
+	return errors.Join(err, v.journal.Close())
+}

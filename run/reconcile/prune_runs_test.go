@@ -1,0 +1,32 @@
+package reconcile
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/node"
+)
+
+// TestOldRunsArePruned: the newest run that ended is kept, for its log and its
+// last state, and all that were never started go.
+func TestOldRunsArePruned(t *testing.T) {
+	s := &Worker{Node: &node.Node{Client: critest.ForTest(t).Client()}, obs: &lifecycle.Observed{}}
+	base := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	for i, state := range []lifecycle.State{lifecycle.Created, lifecycle.Exited, lifecycle.Created, lifecycle.Exited, lifecycle.Exited, lifecycle.Running} {
+		s.obs.Containers = append(s.obs.Containers, lifecycle.Container{ID: string(rune('a' + i)), Name: "app", State: state, CreatedAt: base.Add(-time.Duration(i) * time.Minute)})
+	}
+	s.obs.Containers = append(s.obs.Containers, lifecycle.Container{ID: "x", Name: "other", State: lifecycle.Exited})
+	if err := s.removeOld(t.Context(), "app"); err != nil {
+		t.Fatal(err)
+	}
+	var kept []string
+	for _, c := range s.obs.Containers {
+		kept = append(kept, c.Name+" "+c.ID)
+	}
+	if want := []string{"app b", "app f", "other x"}; !slices.Equal(kept, want) {
+		t.Errorf("kept %q, want %q", kept, want)
+	}
+}

@@ -1,0 +1,32 @@
+package reconcile
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/identity"
+)
+
+// Outcome says what became of a pod.
+type Outcome string
+
+// The outcomes of apply and delete.
+const (
+	OutcomeCreated   Outcome = "created"
+	OutcomeRestarted Outcome = "restarted" // containers that had ended were started again
+	OutcomeReplaced  Outcome = "replaced"
+	OutcomeUpdated   Outcome = "updated"
+	OutcomeUnchanged Outcome = "unchanged"
+	OutcomeFailed    Outcome = "failed"
+	OutcomeDeleted   Outcome = "deleted"
+	OutcomeStopped   Outcome = "stopped"
+	OutcomeMet       Outcome = "condition met" // what was waited for is there
+)
+
+// Result is what became of one pod.
+type Result struct {
+	ID      identity.Pod
+	Outcome Outcome
+	What    []string // what the outcome is about: the fields that changed, the containers that were restarted
+	Status  corev1.PodStatus
+	Err     error
+}

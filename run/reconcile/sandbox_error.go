@@ -1,0 +1,28 @@
+package reconcile
+
+import (
+	"fmt"
+	"regexp"
+	"sync"
+
+	"github.com/podrun/podrun/host"
+)
+
+// sandboxImage is the sandbox image that kept a sandbox from being made; empty if
+// it was something else.
+func sandboxImage(err error) string {
+	if m := unpulled().FindStringSubmatch(err.Error()); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+func sandboxImageHint(image string, runtime host.Runtime) string {
+	return fmt.Sprintf("the runtime's sandbox (pause) image %s is not here and can't be pulled: load it with 'podrun image load', or name one that is here as %s", image, runtime.SandboxKey())
+}
+
+// unpulled are the texts of runtimes that could not pull their sandbox image:
+// containerd 1.6 to 2.1, and 2.4. A sandbox needs no other image.
+var unpulled = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`failed to (?:get sandbox|pull) image "([^"]+)"`)
+})

@@ -1,0 +1,65 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// UndoTimeout bounds a rollback as a whole.
+const UndoTimeout = 30 * time.Second
+
+// undo is the list of what takes back what was done so far. A step is pushed
+// before the call that it takes back, because a call that reports an error may
+// have taken effect; so every step is idempotent and keyed by an identity that
+// the plan chose.
+type undo struct {
+	mu    sync.Mutex
+	steps []undoStep
+}
+
+type undoStep struct {
+	name string
+	do   func(context.Context) error
+}
+
+func (u *undo) push(name string, do func(context.Context) error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.steps = append(u.steps, undoStep{name, do})
+}
+
+// forget drops every step: what was done stays.
+func (u *undo) forget() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.steps = nil
+}
+
+// empty tells whether there is anything to take back.
+func (u *undo) empty() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.steps) == 0
+}
+
+// run takes everything back, the last thing first, on a context of its own:
+// the caller's has often ended already, which is why there is a rollback. It
+// goes on past errors and reports them all: each names what was left behind.
+func (u *undo) run(ctx context.Context) error {
+	u.mu.Lock()
+	steps := u.steps
+	u.steps = nil
+	u.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout)
+	defer cancel()
+	var errs []error
+	for i := len(steps) - 1; i >= 0; i-- {
+		if err := steps[i].do(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", steps[i].name, err))
+		}
+	}
+	return errors.Join(errs...)
+}

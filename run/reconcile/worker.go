@@ -1,0 +1,109 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/podrun/podrun/run/node"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/admission"
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/store"
+)
+
+// syncers makes the syncers of a command's pods, which share a puller.
+func NewWorkers(n *node.Node, targets []prepare.Target, objects *manifest.Objects, locks store.PodLocks) []*Worker {
+	out := make([]*Worker, len(targets))
+	journals := map[string]*store.Journal{}
+	puller := n.NewPuller(journals)
+	for i, t := range targets {
+		out[i] = newWorker(n, t.Plan, puller, locks[t.Plan.ID.String()])
+		alone := *objects
+		alone.Pods = objects.Pods[i : i+1]
+		out[i].objects = &alone
+		journals[t.Plan.ID.UID] = out[i].journal
+	}
+	return out
+}
+
+func newWorker(n *node.Node, p *prepare.Plan, puller *imagepull.Puller, lock *store.PodLock) *Worker {
+	return &Worker{
+		Node: n, plan: p, puller: puller, lock: lock,
+		obs: &lifecycle.Observed{}, mine: map[string]bool{}, pulled: map[string]bool{}, exits: map[string]chan struct{}{},
+		journal: &store.Journal{Pod: p.ID, Next: n.Emit},
+	}
+}
+
+func (s *Worker) world() lifecycle.World {
+	w := lifecycle.World{Observed: s.obs, Hashes: s.plan.Hashes(), Now: time.Now(), Since: lifecycle.TakenOn(s.pod(), s.obs)}
+	w.Started, _, w.Unhealthy = s.probed()
+	return w
+}
+
+// Resume makes a Worker that goes on with a pod that is here.
+func Resume(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodLock) (*Worker, error) {
+	c, err := store.ReadCheckpoint(n.Layout(), id.UID)
+	if err != nil {
+		return nil, err
+	}
+	if c == nil {
+		return nil, &problem.Error{Kind: problem.Failed, Object: "pod " + id.String(), Err: errors.New("its checkpoint is gone"),
+			Hint: "'podrun delete' removes what is left of it"}
+	}
+	facts, err := discover.Read(ctx, n.Client, n.Settings, discover.Options{})
+	if err != nil {
+		return nil, err
+	}
+	plan, problems := replan(n, c, facts)
+	if err := problem.Refuse(problem.Refused, problems); err != nil {
+		return nil, err
+	}
+	journals := map[string]*store.Journal{}
+	s := newWorker(n, plan, n.NewPuller(journals), lock)
+	journals[plan.ID.UID] = s.journal
+	if err := s.journal.Open(plan.Layout); err != nil {
+		return nil, err
+	}
+	s.reserved = true
+	s.obs, err = n.Observe(ctx, plan.ID.UID)
+	if err != nil {
+		return nil, RuntimeError(id, err)
+	}
+	return s, nil
+}
+
+// replan plans a pod again from its checkpoint.
+func replan(n *node.Node, c *manifest.Checkpoint, facts host.Facts) (*prepare.Plan, problem.List) {
+	objects := c.Objects()
+	handler, found := prepare.RuntimeHandler(c.Pod, objects)
+	allocatable, bad := admission.Allocatable(facts, n.Settings)
+	plan, problems := prepare.NewPlan(prepare.Input{
+		Pod: c.Pod, UID: string(c.Pod.UID), Objects: objects, Facts: facts, Settings: n.Settings,
+		Handler: handler, Invocation: n.Invocation, Allocatable: allocatable,
+	})
+	plan.WithDevices(plan.DevicesHere())
+	return plan, slices.Concat(found, bad, problems)
+}
+
+// Status is the status of the Worker's pod as it was last seen.
+func (s *Worker) Status() corev1.PodStatus {
+	started, ready, _ := s.probed()
+	k := observe.Known{ID: s.plan.ID, Pod: s.plan.Pod}
+	// A sandbox that this command made was not read from the runtime.
+	n := observe.HostInfo{IPs: s.plan.NodeIPs, Runtime: s.plan.Facts.Runtime, Handler: cmp.Or(s.plan.Sandbox.Handler, observe.HandlerOf(s.obs))}
+	n.Runtime.Name = s.plan.Runtime
+	return observe.ViewOf(context.Background(), k, s.obs, n, observe.IsStopped(s.plan.Layout, s.plan.ID.UID), started, ready).Status
+}
