@@ -118,7 +118,7 @@ func (e *Engine) verdicts(ctx context.Context, objects *manifest.Objects, facts 
 	if down {
 		facts.Runtime = ideal(facts.Runtime, objects)
 	}
-	here, err := e.Here(objects, facts)
+	here, err := e.Here(ctx, objects, facts)
 	if errors.Is(err, fs.ErrPermission) {
 		err = nil // not root, which is a finding of its own
 	}

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/podrun/podrun/admission"
 	"github.com/podrun/podrun/host"
@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/volume"
@@ -45,7 +46,9 @@ func (n *Node) decide(ctx context.Context, objects *manifest.Objects, locks stor
 	if err := store.Sweep(n.Layout()); err != nil {
 		return nil, err
 	}
-	targets, problems, err := n.Prepare(ctx, objects, o.PrepareOptions)
+	prepared := o.PrepareOptions
+	prepared.Now = time.Now()
+	targets, problems, err := n.Prepare(ctx, objects, prepared)
 	if err != nil {
 		return nil, err
 	}
@@ -104,18 +107,19 @@ type PrepareOptions struct {
 	AllowKubelet bool
 	Force        bool        // plan to run pods again that are here
 	Facts        *host.Facts // in place of this host's
+	Now          time.Time   // the creation timestamp of new pods; zero leaves it unset
 }
 
 // Prepare reads what planning needs and plans.
 func (n *Node) Prepare(ctx context.Context, objects *manifest.Objects, o PrepareOptions) ([]prepare.Target, problem.List, error) {
-	in := prepare.PrepareInput{Objects: objects, Settings: n.Settings, Invocation: n.Invocation, AllowKubelet: o.AllowKubelet, Force: o.Force}
+	in := prepare.PrepareInput{Objects: objects, Settings: n.Settings, Invocation: n.Invocation, AllowKubelet: o.AllowKubelet, Force: o.Force, Now: o.Now}
 	facts := o.Facts
 	if facts == nil {
 		read, err := discover.Read(ctx, n.Client, n.Settings, WantedFacts(objects, o.AllowKubelet))
 		if err != nil {
 			return nil, nil, err
 		}
-		if in.Here, err = n.Here(objects, read); err != nil {
+		if in.Here, err = n.Here(ctx, objects, read); err != nil {
 			return nil, nil, err
 		}
 		facts = &read
@@ -143,7 +147,7 @@ func WantedFacts(objects *manifest.Objects, allowKubelet bool) discover.Options 
 
 // Here reads the checkpoints of the pods that have the names of the command's, as
 // the facts have them.
-func (n *Node) Here(objects *manifest.Objects, facts host.Facts) ([]prepare.Here, error) {
+func (n *Node) Here(ctx context.Context, objects *manifest.Objects, facts host.Facts) ([]prepare.Here, error) {
 	wanted := map[string]bool{}
 	for _, p := range objects.Pods {
 		wanted[p.Object.Namespace+"/"+p.Object.Name] = true
@@ -170,14 +174,34 @@ func (n *Node) Here(objects *manifest.Objects, facts host.Facts) ([]prepare.Here
 		}
 		out = append(out, prepare.Here{ID: id, Pod: c.Pod, Made: *c, Ending: owner != nil && owner.Doomed && owner.UID == id.UID})
 	}
-	return out, nil
+	return out, n.observeHere(ctx, out)
+}
+
+// observeHere reads what the runtime has of pods whose checkpoints could be read,
+// and whether they have ended.
+func (n *Node) observeHere(ctx context.Context, pods []prepare.Here) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(8)
+	for i := range pods {
+		h := &pods[i]
+		if h.Pod == nil {
+			continue
+		}
+		group.Go(func() (err error) {
+			if h.Observed, err = n.Observe(ctx, h.ID.UID); err != nil {
+				return &problem.Error{Kind: problem.Runtime, Object: "pod " + h.ID.String(), Err: err}
+			}
+			started, _ := h.Observed.Probed()
+			d := lifecycle.Next(h.Pod, lifecycle.World{Observed: h.Observed, Started: started, Now: time.Now(), Since: lifecycle.TakenOn(h.Pod, h.Observed)})
+			h.Ended = d.Ended && h.Observed.Sandbox() != nil
+			return nil
+		})
+	}
+	return group.Wait()
 }
 
 // Reserve writes the checkpoint of a pod: from then on its requests count.
 func Reserve(p *prepare.Plan) error {
-	if p.Pod.CreationTimestamp.IsZero() {
-		p.Pod.CreationTimestamp = metav1.Now()
-	}
 	if err := volume.MakePodDir(p.Volumes); err != nil {
 		return fmt.Errorf("pod %s: %w", p.ID, err)
 	}

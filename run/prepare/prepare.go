@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
 // Change says how a pod of a manifest relates to what is here.
@@ -36,6 +38,10 @@ type Here struct {
 	// Ending says that a command has begun to remove it: its containers may end
 	// at any time, also where that command was killed.
 	Ending bool
+	// Observed is what the runtime has of it; nil where it was not read.
+	Observed *lifecycle.Observed
+	// Ended says that none of its containers runs or will run again.
+	Ended bool
 	// Broken is why the checkpoint can't be read; then the fields above are not
 	// set.
 	Broken error
@@ -73,6 +79,8 @@ type PrepareInput struct {
 	Invocation   string
 	AllowKubelet bool
 	Force        bool // a pod that is here is replaced, whether it changed or not
+	// Now is the creation timestamp of new pods; zero leaves it unset.
+	Now time.Time
 }
 
 // Prepare plans and admits all pods of a command, before the first side effect:
@@ -96,6 +104,8 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 		})
 		if t.since != nil {
 			plan.Pod.CreationTimestamp = *t.since
+		} else if plan.Pod.CreationTimestamp.IsZero() && !in.Now.IsZero() {
+			plan.Pod.CreationTimestamp = metav1.NewTime(in.Now)
 		}
 		t.Plan = plan
 		in.Facts.UserNS = plan.holding(in.Facts.UserNS) // the command's next pod needs another
@@ -191,7 +201,9 @@ func Compare(pod *corev1.Pod, in PrepareInput) Target {
 	case len(t.Changes) == 0:
 		t.Change = ChangeUnchanged
 	case !rebuilt && (samePod || manifest.InPlace(was.Pod, pod)):
-		t.Change = ChangeUpdate
+		if t.Change = ChangeUpdate; was.Ended { // no container is left to update in place
+			t.Change, t.Old = ChangeReplace, here
+		}
 	default:
 		t.Change, t.Old, t.UID, t.since = ChangeReplace, here, uid, nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/store"
 )
 
 // RuntimeError names the pod in an error of the runtime.
@@ -20,33 +21,31 @@ func RuntimeError(id identity.Pod, err error) error {
 
 // ofPod names the pod in an error that names a container alone: a command may
 // have several pods.
-func (s *Worker) ofPod(err error) error {
+func ofPod(id identity.Pod, err error) error {
 	e, ok := err.(*problem.Error)
 	if !ok || !strings.HasPrefix(e.Object, "container ") {
 		return err
 	}
 	named := *e
-	named.Object = "pod " + s.plan.ID.String() + ": " + e.Object
+	named.Object = "pod " + id.String() + ": " + e.Object
 	return &named
 }
 
-// failed is the error of all failures.
-func (s *Worker) failed() error { return errors.Join(s.failures...) }
-
-// whileWaiting is the error of a wait: with what was waited for, unless the pod
-// is gone.
-func (s *Worker) whileWaiting(ctx context.Context, err error, waiting string) error {
+// waitError is the error of a wait: with what was waited for, unless the error is
+// about the pod.
+func (w *state) waitError(ctx context.Context, err error, waiting string) error {
 	if _, says := errors.AsType[*problem.Error](err); says {
 		return err
 	}
 	err = fmt.Errorf("%w while %s", err, waiting)
 	if ctx.Err() == nil {
-		return RuntimeError(s.plan.ID, err)
+		return RuntimeError(w.plan.ID, err)
 	}
-	return s.orInterrupted(ctx, err)
+	return err
 }
 
-// OrEnded is orInterrupted for a step that is about no single pod.
+// OrEnded is the error of a step that is about no single pod: where the context has
+// ended, with its cause.
 func OrEnded(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if err == nil || cause == nil || errors.Is(err, cause) {
@@ -59,40 +58,45 @@ func OrEnded(ctx context.Context, err error) error {
 	return err
 }
 
-// orInterrupted prefers the reason for which the context ended over the error
-// that a call made of it.
-func (s *Worker) orInterrupted(ctx context.Context, err error) error {
+// explain is what an operation on the pod returns for the error that ended it.
+// Failures of containers come first. Else, where the context has ended, its cause
+// does: that some call was canceled then explains nothing.
+func (w *state) explain(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
-	if err == nil || cause == nil {
+	switch {
+	case err == nil:
+		return nil
+	case len(w.failures) > 0:
+		return errors.Join(w.failures...)
+	case cause == nil:
 		return err
 	}
-	var pe *problem.Error
-	if errors.As(err, &pe) && pe.Kind == problem.Image {
-		return err // says more: the image's own trouble
+	e, isProblem := errors.AsType[*problem.Error](err)
+	if isProblem && e.Kind == problem.Image {
+		return err // says more: why the image could not be pulled
 	}
-	if timeout := (problem.TimeoutError{}); s.pulls != nil && errors.As(cause, &timeout) {
-		if trouble := s.pulls.Trouble(); trouble != nil {
-			return s.ofPod(trouble) // whatever else had not come to its end
+	_, timeout := errors.AsType[problem.TimeoutError](cause)
+	if timeout && w.pulls != nil {
+		if trouble := w.pulls.Trouble(); trouble != nil {
+			return ofPod(w.plan.ID, trouble)
 		}
 	}
-	if !errors.Is(err, cause) {
-		err = fmt.Errorf("%w: %w", cause, s.doing(err))
+	switch {
+	case errors.Is(err, cause):
+	case isProblem && e.Op != "":
+		err = fmt.Errorf("%w: %s", cause, e.Op)
+	default:
+		err = fmt.Errorf("%w: %w", cause, nameless(w.plan.ID, err))
 	}
-	return s.interrupted(err)
-}
-
-// doing leaves of an error what was being done, if it says so: that the call was
-// canceled then is nobody's news.
-func (s *Worker) doing(err error) error {
-	if e, ok := errors.AsType[*problem.Error](err); ok && e.Op != "" {
-		return errors.New(e.Op)
+	if timeout {
+		return DeadlineError(w.plan.ID, err, "")
 	}
-	return s.nameless(err)
+	return fmt.Errorf("pod %s: %w", w.plan.ID, err)
 }
 
 // nameless drops the pod's name from an error that gets it anew.
-func (s *Worker) nameless(err error) error {
-	if e, ok := err.(*problem.Error); ok && e.Object == "pod "+s.plan.ID.String() {
+func nameless(id identity.Pod, err error) error {
+	if e, ok := err.(*problem.Error); ok && e.Object == "pod "+id.String() {
 		short := *e
 		short.Object = ""
 		return &short
@@ -101,21 +105,12 @@ func (s *Worker) nameless(err error) error {
 }
 
 // inStep says in which step of the pod's an error came up.
-func (s *Worker) inStep(step string, err error) error {
-	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + s.plan.ID.String(), Op: step, Err: s.nameless(err)}
+func inStep(id identity.Pod, step string, err error) error {
+	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: step, Err: nameless(id, err)}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		out.Kind, out.Hint = e.Kind, e.Hint
 	}
 	return out
-}
-
-// interrupted makes the error of a sync that was cut short.
-func (s *Worker) interrupted(cause error) error {
-	var timeout problem.TimeoutError
-	if errors.As(cause, &timeout) {
-		return DeadlineError(s.plan.ID, cause, "")
-	}
-	return fmt.Errorf("pod %s: %w", s.plan.ID, cause)
 }
 
 // DeadlineError is the error of a command that took too long, or was ended.
@@ -130,11 +125,11 @@ func DeadlineError(id identity.Pod, cause error, waiting string) error {
 // endedBy is the error of a step on a container during which the context ended
 // with cause. Where the runtime still answered why it could not do the step, the
 // error has its answer: the deadline is then no reason, only the moment.
-func (s *Worker) endedBy(cause error, name, op string, err error) error {
+func (w *state) endedBy(cause error, name, op string, err error) error {
 	if err == nil || errors.Is(err, cause) || onlyEnded(err) {
 		return cause
 	}
-	return fmt.Errorf("%w; the runtime's last answer to %s container %s: %w", cause, op, name, s.redacted(name, err))
+	return fmt.Errorf("%w; the runtime's last answer to %s container %s: %w", cause, op, name, w.redacted(name, err))
 }
 
 // onlyEnded tells whether an error says no more than that the call was ended.
@@ -142,4 +137,13 @@ func onlyEnded(err error) bool {
 	code := status.Code(err)
 	return code == codes.DeadlineExceeded || code == codes.Canceled ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// ofRuntime names the pod in an error of the runtime. Other errors, which say that
+// the pod is another command's by now, name it already.
+func (w *state) ofRuntime(err error) error {
+	if _, named := errors.AsType[*problem.Error](err); named || err == nil || errors.Is(err, store.ErrChanged) {
+		return err
+	}
+	return RuntimeError(w.plan.ID, err)
 }

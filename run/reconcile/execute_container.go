@@ -28,70 +28,71 @@ import (
 // startContainer waits for the container's image, creates the container,
 // starts it and runs its postStart hook. Only an interruption is returned as
 // an error; the container's own trouble is noted in failures.
-func (s *Worker) startContainer(ctx context.Context, a lifecycle.Action) error {
-	image, err := s.waitImage(ctx, a.Container)
+func (w *starter) startContainer(ctx context.Context, a lifecycle.Action) error {
+	image, err := w.waitImage(ctx, a.Container)
 	if errors.Is(err, store.ErrChanged) || isDeleted(err) {
 		return err
 	}
 	var mounted map[string]imagepull.Result
 	if err == nil {
-		mounted, err = s.volumeImages(ctx, a.Container)
+		mounted, err = w.volumeImages(ctx, a.Container)
 	}
-	if errors.Is(err, store.ErrChanged) || isDeleted(err) || s.lock.Held == nil || !s.lock.Owned() {
-		return s.orNotOwner(err)
+	if errors.Is(err, store.ErrChanged) || isDeleted(err) || w.lock.Held == nil || !w.lock.Owned() {
+		return w.orNotOwner(err)
 	}
 	if err != nil {
-		s.fail(err)
+		w.fail(err)
 		return nil
 	}
-	if sb := s.obs.Sandbox(); sb == nil || !sb.Ready {
+	if sb := w.obs.Sandbox(); sb == nil || !sb.Ready {
 		return store.ErrChanged // it has ended while the image was pulled
 	}
-	created, config, err := s.createContainer(ctx, a, image, mounted)
+	created, config, err := w.createContainer(ctx, a, image, mounted)
 	if err != nil {
-		return s.containerFailed(ctx, a.Container, "create", event.FailedToCreate, err)
+		return w.containerFailed(ctx, a.Container, "create", event.FailedToCreate, err)
 	}
-	s.obs.Put(created)
-	spec := lifecycle.FindContainer(s.pod(), a.Container).Container
+	w.obs.Put(created)
+	spec := lifecycle.FindContainer(w.pod(), a.Container).Container
 	if lifecycle.HasPostStart(spec) {
-		if err := s.markHook(created.ID, lifecycle.HookPending); err != nil {
+		if err := w.markHook(created.ID, lifecycle.HookPending); err != nil {
 			return err
 		}
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	if err := s.beforeStart(); err != nil {
+	if err := w.beforeStart(); err != nil {
 		return err
 	}
 	answered, stop := cri.LastAnswer(ctx)
-	err = s.Client.StartContainer(answered, created.ID)
+	err = w.Client.StartContainer(answered, created.ID)
 	stop()
 	if err != nil {
-		return s.containerFailed(ctx, a.Container, "start", event.FailedToStart, err)
+		return w.containerFailed(ctx, a.Container, "start", event.FailedToStart, err)
 	}
 	created.State, created.StartedAt = lifecycle.Running, time.Now()
-	s.obs.Put(created)
-	s.mine[created.ID] = true
-	s.emit(event.Normal, event.StartedContainer, a.Container, "Container started")
-	if err := s.linkLog(created, config); err != nil {
+	w.obs.Put(created)
+	w.mine[created.ID] = true
+	w.emit(event.Normal, event.StartedContainer, a.Container, "Container started")
+	if err := w.linkLog(created, config); err != nil {
 		return err
 	}
-	s.tellStarted(created, filepath.Join(s.plan.Layout.Logs(s.plan.ID), config.GetLogPath()))
+	w.logs.started(Log{Pod: w.plan.ID, Container: created.Name, ID: created.ID, State: created.State,
+		Path: filepath.Join(w.plan.Layout.Logs(w.plan.ID), config.GetLogPath())})
 	if lifecycle.HasPostStart(spec) {
-		return s.postStart(ctx, created)
+		return w.postStart(ctx, created)
 	}
 	return nil
 }
 
 // imageBacksOff tells whether an app container's image could not be had at the
 // first try. The kubelet goes on with the next container then, and comes back.
-func (s *Worker) imageBacksOff(ctx context.Context, a lifecycle.Action) (backsOff bool, err error) {
-	if a.Verb != lifecycle.StartContainer || s.pulls == nil || s.pulled[a.Container] || s.pulls.Done(a.Container) || lifecycle.FindContainer(s.pod(), a.Container).Init {
+func (w *starter) imageBacksOff(ctx context.Context, a lifecycle.Action) (backsOff bool, err error) {
+	if a.Verb != lifecycle.StartContainer || w.pulls == nil || w.pulled[a.Container] || w.pulls.Done(a.Container) || lifecycle.FindContainer(w.pod(), a.Container).Init {
 		return false, nil
 	}
-	err = s.unlockedPull(ctx, func(ctx context.Context) error {
-		backsOff = s.pulls.BacksOff(ctx, a.Container)
+	err = w.unlocked(ctx, w.startedByOther, func(ctx context.Context) error {
+		backsOff = w.pulls.BacksOff(ctx, a.Container)
 		return nil
 	})
 	return backsOff, err
@@ -99,12 +100,12 @@ func (s *Worker) imageBacksOff(ctx context.Context, a lifecycle.Action) (backsOf
 
 // waitImage is image without the pod's lock, unless the image is here: a pull
 // may take long, and others may have something to do with the pod.
-func (s *Worker) waitImage(ctx context.Context, name string) (image imagepull.Result, err error) {
-	if s.pulls != nil && !s.pulled[name] && s.pulls.Done(name) {
-		return s.image(ctx, name)
+func (w *starter) waitImage(ctx context.Context, name string) (image imagepull.Result, err error) {
+	if w.pulls != nil && !w.pulled[name] && w.pulls.Done(name) {
+		return w.image(ctx, name)
 	}
-	err = s.unlockedPull(ctx, func(ctx context.Context) (err error) {
-		image, err = s.image(ctx, name)
+	err = w.unlocked(ctx, w.startedByOther, func(ctx context.Context) (err error) {
+		image, err = w.image(ctx, name)
 		return err
 	})
 	return image, err
@@ -112,29 +113,29 @@ func (s *Worker) waitImage(ctx context.Context, name string) (image imagepull.Re
 
 // image waits for the container's image. The first start has it from the pulls
 // that began when the pod was admitted, a restart asks again.
-func (s *Worker) image(ctx context.Context, name string) (imagepull.Result, error) {
-	if s.pulls != nil && !s.pulled[name] {
-		s.pulled[name] = true
-		return s.pulls.Wait(ctx, name)
+func (w *starter) image(ctx context.Context, name string) (imagepull.Result, error) {
+	if w.pulls != nil && !w.pulled[name] {
+		w.pulled[name] = true
+		return w.pulls.Wait(ctx, name)
 	}
-	pulls := s.puller.Start(ctx, s.plan.Images.Only(name))
+	pulls := w.puller.Start(ctx, w.plan.Images.Only(name))
 	defer pulls.Stop()
 	return pulls.Wait(ctx, name)
 }
 
 // createContainer makes the container and returns it as it is now known.
-func (s *Worker) createContainer(ctx context.Context, a lifecycle.Action, image imagepull.Result, mounted map[string]imagepull.Result) (lifecycle.Container, *runtimeapi.ContainerConfig, error) {
-	if err := s.removeOld(ctx, a.Container); err != nil {
+func (w *starter) createContainer(ctx context.Context, a lifecycle.Action, image imagepull.Result, mounted map[string]imagepull.Result) (lifecycle.Container, *runtimeapi.ContainerConfig, error) {
+	if err := w.removeOld(ctx, a.Container); err != nil {
 		return lifecycle.Container{}, nil, err
 	}
-	plan := s.plan.Container(a.Container)
-	spec := lifecycle.FindContainer(s.pod(), a.Container).Container
-	late, err := s.late(a, image)
+	plan := w.plan.Container(a.Container)
+	spec := lifecycle.FindContainer(w.pod(), a.Container).Container
+	late, err := w.late(a, image)
 	if err == nil {
-		err = s.lateVolumes(ctx, plan, spec, mounted, &late)
+		err = w.lateVolumes(ctx, plan, spec, mounted, &late)
 	}
 	if err == nil {
-		late.SubpathPaths, err = s.bindSubpaths(ctx, plan, spec, late)
+		late.SubpathPaths, err = w.bindSubpaths(ctx, plan, spec, late)
 	}
 	if err != nil {
 		return lifecycle.Container{}, nil, err
@@ -143,16 +144,16 @@ func (s *Worker) createContainer(ctx context.Context, a lifecycle.Action, image 
 	if err != nil {
 		return lifecycle.Container{}, nil, err
 	}
-	if delay := lifecycle.NextBackOff(s.obs.Newest(a.Container), container.Hash(spec)); delay > 0 {
+	if delay := lifecycle.NextBackOff(w.obs.Newest(a.Container), container.Hash(spec)); delay > 0 {
 		config.Annotations[identity.AnnotationBackOff] = delay.String()
 	}
-	config.Annotations[identity.AnnotationGeneration] = s.lock.Mine.String()
-	sb := s.obs.Sandbox()
-	id, err := container.Apply(ctx, s.Client, sb.ID, config, s.sandboxConfig())
+	config.Annotations[identity.AnnotationGeneration] = w.lock.Mine.String()
+	sb := w.obs.Sandbox()
+	id, err := container.Apply(ctx, w.Client, sb.ID, config, w.sandboxConfig())
 	if err != nil {
 		return lifecycle.Container{}, nil, err
 	}
-	s.emit(event.Normal, event.CreatedContainer, a.Container, "Container created")
+	w.emit(event.Normal, event.CreatedContainer, a.Container, "Container created")
 	return lifecycle.Container{
 		ID: id, Name: a.Container, SandboxID: sb.ID, State: lifecycle.Created, Restarts: a.Attempt,
 		Image: config.GetImage().GetUserSpecifiedImage(), ImageID: image.ImageID, Hash: container.Hash(spec),
@@ -161,31 +162,31 @@ func (s *Worker) createContainer(ctx context.Context, a lifecycle.Action, image 
 }
 
 // late gathers what the container's config was still missing.
-func (s *Worker) late(a lifecycle.Action, image imagepull.Result) (container.Late, error) {
-	uid := s.plan.ID.UID
-	if err := volume.MakeContainerDir(s.plan.Layout, uid, a.Container); err != nil {
+func (w *starter) late(a lifecycle.Action, image imagepull.Result) (container.Late, error) {
+	uid := w.plan.ID.UID
+	if err := volume.MakeContainerDir(w.plan.Layout, uid, a.Container); err != nil {
 		return container.Late{}, err
 	}
 	// Asked here, too: a container that is refused leaves no log, as in the kubelet.
-	if err := s.plan.Container(a.Container).VerifyUser(image.UID, image.Username); err != nil {
+	if err := w.plan.Container(a.Container).VerifyUser(image.UID, image.Username); err != nil {
 		return container.Late{}, err
 	}
-	log, err := volume.MakeTerminationLog(s.plan.Layout, uid, a.Container, store.RandomHex(4))
+	log, err := volume.MakeTerminationLog(w.plan.Layout, uid, a.Container, store.RandomHex(4))
 	if err != nil {
 		return container.Late{}, err
 	}
 	return container.Late{
-		PodIPs: lifecycle.OrderIPs(s.obs.Sandbox().IPs, s.plan.NodeIPs), HostIPs: s.plan.NodeIPs,
+		PodIPs: lifecycle.OrderIPs(w.obs.Sandbox().IPs, w.plan.NodeIPs), HostIPs: w.plan.NodeIPs,
 		ImageID: image.ImageID, ImageUID: image.UID, ImageUsername: image.Username,
 		Attempt:            a.Attempt,
 		TerminationLogPath: log,
-		Mounts:             s.plan.Mounts(),
-		EtcHostsPath:       s.plan.Layout.EtcHosts(uid),
+		Mounts:             w.plan.Mounts(),
+		EtcHostsPath:       w.plan.Layout.EtcHosts(uid),
 	}, nil
 }
 
 // bindSubpaths binds what the container mounts of its volumes in part.
-func (s *Worker) bindSubpaths(ctx context.Context, plan *container.Plan, spec *corev1.Container, late container.Late) (map[int]string, error) {
+func (w *starter) bindSubpaths(ctx context.Context, plan *container.Plan, spec *corev1.Container, late container.Late) (map[int]string, error) {
 	paths, err := plan.Subpaths(late)
 	if err != nil || len(paths) == 0 {
 		return nil, err
@@ -196,7 +197,7 @@ func (s *Worker) bindSubpaths(ctx context.Context, plan *container.Plan, spec *c
 		if late.Mounts[mount].Image != nil {
 			continue // the runtime finds it
 		}
-		target := s.plan.Layout.Subpath(s.plan.ID.UID, mount, spec.Name, i)
+		target := w.plan.Layout.Subpath(w.plan.ID.UID, mount, spec.Name, i)
 		if err := volume.MountSubpath(ctx, late.Mounts[mount].HostPath, sub, target); err != nil {
 			return nil, subpathError(spec, i, err)
 		}
@@ -207,9 +208,9 @@ func (s *Worker) bindSubpaths(ctx context.Context, plan *container.Plan, spec *c
 
 // removeOld removes all but the last of the container's earlier runs, as the
 // kubelet keeps one for its logs and its last state.
-func (s *Worker) removeOld(ctx context.Context, name string) error {
+func (w *starter) removeOld(ctx context.Context, name string) error {
 	kept := false
-	for _, c := range slices.Clone(s.obs.Containers) { // drop shortens the list
+	for _, c := range slices.Clone(w.obs.Containers) { // drop shortens the list
 		switch {
 		case c.Name != name || c.State == lifecycle.Running:
 			continue
@@ -217,41 +218,41 @@ func (s *Worker) removeOld(ctx context.Context, name string) error {
 			kept = true // the newest that has run
 			continue
 		}
-		if err := s.Client.RemoveContainer(ctx, c.ID); err != nil {
+		if err := w.Client.RemoveContainer(ctx, c.ID); err != nil {
 			return fmt.Errorf("remove an earlier run (%s): %w", observe.ShortID(c.ID), err)
 		}
-		s.obs.Drop(c.ID)
+		w.obs.Drop(c.ID)
 	}
 	return nil
 }
 
 // containerFailed notes a container that could not be created or started.
-func (s *Worker) containerFailed(ctx context.Context, name, op, reason string, err error) error {
+func (w *starter) containerFailed(ctx context.Context, name, op, reason string, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
-		return s.endedBy(cause, name, op, err)
+		return w.endedBy(cause, name, op, err)
 	}
-	err = s.redacted(name, err)
-	failure := &problem.Error{Kind: problem.Runtime, Object: fmt.Sprintf("pod %s: container %s", s.plan.ID, name), Op: op, Err: err}
+	err = w.redacted(name, err)
+	failure := &problem.Error{Kind: problem.Runtime, Object: fmt.Sprintf("pod %s: container %s", w.plan.ID, name), Op: op, Err: err}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		failure.Kind, failure.Err, failure.Problems, failure.Hint = e.Kind, e.Err, e.Problems, e.Hint
 	}
-	s.emit(event.Warning, reason, name, "Error: "+cause(failure))
-	s.fail(failure)
+	w.emit(event.Warning, reason, name, "Error: "+cause(failure))
+	w.fail(failure)
 	return nil
 }
 
 // linkLog makes the link by which log collectors find the container's log.
-func (s *Worker) linkLog(c lifecycle.Container, config *runtimeapi.ContainerConfig) error {
-	link := s.plan.Layout.LegacyLog(s.plan.ID, c.Name, c.ID)
-	target := filepath.Join(s.plan.Layout.Logs(s.plan.ID), config.GetLogPath())
+func (w *starter) linkLog(c lifecycle.Container, config *runtimeapi.ContainerConfig) error {
+	link := w.plan.Layout.LegacyLog(w.plan.ID, c.Name, c.ID)
+	target := filepath.Join(w.plan.Layout.Logs(w.plan.ID), config.GetLogPath())
 	err := os.Symlink(target, link)
 	if os.IsNotExist(err) {
-		if err = os.MkdirAll(s.plan.Layout.ContainerLogsDir, 0o755); err == nil {
+		if err = os.MkdirAll(w.plan.Layout.ContainerLogsDir, 0o755); err == nil {
 			err = os.Symlink(target, link)
 		}
 	}
 	if err != nil && !os.IsExist(err) {
-		return fmt.Errorf("pod %s: container %s: link its log: %w", s.plan.ID, c.Name, err)
+		return fmt.Errorf("pod %s: container %s: link its log: %w", w.plan.ID, c.Name, err)
 	}
 	return nil
 }

@@ -26,22 +26,22 @@ import (
 //
 // Where another command has taken the pod over meanwhile, that the hook has run
 // is still true of this container. Acting on a failure is the owner's part.
-func (s *Worker) postStart(ctx context.Context, c lifecycle.Container) error {
-	if s.obs.Hooks[c.ID] == lifecycle.HookFailed {
-		return s.failHook(ctx, c, errors.New("failed while another podrun ran it"))
+func (w *starter) postStart(ctx context.Context, c lifecycle.Container) error {
+	if w.obs.Hooks[c.ID] == lifecycle.HookFailed {
+		return w.failHook(ctx, c, errors.New("failed while another podrun ran it"))
 	}
-	claim, err := store.LockFile(s.hookMark(c.ID))
+	claim, err := store.LockFile(w.hookMark(c.ID))
 	if err != nil {
-		return fmt.Errorf("pod %s: %w", s.plan.ID, err)
+		return fmt.Errorf("pod %s: %w", w.plan.ID, err)
 	}
 	if claim == nil {
-		return s.awaitHook(ctx, c)
+		return w.awaitHook(ctx, c)
 	}
 	defer claim.Close()
-	plan, _ := hook.New(s.plan.ID, lifecycle.FindContainer(s.pod(), c.Name).Container, hook.PostStart)
+	plan, _ := hook.New(w.plan.ID, lifecycle.FindContainer(w.pod(), c.Name).Container, hook.PostStart)
 	var failed error
-	lost := s.unlockedHook(ctx, func(ctx context.Context) error {
-		failed = hook.Apply(ctx, plan, s.hookTarget(c))
+	lost := w.unlocked(ctx, w.ended, func(ctx context.Context) error {
+		failed = hook.Apply(ctx, plan, w.hookTarget(c))
 		return nil
 	})
 	if cause := context.Cause(ctx); failed != nil && cause != nil {
@@ -50,44 +50,44 @@ func (s *Worker) postStart(ctx context.Context, c lifecycle.Container) error {
 	if lost != nil && !errors.Is(lost, store.ErrChanged) {
 		return lost
 	}
-	if now := s.obs.Container(c.Name); lost != nil && (now == nil || now.ID != c.ID || now.State != lifecycle.Running) {
+	if now := w.obs.Container(c.Name); lost != nil && (now == nil || now.ID != c.ID || now.State != lifecycle.Running) {
 		return lost // it was stopped, and the hook with it
 	}
-	if failed != nil && s.lock.Owned() {
-		return errors.Join(s.failHook(ctx, c, failed), lost)
+	if failed != nil && w.lock.Owned() {
+		return errors.Join(w.failHook(ctx, c, failed), lost)
 	}
 	state := lifecycle.HookDone
 	if failed != nil {
 		state = lifecycle.HookFailed
 	}
-	if err := s.markHook(c.ID, state); err != nil {
+	if err := w.markHook(c.ID, state); err != nil {
 		return err
 	}
 	return lost
 }
 
 // failHook notes that a hook has run, and failed.
-func (s *Worker) failHook(ctx context.Context, c lifecycle.Container, failed error) error {
-	if err := s.markHook(c.ID, lifecycle.HookDone); err != nil {
+func (w *starter) failHook(ctx context.Context, c lifecycle.Container, failed error) error {
+	if err := w.markHook(c.ID, lifecycle.HookDone); err != nil {
 		return err
 	}
-	return s.hookFailed(ctx, c, failed)
+	return w.hookFailed(ctx, c, failed)
 }
 
 // hookFailed tells that a hook failed, and kills its container.
-func (s *Worker) hookFailed(ctx context.Context, c lifecycle.Container, err error) error {
-	s.emit(event.Warning, event.FailedPostStartHook, c.Name, hookEvent(err, "PostStartHook failed"))
-	if s.goal != lifecycle.GoalCompleted { // then the container's end decides
-		s.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", s.plan.ID, c.Name), Op: "postStart hook", Err: hookCause(err)})
+func (w *starter) hookFailed(ctx context.Context, c lifecycle.Container, err error) error {
+	w.emit(event.Warning, event.FailedPostStartHook, c.Name, hookEvent(err, "PostStartHook failed"))
+	if w.goal != lifecycle.GoalCompleted { // then the container's end decides
+		w.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", w.plan.ID, c.Name), Op: "postStart hook", Err: hookCause(err)})
 	}
-	return s.killContainer(ctx, c.ID, s.gracePeriod(), "FailedPostStartHook")
+	return w.killContainer(ctx, c.ID, w.gracePeriod(), "FailedPostStartHook")
 }
 
 // awaitHook waits, without the pod's lock, for the podrun that runs a hook.
-func (s *Worker) awaitHook(ctx context.Context, c lifecycle.Container) error {
-	s.SendWarnings(problem.List{{Object: "pod " + s.plan.ID.String(), Warning: true,
+func (w *starter) awaitHook(ctx context.Context, c lifecycle.Container) error {
+	w.SendWarnings(problem.List{{Object: "pod " + w.plan.ID.String(), Warning: true,
 		Message: fmt.Sprintf("waiting for another podrun, which runs the postStart hook of container %s", c.Name)}})
-	err := s.unlockedHook(ctx, func(ctx context.Context) error { return s.hookFree(ctx, c.ID) })
+	err := w.unlocked(ctx, w.ended, func(ctx context.Context) error { return w.hookFree(ctx, c.ID) })
 	if err != nil {
 		return err
 	}
@@ -95,9 +95,9 @@ func (s *Worker) awaitHook(ctx context.Context, c lifecycle.Container) error {
 }
 
 // hookFree returns once nobody runs a container's hook.
-func (s *Worker) hookFree(ctx context.Context, id string) error {
+func (w *starter) hookFree(ctx context.Context, id string) error {
 	for {
-		claim, err := store.LockFile(s.hookMark(id))
+		claim, err := store.LockFile(w.hookMark(id))
 		if claim != nil || err != nil {
 			claim.Close()
 			return err
@@ -108,8 +108,8 @@ func (s *Worker) hookFree(ctx context.Context, id string) error {
 	}
 }
 
-func (s *Worker) hookMark(containerID string) string {
-	return filepath.Join(s.plan.Layout.HookMarks(s.plan.ID.UID), containerID)
+func (w *starter) hookMark(containerID string) string {
+	return filepath.Join(w.plan.Layout.HookMarks(w.plan.ID.UID), containerID)
 }
 
 // hookCause leaves out the names that the caller's error has already.
@@ -129,28 +129,28 @@ func hookEvent(err error, otherwise string) string {
 }
 
 // markHook keeps on disk whether the container's hook has run.
-func (s *Worker) markHook(containerID string, state lifecycle.HookState) error {
-	mark := s.hookMark(containerID)
+func (w *starter) markHook(containerID string, state lifecycle.HookState) error {
+	mark := w.hookMark(containerID)
 	if err := os.MkdirAll(filepath.Dir(mark), 0o750); err != nil {
-		return fmt.Errorf("pod %s: keep the state of a hook: %w", s.plan.ID, err)
+		return fmt.Errorf("pod %s: keep the state of a hook: %w", w.plan.ID, err)
 	}
 	if err := store.WriteState(mark, []byte(state), 0o640); err != nil {
-		return fmt.Errorf("pod %s: keep the state of a hook: %w", s.plan.ID, err)
+		return fmt.Errorf("pod %s: keep the state of a hook: %w", w.plan.ID, err)
 	}
-	s.obs.SetHook(containerID, state)
+	w.obs.SetHook(containerID, state)
 	return nil
 }
 
 // hookTarget is where a container's hooks go.
-func (s *Worker) hookTarget(c lifecycle.Container) hook.Target {
-	t := hook.Target{ContainerID: c.ID, Exec: s.exec}
-	if sb := s.obs.Sandbox(); sb != nil && len(sb.IPs) > 0 {
+func (w *stopper) hookTarget(c lifecycle.Container) hook.Target {
+	t := hook.Target{ContainerID: c.ID, Exec: w.exec}
+	if sb := w.obs.Sandbox(); sb != nil && len(sb.IPs) > 0 {
 		t.PodIP = sb.IPs[0]
 	}
 	return t
 }
 
-func (s *Worker) exec(ctx context.Context, id string, command []string) (stdout, stderr []byte, code int32, err error) {
-	resp, err := s.Client.ExecSync(ctx, id, command, 0)
+func (w *stopper) exec(ctx context.Context, id string, command []string) (stdout, stderr []byte, code int32, err error) {
+	resp, err := w.Client.ExecSync(ctx, id, command, 0)
 	return resp.GetStdout(), resp.GetStderr(), resp.GetExitCode(), err
 }

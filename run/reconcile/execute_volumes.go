@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 
-	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 
@@ -14,13 +13,12 @@ import (
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
-	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/volume"
 )
 
 // lateVolumes fills in what volumes give to a container only now: the images
 // that it mounts, and the variables that init containers wrote to files.
-func (s *Worker) lateVolumes(ctx context.Context, plan *container.Plan, spec *corev1.Container, images map[string]imagepull.Result, late *container.Late) error {
+func (w *starter) lateVolumes(ctx context.Context, plan *container.Plan, spec *corev1.Container, images map[string]imagepull.Result, late *container.Late) error {
 	for name, got := range images {
 		source := late.Mounts[name]
 		source.Image = proto.CloneOf(source.Image)
@@ -28,7 +26,7 @@ func (s *Worker) lateVolumes(ctx context.Context, plan *container.Plan, spec *co
 		late.Mounts[name] = source
 	}
 	for _, key := range plan.FileKeys() {
-		value, err := volume.ReadEnvValue(ctx, s.plan.Mounts()[key.Volume].HostPath, key.Path, key.Key)
+		value, err := volume.ReadEnvValue(ctx, w.plan.Mounts()[key.Volume].HostPath, key.Path, key.Key)
 		if err != nil {
 			return fmt.Errorf("volume %s: %w", key.Volume, err)
 		}
@@ -58,13 +56,13 @@ func subpathError(spec *corev1.Container, index int, err error) error {
 
 // refreshVolumes brings the files that podrun writes up to date, while the pod's
 // containers go on. Of a pod without a sandbox they are made with it.
-func (s *Worker) refreshVolumes(ctx context.Context) error {
-	if s.obs.Sandbox() == nil {
+func (w *starter) refreshVolumes(ctx context.Context) error {
+	if w.obs.Sandbox() == nil {
 		return nil
 	}
-	err := volume.Refresh(ctx, s.plan.Volumes)
+	err := volume.Refresh(ctx, w.plan.Volumes)
 	if err != nil {
-		s.emitMountErrors(err)
+		w.emitMountErrors(err)
 		if e, ok := errors.AsType[*problem.Error](err); ok {
 			e.Op = "update volumes"
 		}
@@ -73,8 +71,8 @@ func (s *Worker) refreshVolumes(ctx context.Context) error {
 }
 
 // redacted is an error without the values of the container's Secrets.
-func (s *Worker) redacted(name string, err error) error {
-	plan := s.plan.Container(name)
+func (w *state) redacted(name string, err error) error {
+	plan := w.plan.Container(name)
 	if plan == nil {
 		return err
 	}
@@ -94,13 +92,13 @@ func errorKind(err error) problem.Kind {
 
 // volumeImages waits for the images that a container mounts as volumes, without
 // the pod's lock.
-func (s *Worker) volumeImages(ctx context.Context, name string) (map[string]imagepull.Result, error) {
+func (w *starter) volumeImages(ctx context.Context, name string) (map[string]imagepull.Result, error) {
 	out := map[string]imagepull.Result{}
-	for _, m := range lifecycle.FindContainer(s.pod(), name).Container.VolumeMounts {
-		if _, had := out[m.Name]; had || s.plan.Mounts()[m.Name].Image == nil {
+	for _, m := range lifecycle.FindContainer(w.pod(), name).Container.VolumeMounts {
+		if _, had := out[m.Name]; had || w.plan.Mounts()[m.Name].Image == nil {
 			continue
 		}
-		got, err := s.waitImage(ctx, imagepull.VolumeImage(m.Name))
+		got, err := w.waitImage(ctx, imagepull.VolumeImage(m.Name))
 		if err != nil {
 			return nil, err
 		}
@@ -112,45 +110,25 @@ func (s *Worker) volumeImages(ctx context.Context, name string) (map[string]imag
 // makeVolumes makes the pod's volumes, those that may take long without the pod's
 // lock. Meanwhile the pod's directory is locked, so that no other command makes
 // or removes them before this one has ended.
-func (s *Worker) makeVolumes(ctx context.Context) error {
-	if !s.plan.Volumes.Slow() {
-		return volume.Apply(ctx, s.plan.Volumes)
+func (w *starter) makeVolumes(ctx context.Context) error {
+	if !w.plan.Volumes.Slow() {
+		return volume.Apply(ctx, w.plan.Volumes)
 	}
-	if err := volume.MakePodDir(s.plan.Volumes); err != nil {
-		return s.inStep("make its directories", err)
+	if err := volume.MakePodDir(w.plan.Volumes); err != nil {
+		return inStep(w.plan.ID, "make its directories", err)
 	}
-	dir, err := s.lockDir(ctx)
+	dir, err := w.lockDir(ctx)
 	if err != nil {
 		return err
 	}
 	var failed error
-	lost := s.unlocked(ctx, func(ctx context.Context) error {
+	lost := w.unlocked(ctx, w.lost, func(ctx context.Context) error {
 		defer dir.Unlock()
-		failed = volume.Apply(ctx, s.plan.Volumes)
+		failed = volume.Apply(ctx, w.plan.Volumes)
 		return nil
 	})
 	if lost == nil || ctx.Err() != nil && failed != nil {
 		return failed
 	}
 	return lost
-}
-
-// lockDir locks the pod's directory, against a command that makes its volumes
-// without the pod's lock. That one ends soon: it does not own the pod any more.
-func (s *Worker) lockDir(ctx context.Context) (*store.FileLock, error) {
-	path := s.plan.Layout.Pod(s.plan.ID.UID)
-	l, err := store.AwaitLock(ctx, path, nil, func() (*store.FileLock, error) {
-		f, err := store.FlockFile(path, unix.O_RDONLY|unix.O_DIRECTORY)
-		if f == nil || err != nil {
-			return nil, err
-		}
-		return &store.FileLock{File: f}, nil
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("pod %s: wait until its volumes are mounted: %w", s.plan.ID, err)
-	}
-	return l, nil
 }

@@ -5,47 +5,60 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// tellStarted tells that a container has started, for its log to be read.
-func (s *Worker) tellStarted(c lifecycle.Container, path string) {
-	if s.started == nil {
-		return
-	}
-	exited := make(chan struct{})
-	s.exits[c.ID] = exited
-	s.drains = append(s.drains, s.started(Log{Pod: s.plan.ID, Container: c.Name, ID: c.ID, Path: path, State: c.State}, exited))
-}
-
-// tellExits tells which containers have ended.
-func (s *Worker) tellExits() {
-	for _, c := range s.obs.Containers {
-		if exited := s.exits[c.ID]; exited != nil && c.State != lifecycle.Running {
-			close(exited)
-			delete(s.exits, c.ID)
-		}
-	}
-}
-
-// closeExits tells that every container has ended.
-func (s *Worker) closeExits() {
-	for id, exited := range s.exits {
-		close(exited)
-		delete(s.exits, id)
-	}
-}
-
-// drain waits until the logs were read.
-func (s *Worker) drain() {
-	for _, wait := range s.drains {
-		wait()
-	}
-	s.drains = nil
-}
-
-// Log is where a container's log is.
+// Log is a container's log file.
 type Log struct {
 	Pod       identity.Pod
 	Container string
 	ID        string
-	Path      string
+	Path      string // absolute
 	State     lifecycle.State
+}
+
+// logStreams announces containers to a reader of their logs. The zero value
+// announces nothing.
+type logStreams struct {
+	// open is called for each container that starts, with a channel that is closed
+	// when it has exited. What it returns waits until the log was read.
+	open   func(Log, <-chan struct{}) (drained func())
+	exits  map[string]chan struct{}
+	drains []func()
+}
+
+// started announces a container that has started.
+func (l *logStreams) started(log Log) {
+	if l.open == nil {
+		return
+	}
+	exited := make(chan struct{})
+	if l.exits == nil {
+		l.exits = map[string]chan struct{}{}
+	}
+	l.exits[log.ID] = exited
+	l.drains = append(l.drains, l.open(log, exited))
+}
+
+// exited announces the containers that have exited.
+func (l *logStreams) exited(obs *lifecycle.Observed) {
+	for _, c := range obs.Containers {
+		if exited := l.exits[c.ID]; exited != nil && c.State != lifecycle.Running {
+			close(exited)
+			delete(l.exits, c.ID)
+		}
+	}
+}
+
+// allExited announces that every container has exited.
+func (l *logStreams) allExited() {
+	for id, exited := range l.exits {
+		close(exited)
+		delete(l.exits, id)
+	}
+}
+
+// drain waits until the logs were read.
+func (l *logStreams) drain() {
+	for _, wait := range l.drains {
+		wait()
+	}
+	l.drains = nil
 }

@@ -25,39 +25,39 @@ const preemptPatience = 2 * time.Minute
 // that this one has their resources. Those were reserved under the node's lock:
 // no other pod takes them meanwhile. The victims stay as stopped pods do; applying
 // them again admits them again.
-func (s *Worker) preempt(ctx context.Context, victims []identity.Pod) error {
+func (w *Worker) preempt(ctx context.Context, victims []identity.Pod) error {
 	if len(victims) == 0 {
 		return nil
 	}
-	return s.unlocked(ctx, func(ctx context.Context) error {
+	return w.unlocked(ctx, w.lost, func(ctx context.Context) error {
 		return errors.Join(node.InParallel(victims, func(id identity.Pod) error {
-			if err := s.preemptOne(ctx, id); err != nil {
-				return s.inStep("preempt pod "+id.String(), err)
+			if err := w.preemptOne(ctx, id); err != nil {
+				return inStep(w.plan.ID, "preempt pod "+id.String(), err)
 			}
 			return nil
 		})...)
 	})
 }
 
-func (s *Worker) preemptOne(ctx context.Context, id identity.Pod) error {
+func (w *Worker) preemptOne(ctx context.Context, id identity.Pod) error {
 	bounded, cancel := context.WithTimeoutCause(ctx, preemptPatience, problem.TimeoutError{After: preemptPatience})
 	defer cancel()
-	lock, err := s.Locks().LockPod(bounded, id, store.PurposeStop)
+	lock, err := w.Locks().LockPod(bounded, id, store.PurposeStop)
 	defer lock.Release()
 	if err != nil {
 		return err
 	}
-	if c, err := store.ReadCheckpoint(s.Layout(), id.UID); err != nil || c == nil {
+	if c, err := store.ReadCheckpoint(w.Layout(), id.UID); err != nil || c == nil {
 		return err // it is gone
 	}
-	v, err := Resume(ctx, s.Node, id, lock)
+	v, err := Resume(ctx, w.Node, id, lock)
 	if err != nil {
 		return err
 	}
 	if err := v.acquire(store.PurposeStop); err != nil {
 		return errors.Join(err, v.journal.Close())
 	}
-	if err := v.markStopped("was preempted in order to admit critical pod "+s.plan.ID.String(), "apply it again when its resources are free"); err != nil {
+	if err := v.markStopped("was preempted in order to admit critical pod "+w.plan.ID.String(), "apply it again when its resources are free"); err != nil {
 		return errors.Join(err, v.journal.Close())
 	}
 	v.emit(event.Warning, event.Preempting, "", Preempted)

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/podrun/podrun/probe"
@@ -21,90 +23,98 @@ import (
 // probe that is allowed no failure would kill what has not opened its port yet.
 const probeSettle = time.Second
 
+// probes runs the probes of a pod's containers.
+type probes struct {
+	owned
+	probing  atomic.Pointer[store.Generation] // the generation under which it probes; nil while it does not
+	reported sync.Map                         // the containers whose probes have come to a result, by ID
+	wake     chan struct{}                    // ends a wait: a probe has found something out
+}
+
 // startProbing begins to probe the pod's containers, for as long as a command
 // works on the pod: nobody does when none does.
-func (s *Worker) startProbing() {
-	s.wake = make(chan struct{}, 1)
-	s.prober = probe.NewProber(probe.Options{
+func (w *probes) startProbing() {
+	w.wake = make(chan struct{}, 1)
+	w.prober = probe.NewProber(probe.Options{
 		Exec: func(ctx context.Context, id string, command []string, timeout time.Duration) ([]byte, []byte, int32, error) {
-			resp, err := s.Client.ExecSync(ctx, id, command, timeout)
+			resp, err := w.Client.ExecSync(ctx, id, command, timeout)
 			return resp.GetStdout(), resp.GetStderr(), resp.GetExitCode(), err
 		},
-		Emit:   s.journal.Emit,
+		Emit:   w.journal.Emit,
 		Settle: probeSettle,
-		Owned:  s.ownsProbes,
+		Owned:  w.ownsProbes,
 		Report: func(id string, _ probe.Kind, _ bool, _ string) {
-			s.reported.Store(id, true)
-			s.wakeUp()
+			w.reported.Store(id, true)
+			w.wakeUp()
 		},
 	})
 }
 
 // ownsProbes tells whether this command still owns the pod that it probes.
-func (s *Worker) ownsProbes() bool {
-	g := s.probing.Load()
+func (w *probes) ownsProbes() bool {
+	g := w.probing.Load()
 	if g == nil {
 		return false
 	}
-	now, err := s.lock.Current()
+	now, err := w.lock.Current()
 	return err == nil && now == *g
 }
 
 // wakeUp ends the Worker's wait: something was found out.
-func (s *Worker) wakeUp() {
+func (w *probes) wakeUp() {
 	select {
-	case s.wake <- struct{}{}:
+	case w.wake <- struct{}{}:
 	default: // it will wake up as it is
 	}
 }
 
 // stopProbing ends the probes and keeps what they found, for `get` and for the
 // next command.
-func (s *Worker) stopProbing() error {
-	s.prober.Stop()
+func (w *probes) stopProbing() error {
+	w.prober.Stop()
 	var err error
-	if s.lock.Held != nil && s.lock.Owned() {
-		err = s.keepProbed(true)
+	if w.lock.Held != nil && w.lock.Owned() {
+		err = w.keepProbed(true)
 	}
-	s.prober = nil
+	w.prober = nil
 	return err
 }
 
 // probe watches the containers that run now.
-func (s *Worker) probe() {
-	if mine := s.lock.Mine; s.probing.Load() == nil || *s.probing.Load() != mine {
-		s.prober.Set(nil) // probes of an earlier ownership have ended
-		s.probing.Store(&mine)
+func (w *probes) probe() {
+	if mine := w.lock.Mine; w.probing.Load() == nil || *w.probing.Load() != mine {
+		w.prober.Set(nil) // probes of an earlier ownership have ended
+		w.probing.Store(&mine)
 	}
-	sb := s.obs.Sandbox()
+	sb := w.obs.Sandbox()
 	if sb == nil {
 		return
 	}
 	ip := ""
-	if ips := lifecycle.OrderIPs(sb.IPs, s.plan.NodeIPs); len(ips) > 0 {
+	if ips := lifecycle.OrderIPs(sb.IPs, w.plan.NodeIPs); len(ips) > 0 {
 		ip = ips[0]
-	} else if len(s.plan.NodeIPs) > 0 {
-		ip = s.plan.NodeIPs[0]
+	} else if len(w.plan.NodeIPs) > 0 {
+		ip = w.plan.NodeIPs[0]
 	}
 	var running []probe.Container
-	for _, c := range lifecycle.SpecContainers(s.pod()) {
-		have := s.obs.Container(c.Container.Name)
-		plans := probe.All(s.plan.ID, c.Container)
+	for _, c := range lifecycle.SpecContainers(w.pod()) {
+		have := w.obs.Container(c.Container.Name)
+		plans := probe.All(w.plan.ID, c.Container)
 		if have != nil && have.State == lifecycle.Running && len(plans) > 0 {
 			running = append(running, probe.Container{ID: have.ID, Init: c.Init, StartedAt: have.StartedAt, PodIP: ip, Plans: plans})
 		}
 	}
-	s.prober.Set(running)
+	w.prober.Set(running)
 }
 
 // probed is what the probes have found so far. Where none is run, what they
 // last said to an earlier podrun counts.
-func (s *Worker) probed() (started, ready map[string]bool, unhealthy map[string]lifecycle.Unhealthy) {
-	started, ready = s.obs.Probed()
-	if s.prober == nil {
+func (w *state) probed() (started, ready map[string]bool, unhealthy map[string]lifecycle.Unhealthy) {
+	started, ready = w.obs.Probed()
+	if w.prober == nil {
 		return started, ready, nil
 	}
-	results := s.prober.Results()
+	results := w.prober.Results()
 	maps.Copy(started, results.Started)
 	maps.Copy(ready, results.Ready)
 	unhealthy = map[string]lifecycle.Unhealthy{}
@@ -118,12 +128,12 @@ func (s *Worker) probed() (started, ready map[string]bool, unhealthy map[string]
 // and for commands that follow this one. At the end of the command that is
 // everything; before, a container whose probes have not come to a result keeps
 // what an earlier command found.
-func (s *Worker) keepProbed(end bool) error {
-	results := s.prober.Results()
+func (w *probes) keepProbed(end bool) error {
+	results := w.prober.Results()
 	now := map[string]lifecycle.Probed{}
 	for id, started := range results.Started {
-		_, reported := s.reported.Load(id)
-		before, had := s.obs.Probes[id]
+		_, reported := w.reported.Load(id)
+		before, had := w.obs.Probes[id]
 		switch {
 		case end || reported:
 			now[id] = lifecycle.Probed{Started: started, Ready: results.Ready[id]}
@@ -131,15 +141,15 @@ func (s *Worker) keepProbed(end bool) error {
 			now[id] = before
 		}
 	}
-	if len(now) == 0 || maps.Equal(now, s.obs.Probes) {
+	if len(now) == 0 || maps.Equal(now, w.obs.Probes) {
 		return nil
 	}
-	s.obs.Probes = now
+	w.obs.Probes = now
 	data, err := json.Marshal(now)
 	if err != nil {
 		return fmt.Errorf("keep the results of probes: %w", err)
 	}
-	file := s.plan.Layout.ProbeResults(s.plan.ID.UID)
+	file := w.plan.Layout.ProbeResults(w.plan.ID.UID)
 	err = os.Mkdir(filepath.Dir(file), 0o750)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the pod was deleted meanwhile
@@ -148,7 +158,7 @@ func (s *Worker) keepProbed(end bool) error {
 		err = store.WriteState(file, data, 0o640)
 	}
 	if err != nil {
-		return fmt.Errorf("pod %s: keep the results of probes: %w", s.plan.ID, err)
+		return fmt.Errorf("pod %s: keep the results of probes: %w", w.plan.ID, err)
 	}
 	return nil
 }

@@ -8,12 +8,13 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/prepare"
 )
 
 // TestOldRunsArePruned: the newest run that ended is kept, for its log and its
 // last state, and all that were never started go.
 func TestOldRunsArePruned(t *testing.T) {
-	s := &Worker{Node: &node.Node{Client: critest.ForTest(t).Client()}, obs: &lifecycle.Observed{}}
+	s := newWorker(&node.Node{Client: critest.ForTest(t).Client()}, &prepare.Plan{}, nil, nil)
 	base := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	for i, state := range []lifecycle.State{lifecycle.Created, lifecycle.Exited, lifecycle.Created, lifecycle.Exited, lifecycle.Exited, lifecycle.Running} {
 		s.obs.Containers = append(s.obs.Containers, lifecycle.Container{ID: string(rune('a' + i)), Name: "app", State: state, CreatedAt: base.Add(-time.Duration(i) * time.Minute)})

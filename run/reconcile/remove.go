@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/run/node"
 
@@ -26,6 +29,9 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
+// remover removes a pod.
+type remover struct{ stopper }
+
 // RemoveOptions are those of the removal of one pod.
 type RemoveOptions struct {
 	Grace    *time.Duration // replaces the pod's own; nil for that
@@ -38,27 +44,27 @@ type RemoveOptions struct {
 // Remove removes a pod and all that podrun made for it. An interrupted
 // removal can be repeated.
 func Remove(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts, lock *store.PodLock, o RemoveOptions) error {
-	s := newWorker(n, knownPlan(n, k, facts), nil, lock)
-	s.ending, s.dooms = true, true
-	return s.orInterrupted(ctx, s.removeOwned(ctx, o))
+	w := newWorker(n, knownPlan(n, k, facts), nil, lock)
+	w.ending, w.dooms = true, true
+	return w.explain(ctx, w.removeOwned(ctx, o))
 }
 
 // removeOwned makes this command the owner of a pod and removes it. Where another
 // command takes it over, that one removes it, or it is gone already and the pod
 // that has its name is another incarnation.
-func (s *Worker) removeOwned(ctx context.Context, o RemoveOptions) error {
+func (w *remover) removeOwned(ctx context.Context, o RemoveOptions) error {
 	for {
-		if err := s.acquire(store.PurposeRemove); err != nil {
+		if err := w.acquire(store.PurposeRemove); err != nil {
 			return err
 		}
-		err := s.remove(ctx, o)
+		err := w.remove(ctx, o)
 		if err == nil {
-			return s.lock.Disown()
+			return w.lock.Disown()
 		}
 		if !errors.Is(err, store.ErrChanged) {
 			return err
 		}
-		if removed, err := s.removedByOther(ctx); removed || err != nil {
+		if removed, err := w.removedByOther(ctx); removed || err != nil {
 			return err
 		}
 	}
@@ -66,25 +72,25 @@ func (s *Worker) removeOwned(ctx context.Context, o RemoveOptions) error {
 
 // removedByOther tells whether another command, which took the pod over, has
 // removed this incarnation of it.
-func (s *Worker) removedByOther(ctx context.Context) (bool, error) {
-	r, err := s.lock.Owner()
-	if err != nil || s.lock.Owned() {
+func (w *remover) removedByOther(ctx context.Context) (bool, error) {
+	r, err := w.lock.Owner()
+	if err != nil || w.lock.Owned() {
 		return false, err
 	}
-	if r != nil && r.Incarnation == s.lock.Incarnation && s.lock.Live(r) {
-		if err := s.endOf(ctx, r); !errors.Is(err, store.ErrChanged) {
+	if r != nil && r.Incarnation == w.lock.Incarnation && w.lock.Live(r) {
+		if err := w.endOf(ctx, r); !errors.Is(err, store.ErrChanged) {
 			return false, err
 		}
-		if r, err = s.lock.Owner(); err != nil {
+		if r, err = w.lock.Owner(); err != nil {
 			return false, err
 		}
 	}
 	if r != nil {
-		return r.Incarnation != s.lock.Incarnation, nil
+		return r.Incarnation != w.lock.Incarnation, nil
 	}
-	left, err := s.Observe(ctx, s.plan.ID.UID)
+	left, err := w.Observe(ctx, w.plan.ID.UID)
 	if err != nil {
-		return false, RuntimeError(s.plan.ID, err)
+		return false, RuntimeError(w.plan.ID, err)
 	}
 	return len(left.Sandboxes)+len(left.Containers) == 0, nil
 }
@@ -101,76 +107,76 @@ func knownPlan(n *node.Node, k observe.Known, facts host.Facts) *prepare.Plan {
 
 // oldPlan is a plan with no more in it than removing a pod takes that is
 // replaced by this one.
-func (s *Worker) oldPlan(h prepare.Here) *prepare.Plan {
-	return knownPlan(s.Node, observe.Known{ID: h.ID, Pod: h.Pod}, s.plan.Facts)
+func (w *remover) oldPlan(h prepare.Here) *prepare.Plan {
+	return knownPlan(w.Node, observe.Known{ID: h.ID, Pod: h.Pod}, w.plan.Facts)
 }
 
 // remove stops the pod and removes all of it, in the order in which it can be
 // done again after any failure: the directory, by which the pod is found, last.
 // The error is store.ErrChanged where another command took the pod over meanwhile.
-func (s *Worker) remove(ctx context.Context, o RemoveOptions) error {
+func (w *remover) remove(ctx context.Context, o RemoveOptions) error {
 	var err error
-	if s.obs, err = s.Observe(ctx, s.plan.ID.UID); err != nil {
-		return RuntimeError(s.plan.ID, err)
+	if w.obs, err = w.Observe(ctx, w.plan.ID.UID); err != nil {
+		return RuntimeError(w.plan.ID, err)
 	}
-	if err := s.onlyOurs(); err != nil {
+	if err := w.onlyOurs(); err != nil {
 		return err
 	}
-	if o.unstarted && lifecycle.AnyStarted(s.obs) {
+	if o.unstarted && lifecycle.AnyStarted(w.obs) {
 		return nil
 	}
-	if err := s.openJournal(); err != nil {
+	if err := w.openJournal(); err != nil {
 		return err
 	}
-	defer s.journal.Close()
-	grace := s.gracePeriod()
+	defer w.journal.Close()
+	grace := w.gracePeriod()
 	if o.Grace != nil {
 		grace = *o.Grace
 	}
-	err = s.stopPod(ctx, grace)
+	err = w.stopPod(ctx, grace)
 	if errors.Is(err, store.ErrChanged) {
 		return err
 	}
 	if err != nil {
-		return RuntimeError(s.plan.ID, err)
+		return RuntimeError(w.plan.ID, err)
 	}
 	if o.stopped != nil {
 		o.stopped()
 	}
-	if err := s.removeSandboxes(ctx); err != nil {
-		return RuntimeError(s.plan.ID, err)
+	if err := w.removeSandboxes(ctx); err != nil {
+		return RuntimeError(w.plan.ID, err)
 	}
-	if err := s.removeGroups(ctx); err != nil {
-		return RuntimeError(s.plan.ID, err)
+	if err := w.removeGroups(ctx); err != nil {
+		return RuntimeError(w.plan.ID, err)
 	}
-	return s.removeFiles(ctx, o)
+	return w.removeFiles(ctx, o)
 }
 
 // removeFiles removes the pod's logs and directory, as much of them as it can.
-func (s *Worker) removeFiles(ctx context.Context, o RemoveOptions) error {
+func (w *remover) removeFiles(ctx context.Context, o RemoveOptions) error {
 	var errs []error
 	if !o.KeepLogs {
-		errs = append(errs, s.removeLogs())
+		errs = append(errs, w.removeLogs())
 	}
 	if !o.unstarted { // one that is applied again goes on with its back-off
-		errs = append(errs, imagepull.ForgetBackOff(s.plan.Layout.ImageBackOff(), s.plan.ID.UID))
+		errs = append(errs, imagepull.ForgetBackOff(w.plan.Layout.ImageBackOff(), w.plan.ID.UID))
 	}
-	if err := errors.Join(append(errs, s.removeDirs(ctx))...); err != nil {
-		return RuntimeError(s.plan.ID, err)
+	if err := errors.Join(append(errs, w.removeDirs(ctx))...); err != nil {
+		return RuntimeError(w.plan.ID, err)
 	}
 	return nil
 }
 
 // onlyOurs refuses to touch a pod whose sandbox is not podrun's.
-func (s *Worker) onlyOurs() error {
-	for _, sb := range s.obs.Sandboxes {
+func (w *remover) onlyOurs() error {
+	for _, sb := range w.obs.Sandboxes {
 		if sb.RootDir != "" {
-			return &problem.Error{Kind: problem.Refused, Object: "pod " + s.plan.ID.String(),
+			return &problem.Error{Kind: problem.Refused, Object: "pod " + w.plan.ID.String(),
 				Err:  fmt.Errorf("its sandbox %s is of a podrun with another root directory", observe.ShortID(sb.ID)),
 				Hint: "use that one: --root-dir " + sb.RootDir}
 		}
 		if !sb.Managed {
-			return &problem.Error{Kind: problem.Refused, Object: "pod " + s.plan.ID.String(),
+			return &problem.Error{Kind: problem.Refused, Object: "pod " + w.plan.ID.String(),
 				Err:  fmt.Errorf("its sandbox %s was not made by podrun", observe.ShortID(sb.ID)),
 				Hint: "use the tool that made it"}
 		}
@@ -179,20 +185,20 @@ func (s *Worker) onlyOurs() error {
 }
 
 // openJournal goes on with the pod's journal, if the pod has a directory.
-func (s *Worker) openJournal() error {
-	if _, err := os.Stat(s.plan.Layout.Pod(s.plan.ID.UID)); err != nil {
+func (w *remover) openJournal() error {
+	if _, err := os.Stat(w.plan.Layout.Pod(w.plan.ID.UID)); err != nil {
 		return nil
 	}
-	if err := s.journal.Open(s.plan.Layout); err != nil && !store.CannotWrite(err) {
+	if err := w.journal.Open(w.plan.Layout); err != nil && !store.CannotWrite(err) {
 		return err
 	}
 	return nil
 }
 
-func (s *Worker) removeSandboxes(ctx context.Context) error {
+func (w *remover) removeSandboxes(ctx context.Context) error {
 	var errs []error
-	for _, sb := range s.obs.Sandboxes {
-		if err := s.Client.RemovePodSandbox(ctx, sb.ID); err != nil {
+	for _, sb := range w.obs.Sandboxes {
+		if err := w.Client.RemovePodSandbox(ctx, sb.ID); err != nil {
 			errs = append(errs, fmt.Errorf("remove sandbox %s: %w", observe.ShortID(sb.ID), err))
 		}
 	}
@@ -200,12 +206,12 @@ func (s *Worker) removeSandboxes(ctx context.Context) error {
 }
 
 // removeLogs removes the pod's logs and the links to them.
-func (s *Worker) removeLogs() error {
-	links, err := filepath.Glob(filepath.Join(s.plan.Layout.ContainerLogsDir, s.plan.ID.Name+"_"+s.plan.ID.Namespace+"_*.log"))
+func (w *remover) removeLogs() error {
+	links, err := filepath.Glob(filepath.Join(w.plan.Layout.ContainerLogsDir, w.plan.ID.Name+"_"+w.plan.ID.Namespace+"_*.log"))
 	if err != nil {
 		return fmt.Errorf("list links to logs: %w", err)
 	}
-	logs := s.plan.Layout.Logs(s.plan.ID)
+	logs := w.plan.Layout.Logs(w.plan.ID)
 	var errs []error
 	for _, link := range links {
 		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, logs+"/") {
@@ -219,22 +225,42 @@ func (s *Worker) removeLogs() error {
 }
 
 // removeDirs removes the pod's directory.
-func (s *Worker) removeDirs(ctx context.Context) error {
-	dir, err := s.lockDir(ctx)
+func (w *remover) removeDirs(ctx context.Context) error {
+	dir, err := w.lockDir(ctx)
 	if err != nil {
 		return err
 	}
 	defer dir.Unlock()
-	return volume.Remove(ctx, s.plan.Layout, s.plan.ID.UID)
+	return volume.Remove(ctx, w.plan.Layout, w.plan.ID.UID)
 }
 
 // removeGroups removes the pod's control group, and those that pods share if
 // this was the last one in them.
-func (s *Worker) removeGroups(ctx context.Context) error {
-	return s.RemoveUnderNodeLock(ctx, func() error {
-		if err := cgroup.Remove(ctx, s.plan.Cgroup); err != nil {
+func (w *remover) removeGroups(ctx context.Context) error {
+	return w.RemoveUnderNodeLock(ctx, func() error {
+		if err := cgroup.Remove(ctx, w.plan.Cgroup); err != nil {
 			return err
 		}
-		return cgroup.RemoveParents(s.plan.Cgroup)
+		return cgroup.RemoveParents(w.plan.Cgroup)
 	})
+}
+
+// lockDir locks the pod's directory, against a command that makes its volumes
+// without the pod's lock. That one ends soon: it does not own the pod any more.
+func (w *remover) lockDir(ctx context.Context) (*store.FileLock, error) {
+	path := w.plan.Layout.Pod(w.plan.ID.UID)
+	l, err := store.AwaitLock(ctx, path, nil, func() (*store.FileLock, error) {
+		f, err := store.FlockFile(path, unix.O_RDONLY|unix.O_DIRECTORY)
+		if f == nil || err != nil {
+			return nil, err
+		}
+		return &store.FileLock{File: f}, nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: wait until its volumes are mounted: %w", w.plan.ID, err)
+	}
+	return l, nil
 }

@@ -14,48 +14,48 @@ import (
 // prepareChange prepares a changed pod. It pulls the new images first, so that a typo
 // costs no downtime. Then it writes an update in place down, or removes the old pod
 // and reserves the resources of the new one.
-func (s *Worker) prepareChange(ctx context.Context, t prepare.Target) error {
+func (w *Worker) prepareChange(ctx context.Context, t prepare.Target) error {
 	if t.Change != prepare.ChangeUpdate && t.Change != prepare.ChangeReplace {
 		return nil
 	}
-	if err := s.unlocked(ctx, s.pulls.Ready); err != nil {
+	if err := w.unlocked(ctx, w.lost, w.pulls.Ready); err != nil {
 		return err
 	}
 	if t.Change == prepare.ChangeUpdate {
 		// The files first: cut short in between, the next apply sees a change still.
-		if err := s.refreshVolumes(ctx); err != nil {
+		if err := w.refreshVolumes(ctx); err != nil {
 			return err
 		}
-		return store.WriteCheckpoint(s.plan.Layout, s.plan.ID, s.plan.Checkpoint)
+		return store.WriteCheckpoint(w.plan.Layout, w.plan.ID, w.plan.Checkpoint)
 	}
-	if err := s.removeReplaced(ctx, t.Old); err != nil {
+	if err := w.removeReplaced(ctx, t.Old); err != nil {
 		return err
 	}
-	s.obs = &lifecycle.Observed{}
-	s.undo.push("remove the pod's directory", s.removeDirs)
-	err := s.UnderNodeLock(ctx, func() error {
-		defer s.lock.Reservation.Release() // what was just written counts from now on
-		return node.Reserve(s.plan)
+	w.obs = &lifecycle.Observed{}
+	w.undo.push("remove the pod's directory", w.removeDirs)
+	err := w.UnderNodeLock(ctx, func() error {
+		defer w.lock.Reservation.Release() // what was just written counts from now on
+		return node.Reserve(w.plan)
 	})
 	if err != nil {
 		return err
 	}
-	s.reserved = true
-	return s.lock.Update(func(r *store.OwnerRecord) {
-		r.UID, r.Incarnation, r.Fresh, r.Doomed, r.Ending = s.plan.ID.UID, store.RandomHex(8), true, false, nil
+	w.hasDir = true
+	return w.lock.Update(func(r *store.OwnerRecord) {
+		r.UID, r.Incarnation, r.Fresh, r.Doomed, r.Ending = w.plan.ID.UID, store.RandomHex(8), true, false, nil
 	})
 }
 
 // removeReplaced removes the pods that this one takes the place of. The error is
 // store.ErrChanged where another command takes them over.
-func (s *Worker) removeReplaced(ctx context.Context, old []prepare.Here) error {
+func (w *Worker) removeReplaced(ctx context.Context, old []prepare.Here) error {
 	for _, h := range old {
-		o := newWorker(s.Node, s.oldPlan(h), s.puller, s.lock)
+		o := newWorker(w.Node, w.oldPlan(h), w.puller, w.lock)
 		o.ending, o.dooms = true, true
 		if err := o.remove(ctx, RemoveOptions{}); errors.Is(err, store.ErrChanged) {
 			return err
 		} else if err != nil {
-			return s.inStep("remove the pod that is replaced", err)
+			return inStep(w.plan.ID, "remove the pod that is replaced", err)
 		}
 	}
 	return nil

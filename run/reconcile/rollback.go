@@ -14,59 +14,59 @@ import (
 // another running command still wants the pod: then that one does so. Of another
 // pod it is what this command made, while it owns the pod. The context of the
 // command has often ended already, so this has one of its own.
-func (s *Worker) rollback(ctx context.Context) error {
+func (w *Worker) rollback(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout)
 	defer cancel()
-	if r, err := s.lock.Owner(); err != nil || !s.mayUndo(r) {
+	if r, err := w.lock.Owner(); err != nil || !w.mayUndo(r) {
 		return err
 	}
-	if s.lock.Held == nil {
-		if _, err := s.lock.Take(ctx); err != nil {
+	if w.lock.Held == nil {
+		if _, err := w.lock.Take(ctx); err != nil {
 			return err
 		}
 	}
-	r, err := s.lock.Owner()
-	if err != nil || !s.mayUndo(r) {
+	r, err := w.lock.Owner()
+	if err != nil || !w.mayUndo(r) {
 		return err
 	}
-	kept, err := store.KeptByOthers(s.plan.Layout, s.plan.ID, s.lock.Claim, r.Incarnation)
+	kept, err := store.KeptByOthers(w.plan.Layout, w.plan.ID, w.lock.Claim, r.Incarnation)
 	if err != nil {
 		return err
 	}
 	if kept {
-		s.SendWarnings(problem.List{{Object: "pod " + s.plan.ID.String(), Warning: true,
+		w.SendWarnings(problem.List{{Object: "pod " + w.plan.ID.String(), Warning: true,
 			Message: "podrun does not remove the pod: another podrun is still starting it"}})
 		return nil
 	}
-	if r.Generation != s.lock.Mine {
-		if err := s.acquire(store.PurposeRun); err != nil {
+	if r.Generation != w.lock.Mine {
+		if err := w.acquire(store.PurposeRun); err != nil {
 			return err
 		}
 	}
-	err = s.undo.run(ctx)
-	if r.Fresh && r.UID == s.plan.ID.UID {
-		err = errors.Join(err, s.removeUnstarted(ctx))
+	err = w.undo.run(ctx)
+	if r.Fresh && r.UID == w.plan.ID.UID {
+		err = errors.Join(err, w.removeUnstarted(ctx))
 	}
-	s.obs = &lifecycle.Observed{}
+	w.obs = &lifecycle.Observed{}
 	return err
 }
 
 // mayUndo tells whether this command may take back what was made: it owns the
 // pod, or no container of the pod that it brought here was started.
-func (s *Worker) mayUndo(r *store.OwnerRecord) bool {
-	if r == nil || s.lock.Incarnation == "" || r.Incarnation != s.lock.Incarnation {
+func (w *Worker) mayUndo(r *store.OwnerRecord) bool {
+	if r == nil || w.lock.Incarnation == "" || r.Incarnation != w.lock.Incarnation {
 		return false
 	}
-	return r.Generation == s.lock.Mine && (r.Fresh || !s.undo.empty()) || r.Fresh && !r.Ends()
+	return r.Generation == w.lock.Mine && (r.Fresh || !w.undo.empty()) || r.Fresh && !r.Ends()
 }
 
 // removeUnstarted removes a pod of which no container was started. Where there is
 // nothing left of it, its owner's record goes too.
-func (s *Worker) removeUnstarted(ctx context.Context) error {
-	o := newWorker(s.Node, s.plan, nil, s.lock)
+func (w *Worker) removeUnstarted(ctx context.Context) error {
+	o := newWorker(w.Node, w.plan, nil, w.lock)
 	o.ending = true
 	if err := o.remove(ctx, RemoveOptions{unstarted: true}); err != nil || lifecycle.AnyStarted(o.obs) {
 		return err
 	}
-	return s.lock.Disown()
+	return w.lock.Disown()
 }

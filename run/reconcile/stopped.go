@@ -11,14 +11,14 @@ import (
 )
 
 // markStopped keeps why the pod is about to be stopped for good.
-func (s *Worker) markStopped(why, hint string) error {
-	return store.WriteState(s.plan.Layout.StoppedMark(s.plan.ID.UID), []byte(why+"\n"+hint+"\n"), 0o600)
+func (w *state) markStopped(why, hint string) error {
+	return store.WriteState(w.plan.Layout.StoppedMark(w.plan.ID.UID), []byte(why+"\n"+hint+"\n"), 0o600)
 }
 
 // wasStopped is the error of a command whose pod was stopped while it waited, or
 // before; nil if it was not.
-func (s *Worker) wasStopped() error {
-	data, err := store.ReadState(s.plan.Layout.StoppedMark(s.plan.ID.UID))
+func (w *state) wasStopped() error {
+	data, err := store.ReadState(w.plan.Layout.StoppedMark(w.plan.ID.UID))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -26,12 +26,12 @@ func (s *Worker) wasStopped() error {
 		return err
 	}
 	why, hint, _ := strings.Cut(strings.TrimSpace(string(data)), "\n")
-	return &problem.Error{Kind: problem.Failed, Object: "pod " + s.plan.ID.String(), Err: errors.New(why), Hint: hint}
+	return &problem.Error{Kind: problem.Failed, Object: "pod " + w.plan.ID.String(), Err: errors.New(why), Hint: hint}
 }
 
 // clearStopped forgets that a pod was stopped: it is admitted again.
-func (s *Worker) clearStopped() error {
-	err := os.Remove(s.plan.Layout.StoppedMark(s.plan.ID.UID))
+func (w *state) clearStopped() error {
+	err := os.Remove(w.plan.Layout.StoppedMark(w.plan.ID.UID))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -13,23 +13,23 @@ import (
 
 // admitAgain admits a pod that another command took over, once that one has
 // ended. It fails where that one removed the pod, or made another one of it.
-func (s *Worker) admitAgain(ctx context.Context, t prepare.Target, o ApplyOptions) (prepare.Target, error) {
-	s.undo.forget()
-	s.lock.Reservation.Release()
-	r, err := s.otherOwner(ctx)
+func (w *Worker) admitAgain(ctx context.Context, t prepare.Target, o ApplyOptions) (prepare.Target, error) {
+	w.undo.forget()
+	w.lock.Reservation.Release()
+	r, err := w.otherOwner(ctx)
 	switch {
 	case err != nil:
 		return t, err
 	case r == nil:
-		return t, s.deleted()
+		return t, w.deleted()
 	}
-	if changed, err := s.changedByOther(t, r); err != nil || changed {
+	if changed, err := w.changedByOther(t, r); err != nil || changed {
 		if err == nil {
-			err = s.superseded(r)
+			err = w.superseded(r)
 		}
 		return t, err
 	}
-	targets, err := s.Admit(ctx, s.objects, store.PodLocks{t.Plan.ID.String(): s.lock}, o.Admit())
+	targets, err := w.Admit(ctx, w.objects, store.PodLocks{t.Plan.ID.String(): w.lock}, o.Admit())
 	if err != nil {
 		return t, err
 	}
@@ -37,19 +37,19 @@ func (s *Worker) admitAgain(ctx context.Context, t prepare.Target, o ApplyOption
 	if err := t.Refused(); err != nil {
 		return t, err
 	}
-	s.plan, s.obs, s.pulls, s.pulled = t.Plan, &lifecycle.Observed{}, nil, map[string]bool{}
+	w.plan, w.obs, w.pulls, w.pulled = t.Plan, &lifecycle.Observed{}, nil, map[string]bool{}
 	return t, nil
 }
 
 // otherOwner returns the record of the command that took the pod over, when that
 // command has ended; nil if it removed the pod.
-func (s *Worker) otherOwner(ctx context.Context) (*store.OwnerRecord, error) {
+func (w *Worker) otherOwner(ctx context.Context) (*store.OwnerRecord, error) {
 	for {
-		r, err := s.lock.Owner()
-		if err != nil || !s.lock.Live(r) || s.lock.Owned() {
+		r, err := w.lock.Owner()
+		if err != nil || !w.lock.Live(r) || w.lock.Owned() {
 			return r, err
 		}
-		if err := s.endOf(ctx, r); !errors.Is(err, store.ErrChanged) {
+		if err := w.endOf(ctx, r); !errors.Is(err, store.ErrChanged) {
 			return r, err
 		}
 	}
@@ -57,8 +57,8 @@ func (s *Worker) otherOwner(ctx context.Context) (*store.OwnerRecord, error) {
 
 // changedByOther tells whether the pod that is here is neither the one that this
 // command found nor the one that it brings.
-func (s *Worker) changedByOther(t prepare.Target, r *store.OwnerRecord) (bool, error) {
-	c, err := store.ReadCheckpoint(s.plan.Layout, r.UID)
+func (w *Worker) changedByOther(t prepare.Target, r *store.OwnerRecord) (bool, error) {
+	c, err := store.ReadCheckpoint(w.plan.Layout, r.UID)
 	if err != nil || c == nil {
 		return false, err
 	}

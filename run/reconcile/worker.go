@@ -24,7 +24,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// syncers makes the syncers of a command's pods, which share a puller.
+// NewWorkers makes the workers of a command's pods, which share a puller.
 func NewWorkers(n *node.Node, targets []prepare.Target, objects *manifest.Objects, locks store.PodLocks) []*Worker {
 	out := make([]*Worker, len(targets))
 	journals := map[string]*store.Journal{}
@@ -40,17 +40,17 @@ func NewWorkers(n *node.Node, targets []prepare.Target, objects *manifest.Object
 }
 
 func newWorker(n *node.Node, p *prepare.Plan, puller *imagepull.Puller, lock *store.PodLock) *Worker {
-	return &Worker{
-		Node: n, plan: p, puller: puller, lock: lock,
-		obs: &lifecycle.Observed{}, mine: map[string]bool{}, pulled: map[string]bool{}, exits: map[string]chan struct{}{},
-		journal: &store.Journal{Pod: p.ID, Next: n.Emit},
-	}
+	w := &Worker{}
+	w.Node, w.plan, w.puller, w.lock = n, p, puller, lock
+	w.obs, w.mine, w.pulled = &lifecycle.Observed{}, map[string]bool{}, map[string]bool{}
+	w.journal = &store.Journal{Pod: p.ID, Next: n.Emit}
+	return w
 }
 
-func (s *Worker) world() lifecycle.World {
-	w := lifecycle.World{Observed: s.obs, Hashes: s.plan.Hashes(), Now: time.Now(), Since: lifecycle.TakenOn(s.pod(), s.obs)}
-	w.Started, _, w.Unhealthy = s.probed()
-	return w
+func (w *state) world() lifecycle.World {
+	world := lifecycle.World{Observed: w.obs, Hashes: w.plan.Hashes(), Now: time.Now(), Since: lifecycle.TakenOn(w.pod(), w.obs)}
+	world.Started, _, world.Unhealthy = w.probed()
+	return world
 }
 
 // Resume makes a Worker that goes on with a pod that is here.
@@ -72,17 +72,17 @@ func Resume(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodL
 		return nil, err
 	}
 	journals := map[string]*store.Journal{}
-	s := newWorker(n, plan, n.NewPuller(journals), lock)
-	journals[plan.ID.UID] = s.journal
-	if err := s.journal.Open(plan.Layout); err != nil {
+	w := newWorker(n, plan, n.NewPuller(journals), lock)
+	journals[plan.ID.UID] = w.journal
+	if err := w.journal.Open(plan.Layout); err != nil {
 		return nil, err
 	}
-	s.reserved = true
-	s.obs, err = n.Observe(ctx, plan.ID.UID)
+	w.hasDir = true
+	w.obs, err = n.Observe(ctx, plan.ID.UID)
 	if err != nil {
 		return nil, RuntimeError(id, err)
 	}
-	return s, nil
+	return w, nil
 }
 
 // replan plans a pod again from its checkpoint.
@@ -99,11 +99,11 @@ func replan(n *node.Node, c *manifest.Checkpoint, facts host.Facts) (*prepare.Pl
 }
 
 // Status is the status of the Worker's pod as it was last seen.
-func (s *Worker) Status() corev1.PodStatus {
-	started, ready, _ := s.probed()
-	k := observe.Known{ID: s.plan.ID, Pod: s.plan.Pod}
+func (w *state) Status() corev1.PodStatus {
+	started, ready, _ := w.probed()
+	k := observe.Known{ID: w.plan.ID, Pod: w.plan.Pod}
 	// A sandbox that this command made was not read from the runtime.
-	n := observe.HostInfo{IPs: s.plan.NodeIPs, Runtime: s.plan.Facts.Runtime, Handler: cmp.Or(s.plan.Sandbox.Handler, observe.HandlerOf(s.obs))}
-	n.Runtime.Name = s.plan.Runtime
-	return observe.ViewOf(context.Background(), k, s.obs, n, observe.IsStopped(s.plan.Layout, s.plan.ID.UID), started, ready).Status
+	n := observe.HostInfo{IPs: w.plan.NodeIPs, Runtime: w.plan.Facts.Runtime, Handler: cmp.Or(w.plan.Sandbox.Handler, observe.HandlerOf(w.obs))}
+	n.Runtime.Name = w.plan.Runtime
+	return observe.ViewOf(context.Background(), k, w.obs, n, observe.IsStopped(w.plan.Layout, w.plan.ID.UID), started, ready).Status
 }

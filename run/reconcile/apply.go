@@ -43,24 +43,24 @@ func (o ApplyOptions) goal() lifecycle.Goal {
 
 // Apply brings one pod to be started, and takes back what it made when that
 // fails before the first container was started.
-func (s *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Result {
-	defer s.lock.Reservation.Release()
+func (w *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Result {
+	defer w.lock.Reservation.Release()
 	if err := t.Refused(); err != nil {
 		return Result{ID: t.Plan.ID, Outcome: OutcomeFailed, Err: err}
 	}
 	result := Result{ID: t.Plan.ID}
-	result.Outcome, result.Err = s.apply(ctx, t, o)
-	result.What = s.what(s.applied, result.Outcome)
+	result.Outcome, result.Err = w.apply(ctx, t, o)
+	result.What = w.what(w.applied, result.Outcome)
 	if result.Err != nil {
 		result.Outcome = OutcomeFailed
 		if !o.KeepOnFailure {
-			if err := s.rollback(ctx); err != nil {
+			if err := w.rollback(ctx); err != nil {
 				result.Err = errors.Join(result.Err, leftBehind(t.Plan.ID, err))
 			}
 		}
 	}
-	result.Status = s.Status()
-	if err := s.journal.Close(); err != nil && result.Err == nil {
+	result.Status = w.Status()
+	if err := w.journal.Close(); err != nil && result.Err == nil {
 		result.Err = err
 	}
 	return result
@@ -74,84 +74,84 @@ func leftBehind(id identity.Pod, err error) error {
 
 // apply does the work of Apply. Where another command takes the pod over
 // before this one has readied it, the pod is admitted again as it is then.
-func (s *Worker) apply(ctx context.Context, t prepare.Target, o ApplyOptions) (Outcome, error) {
+func (w *Worker) apply(ctx context.Context, t prepare.Target, o ApplyOptions) (Outcome, error) {
 	for {
-		outcome, err := s.applyTarget(ctx, &t, o)
+		outcome, err := w.applyTarget(ctx, t, o)
 		if errors.Is(err, store.ErrChanged) {
-			if t, err = s.admitAgain(ctx, t, o); err == nil {
+			if t, err = w.admitAgain(ctx, t, o); err == nil {
 				continue
 			}
-			outcome, err = OutcomeFailed, s.orInterrupted(ctx, err)
+			outcome = OutcomeFailed
 		}
 		if err == nil {
-			s.applied = t
+			w.applied = t
 		}
-		return outcome, err
+		return outcome, w.explain(ctx, err)
 	}
 }
 
 // applyTarget brings a pod as it was admitted to its goal.
-func (s *Worker) applyTarget(ctx context.Context, t *prepare.Target, o ApplyOptions) (Outcome, error) {
-	s.reserved = t.Change != prepare.ChangeReplace
+func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptions) (Outcome, error) {
+	w.hasDir = t.Change != prepare.ChangeReplace
 	if t.Change == prepare.ChangeNew {
-		s.undo.push("remove the pod's directory", s.removeDirs)
+		w.undo.push("remove the pod's directory", w.removeDirs)
 	}
-	if err := s.observeTarget(ctx, *t); err != nil {
-		return OutcomeFailed, s.orInterrupted(ctx, RuntimeError(s.plan.ID, err))
+	if err := w.observeTarget(ctx, t); err != nil {
+		return OutcomeFailed, RuntimeError(w.plan.ID, err)
 	}
-	if err := s.onlyOurs(); err != nil {
+	if err := w.onlyOurs(); err != nil {
 		return OutcomeFailed, err
 	}
-	if err := s.clearStopped(); err != nil {
+	if err := w.clearStopped(); err != nil {
 		return OutcomeFailed, err
 	}
-	if d := lifecycle.Next(s.pod(), s.world()); t.Change != prepare.ChangeReplace && d.Ended && s.obs.Sandbox() != nil {
-		if t.Change != prepare.ChangeUpdate {
-			return s.finish(ctx, d)
-		}
-		t.Change, t.Old = prepare.ChangeReplace, []prepare.Here{t.Was} // nothing runs that could be updated in place
-		s.reserved = false
-	}
-	if err := s.preempt(ctx, t.Preempts); err != nil {
-		return OutcomeFailed, s.orInterrupted(ctx, err)
-	}
-	if t.Change != prepare.ChangeUnchanged {
-		s.pulls = s.puller.Start(ctx, s.plan.Images)
-		defer s.pulls.Stop()
-	}
-	if err := s.prepareChange(ctx, *t); err != nil {
-		return OutcomeFailed, s.orInterrupted(ctx, err)
-	}
-	if err := s.journal.Open(s.plan.Layout); err != nil {
+	if err := w.preempt(ctx, t.Preempts); err != nil {
 		return OutcomeFailed, err
 	}
 	if t.Change != prepare.ChangeUnchanged {
-		for _, w := range s.plan.Warnings {
-			s.journal.Emit(w)
+		w.pulls = w.puller.Start(ctx, w.plan.Images)
+		defer w.pulls.Stop()
+	}
+	if err := w.prepareChange(ctx, t); err != nil {
+		return OutcomeFailed, err
+	}
+	if err := w.journal.Open(w.plan.Layout); err != nil {
+		return OutcomeFailed, err
+	}
+	if t.Change != prepare.ChangeUnchanged {
+		for _, warning := range w.plan.Warnings {
+			w.journal.Emit(warning)
 		}
 	}
-	ended, err := s.until(ctx, o.goal())
+	ended, err := w.until(ctx, o.goal())
 	switch {
 	case err != nil:
 		return OutcomeFailed, err
+	case t.Was.Ended && t.Change == prepare.ChangeUnchanged:
+		return w.alreadyEnded()
 	case ended && o.goal() == lifecycle.GoalCompleted:
 		// How it ended is in its status.
 	case ended:
-		return s.alreadyEnded()
-	case t.Change == prepare.ChangeUnchanged && s.acted, t.Change == prepare.ChangeReplace && t.Forced:
+		return w.alreadyEnded()
+	case t.Change == prepare.ChangeUnchanged && w.acted, t.Change == prepare.ChangeReplace && t.Forced:
 		return OutcomeRestarted, nil
 	}
 	return outcomes[t.Change], nil
 }
 
-// observeTarget takes in what the runtime has of the pod. Of a new one it has nothing,
-// unless the facts, which were read under this same lock, have its UID.
-func (s *Worker) observeTarget(ctx context.Context, t prepare.Target) (err error) {
-	ofThis := func(p host.Pod) bool { return p.UID == s.plan.ID.UID }
-	if t.Change == prepare.ChangeNew && !slices.ContainsFunc(s.plan.Facts.Pods, ofThis) {
+// observeTarget takes in what the runtime has of the pod: what was read when it was
+// admitted, under this same lock. Of a new pod that is nothing, unless the facts
+// have its UID.
+func (w *Worker) observeTarget(ctx context.Context, t prepare.Target) (err error) {
+	if t.Was.Observed != nil && t.Was.ID.UID == w.plan.ID.UID {
+		w.obs = t.Was.Observed
 		return nil
 	}
-	s.obs, err = s.Observe(ctx, s.plan.ID.UID)
+	ofThis := func(p host.Pod) bool { return p.UID == w.plan.ID.UID }
+	if t.Change == prepare.ChangeNew && !slices.ContainsFunc(w.plan.Facts.Pods, ofThis) {
+		return nil
+	}
+	w.obs, err = w.Observe(ctx, w.plan.ID.UID)
 	return err
 }
 
@@ -162,14 +162,14 @@ var outcomes = map[prepare.Change]Outcome{
 }
 
 // what lists what an outcome is about.
-func (s *Worker) what(t prepare.Target, o Outcome) []string {
+func (w *Worker) what(t prepare.Target, o Outcome) []string {
 	switch o {
 	case OutcomeUpdated, OutcomeReplaced:
 		return t.Changes
 	case OutcomeRestarted:
 		var names []string
-		for _, c := range lifecycle.SpecContainers(s.pod()) {
-			if have := s.obs.Container(c.Container.Name); have != nil && s.mine[have.ID] {
+		for _, c := range lifecycle.SpecContainers(w.pod()) {
+			if have := w.obs.Container(c.Container.Name); have != nil && w.mine[have.ID] {
 				names = append(names, have.Name)
 			}
 		}
@@ -178,30 +178,16 @@ func (s *Worker) what(t prepare.Target, o Outcome) []string {
 	return nil
 }
 
-// finish stops what is left of a pod that has ended: its sidecars, and the
-// sandbox that holds its addresses and ports, as a kubelet does.
-func (s *Worker) finish(ctx context.Context, d lifecycle.Decision) (Outcome, error) {
-	if len(d.Actions) > 0 {
-		if err := s.openJournal(); err != nil {
-			return OutcomeFailed, err
-		}
-	}
-	if err := s.execute(ctx, d.Actions); err != nil {
-		return OutcomeFailed, s.orInterrupted(ctx, err)
-	}
-	return s.alreadyEnded()
-}
-
 // alreadyEnded is the outcome for a pod that is over: nothing to do when it has
 // succeeded, an error when it has failed.
-func (s *Worker) alreadyEnded() (Outcome, error) {
-	status := s.Status()
+func (w *Worker) alreadyEnded() (Outcome, error) {
+	status := w.Status()
 	if status.Phase != corev1.PodFailed {
 		return OutcomeUnchanged, nil
 	}
 	return OutcomeFailed, &problem.Error{
-		Kind: problem.Failed, Object: "pod " + s.plan.ID.String(), Err: errors.New(failedWhy(status)),
-		Hint: "'podrun logs' shows why; 'podrun restart " + s.plan.ID.Name + "' runs it again",
+		Kind: problem.Failed, Object: "pod " + w.plan.ID.String(), Err: errors.New(failedWhy(status)),
+		Hint: "'podrun logs' shows why; 'podrun restart " + w.plan.ID.Name + "' runs it again",
 	}
 }
 

@@ -31,8 +31,11 @@ const minimumGrace = 2 * time.Second
 // no more than its containers is known.
 const defaultGrace = 30 * time.Second
 
+// stopper stops a pod's containers.
+type stopper struct{ probes }
+
 // gracePeriod is how long the pod's containers may take to end.
-func (s *Worker) gracePeriod() time.Duration { return gracePeriod(s.pod(), s.obs) }
+func (w *stopper) gracePeriod() time.Duration { return gracePeriod(w.pod(), w.obs) }
 
 func gracePeriod(pod *corev1.Pod, obs *lifecycle.Observed) time.Duration {
 	if pod.Spec.TerminationGracePeriodSeconds != nil {
@@ -49,21 +52,21 @@ func gracePeriod(pod *corev1.Pod, obs *lifecycle.Observed) time.Duration {
 // killPod stops everything of the pod: app containers side by side, then the
 // sidecars in reverse order with what is left of the grace period, then the
 // sandboxes.
-func (s *Worker) killPod(ctx context.Context) error {
-	return s.stopPod(ctx, s.gracePeriod())
+func (w *stopper) killPod(ctx context.Context) error {
+	return w.stopPod(ctx, w.gracePeriod())
 }
 
-func (s *Worker) stopPod(ctx context.Context, grace time.Duration) error {
-	errs := []error{s.stopContainers(ctx, grace)}
-	if s.lock.Held == nil || errors.Is(errs[0], store.ErrChanged) {
+func (w *stopper) stopPod(ctx context.Context, grace time.Duration) error {
+	errs := []error{w.stopContainers(ctx, grace)}
+	if w.lock.Held == nil || errors.Is(errs[0], store.ErrChanged) {
 		return errs[0]
 	}
-	for i := range s.obs.Sandboxes {
-		sb := &s.obs.Sandboxes[i]
+	for i := range w.obs.Sandboxes {
+		sb := &w.obs.Sandboxes[i]
 		if !sb.Managed {
 			continue
 		}
-		if err := s.Client.StopPodSandbox(ctx, sb.ID); err != nil {
+		if err := w.Client.StopPodSandbox(ctx, sb.ID); err != nil {
 			errs = append(errs, fmt.Errorf("stop sandbox %s: %w", observe.ShortID(sb.ID), err))
 			continue
 		}
@@ -74,57 +77,57 @@ func (s *Worker) stopPod(ctx context.Context, grace time.Duration) error {
 
 // stopOwned makes this command the owner of a pod and stops it. Where another
 // command takes it over to stop or remove it, that one does so.
-func (s *Worker) stopOwned(ctx context.Context, grace time.Duration) error {
-	s.ending = true
+func (w *stopper) stopOwned(ctx context.Context, grace time.Duration) error {
+	w.ending = true
 	for first := true; ; first = false {
-		r, err := s.lock.Owner()
+		r, err := w.lock.Owner()
 		switch {
 		case err != nil:
 			return err
 		case first:
-		case r == nil || r.Incarnation != s.lock.Incarnation:
+		case r == nil || r.Incarnation != w.lock.Incarnation:
 			return nil // another command has removed it
-		case !s.lock.Owned() && s.lock.Live(r):
-			if err := s.endOf(ctx, r); !errors.Is(err, store.ErrChanged) {
+		case !w.lock.Owned() && w.lock.Live(r):
+			if err := w.endOf(ctx, r); !errors.Is(err, store.ErrChanged) {
 				return err
 			}
 			continue
 		}
-		if !s.lock.Owned() {
-			if err := s.acquire(store.PurposeStop); err != nil {
+		if !w.lock.Owned() {
+			if err := w.acquire(store.PurposeStop); err != nil {
 				return err
 			}
 		}
-		if err := s.stopPod(ctx, grace); !errors.Is(err, store.ErrChanged) {
+		if err := w.stopPod(ctx, grace); !errors.Is(err, store.ErrChanged) {
 			return err
 		}
 	}
 }
 
 // stopContainers stops all containers, the sidecars last.
-func (s *Worker) stopContainers(ctx context.Context, grace time.Duration) error {
-	apps, sidecars := s.running()
+func (w *stopper) stopContainers(ctx context.Context, grace time.Duration) error {
+	apps, sidecars := w.running()
 	slices.Reverse(sidecars)
-	return s.stopAll(ctx, append(apps, sidecars...), len(apps), grace)
+	return w.stopAll(ctx, append(apps, sidecars...), len(apps), grace)
 }
 
 // running lists what runs: containers and plain init containers, and the
 // sidecars in the order of the spec.
-func (s *Worker) running() (apps, sidecars []lifecycle.Container) {
+func (w *stopper) running() (apps, sidecars []lifecycle.Container) {
 	rank := map[string]bool{}
-	for i := range s.pod().Spec.InitContainers {
-		c := &s.pod().Spec.InitContainers[i]
+	for i := range w.pod().Spec.InitContainers {
+		c := &w.pod().Spec.InitContainers[i]
 		if !lifecycle.IsSidecar(c) {
 			continue
 		}
 		rank[c.Name] = true
-		for _, have := range s.obs.Containers {
+		for _, have := range w.obs.Containers {
 			if have.Name == c.Name && have.State == lifecycle.Running {
 				sidecars = append(sidecars, have)
 			}
 		}
 	}
-	for _, have := range s.obs.Containers {
+	for _, have := range w.obs.Containers {
 		if have.State == lifecycle.Running && !rank[have.Name] {
 			apps = append(apps, have)
 		}
@@ -136,9 +139,9 @@ func (s *Worker) running() (apps, sidecars []lifecycle.Container) {
 // one after the other. All are told at once, and their preStop hooks run from the
 // start, as in the kubelet. With no grace period there is no order either. The
 // error is store.ErrChanged where another command took the pod over meanwhile.
-func (s *Worker) stopAll(ctx context.Context, list []lifecycle.Container, together int, grace time.Duration) error {
-	stops := s.planStops(list, grace)
-	if err := s.noteEnding(list, grace); err != nil || len(list) == 0 {
+func (w *stopper) stopAll(ctx context.Context, list []lifecycle.Container, together int, grace time.Duration) error {
+	stops := w.planStops(list, grace)
+	if err := w.noteEnding(list, grace); err != nil || len(list) == 0 {
 		return err
 	}
 	errs := make([]error, len(list))
@@ -146,7 +149,7 @@ func (s *Worker) stopAll(ctx context.Context, list []lifecycle.Container, togeth
 	for i := range list {
 		ended[i] = make(chan struct{})
 	}
-	lost := s.unlocked(ctx, func(ctx context.Context) error {
+	lost := w.unlocked(ctx, w.lost, func(ctx context.Context) error {
 		var wg sync.WaitGroup
 		for i := range list {
 			if i >= together && grace > 0 {
@@ -154,7 +157,7 @@ func (s *Worker) stopAll(ctx context.Context, list []lifecycle.Container, togeth
 			}
 			wg.Go(func() {
 				defer close(ended[i])
-				errs[i] = s.stopContainer(ctx, stops[i])
+				errs[i] = w.stopContainer(ctx, stops[i])
 			})
 		}
 		wg.Wait()
@@ -166,7 +169,7 @@ func (s *Worker) stopAll(ctx context.Context, list []lifecycle.Container, togeth
 	if lost == nil {
 		for i, c := range list {
 			if errs[i] == nil {
-				s.noteStopped(ctx, c)
+				w.noteStopped(ctx, c)
 			}
 		}
 	}
@@ -190,11 +193,11 @@ type stop struct {
 
 // planStops says how containers are stopped. One that was told to stop before
 // keeps the end of its grace period: it is not made longer.
-func (s *Worker) planStops(list []lifecycle.Container, grace time.Duration) []stop {
+func (w *stopper) planStops(list []lifecycle.Container, grace time.Duration) []stop {
 	var out []stop
 	for _, c := range list {
 		st := stop{Container: c, grace: grace, message: "Stopping container " + c.Name}
-		if end, told := s.lock.Ending[c.ID]; told {
+		if end, told := w.lock.Ending[c.ID]; told {
 			st.again, st.grace = true, min(grace, max(time.Until(end), 0))
 		}
 		out = append(out, st)
@@ -204,31 +207,31 @@ func (s *Worker) planStops(list []lifecycle.Container, grace time.Duration) []st
 
 // finishStops stops the containers that an earlier owner had told to stop: they
 // end, now or later, and must not be taken for running ones.
-func (s *Worker) finishStops(ctx context.Context) error {
-	if len(s.lock.Ending) == 0 {
+func (w *stopper) finishStops(ctx context.Context) error {
+	if len(w.lock.Ending) == 0 {
 		return nil
 	}
-	apps, sidecars := s.running()
+	apps, sidecars := w.running()
 	var list []lifecycle.Container
 	for _, c := range append(apps, sidecars...) {
-		if _, told := s.lock.Ending[c.ID]; told {
+		if _, told := w.lock.Ending[c.ID]; told {
 			list = append(list, c)
 		}
 	}
 	if len(list) == 0 {
 		return nil
 	}
-	return s.ofRuntime(s.stopAll(ctx, list, len(list), s.gracePeriod()))
+	return w.ofRuntime(w.stopAll(ctx, list, len(list), w.gracePeriod()))
 }
 
 // noteEnding writes down which containers are about to be told to stop, and when
 // their grace periods end; for a removal, that the pod is being removed.
-func (s *Worker) noteEnding(list []lifecycle.Container, grace time.Duration) error {
-	if len(list) == 0 && !s.dooms {
+func (w *stopper) noteEnding(list []lifecycle.Container, grace time.Duration) error {
+	if len(list) == 0 && !w.dooms {
 		return nil
 	}
 	now := time.Now()
-	err := s.lock.Update(func(r *store.OwnerRecord) {
+	err := w.lock.Update(func(r *store.OwnerRecord) {
 		ending := maps.Clone(r.Ending)
 		if ending == nil {
 			ending = map[string]time.Time{}
@@ -239,46 +242,46 @@ func (s *Worker) noteEnding(list []lifecycle.Container, grace time.Duration) err
 				ending[c.ID] = before
 			}
 		}
-		r.Ending, r.Doomed = ending, r.Doomed || s.dooms
+		r.Ending, r.Doomed = ending, r.Doomed || w.dooms
 	})
 	return err
 }
 
 // killContainer stops one container of the pod, by its ID.
-func (s *Worker) killContainer(ctx context.Context, id string, grace time.Duration, message string) error {
-	at := slices.IndexFunc(s.obs.Containers, func(c lifecycle.Container) bool { return c.ID == id })
+func (w *stopper) killContainer(ctx context.Context, id string, grace time.Duration, message string) error {
+	at := slices.IndexFunc(w.obs.Containers, func(c lifecycle.Container) bool { return c.ID == id })
 	if at < 0 {
 		return nil
 	}
-	c := s.obs.Containers[at]
-	st := s.planStops([]lifecycle.Container{c}, grace)[0]
+	c := w.obs.Containers[at]
+	st := w.planStops([]lifecycle.Container{c}, grace)[0]
 	st.message = message
-	if err := s.noteEnding([]lifecycle.Container{c}, grace); err != nil {
+	if err := w.noteEnding([]lifecycle.Container{c}, grace); err != nil {
 		return err
 	}
-	err := s.unlocked(ctx, func(ctx context.Context) error { return s.stopContainer(ctx, st) })
+	err := w.unlocked(ctx, w.lost, func(ctx context.Context) error { return w.stopContainer(ctx, st) })
 	if err != nil {
-		return s.ofRuntime(err)
+		return w.ofRuntime(err)
 	}
-	s.noteStopped(ctx, c)
+	w.noteStopped(ctx, c)
 	return nil
 }
 
 // stopContainer runs the preStop hook, waits for the containers that have to end
 // before, and stops the container with what both have left of the grace period.
-func (s *Worker) stopContainer(ctx context.Context, st stop) error {
-	s.emit(event.Normal, event.KillingContainer, st.Name, st.message)
+func (w *stopper) stopContainer(ctx context.Context, st stop) error {
+	w.emit(event.Normal, event.KillingContainer, st.Name, st.message)
 	start := time.Now()
-	if plan, ok := s.preStop(st.Container); ok && st.grace > 0 && !st.again {
-		s.runPreStop(ctx, st.Container, plan, st.grace)
+	if plan, ok := w.preStop(st.Container); ok && st.grace > 0 && !st.again {
+		w.runPreStop(ctx, st.Container, plan, st.grace)
 	}
 	for _, ended := range st.after {
 		<-ended
 	}
 	for late := time.Now().Add(stopAgainFor); ; {
 		left := max(st.grace-time.Since(start), min(st.grace, minimumGrace))
-		err := s.Client.StopContainer(ctx, st.ID, left.Round(time.Second))
-		if err == nil || observe.Settled(ctx, s.Client, st.Container) {
+		err := w.Client.StopContainer(ctx, st.ID, left.Round(time.Second))
+		if err == nil || observe.Settled(ctx, w.Client, st.Container) {
 			return nil
 		}
 		if ctx.Err() != nil || time.Now().After(late) {
@@ -294,8 +297,8 @@ const stopAgainFor = 5 * time.Second
 
 // preStop finds the container's hook in the pod's spec, or where that is not
 // known, in the annotation that the container was made with.
-func (s *Worker) preStop(c lifecycle.Container) (hook.Plan, bool) {
-	spec := lifecycle.FindContainer(s.pod(), c.Name).Container
+func (w *stopper) preStop(c lifecycle.Container) (hook.Plan, bool) {
+	spec := lifecycle.FindContainer(w.pod(), c.Name).Container
 	if spec == nil {
 		var handler corev1.LifecycleHandler
 		if json.Unmarshal([]byte(c.Annotations[identity.AnnotationPreStopHandler]), &handler) != nil {
@@ -303,26 +306,48 @@ func (s *Worker) preStop(c lifecycle.Container) (hook.Plan, bool) {
 		}
 		spec = &corev1.Container{Name: c.Name, Lifecycle: &corev1.Lifecycle{PreStop: &handler}}
 	}
-	return hook.New(s.plan.ID, spec, hook.PreStop)
+	return hook.New(w.plan.ID, spec, hook.PreStop)
 }
 
 // runPreStop runs a preStop hook for as long as the grace period lasts. That it
 // fails is told, and stops nothing.
-func (s *Worker) runPreStop(ctx context.Context, c lifecycle.Container, plan hook.Plan, grace time.Duration) {
+func (w *stopper) runPreStop(ctx context.Context, c lifecycle.Container, plan hook.Plan, grace time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	if err := hook.Apply(ctx, plan, s.hookTarget(c)); err != nil {
-		s.emit(event.Warning, event.FailedPreStopHook, c.Name, hookEvent(err, "PreStopHook failed"))
+	if err := hook.Apply(ctx, plan, w.hookTarget(c)); err != nil {
+		w.emit(event.Warning, event.FailedPreStopHook, c.Name, hookEvent(err, "PreStopHook failed"))
 	}
 }
 
 // noteStopped takes in how a stopped container has ended. The runtime may have
 // forgotten it already, which is as good.
-func (s *Worker) noteStopped(ctx context.Context, c lifecycle.Container) {
-	now, err := observe.ReadContainer(ctx, s.Client, c.ID, c.SandboxID, false)
+func (w *stopper) noteStopped(ctx context.Context, c lifecycle.Container) {
+	now, err := observe.ReadContainer(ctx, w.Client, c.ID, c.SandboxID, false)
 	if err != nil {
 		now = c
 		now.State = lifecycle.Exited
 	}
-	s.obs.Put(now)
+	w.obs.Put(now)
+}
+
+// Stop stops the pod until a command starts it, and keeps its directory, logs and
+// the records of its containers. grace replaces the pod's own grace period; nil
+// for that.
+func (w *Worker) Stop(ctx context.Context, grace *time.Duration) error {
+	if err := w.acquire(store.PurposeStop); err != nil {
+		return err
+	}
+	period := w.gracePeriod()
+	if grace != nil {
+		period = *grace
+	}
+	id := w.plan.ID
+	// Written first: a command that waits for the pod sees its containers end.
+	if err := w.markStopped("was stopped by "+store.ShownHolder(w.Holder()), "'podrun start "+id.Name+" -n "+id.Namespace+"' starts it again"); err != nil {
+		return RuntimeError(id, err)
+	}
+	if err := w.stopOwned(ctx, period); err != nil {
+		return w.explain(ctx, w.ofRuntime(err))
+	}
+	return nil
 }

@@ -1,0 +1,175 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cgroup"
+	"github.com/podrun/podrun/dns"
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/sandbox"
+	"github.com/podrun/podrun/volume"
+)
+
+// createSandbox makes the pod's control groups, directories and volumes, then
+// its sandbox. Each undo is registered before what it undoes.
+func (w *starter) createSandbox(ctx context.Context, a lifecycle.Action) error {
+	if a.Attempt > 0 {
+		w.emit(event.Normal, event.SandboxChanged, "", "Pod sandbox changed, it will be killed and re-created.")
+	}
+	if a.Attempt == 0 {
+		w.undo.push("remove the pod's logs", func(context.Context) error { return w.removeLogs() })
+	}
+	if err := w.makeHost(ctx); err != nil {
+		return err
+	}
+	plan := w.sandboxPlan(a.Attempt)
+	for try := 0; ; try++ {
+		made, err := w.trySandbox(ctx, plan)
+		if err == nil {
+			w.takeSandbox(plan, made)
+			w.lock.Reservation.Release() // the sandbox counts itself
+			return w.writeHosts(made.IPs)
+		}
+		w.emit(event.Warning, event.FailedCreatePodSandBox, "", "Failed to create pod sandbox: "+sandboxCause(err).Error())
+		if try == maxSandboxTries-1 || !sandbox.InDoubt(err) || ctx.Err() != nil {
+			return w.sandboxError(err, nil)
+		}
+		next, rerr := sandbox.Recover(ctx, w.Client, plan, err)
+		if rerr != nil {
+			return w.sandboxError(err, rerr)
+		}
+		plan = w.sandboxPlan(next)
+	}
+}
+
+// maxSandboxTries is how often a sandbox is tried whose creation is in doubt.
+const maxSandboxTries = 3
+
+func (w *starter) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.Sandbox, error) {
+	w.undo.push("remove sandbox", func(ctx context.Context) error { return sandbox.Remove(ctx, w.Client, plan) })
+	return sandbox.Apply(ctx, w.Client, plan)
+}
+
+// sandboxError is the error of a sandbox that could not be made, and perhaps not
+// be cleared up either.
+func (w *starter) sandboxError(err, cleanup error) error {
+	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + w.plan.ID.String(), Op: "create sandbox", Err: err, Hint: sandboxHint(err)}
+	if image := sandboxImage(err); image != "" {
+		out.Kind, out.Hint = problem.Image, sandboxImageHint(image, w.plan.Facts.Runtime)
+	}
+	if e, ok := err.(*problem.Error); ok {
+		out.Op, out.Err = e.Op, e.Err
+	}
+	if cleanup != nil {
+		out.Err = fmt.Errorf("%w; %w", out.Err, cleanup)
+	}
+	return out
+}
+
+// sandboxCause leaves out the pod and the step, which the event names already.
+func sandboxCause(err error) error {
+	if e, ok := err.(*problem.Error); ok {
+		return e.Err
+	}
+	return err
+}
+
+// sandboxPlan is the plan of the sandbox, of a certain attempt.
+func (w *starter) sandboxPlan(attempt uint32) sandbox.Plan {
+	plan := w.plan.Sandbox
+	plan.Attempt = attempt
+	plan.Config = proto.CloneOf(plan.Config)
+	plan.Config.Metadata.Attempt = attempt
+	plan.Config.Annotations[identity.AnnotationGeneration] = w.lock.Mine.String()
+	return plan
+}
+
+// sandboxConfig is the config that the current sandbox was made with, which
+// CreateContainer wants to see again.
+func (w *starter) sandboxConfig() *runtimeapi.PodSandboxConfig {
+	sb := w.obs.Sandbox()
+	config := w.sandboxPlan(sb.Attempt).Config
+	config.Annotations[identity.AnnotationInvocation] = sb.Invocation
+	if config.Annotations[identity.AnnotationGeneration] = sb.Generation; sb.Generation == "" {
+		delete(config.Annotations, identity.AnnotationGeneration) // made by an older podrun
+	}
+	return config
+}
+
+// takeSandbox makes a new sandbox the current one.
+func (w *starter) takeSandbox(plan sandbox.Plan, made sandbox.Sandbox) {
+	w.obs.Sandboxes = append([]lifecycle.Sandbox{{
+		ID: made.ID, Pod: w.plan.ID, Attempt: plan.Attempt, Ready: true, CreatedAt: time.Now(),
+		HostNetwork: plan.HostNetwork, IPs: made.IPs, Managed: true, Invocation: w.Invocation, Generation: w.lock.Mine.String(),
+	}}, w.obs.Sandboxes...)
+}
+
+// makeHost makes what the pod needs on this host beside its sandbox.
+func (w *starter) makeHost(ctx context.Context) error {
+	object := "pod " + w.plan.ID.String()
+	w.undo.push("remove control group", w.removeGroups)
+	if err := w.UnderNodeLock(ctx, func() error { return cgroup.Apply(ctx, w.plan.Cgroup) }); err != nil {
+		return &problem.Error{Kind: problem.Runtime, Object: object, Op: "make control group", Err: err}
+	}
+	if err := w.makeVolumes(ctx); err != nil {
+		w.emitMountErrors(err)
+		return err
+	}
+	return nil
+}
+
+// emitMountErrors tells each volume that could not be made.
+func (w *starter) emitMountErrors(err error) {
+	for _, e := range mountErrors(err) {
+		w.emit(event.Warning, event.FailedMountVolume, "", e.Event())
+	}
+}
+
+func mountErrors(err error) []*volume.MountError {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []*volume.MountError
+		for _, e := range joined.Unwrap() {
+			out = append(out, mountErrors(e)...)
+		}
+		return out
+	}
+	if e, ok := err.(*volume.MountError); ok {
+		return []*volume.MountError{e}
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return mountErrors(inner)
+	}
+	return nil
+}
+
+// sandboxHint says what to do about a sandbox that could not be made, where the
+// runtime's text is known to puzzle people.
+func sandboxHint(err error) string {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "expected cgroupsPath to be of format"):
+		return "the runtime uses the systemd cgroup driver: give --cgroup-driver=systemd, or let the runtime use cgroupfs"
+	case strings.Contains(text, "can't get final child's PID"):
+		return "this process may not lower oom_score_adj: set restrict_oom_score_adj = true in containerd's CRI configuration"
+	}
+	return ""
+}
+
+// writeHosts writes the file that the containers see as /etc/hosts.
+func (w *starter) writeHosts(ips []string) error {
+	text := dns.EtcHosts(w.pod(), w.plan.Name, ips, w.plan.EtcHosts)
+	if err := volume.WriteHosts(w.plan.Layout, w.plan.ID.UID, []byte(text)); err != nil {
+		return fmt.Errorf("pod %s: %w", w.plan.ID, err)
+	}
+	return nil
+}

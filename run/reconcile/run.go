@@ -1,0 +1,91 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/prepare"
+)
+
+// RunOptions are the options of Run.
+type RunOptions struct {
+	ApplyOptions
+	Replace bool // a live pod of the same name goes first, instead of being refused
+	Keep    bool // leave the pods when they have ended
+	// Started is called for each container that starts, with a channel that is
+	// closed when it has ended. What it returns is called before the pod is
+	// removed, and waits until the container's log was read.
+	Started func(Log, <-chan struct{}) (drained func())
+}
+
+// RunResult is how a pod that was run to its end has ended.
+type RunResult struct {
+	Result
+	Containers []lifecycle.Ended
+}
+
+// Run brings an admitted pod to its end and removes it.
+func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunResult {
+	w.logs.open, w.adopts = o.Started, true
+	result := RunResult{Result: w.Apply(ctx, t, o.ApplyOptions)}
+	result.Containers = lifecycle.EndedContainers(w.pod(), result.Status)
+	if o.Keep {
+		w.logs.allExited()
+		w.logs.drain()
+		return result
+	}
+	err := w.runOver(ctx, &result)
+	w.logs.allExited() // where the pod was left to another command
+	w.logs.drain()
+	if err != nil {
+		result.Err = errors.Join(result.Err, leftBehind(w.plan.ID, err))
+	}
+	return result
+}
+
+// runOver stops what still runs, on a context of its own, waits for the logs
+// and removes the pod.
+func (w *Worker) runOver(ctx context.Context, result *RunResult) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout+w.gracePeriod())
+	defer cancel()
+	if w.lock.Held == nil {
+		if _, err := w.lock.Take(ctx); err != nil {
+			return err
+		}
+	}
+	if left, err := w.leftToOther(ctx); left || err != nil {
+		return err
+	}
+	w.ending, w.dooms, w.lock.Removal = true, true, true
+	err := w.removeOwned(ctx, RemoveOptions{stopped: func() {
+		if len(result.Containers) == 0 {
+			result.Status = w.Status()
+			result.Containers = lifecycle.EndedContainers(w.pod(), result.Status)
+		}
+		w.logs.allExited()
+		w.logs.drain()
+	}})
+	if err == nil {
+		w.lock.Forget()
+	}
+	return err
+}
+
+// leftToOther tells whether another command owns the pod of a run that is over, or
+// has removed it.
+func (w *Worker) leftToOther(ctx context.Context) (bool, error) {
+	if w.lock.Owned() || w.lock.Incarnation == "" {
+		return false, nil
+	}
+	r, err := w.lock.Owner()
+	if err != nil || r == nil || r.Incarnation != w.lock.Incarnation {
+		return true, err
+	}
+	if !w.lock.Live(r) {
+		return false, nil
+	}
+	w.SendWarnings(problem.List{{Object: "pod " + w.plan.ID.String(), Warning: true, Message: "podrun does not remove the pod: " + r.Shown() + " has taken it over"}})
+	return true, nil
+}

@@ -1,0 +1,32 @@
+package reconcile
+
+import (
+	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/probe"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/store"
+)
+
+// state is what a worker knows of its pod.
+type state struct {
+	*node.Node
+	plan    *prepare.Plan
+	lock    *store.PodLock
+	obs     *lifecycle.Observed
+	journal *store.Journal
+	undo    undo
+	pulls   *imagepull.Pulls // of the plan's images; nil when none were begun
+	// pulled are the containers that have had their image from pulls.
+	pulled map[string]bool
+	// mine are the containers that this worker started, by ID.
+	mine map[string]bool
+	// failures are the errors of single containers: the others go on.
+	failures []error
+	goal     lifecycle.Goal
+	prober   *probe.Prober // nil while no probes run
+	logs     logStreams
+	// saidBackOff are the containers whose back-off was reported, by ID.
+	saidBackOff map[string]bool
+}

@@ -1,0 +1,212 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/podrun/podrun/run/observe"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/store"
+)
+
+// Worker brings one pod to a goal: it observes, asks Next, executes, and repeats.
+// It serves one operation on one incarnation of the pod, and is not safe for
+// concurrent use. What it knows is a memory of what the runtime reported.
+//
+// Its parts are stacked, and each uses only those below it: state, owned (who may
+// act), probes, stopper, remover, starter.
+type Worker struct {
+	starter
+	objects *manifest.Objects // of a command that applies: this pod and what it refers to
+	applied prepare.Target    // the pod as it was admitted last
+}
+
+func (w *state) pod() *corev1.Pod { return w.plan.Pod }
+
+// until converges the pod until the goal holds, the pod has ended or it can't go
+// on. It returns whether the pod has ended. While another command owns the pod,
+// it only observes.
+func (w *Worker) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err error) {
+	w.goal = goal
+	w.startProbing()
+	defer func() {
+		err = errors.Join(err, w.stopProbing())
+		w.logs.exited(w.obs)
+	}()
+	for {
+		w.logs.exited(w.obs)
+		if cause := context.Cause(ctx); cause != nil {
+			return false, cause
+		}
+		owns, err := w.own(ctx)
+		if errors.Is(err, store.ErrChanged) {
+			continue
+		} else if err != nil {
+			return false, err
+		}
+		if owns && !w.outage.IsZero() {
+			_, waiting := w.reached(goal)
+			if err := w.awaitRuntime(ctx); err != nil {
+				return false, w.waitError(ctx, err, waiting)
+			}
+			continue
+		}
+		d, err := w.step(ctx, owns)
+		if errors.Is(err, store.ErrChanged) {
+			continue
+		} else if err != nil {
+			return false, err
+		}
+		done, waiting := w.reached(goal)
+		switch {
+		case len(w.failures) > 0:
+			return false, errors.Join(w.failures...)
+		case done:
+			return false, nil
+		case d.Ended:
+			return true, nil
+		case owns && len(d.Actions) > 0:
+			continue
+		}
+		if err := w.await(ctx, d, owns); err != nil {
+			return false, w.waitError(ctx, err, waiting)
+		}
+	}
+}
+
+// step decides what to do about the pod, and does it if this command owns the
+// pod.
+func (w *Worker) step(ctx context.Context, owns bool) (lifecycle.Decision, error) {
+	if owns {
+		if err := w.finishStops(ctx); err != nil {
+			return lifecycle.Decision{}, err
+		}
+		if err := w.keepProbed(false); err != nil {
+			return lifecycle.Decision{}, err
+		}
+	}
+	d := lifecycle.Next(w.pod(), w.world())
+	if !owns {
+		return d, nil
+	}
+	return d, w.execute(ctx, d.Actions)
+}
+
+// reached tells whether a goal holds, and if not, what is missing.
+func (w *Worker) reached(goal lifecycle.Goal) (bool, string) {
+	done, waiting := lifecycle.StartedGoal(w.pod(), w.obs, w.mine)
+	switch goal {
+	case lifecycle.GoalCompleted:
+		return false, "the pod has not completed"
+	case lifecycle.GoalStarted:
+		return done, waiting
+	case lifecycle.GoalReady:
+		if !done {
+			return false, waiting
+		}
+	}
+	status := w.Status()
+	return goal.ReachedBy(status), goal.Missing(status)
+}
+
+// await waits, without the pod's lock, for the next thing that Next would act
+// upon. A command that does not own the pod looks again after followPoll.
+func (w *Worker) await(ctx context.Context, d lifecycle.Decision, owns bool) error {
+	relist := observe.RelistAfter
+	if owns {
+		w.probe()
+		w.sayBackOff(d)
+	} else {
+		w.probing.Store(nil)
+		w.prober.Set(nil)
+		d.Until, relist = time.Time{}, followPoll
+	}
+	again := false
+	err := w.unlocked(ctx, w.lost, func(ctx context.Context) error {
+		err := observe.AwaitChange(ctx, w.Client, w.obs, d, w.wake, relist)
+		again = errors.Is(err, observe.ErrRelist) || status.Code(err) == codes.NotFound // removed by the pod's owner
+		if again {
+			return nil
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, store.ErrChanged):
+		return nil
+	case err != nil || !again:
+		return err
+	}
+	return w.relist(ctx)
+}
+
+// awaitRuntime waits, without the pod's lock, for a runtime that does not answer:
+// what was observed before that is not acted upon.
+func (w *Worker) awaitRuntime(ctx context.Context) error {
+	err := w.unlocked(ctx, w.lost, func(ctx context.Context) error { return observe.Sleep(ctx, observe.OutagePoll) })
+	if err != nil && !errors.Is(err, store.ErrChanged) {
+		return err
+	}
+	return w.relist(ctx)
+}
+
+// followPoll is how often a command observes a pod that another one owns.
+const followPoll = 500 * time.Millisecond
+
+// longestOutage is how long a runtime may be away while a pod is waited for: one
+// that is restarted is back by then.
+const longestOutage = time.Minute
+
+// relist looks at everything anew. While the runtime is away, what is known
+// holds.
+func (w *owned) relist(ctx context.Context) error {
+	seen, err := w.Observe(ctx, w.plan.ID.UID)
+	if !observe.IsUnavailable(err) {
+		w.outage, w.obs = time.Time{}, seen
+		return err
+	}
+	if w.outage.IsZero() {
+		w.outage = time.Now()
+	}
+	if time.Since(w.outage) < longestOutage {
+		return nil
+	}
+	return err
+}
+
+// sayBackOff reports containers that are held back, once for each exit.
+func (w *state) sayBackOff(d lifecycle.Decision) {
+	for _, name := range d.BackOff {
+		c := w.obs.Container(name)
+		if c == nil || w.saidBackOff[c.ID] {
+			continue
+		}
+		if w.saidBackOff == nil {
+			w.saidBackOff = map[string]bool{}
+		}
+		w.saidBackOff[c.ID] = true
+		w.emit(event.Warning, event.BackOffStart, name,
+			fmt.Sprintf("Back-off restarting failed container %s in pod %s", name, w.plan.ID.Ref()))
+	}
+}
+
+// emit reports an event about a container of the pod, or about the pod itself.
+func (w *state) emit(kind, reason, container, message string) {
+	path := ""
+	if container != "" {
+		path = lifecycle.FindContainer(w.pod(), container).EventPath
+	}
+	w.journal.Emit(event.Event{Type: kind, Reason: reason, FieldPath: path, Message: message})
+}
+
+// fail notes that one container can't be started; the others go on.
+func (w *state) fail(err error) { w.failures = append(w.failures, ofPod(w.plan.ID, err)) }

@@ -1,0 +1,24 @@
+package run
+
+import (
+	"context"
+
+	"github.com/podrun/podrun/run/reconcile"
+
+	"github.com/podrun/podrun/run/node"
+
+	"github.com/podrun/podrun/run/store"
+)
+
+// Stop stops pods and leaves what they have: their directories, logs and the
+// records of their containers. Start, or applying them again, goes on with
+// them; nothing else does.
+func (e *Engine) Stop(ctx context.Context, pods []Known, o DeleteOptions) []Result {
+	ctx, cancel := withTimeout(ctx, o.Timeout)
+	defer cancel()
+	return node.InParallel(pods, func(k Known) Result { return e.stopOne(ctx, k, o) })
+}
+
+func (e *Engine) stopOne(ctx context.Context, k Known, o DeleteOptions) Result {
+	return e.onPod(ctx, k, OutcomeStopped, store.PurposeStop, func(s *reconcile.Worker) error { return s.Stop(ctx, o.Grace) })
+}

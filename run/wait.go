@@ -1,0 +1,63 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/podrun/podrun/run/reconcile"
+
+	"github.com/podrun/podrun/run/node"
+
+	"github.com/podrun/podrun/run/observe"
+
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
+)
+
+// WaitOptions are the options of Wait.
+type WaitOptions struct {
+	Timeout time.Duration // 0 for no limit
+	For     lifecycle.Goal
+}
+
+// Wait keeps a pod as its manifest says until the goal holds: it restarts
+// containers and runs probes, for nobody else does. The result's status tells
+// how the pod is then.
+func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
+	ctx, cancel := withTimeout(ctx, o.Timeout)
+	defer cancel()
+	if o.For == lifecycle.GoalDeleted {
+		return Result{ID: k.ID, Outcome: OutcomeMet, Err: e.waitDeleted(ctx, k)}
+	}
+	result := e.onPod(ctx, k, OutcomeMet, store.PurposeRun, func(s *reconcile.Worker) error {
+		return s.Attend(ctx, o.For)
+	})
+	if result.Err == nil && !o.For.ReachedBy(result.Status) {
+		result.Err = &problem.Error{Kind: problem.Failed, Object: "pod " + k.ID.String(),
+			Err: fmt.Errorf("has ended (%s) without %s", result.Status.Phase, o.For)}
+	}
+	return result
+}
+
+// WaitAll waits for several pods at once.
+func (e *Engine) WaitAll(ctx context.Context, pods []Known, o WaitOptions) []Result {
+	return node.InParallel(pods, func(k Known) Result { return e.Wait(ctx, k, o) })
+}
+
+// deletedPoll is how often Wait looks whether a pod is gone.
+const deletedPoll = 50 * time.Millisecond
+
+// waitDeleted waits until nothing of the pod is here.
+func (e *Engine) waitDeleted(ctx context.Context, k Known) error {
+	for {
+		left, err := e.Find(ctx, Selector{Namespace: k.ID.Namespace, Names: []string{k.ID.Name}, UID: k.ID.UID})
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		if err := observe.Sleep(ctx, deletedPoll); err != nil {
+			return reconcile.DeadlineError(k.ID, err, "it is still here")
+		}
+	}
+}
