@@ -38,38 +38,42 @@ func watchPID(pid int, containerID string) pidWatch {
 		return none
 	}
 	if runsIn(pid, containerID) {
-		if wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC); err == nil {
-			return awaitPID(fd, wake)
-		}
+		return awaitPID(fd)
 	}
 	unix.Close(fd)
 	return none
 }
 
-// awaitPID watches in the background until the process ends or stop is called.
-func awaitPID(fd, wake int) pidWatch {
+// awaitPID watches in the background until the process ends or stop is called. It
+// takes no thread: the Go runtime polls the descriptor with all others.
+func awaitPID(fd int) pidWatch {
+	none := pidWatch{stop: func() {}}
+	if err := unix.SetNonblock(fd, true); err != nil { // else the file is not polled
+		unix.Close(fd)
+		return none
+	}
+	file := os.NewFile(uintptr(fd), "pidfd")
+	conn, err := file.SyscallConn()
+	if err != nil {
+		file.Close()
+		return none
+	}
 	w := pidWatch{exited: make(chan struct{})}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(wake), Events: unix.POLLIN}}
-		for {
-			_, err := unix.Poll(fds, -1)
-			if err == unix.EINTR {
-				continue
-			}
-			if err == nil && fds[0].Revents != 0 {
-				close(w.exited)
-			}
-			return
+		ended := false
+		err := conn.Read(func(fd uintptr) bool {
+			ended = readable(int(fd))
+			return ended
+		})
+		if err == nil && ended {
+			close(w.exited)
 		}
 	}()
 	w.stop = func() {
-		// Waking the poll can only fail if the counter is full: it is not.
-		_, _ = unix.Write(wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+		file.Close()
 		<-done
-		unix.Close(fd)
-		unix.Close(wake)
 	}
 	return w
 }

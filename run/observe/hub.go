@@ -1,0 +1,207 @@
+package observe
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// How often a Hub lists the runtime's pods: every fastestRelist while something
+// changes, or while a container cannot be watched by its process, and more rarely
+// up to slowestRelist otherwise. A runtime that does not answer is asked every
+// fastestRetry at first, up to slowestRetry.
+const (
+	fastestRelist = time.Second
+	slowestRelist = 30 * time.Second
+	fastestRetry  = 100 * time.Millisecond
+	slowestRetry  = 5 * time.Second
+)
+
+// Hub notices changes of many pods with one list of the runtime's pods for all of
+// them, a pidfd a container, and no polling of single pods. It is safe for
+// concurrent use.
+type Hub struct {
+	client *cri.Client
+	kick   chan struct{}
+
+	mu      sync.Mutex
+	watches map[*Watch]bool
+	up      chan struct{} // closed while the runtime answers
+	down    time.Time     // since when the runtime does not answer; zero while it does
+	listed  time.Time     // when the last list was complete
+}
+
+// NewHub returns a hub of a runtime. Run makes it work.
+func NewHub(client *cri.Client) *Hub {
+	h := &Hub{client: client, kick: make(chan struct{}, 1), watches: map[*Watch]bool{}, up: make(chan struct{})}
+	close(h.up)
+	return h
+}
+
+// Run lists the runtime's pods again and again, until ctx ends.
+func (h *Hub) Run(ctx context.Context) {
+	wait := fastestRelist
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		case <-h.kick:
+		}
+		states, err := h.list(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			if h.fail() {
+				wait = fastestRetry
+			} else {
+				wait = min(wait*2, slowestRetry)
+			}
+		case h.take(states):
+			wait = fastestRelist
+		default:
+			wait = min(wait*2, slowestRelist)
+		}
+	}
+}
+
+// Relist makes the hub list the runtime's pods now.
+func (h *Hub) Relist() {
+	select {
+	case h.kick <- struct{}{}:
+	default: // it will
+	}
+}
+
+// list reads the states of all sandboxes and containers, by pod UID.
+func (h *Hub) list(ctx context.Context) (map[string]states, error) {
+	sandboxes, err := h.client.ListPodSandbox(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	containers, err := h.client.ListContainers(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]states{}
+	of := func(uid string) states {
+		if out[uid] == nil {
+			out[uid] = states{}
+		}
+		return out[uid]
+	}
+	for _, s := range sandboxes {
+		of(s.GetMetadata().GetUid())[s.Id] = sandboxState(s.State == runtimeapi.PodSandboxState_SANDBOX_READY)
+	}
+	for _, c := range containers {
+		of(c.Labels[identity.LabelPodUID])[c.Id] = string(stateOf(c.State))
+	}
+	return out, nil
+}
+
+// states are those of a pod's sandboxes and containers, by ID.
+type states map[string]string
+
+func sandboxState(ready bool) string {
+	if ready {
+		return "ready"
+	}
+	return "not ready"
+}
+
+func statesOf(obs *lifecycle.Observed) states {
+	out := states{}
+	for i := range obs.Sandboxes {
+		out[obs.Sandboxes[i].ID] = sandboxState(obs.Sandboxes[i].Ready)
+	}
+	for i := range obs.Containers {
+		out[obs.Containers[i].ID] = string(obs.Containers[i].State)
+	}
+	return out
+}
+
+func (s states) equal(other states) bool {
+	if len(s) != len(other) {
+		return false
+	}
+	for id, state := range s {
+		if other[id] != state {
+			return false
+		}
+	}
+	return true
+}
+
+// fail notes that the runtime does not answer, and tells whether it did before.
+func (h *Hub) fail() (first bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.down.IsZero() {
+		return false
+	}
+	h.down, h.up = time.Now(), make(chan struct{})
+	return true
+}
+
+// take compares a list with what the waiting workers know, and tells whether the
+// next list should come soon.
+func (h *Hub) take(listed map[string]states) (soon bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.listed = time.Now()
+	back := !h.down.IsZero()
+	if back {
+		h.down = time.Time{}
+		close(h.up)
+	}
+	for w := range h.watches {
+		if w.known == nil {
+			continue
+		}
+		if w.unwatched > 0 {
+			soon = true
+		}
+		if back || !w.known.equal(listed[w.uid]) {
+			w.known, w.stale, soon = nil, true, true
+			w.signal()
+		}
+	}
+	return soon || back
+}
+
+// Down is since when the runtime has not answered; zero while it does.
+func (h *Hub) Down() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.down
+}
+
+// Listed is when the runtime's pods were last listed; zero for never.
+func (h *Hub) Listed() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.listed
+}
+
+// AwaitRuntime waits for a runtime that did not answer a worker. The error is that
+// of ctx.
+func (h *Hub) AwaitRuntime(ctx context.Context) error {
+	h.fail()
+	h.Relist()
+	h.mu.Lock()
+	up := h.up
+	h.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-up:
+		return nil
+	}
+}
