@@ -45,6 +45,7 @@ require (
 	k8s.io/pod-security-admission v0.36.3
 	k8s.io/sample-apiserver v0.36.3
 	k8s.io/streaming v0.36.3
+	mvdan.cc/sh/v3 v3.12.0
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730
 	sigs.k8s.io/yaml v1.6.0
 )
@@ -67,7 +68,6 @@ require (
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc v0.65.0 // indirect
 	go.opentelemetry.io/otel/metric v1.41.0 // indirect
-	mvdan.cc/sh/v3 v3.12.0 // indirect
 )
 
 require (

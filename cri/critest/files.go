@@ -29,7 +29,6 @@ var (
 	errNoFile   = errors.New("No such file or directory")
 	errReadOnly = errors.New("Read-only file system")
 	errIsDir    = errors.New("Is a directory")
-	errNotEmpty = errors.New("Directory not empty")
 )
 
 // rootDirs are there in every image.
