@@ -9,7 +9,7 @@
 //
 // Signals are as for a container's process: TERM runs the trap that was set,
 // between two commands or at once in a wait; without a trap it ends a process,
-// save process 1 of a PID namespace, which the kernel shields from signals that
+// except process 1 of a PID namespace, which the kernel shields from signals that
 // it has no handler for.
 package ash
 
