@@ -88,6 +88,10 @@ func TestArchitectureBites(t *testing.T) {
 			"a/g.go": `package a; import "k8s.io/kubernetes/pkg/volume/util"`,
 			"a/h.go": `package a; import "k8s.io/client-go/kubernetes/scheme"`,
 		}, []string{"a/a.go: ", "a/b.go: ", "a/c.go: ", "a/d.go: ", "a/e.go: ", "a/f.go: ", "a/g.go: ", "a/h.go: imports k8s.io/client-go/kubernetes/scheme: 11.6 MB"}},
+		{"a module for tests", checkImports, map[string]string{
+			"cri/critest/ash/ash.go": `package ash; import "mvdan.cc/sh/v3/syntax"`,
+			"hook/hook.go":           `package hook; import "mvdan.cc/sh/v3/syntax"`,
+		}, []string{"hook/hook.go: imports mvdan.cc/sh/v3/syntax: it is for tests only"}},
 		{"cmd knows CRI", checkImports, map[string]string{
 			"cmd/get.go": `package cmd; import runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"`,
 		}, []string{"cmd/get.go: imports k8s.io/cri-api/pkg/apis/runtime/v1: what the runtime is asked is pod logic"}},

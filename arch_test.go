@@ -286,6 +286,9 @@ var bannedFor = map[string][]struct{ path, why string }{
 	"cmd": {{"k8s.io/cri-api", "what the runtime is asked is pod logic: package run's"}},
 }
 
+// forTests is a module that only support may import, so that it is not linked.
+const forTests = "mvdan.cc/sh/v3"
+
 // checkImports finds imports that cost too much, or that belong elsewhere.
 func checkImports(all tree) []string {
 	var out []string
@@ -294,6 +297,9 @@ func checkImports(all tree) []string {
 			continue
 		}
 		for _, full := range s.imports() {
+			if within(full, forTests) && layerOf(s.pkg) != support {
+				out = append(out, s.name+": imports "+full+": it is for tests only")
+			}
 			for _, b := range slices.Concat(banned, bannedFor[s.pkg]) {
 				if within(full, b.path) && !slices.Contains(light, full) {
 					out = append(out, s.name+": imports "+full+": "+b.why)

@@ -45,6 +45,7 @@ require (
 	k8s.io/pod-security-admission v0.36.3
 	k8s.io/sample-apiserver v0.36.3
 	k8s.io/streaming v0.36.3
+	mvdan.cc/sh/v3 v3.12.0
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730
 	sigs.k8s.io/yaml v1.6.0
 )

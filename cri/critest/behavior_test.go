@@ -1,9 +1,6 @@
 package critest_test
 
 import (
-	"context"
-	"io"
-	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -246,56 +243,4 @@ func TestExitAndRestart(t *testing.T) {
 			b.Errorf("left behind: %q", left)
 		}
 	})
-}
-
-// Httpd listens on the pod's own address, in real time.
-func TestHttpd(t *testing.T) {
-	rt := critest.ForTest(t)
-	rt.AddImage(critest.Image{Name: "httpd", Entrypoint: []string{"/httpd"}, Program: critest.Httpd})
-	c := rt.Client()
-	config := podConfig(t.TempDir())
-	sandbox, err := c.RunPodSandbox(t.Context(), config, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, err := c.CreateContainer(t.Context(), sandbox, &runtimeapi.ContainerConfig{
-		Metadata: &runtimeapi.ContainerMetadata{Name: "web"}, Image: &runtimeapi.ImageSpec{Image: "httpd"}, LogPath: "web.log",
-		Envs: []*runtimeapi.KeyValue{{Key: "PORT", Value: []byte("18080")}},
-	}, config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.StartContainer(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
-	st, err := c.PodSandboxStatus(t.Context(), sandbox)
-	if err != nil {
-		t.Fatal(err)
-	}
-	url := "http://" + st.GetNetwork().GetIp() + ":18080/status?code=418"
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err == nil {
-			if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.Body.Close() != nil || resp.StatusCode != 418 {
-				t.Errorf("got %s, %v", resp.Status, err)
-			}
-			break
-		}
-		if ctx.Err() != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	if err := c.StopContainer(t.Context(), id, 10*time.Second); err != nil {
-		t.Fatal(err)
-	}
-	if got, _ := rt.Container("web"); got.ExitCode != 0 {
-		t.Errorf("got exit code %d", got.ExitCode)
-	}
 }

@@ -92,11 +92,6 @@ func (rt *Runtime) execute(ctx context.Context, c *container, cmd []string) (*ru
 	var stdout, stderr bytes.Buffer
 	proc := rt.ashProcess(c, cmd)
 	proc.Stdin, proc.Stdout, proc.Stderr = nil, &stdout, &stderr
-	proc.SignalInit = func(signal string) {
-		if signal == "TERM" {
-			c.process.signal()
-		}
-	}
 	code := ash.Run(ctx, proc)
 	return &runtimeapi.ExecSyncResponse{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), ExitCode: int32(code)}, nil
 }

@@ -29,7 +29,6 @@ var (
 	errNoFile   = errors.New("No such file or directory")
 	errReadOnly = errors.New("Read-only file system")
 	errIsDir    = errors.New("Is a directory")
-	errNotEmpty = errors.New("Directory not empty")
 )
 
 // rootDirs are there in every image.
@@ -231,36 +230,6 @@ func (f *containerFiles) MakeDir(p string) error {
 	defer f.rt.mu.Unlock()
 	f.rt.files[at.path+"/"] = nil
 	return nil
-}
-
-// Remove implements ash.Files: a file, or an empty directory.
-func (f *containerFiles) Remove(p string) error {
-	at := f.place(p)
-	if f.Kind(p) == 0 {
-		return errNoFile
-	}
-	if at.readonly {
-		return errReadOnly
-	}
-	if at.real {
-		return plain(os.Remove(at.path))
-	}
-	names, err := f.List(p)
-	if err != nil {
-		return err
-	}
-	if len(names) > 0 {
-		return errNotEmpty
-	}
-	f.rt.mu.Lock()
-	defer f.rt.mu.Unlock()
-	for _, key := range []string{at.path, at.path + "/"} {
-		if _, ok := f.rt.files[key]; ok {
-			delete(f.rt.files, key)
-			return nil
-		}
-	}
-	return errNoFile
 }
 
 // plain says an error as a program in the container would, with no host path.

@@ -29,10 +29,6 @@ type Image struct {
 	// stopped, and then exits 0.
 	Entrypoint, Cmd []string
 	Env             []string // KEY=value
-	WorkingDir      string
-	// Program, if set, is what Entrypoint is: a container whose config names no
-	// command runs it. Its result is the exit code.
-	Program func(context.Context, Machine) int32
 
 	// Of an image in a registry: how long a pull takes, what it fails with and
 	// how often (0 is always), and the credentials that it wants.
@@ -274,7 +270,7 @@ func (rt *Runtime) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) 
 		}
 	}
 	return &runtimeapi.ImageFsInfoResponse{ImageFilesystems: []*runtimeapi.FilesystemUsage{{
-		Timestamp: rt.now(), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: rt.options.imageFs},
+		Timestamp: rt.now(), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs"},
 		UsedBytes: &runtimeapi.UInt64Value{Value: used}, InodesUsed: &runtimeapi.UInt64Value{Value: uint64(len(seen))},
 	}}}, nil
 }

@@ -19,7 +19,6 @@ type options struct {
 	driver               *runtimeapi.CgroupDriver
 	handlers             []*runtimeapi.RuntimeHandler
 	features             *runtimeapi.RuntimeFeatures
-	imageFs              string
 	ranges               []netip.Prefix
 }
 
@@ -60,9 +59,6 @@ func NoEvents() Option { return func(o *options) { o.noEvents = true } }
 // NoImageDetails makes verbose calls of ImageStatus fail: what an image's own
 // configuration says stays unknown until a container is started.
 func NoImageDetails() Option { return func(o *options) { o.terse = true } }
-
-// ImageFs is the directory that ImageFsInfo names.
-func ImageFs(path string) Option { return func(o *options) { o.imageFs = path } }
 
 // PodRange gives the ranges that pod IPs come from, one IP of each for every
 // pod; 127.88.0.0/16 by default, where a test may really listen.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"path"
 	"strings"
@@ -25,15 +24,6 @@ type process struct {
 
 // program is what a process does.
 type program func(ctx context.Context, term <-chan struct{}, stdout, stderr io.Writer) exit
-
-// Machine is where an image's Program finds itself.
-type Machine struct {
-	Args, Env      []string
-	Hostname       string
-	IPs            []netip.Addr // the pod's; none on the host's network
-	TERM           <-chan struct{}
-	Stdout, Stderr io.Writer
-}
 
 // end makes the process end now, as e says.
 func (p *process) end(e exit) { p.cancel(e) }
@@ -91,13 +81,6 @@ func (rt *Runtime) programOf(c *container) (program, error) {
 		return b.play, nil
 	}
 	args := c.args()
-	if len(c.config.GetCommand()) == 0 && c.image.Program != nil {
-		m := Machine{Args: args, Env: c.env(), Hostname: c.sandbox.hostname(), IPs: c.sandbox.ips}
-		return func(ctx context.Context, term <-chan struct{}, stdout, stderr io.Writer) exit {
-			m.TERM, m.Stdout, m.Stderr = term, stdout, stderr
-			return exited(c.image.Program(ctx, m))
-		}, nil
-	}
 	if len(args) == 0 || len(c.config.GetCommand()) == 0 && len(c.image.Entrypoint) > 0 && !ash.Known(args) {
 		return Behavior{Forever: true, CleanTERM: true}.play, nil
 	}
@@ -150,9 +133,6 @@ func (rt *Runtime) ashProcess(c *container, args []string) ash.Process {
 	}
 	if sc.GetRunAsUser() == nil {
 		p.UID = c.image.uid()
-	}
-	if p.Dir == "" {
-		p.Dir = c.image.WorkingDir
 	}
 	if c.config.GetStdin() {
 		p.Stdin = ash.Open

@@ -64,7 +64,6 @@ func New(opts ...Option) *Runtime {
 			version: "v1.6.20-fake", runtimeName: "containerd",
 			timeout:  2 * time.Minute,
 			handlers: []*runtimeapi.RuntimeHandler{},
-			imageFs:  "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs",
 			ranges:   []netip.Prefix{netip.MustParsePrefix("127.88.0.0/16")},
 		},
 		names:      map[string]string{},

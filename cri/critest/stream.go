@@ -128,11 +128,6 @@ func (rt *Runtime) stream(c *container, cmd []string, streams map[string]httpstr
 		if in := streams[corev1.StreamTypeStdin]; in != nil {
 			proc.Stdin = in
 		}
-		proc.SignalInit = func(signal string) {
-			if signal == "TERM" {
-				c.process.signal()
-			}
-		}
 		code = ash.Run(c.process.ctx, proc)
 	}
 	if code == 0 {

@@ -1,11 +1,15 @@
-// Package ash is a shell in miniature: as much of busybox's ash and of the
-// small programs beside it as the containers of tests need. It touches nothing
-// but what a Process brings, and every wait in it is a timer or a channel, so
-// that it runs inside testing/synctest.
+// Package ash is a small shell for the containers of tests: an interpreter of
+// its own over the syntax and expand packages of mvdan.cc/sh, with the few of
+// busybox's programs that tests run. That module's own interpreter is not used:
+// it connects pipelines by pipes of the kernel, which testing/synctest cannot
+// wait for, and has no trap for TERM.
+//
+// It touches nothing but what a Process brings, and every wait in it is a timer
+// or a channel, so that it runs inside testing/synctest.
 //
 // Signals are as for a container's process: TERM runs the trap that was set,
 // between two commands or at once in a wait; without a trap it ends a process,
-// save process 1 of a PID namespace, which the kernel shields from signals that
+// except process 1 of a PID namespace, which the kernel shields from signals that
 // it has no handler for.
 package ash
 
@@ -17,6 +21,9 @@ import (
 	"path"
 	"strings"
 	"sync"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // Files is what a process sees as its file system. Paths are absolute and
@@ -28,14 +35,13 @@ type Files interface {
 	Kind(path string) byte
 	List(path string) ([]string, error)
 	MakeDir(path string) error
-	Remove(path string) error
 }
 
-// Process is a program to run and all that it has to do with.
+// Process is a program to run, with its environment, streams and files.
 type Process struct {
 	Args     []string
-	Env      []string // KEY=value
-	Dir      string
+	Env      []string  // KEY=value
+	Dir      string    // "" is /
 	Stdin    io.Reader // nil is empty
 	Stdout   io.Writer
 	Stderr   io.Writer
@@ -47,186 +53,121 @@ type Process struct {
 	Init bool
 	// TERM delivers the signal; nil never does.
 	TERM <-chan struct{}
-	// SignalInit signals the namespace's process 1 from another process of it.
-	SignalInit func(signal string)
 }
 
-// Known tells whether args name a program that there is.
+// Known reports whether args name a program that there is.
 func Known(args []string) bool {
 	name, _ := program(args)
-	return name == "sh" || applets[name] != nil
+	return name == "sh" || programs[name] != nil
 }
 
-// program takes the path and a leading "busybox" off.
+// program removes the path.
 func program(args []string) (string, []string) {
 	if len(args) == 0 {
 		return "", nil
 	}
-	name := args[0]
-	if dir := path.Dir(name); contains([]string{"/bin", "/usr/bin", "/sbin", "/usr/sbin"}, dir) {
-		name = path.Base(name)
+	switch path.Dir(args[0]) {
+	case "/bin", "/usr/bin":
+		return path.Base(args[0]), args[1:]
 	}
-	if name == "busybox" && len(args) > 1 {
-		return program(args[1:])
-	}
-	if name == "ash" {
-		name = "sh"
-	}
-	return name, args[1:]
+	return args[0], args[1:]
 }
 
-// Run runs a process to its end and gives its exit code: 127 where there is no
-// such program, 137 when ctx ends first.
+// Run runs a process to its end and returns its exit code: 127 if there is no
+// such program, 137 if ctx ends first. All its goroutines have ended then.
 func Run(ctx context.Context, p Process) int {
 	ctx, cancel := context.WithCancel(ctx)
 	lock := &sync.Mutex{}
 	sh := &shell{
-		process: &p, main: true, name: "sh", dir: "/",
-		vars: map[string]string{}, exported: map[string]bool{},
+		process: &p, main: true, name: "sh", dir: path.Join("/", p.Dir), vars: map[string]expand.Variable{},
 		stdin: p.Stdin, stdout: &locked{w: p.Stdout, mu: lock}, stderr: &locked{w: p.Stderr, mu: lock},
-		signals: &signals{term: p.TERM, init: p.Init, handlers: map[string]string{}},
-		jobs:    &jobs{},
-	}
-	if p.Dir != "" {
-		sh.dir = p.Dir
+		signals: &signals{}, jobs: &jobs{},
 	}
 	if sh.stdin == nil {
 		sh.stdin = strings.NewReader("")
 	}
 	for _, e := range p.Env {
-		k, v, _ := strings.Cut(e, "=")
-		sh.vars[k] = v
-		sh.exported[k] = true
-		sh.order = append(sh.order, k)
+		name, value, _ := strings.Cut(e, "=")
+		sh.set(name, value, true)
 	}
 	code, err := sh.exec(ctx, p.Args)
 	cancel()
 	sh.jobs.all.Wait()
-	switch {
+	switch e, exited := errors.AsType[exited](err); {
 	case err == nil:
 		return code
+	case exited:
+		return e.code
 	case errors.Is(err, errTerminated):
 		return 143
-	}
-	if code, left := exitOf(err); left {
-		return code
 	}
 	return 137
 }
 
-// exec runs a program: a script in this shell if it is a shell's.
+// exec runs a program; a shell's script runs in sh itself.
 func (sh *shell) exec(ctx context.Context, args []string) (int, error) {
 	name, rest := program(args)
 	if name == "sh" {
 		return sh.script(ctx, rest)
 	}
-	run := applets[name]
-	if run == nil {
-		fmt.Fprintf(sh.stderr, "sh: %s: not found\n", name)
-		return 127, nil
+	if run := programs[name]; run != nil {
+		return run(ctx, sh, rest)
 	}
-	return run(ctx, sh, rest)
+	return sh.complain(127, "sh: %s: not found", name)
 }
 
-// script runs sh [-ceux] [script] [args].
+// script runs sh -c SCRIPT [NAME [ARG...]]; without arguments the script is
+// stdin.
 func (sh *shell) script(ctx context.Context, args []string) (int, error) {
-	fromArgs := false
-	for len(args) > 0 && strings.HasPrefix(args[0], "-") && len(args[0]) > 1 {
-		fromArgs = fromArgs || strings.Contains(args[0], "c")
-		sh.options(args[0], true)
-		args = args[1:]
-	}
 	if sh.main {
-		sh.set("PWD", sh.dir)
-		sh.set("SHLVL", "1")
-		sh.export("SHLVL")
-		sh.export("PWD")
+		sh.set("PWD", sh.dir, true)
 	}
 	var src string
 	switch {
-	case fromArgs && len(args) > 0:
-		src = args[0]
-		if len(args) > 1 {
-			sh.name, sh.args = args[1], args[2:]
-		}
-	case len(args) > 0:
-		data, err := sh.process.Files.Read(sh.abs(args[0]))
-		if err != nil {
-			fmt.Fprintf(sh.stderr, "sh: can't open '%s': %v\n", args[0], err)
-			return 2, nil
-		}
-		src, sh.name, sh.args = string(data), args[0], args[1:]
-	default:
+	case len(args) == 0:
 		data, err := sh.input(ctx, "-")
-		if err != nil {
+		if src = string(data); err != nil {
 			return 2, err
 		}
-		src = string(data)
+	case len(args) > 1 && args[0] == "-c":
+		src = args[1]
+		if len(args) > 2 {
+			sh.name, sh.args = args[2], args[3:]
+		}
+	default:
+		return sh.complain(2, "sh: %s is not supported", args[0])
 	}
-	l, err := parse(src)
-	if err != nil {
-		fmt.Fprintf(sh.stderr, "%s: %v\n", sh.name, err)
-		return 2, nil
-	}
-	err = sh.run(ctx, l)
-	return sh.leave(ctx, err)
-}
-
-// leave runs the EXIT trap and tells the shell's code.
-func (sh *shell) leave(ctx context.Context, err error) (int, error) {
-	if code, left := exitOf(err); left {
-		sh.status, err = code, nil
-	}
-	if err != nil || !sh.main {
-		return sh.status, err
-	}
-	handler := sh.signals.handlers["EXIT"]
-	delete(sh.signals.handlers, "EXIT")
-	if handler == "" {
-		return sh.status, nil
-	}
-	code := sh.status
-	if err = sh.eval(ctx, handler); err != nil {
-		return sh.leave(ctx, err)
-	}
-	return code, nil
+	err := sh.contain(sh, sh.eval(ctx, src))
+	return sh.status, err
 }
 
 // eval runs text as a script in this shell.
 func (sh *shell) eval(ctx context.Context, src string) error {
-	l, err := parse(src)
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangPOSIX)).Parse(strings.NewReader(src), "")
 	if err != nil {
-		return sh.fail(2, "%v", err)
+		return sh.fail("syntax error: %v", err)
 	}
-	return sh.run(ctx, l)
+	return sh.stmts(ctx, file.Stmts)
 }
 
-// fail says why and leaves the shell.
-func (sh *shell) fail(code int, format string, args ...any) error {
+// fail prints why, and ends the shell with code 2.
+func (sh *shell) fail(format string, args ...any) error {
 	fmt.Fprintf(sh.stderr, sh.name+": "+format+"\n", args...)
-	return leaving{code}
+	return exited{2}
 }
 
-// leaving unwinds a shell that exits.
-type leaving struct{ code int }
-
-func (l leaving) Error() string { return fmt.Sprintf("exit %d", l.code) }
-
-func exitOf(err error) (int, bool) {
-	var l leaving
-	ok := errors.As(err, &l)
-	return l.code, ok
+// complain prints why a program fails, and returns its code.
+func (sh *shell) complain(code int, format string, args ...any) (int, error) {
+	fmt.Fprintf(sh.stderr, format+"\n", args...)
+	return code, nil
 }
 
-// jump unwinds loops: break, or continue, of the depth-th.
-type jump struct {
-	word  string
-	depth int
-}
+// exited unwinds a shell that exits.
+type exited struct{ code int }
 
-func (j jump) Error() string { return j.word }
+func (e exited) Error() string { return fmt.Sprintf("exit %d", e.code) }
 
-// locked lets jobs write to one place.
+// locked lets concurrent jobs write to one stream.
 type locked struct {
 	mu *sync.Mutex
 	w  io.Writer
@@ -235,8 +176,5 @@ type locked struct {
 func (l *locked) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.w == nil {
-		return len(b), nil
-	}
 	return l.w.Write(b)
 }

@@ -3,40 +3,35 @@ package ash
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 )
 
 // errTerminated unwinds a process that TERM ended.
 var errTerminated = errors.New("terminated")
 
-// errInterrupted ends a wait for the sake of a trap.
+// errInterrupted ends a wait so that a trap can run.
 var errInterrupted = errors.New("interrupted")
 
 // signals is what a process does about TERM. Only its foreground touches it.
 type signals struct {
-	term     <-chan struct{}
-	init     bool
-	handlers map[string]string // by signal name; "" ignores it
-	pending  bool
+	trapped bool
+	handler string // "" ignores it
+	pending bool   // the handler is to run
 }
 
-// arrived decides about a TERM: nil to go on.
-func (s *signals) arrived() error {
-	handler, trapped := s.handlers["TERM"]
-	switch {
-	case trapped:
-		s.pending = handler != ""
-		return nil
-	case s.init:
-		return nil
+// receive decides about a TERM: nil to continue.
+func (sh *shell) receive() error {
+	if !sh.signals.trapped && !sh.process.Init {
+		return errTerminated
 	}
-	return errTerminated
+	sh.signals.pending = sh.signals.handler != ""
+	return nil
 }
 
-// check takes a TERM that has come, and runs its trap where that may be done.
+// check receives a TERM that was sent, and runs its trap in the main shell.
 func (sh *shell) check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -45,8 +40,8 @@ func (sh *shell) check(ctx context.Context) error {
 		return nil
 	}
 	select {
-	case <-sh.signals.term:
-		if err := sh.signals.arrived(); err != nil {
+	case <-sh.process.TERM:
+		if err := sh.receive(); err != nil {
 			return err
 		}
 	default:
@@ -56,7 +51,7 @@ func (sh *shell) check(ctx context.Context) error {
 	}
 	sh.signals.pending = false
 	status := sh.status
-	err := sh.eval(ctx, sh.signals.handlers["TERM"])
+	err := sh.eval(ctx, sh.signals.handler)
 	sh.status = status
 	return err
 }
@@ -64,7 +59,7 @@ func (sh *shell) check(ctx context.Context) error {
 // until waits for a channel. A trapped TERM ends it early, with errInterrupted,
 // only where interruptible: a shell waits for the program that it runs.
 func until[T any](ctx context.Context, sh *shell, c <-chan T, interruptible bool) error {
-	term := sh.signals.term
+	term := sh.process.TERM
 	if sh.background {
 		term = nil
 	}
@@ -75,7 +70,7 @@ func until[T any](ctx context.Context, sh *shell, c <-chan T, interruptible bool
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-term:
-			if err := sh.signals.arrived(); err != nil {
+			if err := sh.receive(); err != nil {
 				return err
 			}
 			if sh.signals.pending && interruptible {
@@ -85,51 +80,27 @@ func until[T any](ctx context.Context, sh *shell, c <-chan T, interruptible bool
 	}
 }
 
-// never is a wait without end.
-func (sh *shell) never(ctx context.Context) error {
-	return until(ctx, sh, make(chan struct{}), false)
-}
-
-func (sh *shell) sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	return until(ctx, sh, timer.C, false)
-}
-
-// signalName turns TERM, SIGTERM and 15 into TERM.
-func signalName(s string) string {
-	numbers := map[string]string{"0": "EXIT", "1": "HUP", "2": "INT", "3": "QUIT", "9": "KILL", "15": "TERM"}
-	s = strings.TrimPrefix(strings.ToUpper(s), "SIG")
-	if name, ok := numbers[s]; ok {
-		return name
+// trap sets TERM's handler in the main shell: trap 'commands' TERM, or
+// trap "" TERM to ignore it.
+func trap(_ context.Context, sh *shell, args []string) (int, error) {
+	if len(args) != 2 || args[0] == "-" || args[1] != "TERM" {
+		return 2, sh.fail("trap %s is not supported", strings.Join(args, " "))
 	}
-	return s
-}
-
-// kill signals a process: itself, process 1, or a job of this shell.
-func (sh *shell) kill(signal, pid string) (int, error) {
-	switch {
-	case pid == strconv.Itoa(sh.pid()):
-		return sh.killSelf(signal)
-	case pid == "1" && sh.process.SignalInit != nil:
-		sh.process.SignalInit(signal)
-		return 0, nil
-	}
-	if !sh.jobs.kill(pid) {
-		return 1, nil
+	if sh.main {
+		sh.signals.trapped, sh.signals.handler = true, args[0]
 	}
 	return 0, nil
 }
 
-func (sh *shell) killSelf(signal string) (int, error) {
-	if signal == "TERM" {
-		return 0, sh.signals.arrived()
+// kill sends KILL to the process itself; the kernel shields process 1 from it.
+func kill(_ context.Context, sh *shell, args []string) (int, error) {
+	if strings.Join(args, " ") != "-9 "+strconv.Itoa(sh.pid()) {
+		return 2, sh.fail("kill %s is not supported", strings.Join(args, " "))
 	}
-	if handler, trapped := sh.signals.handlers[signal]; trapped && handler == "" || sh.process.Init || signal == "EXIT" {
+	if sh.process.Init {
 		return 0, nil
 	}
-	numbers := map[string]int{"HUP": 1, "INT": 2, "QUIT": 3, "KILL": 9}
-	return 0, leaving{128 + numbers[signal]}
+	return 137, exited{137}
 }
 
 // pid is the process's own number: 1, or one that another process may have.
@@ -142,48 +113,36 @@ func (sh *shell) pid() int {
 
 // jobs are the background commands of a process.
 type jobs struct {
-	all  sync.WaitGroup
+	all  sync.WaitGroup // the parts of pipelines too
 	mu   sync.Mutex
-	each []*job
+	each []chan struct{} // closed when the job has ended
 }
 
-type job struct {
-	pid  string
-	stop context.CancelFunc
-	done chan struct{}
-	code int
-}
-
-func (j *jobs) start(ctx context.Context, run func(context.Context) int) string {
-	ctx, stop := context.WithCancel(ctx)
-	j.mu.Lock()
-	jb := &job{pid: strconv.Itoa(8 + len(j.each)), stop: stop, done: make(chan struct{})}
-	j.each = append(j.each, jb)
-	j.mu.Unlock()
-	j.all.Go(func() {
-		defer close(jb.done)
-		defer stop()
-		jb.code = run(ctx)
-	})
-	return jb.pid
-}
-
-func (j *jobs) find(pid string) []*job {
+func (j *jobs) start(run func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	var found []*job
-	for _, jb := range j.each {
-		if pid == "" || jb.pid == pid {
-			found = append(found, jb)
-		}
-	}
-	return found
+	done := make(chan struct{})
+	j.each = append(j.each, done)
+	j.all.Go(func() {
+		defer close(done)
+		run()
+	})
 }
 
-func (j *jobs) kill(pid string) bool {
-	found := j.find(pid)
-	for _, jb := range found {
-		jb.stop()
+// wait waits for all jobs; a trapped TERM ends it.
+func wait(ctx context.Context, sh *shell, args []string) (int, error) {
+	if len(args) > 0 {
+		return 2, sh.fail("wait %s is not supported", args[0])
 	}
-	return len(found) > 0
+	sh.jobs.mu.Lock()
+	waited := slices.Clone(sh.jobs.each)
+	sh.jobs.mu.Unlock()
+	for _, done := range waited {
+		if err := until(ctx, sh, done, true); errors.Is(err, errInterrupted) {
+			return 143, nil
+		} else if err != nil {
+			return 1, err
+		}
+	}
+	return 0, nil
 }
