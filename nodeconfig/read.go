@@ -15,6 +15,10 @@ const maxFile = 1 << 20
 // DefaultFile is the settings file that every command reads if it exists.
 const DefaultFile = "/etc/podrun/config.yaml"
 
+// DefaultSource is the directory of manifests that `podrun serve` runs if neither
+// the command line nor the settings name another.
+const DefaultSource = "/etc/podrun/manifests"
+
 // ReadFile reads a settings file that the user named, which may be a pipe, of at
 // most 1 MiB. The error names the path and wraps the system's error.
 func ReadFile(ctx context.Context, path string) ([]byte, error) {
