@@ -13,6 +13,7 @@ import (
 
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/systemd"
 )
 
 // Streams are the process's standard streams.
@@ -28,6 +29,7 @@ type app struct {
 	streams, raw Streams
 
 	version  string
+	systemd  systemd.Manager
 	settings *settingsFlags
 
 	namespace    string
@@ -72,7 +74,7 @@ func Main(ctx context.Context, args []string, streams Streams, version string) i
 
 // newApp makes the app of one command line.
 func newApp(streams Streams) *app {
-	a := &app{raw: streams}
+	a := &app{raw: streams, systemd: systemd.Systemctl{}}
 	a.streams = Streams{In: streams.In, Out: textWriter{&a.raw.Out}, Err: textWriter{&a.raw.Err}}
 	return a
 }
@@ -99,7 +101,7 @@ the file.`,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			a.settings.ctx = c.Context()
 			a.namespaceGiven = c.Flags().Changed("namespace")
-			if err := setFromEnv(c.Root().PersistentFlags()); err != nil {
+			if err := a.settings.setFromEnv(); err != nil {
 				return err
 			}
 			return a.takeSettings(c)
@@ -124,7 +126,7 @@ the file.`,
 	a.settings.into["namespace"] = func(s *nodeconfig.Settings) { s.Namespace = a.namespace }
 	a.settings.into["verbose"] = func(s *nodeconfig.Settings) { s.Verbose = a.verbose }
 	a.settings.into["allow-kubelet"] = func(s *nodeconfig.Settings) { s.AllowKubelet = a.allowKubelet }
-	root.AddCommand(newApply(a), newRun(a), newWait(a), newRestart(a), newStop(a), newStart(a), newPlan(a), newDoctor(a), newDelete(a), newGet(a), newDescribe(a), newLogs(a), newExec(a), newImage(a), newVersion(a), newExitCodes())
+	root.AddCommand(newApply(a), newRun(a), newWait(a), newRestart(a), newStop(a), newStart(a), newPlan(a), newDoctor(a), newDelete(a), newGet(a), newDescribe(a), newLogs(a), newExec(a), newImage(a), newService(a), newVersion(a), newExitCodes())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
@@ -134,9 +136,9 @@ the file.`,
 	return root
 }
 
-// withoutSettings are the commands that work whatever the settings are. version
-// reads them when it asks the runtime.
-var withoutSettings = []string{"help", "completion", "exit-codes", "version", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
+// withoutSettings are the commands that work whatever the settings are. Of these,
+// version reads them when it asks the runtime, and service when it installs.
+var withoutSettings = []string{"help", "completion", "exit-codes", "version", "service", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
 
 // takeSettings reads the settings before a command runs, so that a wrong file
 // ends every command in the same way, and takes those that are the app's own.

@@ -27,6 +27,8 @@ type settingsFlags struct {
 	set    *pflag.FlagSet
 	into   map[string]func(*nodeconfig.Settings)
 	merged *mergedSettings // what reload returned last; nil before
+	given  []*pflag.Flag   // those of the command line
+	asked  []*pflag.Flag   // those of the environment
 }
 
 // mergedSettings are settings with the warnings about their file.
@@ -290,15 +292,20 @@ func (f *settingsFlags) file() (nodeconfig.Settings, problem.List, error) {
 }
 
 // setFromEnv sets every flag that the command line did not give from its
-// PODRUN_<FLAG> variable.
-func setFromEnv(set *pflag.FlagSet) error {
+// PODRUN_<FLAG> variable, and notes which came from where.
+func (f *settingsFlags) setFromEnv() error {
 	var first error
-	set.VisitAll(func(flag *pflag.Flag) {
-		value, ok := os.LookupEnv(envName(flag.Name))
-		if !ok || flag.Changed || first != nil {
+	f.set.VisitAll(func(flag *pflag.Flag) {
+		if flag.Changed {
+			f.given = append(f.given, flag)
 			return
 		}
-		if err := set.Set(flag.Name, value); err != nil {
+		value, ok := os.LookupEnv(envName(flag.Name))
+		if !ok || first != nil {
+			return
+		}
+		f.asked = append(f.asked, flag)
+		if err := f.set.Set(flag.Name, value); err != nil {
 			first = &problem.Error{Kind: problem.Usage, Object: envName(flag.Name), Err: fmt.Errorf("%q is no value for --%s: %w", value, flag.Name, err)}
 		}
 	})
