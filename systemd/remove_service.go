@@ -21,7 +21,10 @@ func (s Service) Uninstall(ctx context.Context, force bool) (removed bool, err e
 	}
 	unit, err := s.unit(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, s.unlink(wantedBy)
+		if err := s.unlink(wantedBy); err != nil {
+			return false, err
+		}
+		return false, s.forget(ctx)
 	}
 	if err != nil && !errors.Is(err, hostfile.ErrNotRegular) {
 		return false, failure("read the unit", err, "")
@@ -40,12 +43,19 @@ func (s Service) Uninstall(ctx context.Context, force bool) (removed bool, err e
 	if err := s.unlink(UnitPath); err != nil {
 		return false, err
 	}
-	if s.Manager != nil {
-		if _, err := s.Manager.Run(ctx, "daemon-reload"); err != nil {
-			return true, failure("", err, "the unit is removed: run 'systemctl daemon-reload'")
-		}
+	return true, s.forget(ctx)
+}
+
+// forget has systemd drop the unit that is removed, by this or an interrupted
+// Uninstall.
+func (s Service) forget(ctx context.Context) error {
+	if s.Manager == nil {
+		return nil
 	}
-	return true, nil
+	if _, err := s.Manager.Run(ctx, "daemon-reload"); err != nil {
+		return failure("", err, "the unit is removed: run 'systemctl daemon-reload'")
+	}
+	return nil
 }
 
 // unlink removes a file. Below a prefix it follows no link out of the prefix.

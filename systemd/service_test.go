@@ -164,8 +164,9 @@ func TestUninstall(t *testing.T) {
 	if _, err := os.Stat(s.path("/m")); err != nil || s.read(t) != "" {
 		t.Errorf("the manifests: %v; the unit: %q", err, s.read(t))
 	}
-	if removed, err := s.Uninstall(t.Context(), false); err != nil || removed {
-		t.Errorf("the second time: removed %t, %v", removed, err)
+	m.calls = nil
+	if removed, err := s.Uninstall(t.Context(), false); err != nil || removed || len(m.calls) != 1 || m.calls[0] != "daemon-reload" {
+		t.Errorf("the second time: removed %t, %v, calls %q", removed, err, m.calls)
 	}
 
 	s.write(t, "[Unit]\n")
