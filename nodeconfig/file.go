@@ -46,6 +46,10 @@ func Parse(data []byte, base Settings) (Settings, problem.List) {
 	}
 	out, seen := base, map[string]int{}
 	var problems problem.List
+	if len(docs) > maxDocuments {
+		problems = problem.List{{Reason: "InvalidObject", Message: fmt.Sprintf("%d documents, more than the limit of %d", len(docs), maxDocuments), Hint: "keep one document of each kind"}}
+		docs = docs[:maxDocuments]
+	}
 	for _, d := range docs {
 		f := &file{first: d.first}
 		out = f.parse(d.text, out, seen)
@@ -57,6 +61,13 @@ func Parse(data []byte, base Settings) (Settings, problem.List) {
 	}
 	return out, problems
 }
+
+// Limits of what is reported about a file. A file with more documents than there
+// are kinds is refused in any case.
+const (
+	maxDocuments = 8
+	maxProblems  = 100 // errors of a document, and as many warnings
+)
 
 // file gathers the problems of one document of a settings file.
 type file struct {
@@ -93,8 +104,20 @@ func (f *file) parse(text []byte, base Settings, seen map[string]int) Settings {
 
 // add reports a problem of a field, with its line.
 func (f *file) add(field, reason, message, hint string, warning bool) {
-	f.problems = append(f.problems, problem.Problem{Line: f.line(field), Object: f.kind, Field: field,
-		Reason: reason, Message: message, Hint: hint, Warning: warning})
+	f.addAt(f.line(field), field, reason, message, hint, warning)
+}
+
+func (f *file) addAt(line int, field, reason, message, hint string, warning bool) {
+	same := 0
+	for _, p := range f.problems {
+		if p.Warning == warning {
+			same++
+		}
+	}
+	if same < maxProblems {
+		f.problems = append(f.problems, problem.Problem{Line: line, Object: f.kind, Field: field,
+			Reason: reason, Message: message, Hint: hint, Warning: warning})
+	}
 }
 
 func (f *file) invalid(field, message, hint string) {
@@ -122,8 +145,7 @@ func (f *file) decode(data []byte) map[string]json.RawMessage {
 	}
 	for _, p := range places {
 		if p.again > 0 {
-			f.add(p.path, "FieldDuplicate", fmt.Sprintf("given at line %d already", f.first+p.again-1), "", f.kind == kubeletKind)
-			f.problems[len(f.problems)-1].Line = f.first + p.line - 1
+			f.addAt(f.first+p.line-1, p.path, "FieldDuplicate", fmt.Sprintf("given at line %d already", f.first+p.again-1), "", f.kind == kubeletKind)
 		}
 	}
 	return fields

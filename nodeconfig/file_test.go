@@ -93,6 +93,7 @@ func TestParseProblems(t *testing.T) {
 		"another version":        {file: "apiVersion: kubelet.config.k8s.io/v1\nkind: KubeletConfiguration\n", want: "apiVersion: must be kubelet.config.k8s.io/v1beta1", line: 1},
 		"no kind":                {file: "apiVersion: kubelet.config.k8s.io/v1beta1\n", want: "kind: must be KubeletConfiguration"},
 		"two documents":          {file: begin + "---\n" + begin, want: "kind: KubeletConfiguration is given at line 2 already", line: 5},
+		"many documents":         {file: strings.Repeat("---\na: b\n", 20), want: "20 documents, more than the limit of 8"},
 		"unknown field":          {file: begin + "clusterDns: [10.0.0.1]\n", want: "clusterDns: unknown field, ignored", line: 3, warning: true},
 		"unknown below another":  {file: begin + "authentication: {anonymouse: {}}\n", want: "authentication.anonymouse: unknown", line: 3, warning: true},
 		"unused field":           {file: begin + "staticPodPath: /etc/kubernetes/manifests\n", want: "staticPodPath: podrun does not use this field", line: 3, warning: true},

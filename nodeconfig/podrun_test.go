@@ -89,6 +89,7 @@ func TestParsePodrunProblems(t *testing.T) {
 		"kubelet's field":        {"maxPods: 3\n", "maxPods: unknown field", 3},
 		"wrong type":             {"sources: /etc\n", "sources: string is not a valid list", 3},
 		"wrong type of mapping":  {"devices: [a]\n", "devices: array is not a valid mapping", 3},
+		"long path":              {"rootDir: /" + strings.Repeat("a", 4096) + "\n", "rootDir: longer than 4095 bytes", 3},
 		"empty path":             {"rootDir: ''\n", `rootDir: "" is not an absolute path`, 3},
 		"relative path":          {"containerLogsDir: logs\n", `containerLogsDir: "logs" is not an absolute path`, 3},
 		"relative source":        {"sources:\n- /a\n- b\n", `sources[1]: "b" is not an absolute path`, 5},
