@@ -226,6 +226,7 @@ var packages = map[string]struct {
 	"hostfile":   {leaf, nil, "files that others can write are read and replaced by one set of rules"},
 	"podlog":     {leaf, []string{"hostfile"}, "the CRI's log format; knows files, not pods"},
 	"nodeconfig": {leaf, []string{"identity", "problem", "hostfile"}, "settings give the paths of identity, and a wrong file is a problem"},
+	"systemd":    {leaf, []string{"hostfile", "problem"}, "the unit and the messages of a service; knows files and systemctl, not pods"},
 
 	"volume/safepath": {leaf, nil, "file operations in directories that containers write to; knows paths and descriptors, not pods"},
 

@@ -122,7 +122,7 @@ func (h *harness) setup(env *testscript.Env) error {
 	for name, value := range map[string]string{
 		"CONTAINER_RUNTIME_ENDPOINT": endpoint, "ENDPOINT": endpoint, "PODRUN_NAMESPACE": s.name, "PODRUN_CGROUP_ROOT": s.cgroupRoot,
 		"PODRUN_ROOT_DIR": s.path("root"), "PODRUN_POD_LOGS_DIR": s.path("logs/pods"), "PODRUN_CONTAINER_LOGS_DIR": s.path("logs/containers"),
-		"PODRUN_EVICTION_HARD": "", "PODRUN_HOSTNAME_OVERRIDE": "node", "HOME": s.path("home"), "PODRUN_CLUSTER_DOMAIN": "cluster.local",
+		"PODRUN_CONFIG": "", "PODRUN_EVICTION_HARD": "", "PODRUN_HOSTNAME_OVERRIDE": "node", "HOME": s.path("home"), "PODRUN_CLUSTER_DOMAIN": "cluster.local",
 	} {
 		env.Setenv(name, value)
 	}

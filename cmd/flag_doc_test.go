@@ -30,9 +30,14 @@ func TestFlagsInPages(t *testing.T) {
 	known := map[string]bool{"help": true}
 	add := func(f *pflag.Flag) { known[f.Name] = true }
 	root.PersistentFlags().VisitAll(add)
-	for _, c := range root.Commands() {
-		c.Flags().VisitAll(add)
+	var below func(*cobra.Command)
+	below = func(of *cobra.Command) {
+		for _, c := range of.Commands() {
+			c.Flags().VisitAll(add)
+			below(c)
+		}
 	}
+	below(root)
 	pages, err := filepath.Glob("../docs/*.md")
 	if err != nil {
 		t.Fatal(err)

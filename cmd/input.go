@@ -88,7 +88,7 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 	if err := problem.Refuse(problem.Manifest, problems); err != nil {
 		return nil, err
 	}
-	return objects, f.serveClaims(c, objects)
+	return objects, f.serveClaims(c, objects, settings.Claims)
 }
 
 // otherNamespaces reports pods whose manifest names another namespace than -n

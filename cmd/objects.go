@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -22,11 +23,9 @@ func (f *objectFlags) add(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.claims, "pvc", nil, "serve a PersistentVolumeClaim from a directory of this host: `NAME=DIR`; may be repeated")
 }
 
-// serveClaims makes directories the volumes of claims.
-func (f *objectFlags) serveClaims(c *cobra.Command, o *manifest.Objects) error {
-	if len(f.claims) == 0 {
-		return nil
-	}
+// serveClaims makes directories the volumes of claims: those of --pvc, each of
+// which some pod must use, and those of the settings.
+func (f *objectFlags) serveClaims(c *cobra.Command, o *manifest.Objects, settings map[string]string) error {
 	paths := map[string]string{}
 	for _, text := range f.claims {
 		name, dir, err := manifest.ParseClaim(text)
@@ -42,5 +41,8 @@ func (f *objectFlags) serveClaims(c *cobra.Command, o *manifest.Objects) error {
 		return &problem.Error{Kind: problem.Usage, Object: "--pvc", Err: fmt.Errorf("no pod uses the claim %s", unused[0]),
 			Hint: "a pod names its claims in spec.volumes[].persistentVolumeClaim.claimName"}
 	}
+	others := maps.Clone(settings)
+	maps.DeleteFunc(others, func(name, _ string) bool { return paths[name] != "" })
+	_ = o.ServeClaims(others) // a setting of the host may be for other pods
 	return nil
 }

@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/systemd"
 )
 
 // Streams are the process's standard streams.
@@ -26,6 +29,7 @@ type app struct {
 	streams, raw Streams
 
 	version  string
+	systemd  systemd.Manager
 	settings *settingsFlags
 
 	namespace    string
@@ -70,7 +74,7 @@ func Main(ctx context.Context, args []string, streams Streams, version string) i
 
 // newApp makes the app of one command line.
 func newApp(streams Streams) *app {
-	a := &app{raw: streams}
+	a := &app{raw: streams, systemd: systemd.Systemctl{}}
 	a.streams = Streams{In: streams.In, Out: textWriter{&a.raw.Out}, Err: textWriter{&a.raw.Err}}
 	return a
 }
@@ -88,14 +92,19 @@ func newRoot(a *app) *cobra.Command {
 cluster: the same YAML, unchanged, works later on any cluster.
 
 It speaks to the container runtime of this host (containerd, CRI-O) over CRI.
-Every global flag can also be set by a variable: --root-dir by PODRUN_ROOT_DIR.`,
+Every global flag can also be set by a variable: --root-dir by PODRUN_ROOT_DIR,
+and by /etc/podrun/config.yaml; a flag wins over its variable, which wins over
+the file.`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		DisableAutoGenTag: true,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			a.settings.ctx = c.Context()
 			a.namespaceGiven = c.Flags().Changed("namespace")
-			return setFromEnv(c.Root().PersistentFlags())
+			if err := a.settings.setFromEnv(); err != nil {
+				return err
+			}
+			return a.takeSettings(c)
 		},
 		// Cobra's own check of the command's name would not exit as a wrong
 		// command line does.
@@ -114,7 +123,10 @@ Every global flag can also be set by a variable: --root-dir by PODRUN_ROOT_DIR.`
 	flags.StringVarP(&a.namespace, "namespace", "n", "", "`namespace` of pods (default \"default\")")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more on stderr")
 	flags.BoolVar(&a.allowKubelet, "allow-kubelet", false, "run beside a kubelet on the same runtime, which may remove podrun's pods")
-	root.AddCommand(newApply(a), newRun(a), newWait(a), newRestart(a), newStop(a), newStart(a), newPlan(a), newDoctor(a), newDelete(a), newGet(a), newDescribe(a), newLogs(a), newExec(a), newImage(a), newVersion(a), newExitCodes())
+	a.settings.into["namespace"] = func(s *nodeconfig.Settings) { s.Namespace = a.namespace }
+	a.settings.into["verbose"] = func(s *nodeconfig.Settings) { s.Verbose = a.verbose }
+	a.settings.into["allow-kubelet"] = func(s *nodeconfig.Settings) { s.AllowKubelet = a.allowKubelet }
+	root.AddCommand(newApply(a), newRun(a), newWait(a), newRestart(a), newStop(a), newStart(a), newPlan(a), newDoctor(a), newDelete(a), newGet(a), newDescribe(a), newLogs(a), newExec(a), newImage(a), newService(a), newVersion(a), newExitCodes())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
@@ -122,6 +134,27 @@ Every global flag can also be set by a variable: --root-dir by PODRUN_ROOT_DIR.`
 		}
 	}
 	return root
+}
+
+// withoutSettings are the commands that work whatever the settings are. Of these,
+// version reads them when it asks the runtime, and service when it installs.
+var withoutSettings = []string{"help", "completion", "exit-codes", "version", "service", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
+
+// takeSettings reads the settings before a command runs, so that a wrong file
+// ends every command in the same way, and takes those that are the app's own.
+func (a *app) takeSettings(c *cobra.Command) error {
+	for c.HasParent() && c.Parent().HasParent() {
+		c = c.Parent()
+	}
+	if !c.HasParent() || slices.Contains(withoutSettings, c.Name()) {
+		return nil
+	}
+	s, _, err := a.settings.settings()
+	if err != nil {
+		return err
+	}
+	a.namespace, a.verbose, a.allowKubelet = s.Namespace, s.Verbose, s.AllowKubelet
+	return nil
 }
 
 // knownCommand refuses what is no command, where nothing else may stand.

@@ -2,7 +2,9 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -24,6 +26,15 @@ type settingsFlags struct {
 	config string
 	set    *pflag.FlagSet
 	into   map[string]func(*nodeconfig.Settings)
+	merged *mergedSettings // what reload returned last; nil before
+	given  []*pflag.Flag   // those of the command line
+	asked  []*pflag.Flag   // those of the environment
+}
+
+// mergedSettings are settings with the warnings about their file.
+type mergedSettings struct {
+	nodeconfig.Settings
+	notes problem.List
 }
 
 // envName is the environment variable of a flag: PODRUN_ROOT_DIR for --root-dir.
@@ -34,7 +45,7 @@ func envName(flag string) string {
 func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f := &settingsFlags{ctx: context.Background(), set: set, into: map[string]func(*nodeconfig.Settings){}}
 	def := nodeconfig.Default()
-	set.StringVar(&f.config, "config", "", "KubeletConfiguration `file` (kubelet.config.k8s.io/v1beta1) to take settings from")
+	set.StringVar(&f.config, "config", nodeconfig.DefaultFile, "settings `file` with a KubeletConfiguration, a PodrunConfiguration or both; the default may be missing; empty for none")
 	f.text("root-dir", def.RootDir, "`directory` of podrun's state", func(s *nodeconfig.Settings, v string) { s.RootDir = v })
 	f.text("pod-logs-dir", def.PodLogsDir, "`directory` of the pods' logs", func(s *nodeconfig.Settings, v string) { s.PodLogsDir = v })
 	f.text("container-logs-dir", def.ContainerLogsDir, "`directory` of the links to containers' logs", func(s *nodeconfig.Settings, v string) { s.ContainerLogsDir = v })
@@ -76,7 +87,7 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.truth("allow-privileged", def.AllowPrivileged, "take pods with privileged containers", func(s *nodeconfig.Settings, v bool) { s.AllowPrivileged = v })
 	f.parsed("pod-security", def.PodSecurity, "`level` of the Pod Security Standards that pods must meet: privileged, baseline or restricted", func(s *nodeconfig.Settings, v string) error {
 		s.PodSecurity = v
-		if !slices.Contains([]string{"privileged", "baseline", "restricted"}, v) {
+		if !slices.Contains(nodeconfig.PodSecurityLevels, v) {
 			return fmt.Errorf("%q is not privileged, baseline or restricted", v)
 		}
 		return nil
@@ -223,22 +234,21 @@ func (f *settingsFlags) duration(name string, def time.Duration, usage string, i
 }
 
 // settings merges the defaults, the file, the environment and the flags, each
-// winning over the one before it. The problems are warnings about the file.
+// winning over the one before it. The problems are warnings about the file. The
+// file is read once in a command: it may be a pipe.
 func (f *settingsFlags) settings() (nodeconfig.Settings, problem.List, error) {
-	s := nodeconfig.Default()
-	var notes problem.List
-	if f.config != "" {
-		data, err := nodeconfig.ReadFile(f.ctx, f.config)
-		if err != nil {
-			return s, nil, &problem.Error{Kind: problem.Usage, Object: "--config", Err: err}
-		}
-		s, notes = nodeconfig.Parse(data, s)
-		for i := range notes {
-			notes[i].File = f.config
-		}
-		if err := problem.Refuse(problem.Usage, notes); err != nil {
-			return s, nil, err
-		}
+	if f.merged == nil {
+		return f.reload()
+	}
+	return f.merged.Settings, f.merged.notes, nil
+}
+
+// reload is settings with the file read again, for SIGHUP. After an error the
+// settings stay those that they were.
+func (f *settingsFlags) reload() (nodeconfig.Settings, problem.List, error) {
+	s, notes, err := f.file()
+	if err != nil {
+		return s, nil, err
 	}
 	f.set.VisitAll(func(flag *pflag.Flag) {
 		if into := f.into[flag.Name]; into != nil && flag.Changed {
@@ -251,19 +261,51 @@ func (f *settingsFlags) settings() (nodeconfig.Settings, problem.List, error) {
 	if s.ContainerRuntimeEndpoint == "" {
 		s.ContainerRuntimeEndpoint = os.Getenv("CONTAINER_RUNTIME_ENDPOINT") // crictl's variable
 	}
+	f.merged = &mergedSettings{s, notes}
 	return s, notes, nil
 }
 
+// file puts the settings file over the defaults. The default file may be missing;
+// one that --config or PODRUN_CONFIG names may not.
+func (f *settingsFlags) file() (nodeconfig.Settings, problem.List, error) {
+	s := nodeconfig.Default()
+	if f.config == "" {
+		return s, nil, nil
+	}
+	object, hint := "--config", ""
+	if !f.set.Changed("config") {
+		object, hint = "settings", "run podrun as a user who may read the file, or use another by --config FILE; --config= uses none"
+	}
+	data, err := nodeconfig.ReadFile(f.ctx, f.config)
+	if errors.Is(err, fs.ErrNotExist) && !f.set.Changed("config") {
+		return s, nil, nil
+	}
+	if err != nil {
+		return s, nil, &problem.Error{Kind: problem.Usage, Object: object, Err: err, Hint: hint}
+	}
+	s, notes := nodeconfig.Parse(data, s)
+	s.File = f.config
+	for i := range notes {
+		notes[i].File = f.config
+	}
+	return s, notes, problem.Refuse(problem.Usage, notes)
+}
+
 // setFromEnv sets every flag that the command line did not give from its
-// PODRUN_<FLAG> variable.
-func setFromEnv(set *pflag.FlagSet) error {
+// PODRUN_<FLAG> variable, and notes which came from where.
+func (f *settingsFlags) setFromEnv() error {
 	var first error
-	set.VisitAll(func(flag *pflag.Flag) {
-		value, ok := os.LookupEnv(envName(flag.Name))
-		if !ok || flag.Changed || first != nil {
+	f.set.VisitAll(func(flag *pflag.Flag) {
+		if flag.Changed {
+			f.given = append(f.given, flag)
 			return
 		}
-		if err := set.Set(flag.Name, value); err != nil {
+		value, ok := os.LookupEnv(envName(flag.Name))
+		if !ok || first != nil {
+			return
+		}
+		f.asked = append(f.asked, flag)
+		if err := f.set.Set(flag.Name, value); err != nil {
 			first = &problem.Error{Kind: problem.Usage, Object: envName(flag.Name), Err: fmt.Errorf("%q is no value for --%s: %w", value, flag.Name, err)}
 		}
 	})

@@ -68,7 +68,10 @@ func settings(in Input) Finding {
 	if p, bad := in.refused("InvalidSetting"); bad {
 		return refusal("settings", p)
 	}
-	return pass("settings", "the settings are valid")
+	if in.Settings.File != "" {
+		return pass("settings", "the settings are valid, %s included", in.Settings.File)
+	}
+	return pass("settings", "the settings are valid, no file was read")
 }
 
 // nodeName is the name of this node, which becomes a label.

@@ -78,8 +78,13 @@ func (f *file) checkPaths(kc *kubelet.KubeletConfiguration) {
 	}
 }
 
+// maxPath is PATH_MAX, in bytes with the final NUL.
+const maxPath = 4096
+
 func (f *file) checkPath(field, value string) {
 	switch {
+	case len(value) >= maxPath:
+		f.invalid(field, fmt.Sprintf("longer than %d bytes", maxPath-1), "")
 	case !path.IsAbs(value):
 		f.invalid(field, fmt.Sprintf("%q is not an absolute path", value), "")
 	case path.Clean(value) != value:

@@ -1,7 +1,6 @@
 package nodeconfig
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,123 +20,172 @@ import (
 // podrun does not use: of interest only to who asks for more.
 const ReasonUnused = "Unused"
 
+// kubeletKind and podrunKind are the kinds of a settings file, and kinds their
+// apiVersions.
 const (
-	apiVersion = "kubelet.config.k8s.io/v1beta1"
-	kind       = "KubeletConfiguration"
+	kubeletKind = "KubeletConfiguration"
+	podrunKind  = "PodrunConfiguration"
 )
 
-// Parse puts a KubeletConfiguration (kubelet.config.k8s.io/v1beta1, YAML or
-// JSON) over base: a field that the file has not stays as it is there. Unknown
-// fields are warnings, as for the kubelet; values that it would refuse are
-// errors, and then the settings are not to be used. Problems have a field path
-// and the line, but no file: only the caller knows it.
+var kinds = map[string]string{kubeletKind: "kubelet.config.k8s.io/v1beta1", podrunKind: "podrun.dev/v1alpha1"}
+
+// Parse puts a settings file over base: a KubeletConfiguration
+// (kubelet.config.k8s.io/v1beta1), a PodrunConfiguration (podrun.dev/v1alpha1) or
+// both, as documents of one YAML stream, or one of them as JSON. A field that the
+// file has not stays as it is in base.
+//
+// Unknown fields of a KubeletConfiguration are warnings, as for the kubelet;
+// those of a PodrunConfiguration are errors, and so are duplicate fields there,
+// values that the kubelet would refuse, other kinds, and a kind given twice. After
+// an error base is returned unchanged. Problems have a field path and the line,
+// but no file: only the caller knows it.
 func Parse(data []byte, base Settings) (Settings, problem.List) {
-	f := &file{lines: bytes.Split(data, []byte("\n"))}
-	fields := f.decode(data)
+	docs := split(data)
+	if len(docs) == 0 {
+		return base, problem.List{{Reason: "InvalidObject", Message: "the file has no document", Hint: header()}}
+	}
+	out, seen := base, map[string]int{}
+	var problems problem.List
+	if len(docs) > maxDocuments {
+		problems = problem.List{{Reason: "InvalidObject", Message: fmt.Sprintf("%d documents, more than the limit of %d", len(docs), maxDocuments), Hint: "keep one document of each kind"}}
+		docs = docs[:maxDocuments]
+	}
+	for _, d := range docs {
+		f := &file{first: d.first}
+		out = f.parse(d.text, out, seen)
+		problems = append(problems, f.problems...)
+	}
+	problems.Sort()
+	if len(problems.Errors()) > 0 {
+		return base, problems
+	}
+	return out, problems
+}
+
+// Limits of what is reported about a file. A file with more documents than there
+// are kinds is refused in any case.
+const (
+	maxDocuments = 8
+	maxProblems  = 100 // errors of a document, and as many warnings
+)
+
+// file gathers the problems of one document of a settings file.
+type file struct {
+	kind     string // "" until it is known
+	first    int    // line of the file at which the document begins
+	places   []place
+	problems problem.List
+}
+
+// parse puts one document over base. Seen has the lines of the kinds before it.
+func (f *file) parse(text []byte, base Settings, seen map[string]int) Settings {
+	fields := f.decode(text)
 	if fields == nil {
-		return base, f.problems
+		return base
+	}
+	if line := seen[f.kind]; line > 0 {
+		f.add("kind", "FieldValueInvalid", fmt.Sprintf("%s is given at line %d already", f.kind, line), "keep one document of each kind", false)
+		return base
+	}
+	seen[f.kind] = f.line("kind")
+	if f.kind == podrunKind {
+		return f.podrun(fields, base)
 	}
 	var kc kubelet.KubeletConfiguration
 	f.fill(&kc, fields)
 	if len(f.problems.Errors()) == 0 {
 		f.check(&kc)
 	}
-	f.problems.Sort()
 	if len(f.problems.Errors()) > 0 {
-		return base, f.problems
+		return base
 	}
-	return merge(base, &kc), f.problems
+	return merge(base, &kc)
 }
 
-// file gathers the problems of one configuration file.
-type file struct {
-	lines    [][]byte
-	problems problem.List
-}
-
-// add reports a problem of a field, with the line of its first name.
+// add reports a problem of a field, with its line.
 func (f *file) add(field, reason, message, hint string, warning bool) {
-	f.problems = append(f.problems, problem.Problem{Line: f.line(field), Object: kind, Field: field,
-		Reason: reason, Message: message, Hint: hint, Warning: warning})
+	f.addAt(f.line(field), field, reason, message, hint, warning)
+}
+
+func (f *file) addAt(line int, field, reason, message, hint string, warning bool) {
+	same := 0
+	for _, p := range f.problems {
+		if p.Warning == warning {
+			same++
+		}
+	}
+	if same < maxProblems {
+		f.problems = append(f.problems, problem.Problem{Line: line, Object: f.kind, Field: field,
+			Reason: reason, Message: message, Hint: hint, Warning: warning})
+	}
 }
 
 func (f *file) invalid(field, message, hint string) {
 	f.add(field, "FieldValueInvalid", message, hint, false)
 }
 
-// line finds a top-level field in YAML; 0 in a file of another form.
-func (f *file) line(field string) int {
-	if i := strings.IndexAny(field, ".["); i >= 0 {
-		field = field[:i]
-	}
-	for i, line := range f.lines {
-		if rest, ok := bytes.CutPrefix(line, []byte(field)); ok && field != "" && bytes.HasPrefix(bytes.TrimLeft(rest, " "), []byte(":")) {
-			return i + 1
-		}
-	}
-	return 0
-}
-
-// decode gives the top-level fields of the file, or nil when it is no
-// KubeletConfiguration.
+// decode gives the fields of the document but for apiVersion and kind, or nil if
+// it is of neither kind.
 func (f *file) decode(data []byte) map[string]json.RawMessage {
-	if more := documents(data); more > 1 {
-		f.add("", "InvalidYAML", fmt.Sprintf("%d documents in a file that holds one %s", more, kind), "keep that one only", false)
-		return nil
-	}
-	raw, err := yaml.YAMLToJSONStrict(data)
-	if err != nil && strings.Contains(err.Error(), "already set in map") {
-		f.add("", "FieldDuplicate", strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "yaml: unmarshal errors:")), " "), "", true)
-		raw, err = yaml.YAMLToJSON(data)
-	}
-	if err != nil {
-		f.add("", "InvalidYAML", "not valid YAML: "+strings.TrimPrefix(err.Error(), "yaml: "), "", false)
+	places, err := placesOf(data)
+	f.places = places
+	raw, jsonErr := yaml.YAMLToJSON(data)
+	if err = errors.Join(err, jsonErr); err != nil {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		f.add("", "InvalidYAML", "not valid YAML: "+strings.TrimPrefix(first, "yaml: "), "", false)
 		return nil
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil || len(fields) == 0 {
-		f.add("", "InvalidObject", "not a "+kind, header(), false)
+		f.add("", "InvalidObject", "not a mapping", header(), false)
 		return nil
 	}
-	for name, want := range map[string]string{"apiVersion": apiVersion, "kind": kind} {
-		var got string
-		if json.Unmarshal(fields[name], &got) != nil || got != want {
-			f.add(name, "FieldValueInvalid", fmt.Sprintf("must be %s", want), header(), false)
+	if !f.identify(fields) {
+		return nil
+	}
+	for _, p := range places {
+		if p.again > 0 {
+			f.addAt(f.first+p.line-1, p.path, "FieldDuplicate", fmt.Sprintf("given at line %d already", f.first+p.again-1), "", f.kind == kubeletKind)
 		}
-		delete(fields, name)
-	}
-	if len(f.problems.Errors()) > 0 {
-		f.problems.Sort()
-		return nil
 	}
 	return fields
 }
 
-func header() string {
-	return fmt.Sprintf("begin the file with apiVersion: %s and kind: %s", apiVersion, kind)
-}
-
-// documents counts the documents of a stream that have more than comments.
-func documents(data []byte) int {
-	n, content := 0, false
-	for line := range bytes.Lines(data) {
-		line = bytes.TrimRight(line, " \t\r\n")
-		if bytes.HasPrefix(line, []byte("---")) {
-			content, line = false, line[3:]
-		}
-		line = bytes.TrimLeft(line, " \t")
-		if !content && len(line) > 0 && line[0] != '#' && line[0] != '%' {
-			content = true
-			n++
-		}
+// identify takes apiVersion and kind out of the fields.
+func (f *file) identify(fields map[string]json.RawMessage) bool {
+	var kind, version string
+	_ = json.Unmarshal(fields["kind"], &kind) // not a string: as if not given
+	_ = json.Unmarshal(fields["apiVersion"], &version)
+	want, known := kinds[kind]
+	switch {
+	case kind == "":
+		f.invalid("kind", "must be "+kubeletKind+" or "+podrunKind, header())
+	case !known:
+		f.invalid("kind", fmt.Sprintf("%q is not a kind of settings", kind), header())
+	case version != want:
+		f.kind = kind
+		f.invalid("apiVersion", "must be "+want, header())
 	}
-	return n
+	if len(f.problems) > 0 {
+		return false
+	}
+	f.kind = kind
+	delete(fields, "kind")
+	delete(fields, "apiVersion")
+	return true
 }
 
-// fill decodes each field by itself, so that every wrong one is reported.
-func (f *file) fill(kc *kubelet.KubeletConfiguration, fields map[string]json.RawMessage) {
+func header() string {
+	return fmt.Sprintf("begin each document with apiVersion: %s and kind: %s, or apiVersion: %s and kind: %s",
+		kinds[kubeletKind], kubeletKind, kinds[podrunKind], podrunKind)
+}
+
+// fill decodes each field by itself into the struct at into, so that every wrong
+// one is reported.
+func (f *file) fill(into any, fields map[string]json.RawMessage) {
 	targets := map[string]reflect.Value{}
-	value := reflect.ValueOf(kc).Elem()
+	value := reflect.ValueOf(into).Elem()
+	strict := f.kind == podrunKind
 	for i := range value.NumField() {
 		name, _, _ := strings.Cut(value.Type().Field(i).Tag.Get("json"), ",")
 		targets[name] = value.Field(i)
@@ -145,33 +193,53 @@ func (f *file) fill(kc *kubelet.KubeletConfiguration, fields map[string]json.Raw
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		target, known := targets[name]
 		if !known || name == "" {
-			f.add(name, "FieldUnknown", "unknown field, ignored", "", true)
+			f.unknown(name, strict)
 			continue
 		}
-		strict, err := kjson.UnmarshalStrict(fields[name], target.Addr().Interface())
+		loose, err := kjson.UnmarshalStrict(fields[name], target.Addr().Interface())
 		if err != nil {
 			f.invalid(name, typeMessage(err), "")
 			continue
 		}
-		for _, e := range strict {
+		for _, e := range loose {
 			var fieldErr kjson.FieldError
 			if errors.As(e, &fieldErr) {
-				f.add(name+"."+fieldErr.FieldPath(), "FieldUnknown", "unknown or duplicate field, ignored", "", true)
+				f.unknown(name+"."+fieldErr.FieldPath(), strict)
 			}
 		}
-		if !used[name] {
+		if !strict && !used[name] {
 			f.add(name, ReasonUnused, "podrun does not use this field of the kubelet's", "", true)
 		}
 	}
+}
+
+// unknown reports a field that the kind does not have.
+func (f *file) unknown(field string, strict bool) {
+	if strict {
+		f.add(field, "FieldUnknown", "unknown field", "", false)
+		return
+	}
+	f.add(field, "FieldUnknown", "unknown field, ignored", "", true)
 }
 
 // typeMessage says what is wrong with a value's type, without Go's types.
 func typeMessage(err error) string {
 	var typeErr *json.UnmarshalTypeError
 	if errors.As(err, &typeErr) {
-		return fmt.Sprintf("%s is not a valid %s", typeErr.Value, typeErr.Type)
+		return fmt.Sprintf("%s is not a valid %s", typeErr.Value, typeName(typeErr.Type))
 	}
 	return strings.TrimPrefix(err.Error(), "json: ")
+}
+
+// typeName is the YAML reader's word for a Go type.
+func typeName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Slice:
+		return "list"
+	case reflect.Map, reflect.Struct:
+		return "mapping"
+	}
+	return t.String()
 }
 
 // used are the fields that merge reads.

@@ -12,12 +12,19 @@ import (
 // maxFile bounds a configuration file, in bytes.
 const maxFile = 1 << 20
 
-// ReadFile reads a KubeletConfiguration that the user named, which may be a pipe.
-// The error names the path.
+// DefaultFile is the settings file that every command reads if it exists.
+const DefaultFile = "/etc/podrun/config.yaml"
+
+// DefaultSource is the directory of manifests that `podrun serve` runs if neither
+// the command line nor the settings name another.
+const DefaultSource = "/etc/podrun/manifests"
+
+// ReadFile reads a settings file that the user named, which may be a pipe, of at
+// most 1 MiB. The error names the path and wraps the system's error.
 func ReadFile(ctx context.Context, path string) ([]byte, error) {
 	data, err := hostfile.ReadInput(ctx, path, maxFile)
 	if errors.Is(err, hostfile.ErrTooLarge) {
-		return nil, fmt.Errorf("read %s: larger than %d KiB, is it a KubeletConfiguration?", path, maxFile>>10)
+		return nil, fmt.Errorf("read %s: larger than %d KiB, is it a settings file?", path, maxFile>>10)
 	}
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pathErr.Err

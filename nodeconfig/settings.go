@@ -1,6 +1,7 @@
 // Package nodeconfig holds the settings of this node, under the kubelet's
-// names, and reads them from a KubeletConfiguration file. A flag wins over the
-// environment, which wins over the file.
+// names, and reads them from a file with a KubeletConfiguration, a
+// PodrunConfiguration or both. A flag wins over the environment, which wins over
+// the file.
 package nodeconfig
 
 import (
@@ -16,9 +17,21 @@ import (
 // merged. Names and meanings are the kubelet's, where it has them
 // (kubelet.config.k8s.io/v1beta1). It marshals to stable JSON.
 type Settings struct {
+	// File is the settings file that was read; empty for none.
+	File string `json:"file,omitempty"`
+
 	RootDir          string `json:"rootDir"`
 	PodLogsDir       string `json:"podLogsDir"`
 	ContainerLogsDir string `json:"containerLogsDir"`
+	// Sources are the directories whose manifests `podrun serve` runs.
+	Sources []string `json:"sources,omitempty"`
+	// Claims are directories of this host by the PersistentVolumeClaim, of any
+	// namespace, that each serves.
+	Claims map[string]string `json:"persistentVolumeClaims,omitempty"`
+
+	Namespace    string `json:"namespace,omitempty"`    // of pods that name none; empty: default
+	AllowKubelet bool   `json:"allowKubelet,omitempty"` // run beside a kubelet on the same runtime
+	Verbose      bool   `json:"verbose,omitempty"`
 
 	HostnameOverride string            `json:"hostnameOverride,omitempty"`
 	NodeIP           []string          `json:"nodeIP,omitempty"`

@@ -98,7 +98,7 @@ func (r *rig) path() string { return program }
 
 // env is the environment of podrun.
 func (r *rig) env() []string {
-	return append(os.Environ(), "PODRUN_ROOT_DIR="+r.dir+"/root", "PODRUN_POD_LOGS_DIR="+r.dir+"/logs",
+	return append(os.Environ(), "PODRUN_CONFIG=", "PODRUN_ROOT_DIR="+r.dir+"/root", "PODRUN_POD_LOGS_DIR="+r.dir+"/logs",
 		"PODRUN_CONTAINER_LOGS_DIR="+r.dir+"/containers", "PODRUN_NAMESPACE=e2e")
 }
 

@@ -1,0 +1,224 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/systemd"
+)
+
+// serviceFlags are the flags of the service commands.
+type serviceFlags struct {
+	prefix, binary    string
+	force, now, print bool
+}
+
+func newService(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "service",
+		Short: "Run podrun as a service of systemd",
+		Long: `Install, remove and show podrun.service, by which systemd starts 'podrun serve' at
+boot, restarts it when it ends, and watches that it makes progress. Containers
+keep running while the service is stopped, restarted or upgraded.`,
+		Args: args(knownCommand),
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newServiceInstall(a), newServiceUninstall(a), newServiceStatus(a))
+	return c
+}
+
+func newServiceInstall(a *app) *cobra.Command {
+	f := &serviceFlags{}
+	c := &cobra.Command{
+		Use:   "install [DIR...]",
+		Short: "Write and enable podrun.service",
+		Long: `Write /etc/systemd/system/podrun.service, make the directories of manifests where
+they are missing (mode 0750), and enable the service. The directories are those of
+the command line, else those of 'sources' in the settings file, else
+/etc/podrun/manifests. Global flags on the command line become flags of the
+service; PODRUN_ variables do not.
+
+Run it again to change the unit. A unit that podrun did not write is replaced only
+by --force.`,
+		Example: `  podrun service install --now
+  podrun service install --print
+  podrun service install --prefix /mnt/image --binary /usr/bin/podrun`,
+		RunE: func(c *cobra.Command, dirs []string) error { return a.installService(c, f, dirs) },
+	}
+	f.add(c.Flags())
+	c.Flags().StringVar(&f.binary, "binary", "", "`path` of podrun in the unit (default: this program)")
+	c.Flags().BoolVar(&f.now, "now", false, "start the service, or restart it")
+	c.Flags().BoolVar(&f.print, "print", false, "print the unit and change nothing")
+	return c
+}
+
+func (f *serviceFlags) add(set *pflag.FlagSet) {
+	set.StringVar(&f.prefix, "prefix", "", "`directory` with another host's files, such as an image: change these, without systemctl")
+	set.BoolVar(&f.force, "force", false, "replace or remove a unit that podrun did not write")
+}
+
+func (a *app) installService(c *cobra.Command, f *serviceFlags, dirs []string) error {
+	if f.now && f.prefix != "" {
+		return usage(c, errors.New("--now starts a service of this host, --prefix names another's files: use one of them"))
+	}
+	settings, _, err := a.settings.settings()
+	if err != nil {
+		return err
+	}
+	o := systemd.UnitOptions{Binary: f.binary, Flags: serviceArguments(a.settings.given)}
+	if o.Binary == "" {
+		if o.Binary, err = os.Executable(); err != nil {
+			return fmt.Errorf("find this program: %w", err)
+		}
+	}
+	for _, dir := range dirs {
+		if dir, err = filepath.Abs(dir); err != nil {
+			return usage(c, err)
+		}
+		o.Dirs = append(o.Dirs, dir)
+	}
+	unit, err := systemd.Unit(o)
+	if err != nil {
+		return usage(c, err)
+	}
+	if f.print {
+		_, err := a.streams.Out.Write(unit)
+		return err
+	}
+	service, err := a.service(f)
+	if err != nil {
+		return err
+	}
+	a.warnOfEnvironment()
+	sources := o.Dirs
+	if len(sources) == 0 {
+		sources = settings.Sources
+	}
+	if len(sources) == 0 {
+		sources = []string{nodeconfig.DefaultSource}
+	}
+	if err := service.Install(c.Context(), systemd.InstallOptions{Unit: unit, Dirs: sources, Force: f.force, Now: f.now}); err != nil {
+		return err
+	}
+	state := "enabled; 'systemctl start " + systemd.UnitName + "' starts it"
+	switch {
+	case f.now:
+		state = "enabled and started"
+	case f.prefix != "":
+		state = "enabled in " + f.prefix
+	}
+	fmt.Fprintf(a.streams.Out, "%s %s\n", systemd.UnitName, state)
+	return nil
+}
+
+// service is the service of this host, for which podrun must be root, or of the
+// one whose files are below --prefix.
+func (a *app) service(f *serviceFlags) (systemd.Service, error) {
+	if f.prefix != "" {
+		prefix, err := filepath.Abs(f.prefix)
+		return systemd.Service{Prefix: prefix}, err
+	}
+	if err := needRoot(); err != nil {
+		return systemd.Service{}, err
+	}
+	return systemd.Service{Manager: a.systemd}, nil
+}
+
+// pathFlags are the global flags whose values are paths of this host.
+var pathFlags = []string{"config", "root-dir", "pod-logs-dir", "container-logs-dir", "resolv-conf", "registry-auth",
+	"image-credential-provider-config", "image-credential-provider-bin-dir"}
+
+// serviceArguments are flags as arguments of the service, which has another working
+// directory: relative paths become absolute.
+func serviceArguments(given []*pflag.Flag) []string {
+	var out []string
+	for _, flag := range given {
+		value := flag.Value.String()
+		switch flag.Value.Type() {
+		case "stringSlice", "stringToString": // pflag writes [a,b]
+			value = strings.TrimSuffix(strings.TrimPrefix(value, "["), "]")
+		}
+		if value != "" && slices.Contains(pathFlags, flag.Name) {
+			if dir, err := filepath.Abs(value); err == nil {
+				value = dir
+			}
+		}
+		out = append(out, "--"+flag.Name+"="+value)
+	}
+	return out
+}
+
+// warnOfEnvironment reports the variables that the service will not have.
+func (a *app) warnOfEnvironment() {
+	r := &renderer{w: a.streams.Err}
+	for _, flag := range a.settings.asked {
+		if flag.Value.String() == flag.DefValue {
+			continue
+		}
+		r.warn(problem.List{{Object: envName(flag.Name), Message: "this variable is not set for the service", Hint: "use --" + flag.Name + " or the settings file", Warning: true}})
+	}
+}
+
+func newServiceUninstall(a *app) *cobra.Command {
+	f := &serviceFlags{}
+	c := &cobra.Command{
+		Use:   "uninstall",
+		Short: "Stop, disable and remove podrun.service",
+		Long: `Stop and disable podrun.service and remove its unit. Pods keep running without
+supervision; manifests and settings stay.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			service, err := a.service(f)
+			if err != nil {
+				return err
+			}
+			removed, err := service.Uninstall(c.Context(), f.force)
+			if err != nil {
+				return err
+			}
+			if !removed {
+				fmt.Fprintf(a.streams.Out, "%s is not installed\n", systemd.UnitName)
+				return nil
+			}
+			fmt.Fprintf(a.streams.Out, "%s removed; its pods keep running, 'podrun delete --all -A' deletes them\n", systemd.UnitName)
+			return nil
+		},
+	}
+	f.add(c.Flags())
+	return c
+}
+
+func newServiceStatus(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show the state of podrun.service",
+		Long: `Show what systemd knows of podrun.service. The exit code is 0 whatever the state is;
+-o json has it in "load", "active" and "sub".`,
+		Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := checkOutput(a.output, "json", "yaml"); err != nil {
+				return err
+			}
+			state, err := systemd.Service{Manager: a.systemd}.Status(c.Context())
+			if err != nil {
+				return err
+			}
+			if a.output != "" {
+				return printData(a.raw.Out, a.output, state)
+			}
+			fmt.Fprint(a.streams.Out, state)
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json or yaml")
+	return c
+}

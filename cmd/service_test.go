@@ -1,0 +1,152 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/podrun/podrun/systemd"
+)
+
+// absentSystemd is a host without systemd, showSystemd one that shows a state.
+type absentSystemd struct{}
+
+func (absentSystemd) Booted() bool { return false }
+func (absentSystemd) Run(context.Context, ...string) ([]byte, error) {
+	return nil, errors.New("systemctl was run")
+}
+
+type showSystemd string
+
+func (showSystemd) Booted() bool                                     { return true }
+func (s showSystemd) Run(context.Context, ...string) ([]byte, error) { return []byte(s), nil }
+
+// runService runs a service command with another systemd and no settings file.
+func runService(t *testing.T, m systemd.Manager, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, talk bytes.Buffer
+	a := newApp(Streams{Out: &out, Err: &talk})
+	a.systemd = m
+	root := newRoot(a)
+	a.settings.config = ""
+	root.SetArgs(append([]string{"service"}, args...))
+	err := root.ExecuteContext(t.Context())
+	if err != nil {
+		printError(a.streams.Err, err)
+	}
+	return out.String(), talk.String(), exitCode(err)
+}
+
+func TestServiceFlags(t *testing.T) {
+	work := t.TempDir()
+	t.Chdir(work)
+	for name, tc := range map[string]struct {
+		args []string
+		want string // of ExecStart
+	}{
+		"nothing":     {nil, "/usr/bin/podrun serve"},
+		"directories": {[]string{"manifests", "/m"}, "/usr/bin/podrun serve " + work + "/manifests /m"},
+		"relative paths": {[]string{"--config", "edge.yaml", "--root-dir=data"},
+			"/usr/bin/podrun serve --config=" + work + "/edge.yaml --root-dir=" + work + "/data"},
+		"no resolv.conf": {[]string{"--resolv-conf="}, "/usr/bin/podrun serve --resolv-conf="},
+		"lists": {[]string{"--node-ip", "192.0.2.1,2001:db8::1", "--node-labels", "a=b", "--device", "e.x/a=e.x/g=0", "--device", "e.x/a=e.x/g=1", "-v", "--preempt=false"},
+			"/usr/bin/podrun serve --device=e.x/a=e.x/g=0,e.x/a=e.x/g=1 --node-ip=192.0.2.1,2001:db8::1 --node-labels=a=b --preempt=false --verbose=true"},
+		"thresholds": {[]string{"--eviction-hard", "nodefs.available<10%,memory.available<1Mi"},
+			`/usr/bin/podrun serve "--eviction-hard=memory.available<1Mi,nodefs.available<10%%"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			must := os.WriteFile(filepath.Join(work, "edge.yaml"), []byte(sample), 0o600)
+			out, talk, code := runService(t, absentSystemd{}, append([]string{"install", "--print", "--binary", "/usr/bin/podrun"}, tc.args...)...)
+			if must != nil || code != ExitOK || talk != "" {
+				t.Fatalf("code %d, %v: %s", code, must, talk)
+			}
+			_, rest, _ := strings.Cut(out, "\nExecStart=")
+			got, _, _ := strings.Cut(rest, "\n")
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestServiceFlagsAreRead: the flags in the unit mean what they meant on the
+// command line.
+func TestServiceFlagsAreRead(t *testing.T) {
+	given := []string{"--node-labels", "a=b,c=d e", "--node-ip", "192.0.2.1,2001:db8::1", "--device", "e.x/a=e.x/g=0,e.x/a=e.x/g=1",
+		"--eviction-hard", "nodefs.available<10%", "--register-with-taints", "a=b:NoExecute", "--max-pods=3", "--pull-timeout=90s", "--resolv-conf="}
+	first, err := settingsOf(t, "", given...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := settingsOf(t, "", serviceArguments(first.settings.given)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _, _ := first.settings.settings()
+	got, _, _ := second.settings.settings()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestServiceErrors(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root")
+	}
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"install without systemd":   {[]string{"install"}, ExitRuntime, "podrun: podrun.service: systemd is not running on this host\nhint: run 'podrun serve' under another supervisor\n"},
+		"uninstall without systemd": {[]string{"uninstall"}, ExitRuntime, "podrun: podrun.service: systemd is not running on this host\n"},
+		"status without systemd":    {[]string{"status", "-o", "json"}, ExitRuntime, "podrun: podrun.service: systemd is not running on this host\n"},
+		"a relative binary":         {[]string{"install", "--print", "--binary", "podrun"}, ExitUsage, `podrun: binary "podrun": systemd requires an absolute path`},
+		"a prefix and --now":        {[]string{"install", "--now", "--prefix", "/none"}, ExitUsage, "podrun: --now starts a service of this host"},
+		"a prefix that is missing":  {[]string{"install", "--prefix", "/podrun-none"}, ExitRuntime, "podrun: podrun.service: make the directory of manifests: open /podrun-none"},
+		"an unknown command":        {[]string{"enable"}, ExitUsage, `podrun: "enable" is no command of podrun service`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, talk, code := runService(t, absentSystemd{}, tc.args...)
+			if code != tc.code || !strings.HasPrefix(talk, tc.want) || out != "" {
+				t.Errorf("code %d, %q, %q; want %d, %q", code, out, talk, tc.code, tc.want)
+			}
+		})
+	}
+}
+
+func TestServiceStatus(t *testing.T) {
+	m := showSystemd("LoadState=loaded\nActiveState=active\nSubState=running\nMainPID=7\nStatusText=\x1b[2J1 pod\n")
+	out, _, code := runService(t, m, "status")
+	if want := "podrun.service: active (running)\n  process    7\n  status     ^[[2J1 pod\n"; out != want || code != ExitOK {
+		t.Errorf("code %d, %q", code, out)
+	}
+	out, _, _ = runService(t, m, "status", "-o", "json")
+	var state systemd.State
+	if err := json.Unmarshal([]byte(out), &state); err != nil || state.MainPID != 7 || state.Active != "active" {
+		t.Errorf("%+v, %v: %s", state, err, out)
+	}
+}
+
+// TestServiceWarnsOfEnvironment: a variable of this command is none of the
+// service's.
+func TestServiceWarnsOfEnvironment(t *testing.T) {
+	t.Setenv("PODRUN_ROOT_DIR", "/data")
+	t.Setenv("PODRUN_NAMESPACE", "")
+	t.Setenv("PODRUN_CONFIG", "")
+	_, talk, code := runService(t, absentSystemd{}, "install", "--prefix", t.TempDir(), "--root-dir", "/flag")
+	if code != ExitOK || strings.Contains(talk, "ROOT_DIR") {
+		t.Errorf("code %d, %q", code, talk)
+	}
+	_, talk, code = runService(t, absentSystemd{}, "install", "--prefix", t.TempDir())
+	if want := "warning: PODRUN_ROOT_DIR: this variable is not set for the service (use --root-dir or the settings file)\n"; code != ExitOK || !strings.HasSuffix(talk, want) {
+		t.Errorf("code %d, %q, want %q", code, talk, want)
+	}
+}

@@ -1,0 +1,152 @@
+package cmd
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/podrun/podrun/nodeconfig"
+)
+
+// sample is a settings file that sets what each case looks at.
+const sample = `apiVersion: podrun.dev/v1alpha1
+kind: PodrunConfiguration
+namespace: file
+rootDir: /file
+verbose: true
+`
+
+// settingsOf runs a command that only reads the settings, with the default file
+// at a path.
+func settingsOf(t *testing.T, defaultFile string, given ...string) (*app, error) {
+	t.Helper()
+	var out bytes.Buffer
+	a := newApp(Streams{Out: &out, Err: &out})
+	root := newRoot(a)
+	a.settings.config = defaultFile
+	root.AddCommand(&cobra.Command{Use: "nothing", RunE: func(*cobra.Command, []string) error { return nil }})
+	root.SetArgs(append([]string{"nothing"}, given...))
+	return a, root.ExecuteContext(t.Context())
+}
+
+func TestSettingsPrecedence(t *testing.T) {
+	dir := t.TempDir()
+	file, other := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "other.yaml")
+	for path, text := range map[string]string{file: sample, other: "apiVersion: podrun.dev/v1alpha1\nkind: PodrunConfiguration\nnamespace: other\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	missing := filepath.Join(dir, "none", "config.yaml")
+	type got struct {
+		Namespace, RootDir string
+		Verbose            bool
+	}
+	plain := got{"", "/var/lib/podrun", false}
+	for name, tc := range map[string]struct {
+		file string
+		env  map[string]string
+		args []string
+		want got
+	}{
+		"the default file is read":             {file: file, want: got{"file", "/file", true}},
+		"without it the defaults hold":         {file: missing, want: plain},
+		"environment over file":                {file: file, env: map[string]string{"PODRUN_NAMESPACE": "env", "PODRUN_ROOT_DIR": "/env"}, want: got{"env", "/env", true}},
+		"flags over environment":               {file: file, env: map[string]string{"PODRUN_NAMESPACE": "env"}, args: []string{"-n", "flag", "--verbose=false"}, want: got{"flag", "/file", false}},
+		"--config instead of the default file": {file: file, args: []string{"--config", other}, want: got{"other", "/var/lib/podrun", false}},
+		"PODRUN_CONFIG instead of it":          {file: file, env: map[string]string{"PODRUN_CONFIG": other}, want: got{"other", "/var/lib/podrun", false}},
+		"--config over PODRUN_CONFIG":          {file: missing, env: map[string]string{"PODRUN_CONFIG": other}, args: []string{"--config", file}, want: got{"file", "/file", true}},
+		"an empty PODRUN_CONFIG is no file":    {file: file, env: map[string]string{"PODRUN_CONFIG": ""}, want: plain},
+		"an empty --config is no file":         {file: file, args: []string{"--config="}, want: plain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for k, v := range tc.env {
+				t.Setenv(k, v)
+			}
+			a, err := settingsOf(t, tc.file, tc.args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, _, err := a.settings.settings()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got{a.namespace, s.RootDir, a.verbose}); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestSettingsFileUnreadable: a file that is there and can't be read is an error
+// that names it, for every command that needs settings, and for no other.
+func TestSettingsFileUnreadable(t *testing.T) {
+	dir := t.TempDir() // reading a directory fails for root, too
+	_, err := settingsOf(t, dir)
+	if code := exitCode(err); code != ExitUsage {
+		t.Errorf("exit code %d, want %d", code, ExitUsage)
+	}
+	if want := "settings: read " + dir + ": is a directory"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	missing := filepath.Join(dir, "none.yaml")
+	if _, err := settingsOf(t, "", "--config", missing); err == nil || err.Error() != "--config: read "+missing+": no such file or directory" {
+		t.Errorf("a missing file of --config: %v", err)
+	}
+	for _, name := range withoutSettings {
+		var out bytes.Buffer
+		a := newApp(Streams{Out: &out, Err: &out})
+		root := newRoot(a)
+		a.settings.config = dir
+		args := map[string][]string{"version": {"--client"}, "completion": {"bash"}, cobra.ShellCompRequestCmd: {"get"}, cobra.ShellCompNoDescRequestCmd: {"get"}}
+		root.SetArgs(append([]string{name}, args[name]...))
+		if err := root.ExecuteContext(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestSettingsReload: a reload takes the file's new content; after one that fails
+// the settings stay.
+func TestSettingsReload(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(sample)
+	a, err := settingsOf(t, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(sample + "podSecurity: baseline\n")
+	if s, _, err := a.settings.reload(); err != nil || s.PodSecurity != "baseline" {
+		t.Errorf("reloaded: %q, %v", s.PodSecurity, err)
+	}
+	write(sample + "podSecurity: other\n")
+	if _, _, err := a.settings.reload(); err == nil {
+		t.Error("a wrong file was reloaded")
+	}
+	if s, _, err := a.settings.settings(); err != nil || s.PodSecurity != "baseline" {
+		t.Errorf("after a reload that failed: %q, %v", s.PodSecurity, err)
+	}
+}
+
+// TestFlagsHaveFields holds every global flag to a setting, so that a file can
+// say what the command line can.
+func TestFlagsHaveFields(t *testing.T) {
+	a := newApp(Streams{})
+	root := newRoot(a)
+	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != "config" && a.settings.into[f.Name] == nil {
+			t.Errorf("--%s is not in the settings: give it a field of %T", f.Name, nodeconfig.PodrunConfiguration{})
+		}
+	})
+}

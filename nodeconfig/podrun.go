@@ -1,0 +1,234 @@
+package nodeconfig
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// PodrunConfiguration (podrun.dev/v1alpha1) has the settings for which the
+// kubelet's file has no field. A nil field leaves the setting as it is; names and
+// defaults are those of the flags. Paths are absolute and clean.
+type PodrunConfiguration struct {
+	RootDir          *string `json:"rootDir"`
+	ContainerLogsDir *string `json:"containerLogsDir"`
+	// Sources are directories of manifests that `podrun serve` runs.
+	Sources []string `json:"sources"`
+
+	HostnameOverride *string           `json:"hostnameOverride"`
+	NodeIP           []string          `json:"nodeIP"` // at most one IPv4 and one IPv6
+	NodeLabels       map[string]string `json:"nodeLabels"`
+
+	// PersistentVolumeClaims are directories of this host by the claim that each
+	// serves, in every namespace, as by --pvc.
+	PersistentVolumeClaims map[string]string `json:"persistentVolumeClaims"`
+	// Devices are CDI devices by extended resource, as by --device.
+	Devices map[string][]string `json:"devices"`
+
+	RegistryAuth     *string          `json:"registryAuth"`                  // path of a docker config; "" for none
+	ProviderConfig   *string          `json:"imageCredentialProviderConfig"` // path; "" for none
+	ProviderBinDir   *string          `json:"imageCredentialProviderBinDir"` // path; "" for none
+	RetryPull        *string          `json:"retryPull"`                     // auto or always
+	PullTimeout      *metav1.Duration `json:"pullTimeout"`                   // 0: no limit
+	PullStallTimeout *metav1.Duration `json:"pullStallTimeout"`              // 0: no limit
+
+	AllowPrivileged *bool   `json:"allowPrivileged"`
+	PodSecurity     *string `json:"podSecurity"` // privileged, baseline or restricted
+	Preempt         *bool   `json:"preempt"`
+	AllowKubelet    *bool   `json:"allowKubelet"`
+
+	Namespace *string `json:"namespace"` // of pods that name none
+	Verbose   *bool   `json:"verbose"`
+}
+
+// Limits of a PodrunConfiguration: more is a mistake, or another's work.
+const (
+	maxSources = 64
+	maxEntries = 1024 // of a mapping
+)
+
+// podrun puts a PodrunConfiguration over base.
+func (f *file) podrun(fields map[string]json.RawMessage, base Settings) Settings {
+	var pc PodrunConfiguration
+	f.fill(&pc, fields)
+	f.checkPodrun(&pc)
+	if len(f.problems.Errors()) > 0 {
+		return base
+	}
+	return mergePodrun(base, &pc)
+}
+
+func (f *file) checkPodrun(pc *PodrunConfiguration) {
+	for _, dir := range []struct {
+		field string
+		value *string
+	}{{"rootDir", pc.RootDir}, {"containerLogsDir", pc.ContainerLogsDir}} {
+		if dir.value != nil {
+			f.checkPath(dir.field, *dir.value)
+		}
+	}
+	for _, name := range []struct{ field, value string }{
+		{"registryAuth", deref(pc.RegistryAuth, "")},
+		{"imageCredentialProviderConfig", deref(pc.ProviderConfig, "")},
+		{"imageCredentialProviderBinDir", deref(pc.ProviderBinDir, "")},
+	} {
+		if name.value != "" {
+			f.checkPath(name.field, name.value)
+		}
+	}
+	for _, limit := range []struct {
+		field string
+		value *metav1.Duration
+	}{{"pullTimeout", pc.PullTimeout}, {"pullStallTimeout", pc.PullStallTimeout}} {
+		if limit.value != nil && limit.value.Duration < 0 {
+			f.invalid(limit.field, fmt.Sprintf("%s is negative", limit.value.Duration), "0 is no limit")
+		}
+	}
+	if r := deref(pc.RetryPull, "auto"); r != "auto" && r != "always" {
+		f.invalid("retryPull", fmt.Sprintf("%q is not auto or always", r), "")
+	}
+	if l := deref(pc.PodSecurity, "privileged"); !slices.Contains(PodSecurityLevels, l) {
+		f.invalid("podSecurity", fmt.Sprintf("%q is not a level of the Pod Security Standards", l), strings.Join(PodSecurityLevels, ", "))
+	}
+	if n := deref(pc.Namespace, "default"); len(validation.IsDNS1123Label(n)) > 0 {
+		f.invalid("namespace", fmt.Sprintf("%q is not a valid namespace", n), "lower-case letters, digits and '-', at most 63")
+	}
+	f.checkSources(pc.Sources)
+	f.checkNode(pc)
+	f.checkClaims(pc.PersistentVolumeClaims)
+	f.checkDevices(pc.Devices)
+}
+
+// PodSecurityLevels are the values of podSecurity.
+var PodSecurityLevels = []string{"privileged", "baseline", "restricted"}
+
+func (f *file) checkSources(dirs []string) {
+	if len(dirs) > maxSources {
+		f.invalid("sources", fmt.Sprintf("%d directories, more than the limit of %d", len(dirs), maxSources), "")
+		return
+	}
+	for i, dir := range dirs {
+		at := fmt.Sprintf("sources[%d]", i)
+		f.checkPath(at, dir)
+		if slices.Contains(dirs[:i], dir) {
+			f.invalid(at, fmt.Sprintf("%q is given twice", dir), "")
+		}
+	}
+}
+
+// checkNode checks the node's name, addresses and labels. The kubelet takes at
+// most one address of each family for its node (KEP-563).
+func (f *file) checkNode(pc *PodrunConfiguration) {
+	if n := deref(pc.HostnameOverride, ""); n != "" && len(validation.IsDNS1123Subdomain(n)) > 0 {
+		f.invalid("hostnameOverride", fmt.Sprintf("%q is not a valid name of a node", n), "a lower-case DNS name")
+	}
+	families := map[bool]int{}
+	for i, text := range pc.NodeIP {
+		at := fmt.Sprintf("nodeIP[%d]", i)
+		ip := net.ParseIP(text)
+		if ip == nil {
+			f.invalid(at, fmt.Sprintf("%q is not an IP address", text), "")
+			continue
+		}
+		four := ip.To4() != nil
+		if families[four]++; families[four] > 1 {
+			f.invalid(at, fmt.Sprintf("%s is the second address of its family", text), "at most one IPv4 and one IPv6 address")
+		}
+	}
+	if f.tooMany("nodeLabels", len(pc.NodeLabels)) {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(pc.NodeLabels)) {
+		at := fmt.Sprintf("nodeLabels[%s]", key)
+		if wrong := validation.IsQualifiedName(key); len(wrong) > 0 {
+			f.invalid(at, "not a valid label key: "+wrong[0], "")
+		}
+		if wrong := validation.IsValidLabelValue(pc.NodeLabels[key]); len(wrong) > 0 {
+			f.invalid(at, "not a valid label value: "+wrong[0], "")
+		}
+	}
+}
+
+func (f *file) checkClaims(claims map[string]string) {
+	if f.tooMany("persistentVolumeClaims", len(claims)) {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(claims)) {
+		at := fmt.Sprintf("persistentVolumeClaims[%s]", name)
+		if wrong := validation.IsDNS1123Subdomain(name); len(wrong) > 0 {
+			f.invalid(at, "not a valid name of a claim: "+wrong[0], "")
+		}
+		f.checkPath(at, claims[name])
+	}
+}
+
+func (f *file) checkDevices(devices map[string][]string) {
+	if f.tooMany("devices", len(devices)) {
+		return
+	}
+	var seen []string
+	for _, name := range slices.Sorted(maps.Keys(devices)) {
+		for i, id := range devices[name] {
+			at := fmt.Sprintf("devices[%s][%d]", name, i)
+			if _, err := ParseDevices([]string{name + "=" + id}); err != nil {
+				f.invalid(at, err.Error(), "")
+			} else if slices.Contains(seen, id) {
+				f.invalid(at, fmt.Sprintf("%q is given twice", id), "")
+			}
+			seen = append(seen, id)
+			if f.tooMany("devices", len(seen)) {
+				return
+			}
+		}
+	}
+}
+
+func (f *file) tooMany(field string, n int) bool {
+	if n > maxEntries {
+		f.invalid(field, fmt.Sprintf("%d entries, more than the limit of %d", n, maxEntries), "")
+	}
+	return n > maxEntries
+}
+
+// mergePodrun puts a valid PodrunConfiguration over base.
+func mergePodrun(s Settings, pc *PodrunConfiguration) Settings {
+	for into, value := range map[*string]*string{
+		&s.RootDir: pc.RootDir, &s.ContainerLogsDir: pc.ContainerLogsDir, &s.HostnameOverride: pc.HostnameOverride,
+		&s.RegistryAuth: pc.RegistryAuth, &s.ProviderConfig: pc.ProviderConfig, &s.ProviderBinDir: pc.ProviderBinDir,
+		&s.PodSecurity: pc.PodSecurity, &s.Namespace: pc.Namespace,
+	} {
+		said(into, value)
+	}
+	for into, value := range map[*bool]*bool{
+		&s.AllowPrivileged: pc.AllowPrivileged, &s.Preempt: pc.Preempt, &s.AllowKubelet: pc.AllowKubelet, &s.Verbose: pc.Verbose,
+	} {
+		said(into, value)
+	}
+	list(&s.Sources, pc.Sources)
+	list(&s.NodeIP, pc.NodeIP)
+	if pc.NodeLabels != nil {
+		s.NodeLabels = pc.NodeLabels
+	}
+	if pc.PersistentVolumeClaims != nil {
+		s.Claims = pc.PersistentVolumeClaims
+	}
+	if pc.Devices != nil {
+		s.Devices = pc.Devices
+	}
+	if pc.RetryPull != nil {
+		s.RetryPullAlways = *pc.RetryPull == "always"
+	}
+	if pc.PullTimeout != nil {
+		s.PullTimeout = pc.PullTimeout.Duration
+	}
+	if pc.PullStallTimeout != nil {
+		s.PullStall = pc.PullStallTimeout.Duration
+	}
+	return s
+}

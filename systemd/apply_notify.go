@@ -1,0 +1,90 @@
+package systemd
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sendLimit bounds a message to systemd, whose queue may be full.
+const sendLimit = 2 * time.Second
+
+// Notifier tells systemd the state of this process, by the protocol of
+// sd_notify(3). The nil Notifier, and one without a socket, do nothing. It may be
+// used concurrently. Every method takes at most 2 s; an error concerns that
+// message only.
+type Notifier struct{ socket string }
+
+// NewNotifier returns the notifier of the value of NOTIFY_SOCKET, which is empty
+// if no service manager asks for messages. The variable must not be passed on to
+// other processes: unset it.
+func NewNotifier(socket string) (*Notifier, error) {
+	if socket == "" {
+		return &Notifier{}, nil
+	}
+	if err := socketAddress(socket); err != nil {
+		return nil, err
+	}
+	return &Notifier{socket: socket}, nil
+}
+
+// Enabled reports whether there is a socket.
+func (n *Notifier) Enabled() bool { return n != nil && n.socket != "" }
+
+// Ready reports that the start, or a reload, is complete.
+func (n *Notifier) Ready() error { return n.send("READY=1") }
+
+// Status sets the text that `systemctl status` shows: one line of at most 512
+// bytes; control characters become spaces.
+func (n *Notifier) Status(text string) error { return n.send(statusMessage(text)) }
+
+// Reloading reports the begin of a reload, which Ready ends. The message has the
+// time that Type=notify-reload requires.
+func (n *Notifier) Reloading() error {
+	if !n.Enabled() {
+		return nil
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return fmt.Errorf("notify systemd: read CLOCK_MONOTONIC: %w", err)
+	}
+	return n.send(reloadingMessage(time.Duration(now.Nano())))
+}
+
+// Stopping reports the begin of the shutdown.
+func (n *Notifier) Stopping() error { return n.send("STOPPING=1") }
+
+// Watchdog reports that the process makes progress; see WatchdogInterval.
+func (n *Notifier) Watchdog() error { return n.send("WATCHDOG=1") }
+
+// ExtendTimeout asks systemd to wait at least that long, from now on, for the next
+// message while the service starts, reloads or stops. It does nothing for zero and
+// less.
+func (n *Notifier) ExtendTimeout(more time.Duration) error {
+	if more <= 0 {
+		return nil
+	}
+	return n.send(extendMessage(more))
+}
+
+// send connects for each message: after `systemctl daemon-reexec` the socket may
+// be another one of the same name.
+func (n *Notifier) send(message string) error {
+	if !n.Enabled() {
+		return nil
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.socket, Net: "unixgram"})
+	if err != nil {
+		return fmt.Errorf("notify systemd: %w", err)
+	}
+	defer conn.Close()
+	if err := conn.SetWriteDeadline(time.Now().Add(sendLimit)); err != nil {
+		return fmt.Errorf("notify systemd: %w", err)
+	}
+	if _, err := conn.Write([]byte(message)); err != nil {
+		return fmt.Errorf("notify systemd: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package systemd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// Manager is systemd, by systemctl.
+type Manager interface {
+	// Booted reports whether systemd runs this host, as sd_booted(3) does.
+	Booted() bool
+	// Run runs systemctl with arguments and returns its standard output. The error
+	// names the arguments and has what systemctl said.
+	Run(ctx context.Context, args ...string) ([]byte, error)
+}
+
+// Systemctl is the Manager of this host.
+type Systemctl struct{}
+
+// Booted looks for the directory that systemd makes first.
+func (Systemctl) Booted() bool {
+	info, err := os.Lstat("/run/systemd/system")
+	return err == nil && info.IsDir()
+}
+
+// maxOutput bounds what is kept of systemctl's output, in bytes.
+const maxOutput = 64 << 10
+
+// Run runs systemctl until it ends or the context does.
+func (Systemctl) Run(ctx context.Context, args ...string) ([]byte, error) {
+	c := exec.CommandContext(ctx, "systemctl", append([]string{"--no-pager", "--no-ask-password"}, args...)...)
+	c.Env = append(os.Environ(), "LC_ALL=C", "SYSTEMD_COLORS=0")
+	c.WaitDelay = time.Second
+	var stdout, stderr limited
+	c.Stdout, c.Stderr = &stdout, &stderr
+	err := c.Run()
+	if err == nil {
+		return stdout.kept.Bytes(), nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	if said := strings.TrimSpace(stderr.kept.String()); said != "" {
+		err = fmt.Errorf("%w: %s", err, said)
+	}
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, errors.New("systemctl is not installed")
+	}
+	return nil, fmt.Errorf("systemctl %s: %w", strings.Join(args, " "), err)
+}
+
+// limited keeps the first maxOutput bytes. The buffer is no embedded field: its
+// ReadFrom would keep them all.
+type limited struct{ kept bytes.Buffer }
+
+// Write takes all of p, so that the process goes on.
+func (l *limited) Write(p []byte) (int, error) {
+	if room := maxOutput - l.kept.Len(); room > 0 {
+		l.kept.Write(p[:min(room, len(p))])
+	}
+	return len(p), nil
+}

@@ -1,0 +1,76 @@
+package systemd
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxStatus bounds a status text, in bytes.
+const maxStatus = 512
+
+// statusMessage is the message of a status: one line of UTF-8, since each line of
+// a message is an assignment of its own.
+func statusMessage(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\ufffd"))
+	if len(text) > maxStatus {
+		cut := maxStatus - len("…")
+		for !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		text = text[:cut] + "…"
+	}
+	return "STATUS=" + strings.TrimSpace(text)
+}
+
+// reloadingMessage is the message of the begin of a reload at a time of
+// CLOCK_MONOTONIC.
+func reloadingMessage(monotonic time.Duration) string {
+	return fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", monotonic.Microseconds())
+}
+
+// extendMessage asks for more time, rounded up to a microsecond.
+func extendMessage(more time.Duration) string {
+	usec := more / time.Microsecond
+	if more%time.Microsecond > 0 {
+		usec++
+	}
+	return fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", usec)
+}
+
+// WatchdogInterval returns how long systemd waits for a Notifier.Watchdog before
+// it ends the service, and whether it watches this process, whose ID is pid:
+// sd_watchdog_enabled(3), from WATCHDOG_USEC and WATCHDOG_PID. Send one at half of
+// that interval. getenv returns "" for a variable that is not set; values that
+// systemd does not write count as not set.
+func WatchdogInterval(getenv func(string) string, pid int) (time.Duration, bool) {
+	usec, err := strconv.ParseUint(getenv("WATCHDOG_USEC"), 10, 64)
+	if err != nil || usec == 0 || usec > math.MaxInt64/uint64(time.Microsecond) {
+		return 0, false
+	}
+	if p := getenv("WATCHDOG_PID"); p != "" && p != strconv.Itoa(pid) {
+		return 0, false
+	}
+	return time.Duration(usec) * time.Microsecond, true
+}
+
+// socketAddress checks the value of NOTIFY_SOCKET: the path of a socket, or @ and
+// the name of an abstract one.
+func socketAddress(socket string) error {
+	switch {
+	case len(socket) > 107: // sockaddr_un
+		return fmt.Errorf("NOTIFY_SOCKET %.40q…: longer than 107 bytes", socket)
+	case len(socket) < 2 || socket[0] != '/' && socket[0] != '@':
+		return fmt.Errorf("NOTIFY_SOCKET %q: neither an absolute path nor an abstract socket (@NAME)", socket)
+	}
+	return nil
+}

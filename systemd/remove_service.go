@@ -1,0 +1,78 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/podrun/podrun/hostfile"
+)
+
+// Uninstall stops and disables the service and removes its unit; false if there is
+// none. Pods, manifests, settings and the administrator's drop-ins stay. An
+// Uninstall that was interrupted can be repeated. Force removes a unit that podrun
+// did not write.
+func (s Service) Uninstall(ctx context.Context, force bool) (removed bool, err error) {
+	if err := s.ready(); err != nil {
+		return false, err
+	}
+	unit, err := s.unit(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := s.unlink(wantedBy); err != nil {
+			return false, err
+		}
+		return false, s.forget(ctx)
+	}
+	if err != nil && !errors.Is(err, hostfile.ErrNotRegular) {
+		return false, failure("read the unit", err, "")
+	}
+	if err := refuseOther(unit, err, force, "remove"); err != nil {
+		return false, err
+	}
+	if s.Manager != nil {
+		if _, err := s.Manager.Run(ctx, "disable", "--now", UnitName); err != nil {
+			return false, failure("", err, fmt.Sprintf("stop the service by 'systemctl stop %s', then run 'podrun service uninstall' again", UnitName))
+		}
+	}
+	if err := s.unlink(wantedBy); err != nil {
+		return false, err
+	}
+	if err := s.unlink(UnitPath); err != nil {
+		return false, err
+	}
+	return true, s.forget(ctx)
+}
+
+// forget has systemd drop the unit that is removed, by this or an interrupted
+// Uninstall.
+func (s Service) forget(ctx context.Context) error {
+	if s.Manager == nil {
+		return nil
+	}
+	if _, err := s.Manager.Run(ctx, "daemon-reload"); err != nil {
+		return failure("", err, "the unit is removed: run 'systemctl daemon-reload'")
+	}
+	return nil
+}
+
+// unlink removes a file. Below a prefix it follows no link out of the prefix.
+func (s Service) unlink(name string) error {
+	remove := func() error { return os.Remove(name) }
+	if s.Prefix != "" {
+		remove = func() error {
+			root, err := os.OpenRoot(s.Prefix)
+			if err != nil {
+				return err
+			}
+			defer root.Close()
+			return root.Remove(strings.TrimPrefix(name, "/"))
+		}
+	}
+	if err := remove(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return failure("remove the unit", err, "")
+	}
+	return nil
+}

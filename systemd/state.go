@@ -1,0 +1,105 @@
+package systemd
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// State is podrun.service as systemd sees it. The words are systemd's
+// (systemctl(1)); the fields may be empty. It marshals to stable JSON.
+type State struct {
+	Unit     string `json:"unit"`
+	Load     string `json:"load"`               // loaded, not-found, masked…
+	Active   string `json:"active"`             // active, inactive, failed, activating…
+	Sub      string `json:"sub"`                // running, dead, auto-restart…
+	Enabled  string `json:"enabled,omitempty"`  // enabled, disabled…
+	File     string `json:"file,omitempty"`     // path of the unit
+	Since    string `json:"since,omitempty"`    // when it became active, as systemd writes it
+	MainPID  int    `json:"mainPID,omitempty"`  // 0: no process
+	Result   string `json:"result,omitempty"`   // success, exit-code, watchdog…
+	ExitCode int    `json:"exitCode,omitempty"` // of the last process that ended
+	Restarts int    `json:"restarts"`           // by systemd, since the unit was started
+	Status   string `json:"status,omitempty"`   // what the service reported last
+}
+
+// fields are the properties of systemd that State has.
+var fields = []struct {
+	name string
+	set  func(*State, string)
+}{
+	{"LoadState", func(s *State, v string) { s.Load = v }},
+	{"ActiveState", func(s *State, v string) { s.Active = v }},
+	{"SubState", func(s *State, v string) { s.Sub = v }},
+	{"UnitFileState", func(s *State, v string) { s.Enabled = v }},
+	{"FragmentPath", func(s *State, v string) { s.File = v }},
+	{"ActiveEnterTimestamp", func(s *State, v string) { s.Since = v }},
+	{"MainPID", func(s *State, v string) { s.MainPID = number(v) }},
+	{"Result", func(s *State, v string) { s.Result = v }},
+	{"ExecMainStatus", func(s *State, v string) { s.ExitCode = number(v) }},
+	{"NRestarts", func(s *State, v string) { s.Restarts = number(v) }},
+	{"StatusText", func(s *State, v string) { s.Status = v }},
+}
+
+// properties lists them for `systemctl show`.
+func properties() string {
+	var names []string
+	for _, f := range fields {
+		names = append(names, f.name)
+	}
+	return strings.Join(names, ",")
+}
+
+// parseState reads the output of `systemctl show`: NAME=VALUE lines, in any order.
+// An older systemd leaves out properties that it does not have.
+func parseState(out []byte) State {
+	s := State{Unit: UnitName}
+	for line := range strings.Lines(string(out)) {
+		name, value, _ := strings.Cut(strings.TrimRight(line, "\n"), "=")
+		for _, f := range fields {
+			if f.name == name {
+				f.set(&s, value)
+			}
+		}
+	}
+	return s
+}
+
+// number is 0 for what is none, as in "[not set]".
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// String is the state for a person: one line, then a line a fact.
+func (s State) String() string {
+	if s.Load == "not-found" {
+		return fmt.Sprintf("%s: not installed\n", s.Unit)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s (%s)", s.Unit, s.Active, s.Sub)
+	for _, word := range []string{s.Enabled, s.Load} {
+		if word != "" && word != "loaded" && !strings.HasSuffix(b.String(), word) {
+			b.WriteString(", " + word)
+		}
+	}
+	b.WriteString("\n")
+	line := func(name, value string) {
+		if value != "" && value != "0" {
+			fmt.Fprintf(&b, "  %-10s %s\n", name, value)
+		}
+	}
+	line("since", s.Since)
+	line("process", strconv.Itoa(s.MainPID))
+	line("status", s.Status)
+	line("restarts", strconv.Itoa(s.Restarts))
+	if s.Result != "success" {
+		line("result", s.Result)
+		line("exit code", strconv.Itoa(s.ExitCode))
+	}
+	line("unit file", s.File)
+	return b.String()
+}

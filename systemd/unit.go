@@ -1,0 +1,165 @@
+// Package systemd is podrun as a service of systemd: the unit file, its
+// installation by systemctl, and the messages by which a running service tells
+// systemd its state (sd_notify(3)). It knows no pods.
+package systemd
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// UnitName is the name of podrun's unit, and UnitPath its file on the host, in the
+// directory of the administrator's units (systemd.unit(5)).
+const (
+	UnitName = "podrun.service"
+	UnitPath = "/etc/systemd/system/" + UnitName
+)
+
+// marker is the first line of a unit file that Install wrote: without it the file
+// is somebody's own, and Install and Uninstall refuse to touch it.
+const marker = "# Written by 'podrun service install'."
+
+// Limits of a unit's command line.
+const (
+	maxArguments = 256
+	maxArgument  = 4096 // bytes; PATH_MAX
+)
+
+// UnitOptions are what differs between hosts in the unit.
+type UnitOptions struct {
+	Binary string   // absolute path of podrun
+	Dirs   []string // absolute paths of the manifests' directories; empty: those of the settings
+	Flags  []string // of `podrun serve`, such as --config=/etc/podrun/edge.yaml
+}
+
+// Unit returns the text of podrun.service. It is pure. The error names the
+// argument that a unit file cannot hold.
+//
+// Why the unit is as it is:
+//
+//   - Type=notify: READY=1 means that the local sources were read. It does not
+//     wait for images, networks or pods, which may take longer than
+//     TimeoutStartSec.
+//   - After= has no network-online.target: pods start without a network. It has
+//     both runtimes, and there is no Wants=: podrun waits for the runtime itself,
+//     and a runtime that is installed but disabled stays disabled.
+//   - KillMode=process: podrun's child processes are mount helpers and credential
+//     plugins, which must not be killed half-way when podrun is restarted.
+//     Containers are the runtime's children, not in this unit, and keep running.
+//   - Restart=always without a start limit: the pods of an edge device have no
+//     other supervisor.
+//   - SuccessExitStatus: podrun exits with 143 after SIGTERM and 130 after SIGINT.
+//   - HOME: systemd sets none for root's services, and podrun looks for docker
+//     configs there.
+//   - No Delegate=: podrun makes no control groups in its own unit's.
+//   - OOMScoreAdjust=-999 is what the kubelet sets for itself (pkg/kubelet/qos).
+//   - No hardening that gives the service a mount namespace (ProtectSystem=,
+//     PrivateTmp= and others, systemd.exec(5)): the runtime would not see the
+//     volumes that podrun mounts. No RestrictSUIDSGID=: volumes of a pod with
+//     fsGroup have the setgid bit. No NoNewPrivileges= and no
+//     MemoryDenyWriteExecute=: they bind mount helpers and credential plugins,
+//     too, which may be confined by SELinux or have a JIT compiler.
+func Unit(o UnitOptions) ([]byte, error) {
+	command, err := commandLine(o)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	b.WriteString(marker + `
+# Settings are in /etc/podrun/config.yaml; to change this unit, run
+# 'systemctl edit ` + UnitName + `'. 'podrun service uninstall' removes it.
+[Unit]
+Description=Kubernetes pods of this host (podrun)
+After=local-fs.target network.target containerd.service crio.service
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+NotifyAccess=main
+Environment=HOME=/root
+ExecStart=` + command + `
+ExecReload=/bin/kill -HUP $MAINPID
+Restart=always
+RestartSec=2
+SuccessExitStatus=130 143
+KillMode=process
+TimeoutStartSec=90
+WatchdogSec=60
+OOMScoreAdjust=-999
+LimitNOFILE=1048576
+TasksMax=infinity
+RestrictRealtime=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+
+[Install]
+WantedBy=multi-user.target
+`)
+	return b.Bytes(), nil
+}
+
+// commandLine is the value of ExecStart.
+func commandLine(o UnitOptions) (string, error) {
+	if !path.IsAbs(o.Binary) {
+		return "", fmt.Errorf("binary %q: systemd requires an absolute path", o.Binary)
+	}
+	// systemd refuses quotes and backslashes in the path of a program; and it expands
+	// variables in arguments, where $$ is a dollar, but not in that path.
+	if strings.ContainsAny(o.Binary, "$\"'\\") {
+		return "", fmt.Errorf("binary %q: systemd does not support the path of a program with a dollar sign, a quote or a backslash: move podrun", o.Binary)
+	}
+	for _, dir := range o.Dirs {
+		if !path.IsAbs(dir) {
+			return "", fmt.Errorf("directory %q: not an absolute path", dir)
+		}
+	}
+	words := append([]string{o.Binary, "serve"}, o.Flags...)
+	words = append(words, o.Dirs...)
+	if len(words) > maxArguments {
+		return "", fmt.Errorf("%d arguments, more than the limit of %d: use the settings file", len(words), maxArguments)
+	}
+	for i, word := range words {
+		if err := checkArgument(word); err != nil {
+			return "", err
+		}
+		words[i] = quote(word)
+	}
+	return strings.Join(words, " "), nil
+}
+
+func checkArgument(word string) error {
+	switch {
+	case len(word) > maxArgument:
+		return fmt.Errorf("argument %.40q…: longer than %d bytes", word, maxArgument)
+	case !utf8.ValidString(word):
+		return fmt.Errorf("argument %q: not UTF-8", word)
+	case strings.ContainsFunc(word, unicode.IsControl):
+		return fmt.Errorf("argument %q: a control character", word)
+	}
+	return nil
+}
+
+// plain are the characters, beside letters and digits, of an argument that needs
+// no quotes.
+const plain = "/._-=:,+@"
+
+// quote writes an argument for ExecStart (systemd.service(5), command lines):
+// specifiers and variables are expanded within quotes, too, so % and $ are
+// doubled.
+func quote(word string) string {
+	word = strings.NewReplacer("%", "%%", "$", "$$").Replace(word)
+	special := func(r rune) bool {
+		return r >= utf8.RuneSelf || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(plain, r)
+	}
+	if word != "" && !strings.ContainsFunc(word, special) {
+		return word
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(word) + `"`
+}
+
+// written reports whether Install wrote a unit file.
+func written(unit []byte) bool { return bytes.HasPrefix(unit, []byte(marker+"\n")) }

@@ -1,0 +1,160 @@
+package systemd
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mountNamespace are the options that give a service a mount namespace of its own
+// (systemd.exec(5), systemd 257): the runtime would not see the volumes that
+// podrun mounts. *: every option that begins so.
+var mountNamespace = []string{
+	"BindPaths", "BindReadOnlyPaths", "BindLogSockets", "DynamicUser", "ExecPaths", "ExtensionDirectories", "ExtensionImages", "ImportCredential",
+	"InaccessiblePaths", "LoadCredential*", "LogNamespace", "MountAPIVFS", "MountFlags", "MountImages", "NetworkNamespacePath", "NoExecPaths",
+	"PrivateBPF", "PrivateDevices", "PrivateIPC", "PrivateMounts", "PrivateNetwork", "PrivatePIDs", "PrivateTmp", "PrivateUsers", "ProcSubset",
+	"ProtectClock", "ProtectControlGroups", "ProtectHome", "ProtectHostname", "ProtectKernelLogs", "ProtectKernelModules", "ProtectKernelTunables",
+	"ProtectProc", "ProtectSystem", "ReadOnlyPaths", "ReadWritePaths", "RootDirectory*", "RootImage*", "RootEphemeral", "SetCredential*",
+	"TemporaryFileSystem",
+}
+
+// harmful are other options with which podrun can't do its work, with the reason.
+var harmful = map[string]string{
+	"RestrictSUIDSGID":        "volumes of a pod with fsGroup have the setgid bit",
+	"NoNewPrivileges":         "mount helpers change their SELinux domain",
+	"MemoryDenyWriteExecute":  "credential plugins may have a JIT compiler",
+	"CapabilityBoundingSet":   "podrun mounts, changes owners and enters namespaces",
+	"SystemCallFilter":        "podrun mounts",
+	"RestrictNamespaces":      "podrun enters namespaces",
+	"RestrictAddressFamilies": "probes, plugins and mount helpers use others",
+	"User":                    "podrun runs as root",
+	"UMask":                   "podrun sets modes, its mount helpers inherit the mask",
+	"RuntimeDirectory":        "systemd would remove it with the service",
+	"Delegate":                "podrun has no control groups in its unit's",
+	"Wants":                   "a runtime that is disabled stays so",
+	"Requires":                "podrun waits for the runtime itself",
+	"BindsTo":                 "podrun outlives the runtime's restarts",
+	"PartOf":                  "podrun outlives the runtime's restarts",
+}
+
+var option = regexp.MustCompile(`(?m)^([A-Za-z]+)=(.*)$`)
+
+func unit(t *testing.T, o UnitOptions) string {
+	t.Helper()
+	if o.Binary == "" {
+		o.Binary = "/usr/local/bin/podrun"
+	}
+	text, err := Unit(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestUnitOptions(t *testing.T) {
+	text := unit(t, UnitOptions{})
+	options := map[string][]string{}
+	for _, m := range option.FindAllStringSubmatch(text, -1) {
+		options[m[1]] = append(options[m[1]], m[2])
+	}
+	for name := range options {
+		if slices.ContainsFunc(mountNamespace, func(pattern string) bool {
+			prefix, wild := strings.CutSuffix(pattern, "*")
+			return name == pattern || wild && strings.HasPrefix(name, prefix)
+		}) {
+			t.Errorf("%s= gives the service a mount namespace", name)
+		}
+		if why := harmful[name]; why != "" {
+			t.Errorf("%s=: %s", name, why)
+		}
+	}
+	for name, want := range map[string]string{
+		"Environment": "HOME=/root", "Type": "notify", "NotifyAccess": "main", "ExecStart": "/usr/local/bin/podrun serve", "ExecReload": "/bin/kill -HUP $MAINPID",
+		"Restart": "always", "RestartSec": "2", "StartLimitIntervalSec": "0", "KillMode": "process", "WatchdogSec": "60", "TimeoutStartSec": "90",
+		"OOMScoreAdjust": "-999", "LimitNOFILE": "1048576", "TasksMax": "infinity", "WantedBy": "multi-user.target",
+		"After": "local-fs.target network.target containerd.service crio.service", "SuccessExitStatus": "130 143",
+	} {
+		if got := options[name]; len(got) != 1 || got[0] != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if strings.Contains(text, "network-online") {
+		t.Error("pods would wait for a network")
+	}
+	if !written([]byte(text)) || written([]byte("[Unit]\n")) || written([]byte(marker+"x\n")) {
+		t.Error("the mark of podrun's units is not recognized")
+	}
+}
+
+func TestUnitCommand(t *testing.T) {
+	for _, tc := range []struct {
+		o    UnitOptions
+		want string
+	}{
+		{UnitOptions{Dirs: []string{"/etc/podrun/manifests", "/run/m"}}, "serve /etc/podrun/manifests /run/m"},
+		{UnitOptions{Flags: []string{"--config=/etc/podrun/edge.yaml", "-v"}, Dirs: []string{"/m"}}, "serve --config=/etc/podrun/edge.yaml -v /m"},
+		{UnitOptions{Dirs: []string{"/a b"}}, `serve "/a b"`},
+		{UnitOptions{Dirs: []string{"/100%/$HOME/${X}"}}, `serve "/100%%/$$HOME/$${X}"`},
+		{UnitOptions{Dirs: []string{`/a\b"c'd`}}, `serve "/a\\b\"c'd"`},
+		{UnitOptions{Dirs: []string{"/ünï"}}, `serve "/ünï"`},
+		{UnitOptions{Flags: []string{"", ";", "--eviction-hard=a<1%"}}, `serve "" ";" "--eviction-hard=a<1%%"`},
+		{UnitOptions{Binary: "/opt/my tools/100%/podrun"}, "serve"},
+	} {
+		m := regexp.MustCompile(`(?m)^ExecStart=("[^"]*"|\S+) (.*)$`).FindStringSubmatch(unit(t, tc.o))
+		if m == nil || m[2] != tc.want {
+			t.Errorf("%q: got %q, want %s", tc.o, m, tc.want)
+		}
+	}
+	for name, o := range map[string]UnitOptions{
+		"no binary":       {},
+		"relative binary": {Binary: "bin/podrun"},
+		"dollar":          {Binary: "/opt/$x/podrun"},
+		"quote":           {Binary: `/opt/"x/podrun`},
+		"backslash":       {Binary: `/opt/\x/podrun`},
+		"relative":        {Binary: "/p", Dirs: []string{"m"}},
+		"newline":         {Binary: "/p", Dirs: []string{"/m\nExecStartPre=/bin/sh"}},
+		"NUL":             {Binary: "/p", Dirs: []string{"/m\x00"}},
+		"not UTF-8":       {Binary: "/p", Dirs: []string{"/\xff"}},
+		"long":            {Binary: "/p", Dirs: []string{"/" + strings.Repeat("a", 4096)}},
+		"many":            {Binary: "/p", Flags: make([]string, 300)},
+	} {
+		if text, err := Unit(o); err == nil {
+			t.Errorf("%s: no error, but\n%s", name, text)
+		}
+	}
+}
+
+// TestUnitVerify has systemd itself check a unit with every character that needs
+// quoting.
+func TestUnitVerify(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze is not installed")
+	}
+	dir := filepath.Join(t.TempDir(), "a b%c;ü")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	binary, file := filepath.Join(dir, "podrun"), filepath.Join(t.TempDir(), UnitName)
+	if err := os.WriteFile(binary, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	text := unit(t, UnitOptions{Binary: binary, Dirs: []string{dir, `/$x/"d'e\f`}, Flags: []string{";", "--eviction-hard=a<1%"}})
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(analyze, "verify", "--man=no", file)
+	out, err := c.CombinedOutput()
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, UnitName) {
+			t.Errorf("%s", line)
+		}
+	}
+	if err != nil {
+		t.Logf("systemd-analyze verify: %v\n%s", err, out) // of other units of this host
+	}
+}
