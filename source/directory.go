@@ -1,6 +1,7 @@
 package source
 
 import (
+	"context"
 	"path"
 	"strings"
 	"time"
@@ -20,8 +21,9 @@ type listing struct {
 const keepMarker = ".keep"
 
 // dir decides what a directory is now. Prev is nil in the first pass, in which
-// remembered is the identity that an earlier process read, or zero.
-func (r rules) dir(path string, prev *Dir, remembered Identity, l listing) Dir {
+// remembered is the identity that an earlier process read, or zero. When ctx ends
+// the result is incomplete.
+func (r rules) dir(ctx context.Context, path string, prev *Dir, remembered Identity, l listing) Dir {
 	d := Dir{Path: path, Identity: remembered}
 	if prev != nil {
 		d = *prev
@@ -35,12 +37,13 @@ func (r rules) dir(path string, prev *Dir, remembered Identity, l listing) Dir {
 		d.Why = "another, empty directory is at this path, as when a file system is not mounted (if it is meant to be empty, create the file " + keepMarker + " in it)"
 		return d
 	}
-	if d.State == Unreachable {
-		d.Files = afresh(d.Files, r.now)
+	if d.State != Present || d.Identity != l.identity {
+		d.Files, d.arrived = afresh(d.Files, r.now), r.now
 	}
+	d.young = r.now.Sub(d.arrived) < r.settle
 	d.State, d.Why, d.Identity, d.listed = Present, "", l.identity, true
 	d.Ignored = l.ignored
-	d.Files = r.files(path, d.Files, l.files)
+	d.Files = r.files(ctx, path, d.Files, l.files)
 	return d
 }
 
@@ -71,14 +74,14 @@ func afresh(files []File, now time.Time) []File {
 
 // files decides on the files of a directory, and on those that are gone. Both
 // lists are sorted by name, and so is the result.
-func (r rules) files(dir string, prev []File, found []observation) []File {
+func (r rules) files(ctx context.Context, dir string, prev []File, found []observation) []File {
 	var in usage
 	for i := range prev {
 		in.bytes += prev[i].bytes
 		in.objects += count(prev[i].Objects)
 	}
 	var out []File
-	for len(prev) > 0 || len(found) > 0 {
+	for (len(prev) > 0 || len(found) > 0) && ctx.Err() == nil {
 		switch {
 		case len(found) == 0 || len(prev) > 0 && prev[0].name < found[0].name:
 			if f, ok := r.missing(prev[0]); ok {
@@ -101,7 +104,7 @@ func (r rules) missing(f File) (File, bool) {
 	if f.State != Missing {
 		f.State, f.since = Missing, r.now
 	}
-	return f, count(f.Objects) > 0 && r.now.Sub(f.since) < r.settle
+	return f, r.now.Sub(f.since) < r.settle
 }
 
 // readAgain is how long after this pass the directory must be read again; 0 is
@@ -110,6 +113,9 @@ func (r rules) readAgain(d *Dir) time.Duration {
 	var soonest time.Duration
 	if d.State != Present {
 		return 0
+	}
+	if d.young {
+		soonest = max(d.arrived.Add(r.settle).Sub(r.now), time.Millisecond)
 	}
 	for i := range d.Files {
 		f := &d.Files[i]

@@ -55,7 +55,7 @@ func TestDir(t *testing.T) {
 			var prev *Dir
 			for i, p := range c.passes {
 				r := rules{now: epoch.Add(time.Hour + time.Duration(i)*10*time.Second), settle: time.Second}
-				d := r.dir("/m", prev, c.remembered, p.l)
+				d := r.dir(t.Context(), "/m", prev, c.remembered, p.l)
 				got := string(d.State)
 				for _, f := range d.Files {
 					got += " " + strings.TrimSuffix(f.name, ".yaml") + ":" + string(f.State)
@@ -83,6 +83,12 @@ func TestMayHaveHeld(t *testing.T) {
 			t.Errorf("%q: %v (%s), want %v", path, may, why, want)
 		}
 	}
+	s.Dirs[0].young = true
+	for path, want := range map[string]bool{"/a/good.yaml": false, "/a/gone.yaml": true} {
+		if may, _ := s.MayHaveHeld(path); may != want {
+			t.Errorf("%q in a directory that was found just now: %v, want %v", path, may, want)
+		}
+	}
 	if s.Complete() {
 		t.Error("complete, although a file was never good and a directory was never read")
 	}
@@ -101,6 +107,7 @@ func TestReadAgain(t *testing.T) {
 		{Dir{State: Present, Files: []File{{State: Missing, since: epoch}}}, 600 * time.Millisecond},
 		{Dir{State: Present, Files: []File{{State: Missing, since: epoch}, {State: Incomplete}}}, 250 * time.Millisecond},
 		{Dir{State: Unreachable, Files: []File{{State: Incomplete}}}, 0},
+		{Dir{State: Present, young: true, arrived: epoch}, 600 * time.Millisecond},
 	} {
 		if got := r.readAgain(&c.d); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.d.Files, got, c.want)

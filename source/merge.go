@@ -37,6 +37,16 @@ func (d *Desired) Objects(i int) *manifest.Objects {
 	return &out
 }
 
+// All returns all pods with the objects that they can refer to, in the maps of
+// Shared: manifest.Objects.ServeClaims on it is in force for every pod.
+func (d *Desired) All() *manifest.Objects {
+	out := *d.Shared
+	for i := range d.Pods {
+		out.Pods = append(out.Pods, d.Pods[i].Pod)
+	}
+	return &out
+}
+
 // News lists the problems that before, which may be nil, did not have.
 func (d *Desired) News(before *Desired) problem.List {
 	if before == nil {

@@ -100,7 +100,7 @@ func (r *Reader) Read(ctx context.Context) (*Snapshot, error) {
 	rules := rules{now: time.Now(), settle: r.options.Settle, manifest: r.options.Manifest}
 	next := &Snapshot{}
 	for i, dir := range r.options.Dirs {
-		d := rules.dir(dir, r.before(i), r.options.Identities[dir], found[i])
+		d := rules.dir(ctx, dir, r.before(i), r.options.Identities[dir], found[i])
 		if again := rules.readAgain(&d); again > 0 && (next.ReadAgain == 0 || again < next.ReadAgain) {
 			next.ReadAgain = again
 		}

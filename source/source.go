@@ -57,7 +57,9 @@ type Dir struct {
 	Files    []File   // by name; of an Unreachable directory those that were read last
 	Ignored  []string // printable names of what podrun does not read, at most 100
 
-	listed bool // it was read once by this process
+	listed  bool      // it was read once by this process
+	arrived time.Time // when the directory with this identity became Present
+	young   bool      // that was less than the settle time ago: an editor may be replacing a file
 }
 
 // Identity tells a directory from another one at the same path.
@@ -115,9 +117,9 @@ type print struct {
 
 // MayHaveHeld reports whether a pod that was started from the file at path may
 // still be in it although no file is known to hold the pod, and why. As long as
-// it may, the pod must not be removed: the file or its directory cannot be read,
-// the file was not good since podrun started, or the directory is not one of
-// those that are read.
+// it may, the pod must not be removed: the directory cannot be read, is read for
+// the first time (an editor may be replacing the file), or is none of the
+// options; or the file was not good since podrun started.
 func (s *Snapshot) MayHaveHeld(path string) (may bool, why string) {
 	path = encodable(path)
 	parent := filepath.Dir(path)
@@ -129,10 +131,16 @@ func (s *Snapshot) MayHaveHeld(path string) (may bool, why string) {
 		if d.State != Present {
 			return true, "directory " + printable(d.Path) + " is unreachable: " + d.Why
 		}
+		known := false
 		for j := range d.Files {
-			if f := &d.Files[j]; f.Path == path && f.Objects == nil {
+			f := &d.Files[j]
+			if f.Path == path && f.Objects == nil {
 				return true, "file " + printable(path) + " was not valid since podrun started"
 			}
+			known = known || f.Path == path
+		}
+		if !known && d.young {
+			return true, "directory " + printable(d.Path) + " was found only a moment ago"
 		}
 		return false, ""
 	}

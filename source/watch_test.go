@@ -52,7 +52,7 @@ func TestWatchLatency(t *testing.T) {
 	dir, from := t.TempDir(), t.TempDir()
 	changed := watched(t, dir)
 	var took []time.Duration
-	for i := range 100 {
+	for i := range 20 { // of 100 on 2 cores the median is 10 ms
 		name := fmt.Sprintf("%d.yaml", i)
 		write(t, filepath.Join(from, name), pod("web", "a"))
 		time.Sleep(apart) // a file dropped in a quiet directory
@@ -62,9 +62,9 @@ func TestWatchLatency(t *testing.T) {
 		took = append(took, time.Since(begin))
 	}
 	slices.Sort(took)
-	t.Logf("rename to signal: median %s, longest %s", took[50], took[99])
-	if took[50] > time.Second/2 {
-		t.Errorf("the median is %s", took[50])
+	t.Logf("rename to signal: median %s, longest %s", took[10], took[19])
+	if took[10] > time.Second/2 {
+		t.Errorf("the median is %s", took[10])
 	}
 }
 
