@@ -114,3 +114,15 @@ func TestReadAgain(t *testing.T) {
 		}
 	}
 }
+
+func TestUnread(t *testing.T) {
+	d := &Dir{Files: []File{
+		{name: "good", State: Good, print: print{size: 1}}, {name: "broken", State: Broken, print: print{size: 2}},
+		{name: "young", State: Good, racy: true}, {name: "half", State: Incomplete}, {name: "gone", State: Missing},
+		{name: "unreadable", State: Broken, Hash: "unreadable: input/output error"},
+	}}
+	got := unread(d)
+	if len(got) != 2 || got["good"].size != 1 || got["broken"].size != 2 {
+		t.Errorf("files that need no reading: %v", got)
+	}
+}

@@ -212,6 +212,28 @@ func TestReadWhileWritten(t *testing.T) {
 	}
 }
 
+// A file that is open for writing waits, although what it holds so far is valid.
+func TestReadOpenForWriting(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to know which files are open for writing")
+	}
+	path := filepath.Join(t.TempDir(), "web.yaml")
+	f, err := os.Create(path)
+	do(t, err)
+	defer f.Close()
+	_, err = f.WriteString(pod("web", "a"))
+	do(t, err)
+	r := reader(t, filepath.Dir(path))
+	if s := read(t, r); pods(s) != "" || s.Dirs[0].Files[0].State != Incomplete || s.ReadAgain == 0 {
+		t.Errorf("open: %q, %s, again after %s", pods(s), s.Dirs[0].Files[0].State, s.ReadAgain)
+	}
+	_, err = f.WriteString("  - name: second\n    image: b\n")
+	do(t, err, f.Close())
+	if s := read(t, r); pods(s) != "web=a" || len(Merge(s).Pods[0].Object.Spec.Containers) != 2 {
+		t.Errorf("closed: %q", pods(s))
+	}
+}
+
 // Files of a mounted ConfigMap are links through ..data, which is swapped.
 func TestReadDataLinks(t *testing.T) {
 	dir := t.TempDir()
