@@ -143,8 +143,7 @@ func unread(prev *Dir) map[string]print {
 	}
 	for i := range prev.Files {
 		f := &prev.Files[i]
-		unreadable := strings.HasPrefix(f.Hash, "unreadable: ")
-		if (f.State == Good || f.State == Broken) && !f.racy && !unreadable {
+		if (f.State == Good || f.State == Broken) && !f.racy && f.failure == "" {
 			out[f.name] = f.print
 		}
 	}

@@ -119,7 +119,7 @@ func TestUnread(t *testing.T) {
 	d := &Dir{Files: []File{
 		{name: "good", State: Good, print: print{size: 1}}, {name: "broken", State: Broken, print: print{size: 2}},
 		{name: "young", State: Good, racy: true}, {name: "half", State: Incomplete}, {name: "gone", State: Missing},
-		{name: "unreadable", State: Broken, Hash: "unreadable: input/output error"},
+		{name: "unreadable", State: Broken, failure: "unreadable: input/output error"},
 	}}
 	got := unread(d)
 	if len(got) != 2 || got["good"].size != 1 || got["broken"].size != 2 {

@@ -24,6 +24,8 @@ const (
 
 var errTooMuch = fmt.Errorf("more than %d MiB changed in the directory at once", manifest.MaxInput>>20)
 
+var errDangling = errors.New("is a symbolic link to a file that does not exist")
+
 // list reads a directory. Known are the files that need not be read while they
 // look the same. Progress counts the calls that returned. All paths go through the
 // directory's descriptor, so that a mount or unmount meanwhile does not mix two
@@ -56,6 +58,7 @@ func list(ctx context.Context, dir string, known map[string]print, progress *ato
 		switch {
 		case isDir:
 			l.ignore(name)
+		case errors.Is(o.err, fs.ErrNotExist): // removed since it was listed
 		default:
 			left -= int64(len(o.data))
 			l.files = append(l.files, o)
@@ -108,10 +111,7 @@ func observe(base, name string, known map[string]print, left int64) (o observati
 	path := filepath.Join(base, name)
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
-		o.err = err
-		if link, _ := os.Readlink(path); errors.Is(err, unix.ENOENT) && link != "" {
-			o.err = errors.New("is a symbolic link to a file that does not exist")
-		}
+		o.err = missing(path, err)
 		return o, false
 	}
 	o.print = printOf(&st)
@@ -132,11 +132,19 @@ func observe(base, name string, known map[string]print, left int64) (o observati
 	return o, false
 }
 
+// missing tells a symbolic link to nothing from a name that is gone.
+func missing(path string, err error) error {
+	if _, gone := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && gone == nil {
+		return errDangling
+	}
+	return err
+}
+
 // read reads the content, and whether it may change yet.
 func (o *observation) read(path string, limit int64) {
 	f, err := hostfile.Open(path)
 	if err != nil {
-		o.err = cause(err)
+		o.err = missing(path, cause(err))
 		return
 	}
 	defer f.Close()

@@ -190,6 +190,7 @@ func TestReadWhileWritten(t *testing.T) {
 				defer close(done)
 				change(t, path)
 			}()
+			defer func() { <-done }()
 			for over := false; !over; {
 				select {
 				case <-done:
@@ -198,7 +199,7 @@ func TestReadWhileWritten(t *testing.T) {
 				}
 				s := read(t, r)
 				if got := pods(s); got != was && got != is {
-					t.Fatalf("pods are %q", got)
+					t.Fatalf("pods are %q: %+v", got, s.Dirs[0].Files)
 				}
 				if len(s.News) > 0 {
 					t.Fatalf("reported: %s", s.News)

@@ -62,10 +62,11 @@ func (r rules) file(dir string, prev *File, o observation, in *usage) File {
 	f := File{Path: path, name: o.name, since: r.now}
 	if prev != nil {
 		f = *prev
-		if f.State == Missing || f.print != o.print {
+		if f.State == Missing || f.print != o.print || f.failure != o.failure() {
 			f.since = r.now
 		}
 	}
+	f.failure = o.failure()
 	if o.kept {
 		f.State = f.settled
 		return f
@@ -113,10 +114,18 @@ func (r rules) age(f *File, o observation) time.Duration {
 	return max(seen, r.now.Sub(time.Unix(0, o.print.modified)))
 }
 
+// failure is why the file could not be read, else empty.
+func (o observation) failure() string {
+	if o.err != nil {
+		return "unreadable: " + o.err.Error()
+	}
+	return ""
+}
+
 // hash identifies what was read.
 func (o observation) hash() string {
 	if o.err != nil {
-		return "unreadable: " + o.err.Error()
+		return o.failure()
 	}
 	sum := sha256.Sum256(o.data)
 	return hex.EncodeToString(sum[:])

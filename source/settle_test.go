@@ -30,6 +30,7 @@ type step struct {
 	inode    uint64
 	text     string
 	err      string
+	stat     bool // stat(2) still works when err is set
 	writer   writer
 	want     FileState
 	image    string // of the only pod in force; empty when no object is in force
@@ -86,6 +87,10 @@ func TestFile(t *testing.T) {
 			{at: 5 * s, err: "input/output error", want: Incomplete, image: "a"},
 			{at: 6 * s, err: "input/output error", want: Broken, image: "a", problems: "input/output error"},
 			{at: 7 * s, text: a, want: Good, image: "a"}},
+		"cannot be opened": {
+			{text: a, want: Good, image: "a"},
+			{at: 5 * s, text: a, err: "permission denied", stat: true, want: Incomplete, image: "a"},
+			{at: 6 * s, text: a, err: "permission denied", stat: true, want: Broken, image: "a", problems: "permission denied"}},
 		"a ConfigMap alone": {{text: configMap("web", "x"), want: Good}},
 		"a CronJob beside a pod": {{text: strings.ReplaceAll(`apiVersion: batch/v1
 kind: CronJob
@@ -106,7 +111,10 @@ spec:
 				o := observation{name: "f.yaml", data: []byte(st.text), writer: st.writer,
 					print: print{inode: st.inode, size: int64(len(st.text)), modified: epoch.Add(st.modified).UnixNano()}}
 				if st.err != "" {
-					o.err, o.print, o.data = errors.New(st.err), print{}, nil
+					o.err, o.data = errors.New(st.err), nil
+					if !st.stat {
+						o.print = print{}
+					}
 				}
 				f := r.file("/m", prev, o, &usage{})
 				image := ""

@@ -100,7 +100,8 @@ type File struct {
 
 	name    string // as the directory has it
 	print   print
-	since   time.Time // when print, or that the file is missing, was first seen
+	failure string    // why the last pass could not read the file, else empty
+	since   time.Time // when print and failure, or that the file is missing, were first seen
 	racy    bool      // print may stay the same although the content changes
 	settled FileState // Good, Broken, or empty when there was none yet: the state of Hash
 	inode   uint64    // of the content that is in force
