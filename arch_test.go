@@ -213,6 +213,7 @@ var packages = map[string]struct {
 
 	"probe":   {noun, nil, "startup, readiness and liveness; the container's exec comes in as a function"},
 	"sandbox": {noun, nil, "the pod's sandbox; DNS and the cgroup's name come in as values"},
+	"source":  {noun, []string{"manifest"}, "directories of manifests to the pods that they ask for; files become objects by manifest alone"},
 	"volume":  {noun, nil, "what the pod has on the host's disk"},
 
 	"host/discover": {reader, nil, "the only reader of a plan's inputs"},

@@ -15,12 +15,13 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// Bounds of what is read, in bytes and files: an API server takes 3 MiB a
-// request, and a stream may hold several objects.
+// Bounds of what is read: an API server takes 3 MiB a request, and a stream may
+// hold several objects. MaxSource is the kubelet's limit for a manifest file, too
+// (maxConfigLength in pkg/kubelet/config).
 const (
-	maxSource = 10 << 20 // one file, stream or URL
-	maxInput  = 32 << 20 // all that a command reads
-	maxFiles  = 10000    // manifests of one directory
+	MaxSource = 10 << 20 // bytes of one file, stream or URL
+	MaxInput  = 32 << 20 // bytes of all that a command reads, or of one directory of podrun serve
+	MaxFiles  = 10000    // manifests of one directory
 )
 
 // ReadOptions are the streams and the client that Read uses.
@@ -41,7 +42,7 @@ func Read(ctx context.Context, names []string, opts ReadOptions) ([]Source, erro
 	}
 	var sources []Source
 	var problems problem.List
-	r := &reader{ReadOptions: opts, left: maxInput}
+	r := &reader{ReadOptions: opts, left: MaxInput}
 	stdin := false
 	for _, name := range names {
 		if name == "-" && stdin {
@@ -61,7 +62,7 @@ func Read(ctx context.Context, names []string, opts ReadOptions) ([]Source, erro
 // reader reads the sources of one command.
 type reader struct {
 	ReadOptions
-	left int64 // bytes of maxInput
+	left int64 // bytes of MaxInput
 }
 
 // name reads one name of the command line.
@@ -133,8 +134,8 @@ func manifestNames(ctx context.Context, dir string) ([]string, error) {
 				names = append(names, name)
 			}
 		}
-		if len(names) > maxFiles {
-			return nil, fmt.Errorf("the directory has more than %d manifests", maxFiles)
+		if len(names) > MaxFiles {
+			return nil, fmt.Errorf("the directory has more than %d manifests", MaxFiles)
 		}
 		if errors.Is(err, io.EOF) {
 			break
@@ -158,7 +159,7 @@ func (r *reader) all(ctx context.Context, name string, open func() (io.ReadClose
 		data []byte
 		err  error
 	}
-	limit := min(maxSource, r.left)
+	limit := min(MaxSource, r.left)
 	done := make(chan result, 1)
 	go func() {
 		in, err := open()
@@ -180,10 +181,10 @@ func (r *reader) all(ctx context.Context, name string, open func() (io.ReadClose
 	switch {
 	case got.err != nil:
 		return Source{}, &unreadable(name, cause(got.err), fileHint(got.err))[0]
-	case size > maxSource:
-		return Source{}, &unreadable(name, fmt.Sprintf("larger than %d MiB", maxSource>>20), "is it a manifest?")[0]
+	case size > MaxSource:
+		return Source{}, &unreadable(name, fmt.Sprintf("larger than %d MiB", MaxSource>>20), "is it a manifest?")[0]
 	case r.left < 0:
-		return Source{}, &unreadable(name, fmt.Sprintf("with it the input is larger than %d MiB", maxInput>>20), "apply the files in parts")[0]
+		return Source{}, &unreadable(name, fmt.Sprintf("with it the input is larger than %d MiB", MaxInput>>20), "apply the files in parts")[0]
 	}
 	return Source{Name: shown(name), Data: got.data}, nil
 }

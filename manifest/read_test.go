@@ -64,7 +64,7 @@ func TestReadFiles(t *testing.T) {
 // TestReadProblems: each bad name ends with one clear message, and all of them
 // are told at once.
 func TestReadProblems(t *testing.T) {
-	dir := tree(t, map[string]string{"empty/": "", "texts/a.txt": "", "large.yaml": strings.Repeat("#", maxSource+1), "dangling/": ""})
+	dir := tree(t, map[string]string{"empty/": "", "texts/a.txt": "", "large.yaml": strings.Repeat("#", MaxSource+1), "dangling/": ""})
 	if err := os.Symlink("nowhere", filepath.Join(dir, "dangling", "a.yaml")); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestReadURL(t *testing.T) {
 	mux.HandleFunc("/moved", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/pod.yaml", http.StatusFound) })
 	mux.HandleFunc("/down", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, plain.URL, http.StatusFound) })
 	mux.HandleFunc("/round", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/round", http.StatusFound) })
-	mux.HandleFunc("/large", func(w http.ResponseWriter, r *http.Request) { io.CopyN(w, zeros{}, maxSource+1) })
+	mux.HandleFunc("/large", func(w http.ResponseWriter, r *http.Request) { io.CopyN(w, zeros{}, MaxSource+1) })
 	mux.HandleFunc("/denied", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden) })
 	mux.HandleFunc("/broken", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusBadGateway) })
 	tls := httptest.NewTLSServer(mux)
@@ -259,7 +259,7 @@ func TestF3DirectoryBounded(t *testing.T) {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 	files = map[string]string{}
-	for i := range maxFiles + 1 {
+	for i := range MaxFiles + 1 {
 		files[fmt.Sprintf("%d.yaml", i)] = ""
 	}
 	dir = tree(t, files)

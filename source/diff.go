@@ -1,0 +1,111 @@
+package source
+
+import (
+	"reflect"
+
+	"github.com/podrun/podrun/manifest"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// ChangeKind says what became of a pod.
+type ChangeKind string
+
+// The kinds of changes, as the kubelet calls them (PodOperation in
+// pkg/kubelet/types). Reconcile is a pod that is the same while an object that
+// it refers to, or its file's name, changed.
+const (
+	Add       ChangeKind = "Add"
+	Update    ChangeKind = "Update"
+	Remove    ChangeKind = "Remove"
+	Reconcile ChangeKind = "Reconcile"
+)
+
+// Change is one pod that is not what it was.
+type Change struct {
+	Kind ChangeKind
+	Pod  Pod // as it is; of Remove as it was
+	// Objects is the pod alone with the objects that it can refer to, as
+	// run.Engine.Apply takes it; nil for Remove.
+	Objects *manifest.Objects
+	// What lists what an Update or Reconcile is about: paths of fields
+	// (spec.containers[0].image), objects (ConfigMap shop/web), "source file".
+	What []string
+}
+
+// Diff lists what changed between two merges: removed pods in the order that they
+// had, then the others in the order that they have. Before is nil the first time:
+// all pods are added.
+func Diff(before, after *Desired) []Change {
+	if before == nil {
+		before = &Desired{Shared: &manifest.Objects{}}
+	}
+	is := make(map[string]bool, len(after.Pods))
+	for i := range after.Pods {
+		is[after.Pods[i].Key()] = true
+	}
+	var out []Change
+	was := make(map[string]*Pod, len(before.Pods))
+	for i := range before.Pods {
+		p := &before.Pods[i]
+		was[p.Key()] = p
+		if !is[p.Key()] {
+			out = append(out, Change{Kind: Remove, Pod: *p})
+		}
+	}
+	classes := !reflect.DeepEqual(before.Shared.PriorityClasses, after.Shared.PriorityClasses) ||
+		!reflect.DeepEqual(before.Shared.RuntimeClasses, after.Shared.RuntimeClasses)
+	for i := range after.Pods {
+		p := &after.Pods[i]
+		c := Change{Kind: Add, Pod: *p}
+		if old := was[p.Key()]; old != nil {
+			c.Kind, c.What = compare(old, p, before.Shared, after.Shared, classes)
+			if len(c.What) == 0 {
+				continue
+			}
+		}
+		c.Objects = after.Objects(i)
+		out = append(out, c)
+	}
+	return out
+}
+
+// compare lists what differs of a pod; nothing if it is the same.
+func compare(old, p *Pod, before, after *manifest.Objects, classes bool) (ChangeKind, []string) {
+	if old.Object != p.Object {
+		what := manifest.Changes(old.Object, p.Object)
+		if old.Object.UID != p.Object.UID {
+			what = append(what, "metadata.uid")
+		}
+		if len(what) > 0 {
+			return Update, what
+		}
+	}
+	var what []string
+	if classes {
+		what = manifest.Changes(classed(old.Object, before), classed(p.Object, after))
+		if name := p.Object.Spec.RuntimeClassName; name != nil && !reflect.DeepEqual(handler(*name, before), handler(*name, after)) {
+			what = append(what, "RuntimeClass "+*name)
+		}
+	}
+	live, bound, _ := manifest.Referred(old.Object, before).Differ(manifest.Referred(p.Object, after))
+	what = append(append(what, live...), bound...)
+	if old.Path != p.Path {
+		what = append(what, "source file")
+	}
+	return Reconcile, what
+}
+
+// classed is a pod with what its classes add to it.
+func classed(pod *corev1.Pod, o *manifest.Objects) *corev1.Pod {
+	out, _ := manifest.WithClasses(pod, o) // problems are reported when the pod is applied
+	return out
+}
+
+// handler is the runtime handler of a RuntimeClass; nil if there is no such class.
+func handler(name string, o *manifest.Objects) *string {
+	if class := o.RuntimeClasses[name]; class != nil {
+		return &class.Handler
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package source
+
+import (
+	"context"
+	"path"
+	"strings"
+	"time"
+)
+
+// listing is one directory as one pass found it.
+type listing struct {
+	err      error // why the directory cannot be read; nil otherwise
+	identity Identity
+	marked   bool          // it has a file .keep: it is meant to be empty
+	files    []observation // by name
+	ignored  []string      // printable names
+}
+
+// keepMarker is the file whose presence says that a directory without manifests
+// is not an empty mount point.
+const keepMarker = ".keep"
+
+// dir decides what a directory is now. Prev is nil in the first pass, in which
+// remembered is the identity that an earlier process read, or zero. When ctx ends
+// the result is incomplete.
+func (r rules) dir(ctx context.Context, path string, prev *Dir, remembered Identity, l listing) Dir {
+	d := Dir{Path: path, Identity: remembered}
+	if prev != nil {
+		d = *prev
+	}
+	if l.err != nil {
+		d.State, d.Why = Unreachable, l.err.Error()
+		return d
+	}
+	if d.replaced(l) {
+		d.State = Unreachable
+		d.Why = "another, empty directory is at this path, as when a file system is not mounted (if it is meant to be empty, create the file " + keepMarker + " in it)"
+		return d
+	}
+	if d.State != Present || d.Identity != l.identity {
+		d.Files, d.arrived = afresh(d.Files, r.now), r.now
+	}
+	d.young = r.now.Sub(d.arrived) < r.settle
+	d.State, d.Why, d.Identity, d.listed = Present, "", l.identity, true
+	d.Ignored = l.ignored
+	d.Files = r.files(ctx, path, d.Files, l.files)
+	return d
+}
+
+// replaced reports whether the directory was replaced by an empty one. The device
+// of a directory that an earlier process read may have got another number since.
+func (d *Dir) replaced(l listing) bool {
+	if len(l.files) > 0 || l.marked || d.Identity == (Identity{}) {
+		return false
+	}
+	if !d.listed {
+		return d.Identity.Inode != l.identity.Inode
+	}
+	return d.Identity != l.identity && len(d.Files) > 0
+}
+
+// afresh lets the settle time of missing files begin now: while the directory was
+// unreachable they could not come back.
+func afresh(files []File, now time.Time) []File {
+	out := make([]File, len(files))
+	for i, f := range files {
+		if f.State == Missing {
+			f.since = now
+		}
+		out[i] = f
+	}
+	return out
+}
+
+// files decides on the files of a directory, and on those that are gone. Both
+// lists are sorted by name, and so is the result.
+func (r rules) files(ctx context.Context, dir string, prev []File, found []observation) []File {
+	var in usage
+	for i := range prev {
+		in.bytes += prev[i].bytes
+		in.objects += count(prev[i].Objects)
+	}
+	var out []File
+	for (len(prev) > 0 || len(found) > 0) && ctx.Err() == nil {
+		switch {
+		case len(found) == 0 || len(prev) > 0 && prev[0].name < found[0].name:
+			if f, ok := r.missing(prev[0]); ok {
+				out = append(out, f)
+			}
+			prev = prev[1:]
+		case len(prev) == 0 || found[0].name < prev[0].name:
+			out = append(out, r.file(dir, nil, found[0], &in))
+			found = found[1:]
+		default:
+			out = append(out, r.file(dir, &prev[0], found[0], &in))
+			prev, found = prev[1:], found[1:]
+		}
+	}
+	return out
+}
+
+// missing decides on a file that is gone; false means that it is forgotten.
+func (r rules) missing(f File) (File, bool) {
+	if f.State != Missing {
+		f.State, f.since = Missing, r.now
+	}
+	return f, r.now.Sub(f.since) < r.settle
+}
+
+// readAgain is how long after this pass the directory must be read again; 0 is
+// not at all.
+func (r rules) readAgain(d *Dir) time.Duration {
+	var soonest time.Duration
+	if d.State != Present {
+		return 0
+	}
+	if d.young {
+		soonest = max(d.arrived.Add(r.settle).Sub(r.now), time.Millisecond)
+	}
+	for i := range d.Files {
+		f := &d.Files[i]
+		if f.State != Incomplete && f.State != Missing {
+			continue
+		}
+		wait := r.settle / 4 // a writer may close the file at any time, which is no event
+		if f.State == Missing {
+			wait = f.since.Add(r.settle).Sub(r.now)
+		}
+		wait = max(wait, time.Millisecond)
+		if soonest == 0 || wait < soonest {
+			soonest = wait
+		}
+	}
+	return soonest
+}
+
+// unread is what the files of a previous pass looked like that need not be read
+// again while they look the same.
+func unread(prev *Dir) map[string]print {
+	out := map[string]print{}
+	if prev == nil {
+		return out
+	}
+	for i := range prev.Files {
+		f := &prev.Files[i]
+		if (f.State == Good || f.State == Broken) && !f.racy && f.failure == "" {
+			out[f.name] = f.print
+		}
+	}
+	return out
+}
+
+// nameKind says what to do with a name in a directory.
+type nameKind int
+
+const (
+	ignoreName   nameKind = iota // not read, not reported
+	foreignName                  // not read, reported once
+	manifestName                 // read if it is a regular file
+)
+
+// kindOfName sorts names: those that begin with a dot are hidden, as for the
+// kubelet, and those of editors' temporary files come and go.
+func kindOfName(name string) nameKind {
+	hidden := strings.HasPrefix(name, ".") || name == "lost+found"
+	emacs := strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#")
+	if hidden || emacs || name == "4913" {
+		return ignoreName
+	}
+	for _, suffix := range []string{"~", ".swp", ".swx", ".swo", ".tmp", "___jb_tmp___", "___jb_old___"} {
+		if strings.HasSuffix(name, suffix) {
+			return ignoreName
+		}
+	}
+	switch path.Ext(name) {
+	case ".yaml", ".yml", ".json":
+		return manifestName
+	}
+	return foreignName
+}
+
+func join(dir, name string) string { return path.Join(dir, name) }

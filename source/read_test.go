@@ -1,0 +1,421 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// settleTime of the tests on real files.
+const settleTime = 100 * time.Millisecond
+
+func reader(t *testing.T, dirs ...string) *Reader {
+	t.Helper()
+	r, err := NewReader(Options{Dirs: dirs, Settle: settleTime})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func read(t *testing.T, r *Reader) *Snapshot {
+	t.Helper()
+	s, err := r.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// settled reads until nothing is about to change, and gathers the news.
+func settled(t *testing.T, r *Reader) (*Snapshot, string) {
+	t.Helper()
+	var reported []string
+	for {
+		s := read(t, r)
+		for _, p := range s.News {
+			reported = append(reported, p.String())
+		}
+		if s.ReadAgain == 0 {
+			return s, strings.Join(reported, "\n")
+		}
+		time.Sleep(s.ReadAgain)
+	}
+}
+
+// pods lists the pods in force with their images.
+func pods(s *Snapshot) string {
+	var out []string
+	for _, p := range Merge(s).Pods {
+		out = append(out, p.Object.Name+"="+p.Object.Spec.Containers[0].Image)
+	}
+	return strings.Join(out, " ")
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func do(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReadOddFiles(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	write(t, path("good.yaml"), pod("web", "a"))
+	write(t, path(".hidden.yaml"), pod("hidden", "a"))
+	write(t, path("good.yaml~"), pod("old", "a"))
+	write(t, path("notes.txt"), "notes")
+	write(t, path("esc\x1b[31m.yaml"), broken)
+	write(t, path("bad\xff.yaml"), pod("bytes", "a"))
+	do(t, unix.Mkfifo(path("fifo.yaml"), 0o644), os.Mkdir(path("sub.yaml"), 0o755), os.WriteFile(path("sub.yaml/x.yaml"), nil, 0o644),
+		os.Symlink("loop.yaml", path("loop.yaml")), os.Symlink("nowhere", path("dangling.yaml")), os.Symlink("/dev/zero", path("zero.yaml")),
+		os.WriteFile(path("huge.yaml"), nil, 0o644), os.Truncate(path("huge.yaml"), 100<<20))
+	r := reader(t, dir)
+	begin := time.Now()
+	s, news := settled(t, r)
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("took %s", took)
+	}
+	if got := pods(s); got != "bytes=a web=a" {
+		t.Errorf("pods are %s", got)
+	}
+	for _, want := range []string{
+		"ignored: notes.txt, sub.yaml (podrun reads files that end in .yaml, .yml or .json, and no subdirectories)",
+		`esc\x1b[31m.yaml":5: not valid YAML`, "fifo.yaml: is not a regular file", "loop.yaml: too many levels of symbolic links",
+		"dangling.yaml: is a symbolic link to a file that does not exist", "zero.yaml: is not a regular file", "huge.yaml: larger than the limit of 10 MiB",
+	} {
+		if strings.Count(news, want) != 1 {
+			t.Errorf("%q was not reported once in\n%s", want, news)
+		}
+	}
+	if strings.ContainsAny(news, "\x1b\xff") || strings.Count(news, "\n") != 6 {
+		t.Errorf("reported:\n%q", news)
+	}
+	if _, again := settled(t, r); again != "" {
+		t.Errorf("reported again:\n%s", again)
+	}
+	if s.Complete() {
+		t.Error("complete, although files are broken")
+	}
+}
+
+// Whatever a writer does, the old pod or the new one is in force, never none.
+func TestReadWhileWritten(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to know which files are open for writing")
+	}
+	const was, is = "web=old db=old", "web=new db=new"
+	old := pod("web", "old") + "---\n" + pod("db", "old")
+	changed := pod("web", "new") + "---\n" + pod("db", "new")
+	save := func(t *testing.T, path string, flags int, chunks ...string) {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|flags, 0o644)
+		do(t, err)
+		for _, c := range chunks {
+			_, err := f.WriteString(c)
+			do(t, err)
+			time.Sleep(time.Millisecond)
+		}
+		do(t, f.Close())
+	}
+	large := changed + "---\n" + configMap("pad", strings.Repeat("x", 1<<19))
+	for name, change := range map[string]func(t *testing.T, path string){
+		"truncate and write": func(t *testing.T, path string) { save(t, path, os.O_TRUNC, changed) },
+		"one byte at a time": func(t *testing.T, path string) { save(t, path, os.O_TRUNC, strings.Split(changed, "")...) },
+		"one line at a time, closed after each": func(t *testing.T, path string) {
+			save(t, path, os.O_TRUNC)
+			for line := range strings.Lines(changed) {
+				save(t, path, os.O_APPEND, line)
+			}
+		},
+		"vim": func(t *testing.T, path string) {
+			write(t, filepath.Join(filepath.Dir(path), "4913"), "")
+			do(t, os.Remove(filepath.Join(filepath.Dir(path), "4913")), os.Rename(path, path+"~"))
+			time.Sleep(5 * time.Millisecond)
+			save(t, path, os.O_EXCL, changed)
+			do(t, os.Chmod(path, 0o600), os.Remove(path+"~"))
+		},
+		"emacs": func(t *testing.T, path string) {
+			base := filepath.Base(path)
+			do(t, os.Symlink("me@host.1", filepath.Join(filepath.Dir(path), ".#"+base)))
+			write(t, filepath.Join(filepath.Dir(path), "#"+base+"#"), changed)
+			do(t, os.Rename(path, path+"~"))
+			time.Sleep(5 * time.Millisecond)
+			save(t, path, os.O_EXCL, changed)
+			do(t, os.Remove(filepath.Join(filepath.Dir(path), ".#"+base)), os.Remove(filepath.Join(filepath.Dir(path), "#"+base+"#")))
+		},
+		"mv": func(t *testing.T, path string) {
+			write(t, path+".tmp", changed)
+			do(t, os.Rename(path+".tmp", path))
+		},
+		"a slow copy of a large file": func(t *testing.T, path string) {
+			var chunks []string
+			for rest := large; rest != ""; {
+				n := min(len(rest), 8<<10)
+				chunks, rest = append(chunks, rest[:n]), rest[n:]
+			}
+			save(t, path, os.O_TRUNC, chunks...)
+		},
+		"removed and written": func(t *testing.T, path string) {
+			do(t, os.Remove(path))
+			time.Sleep(10 * time.Millisecond)
+			save(t, path, os.O_EXCL, changed)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "web.yaml")
+			write(t, path, old)
+			r := reader(t, filepath.Dir(path))
+			if s, _ := settled(t, r); pods(s) != was {
+				t.Fatal(pods(s))
+			}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				change(t, path)
+			}()
+			defer func() { <-done }()
+			for over := false; !over; {
+				select {
+				case <-done:
+					over = true
+				default:
+				}
+				s := read(t, r)
+				if got := pods(s); got != was && got != is {
+					t.Fatalf("pods are %q: %+v", got, s.Dirs[0].Files)
+				}
+				if len(s.News) > 0 {
+					t.Fatalf("reported: %s", s.News)
+				}
+			}
+			s, news := settled(t, r)
+			if pods(s) != is || news != "" {
+				t.Errorf("in the end: %s, %q", pods(s), news)
+			}
+		})
+	}
+}
+
+// A file that is open for writing waits, although what it holds so far is valid.
+func TestReadOpenForWriting(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to know which files are open for writing")
+	}
+	path := filepath.Join(t.TempDir(), "web.yaml")
+	f, err := os.Create(path)
+	do(t, err)
+	defer f.Close()
+	_, err = f.WriteString(pod("web", "a"))
+	do(t, err)
+	r := reader(t, filepath.Dir(path))
+	if s := read(t, r); pods(s) != "" || s.Dirs[0].Files[0].State != Incomplete || s.ReadAgain == 0 {
+		t.Errorf("open: %q, %s, again after %s", pods(s), s.Dirs[0].Files[0].State, s.ReadAgain)
+	}
+	_, err = f.WriteString("  - name: second\n    image: b\n")
+	do(t, err, f.Close())
+	if s := read(t, r); pods(s) != "web=a" || len(Merge(s).Pods[0].Object.Spec.Containers) != 2 {
+		t.Errorf("closed: %q", pods(s))
+	}
+}
+
+// Files of a mounted ConfigMap are links through ..data, which is swapped.
+func TestReadDataLinks(t *testing.T) {
+	dir := t.TempDir()
+	set := func(version, image string) {
+		do(t, os.Mkdir(filepath.Join(dir, version), 0o755), os.WriteFile(filepath.Join(dir, version, "web.yaml"), []byte(pod("web", image)), 0o644),
+			os.Symlink(version, filepath.Join(dir, "..tmp")), os.Rename(filepath.Join(dir, "..tmp"), filepath.Join(dir, "..data")))
+	}
+	set("..1", "a")
+	do(t, os.Symlink("..data/web.yaml", filepath.Join(dir, "web.yaml")))
+	r := reader(t, dir)
+	if s, news := settled(t, r); pods(s) != "web=a" || news != "" {
+		t.Fatal(pods(s), news)
+	}
+	set("..2", "b")
+	if s, news := settled(t, r); pods(s) != "web=b" || news != "" {
+		t.Fatal(pods(s), news)
+	}
+}
+
+func TestReadUnmounted(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to mount")
+	}
+	dir := t.TempDir()
+	mount := func() { do(t, unix.Mount("podrun-test", dir, "tmpfs", 0, "size=1m")) }
+	unmount := func() { do(t, unix.Unmount(dir, unix.MNT_DETACH)) }
+	mount()
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	write(t, filepath.Join(dir, "web.yaml"), pod("web", "a"))
+	r := reader(t, dir)
+	s, _ := settled(t, r)
+	identity := s.Dirs[0].Identity
+	unmount()
+	s, news := settled(t, r)
+	if pods(s) != "web=a" || s.Dirs[0].State != Unreachable || !strings.Contains(news, "another, empty directory is at this path") {
+		t.Errorf("unmounted: %s %s %s", pods(s), s.Dirs[0].State, news)
+	}
+	if _, again := settled(t, r); again != "" {
+		t.Errorf("reported again: %s", again)
+	}
+	if may, _ := s.MayHaveHeld(filepath.Join(dir, "other.yaml")); !may {
+		t.Error("a pod may be removed whose directory is unmounted")
+	}
+	rebooted, err := NewReader(Options{Dirs: []string{dir}, Settle: settleTime, Identities: map[string]Identity{dir: identity}})
+	do(t, err)
+	if s = read(t, rebooted); s.Dirs[0].State != Unreachable || s.Complete() {
+		t.Errorf("after a restart the directory is %s", s.Dirs[0].State)
+	}
+	mount()
+	write(t, filepath.Join(dir, "web.yaml"), pod("web", "b"))
+	s, news = settled(t, r)
+	if pods(s) != "web=b" || !strings.Contains(news, "readable again") {
+		t.Errorf("mounted again: %s %s", pods(s), news)
+	}
+	unmount()
+}
+
+func TestReadVanishedDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "m")
+	r := reader(t, dir)
+	s, news := settled(t, r)
+	if s.Dirs[0].State != Unreachable || !strings.Contains(news, "unreachable: no such file or directory (its pods keep running") {
+		t.Fatal(s.Dirs[0].State, news)
+	}
+	do(t, os.Mkdir(dir, 0o755))
+	write(t, filepath.Join(dir, "a.yaml"), pod("a", "1"))
+	write(t, filepath.Join(dir, "b.yaml"), pod("b", "1"))
+	if s, _ = settled(t, r); pods(s) != "a=1 b=1" {
+		t.Fatal(pods(s))
+	}
+	do(t, os.RemoveAll(dir))
+	if s, _ = settled(t, r); pods(s) != "a=1 b=1" {
+		t.Fatal("gone:", pods(s))
+	}
+	do(t, os.WriteFile(dir, nil, 0o644))
+	if s, _ = settled(t, r); pods(s) != "a=1 b=1" || s.Dirs[0].Why != "not a directory" {
+		t.Fatal("a file:", pods(s), s.Dirs[0].Why)
+	}
+	do(t, os.Remove(dir), os.Mkdir(dir, 0o755))
+	write(t, filepath.Join(dir, "b.yaml"), pod("b", "2"))
+	if s, _ = settled(t, r); pods(s) != "b=2" {
+		t.Fatal("back:", pods(s))
+	}
+	do(t, os.Remove(filepath.Join(dir, "b.yaml")))
+	if s, _ = settled(t, r); pods(s) != "" || s.Dirs[0].State != Present {
+		t.Fatal("removed:", pods(s), s.Dirs[0].State)
+	}
+}
+
+func TestReadManyFiles(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 10000 {
+		write(t, filepath.Join(dir, fmt.Sprintf("%05d.yaml", i)), configMap(fmt.Sprintf("m%d", i), "x"))
+	}
+	r := reader(t, dir)
+	begin := time.Now()
+	s, news := settled(t, r)
+	first := time.Since(begin)
+	if n := len(Merge(s).Shared.ConfigMaps); n != 10000 || news != "" {
+		t.Fatalf("%d ConfigMaps, reported %.300s", n, news)
+	}
+	time.Sleep(max(0, racyWindow-time.Since(begin)))
+	read(t, r)
+	begin = time.Now()
+	read(t, r)
+	t.Logf("10,000 files: %s, and unchanged %s", first, time.Since(begin))
+	write(t, filepath.Join(dir, "x.yaml"), pod("web", "a"))
+	if s, news = settled(t, r); s.Dirs[0].State != Unreachable || len(Merge(s).Shared.ConfigMaps) != 10000 {
+		t.Errorf("one more: %s %s", s.Dirs[0].State, news)
+	}
+}
+
+// A file of the same size that was written in the same tick of the clock is read.
+func TestReadSameSize(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.yaml")
+	r := reader(t, filepath.Dir(path))
+	at := time.Now()
+	for i := range 20 {
+		image := string(rune('a' + i))
+		write(t, path, pod("web", image))
+		do(t, os.Chtimes(path, at, at))
+		if s, _ := settled(t, r); pods(s) != "web="+image {
+			t.Fatalf("pods are %s, want %s", pods(s), image)
+		}
+	}
+}
+
+// A directory that hangs is unreachable, and holds up no other one. The end of the
+// context ends the wait.
+func TestReadStalled(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "web.yaml"), pod("web", "a"))
+	r := reader(t, dir, filepath.Join(t.TempDir(), "hangs"))
+	r.options.Stall = 50 * time.Millisecond
+	hung := &pass{done: make(chan struct{})}
+	r.busy[r.options.Dirs[1]] = hung
+	s := read(t, r)
+	if pods(s) != "web=a" || s.Dirs[1].Why != errStalled.Error() {
+		t.Errorf("%s, %s", pods(s), s.Dirs[1].Why)
+	}
+	var l listing
+	if err := (&pass{cancel: func() {}, done: make(chan struct{})}).wait(t.Context(), r.options.Stall, &l); err != nil || l.err != errStalled {
+		t.Errorf("a pass without progress: %v, %v", err, l.err)
+	}
+	close(hung.done)
+	if s = read(t, r); s.Dirs[1].Why != "no such file or directory" {
+		t.Errorf("afterwards: %s", s.Dirs[1].Why)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("told to stop"))
+	if _, err := r.Read(ctx); err == nil || !strings.Contains(err.Error(), "told to stop") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// A process that opens the file while podrun asks for its writers is not harmed.
+func TestWriterOf(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	path := filepath.Join(t.TempDir(), "web.yaml")
+	write(t, path, pod("web", "a"))
+	cmd := exec.Command("sh", "-c", `i=0; while [ $i -lt 2000 ]; do echo "# $i" >>"$0" || exit 1; i=$((i+1)); done`, path)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	do(t, cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	r := reader(t, filepath.Dir(path))
+	for {
+		select {
+		case err := <-ended:
+			if err != nil || out.Len() > 0 {
+				t.Errorf("the writer: %v %s", err, out.String())
+			}
+			if s, _ := settled(t, r); pods(s) != "web=a" {
+				t.Error(pods(s))
+			}
+			return
+		default:
+			read(t, r)
+		}
+	}
+}
