@@ -68,7 +68,7 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 		return err
 	}
 	if f.showFacts {
-		read, err := engine.Facts(c.Context(), objects, a.allowKubelet)
+		read, err := engine.ReadFacts(c.Context(), objects, a.allowKubelet)
 		if err != nil {
 			return err
 		}

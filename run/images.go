@@ -119,7 +119,7 @@ func (e *Engine) PullImages(ctx context.Context, names []string, timeout time.Du
 			plan.Images[i].Containers[j].FieldPath = "" // there is no container
 		}
 	}
-	puller := e.NewPuller(nil)
+	puller := e.NewPuller()
 	pulls := puller.Start(ctx, plan)
 	defer pulls.Stop()
 	var errs []error

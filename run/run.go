@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/store"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -33,6 +34,7 @@ func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOption
 		}
 	}
 	o.Wait = lifecycle.GoalCompleted
+	o.Origin.Command = store.OriginRun
 	targets, err := e.Admit(bounded, objects, locks, o.ApplyOptions.Admit())
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ const (
 	GoalReady     Goal = "ready"     // and its condition Ready is true
 	GoalCompleted Goal = "completed" // every app container has ended for good
 	GoalDeleted   Goal = "delete"    // nothing of the pod is here
+	GoalNever     Goal = "never"     // that of supervision: no state of the pod ends it
 )
 
 // ParseGoal reads the value of --for or --wait.

@@ -26,6 +26,8 @@ import (
 type AdmitOptions struct {
 	PrepareOptions
 	Continue bool // admit the other pods where some are refused
+	// Origin is kept of the pods; its settings are the node's.
+	Origin store.Origin
 }
 
 // Admit reads the host and decides about all pods, under the node's lock, and
@@ -58,7 +60,12 @@ func (n *Node) decide(ctx context.Context, objects *manifest.Objects, locks stor
 			return nil, err
 		}
 	}
+	origin, err := n.origin(o.Origin)
+	if err != nil {
+		return nil, err
+	}
 	for i := range targets {
+		locks[targets[i].Plan.ID.String()].Origin = origin
 		err := own(targets[i], locks)
 		if err == nil {
 			err = n.reserveTarget(targets[i], locks[targets[i].Plan.ID.String()])
@@ -254,8 +261,8 @@ func (n *Node) unreserve(ctx context.Context, targets []prepare.Target, locks st
 	return errors.Join(errs...)
 }
 
-// Facts reads the facts of this host that planning these objects takes.
-func (n *Node) Facts(ctx context.Context, objects *manifest.Objects, allowKubelet bool) (host.Facts, error) {
+// ReadFacts reads the facts of this host that planning these objects takes.
+func (n *Node) ReadFacts(ctx context.Context, objects *manifest.Objects, allowKubelet bool) (host.Facts, error) {
 	return discover.Read(ctx, n.Client, n.Settings, WantedFacts(objects, allowKubelet))
 }
 
@@ -277,4 +284,12 @@ func HostProblems(ctx context.Context, targets []prepare.Target, objects *manife
 		}
 	}
 	return problems, nil
+}
+
+// HostFacts are this host's facts, for a pod that was admitted before.
+func (n *Node) HostFacts(ctx context.Context) (host.Facts, error) {
+	if n.Facts != nil {
+		return n.Facts(ctx)
+	}
+	return discover.Read(ctx, n.Client, n.Settings, discover.Options{})
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/run/observe"
 
 	"github.com/podrun/podrun/cri"
@@ -29,6 +30,11 @@ type Node struct {
 	Command  string             // this command line, which locks show to others
 	// Invocation is the random id of this process, which marks what it makes.
 	Invocation string
+	// Puller pulls the images of all pods; nil for a puller a command.
+	Puller *Puller
+	// Facts reads this host's facts for pods that were admitted before; nil reads
+	// them each time.
+	Facts func(context.Context) (host.Facts, error)
 
 	warned sync.Map // warnings that warnOnce gave out
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"os"
+	"sync"
 
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/imagepull"
@@ -9,10 +10,26 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// NewPuller makes the puller of a command, whose events go to the journals of
-// their pods, by UID. The map must not change once pulls have begun.
-func (n *Node) NewPuller(journals map[string]*store.Journal) *imagepull.Puller {
-	return imagepull.NewPuller(n.Client, imagepull.Options{
+// Puller pulls images, within limits that all its pods share. Events go to the
+// journals of their pods. It is safe for concurrent use.
+type Puller struct {
+	*imagepull.Puller
+	journals sync.Map // by UID
+}
+
+// Journal makes a journal get the events of its pod.
+func (p *Puller) Journal(j *store.Journal) { p.journals.Store(j.Pod.UID, j) }
+
+// Forget drops a journal, unless the pod has another one by now.
+func (p *Puller) Forget(j *store.Journal) { p.journals.CompareAndDelete(j.Pod.UID, j) }
+
+// NewPuller returns the process's puller if it has one, else one for a command.
+func (n *Node) NewPuller() *Puller {
+	if n.Puller != nil {
+		return n.Puller
+	}
+	p := &Puller{}
+	p.Puller = imagepull.NewPuller(n.Client, imagepull.Options{
 		MaxParallel: int(n.Settings.MaxParallelImagePulls),
 		QPS:         float64(n.Settings.RegistryPullQPS), Burst: int(n.Settings.RegistryBurst),
 		RetryAlways: n.Settings.RetryPullAlways, Timeout: n.Settings.PullTimeout,
@@ -20,13 +37,14 @@ func (n *Node) NewPuller(journals map[string]*store.Journal) *imagepull.Puller {
 		RecordDir: n.imageRecords(), Verify: imagepull.Verification{Policy: n.Settings.PullVerification, Allowlist: n.Settings.PullAllowlist},
 		Progress: n.Progress, StallTimeout: n.Settings.PullStall,
 		Emit: func(ev event.Event) {
-			if j := journals[ev.UID]; j != nil {
-				j.Emit(ev)
+			if j, ok := p.journals.Load(ev.UID); ok {
+				j.(*store.Journal).Emit(ev)
 			} else if ev.UID == "" && n.Emit != nil {
 				n.Emit(ev) // of an image that is no pod's
 			}
 		},
 	})
+	return p
 }
 
 // imageRecords is where it is kept who pulled which image; "" where the feature

@@ -9,15 +9,12 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// Watch is one worker's part of a Hub. Only its worker uses it, but for
-// OwnerChanged.
+// Watch is one worker's part of a Hub. Only its worker uses it.
 type Watch struct {
 	hub  *Hub
 	uid  string
-	news chan struct{} // something below was set
-	// owner has something when the pod's owner may have changed.
-	owner chan struct{}
-	pids  map[string]pidWatch // of the containers that are watched, by ID
+	news chan struct{}       // something below was set
+	pids map[string]pidWatch // of the containers that are watched, by ID
 
 	// Guarded by hub.mu.
 	known     states   // what the worker knows while it waits; nil while it does not
@@ -28,7 +25,7 @@ type Watch struct {
 
 // Watch adds a pod to the hub. The caller calls Close.
 func (h *Hub) Watch(uid string) *Watch {
-	w := &Watch{hub: h, uid: uid, news: make(chan struct{}, 1), owner: make(chan struct{}, 1), pids: map[string]pidWatch{}}
+	w := &Watch{hub: h, uid: uid, news: make(chan struct{}, 1), pids: map[string]pidWatch{}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.watches[w] = true
@@ -48,18 +45,6 @@ func (w *Watch) Close() {
 
 // Hub is the hub that the watch is of.
 func (w *Watch) Hub() *Hub { return w.hub }
-
-// OwnerChanged tells the worker to check who owns its pod. It is safe for
-// concurrent use.
-func (w *Watch) OwnerChanged() {
-	select {
-	case w.owner <- struct{}{}:
-	default: // it will check
-	}
-}
-
-// Owner has something when the pod's owner may have changed.
-func (w *Watch) Owner() <-chan struct{} { return w.owner }
 
 // signal wakes the worker.
 func (w *Watch) signal() {

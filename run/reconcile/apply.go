@@ -27,14 +27,25 @@ type ApplyOptions struct {
 	Wait          lifecycle.Goal // GoalStarted if empty
 	Continue      bool           // start the other pods where some are refused
 	Force         bool           // run pods again that have ended or have not changed
+	Origin        store.Origin   // where the pods come from; the zero value is a command
+	// Supervision makes the worker supervise the pod from its start on; nil for a
+	// command, which ends at its goal.
+	Supervision *Supervision
 }
 
 // Admit are the options of the pods' admission.
 func (o ApplyOptions) Admit() node.AdmitOptions {
-	return node.AdmitOptions{PrepareOptions: node.PrepareOptions{AllowKubelet: o.AllowKubelet, Force: o.Force}, Continue: o.Continue}
+	origin := o.Origin
+	if origin.Command == "" {
+		origin.Command = store.OriginApply
+	}
+	return node.AdmitOptions{PrepareOptions: node.PrepareOptions{AllowKubelet: o.AllowKubelet, Force: o.Force}, Continue: o.Continue, Origin: origin}
 }
 
 func (o ApplyOptions) goal() lifecycle.Goal {
+	if o.Supervision != nil {
+		return lifecycle.GoalNever
+	}
 	if o.Wait == "" {
 		return lifecycle.GoalStarted
 	}
@@ -60,7 +71,7 @@ func (w *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Re
 		}
 	}
 	result.Status = w.Status()
-	if err := w.journal.Close(); err != nil && result.Err == nil {
+	if err := w.Close(); err != nil && result.Err == nil {
 		result.Err = err
 	}
 	return result
@@ -123,13 +134,17 @@ func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptio
 			w.journal.Emit(warning)
 		}
 	}
+	if o.Supervision != nil {
+		w.adopts = true
+		defer w.supervised(ctx, o.Supervision)()
+	}
 	ended, err := w.until(ctx, o.goal())
 	switch {
 	case err != nil:
 		return OutcomeFailed, err
 	case t.Was.Ended && t.Change == prepare.ChangeUnchanged:
 		return w.alreadyEnded()
-	case ended && o.goal() == lifecycle.GoalCompleted:
+	case ended && (o.goal() == lifecycle.GoalCompleted || o.Supervision != nil):
 		// How it ended is in its status.
 	case ended:
 		return w.alreadyEnded()

@@ -19,7 +19,12 @@ func (w *Worker) Attend(ctx context.Context, goal lifecycle.Goal) error {
 }
 
 // Close closes the pod's journal.
-func (w *Worker) Close() error { return w.journal.Close() }
+func (w *Worker) Close() error {
+	if w.puller != nil {
+		w.puller.Forget(w.journal)
+	}
+	return w.journal.Close()
+}
 
 // Release releases the pod's lock and what it reserves.
 func (w *Worker) Release() { w.lock.Release() }

@@ -8,16 +8,22 @@ import (
 	"slices"
 	"time"
 
-	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
 
 // starter makes a pod's sandbox and starts its containers.
 type starter struct {
 	remover
-	puller *imagepull.Puller
+	puller *node.Puller
 	acted  bool // something was done to the pod
+	// Those of a worker that supervises its pod.
+	watch         *observe.Watch
+	retries       retries
+	waits         *imageWaits
+	reportedError string // the last one
 }
 
 // execute does the actions in order. An error ends the sync; what goes wrong

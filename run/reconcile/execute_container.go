@@ -101,6 +101,9 @@ func (w *starter) imageBacksOff(ctx context.Context, a lifecycle.Action) (backsO
 // waitImage is image without the pod's lock, unless the image is here: a pull
 // may take long, and others may have something to do with the pod.
 func (w *starter) waitImage(ctx context.Context, name string) (image imagepull.Result, err error) {
+	if w.supervision != nil {
+		return w.takeImage(name)
+	}
 	if w.pulls != nil && !w.pulled[name] && w.pulls.Done(name) {
 		return w.image(ctx, name)
 	}

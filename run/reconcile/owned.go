@@ -10,7 +10,6 @@ import (
 
 	"github.com/podrun/podrun/run/observe"
 
-	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/store"
@@ -65,7 +64,7 @@ func (w *owned) unlocked(ctx context.Context, over func() bool, slow func(contex
 	}
 	begun := time.Now()
 	w.lock.Unlock()
-	err := whileNot(ctx, over, slow)
+	err := w.whileNot(ctx, over, slow)
 	if ctx.Err() != nil {
 		return orCause(ctx, err)
 	}
@@ -85,11 +84,11 @@ func orCause(ctx context.Context, err error) error {
 }
 
 // whileNot does something slow, and ends it with errLost once over is true.
-func whileNot(ctx context.Context, over func() bool, slow func(context.Context) error) error {
+func (w *owned) whileNot(ctx context.Context, over func() bool, slow func(context.Context) error) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		for observe.Sleep(inner, store.OwnerPoll) == nil {
+		for w.awaitOwnerCheck(inner) == nil {
 			if over() {
 				cancel(errLost)
 			}
@@ -103,6 +102,23 @@ func whileNot(ctx context.Context, over func() bool, slow func(context.Context) 
 		return errLost
 	}
 	return err
+}
+
+// awaitOwnerCheck waits until it is time to check who owns the pod.
+func (w *owned) awaitOwnerCheck(ctx context.Context) error {
+	s := w.supervision
+	if s == nil {
+		return observe.Sleep(ctx, store.OwnerPoll)
+	}
+	timer := time.NewTimer(s.OwnerPoll)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.OwnerChanged:
+	case <-timer.C:
+	}
+	return nil
 }
 
 // lost tells whether the pod has another owner than when its lock was last held,
@@ -250,11 +266,11 @@ func (w *owned) takeDefinition(ctx context.Context, by *store.OwnerRecord) error
 	if !w.adopts {
 		return w.superseded(by)
 	}
-	facts, err := discover.Read(ctx, w.Client, w.Settings, discover.Options{})
+	facts, err := w.HostFacts(ctx)
 	if err != nil {
 		return err
 	}
-	plan, problems := replan(w.Node, c, facts)
+	plan, problems := replan(w.Node, c, facts, w.AppliedSettings(by))
 	if err := problem.Refuse(problem.Refused, problems); err != nil {
 		return err
 	}

@@ -29,4 +29,6 @@ type state struct {
 	logs     logStreams
 	// saidBackOff are the containers whose back-off was reported, by ID.
 	saidBackOff map[string]bool
+	// supervision is that of a worker that supervises its pod; nil otherwise.
+	supervision *Supervision
 }

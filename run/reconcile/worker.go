@@ -7,15 +7,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/run/node"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/admission"
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
@@ -27,23 +26,24 @@ import (
 // NewWorkers makes the workers of a command's pods, which share a puller.
 func NewWorkers(n *node.Node, targets []prepare.Target, objects *manifest.Objects, locks store.PodLocks) []*Worker {
 	out := make([]*Worker, len(targets))
-	journals := map[string]*store.Journal{}
-	puller := n.NewPuller(journals)
+	puller := n.NewPuller()
 	for i, t := range targets {
 		out[i] = newWorker(n, t.Plan, puller, locks[t.Plan.ID.String()])
 		alone := *objects
 		alone.Pods = objects.Pods[i : i+1]
 		out[i].objects = &alone
-		journals[t.Plan.ID.UID] = out[i].journal
 	}
 	return out
 }
 
-func newWorker(n *node.Node, p *prepare.Plan, puller *imagepull.Puller, lock *store.PodLock) *Worker {
+func newWorker(n *node.Node, p *prepare.Plan, puller *node.Puller, lock *store.PodLock) *Worker {
 	w := &Worker{}
 	w.Node, w.plan, w.puller, w.lock = n, p, puller, lock
 	w.obs, w.mine, w.pulled = &lifecycle.Observed{}, map[string]bool{}, map[string]bool{}
 	w.journal = &store.Journal{Pod: p.ID, Next: n.Emit}
+	if puller != nil {
+		puller.Journal(w.journal)
+	}
 	return w
 }
 
@@ -63,17 +63,19 @@ func Resume(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodL
 		return nil, &problem.Error{Kind: problem.Failed, Object: "pod " + id.String(), Err: errors.New("its checkpoint is gone"),
 			Hint: "'podrun delete' removes what is left of it"}
 	}
-	facts, err := discover.Read(ctx, n.Client, n.Settings, discover.Options{})
+	facts, err := n.HostFacts(ctx)
 	if err != nil {
 		return nil, err
 	}
-	plan, problems := replan(n, c, facts)
+	owner, err := lock.Owner()
+	if err != nil {
+		return nil, err
+	}
+	plan, problems := replan(n, c, facts, n.AppliedSettings(owner))
 	if err := problem.Refuse(problem.Refused, problems); err != nil {
 		return nil, err
 	}
-	journals := map[string]*store.Journal{}
-	w := newWorker(n, plan, n.NewPuller(journals), lock)
-	journals[plan.ID.UID] = w.journal
+	w := newWorker(n, plan, n.NewPuller(), lock)
 	if err := w.journal.Open(plan.Layout); err != nil {
 		return nil, err
 	}
@@ -86,12 +88,12 @@ func Resume(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodL
 }
 
 // replan plans a pod again from its checkpoint.
-func replan(n *node.Node, c *manifest.Checkpoint, facts host.Facts) (*prepare.Plan, problem.List) {
+func replan(n *node.Node, c *manifest.Checkpoint, facts host.Facts, settings nodeconfig.Settings) (*prepare.Plan, problem.List) {
 	objects := c.Objects()
 	handler, found := prepare.RuntimeHandler(c.Pod, objects)
-	allocatable, bad := admission.Allocatable(facts, n.Settings)
+	allocatable, bad := admission.Allocatable(facts, settings)
 	plan, problems := prepare.NewPlan(prepare.Input{
-		Pod: c.Pod, UID: string(c.Pod.UID), Objects: objects, Facts: facts, Settings: n.Settings,
+		Pod: c.Pod, UID: string(c.Pod.UID), Objects: objects, Facts: facts, Settings: settings,
 		Handler: handler, Invocation: n.Invocation, Allocatable: allocatable,
 	})
 	plan.WithDevices(plan.DevicesHere())

@@ -55,73 +55,95 @@ func (w *Worker) until(ctx context.Context, goal lifecycle.Goal) (ended bool, er
 			return false, err
 		}
 		if owns && !w.outage.IsZero() {
-			_, waiting := w.reached(goal)
 			if err := w.awaitRuntime(ctx); err != nil {
-				return false, w.waitError(ctx, err, waiting)
+				return false, w.waitError(ctx, err, w.missing(goal))
 			}
 			continue
 		}
-		d, err := w.step(ctx, owns)
+		d, did, err := w.step(ctx, owns)
 		if errors.Is(err, store.ErrChanged) {
 			continue
-		} else if err != nil {
-			return false, err
 		}
-		done, waiting := w.reached(goal)
+		if w.supervision != nil && (err != nil || len(w.failures) > 0) {
+			err, d.Ended = w.retryLater(ctx, err), false
+		}
 		switch {
+		case err != nil:
+			return false, err
 		case len(w.failures) > 0:
 			return false, errors.Join(w.failures...)
-		case done:
+		case w.reached(goal):
 			return false, nil
 		case d.Ended:
 			return true, nil
-		case owns && len(d.Actions) > 0:
+		case did:
 			continue
 		}
 		if err := w.await(ctx, d, owns); err != nil {
-			return false, w.waitError(ctx, err, waiting)
+			return false, w.waitError(ctx, err, w.missing(goal))
 		}
 	}
 }
 
 // step decides what to do about the pod, and does it if this command owns the
-// pod.
-func (w *Worker) step(ctx context.Context, owns bool) (lifecycle.Decision, error) {
+// pod; did tells whether it did anything.
+func (w *Worker) step(ctx context.Context, owns bool) (d lifecycle.Decision, did bool, err error) {
 	if owns {
 		if err := w.finishStops(ctx); err != nil {
-			return lifecycle.Decision{}, err
+			return d, false, err
 		}
 		if err := w.keepProbed(false); err != nil {
-			return lifecycle.Decision{}, err
+			return d, false, err
 		}
 	}
-	d := lifecycle.Next(w.pod(), w.world())
-	if !owns {
-		return d, nil
+	d = lifecycle.Next(w.pod(), w.world())
+	switch {
+	case !owns:
+	case w.supervision != nil:
+		did, err = w.superviseActions(ctx, d.Actions)
+		d.Ended = d.Ended && (did || len(d.Actions) == 0)
+	default:
+		did, err = len(d.Actions) > 0, w.execute(ctx, d.Actions)
 	}
-	return d, w.execute(ctx, d.Actions)
+	return d, did, err
 }
 
-// reached tells whether a goal holds, and if not, what is missing.
-func (w *Worker) reached(goal lifecycle.Goal) (bool, string) {
-	done, waiting := lifecycle.StartedGoal(w.pod(), w.obs, w.mine)
+// reached tells whether a goal holds.
+func (w *Worker) reached(goal lifecycle.Goal) bool {
 	switch goal {
-	case lifecycle.GoalCompleted:
-		return false, "the pod has not completed"
-	case lifecycle.GoalStarted:
-		return done, waiting
-	case lifecycle.GoalReady:
-		if !done {
-			return false, waiting
+	case lifecycle.GoalCompleted, lifecycle.GoalNever:
+		return false
+	case lifecycle.GoalStarted, lifecycle.GoalReady:
+		done, _ := lifecycle.StartedGoal(w.pod(), w.obs, w.mine)
+		if !done || goal == lifecycle.GoalStarted {
+			return done
 		}
 	}
-	status := w.Status()
-	return goal.ReachedBy(status), goal.Missing(status)
+	return goal.ReachedBy(w.Status())
+}
+
+// missing tells why a goal does not hold.
+func (w *Worker) missing(goal lifecycle.Goal) string {
+	switch goal {
+	case lifecycle.GoalCompleted:
+		return "the pod has not completed"
+	case lifecycle.GoalNever:
+		return "supervising the pod"
+	case lifecycle.GoalStarted, lifecycle.GoalReady:
+		done, waiting := lifecycle.StartedGoal(w.pod(), w.obs, w.mine)
+		if !done || goal == lifecycle.GoalStarted {
+			return waiting
+		}
+	}
+	return goal.Missing(w.Status())
 }
 
 // await waits, without the pod's lock, for the next thing that Next would act
 // upon. A command that does not own the pod looks again after followPoll.
 func (w *Worker) await(ctx context.Context, d lifecycle.Decision, owns bool) error {
+	if owns && w.supervision != nil {
+		return w.awaitNews(ctx, d)
+	}
 	relist := observe.RelistAfter
 	if owns {
 		w.probe()
@@ -152,7 +174,12 @@ func (w *Worker) await(ctx context.Context, d lifecycle.Decision, owns bool) err
 // awaitRuntime waits, without the pod's lock, for a runtime that does not answer:
 // what was observed before that is not acted upon.
 func (w *Worker) awaitRuntime(ctx context.Context) error {
-	err := w.unlocked(ctx, w.lost, func(ctx context.Context) error { return observe.Sleep(ctx, observe.OutagePoll) })
+	err := w.unlocked(ctx, w.lost, func(ctx context.Context) error {
+		if w.supervision != nil {
+			return w.supervision.Hub.AwaitRuntime(ctx)
+		}
+		return observe.Sleep(ctx, observe.OutagePoll)
+	})
 	if err != nil && !errors.Is(err, store.ErrChanged) {
 		return err
 	}
@@ -177,7 +204,7 @@ func (w *owned) relist(ctx context.Context) error {
 	if w.outage.IsZero() {
 		w.outage = time.Now()
 	}
-	if time.Since(w.outage) < longestOutage {
+	if w.supervision != nil || time.Since(w.outage) < longestOutage {
 		return nil
 	}
 	return err

@@ -31,6 +31,8 @@ type PodLock struct {
 	// Ending are the containers that an owner told to stop (OwnerRecord.Ending).
 	Ending map[string]time.Time
 	Claim  *LockedFile
+	// Origin is kept of the pod from the next Acquire on; nil keeps what it has.
+	Origin *Origin
 	// Reservation is what admission keeps free for the pod until it has it; nil
 	// for nothing.
 	Reservation *LockedFile
@@ -225,7 +227,9 @@ func (l *PodLock) successor(before *OwnerRecord, uid string, p Purpose) OwnerRec
 			r = *before
 		}
 		r.Generation = before.Generation
+		r.Origin = before.Origin
 	}
+	r.Origin = l.Origin.over(r.Origin)
 	r.Schema, r.UID, r.Purpose, r.Holder, r.Generation = ownerSchema, uid, p, l.holder, r.next()
 	return r
 }

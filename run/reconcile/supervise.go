@@ -1,0 +1,280 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
+)
+
+// Supervision is what a worker has that supervises its pod: it waits by a hub that
+// all workers share, and nothing but the end of its context, of the pod or of its
+// ownership ends its work.
+type Supervision struct {
+	Hub *observe.Hub
+	// OwnerChanged has something when the pod's owner may have changed; OwnerPoll is
+	// how often the worker checks it in any case.
+	OwnerChanged <-chan struct{}
+	OwnerPoll    time.Duration
+}
+
+// How long a step that failed is not tried again: 1 s at first, doubling up to 10 s,
+// which is how long the kubelet waits (backOffPeriod in pkg/kubelet).
+const (
+	firstRetry = time.Second
+	lastRetry  = 10 * time.Second
+)
+
+// retries are the steps of a supervised pod that are not tried again yet, by the
+// name of the container, or "" for the pod.
+type retries map[string]retry
+
+type retry struct {
+	at    time.Time
+	delay time.Duration
+}
+
+// after notes a failure.
+func (r retries) after(name string, now time.Time) {
+	delay := min(max(r[name].delay*2, firstRetry), lastRetry)
+	r[name] = retry{now.Add(delay), delay}
+}
+
+// held tells whether a step is not tried again yet.
+func (r retries) held(name string, now time.Time) bool { return now.Before(r[name].at) }
+
+// next is when the first step is tried again; zero for none.
+func (r retries) next(now time.Time) time.Time {
+	var next time.Time
+	for _, one := range r {
+		if now.Before(one.at) && (next.IsZero() || one.at.Before(next)) {
+			next = one.at
+		}
+	}
+	return next
+}
+
+// Supervise keeps a pod that is on this host as its definition says, until ctx ends
+// or the pod has ended. It follows another command's update. The error says why the
+// pod can't be supervised any longer: it was stopped or deleted, or its definition
+// can't be planned.
+func (w *Worker) Supervise(ctx context.Context, s Supervision) (ended bool, err error) {
+	w.adopts, w.attends = true, true
+	if err := w.wasStopped(); err != nil {
+		return false, err
+	}
+	defer w.supervised(ctx, &s)()
+	ended, err = w.until(ctx, lifecycle.GoalNever)
+	return ended, w.explain(ctx, err)
+}
+
+// supervised makes the worker supervise its pod, until the returned function is
+// called.
+func (w *Worker) supervised(ctx context.Context, s *Supervision) (end func()) {
+	w.supervision = s
+	w.watch = s.Hub.Watch(w.plan.ID.UID)
+	w.retries = retries{}
+	pulls, cancel := context.WithCancel(ctx)
+	w.waits = &imageWaits{ctx: pulls, byName: map[string]*imageWait{}}
+	w.trim()
+	return func() {
+		cancel()
+		w.waits.all.Wait()
+		w.watch.Close()
+	}
+}
+
+// trim drops what only planning needed: a supervisor has many workers for long.
+func (w *Worker) trim() {
+	f := w.plan.Facts
+	w.plan.Facts = host.Facts{NodeName: f.NodeName, NodeIPs: f.NodeIPs, Runtime: f.Runtime, Cgroup: f.Cgroup}
+}
+
+// retryLater takes the failures of a supervised pod: they are reported, and what
+// failed is tried again. The error is one that ends the supervision.
+func (w *Worker) retryLater(ctx context.Context, err error) error {
+	if w.gone() || ctx.Err() != nil {
+		return err
+	}
+	if stopped := w.wasStopped(); stopped != nil {
+		return stopped
+	}
+	now := time.Now()
+	if err != nil {
+		w.retries.after("", now)
+		w.report(err)
+	}
+	for _, f := range w.failures {
+		w.report(f)
+	}
+	w.failures = nil
+	return nil
+}
+
+// report gives out an error of a supervised pod once, until another one comes.
+func (w *Worker) report(err error) {
+	if observe.IsUnavailable(err) {
+		return // the supervisor reports it, once for all pods
+	}
+	p := problem.WarningOf(err)
+	if w.reportedError == p.String() {
+		return
+	}
+	w.reportedError = p.String()
+	w.SendWarnings(problem.List{p})
+}
+
+// awaitNews waits, without the pod's lock, for the next thing that Next would act
+// upon.
+func (w *Worker) awaitNews(ctx context.Context, d lifecycle.Decision) error {
+	w.probe()
+	w.sayBackOff(d)
+	if next := w.retries.next(time.Now()); !next.IsZero() && (d.Until.IsZero() || next.Before(d.Until)) {
+		d.Until = next
+	}
+	stale := false
+	err := w.unlocked(ctx, w.lost, func(ctx context.Context) (err error) {
+		stale, err = w.watch.Await(ctx, w.Client, w.obs, d, w.wake)
+		if code := status.Code(err); code == codes.NotFound || code == codes.Unavailable {
+			stale, err = true, nil // observing again tells
+		}
+		return err
+	})
+	if err != nil || !stale {
+		return err
+	}
+	return w.relist(ctx)
+}
+
+// imageWaits are the images that a supervised pod's containers wait for, by the
+// names of the containers and image volumes.
+type imageWaits struct {
+	ctx    context.Context
+	byName map[string]*imageWait
+	all    sync.WaitGroup
+}
+
+// imageWait is the wait for one image, in the background.
+type imageWait struct {
+	done     chan struct{} // closed when result and err are set
+	backsOff chan struct{} // closed when the first pull has failed
+	result   imagepull.Result
+	err      error
+}
+
+// imageHeld tells whether a container has to wait for an image, and whether the
+// containers after it go on meanwhile, as where its pull is backed off from.
+func (w *starter) imageHeld(a lifecycle.Action) (held, goOn bool) {
+	names := []string{a.Container}
+	for _, m := range lifecycle.FindContainer(w.pod(), a.Container).Container.VolumeMounts {
+		if name := imagepull.VolumeImage(m.Name); w.plan.Mounts()[m.Name].Image != nil && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	goOn = true
+	for _, name := range names {
+		wait := w.awaitImage(name)
+		select {
+		case <-wait.done:
+			continue
+		default:
+		}
+		held = true
+		select {
+		case <-wait.backsOff:
+		default:
+			goOn = false
+		}
+	}
+	return held, goOn
+}
+
+// awaitImage begins to wait for an image, if that has not begun.
+func (w *starter) awaitImage(name string) *imageWait {
+	if wait := w.waits.byName[name]; wait != nil {
+		return wait
+	}
+	wait := &imageWait{done: make(chan struct{}), backsOff: make(chan struct{})}
+	w.waits.byName[name] = wait
+	pulls, ours := w.pulls, false
+	if pulls == nil || w.pulled[name] {
+		pulls, ours = w.puller.Start(w.waits.ctx, w.plan.Images.Only(name)), true
+	}
+	w.pulled[name] = true
+	w.waits.all.Go(func() {
+		if pulls.BacksOff(w.waits.ctx, name) {
+			close(wait.backsOff)
+			w.wakeUp()
+		}
+		wait.result, wait.err = pulls.Wait(w.waits.ctx, name)
+		if ours {
+			pulls.Stop()
+		}
+		close(wait.done)
+		w.wakeUp()
+	})
+	return wait
+}
+
+// takeImage returns the image that a container has waited for.
+func (w *starter) takeImage(name string) (imagepull.Result, error) {
+	wait := w.waits.byName[name]
+	if wait == nil {
+		return imagepull.Result{}, fmt.Errorf("container %s: its image was not waited for", name)
+	}
+	<-wait.done
+	delete(w.waits.byName, name)
+	return wait.result, wait.err
+}
+
+// superviseActions does the actions of a supervised pod that need not wait, and
+// tells whether it did any.
+func (w *starter) superviseActions(ctx context.Context, actions []lifecycle.Action) (did bool, err error) {
+	now := time.Now()
+	if w.retries.held("", now) {
+		return false, nil
+	}
+	for _, a := range actions {
+		if cause := context.Cause(ctx); cause != nil {
+			return did, cause
+		}
+		if a.Verb == lifecycle.StartContainer {
+			init := lifecycle.FindContainer(w.pod(), a.Container).Init
+			held, goOn := w.retries.held(a.Container, now), true
+			if !held {
+				held, goOn = w.imageHeld(a)
+			}
+			if held && goOn && !init {
+				continue
+			} else if held {
+				return did, nil
+			}
+		}
+		did = true
+		failures := len(w.failures)
+		if err := w.executeOne(ctx, a); err != nil {
+			return did, err
+		}
+		switch {
+		case len(w.failures) == failures && a.Verb == lifecycle.StartContainer:
+			delete(w.retries, a.Container)
+		case len(w.failures) > failures:
+			w.retries.after(a.Container, time.Now())
+			if lifecycle.FindContainer(w.pod(), a.Container).Init {
+				return did, nil // what comes after an init container depends on it
+			}
+		}
+	}
+	delete(w.retries, "")
+	return did, nil
+}
