@@ -109,6 +109,25 @@ func (l Layout) Owner(p Pod) string { return filepath.Join(l.Owners(), p.Namespa
 // keeps locked.
 func (l Layout) Claims() string { return filepath.Join(l.RootDir, "claims") }
 
+// Serve is the directory of a supervisor: its lock and its state.
+func (l Layout) Serve() string { return filepath.Join(l.RootDir, "serve") }
+
+// ServeLock is locked while a supervisor of this root directory runs.
+func (l Layout) ServeLock() string { return filepath.Join(l.Serve(), "lock") }
+
+// Source is the file that keeps which file of a supervisor's manifest directories
+// asks for a pod.
+func (l Layout) Source(p Pod) string {
+	return filepath.Join(l.Sources(), p.Namespace+"_"+p.Name)
+}
+
+// Sources is the directory of these files.
+func (l Layout) Sources() string { return filepath.Join(l.Serve(), "sources") }
+
+// DirIdentities is the file that keeps by what a supervisor knows its manifest
+// directories again.
+func (l Layout) DirIdentities() string { return filepath.Join(l.Serve(), "directories") }
+
 // ImageBackOff is the directory of what is kept of pulls that failed.
 func (l Layout) ImageBackOff() string { return filepath.Join(l.RootDir, "image-backoff") }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 
 	"context"
-	"errors"
 	"slices"
 	"sort"
 
@@ -70,7 +69,7 @@ func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 		if !sel.matches(id) {
 			continue
 		}
-		k := e.known(id)
+		k := observe.ReadKnown(e.Layout(), id)
 		if k.Pod == nil && k.Broken == nil && !running[id.UID] && !store.HasCheckpoint(e.Layout(), id.UID) {
 			continue // removed, or replaced under another UID, while the runtime was asked
 		}
@@ -78,21 +77,6 @@ func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].ID.String() < out[j].ID.String() })
 	return out, nil
-}
-
-// known reads a pod's checkpoint.
-func (e *Engine) known(id identity.Pod) Known {
-	c, err := store.ViewCheckpoint(e.Layout(), id.UID)
-	switch {
-	case err != nil:
-		if broken, ok := errors.AsType[*problem.Error](err); ok {
-			err = store.BrokenCheckpoint(id, broken.Err) // by the name that it was found by
-		}
-		return Known{ID: id, Broken: err}
-	case c == nil:
-		return Known{ID: id}
-	}
-	return Known{ID: id, Pod: c.Pod}
 }
 
 // View is a pod as `get` shows it: the whole object with its status.

@@ -35,6 +35,15 @@ type Hub struct {
 	up      chan struct{} // closed while the runtime answers
 	down    time.Time     // since when the runtime does not answer; zero while it does
 	listed  time.Time     // when the last list was complete
+	running []Running     // of the last list
+}
+
+// Running is a container that ran when the runtime's pods were last listed.
+type Running struct {
+	ID        string
+	Pod       identity.Pod
+	Container string
+	Attempt   uint32
 }
 
 // NewHub returns a hub of a runtime. Run makes it work.
@@ -90,6 +99,7 @@ func (h *Hub) list(ctx context.Context) (map[string]states, error) {
 	if err != nil {
 		return nil, err
 	}
+	var running []Running
 	out := map[string]states{}
 	of := func(uid string) states {
 		if out[uid] == nil {
@@ -102,7 +112,14 @@ func (h *Hub) list(ctx context.Context) (map[string]states, error) {
 	}
 	for _, c := range containers {
 		of(c.Labels[identity.LabelPodUID])[c.Id] = string(stateOf(c.State))
+		if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
+			running = append(running, Running{ID: c.Id, Attempt: c.GetMetadata().GetAttempt(), Container: c.Labels[identity.LabelContainerName],
+				Pod: identity.Pod{Namespace: c.Labels[identity.LabelPodNamespace], Name: c.Labels[identity.LabelPodName], UID: c.Labels[identity.LabelPodUID]}})
+		}
 	}
+	h.mu.Lock()
+	h.running = running
+	h.mu.Unlock()
 	return out, nil
 }
 
@@ -204,4 +221,12 @@ func (h *Hub) AwaitRuntime(ctx context.Context) error {
 	case <-up:
 		return nil
 	}
+}
+
+// Running lists the containers that ran when the runtime's pods were last listed, of
+// all pods, whoever made them.
+func (h *Hub) Running() []Running {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.running
 }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
 
 	"context"
 	"errors"
@@ -112,4 +113,19 @@ func inFile(file string, err error) error {
 		return err
 	}
 	return fmt.Errorf("%s: %w", file, err)
+}
+
+// ReadKnown reads the checkpoint of a pod.
+func ReadKnown(layout identity.Layout, id identity.Pod) Known {
+	c, err := store.ViewCheckpoint(layout, id.UID)
+	switch {
+	case err != nil:
+		if broken, ok := errors.AsType[*problem.Error](err); ok {
+			err = store.BrokenCheckpoint(id, broken.Err) // by the name that it was found by
+		}
+		return Known{ID: id, Broken: err}
+	case c == nil:
+		return Known{ID: id}
+	}
+	return Known{ID: id, Pod: c.Pod}
 }

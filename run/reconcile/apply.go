@@ -27,7 +27,9 @@ type ApplyOptions struct {
 	Wait          lifecycle.Goal // GoalStarted if empty
 	Continue      bool           // start the other pods where some are refused
 	Force         bool           // run pods again that have ended or have not changed
-	Origin        store.Origin   // where the pods come from; the zero value is a command
+	Origin        store.Origin   // how the pods come to be here; the zero value is by apply
+	// Admitted is called when the pod's definition is on disk; nil for not.
+	Admitted func() error
 	// Supervision makes the worker supervise the pod from its start on; nil for a
 	// command, which ends at its goal.
 	Supervision *Supervision
@@ -125,6 +127,11 @@ func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptio
 	}
 	if err := w.prepareChange(ctx, t); err != nil {
 		return OutcomeFailed, err
+	}
+	if o.Admitted != nil {
+		if err := o.Admitted(); err != nil {
+			return OutcomeFailed, err
+		}
 	}
 	if err := w.journal.Open(w.plan.Layout); err != nil {
 		return OutcomeFailed, err

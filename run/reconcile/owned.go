@@ -63,6 +63,8 @@ func (w *owned) unlocked(ctx context.Context, over func() bool, slow func(contex
 		return slow(ctx)
 	}
 	begun := time.Now()
+	w.progress().Wait()
+	defer w.progress().act()
 	w.lock.Unlock()
 	err := w.whileNot(ctx, over, slow)
 	if ctx.Err() != nil {
@@ -213,6 +215,9 @@ func (w *owned) own(ctx context.Context) (owns bool, err error) {
 	case r != nil && r.Doomed:
 		return false, &problem.Error{Kind: problem.Failed, Object: "pod " + w.plan.ID.String(),
 			Err: fmt.Errorf("its removal by %s was interrupted", r.Shown()), Hint: "run 'podrun delete' or 'podrun apply' again"}
+	}
+	if live && w.supervision != nil {
+		return false, ErrOwned
 	}
 	if err := w.takeDefinition(ctx, r); err != nil || live {
 		return false, err

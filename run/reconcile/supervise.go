@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -26,7 +27,19 @@ type Supervision struct {
 	// how often the worker checks it in any case.
 	OwnerChanged <-chan struct{}
 	OwnerPoll    time.Duration
+	Progress     *Progress // nil for none
 }
+
+// progress is that of a supervised worker; nil for a command's.
+func (w *state) progress() *Progress {
+	if w.supervision == nil {
+		return nil
+	}
+	return w.supervision.Progress
+}
+
+// ErrOwned says that another command works on a pod that was supervised.
+var ErrOwned = errors.New("another command works on the pod")
 
 // How long a step that failed is not tried again: 1 s at first, doubling up to 10 s,
 // which is how long the kubelet waits (backOffPeriod in pkg/kubelet).

@@ -44,6 +44,7 @@ func (w *Worker) until(ctx context.Context, goal lifecycle.Goal) (ended bool, er
 		w.logs.exited(w.obs)
 	}()
 	for {
+		w.progress().act()
 		w.logs.exited(w.obs)
 		if cause := context.Cause(ctx); cause != nil {
 			return false, cause

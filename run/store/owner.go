@@ -80,16 +80,10 @@ type OwnerRecord struct {
 	Origin *Origin `json:"origin,omitempty"`
 }
 
-// Origin is what a supervisor must know of where a pod comes from.
+// Origin is how a pod came to be on this host.
 type Origin struct {
 	// Command applied the pod last: OriginApply, OriginRun or OriginServe.
 	Command string `json:"command"`
-	// Source is the path of the file of a supervisor's source that asks for the
-	// pod; "" for none. It stays when another command changes the pod.
-	Source string `json:"source,omitempty"`
-	// Hash is that of the pod, and of the objects that it refers to, as the source
-	// had them when they were last applied.
-	Hash string `json:"hash,omitempty"`
 	// Settings are the node's settings that the pod was planned with
 	// (nodeconfig.Settings).
 	Settings json.RawMessage `json:"settings,omitempty"`
@@ -101,19 +95,6 @@ const (
 	OriginRun   = "run" // such a pod is never supervised
 	OriginServe = "serve"
 )
-
-// over is the origin of a pod that had another one: a command without a source
-// leaves that which the pod has.
-func (o *Origin) over(before *Origin) *Origin {
-	if o == nil {
-		return before
-	}
-	out := *o
-	if out.Source == "" && out.Command != OriginRun && before != nil {
-		out.Source, out.Hash = before.Source, before.Hash
-	}
-	return &out
-}
 
 // Ends tells whether the owner stops, replaces or removes the pod.
 func (r *OwnerRecord) Ends() bool { return r != nil && (r.Purpose.rank() > 0 || r.Doomed) }

@@ -229,7 +229,9 @@ func (l *PodLock) successor(before *OwnerRecord, uid string, p Purpose) OwnerRec
 		r.Generation = before.Generation
 		r.Origin = before.Origin
 	}
-	r.Origin = l.Origin.over(r.Origin)
+	if l.Origin != nil {
+		r.Origin = l.Origin
+	}
 	r.Schema, r.UID, r.Purpose, r.Holder, r.Generation = ownerSchema, uid, p, l.holder, r.next()
 	return r
 }

@@ -1,0 +1,121 @@
+package serve
+
+import "time"
+
+// Presence is what the manifest directories say of a pod.
+type Presence string
+
+// The presences.
+const (
+	// NoSource is that of a pod that no file asked for.
+	NoSource Presence = "none"
+	// Present is that of a pod that a file asks for.
+	Present Presence = "present"
+	// Gone is that of a pod whose file is gone, in a directory that can be read.
+	Gone Presence = "gone"
+	// Unreachable is that of a pod whose file may still be there: its directory
+	// can't be read, or the file can't be.
+	Unreachable Presence = "unreachable"
+)
+
+// Situation is what a step for a pod is decided by.
+type Situation struct {
+	Source Presence
+	// Hash is that of what the source asks for; "" unless it is Present.
+	Hash string
+	// Restart says that the pod asks to be restarted when an object that it refers
+	// to changes, and one did, but not the pod.
+	Restart bool
+
+	// Exists says that the pod is on this host: it has a checkpoint. The fields
+	// below are not set otherwise.
+	Exists bool
+	// Applied is the hash of the source when it was last applied; "" for never.
+	Applied string
+	// Run says that `podrun run` made the pod.
+	Run bool
+	// Stopped says that a command stopped the pod until a command starts it.
+	Stopped bool
+	// Doomed says that a removal has begun.
+	Doomed bool
+	// Ended says that the pod has ended for good, or was found so.
+	Ended bool
+	// Broken says that its checkpoint can't be read.
+	Broken bool
+
+	// Owned says that another command works on the pod now.
+	Owned bool
+	// Failed is the hash that could not be applied last, or "" where supervising the
+	// pod failed; Retry is when it is tried again. A zero Retry is for no failure.
+	Failed string
+	Retry  time.Time
+	Now    time.Time
+}
+
+// Verb is what a supervisor does about a pod.
+type Verb string
+
+// The verbs.
+const (
+	// Apply brings the pod to what its source asks for, and supervises it.
+	Apply Verb = "apply"
+	// Attend supervises the pod as it is.
+	Attend Verb = "attend"
+	// Delete removes the pod, and what is known of its source.
+	Delete Verb = "delete"
+	// Wait does nothing until something changes, or until Step.Until.
+	Wait Verb = "wait"
+	// Forget ends the supervision of a pod that does not exist.
+	Forget Verb = "forget"
+)
+
+// Step is what a supervisor does about a pod.
+type Step struct {
+	Do    Verb
+	Force bool      // of Apply: the pod is restarted although it is the same
+	Until time.Time // of Wait; zero for no limit
+	Why   string    // of Wait, for the state that is shown
+}
+
+// Decide chooses the step for a pod. It is pure: the state table of docs/serve.md.
+func Decide(s Situation) Step {
+	held := s.Now.Before(s.Retry)
+	switch {
+	case s.Owned:
+		return Step{Do: Wait, Why: "another command works on the pod"}
+	case !s.Exists && s.Source == Present && held && s.Failed == s.Hash:
+		return Step{Do: Wait, Until: s.Retry, Why: "could not be applied"}
+	case !s.Exists && s.Source == Present:
+		return Step{Do: Apply}
+	case !s.Exists && s.Source == Unreachable:
+		return Step{Do: Wait, Why: "its source is unreachable"}
+	case !s.Exists:
+		return Step{Do: Forget}
+	case s.Run:
+		return Step{Do: Wait, Why: "podrun run made the pod"}
+	case s.Doomed, s.Source == Gone:
+		if held && s.Failed == "" {
+			return Step{Do: Wait, Until: s.Retry, Why: "could not be removed"}
+		}
+		return Step{Do: Delete}
+	case s.Broken:
+		return Step{Do: Wait, Why: "its checkpoint is corrupt"}
+	case s.Stopped:
+		return Step{Do: Wait, Why: "was stopped"}
+	case s.Source == Present && s.Hash != s.Applied && !(held && s.Failed == s.Hash):
+		return Step{Do: Apply, Force: s.Restart && !s.Ended}
+	case s.Ended:
+		return Step{Do: Wait, Until: s.until(held), Why: "has ended"}
+	case held && s.Failed == "":
+		return Step{Do: Wait, Until: s.Retry, Why: "could not be supervised"}
+	}
+	return Step{Do: Attend, Until: s.until(held)}
+}
+
+// until is when a definition that could not be applied is tried again.
+func (s Situation) until(held bool) time.Time {
+	if held && s.Source == Present && s.Hash != s.Applied {
+		return s.Retry
+	}
+	return time.Time{}
+}

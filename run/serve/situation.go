@@ -1,0 +1,107 @@
+package serve
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
+)
+
+// facing is a situation with what the steps need beside it.
+type facing struct {
+	Situation
+	id      identity.Pod      // with the UID of the pod that exists
+	path    string            // of its source
+	objects *manifest.Objects // that the source asks for: this pod alone, and what it may refer to
+}
+
+// AnnotationRestart asks for a restart of the pod when a ConfigMap or Secret that it
+// refers to changes.
+const AnnotationRestart = "podrun.dev/restart-on-change"
+
+// situation reads what a step for the pod is decided by. The error is that of the
+// files of its state.
+func (p *pod) situation(now time.Time) (facing, error) {
+	layout := p.node().Layout()
+	record, err := store.ReadSource(layout, p.id)
+	if err != nil {
+		return facing{}, err
+	}
+	owner, err := store.ReadOwner(layout, p.id)
+	if err != nil {
+		return facing{}, err
+	}
+	in := p.s.wanted(p.id, record)
+	p.mu.Lock()
+	in.Now, in.Failed, in.Retry = now, p.failure.hash, p.failure.retry
+	ended := p.ended
+	p.mu.Unlock()
+	in.id = p.id
+	if record != nil {
+		in.Applied = record.Hash
+	}
+	if owner != nil {
+		in.id.UID = owner.UID
+		in.Owned = owner.Live(layout)
+		in.Doomed = owner.Doomed
+		in.Run = owner.Origin != nil && owner.Origin.Command == store.OriginRun
+		in.Ended = owner.Generation == ended
+	} else if in.id, err = storedPod(layout, p.id); err != nil {
+		return facing{}, err
+	}
+	in.Exists = in.id.UID != "" && store.HasCheckpoint(layout, in.id.UID)
+	if !in.Exists {
+		return in, nil
+	}
+	in.Stopped = observe.IsStopped(layout, in.id.UID)
+	known := observe.ReadKnown(layout, in.id)
+	in.Broken = known.Broken != nil
+	if in.Source == Present && known.Pod != nil && in.Hash != in.Applied {
+		pod := in.objects.Pods[0].Object
+		in.Restart = pod.Annotations[AnnotationRestart] == "true" && len(manifest.Changes(known.Pod, pod)) == 0
+	}
+	return in, nil
+}
+
+// storedPod finds the directory of a pod without an owner record: an older podrun
+// made it.
+func storedPod(layout identity.Layout, id identity.Pod) (identity.Pod, error) {
+	stored, err := store.StoredPods(layout)
+	for _, s := range stored {
+		if s.Namespace == id.Namespace && s.Name == id.Name {
+			return s, nil
+		}
+	}
+	return id, err
+}
+
+// wanted is what the manifest directories say of a pod.
+func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) facing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i, ok := s.desired[id]; ok {
+		objects := s.want.Objects(i)
+		return facing{Situation: Situation{Source: Present, Hash: hashOf(objects)}, path: s.want.Pods[i].Path, objects: objects}
+	}
+	if record == nil {
+		return facing{Situation: Situation{Source: NoSource}}
+	}
+	if may, _ := s.snapshot.MayHaveHeld(record.Path); may {
+		return facing{Situation: Situation{Source: Unreachable}, path: record.Path}
+	}
+	return facing{Situation: Situation{Source: Gone}, path: record.Path}
+}
+
+// hashOf is the hash of a pod and of the objects that it refers to.
+func hashOf(o *manifest.Objects) string {
+	data, err := manifest.Referred(o.Pods[0].Object, o).Marshal()
+	if err != nil {
+		return "" // of no pod, which Merge does not return
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
+}

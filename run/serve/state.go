@@ -1,0 +1,80 @@
+package serve
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/observe"
+)
+
+// The states of pods in a summary.
+const (
+	stateSupervised = "supervised"
+	stateStarting   = "starting"
+	stateWaiting    = "waiting"
+	stateFailed     = "failed"
+	stateEnded      = "ended"
+	stateStopped    = "stopped"
+)
+
+var summaryOrder = []string{stateSupervised, stateStarting, stateWaiting, stateFailed, stateEnded, stateStopped}
+
+// stuckAfter is for how long a worker may hold its pod's lock: every call under it
+// is bounded by runtimeRequestTimeout.
+const stuckAfter = 10 * time.Minute
+
+// heartbeat reports the progress.
+func (s *Supervisor) heartbeat(ctx context.Context) {
+	for observe.Sleep(ctx, s.options.Heartbeat) == nil {
+		if s.options.Progress != nil {
+			s.options.Progress(s.Summary())
+		}
+	}
+}
+
+// Summary tells what the supervisor does now.
+func (s *Supervisor) Summary() Summary {
+	out := Summary{Pods: map[string]int{}, Down: s.hub.Down()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for _, p := range s.pods {
+		out.Pods[p.state()]++
+		if since := p.progress.Acting(); !since.IsZero() && now.Sub(since) > stuckAfter {
+			out.Stuck = append(out.Stuck, p.id.String())
+		}
+	}
+	return out
+}
+
+// facts reads the host's facts once for pods that ask for them at about the same
+// time, as at the start.
+type facts struct {
+	node *node.Node
+	mu   sync.Mutex
+	at   time.Time
+	last host.Facts
+}
+
+// factsAge is how old facts may be by which a pod is planned that was admitted
+// before.
+const factsAge = 2 * time.Second
+
+func newFacts(n *node.Node) *facts { return &facts{node: n} }
+
+func (f *facts) read(ctx context.Context) (host.Facts, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.at.IsZero() && time.Since(f.at) < factsAge {
+		return f.last, nil
+	}
+	read, err := discover.Read(ctx, f.node.Client, f.node.Settings, discover.Options{})
+	if err == nil {
+		f.last, f.at = read, time.Now()
+	}
+	return read, err
+}

@@ -1,0 +1,324 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/source"
+)
+
+// Options are the inputs of a Supervisor.
+type Options struct {
+	// Sources reads the manifest directories; nil where there is none.
+	Sources Sources
+	// Changed signals that Sources may read something else.
+	Changed <-chan struct{}
+	// StateChanges gets the names of pods whose state on disk may have changed; nil
+	// where that is polled.
+	StateChanges <-chan identity.Pod
+	// AllowKubelet lets pods run beside a kubelet.
+	AllowKubelet bool
+	// Ready is called once the directories were read, and every pod is supervised.
+	Ready func()
+	// Progress is called every Heartbeat with what the supervisor does, as long as no
+	// worker is stuck.
+	Progress  func(Summary)
+	Heartbeat time.Duration // 0 is 10 s
+	// Housekeeping is called every now and then with the containers that run, from
+	// one goroutine; nil for nothing.
+	Housekeeping func(context.Context, []observe.Running)
+}
+
+// Sources reads what pods are asked for; source.Reader with source.Merge is one.
+type Sources interface {
+	// Read reads the directories. The error is that of the context.
+	Read(ctx context.Context) (*source.Snapshot, *source.Desired, error)
+}
+
+// Supervisor supervises the pods of one root directory.
+type Supervisor struct {
+	options Options
+	hub     *observe.Hub
+	workers sync.WaitGroup
+
+	mu       sync.Mutex
+	node     *node.Node
+	pods     map[identity.Pod]*pod // by namespace and name
+	snapshot *source.Snapshot      // nil before the directories were read
+	desired  map[identity.Pod]int  // into want.Pods
+	want     *source.Desired
+}
+
+// errChanged ends a step because the pod's situation asks for another one.
+var errChanged = errors.New("the situation of the pod has changed")
+
+// pollEvery is how often state on disk is read whose changes are not signaled, and
+// in any case to find pods whose owner was killed.
+const pollEvery = 2 * time.Second
+
+// New returns a supervisor of a node's pods.
+func New(n *node.Node, o Options) *Supervisor {
+	if o.Heartbeat <= 0 {
+		o.Heartbeat = 10 * time.Second
+	}
+	s := &Supervisor{options: o, hub: observe.NewHub(n.Client), pods: map[identity.Pod]*pod{}}
+	s.Reload(n)
+	return s
+}
+
+// Reload makes the supervisor go on with other settings. Pods keep those that they
+// were applied with.
+func (s *Supervisor) Reload(n *node.Node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.Settings.RetryPullAlways = true // the kubelet tries every image again
+	n.Puller = n.NewPuller()
+	n.Facts = newFacts(n).read
+	s.node = n
+	for _, p := range s.pods {
+		p.reload()
+	}
+}
+
+// Run supervises until ctx ends. Containers that run go on then. The error says why
+// nothing was supervised: another supervisor has the root directory.
+func (s *Supervisor) Run(ctx context.Context) error {
+	lock, err := s.lock()
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	inner, cancel := context.WithCancel(ctx)
+	var loops sync.WaitGroup
+	defer loops.Wait()
+	defer cancel()
+	loops.Go(func() { s.hub.Run(inner) })
+	if err := s.readSources(inner); err != nil {
+		return err
+	}
+	if err := s.scan(inner); err != nil {
+		return err
+	}
+	if s.options.Ready != nil {
+		s.options.Ready()
+	}
+	loops.Go(func() { s.watchSources(inner) })
+	loops.Go(func() { s.watchState(inner) })
+	loops.Go(func() { s.heartbeat(inner) })
+	if s.options.Housekeeping != nil {
+		loops.Go(func() { s.housekeeping(inner) })
+	}
+	<-ctx.Done()
+	s.workers.Wait()
+	return nil
+}
+
+// lock makes this process the only supervisor of the root directory.
+func (s *Supervisor) lock() (*store.FileLock, error) {
+	lock, err := store.TryServeLock(s.current().Layout(), s.current().Holder())
+	if err != nil {
+		return nil, err
+	}
+	if lock == nil {
+		return nil, &problem.Error{Kind: problem.Refused, Object: "root directory " + s.current().Layout().RootDir,
+			Err: errors.New("another podrun serve supervises its pods"), Hint: "stop that one, or use another --root-dir"}
+	}
+	return lock, nil
+}
+
+// current is the node as of the last reload.
+func (s *Supervisor) current() *node.Node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.node
+}
+
+// readSources reads the manifest directories and tells the pods that changed.
+func (s *Supervisor) readSources(ctx context.Context) error {
+	if s.options.Sources == nil {
+		s.take(ctx, &source.Snapshot{}, source.Merge(&source.Snapshot{}))
+		return nil
+	}
+	snapshot, want, err := s.options.Sources.Read(ctx)
+	if err != nil {
+		return err
+	}
+	s.take(ctx, snapshot, want)
+	return nil
+}
+
+// take takes in what the manifest directories hold.
+func (s *Supervisor) take(ctx context.Context, snapshot *source.Snapshot, want *source.Desired) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.node
+	n.SendWarnings(snapshot.News)
+	n.SendWarnings(want.News(s.want))
+	s.snapshot, s.want, s.desired = snapshot, want, map[identity.Pod]int{}
+	for i := range want.Pods {
+		o := want.Pods[i].Object
+		id := identity.Pod{Namespace: o.Namespace, Name: o.Name}
+		s.desired[id] = i
+		s.add(ctx, id)
+	}
+	for _, p := range s.pods {
+		p.check()
+	}
+}
+
+// add supervises a pod, if that has not begun. s.mu must be held.
+func (s *Supervisor) add(ctx context.Context, id identity.Pod) *pod {
+	id.UID = ""
+	p := s.pods[id]
+	if p == nil {
+		p = newPod(s, id)
+		s.pods[id] = p
+		s.workers.Go(func() { p.run(ctx) })
+	}
+	return p
+}
+
+// forget ends the supervision of a pod that does not exist, unless there is news
+// about it.
+func (s *Supervisor) forget(p *pod) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(p.changed)+len(p.owner) > 0 {
+		return false
+	}
+	delete(s.pods, p.id)
+	return true
+}
+
+// scan finds the pods that are on this host.
+func (s *Supervisor) scan(ctx context.Context) error {
+	layout := s.current().Layout()
+	named, err := store.NamedPods(layout)
+	if err != nil {
+		return err
+	}
+	stored, err := store.StoredPods(layout) // those of an older podrun have no owner record
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range append(named, stored...) {
+		if id.Namespace != "" {
+			s.add(ctx, id)
+		}
+	}
+	return nil
+}
+
+// watchSources reads the manifest directories whenever they may have changed.
+func (s *Supervisor) watchSources(ctx context.Context) {
+	for {
+		var again <-chan time.Time
+		s.mu.Lock()
+		if s.snapshot.ReadAgain > 0 {
+			again = time.After(s.snapshot.ReadAgain)
+		}
+		s.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.options.Changed:
+		case <-again:
+		}
+		if s.readSources(ctx) != nil {
+			return // the context has ended
+		}
+	}
+}
+
+// watchState tells pods that their state on disk may have changed.
+func (s *Supervisor) watchState(ctx context.Context) {
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	scanned := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case id := <-s.options.StateChanges:
+			s.mu.Lock()
+			s.add(ctx, id).ownerChanged()
+			s.mu.Unlock()
+		case now := <-poll.C:
+			s.pollIdle()
+			if s.options.StateChanges == nil || now.Sub(scanned) > time.Minute {
+				scanned = now
+				if err := s.scan(ctx); err != nil {
+					s.current().SendWarnings(problem.List{problem.WarningOf(err)})
+				}
+			}
+		}
+	}
+}
+
+// pollIdle makes the pods check their state that wait for another command to end,
+// which no file may tell.
+func (s *Supervisor) pollIdle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.pods {
+		if p.waitsForOwner.Load() || s.options.StateChanges == nil {
+			p.ownerChanged()
+		}
+	}
+}
+
+// resourcesFreed makes pods be tried again that this host could not run.
+func (s *Supervisor) resourcesFreed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.pods {
+		p.freed()
+	}
+}
+
+// housekeeping calls its option.
+func (s *Supervisor) housekeeping(ctx context.Context) {
+	for observe.Sleep(ctx, housekeepingEvery) == nil {
+		s.options.Housekeeping(ctx, s.hub.Running())
+	}
+}
+
+// housekeepingEvery is the kubelet's containerLogMonitorInterval.
+const housekeepingEvery = 10 * time.Second
+
+// Summary is what a supervisor does, as `podrun serve` reports it to systemd.
+type Summary struct {
+	Pods  map[string]int // how many pods are in each state, by what Situation says
+	Down  time.Time      // since when the runtime does not answer; zero while it does
+	Stuck []string       // pods whose workers make no progress
+}
+
+// String is a line such as "37 pods: 35 supervised, 2 stopped".
+func (s Summary) String() string {
+	total := 0
+	text := ""
+	for _, state := range summaryOrder {
+		if n := s.Pods[state]; n > 0 {
+			total += n
+			text += fmt.Sprintf(", %d %s", n, state)
+		}
+	}
+	out := fmt.Sprintf("%d pods", total)
+	if text != "" {
+		out += ":" + text[1:]
+	}
+	if !s.Down.IsZero() {
+		out += "; the container runtime has not answered since " + s.Down.Format(time.RFC3339)
+	}
+	return out
+}

@@ -1,0 +1,14 @@
+package store
+
+import (
+	"github.com/podrun/podrun/identity"
+)
+
+// TryServeLock locks the root directory for a supervisor. It returns nil where another
+// process has it.
+func TryServeLock(layout identity.Layout, holder string) (*FileLock, error) {
+	return tryLock(layout.ServeLock(), holder)
+}
+
+// Supervised tells whether a supervisor runs for the root directory.
+func Supervised(layout identity.Layout) bool { return IsLocked(layout.ServeLock()) }

@@ -1,0 +1,99 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/podrun/podrun/identity"
+)
+
+// SourceRecord is which file of a supervisor's manifest directories asks for a pod.
+// It belongs to the pod's name: it stays when a command changes or deletes the pod,
+// and goes when the file is gone and the pod was removed for that.
+type SourceRecord struct {
+	Path string `json:"path"`
+	// Hash is that of the pod, and of the objects that it refers to, as the file had
+	// them when they were last applied. A supervisor applies a file only when it is
+	// another one: what a command has changed since then stays.
+	Hash string `json:"hash"`
+}
+
+// ReadSource reads a pod's source record; nil if it has none, or a corrupt one: the
+// supervisor applies the file again then.
+func ReadSource(layout identity.Layout, id identity.Pod) (*SourceRecord, error) {
+	data, err := ReadState(layout.Source(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: read which file asks for it: %w", id, err)
+	}
+	var r SourceRecord
+	if json.Unmarshal(data, &r) != nil {
+		return nil, nil
+	}
+	return &r, nil
+}
+
+// WriteSource writes a pod's source record, synced: without it the pod would stay
+// when its file is gone.
+func WriteSource(layout identity.Layout, id identity.Pod, r SourceRecord) error {
+	data, err := json.Marshal(r)
+	if err == nil {
+		err = os.MkdirAll(layout.Sources(), 0o750)
+	}
+	if err == nil {
+		err = WriteState(layout.Source(id), data, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("pod %s: keep which file asks for it: %w", id, err)
+	}
+	return nil
+}
+
+// RemoveSource removes a pod's source record, if it has one.
+func RemoveSource(layout identity.Layout, id identity.Pod) error {
+	if err := os.Remove(layout.Source(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("pod %s: forget which file asked for it: %w", id, err)
+	}
+	return nil
+}
+
+// NamedPods lists the pods of which there is an owner record or a source record, by
+// namespace and name; their UIDs are not set.
+func NamedPods(layout identity.Layout) ([]identity.Pod, error) {
+	var out []identity.Pod
+	seen := map[identity.Pod]bool{}
+	for _, dir := range []string{layout.Owners(), layout.Sources()} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("list the pods of %s: %w", dir, err)
+		}
+		for _, e := range entries {
+			if id, ok := NamedPod(e.Name()); ok && !seen[id] {
+				seen[id] = true
+				out = append(out, id)
+			}
+		}
+	}
+	return out, nil
+}
+
+// NamedPod reads the pod off the name of its owner record, source record, lock or
+// claim. False is of a name that is none of these.
+func NamedPod(file string) (identity.Pod, bool) {
+	id, ok := lockedPod(file)
+	if !ok || id.Namespace == "" || id.Name == "" || id.Namespace[0] == '.' {
+		return id, false
+	}
+	for i := range id.Name { // a claim ends with _ and its random part
+		if id.Name[i] == '_' {
+			id.Name = id.Name[:i]
+			break
+		}
+	}
+	return id, id.Name != ""
+}
