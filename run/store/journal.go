@@ -22,11 +22,11 @@ import (
 // as long as a command supervises the pod: at maxJournal bytes the file is
 // replaced by the newest events, aggregated.
 const (
-	MaxJournal      = 512 << 10
+	maxJournal      = 512 << 10
 	keptJournal     = 128 << 10 // bytes that compaction keeps
-	KeptEvents      = 256
+	keptEvents      = 256
 	maxJournalRead  = 4 << 20 // of a file that an older podrun left to grow: its end
-	JournalLockWait = 100 * time.Millisecond
+	journalLockWait = 100 * time.Millisecond
 	journalMode     = 0o640
 )
 
@@ -44,7 +44,7 @@ type Journal struct {
 
 	mu   sync.Mutex
 	dir  *os.Root // nil until open
-	File *os.File
+	file *os.File
 	held []event.Event // not written yet
 	err  error         // the first failure to write; reported when the sync ends
 }
@@ -58,11 +58,11 @@ func (j *Journal) Emit(e event.Event) {
 	e.Message = event.Cut(e.Message)
 	j.mu.Lock()
 	j.held = append(j.held, e)
-	if len(j.held) > 4*KeptEvents {
+	if len(j.held) > 4*keptEvents {
 		j.held = newestEvents(j.held)
 	}
-	if j.File != nil {
-		j.flush(JournalLockWait)
+	if j.file != nil {
+		j.flush(journalLockWait)
 	}
 	j.mu.Unlock()
 	if j.Next != nil {
@@ -76,7 +76,7 @@ func (j *Journal) Emit(e event.Event) {
 func (j *Journal) Open(layout identity.Layout) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.File != nil {
+	if j.file != nil {
 		return nil
 	}
 	path := layout.Journal(j.Pod.UID)
@@ -94,8 +94,8 @@ func (j *Journal) Open(layout identity.Layout) error {
 		}
 		return err
 	}
-	j.dir, j.File = dir, file
-	j.flush(JournalLockWait)
+	j.dir, j.file = dir, file
+	j.flush(journalLockWait)
 	return nil
 }
 
@@ -143,7 +143,7 @@ func (j *Journal) flush(wait time.Duration) {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return
 	}
-	defer unlockFile(j.File)
+	defer unlockFile(j.file)
 	if err == nil {
 		err = j.append()
 	}
@@ -160,13 +160,13 @@ func (j *Journal) flush(wait time.Duration) {
 // line that a crash cut short.
 func (j *Journal) append() error {
 	var lines bytes.Buffer
-	info, err := j.File.Stat()
+	info, err := j.file.Stat()
 	if err != nil {
 		return err
 	}
 	if size := info.Size(); size > 0 {
 		last := make([]byte, 1)
-		if _, err := j.File.ReadAt(last, size-1); err != nil {
+		if _, err := j.file.ReadAt(last, size-1); err != nil {
 			return err
 		}
 		if last[0] != '\n' {
@@ -176,7 +176,7 @@ func (j *Journal) append() error {
 	if err := encodeEvents(&lines, j.held); err != nil {
 		return err
 	}
-	_, err = j.File.Write(lines.Bytes())
+	_, err = j.file.Write(lines.Bytes())
 	return err
 }
 
@@ -194,15 +194,15 @@ func encodeEvents(w io.Writer, events []event.Event) error {
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.File != nil {
-		const lastWait = 20 * JournalLockWait
+	if j.file != nil {
+		const lastWait = 20 * journalLockWait
 		j.flush(lastWait)
 		if len(j.held) > 0 {
 			j.fail(fmt.Errorf("write the journal of pod %s: another process has kept it locked for %s", j.Pod, lastWait))
 			j.held = nil
 		}
-		j.err = errors.Join(j.err, j.File.Close(), j.dir.Close())
-		j.File, j.dir = nil, nil
+		j.err = errors.Join(j.err, j.file.Close(), j.dir.Close())
+		j.file, j.dir = nil, nil
 	}
 	return j.err
 }
