@@ -78,31 +78,33 @@ func IsLocked(path string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// temporaryAge is how old a file is that was to be renamed at once, and whose
-// maker was killed before.
+// temporaryAge is the age from which a temporary file counts as left over by a
+// killed process: a live one renames it at once.
 const temporaryAge = time.Minute
 
-// removeOld removes a temporary file of a process that was killed.
-func removeOld(dir string, entry fs.DirEntry) {
-	if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > temporaryAge {
-		_ = os.Remove(filepath.Join(dir, entry.Name())) // the next sweep tries again
-	}
-}
-
-// sweepLockedFiles removes the files of processes that have ended.
-func sweepLockedFiles(dir string) error {
+// sweepDir calls each with the name of every file in dir but the temporary ones.
+// Those that are older than temporaryAge it removes: the process that was to
+// rename them was killed. A directory that is missing counts as empty.
+func sweepDir(dir string, each func(name string)) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("list %s: %w", dir, err)
 	}
 	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), ".") {
-			removeOld(dir, entry)
-			continue
-		}
-		if path := filepath.Join(dir, entry.Name()); !IsLocked(path) {
-			_ = os.Remove(path) // the next sweep tries again
+		if !strings.HasPrefix(entry.Name(), ".") {
+			each(entry.Name())
+		} else if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > temporaryAge {
+			_ = os.Remove(filepath.Join(dir, entry.Name())) // the next sweep tries again
 		}
 	}
 	return nil
+}
+
+// sweepLockedFiles removes the files of processes that have ended.
+func sweepLockedFiles(dir string) error {
+	return sweepDir(dir, func(name string) {
+		if path := filepath.Join(dir, name); !IsLocked(path) {
+			_ = os.Remove(path) // the next sweep tries again
+		}
+	})
 }

@@ -145,16 +145,8 @@ func Sweep(layout identity.Layout) error {
 func sweepLocks(layout identity.Layout, here int) error {
 	names := map[string]bool{}
 	for _, dir := range []string{layout.Locks(), layout.Owners()} {
-		entries, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("list %s: %w", dir, err)
-		}
-		for _, e := range entries {
-			if strings.HasPrefix(e.Name(), ".") {
-				removeOld(dir, e)
-				continue
-			}
-			names[e.Name()] = true
+		if err := sweepDir(dir, func(name string) { names[name] = true }); err != nil {
+			return err
 		}
 	}
 	if len(names) <= here+1 {
