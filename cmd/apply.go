@@ -103,7 +103,7 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	if f.Wait == lifecycle.GoalCompleted {
 		return a.reportCompleted(objects, results)
 	}
-	a.sayUnwatched(r, objects, results)
+	a.warnUnwatched(r, objects, results)
 	return a.report(c.Context(), results)
 }
 
@@ -131,9 +131,9 @@ func (a *app) reportCompleted(objects *manifest.Objects, results []run.Result) e
 	return a.reportRun(ended, &runFlags{policy: string(lifecycle.ExitAny)})
 }
 
-// sayUnwatched says once that nobody watches the pods from now on, where one
-// asks for that.
-func (a *app) sayUnwatched(r *renderer, objects *manifest.Objects, results []run.Result) {
+// warnUnwatched prints one warning with the settings of the pods that are no longer
+// enforced when podrun exits, if there are any.
+func (a *app) warnUnwatched(r *renderer, objects *manifest.Objects, results []run.Result) {
 	var wants []string
 	for i, p := range objects.Pods {
 		if i < len(results) && results[i].Err == nil && results[i].Outcome != run.OutcomeUnchanged {
@@ -141,7 +141,7 @@ func (a *app) sayUnwatched(r *renderer, objects *manifest.Objects, results []run
 		}
 	}
 	if len(wants) > 0 {
-		r.warn(problem.List{{Warning: true, Message: "podrun does not stay: from now on nobody acts on " + strings.Join(dedupe(wants), ", "),
+		r.warn(problem.List{{Warning: true, Message: "podrun exits now and no longer enforces " + strings.Join(dedupe(wants), ", "),
 			Hint: "run 'podrun apply' again to converge"}})
 	}
 }
