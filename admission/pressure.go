@@ -77,7 +77,7 @@ func checkPressure(q question) problem.List {
 	}
 	return append(bad, problem.Problem{
 		Reason: reasonEvicted, Message: fmt.Sprintf("The node had condition: [%s].", strings.Join(conditions, " ")),
-		Hint: strings.Join(why, ", ") + ": make room, or lower evictionHard",
+		Hint: strings.Join(why, ", ") + ": free resources, or lower evictionHard",
 	})
 }
 

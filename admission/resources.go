@@ -73,7 +73,7 @@ func lacking(q question) ([]shortage, problem.List) {
 	}
 	var out []shortage
 	if limit := allocatable.Pods().Value(); pods+1 > limit {
-		out = append(out, shortage{corev1.ResourcePods, 1, pods, limit, "delete a pod, or raise --max-pods"})
+		out = append(out, shortage{corev1.ResourcePods, 1, pods, limit, "delete a pod, or increase --max-pods"})
 	}
 	requests := resource.PodRequests(q.pod)
 	for _, name := range sortedNames(requests) {
@@ -90,7 +90,7 @@ func lacking(q question) ([]shortage, problem.List) {
 // shortHint says the same in quantities that people write.
 func shortHint(name corev1.ResourceName, requests, used, allocatable corev1.ResourceList, known bool) string {
 	if !known {
-		return fmt.Sprintf("this host has no %s: podrun has no device plugins; --device %s=CDI-ID gives it a device", name, name)
+		return fmt.Sprintf("this host has no %s: podrun does not support device plugins; add a device with --device %s=CDI-ID", name, name)
 	}
 	want, free := requests[name], allocatable[name]
 	if free.Sub(used[name]); free.Sign() < 0 {

@@ -45,7 +45,7 @@ func (p Plan) remove(ctx context.Context, g Group) error {
 		return p.stopUnit(g) // systemd may know the unit still
 	}
 	if !strings.HasPrefix(g.Name[len(g.Name)-1], "pod") {
-		return fmt.Errorf("%s is no pod's group", g.Path)
+		return fmt.Errorf("%s is not the cgroup of a pod", g.Path)
 	}
 	if err := p.kill(ctx, g); err != nil {
 		return err

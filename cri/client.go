@@ -107,7 +107,7 @@ func SocketPath(endpoint string) (string, error) {
 	if (u.Scheme == "unix" || u.Scheme == "") && u.Host == "" && u.Path != "" && u.Path[0] == '/' {
 		return u.Path, nil
 	}
-	return "", fmt.Errorf("endpoint %q is not a unix socket: give unix:///path/to.sock", endpoint)
+	return "", fmt.Errorf("endpoint %q is not a unix socket: use unix:///path/to.sock", endpoint)
 }
 
 // DefaultEndpoints are the sockets looked for when none is named, in order.

@@ -45,7 +45,7 @@ func Hostname(pod *corev1.Pod, clusterDomain string, override bool) (Name, error
 	}
 	n.Host = truncate(n.Host)
 	if n.Host == "" {
-		return Name{}, fmt.Errorf("pod %s/%s: no host name is left of %q after cutting it to %d characters: set spec.hostname",
+		return Name{}, fmt.Errorf("pod %s/%s: %q has no valid hostname in its first %d characters: set spec.hostname",
 			pod.Namespace, pod.Name, pod.Name, maxHostname)
 	}
 	if spec.Subdomain != "" {

@@ -72,7 +72,7 @@ func Apply(ctx context.Context, p Plan, t Target) error {
 		Err: &HookError{Plan: p, Output: output, Err: err}}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		out.Kind = problem.Deadline
-		out.Hint = "a hook has no time limit of its own; increase --timeout, or make the hook end sooner"
+		out.Hint = "hooks have no timeout of their own: increase --timeout, or shorten the hook"
 	}
 	return out
 }

@@ -103,7 +103,7 @@ func (m memory) prune(now time.Time) error {
 // of the file system.
 func ForgetBackOff(dir, uid string) error {
 	if err := os.Remove(memory{dir}.path(uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("forget the back-off of images: %w", err)
+		return fmt.Errorf("delete the image back-off: %w", err)
 	}
 	return nil
 }

@@ -208,7 +208,7 @@ func (f *file) fill(into any, fields map[string]json.RawMessage) {
 			}
 		}
 		if !strict && !used[name] {
-			f.add(name, ReasonUnused, "podrun does not use this field of the kubelet's", "", true)
+			f.add(name, ReasonUnused, "podrun does not use this field of the kubelet", "", true)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (e *MountError) Event() string {
 // *MountError for each that failed.
 func Apply(ctx context.Context, p Plan) error {
 	if err := MakePodDir(p); err != nil {
-		return &problem.Error{Kind: problem.Runtime, Object: "pod " + p.ID.String(), Op: "make its directories", Err: err}
+		return &problem.Error{Kind: problem.Runtime, Object: "pod " + p.ID.String(), Op: "create its directories", Err: err}
 	}
 	failed := makeAll(ctx, p.Volumes)
 	if ctx.Err() != nil {

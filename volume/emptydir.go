@@ -41,7 +41,7 @@ func planEmptyDir(in Input, spec *corev1.Volume) (Volume, problem.List) {
 		dir.PageSize = size
 	default:
 		return Volume{}, problem.List{{Reason: "FailedMount", Message: fmt.Sprintf("unknown storage medium %q", dir.Medium),
-			Hint: "leave it out, or use Memory, HugePages or HugePages-<size>"}}
+			Hint: "remove it, or use Memory, HugePages or HugePages-<size>"}}
 	}
 	v := Volume{Plugin: emptyDirPlugin, HostPath: in.Layout.Volume(in.ID.UID, emptyDirPlugin, spec.Name),
 		Setup: Setup{Kind: SetupEmptyDir, EmptyDir: dir}}

@@ -75,7 +75,7 @@ func directory(setting, path string) host.Directory {
 		case err != nil:
 			d.Problem = fmt.Sprintf("%s: %v", at, err)
 		case serr == nil && !info.IsDir():
-			d.Problem = at + " is no directory"
+			d.Problem = at + " is not a directory"
 		default:
 			d.Writable = true
 		}

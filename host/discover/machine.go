@@ -29,7 +29,7 @@ func (m machine) readMachine(f *host.Facts, s nodeconfig.Settings) error {
 	f.KernelVersion = unix.ByteSliceToString(uts.Release[:])
 	f.NodeName = nodeName(f.Hostname, s.HostnameOverride)
 	if f.NodeName == "" {
-		return trouble("name this node", fmt.Errorf("the hostname is empty"), "set one, or give --hostname-override")
+		return trouble("name this node", fmt.Errorf("the hostname is empty"), "set the hostname, or --hostname-override")
 	}
 	f.OS, f.Arch = runtime.GOOS, runtime.GOARCH
 	f.NodeLabels = nodeLabels(f.NodeName, s.NodeLabels)

@@ -173,7 +173,7 @@ func decodeCheckpoint(data []byte) (*corev1.Pod, error) {
 		err = yaml.Unmarshal(doc, pod)
 	}
 	if err == nil && pod.Name == "" {
-		err = fmt.Errorf("its first document is no pod")
+		err = fmt.Errorf("its first document is not a pod")
 	}
 	return pod, err
 }

@@ -191,7 +191,7 @@ func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World,
 		return false
 	}
 	if HasPostStart(c) && w.Observed.Hooks[have.ID] != HookDone {
-		d.Actions = append(d.Actions, Action{Verb: RunPostStart, Container: c.Name, ID: have.ID, Attempt: have.Restarts, Why: "its postStart hook was not seen to finish"})
+		d.Actions = append(d.Actions, Action{Verb: RunPostStart, Container: c.Name, ID: have.ID, Attempt: have.Restarts, Why: "its postStart hook may not have finished"})
 		return false
 	}
 	return true

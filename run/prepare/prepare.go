@@ -153,7 +153,7 @@ func tooMuchText(bytes int) problem.List {
 		return nil
 	}
 	return problem.List{{Field: "spec.containers", Reason: "FieldValueTooLong", Kind: problem.Manifest,
-		Message: fmt.Sprintf("with this pod the variables, arguments and supplemental groups of all containers, and the files of their volumes, take more than %d MiB", maxText>>20),
+		Message: fmt.Sprintf("with this pod, the variables, arguments and supplemental groups of all containers, and the files of their volumes, exceed %d MiB", maxText>>20),
 		Hint:    "use fewer keys of ConfigMaps and Secrets, or apply the pods one by one"}}
 }
 

@@ -28,7 +28,7 @@ func UserNamespace(pod *corev1.Pod, uid string, taken map[string]uint32, maxPods
 		if first == 0 && other != uid {
 			return nil, problem.List{{
 				Field: "spec.hostUsers", Reason: "UserNamespaces",
-				Message: "the range of host IDs of pod " + other + " can't be found out: its file userns is corrupt",
+				Message: "the range of host IDs of pod " + other + " is unknown: its file userns is corrupt",
 				Hint:    "delete that pod: two pods must not share a range",
 			}}
 		}
@@ -41,7 +41,7 @@ func UserNamespace(pod *corev1.Pod, uid string, taken map[string]uint32, maxPods
 	}
 	return nil, problem.List{{
 		Field: "spec.hostUsers", Reason: "UserNamespaces",
-		Message: fmt.Sprintf("all %d ranges of host IDs are taken by other pods", maxPods), Hint: "delete a pod, or raise maxPods",
+		Message: fmt.Sprintf("other pods use all %d ranges of host IDs", maxPods), Hint: "delete a pod, or increase maxPods",
 	}}
 }
 

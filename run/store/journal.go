@@ -123,7 +123,7 @@ func openJournal(dir *os.Root, name string, create int) (*os.File, error) {
 	}
 }
 
-var errNotRegular = errors.New("it is not a regular file")
+var errNotRegular = errors.New("not a regular file")
 
 // fail keeps the first failure.
 func (j *Journal) fail(err error) {

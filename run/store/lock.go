@@ -61,7 +61,7 @@ func AwaitLock(ctx context.Context, path string, waiting func(holder string), tr
 // nil.
 func tryLock(path, who string) (*FileLock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return nil, fmt.Errorf("make the directory of locks: %w", err)
+		return nil, fmt.Errorf("create the lock directory: %w", err)
 	}
 	f, err := LockFile(path)
 	if f == nil || err != nil {
@@ -136,7 +136,7 @@ func FlockFile(path string, flags int) (*os.File, error) {
 func lockWaitEnded(ctx context.Context, holder string) error {
 	err := fmt.Errorf("wait for %s: %w", holder, context.Cause(ctx))
 	if _, timeout := errors.AsType[problem.TimeoutError](err); timeout {
-		return &problem.Error{Kind: problem.Deadline, Err: err, Hint: "increase --timeout, or end the other podrun"}
+		return &problem.Error{Kind: problem.Deadline, Err: err, Hint: "increase --timeout, or stop the other podrun"}
 	}
 	return err
 }

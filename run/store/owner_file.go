@@ -35,7 +35,7 @@ func ReadOwner(layout identity.Layout, id identity.Pod) (*OwnerRecord, error) {
 	}
 	if r.Schema > ownerSchema {
 		return nil, &problem.Error{Kind: problem.Refused, Object: "pod " + id.String(),
-			Err:  fmt.Errorf("its owner record has schema %d, and this podrun reads %d at most", r.Schema, ownerSchema),
+			Err:  fmt.Errorf("its owner record has schema version %d, this podrun supports versions up to %d", r.Schema, ownerSchema),
 			Hint: "use the newer podrun that wrote it"}
 	}
 	return &r, nil
@@ -93,7 +93,7 @@ func claimPrefix(id identity.Pod) string { return id.Namespace + "_" + id.Name +
 func KeptByOthers(layout identity.Layout, id identity.Pod, mine *LockedFile, incarnation string) (bool, error) {
 	entries, err := os.ReadDir(layout.Claims())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, fmt.Errorf("pod %s: list the commands that work on it: %w", id, err)
+		return false, fmt.Errorf("pod %s: list the claims of other commands: %w", id, err)
 	}
 	for _, e := range entries {
 		path := filepath.Join(layout.Claims(), e.Name())

@@ -290,4 +290,4 @@ func (l *PodLock) Forget() {
 
 // ErrChanged says that another podrun worked on the pod, so that what was to be
 // done may not be any more: everything was observed again.
-var ErrChanged = errors.New("another podrun has worked on the pod")
+var ErrChanged = errors.New("another podrun changed the pod")

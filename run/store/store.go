@@ -132,7 +132,7 @@ func Sweep(layout identity.Layout) error {
 			}
 		}
 		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
-			return fmt.Errorf("remove what a killed podrun left: %w", err)
+			return fmt.Errorf("remove leftovers of a killed podrun: %w", err)
 		}
 	}
 	return errors.Join(sweepLockedFiles(layout.Reservations()), sweepLockedFiles(layout.Claims()))
