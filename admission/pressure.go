@@ -81,14 +81,14 @@ func checkPressure(q question) problem.List {
 	})
 }
 
-// Shortage is what a host is short of, by its eviction thresholds.
+// Shortage is a resource of the host that is below an eviction threshold.
 type Shortage struct {
 	Condition corev1.NodeConditionType
 	Why       string // with the figures
 }
 
-// Shortages lists what the host is short of, in the order of the conditions, and
-// what is wrong with the thresholds.
+// Shortages lists the resources that are below their thresholds, in the order of
+// the conditions, and the problems of the thresholds.
 func Shortages(f host.Facts, settings nodeconfig.Settings) (short []Shortage, bad problem.List) {
 	for _, s := range signalsOf(f) {
 		value, set := settings.EvictionHard[s.name]

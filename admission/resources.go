@@ -108,9 +108,9 @@ func amount(name corev1.ResourceName, list corev1.ResourceList) int64 {
 	return q.Value()
 }
 
-// Allocatable is the host's capacity less what is reserved and what hard
-// eviction keeps free: what a node's status would say. Settings that are no
-// quantities are problems.
+// Allocatable returns the host's capacity minus reservations and hard eviction
+// thresholds, as in a node's status. Settings that are not quantities are
+// problems.
 func Allocatable(f host.Facts, s nodeconfig.Settings) (corev1.ResourceList, problem.List) {
 	out := f.Capacity.DeepCopy()
 	var problems problem.List

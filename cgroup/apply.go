@@ -17,8 +17,9 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// Apply makes the groups and sets their values. Groups that are there already
-// get the values alone. When it fails, what it made is gone again.
+// Apply creates the cgroups and sets their values; for existing cgroups it only
+// sets the values. If it fails, it removes the cgroups that it created. The error
+// is a *problem.Error of kind Runtime.
 func Apply(ctx context.Context, p Plan) error {
 	groups := append(append([]Group{}, p.Shared...), p.Pods...)
 	if len(groups) == 0 {

@@ -24,9 +24,9 @@ const (
 	removePause  = time.Millisecond
 )
 
-// Remove removes the pod's group, with what the runtime made below it and what
-// processes are left in it, in every hierarchy, and lowers the weight of the
-// group that it shared. Removing what is gone is no error.
+// Remove removes the pod's cgroup in every hierarchy, including children that the
+// runtime created, kills processes that remain in it, and updates the weight of
+// the shared cgroup. A missing cgroup is not an error.
 func Remove(ctx context.Context, p Plan) error {
 	ctx, cancel := context.WithTimeout(ctx, removeWithin)
 	defer cancel()
@@ -95,8 +95,8 @@ func removeTree(ctx context.Context, dir string) error {
 	}
 }
 
-// RemoveParents removes the shared groups and those of the cgroup root, as far
-// as podrun made them and nothing is in them any more.
+// RemoveParents removes the shared cgroups and those of the cgroup root if podrun
+// created them and they are empty.
 func RemoveParents(p Plan) error {
 	return p.underLock("remove the cgroup", p.removeParents)
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/podrun/podrun/identity"
 )
 
-// Apply makes the container's log directory, which no runtime makes, and
-// creates the container; it returns its ID. A runtime that took too long may
-// have created it all the same, and keeps its name (containerd issues 4604 and
-// 13867): such a container is removed, and creating it tried once more. If that
-// has no answer, the error is the first, which says more.
+// Apply creates the container's log directory, which runtimes do not create, and
+// the container, and returns its ID. If an earlier request timed out but created
+// a container, which then holds the name (containerd issues 4604 and 13867), it
+// removes that container and tries once more. If the retry gets no answer, the
+// error is the first one, which has the cause.
 func Apply(ctx context.Context, client *cri.Client, sandboxID string, config *runtimeapi.ContainerConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
 	logs := filepath.Join(sandbox.GetLogDirectory(), filepath.Dir(config.GetLogPath()))
 	if err := os.MkdirAll(logs, 0o755); err != nil {

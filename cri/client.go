@@ -95,7 +95,7 @@ func (c *Client) ImageConn() grpc.ClientConnInterface {
 	return c.conns[len(c.conns)-1]
 }
 
-// Endpoint is where the client was told to connect; empty for New.
+// Endpoint returns the configured endpoint; empty for a client from New.
 func (c *Client) Endpoint() string { return c.endpoint }
 
 // SocketPath gives the path of an endpoint: unix:///run/x.sock or /run/x.sock.

@@ -24,15 +24,15 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// Streams are what a command in a container is connected to. Without In it
-// reads nothing.
+// Streams are the standard streams of a command in a container. With a nil In,
+// the command reads no input.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 }
 
-// NotStreamedError says that the runtime's streaming server could not be
-// reached, or does not speak the protocol: the command was not run.
+// NotStreamedError reports that the runtime's streaming server could not be
+// reached or does not speak the protocol. The command was not run.
 type NotStreamedError struct{ Err error }
 
 // Error says why.
@@ -43,7 +43,7 @@ func (e *NotStreamedError) Error() string {
 // Unwrap gives the cause.
 func (e *NotStreamedError) Unwrap() error { return e.Err }
 
-// ExecError is the runtime's word for a command that it could not run.
+// ExecError is the runtime's error for a command that it could not run.
 type ExecError struct{ Message string }
 
 // Error is the runtime's text.

@@ -14,8 +14,8 @@ const (
 	maxFQDN     = 64
 )
 
-// Name is how a pod is called on the network. It has no meaning for a pod in
-// the host's network, which has the host's.
+// Name is the pod's name on the network. It has no meaning for a pod in the
+// host's network, which uses the host's name.
 type Name struct {
 	Host   string `json:"host"`             // web-0
 	Domain string `json:"domain,omitempty"` // web.default.svc.cluster.local

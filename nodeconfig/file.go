@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ReasonUnused is the reason of a warning about a field of the kubelet's that
-// podrun does not use: of interest only to who asks for more.
+// ReasonUnused is the reason of a warning about a kubelet field that podrun does
+// not use; shown with --verbose only.
 const ReasonUnused = "Unused"
 
 // kubeletKind and podrunKind are the kinds of a settings file, and kinds their

@@ -20,7 +20,7 @@ const (
 	openMode = 0o755 // between the pod's directory and a volume
 )
 
-// MountError is the failure to make one volume.
+// MountError is the failure to set up one volume.
 type MountError struct {
 	Volume string
 	Err    error

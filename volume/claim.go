@@ -93,8 +93,8 @@ const (
 	nfsPlugin   = "kubernetes.io~nfs"
 )
 
-// Local binds a directory of this host into the pod's own, so that its owner
-// and its mount options are the pod's.
+// Local bind-mounts a directory of this host into the pod's directory, so that
+// ownership and mount options are the pod's.
 type Local struct {
 	Path     string   `json:"path"`
 	ReadOnly bool     `json:"readOnly,omitempty"`

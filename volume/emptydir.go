@@ -12,7 +12,7 @@ import (
 
 const emptyDirPlugin = "kubernetes.io~empty-dir"
 
-// EmptyDir makes an emptyDir: a directory, a tmpfs or a hugetlbfs.
+// EmptyDir sets up an emptyDir: a directory, a tmpfs or a hugetlbfs.
 type EmptyDir struct {
 	Medium corev1.StorageMedium `json:"medium"` // "", Memory, HugePages or HugePages-<size>
 	// SizeBytes caps a tmpfs; 0 is the kernel's cap. A directory's sizeLimit is

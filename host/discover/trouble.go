@@ -24,9 +24,9 @@ func trouble(op string, err error, hint string) error {
 	return &problem.Error{Kind: problem.Runtime, Object: "host", Op: op, Err: err, Hint: hint}
 }
 
-// Unreachable turns the failure of a runtime's first call into one sentence
-// and a hint. The gRPC text is the last resort: it says neither what the
-// socket is nor what to do.
+// Unreachable returns the error (kind Runtime) for the failure of a runtime's
+// first call, with a hint. It uses the gRPC text only as a last resort, because
+// that names neither the socket nor a fix.
 func Unreachable(endpoint string, err error) error {
 	cause, hint := explain(endpoint, err)
 	return &problem.Error{Kind: problem.Runtime, Object: "runtime " + endpoint, Op: "connect", Err: cause, Hint: hint}

@@ -62,9 +62,9 @@ func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	return d
 }
 
-// AnyStarted tells whether a container of the pod was ever started. One that
-// was only created has not run: the kubelet counts it all the same, and leaves
-// the pod pending for ever.
+// AnyStarted reports whether any container of the pod was started. A container
+// that was only created does not count; the kubelet counts it and leaves the pod
+// pending without end.
 func AnyStarted(obs *Observed) bool {
 	return slices.ContainsFunc(obs.Containers, func(c Container) bool { return c.State != Created })
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// ImagesOf are the images that pods name, as the runtime is asked for them.
+// ImagesOf lists the images of pods, by the names that are sent to the runtime.
 func ImagesOf(objects *manifest.Objects) []string {
 	var out []string
 	for _, p := range objects.Pods {
@@ -65,8 +65,9 @@ var emulators = map[string]string{
 	"amd64": "x86_64", "386": "i386", "arm64": "aarch64", "arm": "arm", "ppc64le": "ppc64le", "s390x": "s390x", "riscv64": "riscv64", "loong64": "loongarch64", "mips64le": "mips64el",
 }
 
-// RunsHere tells whether this host can run an image's programs: they are for its
-// architecture, for the 32 bits of it, or emulated. What is not known may be.
+// RunsHere reports whether this host can run an image's programs: they are for
+// its architecture, for the 32-bit variant of it, or emulated. It returns true if
+// the image's architecture is unknown.
 func RunsHere(image host.Image, facts host.Facts) bool {
 	switch {
 	case image.OS != "" && facts.OS != "" && image.OS != facts.OS:

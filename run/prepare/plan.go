@@ -26,9 +26,9 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// Plan is everything that podrun will do to run one pod, known before the
-// first side effect. What is known only later (the pod's addresses, its images)
-// comes into the containers' configs by container.Plan.Config.
+// Plan is everything that podrun does to run one pod, known before the first side
+// effect. Values that are known only later (the pod's addresses, its images) are
+// added by container.Plan.Config.
 type Plan struct {
 	ID         identity.Pod
 	Pod        *corev1.Pod // defaulted, with UID and nodeName
@@ -63,8 +63,8 @@ type Input struct {
 	Invocation  string // the random id of this run of podrun
 }
 
-// NewPlan plans one pod. It is pure. The problems are all that planning found;
-// a plan with problems that refuse must not be executed.
+// NewPlan plans one pod. It is pure. It returns all problems; a plan with a
+// problem that is not a warning must not be executed.
 func NewPlan(in Input) (*Plan, problem.List) {
 	pod := in.Pod.DeepCopy()
 	pod.Spec.NodeName = in.Facts.NodeName
@@ -201,7 +201,7 @@ func ofNamespace[T any](objects map[string]T, namespace string) map[string]T {
 	return out
 }
 
-// Container returns the plan of a container, or nil.
+// Container returns the plan of a container; nil if there is none of that name.
 func (p *Plan) Container(name string) *container.Plan {
 	i := slices.IndexFunc(p.Containers, func(c container.Plan) bool { return c.Name == name })
 	if i < 0 {

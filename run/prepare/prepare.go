@@ -18,7 +18,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// Change says how a pod of a manifest relates to what is here.
+// Change is the relation of a pod in a manifest to the pod of its name on this
+// host.
 type Change string
 
 // The changes.
@@ -29,7 +30,7 @@ const (
 	ChangeReplace   Change = "replace"   // another pod of that name is here, and goes first
 )
 
-// Here is a pod of podrun's that is on this host already, by its checkpoint.
+// Here is a podrun pod that exists on this host, from its checkpoint.
 type Here struct {
 	ID  identity.Pod
 	Pod *corev1.Pod // as it was planned
@@ -47,7 +48,8 @@ type Here struct {
 	Broken error
 }
 
-// Target is one pod of a command: its plan, and what it takes the place of.
+// Target is one pod of a command: its plan, and the pod that it replaces or
+// updates.
 type Target struct {
 	Plan   *Plan
 	Change Change
@@ -165,12 +167,11 @@ func withoutVaguer(planning problem.List, p problem.Problem) problem.List {
 	})
 }
 
-// Compare finds out how a pod relates to those of its name that are on this host.
-// The same pod keeps its UID, whatever StaticUID would make of it now: with the
-// defaults of another release, or another name of the node, that is another hash.
-// It does so where it changes in place, and where it is forced to start over. A
-// pod that is replaced because its manifest is another one gets a new UID, as a
-// static pod of the kubelet does.
+// Compare determines how a pod relates to the pods of its name on this host. An
+// unchanged pod, and one that is updated in place or restarted with --force,
+// keeps its UID, even if StaticUID would return another one now because a release
+// changed defaults or the node was renamed. A pod that is replaced because its
+// manifest differs gets a new UID, as a static pod of the kubelet does.
 func Compare(pod *corev1.Pod, in PrepareInput) Target {
 	uid := manifest.UID(pod, in.Facts.NodeName)
 	var here []Here
@@ -210,7 +211,7 @@ func Compare(pod *corev1.Pod, in PrepareInput) Target {
 	return t
 }
 
-// RuntimeHandler finds the handler of the pod's RuntimeClass.
+// RuntimeHandler returns the handler of the pod's RuntimeClass.
 func RuntimeHandler(pod *corev1.Pod, objects *manifest.Objects) (string, problem.List) {
 	name := pod.Spec.RuntimeClassName
 	if name == nil || *name == "" {
@@ -226,8 +227,8 @@ func RuntimeHandler(pod *corev1.Pod, objects *manifest.Objects) (string, problem
 	}}
 }
 
-// HostPorts lists the ports of the host that the pods ask for, so that only
-// their owners are looked up.
+// HostPorts lists the host ports that the pods request, so that podrun looks up
+// only the owners of these.
 func HostPorts(objects *manifest.Objects) []host.HostPort {
 	var ports []host.HostPort
 	for _, p := range objects.Pods {

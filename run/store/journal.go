@@ -30,14 +30,15 @@ const (
 	journalMode     = 0o640
 )
 
-// Journal keeps the events of one pod in its directory and hands them on. Until
-// the directory exists it holds them back, so that a rollback leaves none.
+// Journal stores the events of one pod in its directory and passes them on. Until
+// the directory exists it buffers them, so that a rollback leaves no file behind.
 //
-// Several podruns may write the same file at once. Each line is one append with
-// the file's lock held in common; who replaces the file holds the lock alone,
-// and whoever locks a file that was replaced meanwhile opens the new one: no
-// line is lost. The directory is kept open, so that a pod that was deleted and
-// made again under the same UID never gets events of the one before.
+// Several podrun processes may write the same file concurrently. Each line is one
+// append under a shared lock of the file; the process that replaces the file
+// holds an exclusive lock, and a process that locks a replaced file opens the new
+// one, so that no line is lost. The directory stays open, so that a pod that was
+// deleted and created again with the same UID never gets events of its
+// predecessor.
 type Journal struct {
 	Pod  identity.Pod
 	Next event.Sink
@@ -49,7 +50,7 @@ type Journal struct {
 	err  error         // the first failure to write; reported when the sync ends
 }
 
-// Emit is an event.Sink that fills in the pod and the time.
+// Emit is an event.Sink that sets the pod, and the time if it is zero.
 func (j *Journal) Emit(e event.Event) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
@@ -70,9 +71,9 @@ func (j *Journal) Emit(e event.Event) {
 	}
 }
 
-// Open starts writing to the pod's directory, with what was held back. Where
-// nothing can be written it holds events back, too: delete must not need a
-// journal; close reports it.
+// Open opens the journal in the pod's directory and writes the buffered events.
+// On a file system that is full or read-only it keeps buffering and returns nil,
+// because delete must not depend on a journal; Close returns that error.
 func (j *Journal) Open(layout identity.Layout) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -190,7 +191,7 @@ func encodeEvents(w io.Writer, events []event.Event) error {
 	return nil
 }
 
-// Close ends the journal and reports the first failure to write to it.
+// Close closes the journal and returns the first write error.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -154,8 +154,8 @@ func newestEvents(events []event.Event) []event.Event {
 }
 
 // ReadJournal reads the events of a pod, aggregated, in the order of their last
-// occurrence; none if there is no journal. Lines that are no events, such as one
-// that a crash cut short, are left out.
+// occurrence; none if there is no journal. It skips lines that are not events,
+// such as a line that a crash truncated.
 func ReadJournal(layout identity.Layout, uid string) ([]event.Event, error) {
 	path := layout.Journal(uid)
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LockedFile is a file whose content counts for as long as the process that made
-// it keeps it locked. The kernel unlocks it when that process ends, however it
-// ends. A nil LockedFile counts for nothing.
+// LockedFile is a file whose content is valid only while the process that created
+// it holds its lock. The kernel releases the lock when that process ends.
 type LockedFile struct {
 	file *os.File
 	path string
 }
 
-// MakeLockedFile makes a locked file whose name is prefix and random characters.
+// MakeLockedFile creates and locks a file in dir whose name is prefix and random
+// characters. It creates dir if that is missing.
 func MakeLockedFile(dir, prefix string, data []byte) (*LockedFile, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (l *LockedFile) set(data []byte) error {
 	return l.file.Truncate(int64(len(data)))
 }
 
-// Release removes the file.
+// Release removes the file and its lock. It may be called on nil.
 func (l *LockedFile) Release() {
 	if l == nil || l.file == nil {
 		return
@@ -68,7 +68,8 @@ func (l *LockedFile) Release() {
 	l.file = nil
 }
 
-// IsLocked tells whether a process has the file at path locked.
+// IsLocked reports whether a process holds the lock of the file at path; false if
+// there is no such file.
 func IsLocked(path string) bool {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -19,8 +19,9 @@ import (
 // is ending, and a pod has at most 1,000.
 const maxOwnerRecord = 1 << 20
 
-// ReadOwner reads a pod's owner record; nil if it has none. A record that can't be
-// read as one counts as none: its generation equals no other.
+// ReadOwner reads a pod's owner record; nil if there is none. A corrupt record
+// counts as none: its generation equals no other. The error is of kind Refused if
+// a newer podrun wrote the record.
 func ReadOwner(layout identity.Layout, id identity.Pod) (*OwnerRecord, error) {
 	data, err := hostfile.ReadNoFollow(context.Background(), layout.Owner(id), maxOwnerRecord)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, hostfile.ErrNotRegular) || errors.Is(err, hostfile.ErrTooLarge) {
@@ -66,7 +67,7 @@ func removeOwner(layout identity.Layout, id identity.Pod) error {
 	return nil
 }
 
-// Live tells whether the owner's process still works on the pod.
+// Live reports whether the owner's process still holds its claim on the pod.
 func (r *OwnerRecord) Live(layout identity.Layout) bool {
 	return r != nil && r.Claim != "" && IsLocked(filepath.Join(layout.Claims(), filepath.Base(r.Claim)))
 }
@@ -88,8 +89,8 @@ const claimMaxBytes = 128
 // underscore.
 func claimPrefix(id identity.Pod) string { return id.Namespace + "_" + id.Name + "_" }
 
-// KeptByOthers tells whether another running command wants this incarnation of
-// the pod to be on this host.
+// KeptByOthers reports whether another running command requires this incarnation
+// of the pod. Mine is this command's claim, or nil.
 func KeptByOthers(layout identity.Layout, id identity.Pod, mine *LockedFile, incarnation string) (bool, error) {
 	entries, err := os.ReadDir(layout.Claims())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
