@@ -36,7 +36,7 @@ func Apply(ctx context.Context, p Plan) error {
 		undo = append(undo, func() error { return p.unmake(g, missing) })
 		err := ctx.Err()
 		if err == nil {
-			err = p.apply(g, missing)
+			err = p.makeGroup(g, missing)
 		}
 		if err != nil {
 			errs := []error{failed(g, "create the cgroup", err)}
@@ -69,9 +69,9 @@ func (p Plan) unmake(g Group, missing []string) error {
 	return removeDirs(missing)
 }
 
-// apply makes one group, of which these directories are missing, the outer ones
+// makeGroup makes one group, of which these directories are missing, the outer ones
 // first.
-func (p Plan) apply(g Group, missing []string) error {
+func (p Plan) makeGroup(g Group, missing []string) error {
 	// Reweigh comes after, with what Burstable pods there are by then.
 	if len(missing) == 0 && (p.holds(g) || isBurstable(g)) {
 		return nil

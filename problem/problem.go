@@ -18,8 +18,8 @@ type Kind string
 const (
 	Usage    Kind = "Usage"    // the command line
 	Manifest Kind = "Manifest" // the file: syntax, schema, validation, a missing reference
-	Refused  Kind = "Refused"  // this host can't or may not run the pod
-	Image    Kind = "Image"    // an image can't be had
+	Refused  Kind = "Refused"  // this host cannot run the pod, or its policy forbids it
+	Image    Kind = "Image"    // an image is not available
 	Deadline Kind = "Deadline" // the command's own --timeout
 	Failed   Kind = "Failed"   // the pod failed, and no container's exit code says how
 	Runtime  Kind = "Runtime"  // the runtime, the host or podrun itself

@@ -50,8 +50,8 @@ type Plan struct {
 	Facts host.Facts `json:"-"` // that it was made from
 }
 
-// Input is what a plan is made from.
-type Input struct {
+// PlanInput is the input of NewPlan.
+type PlanInput struct {
 	Pod      *corev1.Pod // defaulted and validated
 	UID      string      // of the pod
 	Objects  *manifest.Objects
@@ -65,7 +65,7 @@ type Input struct {
 
 // NewPlan plans one pod. It is pure. It returns all problems; a plan with a
 // problem that is not a warning must not be executed.
-func NewPlan(in Input) (*Plan, problem.List) {
+func NewPlan(in PlanInput) (*Plan, problem.List) {
 	pod := in.Pod.DeepCopy()
 	pod.Spec.NodeName = in.Facts.NodeName
 	pod.UID = types.UID(in.UID)
@@ -122,7 +122,7 @@ func (p *Plan) planPullSecrets() problem.List {
 	return problems
 }
 
-func (p *Plan) planVolumes(in Input) problem.List {
+func (p *Plan) planVolumes(in PlanInput) problem.List {
 	namespace := p.ID.Namespace
 	vin := volume.Input{
 		Pod: p.Pod, ID: p.ID, Layout: p.Layout, MemoryAllocatable: in.Allocatable.Memory().Value(), Allocatable: in.Allocatable,
@@ -138,7 +138,7 @@ func (p *Plan) planVolumes(in Input) problem.List {
 	return problems
 }
 
-func (p *Plan) planSandbox(in Input) problem.List {
+func (p *Plan) planSandbox(in PlanInput) problem.List {
 	conf, warnings := dns.New(p.Pod, in.Facts.ResolvConf, in.Settings.ClusterDNS, in.Settings.ClusterDomain)
 	for _, w := range warnings {
 		p.Warnings = append(p.Warnings, event.Event{Type: event.Warning, Reason: w.Reason, Message: w.Message})
@@ -162,7 +162,7 @@ func (p *Plan) planSandbox(in Input) problem.List {
 	return append(problems, found...)
 }
 
-func (p *Plan) planContainers(in Input) problem.List {
+func (p *Plan) planContainers(in PlanInput) problem.List {
 	var problems problem.List
 	// What is the same for all containers is found out once, the QoS class too,
 	// which Kubernetes takes from the status: a pod may have a thousand.

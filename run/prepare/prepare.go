@@ -72,8 +72,8 @@ type Target struct {
 	Was          Here // of a pod that is updated
 }
 
-// PrepareInput is what Prepare decides by.
-type PrepareInput struct {
+// Input is the input of All and Compare.
+type Input struct {
 	Objects      *manifest.Objects
 	Facts        host.Facts
 	Settings     nodeconfig.Settings
@@ -85,11 +85,11 @@ type PrepareInput struct {
 	Now time.Time
 }
 
-// Prepare plans and admits all pods of a command, before the first side effect:
+// All plans and admits all pods of a command, before the first side effect:
 // each as if those that it replaces were gone, and all of them together. It is
 // pure. The list has every problem of all pods, and of the settings; with more
 // text than maxText there are no targets.
-func Prepare(in PrepareInput) ([]Target, problem.List) {
+func All(in Input) ([]Target, problem.List) {
 	var targets []Target
 	var arriving []admission.Pod
 	text := 0 // bytes of variables and arguments so far
@@ -100,7 +100,7 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 		pod, classed := manifest.WithClasses(mp.Object, in.Objects)
 		t := Compare(pod, in)
 		handler, found := RuntimeHandler(pod, in.Objects)
-		plan, more := NewPlan(Input{
+		plan, more := NewPlan(PlanInput{
 			Pod: pod, UID: t.UID, Objects: in.Objects, Facts: in.Facts, Settings: in.Settings,
 			Handler: handler, Invocation: in.Invocation, Allocatable: allocatable,
 		})
@@ -172,7 +172,7 @@ func withoutVaguer(planning problem.List, p problem.Problem) problem.List {
 // keeps its UID, even if StaticUID would return another one now because a release
 // changed defaults or the node was renamed. A pod that is replaced because its
 // manifest differs gets a new UID, as a static pod of the kubelet does.
-func Compare(pod *corev1.Pod, in PrepareInput) Target {
+func Compare(pod *corev1.Pod, in Input) Target {
 	uid := manifest.UID(pod, in.Facts.NodeName)
 	var here []Here
 	for _, h := range in.Here {
