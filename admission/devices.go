@@ -34,7 +34,7 @@ func checkDevices(q question) problem.List {
 }
 
 // allocate gives an admitted pod its devices. One that runs keeps what it has;
-// one that was stopped, too, as far as nobody else has got it meanwhile.
+// one that was stopped, too, unless another pod was assigned it since.
 func (q question) allocate(v *Verdict) {
 	if q.runs() {
 		v.Devices = q.here().Devices

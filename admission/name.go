@@ -55,7 +55,7 @@ func checkPathLengths(q question) problem.List {
 	})
 }
 
-// checkName refuses the name of a live pod that somebody else runs here:
+// checkName refuses the name of a live pod that another program runs:
 // whoever looks for that pod by its labels would find two.
 func checkName(q question) problem.List {
 	for _, p := range q.facts.Pods {

@@ -70,7 +70,7 @@ func checkNodeSelector(q question) problem.List {
 	})
 }
 
-// labelsHint says how to get labels. Those that a kubelet sets itself, nobody can.
+// labelsHint returns how to set labels. Those that a kubelet sets cannot be set.
 func labelsHint(missing []string) string {
 	var given, hints []string
 	for _, label := range missing {

@@ -51,7 +51,7 @@ func Apply(ctx context.Context, p Plan) error {
 
 // unmake takes back what was missing of a group: its directories, its slice and
 // those outer ones that came with it, which systemd would keep. A slice of which
-// a directory was there before is somebody's: to stop it is to stop what is in it.
+// a directory was there before is in use by others: stopping it stops the processes in it.
 func (p Plan) unmake(g Group, missing []string) error {
 	if !slices.ContainsFunc(missing, exists) {
 		return nil // nothing was made

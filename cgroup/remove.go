@@ -115,7 +115,7 @@ func (p Plan) removeParents() error {
 	return nil
 }
 
-// removeEmpty removes a group that podrun made and nobody uses.
+// removeEmpty removes a cgroup that podrun created and that is not in use.
 func (p Plan) removeEmpty(g Group) error {
 	dirs := p.dirs(g)
 	for _, dir := range dirs {
@@ -146,7 +146,7 @@ func inUse(dir string) (bool, error) {
 }
 
 // removeDirs removes directories, the last ones first. One that is in use
-// stays: somebody else has begun to use it.
+// stays: another process has begun to use it.
 func removeDirs(dirs []string) error {
 	var errs []error
 	for _, dir := range slices.Backward(dirs) {

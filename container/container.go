@@ -1,4 +1,4 @@
-// Package container plans a pod's containers: what the runtime is told of each
+// Package container plans a pod's containers: the config that the runtime gets for each
 // one. It works in two pure steps: New does all that is known before anything
 // is done, Plan.Config adds what is known late, such as the pod's addresses.
 // Apply then creates the container.

@@ -164,7 +164,7 @@ func converse(ctx context.Context, conn net.Conn, s Streams) (int, error) {
 		return 0, &NotStreamedError{err}
 	}
 	defer session.Close()
-	// First, or closing the session waits behind input that nobody reads.
+	// First, or closing the session waits for input that no process reads.
 	defer conn.Close()
 	kinds := []string{corev1.StreamTypeError, corev1.StreamTypeStdout, corev1.StreamTypeStderr}
 	if s.In != nil {

@@ -32,7 +32,7 @@ func (n Name) FQDN() string {
 
 // Hostname works out the pod's name. Override says whether spec.hostnameOverride
 // counts (KEP-4762, feature gate HostnameOverride, on by default). The error
-// tells of a full name that the kernel has no room for.
+// is a full name that is too long for the kernel.
 func Hostname(pod *corev1.Pod, clusterDomain string, override bool) (Name, error) {
 	spec := pod.Spec
 	if override && spec.HostnameOverride != nil {

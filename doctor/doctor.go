@@ -20,7 +20,7 @@ type Status string
 
 // The statuses, in order of gravity.
 const (
-	Skip Status = "skip" // can't be told, since something else is amiss
+	Skip Status = "skip" // unknown because of another problem
 	Pass Status = "pass"
 	Warn Status = "warn" // some pods, or some of their features, won't work
 	Fail Status = "fail" // no pod could run here

@@ -56,7 +56,7 @@ var names = map[string]map[string]string{
 // installers are the commands that install packages.
 var installers = map[string]string{"apt-get": "apt-get install", "dnf": "dnf install", "zypper": "zypper install", "apk": "apk add", "pacman": "pacman -S"}
 
-// install is the command that installs packages here; empty if nobody knows it.
+// install is the command that installs packages on this host; empty if unknown.
 func install(c host.Checkup, packages ...string) string {
 	command, known := installers[c.PackageManager]
 	if !known {
@@ -175,7 +175,7 @@ func sandboxImage(in Input) Finding {
 	})
 }
 
-// devices tells of what --device names what the runtime could not add.
+// devices checks which devices of --device the runtime cannot add.
 func devices(in Input) Finding {
 	if len(in.Facts.Devices) == 0 {
 		return pass("devices", "none are configured (--device)")

@@ -56,5 +56,5 @@ type CNI struct {
 // SandboxImage is the sandbox (pause) image, and whether it is present.
 type SandboxImage struct {
 	Name    string `json:"name,omitempty"`
-	Present *bool  `json:"present,omitempty"` // nil where nobody can tell
+	Present *bool  `json:"present,omitempty"` // nil if unknown
 }

@@ -74,7 +74,7 @@ func (r records) intend(image string) (func(), error) {
 		_, err = f.WriteAt(data, 0)
 	}
 	if err == nil {
-		err = flock(f, unix.LOCK_SH) // nobody holds it alone but within the lock of all
+		err = flock(f, unix.LOCK_SH) // exclusive locks are taken only within the lock of all
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

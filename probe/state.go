@@ -9,7 +9,7 @@ type Outcome string
 const (
 	Success Outcome = "success"
 	Failure Outcome = "failure"
-	// Warning is a success that somebody should know of: a redirect to another
+	// Warning is a success that the user should know about: a redirect to another
 	// host, which is not followed.
 	Warning Outcome = "warning"
 	// Unknown is a probe that could not be run; it counts for nothing. As a

@@ -55,7 +55,7 @@ func Apply(ctx context.Context, p Plan) error {
 	return &problem.Error{Kind: kindOfFailure(failed), Object: "pod " + p.ID.String(), Op: "mount volumes", Err: errors.Join(failed...)}
 }
 
-// makersAtOnce is how many volumes are made side by side.
+// makersAtOnce is how many volumes are set up concurrently.
 const makersAtOnce = 4
 
 // makeAll makes the volumes and returns the failures in the order of the spec.

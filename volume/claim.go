@@ -121,7 +121,7 @@ func (in Input) nfs(name string, export NFS) Volume {
 	}
 }
 
-// planEphemeral makes a generic ephemeral volume a directory: there is nobody to
+// planEphemeral makes a generic ephemeral volume a directory: there is no controller to
 // provision one of its class and size, and it goes with the pod in any case.
 func planEphemeral(in Input, v *corev1.Volume) (Volume, problem.List) {
 	if t := v.Ephemeral.VolumeClaimTemplate; t != nil && t.Spec.VolumeMode != nil && *t.Spec.VolumeMode == corev1.PersistentVolumeBlock {

@@ -67,7 +67,7 @@ func nodeName(hostname, override string) string {
 }
 
 // nodeLabels adds to the given labels those that the kubelet sets on its own
-// node; nobody can override them there.
+// node; they cannot be overridden there.
 func nodeLabels(name string, given map[string]string) map[string]string {
 	labels := map[string]string{}
 	maps.Copy(labels, given)

@@ -154,7 +154,7 @@ func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout) {
 	}
 }
 
-// extended tells a resource that is somebody's own: only these are devices.
+// extended reports whether a resource is an extended one: only these are devices.
 func extended(name corev1.ResourceName) bool { return strings.Contains(string(name), "/") }
 
 // decodeCheckpoint decodes the first document of a checkpoint, the pod, behind

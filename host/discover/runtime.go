@@ -154,7 +154,7 @@ func optionSaid(config string) string {
 	return host.DriverCgroupfs
 }
 
-// told is what containerd's own configuration tells of what it does for pods.
+// told is the part of containerd's configuration that concerns pods.
 type told struct {
 	RestrictOOM *bool `json:"restrictOOMScoreAdj"`
 	CNI         cniDirs

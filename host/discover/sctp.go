@@ -17,7 +17,7 @@ import (
 const sctpTable = "proc/net/sctp/eps"
 
 // sctpSockets lists the SCTP sockets that listen. Loaded is false where the kernel
-// has no SCTP, or nobody has used it yet: then nothing listens.
+// does not support SCTP, or no process has used it yet: then nothing listens.
 func (m machine) sctpSockets() (out []socket, loaded bool, err error) {
 	data, err := m.read(maxProcFile, sctpTable)
 	if os.IsNotExist(err) {

@@ -64,7 +64,7 @@ func wants(p kubeletconfig.CredentialProvider, repository string) bool {
 }
 
 // needsToken tells whether a provider works by tokens of service accounts only,
-// which nobody makes without a cluster.
+// which only a cluster issues.
 func needsToken(p kubeletconfig.CredentialProvider) bool {
 	return p.TokenAttributes != nil && p.TokenAttributes.RequireServiceAccount != nil && *p.TokenAttributes.RequireServiceAccount
 }

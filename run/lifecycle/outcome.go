@@ -15,7 +15,7 @@ type ExitPolicy string
 const (
 	ExitAny  ExitPolicy = "any"  // the first container that failed, in the order of the spec
 	ExitAll  ExitPolicy = "all"  // the same, but only where every app container failed
-	ExitNone ExitPolicy = "none" // nobody's: 0 if the pod ran to its end
+	ExitNone ExitPolicy = "none" // no container's: 0 if the pod ran to completion
 )
 
 // ParseExitPolicy parses the value of --exit-code-policy. The error names the

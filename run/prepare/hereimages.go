@@ -28,7 +28,7 @@ func ImagesOf(objects *manifest.Objects) []string {
 	return out
 }
 
-// imageProblems are those that can be told of images that are here already and
+// imageProblems are the problems of images that are present and
 // will not be pulled: each start looks again, since they may change meanwhile
 // (CVE-2019-11245).
 func (p *Plan) imageProblems() problem.List {

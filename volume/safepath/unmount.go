@@ -43,7 +43,7 @@ func UnmountBelow(ctx context.Context, root int, base, dir string) error {
 	}
 }
 
-// unmountOnce unmounts what it can. It reads the mounts anew after each success,
+// unmountOnce unmounts what it can. It reads the mounts again after each success,
 // since one mount may hide another, until none is left or none gives way; left
 // then says why.
 func unmountOnce(ctx context.Context, root int, base, dir string) (left, err error) {
