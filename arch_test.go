@@ -233,6 +233,7 @@ var packages = map[string]struct {
 
 	"cri/critest":     {support, nil, "a runtime for tests"},
 	"cri/critest/ash": {support, nil, "the shell in that runtime's containers"},
+	"volume/treetest": {support, nil, "file trees for the tests of volume and volume/safepath"},
 }
 
 // layerOf finds a package's layer. What is below hack and test is support.

@@ -15,13 +15,13 @@ import (
 	"github.com/podrun/podrun/resource"
 )
 
-// Pod asks to be admitted.
+// Pod is a pod to admit.
 type Pod struct {
 	Pod     *corev1.Pod // defaulted, with its UID
 	Handler string      // the runtime handler of its RuntimeClass; "" is the default
 }
 
-// Options loosen admission.
+// Options disable checks of admission.
 type Options struct {
 	AllowKubelet bool // run beside a kubelet
 }
@@ -76,14 +76,13 @@ var checks = []func(question) problem.List{
 	checkSpare,
 }
 
-// Check reports why this host may not run a pod. What the pod replaces - a pod
-// of podrun with the same namespace and name - counts as gone, its requests
-// and its ports too.
+// Check returns why this host cannot run a pod. The requests and ports of the pod
+// that it replaces - podrun's pod of the same namespace and name - do not count.
 func Check(p Pod, facts host.Facts, s nodeconfig.Settings, o Options) problem.List {
 	return CheckAll([]Pod{p}, facts, s, o)[0].Problems
 }
 
-// Verdict is what this host says to a pod.
+// Verdict is the result of admission of one pod.
 type Verdict struct {
 	Problems problem.List
 	// Preempts are podrun's pods that must be stopped for this one, if it is
@@ -93,9 +92,9 @@ type Verdict struct {
 	Devices map[string][]string
 }
 
-// CheckAll admits pods together, in order: the requests and ports of each that
-// is admitted count for those after it, and what any of them replaces or
-// preempts counts for none. There is one verdict for each pod.
+// CheckAll admits pods together, in order: the requests and ports of each
+// admitted pod count for the next ones, and those of pods that are replaced or
+// preempted do not count. It returns one verdict per pod.
 func CheckAll(pods []Pod, facts host.Facts, s nodeconfig.Settings, o Options) []Verdict {
 	q := question{facts: facts, settings: s, options: o}
 	for _, h := range facts.Pods {
@@ -147,7 +146,7 @@ func replaces(pod *corev1.Pod, here host.Pod) bool {
 	return here.Managed && here.Namespace == pod.Namespace && here.Name == pod.Name
 }
 
-// Describe makes of a pod what the facts would say of it once it runs, with these
+// Describe returns a pod as the facts would show it while it runs, with these
 // devices.
 func Describe(pod *corev1.Pod, devices map[string][]string) host.Pod {
 	out := host.Pod{

@@ -195,19 +195,19 @@ var cases = []struct {
 }{
 	{name: "an ordinary pod"},
 
-	{"uid as a path", []func(*scene){func(s *scene) { s.pod.UID = "../../etc" }}, []string{`FieldValueInvalid: metadata.uid: "../../etc" can't be part of a path`}},
-	{"long name", []func(*scene){func(s *scene) { s.pod.Name = strings.Repeat("a", 253) }}, []string{"FieldValueTooLong: metadata.name: namespace, name and uid make a log directory's name of 298 characters, more than the 255 of a file's name"}},
+	{"uid as a path", []func(*scene){func(s *scene) { s.pod.UID = "../../etc" }}, []string{`FieldValueInvalid: metadata.uid: "../../etc" is not safe in a path`}},
+	{"long name", []func(*scene){func(s *scene) { s.pod.Name = strings.Repeat("a", 253) }}, []string{"FieldValueTooLong: metadata.name: the log directory's name, made of namespace, name and uid, has 298 characters, more than the limit of 255"}},
 	{"longest name", []func(*scene){func(s *scene) { s.pod.Name = strings.Repeat("a", 210) }}, nil},
 	{"unmasked /proc", []func(*scene){unmasked}, nil},
 	{"unmasked /proc, masked by the runtime", []func(*scene){unmasked, func(s *scene) { s.facts.Runtime.NoProcMount = true }},
-		[]string{"ProcMountNotSupported: spec.containers[0].securityContext.procMount: the runtime is set to mask /proc in every container"}},
+		[]string{"ProcMountNotSupported: spec.containers[0].securityContext.procMount: the runtime is configured to mask /proc in all containers"}},
 	{"masked by the runtime", []func(*scene){func(s *scene) { s.facts.Runtime.NoProcMount = true }}, nil},
-	{"another podrun's pod", []func(*scene){here(host.Pod{Namespace: "default", Name: "web", UID: "x", RootDir: "/srv/podrun"})}, []string{"AlreadyExists: metadata.name: a pod default/web of a podrun with another root directory is here (uid x)"}},
+	{"another podrun's pod", []func(*scene){here(host.Pod{Namespace: "default", Name: "web", UID: "x", RootDir: "/srv/podrun"})}, []string{"AlreadyExists: metadata.name: pod default/web of a podrun with another root directory exists on this host (uid x)"}},
 	{"another podrun's cpu", []func(*scene){requests("1", "1Mi"), here(host.Pod{Namespace: "default", Name: "hog", UID: "h", RootDir: "/srv/podrun", Ready: true, Requests: hog.Requests})},
 		[]string{"OutOfcpu: spec: Node didn't have enough resource: cpu, requested: 1000, used: 1500, capacity: 2000"}},
 	{"another podrun's port", []func(*scene){hostPort("TCP", "", 8080), here(host.Pod{Namespace: "default", Name: "other", UID: "o", RootDir: "/srv/podrun", Ready: true, HostPorts: holder.HostPorts})},
 		[]string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/TCP of the host is taken by pod default/other"}},
-	{"somebody else's pod", []func(*scene){here(host.Pod{Namespace: "default", Name: "web", UID: "x", Ready: true})}, []string{"AlreadyExists: metadata.name: a pod default/web that podrun did not make runs here (uid x)"}},
+	{"somebody else's pod", []func(*scene){here(host.Pod{Namespace: "default", Name: "web", UID: "x", Ready: true})}, []string{"AlreadyExists: metadata.name: pod default/web of another program runs on this host (uid x)"}},
 	{"somebody else's pod, ended", []func(*scene){here(host.Pod{Namespace: "default", Name: "web", UID: "x"})}, nil},
 	{"pod of another namespace", []func(*scene){here(host.Pod{Namespace: "other", Name: "web", UID: "x", Ready: true})}, nil},
 
@@ -216,7 +216,7 @@ var cases = []struct {
 	}}, nil},
 	{"another cgroup driver", []func(*scene){func(s *scene) {
 		s.facts.Cgroup.Driver, s.facts.Runtime.CgroupSaid = "cgroupfs", "systemd"
-	}}, []string{"CgroupDriverMismatch: : podrun is set to the cgroupfs cgroup driver, and the runtime uses systemd"}},
+	}}, []string{"CgroupDriverMismatch: : podrun is configured for the cgroupfs cgroup driver, but the runtime uses systemd"}},
 	{"another cgroup driver, no groups", []func(*scene){func(s *scene) {
 		s.facts.Cgroup.Driver, s.facts.Runtime.CgroupSaid = "cgroupfs", "systemd"
 		s.settings.CgroupsPerQOS = false
@@ -235,7 +235,7 @@ var cases = []struct {
 
 	{"runtime not ready", []func(*scene){func(s *scene) { s.facts.Runtime.Conditions[0].Status = false }}, []string{"RuntimeNotReady: : container runtime is not ready"}},
 	{"no conditions", []func(*scene){func(s *scene) { s.facts.Runtime.Conditions = nil }}, []string{
-		"RuntimeNotReady: : container runtime is not ready: the runtime does not say", "NetworkNotReady: : network is not ready: the runtime does not say"}},
+		"RuntimeNotReady: : container runtime is not ready: the runtime does not report why", "NetworkNotReady: : network is not ready: the runtime does not report why"}},
 	{"network not ready", []func(*scene){func(s *scene) {
 		s.facts.Runtime.Conditions[1] = host.RuntimeCondition{Type: "NetworkReady", Reason: "NetworkPluginNotReady", Message: "cni plugin not initialized"}
 	}}, []string{"NetworkNotReady: : network is not ready: NetworkPluginNotReady cni plugin not initialized"}},
@@ -264,7 +264,7 @@ var cases = []struct {
 	{"node selector, architecture", []func(*scene){selector("kubernetes.io/arch", "alpha")}, []string{"NodeAffinity: spec.nodeSelector: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector: this host lacks the labels kubernetes.io/arch=alpha"}},
 	{"node selector, other", []func(*scene){selector("disk", "ssd")}, []string{"NodeAffinity: spec.nodeSelector: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector: this host lacks the labels disk=ssd"}},
 	{"affinity", []func(*scene){affinity("kubernetes.io/hostname", corev1.NodeSelectorOpIn, "there", "here")}, nil},
-	{"affinity, other", []func(*scene){affinity("disk", corev1.NodeSelectorOpExists)}, []string{"NodeAffinity: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector: this host's labels don't match what the pod requires"}},
+	{"affinity, other", []func(*scene){affinity("disk", corev1.NodeSelectorOpExists)}, []string{"NodeAffinity: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector: this host's labels do not match the pod's node affinity"}},
 	{"taint", []func(*scene){taint(corev1.TaintEffectNoExecute)}, []string{"TaintToleration: spec.tolerations: Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate: this host has k=v:NoExecute"}},
 	{"taint, tolerated", []func(*scene){taint(corev1.TaintEffectNoExecute), func(s *scene) {
 		s.pod.Spec.Tolerations = []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists}}
@@ -298,11 +298,11 @@ var cases = []struct {
 	{"SCTP, taken", []func(*scene){hostPort("SCTP", "10.0.0.1", 8080), sctp(true), listening(host.Listener{Protocol: "SCTP", IP: "10.0.0.1", Port: 8080, PID: 9, Process: "mme"})},
 		[]string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/SCTP of the host is taken by process 9 (mme), which listens on 10.0.0.1:8080"}},
 	{"SCTP that the kernel has not", []func(*scene){hostPort("SCTP", "", 8080), sctp(false)},
-		[]string{"SCTP: spec.containers[0].ports[0].hostPort: the kernel has no SCTP, or has not loaded it: who listens on its ports can't be told, and containers may not be able to"}},
+		[]string{"SCTP: spec.containers[0].ports[0].hostPort: the kernel does not support SCTP or has not loaded it: podrun cannot check for listeners on its ports, and containers may fail to listen"}},
 	{"port of a process", []func(*scene){hostPort("TCP", "127.0.0.1", 8080), listening(nginx)}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/TCP of the host is taken by process 7 (nginx), which listens on 0.0.0.0:8080"}},
 	{"port on the host's network", []func(*scene){hostNet, hostPort("TCP", "", 8080), listening(nginx)}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/TCP of the host is taken by process 7 (nginx), which listens on 0.0.0.0:8080"}},
 	{"port of the old one", []func(*scene){hostNet, hostPort("TCP", "", 8080), listening(nginx), here(oldSelf)}, nil},
-	{"port of a hidden process", []func(*scene){hostPort("TCP", "", 8080), listening(host.Listener{Protocol: "TCP", IP: "::", Port: 8080})}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/TCP of the host is taken by a process that can't be seen from here, which listens on [::]:8080"}},
+	{"port of a hidden process", []func(*scene){hostPort("TCP", "", 8080), listening(host.Listener{Protocol: "TCP", IP: "::", Port: 8080})}, []string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/TCP of the host is taken by a process that is not visible to podrun, which listens on [::]:8080"}},
 
 	{"safe sysctls", []func(*scene){sysctls("kernel.shm_rmid_forced", "net/ipv4/tcp_rmem")}, nil},
 	{"unsafe sysctl", []func(*scene){sysctls("net.core.somaxconn")}, []string{`SysctlForbidden: spec.securityContext.sysctls[0].name: forbidden sysctl: "net.core.somaxconn" not allowlisted`}},
@@ -356,7 +356,7 @@ var cases = []struct {
 	{"AppArmor profiles that can't be read", []func(*scene){appArmor("mine"), func(s *scene) { s.facts.AppArmor = true }}, nil},
 	{"SELinux labels without SELinux", []func(*scene){func(s *scene) {
 		s.pod.Spec.SecurityContext = &corev1.PodSecurityContext{SELinuxOptions: &corev1.SELinuxOptions{Level: "s0"}}
-	}}, []string{"SELinux: spec.securityContext.seLinuxOptions: this host has no SELinux: they do nothing"}},
+	}}, []string{"SELinux: spec.securityContext.seLinuxOptions: this host has no SELinux: the options have no effect"}},
 	{"SELinux labels", []func(*scene){func(s *scene) {
 		s.facts.SELinux = true
 		s.pod.Spec.SecurityContext = &corev1.PodSecurityContext{SELinuxOptions: &corev1.SELinuxOptions{Level: "s0"}}
@@ -379,7 +379,7 @@ var cases = []struct {
 	{"less memory than is free now", []func(*scene){requests("1", "1Gi"), func(s *scene) { s.facts.MemoryAvailable = 2 << 30 }}, nil},
 	{"affinity by the node's name", []func(*scene){matchName(corev1.NodeSelectorOpIn, "here")}, nil},
 	{"affinity by another node's name", []func(*scene){matchName(corev1.NodeSelectorOpNotIn, "here")}, []string{
-		"NodeAffinity: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector: this host's labels don't match what the pod requires"}},
+		"NodeAffinity: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector: this host's labels do not match the pod's node affinity"}},
 
 	{"every reason", []func(*scene){requests("9", "9Gi"), selector("disk", "ssd"), hostPort("TCP", "", 8080), listening(nginx)}, []string{
 		"NodeAffinity: spec.nodeSelector: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector: this host lacks the labels disk=ssd",

@@ -25,7 +25,7 @@ func checkDevices(q question) problem.List {
 				out = append(out, problem.Problem{
 					Field: fmt.Sprintf("%s.resources.limits[%s]", field, name), Reason: "CDINotSupported",
 					Message: fmt.Sprintf("%s does not add CDI devices to containers", runtimeName(q)),
-					Hint:    "it takes containerd 1.7 with enable_cdi = true in its CRI configuration, containerd 2.0, or CRI-O 1.28",
+					Hint:    "requires containerd 1.7 with enable_cdi = true in its CRI configuration, containerd 2.0, or CRI-O 1.28",
 				})
 			}
 		}
@@ -34,7 +34,7 @@ func checkDevices(q question) problem.List {
 }
 
 // allocate gives an admitted pod its devices. One that runs keeps what it has;
-// one that was stopped, too, as far as nobody else has got it meanwhile.
+// one that was stopped, too, unless another pod was assigned it since.
 func (q question) allocate(v *Verdict) {
 	if q.runs() {
 		v.Devices = q.here().Devices
@@ -66,7 +66,7 @@ func (q question) allocate(v *Verdict) {
 	}
 	devices, err := resource.AllocateDevices(q.pod, free)
 	if err != nil {
-		v.Problems = append(v.Problems, unexpectedAllocation(err.Error(), "delete a pod that has one, or give more by --device"))
+		v.Problems = append(v.Problems, unexpectedAllocation(err.Error(), "delete a pod that has one, or add devices with --device"))
 		return
 	}
 	v.Devices = devices
@@ -94,8 +94,8 @@ func (q question) unknownDevices(devices map[string][]string) problem.List {
 			if slices.Contains(q.facts.CDI.Devices, d) {
 				continue
 			}
-			out = append(out, unexpectedAllocation(fmt.Sprintf("container %s gets the device %s, which no CDI specification of %s has", c, d, strings.Join(q.facts.CDI.Dirs, ", ")),
-				"the vendor's tool writes one, such as 'nvidia-ctk cdi generate'"))
+			out = append(out, unexpectedAllocation(fmt.Sprintf("container %s requires the device %s, which no CDI specification of %s defines", c, d, strings.Join(q.facts.CDI.Dirs, ", ")),
+				"generate one with the vendor's tool, such as 'nvidia-ctk cdi generate'"))
 		}
 	}
 	return out

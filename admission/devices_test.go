@@ -54,7 +54,7 @@ func TestDevices(t *testing.T) {
 		{"it was stopped, and another has it now", nil, []host.Pod{has("a", false, "g0"), has("b", true, "g0")}, []Pod{pod("a", "1")}, []string{"g1"}},
 		{"a critical pod", nil, []host.Pod{has("b", true, "g0"), has("c", true, "g1")}, []Pod{critical(pod("a", "1"))}, []string{"g0 preempts b"}},
 		{"not in a specification", func(f *host.Facts) { f.CDI.Devices = []string{"g1"} }, nil, []Pod{pod("a", "1")},
-			[]string{"UnexpectedAdmissionError: Allocate failed due to container app gets the device g0, which no CDI specification of /etc/cdi has, which is unexpected"}},
+			[]string{"UnexpectedAdmissionError: Allocate failed due to container app requires the device g0, which no CDI specification of /etc/cdi defines, which is unexpected"}},
 		{"a runtime without CDI", func(f *host.Facts) { f.Runtime.CDI = &no }, nil, []Pod{pod("a", "1")}, []string{"CDINotSupported: containerd 1.6.20 does not add CDI devices to containers"}},
 		{"a runtime that does not tell", func(f *host.Facts) { f.Runtime.CDI = nil }, nil, []Pod{pod("a", "1")}, []string{"g0"}},
 		{"counted, but given away under other flags", nil, []host.Pod{func() host.Pod {

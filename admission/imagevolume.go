@@ -28,7 +28,7 @@ func checkImageVolumes(q question) problem.List {
 			out = append(out, problem.Problem{
 				Field: fmt.Sprintf("spec.volumes[%d].image", i), Reason: "ImageVolumeNotSupported",
 				Message: fmt.Sprintf("%s does not support image volumes", runtimeName(q)),
-				Hint:    "it takes containerd 2.1 or CRI-O 1.31",
+				Hint:    "requires containerd 2.1 or CRI-O 1.31",
 			})
 		}
 	}

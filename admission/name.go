@@ -19,8 +19,8 @@ func checkUID(q question) problem.List {
 	}
 	return list(problem.Problem{
 		Field: "metadata.uid", Reason: "FieldValueInvalid",
-		Message: fmt.Sprintf("%q can't be part of a path", q.pod.UID),
-		Hint:    "use at most 128 letters, digits and dashes, or leave the uid out",
+		Message: fmt.Sprintf("%q is not safe in a path", q.pod.UID),
+		Hint:    "use at most 128 letters, digits and dashes, or remove the uid",
 	})
 }
 
@@ -35,7 +35,7 @@ func checkUIDOwner(q question) problem.List {
 		return list(problem.Problem{
 			Field: "metadata.uid", Reason: "AlreadyExists",
 			Message: fmt.Sprintf("%q is the UID of pod %s/%s", q.pod.UID, p.Namespace, p.Name),
-			Hint:    "remove metadata.uid from the manifest: podrun makes one",
+			Hint:    "remove metadata.uid from the manifest: podrun generates one",
 		})
 	}
 	return nil
@@ -50,27 +50,27 @@ func checkPathLengths(q question) problem.List {
 	}
 	return list(problem.Problem{
 		Field: "metadata.name", Reason: "FieldValueTooLong",
-		Message: fmt.Sprintf("namespace, name and uid make a log directory's name of %d characters, more than the %d of a file's name", n, maxFileName),
+		Message: fmt.Sprintf("the log directory's name, made of namespace, name and uid, has %d characters, more than the limit of %d", n, maxFileName),
 		Hint:    fmt.Sprintf("shorten the name by %d", n-maxFileName),
 	})
 }
 
-// checkName refuses the name of a live pod that somebody else runs here:
+// checkName refuses the name of a live pod that another program runs:
 // whoever looks for that pod by its labels would find two.
 func checkName(q question) problem.List {
 	for _, p := range q.facts.Pods {
 		if p.RootDir != "" && p.Namespace == q.pod.Namespace && p.Name == q.pod.Name {
 			return list(problem.Problem{
 				Field: "metadata.name", Reason: "AlreadyExists",
-				Message: fmt.Sprintf("a pod %s/%s of a podrun with another root directory is here (uid %s)", p.Namespace, p.Name, p.UID),
+				Message: fmt.Sprintf("pod %s/%s of a podrun with another root directory exists on this host (uid %s)", p.Namespace, p.Name, p.UID),
 				Hint:    fmt.Sprintf("remove it with --root-dir %s, or choose another name", p.RootDir),
 			})
 		}
 		if !p.Managed && p.Ready && p.Namespace == q.pod.Namespace && p.Name == q.pod.Name {
 			return list(problem.Problem{
 				Field: "metadata.name", Reason: "AlreadyExists",
-				Message: fmt.Sprintf("a pod %s/%s that podrun did not make runs here (uid %s)", p.Namespace, p.Name, p.UID),
-				Hint:    "remove it with the program that made it, or choose another name",
+				Message: fmt.Sprintf("pod %s/%s of another program runs on this host (uid %s)", p.Namespace, p.Name, p.UID),
+				Hint:    "remove it with the program that created it, or choose another name",
 			})
 		}
 	}
@@ -87,9 +87,9 @@ func checkKubelet(q question) problem.List {
 	what, hint := "", ""
 	switch {
 	case k.SharesRuntime:
-		what, hint = "the same runtime and would remove the pod", "stop it, use another runtime, or take the risk with --allow-kubelet"
+		what, hint = "the same runtime and would remove the pod", "stop it, use another runtime, or accept the risk with --allow-kubelet"
 	case k.SharesCgroups && q.settings.CgroupsPerQOS && sameRoot(k.CgroupRoot, q.settings.CgroupRoot):
-		what, hint = "the same cgroup root and would remove the pod's cgroup", "give podrun a --cgroup-root of its own, or take the risk with --allow-kubelet"
+		what, hint = "the same cgroup root and would remove the pod's cgroup", "set a separate --cgroup-root for podrun, or accept the risk with --allow-kubelet"
 	default:
 		return nil
 	}

@@ -60,30 +60,30 @@ func checkNodeSelector(q question) problem.List {
 	if match && err == nil {
 		return out
 	}
-	detail := "this host's labels don't match what the pod requires"
+	detail := "this host's labels do not match the pod's node affinity"
 	if err != nil {
 		detail = err.Error()
 	}
 	return append(out, problem.Problem{
 		Field:  "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution",
-		Reason: "NodeAffinity", Message: predicate("NodeAffinity", affinityText, detail), Hint: "give this host the labels by --node-labels",
+		Reason: "NodeAffinity", Message: predicate("NodeAffinity", affinityText, detail), Hint: "set the labels with --node-labels",
 	})
 }
 
-// labelsHint says how to get labels. Those that a kubelet sets itself, nobody can.
+// labelsHint returns how to set labels. Those that a kubelet sets cannot be set.
 func labelsHint(missing []string) string {
 	var given, hints []string
 	for _, label := range missing {
 		switch key, value, _ := strings.Cut(label, "="); key {
 		case corev1.LabelHostname:
-			hints = append(hints, "name it by --hostname-override "+value)
+			hints = append(hints, "set the name with --hostname-override "+value)
 		case corev1.LabelOSStable, corev1.LabelArchStable, "beta.kubernetes.io/os", "beta.kubernetes.io/arch":
 		default:
 			given = append(given, label)
 		}
 	}
 	if len(given) > 0 {
-		hints = append([]string{"give this host the labels by --node-labels " + strings.Join(given, ",")}, hints...)
+		hints = append([]string{"set the labels with --node-labels " + strings.Join(given, ",")}, hints...)
 	}
 	return strings.Join(hints, ", and ")
 }

@@ -21,7 +21,7 @@ func checkHostPorts(q question) problem.List {
 	for _, want := range host.HostPorts(q.pod) {
 		if want.Protocol == corev1.ProtocolSCTP && q.facts.SCTP != nil && !*q.facts.SCTP {
 			out = append(out, problem.Problem{Field: want.Field, Reason: "SCTP", Warning: true,
-				Message: "the kernel has no SCTP, or has not loaded it: who listens on its ports can't be told, and containers may not be able to",
+				Message: "the kernel does not support SCTP or has not loaded it: podrun cannot check for listeners on its ports, and containers may fail to listen",
 				Hint:    "modprobe sctp"})
 		}
 		holder, hint := portHolder(q, want)
@@ -61,7 +61,7 @@ func portHolder(q question, want host.HostPort) (holder, hint string) {
 }
 
 func listenerName(l host.Listener) string {
-	name := "a process that can't be seen from here"
+	name := "a process that is not visible to podrun"
 	if l.PID != 0 {
 		name = fmt.Sprintf("process %d (%s)", l.PID, l.Process)
 	}

@@ -77,18 +77,18 @@ func checkPressure(q question) problem.List {
 	}
 	return append(bad, problem.Problem{
 		Reason: reasonEvicted, Message: fmt.Sprintf("The node had condition: [%s].", strings.Join(conditions, " ")),
-		Hint: strings.Join(why, ", ") + ": make room, or lower evictionHard",
+		Hint: strings.Join(why, ", ") + ": free resources, or lower evictionHard",
 	})
 }
 
-// Shortage is what a host is short of, by its eviction thresholds.
+// Shortage is a resource of the host that is below an eviction threshold.
 type Shortage struct {
 	Condition corev1.NodeConditionType
 	Why       string // with the figures
 }
 
-// Shortages lists what the host is short of, in the order of the conditions, and
-// what is wrong with the thresholds.
+// Shortages lists the resources that are below their thresholds, in the order of
+// the conditions, and the problems of the thresholds.
 func Shortages(f host.Facts, settings nodeconfig.Settings) (short []Shortage, bad problem.List) {
 	for _, s := range signalsOf(f) {
 		value, set := settings.EvictionHard[s.name]

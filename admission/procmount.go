@@ -19,7 +19,7 @@ func checkProcMount(q question) problem.List {
 		if sc := c.SecurityContext; sc != nil && sc.ProcMount != nil && *sc.ProcMount == corev1.UnmaskedProcMount {
 			out = append(out, problem.Problem{
 				Field: field + ".securityContext.procMount", Reason: "ProcMountNotSupported",
-				Message: "the runtime is set to mask /proc in every container", Hint: "set disable_proc_mount = false in containerd's CRI configuration",
+				Message: "the runtime is configured to mask /proc in all containers", Hint: "set disable_proc_mount = false in containerd's CRI configuration",
 			})
 		}
 	})

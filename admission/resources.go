@@ -73,7 +73,7 @@ func lacking(q question) ([]shortage, problem.List) {
 	}
 	var out []shortage
 	if limit := allocatable.Pods().Value(); pods+1 > limit {
-		out = append(out, shortage{corev1.ResourcePods, 1, pods, limit, "delete a pod, or raise --max-pods"})
+		out = append(out, shortage{corev1.ResourcePods, 1, pods, limit, "delete a pod, or increase --max-pods"})
 	}
 	requests := resource.PodRequests(q.pod)
 	for _, name := range sortedNames(requests) {
@@ -90,7 +90,7 @@ func lacking(q question) ([]shortage, problem.List) {
 // shortHint says the same in quantities that people write.
 func shortHint(name corev1.ResourceName, requests, used, allocatable corev1.ResourceList, known bool) string {
 	if !known {
-		return fmt.Sprintf("this host has no %s: podrun has no device plugins; --device %s=CDI-ID gives it a device", name, name)
+		return fmt.Sprintf("this host has no %s: podrun does not support device plugins; add a device with --device %s=CDI-ID", name, name)
 	}
 	want, free := requests[name], allocatable[name]
 	if free.Sub(used[name]); free.Sign() < 0 {
@@ -108,9 +108,9 @@ func amount(name corev1.ResourceName, list corev1.ResourceList) int64 {
 	return q.Value()
 }
 
-// Allocatable is the host's capacity less what is reserved and what hard
-// eviction keeps free: what a node's status would say. Settings that are no
-// quantities are problems.
+// Allocatable returns the host's capacity minus reservations and hard eviction
+// thresholds, as in a node's status. Settings that are not quantities are
+// problems.
 func Allocatable(f host.Facts, s nodeconfig.Settings) (corev1.ResourceList, problem.List) {
 	out := f.Capacity.DeepCopy()
 	var problems problem.List

@@ -49,8 +49,8 @@ func checkCgroupDriver(q question) problem.List {
 	}
 	return list(problem.Problem{
 		Reason:  "CgroupDriverMismatch",
-		Message: fmt.Sprintf("podrun is set to the %s cgroup driver, and the runtime uses %s", ours, theirs),
-		Hint:    fmt.Sprintf("leave --cgroup-driver and cgroupDriver out, or give --cgroup-driver=%s", theirs),
+		Message: fmt.Sprintf("podrun is configured for the %s cgroup driver, but the runtime uses %s", ours, theirs),
+		Hint:    fmt.Sprintf("remove --cgroup-driver and cgroupDriver, or set --cgroup-driver=%s", theirs),
 	})
 }
 
@@ -65,7 +65,7 @@ func condition(r host.Runtime, name string) (host.RuntimeCondition, bool) {
 
 func because(c host.RuntimeCondition, known bool) string {
 	if !known {
-		return ": the runtime does not say"
+		return ": the runtime does not report why"
 	}
 	if why := strings.TrimSpace(c.Reason + " " + c.Message); why != "" {
 		return ": " + why
@@ -105,7 +105,7 @@ func checkUserNamespaces(q question) problem.List {
 	return list(problem.Problem{
 		Field: "spec.hostUsers", Reason: "UserNamespacesNotSupported",
 		Message: fmt.Sprintf("%s does not support user namespaces", runtimeName(q)),
-		Hint:    "it takes containerd 2.0 or CRI-O 1.25, with runc 1.2 or crun 1.9",
+		Hint:    "requires containerd 2.0 or CRI-O 1.25, with runc 1.2 or crun 1.9",
 	})
 }
 
@@ -150,7 +150,7 @@ func checkSupplementalGroups(q question) problem.List {
 	return list(problem.Problem{
 		Field: "spec.securityContext.supplementalGroupsPolicy", Reason: "SupplementalGroupsPolicyNotSupported",
 		Message: "SupplementalGroupsPolicy=Strict is not supported in this node",
-		Hint:    "it takes containerd 2.0 or CRI-O 1.31",
+		Hint:    "requires containerd 2.0 or CRI-O 1.31",
 	})
 }
 
@@ -168,7 +168,7 @@ func checkCgroupControllers(q question) problem.List {
 		}
 		out = append(out, problem.Problem{
 			Reason: "CgroupControllerMissing", Message: fmt.Sprintf("the cgroup controller %s is not available", name),
-			Hint: fmt.Sprintf("use cgroup v2, or a kernel that has this controller (cgroup_enable=%s) and mount it; or set cgroupsPerQOS: false in the file of --config", name),
+			Hint: fmt.Sprintf("use cgroup v2, or enable the controller in the kernel (cgroup_enable=%s) and mount it, or set cgroupsPerQOS: false in the --config file", name),
 		})
 	}
 	return out

@@ -21,7 +21,7 @@ func checkPrivileged(q question) problem.List {
 		if sc := c.SecurityContext; sc != nil && sc.Privileged != nil && *sc.Privileged {
 			out = append(out, problem.Problem{
 				Field: field + ".securityContext.privileged", Reason: "FieldValueForbidden",
-				Message: "privileged containers are disallowed", Hint: "this host is set to --allow-privileged=false",
+				Message: "privileged containers are disallowed", Hint: "this host has --allow-privileged=false",
 			})
 		}
 	})
@@ -95,7 +95,7 @@ func checkSELinux(q question) problem.List {
 	warn := func(field string, o *corev1.SELinuxOptions) {
 		if o != nil {
 			out = append(out, problem.Problem{Field: field + ".seLinuxOptions", Reason: "SELinux", Warning: true,
-				Message: "this host has no SELinux: they do nothing"})
+				Message: "this host has no SELinux: the options have no effect"})
 		}
 	}
 	if sc := q.pod.Spec.SecurityContext; sc != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // checkSpare warns of a pod that requests more than this host really has free:
-// other programs, whose requests nobody knows, have the rest. A kubelet does
+// other programs, whose requests are unknown, use the rest. A kubelet does
 // not look.
 func checkSpare(q question) problem.List {
 	if q.runs() {

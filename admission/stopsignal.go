@@ -27,8 +27,8 @@ func checkStopSignals(q question) problem.List {
 	eachContainer(q.pod, func(field string, c *corev1.Container) {
 		if c.Lifecycle != nil && c.Lifecycle.StopSignal != nil {
 			out = append(out, problem.Problem{Field: field + ".lifecycle.stopSignal", Reason: "Ignored", Warning: true,
-				Message: fmt.Sprintf("%s stops containers with their image's signal, whatever it is asked for", runtimeName(q)),
-				Hint:    "it takes containerd 2.3 or CRI-O 1.34"})
+				Message: fmt.Sprintf("%s ignores stopSignal and stops containers with their image's signal", runtimeName(q)),
+				Hint:    "requires containerd 2.3 or CRI-O 1.34"})
 		}
 	})
 	return out

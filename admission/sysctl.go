@@ -45,9 +45,9 @@ func checkSysctls(q question) problem.List {
 		switch ns := sharedNamespace(q, name); {
 		case !allowedSysctl(q, name):
 			why = fmt.Sprintf("%q not allowlisted", name)
-			hint = "allow it by --allowed-unsafe-sysctls=" + name
+			hint = "allow it with --allowed-unsafe-sysctls=" + name
 			if namespace, _, _ := sysctl.GetNamespace(name); namespace == sysctl.UnknownNamespace {
-				hint = "it has no namespace: it would change the host"
+				hint = "it is not namespaced: it would change the host"
 			}
 		case ns != "":
 			why = fmt.Sprintf("%q not allowed with host %s enabled", name, ns)

@@ -17,8 +17,9 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// Apply makes the groups and sets their values. Groups that are there already
-// get the values alone. When it fails, what it made is gone again.
+// Apply creates the cgroups and sets their values; for existing cgroups it only
+// sets the values. If it fails, it removes the cgroups that it created. The error
+// is a *problem.Error of kind Runtime.
 func Apply(ctx context.Context, p Plan) error {
 	groups := append(append([]Group{}, p.Shared...), p.Pods...)
 	if len(groups) == 0 {
@@ -35,7 +36,7 @@ func Apply(ctx context.Context, p Plan) error {
 		undo = append(undo, func() error { return p.unmake(g, missing) })
 		err := ctx.Err()
 		if err == nil {
-			err = p.apply(g, missing)
+			err = p.makeGroup(g, missing)
 		}
 		if err != nil {
 			errs := []error{failed(g, "create the cgroup", err)}
@@ -50,7 +51,7 @@ func Apply(ctx context.Context, p Plan) error {
 
 // unmake takes back what was missing of a group: its directories, its slice and
 // those outer ones that came with it, which systemd would keep. A slice of which
-// a directory was there before is somebody's: to stop it is to stop what is in it.
+// a directory was there before is in use by others: stopping it stops the processes in it.
 func (p Plan) unmake(g Group, missing []string) error {
 	if !slices.ContainsFunc(missing, exists) {
 		return nil // nothing was made
@@ -68,9 +69,9 @@ func (p Plan) unmake(g Group, missing []string) error {
 	return removeDirs(missing)
 }
 
-// apply makes one group, of which these directories are missing, the outer ones
+// makeGroup makes one group, of which these directories are missing, the outer ones
 // first.
-func (p Plan) apply(g Group, missing []string) error {
+func (p Plan) makeGroup(g Group, missing []string) error {
 	// Reweigh comes after, with what Burstable pods there are by then.
 	if len(missing) == 0 && (p.holds(g) || isBurstable(g)) {
 		return nil

@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 )
 
-// Reweigh sets the weight of the Burstable pods' shared group by what the pods
-// request whose groups are in it. A plan's own weight may be stale by now:
-// other pods came and went while this one was planned.
-// It does nothing where the groups carry no notes.
+// Reweigh sets the weight of the shared Burstable cgroup from the requests of the
+// pods whose cgroups are in it. The plan's weight may be outdated, because other
+// pods may have started or ended since. It does nothing if the cgroups carry no
+// marks.
 func Reweigh(p Plan) error {
 	return p.underLock("set its weight", func() error { return p.reweigh(false) })
 }

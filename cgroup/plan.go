@@ -24,8 +24,8 @@ type Input struct {
 	Settings nodeconfig.Settings
 }
 
-// Plan is the groups of one pod. It marshals to stable JSON. Without
-// cgroupsPerQOS it is empty: the runtime then puts the pod where it likes.
+// Plan has the cgroups of one pod. It marshals to stable JSON. With cgroupsPerQOS
+// off it is empty, and the runtime chooses the cgroup.
 type Plan struct {
 	Version int               `json:"version,omitempty"`
 	Driver  string            `json:"driver,omitempty"`
@@ -39,7 +39,7 @@ type Plan struct {
 	Pods []Group `json:"pods,omitempty"`
 }
 
-// Group is one control group.
+// Group is one cgroup.
 type Group struct {
 	Name      []string  `json:"-"`    // its way from the root, without the driver's spelling
 	Path      string    `json:"path"` // below the mount point, with a leading slash
@@ -47,7 +47,7 @@ type Group struct {
 	MilliCPU  int64     `json:"-"` // what a pod's group requests
 }
 
-// Resources are a group's values. A zero value leaves the kernel's default.
+// Resources are the values of a cgroup. A zero value keeps the kernel's default.
 type Resources struct {
 	CPUShares uint64      `json:"cpuShares,omitempty"` // v1: 2 to 262144
 	CPUWeight uint64      `json:"cpuWeight,omitempty"` // v2: 1 to 10000
@@ -64,8 +64,8 @@ type HugePages struct {
 	Limit uint64 `json:"limit"` // bytes
 }
 
-// New plans the group of a pod, and the weights of the shared groups with the
-// pod in them.
+// New plans the cgroup of a pod, and the weights of the shared cgroups including
+// the pod.
 func New(in Input) Plan {
 	p := newPlan(in.Facts.Cgroup, in.Settings)
 	if !in.Settings.CgroupsPerQOS {
@@ -83,8 +83,8 @@ func New(in Input) Plan {
 	return p
 }
 
-// Leftovers plans the removal of a pod of which no more than the UID is known:
-// its group under every QoS class.
+// Leftovers plans the removal of a pod of which only the UID is known: its cgroup
+// in every QoS class.
 func Leftovers(uid string, c host.Cgroup, s nodeconfig.Settings) Plan {
 	p := newPlan(c, s)
 	if !s.CgroupsPerQOS {
@@ -97,8 +97,8 @@ func Leftovers(uid string, c host.Cgroup, s nodeconfig.Settings) Plan {
 	return p
 }
 
-// Parent is the sandbox's cgroup_parent: a path for cgroupfs, the name of a
-// slice for systemd; empty without cgroupsPerQOS.
+// Parent returns the sandbox's cgroup_parent: a path for cgroupfs, the name of a
+// slice for systemd; empty with cgroupsPerQOS off.
 func (p Plan) Parent() string {
 	switch {
 	case len(p.Pods) == 0:

@@ -24,9 +24,9 @@ const (
 	removePause  = time.Millisecond
 )
 
-// Remove removes the pod's group, with what the runtime made below it and what
-// processes are left in it, in every hierarchy, and lowers the weight of the
-// group that it shared. Removing what is gone is no error.
+// Remove removes the pod's cgroup in every hierarchy, including children that the
+// runtime created, kills processes that remain in it, and updates the weight of
+// the shared cgroup. A missing cgroup is not an error.
 func Remove(ctx context.Context, p Plan) error {
 	ctx, cancel := context.WithTimeout(ctx, removeWithin)
 	defer cancel()
@@ -45,7 +45,7 @@ func (p Plan) remove(ctx context.Context, g Group) error {
 		return p.stopUnit(g) // systemd may know the unit still
 	}
 	if !strings.HasPrefix(g.Name[len(g.Name)-1], "pod") {
-		return fmt.Errorf("%s is no pod's group", g.Path)
+		return fmt.Errorf("%s is not the cgroup of a pod", g.Path)
 	}
 	if err := p.kill(ctx, g); err != nil {
 		return err
@@ -95,8 +95,8 @@ func removeTree(ctx context.Context, dir string) error {
 	}
 }
 
-// RemoveParents removes the shared groups and those of the cgroup root, as far
-// as podrun made them and nothing is in them any more.
+// RemoveParents removes the shared cgroups and those of the cgroup root if podrun
+// created them and they are empty.
 func RemoveParents(p Plan) error {
 	return p.underLock("remove the cgroup", p.removeParents)
 }
@@ -115,7 +115,7 @@ func (p Plan) removeParents() error {
 	return nil
 }
 
-// removeEmpty removes a group that podrun made and nobody uses.
+// removeEmpty removes a cgroup that podrun created and that is not in use.
 func (p Plan) removeEmpty(g Group) error {
 	dirs := p.dirs(g)
 	for _, dir := range dirs {
@@ -146,7 +146,7 @@ func inUse(dir string) (bool, error) {
 }
 
 // removeDirs removes directories, the last ones first. One that is in use
-// stays: somebody else has begun to use it.
+// stays: another process has begun to use it.
 func removeDirs(dirs []string) error {
 	var errs []error
 	for _, dir := range slices.Backward(dirs) {

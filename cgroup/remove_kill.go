@@ -36,7 +36,7 @@ func (p Plan) kill(ctx context.Context, g Group) error {
 		p.thaw(g)
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d processes are left in it: %w", left, ctx.Err())
+			return fmt.Errorf("%d processes remain in it: %w", left, ctx.Err())
 		case <-time.After(killPause):
 		}
 	}
@@ -67,7 +67,7 @@ func killAll(dir string, pids []int) error {
 // process meanwhile is never hit.
 func killMember(dir string, pid int) error {
 	if pid <= 1 {
-		return fmt.Errorf("process %d can't be killed from here", pid)
+		return fmt.Errorf("process %d is in another PID namespace and cannot be killed", pid)
 	}
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err == unix.ESRCH {

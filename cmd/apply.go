@@ -32,16 +32,16 @@ func newApply(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "apply FILE...",
 		Short: "Start the pods of a manifest",
-		Long: `Start the pods of a manifest and return when each is started: its sandbox is
-up, every init container is done, every app container was started and every
-postStart hook has finished.
+		Long: `Start the pods of a manifest and return when each pod has started: its sandbox is
+ready, all init containers have completed, all app containers have started and
+all postStart hooks have finished.
 
-Everything is checked before anything is done: the manifest, and whether this
-host can run the pods. A failure before the first container starts leaves
-nothing behind but pulled images; after that the pod stays, for diagnosis.
+podrun validates the manifest and checks that this host can run the pods before it
+changes anything. If apply fails before the first container starts, it leaves
+nothing behind except pulled images; after that, the pod stays for diagnosis.
 
-Applying again is safe: an unchanged pod is left alone, exited containers are
-started again as restartPolicy says, and a changed pod is replaced.
+apply is idempotent: it does not touch an unchanged pod, restarts terminated
+containers according to restartPolicy, and updates or replaces a changed pod.
 
 FILE is a path, a directory, - for stdin, or an https URL.`,
 		Example: `  podrun apply pod.yaml
@@ -50,14 +50,14 @@ FILE is a path, a directory, - for stdin, or an https URL.`,
 		RunE: func(c *cobra.Command, named []string) error { return a.runApply(c, f, named) },
 	}
 	f.add(c.Flags())
-	c.Flags().DurationVar(&f.Timeout, "timeout", defaultTimeout, "how long to try; 0 for no limit")
-	c.Flags().BoolVar(&f.KeepOnFailure, "keep-on-failure", false, "leave what was made when a pod can't be started")
+	c.Flags().DurationVar(&f.Timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
+	c.Flags().BoolVar(&f.KeepOnFailure, "keep-on-failure", false, "do not roll back a pod that fails to start")
 	c.Flags().StringVar(&f.wait, "wait", string(lifecycle.GoalStarted), "return when the pods are started, ready or completed")
-	c.Flags().BoolVar(&f.Continue, "continue", false, "start the other pods where this host refuses some")
+	c.Flags().BoolVar(&f.Continue, "continue", false, "start the remaining pods if this host refuses some")
 	c.Flags().BoolVar(&f.prune, "prune", false, "delete podrun's pods that match -l and are not in the manifest")
-	c.Flags().StringVarP(&f.labels, "selector", "l", "", "with --prune: the labels of pods to delete (app=web)")
-	c.Flags().BoolVar(&f.Force, "force", false, "run pods again that have not changed or have ended")
-	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and do nothing (as 'podrun plan')")
+	c.Flags().StringVarP(&f.labels, "selector", "l", "", "with --prune: label selector of the pods to delete (app=web)")
+	c.Flags().BoolVar(&f.Force, "force", false, "recreate pods that are unchanged or have ended")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and change nothing (like 'podrun plan')")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
 	return c
 }
@@ -70,7 +70,7 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 		return err
 	}
 	if f.prune != (f.labels != "") {
-		return usage(c, errors.New("--prune and -l SELECTOR go together"))
+		return usage(c, errors.New("--prune and -l SELECTOR must be used together"))
 	}
 	switch f.Wait = lifecycle.Goal(f.wait); f.Wait {
 	case lifecycle.GoalStarted, lifecycle.GoalReady, lifecycle.GoalCompleted:
@@ -103,7 +103,7 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	if f.Wait == lifecycle.GoalCompleted {
 		return a.reportCompleted(objects, results)
 	}
-	a.sayUnwatched(r, objects, results)
+	a.warnUnwatched(r, objects, results)
 	return a.report(c.Context(), results)
 }
 
@@ -131,9 +131,9 @@ func (a *app) reportCompleted(objects *manifest.Objects, results []run.Result) e
 	return a.reportRun(ended, &runFlags{policy: string(lifecycle.ExitAny)})
 }
 
-// sayUnwatched says once that nobody watches the pods from now on, where one
-// asks for that.
-func (a *app) sayUnwatched(r *renderer, objects *manifest.Objects, results []run.Result) {
+// warnUnwatched prints one warning with the settings of the pods that are no longer
+// enforced when podrun exits, if there are any.
+func (a *app) warnUnwatched(r *renderer, objects *manifest.Objects, results []run.Result) {
 	var wants []string
 	for i, p := range objects.Pods {
 		if i < len(results) && results[i].Err == nil && results[i].Outcome != run.OutcomeUnchanged {
@@ -141,7 +141,7 @@ func (a *app) sayUnwatched(r *renderer, objects *manifest.Objects, results []run
 		}
 	}
 	if len(wants) > 0 {
-		r.warn(problem.List{{Warning: true, Message: "podrun does not stay: from now on nobody acts on " + strings.Join(dedupe(wants), ", "),
+		r.warn(problem.List{{Warning: true, Message: "podrun exits now and no longer enforces " + strings.Join(dedupe(wants), ", "),
 			Hint: "run 'podrun apply' again to converge"}})
 	}
 }

@@ -25,13 +25,13 @@ func newDelete(a *app) *cobra.Command {
 	f := &deleteFlags{}
 	c := &cobra.Command{
 		Use:   "delete NAME... | -f FILE",
-		Short: "Stop pods and remove everything that was made for them",
+		Short: "Stop pods and remove everything that podrun created for them",
 		Long: `Stop pods, with their preStop hooks and grace period, and remove everything that
-was made for them: containers, sandbox, network, mounts, directories, control
-groups, logs. The content of a hostPath is never touched.
+podrun created for them: containers, sandbox, network, mounts, directories,
+cgroups and logs. podrun never changes the content of a hostPath.
 
-Pods are named, or those of a manifest (-f), or all (--all). Deleting a pod that
-is not here is no error. Deleting what is half gone goes on where it was left.`,
+Select pods by name, by manifest (-f), by labels (-l), or all (--all). Deleting a
+pod that does not exist is not an error. An interrupted delete can be rerun.`,
 		Example: `  podrun delete web
   podrun delete -f pod.yaml
   podrun delete --all --grace-period 5`,
@@ -39,12 +39,12 @@ is not here is no error. Deleting what is half gone goes on where it was left.`,
 	}
 	f.add(c.Flags())
 	c.Flags().BoolVar(&f.all, "all", false, "all pods of the namespace")
-	c.Flags().StringVarP(&f.labels, "selector", "l", "", "all pods of the namespace whose labels match (app=web)")
-	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: of every namespace")
-	c.Flags().Int64Var(&f.graceSeconds, "grace-period", -1, "`seconds` the containers get to end; -1 for the pod's own, 0 to kill at once")
-	c.Flags().BoolVar(&f.force, "force", false, "kill at once, as --grace-period=0")
-	c.Flags().BoolVar(&f.KeepLogs, "keep-logs", false, "leave the pod's logs")
-	c.Flags().DurationVar(&f.Timeout, "timeout", defaultTimeout, "how long to try; 0 for no limit")
+	c.Flags().StringVarP(&f.labels, "selector", "l", "", "all pods of the namespace that match the label selector (app=web)")
+	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: in all namespaces")
+	c.Flags().Int64Var(&f.graceSeconds, "grace-period", -1, "`seconds` that containers have to terminate; -1 for the pod's own, 0 to kill immediately")
+	c.Flags().BoolVar(&f.force, "force", false, "kill immediately, like --grace-period=0")
+	c.Flags().BoolVar(&f.KeepLogs, "keep-logs", false, "keep the pod's logs")
+	c.Flags().DurationVar(&f.Timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
 	return c
 }
@@ -93,13 +93,13 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, named []string) error 
 func (f *deleteFlags) check(c *cobra.Command, named []string) error {
 	switch {
 	case (f.all || f.labels != "") && (len(named) > 0 || len(f.files) > 0):
-		return usage(c, errors.New("--all and -l go with neither names nor -f"))
+		return usage(c, errors.New("--all and -l cannot be used with names or -f"))
 	case !f.all && f.labels == "" && len(named) == 0 && len(f.files) == 0:
 		return usage(c, errors.New("name a pod, or give -f FILE, -l SELECTOR or --all"))
 	case f.graceSeconds < -1:
 		return usage(c, fmt.Errorf("--grace-period=%d is not a number of seconds", f.graceSeconds))
 	case f.force && f.graceSeconds > 0:
-		return usage(c, errors.New("--force kills at once: it goes with no --grace-period but 0"))
+		return usage(c, errors.New("--force kills immediately and cannot be used with a --grace-period other than 0"))
 	}
 	if f.force {
 		f.graceSeconds = 0
@@ -126,7 +126,7 @@ func (f *deleteFlags) selectors(c *cobra.Command, a *app, named []string, r *ren
 	var out []run.Selector
 	for _, name := range named {
 		if looksLikeFile(name) {
-			return nil, usage(c, fmt.Errorf("%q is no name of a pod: give a file by -f", name))
+			return nil, usage(c, fmt.Errorf("%q is not a valid pod name: use -f for a file", name))
 		}
 		out = append(out, run.Selector{Namespace: namespace, Names: []string{name}})
 	}

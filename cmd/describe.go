@@ -23,15 +23,14 @@ func newDescribe(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "describe [NAME...]",
 		Short: "Show pods in detail, with their events",
-		Long: `Show pods as 'kubectl describe pod' does: their containers' states, their
-conditions and volumes, and the events of their lives. Without a NAME, all pods
-of the namespace.`,
+		Long: `Show pods as 'kubectl describe pod' does: container states, conditions, volumes
+and events. Without a NAME, show all pods of the namespace.`,
 		Example: `  podrun describe web
   podrun describe -l app=web`,
 		RunE: func(c *cobra.Command, named []string) error { return a.runDescribe(c, f, named) },
 	}
-	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "pods of every namespace")
-	c.Flags().StringVarP(&f.selector, "selector", "l", "", "only pods whose labels match (app=web,tier!=db)")
+	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "pods in all namespaces")
+	c.Flags().StringVarP(&f.selector, "selector", "l", "", "label selector of the pods (app=web,tier!=db)")
 	c.Flags().BoolVar(&f.events, "show-events", true, "show the pods' events")
 	return c
 }
@@ -66,7 +65,7 @@ func (a *app) runDescribe(c *cobra.Command, f *describeFlags, named []string) er
 		}
 	}
 	if shown == 0 {
-		fmt.Fprintln(a.streams.Err, "no pods are here")
+		fmt.Fprintln(a.streams.Err, "no pods found")
 	}
 	return nil
 }
@@ -79,7 +78,7 @@ func readEvents(e *run.Engine, r *renderer, wanted bool, pod *corev1.Pod) []even
 	}
 	events, err := e.Events(string(pod.UID))
 	if err != nil {
-		r.warn(problem.List{{Object: "pod " + pod.Namespace + "/" + pod.Name, Warning: true, Message: "its events are not shown: " + err.Error(),
+		r.warn(problem.List{{Object: "pod " + pod.Namespace + "/" + pod.Name, Warning: true, Message: "cannot show its events: " + err.Error(),
 			Hint: "the next command that changes the pod starts a new journal"}})
 	}
 	if events == nil {

@@ -16,20 +16,21 @@ func newDoctor(a *app) *cobra.Command {
 	f := &inputFlags{}
 	c := &cobra.Command{
 		Use:   "doctor [FILE...]",
-		Short: "Say what keeps pods from running on this host, and how to fix it",
-		Long: `Examine this host and its container runtime: every check with pass, warn or fail,
-what is wrong, and the command or the setting that fixes it. Nothing is changed.
-It needs no runtime to say why none answers.
+		Short: "Diagnose why pods cannot run on this host and how to fix it",
+		Long: `Examine this host and its container runtime: print pass, warn or fail for each
+check, the problem, and the command or setting that fixes it. doctor changes
+nothing, and also works if the runtime is not running.
 
-With a FILE it says of each of its pods, too, whether this host would take it,
-with every reason if not.
+With a FILE, doctor also prints for each pod whether this host would admit it,
+and all reasons if not.
 
-The exit code is 122 if no pod, or not one of these, could run here, else 0.
+The exit code is 122 if no pod, or none of the pods in FILE, can run on this host,
+otherwise 0.
 
 -o json prints {"verdict", "findings", "pods", "facts", "checkup"}. Each finding
-has "group", "check" (a name that stays), "status" (pass, warn, fail; skip where
-something else keeps it from being told), "summary" and "fix". "facts" is what
-'podrun plan --facts' takes.`,
+has "group", "check" (a stable name), "status" (pass, warn, fail, or skip if
+another problem prevents the check), "summary" and "fix". "facts" is valid input
+for 'podrun plan --facts'.`,
 		Example: `  podrun doctor
   podrun doctor pod.yaml
   podrun doctor -o json | jq '.findings[] | select(.status == "fail")'`,
@@ -99,7 +100,7 @@ func printDiagnosis(w io.Writer, d run.Diagnosis) error {
 	for _, p := range d.Pods {
 		fmt.Fprintf(&b, "pod %s\n", p.Pod)
 		if len(p.Problems) == 0 {
-			fmt.Fprintf(&b, "  %-5s this host would take it\n", p.Status)
+			fmt.Fprintf(&b, "  %-5s this host would admit it\n", p.Status)
 		}
 		for _, q := range p.Problems {
 			status := "fail"

@@ -15,7 +15,7 @@ func dial(s *nodeconfig.Settings) (*cri.Client, error) {
 	if s.ContainerRuntimeEndpoint == "" {
 		endpoint, err := cri.FindEndpoint()
 		if err != nil {
-			return nil, &problem.Error{Kind: problem.Runtime, Err: err, Hint: "start one, or name its socket by --container-runtime-endpoint"}
+			return nil, &problem.Error{Kind: problem.Runtime, Err: err, Hint: "start one, or set its socket with --container-runtime-endpoint"}
 		}
 		s.ContainerRuntimeEndpoint = endpoint
 	}
@@ -67,7 +67,7 @@ func (a *app) warnAbout(r *renderer, notes problem.List) {
 // needRoot refuses commands that act, where podrun can't.
 func needRoot() error {
 	if os.Geteuid() != 0 {
-		return &problem.Error{Kind: problem.Runtime, Err: errors.New("podrun makes control groups and mounts: it must run as root"), Hint: "use sudo"}
+		return &problem.Error{Kind: problem.Runtime, Err: errors.New("podrun creates cgroups and mounts and must run as root"), Hint: "use sudo"}
 	}
 	return nil
 }

@@ -23,23 +23,23 @@ func newExec(a *app) *cobra.Command {
 		Use:   "exec NAME [-c CONTAINER] [-i] -- COMMAND [ARG...]",
 		Short: "Run a command in a container of a pod",
 		Long: `Run a command in a container of a running pod, as 'kubectl exec' does, and exit
-with its exit code: 127 if the container has no such command, 126 if it can't be
-run.
+with its exit code: 127 if the command is not found in the container, 126 if it
+cannot be run.
 
-Without -c the container is the one that the pod's annotation
-kubectl.kubernetes.io/default-container names, or the first. The command's output
-comes as it is written; with --timeout and without -i it comes when the command
-has ended, which is killed when the time is over. A command that podrun leaves
-for another reason, such as SIGINT, goes on in the container.`,
+Without -c, the container is the one in the pod's annotation
+kubectl.kubernetes.io/default-container, or the first. Output is streamed; with
+--timeout and without -i it is printed when the command has ended, and the command
+is killed when the timeout expires. If podrun exits for another reason, such as
+SIGINT, the command continues to run in the container.`,
 		Example: `  podrun exec web -- cat /etc/resolv.conf
   podrun exec web -c db -i -- psql < dump.sql
   podrun exec web --timeout 10s -- sh -c 'until test -e /ready; do sleep 1; done'`,
 		RunE: func(c *cobra.Command, given []string) error { return a.runExec(c, f, given) },
 	}
 	flags := c.Flags()
-	flags.StringVarP(&f.container, "container", "c", "", "the `container` to run it in")
-	flags.BoolVarP(&f.stdin, "stdin", "i", false, "pass standard input on to the command")
-	flags.DurationVar(&f.timeout, "timeout", 0, "how long the command may take, in whole seconds; 0 for no limit")
+	flags.StringVarP(&f.container, "container", "c", "", "the `container` to run the command in")
+	flags.BoolVarP(&f.stdin, "stdin", "i", false, "pass standard input to the command")
+	flags.DurationVar(&f.timeout, "timeout", 0, "time limit of the command, in whole seconds; 0 for no limit")
 	return c
 }
 
@@ -49,11 +49,11 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 	case dash < 0 && len(given) > 1:
 		return usage(c, errors.New("put -- between the pod's name and the command"))
 	case dash < 0 || dash == len(given):
-		return usage(c, errors.New("name a pod and, behind --, a command"))
+		return usage(c, errors.New("give a pod name and, after --, a command"))
 	case dash != 1:
-		return usage(c, fmt.Errorf("name one pod before --, not %d", dash))
+		return usage(c, fmt.Errorf("give one pod name before --, not %d", dash))
 	case f.timeout < 0:
-		return usage(c, fmt.Errorf("--timeout=%s is less than nothing", f.timeout))
+		return usage(c, fmt.Errorf("--timeout=%s is negative", f.timeout))
 	}
 	engine, closeAll, err := a.engine(&renderer{w: a.streams.Err})
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// Exit codes. A container may use 120 to 125 for its own ends, as timeout(1)
-// and xargs(1) do too: the last line on stderr and "reason" in the JSON summary
-// tell them apart.
+// Exit codes. A container may also exit with 120 to 125, as timeout(1) and xargs(1)
+// do: the last line on stderr and "reason" in the JSON summary distinguish them.
 const (
 	ExitOK       = 0
 	ExitFailed   = 1
@@ -27,8 +26,8 @@ const (
 )
 
 // exitRow is one line of the table that the help, the README and every command
-// share. Rows stand in order of gravity: where several pods end differently,
-// the command exits with the code that stands last.
+// share, in order of severity: if several pods have different outcomes, the command
+// exits with the last of their codes.
 type exitRow struct {
 	code int
 	kind problem.Kind // empty where no problem.Error leads there
@@ -37,21 +36,21 @@ type exitRow struct {
 
 var exitTable = []exitRow{
 	{ExitOK, "", "success"},
-	{ExitFailed, problem.Failed, "the pod failed, and no container's exit code says how: a failed hook, an init container that may not be restarted, a pod that had failed before"},
+	{ExitFailed, problem.Failed, "the pod failed for a reason other than a container's exit code: a failed hook, an init container that may not be restarted, a pod that had already failed"},
 	{ExitUsage, problem.Usage, "the command line is wrong"},
 	{ExitManifest, problem.Manifest, "the manifest is invalid, missing or unreadable"},
-	{ExitRefused, problem.Refused, "this host can't or may not run the pod: ports, resources, placement, security"},
-	{ExitImage, problem.Image, "an image can't be had"},
-	{ExitDeadline, problem.Deadline, "the command's --timeout has passed"},
+	{ExitRefused, problem.Refused, "this host cannot run the pod or its policy forbids it: ports, resources, placement, security"},
+	{ExitImage, problem.Image, "an image is not available"},
+	{ExitDeadline, problem.Deadline, "the command's --timeout expired"},
 	{ExitRuntime, problem.Runtime, "the container runtime, the host or podrun itself failed"},
 	{ExitINT, "", "ended by SIGINT"},
 	{ExitTERM, "", "ended by SIGTERM"},
 }
 
-// SignalError is the cause of a context that a signal ended.
+// SignalError is the cause of a context that a signal canceled.
 type SignalError struct{ Signal syscall.Signal }
 
-// Error names the signal.
+// Error returns the message with the name of the signal.
 func (e SignalError) Error() string { return "ended by " + signalName(e.Signal) }
 
 func signalName(s syscall.Signal) string {
@@ -64,7 +63,7 @@ func signalName(s syscall.Signal) string {
 	return s.String()
 }
 
-// exitCode gives the code of an error. Of joined errors the gravest counts.
+// exitCode returns the exit code of an error; for joined errors, the most severe.
 func exitCode(err error) int {
 	if err == nil {
 		return ExitOK
@@ -95,7 +94,7 @@ func exitCode(err error) int {
 	return ExitRuntime
 }
 
-// worseCode returns the code that stands later in the table.
+// worseCode returns the code that is later in the table.
 func worseCode(a, b int) int {
 	rank := func(code int) int {
 		for i, row := range exitTable {
@@ -135,9 +134,9 @@ func exitHelp() string {
 		fmt.Fprintf(&b, "  %3d  %s\n", row.code, row.text)
 	}
 	b.WriteString(`
-Where several pods end differently, the command exits with the code that stands
-last in this table. A container may itself exit with 120 to 125; the last line
-on stderr, and "reason" in the JSON summary, tell whose code it is.
+If several pods have different outcomes, the command exits with the last of their
+codes in this table. A container may itself exit with 120 to 125; the last line
+on stderr, and "reason" in the JSON summary, show whether the code is podrun's.
 `)
 	return b.String()
 }

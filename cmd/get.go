@@ -30,8 +30,8 @@ would report it.`,
   podrun get -A -o wide`,
 		RunE: func(c *cobra.Command, named []string) error { return a.runGet(c, f, named) },
 	}
-	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "pods of every namespace")
-	c.Flags().StringVarP(&f.selector, "selector", "l", "", "only pods whose labels match (app=web,tier!=db)")
+	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "pods in all namespaces")
+	c.Flags().StringVarP(&f.selector, "selector", "l", "", "label selector of the pods (app=web,tier!=db)")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as wide, json, yaml or name")
 	return c
 }
@@ -92,7 +92,7 @@ func (a *app) readPods(ctx context.Context, e *run.Engine, allNamespaces bool, n
 
 // notHere is the error of a pod that was named and is not here.
 func notHere(name string) error {
-	return &problem.Error{Kind: problem.Failed, Object: "pod " + name, Err: fmt.Errorf("is not here"), Hint: "'podrun get -A' lists the pods that are"}
+	return &problem.Error{Kind: problem.Failed, Object: "pod " + name, Err: fmt.Errorf("is not here"), Hint: "'podrun get -A' lists all pods"}
 }
 
 func (a *app) printPods(pods []corev1.Pod, allNamespaces, single bool) error {
@@ -114,7 +114,7 @@ func (a *app) printPods(pods []corev1.Pod, allNamespaces, single bool) error {
 		return nil
 	}
 	if len(pods) == 0 {
-		fmt.Fprintln(a.streams.Err, "no pods are here")
+		fmt.Fprintln(a.streams.Err, "no pods found")
 		return nil
 	}
 	return podTable(out, pods, tableOptions{Wide: a.output == "wide", Namespaces: allNamespaces, Now: time.Now()})

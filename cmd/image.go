@@ -42,7 +42,7 @@ func newImageList(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
-		Short:   "Show the images that are here",
+		Short:   "Show the images on this host",
 		Args:    args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
@@ -99,7 +99,7 @@ func newImagePull(a *app) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "pull IMAGE...",
-		Short: "Pull images, all at once, with this host's credentials",
+		Short: "Pull images in parallel with this host's credentials",
 		Args:  args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, names []string) error {
 			if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
@@ -112,8 +112,8 @@ func newImagePull(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "how long to try; 0 for no limit")
-	c.Flags().StringVarP(&a.output, "output", "o", "", "print the images that came as json, yaml or name")
+	c.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
+	c.Flags().StringVarP(&a.output, "output", "o", "", "print the pulled images as json, yaml or name")
 	return c
 }
 
@@ -150,12 +150,12 @@ func newImageRemove(a *app) *cobra.Command {
 func newImageLoad(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "load FILE",
-		Short: "Put the images of an archive into containerd",
-		Long: `Put the images of an archive into containerd, under the names that they have
-there: of docker save, or of an OCI layout, as a tar that may be packed by gzip.
-Of an image for several platforms the archive must have this host's. From then on
-every pod may use them, whatever they were pulled with before. FILE is a path, or - for
-stdin.`,
+		Short: "Load the images of an archive into containerd",
+		Long: `Load the images of an archive into containerd under the names in the archive. The
+archive is a tar of docker save or of an OCI layout, optionally gzip-compressed. A
+multi-platform image must include this host's platform. All pods may use these
+images, whatever credentials they were pulled with before. FILE is a path, or -
+for stdin.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, named []string) error {
 			in := a.streams.In
@@ -203,9 +203,9 @@ func openWithin(ctx context.Context, path string) (*os.File, error) {
 func newImagePrune(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "prune",
-		Short: "Remove the images that no container and no pod of podrun's uses",
-		Long: `Remove the images that nothing on this host uses: no container of the runtime,
-whoever made it, no pod of podrun's, and not the runtime itself.`,
+		Short: "Remove the images that no container and no podrun pod uses",
+		Long: `Remove the images that are not used on this host by any container of the runtime,
+by a podrun pod, or by the runtime itself.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withEngine(c.Context(), func(ctx context.Context, e *run.Engine) error {

@@ -28,11 +28,11 @@ type inputFlags struct {
 }
 
 func (f *inputFlags) add(set *pflag.FlagSet) {
-	set.StringArrayVarP(&f.files, "filename", "f", nil, "`file`, directory, - for stdin, or https URL to read; may be repeated")
+	set.StringArrayVarP(&f.files, "filename", "f", nil, "`file`, directory, - for stdin, or https URL to read; repeatable")
 	f.objectFlags.add(set)
-	set.StringVar(&f.validate, "validate", string(manifest.Strict), "what to do about unknown and duplicate fields: strict, warn or ignore")
-	set.BoolVar(&f.ignoreKinds, "ignore-unknown-kinds", false, "leave out objects of kinds that podrun does not use")
-	set.BoolVar(&f.strictCluster, "strict-cluster-fields", false, "refuse pods with fields that only a cluster can serve, instead of leaving them out")
+	set.StringVar(&f.validate, "validate", string(manifest.Strict), "how to handle unknown and duplicate fields: strict, warn or ignore")
+	set.BoolVar(&f.ignoreKinds, "ignore-unknown-kinds", false, "ignore objects of kinds that podrun does not use")
+	set.BoolVar(&f.strictCluster, "strict-cluster-fields", false, "refuse pods with fields that only a cluster supports, instead of dropping the fields")
 }
 
 // loadWithin is load for a command with a --timeout, which holds for reading,
@@ -43,7 +43,7 @@ func (f *inputFlags) loadWithin(limit *time.Duration, a *app, c *cobra.Command, 
 		return f.load(c.Context(), a, c, named, warn)
 	}
 	ctx, cancel := context.WithTimeoutCause(c.Context(), *limit, &problem.Error{Kind: problem.Deadline,
-		Err: fmt.Errorf("the input did not end within --timeout=%s", *limit), Hint: "check what writes it, or increase --timeout"})
+		Err: fmt.Errorf("the input did not end within --timeout=%s", *limit), Hint: "check the program that writes it, or increase --timeout"})
 	defer cancel()
 	begin := time.Now()
 	objects, err := f.load(ctx, a, c, named, warn)
@@ -57,7 +57,7 @@ func (f *inputFlags) loadWithin(limit *time.Duration, a *app, c *cobra.Command, 
 func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named []string, warn func(problem.List)) (*manifest.Objects, error) {
 	names := append(append([]string(nil), f.files...), named...)
 	if len(names) == 0 {
-		return nil, usage(c, errors.New("name a file: "+c.UseLine()))
+		return nil, usage(c, errors.New("specify a file: "+c.UseLine()))
 	}
 	switch manifest.Validate(f.validate) {
 	case manifest.Strict, manifest.Warn, manifest.Ignore:
@@ -98,7 +98,7 @@ func (a *app) otherNamespaces(objects *manifest.Objects) problem.List {
 	for _, p := range objects.Pods {
 		if given := p.Object.Namespace; a.namespaceGiven && given != a.namespace {
 			out = append(out, p.Locate(problem.Problem{Field: "metadata.namespace", Reason: "NamespaceMismatch",
-				Message: fmt.Sprintf("is %q, but -n says %q", given, a.namespace), Hint: "leave one of them out"}))
+				Message: fmt.Sprintf("is %q, but -n is %q", given, a.namespace), Hint: "remove one of them"}))
 		}
 	}
 	return out

@@ -41,7 +41,7 @@ type liveLine struct {
 	text string
 }
 
-// tolled is what was last told of a pull.
+// tolled is the last printed state of a pull.
 type tolled struct {
 	at     time.Time
 	tenth  int64

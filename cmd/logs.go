@@ -30,8 +30,8 @@ func newLogs(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "logs NAME [CONTAINER]",
 		Short: "Print the logs of a pod's containers",
-		Long: `Print the logs of a container, as 'kubectl logs' does. Of a pod with several
-containers all are printed, each line with its container in front.`,
+		Long: `Print the logs of a container, as 'kubectl logs' does. For a pod with several
+containers, print all logs, and prefix each line with its container.`,
 		Example: `  podrun logs web
   podrun logs web -c sidecar -f --tail 20
   podrun logs web --previous --timestamps`,
@@ -40,15 +40,15 @@ containers all are printed, each line with its container in front.`,
 	}
 	flags := c.Flags()
 	flags.StringVarP(&f.container, "container", "c", "", "only this `container`")
-	flags.BoolVar(&f.allContainers, "all-containers", false, "all containers, init containers too")
-	flags.BoolVar(&f.prefix, "prefix", false, "put pod and container in front of each line")
-	flags.BoolVarP(&f.follow, "follow", "f", false, "go on until the containers end")
-	flags.BoolVarP(&f.previous, "previous", "p", false, "the run of the container before the current one")
-	flags.BoolVar(&f.timestamps, "timestamps", false, "put the time in front of each line")
-	flags.Int64Var(&f.tail, "tail", -1, "only so many `lines` from the end; -1 for all")
+	flags.BoolVar(&f.allContainers, "all-containers", false, "all containers, including init containers")
+	flags.BoolVar(&f.prefix, "prefix", false, "prefix each line with pod and container")
+	flags.BoolVarP(&f.follow, "follow", "f", false, "print new lines until the containers end")
+	flags.BoolVarP(&f.previous, "previous", "p", false, "the previous run of the container")
+	flags.BoolVar(&f.timestamps, "timestamps", false, "prefix each line with its time")
+	flags.Int64Var(&f.tail, "tail", -1, "number of `lines` from the end; -1 for all")
 	flags.DurationVar(&f.since, "since", 0, "only lines newer than this, such as 5m")
 	flags.StringVar(&f.sinceTime, "since-time", "", "only lines after this `time` (RFC 3339)")
-	flags.Int64Var(&f.limitBytes, "limit-bytes", 0, "at most so many bytes; 0 for no limit")
+	flags.Int64Var(&f.limitBytes, "limit-bytes", 0, "maximum number of bytes; 0 for no limit")
 	return c
 }
 
@@ -92,7 +92,7 @@ func (f *logsFlags) options(now time.Time) (podlog.Options, error) {
 	}
 	switch {
 	case f.since != 0 && f.sinceTime != "":
-		return o, errors.New("give --since or --since-time, not both")
+		return o, errors.New("use --since or --since-time, not both")
 	case f.since < 0:
 		return o, fmt.Errorf("--since=%s is not in the past", f.since)
 	case f.since > 0:

@@ -18,9 +18,9 @@ type objectFlags struct {
 }
 
 func (f *objectFlags) add(set *pflag.FlagSet) {
-	set.StringArrayVar(&f.configMaps, "configmap", nil, "`file` with ConfigMaps that the pods refer to; may be repeated")
-	set.StringArrayVar(&f.secrets, "secret", nil, "`file` with Secrets that the pods refer to; may be repeated")
-	set.StringArrayVar(&f.claims, "pvc", nil, "serve a PersistentVolumeClaim from a directory of this host: `NAME=DIR`; may be repeated")
+	set.StringArrayVar(&f.configMaps, "configmap", nil, "`file` with ConfigMaps that the pods refer to; repeatable")
+	set.StringArrayVar(&f.secrets, "secret", nil, "`file` with Secrets that the pods refer to; repeatable")
+	set.StringArrayVar(&f.claims, "pvc", nil, "bind a PersistentVolumeClaim to a directory of this host: `NAME=DIR`; repeatable")
 }
 
 // serveClaims makes directories the volumes of claims: those of --pvc, each of
@@ -39,7 +39,7 @@ func (f *objectFlags) serveClaims(c *cobra.Command, o *manifest.Objects, setting
 	}
 	if unused := o.ServeClaims(paths); len(unused) > 0 {
 		return &problem.Error{Kind: problem.Usage, Object: "--pvc", Err: fmt.Errorf("no pod uses the claim %s", unused[0]),
-			Hint: "a pod names its claims in spec.volumes[].persistentVolumeClaim.claimName"}
+			Hint: "claims are named in spec.volumes[].persistentVolumeClaim.claimName"}
 	}
 	others := maps.Clone(settings)
 	maps.DeleteFunc(others, func(name, _ string) bool { return paths[name] != "" })

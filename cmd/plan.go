@@ -24,14 +24,13 @@ func newPlan(a *app) *cobra.Command {
 	f := &planFlags{}
 	c := &cobra.Command{
 		Use:   "plan FILE...",
-		Short: "Print what apply would do, and do nothing",
-		Long: `Print all that apply would do up to its first side effect: the verdict of the
-checks, control groups, directories and volumes, images, and the messages that
-the container runtime would get. What is known only later stands in parentheses:
-(podIP), (imageID).
+		Short: "Print what apply would do, and change nothing",
+		Long: `Print what apply would do: the result of admission, cgroups, directories and
+volumes, images, and the CRI messages. Values that are not known yet are in
+parentheses: (podIP), (imageID).
 
---show-facts prints what podrun knows of this host; --facts FILE plans with such
-facts instead of this host's, and then needs no runtime.`,
+--show-facts prints the facts of this host; --facts FILE plans with facts from a
+file instead, without a runtime.`,
 		Example: `  podrun plan pod.yaml
   podrun plan --show-facts pod.yaml > facts.json
   podrun plan --facts facts.json pod.yaml -o json`,

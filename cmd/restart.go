@@ -13,9 +13,9 @@ func newRestart(a *app) *cobra.Command {
 	var o run.ApplyOptions
 	c := &cobra.Command{
 		Use:   "restart NAME...",
-		Short: "Run pods again, from the start",
-		Long: `Run pods again as they were applied: stop what still runs, with its grace
-period, remove it, and start anew. The way to run a pod again that has ended.`,
+		Short: "Restart pods from the beginning",
+		Long: `Restart pods as they were applied: stop their containers within the grace period,
+remove them, and create them again. Use it to run a pod again that has ended.`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, named []string) error {
 			return a.onPods(c, named, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
@@ -33,10 +33,10 @@ func newStop(a *app) *cobra.Command {
 	var grace int64
 	c := &cobra.Command{
 		Use:   "stop NAME...",
-		Short: "Stop pods and leave what they have",
-		Long: `Stop pods, with their preStop hooks and grace period, and leave their directories,
-volumes and logs. 'podrun start' goes on with them: containers are started again
-as restartPolicy says.`,
+		Short: "Stop pods and keep their data",
+		Long: `Stop pods, with their preStop hooks and grace period, and keep their directories,
+volumes and logs. 'podrun start' starts them again, and restarts containers
+according to restartPolicy.`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, named []string) error {
 			if grace >= 0 {
@@ -48,7 +48,7 @@ as restartPolicy says.`,
 			})
 		},
 	}
-	c.Flags().Int64Var(&grace, "grace-period", -1, "`seconds` the containers get to end; -1 for the pod's own, 0 to kill at once")
+	c.Flags().Int64Var(&grace, "grace-period", -1, "`seconds` that containers have to terminate; -1 for the pod's own, 0 to kill immediately")
 	a.addPodFlags(c, &o.Timeout)
 	return c
 }
@@ -57,7 +57,7 @@ func newStart(a *app) *cobra.Command {
 	var o run.ApplyOptions
 	c := &cobra.Command{
 		Use:   "start NAME...",
-		Short: "Go on with pods that were stopped",
+		Short: "Start pods that were stopped",
 		Args:  args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, named []string) error {
 			return a.onPods(c, named, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
@@ -72,7 +72,7 @@ func newStart(a *app) *cobra.Command {
 
 // addPodFlags adds the flags of commands that act on named pods.
 func (a *app) addPodFlags(c *cobra.Command, timeout *time.Duration) {
-	c.Flags().DurationVar(timeout, "timeout", defaultTimeout, "how long to try; 0 for no limit")
+	c.Flags().DurationVar(timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
 }
 

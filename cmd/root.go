@@ -89,12 +89,12 @@ func newRoot(a *app) *cobra.Command {
 		Use:   "podrun",
 		Short: "Run a Kubernetes Pod on this host, as the kubelet would, without a cluster",
 		Long: `podrun runs a Kubernetes Pod on one host, as the kubelet would, without a
-cluster: the same YAML, unchanged, works later on any cluster.
+cluster, from the same YAML that a cluster takes.
 
-It speaks to the container runtime of this host (containerd, CRI-O) over CRI.
-Every global flag can also be set by a variable: --root-dir by PODRUN_ROOT_DIR,
-and by /etc/podrun/config.yaml; a flag wins over its variable, which wins over
-the file.`,
+podrun uses the container runtime of this host (containerd, CRI-O) over CRI.
+Every global flag has an environment variable, PODRUN_ROOT_DIR for --root-dir, and
+a field in /etc/podrun/config.yaml. A flag takes precedence over its variable, and
+the variable over the file.`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		DisableAutoGenTag: true,
@@ -121,8 +121,8 @@ the file.`,
 	flags := root.PersistentFlags()
 	a.settings = addSettingsFlags(flags)
 	flags.StringVarP(&a.namespace, "namespace", "n", "", "`namespace` of pods (default \"default\")")
-	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more on stderr")
-	flags.BoolVar(&a.allowKubelet, "allow-kubelet", false, "run beside a kubelet on the same runtime, which may remove podrun's pods")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print more on stderr")
+	flags.BoolVar(&a.allowKubelet, "allow-kubelet", false, "run on a host whose kubelet uses the same runtime and may remove podrun's pods")
 	a.settings.into["namespace"] = func(s *nodeconfig.Settings) { s.Namespace = a.namespace }
 	a.settings.into["verbose"] = func(s *nodeconfig.Settings) { s.Verbose = a.verbose }
 	a.settings.into["allow-kubelet"] = func(s *nodeconfig.Settings) { s.AllowKubelet = a.allowKubelet }
@@ -162,7 +162,7 @@ func knownCommand(c *cobra.Command, given []string) error {
 	if len(given) == 0 {
 		return nil
 	}
-	err := fmt.Errorf("%q is no command of %s", given[0], c.CommandPath())
+	err := fmt.Errorf("%q is not a command of %s", given[0], c.CommandPath())
 	if like := c.SuggestionsFor(given[0]); len(like) > 0 {
 		err = fmt.Errorf("%w (did you mean %s?)", err, strings.Join(like, " or "))
 	}
@@ -173,7 +173,7 @@ func knownCommand(c *cobra.Command, given []string) error {
 func newExitCodes() *cobra.Command {
 	return &cobra.Command{
 		Use:   "exit-codes",
-		Short: "What podrun's exit codes mean",
+		Short: "Explain the exit codes of podrun",
 		Long:  exitHelp(),
 	}
 }

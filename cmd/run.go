@@ -31,13 +31,14 @@ func newRun(a *app) *cobra.Command {
 	f := &runFlags{inputFlags: inputFlags{toEnd: true}}
 	c := &cobra.Command{
 		Use:   "run FILE...",
-		Short: "Run a pod to its end, print its logs and exit with its exit code",
-		Long: `Run a fresh pod to its end: start it, print the logs of its containers as they
-come, remove it, and exit with the first non-zero exit code of its containers.
+		Short: "Run a pod to completion, print its logs and exit with its exit code",
+		Long: `Run a new pod to completion: start it, stream the logs of its containers, remove
+it, and exit with the first non-zero exit code of its containers.
 
-Containers' output goes to stdout, their standard error and podrun's own talk to
-stderr. A pod without restartPolicy gets Never. SIGINT or SIGTERM stops the pod
-within its grace period and removes it; a second one ends podrun at once.`,
+The standard output of containers goes to stdout, their standard error and
+podrun's messages to stderr. The default restartPolicy is Never. SIGINT or SIGTERM
+stops the pod within its grace period and removes it; a second signal ends podrun
+immediately.`,
 		Example: `  podrun run job.yaml
   podrun run --exit-code-from test --timeout 5m -f ci/
   podrun run -o json job.yaml > result.json`,
@@ -45,12 +46,12 @@ within its grace period and removes it; a second one ends podrun at once.`,
 	}
 	f.add(c.Flags())
 	flags := c.Flags()
-	flags.DurationVar(&f.Timeout, "timeout", 0, "how long the pods may run; 0 for no limit")
+	flags.DurationVar(&f.Timeout, "timeout", 0, "time limit of the run; 0 for no limit")
 	flags.BoolVar(&f.remove, "rm", true, "remove the pods when they have ended")
-	flags.BoolVar(&f.Replace, "replace", false, "stop a pod of the same name first, instead of refusing")
+	flags.BoolVar(&f.Replace, "replace", false, "replace a running pod of the same name")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no events")
 	flags.StringVar(&f.exitFrom, "exit-code-from", "", "exit with the code of this `container`")
-	flags.StringVar(&f.policy, "exit-code-policy", string(lifecycle.ExitAny), "whose exit codes count: any (the first that failed), all (only if all failed) or none")
+	flags.StringVar(&f.policy, "exit-code-policy", string(lifecycle.ExitAny), "exit code to use: any (first failed container), all (only if all failed) or none")
 	flags.StringVar(&f.restartPolicy, "restart-policy", "", "Never or OnFailure, instead of the pods' own")
 	flags.StringVarP(&a.output, "output", "o", "", "print a summary as json or yaml on stdout, and the logs on stderr")
 	return c
@@ -181,7 +182,7 @@ func podCode(r run.RunResult, policy lifecycle.ExitPolicy, from string) (int, er
 	}
 	why := r.Status.Message
 	if why == "" {
-		why = "no exit code says how"
+		why = "not because of an exit code"
 	}
 	err := &problem.Error{Kind: problem.Failed, Object: "pod " + r.ID.String(), Err: fmt.Errorf("failed: %s", why)}
 	return exitCode(err), err

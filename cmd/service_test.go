@@ -111,7 +111,7 @@ func TestServiceErrors(t *testing.T) {
 		"a relative binary":         {[]string{"install", "--print", "--binary", "podrun"}, ExitUsage, `podrun: binary "podrun": systemd requires an absolute path`},
 		"a prefix and --now":        {[]string{"install", "--now", "--prefix", "/none"}, ExitUsage, "podrun: --now starts a service of this host"},
 		"a prefix that is missing":  {[]string{"install", "--prefix", "/podrun-none"}, ExitRuntime, "podrun: podrun.service: make the directory of manifests: open /podrun-none"},
-		"an unknown command":        {[]string{"enable"}, ExitUsage, `podrun: "enable" is no command of podrun service`},
+		"an unknown command":        {[]string{"enable"}, ExitUsage, `podrun: "enable" is not a command of podrun service`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, talk, code := runService(t, absentSystemd{}, tc.args...)

@@ -46,9 +46,9 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f := &settingsFlags{ctx: context.Background(), set: set, into: map[string]func(*nodeconfig.Settings){}}
 	def := nodeconfig.Default()
 	set.StringVar(&f.config, "config", nodeconfig.DefaultFile, "settings `file` with a KubeletConfiguration, a PodrunConfiguration or both; the default may be missing; empty for none")
-	f.text("root-dir", def.RootDir, "`directory` of podrun's state", func(s *nodeconfig.Settings, v string) { s.RootDir = v })
-	f.text("pod-logs-dir", def.PodLogsDir, "`directory` of the pods' logs", func(s *nodeconfig.Settings, v string) { s.PodLogsDir = v })
-	f.text("container-logs-dir", def.ContainerLogsDir, "`directory` of the links to containers' logs", func(s *nodeconfig.Settings, v string) { s.ContainerLogsDir = v })
+	f.text("root-dir", def.RootDir, "`directory` for podrun's state", func(s *nodeconfig.Settings, v string) { s.RootDir = v })
+	f.text("pod-logs-dir", def.PodLogsDir, "`directory` for pod logs", func(s *nodeconfig.Settings, v string) { s.PodLogsDir = v })
+	f.text("container-logs-dir", def.ContainerLogsDir, "`directory` for links to container logs", func(s *nodeconfig.Settings, v string) { s.ContainerLogsDir = v })
 	f.text("container-runtime-endpoint", "", "`socket` of the container runtime (default: containerd's or CRI-O's, the first that exists)", func(s *nodeconfig.Settings, v string) { s.ContainerRuntimeEndpoint = v })
 	f.text("image-service-endpoint", "", "`socket` of the image service (default: the runtime's)", func(s *nodeconfig.Settings, v string) { s.ImageServiceEndpoint = v })
 	f.text("hostname-override", "", "`name` of this node instead of the hostname", func(s *nodeconfig.Settings, v string) { s.HostnameOverride = v })
@@ -57,43 +57,43 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.list("cluster-dns", "`addresses` of name servers for pods with dnsPolicy ClusterFirst", func(s *nodeconfig.Settings, v []string) { s.ClusterDNS = v })
 	f.text("cluster-domain", def.ClusterDomain, "`domain` searched by pods with dnsPolicy ClusterFirst", func(s *nodeconfig.Settings, v string) { s.ClusterDomain = v })
 	f.text("resolv-conf", def.ResolvConf, "resolver `file` of the host; empty for none", func(s *nodeconfig.Settings, v string) { s.ResolvConf = v })
-	f.text("cgroup-root", def.CgroupRoot, "cgroup `path` below which kubepods is made", func(s *nodeconfig.Settings, v string) { s.CgroupRoot = v })
+	f.text("cgroup-root", def.CgroupRoot, "parent cgroup `path` of kubepods", func(s *nodeconfig.Settings, v string) { s.CgroupRoot = v })
 	f.text("cgroup-driver", def.CgroupDriver, "cgroupfs or systemd (default: the runtime's)", func(s *nodeconfig.Settings, v string) { s.CgroupDriver = v })
 	f.truth("cpu-cfs-quota", def.CPUCFSQuota, "enforce CPU limits", func(s *nodeconfig.Settings, v bool) { s.CPUCFSQuota = v })
-	f.truth("seccomp-default", def.SeccompDefault, "use RuntimeDefault where a container sets no seccomp profile", func(s *nodeconfig.Settings, v bool) { s.SeccompDefault = v })
-	f.number("max-pods", int64(def.MaxPods), "most pods on this node", func(s *nodeconfig.Settings, v int64) { s.MaxPods = int32(v) })
-	f.number("pod-max-pids", def.PodPidsLimit, "most processes in a pod; -1 for no limit", func(s *nodeconfig.Settings, v int64) { s.PodPidsLimit = v })
-	f.number("registry-qps", int64(def.RegistryPullQPS), "image pulls a second; 0 for no limit", func(s *nodeconfig.Settings, v int64) { s.RegistryPullQPS = int32(v) })
-	f.number("registry-burst", int64(def.RegistryBurst), "image pulls at once before --registry-qps counts", func(s *nodeconfig.Settings, v int64) { s.RegistryBurst = int32(v) })
-	f.number("max-parallel-image-pulls", int64(def.MaxParallelImagePulls), "most image pulls at once; 0 for no limit", func(s *nodeconfig.Settings, v int64) { s.MaxParallelImagePulls = int32(v) })
-	f.choice("retry-pull", "auto", []string{"auto", "always"}, "auto or always: `what` pulls to try again: those that it may help, or all", func(s *nodeconfig.Settings, v string) { s.RetryPullAlways = v == "always" })
-	f.duration("pull-timeout", def.PullTimeout, "how long to try to get one image; 0 for no limit but --timeout", func(s *nodeconfig.Settings, v time.Duration) { s.PullTimeout = v })
-	f.duration("pull-stall-timeout", def.PullStall, "how long no byte of a pull may come before it is tried again, with containerd; 0 for no limit", func(s *nodeconfig.Settings, v time.Duration) { s.PullStall = v })
-	f.text("registry-auth", "", "docker config `file` with credentials for registries, tried after a pod's imagePullSecrets", func(s *nodeconfig.Settings, v string) { s.RegistryAuth = v })
+	f.truth("seccomp-default", def.SeccompDefault, "use RuntimeDefault for containers without a seccomp profile", func(s *nodeconfig.Settings, v bool) { s.SeccompDefault = v })
+	f.number("max-pods", int64(def.MaxPods), "maximum number of pods on this node", func(s *nodeconfig.Settings, v int64) { s.MaxPods = int32(v) })
+	f.number("pod-max-pids", def.PodPidsLimit, "maximum number of processes in a pod; -1 for no limit", func(s *nodeconfig.Settings, v int64) { s.PodPidsLimit = v })
+	f.number("registry-qps", int64(def.RegistryPullQPS), "image pulls per second; 0 for no limit", func(s *nodeconfig.Settings, v int64) { s.RegistryPullQPS = int32(v) })
+	f.number("registry-burst", int64(def.RegistryBurst), "burst of image pulls above --registry-qps", func(s *nodeconfig.Settings, v int64) { s.RegistryBurst = int32(v) })
+	f.number("max-parallel-image-pulls", int64(def.MaxParallelImagePulls), "maximum number of parallel image pulls; 0 for no limit", func(s *nodeconfig.Settings, v int64) { s.MaxParallelImagePulls = int32(v) })
+	f.choice("retry-pull", "auto", []string{"auto", "always"}, "`errors` of pulls to retry: auto (transient errors) or always", func(s *nodeconfig.Settings, v string) { s.RetryPullAlways = v == "always" })
+	f.duration("pull-timeout", def.PullTimeout, "time limit for each image, including retries; 0 for no limit other than --timeout", func(s *nodeconfig.Settings, v time.Duration) { s.PullTimeout = v })
+	f.duration("pull-stall-timeout", def.PullStall, "retry a pull that receives no data for this time (containerd only); 0 for no limit", func(s *nodeconfig.Settings, v time.Duration) { s.PullStall = v })
+	f.text("registry-auth", "", "docker config `file` with registry credentials, used after a pod's imagePullSecrets", func(s *nodeconfig.Settings, v string) { s.RegistryAuth = v })
 	f.text("image-credential-provider-config", "", "CredentialProviderConfig `file` of credential provider plugins", func(s *nodeconfig.Settings, v string) { s.ProviderConfig = v })
 	f.text("image-credential-provider-bin-dir", "", "`directory` of the credential provider plugins", func(s *nodeconfig.Settings, v string) { s.ProviderBinDir = v })
-	f.pairs("system-reserved", "`resources` kept for the system (cpu=200m,memory=500Mi)", func(s *nodeconfig.Settings, v map[string]string) { s.SystemReserved = v })
-	f.pairs("kube-reserved", "`resources` kept for podrun and the runtime", func(s *nodeconfig.Settings, v map[string]string) { s.KubeReserved = v })
+	f.pairs("system-reserved", "`resources` reserved for the system (cpu=200m,memory=500Mi)", func(s *nodeconfig.Settings, v map[string]string) { s.SystemReserved = v })
+	f.pairs("kube-reserved", "`resources` reserved for podrun and the runtime", func(s *nodeconfig.Settings, v map[string]string) { s.KubeReserved = v })
 	f.list("allowed-unsafe-sysctls", "`sysctls` outside the safe list that pods may set; a final * is a wildcard", func(s *nodeconfig.Settings, v []string) { s.AllowedUnsafeSysctls = v })
-	f.thresholds("eviction-hard", "`thresholds` below which no pod is taken (memory.available<100Mi,nodefs.available<10%); empty for none", func(s *nodeconfig.Settings, v map[string]string) { s.EvictionHard = v })
-	f.parsed("register-with-taints", "", "`taints` of this node (key=value:effect,…); pods must tolerate those of NoExecute", func(s *nodeconfig.Settings, v string) (err error) {
+	f.thresholds("eviction-hard", "`thresholds` below which pods are refused (memory.available<100Mi,nodefs.available<10%); empty for none", func(s *nodeconfig.Settings, v map[string]string) { s.EvictionHard = v })
+	f.parsed("register-with-taints", "", "`taints` of this node (key=value:effect,…); pods must tolerate NoExecute taints", func(s *nodeconfig.Settings, v string) (err error) {
 		s.RegisterWithTaints, err = nodeconfig.ParseTaints(v)
 		return err
 	})
-	f.several("device", "`NAME=CDI-ID`: give pods that request the extended resource NAME this device of the Container Device Interface; may be repeated", func(s *nodeconfig.Settings, v []string) (err error) {
+	f.several("device", "`NAME=CDI-ID`: assign this CDI device to a pod that requests the extended resource NAME; repeatable", func(s *nodeconfig.Settings, v []string) (err error) {
 		s.Devices, err = nodeconfig.ParseDevices(v)
 		return err
 	})
-	f.truth("allow-privileged", def.AllowPrivileged, "take pods with privileged containers", func(s *nodeconfig.Settings, v bool) { s.AllowPrivileged = v })
-	f.parsed("pod-security", def.PodSecurity, "`level` of the Pod Security Standards that pods must meet: privileged, baseline or restricted", func(s *nodeconfig.Settings, v string) error {
+	f.truth("allow-privileged", def.AllowPrivileged, "allow privileged containers", func(s *nodeconfig.Settings, v bool) { s.AllowPrivileged = v })
+	f.parsed("pod-security", def.PodSecurity, "Pod Security Standards `level` that pods must meet: privileged, baseline or restricted", func(s *nodeconfig.Settings, v string) error {
 		s.PodSecurity = v
 		if !slices.Contains(nodeconfig.PodSecurityLevels, v) {
 			return fmt.Errorf("%q is not privileged, baseline or restricted", v)
 		}
 		return nil
 	})
-	f.truth("preempt", def.Preempt, "stop other pods of podrun's where a critical one needs their room", func(s *nodeconfig.Settings, v bool) { s.Preempt = v })
-	f.duration("runtime-request-timeout", def.RuntimeRequestTimeout, "limit of a call of the runtime", func(s *nodeconfig.Settings, v time.Duration) { s.RuntimeRequestTimeout = v })
+	f.truth("preempt", def.Preempt, "stop other podrun pods if a critical pod needs their resources", func(s *nodeconfig.Settings, v bool) { s.Preempt = v })
+	f.duration("runtime-request-timeout", def.RuntimeRequestTimeout, "timeout of runtime requests", func(s *nodeconfig.Settings, v time.Duration) { s.RuntimeRequestTimeout = v })
 	return f
 }
 
@@ -306,7 +306,7 @@ func (f *settingsFlags) setFromEnv() error {
 		}
 		f.asked = append(f.asked, flag)
 		if err := f.set.Set(flag.Name, value); err != nil {
-			first = &problem.Error{Kind: problem.Usage, Object: envName(flag.Name), Err: fmt.Errorf("%q is no value for --%s: %w", value, flag.Name, err)}
+			first = &problem.Error{Kind: problem.Usage, Object: envName(flag.Name), Err: fmt.Errorf("%q is not a valid value for --%s: %w", value, flag.Name, err)}
 		}
 	})
 	return first

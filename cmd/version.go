@@ -54,7 +54,7 @@ func newVersion(a *app) *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().BoolVar(&clientOnly, "client", false, "do not ask the runtime")
+	c.Flags().BoolVar(&clientOnly, "client", false, "do not contact the runtime")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json or yaml")
 	return c
 }

@@ -14,13 +14,13 @@ func newWait(a *app) *cobra.Command {
 	var what string
 	c := &cobra.Command{
 		Use:   "wait NAME...",
-		Short: "Wait until pods are ready, have ended or are gone",
+		Short: "Wait until pods are ready, completed or deleted",
 		Long: `Wait until pods are ready (--for=condition=Ready), in a phase (--for=phase=Running),
-have completed or are deleted. While it waits, podrun takes care of the pods: it
-restarts their containers and runs their probes.
+have completed or are deleted. While it waits, podrun restarts the pods'
+containers and runs their probes.
 
-Exits with 0 when what was waited for is there, with 124 when the time is over.
-With --for=completed it exits with the pod's own code, as 'podrun run'.`,
+Exits with 0 when the condition is met, with 124 when the timeout expires. With
+--for=completed it exits with the pod's exit code, like 'podrun run'.`,
 		Example: `  podrun wait web --for=condition=Ready --timeout 30s
   podrun wait job --for=completed`,
 		Args: args(cobra.MinimumNArgs(1)),

@@ -42,9 +42,8 @@ func annotations(pod *corev1.Pod, c *corev1.Container) map[string]string {
 	return out
 }
 
-// Hash tells containers of one name apart when the pod changes: it covers the
-// fields whose change means a new container, name and image (kubelet
-// HashContainer, v1.31 and later), in hexadecimal.
+// Hash returns the hash of the fields whose change requires a new container, name
+// and image (kubelet HashContainer, v1.31 and later), in hexadecimal.
 func Hash(c *corev1.Container) string {
 	h := fnv.New32a()
 	hashutil.DeepHashObject(h, []byte(asJSON(map[string]string{"name": c.Name, "image": c.Image})))

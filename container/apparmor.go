@@ -9,7 +9,7 @@ import (
 )
 
 // appArmor is the container's profile: its own, else the one of the old
-// annotation, else the pod's; nil where nobody asks for one, which leaves it to
+// annotation, else the pod's; nil if neither is set, which leaves it to
 // the runtime.
 func (p Plan) appArmor() (*runtimeapi.SecurityProfile, error) {
 	profile := p.appArmorProfile()

@@ -16,15 +16,15 @@ import (
 	"github.com/podrun/podrun/identity"
 )
 
-// Apply makes the container's log directory, which no runtime makes, and
-// creates the container; it returns its ID. A runtime that took too long may
-// have created it all the same, and keeps its name (containerd issues 4604 and
-// 13867): such a container is removed, and creating it tried once more. If that
-// has no answer, the error is the first, which says more.
+// Apply creates the container's log directory, which runtimes do not create, and
+// the container, and returns its ID. If an earlier request timed out but created
+// a container, which then holds the name (containerd issues 4604 and 13867), it
+// removes that container and tries once more. If the retry gets no answer, the
+// error is the first one, which has the cause.
 func Apply(ctx context.Context, client *cri.Client, sandboxID string, config *runtimeapi.ContainerConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
 	logs := filepath.Join(sandbox.GetLogDirectory(), filepath.Dir(config.GetLogPath()))
 	if err := os.MkdirAll(logs, 0o755); err != nil {
-		return "", fmt.Errorf("make log directory: %w", err)
+		return "", fmt.Errorf("create log directory: %w", err)
 	}
 	answered, stop := cri.LastAnswer(ctx)
 	id, err := client.CreateContainer(answered, sandboxID, config, sandbox)
@@ -43,7 +43,7 @@ func Apply(ctx context.Context, client *cri.Client, sandboxID string, config *ru
 	id, again := client.CreateContainer(answered, sandboxID, config, sandbox)
 	stop()
 	if again != nil && ended(again) {
-		return "", fmt.Errorf("%w (tried once more, without an answer)", err)
+		return "", fmt.Errorf("%w (the retry got no answer either)", err)
 	}
 	return id, again
 }
@@ -64,7 +64,7 @@ func removeStray(ctx context.Context, client *cri.Client, sandboxID string, conf
 		identity.LabelContainerName: labels[identity.LabelContainerName],
 	})
 	if err != nil {
-		return 0, fmt.Errorf("look for what the runtime made of it: %w", err)
+		return 0, fmt.Errorf("find the container that the runtime created: %w", err)
 	}
 	removed := 0
 	for _, c := range found {

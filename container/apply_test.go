@@ -79,7 +79,7 @@ func TestApply(t *testing.T) {
 		{name: "refused", fake: fakeRuntime{errs: []error{errors.New("no such image")}}, wantErr: "no such image", left: []string{"old"}},
 		{name: "twice too late", fake: fakeRuntime{errs: []error{deadline, deadline}, makesAnyway: true}, wantErr: "deadline", left: []string{"old", "c2"}},
 		{name: "reserved, then too late", fake: fakeRuntime{errs: []error{errors.New(`name "app" is reserved for "c1"`), deadline}, makesAnyway: true},
-			wantErr: `is reserved for "c1" (tried once more, without an answer)`, left: []string{"old", "c2"}},
+			wantErr: `is reserved for "c1" (the retry got no answer either)`, left: []string{"old", "c2"}},
 		{name: "can't be removed", fake: fakeRuntime{errs: []error{deadline}, makesAnyway: true, removeError: errors.New("busy")},
 			wantErr: "container c1 was not removed: busy", left: []string{"old", "c1"}},
 	} {

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// Late is what is known only once the sandbox, the image and the volumes are
-// there.
+// Late has the values that are known only after the sandbox, the image and the
+// volumes exist.
 type Late struct {
 	PodIPs  []string // in the order of status.podIPs; empty in the host's network, where HostIPs stand for them
 	HostIPs []string // nil: the facts' node IPs
@@ -39,8 +39,8 @@ type Late struct {
 // FileKey names a variable in a file of a volume (KEP-3721).
 type FileKey struct{ Volume, Path, Key string }
 
-// Config is what the runtime is asked to create. The error is a problem.Error;
-// its text is what the kubelet says with CreateContainerConfigError.
+// Config returns the config that is sent to the runtime. The error is a
+// *problem.Error; its text is that of the kubelet's CreateContainerConfigError.
 func (p Plan) Config(late Late) (*runtimeapi.ContainerConfig, error) {
 	if err := p.VerifyUser(late.ImageUID, late.ImageUsername); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-// Package container plans a pod's containers: what the runtime is told of each
+// Package container plans a pod's containers: the config that the runtime gets for each
 // one. It works in two pure steps: New does all that is known before anything
 // is done, Plan.Config adds what is known late, such as the pod's addresses.
 // Apply then creates the container.
@@ -30,8 +30,8 @@ const (
 	App     Kind = "app"
 )
 
-// Input is all that a container is planned from. ConfigMaps and Secrets are
-// those of the pod's namespace, by name.
+// Input is the input of a container's plan. ConfigMaps and Secrets are those of
+// the pod's namespace, by name.
 type Input struct {
 	Pod  *corev1.Pod // defaulted
 	Name string      // of the container, of any kind
@@ -62,7 +62,7 @@ type Input struct {
 	Mounts map[string]MountSource
 }
 
-// Plan is a container to be made.
+// Plan is the plan of one container.
 type Plan struct {
 	Name      string
 	Kind      Kind
@@ -77,8 +77,8 @@ type Plan struct {
 	base      *runtimeapi.ContainerConfig // all that is known early
 }
 
-// New plans the container of that name. The problems are all those that can be
-// known now; warnings among them are to be shown as events of the pod.
+// New plans the container of that name. It returns all problems that are known
+// before the sandbox exists; warnings among them are shown as events of the pod.
 func New(in Input) (Plan, problem.List) {
 	pod := *in.Pod
 	pod.Namespace, pod.Name, pod.UID = in.ID.Namespace, in.ID.Name, types.UID(in.ID.UID)
@@ -128,8 +128,8 @@ func textOf(config *runtimeapi.ContainerConfig) int {
 	return n
 }
 
-// Preview is the config as it will be, with (podIP) and the like in place of
-// what is not known yet. Of mounts, by name of volume, it takes what is known.
+// Preview returns the config with placeholders, such as (podIP), for values that
+// are not known yet. Mounts, by volume name, are those that are known.
 func (p Plan) Preview(mounts map[string]MountSource) (*runtimeapi.ContainerConfig, error) {
 	config, problems := p.config(p.placeholders(mounts))
 	return config, problem.Refuse(problem.Manifest, problems)

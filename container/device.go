@@ -9,8 +9,7 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// WithDevices is the plan with devices of the Container Device Interface, by
-// their full names.
+// WithDevices returns the plan with CDI devices, by their fully qualified names.
 func (p Plan) WithDevices(names []string) Plan {
 	if len(names) == 0 || p.base == nil {
 		return p

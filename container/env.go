@@ -78,9 +78,9 @@ func (e *environ) lengthOf(text string) int {
 // tooLong is the problem of a field with which the container's text passes
 // maxExpanded.
 func (p Plan) tooLong(field string) problem.Problem {
-	bad := p.problem(field, "FieldValueTooLong", "with it the container's variables, command and arguments expand to more than %d bytes", maxExpanded)
+	bad := p.problem(field, "FieldValueTooLong", "the container's variables, command and arguments expand to more than %d bytes at this point", maxExpanded)
 	bad.Kind = problem.Manifest
-	bad.Hint = "mount long values as files of a volume, and refer to fewer variables by $(NAME)"
+	bad.Hint = "mount long values as files, and use fewer $(NAME) references"
 	return bad
 }
 

@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// EnvChanges lists the variables that the container would get with other values,
-// or not at all, than from the ConfigMaps and Secrets of before. A container
-// that runs keeps what it has.
+// EnvChanges lists the variables whose values differ from those with the
+// ConfigMaps and Secrets of before, or that are missing. A running container
+// keeps its values.
 func (p Plan) EnvChanges(configMaps map[string]*corev1.ConfigMap, secrets map[string]*corev1.Secret) []string {
 	before := p
 	before.in.ConfigMaps, before.in.Secrets = configMaps, secrets
@@ -33,8 +33,8 @@ const redacted = "<redacted>"
 // message: a shorter one says little, and may be part of any word.
 const shortestSecret = 6
 
-// Redact replaces the values of the Secrets that the container may have in a
-// message: a runtime that can't start a program tells its arguments.
+// Redact replaces values of the container's Secrets in a message: a runtime that
+// cannot start a program reports its arguments.
 func (p Plan) Redact(message string) string {
 	for _, s := range p.in.Secrets {
 		for _, value := range secretText(s) {
@@ -46,8 +46,8 @@ func (p Plan) Redact(message string) string {
 	return message
 }
 
-// Redacted is the plan with all values of Secrets replaced, and with them
-// whatever is made of them: other variables, arguments, paths.
+// Redacted returns the plan with all values of Secrets replaced, including the
+// variables, arguments and paths that contain them.
 func (p Plan) Redacted() Plan {
 	secrets := make(map[string]*corev1.Secret, len(p.in.Secrets))
 	for name, s := range p.in.Secrets {

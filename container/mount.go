@@ -17,7 +17,7 @@ import (
 // is mounted there.
 const etcHosts = "/etc/hosts"
 
-// MountSource is what a volume gives to a mount.
+// MountSource is what a volume provides to a mount.
 type MountSource struct {
 	HostPath       string
 	ReadOnly       bool                  // whatever the mount says: configMap, secret, downwardAPI…

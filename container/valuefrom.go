@@ -126,8 +126,8 @@ func (p Plan) fileKey(ref *corev1.FileKeySelector, late Late) (string, bool, err
 	return value, value != "", nil
 }
 
-// FileKeys are the variables that must be read from files in volumes, just
-// before the container is created (KEP-3721).
+// FileKeys lists the variables that must be read from files in volumes
+// immediately before the container is created (KEP-3721).
 func (p Plan) FileKeys() []FileKey {
 	var out []FileKey
 	for _, v := range p.container.Env {

@@ -95,7 +95,7 @@ func (c *Client) ImageConn() grpc.ClientConnInterface {
 	return c.conns[len(c.conns)-1]
 }
 
-// Endpoint is where the client was told to connect; empty for New.
+// Endpoint returns the configured endpoint; empty for a client from New.
 func (c *Client) Endpoint() string { return c.endpoint }
 
 // SocketPath gives the path of an endpoint: unix:///run/x.sock or /run/x.sock.
@@ -107,7 +107,7 @@ func SocketPath(endpoint string) (string, error) {
 	if (u.Scheme == "unix" || u.Scheme == "") && u.Host == "" && u.Path != "" && u.Path[0] == '/' {
 		return u.Path, nil
 	}
-	return "", fmt.Errorf("endpoint %q is not a unix socket: give unix:///path/to.sock", endpoint)
+	return "", fmt.Errorf("endpoint %q is not a unix socket: use unix:///path/to.sock", endpoint)
 }
 
 // DefaultEndpoints are the sockets looked for when none is named, in order.

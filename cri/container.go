@@ -26,9 +26,9 @@ func (c *Client) StartContainer(ctx context.Context, id string) error {
 	return err
 }
 
-// StopContainer asks a container to end and kills it after grace, in whole
-// seconds; 0 kills at once. Stopping one that is gone is no error. Its limit is
-// the ordinary one more than the grace period.
+// StopContainer stops a container and kills it after grace, in whole seconds; 0
+// kills immediately. A missing container is not an error. The timeout is the
+// client's plus the grace period.
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
 	_, err := within(ctx, c.timeout+grace, func(ctx context.Context) (*runtimeapi.StopContainerResponse, error) {
 		return c.Runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: int64(grace / time.Second)})
@@ -36,8 +36,8 @@ func (c *Client) StopContainer(ctx context.Context, id string, grace time.Durati
 	return ignoreNotFound(err)
 }
 
-// RemoveContainer removes a container, by force if it runs. Removing one that
-// is gone is no error.
+// RemoveContainer removes a container, by force if it is running. A missing
+// container is not an error.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemoveContainerResponse, error) {
 		return c.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id})

@@ -6,7 +6,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ImageStatus reads an image; nil when it is not here.
+// ImageStatus reads an image; nil if it is not present.
 func (c *Client) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec) (*runtimeapi.Image, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ImageStatusResponse, error) {
 		return c.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: image})
@@ -14,8 +14,8 @@ func (c *Client) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec) (
 	return resp.GetImage(), err
 }
 
-// ImageDetails reads an image and what its own configuration says; the answer has
-// no image when it is not here.
+// ImageDetails reads an image and its configuration; the response has no image if
+// it is not present.
 func (c *Client) ImageDetails(ctx context.Context, image *runtimeapi.ImageSpec) (*runtimeapi.ImageStatusResponse, error) {
 	return within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ImageStatusResponse, error) {
 		return c.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: image, Verbose: true})
@@ -35,21 +35,21 @@ func ImageUser(image *runtimeapi.Image) (uid *int64, name string) {
 	return new(int64), ""
 }
 
-// ImageFsInfo asks where the images lie.
+// ImageFsInfo returns the file systems of the images.
 func (c *Client) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
 	return within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
 		return c.Images.ImageFsInfo(ctx, &runtimeapi.ImageFsInfoRequest{})
 	})
 }
 
-// PullImage pulls an image and returns the runtime's reference to it. It has
-// no limit but ctx's: how long a pull may take is the caller's to say.
+// PullImage pulls an image and returns the runtime's reference to it. It has no
+// timeout other than ctx's: the caller decides how long a pull may take.
 func (c *Client) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
 	resp, err := c.Images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: image, Auth: auth, SandboxConfig: sandbox})
 	return resp.GetImageRef(), err
 }
 
-// ListImages lists every image that is here.
+// ListImages lists all images on this host.
 func (c *Client) ListImages(ctx context.Context) ([]*runtimeapi.Image, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListImagesResponse, error) {
 		return c.Images.ListImages(ctx, &runtimeapi.ListImagesRequest{})
@@ -57,7 +57,7 @@ func (c *Client) ListImages(ctx context.Context) ([]*runtimeapi.Image, error) {
 	return resp.GetImages(), err
 }
 
-// RemoveImage removes an image with all its names. One that is not here is no
+// RemoveImage removes an image with all its names. A missing image is not an
 // error.
 func (c *Client) RemoveImage(ctx context.Context, id string) error {
 	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemoveImageResponse, error) {

@@ -16,8 +16,8 @@ func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandbo
 	return resp.GetPodSandboxId(), err
 }
 
-// StopPodSandbox stops a sandbox and whatever runs in it, and frees its
-// network. Stopping one that is gone or stopped is no error.
+// StopPodSandbox stops a sandbox and its containers, and releases its network. A
+// missing or stopped sandbox is not an error.
 func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.StopPodSandboxResponse, error) {
 		return c.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
@@ -25,8 +25,8 @@ func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 	return ignoreNotFound(err)
 }
 
-// RemovePodSandbox removes a sandbox and its containers. Removing one that is
-// gone is no error.
+// RemovePodSandbox removes a sandbox and its containers. A missing sandbox is not
+// an error.
 func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
 	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemovePodSandboxResponse, error) {
 		return c.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})

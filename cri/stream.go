@@ -24,15 +24,15 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// Streams are what a command in a container is connected to. Without In it
-// reads nothing.
+// Streams are the standard streams of a command in a container. With a nil In,
+// the command reads no input.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 }
 
-// NotStreamedError says that the runtime's streaming server could not be
-// reached, or does not speak the protocol: the command was not run.
+// NotStreamedError reports that the runtime's streaming server could not be
+// reached or does not speak the protocol. The command was not run.
 type NotStreamedError struct{ Err error }
 
 // Error says why.
@@ -43,7 +43,7 @@ func (e *NotStreamedError) Error() string {
 // Unwrap gives the cause.
 func (e *NotStreamedError) Unwrap() error { return e.Err }
 
-// ExecError is the runtime's word for a command that it could not run.
+// ExecError is the runtime's error for a command that it could not run.
 type ExecError struct{ Message string }
 
 // Error is the runtime's text.
@@ -89,7 +89,7 @@ func (c *Client) Exec(ctx context.Context, id string, command []string, s Stream
 func upgrade(ctx context.Context, address string) (net.Conn, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, fmt.Errorf("the runtime named %q: %w", address, err)
+		return nil, fmt.Errorf("the runtime returned the URL %q: %w", address, err)
 	}
 	conn, err := dialStream(ctx, u)
 	if err != nil {
@@ -120,7 +120,7 @@ func dialStream(ctx context.Context, u *url.URL) (net.Conn, error) {
 		d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: local}}
 		return d.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443")))
 	}
-	return nil, fmt.Errorf("the runtime named %s, which is neither http nor https", u.Redacted())
+	return nil, fmt.Errorf("the runtime returned the URL %s, which is neither http nor https", u.Redacted())
 }
 
 func switchProtocol(conn net.Conn, u *url.URL) (*bufio.Reader, error) {
@@ -164,7 +164,7 @@ func converse(ctx context.Context, conn net.Conn, s Streams) (int, error) {
 		return 0, &NotStreamedError{err}
 	}
 	defer session.Close()
-	// First, or closing the session waits behind input that nobody reads.
+	// First, or closing the session waits for input that no process reads.
 	defer conn.Close()
 	kinds := []string{corev1.StreamTypeError, corev1.StreamTypeStdout, corev1.StreamTypeStderr}
 	if s.In != nil {
@@ -187,7 +187,7 @@ func converse(ctx context.Context, conn net.Conn, s Streams) (int, error) {
 	wait.Go(func() { errs[1] = pass(s.Err, streams[corev1.StreamTypeStderr]) })
 	end, err := io.ReadAll(io.LimitReader(streams[corev1.StreamTypeError], maxMessage))
 	if err != nil {
-		return 0, fmt.Errorf("read how the command ended: %w", err)
+		return 0, fmt.Errorf("read the command's exit status: %w", err)
 	}
 	wait.Wait()
 	code, err := exitOf(end)
@@ -235,11 +235,11 @@ func pass(to io.Writer, from io.Reader) error {
 // success, as kubectl took it (k/k#73056): a connection was lost.
 func exitOf(end []byte) (int, error) {
 	if len(end) == 0 {
-		return 0, errors.New("the runtime cut the connection before the command's end")
+		return 0, errors.New("the runtime closed the connection before the command ended")
 	}
 	var s metav1.Status
 	if err := json.Unmarshal(end, &s); err != nil {
-		return 0, fmt.Errorf("read how the command ended: %w", err)
+		return 0, fmt.Errorf("read the command's exit status: %w", err)
 	}
 	if s.Status == metav1.StatusSuccess {
 		return 0, nil

@@ -81,8 +81,8 @@ func TestExecEnds(t *testing.T) {
 		{`{"status":"Failure","reason":"NonZeroExitCode","message":"command terminated"}`, "command terminated", 0},
 		{`{"status":"Failure","reason":"InternalError","message":"no shim"}`, "no shim", 0},
 		// kubectl took this for a success (k/k#73056).
-		{"", "the runtime cut the connection before the command's end", 0},
-		{"exit 1", "read how the command ended: invalid character", 0},
+		{"", "the runtime closed the connection before the command ended", 0},
+		{"exit 1", "read the command's exit status: invalid character", 0},
 	} {
 		server := httptest.NewServer(speaking(3, says(c.status)))
 		out, code, err := execAt(t.Context(), server.URL+"/exec/token", nil)

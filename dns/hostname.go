@@ -14,8 +14,8 @@ const (
 	maxFQDN     = 64
 )
 
-// Name is how a pod is called on the network. It has no meaning for a pod in
-// the host's network, which has the host's.
+// Name is the pod's name on the network. It has no meaning for a pod in the
+// host's network, which uses the host's name.
 type Name struct {
 	Host   string `json:"host"`             // web-0
 	Domain string `json:"domain,omitempty"` // web.default.svc.cluster.local
@@ -32,7 +32,7 @@ func (n Name) FQDN() string {
 
 // Hostname works out the pod's name. Override says whether spec.hostnameOverride
 // counts (KEP-4762, feature gate HostnameOverride, on by default). The error
-// tells of a full name that the kernel has no room for.
+// is a full name that is too long for the kernel.
 func Hostname(pod *corev1.Pod, clusterDomain string, override bool) (Name, error) {
 	spec := pod.Spec
 	if override && spec.HostnameOverride != nil {
@@ -45,7 +45,7 @@ func Hostname(pod *corev1.Pod, clusterDomain string, override bool) (Name, error
 	}
 	n.Host = truncate(n.Host)
 	if n.Host == "" {
-		return Name{}, fmt.Errorf("pod %s/%s: no host name is left of %q after cutting it to %d characters: set spec.hostname",
+		return Name{}, fmt.Errorf("pod %s/%s: %q has no valid hostname in its first %d characters: set spec.hostname",
 			pod.Namespace, pod.Name, pod.Name, maxHostname)
 	}
 	if spec.Subdomain != "" {

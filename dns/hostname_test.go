@@ -23,7 +23,7 @@ func TestHostname(t *testing.T) {
 		{name: "63 characters", podName: long, want: Name{Host: long[:63], Kernel: long[:63]}},
 		// kubernetes issue 36951: a cut name must not end in - or .
 		{name: "cut at a dash", podName: strings.Repeat("a", 60) + ".-.bcd", want: Name{Host: long[:60], Kernel: long[:60]}},
-		{name: "nothing left", podName: strings.Repeat("-", 70), wantErr: "no host name is left"},
+		{name: "nothing left", podName: strings.Repeat("-", 70), wantErr: "has no valid hostname"},
 		{name: "subdomain", podName: "web", spec: corev1.PodSpec{Subdomain: "s"},
 			want: Name{Host: "web", Domain: "s.ns.svc.cluster.local", Kernel: "web"}},
 		{name: "FQDN", podName: "web", spec: corev1.PodSpec{Subdomain: "s", SetHostnameAsFQDN: ptr(true)},

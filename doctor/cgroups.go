@@ -9,9 +9,9 @@ func cgroupVersion(in Input) Finding {
 	c := in.Facts.Cgroup
 	switch {
 	case c.Version == 0 || len(c.MountPoints) == 0:
-		return Finding{Check: "cgroup-version", Status: Fail, Summary: "no control groups are mounted", Fix: "mount -t cgroup2 none /sys/fs/cgroup"}
+		return Finding{Check: "cgroup-version", Status: Fail, Summary: "no cgroups are mounted", Fix: "mount -t cgroup2 none /sys/fs/cgroup"}
 	case c.Version == 1 && c.MountPoints[""] != "":
-		return pass("cgroup-version", "version 1, with version 2 beside it (hybrid)")
+		return pass("cgroup-version", "version 1 with version 2 (hybrid)")
 	}
 	return pass("cgroup-version", "version %d", c.Version)
 }
@@ -25,14 +25,14 @@ func controllers(in Input) Finding {
 
 func cgroupsWritable(in Input) Finding {
 	if closed := in.Checkup.ReadOnlyCgroups; len(closed) > 0 {
-		f := Finding{Check: "cgroups-writable", Status: Fail, Summary: strings.Join(closed, ", ") + " can't be written to",
-			Fix: "run on the host itself, or in a container that is privileged and has its cgroups mounted writable"}
+		f := Finding{Check: "cgroups-writable", Status: Fail, Summary: strings.Join(closed, ", ") + " is not writable",
+			Fix: "run on the host, or in a privileged container with writable cgroup mounts"}
 		if !in.Checkup.Root {
 			f.Fix = "run as root"
 		}
 		return f
 	}
-	return pass("cgroups-writable", "control groups can be made below %s", in.Settings.CgroupRoot)
+	return pass("cgroups-writable", "podrun can create cgroups below %s", in.Settings.CgroupRoot)
 }
 
 func cgroupDriver(in Input) Finding {
@@ -42,16 +42,16 @@ func cgroupDriver(in Input) Finding {
 	c := in.Facts.Cgroup
 	switch c.DriverFrom {
 	case "runtime":
-		return pass("cgroup-driver", "%s, as the runtime says", c.Driver)
+		return pass("cgroup-driver", "%s, as reported by the runtime", c.Driver)
 	case "flag":
 		if in.Facts.Runtime.CgroupSaid == "" {
-			return pass("cgroup-driver", "%s, as --cgroup-driver says; the runtime does not tell its own", c.Driver)
+			return pass("cgroup-driver", "%s, as set by --cgroup-driver; the runtime does not report its driver", c.Driver)
 		}
-		return pass("cgroup-driver", "%s, as --cgroup-driver and the runtime say", c.Driver)
+		return pass("cgroup-driver", "%s, as set by --cgroup-driver and reported by the runtime", c.Driver)
 	}
 	if in.down() {
-		return Finding{Check: "cgroup-driver", Status: Skip, Summary: fmt.Sprintf("%s, unless the runtime says otherwise once it answers", c.Driver)}
+		return Finding{Check: "cgroup-driver", Status: Skip, Summary: fmt.Sprintf("%s, unless the runtime reports another driver when it is available", c.Driver)}
 	}
-	return Finding{Check: "cgroup-driver", Status: Warn, Summary: fmt.Sprintf("the runtime does not tell its driver: %s is a guess", c.Driver),
-		Fix: "give the runtime's by --cgroup-driver"}
+	return Finding{Check: "cgroup-driver", Status: Warn, Summary: fmt.Sprintf("the runtime does not report its driver: podrun assumes %s", c.Driver),
+		Fix: "set the runtime's driver with --cgroup-driver"}
 }

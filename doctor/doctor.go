@@ -15,18 +15,18 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// Status is what became of a check.
+// Status is the result of a check.
 type Status string
 
 // The statuses, in order of gravity.
 const (
-	Skip Status = "skip" // can't be told, since something else is amiss
+	Skip Status = "skip" // unknown because of another problem
 	Pass Status = "pass"
 	Warn Status = "warn" // some pods, or some of their features, won't work
 	Fail Status = "fail" // no pod could run here
 )
 
-// Finding is the outcome of one check.
+// Finding has the result of one check.
 type Finding struct {
 	Group   string `json:"group"`  // host, cgroups, runtime, network or security
 	Check   string `json:"check"`  // names it, for scripts; unique
@@ -35,13 +35,13 @@ type Finding struct {
 	Fix     string `json:"fix,omitempty"` // the command or the setting that helps
 }
 
-// Pressure is a shortage of the host by its eviction thresholds.
+// Pressure is a resource of the host that is below an eviction threshold.
 type Pressure struct {
 	Condition string // MemoryPressure, DiskPressure, PIDPressure
 	Why       string
 }
 
-// Input is what an examination goes by.
+// Input is the input of Examine.
 type Input struct {
 	Facts    host.Facts
 	Checkup  host.Checkup
@@ -76,8 +76,8 @@ var groups = []group{
 	{"security", []func(Input) Finding{seccomp, appArmor, seLinux, userNamespaces}},
 }
 
-// Examine makes every check. What would refuse any pod and belongs to no check
-// comes last, so that nothing is lost.
+// Examine runs all checks. Problems that refuse every pod and belong to no check
+// are the last findings.
 func Examine(in Input) []Finding {
 	var out []Finding
 	for _, g := range groups {
@@ -90,7 +90,7 @@ func Examine(in Input) []Finding {
 	return append(out, others(in)...)
 }
 
-// Worst is the gravest status of findings.
+// Worst returns the most severe status of the findings.
 func Worst(findings []Finding) Status {
 	worst := Pass
 	for _, f := range findings {
@@ -108,7 +108,7 @@ var checked = []string{
 	"RuntimeNotReady", "NetworkNotReady", "CgroupDriverMismatch", "CgroupControllerMissing", "KubeletRunning", "InvalidSetting", "Evicted",
 }
 
-// OfHost tells whether a problem of a pod is one that the host has with any pod.
+// OfHost reports whether a problem of a pod concerns the host, and so every pod.
 func OfHost(p problem.Problem) bool { return slices.Contains(checked, p.Reason) }
 
 func others(in Input) []Finding {

@@ -26,11 +26,11 @@ func networkReady(in Input) Finding {
 
 // fixCNI says how to get a network.
 func (in Input) fixCNI() string {
-	fix := fmt.Sprintf("put a network's configuration into %s (https://www.cni.dev/plugins/current/main/bridge/ has one)", in.Checkup.CNI.ConfDir)
+	fix := fmt.Sprintf("add a network configuration to %s (example: https://www.cni.dev/plugins/current/main/bridge/)", in.Checkup.CNI.ConfDir)
 	if command := install(in.Checkup, "cni"); command != "" && !in.Checkup.CNI.Bridge {
 		fix = command + "; then " + fix
 	}
-	return fix + "; pods with spec.hostNetwork need none"
+	return fix + "; pods with spec.hostNetwork do not need one"
 }
 
 // cni looks at the network's configuration itself: a runtime that says it is
@@ -43,11 +43,11 @@ func cni(in Input) Finding {
 	}
 	switch {
 	case c.Config == "" && in.Facts.Runtime.Name == "cri-o":
-		return Finding{Check: "cni", Status: Skip, Summary: "the runtime does not tell where its network's configuration is"}
+		return Finding{Check: "cni", Status: Skip, Summary: "the runtime does not report the directory of its network configuration"}
 	case c.Config == "":
 		f := Finding{Check: "cni", Status: Warn, Summary: "no network is configured in " + c.ConfDir, Fix: in.fixCNI()}
 		if _, said := in.refused("NetworkNotReady"); !in.down() && !said {
-			f = pass("cni", "the network is configured elsewhere than in %s", c.ConfDir)
+			f = pass("cni", "the network is not configured in %s but elsewhere", c.ConfDir)
 		}
 		return f
 	case c.Problem != "":
@@ -57,8 +57,8 @@ func cni(in Input) Finding {
 		if fix == "" {
 			fix = "install the CNI plugins"
 		}
-		return Finding{Check: "cni", Status: bad, Fix: fix + ", or name their directory in the runtime's configuration (bin_dir)",
-			Summary: fmt.Sprintf("network %s of %s needs %s, not in %s", c.Network, c.Config, strings.Join(c.Missing, ", "), strings.Join(c.BinDirs, ", "))}
+		return Finding{Check: "cni", Status: bad, Fix: fix + ", or set their directory in the runtime's configuration (bin_dir)",
+			Summary: fmt.Sprintf("network %s of %s requires %s, not found in %s", c.Network, c.Config, strings.Join(c.Missing, ", "), strings.Join(c.BinDirs, ", "))}
 	}
 	return pass("cni", "network %s of %s: %s", c.Network, c.Config, strings.Join(c.Plugins, ", "))
 }
@@ -68,10 +68,10 @@ func addresses(in Input) Finding {
 	local := func(text string) bool { ip := net.ParseIP(text); return ip != nil && ip.IsLoopback() }
 	switch {
 	case len(f.NodeIPs) == 0 || slices.ContainsFunc(f.NodeIPs, local):
-		return Finding{Check: "addresses", Status: Warn, Summary: "the host has no address but its own loopback: status.hostIP tells pods nothing",
-			Fix: "give one by --node-ip"}
+		return Finding{Check: "addresses", Status: Warn, Summary: "the host has only a loopback address: status.hostIP is of no use to pods",
+			Fix: "set one with --node-ip"}
 	case f.DefaultRoute == "":
-		return Finding{Check: "addresses", Status: Warn, Summary: fmt.Sprintf("%s; the host has no default route: pods reach nothing outside, and registries may not be reached",
+		return Finding{Check: "addresses", Status: Warn, Summary: fmt.Sprintf("%s; the host has no default route: pods have no external network, and registries may be unreachable",
 			strings.Join(f.NodeIPs, ", ")), Fix: "ip route add default via …"}
 	}
 	return pass("addresses", "%s, by %s", strings.Join(f.NodeIPs, ", "), f.DefaultRoute)
@@ -91,11 +91,11 @@ func resolver(in Input) Finding {
 	loopback := slices.IndexFunc(c.Nameservers, func(s string) bool { ip := net.ParseIP(s); return ip != nil && ip.IsLoopback() })
 	switch {
 	case c.Path == "":
-		return pass("resolver", "none is set (--resolv-conf): pods get their name servers from dnsConfig and --cluster-dns alone")
+		return pass("resolver", "none is set (--resolv-conf): pods get name servers only from dnsConfig and --cluster-dns")
 	case len(c.Nameservers) == 0:
-		return warn("name servers in it, or another file by --resolv-conf", " has no name servers: pods resolve no names")
+		return warn("add name servers to it, or set another file with --resolv-conf", " has no name servers: pods cannot resolve names")
 	case loopback >= 0:
-		return warn("another file by --resolv-conf, with servers that pods can reach", " names %s, which is inside of each pod the pod itself", c.Nameservers[loopback])
+		return warn("set another file with --resolv-conf whose servers pods can reach", " names %s, a loopback address, which in a pod is the pod itself", c.Nameservers[loopback])
 	case len(c.Nameservers) > maxServers:
 		return warn("", " has %d name servers: pods get the first %d", len(c.Nameservers), maxServers)
 	case len(c.Searches) > maxSearches:

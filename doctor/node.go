@@ -16,7 +16,7 @@ func root(in Input) Finding {
 	if in.Checkup.Root {
 		return pass("root", "podrun runs as root")
 	}
-	return Finding{Check: "root", Status: Fail, Summary: "podrun makes control groups and mounts: it must run as root", Fix: "sudo podrun doctor"}
+	return Finding{Check: "root", Status: Fail, Summary: "podrun creates cgroups and mounts and must run as root", Fix: "sudo podrun doctor"}
 }
 
 // facts is whether all could be read that plans are made from.
@@ -24,7 +24,7 @@ func facts(in Input) Finding {
 	f := in.Facts
 	if len(in.Unread) == 0 && len(in.Facts.Unreadable) > 0 {
 		return Finding{Check: "facts", Status: Warn, Summary: "corrupt state files: " + strings.Join(in.Facts.Unreadable, "; "),
-			Fix: "delete the pods of these files and apply them again"}
+			Fix: "delete and reapply the pods of these files"}
 	}
 	if len(in.Unread) > 0 {
 		return Finding{Check: "facts", Status: Fail, Summary: strings.Join(in.Unread, "; ")}
@@ -47,19 +47,19 @@ const littleRoom = 50 << 20
 func writable(in Input, check string) Finding {
 	at := slices.IndexFunc(in.Checkup.Directories, func(d host.Directory) bool { return d.Setting == "--"+check })
 	if at < 0 {
-		return Finding{Check: check, Status: Skip, Summary: "was not looked at"}
+		return Finding{Check: check, Status: Skip, Summary: "was not checked"}
 	}
 	d := in.Checkup.Directories[at]
 	switch {
 	case !d.Writable:
-		return Finding{Check: check, Status: Fail, Summary: fmt.Sprintf("%s can't be written to: %s", d.Path, d.Problem),
-			Fix: fmt.Sprintf("make it writable, or name another directory by %s", d.Setting)}
+		return Finding{Check: check, Status: Fail, Summary: fmt.Sprintf("%s is not writable: %s", d.Path, d.Problem),
+			Fix: fmt.Sprintf("make it writable, or set another directory with %s", d.Setting)}
 	case d.FreeBytes < littleRoom:
 		return Finding{Check: check, Status: Warn, Summary: fmt.Sprintf("%s has %s free", d.Path, bytes(d.FreeBytes)),
-			Fix: fmt.Sprintf("make room, or name another directory by %s", d.Setting)}
+			Fix: fmt.Sprintf("free space, or set another directory with %s", d.Setting)}
 	case d.LongName > 0 && d.LongName < longName:
-		return Finding{Check: check, Status: Warn, Summary: fmt.Sprintf("names in %s have at most %d characters: <namespace>_<name>_<uid> of a pod must fit", d.Path, d.LongName),
-			Fix: fmt.Sprintf("keep pods' names short, or name a directory of another file system by %s", d.Setting)}
+		return Finding{Check: check, Status: Warn, Summary: fmt.Sprintf("file names in %s have at most %d characters: <namespace>_<name>_<uid> of a pod must fit", d.Path, d.LongName),
+			Fix: fmt.Sprintf("use short pod names, or set a directory on another file system with %s", d.Setting)}
 	}
 	return pass(check, "%s is writable, %s free", d.Path, bytes(d.FreeBytes))
 }
@@ -77,8 +77,8 @@ func settings(in Input) Finding {
 // nodeName is the name of this node, which becomes a label.
 func nodeName(in Input) Finding {
 	if wrong := validation.IsDNS1123Subdomain(in.Facts.NodeName); len(wrong) > 0 {
-		return Finding{Check: "node-name", Status: Warn, Summary: fmt.Sprintf("%q is no name of a node: %s", in.Facts.NodeName, wrong[0]),
-			Fix: "give one by --hostname-override"}
+		return Finding{Check: "node-name", Status: Warn, Summary: fmt.Sprintf("%q is not a valid node name: %s", in.Facts.NodeName, wrong[0]),
+			Fix: "set one with --hostname-override"}
 	}
 	return pass("node-name", "%s", in.Facts.NodeName)
 }
@@ -89,12 +89,12 @@ func kubelet(in Input) Finding {
 		return refusal("kubelet", p)
 	}
 	if in.AllowKubelet {
-		return pass("kubelet", "not searched for: --allow-kubelet")
+		return pass("kubelet", "not checked: --allow-kubelet")
 	}
 	if k != nil {
-		return pass("kubelet", "a kubelet runs here (process %d) that does not stand in the way", k.PID)
+		return pass("kubelet", "a kubelet runs on this host (process %d) and does not conflict with podrun", k.PID)
 	}
-	return pass("kubelet", "no kubelet runs here")
+	return pass("kubelet", "no kubelet runs on this host")
 }
 
 func allocatable(in Input) Finding {
@@ -106,7 +106,7 @@ func allocatable(in Input) Finding {
 		bytes(a.Memory().Value()), bytes(c.Memory().Value()), bytes(a.StorageEphemeral().Value()), bytes(c.StorageEphemeral().Value()), a.Pods())
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
 		if q := a[name]; q.IsZero() {
-			return Finding{Check: "allocatable", Status: Warn, Summary: fmt.Sprintf("no %s is left for pods that request it: %s", name, text),
+			return Finding{Check: "allocatable", Status: Warn, Summary: fmt.Sprintf("no %s is left for pods: %s", name, text),
 				Fix: "lower systemReserved, kubeReserved or evictionHard"}
 		}
 	}
@@ -125,7 +125,7 @@ func pressure(in Input) Finding {
 	if len(why) == 0 {
 		return f
 	}
-	f.Summary, f.Fix = strings.Join(why, "; "), "make room ('podrun image prune', 'podrun delete'), or lower evictionHard (--eviction-hard)"
+	f.Summary, f.Fix = strings.Join(why, "; "), "free resources ('podrun image prune', 'podrun delete'), or lower evictionHard (--eviction-hard)"
 	if !slices.ContainsFunc(in.Pressure, func(p Pressure) bool { return p.Condition != string(corev1.NodeMemoryPressure) }) {
 		f.Status = Warn
 		f.Summary += "; pods of class BestEffort are refused"
@@ -140,9 +140,9 @@ func swap(in Input) Finding {
 	case in.Facts.SwapTotal == 0:
 		return pass("swap", "the host has no swap")
 	case in.Facts.Cgroup.SwapLimits:
-		return pass("swap", "the host has %s of swap, which containers don't get", bytes(in.Facts.SwapTotal))
+		return pass("swap", "the host has %s of swap, which containers do not use", bytes(in.Facts.SwapTotal))
 	}
-	return Finding{Check: "swap", Status: Warn, Summary: fmt.Sprintf("the host has %s of swap, and the kernel can't keep containers from it", bytes(in.Facts.SwapTotal)),
+	return Finding{Check: "swap", Status: Warn, Summary: fmt.Sprintf("the host has %s of swap, and the kernel cannot prevent containers from using it", bytes(in.Facts.SwapTotal)),
 		Fix: "swapoff -a, or boot with swapaccount=1"}
 }
 
@@ -158,13 +158,13 @@ func inotify(in Input) Finding {
 	watches := in.Checkup.Sysctls["fs.inotify.max_user_watches"]
 	switch {
 	case !known:
-		return Finding{Check: "inotify", Status: Skip, Summary: "the kernel does not tell its limits"}
+		return Finding{Check: "inotify", Status: Skip, Summary: "the kernel does not report its limits"}
 	case instances < fewInstances || watches < fewWatches:
 		return Finding{Check: "inotify", Status: Warn,
-			Summary: fmt.Sprintf("%d inotify instances and %d watches a user: containers that watch files will run out of them", instances, watches),
+			Summary: fmt.Sprintf("%d inotify instances and %d watches per user: too few for containers that watch files", instances, watches),
 			Fix:     fmt.Sprintf("sysctl -w fs.inotify.max_user_instances=%d fs.inotify.max_user_watches=524288", 4*fewInstances)}
 	}
-	return pass("inotify", "%d instances and %d watches a user", instances, watches)
+	return pass("inotify", "%d instances and %d watches per user", instances, watches)
 }
 
 // bytes writes an amount in whole Mi or Ki.

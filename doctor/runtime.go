@@ -28,15 +28,15 @@ func (in Input) fixRuntime() string {
 		if c.Systemd {
 			return "systemctl restart " + service
 		}
-		return "start " + service + " anew"
+		return "restart " + service
 	}
 	switch {
 	case strings.Contains(in.Down, "permission denied"):
 		return "run as root"
 	case c.CRIDisabledIn != "":
-		return fmt.Sprintf("take \"cri\" out of disabled_plugins in %s, then: %s", c.CRIDisabledIn, restart("containerd"))
+		return fmt.Sprintf("remove \"cri\" from disabled_plugins in %s, then: %s", c.CRIDisabledIn, restart("containerd"))
 	case len(c.OtherSockets) > 0:
-		return fmt.Sprintf("use the runtime that is here: --container-runtime-endpoint unix://%s", c.OtherSockets[0])
+		return fmt.Sprintf("use the runtime on this host: --container-runtime-endpoint unix://%s", c.OtherSockets[0])
 	case c.Programs["containerd"] != "":
 		return restart("containerd") + "; if it has another socket: --container-runtime-endpoint unix:///path/to.sock"
 	case c.Programs["crio"] != "":
@@ -56,7 +56,7 @@ var names = map[string]map[string]string{
 // installers are the commands that install packages.
 var installers = map[string]string{"apt-get": "apt-get install", "dnf": "dnf install", "zypper": "zypper install", "apk": "apk add", "pacman": "pacman -S"}
 
-// install is the command that installs packages here; empty if nobody knows it.
+// install is the command that installs packages on this host; empty if unknown.
 func install(c host.Checkup, packages ...string) string {
 	command, known := installers[c.PackageManager]
 	if !known {
@@ -93,7 +93,7 @@ func runtimeWarnings(in Input) Finding {
 		if len(said) > 0 {
 			return Finding{Status: Warn, Summary: strings.Join(said, "; "), Fix: "see the runtime's release notes"}
 		}
-		return pass("", "the runtime warns of nothing")
+		return pass("", "the runtime has no warnings")
 	})
 }
 
@@ -108,7 +108,7 @@ func runtimeVersion(in Input) Finding {
 func tried(r host.Runtime) Finding {
 	since, known := oldest[r.Name]
 	if !known {
-		return Finding{Status: Warn, Summary: fmt.Sprintf("podrun was not tried with %s", r.Name), Fix: "use containerd or CRI-O"}
+		return Finding{Status: Warn, Summary: fmt.Sprintf("podrun is not tested with %s", r.Name), Fix: "use containerd or CRI-O"}
 	}
 	have, err := version.ParseGeneric(r.Version)
 	if err == nil && !have.AtLeast(version.MustParseGeneric(since)) {
@@ -122,7 +122,7 @@ func handlers(in Input) Finding {
 	return in.ofRuntime("handlers", func() Finding {
 		r := in.Facts.Runtime
 		if !r.HandlersOK {
-			return Finding{Status: Pass, Summary: "the runtime does not list its handlers: RuntimeClasses are tried, and user namespaces (hostUsers: false) and recursive read-only mounts are refused, since it would ignore them"}
+			return Finding{Status: Pass, Summary: "the runtime does not list its handlers: podrun passes RuntimeClasses on unchecked, and refuses user namespaces (hostUsers: false) and recursive read-only mounts, which the runtime would ignore"}
 		}
 		var all []string
 		for name, h := range r.Handlers {
@@ -161,24 +161,24 @@ func sandboxImage(in Input) Finding {
 		image := in.Checkup.SandboxImage
 		switch {
 		case image.Name == "" && image.Present != nil && !*image.Present:
-			return Finding{Status: Warn, Summary: "the runtime's sandbox (pause) image is not here: the runtime will pull it for the first pod",
+			return Finding{Status: Warn, Summary: "the runtime's sandbox (pause) image is not present: the runtime will pull it for the first pod",
 				Fix: "load or pull the image that the runtime's configuration names as " + in.Facts.Runtime.SandboxKey()}
 		case image.Name == "":
-			return pass("", "the runtime does not tell its sandbox (pause) image")
+			return pass("", "the runtime does not report its sandbox (pause) image")
 		case image.Present == nil:
-			return Finding{Status: Warn, Summary: fmt.Sprintf("the runtime does not tell whether its sandbox (pause) image %s is here", image.Name)}
+			return Finding{Status: Warn, Summary: fmt.Sprintf("the runtime does not report whether its sandbox (pause) image %s is present", image.Name)}
 		case !*image.Present:
-			return Finding{Status: Warn, Summary: fmt.Sprintf("the sandbox (pause) image %s is not here: the runtime will pull it for the first pod", image.Name),
-				Fix: fmt.Sprintf("podrun image pull %s; or name another in the runtime's configuration (%s)", image.Name, in.Facts.Runtime.SandboxKey())}
+			return Finding{Status: Warn, Summary: fmt.Sprintf("the sandbox (pause) image %s is not present: the runtime will pull it for the first pod", image.Name),
+				Fix: fmt.Sprintf("podrun image pull %s; or set another in the runtime's configuration (%s)", image.Name, in.Facts.Runtime.SandboxKey())}
 		}
-		return pass("", "the sandbox (pause) image %s is here", image.Name)
+		return pass("", "the sandbox (pause) image %s is present", image.Name)
 	})
 }
 
-// devices tells of what --device names what the runtime could not add.
+// devices checks which devices of --device the runtime cannot add.
 func devices(in Input) Finding {
 	if len(in.Facts.Devices) == 0 {
-		return pass("devices", "none are given (--device)")
+		return pass("devices", "none are configured (--device)")
 	}
 	return in.ofRuntime("devices", func() Finding {
 		if may := in.Facts.Runtime.CDI; may != nil && !*may {
@@ -197,10 +197,10 @@ func devices(in Input) Finding {
 		}
 		if len(unknown) > 0 {
 			slices.Sort(unknown)
-			return Finding{Status: Warn, Summary: fmt.Sprintf("no CDI specification of %s has %s", strings.Join(in.Facts.CDI.Dirs, ", "), strings.Join(unknown, ", ")),
-				Fix: "the vendor's tool writes one, such as 'nvidia-ctk cdi generate'"}
+			return Finding{Status: Warn, Summary: fmt.Sprintf("no CDI specification of %s defines %s", strings.Join(in.Facts.CDI.Dirs, ", "), strings.Join(unknown, ", ")),
+				Fix: "generate one with the vendor's tool, such as 'nvidia-ctk cdi generate'"}
 		}
-		return pass("", "%d given, each in a CDI specification", n)
+		return pass("", "%d configured, all with a CDI specification", n)
 	})
 }
 
@@ -213,13 +213,13 @@ func oomScore(in Input) Finding {
 		case restricts != nil && *restricts:
 			return pass("", "the runtime does not lower OOM scores (restrict_oom_score_adj): the kernel may choose a pod's sandbox first when memory is short")
 		case may == nil:
-			return Finding{Status: Skip, Summary: "the runtime's process can't be seen from here"}
+			return Finding{Status: Skip, Summary: "the runtime's process is not visible to podrun"}
 		case !*may && restricts == nil:
-			return Finding{Status: Warn, Summary: fmt.Sprintf("the runtime (process %d) lacks CAP_SYS_RESOURCE: it can't give sandboxes the OOM scores that a kubelet wants", in.Checkup.RuntimePID),
-				Fix: "give it the capability, if sandboxes fail"}
+			return Finding{Status: Warn, Summary: fmt.Sprintf("the runtime (process %d) lacks CAP_SYS_RESOURCE: it cannot set the OOM scores of sandboxes that a kubelet sets", in.Checkup.RuntimePID),
+				Fix: "grant the capability if sandboxes fail"}
 		case !*may:
 			return Finding{Status: Fail, Summary: fmt.Sprintf("the runtime (process %d) lacks CAP_SYS_RESOURCE and tries to lower OOM scores: every sandbox fails", in.Checkup.RuntimePID),
-				Fix: "set restrict_oom_score_adj = true in containerd's CRI configuration, or give it the capability"}
+				Fix: "set restrict_oom_score_adj = true in containerd's CRI configuration, or grant the capability"}
 		}
 		return pass("", "the runtime may lower OOM scores")
 	})

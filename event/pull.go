@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// PullProgress is the reason of an event that tells how far a pull is. The
-// kubelet has none: such events are shown, and not kept.
+// PullProgress is the reason of an event with the progress of a pull. The kubelet
+// has no such event: podrun shows it and does not store it.
 const PullProgress = "PullProgress"
 
-// PullState says what a pull does.
+// PullState is the phase of a pull.
 type PullState string
 
 // The states of a pull.
@@ -20,8 +20,7 @@ const (
 	PullEnded   PullState = "ended"     // well or not: another event says so
 )
 
-// Pull is how far the pull of one image is. Bytes count as they are on the wire:
-// packed.
+// Pull is the progress of one image pull. Bytes count as transferred: compressed.
 type Pull struct {
 	Image   string        `json:"image"` // as written
 	State   PullState     `json:"state"`
@@ -31,7 +30,7 @@ type Pull struct {
 	Elapsed time.Duration `json:"elapsed,omitempty"`        // ns in JSON
 }
 
-// String is the progress in words, such as: 3.1 of 12.5 MB (24%), 1.0 MB/s.
+// String returns the progress as text, such as: 3.1 of 12.5 MB (24%), 1.0 MB/s.
 func (p Pull) String() string {
 	switch {
 	case p.State == PullUnpacks:
@@ -46,7 +45,8 @@ func (p Pull) String() string {
 	return fmt.Sprintf("%.1f of %.1f MB (%d%%), %.1f MB/s", float64(p.Bytes)/1e6, float64(p.Total)/1e6, p.Percent(), float64(p.Rate)/1e6)
 }
 
-// Percent is how much of the image is here; 0 where its size is not known.
+// Percent returns how much of the image was pulled, from 0 to 100; 0 if its size
+// is unknown.
 func (p Pull) Percent() int64 {
 	if p.Total <= 0 {
 		return 0

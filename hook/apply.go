@@ -11,7 +11,7 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// Target is the container that a hook is for, and how to reach it.
+// Target is the container of a hook, and how to reach it.
 type Target struct {
 	ContainerID string
 	PodIP       string // empty on the host's network, as in the kubelet
@@ -19,7 +19,7 @@ type Target struct {
 	Exec func(ctx context.Context, containerID string, command []string) (stdout, stderr []byte, code int32, err error)
 }
 
-// HookError is a hook that failed.
+// HookError is the failure of a hook.
 type HookError struct {
 	Plan Plan
 	// Output is the first 10 KiB of what an exec hook wrote, stdout first. It may
@@ -72,7 +72,7 @@ func Apply(ctx context.Context, p Plan, t Target) error {
 		Err: &HookError{Plan: p, Output: output, Err: err}}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		out.Kind = problem.Deadline
-		out.Hint = "a hook has no time limit of its own; increase --timeout, or make the hook end sooner"
+		out.Hint = "hooks have no timeout of their own: increase --timeout, or shorten the hook"
 	}
 	return out
 }

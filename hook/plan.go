@@ -21,7 +21,7 @@ const (
 	PreStop   = "preStop"
 )
 
-// Kind says what a hook does.
+// Kind is the kind of a hook's handler.
 type Kind string
 
 // The kinds of the API's LifecycleHandler.
@@ -56,7 +56,7 @@ type HTTP struct {
 	Headers []corev1.HTTPHeader `json:"headers,omitempty"`
 }
 
-// New plans a container's postStart or preStop; ok is false where it has none.
+// New plans a container's postStart or preStop hook; ok is false if it has none.
 func New(id identity.Pod, c *corev1.Container, which string) (plan Plan, ok bool) {
 	handler := handlerOf(c, which)
 	if handler == nil {

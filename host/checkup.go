@@ -1,7 +1,7 @@
 package host
 
-// Checkup is what only an examination of the host wants to know, beside the
-// Facts that plans are made from. It marshals to stable JSON.
+// Checkup has the data that only `podrun doctor` needs, in addition to Facts. It
+// marshals to stable JSON.
 type Checkup struct {
 	Root        bool        `json:"root"` // the examiner is root
 	Directories []Directory `json:"directories"`
@@ -31,7 +31,7 @@ type Checkup struct {
 	SandboxImage SandboxImage `json:"sandboxImage"`
 }
 
-// Directory is one that podrun writes into.
+// Directory is a directory that podrun writes to.
 type Directory struct {
 	Setting   string `json:"setting"` // the flag that names it: --root-dir
 	Path      string `json:"path"`
@@ -53,8 +53,8 @@ type CNI struct {
 	Bridge  bool     `json:"bridge"`            // the usual plugins are installed
 }
 
-// SandboxImage tells whether the sandbox image is at hand.
+// SandboxImage is the sandbox (pause) image, and whether it is present.
 type SandboxImage struct {
 	Name    string `json:"name,omitempty"`
-	Present *bool  `json:"present,omitempty"` // nil where nobody can tell
+	Present *bool  `json:"present,omitempty"` // nil if unknown
 }

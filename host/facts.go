@@ -92,8 +92,8 @@ type IDMapping struct {
 	Length      uint32 `json:"length"`
 }
 
-// Filesystem says how full a filesystem is. Inodes is 0 where it has no limit
-// of them (btrfs).
+// Filesystem is the usage of a file system, in bytes. Inodes is 0 if it has no
+// limit of inodes (btrfs).
 type Filesystem struct {
 	Path           string `json:"path"` // a directory on it
 	CapacityBytes  int64  `json:"capacityBytes"`
@@ -102,7 +102,7 @@ type Filesystem struct {
 	InodesFree     int64  `json:"inodesFree,omitempty"`
 }
 
-// Image is an image that is here, as far as the runtime tells.
+// Image is an image on this host, as reported by the runtime.
 type Image struct {
 	OS       string `json:"os,omitempty"`   // linux
 	Arch     string `json:"arch,omitempty"` // GOARCH: amd64
@@ -110,15 +110,13 @@ type Image struct {
 	Username string `json:"username,omitempty"`
 }
 
-// CDI is what specifications of devices are on a host (Container Device
-// Interface).
+// CDI has the device specifications on this host (Container Device Interface).
 type CDI struct {
 	Dirs    []string `json:"dirs"`
 	Devices []string `json:"devices"` // full names: vendor/class=name
 }
 
-// PIDs says how many processes and threads there are, and how many there can
-// be.
+// PIDs has the number of processes and threads on this host, and their limit.
 type PIDs struct {
 	Max  int64 `json:"max"`
 	Used int64 `json:"used"`
@@ -132,7 +130,7 @@ type ResolvConf struct {
 	Options     []string `json:"options,omitempty"`
 }
 
-// Listener is a socket of the host that holds a port.
+// Listener is a socket of the host that occupies a port.
 type Listener struct {
 	Protocol corev1.Protocol `json:"protocol"`
 	IP       string          `json:"ip"` // 0.0.0.0 and :: are the wildcards
@@ -142,7 +140,7 @@ type Listener struct {
 	Process  string          `json:"process,omitempty"`
 }
 
-// Cgroup says how control groups are mounted here.
+// Cgroup is how cgroups are mounted on this host.
 type Cgroup struct {
 	Version     int               `json:"version"`               // 1 or 2; hybrid is 1
 	Driver      string            `json:"driver"`                // cgroupfs or systemd
@@ -158,7 +156,7 @@ const (
 	DriverSystemd  = "systemd"
 )
 
-// Has tells whether a controller is mounted.
+// Has reports whether a controller is mounted.
 func (c Cgroup) Has(controller string) bool {
 	for _, have := range c.Controllers {
 		if have == controller {
@@ -168,7 +166,7 @@ func (c Cgroup) Has(controller string) bool {
 	return false
 }
 
-// Runtime is what the container runtime says of itself.
+// Runtime has what the container runtime reports about itself.
 type Runtime struct {
 	Endpoint   string                    `json:"endpoint"` // unix:///run/containerd/containerd.sock
 	Name       string                    `json:"name"`     // containerd, cri-o
@@ -217,7 +215,7 @@ type RuntimeCondition struct {
 	Message string `json:"message,omitempty"`
 }
 
-// RuntimeHandler says what a handler can do.
+// RuntimeHandler has the features of a runtime handler.
 type RuntimeHandler struct {
 	RecursiveReadOnlyMounts bool `json:"recursiveReadOnlyMounts"`
 	UserNamespaces          bool `json:"userNamespaces"`
@@ -232,8 +230,7 @@ type KubeletProcess struct {
 	SharesCgroups bool   `json:"sharesCgroups,omitempty"` // it sees this host's cgroups
 }
 
-// Pod is a pod that is on the runtime now, as admission needs it: what it
-// requests and which ports it holds.
+// Pod is a pod in the runtime, as admission needs it: its requests and ports.
 type Pod struct {
 	Namespace   string              `json:"namespace"`
 	Name        string              `json:"name"`
@@ -252,7 +249,7 @@ type Pod struct {
 	CreatedAt   int64               `json:"createdAt,omitempty"` // ns
 }
 
-// HostPort is a port of the host that a pod asks for or holds.
+// HostPort is a host port that a pod requests or occupies.
 type HostPort struct {
 	Protocol corev1.Protocol `json:"protocol"`
 	IP       string          `json:"ip,omitempty"` // empty: all addresses

@@ -32,9 +32,9 @@ func (p Pod) Labels() map[string]string {
 // maxUID is the most bytes of a UID.
 const maxUID = 128
 
-// SafeUID tells whether a UID from a manifest may become part of a path that
-// root owns: letters, digits and dashes, no dash first. The API accepts any
-// string, "../../etc" too.
+// SafeUID reports whether a UID from a manifest may be part of a path that root
+// owns: letters, digits and dashes, no leading dash, 1 to 128 characters. The API
+// accepts any string, including "../../etc".
 func SafeUID(uid string) bool {
 	if uid == "" || len(uid) > maxUID || uid[0] == '-' {
 		return false
@@ -48,8 +48,8 @@ func SafeUID(uid string) bool {
 	return true
 }
 
-// SafeName tells whether a name may be a pod's or a namespace's, and so part of
-// a path: of DNS labels (RFC 1123), with no dot first.
+// SafeName reports whether a name is valid for a pod or a namespace, and safe in
+// a path: DNS labels (RFC 1123), no leading dot.
 func SafeName(name string) bool {
 	if name == "" || len(name) > 253 || name[0] == '.' {
 		return false

@@ -39,8 +39,9 @@ const (
 	ManagedBy = "podrun"
 )
 
-// Owner tells by a sandbox's annotations whether it is that of a podrun with this
-// root directory, and if it is another podrun's, that one's root directory.
+// Owner reports from a sandbox's annotations whether it belongs to a podrun with
+// this root directory; if it belongs to another podrun, it returns that one's
+// root directory.
 func Owner(annotations map[string]string, rootDir string) (ours bool, other string) {
 	if annotations[AnnotationManagedBy] != ManagedBy {
 		return false, ""

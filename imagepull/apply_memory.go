@@ -34,7 +34,7 @@ func (m memory) path(uid string) string { return filepath.Join(m.dir, uid+".json
 const maxRecord = 4 << 20
 
 // read takes a pod's back-off in. A file that can't be understood counts for
-// nothing: the next failure writes it anew.
+// nothing: the next failure writes it again.
 func (m memory) read(b *backOff, uid string, now time.Time) {
 	data, err := hostfile.Read(context.Background(), m.path(uid), maxRecord)
 	if m.dir == "" || err != nil {
@@ -103,7 +103,7 @@ func (m memory) prune(now time.Time) error {
 // of the file system.
 func ForgetBackOff(dir, uid string) error {
 	if err := os.Remove(memory{dir}.path(uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("forget the back-off of images: %w", err)
+		return fmt.Errorf("delete the image back-off: %w", err)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func (p *Puller) run(ctx context.Context, plan Plan, j *job) {
 	if j.err == nil || bounded.Err() == nil || ctx.Err() != nil {
 		return
 	}
-	overdue := &PullError{Image: j.image.Name, Reason: ReasonPull, Class: Overdue, Err: fmt.Errorf("it is not here after %s", p.opt.Timeout)}
+	overdue := &PullError{Image: j.image.Name, Reason: ReasonPull, Class: Overdue, Err: fmt.Errorf("not pulled after %s", p.opt.Timeout)}
 	if last := j.lastFailure(); last != nil {
 		overdue.Reason, overdue.Found = last.Reason, last.Found
 		overdue.Err = fmt.Errorf("%w: %s", overdue.Err, redact(Detail(last.Err)))
@@ -43,7 +43,7 @@ func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
 	} else if left > 0 {
 		p.emit(plan.ID, who, event.Normal, event.BackOffPullImage, "Back-off pulling image %q", j.image.Name)
 		j.setLast(&PullError{Image: j.image.Name, Reason: ReasonBackOff, Class: Transient,
-			Err: fmt.Errorf("it could not be pulled before; the next try is in %s", left.Round(time.Second))})
+			Err: fmt.Errorf("an earlier pull failed; the next attempt is in %s", left.Round(time.Second))})
 	}
 	for {
 		if p.sleep(ctx, p.left(key)) != nil {
@@ -224,7 +224,7 @@ func (p *Puller) user(ctx context.Context, plan Plan, image Image, result Result
 		return Result{}, err
 	}
 	if found == nil {
-		return Result{}, &PullError{Image: image.Name, Reason: ReasonInspect, Class: NotFound, Err: errors.New("the image was here and is gone")}
+		return Result{}, &PullError{Image: image.Name, Reason: ReasonInspect, Class: NotFound, Err: errors.New("the image was removed during the command")}
 	}
 	result.UID, result.Username = cri.ImageUser(found)
 	return result, nil

@@ -74,7 +74,7 @@ func (r records) intend(image string) (func(), error) {
 		_, err = f.WriteAt(data, 0)
 	}
 	if err == nil {
-		err = flock(f, unix.LOCK_SH) // nobody holds it alone but within the lock of all
+		err = flock(f, unix.LOCK_SH) // exclusive locks are taken only within the lock of all
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -162,11 +162,11 @@ func ForgetPulls(dir string, here []string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("forget who pulled images: %w", err)
+		return fmt.Errorf("delete image pull records: %w", err)
 	}
 	unlock, err := r.lock()
 	if err != nil {
-		return fmt.Errorf("forget who pulled images: %w", err)
+		return fmt.Errorf("delete image pull records: %w", err)
 	}
 	defer unlock()
 	for _, f := range files {
@@ -175,7 +175,7 @@ func ForgetPulls(dir string, here []string) error {
 			continue
 		}
 		if err := os.Remove(filepath.Join(r.dir, "pulled", f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("forget who pulled images: %w", err)
+			return fmt.Errorf("delete image pull records: %w", err)
 		}
 	}
 	return nil
@@ -189,7 +189,7 @@ func Preloaded(dir, image, id string) error {
 	r := records{dir}
 	for _, file := range []string{r.pulled(id), r.pulling(image)} {
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("forget who pulled image %s: %w", image, err)
+			return fmt.Errorf("delete the pull record of image %s: %w", image, err)
 		}
 	}
 	return nil

@@ -390,8 +390,8 @@ func TestPullTimeout(t *testing.T) {
 		slow  time.Duration
 		want  string
 	}{
-		"slow":    {slow: time.Hour, want: "ErrImagePull: it is not here after 15s"},
-		"failing": {fails: status.Error(codes.Unknown, "dial tcp 127.0.0.1:1: connection refused"), want: "ImagePullBackOff: it is not here after 15s: dial tcp 127.0.0.1:1: connection refused"},
+		"slow":    {slow: time.Hour, want: "ErrImagePull: not pulled after 15s"},
+		"failing": {fails: status.Error(codes.Unknown, "dial tcp 127.0.0.1:1: connection refused"), want: "ImagePullBackOff: not pulled after 15s: dial tcp 127.0.0.1:1: connection refused"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRegistry()

@@ -54,7 +54,7 @@ func (p *Puller) intend(image Image) (func(), error) {
 	}
 	done, err := records{p.opt.RecordDir}.intend(image.Ref)
 	if err != nil {
-		return nil, fmt.Errorf("keep who pulls image %s: %w", image.Name, err)
+		return nil, fmt.Errorf("record the pull of image %s: %w", image.Name, err)
 	}
 	return done, nil
 }
@@ -65,7 +65,7 @@ func (p *Puller) record(image Image, id string, with auth.Credential) error {
 		return nil
 	}
 	if err := (records{p.opt.RecordDir}).add(image.Ref, id, usedBy(with)); err != nil {
-		return fmt.Errorf("keep who pulled image %s: %w", image.Name, err)
+		return fmt.Errorf("record the pull of image %s: %w", image.Name, err)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // lookEvery is how often the pulls under way are looked at: as often as a line
-// on a terminal wants to be drawn anew. A look takes containerd about 1 ms.
+// on a terminal is redrawn. A query takes containerd about 1 ms.
 const lookEvery = 250 * time.Millisecond
 
 // errStalled is the cause of a pull that is given up because nothing comes.

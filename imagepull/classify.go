@@ -142,21 +142,21 @@ func reasonOf(err error) string {
 func (c Class) Hint() string {
 	switch c {
 	case NotFound:
-		return "check the image's name and tag; a registry may also hide a private image like this"
+		return "check the image's name and tag; a registry may also report a private image as not found"
 	case Unauthorized:
-		return "the registry wants credentials, or others: give the pod imagePullSecrets, or log in on this host"
+		return "the registry requires other credentials: set imagePullSecrets, or log in on this host"
 	case InvalidName:
-		return "an image is [registry[:port]/]name[:tag][@digest], all but the tag in lower case"
+		return "use [registry[:port]/]name[:tag][@digest], in lower case except for the tag"
 	case NoPlatform:
-		return "the image has no variant for this host's architecture: choose another tag or build one"
+		return "the image does not support this host's architecture: use another tag, or build it for this architecture"
 	case Unavailable:
-		return "check that the registry is up and that this host can reach and trust it"
+		return "check that the registry is running, and that this host can reach it and trusts its certificate"
 	case Stalled:
-		return "check the network to the registry; --pull-stall-timeout says how long a pull may stand still"
+		return "check the network connection to the registry, or increase --pull-stall-timeout"
 	case Overdue:
 		return "increase --pull-timeout"
 	case BadCredentials:
-		return "'kubectl create secret docker-registry' and 'docker login' write such files; check that it is whole"
+		return "check the file, or create it with 'kubectl create secret docker-registry' or 'docker login'"
 	case Signature:
 		return "sign the image, or change the runtime's policy"
 	}

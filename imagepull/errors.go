@@ -71,7 +71,7 @@ func (e *PullError) tried() string {
 // hint says what a user can do about the failure.
 func (e *PullError) hint() string {
 	if e.Class == Unauthorized && len(e.Found.Credentials) > 0 {
-		return "correct these credentials: the registry takes none of them for this image"
+		return "correct these credentials: the registry rejects all of them for this image"
 	}
 	return e.Class.Hint()
 }
@@ -98,7 +98,7 @@ func failure(container, image string, err error) error {
 	case !errors.As(err, &pull):
 		out.Kind = problem.Runtime
 	case pull.Denied:
-		out.Hint = "the image is here, but was pulled with credentials that this pod lacks: give it those, by imagePullSecrets"
+		out.Hint = "the image is present, but was pulled with credentials that this pod lacks: add them with imagePullSecrets"
 	case pull.Reason == ReasonNeverPull:
 		out.Hint = "load the image into the runtime, or set imagePullPolicy: IfNotPresent"
 	case pull.Reason == ReasonInspect:

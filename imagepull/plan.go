@@ -148,7 +148,7 @@ func invalidName(id identity.Pod, field, image string, err error) problem.Proble
 		Field:   field,
 		Reason:  ReasonInvalidName,
 		Message: invalidNameMessage(image, err),
-		Hint:    "an image is [registry[:port]/]name[:tag][@digest], all but the tag in lower case",
+		Hint:    "use [registry[:port]/]name[:tag][@digest], in lower case except for the tag",
 	}
 }
 

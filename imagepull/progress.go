@@ -276,7 +276,7 @@ func (t *transfer) progress(image string, now time.Time) event.Pull {
 func (t *transfer) stallError(stalled time.Duration) error {
 	here, total := t.bytes()
 	if total == 0 {
-		return fmt.Errorf("no byte came for %s", stalled.Round(time.Second))
+		return fmt.Errorf("no data received for %s", stalled.Round(time.Second))
 	}
-	return fmt.Errorf("no byte came for %s, at %.1f of %.1f MB", stalled.Round(time.Second), float64(here)/1e6, float64(total)/1e6)
+	return fmt.Errorf("no data received for %s, at %.1f of %.1f MB", stalled.Round(time.Second), float64(here)/1e6, float64(total)/1e6)
 }

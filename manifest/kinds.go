@@ -80,7 +80,7 @@ func (l *loader) unknownKind(it item, h header) {
 	switch similar := nearest(h.Kind, kindNames); {
 	case strings.EqualFold(similar, h.Kind) && similar != h.Kind:
 		p.Hint = "did you mean " + similar + "?"
-		p.Warning = false // a slip, not somebody else's kind
+		p.Warning = false // a typing error, not a custom kind
 	case p.Warning:
 		p.Message += "; ignored"
 	default:
@@ -101,8 +101,8 @@ func (h header) object() string {
 	return h.Kind + " " + name
 }
 
-// isForeign tells the group of somebody's own kinds, which may have the name of
-// one of Kubernetes' (Job of batch.volcano.sh/v1alpha1), from Kubernetes' own.
+// isForeign reports whether a group is not one of Kubernetes' own. A custom kind may
+// have the name of a Kubernetes kind (Job of batch.volcano.sh/v1alpha1).
 func isForeign(apiVersion string) bool {
 	group, _, ok := strings.Cut(apiVersion, "/")
 	return ok && strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")

@@ -63,7 +63,7 @@ func workloadOf[T any](apiVersion, template string, restart []corev1.RestartPoli
 
 // workload makes one pod of an object's pod template, named after the object,
 // and says so. What the object asks of a controller (replicas, schedules,
-// updates) has nobody to do it.
+// updates) has no controller.
 func (l *loader) workload(it item, h header) {
 	w := workloads[h.Kind]
 	obj := w.make()

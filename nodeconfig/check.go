@@ -21,7 +21,7 @@ import (
 // of v1.36), of the fields that podrun uses.
 func (f *file) check(kc *kubelet.KubeletConfiguration) {
 	if d := kc.CgroupDriver; d != "" && d != "cgroupfs" && d != "systemd" {
-		f.invalid("cgroupDriver", fmt.Sprintf("%q is not a driver", d), "cgroupfs or systemd; without it podrun asks the runtime")
+		f.invalid("cgroupDriver", fmt.Sprintf("%q is not a driver", d), "use cgroupfs or systemd, or remove it to use the runtime's driver")
 	}
 	if b := kc.MemorySwap.SwapBehavior; b != "" && b != "NoSwap" && b != "LimitedSwap" {
 		f.invalid("memorySwap.swapBehavior", fmt.Sprintf("%q is not a behaviour", b), "NoSwap or LimitedSwap")
@@ -49,7 +49,7 @@ func (f *file) check(kc *kubelet.KubeletConfiguration) {
 		if !sysctlPattern.MatchString(s) || len(s) > 253 {
 			f.invalid(at, fmt.Sprintf("%q is neither a sysctl nor a prefix of one with a *", s), example)
 		} else if ns, name, _ := sysctl.GetNamespace(s); ns == sysctl.UnknownNamespace {
-			f.invalid(at, fmt.Sprintf("%q is not known to be namespaced: a pod would set it for the whole host", name), example)
+			f.invalid(at, fmt.Sprintf("%q is not namespaced: a pod would set it for the whole host", name), example)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func (f *file) checkReserved(field string, reserved map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(reserved)) {
 		at := fmt.Sprintf("%s[%s]", field, name)
 		if !slices.Contains([]string{"cpu", "memory", "ephemeral-storage", "pid"}, name) {
-			f.invalid(at, "the resource can't be reserved", "cpu, memory, ephemeral-storage or pid")
+			f.invalid(at, "the resource cannot be reserved", "cpu, memory, ephemeral-storage or pid")
 			continue
 		}
 		switch q, err := resource.ParseQuantity(reserved[name]); {

@@ -23,11 +23,11 @@ func ParseDevices(given []string) (map[string][]string, error) {
 		name, id, _ := strings.Cut(one, "=")
 		switch {
 		case !extended(name):
-			return nil, fmt.Errorf("%q: %q is no name of an extended resource, such as example.com/gpu", one, name)
+			return nil, fmt.Errorf("%q: %q is not the name of an extended resource, such as example.com/gpu", one, name)
 		case !cdiID.MatchString(id):
-			return nil, fmt.Errorf("%q: %q is no device of CDI, such as example.com/gpu=0", one, id)
+			return nil, fmt.Errorf("%q: %q is not a CDI device, such as example.com/gpu=0", one, id)
 		case slices.Contains(seen, id):
-			return nil, fmt.Errorf("%q: the device is given twice", one)
+			return nil, fmt.Errorf("%q: the device is set twice", one)
 		}
 		seen, out[name] = append(seen, id), append(out[name], id)
 	}

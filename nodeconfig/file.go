@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ReasonUnused is the reason of a warning about a field of the kubelet's that
-// podrun does not use: of interest only to who asks for more.
+// ReasonUnused is the reason of a warning about a kubelet field that podrun does
+// not use; shown with --verbose only.
 const ReasonUnused = "Unused"
 
 // kubeletKind and podrunKind are the kinds of a settings file, and kinds their
@@ -208,7 +208,7 @@ func (f *file) fill(into any, fields map[string]json.RawMessage) {
 			}
 		}
 		if !strict && !used[name] {
-			f.add(name, ReasonUnused, "podrun does not use this field of the kubelet's", "", true)
+			f.add(name, ReasonUnused, "podrun does not use this field of the kubelet", "", true)
 		}
 	}
 }

@@ -118,7 +118,7 @@ func TestParseProblems(t *testing.T) {
 		"serial and parallel":    {file: begin + "maxParallelImagePulls: 2\nserializeImagePulls: true\n", want: "maxParallelImagePulls: 2 at a time", line: 3},
 		"log files":              {file: begin + "containerLogMaxFiles: 1\n", want: "containerLogMaxFiles: 1 is less than 2", line: 3},
 		"log size":               {file: begin + "containerLogMaxSize: huge\n", want: "containerLogMaxSize: \"huge\" is not a quantity", line: 3},
-		"reserved resource":      {file: begin + "systemReserved:\n  gpu: '1'\n", want: "systemReserved[gpu]: the resource can't be reserved", line: 4},
+		"reserved resource":      {file: begin + "systemReserved:\n  gpu: '1'\n", want: "systemReserved[gpu]: the resource cannot be reserved", line: 4},
 		"reserved quantity":      {file: begin + "kubeReserved:\n  cpu: lots\n", want: "kubeReserved[cpu]: \"lots\" is not a quantity", line: 4},
 		"reserved negative":      {file: begin + "kubeReserved: {cpu: '-1'}\n", want: "kubeReserved[cpu]: \"-1\" is negative", line: 3},
 		"eviction signal":        {file: begin + "evictionHard: {memory: 5%}\n", want: "evictionHard[memory]: unknown eviction signal", line: 3},
@@ -126,7 +126,7 @@ func TestParseProblems(t *testing.T) {
 		"eviction not a number":  {file: begin + "evictionHard: {memory.available: NaN%}\n", want: "evictionHard[memory.available]: \"NaN%\" is not a percentage", line: 3},
 		"eviction quantity":      {file: begin + "evictionHard: {memory.available: '0'}\n", want: "evictionHard[memory.available]: \"0\" is neither", line: 3},
 		"DNS server is no IP":    {file: begin + "clusterDNS: [dns.example]\n", want: "clusterDNS[0]: \"dns.example\" is not an IP address, ignored", line: 3, warning: true},
-		"sysctl of the host":     {file: begin + "allowedUnsafeSysctls: ['vm.*']\n", want: "allowedUnsafeSysctls[0]: \"vm.\" is not known to be namespaced", line: 3},
+		"sysctl of the host":     {file: begin + "allowedUnsafeSysctls: ['vm.*']\n", want: "allowedUnsafeSysctls[0]: \"vm.\" is not namespaced", line: 3},
 		"sysctl with a space":    {file: begin + "allowedUnsafeSysctls: ['net core']\n", want: "allowedUnsafeSysctls[0]: \"net core\" is neither", line: 3},
 		"a gate that is no bool": {file: begin + "featureGates: {NodeSwap: maybe}\n", want: "featureGates: string is not a valid bool", line: 3},
 	} {

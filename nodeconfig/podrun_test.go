@@ -102,7 +102,7 @@ func TestParsePodrunProblems(t *testing.T) {
 		"label value":            {"nodeLabels:\n  a: b c\n", "nodeLabels[a]: not a valid label value", 4},
 		"claim":                  {"persistentVolumeClaims:\n  A: /srv\n", "persistentVolumeClaims[A]: not a valid name of a claim", 4},
 		"claim's directory":      {"persistentVolumeClaims:\n  a.b: srv/../a\n", `persistentVolumeClaims[a.b]: "srv/../a" is not an absolute path`, 4},
-		"device":                 {"devices:\n  gpu: [a]\n", `devices[gpu][0]: "gpu=a": "gpu" is no name of an extended resource`, 4},
+		"device":                 {"devices:\n  gpu: [a]\n", `devices[gpu][0]: "gpu=a": "gpu" is not the name of an extended resource`, 4},
 		"device twice":           {"devices: {e.x/a: [e.x/g=0], e.x/b: [e.x/g=0]}\n", `devices[e.x/b][0]: "e.x/g=0" is given twice`, 3},
 		"auth":                   {"registryAuth: auth.json\n", `registryAuth: "auth.json" is not an absolute path`, 3},
 		"retry":                  {"retryPull: never\n", `retryPull: "never" is not auto or always`, 3},

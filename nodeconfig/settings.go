@@ -125,12 +125,13 @@ func Default() Settings {
 	}
 }
 
-// Layout gives the paths of pods under these settings.
+// Layout returns the paths of pods under these settings.
 func (s Settings) Layout() identity.Layout {
 	return identity.Layout{RootDir: s.RootDir, PodLogsDir: s.PodLogsDir, ContainerLogsDir: s.ContainerLogsDir}
 }
 
-// Gate tells whether a feature gate is on: as the file says, else as given.
+// Gate reports whether a feature gate is enabled: as set in the file, or else as
+// given.
 func (s Settings) Gate(name string, otherwise bool) bool {
 	if on, said := s.FeatureGates[name]; said {
 		return on

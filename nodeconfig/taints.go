@@ -25,7 +25,7 @@ func ParseTaints(text string) ([]corev1.Taint, error) {
 			return nil, fmt.Errorf("%q is not key=value:effect with the effect NoExecute, NoSchedule or PreferNoSchedule", one)
 		}
 		if value != "" && len(validation.IsValidLabelValue(value)) > 0 {
-			return nil, fmt.Errorf("%q has a value that no label could have", one)
+			return nil, fmt.Errorf("%q has a value that is not a valid label value", one)
 		}
 		out = append(out, t)
 	}

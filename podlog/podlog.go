@@ -188,7 +188,7 @@ func (s *stream) finish() error {
 
 // piece takes a line of the file, or a piece of a long one, and reports the
 // first that is not in the CRI format. Its content stays out of the message: a
-// log's file can be made to lead to what is nobody's to read.
+// log's file can be made a link to a file that the reader must not see.
 func (s *stream) piece(p piece) error {
 	if p.err == nil {
 		return s.w.take(p.record)

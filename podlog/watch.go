@@ -33,7 +33,7 @@ func watch(path string) (changed <-chan struct{}, look time.Duration, stop func(
 	}
 }
 
-// wakeup tells of events until the watcher is closed. An error of the watcher
+// wakeup signals events until the watcher is closed. An error of the watcher
 // means that events were lost, which is an event.
 func wakeup(w *fsnotify.Watcher, path string, ch chan<- struct{}) {
 	for {

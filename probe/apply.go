@@ -30,16 +30,16 @@ const maxOutput = 10 << 10
 // error is a command that did not run, or ran into the timeout.
 type Exec func(ctx context.Context, containerID string, command []string, timeout time.Duration) (stdout, stderr []byte, code int32, err error)
 
-// Target is the container that is probed, and how to reach it.
+// Target is the container of a probe, and how to reach it.
 type Target struct {
 	ContainerID string
 	PodIP       string // the host's for a pod on the host's network
 	Exec        Exec
 }
 
-// Run does one probe. The error says why it could not be run; the Result's
-// Outcome is then the one that the kubelet's event names, and counts for
-// nothing.
+// Run executes one probe. The error is why the probe could not be executed; the
+// Result's Outcome is then the one named in the kubelet's event, and does not
+// count.
 func Run(ctx context.Context, p Plan, t Target) (Result, error) {
 	if p.Problem != "" {
 		return Result{Outcome: Unknown}, errors.New(p.Problem)

@@ -11,7 +11,8 @@ import (
 // parallel is how many probes of one pod run at a time.
 const parallel = 16
 
-// Options say how a Prober reaches containers and whom it tells.
+// Options are the settings of a Prober: how it reaches containers and where it
+// reports.
 type Options struct {
 	// Exec runs the commands of exec probes; an in-flight one is canceled by
 	// its context.
@@ -46,7 +47,7 @@ type Container struct {
 	Plans     []Plan // see All
 }
 
-// Kill says that a container is to be killed.
+// Kill is a request to kill a container.
 type Kill struct {
 	Kind Kind
 	// Message is the kubelet's "Container app failed liveness probe", which
@@ -56,9 +57,9 @@ type Kill struct {
 	GraceSeconds *int64 // replaces the pod's grace period; nil is the pod's
 }
 
-// Results are what probes say of the containers that are watched, by container
-// ID. A container without a startup probe is started, one that is started and
-// has no readiness probe is ready.
+// Results are the results of the probes of the watched containers, by container
+// ID. A container without a startup probe is started; a started container without
+// a readiness probe is ready.
 type Results struct {
 	Started, Ready map[string]bool
 	Kill           map[string]Kill // what is to be killed
@@ -85,14 +86,14 @@ type watched struct {
 	stop    context.CancelFunc // ends all workers of the container
 }
 
-// NewProber makes a prober that watches nothing yet.
+// NewProber returns a prober that watches no containers yet.
 func NewProber(o Options) *Prober {
 	return &Prober{options: o, slots: make(chan struct{}, parallel), watched: map[string]*watched{}}
 }
 
-// Set says which containers run now: new ones are probed, the others go on as
-// they are, those that are gone are forgotten, their probes in flight canceled.
-// A container's plans count when it is first seen.
+// Set sets the running containers: it starts probing new ones, keeps probing the
+// others, and cancels the probes of those that are missing. The plans of a
+// container apply when it is first set.
 func (p *Prober) Set(containers []Container) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +141,7 @@ func (w *watched) set(kind Kind, s State) {
 	}
 }
 
-// Stop ends all probing and waits until it has ended. Results stay.
+// Stop cancels all probes and waits for their end. Results stay available.
 func (p *Prober) Stop() {
 	p.mu.Lock()
 	p.stopped = true
@@ -151,7 +152,7 @@ func (p *Prober) Stop() {
 	p.workers.Wait()
 }
 
-// Results returns what the probes say now. The maps are the caller's.
+// Results returns the current results. The caller owns the maps.
 func (p *Prober) Results() Results {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -50,7 +50,7 @@ func sleepUntil(ctx context.Context, t time.Time) bool {
 	}
 }
 
-// probe does one probe, tells of it and takes its result in. It returns false
+// probe runs one probe, reports it and adds its result. It returns false
 // when ctx is over: what the probe came to then says nothing.
 func (p *Prober) probe(ctx context.Context, w *watched, plan Plan, s State) (State, bool) {
 	select {

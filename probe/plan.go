@@ -23,7 +23,7 @@ import (
 	"github.com/podrun/podrun/identity"
 )
 
-// Kind says what a probe decides.
+// Kind is startup, readiness or liveness.
 type Kind string
 
 // The three kinds, as the kubelet's events write them. A startup probe holds
@@ -90,7 +90,7 @@ type GRPC struct {
 	Service string `json:"service,omitempty"`
 }
 
-// New plans a container's probe of one kind; ok is false where it has none.
+// New plans a container's probe of one kind; ok is false if it has none.
 func New(id identity.Pod, c *corev1.Container, which Kind) (plan Plan, ok bool) {
 	spec := specOf(c, which)
 	if spec == nil {

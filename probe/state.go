@@ -2,14 +2,14 @@ package probe
 
 import "time"
 
-// Outcome is what one probe came to, or what all of them so far mean.
+// Outcome is the result of one probe, or of all results so far.
 type Outcome string
 
 // The outcomes, as the kubelet's events write them.
 const (
 	Success Outcome = "success"
 	Failure Outcome = "failure"
-	// Warning is a success that somebody should know of: a redirect to another
+	// Warning is a success that the user should know about: a redirect to another
 	// host, which is not followed.
 	Warning Outcome = "warning"
 	// Unknown is a probe that could not be run; it counts for nothing. As a
@@ -17,14 +17,14 @@ const (
 	Unknown Outcome = "unknown"
 )
 
-// Result is what one probe came to. Output is the text of the probe's event: what
-// a command wrote, or why the probe failed; Run returns at most 10 KiB.
+// Result is the result of one probe. Output is the text of the probe's event: the
+// output of a command, or why the probe failed; Run returns at most 10 KiB.
 type Result struct {
 	Outcome Outcome
 	Output  string
 }
 
-// Change is what a result changed.
+// Change is the effect of a result.
 type Change int
 
 // A probe's value stays, becomes Success or becomes Failure.
@@ -34,10 +34,10 @@ const (
 	Failed
 )
 
-// State is what the results of one probe of one container mean so far. It ends
-// with the container: the next one starts anew. (The kubelet's count of
-// failures survives a container that crashed by itself; its first failure may
-// then kill the new one. That is not worth having.)
+// State accumulates the results of one probe of one container. It ends with the
+// container. (The kubelet keeps its count of failures when a container crashes,
+// so that the first failure of the next container may kill it; podrun does not
+// reproduce this.)
 type State struct {
 	// Value is Success or Failure, or Unknown for a startup probe that has
 	// reached neither threshold.
@@ -65,8 +65,8 @@ func (p Plan) Initial() State {
 	return State{Value: Unknown}
 }
 
-// Next takes in what a probe that began at the given time came to. A value
-// changes when a result has come as often in a row as its threshold says.
+// Next adds the result of a probe that began at the given time. A value changes
+// after as many consecutive results as its threshold.
 func (s State) Next(p Plan, o Outcome, began time.Time) (State, Change) {
 	if s.First.IsZero() {
 		s.First = began

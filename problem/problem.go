@@ -11,22 +11,22 @@ import (
 	"strings"
 )
 
-// Kind says whose fault a failure is, and with that which exit code it gets.
+// Kind is the category of a failure, which determines the exit code.
 type Kind string
 
 // The kinds, in no order; cmd/exit.go maps each to an exit code.
 const (
 	Usage    Kind = "Usage"    // the command line
 	Manifest Kind = "Manifest" // the file: syntax, schema, validation, a missing reference
-	Refused  Kind = "Refused"  // this host can't or may not run the pod
-	Image    Kind = "Image"    // an image can't be had
+	Refused  Kind = "Refused"  // this host cannot run the pod, or its policy forbids it
+	Image    Kind = "Image"    // an image is not available
 	Deadline Kind = "Deadline" // the command's own --timeout
 	Failed   Kind = "Failed"   // the pod failed, and no container's exit code says how
 	Runtime  Kind = "Runtime"  // the runtime, the host or podrun itself
 )
 
-// Problem is one thing that is wrong with an object, or with this host for it.
-// All fields but Message may be empty.
+// Problem is one problem of an object, or of this host for it. All fields but
+// Message may be empty.
 type Problem struct {
 	File    string `json:"file,omitempty"`   // as the user named it; "-" for stdin
 	Line    int    `json:"line,omitempty"`   // 1-based line in File
@@ -63,13 +63,13 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// List is every problem that was found, in the order of the input.
+// List has all problems, in the order of the input.
 type List []Problem
 
-// Errors returns the problems that refuse, leaving warnings out.
+// Errors returns the problems that are not warnings.
 func (l List) Errors() List { return l.filter(false) }
 
-// Warnings returns the problems that refuse nothing.
+// Warnings returns the warnings.
 func (l List) Warnings() List { return l.filter(true) }
 
 func (l List) filter(warning bool) List {
@@ -101,8 +101,8 @@ func (l List) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// Error is a step that could not be done. It names the object and what was
-// tried; Err says what went wrong. A List may stand in for Err.
+// Error is the failure of a step. It has the object, the operation and the cause.
+// Err may be a List.
 type Error struct {
 	Kind     Kind
 	Object   string // "pod default/web", "container app"; may be empty
@@ -133,9 +133,9 @@ func (e *Error) Error() string {
 // Unwrap gives errors.Is and errors.As the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Refuse makes the error of a list of problems, or nil when none of them
-// refuses. Problems that name no kind are of the given one; there is one error
-// a kind, joined, in the order of the list.
+// Refuse returns the error of a list of problems; nil if all of them are
+// warnings. Problems without a kind get the given one; there is one error per
+// kind, joined in the order of the list.
 func Refuse(kind Kind, l List) error {
 	var kinds []Kind
 	byKind := map[Kind]List{}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TimeoutError is the cause of a context that a command's --timeout, or another
-// limit of its own, has ended.
+// TimeoutError is the cause of a context that --timeout, or another time limit of
+// the command, canceled.
 type TimeoutError struct{ After time.Duration }
 
 // Error says after how long.

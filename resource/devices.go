@@ -8,7 +8,7 @@ import (
 )
 
 // AllocateDevices gives a pod's containers devices for the extended resources of
-// which there are any, by the limits. Free are the devices that nobody has, by
+// which there are any, by the limits. Free are the unassigned devices, by
 // resource; they are given in their order. As in the kubelet
 // (pkg/kubelet/cm/devicemanager) a container has what the init containers before
 // it had, sidecars aside. The error is the kubelet's.

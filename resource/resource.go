@@ -42,7 +42,7 @@ func QOSClass(pod *corev1.Pod) corev1.PodQOSClass { return v1qos.ComputePodQOS(p
 
 // OOMScoreAdj is the container's oom_score_adj on a host with that much memory,
 // in bytes. A pod of class system-node-critical has that class's priority also
-// where nobody resolved it, so that it is the last to be killed.
+// if it was not resolved, so that it is the last to be killed.
 func OOMScoreAdj(pod *corev1.Pod, c *corev1.Container, memoryCapacity int64) int64 {
 	if pod.Spec.PriorityClassName == scheduling.SystemNodeCritical && pod.Spec.Priority == nil {
 		critical := *pod

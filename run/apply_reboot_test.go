@@ -86,7 +86,7 @@ func TestApplyLeavesStrangersAlone(t *testing.T) {
 				text := "apiVersion: v1\nkind: Pod\nmetadata: {name: web, uid: u-1}\nspec: {containers: [{name: app, image: registry.example/app:1}]}\n"
 				r.rt.ForgetCalls()
 				result := r.apply(text)
-				wantErr(t, result.Err, problem.Refused, "podrun")
+				wantErr(t, result.Err, problem.Refused, "default/"+name)
 				wantChanges(t, r.rt)
 				for _, res := range r.delete(DeleteOptions{}) {
 					t.Errorf("delete found %v", res.ID)

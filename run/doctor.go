@@ -125,7 +125,7 @@ func (e *Engine) verdicts(ctx context.Context, objects *manifest.Objects, facts 
 	if err != nil {
 		return nil, err
 	}
-	targets, problems := prepare.Prepare(prepare.PrepareInput{Objects: objects, Facts: facts, Settings: e.Settings, Here: here,
+	targets, problems := prepare.All(prepare.Input{Objects: objects, Facts: facts, Settings: e.Settings, Here: here,
 		Invocation: e.Invocation, AllowKubelet: o.AllowKubelet})
 	if _, err := node.HostProblems(ctx, targets, objects, problems); err != nil {
 		return nil, err

@@ -223,7 +223,7 @@ func (r *rig) oneReadySandbox() {
 // about, and what was tried.
 func checkFaultErr(t *testing.T, err error, at step, m mishap) {
 	t.Helper()
-	if at.method == "Version" && strings.Contains(err.Error(), "nothing answered within 5s") {
+	if at.method == "Version" && strings.Contains(err.Error(), "no answer within 5s") {
 		m.cancel, m.kinds = false, []problem.Kind{problem.Runtime} // it asks whether a runtime is there, and has a limit of its own
 	}
 	if m.cancel {

@@ -11,25 +11,15 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-func amountsOf(cpu, memory string) corev1.ResourceList {
-	list := corev1.ResourceList{}
-	if cpu != "" {
-		list[corev1.ResourceCPU] = resource.MustParse(cpu)
-	}
-	if memory != "" {
-		list[corev1.ResourceMemory] = resource.MustParse(memory)
-	}
-	return list
-}
-
 // TestGetShowsActualResources: a container whose runtime has other limits than
 // its spec is not shown with the spec's.
 func TestGetShowsActualResources(t *testing.T) {
 	r := newRig(t, critest.Features(&runtimeapi.RuntimeFeatures{}))
 	r.mustApply(podText("web", "Always",
 		"containers: [{name: app, image: registry.example/app:1, resources: {limits: {cpu: 500m, memory: 32Mi}, requests: {cpu: 250m, memory: 16Mi}}}]"), OutcomeCreated)
-	s := r.got("web").Status.ContainerStatuses[0]
-	if diff := cmp.Diff(&corev1.ResourceRequirements{Limits: amountsOf("500m", "32Mi"), Requests: amountsOf("250m", "16Mi")}, s.Resources); diff != "" {
+	pod := r.got("web")
+	s, want := pod.Status.ContainerStatuses[0], pod.Spec.Containers[0].Resources
+	if diff := cmp.Diff(&want, s.Resources); diff != "" {
 		t.Error(diff)
 	}
 	id := s.ContainerID[len("containerd://"):]
@@ -39,7 +29,8 @@ func TestGetShowsActualResources(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = r.got("web").Status.ContainerStatuses[0]
-	if diff := cmp.Diff(&corev1.ResourceRequirements{Limits: amountsOf("200m", "64Mi"), Requests: amountsOf("250m", "16Mi")}, s.Resources); diff != "" {
+	want.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	if diff := cmp.Diff(&want, s.Resources); diff != "" {
 		t.Error(diff)
 	}
 	r.mustDelete()

@@ -302,7 +302,7 @@ func (c pairCell) interruptedEnds() bool {
 // mayFail tells whether an error is one that says truly that another command has
 // had its way.
 func (c pairCell) mayFail(err error) bool {
-	if c.at.method == "Version" && strings.Contains(err.Error(), "nothing answered within 5s") || errors.Is(err, errCtrlC) || strings.Contains(err.Error(), "Canceled") {
+	if c.at.method == "Version" && strings.Contains(err.Error(), "no answer within 5s") || errors.Is(err, errCtrlC) || strings.Contains(err.Error(), "Canceled") {
 		return true // it was held up, or interrupted, before it had come to the pod
 	}
 	if kindOf(err) != problem.Failed {

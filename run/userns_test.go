@@ -32,7 +32,7 @@ func TestUserNamespace(t *testing.T) {
 		{name: "first", pod: own(true), maxPods: 110, want: 65536},
 		{name: "lowest that is free", pod: own(true), taken: map[string]uint32{"a": 65536, "b": 3 * 65536}, maxPods: 110, want: 2 * 65536},
 		{name: "the pod's own is kept", pod: own(true), taken: map[string]uint32{"this": 5 * 65536}, maxPods: 110, want: 5 * 65536},
-		{name: "all taken", pod: own(true), taken: map[string]uint32{"a": 65536, "b": 2 * 65536}, maxPods: 2, problem: "all 2 ranges of host IDs are taken"},
+		{name: "all taken", pod: own(true), taken: map[string]uint32{"a": 65536, "b": 2 * 65536}, maxPods: 2, problem: "other pods use all 2 ranges of host IDs"},
 		{name: "no more than there are IDs", pod: own(true), maxPods: 1<<31 - 1, want: 65536},
 	} {
 		t.Run(test.name, func(t *testing.T) {

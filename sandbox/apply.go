@@ -56,7 +56,7 @@ func addresses(ctx context.Context, client *cri.Client, p Plan, id string) ([]st
 	}
 	ips := IPs(status)
 	if len(ips) == 0 {
-		return nil, errors.New("the runtime gave it none: see the runtime's CNI configuration")
+		return nil, errors.New("the runtime assigned none: check the runtime's CNI configuration")
 	}
 	return ips, nil
 }
@@ -70,7 +70,7 @@ func addresses(ctx context.Context, client *cri.Client, p Plan, id string) ([]st
 func Recover(ctx context.Context, client *cri.Client, p Plan, cause error) (attempt uint32, err error) {
 	removed, err := remove(ctx, client, p)
 	if err != nil {
-		return p.Attempt, fmt.Errorf("clear up before another try: %w", err)
+		return p.Attempt, fmt.Errorf("clean up before the retry: %w", err)
 	}
 	if removed > 0 || nameReserved(cause) {
 		return p.Attempt + 1, nil

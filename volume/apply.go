@@ -20,7 +20,7 @@ const (
 	openMode = 0o755 // between the pod's directory and a volume
 )
 
-// MountError is the failure to make one volume.
+// MountError is the failure to set up one volume.
 type MountError struct {
 	Volume string
 	Err    error
@@ -43,7 +43,7 @@ func (e *MountError) Event() string {
 // *MountError for each that failed.
 func Apply(ctx context.Context, p Plan) error {
 	if err := MakePodDir(p); err != nil {
-		return &problem.Error{Kind: problem.Runtime, Object: "pod " + p.ID.String(), Op: "make its directories", Err: err}
+		return &problem.Error{Kind: problem.Runtime, Object: "pod " + p.ID.String(), Op: "create its directories", Err: err}
 	}
 	failed := makeAll(ctx, p.Volumes)
 	if ctx.Err() != nil {
@@ -55,7 +55,7 @@ func Apply(ctx context.Context, p Plan) error {
 	return &problem.Error{Kind: kindOfFailure(failed), Object: "pod " + p.ID.String(), Op: "mount volumes", Err: errors.Join(failed...)}
 }
 
-// makersAtOnce is how many volumes are made side by side.
+// makersAtOnce is how many volumes are set up concurrently.
 const makersAtOnce = 4
 
 // makeAll makes the volumes and returns the failures in the order of the spec.

@@ -15,6 +15,7 @@ import (
 	mountutils "k8s.io/mount-utils"
 
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/volume/treetest"
 )
 
 const oneClaim = `
@@ -46,7 +47,7 @@ func TestLocalVolume(t *testing.T) {
 		t.Skip("mounts need root")
 	}
 	dir := t.TempDir()
-	mustWrite(t, dir+"/file")
+	treetest.Write(t, dir+"/file")
 	plan := claimed(t, oneClaim, corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: dir}},
 		func(pv *corev1.PersistentVolume) { pv.Spec.MountOptions = []string{"noexec"} })
 	v := plan.Volumes[0]

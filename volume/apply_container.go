@@ -24,9 +24,9 @@ func MakeContainerDir(layout identity.Layout, uid, container string) error {
 	return nil
 }
 
-// MakeTerminationLog makes the empty file that a container writes its
-// termination message to, and returns its path. Name is 8 hex digits, new for
-// each attempt. Any user may write to it: the container's is not known here.
+// MakeTerminationLog creates the empty file for a container's termination message
+// and returns its path. Name is 8 hexadecimal digits, new for each attempt. Any
+// user may write to the file, because the container's user is not known yet.
 func MakeTerminationLog(layout identity.Layout, uid, container, name string) (string, error) {
 	if err := MakeContainerDir(layout, uid, container); err != nil {
 		return "", err

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/podrun/podrun/volume/treetest"
 )
 
 func TestWriteHostsKeepsTheFileThatContainersMounted(t *testing.T) {
@@ -29,7 +31,7 @@ func TestWriteHostsKeepsTheFileThatContainersMounted(t *testing.T) {
 func TestMakeTerminationLogRefusesASymlink(t *testing.T) {
 	plan := mustApply(t, oneEmptyDir)
 	target := filepath.Join(t.TempDir(), "target")
-	mustWrite(t, target)
+	treetest.Write(t, target)
 	if err := MakeContainerDir(plan.Layout, plan.ID.UID, "app"); err != nil {
 		t.Fatal(err)
 	}

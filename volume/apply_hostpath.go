@@ -12,8 +12,8 @@ import (
 	"github.com/podrun/podrun/volume/safepath"
 )
 
-// CheckError says that a hostPath is not what the pod takes it for. Its text is
-// the kubelet's.
+// CheckError reports that a hostPath is not of the type that the pod requires.
+// Its text is the kubelet's.
 type CheckError struct{ Message string }
 
 // Error is the kubelet's sentence.

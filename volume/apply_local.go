@@ -61,7 +61,7 @@ func (l *Local) bind(target string) error {
 	for _, option := range l.Options {
 		flag, known := bindOptions[option]
 		if !known {
-			return fmt.Errorf("the mount option %q can't be had for a local volume", option)
+			return fmt.Errorf("the mount option %q is not supported for a local volume", option)
 		}
 		flags |= flag
 	}

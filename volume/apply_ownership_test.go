@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/volume/treetest"
 )
 
 func groupAndMode(t *testing.T, path string) (uint32, os.FileMode) {
@@ -22,8 +24,8 @@ func TestGiveToGroup(t *testing.T) {
 		t.Skip("chown needs root")
 	}
 	dir, host := t.TempDir(), t.TempDir()
-	mustWrite(t, host+"/file")
-	mustWrite(t, dir+"/sub/file")
+	treetest.Write(t, host+"/file")
+	treetest.Write(t, dir+"/sub/file")
 	os.Symlink(host+"/file", dir+"/link")
 	os.Symlink(host, dir+"/dirlink")
 	if err := giveToGroup(t.Context(), dir, 4321, ""); err != nil {
@@ -60,7 +62,7 @@ func TestFSGroupChangePolicy(t *testing.T) {
 		if err := giveToGroup(t.Context(), dir, 4321, test.policy); err != nil {
 			t.Fatal(err)
 		}
-		mustWrite(t, dir+"/file")
+		treetest.Write(t, dir+"/file")
 		os.Chown(dir+"/file", 0, 0)
 		if err := giveToGroup(t.Context(), dir, 4321, test.policy); err != nil {
 			t.Fatal(err)

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podrun/podrun/volume/treetest"
 )
 
 // filesOf makes the files of a volume of their contents by path.
@@ -169,8 +171,8 @@ func TestPublishIntoAPlantedVolume(t *testing.T) {
 		for which, content := range map[string]map[string]string{"changed": changed, "unchanged": old} {
 			t.Run(name+", "+which, func(t *testing.T) {
 				dir, host := t.TempDir(), t.TempDir()
-				mustWrite(t, host+"/file")
-				mustWrite(t, host+"/b")
+				treetest.Write(t, host+"/file")
+				treetest.Write(t, host+"/b")
 				if err := publishTo(t, dir, old); err != nil {
 					t.Fatal(err)
 				}

@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"github.com/podrun/podrun/volume/safepath"
+	"github.com/podrun/podrun/volume/treetest"
 )
 
 func TestBindSubpathIsRemovedWithThePod(t *testing.T) {
 	plan := mustApply(t, oneEmptyDir)
 	volume := plan.Volumes[0].HostPath
-	mustWrite(t, volume+"/dir/file")
+	treetest.Write(t, volume+"/dir/file")
 	for i, sub := range []string{"dir", "dir/file"} {
 		f, err := safepath.OpenSubpath(t.Context(), volume, sub)
 		if err != nil {

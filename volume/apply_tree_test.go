@@ -10,36 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/volume/safepath"
+	"github.com/podrun/podrun/volume/treetest"
 )
-
-// memoryDir makes a directory that needs no disk, where there is such a place.
-func memoryDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "podrun-ut-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
-// removeTree removes what testing's own removal can't: a tree that is nested too
-// deep for a path.
-func removeTree(t *testing.T, dir string) {
-	t.Helper()
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(fd)
-	if err := safepath.Clear(context.Background(), fd, ""); err != nil {
-		t.Error(err)
-	}
-}
 
 // D7: a volume nested deeper than descriptors or a path reach. Each level has
 // entries before and after the one that leads down, so that each listing must go
@@ -48,17 +20,17 @@ func TestD7OwnershipOfAVeryDeepTree(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("chown needs root")
 	}
-	dir := memoryDir(t)
-	defer removeTree(t, dir)
+	dir := treetest.MemoryDir(t)
+	defer treetest.Remove(t, dir)
 	const levels = 2000
-	makeDeep(t, dir, levels)
+	treetest.MakeDeep(t, dir, levels)
 	for _, at := range []string{"", "/deep", strings.Repeat("/deep", 300), strings.Repeat("/deep", 700)} {
 		for _, name := range []string{"a", "file", "z"} {
-			mustWrite(t, dir+at+"/"+name)
-			mustWrite(t, dir+at+"/sub-"+name+"/file")
+			treetest.Write(t, dir+at+"/"+name)
+			treetest.Write(t, dir+at+"/sub-"+name+"/file")
 		}
 	}
-	limitDescriptors(t, 256)
+	treetest.LimitDescriptors(t, 256)
 	if err := giveToGroup(t.Context(), dir, 4321, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +64,7 @@ func TestD7OwnershipOfAVeryDeepTree(t *testing.T) {
 
 func TestOwnershipEndsWithTheContext(t *testing.T) {
 	dir := t.TempDir()
-	mustWrite(t, dir+"/file")
+	treetest.Write(t, dir+"/file")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := giveToGroup(ctx, dir, 4321, ""); !errors.Is(err, context.Canceled) {

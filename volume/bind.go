@@ -85,7 +85,7 @@ func better(a, b *corev1.PersistentVolume) bool {
 	return x.Cmp(y) < 0
 }
 
-// WhyUnbound says what a claim asks for that no volume has.
+// WhyUnbound returns what a claim requests that no volume provides.
 func WhyUnbound(claim *corev1.PersistentVolumeClaim) string {
 	if claim.Spec.VolumeName != "" {
 		return fmt.Sprintf("there is no PersistentVolume %s", claim.Spec.VolumeName)
@@ -95,5 +95,5 @@ func WhyUnbound(claim *corev1.PersistentVolumeClaim) string {
 	if c := claim.Spec.StorageClassName; c != nil && *c != "" {
 		class = *c
 	}
-	return fmt.Sprintf("it asks for %s, access modes %v, storage class %s", size.String(), claim.Spec.AccessModes, class)
+	return fmt.Sprintf("it requests %s, access modes %v, storage class %s", size.String(), claim.Spec.AccessModes, class)
 }

@@ -19,14 +19,14 @@ func planClaim(in Input, v *corev1.Volume) (Volume, problem.List) {
 	refuse := func(field, message, hint string) (Volume, problem.List) {
 		return Volume{}, problem.List{missing(field, message, hint)}
 	}
-	hint := fmt.Sprintf("add it and its PersistentVolume to the input, or give --pvc %s=DIR", ref.ClaimName)
+	hint := fmt.Sprintf("add it and its PersistentVolume to the input, or set --pvc %s=DIR", ref.ClaimName)
 	claim := in.Claims[ref.ClaimName]
 	if claim == nil {
 		return refuse("claimName", fmt.Sprintf("persistentvolumeclaim %q not found", ref.ClaimName), hint)
 	}
 	pv := in.PersistentVolumes[claim.Spec.VolumeName]
 	if pv == nil {
-		return refuse("claimName", fmt.Sprintf("persistentvolumeclaim %q is bound to no PersistentVolume of the input: %s", ref.ClaimName, WhyUnbound(claim)), hint)
+		return refuse("claimName", fmt.Sprintf("persistentvolumeclaim %q matches no PersistentVolume in the input: %s", ref.ClaimName, WhyUnbound(claim)), hint)
 	}
 	if p := in.wrongNode(pv); p != nil {
 		return Volume{}, problem.List{*p}
@@ -81,7 +81,7 @@ func (in Input) wrongNode(pv *corev1.PersistentVolume) *problem.Problem {
 	}
 	p := problem.Problem{Field: "claimName", Reason: "FailedMount",
 		Message: fmt.Sprintf("PersistentVolume %s: no matching NodeSelectorTerms", pv.Name),
-		Hint:    fmt.Sprintf("this node is %s; --node-labels gives it labels", in.NodeName)}
+		Hint:    fmt.Sprintf("this node is %s; set labels with --node-labels", in.NodeName)}
 	if err != nil {
 		p.Message, p.Kind = fmt.Sprintf("PersistentVolume %s: %v", pv.Name, err), problem.Manifest
 	}
@@ -93,8 +93,8 @@ const (
 	nfsPlugin   = "kubernetes.io~nfs"
 )
 
-// Local binds a directory of this host into the pod's own, so that its owner
-// and its mount options are the pod's.
+// Local bind-mounts a directory of this host into the pod's directory, so that
+// ownership and mount options are the pod's.
 type Local struct {
 	Path     string   `json:"path"`
 	ReadOnly bool     `json:"readOnly,omitempty"`
@@ -121,12 +121,12 @@ func (in Input) nfs(name string, export NFS) Volume {
 	}
 }
 
-// planEphemeral makes a generic ephemeral volume a directory: there is nobody to
+// planEphemeral makes a generic ephemeral volume a directory: there is no controller to
 // provision one of its class and size, and it goes with the pod in any case.
 func planEphemeral(in Input, v *corev1.Volume) (Volume, problem.List) {
 	if t := v.Ephemeral.VolumeClaimTemplate; t != nil && t.Spec.VolumeMode != nil && *t.Spec.VolumeMode == corev1.PersistentVolumeBlock {
 		return Volume{}, problem.List{{Field: "volumeClaimTemplate.spec.volumeMode", Reason: "UnsupportedVolume",
-			Message: "podrun makes an ephemeral volume of a directory, which is no block device",
+			Message: "podrun implements an ephemeral volume as a directory, which is not a block device",
 			Hint:    "use a persistentVolumeClaim that is bound to a local PersistentVolume"}}
 	}
 	return planEmptyDir(in, &corev1.Volume{Name: v.Name})

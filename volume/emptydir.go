@@ -12,7 +12,7 @@ import (
 
 const emptyDirPlugin = "kubernetes.io~empty-dir"
 
-// EmptyDir makes an emptyDir: a directory, a tmpfs or a hugetlbfs.
+// EmptyDir sets up an emptyDir: a directory, a tmpfs or a hugetlbfs.
 type EmptyDir struct {
 	Medium corev1.StorageMedium `json:"medium"` // "", Memory, HugePages or HugePages-<size>
 	// SizeBytes caps a tmpfs; 0 is the kernel's cap. A directory's sizeLimit is
@@ -41,7 +41,7 @@ func planEmptyDir(in Input, spec *corev1.Volume) (Volume, problem.List) {
 		dir.PageSize = size
 	default:
 		return Volume{}, problem.List{{Reason: "FailedMount", Message: fmt.Sprintf("unknown storage medium %q", dir.Medium),
-			Hint: "leave it out, or use Memory, HugePages or HugePages-<size>"}}
+			Hint: "remove it, or use Memory, HugePages or HugePages-<size>"}}
 	}
 	v := Volume{Plugin: emptyDirPlugin, HostPath: in.Layout.Volume(in.ID.UID, emptyDirPlugin, spec.Name),
 		Setup: Setup{Kind: SetupEmptyDir, EmptyDir: dir}}

@@ -85,7 +85,7 @@ func checkPath(at string) error {
 	case slices.Contains(names, ".."):
 		return fmt.Errorf("path %s contains '..'", shortened(at))
 	case strings.HasPrefix(at, ".."):
-		return fmt.Errorf("path %s starts with '..', as only the volume's own names do", shortened(at))
+		return fmt.Errorf("path %s starts with '..', which is reserved for the volume's own files", shortened(at))
 	case strings.ContainsRune(at, 0):
 		return fmt.Errorf("path %s contains a NUL byte", shortened(at))
 	case len(at) > longestPath:
@@ -214,7 +214,7 @@ func (p *payload) take(at string, s source) problem.List {
 			continue
 		}
 		if *s.taken++; *s.taken > maxFiles {
-			return append(out, missing(field(i), fmt.Sprintf("with it the pod's volumes have more than %d files", maxFiles), "name the keys that the pod needs by items"))
+			return append(out, missing(field(i), fmt.Sprintf("the pod's volumes have more than %d files at this point", maxFiles), "select the keys that the pod needs with items"))
 		}
 		if err := p.add(item.Path, item.Mode, data); err != nil {
 			out = append(out, missing(join(field(i), "path"), err.Error(), ""))

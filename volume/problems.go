@@ -12,9 +12,9 @@ func field(index int, kind string) string { return fmt.Sprintf("spec.volumes[%d]
 // whyNot says why kinds can't be served on a host without a cluster, and what
 // serves instead.
 var whyNot = map[string]string{
-	"csi":        "CSI drivers are registered with a kubelet; mount it on the host and use hostPath",
-	"flexVolume": "drivers are a kubelet's; mount it on the host and use hostPath",
-	"gitRepo":    "no kubelet serves it any more; clone in an init container into an emptyDir",
+	"csi":        "CSI drivers require a kubelet; mount it on the host and use hostPath",
+	"flexVolume": "these drivers require a kubelet; mount it on the host and use hostPath",
+	"gitRepo":    "removed from the kubelet; clone in an init container into an emptyDir",
 	"iscsi":      "attach and mount it on the host and use hostPath",
 	"fc":         "attach and mount it on the host and use hostPath",
 	"cephfs":     "mount it on the host and use hostPath",

@@ -67,19 +67,19 @@ func needsServer(at string, s corev1.VolumeProjection) problem.Problem {
 	switch {
 	case s.ServiceAccountToken != nil:
 		out.Field = at + "serviceAccountToken"
-		out.Message = "a service account's token is issued by an API server, and podrun has none"
-		out.Hint = "put a token in a Secret and project that"
+		out.Message = "service account tokens are issued by an API server, which podrun does not have"
+		out.Hint = "put a token into a Secret and project it"
 	case s.ClusterTrustBundle != nil:
 		out.Field = at + "clusterTrustBundle"
-		out.Message = "a ClusterTrustBundle is kept by an API server, and podrun has none"
-		out.Hint = "put the certificates in a ConfigMap and project that"
+		out.Message = "a ClusterTrustBundle is stored by an API server, which podrun does not have"
+		out.Hint = "put the certificates into a ConfigMap and project it"
 	case s.PodCertificate != nil:
 		out.Field = at + "podCertificate"
-		out.Message = "a pod's certificate is issued through an API server, and podrun has none"
-		out.Hint = "put the key and the certificate in a Secret and project that"
+		out.Message = "pod certificates are issued by an API server, which podrun does not have"
+		out.Hint = "put the key and the certificate into a Secret and project it"
 	default:
 		out.Field = strings.TrimSuffix(at, ".")
-		out.Message = "this source of a projected volume is not known"
+		out.Message = "unknown source of a projected volume"
 		out.Hint = "use configMap, secret or downwardAPI"
 	}
 	return out

@@ -16,10 +16,10 @@ import (
 	"github.com/podrun/podrun/volume/safepath"
 )
 
-// ReadProblems looks at the host, before anything is done, for what would fail
-// then: a hostPath or a volume's directory that is not what the pod takes it
-// for, and a mount that is to share mounts with the host from a place that
-// doesn't.
+// ReadProblems checks the host, before any change, for problems that would make
+// Apply fail: a hostPath or volume directory of the wrong type, and mount
+// propagation from a path that is not a shared mount. The problems have field
+// paths.
 func ReadProblems(ctx context.Context, pod *corev1.Pod, p Plan) (problem.List, error) {
 	var out problem.List
 	for i, v := range p.Volumes {

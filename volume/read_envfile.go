@@ -12,9 +12,9 @@ import (
 // maxEnvFile bounds an env file: a container wrote it.
 const maxEnvFile = 1 << 20
 
-// ReadEnvValue reads a variable of a file in a volume; empty if the file or the
-// variable is not there. Like a subPath, the file is looked up inside the volume
-// whatever symlinks are on the way.
+// ReadEnvValue reads a variable from a file in a volume; empty if the file or the
+// variable does not exist. Like a subPath, the path is resolved inside the
+// volume, including its symlinks.
 func ReadEnvValue(ctx context.Context, volume, file, key string) (string, error) {
 	text, err := safepath.ReadFile(ctx, volume, file, maxEnvFile)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -20,11 +20,11 @@ import (
 // While a mount is busy it deletes nothing.
 func Remove(ctx context.Context, layout identity.Layout, uid string) error {
 	if !identity.SafeUID(uid) {
-		return fmt.Errorf("remove pod %q: its UID is not safe as a path", uid)
+		return fmt.Errorf("remove pod %q: its UID is not safe in a path", uid)
 	}
 	if err := remove(ctx, layout, uid); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "pod " + uid, Op: "remove its directory", Err: err,
-			Hint: "what is left is in " + layout.Pod(uid)}
+			Hint: "the remaining files are in " + layout.Pod(uid)}
 	}
 	return nil
 }

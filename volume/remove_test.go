@@ -12,6 +12,7 @@ import (
 
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/volume/safepath"
+	"github.com/podrun/podrun/volume/treetest"
 )
 
 const oneEmptyDir = `volumes: [{name: disk, emptyDir: {}}]`
@@ -23,16 +24,6 @@ func mustApply(t *testing.T, spec string) Plan {
 		t.Fatal(err)
 	}
 	return plan
-}
-
-func mustWrite(t *testing.T, path string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func wantIntact(t *testing.T, path string) {
@@ -63,8 +54,8 @@ func remove1(plan Plan) error { return Remove(context.Background(), plan.Layout,
 
 func TestRemoveIsIdempotent(t *testing.T) {
 	plan := mustApply(t, `volumes: [{name: disk, emptyDir: {}}, {name: "mem", emptyDir: {medium: Memory}}]`)
-	mustWrite(t, plan.Volumes[0].HostPath+"/a/b/c")
-	mustWrite(t, plan.Volumes[1].HostPath+"/a/b/c")
+	treetest.Write(t, plan.Volumes[0].HostPath+"/a/b/c")
+	treetest.Write(t, plan.Volumes[1].HostPath+"/a/b/c")
 	for range 2 {
 		if err := remove1(plan); err != nil {
 			t.Fatal(err)
@@ -78,8 +69,8 @@ func TestRemoveIsIdempotent(t *testing.T) {
 
 func TestRemoveRefusesUnsafeUIDs(t *testing.T) {
 	root := t.TempDir()
-	mustWrite(t, root+"/pods/x")
-	mustWrite(t, root+"/precious")
+	treetest.Write(t, root+"/pods/x")
+	treetest.Write(t, root+"/precious")
 	for _, uid := range []string{"", ".", "..", "../..", "a/b"} {
 		if err := Remove(t.Context(), identity.Layout{RootDir: root}, uid); err == nil {
 			t.Errorf("UID %q was accepted", uid)
@@ -92,7 +83,7 @@ func TestRemoveRefusesUnsafeUIDs(t *testing.T) {
 func TestRemoveFollowsNoSymlink(t *testing.T) {
 	plan := mustApply(t, oneEmptyDir)
 	host := t.TempDir()
-	mustWrite(t, host+"/keep/file")
+	treetest.Write(t, host+"/keep/file")
 	volume := plan.Volumes[0].HostPath
 	for name, target := range map[string]string{
 		"dir": host, "file": host + "/keep/file", "up": "../../../../../..", "loop": "loop", "dangling": "/nowhere",
@@ -113,7 +104,7 @@ func TestRemoveFollowsNoSymlink(t *testing.T) {
 
 func TestRemoveRefusesAPodDirThatIsASymlink(t *testing.T) {
 	root, host := t.TempDir(), t.TempDir()
-	mustWrite(t, host+"/file")
+	treetest.Write(t, host+"/file")
 	os.Mkdir(root+"/pods", 0o750)
 	os.Symlink(host, root+"/pods/u")
 	if err := Remove(t.Context(), identity.Layout{RootDir: root}, "u"); err == nil {
@@ -140,7 +131,7 @@ func TestRemoveBehindASymlinkedRoot(t *testing.T) {
 func TestRemoveUnmountsAndDeletesNothingMounted(t *testing.T) {
 	plan := mustApply(t, oneEmptyDir)
 	host := t.TempDir()
-	mustWrite(t, host+"/sub/file")
+	treetest.Write(t, host+"/sub/file")
 	volume := plan.Volumes[0].HostPath
 	for _, dir := range []string{"bound", "twice", "odd name\\\n"} {
 		if err := os.Mkdir(filepath.Join(volume, dir), 0o755); err != nil {
@@ -150,7 +141,7 @@ func TestRemoveUnmountsAndDeletesNothingMounted(t *testing.T) {
 	}
 	bind(t, host+"/sub", filepath.Join(volume, "twice"))
 	bind(t, host, filepath.Join(volume, "bound", "sub"))
-	mustWrite(t, volume+"/onfile")
+	treetest.Write(t, volume+"/onfile")
 	bind(t, host+"/sub/file", volume+"/onfile")
 	// A mount that hides others, and one that does and is older than they are.
 	bind(t, host, volume)
@@ -180,8 +171,8 @@ func TestRemoveUnmountsAndDeletesNothingMounted(t *testing.T) {
 
 func TestRemoveDeletesNothingWhileAMountIsBusy(t *testing.T) {
 	plan := mustApply(t, `volumes: [{name: disk, emptyDir: {}}, {name: mem, emptyDir: {medium: Memory}}]`)
-	mustWrite(t, plan.Volumes[0].HostPath+"/file")
-	mustWrite(t, plan.Volumes[1].HostPath+"/file")
+	treetest.Write(t, plan.Volumes[0].HostPath+"/file")
+	treetest.Write(t, plan.Volumes[1].HostPath+"/file")
 	user, err := os.Open(plan.Volumes[1].HostPath + "/file")
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +198,7 @@ func TestRemoveDeletesNothingWhileAMountIsBusy(t *testing.T) {
 func TestDeletionStopsAtAMount(t *testing.T) {
 	plan := mustApply(t, oneEmptyDir)
 	host := t.TempDir()
-	mustWrite(t, host+"/file")
+	treetest.Write(t, host+"/file")
 	if err := WriteCheckpoint(plan.Layout, plan.ID.UID, []byte("pod")); err != nil {
 		t.Fatal(err)
 	}
@@ -233,54 +224,18 @@ func TestDeletionStopsAtAMount(t *testing.T) {
 func TestHostPathContentStays(t *testing.T) {
 	host := t.TempDir()
 	plan := mustApply(t, `volumes: [{name: h, hostPath: {path: `+host+`/made, type: DirectoryOrCreate}}]`)
-	mustWrite(t, host+"/made/file")
+	treetest.Write(t, host+"/made/file")
 	if err := remove1(plan); err != nil {
 		t.Fatal(err)
 	}
 	wantIntact(t, host+"/made/file")
 }
 
-// makeDeep nests directories.
-func makeDeep(t *testing.T, at string, levels int) {
-	t.Helper()
-	fd, err := unix.Open(at, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range levels {
-		if err := unix.Mkdirat(fd, "deep", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		next, err := unix.Openat(fd, "deep", unix.O_RDONLY|unix.O_DIRECTORY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		unix.Close(fd)
-		fd = next
-	}
-	unix.Close(fd)
-}
-
-// limitDescriptors lets the test open no more than so many files.
-func limitDescriptors(t *testing.T, most uint64) {
-	t.Helper()
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	low := limit
-	low.Cur = most
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) })
-}
-
 // A container can nest directories deeper than any path or descriptor limit.
 func TestRemoveOfAVeryDeepTree(t *testing.T) {
 	plan := mustApply(t, oneEmptyDir)
-	makeDeep(t, plan.Volumes[0].HostPath, 5000)
-	limitDescriptors(t, 256)
+	treetest.MakeDeep(t, plan.Volumes[0].HostPath, 5000)
+	treetest.LimitDescriptors(t, 256)
 	if err := remove1(plan); err != nil {
 		t.Fatal(err)
 	}

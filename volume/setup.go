@@ -2,8 +2,8 @@ package volume
 
 import "encoding/json"
 
-// SetupKind names how a volume is made. It is not the kind of the API's source: a
-// configMap and a secret are both made of files.
+// SetupKind is the way a volume is set up. It is not the kind of the API's
+// source: a configMap and a secret are both set up as files.
 type SetupKind string
 
 // The kinds of setup. Each has the field of Setup that is named like it, except
@@ -17,8 +17,9 @@ const (
 	SetupByRuntime SetupKind = "runtime" // podrun makes nothing: the container runtime mounts the image
 )
 
-// Setup says how a volume is made, as data: Apply reads Kind and the field of that
-// kind; all other fields are nil. The zero value is of no kind and cannot be applied.
+// Setup is how a volume is set up, as data: Apply reads Kind and the field of
+// that kind; all other fields are nil. The zero value has no kind and cannot be
+// applied.
 type Setup struct {
 	Kind     SetupKind
 	EmptyDir *EmptyDir

@@ -43,7 +43,8 @@ type Input struct {
 	taken *int                                    // files of ConfigMaps and Secrets so far
 }
 
-// Plan says what to make on the host for one pod. It marshals to stable JSON.
+// Plan is what podrun creates on the host for one pod. It marshals to stable
+// JSON.
 type Plan struct {
 	ID      identity.Pod    `json:"id"`
 	Layout  identity.Layout `json:"layout"`
@@ -121,7 +122,8 @@ var planners = map[string]planner{
 	"secret":                planSecret,
 }
 
-// New plans the pod's volumes and reports every one that can't be.
+// New plans the pod's volumes. The problems list every volume that cannot be set
+// up.
 func New(in Input) (Plan, problem.List) {
 	plan := Plan{ID: in.ID, Layout: in.Layout, Dir: in.Layout.Pod(in.ID.UID), Volumes: []Volume{}}
 	var problems problem.List

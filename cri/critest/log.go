@@ -115,7 +115,7 @@ func (s *logStream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.rest) > 0 {
-		s.log.write(s.name, 'P', s.rest) // as a runtime, which has nobody to tell either
+		s.log.write(s.name, 'P', s.rest) // as a runtime does, which cannot report the error either
 		s.rest = nil
 	}
 }

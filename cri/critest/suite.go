@@ -88,7 +88,7 @@ type pod struct {
 	config *runtimeapi.PodSandboxConfig
 }
 
-// sandboxConfig is that of a plain pod whose name nobody else has.
+// sandboxConfig is the config of a plain pod with a unique name.
 func (s *suite) sandboxConfig(t *testing.T) *runtimeapi.PodSandboxConfig {
 	t.Helper()
 	uid := fmt.Sprintf("critest-%d", time.Now().UnixNano())

@@ -52,7 +52,7 @@ func (s *suite) testLog(t *testing.T) {
 			out = append(out, e)
 		}
 	}
-	// The two streams are read side by side: only each one's order is certain.
+	// The two streams are read concurrently: only each one's order is certain.
 	want := []string{"stdout F one", "stdout F ", "stdout P " + pad[:longest], "stdout F " + pad[longest:] + "x", "stdout F  last "}
 	if !slices.Equal(out, want) {
 		t.Errorf("stdout: got %.200q, want %.200q", out, want)

@@ -10,11 +10,10 @@ import (
 	"github.com/podrun/podrun/nodeconfig"
 )
 
-// ReadBasics reads the few facts that showing and removing pods take: the
-// runtime, how control groups are mounted and by which driver they are managed,
-// and the node's addresses, as far as they are known. It reads no file of any
-// pod, so nothing that is wrong with one keeps it from being deleted. It fails
-// only where the runtime does not answer or control groups can't be found.
+// ReadBasics reads the few facts that showing and removing pods require: the
+// runtime, the cgroup mounts and driver, and the node's addresses if known. It
+// reads no file of any pod, so that a corrupt file never prevents a delete. It
+// fails only if the runtime does not answer or cgroups cannot be found.
 func ReadBasics(ctx context.Context, client *cri.Client, s nodeconfig.Settings) (host.Facts, error) {
 	m := machine{ctx: ctx, root: "/"}
 	var facts host.Facts

@@ -18,7 +18,7 @@ import (
 	"github.com/podrun/podrun/nodeconfig"
 )
 
-// Examination is all that can be read of a host, also where something is amiss.
+// Examination is everything that can be read of a host, even if parts of it fail.
 type Examination struct {
 	Facts   host.Facts
 	Checkup host.Checkup
@@ -26,7 +26,8 @@ type Examination struct {
 	Unread  []error // what else could not be read
 }
 
-// Examine reads what it can of the host. A nil client leaves the runtime out.
+// Examine reads everything that it can of the host. A nil client skips the
+// runtime.
 func Examine(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Options) Examination {
 	return machine{ctx: ctx, root: "/"}.examine(client, s, o)
 }
@@ -75,7 +76,7 @@ func directory(setting, path string) host.Directory {
 		case err != nil:
 			d.Problem = fmt.Sprintf("%s: %v", at, err)
 		case serr == nil && !info.IsDir():
-			d.Problem = at + " is no directory"
+			d.Problem = at + " is not a directory"
 		default:
 			d.Writable = true
 		}

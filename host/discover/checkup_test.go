@@ -24,9 +24,9 @@ func TestCNI(t *testing.T) {
 		"a single one": {map[string]string{"/etc/cni/net.d/a.conf": `{"name": "one", "type": "macvlan"}`}, host.Runtime{},
 			host.CNI{ConfDir: "/etc/cni/net.d", Config: "/etc/cni/net.d/a.conf", Network: "one", Plugins: []string{"macvlan"}, Missing: []string{"macvlan"}}},
 		"broken": {map[string]string{"/etc/cni/net.d/a.conf": "{"}, host.Runtime{},
-			host.CNI{ConfDir: "/etc/cni/net.d", Config: "/etc/cni/net.d/a.conf", Problem: "it is no CNI configuration: unexpected end of JSON input"}},
+			host.CNI{ConfDir: "/etc/cni/net.d", Config: "/etc/cni/net.d/a.conf", Problem: "not a CNI configuration: unexpected end of JSON input"}},
 		"without plugins": {map[string]string{"/etc/cni/net.d/a.conf": "{}"}, host.Runtime{},
-			host.CNI{ConfDir: "/etc/cni/net.d", Config: "/etc/cni/net.d/a.conf", Problem: "it names no plugins"}},
+			host.CNI{ConfDir: "/etc/cni/net.d", Config: "/etc/cni/net.d/a.conf", Problem: "it has no plugins"}},
 		"elsewhere": {map[string]string{"/x/a.conflist": list, "/y/bridge": "", "/y/portmap": "", "/y/host-local": ""}, host.Runtime{CNIConfDir: "/x", CNIBinDirs: []string{"/y"}},
 			host.CNI{ConfDir: "/x", Config: "/x/a.conflist", Network: "web", Plugins: []string{"bridge", "host-local", "portmap"}, Bridge: true}},
 	} {

@@ -55,7 +55,7 @@ func (m machine) readCNI(c *host.CNI) error {
 		plugin
 	}
 	if err := json.Unmarshal(data, &conf); err != nil {
-		return fmt.Errorf("it is no CNI configuration: %w", err)
+		return fmt.Errorf("not a CNI configuration: %w", err)
 	}
 	c.Network = conf.Name
 	for _, p := range append(conf.Plugins, conf.plugin) {
@@ -66,7 +66,7 @@ func (m machine) readCNI(c *host.CNI) error {
 		}
 	}
 	if len(c.Plugins) == 0 {
-		return fmt.Errorf("it names no plugins")
+		return fmt.Errorf("it has no plugins")
 	}
 	for _, name := range c.Plugins {
 		if !m.inAny(c.BinDirs, name) {

@@ -15,7 +15,7 @@ import (
 	"github.com/podrun/podrun/nodeconfig"
 )
 
-// Options say which of the costly facts are wanted.
+// Options select facts that are expensive to read.
 type Options struct {
 	// Listeners asks for all sockets that hold a port.
 	Listeners bool
@@ -59,9 +59,9 @@ func (m machine) read(limit int64, elem ...string) ([]byte, error) {
 	return hostfile.Read(m.ctx, m.path(elem...), limit)
 }
 
-// Read takes a snapshot of the host. The runtime is asked while the rest is
-// read; a nil client leaves the runtime and its pods out. An error is a
-// *problem.Error of kind Runtime that says what to do.
+// Read takes a snapshot of the host. It queries the runtime concurrently; a nil
+// client skips the runtime and its pods. An error is a *problem.Error of kind
+// Runtime with a hint.
 func Read(ctx context.Context, client *cri.Client, s nodeconfig.Settings, o Options) (host.Facts, error) {
 	return machine{ctx: ctx, root: "/"}.facts(client, s, o)
 }

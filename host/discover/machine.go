@@ -29,7 +29,7 @@ func (m machine) readMachine(f *host.Facts, s nodeconfig.Settings) error {
 	f.KernelVersion = unix.ByteSliceToString(uts.Release[:])
 	f.NodeName = nodeName(f.Hostname, s.HostnameOverride)
 	if f.NodeName == "" {
-		return trouble("name this node", fmt.Errorf("the hostname is empty"), "set one, or give --hostname-override")
+		return trouble("name this node", fmt.Errorf("the hostname is empty"), "set the hostname, or --hostname-override")
 	}
 	f.OS, f.Arch = runtime.GOOS, runtime.GOARCH
 	f.NodeLabels = nodeLabels(f.NodeName, s.NodeLabels)
@@ -67,7 +67,7 @@ func nodeName(hostname, override string) string {
 }
 
 // nodeLabels adds to the given labels those that the kubelet sets on its own
-// node; nobody can override them there.
+// node; they cannot be overridden there.
 func nodeLabels(name string, given map[string]string) map[string]string {
 	labels := map[string]string{}
 	maps.Copy(labels, given)

@@ -79,14 +79,14 @@ func parseNodeIPs(told []string) ([]string, error) {
 	for _, t := range told {
 		ip := net.ParseIP(strings.TrimSpace(t))
 		if ip == nil {
-			return nil, trouble("read --node-ip", fmt.Errorf("%q is not an IP address", t), "give an address such as 192.0.2.7")
+			return nil, trouble("read --node-ip", fmt.Errorf("%q is not an IP address", t), "use an address such as 192.0.2.7")
 		}
 		if ip.IsUnspecified() {
 			continue
 		}
 		is4 := ip.To4() != nil
 		if is4 && v4 || !is4 && v6 {
-			return nil, trouble("read --node-ip", fmt.Errorf("%v: two addresses of one family", told), "give at most one IPv4 and one IPv6 address")
+			return nil, trouble("read --node-ip", fmt.Errorf("%v: two addresses of one family", told), "set at most one IPv4 and one IPv6 address")
 		}
 		v4, v6 = v4 || is4, v6 || !is4
 		out = append(out, ip.String())
@@ -168,11 +168,11 @@ func (m machine) readResolvConf(path string) (host.ResolvConf, error) {
 		return host.ResolvConf{Path: path}, nil
 	}
 	if err != nil {
-		return host.ResolvConf{}, trouble("read the resolver's configuration", err, "give another file by --resolv-conf")
+		return host.ResolvConf{}, trouble("read the resolver's configuration", err, "set another file with --resolv-conf")
 	}
 	conf, err := parseResolvConf(string(data))
 	if err != nil {
-		return host.ResolvConf{}, trouble("read "+path, err, "correct it, or give another file by --resolv-conf")
+		return host.ResolvConf{}, trouble("read "+path, err, "correct it, or set another file with --resolv-conf")
 	}
 	conf.Path = path
 	if path == resolvConf && slices.Contains(conf.Nameservers, resolvedStub) && m.exists(resolvedFile) {

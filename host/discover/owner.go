@@ -53,7 +53,7 @@ func parseProcSocket(local, inode string) (socket, error) {
 	addr, port, _ := strings.Cut(local, ":")
 	raw, err := hex.DecodeString(addr)
 	if err != nil || len(raw) != net.IPv4len && len(raw) != net.IPv6len {
-		return s, fmt.Errorf("%q is no address", addr)
+		return s, fmt.Errorf("%q is not an address", addr)
 	}
 	for word := range slices.Chunk(raw, 4) {
 		slices.Reverse(word)

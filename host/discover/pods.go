@@ -154,7 +154,7 @@ func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout) {
 	}
 }
 
-// extended tells a resource that is somebody's own: only these are devices.
+// extended reports whether a resource is an extended one: only these are devices.
 func extended(name corev1.ResourceName) bool { return strings.Contains(string(name), "/") }
 
 // decodeCheckpoint decodes the first document of a checkpoint, the pod, behind
@@ -173,7 +173,7 @@ func decodeCheckpoint(data []byte) (*corev1.Pod, error) {
 		err = yaml.Unmarshal(doc, pod)
 	}
 	if err == nil && pod.Name == "" {
-		err = fmt.Errorf("its first document is no pod")
+		err = fmt.Errorf("its first document is not a pod")
 	}
 	return pod, err
 }

@@ -60,7 +60,7 @@ func (m machine) checkSeccomp(path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("open %s: no such file", path)
 	case errors.Is(err, hostfile.ErrNotRegular):
-		return fmt.Errorf("%s is no file", path)
+		return fmt.Errorf("%s is not a regular file", path)
 	case errors.Is(err, hostfile.ErrTooLarge):
 		return fmt.Errorf("%s is larger than %d MiB", path, largestProfile>>20)
 	case err != nil:
@@ -74,10 +74,10 @@ func (m machine) checkSeccomp(path string) error {
 		} `json:"syscalls"`
 	}
 	if err := json.Unmarshal(data, &profile); err != nil {
-		return fmt.Errorf("%s is no seccomp profile: %w", path, err)
+		return fmt.Errorf("%s is not a seccomp profile: %w", path, err)
 	}
 	if profile.DefaultAction == "" {
-		return fmt.Errorf("%s is no seccomp profile: it has no defaultAction", path)
+		return fmt.Errorf("%s is not a seccomp profile: it has no defaultAction", path)
 	}
 	return nil
 }

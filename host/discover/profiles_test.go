@@ -30,8 +30,8 @@ func TestReadSeccomp(t *testing.T) {
 		}
 	}
 	got := machine{ctx: t.Context()}.readSeccomp(dir, []string{"good.json", "bad.json", "empty.json", "none.json", ".", "../out.json", "/etc/passwd"})
-	want := map[string]string{"good.json": "", "bad.json": "is no seccomp profile: unexpected end", "empty.json": "it has no defaultAction",
-		"none.json": "no such file", ".": "is no file"}
+	want := map[string]string{"good.json": "", "bad.json": "is not a seccomp profile: unexpected end", "empty.json": "it has no defaultAction",
+		"none.json": "no such file", ".": "is not a regular file"}
 	if !slices.Equal(slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want))) {
 		t.Fatalf("got %q", got)
 	}

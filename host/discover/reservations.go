@@ -27,7 +27,7 @@ func (m machine) readReservations(layout identity.Layout) ([]host.Pod, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, trouble("list what is kept free for pods", err, "")
+		return nil, trouble("list the reservations", err, "")
 	}
 	var out []host.Pod
 	for _, e := range entries {

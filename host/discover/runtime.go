@@ -19,8 +19,8 @@ import (
 // by then is none, or is stuck.
 const answerWithin = 5 * time.Second
 
-// Reach asks the runtime for its version, and says soon and plainly what is
-// wrong when it does not answer. For commands that need no other facts.
+// Reach requests the runtime's version, for commands that need no other facts. If
+// the runtime does not answer, the error is that of Unreachable.
 func Reach(ctx context.Context, client *cri.Client) (*runtimeapi.VersionResponse, error) {
 	bounded, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -154,7 +154,7 @@ func optionSaid(config string) string {
 	return host.DriverCgroupfs
 }
 
-// told is what containerd's own configuration tells of what it does for pods.
+// told is the part of containerd's configuration that concerns pods.
 type told struct {
 	RestrictOOM *bool `json:"restrictOOMScoreAdj"`
 	CNI         cniDirs

@@ -10,9 +10,8 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// SandboxImage asks the runtime whether its pause image is here. containerd 2
-// does not tell its name; but it pins the image, and no other unless its
-// configuration says so.
+// SandboxImage queries whether the runtime's pause image is present. containerd 2
+// does not report its name, but it pins this image, and no other by default.
 func SandboxImage(ctx context.Context, client *cri.Client, runtime host.Runtime) host.SandboxImage {
 	out := host.SandboxImage{Name: runtime.SandboxImg}
 	switch {

@@ -17,7 +17,7 @@ import (
 const sctpTable = "proc/net/sctp/eps"
 
 // sctpSockets lists the SCTP sockets that listen. Loaded is false where the kernel
-// has no SCTP, or nobody has used it yet: then nothing listens.
+// does not support SCTP, or no process has used it yet: then nothing listens.
 func (m machine) sctpSockets() (out []socket, loaded bool, err error) {
 	data, err := m.read(maxProcFile, sctpTable)
 	if os.IsNotExist(err) {
@@ -48,7 +48,7 @@ func (m machine) sctpSockets() (out []socket, loaded bool, err error) {
 		for _, address := range f[8:] {
 			ip := net.ParseIP(strings.TrimPrefix(address, "*"))
 			if ip == nil {
-				return nil, true, fmt.Errorf("/%s: %q is no address", sctpTable, address)
+				return nil, true, fmt.Errorf("/%s: %q is not an address", sctpTable, address)
 			}
 			out = append(out, socket{inode: uint32(inode), Listener: host.Listener{
 				Protocol: corev1.ProtocolSCTP, IP: ip.String(), Port: int32(port),

@@ -24,16 +24,16 @@ func trouble(op string, err error, hint string) error {
 	return &problem.Error{Kind: problem.Runtime, Object: "host", Op: op, Err: err, Hint: hint}
 }
 
-// Unreachable turns the failure of a runtime's first call into one sentence
-// and a hint. The gRPC text is the last resort: it says neither what the
-// socket is nor what to do.
+// Unreachable returns the error (kind Runtime) for the failure of a runtime's
+// first call, with a hint. It uses the gRPC text only as a last resort, because
+// that names neither the socket nor a fix.
 func Unreachable(endpoint string, err error) error {
 	cause, hint := explain(endpoint, err)
 	return &problem.Error{Kind: problem.Runtime, Object: "runtime " + endpoint, Op: "connect", Err: cause, Hint: hint}
 }
 
 const (
-	hintRunning = "is containerd running? start it, or name another socket by --container-runtime-endpoint"
+	hintRunning = "is containerd running? start it, or set another socket with --container-runtime-endpoint"
 	hintCRI     = "is this a CRI socket? containerd's CRI plugin may be disabled (disabled_plugins in /etc/containerd/config.toml)"
 	hintRoot    = "run as root"
 )
@@ -48,13 +48,13 @@ func explain(endpoint string, err error) (error, string) {
 	}
 	switch st := status.Convert(err); {
 	case st.Code() == codes.Unimplemented:
-		return fmt.Errorf("what answers does not offer the CRI: %s", st.Message()), hintCRI
+		return fmt.Errorf("the server does not implement CRI: %s", st.Message()), hintCRI
 	case st.Code() == codes.DeadlineExceeded:
-		return fmt.Errorf("nothing answered within %s", answerWithin), "is the runtime overloaded, or is this another program's socket?"
+		return fmt.Errorf("no answer within %s", answerWithin), "is the runtime overloaded, or is this another program's socket?"
 	// Closed before or after gRPC wrote its own preface.
 	case strings.Contains(st.Message(), "server preface") || strings.Contains(st.Message(), "client preface") || strings.Contains(st.Message(), "frame"),
 		strings.Contains(st.Message(), "broken pipe"), strings.Contains(st.Message(), "connection reset"):
-		return fmt.Errorf("what answers does not speak gRPC"), hintCRI
+		return fmt.Errorf("the server does not speak gRPC"), hintCRI
 	case st.Code() == codes.PermissionDenied:
 		return err, hintRoot
 	}
@@ -83,7 +83,7 @@ func explainSocket(path string) (error, string) {
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("connect to %s: %w", path, os.ErrPermission), hintRoot
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("nobody listens on %s", path), hintRunning
+		return fmt.Errorf("no process listens on %s", path), hintRunning
 	}
 	return err, hintRunning
 }

@@ -76,13 +76,13 @@ func TestRuntimeThatIsNotThere(t *testing.T) {
 	}{
 		"missing":    {filepath.Join(dir, "none.sock"), "does not exist", hintRunning, time.Second},
 		"no socket":  {plain, "is not a socket", hintCRI, time.Second},
-		"no server":  {dead, "nobody listens on", hintRunning, time.Second},
-		"other gRPC": {other, "does not offer the CRI", hintCRI, time.Second},
+		"no server":  {dead, "no process listens on", hintRunning, time.Second},
+		"other gRPC": {other, "does not implement CRI", hintCRI, time.Second},
 		"HTTP/1": {serve(t, func(c net.Conn) {
 			c.Write([]byte("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"))
 			c.Close()
 		}), "does not speak gRPC", hintCRI, 3 * time.Second},
-		"silent": {serve(t, silent), "nothing answered within 5s", "", answerWithin + time.Second},
+		"silent": {serve(t, silent), "no answer within 5s", "", answerWithin + time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -128,7 +128,7 @@ func TestHangsUpAtOnce(t *testing.T) {
 		"connection error: desc = \"transport: failed to write client preface: write unix: broken pipe\"",
 	} {
 		cause, hint := explain("", status.Error(codes.Unavailable, text))
-		if cause.Error() != "what answers does not speak gRPC" || hint != hintCRI {
+		if cause.Error() != "the server does not speak gRPC" || hint != hintCRI {
 			t.Errorf("%s: %v (%s)", text, cause, hint)
 		}
 	}

@@ -72,11 +72,11 @@ func TestDockerArchive(t *testing.T) {
 
 func TestArchivesThatAreNone(t *testing.T) {
 	for want, f := range map[string]*os.File{
-		"is no OCI archive and no docker-archive": tarOf(t, "x", "y"),
-		"c.json is not in the archive":            tarOf(t, "manifest.json", `[{"Config":"c.json"}]`),
-		"index.json: ":                            tarOf(t, "index.json", `{`),
-		"blob sha256:ab is not in the archive":    tarOf(t, "index.json", `{"manifests":[{"digest":"sha256:ab","size":1,"mediaType":"application/vnd.oci.image.manifest.v1+json"}]}`),
-		"blob sha256:ab has no media type":        tarOf(t, "index.json", `{"manifests":[{"digest":"sha256:ab","size":1}]}`),
+		"not an OCI archive or a docker-archive":                 tarOf(t, "x", "y"),
+		"c.json is not in the archive":                           tarOf(t, "manifest.json", `[{"Config":"c.json"}]`),
+		"index.json: ":                                           tarOf(t, "index.json", `{`),
+		"blob sha256:ab is missing or incomplete in the archive": tarOf(t, "index.json", `{"manifests":[{"digest":"sha256:ab","size":1,"mediaType":"application/vnd.oci.image.manifest.v1+json"}]}`),
+		"blob sha256:ab has no media type":                       tarOf(t, "index.json", `{"manifests":[{"digest":"sha256:ab","size":1}]}`),
 	} {
 		a, err := readTarball(t.Context(), f)
 		if err == nil {

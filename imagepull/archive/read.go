@@ -85,7 +85,7 @@ func readTarball(ctx context.Context, f *os.File) (*tarball, error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("is no tar archive: %w", err)
+			return nil, fmt.Errorf("is not a tar archive: %w", err)
 		}
 		if len(a.files)+len(links) >= maxFiles {
 			return nil, fmt.Errorf("it has more than %d files", maxFiles)
@@ -165,5 +165,5 @@ func (a *tarball) images() ([]named, []blob, error) {
 	if _, ok := a.files["manifest.json"]; ok {
 		return a.dockerImages()
 	}
-	return nil, nil, errors.New("has neither an index.json nor a manifest.json: it is no OCI archive and no docker-archive")
+	return nil, nil, errors.New("has neither an index.json nor a manifest.json: not an OCI archive or a docker-archive")
 }

@@ -61,7 +61,7 @@ func (a *tarball) walk(d descriptor, depth int, seen map[string]bool, blobs *[]b
 	name := blobPath(d.Digest)
 	s, ok := a.files[name]
 	if !ok || s.size != d.Size {
-		return fmt.Errorf("blob %s is not in the archive, or not whole", d.Digest)
+		return fmt.Errorf("blob %s is missing or incomplete in the archive", d.Digest)
 	}
 	b := blob{desc: d, where: s}
 	if isDocument(d.MediaType) {

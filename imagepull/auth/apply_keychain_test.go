@@ -110,11 +110,11 @@ func TestProviderConfigsThatAreWrong(t *testing.T) {
 	for text, want := range map[string]string{
 		"kind: Pod\napiVersion: v1\n":                                                                       "json: unknown field",
 		strings.Replace(providerConfig, "CredentialProviderConfig", "Config", 1):                            "not a CredentialProviderConfig",
-		strings.Replace(providerConfig, "name: plugin", "name: ../plugin", 1):                               "the name is that of a file",
+		strings.Replace(providerConfig, "name: plugin", "name: ../plugin", 1):                               "the name must be that of a file",
 		strings.Replace(providerConfig, `["*.example", "r.other:5000/team"]`, "[]", 1):                      "matchImages is empty",
-		strings.Replace(providerConfig, "  defaultCacheDuration: 1h\n", "", 1):                              "defaultCacheDuration is not there",
+		strings.Replace(providerConfig, "  defaultCacheDuration: 1h\n", "", 1):                              "defaultCacheDuration is missing",
 		strings.Replace(providerConfig, "credentialprovider.kubelet.k8s.io/v1", "credentialprovider/v1", 1): "is not credentialprovider.kubelet.k8s.io/v1",
-		providerConfig + strings.SplitAfterN(providerConfig, "providers:\n", 2)[1]:                          "is there twice",
+		providerConfig + strings.SplitAfterN(providerConfig, "providers:\n", 2)[1]:                          "defined twice",
 		strings.Replace(providerConfig, "  args", "  argz", 1):                                              `unknown field`,
 	} {
 		if _, err := parseProviders([]byte(text)); want == "json: unknown field" {
@@ -142,11 +142,11 @@ func TestHelpers(t *testing.T) {
 		`{"credHelpers":{"index.docker.io":"none"}}`:              "[] []",
 		`{"credsStore":"none"}`:                                   "[] []",
 		`{"credsStore":"fails"}`:                                  "[] [FILE: docker-credential-fails: exit status 7]",
-		`{"credsStore":"odd"}`:                                    "[] [FILE: docker-credential-odd: its answer is not the JSON of a credential helper]",
-		`{"credsStore":"endless"}`:                                "[] [FILE: docker-credential-endless: its answer is longer than 1048576 bytes]",
+		`{"credsStore":"odd"}`:                                    "[] [FILE: docker-credential-odd: its output is not the JSON of a credential helper]",
+		`{"credsStore":"endless"}`:                                "[] [FILE: docker-credential-endless: its output is longer than 1048576 bytes]",
 		`{"credsStore":"not-here"}`:                               "[] [FILE: docker-credential-not-here: is not in $PATH]",
-		`{"credsStore":"../sh"}`:                                  `[] [FILE: "../sh" is no name of a credential helper]`,
-		`s3cret`:                                                  "[] [FILE is no docker config in JSON]",
+		`{"credsStore":"../sh"}`:                                  `[] [FILE: "../sh" is not the name of a credential helper]`,
+		`s3cret`:                                                  "[] [FILE is not a docker config in JSON]",
 	} {
 		file := write(t, dir, "config.json", config, 0o600)
 		found, err := (&Keychain{Files: []string{file}}).Find(t.Context(), nil, "busybox")
@@ -164,7 +164,7 @@ func TestNamedFilesMustBeThere(t *testing.T) {
 	missing := filepath.Join(dir, "missing")
 	for want, k := range map[string]*Keychain{
 		"open " + missing + ": no such file or directory": {AuthFile: missing},
-		bad + " is no docker config in JSON":              {AuthFile: bad},
+		bad + " is not a docker config in JSON":           {AuthFile: bad},
 		"open " + missing:                                 {ProviderConfig: missing},
 		bad + ": ":                                        {ProviderConfig: bad},
 	} {

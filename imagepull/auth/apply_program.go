@@ -32,7 +32,7 @@ const (
 // if it has none. The error quotes nothing of what it wrote.
 func askHelper(ctx context.Context, name, server string) (*runtimeapi.AuthConfig, error) {
 	if strings.ContainsAny(name, "/\\") {
-		return nil, fmt.Errorf("%q is no name of a credential helper", name)
+		return nil, fmt.Errorf("%q is not the name of a credential helper", name)
 	}
 	program := "docker-credential-" + name
 	out, err := output(ctx, program, []string{"get"}, nil, []byte(server+"\n"))
@@ -44,7 +44,7 @@ func askHelper(ctx context.Context, name, server string) (*runtimeapi.AuthConfig
 	}
 	var answer struct{ Username, Secret string }
 	if json.Unmarshal(out, &answer) != nil {
-		return nil, fmt.Errorf("%s: its answer is not the JSON of a credential helper", program)
+		return nil, fmt.Errorf("%s: its output is not the JSON of a credential helper", program)
 	}
 	switch {
 	case answer.Username == tokenUser:
@@ -68,9 +68,9 @@ func output(ctx context.Context, program string, args, env []string, in []byte) 
 	err := c.Run()
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return nil, fmt.Errorf("%s: did not answer within %s", program, helperTimeout)
+		return nil, fmt.Errorf("%s: no output within %s", program, helperTimeout)
 	case out.over:
-		return nil, fmt.Errorf("%s: its answer is longer than %d bytes", program, helperOutput)
+		return nil, fmt.Errorf("%s: its output is longer than %d bytes", program, helperOutput)
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, fmt.Errorf("%s: is not in $PATH", program)
 	case err != nil:

@@ -35,7 +35,7 @@ func (p *providers) find(ctx context.Context, found *Found, repository string) {
 			continue
 		}
 		if needsToken(provider) {
-			found.Notes = append(found.Notes, fmt.Sprintf("credential provider %s wants a service account's token, which there is none of without a cluster", provider.Name))
+			found.Notes = append(found.Notes, fmt.Sprintf("credential provider %s requires a service account token, which podrun cannot issue", provider.Name))
 			continue
 		}
 		entries, err := p.ask(ctx, provider, repository)
@@ -72,7 +72,7 @@ func (p *providers) ask(ctx context.Context, provider kubeletconfig.CredentialPr
 	}
 	var answer providerapi.CredentialProviderResponse
 	if json.Unmarshal(out, &answer) != nil || answer.Kind != "CredentialProviderResponse" || !strings.HasPrefix(answer.APIVersion, providerGroup) {
-		return nil, fmt.Errorf("its answer is no CredentialProviderResponse of %sv1", providerGroup)
+		return nil, fmt.Errorf("its output is not a CredentialProviderResponse of %sv1", providerGroup)
 	}
 	kept, err := keep(provider, answer, repository, now)
 	if err != nil {

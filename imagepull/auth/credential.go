@@ -70,7 +70,7 @@ func parseConfig(data []byte, legacy bool) (dockerConfig, error) {
 		into = &c.Auths
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return dockerConfig{}, errors.New("is no docker config in JSON")
+		return dockerConfig{}, errors.New("is not a docker config in JSON")
 	}
 	for registry, a := range c.Auths {
 		if a.Auth == "" {

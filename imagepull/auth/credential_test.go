@@ -139,8 +139,8 @@ func TestBrokenConfigsAreNotQuoted(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"auths":{"r.example":{"auth":"s3cret!"}}}`:                          `Secret shop/x: .dockerconfigjson: the auth of registry "r.example" is not base64`,
 		`{"auths":{"https://u:s3cret@r.example/s3cret":{"auth":"czNjcmV0"}}}`: `Secret shop/x: .dockerconfigjson: the auth of registry "r.example" is not username:password in base64`,
-		`s3cret`:             `Secret shop/x: .dockerconfigjson: is no docker config in JSON`,
-		`{"auths":"s3cret"}`: `Secret shop/x: .dockerconfigjson: is no docker config in JSON`,
+		`s3cret`:             `Secret shop/x: .dockerconfigjson: is not a docker config in JSON`,
+		`{"auths":"s3cret"}`: `Secret shop/x: .dockerconfigjson: is not a docker config in JSON`,
 	} {
 		_, err := secretEntries([]*corev1.Secret{pullSecret("x", config)})
 		if err == nil || err.Error() != want {

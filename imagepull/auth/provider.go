@@ -33,7 +33,7 @@ func parseProviders(data []byte) ([]kubeletconfig.CredentialProvider, error) {
 			errs = append(errs, fmt.Errorf("providers[%d] %q: %w", i, p.Name, err))
 		}
 		if slices.ContainsFunc(c.Providers[:i], func(o kubeletconfig.CredentialProvider) bool { return o.Name == p.Name }) {
-			errs = append(errs, fmt.Errorf("providers[%d] %q: is there twice", i, p.Name))
+			errs = append(errs, fmt.Errorf("providers[%d] %q: defined twice", i, p.Name))
 		}
 	}
 	return c.Providers, errors.Join(errs...)
@@ -44,13 +44,13 @@ func parseProviders(data []byte) ([]kubeletconfig.CredentialProvider, error) {
 func checkProvider(p kubeletconfig.CredentialProvider) error {
 	switch {
 	case p.Name == "" || p.Name == "." || p.Name == ".." || strings.ContainsAny(p.Name, "/ "):
-		return errors.New("the name is that of a file in the directory of plugins")
+		return errors.New("the name must be that of a file in the plugin directory")
 	case len(p.MatchImages) == 0:
 		return errors.New("matchImages is empty")
 	case !slices.Contains([]string{"v1", "v1beta1", "v1alpha1"}, strings.TrimPrefix(p.APIVersion, providerGroup)) || !strings.HasPrefix(p.APIVersion, providerGroup):
 		return fmt.Errorf("apiVersion %q is not %sv1", p.APIVersion, providerGroup)
 	case p.DefaultCacheDuration == nil || p.DefaultCacheDuration.Duration < 0:
-		return errors.New("defaultCacheDuration is not there, or negative")
+		return errors.New("defaultCacheDuration is missing or negative")
 	}
 	return nil
 }
@@ -64,7 +64,7 @@ func wants(p kubeletconfig.CredentialProvider, repository string) bool {
 }
 
 // needsToken tells whether a provider works by tokens of service accounts only,
-// which nobody makes without a cluster.
+// which only a cluster issues.
 func needsToken(p kubeletconfig.CredentialProvider) bool {
 	return p.TokenAttributes != nil && p.TokenAttributes.RequireServiceAccount != nil && *p.TokenAttributes.RequireServiceAccount
 }

@@ -47,8 +47,9 @@ func (c *Container) backOff() time.Duration {
 	return min(delay, maxRestartDelay)
 }
 
-// NextBackOff is the delay that a container is made with which takes the place
-// of last, nil for the first of its name. A changed definition starts over.
+// NextBackOff returns the restart delay of the container that replaces last; last
+// is nil for the first container of a name. A container whose definition changed
+// starts with no delay.
 func NextBackOff(last *Container, hash string) time.Duration {
 	switch {
 	case last == nil || last.Hash != hash:

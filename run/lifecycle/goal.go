@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Goal is the state of a pod until which a command works on it: one of those
+// Goal is the state of a pod that a command waits for: one of the constants
 // below, phase=<phase> or condition=<type>.
 type Goal string
 
@@ -20,7 +20,7 @@ const (
 	GoalNever     Goal = "never"     // that of supervision: no state of the pod ends it
 )
 
-// ParseGoal reads the value of --for or --wait.
+// ParseGoal parses the value of --for or --wait. The error names the valid goals.
 func ParseGoal(text string) (Goal, error) {
 	g := Goal(text)
 	switch {
@@ -57,7 +57,7 @@ func (g Goal) condition() corev1.PodConditionType {
 	return corev1.PodConditionType(condition)
 }
 
-// Missing says why a goal about the pod's status does not hold yet.
+// Missing returns why a goal about the pod's status is not reached yet.
 func (g Goal) Missing(status corev1.PodStatus) string {
 	for _, c := range status.Conditions {
 		if c.Type == g.condition() && c.Message != "" {
@@ -67,12 +67,12 @@ func (g Goal) Missing(status corev1.PodStatus) string {
 	return fmt.Sprintf("it is %s, not %s", status.Phase, g)
 }
 
-// StartedGoal tells whether the pod is started: its init containers are done,
-// every app container was started in this sandbox, and every postStart hook has
-// finished. Mine are the containers that this sync started: one of those that
-// has ended by now was started all the same, while one that had ended before
-// is to be restarted first, if the pod's policy does that. Waiting says what is
-// missing.
+// StartedGoal reports whether the pod has started: its init containers have
+// completed, every app container was started in the current sandbox, and every
+// postStart hook has finished. Mine are the containers that this command started:
+// one of these that has terminated since counts as started; any other terminated
+// container must be restarted first, if the restartPolicy requires it. Waiting is
+// what is missing; it is empty when the pod has started.
 func StartedGoal(pod *corev1.Pod, obs *Observed, mine map[string]bool) (done bool, waiting string) {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
@@ -102,7 +102,7 @@ func StartedGoal(pod *corev1.Pod, obs *Observed, mine map[string]bool) (done boo
 	return true, ""
 }
 
-// ReachedBy tells whether a goal about a pod's status holds.
+// ReachedBy reports whether a pod's status meets the goal.
 func (g Goal) ReachedBy(status corev1.PodStatus) bool {
 	switch {
 	case g == GoalStarted:

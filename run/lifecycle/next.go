@@ -8,7 +8,7 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// Verb is what an Action does.
+// Verb is the kind of an Action.
 type Verb string
 
 // The verbs of actions.
@@ -29,7 +29,7 @@ const (
 	RunPostStart Verb = "RunPostStart"
 )
 
-// Action is one thing to do to a pod. Actions are executed in order.
+// Action is one step on a pod. Actions are executed in order.
 type Action struct {
 	Verb      Verb   `json:"verb"`
 	Container string `json:"container,omitempty"`   // name in the pod's spec
@@ -43,8 +43,8 @@ type Action struct {
 	Grace *int64 `json:"grace,omitempty"`
 }
 
-// Decision is what is to be done about a pod now. With no actions, nothing is
-// until one of the containers in Watch exits or Until has come.
+// Decision is what to do about a pod now. With no actions, there is nothing to do
+// until a container in Watch exits or Until has passed.
 type Decision struct {
 	Actions []Action
 	Watch   []string  // IDs of running containers whose end changes things
@@ -56,8 +56,8 @@ type Decision struct {
 	Overdue bool
 }
 
-// World is what Next knows beside the pod: what was observed, what the pod's
-// containers should be, and the time.
+// World is the input of Next beside the pod: the observed state, the desired
+// containers, and the time.
 type World struct {
 	Observed *Observed
 	Hashes   map[string]string // container name → hash of its spec
@@ -72,14 +72,14 @@ type World struct {
 	Since time.Time
 }
 
-// Unhealthy says that a probe of a container failed for good.
+// Unhealthy is a probe of a container that has reached its failure threshold.
 type Unhealthy struct {
 	Message string // "Container app failed liveness probe"
 	Grace   *int64 // the probe's own terminationGracePeriodSeconds
 }
 
-// Next decides what to do about a pod. It is the whole of the lifecycle's
-// logic: pure, and called again after whatever it asked for was done.
+// Next decides what to do about a pod. It is pure and has all of the lifecycle's
+// logic; the caller executes the actions, observes the pod and calls it again.
 //
 // The order is the kubelet's: a sandbox first; init containers one after the
 // other, each to success; sidecars (KEP-753) started in their turn and kept
@@ -191,7 +191,7 @@ func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World,
 		return false
 	}
 	if HasPostStart(c) && w.Observed.Hooks[have.ID] != HookDone {
-		d.Actions = append(d.Actions, Action{Verb: RunPostStart, Container: c.Name, ID: have.ID, Attempt: have.Restarts, Why: "its postStart hook was not seen to finish"})
+		d.Actions = append(d.Actions, Action{Verb: RunPostStart, Container: c.Name, ID: have.ID, Attempt: have.Restarts, Why: "its postStart hook may not have finished"})
 		return false
 	}
 	return true
@@ -266,12 +266,13 @@ func restartsAfterKill(pod *corev1.Pod, c *corev1.Container) bool {
 // killedExitCode is 128 + SIGKILL.
 const killedExitCode = 137
 
-// IsSidecar tells whether an init container is a sidecar: it starts in its
-// turn and keeps running (KEP-753).
+// IsSidecar reports whether an init container is a sidecar, whose restartPolicy
+// is Always (KEP-753).
 func IsSidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
+// HasPostStart reports whether a container has a postStart hook.
 func HasPostStart(c *corev1.Container) bool {
 	return c.Lifecycle != nil && c.Lifecycle.PostStart != nil
 }

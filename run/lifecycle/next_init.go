@@ -28,9 +28,9 @@ func nextInit(pod *corev1.Pod, w World, d *Decision) bool {
 	return true
 }
 
-// AnyAppContainer tells whether an app container was ever created in the
-// current sandbox: then all init containers had succeeded, even where their
-// records have been pruned (k/k#86531).
+// AnyAppContainer reports whether an app container was created in the current
+// sandbox. All init containers had then succeeded, even if their records have
+// been pruned (k/k#86531).
 func AnyAppContainer(pod *corev1.Pod, obs *Observed) bool {
 	for i := range pod.Spec.Containers {
 		if obs.Container(pod.Spec.Containers[i].Name) != nil {

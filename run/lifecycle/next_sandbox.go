@@ -25,7 +25,7 @@ func needSandbox(pod *corev1.Pod, obs *Observed) (bool, uint32, string) {
 	case !s.Ready:
 		return true, next, "its sandbox is not ready"
 	case s.HostNetwork != pod.Spec.HostNetwork:
-		return true, next, "its sandbox has another network mode"
+		return true, next, "the network mode of its sandbox differs"
 	case !pod.Spec.HostNetwork && len(s.IPs) == 0:
 		return true, next, "its sandbox has no IP address"
 	}
@@ -62,9 +62,9 @@ func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	return d
 }
 
-// AnyStarted tells whether a container of the pod was ever started. One that
-// was only created has not run: the kubelet counts it all the same, and leaves
-// the pod pending for ever.
+// AnyStarted reports whether any container of the pod was started. A container
+// that was only created does not count; the kubelet counts it and leaves the pod
+// pending without end.
 func AnyStarted(obs *Observed) bool {
 	return slices.ContainsFunc(obs.Containers, func(c Container) bool { return c.State != Created })
 }
@@ -74,7 +74,7 @@ func end(obs *Observed) Decision {
 	d := Decision{Ended: true}
 	for i := range obs.Sandboxes {
 		if obs.Sandboxes[i].Ready {
-			d.Actions = []Action{{Verb: KillPod, Why: "the pod is over"}}
+			d.Actions = []Action{{Verb: KillPod, Why: "the pod has ended"}}
 		}
 	}
 	return d

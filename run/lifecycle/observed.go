@@ -10,7 +10,7 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// State is a container's state, as the CRI has it.
+// State is the state of a container, as in the CRI.
 type State string
 
 // The states of a container.
@@ -21,7 +21,7 @@ const (
 	Unknown State = "Unknown"
 )
 
-// Sandbox is a sandbox of a pod, as the runtime shows it.
+// Sandbox is a sandbox of a pod, as reported by the runtime.
 type Sandbox struct {
 	ID          string            `json:"id"`
 	Pod         identity.Pod      `json:"pod"`
@@ -38,7 +38,7 @@ type Sandbox struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 }
 
-// Container is one container, of one attempt.
+// Container is one attempt of a container.
 type Container struct {
 	ID         string    `json:"id"`
 	Name       string    `json:"name"`
@@ -72,13 +72,13 @@ type Container struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// Probed is what probes last said of a container.
+// Probed is the last result of a container's probes.
 type Probed struct {
 	Started bool `json:"started"`
 	Ready   bool `json:"ready"`
 }
 
-// HookState is what podrun knows of a container's postStart hook.
+// HookState is the recorded state of a container's postStart hook.
 type HookState string
 
 // A hook is pending from before its container starts until it has ended: a
@@ -92,7 +92,7 @@ const (
 	HookFailed HookState = "Failed"
 )
 
-// Observed is a pod on the runtime.
+// Observed is the state of a pod in the runtime and in its directory.
 type Observed struct {
 	Sandboxes  []Sandbox            `json:"sandboxes"`  // newest first
 	Containers []Container          `json:"containers"` // newest first
@@ -106,7 +106,7 @@ type Observed struct {
 	Unreadable problem.List `json:"-"`
 }
 
-// Sandbox returns the current sandbox, the newest, or nil.
+// Sandbox returns the current sandbox, which is the newest; nil if there is none.
 func (o *Observed) Sandbox() *Sandbox {
 	if len(o.Sandboxes) == 0 {
 		return nil
@@ -114,9 +114,9 @@ func (o *Observed) Sandbox() *Sandbox {
 	return &o.Sandboxes[0]
 }
 
-// Container returns the newest container of a name in the current sandbox, or
-// nil. Those of older sandboxes never count: an old sandbox's init containers
-// say nothing about the new one (k/k#140309).
+// Container returns the newest container of a name in the current sandbox; nil if
+// there is none. Containers of older sandboxes never count: their init containers
+// do not apply to the new sandbox (k/k#140309).
 func (o *Observed) Container(name string) *Container {
 	s := o.Sandbox()
 	if s == nil {
@@ -130,7 +130,8 @@ func (o *Observed) Container(name string) *Container {
 	return nil
 }
 
-// Newest returns the newest container of a name in any sandbox, or nil.
+// Newest returns the newest container of a name in any sandbox; nil if there is
+// none.
 func (o *Observed) Newest(name string) *Container {
 	for i := range o.Containers {
 		if o.Containers[i].Name == name {
@@ -140,8 +141,8 @@ func (o *Observed) Newest(name string) *Container {
 	return nil
 }
 
-// Latest returns the newest container of a name in any sandbox, of those that
-// count since all containers were last restarted, or nil.
+// Latest returns the newest container of a name in any sandbox that was created
+// since all containers were last restarted together; nil if there is none.
 func (o *Observed) Latest(name string) *Container {
 	if c := o.Newest(name); c != nil && !c.CreatedAt.Before(o.Epoch) {
 		return c
@@ -149,7 +150,7 @@ func (o *Observed) Latest(name string) *Container {
 	return nil
 }
 
-// Previous returns the container of the same name before c, or nil.
+// Previous returns the container of the same name before c; nil if there is none.
 func (o *Observed) Previous(c *Container) *Container {
 	for i := range o.Containers {
 		if p := &o.Containers[i]; p.Name == c.Name && p.CreatedAt.Before(c.CreatedAt) {
@@ -159,7 +160,7 @@ func (o *Observed) Previous(c *Container) *Container {
 	return nil
 }
 
-// Put takes a container's newer state in, or adds it as the newest.
+// Put replaces the state of a container, or adds it as the newest.
 func (o *Observed) Put(c Container) {
 	for i := range o.Containers {
 		if o.Containers[i].ID == c.ID {
@@ -170,6 +171,7 @@ func (o *Observed) Put(c Container) {
 	o.Containers = slices.Insert(o.Containers, 0, c)
 }
 
+// SetHook records the state of a container's postStart hook.
 func (o *Observed) SetHook(containerID string, s HookState) {
 	if o.Hooks == nil {
 		o.Hooks = map[string]HookState{}
@@ -200,7 +202,7 @@ func (o *Observed) Order() {
 	})
 }
 
-// Drop forgets a container that was removed.
+// Drop removes a container that was deleted in the runtime.
 func (o *Observed) Drop(id string) {
 	o.Containers = slices.DeleteFunc(o.Containers, func(c Container) bool { return c.ID == id })
 }

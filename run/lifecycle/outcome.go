@@ -7,18 +7,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ExitPolicy says whose exit codes make the exit code of a command that runs a
-// pod to its end.
+// ExitPolicy selects the containers whose exit codes determine the exit code of a
+// command that runs a pod to completion.
 type ExitPolicy string
 
 // The exit policies.
 const (
 	ExitAny  ExitPolicy = "any"  // the first container that failed, in the order of the spec
 	ExitAll  ExitPolicy = "all"  // the same, but only where every app container failed
-	ExitNone ExitPolicy = "none" // nobody's: 0 if the pod ran to its end
+	ExitNone ExitPolicy = "none" // no container's: 0 if the pod ran to completion
 )
 
-// ParseExitPolicy reads the value of --exit-code-policy.
+// ParseExitPolicy parses the value of --exit-code-policy. The error names the
+// valid policies.
 func ParseExitPolicy(text string) (ExitPolicy, error) {
 	switch p := ExitPolicy(text); p {
 	case ExitAny, ExitAll, ExitNone:
@@ -27,7 +28,7 @@ func ParseExitPolicy(text string) (ExitPolicy, error) {
 	return "", fmt.Errorf("%q is not any, all or none", text)
 }
 
-// Ended is how one container ended.
+// Ended is how one container terminated.
 type Ended struct {
 	Name       string    `json:"name"`
 	Kind       string    `json:"kind"` // init, sidecar or app
@@ -39,8 +40,8 @@ type Ended struct {
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
 }
 
-// EndedContainers lists how a pod's containers ended, in the order of the
-// spec; those that did not end are left out.
+// EndedContainers lists the terminated containers of a pod in the order of the
+// spec.
 func EndedContainers(pod *corev1.Pod, status corev1.PodStatus) []Ended {
 	byName := map[string]corev1.ContainerStatus{}
 	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
@@ -68,9 +69,9 @@ func EndedContainers(pod *corev1.Pod, status corev1.PodStatus) []Ended {
 	return out
 }
 
-// ExitCode is the exit code of a pod that has ended: that of the container
-// from, where it is named, else as the policy says. Sidecars never count. Ok is
-// false where the pod failed and no container's code says how.
+// ExitCode returns the exit code of a pod that has ended: that of the container
+// from, or, if from is empty, as the policy selects. Sidecars never count. Ok is
+// false if the pod failed for a reason other than a container's exit code.
 func ExitCode(status corev1.PodStatus, ended []Ended, policy ExitPolicy, from string) (code int, ok bool) {
 	if status.Reason != "" {
 		return 0, false // DeadlineExceeded: the codes are those of being killed

@@ -28,8 +28,7 @@ func SpecContainers(pod *corev1.Pod) []specContainer {
 	return out
 }
 
-// FindContainer returns the container of a name; the zero value if there is
-// none.
+// FindContainer returns the container of a name; the zero value if there is none.
 func FindContainer(pod *corev1.Pod, name string) specContainer {
 	for _, c := range SpecContainers(pod) {
 		if c.Container.Name == name {

@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/resource"
 )
 
-// Waiting is why a container can't start, or can't start yet, in the kubelet's
-// words: ErrImagePull, ImagePullBackOff, InvalidImageName, ErrImageNeverPull,
+// Waiting is why a container is not started, with the kubelet's reasons:
+// ErrImagePull, ImagePullBackOff, InvalidImageName, ErrImageNeverPull,
 // CreateContainerConfigError, CreateContainerError, RunContainerError,
 // PostStartHookError, CrashLoopBackOff.
 type Waiting struct {
@@ -19,7 +19,7 @@ type Waiting struct {
 	Message string `json:"message,omitempty"`
 }
 
-// StatusInput is all that a pod's status is made of, beside the pod.
+// StatusInput is the input of Status beside the pod.
 type StatusInput struct {
 	// Observed is the pod on the runtime; nil when it has nothing of the pod.
 	Observed *Observed
@@ -56,11 +56,11 @@ type StatusInput struct {
 // Status computes a pod's status as the kubelet (v1.36) does
 // (pkg/kubelet/kubelet_pods.go, status/generate.go, prober/prober_manager.go).
 //
-// It needs no earlier status: what the kubelet remembers of one (transition
-// times, terminations) is derived from what the runtime knows, so two calls
-// about the same facts agree. Conditions in pod.Status that are not the
-// kubelet's own are kept. The one deliberate difference: an init container of
-// an older sandbox never counts as done (k/k#140309).
+// It needs no earlier status: transition times and terminations, which the
+// kubelet remembers, are derived from the runtime's timestamps, so that two calls
+// with the same input return the same result. Conditions in pod.Status that the
+// kubelet does not set are kept. There is one deliberate difference: an init
+// container of an older sandbox never counts as completed (k/k#140309).
 func Status(pod *corev1.Pod, in StatusInput) corev1.PodStatus {
 	in = in.withDefaults()
 	s := corev1.PodStatus{
@@ -122,9 +122,9 @@ func setIPs(s *corev1.PodStatus, pod *corev1.Pod, in StatusInput) {
 	}
 }
 
-// OrderIPs returns the first address of the primary node address's family,
-// then the first of the other family (k/k#97979). What is no address is left
-// out.
+// OrderIPs returns the first address of the primary node address's family, then
+// the first of the other family (k/k#97979). It skips text that is not an
+// address.
 func OrderIPs(ips, nodeIPs []string) []string {
 	wantV6 := false
 	if len(nodeIPs) > 0 {

@@ -18,7 +18,7 @@ const (
 	readinessGatesNotReady   = "ReadinessGatesNotReady"
 )
 
-// ownConditions are those that a kubelet sets; all others are somebody else's
+// ownConditions are those that a kubelet sets; all others are set by others
 // and are kept as they are.
 var ownConditions = []corev1.PodConditionType{
 	corev1.PodScheduled, corev1.PodReady, corev1.PodInitialized, corev1.ContainersReady,
@@ -117,7 +117,7 @@ func containersReadyCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1
 }
 
 // readyCondition says whether the pod is ready: its containers are, and so are
-// its readiness gates. Nobody sets a gate's condition where there is no
+// its readiness gates. No controller sets a gate's condition where there is no
 // cluster, so a pod with gates is ready only if its file brought them along.
 func readyCondition(pod *corev1.Pod, containersReady corev1.PodCondition, others []corev1.PodCondition) corev1.PodCondition {
 	if containersReady.Status != corev1.ConditionTrue {

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Actual are the resources that the runtime reports of a container, in the CRI's
-// units; 0 is none.
+// Actual are the resources of a container that the runtime reports, in CRI units;
+// 0 means not set.
 type Actual struct {
 	CPUShares   int64 `json:"cpuShares,omitempty"`
 	CPUQuota    int64 `json:"cpuQuota,omitempty"`

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Unwatched lists what of a pod asks for somebody to stay and watch, which
-// `apply` does not: it returns when the pod is started.
+// Unwatched lists the settings of a pod that only long-running supervision can
+// enforce, and that have no effect after `apply` returns.
 func Unwatched(pod *corev1.Pod) []string {
 	var out []string
 	add := func(s string) { out = append(out, s) }

@@ -119,7 +119,7 @@ type PrepareOptions struct {
 
 // Prepare reads what planning needs and plans.
 func (n *Node) Prepare(ctx context.Context, objects *manifest.Objects, o PrepareOptions) ([]prepare.Target, problem.List, error) {
-	in := prepare.PrepareInput{Objects: objects, Settings: n.Settings, Invocation: n.Invocation, AllowKubelet: o.AllowKubelet, Force: o.Force, Now: o.Now}
+	in := prepare.Input{Objects: objects, Settings: n.Settings, Invocation: n.Invocation, AllowKubelet: o.AllowKubelet, Force: o.Force, Now: o.Now}
 	facts := o.Facts
 	if facts == nil {
 		read, err := discover.Read(ctx, n.Client, n.Settings, WantedFacts(objects, o.AllowKubelet))
@@ -132,7 +132,7 @@ func (n *Node) Prepare(ctx context.Context, objects *manifest.Objects, o Prepare
 		facts = &read
 	}
 	in.Facts = *facts
-	targets, problems := prepare.Prepare(in)
+	targets, problems := prepare.All(in)
 	if o.Facts == nil {
 		var err error
 		if problems, err = HostProblems(ctx, targets, objects, problems); err != nil {

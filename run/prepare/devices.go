@@ -6,7 +6,7 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// WithDevices gives the plan's containers their CDI devices.
+// WithDevices sets the CDI devices of the plan's containers.
 func (p *Plan) WithDevices(devices map[string][]string) {
 	p.Devices = devices
 	for i := range p.Containers {
@@ -14,7 +14,7 @@ func (p *Plan) WithDevices(devices map[string][]string) {
 	}
 }
 
-// DevicesHere are the devices that the pod has been given before.
+// DevicesHere returns the devices that the pod was assigned before.
 func (p *Plan) DevicesHere() map[string][]string {
 	at := slices.IndexFunc(p.Facts.Pods, func(h host.Pod) bool { return h.UID == p.ID.UID })
 	if at < 0 {

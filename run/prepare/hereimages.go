@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// ImagesOf are the images that pods name, as the runtime is asked for them.
+// ImagesOf lists the images of pods, by the names that are sent to the runtime.
 func ImagesOf(objects *manifest.Objects) []string {
 	var out []string
 	for _, p := range objects.Pods {
@@ -28,7 +28,7 @@ func ImagesOf(objects *manifest.Objects) []string {
 	return out
 }
 
-// imageProblems are those that can be told of images that are here already and
+// imageProblems are the problems of images that are present and
 // will not be pulled: each start looks again, since they may change meanwhile
 // (CVE-2019-11245).
 func (p *Plan) imageProblems() problem.List {
@@ -53,7 +53,7 @@ func (p *Plan) imageProblems() problem.List {
 			if !RunsHere(here, p.Facts) {
 				out = append(out, problem.Problem{Field: field + ".image", Reason: "ImagePlatform",
 					Message: fmt.Sprintf("image %q is for %s/%s, and this host is %s/%s", image.Name, here.OS, here.Arch, p.Facts.OS, p.Facts.Arch),
-					Hint:    "pull it for this host ('podrun image rm' removes this one), or install an emulator (qemu-user-static)"})
+					Hint:    "remove it with 'podrun image rm' and pull it for this host, or install an emulator (qemu-user-static)"})
 			}
 		}
 	}
@@ -65,8 +65,9 @@ var emulators = map[string]string{
 	"amd64": "x86_64", "386": "i386", "arm64": "aarch64", "arm": "arm", "ppc64le": "ppc64le", "s390x": "s390x", "riscv64": "riscv64", "loong64": "loongarch64", "mips64le": "mips64el",
 }
 
-// RunsHere tells whether this host can run an image's programs: they are for its
-// architecture, for the 32 bits of it, or emulated. What is not known may be.
+// RunsHere reports whether this host can run an image's programs: they are for
+// its architecture, for the 32-bit variant of it, or emulated. It returns true if
+// the image's architecture is unknown.
 func RunsHere(image host.Image, facts host.Facts) bool {
 	switch {
 	case image.OS != "" && facts.OS != "" && image.OS != facts.OS:

@@ -41,7 +41,7 @@ func (t Target) objectProblems(was Here) problem.List {
 	for _, name := range t.frozen {
 		out = append(out, problem.Problem{Reason: "FieldValueForbidden", Kind: problem.Manifest,
 			Message: name + ": data is immutable when `immutable` is set",
-			Hint:    "give it another name and refer to that, or replace the pod with --force"})
+			Hint:    "use another object with another name, or replace the pod with --force"})
 	}
 	if len(t.live) == 0 {
 		return out
@@ -56,13 +56,13 @@ func (t Target) objectProblems(was Here) problem.List {
 		}
 		if names := plan.EnvChanges(configMaps, secrets); len(names) > 0 {
 			out = append(out, problem.Problem{Field: c.Field, Reason: "RestartRequired", Warning: true,
-				Message: fmt.Sprintf("container %s keeps the old value of %s until it is started again", c.Container.Name, strings.Join(names, ", ")),
+				Message: fmt.Sprintf("container %s keeps the old value of %s until it is restarted", c.Container.Name, strings.Join(names, ", ")),
 				Hint:    t.restartHint()})
 		}
 		for i, m := range c.Container.VolumeMounts {
 			if from := t.changedSource(m); from != "" {
 				out = append(out, problem.Problem{Field: fmt.Sprintf("%s.volumeMounts[%d]", c.Field, i), Reason: "RestartRequired", Warning: true,
-					Message: fmt.Sprintf("container %s keeps what it has at %s until it is started again: a subPath does not follow %s", c.Container.Name, m.MountPath, from),
+					Message: fmt.Sprintf("container %s keeps the old content of %s until it is restarted: subPaths do not follow changes of %s", c.Container.Name, m.MountPath, from),
 					Hint:    t.restartHint()})
 			}
 		}
@@ -71,7 +71,7 @@ func (t Target) objectProblems(was Here) problem.List {
 }
 
 func (t Target) restartHint() string {
-	return fmt.Sprintf("'podrun restart %s -n %s' starts the pod anew", t.Plan.ID.Name, t.Plan.ID.Namespace)
+	return fmt.Sprintf("'podrun restart %s -n %s' restarts the pod", t.Plan.ID.Name, t.Plan.ID.Namespace)
 }
 
 // changedSource names the changed object that is mounted by a subPath: the file

@@ -26,9 +26,9 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// Plan is everything that podrun will do to run one pod, known before the
-// first side effect. What is known only later (the pod's addresses, its images)
-// comes into the containers' configs by container.Plan.Config.
+// Plan is everything that podrun does to run one pod, known before the first side
+// effect. Values that are known only later (the pod's addresses, its images) are
+// added by container.Plan.Config.
 type Plan struct {
 	ID         identity.Pod
 	Pod        *corev1.Pod // defaulted, with UID and nodeName
@@ -50,8 +50,8 @@ type Plan struct {
 	Facts host.Facts `json:"-"` // that it was made from
 }
 
-// Input is what a plan is made from.
-type Input struct {
+// PlanInput is the input of NewPlan.
+type PlanInput struct {
 	Pod      *corev1.Pod // defaulted and validated
 	UID      string      // of the pod
 	Objects  *manifest.Objects
@@ -63,9 +63,9 @@ type Input struct {
 	Invocation  string // the random id of this run of podrun
 }
 
-// NewPlan plans one pod. It is pure. The problems are all that planning found;
-// a plan with problems that refuse must not be executed.
-func NewPlan(in Input) (*Plan, problem.List) {
+// NewPlan plans one pod. It is pure. It returns all problems; a plan with a
+// problem that is not a warning must not be executed.
+func NewPlan(in PlanInput) (*Plan, problem.List) {
 	pod := in.Pod.DeepCopy()
 	pod.Spec.NodeName = in.Facts.NodeName
 	pod.UID = types.UID(in.UID)
@@ -109,8 +109,8 @@ func (p *Plan) planPullSecrets() problem.List {
 		case !auth.IsPullSecret(p.Checkpoint.Secrets[at]):
 			problems = append(problems, problem.Problem{Warning: true, Reason: "NoPullSecret",
 				Field:   fmt.Sprintf("spec.imagePullSecrets[%d].name", i),
-				Message: fmt.Sprintf("Secret %q of type %q holds no credentials for registries: it is ignored", ref.Name, p.Checkpoint.Secrets[at].Type),
-				Hint:    "its type must be kubernetes.io/dockerconfigjson: 'kubectl create secret docker-registry' makes one"})
+				Message: fmt.Sprintf("Secret %q of type %q holds no registry credentials and is ignored", ref.Name, p.Checkpoint.Secrets[at].Type),
+				Hint:    "create a Secret of type kubernetes.io/dockerconfigjson with 'kubectl create secret docker-registry'"})
 		default:
 			p.Images.PullSecrets = append(p.Images.PullSecrets, p.Checkpoint.Secrets[at])
 		}
@@ -122,7 +122,7 @@ func (p *Plan) planPullSecrets() problem.List {
 	return problems
 }
 
-func (p *Plan) planVolumes(in Input) problem.List {
+func (p *Plan) planVolumes(in PlanInput) problem.List {
 	namespace := p.ID.Namespace
 	vin := volume.Input{
 		Pod: p.Pod, ID: p.ID, Layout: p.Layout, MemoryAllocatable: in.Allocatable.Memory().Value(), Allocatable: in.Allocatable,
@@ -138,7 +138,7 @@ func (p *Plan) planVolumes(in Input) problem.List {
 	return problems
 }
 
-func (p *Plan) planSandbox(in Input) problem.List {
+func (p *Plan) planSandbox(in PlanInput) problem.List {
 	conf, warnings := dns.New(p.Pod, in.Facts.ResolvConf, in.Settings.ClusterDNS, in.Settings.ClusterDomain)
 	for _, w := range warnings {
 		p.Warnings = append(p.Warnings, event.Event{Type: event.Warning, Reason: w.Reason, Message: w.Message})
@@ -162,7 +162,7 @@ func (p *Plan) planSandbox(in Input) problem.List {
 	return append(problems, found...)
 }
 
-func (p *Plan) planContainers(in Input) problem.List {
+func (p *Plan) planContainers(in PlanInput) problem.List {
 	var problems problem.List
 	// What is the same for all containers is found out once, the QoS class too,
 	// which Kubernetes takes from the status: a pod may have a thousand.
@@ -201,7 +201,7 @@ func ofNamespace[T any](objects map[string]T, namespace string) map[string]T {
 	return out
 }
 
-// Container returns the plan of a container, or nil.
+// Container returns the plan of a container; nil if there is none of that name.
 func (p *Plan) Container(name string) *container.Plan {
 	i := slices.IndexFunc(p.Containers, func(c container.Plan) bool { return c.Name == name })
 	if i < 0 {

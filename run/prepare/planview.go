@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// PlanView is a plan as `podrun plan` prints it: stable, with CRI messages as
-// they would be sent, and what is known only later in parentheses.
+// PlanView is a plan as `podrun plan` prints it: stable, with the CRI messages,
+// and with placeholders in parentheses for values that are known only later.
 type PlanView struct {
 	Pod        identity.Pod       `json:"pod"`
 	Change     Change             `json:"change"`
@@ -33,13 +33,13 @@ type PlanView struct {
 	Containers []ContainerView    `json:"containers"`
 }
 
-// SandboxView is the request that makes the sandbox.
+// SandboxView is the request that creates the sandbox.
 type SandboxView struct {
 	RuntimeHandler string `json:"runtimeHandler"`
 	Config         any    `json:"config"`
 }
 
-// ContainerView is the request that makes a container, and its hook.
+// ContainerView is the request that creates a container, and its hook.
 type ContainerView struct {
 	Name      string                   `json:"name"`
 	Kind      string                   `json:"kind"`   // init, sidecar or app

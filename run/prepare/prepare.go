@@ -18,7 +18,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// Change says how a pod of a manifest relates to what is here.
+// Change is the relation of a pod in a manifest to the pod of its name on this
+// host.
 type Change string
 
 // The changes.
@@ -29,7 +30,7 @@ const (
 	ChangeReplace   Change = "replace"   // another pod of that name is here, and goes first
 )
 
-// Here is a pod of podrun's that is on this host already, by its checkpoint.
+// Here is a podrun pod that exists on this host, from its checkpoint.
 type Here struct {
 	ID  identity.Pod
 	Pod *corev1.Pod // as it was planned
@@ -47,7 +48,8 @@ type Here struct {
 	Broken error
 }
 
-// Target is one pod of a command: its plan, and what it takes the place of.
+// Target is one pod of a command: its plan, and the pod that it replaces or
+// updates.
 type Target struct {
 	Plan   *Plan
 	Change Change
@@ -70,8 +72,8 @@ type Target struct {
 	Was          Here // of a pod that is updated
 }
 
-// PrepareInput is what Prepare decides by.
-type PrepareInput struct {
+// Input is the input of All and Compare.
+type Input struct {
 	Objects      *manifest.Objects
 	Facts        host.Facts
 	Settings     nodeconfig.Settings
@@ -83,11 +85,11 @@ type PrepareInput struct {
 	Now time.Time
 }
 
-// Prepare plans and admits all pods of a command, before the first side effect:
+// All plans and admits all pods of a command, before the first side effect:
 // each as if those that it replaces were gone, and all of them together. It is
 // pure. The list has every problem of all pods, and of the settings; with more
 // text than maxText there are no targets.
-func Prepare(in PrepareInput) ([]Target, problem.List) {
+func All(in Input) ([]Target, problem.List) {
 	var targets []Target
 	var arriving []admission.Pod
 	text := 0 // bytes of variables and arguments so far
@@ -98,7 +100,7 @@ func Prepare(in PrepareInput) ([]Target, problem.List) {
 		pod, classed := manifest.WithClasses(mp.Object, in.Objects)
 		t := Compare(pod, in)
 		handler, found := RuntimeHandler(pod, in.Objects)
-		plan, more := NewPlan(Input{
+		plan, more := NewPlan(PlanInput{
 			Pod: pod, UID: t.UID, Objects: in.Objects, Facts: in.Facts, Settings: in.Settings,
 			Handler: handler, Invocation: in.Invocation, Allocatable: allocatable,
 		})
@@ -153,7 +155,7 @@ func tooMuchText(bytes int) problem.List {
 		return nil
 	}
 	return problem.List{{Field: "spec.containers", Reason: "FieldValueTooLong", Kind: problem.Manifest,
-		Message: fmt.Sprintf("with this pod the variables, arguments and supplemental groups of all containers, and the files of their volumes, take more than %d MiB", maxText>>20),
+		Message: fmt.Sprintf("with this pod, the variables, arguments and supplemental groups of all containers, and the files of their volumes, exceed %d MiB", maxText>>20),
 		Hint:    "use fewer keys of ConfigMaps and Secrets, or apply the pods one by one"}}
 }
 
@@ -165,13 +167,12 @@ func withoutVaguer(planning problem.List, p problem.Problem) problem.List {
 	})
 }
 
-// Compare finds out how a pod relates to those of its name that are on this host.
-// The same pod keeps its UID, whatever StaticUID would make of it now: with the
-// defaults of another release, or another name of the node, that is another hash.
-// It does so where it changes in place, and where it is forced to start over. A
-// pod that is replaced because its manifest is another one gets a new UID, as a
-// static pod of the kubelet does.
-func Compare(pod *corev1.Pod, in PrepareInput) Target {
+// Compare determines how a pod relates to the pods of its name on this host. An
+// unchanged pod, and one that is updated in place or restarted with --force,
+// keeps its UID, even if StaticUID would return another one now because a release
+// changed defaults or the node was renamed. A pod that is replaced because its
+// manifest differs gets a new UID, as a static pod of the kubelet does.
+func Compare(pod *corev1.Pod, in Input) Target {
 	uid := manifest.UID(pod, in.Facts.NodeName)
 	var here []Here
 	for _, h := range in.Here {
@@ -210,7 +211,7 @@ func Compare(pod *corev1.Pod, in PrepareInput) Target {
 	return t
 }
 
-// RuntimeHandler finds the handler of the pod's RuntimeClass.
+// RuntimeHandler returns the handler of the pod's RuntimeClass.
 func RuntimeHandler(pod *corev1.Pod, objects *manifest.Objects) (string, problem.List) {
 	name := pod.Spec.RuntimeClassName
 	if name == nil || *name == "" {
@@ -226,8 +227,8 @@ func RuntimeHandler(pod *corev1.Pod, objects *manifest.Objects) (string, problem
 	}}
 }
 
-// HostPorts lists the ports of the host that the pods ask for, so that only
-// their owners are looked up.
+// HostPorts lists the host ports that the pods request, so that podrun looks up
+// only the owners of these.
 func HostPorts(objects *manifest.Objects) []host.HostPort {
 	var ports []host.HostPort
 	for _, p := range objects.Pods {

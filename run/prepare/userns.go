@@ -12,10 +12,10 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// UserNamespace gives a pod of hostUsers: false the range of host IDs that it
-// has, or else the lowest that no other pod has: one of maxPods ranges of 65536
-// IDs, of which the first begins at 65536 (KEP-127; the kubelet does so on a host
-// that names no range for it in /etc/subuid). Nil for other pods.
+// UserNamespace returns the range of host IDs of a pod with hostUsers: false: the
+// one that it has, or else the lowest free one of maxPods ranges of 65536 IDs,
+// the first of which starts at 65536 (KEP-127; the kubelet does so on a host
+// without a range for it in /etc/subuid). It returns nil for other pods.
 func UserNamespace(pod *corev1.Pod, uid string, taken map[string]uint32, maxPods int32) (*runtimeapi.UserNamespace, problem.List) {
 	if pod.Spec.HostUsers == nil || *pod.Spec.HostUsers {
 		return nil, nil
@@ -28,7 +28,7 @@ func UserNamespace(pod *corev1.Pod, uid string, taken map[string]uint32, maxPods
 		if first == 0 && other != uid {
 			return nil, problem.List{{
 				Field: "spec.hostUsers", Reason: "UserNamespaces",
-				Message: "the range of host IDs of pod " + other + " can't be found out: its file userns is corrupt",
+				Message: "the range of host IDs of pod " + other + " is unknown: its file userns is corrupt",
 				Hint:    "delete that pod: two pods must not share a range",
 			}}
 		}
@@ -41,7 +41,7 @@ func UserNamespace(pod *corev1.Pod, uid string, taken map[string]uint32, maxPods
 	}
 	return nil, problem.List{{
 		Field: "spec.hostUsers", Reason: "UserNamespaces",
-		Message: fmt.Sprintf("all %d ranges of host IDs are taken by other pods", maxPods), Hint: "delete a pod, or raise maxPods",
+		Message: fmt.Sprintf("other pods use all %d ranges of host IDs", maxPods), Hint: "delete a pod, or increase maxPods",
 	}}
 }
 
@@ -74,8 +74,8 @@ func (p *Plan) holding(held map[string]uint32) map[string]uint32 {
 	return out
 }
 
-// HeldRange is what a pod's userns file holds, in the kubelet's words: the same
-// range for users and groups.
+// HeldRange returns the content of a pod's userns file in the kubelet's format:
+// the same range for users and groups.
 func HeldRange(first uint32) ([]byte, error) {
 	ids := []host.IDMapping{{HostID: first, ContainerID: 0, Length: identity.UserNSLength}}
 	return json.Marshal(host.UserNS{UIDs: ids, GIDs: ids})

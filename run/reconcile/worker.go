@@ -92,7 +92,7 @@ func replan(n *node.Node, c *manifest.Checkpoint, facts host.Facts, settings nod
 	objects := c.Objects()
 	handler, found := prepare.RuntimeHandler(c.Pod, objects)
 	allocatable, bad := admission.Allocatable(facts, settings)
-	plan, problems := prepare.NewPlan(prepare.Input{
+	plan, problems := prepare.NewPlan(prepare.PlanInput{
 		Pod: c.Pod, UID: string(c.Pod.UID), Objects: objects, Facts: facts, Settings: settings,
 		Handler: handler, Invocation: n.Invocation, Allocatable: allocatable,
 	})

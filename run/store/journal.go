@@ -22,34 +22,35 @@ import (
 // as long as a command supervises the pod: at maxJournal bytes the file is
 // replaced by the newest events, aggregated.
 const (
-	MaxJournal      = 512 << 10
+	maxJournal      = 512 << 10
 	keptJournal     = 128 << 10 // bytes that compaction keeps
-	KeptEvents      = 256
+	keptEvents      = 256
 	maxJournalRead  = 4 << 20 // of a file that an older podrun left to grow: its end
-	JournalLockWait = 100 * time.Millisecond
+	journalLockWait = 100 * time.Millisecond
 	journalMode     = 0o640
 )
 
-// Journal keeps the events of one pod in its directory and hands them on. Until
-// the directory exists it holds them back, so that a rollback leaves none.
+// Journal stores the events of one pod in its directory and passes them on. Until
+// the directory exists it buffers them, so that a rollback leaves no file behind.
 //
-// Several podruns may write the same file at once. Each line is one append with
-// the file's lock held in common; who replaces the file holds the lock alone,
-// and whoever locks a file that was replaced meanwhile opens the new one: no
-// line is lost. The directory is kept open, so that a pod that was deleted and
-// made again under the same UID never gets events of the one before.
+// Several podrun processes may write the same file concurrently. Each line is one
+// append under a shared lock of the file; the process that replaces the file
+// holds an exclusive lock, and a process that locks a replaced file opens the new
+// one, so that no line is lost. The directory stays open, so that a pod that was
+// deleted and created again with the same UID never gets events of its
+// predecessor.
 type Journal struct {
 	Pod  identity.Pod
 	Next event.Sink
 
 	mu   sync.Mutex
 	dir  *os.Root // nil until open
-	File *os.File
+	file *os.File
 	held []event.Event // not written yet
 	err  error         // the first failure to write; reported when the sync ends
 }
 
-// Emit is an event.Sink that fills in the pod and the time.
+// Emit is an event.Sink that sets the pod, and the time if it is zero.
 func (j *Journal) Emit(e event.Event) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
@@ -58,11 +59,11 @@ func (j *Journal) Emit(e event.Event) {
 	e.Message = event.Cut(e.Message)
 	j.mu.Lock()
 	j.held = append(j.held, e)
-	if len(j.held) > 4*KeptEvents {
+	if len(j.held) > 4*keptEvents {
 		j.held = newestEvents(j.held)
 	}
-	if j.File != nil {
-		j.flush(JournalLockWait)
+	if j.file != nil {
+		j.flush(journalLockWait)
 	}
 	j.mu.Unlock()
 	if j.Next != nil {
@@ -70,13 +71,13 @@ func (j *Journal) Emit(e event.Event) {
 	}
 }
 
-// Open starts writing to the pod's directory, with what was held back. Where
-// nothing can be written it holds events back, too: delete must not need a
-// journal; close reports it.
+// Open opens the journal in the pod's directory and writes the buffered events.
+// On a file system that is full or read-only it keeps buffering and returns nil,
+// because delete must not depend on a journal; Close returns that error.
 func (j *Journal) Open(layout identity.Layout) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.File != nil {
+	if j.file != nil {
 		return nil
 	}
 	path := layout.Journal(j.Pod.UID)
@@ -94,8 +95,8 @@ func (j *Journal) Open(layout identity.Layout) error {
 		}
 		return err
 	}
-	j.dir, j.File = dir, file
-	j.flush(JournalLockWait)
+	j.dir, j.file = dir, file
+	j.flush(journalLockWait)
 	return nil
 }
 
@@ -123,7 +124,7 @@ func openJournal(dir *os.Root, name string, create int) (*os.File, error) {
 	}
 }
 
-var errNotRegular = errors.New("it is not a regular file")
+var errNotRegular = errors.New("not a regular file")
 
 // fail keeps the first failure.
 func (j *Journal) fail(err error) {
@@ -143,7 +144,7 @@ func (j *Journal) flush(wait time.Duration) {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return
 	}
-	defer unlockFile(j.File)
+	defer unlockFile(j.file)
 	if err == nil {
 		err = j.append()
 	}
@@ -160,13 +161,13 @@ func (j *Journal) flush(wait time.Duration) {
 // line that a crash cut short.
 func (j *Journal) append() error {
 	var lines bytes.Buffer
-	info, err := j.File.Stat()
+	info, err := j.file.Stat()
 	if err != nil {
 		return err
 	}
 	if size := info.Size(); size > 0 {
 		last := make([]byte, 1)
-		if _, err := j.File.ReadAt(last, size-1); err != nil {
+		if _, err := j.file.ReadAt(last, size-1); err != nil {
 			return err
 		}
 		if last[0] != '\n' {
@@ -176,7 +177,7 @@ func (j *Journal) append() error {
 	if err := encodeEvents(&lines, j.held); err != nil {
 		return err
 	}
-	_, err = j.File.Write(lines.Bytes())
+	_, err = j.file.Write(lines.Bytes())
 	return err
 }
 
@@ -190,19 +191,19 @@ func encodeEvents(w io.Writer, events []event.Event) error {
 	return nil
 }
 
-// Close ends the journal and reports the first failure to write to it.
+// Close closes the journal and returns the first write error.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.File != nil {
-		const lastWait = 20 * JournalLockWait
+	if j.file != nil {
+		const lastWait = 20 * journalLockWait
 		j.flush(lastWait)
 		if len(j.held) > 0 {
 			j.fail(fmt.Errorf("write the journal of pod %s: another process has kept it locked for %s", j.Pod, lastWait))
 			j.held = nil
 		}
-		j.err = errors.Join(j.err, j.File.Close(), j.dir.Close())
-		j.File, j.dir = nil, nil
+		j.err = errors.Join(j.err, j.file.Close(), j.dir.Close())
+		j.file, j.dir = nil, nil
 	}
 	return j.err
 }

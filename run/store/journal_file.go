@@ -26,10 +26,10 @@ const journalName = "events.jsonl"
 // deleted, with the file that is gone.
 func (j *Journal) lockFile(deadline time.Time) error {
 	for {
-		if err := flockUntil(j.File, deadline); err != nil {
+		if err := flockUntil(j.file, deadline); err != nil {
 			return err
 		}
-		current, err := isCurrent(j.dir, j.File)
+		current, err := isCurrent(j.dir, j.file)
 		if current || err != nil {
 			return err
 		}
@@ -40,8 +40,8 @@ func (j *Journal) lockFile(deadline time.Time) error {
 		if err != nil {
 			return err
 		}
-		j.File.Close() // and its lock with it
-		j.File = newer
+		j.file.Close() // and its lock with it
+		j.file = newer
 	}
 }
 
@@ -81,11 +81,11 @@ func isCurrent(dir *os.Root, f *os.File) (bool, error) {
 // does so only where no other podrun writes at the moment: the next event is
 // another occasion, and so it is where anything fails.
 func (j *Journal) compact() {
-	info, err := j.File.Stat()
-	if err != nil || info.Size() <= MaxJournal {
+	info, err := j.file.Stat()
+	if err != nil || info.Size() <= maxJournal {
 		return
 	}
-	if unix.Flock(int(j.File.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+	if unix.Flock(int(j.file.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return
 	}
 	// The kernel gives the common lock up before it gives the other.
@@ -93,7 +93,7 @@ func (j *Journal) compact() {
 	if err != nil || !os.SameFile(named, info) {
 		return
 	}
-	events, err := readEvents(j.File)
+	events, err := readEvents(j.file)
 	if err != nil {
 		return
 	}
@@ -134,8 +134,8 @@ func (j *Journal) replace(data []byte, was fs.FileInfo) {
 		f.Close()
 		return
 	}
-	j.File.Close()
-	j.File = f
+	j.file.Close()
+	j.file = f
 }
 
 // newestEvents aggregates events and keeps the newest, in the order of their
@@ -143,7 +143,7 @@ func (j *Journal) replace(data []byte, was fs.FileInfo) {
 func newestEvents(events []event.Event) []event.Event {
 	events = event.Correlate(events)
 	first, size := len(events), 0
-	for first > 0 && len(events)-first < KeptEvents {
+	for first > 0 && len(events)-first < keptEvents {
 		data, err := json.Marshal(events[first-1])
 		if size += len(data) + 1; err != nil || size > keptJournal {
 			break
@@ -154,8 +154,8 @@ func newestEvents(events []event.Event) []event.Event {
 }
 
 // ReadJournal reads the events of a pod, aggregated, in the order of their last
-// occurrence; none if there is no journal. Lines that are no events, such as one
-// that a crash cut short, are left out.
+// occurrence; none if there is no journal. It skips lines that are not events,
+// such as a line that a crash truncated.
 func ReadJournal(layout identity.Layout, uid string) ([]event.Event, error) {
 	path := layout.Journal(uid)
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)

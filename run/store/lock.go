@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// FileLock is a flock(2) on a file that says who holds it. The kernel frees it
-// when its process ends, however it ends.
+// FileLock is a flock(2) on a file that names its holder. The kernel releases it
+// when the process ends.
 type FileLock struct {
 	File *os.File // nil where none could be made
 	// Before is what the file said when the lock was taken: its last holder.
@@ -31,13 +31,17 @@ const (
 	SlowestLockPoll = 10 * time.Millisecond
 )
 
-// Lock takes the lock at path, waiting until ctx ends. It writes who into the
-// file; waiting is called once, with the holder's words, if it has to wait.
+// Lock acquires the lock at path, and waits until ctx ends. It writes who into
+// the file. If it has to wait, it calls waiting, which may be nil, once with the
+// name of the holder. If --timeout ends the wait, the error is a *problem.Error
+// of kind Deadline; otherwise it wraps the cause of ctx.
 func Lock(ctx context.Context, path, who string, waiting func(holder string)) (*FileLock, error) {
 	return AwaitLock(ctx, path, waiting, func() (*FileLock, error) { return tryLock(path, who) })
 }
 
-// AwaitLock tries to take the lock at path until it succeeds or ctx ends.
+// AwaitLock calls try until it returns a lock or an error, or ctx ends. Path is
+// the lock file, which names the holder for waiting and for the errors, which are
+// those of Lock.
 func AwaitLock(ctx context.Context, path string, waiting func(holder string), try func() (*FileLock, error)) (*FileLock, error) {
 	poll := firstLockPoll
 	for reported := false; ; poll = min(poll*3/2, SlowestLockPoll) {
@@ -61,7 +65,7 @@ func AwaitLock(ctx context.Context, path string, waiting func(holder string), tr
 // nil.
 func tryLock(path, who string) (*FileLock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return nil, fmt.Errorf("make the directory of locks: %w", err)
+		return nil, fmt.Errorf("create the lock directory: %w", err)
 	}
 	f, err := LockFile(path)
 	if f == nil || err != nil {
@@ -75,9 +79,10 @@ func tryLock(path, who string) (*FileLock, error) {
 	return &FileLock{File: f, Before: before}, nil
 }
 
-// TryLockReadOnly is tryLock for a removal, which goes on where the file system
-// takes no more writes: a lock file that exists can be locked all the same. Where
-// there is none, no other command has locked the pod since its lock was swept.
+// TryLockReadOnly is tryLock for a removal, which must work on a full or
+// read-only file system: it locks an existing file without writing to it. If
+// there is no file, it returns a lock without one: no other command has locked
+// the pod since its lock was swept.
 func TryLockReadOnly(path, who string) (*FileLock, error) {
 	l, err := tryLock(path, who)
 	if !CannotWrite(err) {
@@ -93,22 +98,21 @@ func TryLockReadOnly(path, who string) (*FileLock, error) {
 	return &FileLock{File: f, Before: Holder(path)}, nil
 }
 
-// CannotWrite tells whether an error says that the file system takes no more
-// writes.
+// CannotWrite reports whether an error means that the file system is read-only or
+// full (EROFS, ENOSPC, EDQUOT).
 func CannotWrite(err error) bool {
 	return errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }
 
-// LockFile makes, opens and locks the file at path, or returns nil where another
+// LockFile creates, opens and locks the file at path; it returns nil if another
 // process holds its lock.
 func LockFile(path string) (*os.File, error) {
 	return FlockFile(path, unix.O_RDWR|unix.O_CREAT)
 }
 
-// FlockFile opens and locks the file at path, or returns nil where another
-// process holds its lock. A file that its last holder removed between the opening
-// and the locking is no lock any more: two processes would hold "the" lock on two
-// files.
+// FlockFile opens and locks the file at path; it returns nil if another process
+// holds its lock. If the last holder removed the file between open and flock, it
+// tries again: otherwise two processes could hold the lock on two files.
 func FlockFile(path string, flags int) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
@@ -136,7 +140,7 @@ func FlockFile(path string, flags int) (*os.File, error) {
 func lockWaitEnded(ctx context.Context, holder string) error {
 	err := fmt.Errorf("wait for %s: %w", holder, context.Cause(ctx))
 	if _, timeout := errors.AsType[problem.TimeoutError](err); timeout {
-		return &problem.Error{Kind: problem.Deadline, Err: err, Hint: "increase --timeout, or end the other podrun"}
+		return &problem.Error{Kind: problem.Deadline, Err: err, Hint: "increase --timeout, or stop the other podrun"}
 	}
 	return err
 }
@@ -156,7 +160,8 @@ func writeHolder(f *os.File, who string) error {
 // maxHolder bounds what a lock's file says of its holder, in bytes.
 const maxHolder = 64 << 10
 
-// Holder says who holds the lock at path, as well as can be told.
+// Holder returns the name of the process that holds the lock at path, or "another
+// podrun" if it is unknown.
 func Holder(path string) string {
 	data, err := hostfile.ReadNoFollow(context.Background(), path, maxHolder)
 	if who := strings.TrimSpace(string(data)); err == nil && who != "" {
@@ -165,7 +170,7 @@ func Holder(path string) string {
 	return "another podrun"
 }
 
-// ShownHolder leaves out the holder's invocation, which only podrun reads.
+// ShownHolder returns a holder's name without its invocation ID, for messages.
 func ShownHolder(who string) string {
 	shown, _, _ := strings.Cut(who, " [")
 	return shown

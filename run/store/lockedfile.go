@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LockedFile is a file whose content counts for as long as the process that made
-// it keeps it locked. The kernel unlocks it when that process ends, however it
-// ends. A nil LockedFile counts for nothing.
+// LockedFile is a file whose content is valid only while the process that created
+// it holds its lock. The kernel releases the lock when that process ends.
 type LockedFile struct {
 	file *os.File
 	path string
 }
 
-// MakeLockedFile makes a locked file whose name is prefix and random characters.
+// MakeLockedFile creates and locks a file in dir whose name is prefix and random
+// characters. It creates dir if that is missing.
 func MakeLockedFile(dir, prefix string, data []byte) (*LockedFile, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (l *LockedFile) set(data []byte) error {
 	return l.file.Truncate(int64(len(data)))
 }
 
-// Release removes the file.
+// Release removes the file and its lock. It may be called on nil.
 func (l *LockedFile) Release() {
 	if l == nil || l.file == nil {
 		return
@@ -68,7 +68,8 @@ func (l *LockedFile) Release() {
 	l.file = nil
 }
 
-// IsLocked tells whether a process has the file at path locked.
+// IsLocked reports whether a process holds the lock of the file at path; false if
+// there is no such file.
 func IsLocked(path string) bool {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -78,31 +79,33 @@ func IsLocked(path string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// temporaryAge is how old a file is that was to be renamed at once, and whose
-// maker was killed before.
+// temporaryAge is the age from which a temporary file counts as left over by a
+// killed process: a live one renames it at once.
 const temporaryAge = time.Minute
 
-// removeOld removes a temporary file of a process that was killed.
-func removeOld(dir string, entry fs.DirEntry) {
-	if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > temporaryAge {
-		_ = os.Remove(filepath.Join(dir, entry.Name())) // the next sweep tries again
-	}
-}
-
-// sweepLockedFiles removes the files of processes that have ended.
-func sweepLockedFiles(dir string) error {
+// sweepDir calls each with the name of every file in dir but the temporary ones.
+// Those that are older than temporaryAge it removes: the process that was to
+// rename them was killed. A directory that is missing counts as empty.
+func sweepDir(dir string, each func(name string)) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("list %s: %w", dir, err)
 	}
 	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), ".") {
-			removeOld(dir, entry)
-			continue
-		}
-		if path := filepath.Join(dir, entry.Name()); !IsLocked(path) {
-			_ = os.Remove(path) // the next sweep tries again
+		if !strings.HasPrefix(entry.Name(), ".") {
+			each(entry.Name())
+		} else if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > temporaryAge {
+			_ = os.Remove(filepath.Join(dir, entry.Name())) // the next sweep tries again
 		}
 	}
 	return nil
+}
+
+// sweepLockedFiles removes the files of processes that have ended.
+func sweepLockedFiles(dir string) error {
+	return sweepDir(dir, func(name string) {
+		if path := filepath.Join(dir, name); !IsLocked(path) {
+			_ = os.Remove(path) // the next sweep tries again
+		}
+	})
 }

@@ -99,7 +99,8 @@ const (
 // Ends tells whether the owner stops, replaces or removes the pod.
 func (r *OwnerRecord) Ends() bool { return r != nil && (r.Purpose.rank() > 0 || r.Doomed) }
 
-// Shown is the owner's process, for messages.
+// Shown returns the owner's process, for messages. A nil record is "another
+// podrun".
 func (r *OwnerRecord) Shown() string {
 	if r == nil || r.Holder == "" {
 		return "another podrun"

@@ -19,8 +19,9 @@ import (
 // is ending, and a pod has at most 1,000.
 const maxOwnerRecord = 1 << 20
 
-// ReadOwner reads a pod's owner record; nil if it has none. A record that can't be
-// read as one counts as none: its generation equals no other.
+// ReadOwner reads a pod's owner record; nil if there is none. A corrupt record
+// counts as none: its generation equals no other. The error is of kind Refused if
+// a newer podrun wrote the record.
 func ReadOwner(layout identity.Layout, id identity.Pod) (*OwnerRecord, error) {
 	data, err := hostfile.ReadNoFollow(context.Background(), layout.Owner(id), maxOwnerRecord)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, hostfile.ErrNotRegular) || errors.Is(err, hostfile.ErrTooLarge) {
@@ -35,7 +36,7 @@ func ReadOwner(layout identity.Layout, id identity.Pod) (*OwnerRecord, error) {
 	}
 	if r.Schema > ownerSchema {
 		return nil, &problem.Error{Kind: problem.Refused, Object: "pod " + id.String(),
-			Err:  fmt.Errorf("its owner record has schema %d, and this podrun reads %d at most", r.Schema, ownerSchema),
+			Err:  fmt.Errorf("its owner record has schema version %d, this podrun supports versions up to %d", r.Schema, ownerSchema),
 			Hint: "use the newer podrun that wrote it"}
 	}
 	return &r, nil
@@ -66,7 +67,7 @@ func removeOwner(layout identity.Layout, id identity.Pod) error {
 	return nil
 }
 
-// Live tells whether the owner's process still works on the pod.
+// Live reports whether the owner's process still holds its claim on the pod.
 func (r *OwnerRecord) Live(layout identity.Layout) bool {
 	return r != nil && r.Claim != "" && IsLocked(filepath.Join(layout.Claims(), filepath.Base(r.Claim)))
 }
@@ -88,12 +89,12 @@ const claimMaxBytes = 128
 // underscore.
 func claimPrefix(id identity.Pod) string { return id.Namespace + "_" + id.Name + "_" }
 
-// KeptByOthers tells whether another running command wants this incarnation of
-// the pod to be on this host.
+// KeptByOthers reports whether another running command requires this incarnation
+// of the pod. Mine is this command's claim, or nil.
 func KeptByOthers(layout identity.Layout, id identity.Pod, mine *LockedFile, incarnation string) (bool, error) {
 	entries, err := os.ReadDir(layout.Claims())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, fmt.Errorf("pod %s: list the commands that work on it: %w", id, err)
+		return false, fmt.Errorf("pod %s: list the claims of other commands: %w", id, err)
 	}
 	for _, e := range entries {
 		path := filepath.Join(layout.Claims(), e.Name())

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// PodLock is the lock of a pod, which covers short calls and never a wait, with
-// the generation under which a command owns the pod.
+// PodLock is the lock of a pod and the generation under which a command owns the
+// pod. The lock covers short calls, never a wait.
 type PodLock struct {
 	Locks
 	path string
@@ -41,15 +41,15 @@ type PodLock struct {
 	Pinned bool
 }
 
-// Locks makes the locks of one process.
+// Locks creates the pod locks of one process.
 type Locks struct {
 	layout identity.Layout
 	holder string // names the process, uniquely
 	warn   func(problem.List)
 }
 
-// NewLocks makes the locks of a process that holder names. Warn gets for which
-// process a lock waits.
+// NewLocks returns the locks of the process that holder names uniquely. It calls
+// warn, which must not be nil, with the process that a lock waits for.
 func NewLocks(layout identity.Layout, holder string, warn func(problem.List)) Locks {
 	return Locks{layout: layout, holder: holder, warn: warn}
 }
@@ -59,8 +59,9 @@ func (l Locks) podLock(id identity.Pod) *PodLock {
 	return &PodLock{Locks: l, path: l.layout.PodLock(id), id: id}
 }
 
-// LockPod takes the lock of a pod for a command with that purpose, which waits
-// for a live owner whose purpose ranks higher. The caller calls release.
+// LockPod acquires the lock of a pod for a command with that purpose. It waits
+// for the holder, and for a live owner whose purpose ranks higher. The caller
+// calls Release, also after an error, which is one of Lock.
 func (locks Locks) LockPod(ctx context.Context, id identity.Pod, p Purpose) (*PodLock, error) {
 	l := locks.podLock(id)
 	l.Removal = p == PurposeRemove
@@ -89,11 +90,12 @@ func (l *PodLock) outranked(p Purpose) (*OwnerRecord, error) {
 	return r, err
 }
 
-// OwnerPoll is how often a process looks at who owns a pod while it waits.
+// OwnerPoll is the interval at which a waiting process reads the owner record of
+// a pod.
 const OwnerPoll = 100 * time.Millisecond
 
-// AwaitEnd waits, without the lock, until an owner's command has ended or the
-// pod has another owner.
+// AwaitEnd waits, without the lock, until the owner's command has ended or the
+// pod has another owner. The error is one of Lock.
 func (l *PodLock) AwaitEnd(ctx context.Context, r *OwnerRecord) error {
 	l.warn(problem.List{{Object: "pod " + l.id.String(), Message: "waiting for " + r.Shown(), Warning: true}})
 	for {
@@ -109,11 +111,11 @@ func (l *PodLock) AwaitEnd(ctx context.Context, r *OwnerRecord) error {
 	}
 }
 
-// Live tells whether an owner's process still works on the pod.
+// Live reports whether an owner's process still holds its claim on the pod.
 func (l *PodLock) Live(r *OwnerRecord) bool { return r.Live(l.layout) }
 
-// Take locks, and tells whether another process held the lock since this one
-// freed it.
+// Take acquires the lock and reports whether another process held it since this
+// one released it. The error is one of Lock.
 func (l *PodLock) Take(ctx context.Context) (changed bool, err error) {
 	held, err := AwaitLock(ctx, l.path, func(holder string) {
 		l.warn(problem.List{{Object: "pod " + l.id.String(), Message: "waiting for " + holder, Warning: true}})
@@ -142,7 +144,7 @@ func (l *PodLock) try() (*FileLock, error) {
 	return tryLock(l.path, l.holder)
 }
 
-// Unlock frees the lock, if it is held.
+// Unlock releases the lock if it is held. It may be called on nil.
 func (l *PodLock) Unlock() {
 	if l != nil {
 		l.Held.Unlock()
@@ -150,8 +152,8 @@ func (l *PodLock) Unlock() {
 	}
 }
 
-// Release ends the command's claim and frees the lock. The generation stays on
-// disk and is no longer live.
+// Release ends the command's claim and reservation and releases the lock. The
+// generation stays on disk and is no longer live. It may be called on nil.
 func (l *PodLock) Release() {
 	if l != nil {
 		l.Claim.Release()
@@ -161,10 +163,11 @@ func (l *PodLock) Release() {
 	}
 }
 
-// Owner reads the pod's owner record. It changes only under the lock.
+// Owner reads the pod's owner record; nil if there is none. The record changes
+// only under the lock.
 func (l *PodLock) Owner() (*OwnerRecord, error) { return ReadOwner(l.layout, l.id) }
 
-// Current is the generation of the pod now; the zero value if it has none.
+// Current returns the pod's current generation; the zero value if it has none.
 func (l *PodLock) Current() (Generation, error) {
 	r, err := l.Owner()
 	if err != nil || r == nil {
@@ -173,8 +176,8 @@ func (l *PodLock) Current() (Generation, error) {
 	return r.Generation, nil
 }
 
-// Owned tells whether this command owns the pod: the generation that it took is
-// the current one. Without the lock, it is true of a moment ago.
+// Owned reports whether this command owns the pod: the generation that it
+// acquired is the current one. Without the lock the result may be outdated.
 func (l *PodLock) Owned() bool {
 	if l.Pinned {
 		return l.Held != nil
@@ -183,11 +186,13 @@ func (l *PodLock) Owned() bool {
 	return err == nil && l.Mine != Generation{} && g == l.Mine
 }
 
-// Acquire makes this command the owner of the pod with that UID, by a new
-// generation. Fresh says that the pod is a new one. The lock must be held.
+// Acquire makes this command the owner of the pod with that UID by writing a new
+// generation. Fresh means that the pod is a new one; keeps means that the command
+// requires the pod to exist. The lock must be held.
 //
-// A removal owns the pod without a generation where none can be written down, or
-// where that of the name is about another UID, and keeps the lock instead.
+// If no generation can be written, or the generation is that of a pod with
+// another UID, a removal owns the pod without a generation and holds the lock
+// instead (Pinned).
 func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 	before, err := l.Owner()
 	if err != nil && !l.Removal {
@@ -246,8 +251,8 @@ func (l *PodLock) makeClaim(incarnation string) (err error) {
 	return err
 }
 
-// Update changes the record of this command's own generation; the error is
-// ErrChanged where another command owns the pod. The lock must be held.
+// Update changes the owner record of this command's generation. The error is
+// ErrChanged if another command owns the pod. The lock must be held.
 func (l *PodLock) Update(change func(*OwnerRecord)) error {
 	if l.Pinned {
 		return nil
@@ -273,8 +278,8 @@ func (l *PodLock) Update(change func(*OwnerRecord)) error {
 	return err
 }
 
-// Disown removes the record of a pod of which nothing is left, if it is about
-// that pod.
+// Disown deletes the owner record of a pod that was removed, if this command
+// still owns it.
 func (l *PodLock) Disown() error {
 	if now, err := l.Current(); err != nil || now != l.Mine || l.Mine == (Generation{}) {
 		return nil
@@ -282,7 +287,7 @@ func (l *PodLock) Disown() error {
 	return removeOwner(l.layout, l.id)
 }
 
-// Forget releases the lock of a pod of which nothing is left, and removes its file.
+// Forget deletes the lock file of a pod that was removed, and releases the lock.
 func (l *PodLock) Forget() {
 	if l != nil && l.Held != nil {
 		_ = os.Remove(l.path) // it stays then, and is swept another time
@@ -290,6 +295,6 @@ func (l *PodLock) Forget() {
 	}
 }
 
-// ErrChanged says that another podrun worked on the pod, so that what was to be
-// done may not be any more: everything was observed again.
-var ErrChanged = errors.New("another podrun has worked on the pod")
+// ErrChanged reports that another podrun changed the pod: the pod was observed
+// again, and the caller must decide again.
+var ErrChanged = errors.New("another podrun changed the pod")

@@ -9,13 +9,14 @@ import (
 // PodLocks are the locks of a command's pods, by namespace/name.
 type PodLocks map[string]*PodLock
 
+// Unlock releases the locks that are held.
 func (l PodLocks) Unlock() {
 	for _, lock := range l {
 		lock.Unlock()
 	}
 }
 
-// Release ends the command's claims and frees the locks.
+// Release ends the command's claims and releases the locks.
 func (l PodLocks) Release() {
 	for _, lock := range l {
 		lock.Release()
@@ -23,8 +24,9 @@ func (l PodLocks) Release() {
 }
 
 // LockPods locks the pods of a command that brings them to a goal. While it waits
-// for one it holds none: two commands with the same pods in any order, or one
-// that must stop another's pod to free its resources, never wait for each other.
+// for one lock it holds none: two commands with the same pods in any order, or
+// one that preempts another's pod, never wait for each other. The caller calls
+// Release, also after an error, which is one of Lock.
 func (l Locks) LockPods(ctx context.Context, pods []identity.Pod) (PodLocks, error) {
 	locks := PodLocks{}
 	for _, id := range pods {

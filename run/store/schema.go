@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// WriteState writes one of a pod's state files, with its schema version, as a
-// whole or not at all.
+// WriteState atomically writes one of a pod's state files, with its schema
+// version.
 func WriteState(path string, data []byte, mode fs.FileMode) error {
 	return hostfile.Write(path, identity.AddSchema(data), mode)
 }
@@ -23,9 +23,9 @@ func WriteState(path string, data []byte, mode fs.FileMode) error {
 // container at most.
 const maxState = 1 << 20
 
-// ReadState reads the content of a state file of any version. That a newer podrun
-// wrote it is checkSchemas' to say: what only shows or removes a pod goes on with
-// what it can read.
+// ReadState reads the content of a state file of any schema version. It does not
+// refuse a newer version, because commands that only show or remove a pod use
+// what they can read; ReadCheckpoint refuses it.
 func ReadState(path string) ([]byte, error) {
 	data, err := hostfile.ReadNoFollow(context.Background(), path, maxState)
 	if err != nil {
@@ -35,8 +35,8 @@ func ReadState(path string) ([]byte, error) {
 	return content, nil
 }
 
-// StateNewer tells whether a newer podrun wrote a state file, so that its content
-// may be of a form that this one can't read.
+// StateNewer reports whether a newer podrun wrote a state file, whose content may
+// then have an unknown format.
 func StateNewer(path string) bool {
 	version, err := stateVersion(path)
 	return err == nil && version > identity.Schema
@@ -74,7 +74,7 @@ func checkSchemas(l identity.Layout, uid string) error {
 	return nil
 }
 
-// IsNewer tells whether an error is that a newer podrun wrote a state file.
+// IsNewer reports whether an error is that a newer podrun wrote a state file.
 func IsNewer(err error) bool {
 	_, newer := errors.AsType[*identity.SchemaError](err)
 	return newer

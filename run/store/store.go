@@ -19,8 +19,9 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// WriteCheckpoint keeps what the pod was made from. Its version comes after the
-// head, which is the first line in every version.
+// WriteCheckpoint writes a pod's checkpoint. The schema version follows the head,
+// which is the first line in all versions. The error is of kind Refused if the
+// checkpoint is larger than identity.MaxCheckpoint.
 func WriteCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Checkpoint) error {
 	data, err := c.Marshal()
 	if err != nil {
@@ -38,9 +39,9 @@ func WriteCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Checkpo
 	return nil
 }
 
-// ReadCheckpoint reads what a pod was made from, to change the pod or to go on
-// with it; nil if podrun does not know. It is an error if a newer podrun wrote
-// any of the pod's state files.
+// ReadCheckpoint reads a pod's checkpoint in order to change the pod; nil if
+// there is none. The error is of kind Refused if a newer podrun wrote any of the
+// pod's state files, else one of ViewCheckpoint.
 func ReadCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
 	if err := checkSchemas(layout, uid); err != nil {
 		return nil, err
@@ -48,10 +49,11 @@ func ReadCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 	return ViewCheckpoint(layout, uid)
 }
 
-// ViewCheckpoint reads what a pod was made from, to show or to remove the pod:
-// from a newer podrun's checkpoint what this one knows. An error concerns this pod
-// only: it has to be deleted, every other pod works. The objects are defaulted
-// by this binary: the podrun that wrote them may have known fewer defaults.
+// ViewCheckpoint reads a pod's checkpoint in order to show or remove the pod; nil
+// if there is none. Of a newer podrun's checkpoint it returns the fields that
+// this one knows. It defaults the objects, because the podrun that wrote them may
+// have known fewer defaults. An error (kind Runtime) means that the checkpoint is
+// corrupt; it concerns this pod only.
 func ViewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
 	path := layout.Checkpoint(uid)
 	data, err := hostfile.Read(context.Background(), path, identity.MaxCheckpoint)
@@ -77,13 +79,14 @@ func ViewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 	return &c, nil
 }
 
-// BrokenCheckpoint is the error of a pod whose checkpoint can't be read.
+// BrokenCheckpoint returns the error (kind Runtime) of a pod whose checkpoint
+// cannot be read.
 func BrokenCheckpoint(id identity.Pod, err error) error {
 	return &problem.Error{Kind: problem.Runtime, Object: identity.ObjectOf(id),
 		Op: "read its checkpoint", Err: err, Hint: identity.DeleteHint(id)}
 }
 
-// StoredPods lists the pods that have a directory with a checkpoint, by
+// StoredPods lists the pods whose directory has a checkpoint, as named by
 // discover.StoredPod.
 func StoredPods(layout identity.Layout) ([]identity.Pod, error) {
 	entries, err := os.ReadDir(layout.PodsDir())
@@ -105,10 +108,10 @@ func StoredPods(layout identity.Layout) ([]identity.Pod, error) {
 	return pods, nil
 }
 
-// Sweep removes what a podrun left that was killed while it made a pod's
-// directory, before its checkpoint was there, or just after it had removed the
-// checkpoint: nobody would find it. Only directories that hold nothing go. The
-// node's lock must be held: it covers the making of every pod's directory.
+// Sweep removes what a killed podrun left behind: empty pod directories without a
+// checkpoint, which no command finds, and the locks, owner records, claims and
+// reservations of pods and processes that no longer exist. The node's lock must
+// be held: it covers the creation of every pod's directory.
 func Sweep(layout identity.Layout) error {
 	entries, err := os.ReadDir(layout.PodsDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -132,7 +135,7 @@ func Sweep(layout identity.Layout) error {
 			}
 		}
 		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
-			return fmt.Errorf("remove what a killed podrun left: %w", err)
+			return fmt.Errorf("remove leftovers of a killed podrun: %w", err)
 		}
 	}
 	return errors.Join(sweepLockedFiles(layout.Reservations()), sweepLockedFiles(layout.Claims()))
@@ -145,16 +148,8 @@ func Sweep(layout identity.Layout) error {
 func sweepLocks(layout identity.Layout, here int) error {
 	names := map[string]bool{}
 	for _, dir := range []string{layout.Locks(), layout.Owners()} {
-		entries, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("list %s: %w", dir, err)
-		}
-		for _, e := range entries {
-			if strings.HasPrefix(e.Name(), ".") {
-				removeOld(dir, e)
-				continue
-			}
-			names[e.Name()] = true
+		if err := sweepDir(dir, func(name string) { names[name] = true }); err != nil {
+			return err
 		}
 	}
 	if len(names) <= here+1 {
@@ -192,7 +187,7 @@ func sweepLock(layout identity.Layout, id identity.Pod) error {
 	return nil
 }
 
-// HasCheckpoint tells whether a pod has a checkpoint, of whatever content.
+// HasCheckpoint reports whether a pod has a checkpoint file, valid or not.
 func HasCheckpoint(layout identity.Layout, uid string) bool {
 	_, err := os.Lstat(layout.Checkpoint(uid))
 	return err == nil

@@ -16,7 +16,7 @@ import (
 const starts = 30
 
 // measureProcess measures what does not hang on the pods. It must come first:
-// what the kernel tells of a process's memory is at least that of the process
+// the kernel's figure for a process's memory is at least that of the process
 // that started it, and the bench grows.
 func measureProcess(ctx context.Context, p *podrun) (processNumbers, error) {
 	var n processNumbers

@@ -34,7 +34,7 @@ func covered(whole span, spans []span) time.Duration {
 }
 
 // overhead is the part of podrun's wall in which neither a call was under way
-// nor an init container running: until the runtime told of its exit.
+// nor an init container running: until the runtime reported its exit.
 func (t trace) overhead() time.Duration {
 	var busy []span
 	for _, c := range t.calls {
@@ -84,7 +84,7 @@ func (t trace) initContainers() []initContainer {
 	return all[:min(t.inits, len(all))]
 }
 
-// reactions are the times from when the runtime told of an init container's
+// reactions are the times from when the runtime reported an init container's
 // exit to the CreateContainer that followed. The bench may hear of the exit
 // after podrun has: then the reaction is 0. With finished set it is the times
 // from the exits themselves.

@@ -162,7 +162,7 @@ func (p *proxy) status(ctx context.Context, id string) (*runtimeapi.ContainerSta
 	return response.GetStatus(), err
 }
 
-// frame is a message that nobody has looked into.
+// frame is a message that has not been decoded.
 type frame struct{ data []byte }
 
 // rawCodec hands the bytes of messages through.

@@ -54,7 +54,7 @@ func pods(n int, image string) []manifest {
 func pod(name, image string, inits, apps int) manifest {
 	var b strings.Builder
 	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\n  namespace: %s\nspec:\n", name, namespace)
-	// Nobody answers SIGTERM: the end of the pods is not what is timed.
+	// No process handles SIGTERM: the benchmark does not time the end of the pods.
 	b.WriteString("  terminationGracePeriodSeconds: 0\n  restartPolicy: Never\n")
 	list := func(kind, prefix, command string, n int) {
 		if n > 0 {

@@ -77,7 +77,7 @@ spec:
 	}
 	// A device that no specification has would fail when the container is made.
 	out, err = r.podrun(append(flags, "--device", "example.com/thing=podrun.test/thing=c", "apply", pod("four"))...)
-	if err == nil || !strings.Contains(out, "gets the device podrun.test/thing=c, which no CDI specification of "+dir+" has") {
+	if err == nil || !strings.Contains(out, "requires the device podrun.test/thing=c, which no CDI specification of "+dir+" defines") {
 		t.Errorf("an unknown device: %v\n%s", err, out)
 	}
 }

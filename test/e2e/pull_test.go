@@ -176,7 +176,7 @@ func TestStalledPullIsTriedAgain(t *testing.T) {
 	s.set(0, 3*megabyte, 1)
 	out := r.must("image", "pull", "--pull-stall-timeout", "2s", image)
 	for _, want := range []string{
-		`Failed to pull image "` + image + `": no byte came for 2s, at `, "Back-off pulling image", "Successfully pulled image",
+		`Failed to pull image "` + image + `": no data received for 2s, at `, "Back-off pulling image", "Successfully pulled image",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -190,7 +190,7 @@ func TestStalledPullIsTriedAgain(t *testing.T) {
 	}
 	slow := s.image(r, "slow:2", 8*megabyte, 1)
 	s.set(1*megabyte, 0, 0)
-	if out := r.must("image", "pull", "--pull-stall-timeout", "5s", slow); strings.Contains(out, "no byte came") || !strings.Contains(out, " of 8.4 MB (") {
+	if out := r.must("image", "pull", "--pull-stall-timeout", "5s", slow); strings.Contains(out, "no data received") || !strings.Contains(out, " of 8.4 MB (") {
 		t.Errorf("%s", out)
 	}
 }

@@ -1,29 +1,29 @@
 package fields
 
-// class says what podrun does with a field.
+// class is what podrun does with a field.
 type class string
 
 const (
 	supported class = "supported" // changing it changes what podrun does
 	refused   class = "refused"   // an error before anything is done
-	warned    class = "warned"    // ignored, and said so
+	warned    class = "warned"    // ignored with a warning
 	noEffect  class = "no effect" // nothing, as on a kubelet
-	leftOut   class = "left out"  // a server's, of an object exported from a cluster
+	leftOut   class = "left out"  // set by an API server, in an exported object
 )
 
-// row says it of a field and of all below it that have no row of their own.
+// row is the class of a field and of all fields below it without a row.
 type row struct {
 	path  string
 	class class
 	note  string
-	// try is a pod's part that has the field, and says what is to be said of it:
-	// what no pod of testdata/pods.yaml can have.
+	// try is a part of a pod that sets the field, and says a part of the expected
+	// message, for fields that no pod of testdata/pods.yaml can set.
 	try, says string
-	// test is one of another package, package.TestName, for what can't be seen
-	// from a plan.
+	// test is a test of another package, package.TestName, for effects that no plan
+	// shows.
 	test string
-	// fixed says that the API takes one value only, or that what is said of it
-	// shows nowhere but in the mark that the kubelet gives a container of it.
+	// fixed means that the API accepts one value only, or that the value shows only
+	// in the annotation that the kubelet gives the container.
 	fixed bool
 }
 
@@ -31,51 +31,51 @@ type row struct {
 var rows = []row{
 	{path: "metadata.name", class: supported},
 	{path: "metadata.generateName", class: supported, note: "a random suffix is added"},
-	{path: "metadata.namespace", class: supported, note: "`default`, or that of `--namespace`, where it is not set"},
-	{path: "metadata.uid", class: supported, note: "where it is safe in a path; without one the UID is a hash of the pod"},
+	{path: "metadata.namespace", class: supported, note: "`default`, or that of `--namespace`, if it is not set"},
+	{path: "metadata.uid", class: supported, note: "must be safe in a path; the default is a hash of the pod"},
 	{path: "metadata.labels", class: supported},
 	{path: "metadata.annotations", class: supported},
-	{path: "metadata", class: leftOut, note: "an API server's, or for its controllers", try: "metadata: {selfLink: /x, resourceVersion: '1', generation: 1, creationTimestamp: '2026-01-01T00:00:00Z', deletionTimestamp: '2026-01-01T00:00:00Z', deletionGracePeriodSeconds: 1, finalizers: [example.com/f], ownerReferences: [{apiVersion: v1, kind: Node, name: owner, uid: u, controller: true, blockOwnerDeletion: true}], managedFields: [{manager: m, operation: Apply, apiVersion: v1, time: '2026-01-01T00:00:00Z', fieldsType: FieldsV1, fieldsV1: {}, subresource: s}]}"},
+	{path: "metadata", class: leftOut, note: "set by an API server, or for its controllers", try: "metadata: {selfLink: /x, resourceVersion: '1', generation: 1, creationTimestamp: '2026-01-01T00:00:00Z', deletionTimestamp: '2026-01-01T00:00:00Z', deletionGracePeriodSeconds: 1, finalizers: [example.com/f], ownerReferences: [{apiVersion: v1, kind: Node, name: owner, uid: u, controller: true, blockOwnerDeletion: true}], managedFields: [{manager: m, operation: Apply, apiVersion: v1, time: '2026-01-01T00:00:00Z', fieldsType: FieldsV1, fieldsV1: {}, subresource: s}]}"},
 
-	{path: "spec.restartPolicy", class: supported, note: "while a command works on the pod; `apply` says that nobody does afterwards"},
+	{path: "spec.restartPolicy", class: supported, note: "while a podrun command is running for the pod; `apply` warns that it is not enforced afterwards"},
 	{path: "spec.terminationGracePeriodSeconds", class: supported},
 	{path: "spec.activeDeadlineSeconds", class: supported, note: "likewise"},
-	{path: "spec.nodeName", class: leftOut, note: "it is this host", try: "spec: {nodeName: other}"},
-	{path: "spec.nodeSelector", class: supported, note: "a host without these labels is refused"},
+	{path: "spec.nodeName", class: leftOut, note: "the node is this host", try: "spec: {nodeName: other}"},
+	{path: "spec.nodeSelector", class: supported, note: "the pod is refused on a host without these labels"},
 	{path: "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution", class: supported, note: "likewise"},
-	{path: "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchFields[].key", class: supported, fixed: true, note: "metadata.name is all that there is"},
+	{path: "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchFields[].key", class: supported, fixed: true, note: "the API accepts metadata.name only"},
 	{path: "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution", class: noEffect, note: "a preference among hosts", try: "spec: {affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: a, operator: In, values: [b]}], matchFields: [{key: metadata.name, operator: In, values: [other]}]}}]}}}"},
-	{path: "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution", class: warned, note: "only a scheduler looks at other pods", try: "spec: {affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [" + term + "]}}}", says: "only a scheduler looks"},
+	{path: "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution", class: warned, note: "there is no scheduler", try: "spec: {affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [" + term + "]}}}", says: "there is no scheduler"},
 	{path: "spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution", class: noEffect, note: "a preference among hosts", try: "spec: {affinity: {podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: " + term + "}]}}}"},
-	{path: "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution", class: warned, note: "only a scheduler looks at other pods", try: "spec: {affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [" + term + "]}}}", says: "only a scheduler looks"},
+	{path: "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution", class: warned, note: "there is no scheduler", try: "spec: {affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [" + term + "]}}}", says: "there is no scheduler"},
 	{path: "spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution", class: noEffect, note: "a preference among hosts", try: "spec: {affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: " + term + "}]}}}"},
-	{path: "spec.topologySpreadConstraints", class: noEffect, note: "pods spread over hosts, and there is one", try: "spec: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, minDomains: 2, nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor, labelSelector: {matchLabels: {a: b}}, matchLabelKeys: [c]}]}"},
-	{path: "spec.tolerations", class: supported, note: "of the NoExecute taints of `--register-with-taints`"},
+	{path: "spec.topologySpreadConstraints", class: noEffect, note: "there is only one host", try: "spec: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, minDomains: 2, nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor, labelSelector: {matchLabels: {a: b}}, matchLabelKeys: [c]}]}"},
+	{path: "spec.tolerations", class: supported, note: "for the NoExecute taints of `--register-with-taints`"},
 	{path: "spec.tolerations[].tolerationSeconds", class: noEffect, note: "for the controller that evicts pods from tainted nodes", try: "spec: {tolerations: [{key: own, operator: Exists, effect: NoExecute, tolerationSeconds: 1}]}"},
 	{path: "spec.schedulerName", class: noEffect, note: "nothing is scheduled", try: "spec: {schedulerName: mine}"},
-	{path: "spec.schedulingGates", class: warned, note: "nobody clears them: who applies the pod wants it started", try: "spec: {schedulingGates: [{name: example.com/wait}]}", says: "nobody here clears the gate"},
-	{path: "spec.schedulingGroup", class: warned, note: "behind a feature gate that is off", try: "spec: {schedulingGroup: {podGroupName: g}}", says: "feature gate"},
-	{path: "spec.readinessGates", class: warned, note: "nobody sets their conditions: the pod is never Ready, as the kubelet has it", try: "spec: {readinessGates: [{conditionType: example.com/ok}]}", says: "will not be Ready"},
-	{path: "spec.priorityClassName", class: supported, note: "of a PriorityClass in the input, or system-node-critical, system-cluster-critical"},
-	{path: "spec.priority", class: supported, note: "critical pods preempt others of podrun's", test: "admission.TestPreempt"},
-	{path: "spec.preemptionPolicy", class: noEffect, note: "for a scheduler; a kubelet's preemption does not look at it", try: "spec: {preemptionPolicy: Never}"},
-	{path: "spec.resourceClaims", class: refused, note: "nobody allocates claims or prepares devices", try: "spec: {resourceClaims: [{name: gpu, resourceClaimName: c}]}", says: "dynamic resources are not supported"},
-	{path: "spec.os.name", class: supported, note: "another than this host's is refused"},
-	{path: "spec.runtimeClassName", class: supported, note: "of a RuntimeClass in the input: its handler, overhead and scheduling"},
+	{path: "spec.schedulingGates", class: warned, note: "`apply` starts the pod without waiting for them", try: "spec: {schedulingGates: [{name: example.com/wait}]}", says: "does not wait for the gate"},
+	{path: "spec.schedulingGroup", class: warned, note: "its feature gate is off", try: "spec: {schedulingGroup: {podGroupName: g}}", says: "feature gate"},
+	{path: "spec.readinessGates", class: warned, note: "no controller sets their conditions: the pod is never Ready, as with the kubelet", try: "spec: {readinessGates: [{conditionType: example.com/ok}]}", says: "will not be Ready"},
+	{path: "spec.priorityClassName", class: supported, note: "a PriorityClass in the input, or system-node-critical, system-cluster-critical"},
+	{path: "spec.priority", class: supported, note: "critical pods preempt other podrun pods", test: "admission.TestPreempt"},
+	{path: "spec.preemptionPolicy", class: noEffect, note: "for the scheduler; a kubelet's preemption ignores it", try: "spec: {preemptionPolicy: Never}"},
+	{path: "spec.resourceClaims", class: refused, note: "podrun does not allocate claims or prepare devices", try: "spec: {resourceClaims: [{name: gpu, resourceClaimName: c}]}", says: "dynamic resources are not supported"},
+	{path: "spec.os.name", class: supported, note: "must be this host's"},
+	{path: "spec.runtimeClassName", class: supported, note: "a RuntimeClass in the input: its handler, overhead and scheduling"},
 	{path: "spec.overhead", class: supported},
 	{path: "spec.resources", class: supported, note: "requests and limits of the whole pod"},
 	{path: "spec.resources.claims", class: refused, note: "by the API", try: "spec: {resources: {claims: [{name: gpu}]}}", says: "claims"},
 
-	{path: "spec.serviceAccountName", class: supported, note: "its name, in the downward API; that no token is mounted is warned of where it is not `default`"},
+	{path: "spec.serviceAccountName", class: supported, note: "its name, in the downward API; a warning if it is not `default`, because no token is mounted"},
 	{path: "spec.serviceAccount", class: supported, note: "an older name of serviceAccountName", test: "manifest.TestNoToken"},
-	{path: "spec.automountServiceAccountToken", class: warned, note: "there is no API server that could issue a token; `false` asks for nothing", try: "spec: {automountServiceAccountToken: true}", says: "no token is mounted"},
+	{path: "spec.automountServiceAccountToken", class: warned, note: "there is no API server to issue a token; `false` requests nothing", try: "spec: {automountServiceAccountToken: true}", says: "no token is mounted"},
 	{path: "spec.imagePullSecrets", class: supported, note: "from the input"},
 	{path: "spec.enableServiceLinks", class: noEffect, note: "there are no services", try: "spec: {enableServiceLinks: false}"},
 
 	{path: "spec.hostNetwork", class: supported},
 	{path: "spec.hostPID", class: supported},
 	{path: "spec.hostIPC", class: supported},
-	{path: "spec.hostUsers", class: supported, note: "refused where the runtime's handler does not advertise user namespaces"},
+	{path: "spec.hostUsers", class: supported, note: "refused if the runtime's handler does not advertise user namespaces"},
 	{path: "spec.shareProcessNamespace", class: supported},
 	{path: "spec.hostname", class: supported},
 	{path: "spec.subdomain", class: supported},
@@ -86,30 +86,30 @@ var rows = []row{
 	{path: "spec.dnsConfig", class: supported, note: "merged with the policy's, within the kubelet's limits"},
 
 	{path: "spec.securityContext", class: supported},
-	{path: "spec.securityContext.seLinuxOptions", class: supported, note: "a warning on a host without SELinux, where they do nothing"},
+	{path: "spec.securityContext.seLinuxOptions", class: supported, note: "a warning on a host without SELinux, where they have no effect"},
 	{path: "spec.securityContext.seLinuxChangePolicy", class: noEffect, note: "for CSI volumes that are mounted with a label; podrun leaves labels to the runtime, which is Recursive", try: "spec: {securityContext: {seLinuxChangePolicy: Recursive}}"},
 	{path: "spec.securityContext.windowsOptions", class: warned, note: "this host is not Windows", try: "spec: {securityContext: {windowsOptions: {gmsaCredentialSpecName: a, gmsaCredentialSpec: b, runAsUserName: c, hostProcess: false}}}", says: "does not run Windows"},
-	{path: "spec.securityContext.fsGroupChangePolicy", class: supported, note: "of volumes that outlive the pod"},
+	{path: "spec.securityContext.fsGroupChangePolicy", class: supported, note: "for volumes that outlive the pod"},
 
 	{path: "spec.containers[]", class: supported},
 	{path: "spec.containers[].imagePullPolicy", class: supported},
 	{path: "spec.containers[].ports[]", class: supported},
-	{path: "spec.containers[].env[].valueFrom.fieldRef.apiVersion", class: supported, fixed: true, note: "v1 is all that there is"},
+	{path: "spec.containers[].env[].valueFrom.fieldRef.apiVersion", class: supported, fixed: true, note: "the API accepts v1 only"},
 	{path: "spec.containers[].env[].valueFrom.fileKeyRef", class: supported},
-	{path: "spec.containers[].resources", class: supported, note: "an ephemeral-storage limit is warned of: nobody measures disks; an extended resource that --device does not give is refused"},
-	{path: "spec.containers[].resources.claims", class: refused, note: "as spec.resourceClaims", try: "spec: {resourceClaims: [{name: gpu, resourceClaimName: c}], containers: [{name: app, image: i, resources: {claims: [{name: gpu, request: r}]}}]}", says: "dynamic resources are not supported"},
-	{path: "spec.containers[].resizePolicy", class: noEffect, note: "resources are not resized in place yet: a pod whose resources changed is replaced, and `apply` says so", try: "spec: {containers: [{name: app, image: i, resources: {requests: {cpu: 1m}}, resizePolicy: [{resourceName: cpu, restartPolicy: RestartContainer}]}]}"},
-	{path: "spec.containers[].volumeMounts[].recursiveReadOnly", class: supported, note: "`Enabled` is refused where the runtime does not advertise it"},
-	{path: "spec.containers[].livenessProbe", class: supported, note: "while a command works on the pod; `apply` says that nobody probes afterwards"},
-	{path: "spec.containers[].livenessProbe.successThreshold", class: supported, fixed: true, note: "the API takes 1 only"},
-	{path: "spec.containers[].readinessProbe", class: supported, note: "while a command works on the pod"},
+	{path: "spec.containers[].resources", class: supported, note: "an ephemeral-storage limit is a warning, because podrun does not measure disk usage; an extended resource without `--device` is refused"},
+	{path: "spec.containers[].resources.claims", class: refused, note: "like spec.resourceClaims", try: "spec: {resourceClaims: [{name: gpu, resourceClaimName: c}], containers: [{name: app, image: i, resources: {claims: [{name: gpu, request: r}]}}]}", says: "dynamic resources are not supported"},
+	{path: "spec.containers[].resizePolicy", class: noEffect, note: "in-place resize is not supported yet: `apply` replaces a pod whose resources changed, and reports it", try: "spec: {containers: [{name: app, image: i, resources: {requests: {cpu: 1m}}, resizePolicy: [{resourceName: cpu, restartPolicy: RestartContainer}]}]}"},
+	{path: "spec.containers[].volumeMounts[].recursiveReadOnly", class: supported, note: "`Enabled` is refused if the runtime does not advertise it"},
+	{path: "spec.containers[].livenessProbe", class: supported, note: "while a podrun command is running for the pod; `apply` warns that it does not run afterwards"},
+	{path: "spec.containers[].livenessProbe.successThreshold", class: supported, fixed: true, note: "the API accepts 1 only"},
+	{path: "spec.containers[].readinessProbe", class: supported, note: "while a podrun command is running for the pod"},
 	{path: "spec.containers[].readinessProbe.terminationGracePeriodSeconds", class: refused, note: "by the API", try: "spec: {containers: [{name: app, image: i, readinessProbe: {exec: {command: [a]}, terminationGracePeriodSeconds: 1}}]}", says: "readinessProbes"},
 	{path: "spec.containers[].startupProbe", class: supported},
-	{path: "spec.containers[].startupProbe.successThreshold", class: supported, fixed: true, note: "the API takes 1 only"},
+	{path: "spec.containers[].startupProbe.successThreshold", class: supported, fixed: true, note: "the API accepts 1 only"},
 	{path: "spec.containers[].lifecycle", class: supported},
-	{path: "spec.containers[].lifecycle.postStart.tcpSocket", class: noEffect, fixed: true, note: "the hook fails whatever it says, as in the kubelet", try: "spec: {containers: [{name: app, image: i, lifecycle: {postStart: {tcpSocket: {port: 80, host: h}}}}]}"},
+	{path: "spec.containers[].lifecycle.postStart.tcpSocket", class: noEffect, fixed: true, note: "the hook always fails, as in the kubelet", try: "spec: {containers: [{name: app, image: i, lifecycle: {postStart: {tcpSocket: {port: 80, host: h}}}}]}"},
 	{path: "spec.containers[].lifecycle.preStop.tcpSocket", class: noEffect, fixed: true, note: "likewise", try: "spec: {containers: [{name: app, image: i, lifecycle: {preStop: {tcpSocket: {port: 80, host: h}}}}]}"},
-	{path: "spec.containers[].lifecycle.stopSignal", class: supported, note: "with the feature gate ContainerStopSignals; a runtime that is too old for it is warned of (containerd before 2.3, CRI-O before 1.34)"},
+	{path: "spec.containers[].lifecycle.stopSignal", class: supported, note: "with the feature gate ContainerStopSignals; a warning if the runtime does not support it (containerd before 2.3, CRI-O before 1.34)"},
 	{path: "spec.containers[].terminationMessagePolicy", class: supported},
 	{path: "spec.containers[].securityContext", class: supported},
 	{path: "spec.containers[].securityContext.seLinuxOptions", class: supported, note: "a warning on a host without SELinux"},
@@ -118,26 +118,26 @@ var rows = []row{
 	{path: "spec.containers[].stdinOnce", class: supported},
 	{path: "spec.containers[].tty", class: supported},
 
-	{path: "spec.initContainers[]", class: supported, note: "as spec.containers[]"},
-	{path: "spec.initContainers[].restartPolicy", class: supported, note: "Always makes a sidecar of it"},
+	{path: "spec.initContainers[]", class: supported, note: "like spec.containers[]"},
+	{path: "spec.initContainers[].restartPolicy", class: supported, note: "Always makes it a sidecar"},
 	{path: "spec.initContainers[].ports[].hostPort", class: warned, note: "the kubelet maps ports of app containers only", try: "spec: {initContainers: [{name: side, image: i, restartPolicy: Always, ports: [{containerPort: 80, hostPort: 80}]}]}", says: "maps ports of app containers only"},
-	{path: "spec.ephemeralContainers[]", class: refused, note: "by the API: they are added to a pod that runs", try: "spec: {ephemeralContainers: [{name: e, image: i}]}", says: "cannot be set on create"},
+	{path: "spec.ephemeralContainers[]", class: refused, note: "by the API: they are added to a running pod", try: "spec: {ephemeralContainers: [{name: e, image: i}]}", says: "cannot be set on create"},
 
 	{path: "spec.volumes[].name", class: supported},
 	{path: "spec.volumes[].emptyDir", class: supported},
-	{path: "spec.volumes[].emptyDir.sizeLimit", class: supported, note: "of memory; of disk it is warned of: nobody measures"},
+	{path: "spec.volumes[].emptyDir.sizeLimit", class: supported, note: "for medium Memory; a warning for disk, because podrun does not measure disk usage"},
 	{path: "spec.volumes[].hostPath", class: supported},
 	{path: "spec.volumes[].configMap", class: supported, note: "from the input"},
 	{path: "spec.volumes[].secret", class: supported, note: "from the input"},
 	{path: "spec.volumes[].downwardAPI", class: supported},
-	{path: "spec.volumes[].downwardAPI.items[].fieldRef.apiVersion", class: supported, fixed: true, note: "v1 is all that there is"},
+	{path: "spec.volumes[].downwardAPI.items[].fieldRef.apiVersion", class: supported, fixed: true, note: "the API accepts v1 only"},
 	{path: "spec.volumes[].projected", class: supported},
-	{path: "spec.volumes[].projected.sources[].downwardAPI.items[].fieldRef.apiVersion", class: supported, fixed: true, note: "v1 is all that there is"},
-	{path: "spec.volumes[].projected.sources[].serviceAccountToken", class: refused, note: "only an API server issues tokens; the volume that it adds to every pod is left out with a warning", try: projected("serviceAccountToken: {audience: a, expirationSeconds: 600, path: token}"), says: "issued by an API server"},
-	{path: "spec.volumes[].projected.sources[].clusterTrustBundle", class: refused, note: "an API server's; behind a feature gate that is off", try: projected("clusterTrustBundle: {name: bundle, path: p}"), says: "source of a projected volume is not known"},
-	{path: "spec.volumes[].projected.sources[].podCertificate", class: refused, note: "issued through an API server; behind a feature gate that is off", try: projected("podCertificate: {signerName: example.com/s, keyType: ED25519, credentialBundlePath: p}"), says: "source of a projected volume is not known"},
+	{path: "spec.volumes[].projected.sources[].downwardAPI.items[].fieldRef.apiVersion", class: supported, fixed: true, note: "the API accepts v1 only"},
+	{path: "spec.volumes[].projected.sources[].serviceAccountToken", class: refused, note: "only an API server issues tokens; the volume that it adds to every pod is dropped with a warning", try: projected("serviceAccountToken: {audience: a, expirationSeconds: 600, path: token}"), says: "issued by an API server"},
+	{path: "spec.volumes[].projected.sources[].clusterTrustBundle", class: refused, note: "requires an API server; its feature gate is off", try: projected("clusterTrustBundle: {name: bundle, path: p}"), says: "unknown source of a projected volume"},
+	{path: "spec.volumes[].projected.sources[].podCertificate", class: refused, note: "issued through an API server; its feature gate is off", try: projected("podCertificate: {signerName: example.com/s, keyType: ED25519, credentialBundlePath: p}"), says: "unknown source of a projected volume"},
 	{path: "spec.volumes[].persistentVolumeClaim", class: supported, note: "bound to a PersistentVolume of the input, or `--pvc NAME=DIR`"},
-	{path: "spec.volumes[].ephemeral", class: warned, note: "a directory of the pod's, without a limit: nobody provisions claims", try: "spec: {volumes: [{name: v, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}}]}", says: "a directory of the pod's"},
+	{path: "spec.volumes[].ephemeral", class: warned, note: "a directory of the pod, without a size limit", try: "spec: {volumes: [{name: v, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}}]}", says: "a directory of the pod"},
 	{path: "spec.volumes[].image", class: supported, note: "containerd 2.1, CRI-O 1.31"},
 	{path: "spec.volumes[].nfs", class: supported},
 	unserved("awsElasticBlockStore", "volumeID: v"),
@@ -150,7 +150,7 @@ var rows = []row{
 	unserved("flexVolume", "driver: a/b"),
 	unserved("flocker", "datasetName: d"),
 	unserved("gcePersistentDisk", "pdName: d"),
-	{path: "spec.volumes[].gitRepo", class: refused, note: "no kubelet serves it any more: clone in an init container", try: "spec: {volumes: [{name: v, gitRepo: {repository: r}}]}", says: "clone in an init container"},
+	{path: "spec.volumes[].gitRepo", class: refused, note: "removed from the kubelet: clone in an init container", try: "spec: {volumes: [{name: v, gitRepo: {repository: r}}]}", says: "clone in an init container"},
 	unserved("glusterfs", "endpoints: e, path: p"),
 	unserved("iscsi", "targetPortal: 192.0.2.1, iqn: 'iqn.2001-04.com.example:a', lun: 1"),
 	unserved("photonPersistentDisk", "pdID: p"),

@@ -56,7 +56,7 @@ var causes = []cause{
 			`|^events spec\.containers\{nginx\}: only podrun: Normal Pull(ing|ed) `),
 	},
 	{
-		name:    "images that cannot be had fail at once",
+		name:    "permanent image errors fail immediately",
 		goldens: []string{invalidImage},
 		lines: regexp.MustCompile(`^pod: only podrun: refused: .*Failed to apply default image tag "Registry\.Example/UPPER:1"` +
 			`|^events spec\.containers\{invalid\}: only the kubelet: ` +
@@ -69,12 +69,12 @@ var causes = []cause{
 		lines:   regexp.MustCompile(`^cgroup: only podrun: `),
 	},
 	{
-		name:    "seccomp profiles are looked for",
+		name:    "seccomp profiles are checked at admission",
 		goldens: []string{"16-securitycontext-container", examples + "security__seccomp__ga__audit-pod", examples + "security__seccomp__ga__fine-pod"},
 		lines:   regexp.MustCompile(`^pod: only podrun: refused: .*seccompProfile\.localhostProfile: cannot load seccomp profile "[a-z/.-]+": .*no such file`),
 	},
 	{
-		name:    "images' users are looked at",
+		name:    "image users are checked at admission",
 		goldens: []string{"37-nonroot-refused"},
 		lines:   regexp.MustCompile(`^pod: only podrun: refused: .*: container has runAsNonRoot and image will run as root `),
 	},

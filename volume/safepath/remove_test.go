@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/volume/treetest"
 )
 
 func TestOpenSubdirFollowsNoSymlink(t *testing.T) {
@@ -51,12 +53,12 @@ func TestRemoveOfADeepTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	mustWrite(t, dir+"/other")
+	treetest.Write(t, dir+"/other")
 	for range 2 {
 		if err := os.Mkdir(dir+"/top", 0o755); err != nil {
 			t.Fatal(err)
 		}
-		makeDeep(t, dir+"/top", 3*maxDepth)
+		treetest.MakeDeep(t, dir+"/top", 3*maxDepth)
 		if err := Remove(t.Context(), fd, "top"); err != nil {
 			t.Fatal(err)
 		}

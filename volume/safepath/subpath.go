@@ -59,7 +59,7 @@ func openInside(ctx context.Context, root int, path string) (int, error) {
 	})
 	switch {
 	case errors.Is(err, unix.EAGAIN):
-		return -1, fmt.Errorf("%w: files are renamed without pause while podrun opens the path (%d tries): stop what renames them", err, againTries)
+		return -1, fmt.Errorf("%w: files are renamed continuously while podrun opens the path (%d tries): stop the process that renames them", err, againTries)
 	case errors.Is(err, unix.ENOSYS):
 		return -1, fmt.Errorf("openat2: %w: subPath requires Linux 5.6 or newer", err)
 	}

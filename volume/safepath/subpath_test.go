@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/volume/treetest"
 )
 
 // Where an O_PATH descriptor leads.
@@ -25,8 +27,8 @@ func realPath(t *testing.T, f *os.File) string {
 
 func TestOpenSubpathStaysInside(t *testing.T) {
 	volume, host := t.TempDir(), t.TempDir()
-	mustWrite(t, host+"/file")
-	mustWrite(t, volume+"/in/file")
+	treetest.Write(t, host+"/file")
+	treetest.Write(t, volume+"/in/file")
 	os.Symlink("in", volume+"/link")
 	os.Symlink("/in", volume+"/rooted")
 	os.Symlink(host, volume+"/out")
@@ -118,8 +120,8 @@ func TestD11OpenIsNotTriedForEver(t *testing.T) {
 // CVE-2021-25741: a container that swaps a directory for a symlink meanwhile.
 func TestOpenSubpathUnderASymlinkRace(t *testing.T) {
 	volume, host := t.TempDir(), t.TempDir()
-	mustWrite(t, host+"/sub/file")
-	mustWrite(t, volume+"/dir/sub/file")
+	treetest.Write(t, host+"/sub/file")
+	treetest.Write(t, volume+"/dir/sub/file")
 	os.Symlink(host, volume+"/evil")
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -43,7 +43,7 @@ func UnmountBelow(ctx context.Context, root int, base, dir string) error {
 	}
 }
 
-// unmountOnce unmounts what it can. It reads the mounts anew after each success,
+// unmountOnce unmounts what it can. It reads the mounts again after each success,
 // since one mount may hide another, until none is left or none gives way; left
 // then says why.
 func unmountOnce(ctx context.Context, root int, base, dir string) (left, err error) {
@@ -70,7 +70,7 @@ func unmountOnce(ctx context.Context, root int, base, dir string) (left, err err
 
 func unmountError(m *mountinfo.Info, err error) error {
 	if errors.Is(err, unix.EBUSY) {
-		return fmt.Errorf("unmount %s (%s): %w: end what uses it (fuser -m %s) and delete again", m.Mountpoint, m.FSType, err, m.Mountpoint)
+		return fmt.Errorf("unmount %s (%s): %w: stop the processes that use it (fuser -m %s) and delete the pod again", m.Mountpoint, m.FSType, err, m.Mountpoint)
 	}
 	return fmt.Errorf("unmount %s (%s): %w", m.Mountpoint, m.FSType, err)
 }

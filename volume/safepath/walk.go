@@ -16,7 +16,7 @@ import (
 const openLevels = 64
 
 // ErrMoved reports that the way back up from a deeply nested directory is lost.
-var ErrMoved = errors.New("a directory was moved while podrun walked the tree: try again")
+var ErrMoved = errors.New("a directory was moved while podrun walked the tree: retry")
 
 // Visitor has the functions that Walk calls; an error ends the walk, ENOENT aside.
 // Neither function may be nil.

@@ -13,75 +13,17 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/volume/treetest"
 )
-
-// memoryDir makes a directory that needs no disk, where there is such a place.
-func memoryDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "podrun-ut-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
-// removeTree removes what testing's own removal can't: a tree that is nested too
-// deep for a path.
-func removeTree(t *testing.T, dir string) {
-	t.Helper()
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(fd)
-	if err := Clear(context.Background(), fd, ""); err != nil {
-		t.Error(err)
-	}
-}
-
-func mustWrite(t *testing.T, path string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// makeDeep nests directories.
-func makeDeep(t *testing.T, at string, levels int) {
-	t.Helper()
-	fd, err := unix.Open(at, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range levels {
-		if err := unix.Mkdirat(fd, "deep", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		next, err := unix.Openat(fd, "deep", unix.O_RDONLY|unix.O_DIRECTORY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		unix.Close(fd)
-		fd = next
-	}
-	unix.Close(fd)
-}
 
 // A walk does not follow a directory that is moved out of the way it came down.
 func TestWalkOfADirectoryThatIsMoved(t *testing.T) {
 	dir := t.TempDir()
-	defer removeTree(t, dir)
-	makeDeep(t, dir, 3*openLevels)
+	defer treetest.Remove(t, dir)
+	treetest.MakeDeep(t, dir, 3*openLevels)
 	elsewhere := t.TempDir()
-	defer removeTree(t, elsewhere)
+	defer treetest.Remove(t, elsewhere)
 	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +47,7 @@ func TestWalkOfADirectoryThatIsMoved(t *testing.T) {
 
 // D10: 600,000 files took 338 MB, whatever was done with them.
 func TestD10ListingTakesAFixedAmountOfMemory(t *testing.T) {
-	dir := memoryDir(t)
+	dir := treetest.MemoryDir(t)
 	const files = 8000
 	name := func(i int) string { return fmt.Sprintf("%0250d", i) }
 	list := filepath.Join(dir, "list")
@@ -148,7 +90,9 @@ func TestD10ListingTakesAFixedAmountOfMemory(t *testing.T) {
 	if seen != files || most > 1<<20 {
 		t.Errorf("%d names with %d bytes in use; want %d with less than 1 MiB", seen, most, files)
 	}
-	removeTree(t, list)
+	if err := Clear(t.Context(), root, ""); err != nil {
+		t.Error(err)
+	}
 	if left, _ := os.ReadDir(list); len(left) != 0 {
 		t.Errorf("%d files are left", len(left))
 	}
@@ -158,7 +102,7 @@ func TestListing(t *testing.T) {
 	dir := t.TempDir()
 	want := []string{"a", "b c", strings.Repeat("x", 255), "ü\n"}
 	for _, name := range want {
-		mustWrite(t, dir+"/"+name)
+		treetest.Write(t, dir+"/"+name)
 	}
 	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -191,7 +135,7 @@ func TestListing(t *testing.T) {
 func TestWalkEndsWithTheContext(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 10 {
-		mustWrite(t, fmt.Sprintf("%s/%d", dir, i))
+		treetest.Write(t, fmt.Sprintf("%s/%d", dir, i))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)

@@ -6,13 +6,15 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/volume/treetest"
 )
 
 // Whatever a container has planted under a name, nothing behind it is read or
 // written (CVE-2025-9566).
 func TestWritesFollowNoSymlink(t *testing.T) {
 	dir, host := t.TempDir(), t.TempDir()
-	mustWrite(t, host+"/file")
+	treetest.Write(t, host+"/file")
 	before, err := os.ReadFile(host + "/file")
 	if err != nil {
 		t.Fatal(err)

@@ -52,7 +52,7 @@ func routes() http.Handler {
 	})
 	mux.HandleFunc("/headers", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "Host:", r.Host)
-		_ = r.Header.Write(w) // the client went away: nobody to tell
+		_ = r.Header.Write(w) // the client has disconnected
 	})
 	mux.HandleFunc("/hook", countHooks())
 	return mux

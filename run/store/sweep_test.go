@@ -1,4 +1,4 @@
-package run
+package store
 
 import (
 	"os"
@@ -8,26 +8,23 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/podrun/podrun/run/node"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/run/store"
 )
 
 // TestForgottenLocksStillExclude lets many take one lock and remove its file
 // again: never do two hold it, and nothing is left.
 func TestForgottenLocksStillExclude(t *testing.T) {
-	r := &rig{t: t, settings: testSettings(t.TempDir())}
+	layout := testLayout(t)
 	id := identity.Pod{Namespace: "default", Name: "web"}
 	var inside, taken atomic.Int64
 	var wg sync.WaitGroup
 	for n := range 8 {
 		wg.Go(func() {
 			for range 50 {
-				l, err := r.lockOf(id)
+				l, err := testLocks(layout).LockPod(t.Context(), id, PurposeRun)
 				if err != nil {
 					t.Error(err)
 					return
@@ -49,13 +46,13 @@ func TestForgottenLocksStillExclude(t *testing.T) {
 	if taken.Load() != 400 {
 		t.Errorf("taken %d times", taken.Load())
 	}
-	last, err := r.lockOf(id)
+	last, err := testLocks(layout).LockPod(t.Context(), id, PurposeRun)
 	if err != nil {
 		t.Fatal(err)
 	}
 	last.Forget()
 	last.Forget() // twice is fine
-	if got := lockFiles(t, r.layout()); len(got) != 0 {
+	if got := lockFiles(t, layout); len(got) != 0 {
 		t.Errorf("left: %q", got)
 	}
 }
@@ -63,36 +60,40 @@ func TestForgottenLocksStillExclude(t *testing.T) {
 // TestSweepRemovesLocksOfPodsThatAreGone: a CI host runs pods of generated
 // names for years.
 func TestSweepRemovesLocksOfPodsThatAreGone(t *testing.T) {
-	r := &rig{t: t, settings: testSettings(t.TempDir())}
+	layout := testLayout(t)
 	here := identity.Pod{Namespace: "default", Name: "here", UID: "u1"}
-	if err := os.MkdirAll(r.layout().Pod(here.UID), 0o750); err != nil {
+	if err := os.MkdirAll(layout.Pod(here.UID), 0o750); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.WriteCheckpoint(r.layout(), here, manifest.Checkpoint{Pod: &corev1.Pod{}}); err != nil {
+	if err := WriteCheckpoint(layout, here, manifest.Checkpoint{Pod: &corev1.Pod{}}); err != nil {
 		t.Fatal(err)
 	}
-	held, err := r.lockOf(identity.Pod{Namespace: "default", Name: "being-made"})
+	held, err := testLocks(layout).LockPod(t.Context(), identity.Pod{Namespace: "default", Name: "being-made"}, PurposeRun)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer held.Unlock()
 	for n := range 3 {
-		gone, err := r.lockOf(identity.Pod{Namespace: "default", Name: "gone-" + strconv.Itoa(n)})
+		gone, err := testLocks(layout).LockPod(t.Context(), identity.Pod{Namespace: "default", Name: "gone-" + strconv.Itoa(n)}, PurposeRun)
 		if err != nil {
 			t.Fatal(err)
 		}
 		gone.Unlock()
 	}
-	kept, err := r.lockOf(here)
+	kept, err := testLocks(layout).LockPod(t.Context(), here, PurposeRun)
 	if err != nil {
 		t.Fatal(err)
 	}
 	kept.Unlock()
-	e := &Engine{Node: node.Node{Settings: r.settings, Invocation: NewInvocation(), Command: "podrun test"}}
-	if err := e.UnderNodeLock(t.Context(), func() error { return store.Sweep(r.layout()) }); err != nil {
+	node, err := Lock(t.Context(), layout.NodeLock(), "process 1 (podrun test)", nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := lockFiles(t, r.layout()), []string{"default_being-made", "default_here", "node"}; !slices.Equal(got, want) {
+	defer node.Unlock()
+	if err := Sweep(layout); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := lockFiles(t, layout), []string{"default_being-made", "default_here", "node"}; !slices.Equal(got, want) {
 		t.Errorf("left: %q, want %q", got, want)
 	}
 }

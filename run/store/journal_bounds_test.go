@@ -1,4 +1,4 @@
-package run
+package store
 
 import (
 	"fmt"
@@ -13,14 +13,13 @@ import (
 
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/run/store"
 )
 
 // openedJournal is a journal whose pod's directory is there.
-func openedJournal(t *testing.T, layout identity.Layout) *store.Journal {
+func openedJournal(t *testing.T, layout identity.Layout) *Journal {
 	t.Helper()
 	makePodDir(t, layout)
-	j := &store.Journal{Pod: identity.Pod{Namespace: "default", Name: "web", UID: "u1"}}
+	j := &Journal{Pod: identity.Pod{Namespace: "default", Name: "web", UID: "u1"}}
 	if err := j.Open(layout); err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +39,7 @@ func journalSize(t *testing.T, layout identity.Layout) int64 {
 // counts are how often each reason occurred.
 func counts(t *testing.T, layout identity.Layout) map[string]int {
 	t.Helper()
-	events, err := store.ReadJournal(layout, "u1")
+	events, err := ReadJournal(layout, "u1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +60,7 @@ func TestD5JournalIsBounded(t *testing.T) {
 		"others":   func(i int) string { return fmt.Sprint("Readiness probe failed: took ", i) },
 		"long":     func(i int) string { return long },
 	} {
-		layout := testSettings(t.TempDir()).Layout()
+		layout := testLayout(t)
 		j := openedJournal(t, layout)
 		j.Emit(event.Event{Reason: "Created"})
 		n := map[bool]int{true: 200, false: 10_000}[name == "long"]
@@ -69,7 +68,7 @@ func TestD5JournalIsBounded(t *testing.T) {
 		for i := range n {
 			j.Emit(event.Event{Time: begun.Add(time.Duration(i) * time.Second), Type: event.Warning, Reason: event.UnhealthyContainer, Message: message(i)})
 			if i%100 == 0 {
-				if size := journalSize(t, layout); size > store.MaxJournal+2*event.MaxMessage {
+				if size := journalSize(t, layout); size > maxJournal+2*event.MaxMessage {
 					t.Fatalf("%s: %d bytes after %d events", name, size, i)
 				}
 			}
@@ -80,7 +79,7 @@ func TestD5JournalIsBounded(t *testing.T) {
 		if got := counts(t, layout); got[event.UnhealthyContainer] != n || got["Created"] != 1 {
 			t.Errorf("%s: %v, want %d", name, got, n)
 		}
-		if events, _ := store.ReadJournal(layout, "u1"); len(events) > 12 {
+		if events, _ := ReadJournal(layout, "u1"); len(events) > 12 {
 			t.Errorf("%s: %d events are not aggregated", name, len(events))
 		}
 	}
@@ -88,14 +87,14 @@ func TestD5JournalIsBounded(t *testing.T) {
 
 // TestJournalKeepsTheNewest: where aggregation is not enough, the oldest go.
 func TestJournalKeepsTheNewest(t *testing.T) {
-	layout := testSettings(t.TempDir()).Layout()
+	layout := testLayout(t)
 	j := openedJournal(t, layout)
 	const n = 5000
 	for i := range n {
 		j.Emit(event.Event{Reason: fmt.Sprint("R", i), Message: strings.Repeat("x", 300)})
 	}
-	events, err := store.ReadJournal(layout, "u1")
-	if err != nil || len(events) < store.KeptEvents || events[len(events)-1].Reason != fmt.Sprint("R", n-1) {
+	events, err := ReadJournal(layout, "u1")
+	if err != nil || len(events) < keptEvents || events[len(events)-1].Reason != fmt.Sprint("R", n-1) {
 		t.Errorf("%d events, %v", len(events), err)
 	}
 	for i := 1; i < len(events); i++ {
@@ -108,10 +107,10 @@ func TestJournalKeepsTheNewest(t *testing.T) {
 // TestJournalLosesNoLine: several podruns write at once, and replace the file
 // under each other's hands.
 func TestJournalLosesNoLine(t *testing.T) {
-	layout := testSettings(t.TempDir()).Layout()
+	layout := testLayout(t)
 	const writers, n = 4, 4000
 	before := openedJournal(t, layout)
-	first, err := before.File.Stat()
+	first, err := before.file.Stat()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +145,7 @@ func TestJournalLosesNoLine(t *testing.T) {
 // TestJournalDoesNotWaitForAStoppedPodrun: one that stands still while it
 // replaces the file delays nobody for long, and no event is lost once it goes on.
 func TestJournalDoesNotWaitForAStoppedPodrun(t *testing.T) {
-	layout := testSettings(t.TempDir()).Layout()
+	layout := testLayout(t)
 	j := openedJournal(t, layout)
 	other, err := os.Open(layout.Journal("u1"))
 	if err != nil {
@@ -158,7 +157,7 @@ func TestJournalDoesNotWaitForAStoppedPodrun(t *testing.T) {
 	}
 	begun := time.Now()
 	j.Emit(event.Event{Reason: "One"})
-	if took := time.Since(begun); took > 20*store.JournalLockWait {
+	if took := time.Since(begun); took > 20*journalLockWait {
 		t.Errorf("an event took %s", took)
 	}
 	if err := unix.Flock(int(other.Fd()), unix.LOCK_UN); err != nil {
@@ -181,7 +180,7 @@ func TestJournalDoesNotWaitForAStoppedPodrun(t *testing.T) {
 // was deleted writes nothing into that of its successor, which has the same UID,
 // and makes no file that keeps the directory from being removed.
 func TestJournalOfADeletedPod(t *testing.T) {
-	layout := testSettings(t.TempDir()).Layout()
+	layout := testLayout(t)
 	old := openedJournal(t, layout)
 	old.Emit(event.Event{Reason: "Old"})
 	if err := os.Remove(layout.Journal("u1")); err != nil {
@@ -233,12 +232,12 @@ func TestJournalThatIsNone(t *testing.T) {
 		}, "Kept New"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			layout := testSettings(t.TempDir()).Layout()
+			layout := testLayout(t)
 			makePodDir(t, layout)
 			if err := test.make(layout.Journal("u1")); err != nil {
 				t.Fatal(err)
 			}
-			if events, err := store.ReadJournal(layout, "u1"); err == nil == (test.want == "New") {
+			if events, err := ReadJournal(layout, "u1"); err == nil == (test.want == "New") {
 				t.Errorf("%v, %v", events, err)
 			}
 			j := openedJournal(t, layout)
@@ -249,7 +248,7 @@ func TestJournalThatIsNone(t *testing.T) {
 			if got := readReasons(t, layout); got != test.want {
 				t.Errorf("%q", got)
 			}
-			if size := journalSize(t, layout); size > store.MaxJournal {
+			if size := journalSize(t, layout); size > maxJournal {
 				t.Errorf("%d bytes", size)
 			}
 		})

@@ -1,4 +1,4 @@
-package run
+package store
 
 import (
 	"fmt"
@@ -10,21 +10,20 @@ import (
 
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/run/store"
 )
 
 // testJournal makes a journal whose pod's directory is not there yet.
-func testJournal(t *testing.T) (*store.Journal, identity.Layout, *[]event.Event) {
+func testJournal(t *testing.T) (*Journal, identity.Layout, *[]event.Event) {
 	t.Helper()
-	layout := testSettings(t.TempDir()).Layout()
+	layout := testLayout(t)
 	var seen []event.Event
-	j := &store.Journal{Pod: identity.Pod{Namespace: "default", Name: "web", UID: "u1"}, Next: func(e event.Event) { seen = append(seen, e) }}
+	j := &Journal{Pod: identity.Pod{Namespace: "default", Name: "web", UID: "u1"}, Next: func(e event.Event) { seen = append(seen, e) }}
 	return j, layout, &seen
 }
 
 func readReasons(t *testing.T, layout identity.Layout) string {
 	t.Helper()
-	events, err := store.ReadJournal(layout, "u1")
+	events, err := ReadJournal(layout, "u1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,14 +126,14 @@ func TestJournalCutShort(t *testing.T) {
 
 func TestJournalOfNobody(t *testing.T) {
 	_, layout, _ := testJournal(t)
-	if events, err := store.ReadJournal(layout, "u1"); err != nil || events != nil {
+	if events, err := ReadJournal(layout, "u1"); err != nil || events != nil {
 		t.Errorf("%v, %v", events, err)
 	}
 	makePodDir(t, layout)
 	if err := os.Mkdir(layout.Journal("u1"), 0o750); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.ReadJournal(layout, "u1"); err == nil {
+	if _, err := ReadJournal(layout, "u1"); err == nil {
 		t.Error("a directory is no journal")
 	}
 }
@@ -145,7 +144,7 @@ func TestJournalReportsFirstFailure(t *testing.T) {
 	if err := j.Open(layout); err != nil {
 		t.Fatal(err)
 	}
-	j.File.Close()
+	j.file.Close()
 	j.Emit(event.Event{Reason: "Pulled"})
 	if err := j.Close(); err == nil || !strings.Contains(err.Error(), "journal of pod default/web") {
 		t.Errorf("%v", err)
@@ -157,7 +156,7 @@ func TestJournalReportsFirstFailure(t *testing.T) {
 
 func TestJournalTakesManyAtOnce(t *testing.T) {
 	_, layout, _ := testJournal(t)
-	j := &store.Journal{Pod: identity.Pod{Namespace: "default", Name: "web", UID: "u1"}}
+	j := &Journal{Pod: identity.Pod{Namespace: "default", Name: "web", UID: "u1"}}
 	makePodDir(t, layout)
 	var wg sync.WaitGroup
 	for i := range 20 {
