@@ -129,3 +129,17 @@ func (r *renderer) warn(l problem.List) {
 		fmt.Fprintln(r.w, "warning:", indented(p.String()))
 	}
 }
+
+// note writes a line that is no warning, on stderr.
+func (r *renderer) note(text string) {
+	if r.quiet {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.json {
+		fmt.Fprintln(r.w, oneLine(text))
+	} else if data, err := json.Marshal(map[string]string{"message": text}); err == nil {
+		fmt.Fprintf(r.w, "%s\n", escapeJSON(data))
+	}
+}
