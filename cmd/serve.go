@@ -1,0 +1,211 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/systemd"
+)
+
+// serveFlags are the flags of serve.
+type serveFlags struct {
+	validate      string
+	ignoreKinds   bool
+	strictCluster bool
+	relist        time.Duration
+}
+
+func newServe(a *app) *cobra.Command {
+	f := &serveFlags{}
+	c := &cobra.Command{
+		Use:   "serve [DIR...]",
+		Short: "Supervise the pods of manifest directories",
+		Long: `Keep the pods of manifest directories running: start the pods of files that are
+added, update those of files that change, and delete those of files that are
+removed. Containers restart as restartPolicy says, with the kubelet's back-off;
+probes, hooks and activeDeadlineSeconds are enforced; logs are rotated. Pods that
+'podrun apply' started are supervised too while serve runs, pods of 'podrun run'
+are not.
+
+The directories are those of the command line, else those of 'sources' in the
+settings file, else /etc/podrun/manifests. They hold Pods and the ConfigMaps,
+Secrets, claims and classes that these refer to. A directory that cannot be read
+removes no pod.
+
+Containers keep running when serve ends, for whatever reason; the next serve goes
+on with them. SIGHUP reads the settings file and the directories again.`,
+		Example: `  podrun serve
+  podrun serve /etc/podrun/manifests /run/podrun/manifests
+  podrun service install --now`,
+		RunE: func(c *cobra.Command, dirs []string) error { return a.serve(c, f, dirs) },
+	}
+	c.Flags().StringVar(&f.validate, "validate", string(manifest.Strict), "how to handle unknown and duplicate fields: strict, warn or ignore")
+	c.Flags().BoolVar(&f.ignoreKinds, "ignore-unknown-kinds", false, "ignore objects of kinds that podrun does not use")
+	c.Flags().BoolVar(&f.strictCluster, "strict-cluster-fields", false, "refuse pods with fields that only a cluster supports, instead of dropping the fields")
+	c.Flags().DurationVar(&f.relist, "file-check-frequency", 20*time.Second, "how often to read the directories in any case")
+	c.Flags().StringVarP(&a.output, "output", "o", "", "json prints events as JSON lines")
+	return c
+}
+
+// serve supervises until a signal ends it, which is no failure.
+func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
+	if err := checkOutput(a.output, "json"); err != nil {
+		return err
+	}
+	if f.relist < time.Second {
+		return usage(c, errors.New("--file-check-frequency must be at least 1s"))
+	}
+	if err := needRoot(); err != nil {
+		return err
+	}
+	notifier, err := systemd.NewNotifier(os.Getenv("NOTIFY_SOCKET"))
+	if err != nil {
+		return err
+	}
+	_ = os.Unsetenv("NOTIFY_SOCKET") // plugins that podrun executes must not inherit it; it can't fail
+	r := a.renderer()
+	settings, notes, err := a.settings.settings()
+	if err != nil {
+		return err
+	}
+	a.warnAbout(r, notes)
+	spareMemory()
+	r.many = true
+	s := &server{app: a, renderer: r, notifier: notifier, started: make(chan struct{})}
+	client, err := s.connect(c.Context(), &settings)
+	if err != nil || client == nil {
+		return err
+	}
+	defer client.Close()
+	s.client = client
+	if len(dirs) == 0 {
+		dirs = settings.Sources
+	}
+	if len(dirs) == 0 {
+		dirs = []string{nodeconfig.DefaultSource}
+	}
+	watchdog, watched := systemd.WatchdogInterval(os.Getenv, os.Getpid())
+	heartbeat := 10 * time.Second
+	if watched {
+		heartbeat = min(heartbeat, watchdog/2)
+	}
+	engine := &run.Engine{Node: *s.node(settings)}
+	err = engine.Serve(c.Context(), run.ServeOptions{
+		Dirs: dirs, Claims: settings.Claims, Relist: f.relist, AllowKubelet: settings.AllowKubelet,
+		Manifest: manifest.Options{Namespace: settings.Namespace, Validate: manifest.Validate(f.validate),
+			IgnoreUnknownKinds: f.ignoreKinds, StrictClusterFields: f.strictCluster, Suffix: run.RandomSuffix},
+		Reload: s.reloads(c.Context()), Heartbeat: heartbeat,
+		Ready: func() {
+			s.tell(notifier.Ready())
+			r.note(fmt.Sprintf("supervising the pods of %s", strings.Join(dirs, ", ")))
+		},
+		Progress: func(summary string) {
+			s.tell(notifier.Status(summary))
+			s.tell(notifier.Watchdog())
+		},
+	})
+	s.tell(notifier.Stopping())
+	if _, ended := errors.AsType[SignalError](context.Cause(c.Context())); ended && err == nil {
+		return nil
+	}
+	return err
+}
+
+// server is what a supervisor keeps over reloads.
+type server struct {
+	app      *app
+	renderer *renderer
+	notifier *systemd.Notifier
+	client   *cri.Client
+	started  chan struct{}
+}
+
+// tell reports that systemd could not be told something, once.
+func (s *server) tell(err error) {
+	if err != nil {
+		s.renderer.warn(problem.List{problem.WarningOf(err)})
+	}
+}
+
+// node is what the pods share under settings.
+func (s *server) node(settings nodeconfig.Settings) *run.Node {
+	return &run.Node{Client: s.client, Settings: settings, Emit: s.renderer.event, Warn: s.renderer.warn,
+		Command: s.app.commandLine, Invocation: run.NewInvocation()}
+}
+
+// connect connects to the runtime. One that is not installed yet, or not started, is
+// waited for; nil is returned when a signal ends that.
+func (s *server) connect(ctx context.Context, settings *nodeconfig.Settings) (*cri.Client, error) {
+	for waiting := false; ; {
+		client, err := dial(settings)
+		if e, ok := errors.AsType[*problem.Error](err); !ok || e.Kind != problem.Runtime {
+			return client, err
+		}
+		if !waiting {
+			waiting = true
+			s.renderer.warn(problem.List{problem.WarningOf(err)})
+			s.tell(s.notifier.Ready())
+			s.tell(s.notifier.Status("waiting for a container runtime"))
+		}
+		s.tell(s.notifier.Watchdog())
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// reloads gets the settings to go on with at each SIGHUP. Settings that are wrong are
+// reported, and those before stay.
+func (s *server) reloads(ctx context.Context) <-chan *run.Node {
+	out := make(chan *run.Node)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP)
+	go func() {
+		defer signal.Stop(signals)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-signals:
+			}
+			s.tell(s.notifier.Reloading())
+			settings, notes, err := s.app.settings.reload()
+			if err != nil {
+				s.renderer.warn(problem.List{problem.WarningOf(err)})
+			} else {
+				s.app.warnAbout(s.renderer, notes)
+				select {
+				case out <- s.node(settings):
+				case <-ctx.Done():
+					return
+				}
+			}
+			s.tell(s.notifier.Ready())
+		}
+	}()
+	return out
+}
+
+// spareMemory collects garbage more often than a command does: a supervisor runs for
+// long beside its pods.
+func spareMemory() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50)
+	}
+}
