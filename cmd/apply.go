@@ -103,7 +103,9 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	if f.Wait == lifecycle.GoalCompleted {
 		return a.reportCompleted(objects, results)
 	}
-	a.warnUnwatched(r, objects, results)
+	if !engine.Supervised() {
+		a.warnUnwatched(r, objects, results)
+	}
 	return a.report(c.Context(), results)
 }
 
@@ -142,7 +144,7 @@ func (a *app) warnUnwatched(r *renderer, objects *manifest.Objects, results []ru
 	}
 	if len(wants) > 0 {
 		r.warn(problem.List{{Warning: true, Message: "podrun exits now and no longer enforces " + strings.Join(dedupe(wants), ", "),
-			Hint: "run 'podrun apply' again to converge"}})
+			Hint: "run 'podrun apply' again to converge; 'podrun serve' supervises pods"}})
 	}
 }
 

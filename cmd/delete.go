@@ -86,6 +86,12 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, named []string) error 
 	if err != nil {
 		return err
 	}
+	for _, res := range results {
+		if file := engine.SourceOf(res.ID); file != "" && res.Err == nil {
+			r.warn(problem.List{{Warning: true, Object: "pod " + res.ID.String(), Message: "podrun serve starts it again: " + file + " asks for it",
+				Hint: "remove it from that file, or run 'podrun stop'"}})
+		}
+	}
 	return a.report(c.Context(), results)
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -179,5 +178,5 @@ func (e *Engine) SourceOf(id identity.Pod) string {
 	if err != nil || r == nil || !e.Supervised() {
 		return ""
 	}
-	return strconv.Quote(r.Path)
+	return r.Path
 }

@@ -30,6 +30,9 @@ type Node struct {
 	Command  string             // this command line, which locks show to others
 	// Invocation is the random id of this process, which marks what it makes.
 	Invocation string
+	// Patient says that no user waits for this process: for which command a lock
+	// waits is not reported.
+	Patient bool
 	// Puller pulls the images of all pods; nil for a puller a command.
 	Puller *Puller
 	// Facts reads this host's facts for pods that were admitted before; nil reads
@@ -69,7 +72,13 @@ func InParallel[T, R any](list []T, do func(T) R) []R {
 }
 
 // Locks makes the locks of this process.
-func (n *Node) Locks() store.Locks { return store.NewLocks(n.Layout(), n.Holder(), n.SendWarnings) }
+func (n *Node) Locks() store.Locks {
+	warn := n.SendWarnings
+	if n.Patient {
+		warn = func(problem.List) {}
+	}
+	return store.NewLocks(n.Layout(), n.Holder(), warn)
+}
 
 // LockPods locks the pods of the objects.
 func (n *Node) LockPods(ctx context.Context, objects *manifest.Objects) (store.PodLocks, error) {

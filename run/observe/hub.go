@@ -27,6 +27,10 @@ const (
 // them, a pidfd a container, and no polling of single pods. It is safe for
 // concurrent use.
 type Hub struct {
+	// Report is called when the runtime stops to answer, with the zero time, and when
+	// it answers again, with since when it did not; nil for not. It is set before Run.
+	Report func(down time.Time)
+
 	client *cri.Client
 	kick   chan struct{}
 
@@ -159,12 +163,14 @@ func (s states) equal(other states) bool {
 // fail notes that the runtime does not answer, and tells whether it did before.
 func (h *Hub) fail() (first bool) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.down.IsZero() {
-		return false
+	if first = h.down.IsZero(); first {
+		h.down, h.up = time.Now(), make(chan struct{})
 	}
-	h.down, h.up = time.Now(), make(chan struct{})
-	return true
+	h.mu.Unlock()
+	if first && h.Report != nil {
+		h.Report(time.Time{})
+	}
+	return first
 }
 
 // take compares a list with what the waiting workers know, and tells whether the
@@ -175,6 +181,9 @@ func (h *Hub) take(listed map[string]states) (soon bool) {
 	h.listed = time.Now()
 	back := !h.down.IsZero()
 	if back {
+		if h.Report != nil {
+			h.Report(h.down)
+		}
 		h.down = time.Time{}
 		close(h.up)
 	}

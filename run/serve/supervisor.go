@@ -70,6 +70,7 @@ func New(n *node.Node, o Options) *Supervisor {
 		o.Heartbeat = 10 * time.Second
 	}
 	s := &Supervisor{options: o, hub: observe.NewHub(n.Client), pods: map[identity.Pod]*pod{}}
+	s.hub.Report = s.reportRuntime
 	s.Reload(n)
 	return s
 }
@@ -80,6 +81,7 @@ func (s *Supervisor) Reload(n *node.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n.Settings.RetryPullAlways = true // the kubelet tries every image again
+	n.Patient = true
 	n.Puller = n.NewPuller()
 	n.Facts = newFacts(n).read
 	s.node = n
@@ -121,11 +123,28 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	return nil
 }
 
+// reportRuntime reports that the runtime does not answer, or that it does again.
+func (s *Supervisor) reportRuntime(down time.Time) {
+	p := problem.Problem{Object: "container runtime " + s.current().Client.Endpoint(), Warning: true,
+		Message: "does not answer: containers keep running, nothing is restarted until it does"}
+	if !down.IsZero() {
+		p.Message = fmt.Sprintf("answers again after %s", time.Since(down).Round(time.Second))
+	}
+	s.current().SendWarnings(problem.List{p})
+}
+
 // lock makes this process the only supervisor of the root directory.
 func (s *Supervisor) lock() (*store.FileLock, error) {
-	lock, err := store.TryServeLock(s.current().Layout(), s.current().Holder())
-	if err != nil {
-		return nil, err
+	var lock *store.FileLock
+	var err error
+	// A command that checks whether there is a supervisor locks the file for a moment.
+	for try := 0; lock == nil && try < lockTries; try++ {
+		if lock, err = store.TryServeLock(s.current().Layout(), s.current().Holder()); err != nil {
+			return nil, err
+		}
+		if lock == nil {
+			time.Sleep(20 * time.Millisecond)
+		}
 	}
 	if lock == nil {
 		return nil, &problem.Error{Kind: problem.Refused, Object: "root directory " + s.current().Layout().RootDir,
@@ -133,6 +152,9 @@ func (s *Supervisor) lock() (*store.FileLock, error) {
 	}
 	return lock, nil
 }
+
+// lockTries is how often the lock is tried.
+const lockTries = 5
 
 // current is the node as of the last reload.
 func (s *Supervisor) current() *node.Node {
