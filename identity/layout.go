@@ -124,6 +124,9 @@ func (l Layout) Source(p Pod) string {
 // Sources is the directory of these files.
 func (l Layout) Sources() string { return filepath.Join(l.Serve(), "sources") }
 
+// Unstarted is the file that keeps which pods a supervisor could not start, and why.
+func (l Layout) Unstarted() string { return filepath.Join(l.Serve(), "unstarted") }
+
 // DirIdentities is the file that keeps by what a supervisor knows its manifest
 // directories again.
 func (l Layout) DirIdentities() string { return filepath.Join(l.Serve(), "directories") }

@@ -108,7 +108,29 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 		started, ready := obs.Probed()
 		out = append(out, View{Known: k, Observed: obs, Object: observe.ViewOf(ctx, k, obs, observe.HostInfo{IPs: facts.NodeIPs, Runtime: facts.Runtime, Handler: observe.HandlerOf(obs)}, observe.IsStopped(e.Layout(), k.ID.UID), started, ready)})
 	}
+	unstarted, err := store.ReadUnstarted(e.Layout())
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range unstarted {
+		id := identity.Pod{Namespace: u.Namespace, Name: u.Name}
+		if sel.matches(id) && !slices.ContainsFunc(out, func(v View) bool { return v.ID.Namespace == id.Namespace && v.ID.Name == id.Name }) {
+			out = append(out, View{Known: Known{ID: id}, Observed: &lifecycle.Observed{}, Object: unstartedPod(u)})
+		}
+	}
 	return out, nil
+}
+
+// unstartedPod is a pod that the running supervisor could not start, as `get` shows
+// it: pending, with the reason for which it was refused.
+func unstartedPod(u store.Unstarted) *corev1.Pod {
+	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: u.Namespace, Name: u.Name},
+		Status:     corev1.PodStatus{Phase: corev1.PodPending, Reason: u.Reason, Message: u.Message}}
+	for _, name := range u.Containers {
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name})
+	}
+	return pod
 }
 
 // RuntimeVersion asks the runtime who it is.

@@ -3,10 +3,12 @@ package serve
 import (
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
@@ -32,7 +34,10 @@ type pod struct {
 	reloaded bool       // the settings are others than those of the step
 
 	failure failure
-	ended   store.Generation // under which the pod was found to have ended
+	// unstarted is why the pod could not be applied while it is not on this host; nil
+	// otherwise.
+	unstarted *store.Unstarted
+	ended     store.Generation // under which the pod was found to have ended
 
 	reported string // the last error; used by the pod's goroutine alone
 }
@@ -105,6 +110,9 @@ func (p *pod) state() string {
 func (p *pod) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		in, err := p.situation(time.Now())
+		if err == nil && (in.Exists || in.Source != Present) {
+			p.noteUnstarted(in, nil)
+		}
 		if err != nil {
 			p.fail("", err)
 			in = facing{Situation: Situation{Exists: true, Source: NoSource, Retry: p.lastFailure().retry, Now: time.Now()}}
@@ -247,6 +255,9 @@ func (p *pod) conclude(step Step, in facing, err error) {
 		hash = in.Hash
 	}
 	p.fail(hash, err)
+	if !in.Exists && step.Do == Apply {
+		p.noteUnstarted(in, err)
+	}
 }
 
 // How long a step that failed is not tried again.
@@ -273,6 +284,39 @@ func (p *pod) fail(hash string, err error) {
 	f.hash, f.retry = hash, time.Now().Add(f.delay)
 	p.setFailure(f)
 	p.report(err)
+}
+
+// noteUnstarted notes why a pod that is not on this host could not be applied, or with
+// nil that it is on this host or not asked for.
+func (p *pod) noteUnstarted(in facing, err error) {
+	var u *store.Unstarted
+	if err != nil {
+		u = &store.Unstarted{Namespace: p.id.Namespace, Name: p.id.Name, Source: in.path, Reason: "Failed", Message: event.Cut(err.Error())}
+		if e, ok := errors.AsType[*problem.Error](err); ok {
+			u.Reason = reasonOf(e)
+		}
+		for _, c := range in.objects.Pods[0].Object.Spec.Containers {
+			u.Containers = append(u.Containers, c.Name)
+		}
+	}
+	p.mu.Lock()
+	changed := !reflect.DeepEqual(u, p.unstarted)
+	p.unstarted = u
+	p.mu.Unlock()
+	if changed {
+		signal(p.s.published)
+	}
+}
+
+// reasonOf is the reason of the first problem that refuses, as the kubelet's status of
+// a rejected pod has it.
+func reasonOf(e *problem.Error) string {
+	for _, one := range e.Problems {
+		if !one.Warning && one.Reason != "" {
+			return one.Reason
+		}
+	}
+	return "Failed"
 }
 
 func (p *pod) lastFailure() failure {

@@ -1,14 +1,18 @@
 package serve
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
 )
 
 // The states of pods in a summary.
@@ -77,4 +81,32 @@ func (f *facts) read(ctx context.Context) (host.Facts, error) {
 		f.last, f.at = read, time.Now()
 	}
 	return read, err
+}
+
+// publish writes which pods could not be started, whenever that changes.
+func (s *Supervisor) publish(ctx context.Context) {
+	list := []store.Unstarted{}
+	for {
+		if err := store.WriteUnstarted(s.current().Layout(), list); err != nil {
+			s.current().SendWarnings(problem.List{problem.WarningOf(err)})
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.published:
+		}
+		list = list[:0]
+		s.mu.Lock()
+		for _, p := range s.pods {
+			p.mu.Lock()
+			if p.unstarted != nil {
+				list = append(list, *p.unstarted)
+			}
+			p.mu.Unlock()
+		}
+		s.mu.Unlock()
+		slices.SortFunc(list, func(a, b store.Unstarted) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		})
+	}
 }

@@ -48,6 +48,9 @@ type Supervisor struct {
 	options Options
 	hub     *observe.Hub
 	workers sync.WaitGroup
+	// published has something when the list of pods that could not be started may
+	// have changed.
+	published chan struct{}
 
 	mu       sync.Mutex
 	node     *node.Node
@@ -69,7 +72,7 @@ func New(n *node.Node, o Options) *Supervisor {
 	if o.Heartbeat <= 0 {
 		o.Heartbeat = 10 * time.Second
 	}
-	s := &Supervisor{options: o, hub: observe.NewHub(n.Client), pods: map[identity.Pod]*pod{}}
+	s := &Supervisor{options: o, hub: observe.NewHub(n.Client), pods: map[identity.Pod]*pod{}, published: make(chan struct{}, 1)}
 	s.hub.Report = s.reportRuntime
 	s.Reload(n)
 	return s
@@ -115,6 +118,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	loops.Go(func() { s.watchSources(inner) })
 	loops.Go(func() { s.watchState(inner) })
 	loops.Go(func() { s.heartbeat(inner) })
+	loops.Go(func() { s.publish(inner) })
 	if s.options.Housekeeping != nil {
 		loops.Go(func() { s.housekeeping(inner) })
 	}

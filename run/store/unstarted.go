@@ -1,0 +1,50 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/podrun/podrun/identity"
+)
+
+// Unstarted is a pod that a manifest directory asks for and that is not on this host,
+// because it could not be applied.
+type Unstarted struct {
+	Namespace  string   `json:"namespace"`
+	Name       string   `json:"name"`
+	Source     string   `json:"source"`            // the path of its file
+	Containers []string `json:"containers"`        // their names
+	Reason     string   `json:"reason"`            // a word: OutOfcpu, Refused
+	Message    string   `json:"message,omitempty"` // why, in one line
+}
+
+// WriteUnstarted writes the list of such pods for commands.
+func WriteUnstarted(layout identity.Layout, list []Unstarted) error {
+	data, err := json.Marshal(list)
+	if err == nil {
+		err = WriteState(layout.Unstarted(), data, 0o640)
+	}
+	if err != nil {
+		return fmt.Errorf("keep which pods could not be started: %w", err)
+	}
+	return nil
+}
+
+// ReadUnstarted reads the list that the running supervisor has written; none while
+// no supervisor runs.
+func ReadUnstarted(layout identity.Layout) ([]Unstarted, error) {
+	data, err := ReadState(layout.Unstarted())
+	if errors.Is(err, fs.ErrNotExist) || !Supervised(layout) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read which pods could not be started: %w", err)
+	}
+	var out []Unstarted
+	if json.Unmarshal(data, &out) != nil {
+		return nil, nil // it is written anew with the next change
+	}
+	return out, nil
+}
