@@ -1,0 +1,136 @@
+package podlog
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The names of rotated files are the kubelet's (pkg/kubelet/logs):
+// <log>.<time>, the older ones compressed as <log>.<time>.gz, which are written as
+// <log>.<time>.tmp. The time is local and sorts as text.
+const (
+	stampFormat    = "20060102-150405"
+	compressSuffix = ".gz"
+	tmpSuffix      = ".tmp"
+)
+
+// What is read of a directory of logs at most: other processes may write to it.
+const (
+	maxDirEntries = 1 << 16
+	maxRotated    = 1000
+	dirBatch      = 256
+)
+
+// rotatedFile is a file that a rotation has left beside a log.
+type rotatedFile struct {
+	name   string // in the log's directory
+	stamp  string // the time in its name
+	suffix string // "", compressSuffix or tmpSuffix
+}
+
+// parseRotated reads the name of a file that belongs to the log of that name; ok is
+// false for every other name.
+func parseRotated(base, name string) (f rotatedFile, ok bool) {
+	rest, ok := strings.CutPrefix(name, base+".")
+	if !ok {
+		return f, false
+	}
+	f.name, f.stamp = name, rest
+	for _, suffix := range []string{compressSuffix, tmpSuffix} {
+		if stamp, found := strings.CutSuffix(rest, suffix); found {
+			f.stamp, f.suffix = stamp, suffix
+		}
+	}
+	_, err := time.Parse(stampFormat, f.stamp)
+	return f, err == nil && len(f.stamp) == len(stampFormat) // time.Parse accepts fractions, too
+}
+
+// logDir is an open directory of logs. Files in it are reached by their names alone,
+// and never through a link.
+type logDir struct{ root *os.Root }
+
+// openDir opens the directory of a log; one that is a symbolic link is refused.
+func openDir(path string) (*logDir, error) {
+	dir := filepath.Dir(path)
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
+	}
+	defer unix.Close(fd)
+	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: dir, Err: errors.Unwrap(err)}
+	}
+	return &logDir{root}, nil
+}
+
+func (d *logDir) close() { d.root.Close() }
+
+// rotated lists the regular files that rotations left beside a log, the oldest
+// first. Others that have such a name are not this log's, and are left out.
+func (d *logDir) rotated(base string) ([]rotatedFile, error) {
+	f, err := d.root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var out []rotatedFile
+	for seen := 0; ; {
+		entries, err := f.ReadDir(dirBatch)
+		for _, e := range entries {
+			if r, ok := parseRotated(base, e.Name()); ok && e.Type().IsRegular() {
+				out = append(out, r)
+			}
+		}
+		seen += len(entries)
+		switch {
+		case errors.Is(err, io.EOF):
+			slices.SortFunc(out, func(a, b rotatedFile) int { return cmp.Compare(a.name, b.name) })
+			return out, nil
+		case err != nil:
+			return nil, err
+		case seen > maxDirEntries || len(out) > maxRotated:
+			return nil, fmt.Errorf("its directory has more than %d files, or it has more than %d rotated ones: remove those that are not needed", maxDirEntries, maxRotated)
+		}
+	}
+}
+
+// open opens a regular file of the directory for reading. Links, also hard ones, are
+// refused: they may be another's file, which the reader of a log may not read.
+func (d *logDir) open(name string) (*os.File, fs.FileInfo, error) {
+	f, err := d.root.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && (!info.Mode().IsRegular() || links(info) > 1) {
+		err = fmt.Errorf("%s: %w", name, errNotOnlyFile)
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+var errNotOnlyFile = errors.New("it is not a regular file with one name")
+
+// links is how many names a file has.
+func links(info fs.FileInfo) uint64 {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 1
+	}
+	return uint64(st.Nlink)
+}
