@@ -36,6 +36,7 @@ func (f *file) check(kc *kubelet.KubeletConfiguration) {
 	f.checkPaths(kc)
 	f.checkNumbers(kc)
 	f.checkLogs(kc)
+	f.checkSupervision(kc)
 	f.checkReserved("systemReserved", kc.SystemReserved)
 	f.checkReserved("kubeReserved", kc.KubeReserved)
 	f.checkEviction(kc.EvictionHard)

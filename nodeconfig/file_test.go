@@ -52,6 +52,10 @@ func TestParse(t *testing.T) {
 			s.SeccompDefault, s.AllowedUnsafeSysctls, s.FeatureGates = true, []string{"kernel.msg*", "net.core.somaxconn"}, map[string]bool{"NodeSwap": false}
 		}},
 		"swap": {"memorySwap: {swapBehavior: LimitedSwap}\n", func(s *Settings) { s.SwapBehavior = "LimitedSwap" }},
+		"rotation": {"containerLogMaxWorkers: 3\ncontainerLogMonitorInterval: 5s\n", func(s *Settings) {
+			s.ContainerLogMaxWorkers, s.ContainerLogMonitorInterval = 3, 5*time.Second
+		}},
+		"back-off": {"crashLoopBackOff: {maxContainerRestartPeriod: 30s}\n", func(s *Settings) { s.MaxContainerRestartPeriod = 30 * time.Second }},
 		"logs": {"podLogsDir: /logs\ncontainerLogMaxSize: 1Mi\ncontainerLogMaxFiles: 2\n", func(s *Settings) {
 			s.PodLogsDir, s.ContainerLogMaxSize, s.ContainerLogMaxFiles = "/logs", "1Mi", 2
 		}},
@@ -118,6 +122,10 @@ func TestParseProblems(t *testing.T) {
 		"serial and parallel":    {file: begin + "maxParallelImagePulls: 2\nserializeImagePulls: true\n", want: "maxParallelImagePulls: 2 at a time", line: 3},
 		"log files":              {file: begin + "containerLogMaxFiles: 1\n", want: "containerLogMaxFiles: 1 is less than 2", line: 3},
 		"log size":               {file: begin + "containerLogMaxSize: huge\n", want: "containerLogMaxSize: \"huge\" is not a quantity", line: 3},
+		"log workers":            {file: begin + "containerLogMaxWorkers: 0\n", want: "containerLogMaxWorkers: 0 is less than 1", line: 3},
+		"log interval":           {file: begin + "containerLogMonitorInterval: 2s\n", want: "containerLogMonitorInterval: 2s is less than 3s", line: 3},
+		"back-off too long":      {file: begin + "crashLoopBackOff: {maxContainerRestartPeriod: 6m}\n", want: "crashLoopBackOff.maxContainerRestartPeriod: 6m0s is not between", line: 3},
+		"back-off without gate":  {file: begin + "crashLoopBackOff: {maxContainerRestartPeriod: 6s}\nfeatureGates: {KubeletCrashLoopBackOffMax: false}\n", want: "crashLoopBackOff.maxContainerRestartPeriod: it must not be set while", line: 3},
 		"reserved resource":      {file: begin + "systemReserved:\n  gpu: '1'\n", want: "systemReserved[gpu]: the resource cannot be reserved", line: 4},
 		"reserved quantity":      {file: begin + "kubeReserved:\n  cpu: lots\n", want: "kubeReserved[cpu]: \"lots\" is not a quantity", line: 4},
 		"reserved negative":      {file: begin + "kubeReserved: {cpu: '-1'}\n", want: "kubeReserved[cpu]: \"-1\" is negative", line: 3},

@@ -30,6 +30,13 @@ func merge(s Settings, kc *kubelet.KubeletConfiguration) Settings {
 	s.PodPidsLimit = max(s.PodPidsLimit, -1)
 	said(&s.SeccompDefault, kc.SeccompDefault)
 	said(&s.ContainerLogMaxFiles, kc.ContainerLogMaxFiles)
+	said(&s.ContainerLogMaxWorkers, kc.ContainerLogMaxWorkers)
+	if d := kc.ContainerLogMonitorInterval; d != nil {
+		s.ContainerLogMonitorInterval = d.Duration
+	}
+	if d := kc.CrashLoopBackOff.MaxContainerRestartPeriod; d != nil {
+		s.MaxContainerRestartPeriod = d.Duration
+	}
 	said(&s.RegistryPullQPS, kc.RegistryPullQPS)
 	if kc.RegistryBurst != 0 {
 		s.RegistryBurst = kc.RegistryBurst

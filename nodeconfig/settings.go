@@ -69,8 +69,14 @@ type Settings struct {
 	// Devices are CDI devices by the extended resource as which pods request them.
 	Devices map[string][]string `json:"devices,omitempty"`
 
-	ContainerLogMaxSize  string `json:"containerLogMaxSize"`
-	ContainerLogMaxFiles int32  `json:"containerLogMaxFiles"`
+	ContainerLogMaxSize         string        `json:"containerLogMaxSize"` // a quantity
+	ContainerLogMaxFiles        int32         `json:"containerLogMaxFiles"`
+	ContainerLogMaxWorkers      int32         `json:"containerLogMaxWorkers"`
+	ContainerLogMonitorInterval time.Duration `json:"containerLogMonitorInterval"` // ns in JSON
+
+	// MaxContainerRestartPeriod is crashLoopBackOff.maxContainerRestartPeriod; 0 if
+	// no file sets it. CrashLoopBackOff has what follows from it.
+	MaxContainerRestartPeriod time.Duration `json:"maxContainerRestartPeriod,omitempty"` // ns in JSON
 
 	RegistryPullQPS       int32 `json:"registryPullQPS"` // 0: no limit
 	RegistryBurst         int32 `json:"registryBurst"`
@@ -116,12 +122,14 @@ func Default() Settings {
 			"imagefs.available":  "15%",
 			"imagefs.inodesFree": "5%",
 		},
-		ContainerLogMaxSize:  "10Mi",
-		ContainerLogMaxFiles: 5,
-		RegistryPullQPS:      5,
-		RegistryBurst:        10,
-		PullStall:            time.Minute,
-		PullVerification:     kubelet.NeverVerifyPreloadedImages,
+		ContainerLogMaxSize:         "10Mi",
+		ContainerLogMaxFiles:        5,
+		ContainerLogMaxWorkers:      1,
+		ContainerLogMonitorInterval: 10 * time.Second,
+		RegistryPullQPS:             5,
+		RegistryBurst:               10,
+		PullStall:                   time.Minute,
+		PullVerification:            kubelet.NeverVerifyPreloadedImages,
 	}
 }
 

@@ -179,7 +179,7 @@ func (s *stream) rotated(ctx context.Context) (bool, error) {
 		s.settled = true
 		return true, s.pause(ctx, nil, settle)
 	}
-	return true, s.switchTo(next)
+	return true, s.switchTo(ctx, next, mine)
 }
 
 // successor opens the file that has taken the place of the one that is read, if
@@ -198,11 +198,19 @@ func (s *stream) successor(mine os.FileInfo) (*os.File, error) {
 	return nil, err
 }
 
-// switchTo goes on with the next file. A line that the runtime cut may go on in
-// it, a record may not.
-func (s *stream) switchTo(next *os.File) error {
+// switchTo goes on with the current file, after those that were rotated away since
+// mine. A line that the runtime cut may go on in the next one, a record may not.
+func (s *stream) switchTo(ctx context.Context, current *os.File, mine os.FileInfo) error {
 	s.f.Close()
-	s.f, s.offset, s.settled = next, 0, false
+	s.f, s.offset, s.settled = current, 0, false
+	if err := s.endFile(); err != nil {
+		return err
+	}
+	return s.readBetween(ctx, mine)
+}
+
+// endFile takes what is left at the end of a file that another one follows.
+func (s *stream) endFile() error {
 	err := s.split.finish(true, s.piece)
 	s.split = splitter{}
 	return err

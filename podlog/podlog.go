@@ -26,8 +26,7 @@ import (
 type Options struct {
 	// Follow goes on until the container has ended and all is read.
 	Follow bool
-	// Tail is how many lines to show, counted from the end; nil is all. As in
-	// the kubelet, only the current file counts, not those rotated away.
+	// Tail is how many lines to show, counted from the end; nil is all.
 	Tail *int64
 	// Since leaves out the lines before that time; zero is none.
 	Since time.Time
@@ -74,19 +73,24 @@ type Output struct {
 	Stdout, Stderr io.Writer
 }
 
-// Stream writes the log of a container. It returns nil when all is written, and
-// an error that wraps the context's cause when that ended it, or fs.ErrNotExist
-// when there is no log.
+// Stream writes the log of a container, from the oldest of its rotated files on,
+// compressed or not. The kubelet reads the current file only, so that `kubectl logs`
+// shows next to nothing after a rotation. It returns nil when all is written, and an
+// error that wraps the context's cause when that ended it, or fs.ErrNotExist when
+// there is no log.
 func Stream(ctx context.Context, src Source, out Output, opts Options) error {
 	s := &stream{src: src, opts: opts, w: newLineWriter(out, opts), last: src.Last == nil}
 	if err := s.open(ctx); err != nil {
 		return err
 	}
 	defer s.close()
-	if err := s.seekTail(); err != nil {
+	have, err := s.seekTail()
+	if err != nil {
 		return s.wrap(err)
 	}
-	err := s.read(ctx)
+	if err = s.readOlder(ctx, have); err == nil {
+		err = s.read(ctx)
+	}
 	if errors.Is(err, errLimit) {
 		err = nil
 	}
@@ -103,6 +107,7 @@ type stream struct {
 	f       *os.File
 	path    string // where f was found, with no link in it
 	offset  int64  // of f, how much was read
+	newest  string // the time in the name of the newest file that was rotated away before f
 	buf     []byte
 	split   splitter
 	corrupt bool      // a corrupt line was reported

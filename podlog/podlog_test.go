@@ -176,11 +176,11 @@ func TestTailReadsFromTheEnd(t *testing.T) {
 	const size = 1 << 30
 	for _, n := range []int64{1, 10, 1023, 1024, 1025, 5000} {
 		f := &countingLog{size: size}
-		got, err := tailOffset(f, size, n)
+		got, have, err := tailOffset(f, size, n)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := int64(size) - 64*n; got != want {
+		if want := int64(size) - 64*n; got != want || have != n {
 			t.Errorf("the last %d lines begin at %d, want %d", n, got, want)
 		}
 		if limit := 64*n + 2*tailBlock; f.read > limit {
@@ -189,8 +189,8 @@ func TestTailReadsFromTheEnd(t *testing.T) {
 	}
 	// Every size around a block's edge, down to no line at all.
 	for lines := int64(0); lines < 1100; lines++ {
-		got, err := tailOffset(&countingLog{size: lines * 64}, lines*64, 1000)
-		if want := max(0, lines-1000) * 64; err != nil || got != want {
+		got, have, err := tailOffset(&countingLog{size: lines * 64}, lines*64, 1000)
+		if want := max(0, lines-1000) * 64; err != nil || got != want || have != min(lines, 1000) {
 			t.Fatalf("the last 1000 of %d lines begin at %d, %v; want %d", lines, got, err, want)
 		}
 	}

@@ -5,20 +5,21 @@ import (
 	"io"
 )
 
-// seekTail moves to where the last lines that are wanted begin.
-func (s *stream) seekTail() error {
+// seekTail moves to where the last lines that are wanted begin, and returns how
+// many of them the file has.
+func (s *stream) seekTail() (have int64, err error) {
 	if s.opts.Tail == nil {
-		return nil
+		return 0, nil
 	}
 	info, err := s.f.Stat()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if s.offset, err = tailOffset(s.f, info.Size(), *s.opts.Tail); err != nil {
-		return err
+	if s.offset, have, err = tailOffset(s.f, info.Size(), *s.opts.Tail); err != nil {
+		return 0, err
 	}
 	_, err = s.f.Seek(s.offset, io.SeekStart)
-	return err
+	return have, err
 }
 
 // tailBlock is how much is read at a time; headLen is more than the time, the
@@ -28,13 +29,13 @@ const (
 	headLen   = 128
 )
 
-// tailOffset returns where the last n lines begin in a log of that size. It
-// reads no more of the file than those lines and the record before them. A line
+// tailOffset returns where the last n lines begin in a log of that size, and how
+// many of them it has. It reads no more of the file than those lines and the record before them. A line
 // that the runtime cut into records counts once; where the two streams cut
 // lines at the same time, the head of the first may be missing.
-func tailOffset(f io.ReaderAt, size, n int64) (int64, error) {
+func tailOffset(f io.ReaderAt, size, n int64) (at, have int64, err error) {
 	if n <= 0 {
-		return size, nil
+		return size, 0, nil
 	}
 	t := tailCount{want: n, start: size}
 	buf := make([]byte, tailBlock+headLen)
@@ -45,24 +46,24 @@ func tailOffset(f io.ReaderAt, size, n int64) (int64, error) {
 		// end may take up.
 		have, err := f.ReadAt(buf[:min(end+headLen, size)-begin], begin)
 		if err != nil && err != io.EOF {
-			return 0, err
+			return 0, 0, err
 		}
 		block := buf[:min(int64(have), end-begin)]
 		for i := bytes.LastIndexByte(block, '\n'); i >= 0; i = bytes.LastIndexByte(block[:i], '\n') {
 			if t.line(begin+int64(i)+1, buf[i+1:have]) {
-				return t.start, nil
+				return t.start, t.have, nil
 			}
 		}
 		end = begin
 	}
 	head := make([]byte, min(headLen, size))
 	if _, err := f.ReadAt(head, 0); err != nil && err != io.EOF {
-		return 0, err
+		return 0, 0, err
 	}
 	if size > 0 && t.line(0, head) {
-		return t.start, nil
+		return t.start, t.have, nil
 	}
-	return 0, nil
+	return 0, t.have, nil
 }
 
 // tailCount counts lines from the end of a log.

@@ -98,6 +98,7 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 	if err != nil {
 		return nil, err
 	}
+	first, longest := e.Settings.CrashLoopBackOff()
 	out := make([]View, 0, len(pods))
 	for _, k := range pods {
 		obs, err := e.Observe(ctx, k.ID.UID)
@@ -108,7 +109,7 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 			e.WarnOnce(problem.WarningOf(k.Broken))
 		}
 		started, ready := obs.Probed()
-		out = append(out, View{Known: k, Observed: obs, Object: observe.ViewOf(ctx, k, obs, observe.HostInfo{IPs: facts.NodeIPs, Runtime: facts.Runtime, Handler: observe.HandlerOf(obs)}, observe.IsStopped(e.Layout(), k.ID.UID), started, ready)})
+		out = append(out, View{Known: k, Observed: obs, Object: observe.ViewOf(ctx, k, obs, observe.HostInfo{IPs: facts.NodeIPs, Runtime: facts.Runtime, Handler: observe.HandlerOf(obs), BackOff: lifecycle.RestartBackOff{First: first, Longest: longest}}, observe.IsStopped(e.Layout(), k.ID.UID), started, ready)})
 	}
 	unstarted, err := store.ReadUnstarted(e.Layout())
 	if err != nil {

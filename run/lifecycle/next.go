@@ -70,6 +70,16 @@ type World struct {
 	// Since is when the pod was first taken on, from which
 	// activeDeadlineSeconds counts; zero if it was not yet.
 	Since time.Time
+	// BackOff are the node's delays before a container that has exited is started
+	// again; the zero value is the kubelet's defaults.
+	BackOff RestartBackOff
+}
+
+// changed tells whether a container was made from another definition than the pod
+// has now.
+func (w World) changed(c *Container) bool {
+	want := w.Hashes[c.Name]
+	return want != "" && c.Hash != "" && want != c.Hash
 }
 
 // Unhealthy is a probe of a container that has reached its failure threshold.
@@ -175,7 +185,7 @@ func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 // nextRunning plans a running container and tells whether it is as it should
 // be. A changed spec (name or image: all that the API lets change) replaces it.
 func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World, d *Decision) bool {
-	if want := w.Hashes[c.Name]; want != "" && have.Hash != "" && want != have.Hash {
+	if w.changed(have) {
 		why := "its definition changed"
 		d.Actions = append(d.Actions, Action{Verb: KillContainer, Container: c.Name, ID: have.ID, Why: why,
 			Message: fmt.Sprintf("Container %s definition changed, will be restarted", c.Name)})
@@ -223,9 +233,12 @@ func (d *Decision) restart(last *Container, w World, why string) {
 }
 
 // holdBack tells whether the back-off of an exited container has not ended, and
-// takes its end in.
+// takes its end in. The back-off of another definition does not count.
 func (d *Decision) holdBack(c *Container, w World) bool {
-	delay := restartDelay(c)
+	if w.changed(c) {
+		return false
+	}
+	delay := RestartDelay(c, w.BackOff)
 	at := c.FinishedAt.Add(delay)
 	// A clock that was set back meanwhile must not hold it back for longer.
 	if left := at.Sub(w.Now); left <= 0 || left >= 2*delay {

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/podrun/podrun/identity"
 )
 
 // decisionText renders what Next decided, a part a word: CreateSandbox/1,
@@ -305,63 +303,6 @@ func dueAfter(after time.Duration, n int) func(*corev1.Pod, *World) {
 		seconds := int64(after / time.Second)
 		p.Spec.ActiveDeadlineSeconds = &seconds
 		w.Since, w.Now = statusMinute(1), statusMinute(n)
-	}
-}
-
-func TestRestartDelay(t *testing.T) {
-	for _, tc := range []struct {
-		restarts  uint32
-		ran, want time.Duration
-	}{
-		{0, time.Second, 0},
-		{1, time.Second, 10 * time.Second},
-		{2, 0, 20 * time.Second},
-		{3, time.Minute, 40 * time.Second},
-		{4, time.Second, 80 * time.Second},
-		{5, time.Second, 160 * time.Second},
-		{6, time.Second, 300 * time.Second},
-		{7, time.Second, 300 * time.Second},
-		{4_000_000_000, time.Second, 300 * time.Second},
-		{5, 10*time.Minute - 1, 160 * time.Second},
-		{5, 10 * time.Minute, 0},
-	} {
-		c := &Container{Restarts: tc.restarts, StartedAt: statusT0, FinishedAt: statusT0.Add(tc.ran)}
-		if got := restartDelay(c); got != tc.want {
-			t.Errorf("restart %d after %s: %s, want %s", tc.restarts, tc.ran, got, tc.want)
-		}
-	}
-}
-
-// TestNextBackOff: the delay goes with the container that is made, so that it
-// starts over when the spec changed or the last run was long.
-func TestNextBackOff(t *testing.T) {
-	with := func(delay string, ran time.Duration) *Container {
-		c := &Container{Hash: "h", Restarts: 3, StartedAt: statusT0, FinishedAt: statusT0.Add(ran)}
-		if delay != "" {
-			c.Annotations = map[string]string{identity.AnnotationBackOff: delay}
-		}
-		return c
-	}
-	for _, tc := range []struct {
-		name string
-		last *Container
-		hash string
-		want time.Duration
-	}{
-		{"the first", nil, "h", 0},
-		{"the second", &Container{Hash: "h"}, "h", 10 * time.Second},
-		{"the third", with("10s", time.Second), "h", 20 * time.Second},
-		{"the longest", with("160s", time.Second), "h", 300 * time.Second},
-		{"another spec", with("160s", time.Second), "h2", 0},
-		{"after a long run", with("160s", 10*time.Minute), "h", 10 * time.Second},
-		{"no delay is kept", with("", time.Second), "h", 80 * time.Second},
-		{"nonsense is kept", with("soon", time.Second), "h", 80 * time.Second},
-		{"less than nothing is kept", with("-5s", time.Second), "h", 10 * time.Second},
-		{"years are kept", with("90000h", time.Second), "h", 300 * time.Second},
-	} {
-		if got := NextBackOff(tc.last, tc.hash); got != tc.want {
-			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
-		}
 	}
 }
 

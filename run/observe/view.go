@@ -31,11 +31,13 @@ type Known struct {
 	Broken error
 }
 
-// hostInfo is what a pod's status has of the host.
+// HostInfo is what a pod's status has of the host.
 type HostInfo struct {
 	IPs     []string
 	Runtime host.Runtime
 	Handler string // the pod's runtime handler; "" is the default
+	// BackOff are the node's delays before a container is started again.
+	BackOff lifecycle.RestartBackOff
 }
 
 // handlerOf is the runtime handler of a pod's sandbox; "" if it has none.
@@ -61,8 +63,8 @@ func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, o
 		Observed: obs, NodeIPs: n.IPs, RuntimeName: n.Runtime.Name, RecursiveReadOnly: n.Runtime.Handlers[n.Handler].RecursiveReadOnlyMounts, Over: over, StartTime: since,
 		Messages: TerminationMessages(ctx, obs), Started: started, Ready: ready, Now: time.Now(),
 	}
-	d := lifecycle.Next(pod, lifecycle.World{Observed: obs, Now: in.Now, Since: since})
-	in.Waiting = backingOff(d, k.ID)
+	d := lifecycle.Next(pod, lifecycle.World{Observed: obs, Now: in.Now, Since: since, BackOff: n.BackOff})
+	in.Waiting = backingOff(d, obs, n.BackOff, k.ID)
 	if d.Overdue {
 		in.Reason, in.Message = "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
 	}
@@ -99,10 +101,11 @@ func WithoutCheckpoint(id identity.Pod, obs *lifecycle.Observed) *corev1.Pod {
 }
 
 // backingOff says which containers wait for the end of a back-off.
-func backingOff(d lifecycle.Decision, id identity.Pod) map[string]lifecycle.Waiting {
+func backingOff(d lifecycle.Decision, obs *lifecycle.Observed, limits lifecycle.RestartBackOff, id identity.Pod) map[string]lifecycle.Waiting {
 	out := map[string]lifecycle.Waiting{}
 	for _, name := range d.BackOff {
-		out[name] = lifecycle.Waiting{Reason: "CrashLoopBackOff", Message: "back-off restarting failed container=" + name + " pod=" + id.Ref()}
+		delay := lifecycle.RestartDelay(obs.Container(name), limits)
+		out[name] = lifecycle.Waiting{Reason: "CrashLoopBackOff", Message: fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", delay, name, id.Ref())}
 	}
 	return out
 }

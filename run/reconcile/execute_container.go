@@ -147,8 +147,8 @@ func (w *starter) createContainer(ctx context.Context, a lifecycle.Action, image
 	if err != nil {
 		return lifecycle.Container{}, nil, err
 	}
-	if delay := lifecycle.NextBackOff(w.obs.Newest(a.Container), container.Hash(spec)); delay > 0 {
-		config.Annotations[identity.AnnotationBackOff] = delay.String()
+	if last := w.obs.Newest(a.Container); last != nil {
+		config.Annotations[identity.AnnotationBackOff] = lifecycle.NextBackOff(last, container.Hash(spec), w.restartBackOff()).String()
 	}
 	config.Annotations[identity.AnnotationGeneration] = w.lock.Mine.String()
 	sb := w.obs.Sandbox()

@@ -48,9 +48,14 @@ func newWorker(n *node.Node, p *prepare.Plan, puller *node.Puller, lock *store.P
 }
 
 func (w *state) world() lifecycle.World {
-	world := lifecycle.World{Observed: w.obs, Hashes: w.plan.Hashes(), Now: time.Now(), Since: lifecycle.TakenOn(w.pod(), w.obs)}
+	world := lifecycle.World{Observed: w.obs, Hashes: w.plan.Hashes(), Now: time.Now(), Since: lifecycle.TakenOn(w.pod(), w.obs), BackOff: w.restartBackOff()}
 	world.Started, _, world.Unhealthy = w.probed()
 	return world
+}
+
+func (w *state) restartBackOff() lifecycle.RestartBackOff {
+	first, longest := w.Settings.CrashLoopBackOff()
+	return lifecycle.RestartBackOff{First: first, Longest: longest}
 }
 
 // Resume makes a Worker that goes on with a pod that is here.
@@ -105,7 +110,7 @@ func (w *state) Status() corev1.PodStatus {
 	started, ready, _ := w.probed()
 	k := observe.Known{ID: w.plan.ID, Pod: w.plan.Pod}
 	// A sandbox that this command made was not read from the runtime.
-	n := observe.HostInfo{IPs: w.plan.NodeIPs, Runtime: w.plan.Facts.Runtime, Handler: cmp.Or(w.plan.Sandbox.Handler, observe.HandlerOf(w.obs))}
+	n := observe.HostInfo{IPs: w.plan.NodeIPs, Runtime: w.plan.Facts.Runtime, Handler: cmp.Or(w.plan.Sandbox.Handler, observe.HandlerOf(w.obs)), BackOff: w.restartBackOff()}
 	n.Runtime.Name = w.plan.Runtime
 	return observe.ViewOf(context.Background(), k, w.obs, n, observe.IsStopped(w.plan.Layout, w.plan.ID.UID), started, ready).Status
 }

@@ -1,0 +1,266 @@
+package podlog
+
+import (
+	"bufio"
+	"compress/flate"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// olderFile is a rotated file of the log that is read.
+type olderFile struct {
+	f       *os.File
+	info    os.FileInfo
+	stamp   string
+	packed  bool
+	skip    int64 // of its lines, how many are not wanted
+	damaged bool  // can't be decompressed
+}
+
+// older lists the files that were rotated away from the log after that time, which
+// is in their names, the oldest first, but not the one that is read. What else lies
+// under such a name is left out; so is a file that a rotation removes now. Those that
+// it returns are open. That they can't be listed is a warning.
+func (s *stream) older(after string) []*olderFile {
+	out, err := s.listOlder(after)
+	if err != nil {
+		closeAll(out)
+		s.warn(fmt.Errorf("its rotated files are left out: %w", err))
+		return nil
+	}
+	return out
+}
+
+func (s *stream) listOlder(after string) (out []*olderFile, err error) {
+	dir, err := openDir(s.path)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.close()
+	current, err := s.f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	files, err := dir.rotated(filepath.Base(s.path))
+	if err != nil {
+		return nil, err
+	}
+	used := inUse(files)
+	for _, r := range files {
+		if !used[r.name] || r.stamp <= after {
+			continue
+		}
+		f, info, err := dir.open(r.name)
+		if errors.Is(err, fs.ErrNotExist) && r.suffix == "" {
+			r.suffix = compressSuffix // compressed since it was listed
+			f, info, err = dir.open(r.name + compressSuffix)
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, errNotOnlyFile):
+		case err != nil:
+			return out, err
+		case os.SameFile(info, current):
+			f.Close() // rotated since it was opened: it is read as the current one
+		default:
+			out = append(out, &olderFile{f: f, info: info, stamp: r.stamp, packed: r.suffix == compressSuffix})
+		}
+	}
+	return out, nil
+}
+
+func closeAll(files []*olderFile) {
+	for _, o := range files {
+		o.f.Close() // it was only read: nothing can be lost
+	}
+}
+
+// readOlder writes what is wanted of the rotated files: all, or of the last lines
+// those that the current file, which has have of them, lacks. A line that was cut by
+// a rotation counts twice.
+func (s *stream) readOlder(ctx context.Context, have int64) error {
+	files := s.older("")
+	defer closeAll(files)
+	if n := len(files); n > 0 {
+		s.newest = files[n-1].stamp
+	}
+	first := 0
+	if s.opts.Tail != nil {
+		left := *s.opts.Tail - have
+		for first = len(files); first > 0 && left > 0; first-- {
+			n, err := files[first-1].seekTail(ctx, left)
+			if err := s.orDamaged(ctx, files[first-1], err); err != nil {
+				return err
+			}
+			left -= n
+		}
+	}
+	return s.readAll(ctx, files[first:])
+}
+
+// readBetween writes the files that were rotated away after mine, which was read to
+// its end, and before the current one: rotations that came faster than the reader.
+func (s *stream) readBetween(ctx context.Context, mine os.FileInfo) error {
+	files := s.older(s.newest)
+	defer closeAll(files)
+	if len(files) == 0 {
+		return nil
+	}
+	s.newest = files[len(files)-1].stamp
+	if files[0].packed || os.SameFile(files[0].info, mine) {
+		return s.readAll(ctx, files[1:]) // the first is mine
+	}
+	return s.readAll(ctx, files)
+}
+
+func (s *stream) readAll(ctx context.Context, files []*olderFile) error {
+	for _, o := range files {
+		if o.damaged {
+			continue
+		}
+		if err := s.orDamaged(ctx, o, s.readOne(ctx, o)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// orDamaged reports a compressed file that is damaged, which does not keep the others
+// from being read. Any other error is returned.
+func (s *stream) orDamaged(ctx context.Context, o *olderFile, err error) error {
+	o.damaged = o.packed && (errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, new(flate.CorruptInputError)))
+	if err == nil || ctx.Err() != nil || !o.damaged {
+		return err
+	}
+	s.warn(fmt.Errorf("decompress %s: %w", filepath.Join(filepath.Dir(s.path), filepath.Base(o.f.Name())), err))
+	return nil
+}
+
+// warn reports what does not end the reading.
+func (s *stream) warn(err error) {
+	if s.src.Warn != nil {
+		s.src.Warn(s.wrap(err))
+	}
+}
+
+// readOne writes one rotated file, up to where it ended when it was found.
+func (s *stream) readOne(ctx context.Context, o *olderFile) error {
+	r, err := o.reader(ctx)
+	if err != nil {
+		return err
+	}
+	lines := bufio.NewReaderSize(r, 64<<10)
+	if err := skipLines(lines, o.skip); err != nil {
+		return err
+	}
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := lines.Read(buf)
+		if err := s.split.feed(buf[:n], s.piece); err != nil {
+			return err
+		}
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return errors.Join(s.endFile(), err)
+		}
+	}
+}
+
+// reader reads the file from where it is.
+func (o *olderFile) reader(ctx context.Context) (io.Reader, error) {
+	r := untilDone{ctx, o.f}
+	if !o.packed {
+		return r, nil
+	}
+	packed, err := gzip.NewReader(r)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF // the file is empty
+	}
+	return packed, err
+}
+
+// seekTail arranges that no more than the file's last n lines are read, and returns
+// how many of them it has. A compressed file is read to its end to count them.
+func (o *olderFile) seekTail(ctx context.Context, n int64) (have int64, err error) {
+	if !o.packed {
+		at, have, err := tailOffset(o.f, o.info.Size(), n)
+		if err == nil {
+			_, err = o.f.Seek(at, io.SeekStart)
+		}
+		return have, err
+	}
+	r, err := o.reader(ctx)
+	if err != nil {
+		return 0, err
+	}
+	total, err := countLines(bufio.NewReaderSize(r, 64<<10))
+	if err != nil {
+		return 0, err
+	}
+	o.skip = max(0, total-n)
+	_, err = o.f.Seek(0, io.SeekStart)
+	return min(total, n), err
+}
+
+// countLines counts the lines of a log; records that the runtime cut are one line
+// with the next.
+func countLines(r *bufio.Reader) (n int64, err error) {
+	open := false
+	for {
+		head, size, err := nextHead(r)
+		if size > 0 {
+			open = partialHead(head)
+			if !open {
+				n++
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			if open {
+				n++
+			}
+			return n, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// skipLines reads past the first n lines of a log.
+func skipLines(r *bufio.Reader, n int64) error {
+	for n > 0 {
+		head, _, err := nextHead(r)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !partialHead(head) {
+			n--
+		}
+	}
+	return nil
+}
+
+// nextHead reads past a record of a log, of which it returns the head.
+func nextHead(r *bufio.Reader) (head []byte, size int, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		if size == 0 {
+			head = append(head, part[:min(len(part), headLen)]...)
+		}
+		size += len(part)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return head, size, err
+		}
+	}
+}

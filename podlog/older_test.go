@@ -1,0 +1,131 @@
+package podlog
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// rotatedLog makes a log of three files, of 4, 3 and 2 lines: the oldest compressed.
+func rotatedLog(t *testing.T) string {
+	t.Helper()
+	part := func(from, to int) string {
+		var b strings.Builder
+		for i := from; i < to; i++ {
+			b.WriteString(entry(i, fmt.Sprintf("stdout F %d", i)))
+		}
+		return b.String()
+	}
+	return rotateDir(t, map[string]string{
+		"0.log.20260101-000000.gz": part(0, 4), "0.log.20260102-000000": part(4, 7), "0.log": part(7, 9),
+		"0.log.20260102-000000.tmp": "half", "1.log": "another",
+	})
+}
+
+func TestStreamRotated(t *testing.T) {
+	limit := int64(5)
+	lines := func(from, to int) (out string) {
+		for i := from; i < to; i++ {
+			out += fmt.Sprintf("%d\n", i)
+		}
+		return out
+	}
+	tests := []struct {
+		name string
+		opts Options
+		want string
+	}{
+		{"all", Options{}, lines(0, 9)},
+		{"since", Options{Since: time.Date(2026, 1, 2, 3, 4, 3, 0, time.UTC)}, lines(3, 9)},
+		{"bytes", Options{LimitBytes: &limit}, "0\n1\n2"},
+		{"tail of the current file", Options{Tail: count(2)}, lines(7, 9)},
+		{"tail in the file before", Options{Tail: count(4)}, lines(5, 9)},
+		{"tail is two files", Options{Tail: count(5)}, lines(4, 9)},
+		{"tail in the compressed file", Options{Tail: count(6)}, lines(3, 9)},
+		{"tail is more than there is", Options{Tail: count(100)}, lines(0, 9)},
+		{"no line", Options{Tail: count(0)}, ""},
+	}
+	log := rotatedLog(t)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var b bytes.Buffer
+			if err := Stream(t.Context(), Source{Path: log}, Output{Stdout: &b}, tt.opts); err != nil || b.String() != tt.want {
+				t.Errorf("output %q, error %v; want %q", b.String(), err, tt.want)
+			}
+		})
+	}
+}
+
+// A line that the runtime cut goes on in the next file.
+func TestStreamRotatedWithinALine(t *testing.T) {
+	for _, suffix := range []string{"", ".gz"} {
+		log := rotateDir(t, map[string]string{
+			"0.log.20260101-000000" + suffix: entry(0, "stdout F a") + entry(1, "stdout P b"), "0.log": entry(2, "stdout F c"),
+		})
+		for n, want := range map[int64]string{1: "c\n", 2: "bc\n", 3: "a\nbc\n"} {
+			var b bytes.Buffer
+			if err := Stream(t.Context(), Source{Path: log}, Output{Stdout: &b}, Options{Tail: count(n)}); err != nil || b.String() != want {
+				t.Errorf("%q, last %d lines: %q, error %v; want %q", suffix, n, b.String(), err, want)
+			}
+		}
+	}
+}
+
+// What is planted beside a log is not read, and a damaged file does not keep the
+// others from being read.
+func TestStreamRotatedFollowsNothing(t *testing.T) {
+	log := rotatedLog(t)
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte(entry(0, "stdout F secret")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{
+		os.Symlink(secret, log+".20260101-000001"), os.Link(secret, log+".20260101-000002"), os.Mkdir(log+".20260101-000003", 0o700),
+		os.WriteFile(log+".20260101-000004.gz", []byte("damaged"), 0o600), os.WriteFile(log+".20260101-000005.gz", nil, 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, opts := range []Options{{}, {Tail: count(9)}} {
+		var b bytes.Buffer
+		var warned []string
+		src := Source{Path: log, Warn: func(err error) { warned = append(warned, err.Error()) }}
+		if err := Stream(t.Context(), src, Output{Stdout: &b}, opts); err != nil || b.String() != "0\n1\n2\n3\n4\n5\n6\n7\n8\n" {
+			t.Errorf("output %q, error %v", b.String(), err)
+		}
+		if len(warned) == 0 || !strings.Contains(warned[0], "20260101-00000") {
+			t.Errorf("warnings: %q", warned)
+		}
+	}
+}
+
+// TestFollowRotator follows a log while it is rotated under the reader.
+func TestFollowRotator(t *testing.T) {
+	l, out, exited := newLogFile(t), newScreen(), make(chan struct{})
+	old := l.path + ".20200101-000000"
+	if err := os.WriteFile(old, []byte(entry(0, "stdout F -")), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	wait := start(t.Context(), Source{Path: l.path, Exited: exited}, Output{out, out}, Options{})
+	want := "-\n"
+	out.await(t, want)
+	r := Rotator{MaxFiles: 3}
+	for i := range 4 {
+		l.line(fmt.Sprintf("stdout F %d", i))
+		want += fmt.Sprintf("%d\n", i)
+		if err := r.Rotate(t.Context(), l.path, func(context.Context) error { l.reopen(); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		out.await(t, want)
+	}
+	close(exited)
+	if err := wait(); err != nil {
+		t.Error(err)
+	}
+}
