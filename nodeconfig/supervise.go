@@ -1,6 +1,7 @@
 package nodeconfig
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -16,16 +17,18 @@ const (
 )
 
 // CrashLoopBackOff returns the first and the longest delay before a container that
-// crashes is started again (newCrashLoopBackOff in pkg/kubelet/kubelet.go): 10 s and
-// 5 minutes, or 1 s and 1 minute with ReduceDefaultCrashLoopBackOffDecay; a
-// MaxContainerRestartPeriod replaces the longest, and bounds the first.
+// crashes is started again (newCrashLoopBackOff in pkg/kubelet/kubelet.go, and the
+// defaults of the configuration): 10 s and 5 minutes. MaxContainerRestartPeriod is
+// the longest, and bounds the first. With ReduceDefaultCrashLoopBackOffDecay the
+// first is 1 s; only without KubeletCrashLoopBackOffMax the longest is a minute then,
+// since that gate sets the period to 5 minutes where the file does not.
 func (s Settings) CrashLoopBackOff() (first, longest time.Duration) {
 	first, longest = 10*time.Second, 5*time.Minute
 	if s.Gate(gateReducedBackOff, false) {
 		first, longest = time.Second, time.Minute
 	}
-	if s.MaxContainerRestartPeriod > 0 && s.Gate(gateBackOffMax, true) {
-		longest = s.MaxContainerRestartPeriod
+	if s.Gate(gateBackOffMax, true) {
+		longest = cmp.Or(s.MaxContainerRestartPeriod, 5*time.Minute)
 		first = min(first, longest)
 	}
 	return first, longest

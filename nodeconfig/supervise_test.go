@@ -15,7 +15,8 @@ func TestCrashLoopBackOff(t *testing.T) {
 		{"default", 0, nil, 10 * time.Second, 5 * time.Minute},
 		{"a longest", time.Minute, nil, 10 * time.Second, time.Minute},
 		{"a longest below the first", 2 * time.Second, nil, 2 * time.Second, 2 * time.Second},
-		{"reduced", 0, map[string]bool{gateReducedBackOff: true}, time.Second, time.Minute},
+		{"reduced", 0, map[string]bool{gateReducedBackOff: true}, time.Second, 5 * time.Minute},
+		{"reduced, without the other gate", 0, map[string]bool{gateReducedBackOff: true, gateBackOffMax: false}, time.Second, time.Minute},
 		{"reduced, with a longest", 5 * time.Minute, map[string]bool{gateReducedBackOff: true}, time.Second, 5 * time.Minute},
 		{"the gate is off", 30 * time.Second, map[string]bool{gateBackOffMax: false}, 10 * time.Second, 5 * time.Minute},
 	} {
