@@ -25,6 +25,7 @@ type remembered struct {
 	Ref    string    `json:"ref"`
 	Delay  string    `json:"delay"`
 	Failed time.Time `json:"failed"`
+	why
 }
 
 func (m memory) path(uid string) string { return filepath.Join(m.dir, uid+".json") }
@@ -47,7 +48,7 @@ func (m memory) read(b *backOff, uid string, now time.Time) {
 	}
 	for _, e := range entries {
 		if delay, err := time.ParseDuration(e.Delay); err == nil {
-			b.restore(backOffKey{UID: uid, Ref: e.Ref}, delay, e.Failed, now)
+			b.restore(backOffKey{UID: uid, Ref: e.Ref}, backOffEntry{delay, e.Failed, e.why}, now)
 		}
 	}
 }
@@ -61,7 +62,7 @@ func (m memory) write(b *backOff, uid string, now time.Time) error {
 	entries := []remembered{}
 	for key, e := range b.entries {
 		if key.UID == uid {
-			entries = append(entries, remembered{Ref: key.Ref, Delay: e.delay.String(), Failed: e.failed})
+			entries = append(entries, remembered{Ref: key.Ref, Delay: e.delay.String(), Failed: e.failed, why: e.why})
 		}
 	}
 	if len(entries) == 0 {
@@ -96,6 +97,15 @@ func (m memory) prune(now time.Time) error {
 		}
 	}
 	return nil
+}
+
+// ReadFailures returns why containers of the pod with this UID wait for their images,
+// by container, as the process that pulls has last written it to dir, its
+// Options.BackOffDir. A file that is missing or corrupt is no failure.
+func ReadFailures(dir, uid string, now time.Time) map[string]Failure {
+	var b backOff
+	memory{dir}.read(&b, uid, now)
+	return b.failures(uid, now)
 }
 
 // ForgetBackOff removes the back-off of the pod with this UID that a Puller has kept

@@ -2,6 +2,7 @@ package imagepull
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -93,11 +94,45 @@ func TestKeptBackOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b backOff
-	b.Fail(key, now)
+	b.Fail(key, why{}, now)
 	if err := (memory{dir}).write(&b, "u", now); err != nil {
 		t.Fatal(err)
 	}
 	if files, _ := filepath.Glob(dir + "/*"); len(files) != 1 || files[0] != filepath.Join(dir, "u.json") {
 		t.Errorf("%v", files)
+	}
+}
+
+// TestReadFailures (conformance C7): what one process waits for is another's to show.
+func TestReadFailures(t *testing.T) {
+	dir := t.TempDir()
+	p := newRegistry().puller(Options{BackOffDir: dir})
+	key := backOffKey{UID: "u", Ref: "docker.io/library/app:1"}
+	image := Image{Name: "app:1", Ref: key.Ref, Containers: []Container{{Name: "a"}, {Name: "b"}}}
+	p.fail(key, image, &PullError{Image: "app:1", Reason: ReasonPull, Class: Transient, Err: errors.New("no route to host")})
+	now := time.Now()
+	waiting := ReadFailures(dir, "u", now)
+	want := Failure{Reason: ReasonBackOff, Message: `Back-off pulling image "app:1": ErrImagePull: no route to host`}
+	for _, name := range []string{"a", "b"} {
+		got := waiting[name]
+		if got.Reason != want.Reason || got.Message != want.Message || now.Sub(got.At).Abs() > time.Minute {
+			t.Errorf("container %s: %+v, want %+v", name, got, want)
+		}
+	}
+	if got := ReadFailures(dir, "u", now.Add(time.Minute))["a"]; got.Reason != ReasonPull || got.Message != "no route to host" {
+		t.Errorf("after the back-off: %+v", got)
+	}
+	for name, got := range map[string]map[string]Failure{
+		"after a time in which nobody tried": ReadFailures(dir, "u", now.Add(time.Hour)),
+		"of another pod":                     ReadFailures(dir, "v", now),
+		"without a directory":                ReadFailures("", "u", now),
+	} {
+		if len(got) != 0 {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	p.succeed(key)
+	if got := ReadFailures(dir, "u", now); len(got) != 0 {
+		t.Errorf("after the pull: %v", got)
 	}
 }

@@ -63,7 +63,7 @@ func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
 		if failed.Class.Fatal() && (!p.opt.RetryAlways || failed.Class == BadCredentials) {
 			return
 		}
-		p.note(key, false)
+		p.fail(key, j.image, failed)
 		j.setLast(failed.backingOff())
 		p.emit(plan.ID, who, event.Normal, event.BackOffPullImage, "Back-off pulling image %q", j.image.Name)
 		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Error: %s", ReasonBackOff)
@@ -95,7 +95,7 @@ func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool
 	}
 	result, pulled, err := p.pull(ctx, plan, image, spec)
 	if err == nil {
-		p.note(backOffKey{UID: plan.ID.UID, Ref: image.Ref}, true)
+		p.succeed(backOffKey{UID: plan.ID.UID, Ref: image.Ref})
 		result, err = p.user(ctx, plan, image, result)
 	}
 	return result, pulled, err

@@ -2,9 +2,12 @@ package imagepull
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/podrun/podrun/event"
 )
 
 // pulling is a reference that is being pulled.
@@ -82,17 +85,31 @@ func (p *Puller) left(key backOffKey) time.Duration {
 	return p.backOff.Left(key, time.Now())
 }
 
-// note remembers how a pull ended.
-func (p *Puller) note(key backOffKey, ok bool) {
+// succeed forgets the failures of an image that was pulled.
+func (p *Puller) succeed(key backOffKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if ok {
-		p.backOff.Succeed(key)
-	} else {
-		p.backOff.Fail(key, time.Now())
+	p.backOff.Succeed(key)
+	p.keep(key.UID)
+}
+
+// fail notes why a pull failed that is tried again, for the next try and for
+// commands that show the pod.
+func (p *Puller) fail(key backOffKey, image Image, e *PullError) {
+	because := why{Image: image.Name, Reason: e.Reason, Message: event.Cut(strings.TrimPrefix(e.Error(), e.Reason+": "))}
+	for _, c := range image.Containers {
+		because.Containers = append(because.Containers, c.Name)
 	}
-	// What can't be kept costs no more than a try that is early.
-	_ = memory{p.opt.BackOffDir}.write(&p.backOff, key.UID, time.Now())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.backOff.Fail(key, because, time.Now())
+	p.keep(key.UID)
+}
+
+// keep writes a pod's back-off down. What can't be kept costs no more than a try that
+// is early.
+func (p *Puller) keep(uid string) {
+	_ = memory{p.opt.BackOffDir}.write(&p.backOff, uid, time.Now())
 }
 
 // sleep waits for d, or until ctx ends.

@@ -1,6 +1,9 @@
 package imagepull
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // The kubelet's figures for images (pkg/kubelet: MaxImageBackOff, imageBackOffPeriod).
 const (
@@ -19,20 +22,33 @@ type backOffKey struct{ UID, Ref string }
 type backOffEntry struct {
 	delay  time.Duration
 	failed time.Time
+	why    why
+}
+
+// why is what a container that waits for the image says in its status.
+type why struct {
+	Image      string   `json:"image,omitempty"` // as the pod writes it
+	Containers []string `json:"containers,omitempty"`
+	Reason     string   `json:"reason,omitempty"`
+	Message    string   `json:"message,omitempty"`
 }
 
 // Fail notes a failed pull and returns how long to wait. A failure long after
 // the last one, twice the longest wait, counts as a first.
-func (b *backOff) Fail(key backOffKey, now time.Time) time.Duration {
-	if b.entries == nil {
-		b.entries = map[backOffKey]backOffEntry{}
-	}
+func (b *backOff) Fail(key backOffKey, because why, now time.Time) time.Duration {
 	delay := backOffInitial
 	if last, ok := b.entries[key]; ok && now.Sub(last.failed) <= 2*backOffMax {
 		delay = min(2*last.delay, backOffMax)
 	}
-	b.entries[key] = backOffEntry{delay: delay, failed: now}
+	b.put(key, backOffEntry{delay: delay, failed: now, why: because})
 	return delay
+}
+
+func (b *backOff) put(key backOffKey, e backOffEntry) {
+	if b.entries == nil {
+		b.entries = map[backOffKey]backOffEntry{}
+	}
+	b.entries[key] = e
 }
 
 // Left is how long the image is still to be waited for, 0 if not at all.
@@ -46,17 +62,40 @@ func (b *backOff) Left(key backOffKey, now time.Time) time.Duration {
 
 // restore takes in a failure of an earlier process, unless it counts no more. One
 // of the future is of a clock that was set back: it counts from now.
-func (b *backOff) restore(key backOffKey, delay time.Duration, failed, now time.Time) {
-	if failed.After(now) {
-		failed = now
+func (b *backOff) restore(key backOffKey, e backOffEntry, now time.Time) {
+	if e.failed.After(now) {
+		e.failed = now
 	}
-	if _, known := b.entries[key]; known || delay <= 0 || delay > backOffMax || now.Sub(failed) > 2*backOffMax {
+	if _, known := b.entries[key]; known || e.delay <= 0 || e.delay > backOffMax || now.Sub(e.failed) > 2*backOffMax {
 		return
 	}
-	if b.entries == nil {
-		b.entries = map[backOffKey]backOffEntry{}
+	b.put(key, e)
+}
+
+// Failure is why a container waits for its image, in the kubelet's words.
+type Failure struct {
+	Reason  string // ErrImagePull, ImagePullBackOff, InvalidImageName…
+	Message string
+	At      time.Time // when the last try failed
+}
+
+// failures are those of a pod's containers, by name.
+func (b *backOff) failures(uid string, now time.Time) map[string]Failure {
+	out := map[string]Failure{}
+	for key, e := range b.entries {
+		if key.UID != uid || e.why.Reason == "" {
+			continue
+		}
+		f := Failure{Reason: e.why.Reason, Message: e.why.Message, At: e.failed}
+		if b.Left(key, now) > 0 {
+			f.Reason = ReasonBackOff
+			f.Message = fmt.Sprintf("Back-off pulling image %q: %s: %s", e.why.Image, e.why.Reason, e.why.Message)
+		}
+		for _, name := range e.why.Containers {
+			out[name] = f
+		}
 	}
-	b.entries[key] = backOffEntry{delay: delay, failed: failed}
+	return out
 }
 
 // Succeed forgets the image's failures.
