@@ -128,7 +128,8 @@ func (f *applyFlags) pruneRest(c *cobra.Command, e *run.Engine, objects *manifes
 func (a *app) reportCompleted(objects *manifest.Objects, results []run.Result) error {
 	ended := make([]run.RunResult, len(results))
 	for i, res := range results {
-		ended[i] = run.RunResult{Result: res, Containers: lifecycle.EndedContainers(objects.Pods[i].Object, res.Status)}
+		res.Containers = lifecycle.EndedContainers(objects.Pods[i].Object, res.Status)
+		ended[i] = run.RunResult{Result: res}
 	}
 	return a.reportRun(ended, &runFlags{policy: string(lifecycle.ExitAny)})
 }
@@ -170,6 +171,8 @@ type podResult struct {
 	Phase     string   `json:"phase,omitempty"`
 	PodIP     string   `json:"podIP,omitempty"`
 	Error     string   `json:"error,omitempty"`
+	// Containers are how the containers of a deleted pod ended.
+	Containers []lifecycle.Ended `json:"containers,omitempty"`
 }
 
 // summary is what apply and delete print with -o json.
@@ -201,7 +204,7 @@ func (a *app) summarizeFailure(err error) {
 
 func resultOf(r run.Result) podResult {
 	p := podResult{Namespace: r.ID.Namespace, Name: r.ID.Name, UID: r.ID.UID, Outcome: string(r.Outcome), What: r.What,
-		Phase: string(r.Status.Phase), PodIP: r.Status.PodIP}
+		Phase: string(r.Status.Phase), PodIP: r.Status.PodIP, Containers: r.Containers}
 	if r.Err != nil {
 		p.Error = r.Err.Error()
 	}

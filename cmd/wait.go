@@ -60,7 +60,8 @@ func (a *app) runWait(c *cobra.Command, named []string, o run.WaitOptions) error
 	}
 	var ended []run.RunResult
 	for i, res := range results {
-		ended = append(ended, run.RunResult{Result: res, Containers: lifecycle.EndedContainers(pods[i].Pod, res.Status)})
+		res.Containers = lifecycle.EndedContainers(pods[i].Pod, res.Status)
+		ended = append(ended, run.RunResult{Result: res})
 	}
 	return a.reportRun(ended, &runFlags{policy: string(lifecycle.ExitAny)})
 }

@@ -66,4 +66,8 @@ const (
 	DNSConfigForming                = "DNSConfigForming"
 	MissingClusterDNS               = "MissingClusterDNS"
 	Preempting                      = "Preempting"
+	// OOMKilling is the node problem detector's (config/kernel-monitor.json): the
+	// kubelet reports only OOM kills outside containers, as SystemOOM of the node
+	// (pkg/kubelet/oom).
+	OOMKilling = "OOMKilling"
 )

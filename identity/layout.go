@@ -67,6 +67,12 @@ func (l Layout) ProbeResults(uid string) string {
 	return filepath.Join(l.Plugins(uid), "podrun.dev~probes", "results.json")
 }
 
+// KeptStatus is the file that holds what the pod's owner has written down of its
+// status: transition times, and how the pod has ended.
+func (l Layout) KeptStatus(uid string) string {
+	return filepath.Join(l.Plugins(uid), "podrun.dev~status", "status.json")
+}
+
 // Volumes holds the pod's volumes, by plugin.
 func (l Layout) Volumes(uid string) string { return filepath.Join(l.Pod(uid), "volumes") }
 

@@ -21,7 +21,9 @@ type DeleteOptions struct {
 }
 
 // Delete removes pods with everything that podrun made for them. An interrupted
-// removal can be repeated. A pod that is not found is not among the results.
+// removal can be repeated. A pod that is not found is not among the results. Each result has
+// the pod's status, and how its containers ended, as it was when all of it had stopped;
+// neither where another command removed the pod.
 func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]Result, error) {
 	ctx, cancel := withTimeout(ctx, o.Timeout)
 	defer cancel()
@@ -44,21 +46,18 @@ func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]R
 	results := make([]Result, len(pods))
 	node.InParallel(names, func(name string) struct{} {
 		for _, i := range byName[name] {
-			results[i] = Result{ID: pods[i].ID, Outcome: OutcomeDeleted}
-			if err := e.deleteOne(ctx, pods[i], facts, o); err != nil {
-				results[i].Outcome, results[i].Err = OutcomeFailed, err
-			}
+			results[i] = e.deleteOne(ctx, pods[i], facts, o)
 		}
 		return struct{}{}
 	})
 	return results, nil
 }
 
-func (e *Engine) deleteOne(ctx context.Context, k Known, facts host.Facts, o DeleteOptions) error {
+func (e *Engine) deleteOne(ctx context.Context, k Known, facts host.Facts, o DeleteOptions) Result {
 	lock, err := e.Locks().LockPod(ctx, k.ID, store.PurposeRemove)
 	defer lock.Release()
 	if err != nil {
-		return err
+		return Result{ID: k.ID, Outcome: OutcomeFailed, Err: err}
 	}
 	return reconcile.Remove(ctx, &e.Node, k, facts, lock, reconcile.RemoveOptions{Grace: o.Grace, KeepLogs: o.KeepLogs})
 }

@@ -95,6 +95,9 @@ type Unhealthy struct {
 // other, each to success; sidecars (KEP-753) started in their turn and kept
 // running; then the app containers in list order.
 func Next(pod *corev1.Pod, w World) Decision {
+	if w.Observed.Kept.Terminal() {
+		return end(w.Observed) // whatever the runtime has forgotten since
+	}
 	due := deadline(pod, w.Since)
 	if !due.IsZero() && !w.Now.Before(due) && !allEndedBefore(pod, w.Observed, due) {
 		d := end(w.Observed)

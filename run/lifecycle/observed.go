@@ -92,6 +92,12 @@ const (
 	HookFailed HookState = "Failed"
 )
 
+// ImageFailure is why a container waits for its image, and since when.
+type ImageFailure struct {
+	Waiting
+	At time.Time `json:"at"`
+}
+
 // Observed is the state of a pod in the runtime and in its directory.
 type Observed struct {
 	Sandboxes  []Sandbox            `json:"sandboxes"`  // newest first
@@ -101,6 +107,11 @@ type Observed struct {
 	// (KEP-5532): those made before say nothing about the pod's progress.
 	Epoch  time.Time         `json:"epoch,omitzero"`
 	Probes map[string]Probed `json:"probes,omitempty"` // what they last said, by container ID
+	// Kept is what an owner of the pod wrote down of its status.
+	Kept Kept `json:"kept,omitzero"`
+	// ImageFailures are why containers wait for their images, by name, as the process
+	// that pulls them has written it down.
+	ImageFailures map[string]ImageFailure `json:"imageFailures,omitempty"`
 	// Unreadable are warnings about optional state files that are corrupt. They
 	// count as missing.
 	Unreadable problem.List `json:"-"`

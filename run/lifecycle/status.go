@@ -56,13 +56,18 @@ type StatusInput struct {
 // Status computes a pod's status as the kubelet (v1.36) does
 // (pkg/kubelet/kubelet_pods.go, status/generate.go, prober/prober_manager.go).
 //
-// It needs no earlier status: transition times and terminations, which the
-// kubelet remembers, are derived from the runtime's timestamps, so that two calls
-// with the same input return the same result. Conditions in pod.Status that the
-// kubelet does not set are kept. There is one deliberate difference: an init
-// container of an older sandbox never counts as completed (k/k#140309).
+// It needs no earlier status: terminations are derived from what the runtime
+// reports. Transition times, and the phase of a pod that has ended, are those that
+// the pod's owner wrote down (Observed.Kept); where none has, they are derived from
+// the runtime's timestamps, so that two calls with the same input return the same
+// result. Conditions in pod.Status that the kubelet does not set are kept. There is
+// one deliberate difference: an init container of an older sandbox never counts as
+// completed (k/k#140309).
 func Status(pod *corev1.Pod, in StatusInput) corev1.PodStatus {
 	in = in.withDefaults()
+	if kept := in.Observed.Kept; kept.Terminal() {
+		in.Reason, in.Message = kept.Reason, kept.Message
+	}
 	s := corev1.PodStatus{
 		ObservedGeneration: pod.Generation,
 		QOSClass:           resource.QOSClass(pod),

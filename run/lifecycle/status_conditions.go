@@ -148,8 +148,8 @@ func condition(kind corev1.PodConditionType, ok bool, reason, message string) co
 }
 
 // transition returns since when a condition has its status: as an earlier
-// status says, or else as follows from the times that the runtime keeps, so
-// that it does not change from one look at the pod to the next.
+// status or the pod's owner says, or else as follows from the times that the
+// runtime keeps, so that it does not change from one look at the pod to the next.
 func transition(pod *corev1.Pod, s *corev1.PodStatus, c corev1.PodCondition, in StatusInput) time.Time {
 	for _, old := range pod.Status.Conditions {
 		if old.Type == c.Type && old.Status == c.Status && !old.LastTransitionTime.IsZero() {
@@ -170,9 +170,9 @@ func transition(pod *corev1.Pod, s *corev1.PodStatus, c corev1.PodCondition, in 
 		at = latest(at, s.ContainerStatuses, yes)
 	}
 	if at.IsZero() {
-		return in.Now
+		at = in.Now
 	}
-	return at
+	return in.Observed.Kept.since(c, at, in.Now, hasProbes(pod))
 }
 
 // latest returns the last time at which one of the containers ended or, if

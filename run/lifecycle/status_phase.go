@@ -23,7 +23,10 @@ type tally struct {
 // completion: their ends count for nothing, and the engine stops them once
 // every app container has ended (k/k#125935).
 func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, in StatusInput) corev1.PodPhase {
-	if in.Reason != "" {
+	switch kept := in.Observed.Kept; {
+	case kept.Terminal():
+		return kept.Phase
+	case in.Reason != "":
 		return corev1.PodFailed
 	}
 	t := count(pod, s)
@@ -37,12 +40,20 @@ func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, in StatusInput) corev1.PodPha
 		return corev1.PodRunning
 	case t.stopped == 0:
 		return corev1.PodPending
-	case t.restarting > 0 && !in.Over:
+	case (t.restarting > 0 || restartsAll(pod, in.Observed)) && !in.Over:
 		return corev1.PodRunning
 	case t.succeeded == t.stopped:
 		return corev1.PodSucceeded
 	}
 	return corev1.PodFailed
+}
+
+// restartsAll tells whether all containers are being restarted (KEP-5532), and an app
+// container was not yet: how that one ended before says nothing about the pod.
+func restartsAll(pod *corev1.Pod, obs *Observed) bool {
+	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		return obs.Newest(c.Name) != nil && obs.Latest(c.Name) == nil
+	})
 }
 
 func count(pod *corev1.Pod, s *corev1.PodStatus) tally {

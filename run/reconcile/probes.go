@@ -68,15 +68,19 @@ func (w *probes) wakeUp() {
 	}
 }
 
-// stopProbing ends the probes and keeps what they found, for `get` and for the
-// next command.
+// stopProbing ends the probes and keeps what they found, and the status that follows
+// from it, for `get` and for the next command.
 func (w *probes) stopProbing() error {
 	w.prober.Stop()
+	owns := w.lock.Held != nil && w.lock.Owned()
 	var err error
-	if w.lock.Held != nil && w.lock.Owned() {
+	if owns {
 		err = w.keepProbed(true)
 	}
 	w.prober = nil
+	if owns && err == nil {
+		err = w.keepStatus()
+	}
 	return err
 }
 

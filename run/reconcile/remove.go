@@ -42,11 +42,20 @@ type RemoveOptions struct {
 }
 
 // Remove removes a pod and all that podrun made for it. An interrupted
-// removal can be repeated.
-func Remove(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts, lock *store.PodLock, o RemoveOptions) error {
+// removal can be repeated. The result has the pod's status as it was when all of it
+// had stopped.
+func Remove(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts, lock *store.PodLock, o RemoveOptions) Result {
 	w := newWorker(n, knownPlan(n, k, facts), nil, lock)
 	w.ending, w.dooms = true, true
-	return w.explain(ctx, w.removeOwned(ctx, o))
+	result := Result{ID: k.ID, Outcome: OutcomeDeleted}
+	o.stopped = func() {
+		pod := w.viewOf(observe.Known{ID: k.ID, Pod: k.Pod}, true)
+		result.Status, result.Containers = pod.Status, lifecycle.EndedContainers(pod, pod.Status)
+	}
+	if err := w.explain(ctx, w.removeOwned(ctx, o)); err != nil {
+		result.Outcome, result.Err = OutcomeFailed, err
+	}
+	return result
 }
 
 // removeOwned makes this command the owner of a pod and removes it. Where another
@@ -97,7 +106,7 @@ func (w *remover) removedByOther(ctx context.Context) (bool, error) {
 
 // knownPlan is a plan with no more in it than removing the pod takes.
 func knownPlan(n *node.Node, k observe.Known, facts host.Facts) *prepare.Plan {
-	p := &prepare.Plan{ID: k.ID, Pod: k.Pod, Layout: n.Layout(), NodeIPs: facts.NodeIPs, Runtime: facts.Runtime.Name}
+	p := &prepare.Plan{ID: k.ID, Pod: k.Pod, Layout: n.Layout(), NodeIPs: facts.NodeIPs, Runtime: facts.Runtime.Name, Facts: facts}
 	if p.Pod == nil {
 		p.Pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: k.ID.Namespace, Name: k.ID.Name}}
 	}

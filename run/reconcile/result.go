@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
 // Outcome says what became of a pod.
@@ -28,5 +29,8 @@ type Result struct {
 	Outcome Outcome
 	What    []string // what the outcome is about: the fields that changed, the containers that were restarted
 	Status  corev1.PodStatus
-	Err     error
+	// Containers are how the containers ended, of a pod that was run to its end or
+	// deleted.
+	Containers []lifecycle.Ended
+	Err        error
 }

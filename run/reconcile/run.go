@@ -21,10 +21,7 @@ type RunOptions struct {
 }
 
 // RunResult is how a pod that was run to its end has ended.
-type RunResult struct {
-	Result
-	Containers []lifecycle.Ended
-}
+type RunResult struct{ Result }
 
 // Run brings an admitted pod to its end and removes it.
 func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunResult {

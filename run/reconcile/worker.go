@@ -107,10 +107,15 @@ func replan(n *node.Node, c *manifest.Checkpoint, facts host.Facts, settings nod
 
 // Status is the status of the Worker's pod as it was last seen.
 func (w *state) Status() corev1.PodStatus {
+	return w.viewOf(observe.Known{ID: w.plan.ID, Pod: w.plan.Pod}, observe.IsStopped(w.plan.Layout, w.plan.ID.UID)).Status
+}
+
+// viewOf is the Worker's pod as it was last seen; over says that nothing of it is
+// started again.
+func (w *state) viewOf(k observe.Known, over bool) *corev1.Pod {
 	started, ready, _ := w.probed()
-	k := observe.Known{ID: w.plan.ID, Pod: w.plan.Pod}
 	// A sandbox that this command made was not read from the runtime.
 	n := observe.HostInfo{IPs: w.plan.NodeIPs, Runtime: w.plan.Facts.Runtime, Handler: cmp.Or(w.plan.Sandbox.Handler, observe.HandlerOf(w.obs)), BackOff: w.restartBackOff()}
 	n.Runtime.Name = w.plan.Runtime
-	return observe.ViewOf(context.Background(), k, w.obs, n, observe.IsStopped(w.plan.Layout, w.plan.ID.UID), started, ready).Status
+	return observe.ViewOf(context.Background(), k, w.obs, n, over, started, ready)
 }

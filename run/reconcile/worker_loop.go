@@ -106,6 +106,9 @@ func (w *Worker) step(ctx context.Context, owns bool) (d lifecycle.Decision, did
 	default:
 		did, err = len(d.Actions) > 0, w.execute(ctx, d.Actions)
 	}
+	if err == nil && owns && w.lock.Held != nil && w.lock.Owned() {
+		err = w.keepStatus()
+	}
 	return d, did, err
 }
 

@@ -1,0 +1,122 @@
+package lifecycle
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Kept is what the owner of a pod writes down of its status when it changes, for
+// other commands and for later owners: what does not follow from what the runtime
+// knows. The zero value is that of a pod whose status was never written down.
+type Kept struct {
+	// Phase is Succeeded or Failed of a pod that has ended, and empty for any other.
+	// A terminal phase is never taken back (pkg/kubelet/status/status_manager.go).
+	Phase   corev1.PodPhase `json:"phase,omitempty"`
+	Reason  string          `json:"reason,omitempty"`  // of the phase: DeadlineExceeded, Evicted…
+	Message string          `json:"message,omitempty"` // of the phase
+	// Conditions are the kubelet's own conditions.
+	Conditions []KeptCondition `json:"conditions,omitempty"`
+	// OOMKilled are the IDs of the containers whose OOM kill was reported.
+	OOMKilled []string `json:"oomKilled,omitempty"`
+}
+
+// KeptCondition is a condition with the time at which it got its status.
+type KeptCondition struct {
+	Type   corev1.PodConditionType `json:"type"`
+	Status corev1.ConditionStatus  `json:"status"`
+	Since  time.Time               `json:"since"`
+}
+
+// Terminal tells whether the pod has ended for good: whatever the runtime has of it,
+// nothing of it is started again.
+func (k Kept) Terminal() bool { return k.Phase == corev1.PodSucceeded || k.Phase == corev1.PodFailed }
+
+// Equal tells whether two say the same.
+func (k Kept) Equal(other Kept) bool {
+	return k.Phase == other.Phase && k.Reason == other.Reason && k.Message == other.Message && slices.Equal(k.OOMKilled, other.OOMKilled) &&
+		slices.EqualFunc(k.Conditions, other.Conditions, func(a, b KeptCondition) bool {
+			return a.Type == b.Type && a.Status == b.Status && a.Since.Equal(b.Since)
+		})
+}
+
+// Keep returns what is to be kept of a status. Ended is that of Next: only of a pod
+// that has ended by itself the phase is kept, not of one that was stopped, which
+// can be started again.
+func Keep(status corev1.PodStatus, ended bool) Kept {
+	var k Kept
+	if terminal := (Kept{Phase: status.Phase}); ended && terminal.Terminal() {
+		k.Phase, k.Reason, k.Message = status.Phase, status.Reason, status.Message
+	}
+	for _, c := range status.Conditions {
+		if slices.Contains(ownConditions, c.Type) {
+			k.Conditions = append(k.Conditions, KeptCondition{c.Type, c.Status, c.LastTransitionTime.Time})
+		}
+	}
+	return k
+}
+
+// OOMKilled lists the containers that were killed for their memory, newest first.
+func (o *Observed) OOMKilled() []Container {
+	var out []Container
+	for _, c := range o.Containers {
+		if c.State == Exited && c.Reason == oomKilled {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// oomKilled is the reason that runtimes give a container of which the kernel killed a
+// process for its memory (cri-api, ContainerStatus.reason).
+const oomKilled = "OOMKilled"
+
+// condition finds a condition that was kept; nil if it was not.
+func (k Kept) condition(kind corev1.PodConditionType) *KeptCondition {
+	at := slices.IndexFunc(k.Conditions, func(c KeptCondition) bool { return c.Type == kind })
+	if at < 0 {
+		return nil
+	}
+	return &k.Conditions[at]
+}
+
+// since returns since when a condition has its status. Derived is what follows from
+// the times of the runtime. Where the status is another one than was kept it has
+// changed after that: at the derived time if that is later, else now. Of a condition
+// that became true only now is known where probes decide: the runtime knows nothing
+// of them.
+func (k Kept) since(c corev1.PodCondition, derived, now time.Time, probed bool) time.Time {
+	old := k.condition(c.Type)
+	switch {
+	case old == nil:
+		return derived
+	case old.Status == c.Status:
+		return old.Since
+	case derived.After(old.Since) && !(probed && c.Status == corev1.ConditionTrue):
+		return derived
+	}
+	return now
+}
+
+// hasProbes tells whether a container of the pod is ready only when a probe says so.
+func hasProbes(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(SpecContainers(pod), func(c specContainer) bool {
+		return c.Container.ReadinessProbe != nil || c.Container.StartupProbe != nil
+	})
+}
+
+// WithImages adds to the reasons why containers wait those why their images can't be
+// had, where there is no other. A container that was created since has its image.
+// Waiting may be nil; the result is a new map.
+func (o *Observed) WithImages(waiting map[string]Waiting) map[string]Waiting {
+	out := map[string]Waiting{}
+	for name, failure := range o.ImageFailures {
+		if c := o.Newest(name); c == nil || c.CreatedAt.Before(failure.At) {
+			out[name] = failure.Waiting
+		}
+	}
+	maps.Copy(out, waiting)
+	return out
+}

@@ -1,0 +1,135 @@
+package lifecycle
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestKeptTransitions (conformance C3): a condition's time is that of its change.
+func TestKeptTransitions(t *testing.T) {
+	kept := func(status corev1.ConditionStatus, minute int) []KeptCondition {
+		return []KeptCondition{{Type: corev1.PodReady, Status: status, Since: statusMinute(minute)}}
+	}
+	for _, tc := range []struct {
+		name   string
+		kept   []KeptCondition
+		have   string
+		probe  bool
+		passed bool
+		want   time.Time
+	}{
+		{"nothing is kept: the container's start", nil, "a=run", false, false, statusMinute(1)},
+		{"kept as it is", kept(corev1.ConditionTrue, 7), "a=run", false, false, statusMinute(7)},
+		{"became ready with the container's start", kept(corev1.ConditionFalse, 0), "a=run", false, false, statusMinute(1)},
+		{"became ready by a probe, now", kept(corev1.ConditionFalse, 0), "a=run", true, true, statusMinute(9)},
+		{"stays unready", kept(corev1.ConditionFalse, 3), "a=run", true, false, statusMinute(3)},
+		{"a probe fails, now", kept(corev1.ConditionTrue, 3), "a=run", true, false, statusMinute(9)},
+		{"became unready with the container's end", kept(corev1.ConditionTrue, 1), "a=1", false, false, statusMinute(1).Add(30 * time.Second)},
+	} {
+		pod := statusPod(corev1.RestartPolicyAlways, "a")
+		if tc.probe {
+			pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{}
+		}
+		obs := statusObserved(t, 1, tc.have)
+		obs.Kept.Conditions = tc.kept
+		in := StatusInput{Observed: obs, Ready: map[string]bool{"a-0": tc.passed}, Now: statusMinute(9)}
+		status := Status(pod, in)
+		at := slices.IndexFunc(status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
+		if got := status.Conditions[at].LastTransitionTime.Time; !got.Equal(tc.want) {
+			t.Errorf("%s: since %s, want %s", tc.name, got, tc.want)
+		}
+		// Written down, and seen again later, it is the same.
+		obs.Kept, in.Now = Keep(status, false), statusMinute(30)
+		if got := Status(pod, in); !got.Conditions[at].LastTransitionTime.Time.Equal(tc.want) {
+			t.Errorf("%s: written down: since %s, want %s", tc.name, got.Conditions[at].LastTransitionTime, tc.want)
+		}
+	}
+}
+
+// TestTerminalPhaseIsNeverTakenBack (conformance C6): what the runtime forgets does not
+// bring a pod back that has ended.
+func TestTerminalPhaseIsNeverTakenBack(t *testing.T) {
+	pod := statusPod(corev1.RestartPolicyNever, "a")
+	obs := statusObserved(t, 1, "a=0")
+	first := Status(pod, StatusInput{Observed: obs, Now: statusMinute(9)})
+	if d := Next(pod, World{Observed: obs}); !d.Ended || first.Phase != corev1.PodSucceeded {
+		t.Fatalf("the pod has ended: %t, %s", d.Ended, first.Phase)
+	}
+	after := &Observed{Kept: Keep(first, true)}
+	if got := Status(pod, StatusInput{Observed: after, Now: statusMinute(30)}); got.Phase != corev1.PodSucceeded {
+		t.Errorf("phase %s without containers, want Succeeded", got.Phase)
+	}
+	if d := Next(pod, World{Observed: after, Now: statusMinute(30)}); !d.Ended || len(d.Actions) != 0 {
+		t.Errorf("next: %+v, want nothing", d)
+	}
+	after.Sandboxes = []Sandbox{{ID: "box", Ready: true}}
+	if d := Next(pod, World{Observed: after}); !d.Ended || len(d.Actions) != 1 || d.Actions[0].Verb != KillPod {
+		t.Errorf("with a sandbox that runs: %+v, want it stopped", d)
+	}
+
+	overdue := Keep(corev1.PodStatus{Phase: corev1.PodFailed, Reason: "DeadlineExceeded", Message: "too late"}, true)
+	if got := Status(pod, StatusInput{Observed: &Observed{Kept: overdue}}); got.Phase != corev1.PodFailed || got.Reason != "DeadlineExceeded" || got.Message != "too late" {
+		t.Errorf("%s, %s: %s", got.Phase, got.Reason, got.Message)
+	}
+	if stopped := Keep(corev1.PodStatus{Phase: corev1.PodFailed}, false); stopped.Terminal() {
+		t.Error("the phase of a pod that was stopped is kept: it can be started again")
+	}
+	if running := Keep(corev1.PodStatus{Phase: corev1.PodRunning}, true); running.Terminal() {
+		t.Error("Running is kept as a terminal phase")
+	}
+}
+
+// TestPhaseWhileAllRestart: between the restart of one container and that of another
+// the pod has not failed, however they ended before.
+func TestPhaseWhileAllRestart(t *testing.T) {
+	pod := statusPod(corev1.RestartPolicyNever, "a", "b")
+	obs := statusObserved(t, 1, "a=137", "b=137", "a#1=0")
+	obs.Epoch = statusMinute(3)
+	if got := Status(pod, StatusInput{Observed: obs}).Phase; got != corev1.PodRunning {
+		t.Errorf("phase %s before b is restarted, want Running", got)
+	}
+	obs = statusObserved(t, 1, "a=137", "b=137", "a#1=0", "b#1=1")
+	obs.Epoch = statusMinute(3)
+	if got := Status(pod, StatusInput{Observed: obs}).Phase; got != corev1.PodFailed {
+		t.Errorf("phase %s after both have ended, want Failed", got)
+	}
+}
+
+func TestKeptEqual(t *testing.T) {
+	full := Kept{Phase: corev1.PodFailed, Reason: "r", Message: "m", OOMKilled: []string{"a"},
+		Conditions: []KeptCondition{{Type: "Ready", Status: "True", Since: statusT0}}}
+	same := full
+	same.Conditions = []KeptCondition{{Type: "Ready", Status: "True", Since: statusT0.In(time.FixedZone("x", 3600))}}
+	if !full.Equal(same) {
+		t.Error("the same times in another zone differ")
+	}
+	for i, change := range []func(*Kept){
+		func(k *Kept) { k.Phase = corev1.PodSucceeded }, func(k *Kept) { k.Reason = "" }, func(k *Kept) { k.Message = "" },
+		func(k *Kept) { k.OOMKilled = nil }, func(k *Kept) { k.Conditions = nil },
+		func(k *Kept) { k.Conditions = []KeptCondition{{Type: "Ready", Status: "True", Since: statusMinute(1)}} },
+	} {
+		other := full
+		if change(&other); full.Equal(other) {
+			t.Errorf("change %d is not seen", i)
+		}
+	}
+}
+
+func TestWithImages(t *testing.T) {
+	obs := statusObserved(t, 1, "old=run", "new=run") // created in minutes 1 and 2
+	failed := ImageFailure{Waiting: Waiting{Reason: "ImagePullBackOff", Message: "m"}, At: statusMinute(1).Add(30 * time.Second)}
+	obs.ImageFailures = map[string]ImageFailure{"old": failed, "new": failed, "none": failed, "crash": failed}
+	crash := Waiting{Reason: "CrashLoopBackOff"}
+	want := map[string]Waiting{"old": failed.Waiting, "none": failed.Waiting, "crash": crash}
+	if diff := cmp.Diff(want, obs.WithImages(map[string]Waiting{"crash": crash})); diff != "" {
+		t.Errorf("waiting (-want +got):\n%s", diff)
+	}
+	if got := (&Observed{}).WithImages(nil); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+}

@@ -1,0 +1,45 @@
+package observe
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
+)
+
+// readKept reads what the pod's owner wrote down of its status; nothing if it did
+// not.
+func readKept(l identity.Layout, uid string) (kept lifecycle.Kept, err error) {
+	data, err := store.ReadState(l.KeptStatus(uid))
+	if errors.Is(err, fs.ErrNotExist) {
+		return kept, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &kept)
+	}
+	switch {
+	case err == nil:
+		return kept, nil
+	case store.StateNewer(l.KeptStatus(uid)):
+		return lifecycle.Kept{}, nil // of a form that this podrun does not know
+	}
+	return lifecycle.Kept{}, fmt.Errorf("read the kept status: %w", inFile(l.KeptStatus(uid), err))
+}
+
+// readImageFailures reads why containers wait for their images.
+func readImageFailures(l identity.Layout, uid string) map[string]lifecycle.ImageFailure {
+	var out map[string]lifecycle.ImageFailure
+	for name, f := range imagepull.ReadFailures(l.ImageBackOff(), uid, time.Now()) {
+		if out == nil {
+			out = map[string]lifecycle.ImageFailure{}
+		}
+		out[name] = lifecycle.ImageFailure{Waiting: lifecycle.Waiting{Reason: f.Reason, Message: f.Message}, At: f.At}
+	}
+	return out
+}

@@ -1,0 +1,57 @@
+package reconcile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
+)
+
+// reportOOMs emits an event for each container that was killed for its memory, once
+// for each kill, and returns the IDs of those that were reported.
+func (w *state) reportOOMs() (reported []string) {
+	for _, c := range w.obs.OOMKilled() {
+		if !slices.Contains(w.obs.Kept.OOMKilled, c.ID) {
+			w.emit(event.Warning, event.OOMKilling, c.Name,
+				fmt.Sprintf("Memory cgroup out of memory: container %s (exit code %d)", c.Name, c.ExitCode))
+		}
+		reported = append(reported, c.ID)
+	}
+	return reported
+}
+
+// keepStatus writes down what others can't find out of the pod's status, if that has
+// changed: since when its conditions hold, and how it has ended. The pod's lock must
+// be held, and this command own the pod.
+func (w *state) keepStatus() error {
+	ended := lifecycle.Next(w.pod(), w.world()).Ended
+	now := lifecycle.Keep(w.Status(), ended)
+	now.OOMKilled = w.reportOOMs()
+	if now.Equal(w.obs.Kept) {
+		return nil
+	}
+	data, err := json.Marshal(now)
+	if err != nil {
+		return fmt.Errorf("pod %s: keep its status: %w", w.plan.ID, err)
+	}
+	file := w.plan.Layout.KeptStatus(w.plan.ID.UID)
+	err = os.Mkdir(filepath.Dir(file), 0o750)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the pod has no directory: it is new, or was deleted
+	}
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		err = store.WriteState(file, data, 0o640)
+	}
+	if err != nil {
+		return fmt.Errorf("pod %s: keep its status: %w", w.plan.ID, err)
+	}
+	w.obs.Kept = now
+	return nil
+}
