@@ -197,12 +197,16 @@ const followPoll = 500 * time.Millisecond
 // that is restarted is back by then.
 const longestOutage = time.Minute
 
-// relist looks at everything anew. While the runtime is away, what is known
-// holds.
+// relist looks at everything anew. While the runtime is away, and where it can't be
+// read, what is known holds: nothing that is written down may follow from an
+// observation that failed.
 func (w *owned) relist(ctx context.Context) error {
 	seen, err := w.Observe(ctx, w.plan.ID.UID)
 	if !observe.IsUnavailable(err) {
-		w.outage, w.obs = time.Time{}, seen
+		w.outage = time.Time{}
+		if err == nil {
+			w.obs = seen
+		}
 		return err
 	}
 	if w.outage.IsZero() {
