@@ -441,8 +441,8 @@ func (p *pod) delete(ctx context.Context, in facing) error {
 	if err != nil {
 		return err
 	}
-	if err := reconcile.Remove(ctx, n, observe.ReadKnown(n.Layout(), in.id), f, lock, reconcile.RemoveOptions{}); err != nil {
-		return err
+	if removed := reconcile.Remove(ctx, n, observe.ReadKnown(n.Layout(), in.id), f, lock, reconcile.RemoveOptions{}); removed.Err != nil {
+		return removed.Err
 	}
 	if in.Source == Gone {
 		return store.RemoveSource(n.Layout(), p.id)
