@@ -203,14 +203,17 @@ func TestCorruptKeptStatus(t *testing.T) {
 	if _, err := os.Stat(file); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, []byte("# podrun schema 1\n{"), 0o640); err != nil {
-		t.Fatal(err)
-	}
-	if phase := r.shown().Status.Phase; phase != corev1.PodRunning {
-		t.Errorf("phase %s", phase)
-	}
-	if !slices.ContainsFunc(r.warnings, func(w string) bool { return strings.Contains(w, file) }) {
-		t.Errorf("warnings: %q", r.warnings)
+	for content, warns := range map[string]bool{"": false, "# podrun schema 1\n{": true} {
+		if err := os.WriteFile(file, []byte(content), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		r.warnings = nil
+		if phase := r.shown().Status.Phase; phase != corev1.PodRunning {
+			t.Errorf("%q: phase %s", content, phase)
+		}
+		if got := slices.ContainsFunc(r.warnings, func(w string) bool { return strings.Contains(w, file) }); got != warns {
+			t.Errorf("%q: warnings: %q", content, r.warnings)
+		}
 	}
 	r.mustApply(text, OutcomeUnchanged)
 	r.mustDelete()

@@ -20,6 +20,9 @@ func readKept(l identity.Layout, uid string) (kept lifecycle.Kept, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return kept, nil
 	}
+	if err == nil && len(data) == 0 {
+		return kept, nil // lost with the power: see store.WriteStateUnsynced
+	}
 	if err == nil {
 		err = json.Unmarshal(data, &kept)
 	}

@@ -47,7 +47,11 @@ func (w *state) keepStatus() error {
 		return nil // the pod has no directory: it is new, or was deleted
 	}
 	if err == nil || errors.Is(err, fs.ErrExist) {
-		err = store.WriteState(file, data, 0o640)
+		write := store.WriteStateUnsynced // times that are lost are derived again
+		if now.Terminal() {
+			write = store.WriteState
+		}
+		err = write(file, data, 0o640)
 	}
 	if err != nil {
 		return fmt.Errorf("pod %s: keep its status: %w", w.plan.ID, err)

@@ -19,6 +19,12 @@ func WriteState(path string, data []byte, mode fs.FileMode) error {
 	return hostfile.Write(path, identity.AddSchema(data), mode)
 }
 
+// WriteStateUnsynced is WriteState without waiting for the disk: after a power loss the
+// file may be the one before, or empty.
+func WriteStateUnsynced(path string, data []byte, mode fs.FileMode) error {
+	return hostfile.WriteUnsynced(path, identity.AddSchema(data), mode)
+}
+
 // maxState bounds a state file other than a checkpoint, in bytes: a line for each
 // container at most.
 const maxState = 1 << 20
