@@ -7,14 +7,17 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/podlog"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/serve"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/source"
@@ -42,6 +45,7 @@ func (e *Engine) Serve(ctx context.Context, o ServeOptions) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	options := serve.Options{AllowKubelet: o.AllowKubelet, Ready: o.Ready, Heartbeat: o.Heartbeat, StateChanges: e.stateChanges(ctx)}
+	options.Housekeeping, options.HousekeepingEvery = e.rotateLogs, e.Settings.ContainerLogMonitorInterval
 	if o.Progress != nil {
 		options.Progress = func(s serve.Summary) {
 			if len(s.Stuck) > 0 {
@@ -166,6 +170,26 @@ func (e *Engine) stateChanges(ctx context.Context) <-chan identity.Pod {
 		}
 	}()
 	return out
+}
+
+// rotateLogs rotates the logs of running containers of podrun's that have grown too
+// large.
+func (e *Engine) rotateLogs(ctx context.Context, running []observe.Running) {
+	size, err := e.Settings.LogMaxSize()
+	if err != nil {
+		e.WarnOnce(problem.WarningOf(err))
+		return
+	}
+	r := podlog.Rotator{MaxSize: size, MaxFiles: int(e.Settings.ContainerLogMaxFiles), Workers: int(e.Settings.ContainerLogMaxWorkers)}
+	var logs []podlog.Running
+	for _, c := range running {
+		if store.HasCheckpoint(e.Layout(), c.Pod.UID) {
+			logs = append(logs, podlog.Running{ID: c.ID, Path: filepath.Join(e.Layout().Logs(c.Pod), c.Container, strconv.Itoa(int(c.Attempt))+".log")})
+		}
+	}
+	if err := r.RotateAll(ctx, logs, e.Client.ReopenContainerLog); err != nil && ctx.Err() == nil {
+		e.SendWarnings(problem.List{problem.WarningOf(err)})
+	}
 }
 
 // Supervised tells whether `podrun serve` supervises the pods of this root

@@ -34,7 +34,8 @@ type Options struct {
 	Heartbeat time.Duration // 0 is 10 s
 	// Housekeeping is called every now and then with the containers that run, from
 	// one goroutine; nil for nothing.
-	Housekeeping func(context.Context, []observe.Running)
+	Housekeeping      func(context.Context, []observe.Running)
+	HousekeepingEvery time.Duration // 0 is 10 s
 }
 
 // Sources reads what pods are asked for; source.Reader with source.Merge is one.
@@ -314,7 +315,11 @@ func (s *Supervisor) resourcesFreed() {
 
 // housekeeping calls its option.
 func (s *Supervisor) housekeeping(ctx context.Context) {
-	for observe.Sleep(ctx, housekeepingEvery) == nil {
+	every := s.options.HousekeepingEvery
+	if every <= 0 {
+		every = housekeepingEvery
+	}
+	for observe.Sleep(ctx, every) == nil {
 		s.options.Housekeeping(ctx, s.hub.Running())
 	}
 }
