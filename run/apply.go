@@ -4,9 +4,8 @@ import (
 	"context"
 	"sync"
 
-	"github.com/podrun/podrun/run/reconcile"
-
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/reconcile"
 )
 
 // Apply brings pods to be started. Everything is validated and admitted before

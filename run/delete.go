@@ -4,12 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/podrun/podrun/run/reconcile"
-
-	"github.com/podrun/podrun/run/node"
-
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
 

@@ -6,7 +6,6 @@ import (
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/reconcile"
-
 	"github.com/podrun/podrun/run/store"
 )
 

@@ -11,8 +11,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/podrun/podrun/run/observe"
-
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -20,6 +18,7 @@ import (
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/imagepull/archive"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/observe"
 )
 
 // LoadImages puts the images of an archive into the runtime and returns their

@@ -6,10 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/podrun/podrun/run/reconcile"
-
-	"github.com/podrun/podrun/run/observe"
-
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +13,8 @@ import (
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/reconcile"
 )
 
 // LogsRequest names containers whose logs are wanted.

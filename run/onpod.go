@@ -5,9 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/podrun/podrun/run/reconcile"
-
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
 

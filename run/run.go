@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/podrun/podrun/run/reconcile"
-	"github.com/podrun/podrun/run/store"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/store"
 )
 
 // Run runs fresh pods to their ends and removes them. When ctx ends, the pods

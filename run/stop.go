@@ -3,10 +3,8 @@ package run
 import (
 	"context"
 
-	"github.com/podrun/podrun/run/reconcile"
-
 	"github.com/podrun/podrun/run/node"
-
+	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
 

@@ -6,16 +6,15 @@ import (
 	"os"
 	"sync"
 
-	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/run/observe"
-
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
 

@@ -9,9 +9,9 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// tellSandboxImage warns where the runtime will have to pull its sandbox image
+// warnSandboxImage warns where the runtime will have to pull its sandbox image
 // before the first pod can start: a host without a registry can't.
-func (n *Node) tellSandboxImage(ctx context.Context, targets []prepare.Target) {
+func (n *Node) warnSandboxImage(ctx context.Context, targets []prepare.Target) {
 	at := slices.IndexFunc(targets, func(t prepare.Target) bool {
 		return t.Refused() == nil && (t.Change == prepare.ChangeNew || t.Change == prepare.ChangeReplace)
 	})

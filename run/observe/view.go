@@ -1,14 +1,10 @@
 package observe
 
 import (
-	"fmt"
-	"io/fs"
-
-	"github.com/podrun/podrun/run/lifecycle"
-	"github.com/podrun/podrun/run/store"
-
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -19,6 +15,8 @@ import (
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
 )
 
 // Known is a pod of podrun's that is on this host: on the runtime, in the root

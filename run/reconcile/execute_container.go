@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/podrun/podrun/run/observe"
-
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -21,6 +19,7 @@ import (
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/volume"
 )
@@ -80,7 +79,7 @@ func (w *starter) startContainer(ctx context.Context, a lifecycle.Action) error 
 	w.logs.started(Log{Pod: w.plan.ID, Container: created.Name, ID: created.ID, State: created.State,
 		Path: filepath.Join(w.plan.Layout.Logs(w.plan.ID), config.GetLogPath())})
 	if lifecycle.HasPostStart(spec) {
-		return w.postStart(ctx, created)
+		return w.postStart(ctx, a.Container)
 	}
 	return nil
 }

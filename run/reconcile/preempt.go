@@ -5,11 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"github.com/podrun/podrun/run/node"
-
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 )
 

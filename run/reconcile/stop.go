@@ -11,14 +11,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/podrun/podrun/run/observe"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/hook"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -49,13 +48,9 @@ func gracePeriod(pod *corev1.Pod, obs *lifecycle.Observed) time.Duration {
 	return defaultGrace
 }
 
-// killPod stops everything of the pod: app containers side by side, then the
+// stopPod stops everything of the pod: app containers concurrently, then the
 // sidecars in reverse order with what is left of the grace period, then the
-// sandboxes.
-func (w *stopper) killPod(ctx context.Context) error {
-	return w.stopPod(ctx, w.gracePeriod())
-}
-
+// sandboxes. The error is store.ErrChanged where another command took the pod over.
 func (w *stopper) stopPod(ctx context.Context, grace time.Duration) error {
 	errs := []error{w.stopContainers(ctx, grace)}
 	if w.lock.Held == nil || errors.Is(errs[0], store.ErrChanged) {

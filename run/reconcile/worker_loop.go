@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/podrun/podrun/run/observe"
-
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +13,7 @@ import (
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
-	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -28,7 +26,6 @@ import (
 type Worker struct {
 	starter
 	objects *manifest.Objects // of a command that applies: this pod and what it refers to
-	applied prepare.Target    // the pod as it was admitted last
 }
 
 func (w *state) pod() *corev1.Pod { return w.plan.Pod }
