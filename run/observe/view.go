@@ -2,9 +2,6 @@ package observe
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"time"
 
@@ -16,18 +13,7 @@ import (
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
-	"github.com/podrun/podrun/run/store"
 )
-
-// Known is a pod of podrun's that is on this host: on the runtime, in the root
-// directory, or both.
-type Known struct {
-	ID  identity.Pod
-	Pod *corev1.Pod // from its checkpoint; nil when that is gone or broken
-	// Broken is why the checkpoint can't be read, with what to do; nil if it can,
-	// or is gone. Such a pod can be shown and deleted, nothing else.
-	Broken error
-}
 
 // hostInfo is what a pod's status has of the host.
 type HostInfo struct {
@@ -103,27 +89,4 @@ func backingOff(d lifecycle.Decision, id identity.Pod) map[string]lifecycle.Wait
 		out[name] = lifecycle.Waiting{Reason: "CrashLoopBackOff", Message: "back-off restarting failed container=" + name + " pod=" + id.Ref()}
 	}
 	return out
-}
-
-// inFile names the file in an error that does not.
-func inFile(file string, err error) error {
-	if _, ok := errors.AsType[*fs.PathError](err); ok {
-		return err
-	}
-	return fmt.Errorf("%s: %w", file, err)
-}
-
-// ReadKnown reads the checkpoint of a pod.
-func ReadKnown(layout identity.Layout, id identity.Pod) Known {
-	c, err := store.ViewCheckpoint(layout, id.UID)
-	switch {
-	case err != nil:
-		if broken, ok := errors.AsType[*problem.Error](err); ok {
-			err = store.BrokenCheckpoint(id, broken.Err) // by the name that it was found by
-		}
-		return Known{ID: id, Broken: err}
-	case c == nil:
-		return Known{ID: id}
-	}
-	return Known{ID: id, Pod: c.Pod}
 }
