@@ -18,8 +18,10 @@ type DeleteOptions struct {
 	KeepLogs bool
 }
 
-// Delete removes pods with everything that podrun made for them. An interrupted
-// removal can be repeated. A pod that is not found is not among the results.
+// Delete removes pods with everything that podrun made for them, one result a pod.
+// An interrupted removal can be repeated. The error is of kind Runtime or
+// Deadline, where the host could not be read, and nothing was removed; errors of
+// single pods are in the results.
 func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]Result, error) {
 	ctx, cancel := withTimeout(ctx, o.Timeout)
 	defer cancel()

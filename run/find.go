@@ -35,7 +35,10 @@ func (sel Selector) matches(id identity.Pod) bool {
 	return false
 }
 
-// Find lists podrun's pods that match, by namespace and name.
+// Find lists podrun's pods that match, by namespace and name: those of which the
+// runtime has a sandbox, and those that have a directory, which are what an
+// interrupted delete leaves. The error is of kind Runtime where the runtime does
+// not answer.
 func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 	found := map[string]identity.Pod{}
 	stored, err := store.StoredPods(e.Layout())

@@ -23,7 +23,9 @@ type View struct {
 	Object   *corev1.Pod
 }
 
-// Pods reads the state of the pods that match.
+// Pods reads the state of the pods that match, with their computed statuses. The
+// error is of kind Runtime; a checkpoint that cannot be read is a warning, and in
+// the status.
 func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/podrun/podrun/host/discover"
 )
 
-// RuntimeVersion asks the runtime who it is.
+// RuntimeVersion reads the runtime's name and versions; the endpoint is set also
+// beside an error, which is of kind Runtime.
 func (e *Engine) RuntimeVersion(ctx context.Context) (host.Runtime, error) {
 	v, err := discover.Reach(ctx, e.Client)
 	return host.Runtime{

@@ -23,12 +23,14 @@ import (
 // PrepareOptions are the options of Prepare.
 type PrepareOptions struct {
 	AllowKubelet bool
-	Force        bool        // plan to run pods again that are here
+	Force        bool        // plan to run pods again that have not changed or have ended
 	Facts        *host.Facts // in place of this host's
 	Now          time.Time   // the creation timestamp of new pods; zero leaves it unset
 }
 
-// Prepare reads what planning needs and plans.
+// Prepare reads the host, unless o.Facts replaces that, and plans the pods.
+// Refusals are problems, of the targets and of the list; the error is of kind
+// Runtime, or of a checkpoint that may not be read or that a newer podrun wrote.
 func (n *Node) Prepare(ctx context.Context, objects *manifest.Objects, o PrepareOptions) ([]prepare.Target, problem.List, error) {
 	in := prepare.Input{Objects: objects, Settings: n.Settings, Invocation: n.Invocation, AllowKubelet: o.AllowKubelet, Force: o.Force, Now: o.Now}
 	facts := o.Facts
@@ -53,8 +55,8 @@ func (n *Node) Prepare(ctx context.Context, objects *manifest.Objects, o Prepare
 	return targets, problems, nil
 }
 
-// WantedFacts are the costly facts that the pods ask for. Where pods may run
-// beside a kubelet, none is searched for.
+// WantedFacts selects the facts that only some pods need and that take long to
+// read. With allowKubelet, no kubelet is searched for.
 func WantedFacts(objects *manifest.Objects, allowKubelet bool) discover.Options {
 	o := discover.Options{Ports: prepare.HostPorts(objects), Images: prepare.ImagesOf(objects), Kubelet: !allowKubelet}
 	for _, p := range objects.Pods {
@@ -63,8 +65,10 @@ func WantedFacts(objects *manifest.Objects, allowKubelet bool) discover.Options 
 	return o
 }
 
-// Here reads the checkpoints of the pods that have the names of the command's, as
-// the facts have them.
+// Here reads the checkpoints, owners and observations of the pods on this host
+// that have the names of the objects' pods. The error is of kind Runtime, or of a
+// checkpoint that may not be read or that a newer podrun wrote; a corrupt one is
+// in Here.Broken.
 func (n *Node) Here(ctx context.Context, objects *manifest.Objects, facts host.Facts) ([]prepare.Here, error) {
 	wanted := map[string]bool{}
 	for _, p := range objects.Pods {
@@ -118,13 +122,15 @@ func (n *Node) observeHere(ctx context.Context, pods []prepare.Here) error {
 	return group.Wait()
 }
 
-// ReadFacts reads the facts of this host that planning these objects takes.
+// ReadFacts reads the facts of this host that planning these objects needs. The
+// error is of kind Runtime.
 func (n *Node) ReadFacts(ctx context.Context, objects *manifest.Objects, allowKubelet bool) (host.Facts, error) {
 	return discover.Read(ctx, n.Client, n.Settings, WantedFacts(objects, allowKubelet))
 }
 
-// HostProblems looks at what the pods' volumes take from this host, and adds
-// what is wrong to the targets and to the list.
+// HostProblems checks what the pods' volumes need from this host, adds what is
+// wrong to the targets, and returns problems with it appended. The error is the
+// cause that ended ctx.
 func HostProblems(ctx context.Context, targets []prepare.Target, objects *manifest.Objects, problems problem.List) (problem.List, error) {
 	for i := range targets {
 		t, mp := &targets[i], objects.Pods[i]
@@ -143,7 +149,8 @@ func HostProblems(ctx context.Context, targets []prepare.Target, objects *manife
 	return problems, nil
 }
 
-// HostFacts are this host's facts, for a pod that was admitted before.
+// HostFacts returns this host's facts, for a pod that was admitted before: those
+// of n.Facts, or read now where that is nil. The error is of kind Runtime.
 func (n *Node) HostFacts(ctx context.Context) (host.Facts, error) {
 	if n.Facts != nil {
 		return n.Facts(ctx)

@@ -44,7 +44,8 @@ func (n *Node) reserveTarget(t prepare.Target, lock *store.PodLock) (err error) 
 	return err
 }
 
-// Reserve writes the checkpoint of a pod: from then on its requests count.
+// Reserve makes a pod's directory and writes its checkpoint: from then on the
+// pod's requests count for other admissions. The node's lock must be held.
 func Reserve(p *prepare.Plan) error {
 	if err := volume.MakePodDir(p.Volumes); err != nil {
 		return fmt.Errorf("pod %s: %w", p.ID, err)
@@ -71,7 +72,7 @@ func holdRange(p *prepare.Plan) error {
 	}
 	for uid, other := range taken {
 		if other == first && uid != p.ID.UID {
-			return fmt.Errorf("that from %d on was taken by pod %s meanwhile; apply it again", first, uid)
+			return fmt.Errorf("the range from %d was taken by pod %s while this pod was admitted; apply it again", first, uid)
 		}
 	}
 	data, err := prepare.HeldRange(first)
@@ -98,8 +99,9 @@ func (n *Node) unreserve(ctx context.Context, targets []prepare.Target, locks st
 	return errors.Join(errs...)
 }
 
-// HoldResources reserves what a pod that is on this host already will ask for: a
-// locked file that counts for other admissions. The node's lock must be held.
+// HoldResources reserves what a pod on this host will request: a locked file,
+// which counts for other admissions until it is released. The node's lock must be
+// held.
 func (n *Node) HoldResources(p *prepare.Plan) (*store.LockedFile, error) {
 	data, err := json.Marshal(admission.Describe(p.Pod, p.Devices))
 	if err != nil {

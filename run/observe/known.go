@@ -14,9 +14,9 @@ import (
 // directory, or both.
 type Known struct {
 	ID  identity.Pod
-	Pod *corev1.Pod // from its checkpoint; nil when that is gone or broken
+	Pod *corev1.Pod // from its checkpoint; nil when that is missing or broken
 	// Broken is why the checkpoint can't be read, with what to do; nil if it can,
-	// or is gone. Such a pod can be shown and deleted, nothing else.
+	// or is missing. Such a pod can be shown and deleted, nothing else.
 	Broken error
 }
 

@@ -20,10 +20,11 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// readPod reads everything the runtime has of the pod with that UID, its
-// sandboxes and containers, and what its directory keeps of its hooks and
+// ReadPod reads everything that the runtime has of the pod with that UID, its
+// sandboxes and containers, and what the pod's directory keeps of its hooks and
 // probes: these files are optional, and one that is corrupt counts as missing
-// (Observed.Unreadable). With an error the observation is empty, but never nil.
+// (Observed.Unreadable). The observation is never nil, and empty beside an error,
+// which is the runtime's (its gRPC code is kept) and does not name the pod.
 func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, uid string) (*lifecycle.Observed, error) {
 	labels := map[string]string{identity.LabelPodUID: uid}
 	obs := &lifecycle.Observed{}
@@ -64,6 +65,8 @@ func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 	return obs, nil
 }
 
+// ReadSandboxes lists the sandboxes that have the labels; nil labels list all. IPs
+// and HostNetwork are not set. The error is the runtime's.
 func ReadSandboxes(ctx context.Context, client *cri.Client, layout identity.Layout, labels map[string]string) ([]lifecycle.Sandbox, error) {
 	items, err := client.ListPodSandbox(ctx, labels)
 	if err != nil {
@@ -94,8 +97,8 @@ func sandboxOf(item *runtimeapi.PodSandbox, layout identity.Layout) lifecycle.Sa
 	}
 }
 
-// readIPs fills in what only PodSandboxStatus tells: the network's mode and
-// the addresses.
+// readIPs fills in what only PodSandboxStatus has: the network mode and the
+// addresses.
 func readIPs(ctx context.Context, client *cri.Client, s *lifecycle.Sandbox) error {
 	st, err := client.PodSandboxStatus(ctx, s.ID)
 	if err != nil {
@@ -133,7 +136,9 @@ func readContainers(ctx context.Context, client *cri.Client, labels map[string]s
 	return slices.DeleteFunc(out, func(c lifecycle.Container) bool { return c.ID == "" }), err
 }
 
-// readContainer reads one container; verbose, with the pid of its process.
+// ReadContainer reads one container; verbose, with the pid of its process, which
+// costs the runtime much more. The error is the runtime's: NotFound where it was
+// removed.
 func ReadContainer(ctx context.Context, client *cri.Client, id, sandboxID string, verbose bool) (lifecycle.Container, error) {
 	resp, err := client.ContainerStatus(ctx, id, verbose)
 	if err != nil {
@@ -228,5 +233,5 @@ func pidOf(info map[string]string) int {
 	return v.PID
 }
 
-// shortID cuts an ID for messages, as crictl does.
+// ShortID cuts an ID to 13 characters for messages, as crictl does.
 func ShortID(id string) string { return id[:min(13, len(id))] }

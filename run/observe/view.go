@@ -15,14 +15,15 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// hostInfo is what a pod's status has of the host.
+// HostInfo is what a pod's status takes from the host.
 type HostInfo struct {
 	IPs     []string
 	Runtime host.Runtime
 	Handler string // the pod's runtime handler; "" is the default
 }
 
-// handlerOf is the runtime handler of a pod's sandbox; "" if it has none.
+// HandlerOf is the runtime handler of a pod's sandbox; "" for the default, or
+// without a sandbox.
 func HandlerOf(obs *lifecycle.Observed) string {
 	if s := obs.Sandbox(); s != nil {
 		return s.Handler
@@ -30,9 +31,10 @@ func HandlerOf(obs *lifecycle.Observed) string {
 	return ""
 }
 
-// viewOf puts the object together; over says that the pod was stopped until it
-// is started by a command. For a pod whose checkpoint is gone or broken, it
-// shows what the runtime knows.
+// ViewOf returns the pod with its status computed; over says that it was stopped
+// until a command starts it, started and ready are the probes' results by
+// container ID. For a pod whose checkpoint is missing or broken, it shows what the
+// runtime has.
 func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, over bool, started, ready map[string]bool) *corev1.Pod {
 	pod := k.Pod.DeepCopy()
 	if pod == nil {
@@ -63,13 +65,14 @@ func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, o
 	return pod
 }
 
-// isStopped tells whether a pod was stopped until a command starts it.
+// IsStopped reports whether a pod was stopped until a command starts it.
 func IsStopped(layout identity.Layout, uid string) bool {
 	_, err := os.Lstat(layout.StoppedMark(uid))
 	return err == nil
 }
 
-// withoutCheckpoint makes up a pod from its containers.
+// WithoutCheckpoint returns a pod with the names and images of its containers, for
+// one whose checkpoint cannot be read.
 func WithoutCheckpoint(id identity.Pod, obs *lifecycle.Observed) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name}}
 	seen := map[string]bool{}

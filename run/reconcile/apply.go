@@ -34,7 +34,7 @@ type ApplyOptions struct {
 	Supervision *Supervision
 }
 
-// Admit are the options of the pods' admission.
+// Admit returns the options of the pods' admission.
 func (o ApplyOptions) Admit() node.AdmitOptions {
 	origin := o.Origin
 	if origin.Command == "" {

@@ -85,8 +85,8 @@ func (w *starter) graceOf(a lifecycle.Action) time.Duration {
 	return w.gracePeriod()
 }
 
-// restartAll stops every container, and keeps on disk that those which are here
-// no longer count.
+// restartAll stops every container, and writes down when: older containers no
+// longer count.
 func (w *starter) restartAll(ctx context.Context) error {
 	if err := w.stopContainers(ctx, w.gracePeriod()); err != nil {
 		return w.ofRuntime(err)

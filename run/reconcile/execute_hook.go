@@ -16,19 +16,19 @@ import (
 )
 
 // postStart runs the container's hook. One that fails kills its container, and
-// the sync goes on with the next.
+// the next container has its turn.
 //
-// A hook may take for ever, so the pod's lock is free meanwhile: delete works.
+// A hook may never end, so it runs without the pod's lock: delete works.
 // What is locked is the hook's mark, lest another podrun that finds it pending
 // runs it a second time. The mark is written under the pod's lock again, when
 // there surely is a pod.
 //
-// Where another command has taken the pod over meanwhile, that the hook has run
+// Where another command took the pod over while the hook ran, that the hook has run
 // is still true of this container. Acting on a failure is the owner's part.
 func (w *starter) postStart(ctx context.Context, name string) error {
 	found := w.obs.Container(name)
 	if found == nil {
-		return fmt.Errorf("container %s is gone", name)
+		return fmt.Errorf("container %s was not found", name)
 	}
 	c := *found
 	if w.obs.Hooks[c.ID] == lifecycle.HookFailed {
@@ -94,7 +94,7 @@ func (w *starter) awaitHook(ctx context.Context, c lifecycle.Container) error {
 	return store.ErrChanged
 }
 
-// hookFree returns once nobody runs a container's hook.
+// hookFree returns when no process runs a container's hook.
 func (w *starter) hookFree(ctx context.Context, id string) error {
 	for {
 		claim, err := store.LockFile(w.hookMark(id))

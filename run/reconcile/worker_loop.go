@@ -106,7 +106,7 @@ func (w *Worker) step(ctx context.Context, owns bool) (d lifecycle.Decision, did
 	return d, did, err
 }
 
-// reached tells whether a goal holds.
+// reached reports whether a goal holds.
 func (w *Worker) reached(goal lifecycle.Goal) bool {
 	switch goal {
 	case lifecycle.GoalCompleted, lifecycle.GoalNever:
@@ -137,7 +137,7 @@ func (w *Worker) missing(goal lifecycle.Goal) string {
 }
 
 // await waits, without the pod's lock, for the next thing that Next would act
-// upon. A command that does not own the pod looks again after followPoll.
+// upon. A command that does not own the pod observes it after followPoll.
 func (w *Worker) await(ctx context.Context, d lifecycle.Decision, owns bool) error {
 	if owns && w.supervision != nil {
 		return w.awaitNews(ctx, d)
@@ -191,8 +191,7 @@ const followPoll = 500 * time.Millisecond
 // that is restarted is back by then.
 const longestOutage = time.Minute
 
-// relist looks at everything anew. While the runtime is away, what is known
-// holds.
+// relist observes the pod again. While the runtime is away, what is known holds.
 func (w *owned) relist(ctx context.Context) error {
 	seen, err := w.Observe(ctx, w.plan.ID.UID)
 	if !observe.IsUnavailable(err) {
@@ -233,5 +232,5 @@ func (w *state) emit(kind, reason, container, message string) {
 	w.journal.Emit(event.Event{Type: kind, Reason: reason, FieldPath: path, Message: message})
 }
 
-// fail notes that one container can't be started; the others go on.
+// fail notes that one container can't be started; the others are started.
 func (w *state) fail(err error) { w.failures = append(w.failures, ofPod(w.plan.ID, err)) }
