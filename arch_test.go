@@ -201,7 +201,7 @@ var packages = map[string]struct {
 	"run":           {facade, []string{"admission", "doctor", "imagepull", "imagepull/archive", "manifest"}, "one operation a file; those on images and on the host as a whole concern no pod, and need no worker"},
 	"run/observe":   {engine, nil, "reads and waits: what acts (node, reconcile) is above it, so that reading cannot act"},
 	"run/node":      {engine, []string{"run/observe", "run/prepare", "host/discover", "admission", "imagepull", "imagepull/auth", "manifest", "volume"}, "admission and reservations come before any pod is worked on: it knows no worker"},
-	"run/reconcile": {engine, []string{"run/node", "run/observe", "run/prepare", "host/discover", "admission", "cgroup", "container", "dns", "hook", "imagepull", "manifest", "probe", "sandbox", "volume"}, "the only place where the nouns of a pod meet: it passes values from one to the next"},
+	"run/reconcile": {engine, []string{"run/node", "run/observe", "run/prepare", "admission", "cgroup", "container", "dns", "hook", "imagepull", "manifest", "probe", "sandbox", "volume"}, "the only place where the nouns of a pod meet: it passes values from one to the next"},
 	"run/prepare":   {planner, nil, "plans, replacements and refusals for the pods of a command"},
 	"run/store":     {keeper, []string{"manifest", "volume", "host/discover"}, "a checkpoint is a manifest in a pod's directory, and facts are read off it too"},
 	"run/lifecycle": {decider, nil, "what to do next, status, goals and exit codes: no file of it may look at the world"},
