@@ -84,7 +84,7 @@ func (w *Worker) until(ctx context.Context, goal lifecycle.Goal) (ended bool, er
 }
 
 // step decides what to do about the pod, and does it if this command owns the
-// pod; did tells whether it did anything.
+// pod; did reports whether it did anything.
 func (w *Worker) step(ctx context.Context, owns bool) (d lifecycle.Decision, did bool, err error) {
 	if owns {
 		if err := w.finishStops(ctx); err != nil {
@@ -120,7 +120,7 @@ func (w *Worker) reached(goal lifecycle.Goal) bool {
 	return goal.ReachedBy(w.Status())
 }
 
-// missing tells why a goal does not hold.
+// missing says why a goal does not hold.
 func (w *Worker) missing(goal lifecycle.Goal) string {
 	switch goal {
 	case lifecycle.GoalCompleted:
