@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -30,6 +31,7 @@ type rule struct {
 
 var rules = []rule{
 	{"layers", checkLayers},
+	{"allowed", checkAllowed},
 	{"imports", checkImports},
 	{"purity", checkPurity},
 	{"names", checkNames},
@@ -53,8 +55,8 @@ func TestArchitecture(t *testing.T) {
 
 // source is one Go file.
 type source struct {
-	name   string // run/next.go
-	pkg    string // the directory: run; "." for main.go's
+	name   string // run/lifecycle/next.go
+	pkg    string // the directory: run/lifecycle; "." for main.go's
 	test   bool   // *_test.go
 	lines  int
 	syntax *ast.File
@@ -160,7 +162,8 @@ const (
 	leaf    layer = "leaf"    // shapes and arithmetic that all share
 	noun    layer = "noun"    // one part of a pod: plan it, make it, remove it
 	reader  layer = "reader"  // reads what plans are made from
-	engine  layer = "engine"  // joins the nouns
+	engine  layer = "engine"  // joins the nouns, each package those that it lists
+	facade  layer = "facade"  // the engine's operations, as commands call them
 	decider layer = "decider" // the engine's logic: pure, all of it
 	planner layer = "planner" // joins the nouns' plans: pure, all of it
 	keeper  layer = "keeper"  // what the engine keeps on disk
@@ -178,10 +181,11 @@ var below = map[layer][]layer{
 	decider: {leaf},
 	planner: {leaf, noun, decider},
 	keeper:  {leaf},
-	engine:  {leaf, noun, reader, decider, planner, keeper},
-	command: {leaf, engine, decider, planner},
+	engine:  {leaf, decider, keeper},
+	facade:  {leaf, reader, decider, planner, keeper, engine},
+	command: {leaf, facade, decider, planner},
 	entry:   {command},
-	support: {leaf, noun, reader, decider, planner, keeper, engine, command, support},
+	support: {leaf, noun, reader, decider, planner, keeper, engine, facade, command, support},
 }
 
 // packages has every package with its layer. May are those that it imports
@@ -194,7 +198,11 @@ var packages = map[string]struct {
 	".":             {entry, []string{"heap"}, "signals to a context, the context to cmd; heap is set before all else"},
 	"heap":          {entry, nil, "of the process as a whole: the pace of garbage collection"},
 	"cmd":           {command, []string{"manifest"}, "reads the files that a command names; all else about pods it asks of run"},
-	"run":           {engine, nil, "the only place where the nouns meet: it passes values from one to the next"},
+	"run":           {facade, []string{"admission", "doctor", "imagepull", "imagepull/archive", "manifest", "source"}, "one operation a file; those on images, on sources and on the host as a whole concern no pod, and need no worker"},
+	"run/observe":   {engine, nil, "reads and waits: what acts (node, reconcile) is above it, so that reading cannot act"},
+	"run/node":      {engine, []string{"run/observe", "run/prepare", "host/discover", "admission", "imagepull", "imagepull/auth", "manifest", "volume"}, "admission and reservations come before any pod is worked on: it knows no worker"},
+	"run/reconcile": {engine, []string{"run/node", "run/observe", "run/prepare", "admission", "cgroup", "container", "dns", "hook", "imagepull", "manifest", "probe", "sandbox", "volume"}, "the only place where the nouns of a pod meet: it passes values from one to the next"},
+	"run/serve":     {engine, []string{"run/node", "run/observe", "run/prepare", "run/reconcile", "host/discover", "manifest", "source"}, "a worker for each of many pods: it is above all that one worker needs"},
 	"run/prepare":   {planner, nil, "plans, replacements and refusals for the pods of a command"},
 	"run/store":     {keeper, []string{"manifest", "volume", "host/discover"}, "a checkpoint is a manifest in a pod's directory, and facts are read off it too"},
 	"run/lifecycle": {decider, nil, "what to do next, status, goals and exit codes: no file of it may look at the world"},
@@ -268,12 +276,31 @@ func checkLayers(all tree) []string {
 	return sorted(out)
 }
 
+// checkAllowed finds imports that packages allows and no file has: the table
+// says what each package needs, no more.
+func checkAllowed(all tree) []string {
+	unused := map[string]string{} // complaints, by both packages
+	for _, s := range all {
+		for _, to := range packages[s.pkg].may {
+			unused[s.pkg+" "+to] = s.pkg + ": does not import " + to + ": take it off the table in arch_test.go"
+		}
+	}
+	for _, s := range all {
+		for _, full := range s.imports() {
+			if to, ok := own(full); ok && !s.test {
+				delete(unused, s.pkg+" "+to)
+			}
+		}
+	}
+	return slices.Sorted(maps.Values(unused))
+}
+
 // banned are import paths, and all below them, that must not be linked.
 var banned = []struct{ path, why string }{
 	{"k8s.io/kubernetes/pkg/kubelet/network/dns", "15 MB or more; dns does its work"},
 	{"k8s.io/kubernetes/pkg/kubelet/cm", "15 MB or more; cgroup does its work"},
 	{"k8s.io/kubernetes/pkg/kubelet/images", "15 MB or more; imagepull does its work"},
-	{"k8s.io/kubernetes/pkg/kubelet/kuberuntime", "28 MB; run does its work"},
+	{"k8s.io/kubernetes/pkg/kubelet/kuberuntime", "28 MB; run/reconcile does its work"},
 	{"k8s.io/kubernetes/pkg/kubelet/lifecycle", "15 MB or more; hook and admission do its work"},
 	{"k8s.io/kubernetes/pkg/kubelet/apis/config/v1beta1", "15 MB or more; nodeconfig reads k8s.io/kubelet's types"},
 	{"k8s.io/kubernetes/pkg/volume/util", "15 MB or more; volume does its work"},
@@ -314,85 +341,3 @@ func checkImports(all tree) []string {
 }
 
 func within(full, prefix string) bool { return full == prefix || strings.HasPrefix(full, prefix+"/") }
-
-// vague are words that say nothing of what a package or file holds.
-var vague = []string{"util", "utils", "common", "helper", "helpers", "misc"}
-
-func checkNames(all tree) []string {
-	var out []string
-	for _, s := range all {
-		words := strings.Split(strings.TrimSuffix(path.Base(s.name), ".go"), "_")
-		words = append(words, strings.TrimSuffix(s.syntax.Name.Name, "_test"), path.Base(s.pkg))
-		for _, w := range words {
-			if slices.Contains(vague, w) {
-				out = append(out, s.name+": \""+w+"\" names nothing: name the noun or the verb")
-				break
-			}
-		}
-	}
-	return out
-}
-
-func checkDocs(all tree) []string {
-	documented := map[string]bool{}
-	for _, s := range all {
-		documented[s.pkg] = documented[s.pkg] || s.syntax.Doc != nil
-	}
-	var out []string
-	for pkg, ok := range documented {
-		if !ok {
-			out = append(out, pkg+": the package has no doc comment")
-		}
-	}
-	return sorted(out)
-}
-
-// What reads at one sitting.
-const (
-	maxFunction = 60
-	maxFile     = 400
-)
-
-// long are the exceptions, by file or "file function", each with its reason.
-// There are none.
-var long = map[string]string{}
-
-// sizes measures functions and files, but not tests.
-func sizes(except map[string]string) func(tree) []string {
-	return func(all tree) []string {
-		var out []string
-		used := map[string]bool{}
-		measure := func(name, where string, lines, limit int) {
-			if lines <= limit {
-				return
-			}
-			used[name] = true
-			if except[name] == "" {
-				out = append(out, where+": "+strconv.Itoa(lines)+" lines, more than "+strconv.Itoa(limit)+": split it, or give the reason in arch_test.go")
-			}
-		}
-		for _, s := range all {
-			if s.test {
-				continue
-			}
-			measure(s.name, s.name, s.lines, maxFile)
-			for _, decl := range s.syntax.Decls {
-				if f, ok := decl.(*ast.FuncDecl); ok {
-					lines := s.set.Position(f.End()).Line - s.set.Position(f.Pos()).Line + 1
-					measure(s.name+" "+f.Name.Name, s.at(f)+": "+f.Name.Name, lines, maxFunction)
-				}
-			}
-		}
-		for name := range except {
-			if !used[name] {
-				out = append(out, name+": is not too long: take it off the exceptions in arch_test.go")
-			}
-		}
-		return sorted(out)
-	}
-}
-
-func sorted(list []string) []string {
-	slices.Sort(list)
-	return slices.Compact(list)
-}

@@ -19,10 +19,10 @@ import (
 // racers is how many podruns run at once.
 const racers = 16
 
-// TestProcessesRaceForRoom: of sixteen processes that apply a pod each as many
+// TestProcessesRaceForReservations: of sixteen processes that apply a pod each as many
 // succeed as there is room for, and the others are refused with the reason:
 // admission and reservation are one step, whoever takes it.
-func TestProcessesRaceForRoom(t *testing.T) {
+func TestProcessesRaceForReservations(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")
 	}
@@ -64,9 +64,9 @@ func TestProcessesRaceForRoom(t *testing.T) {
 	}
 }
 
-// TestProcessesRaceForRoomAgain: pods that are here, and start again or are
+// TestProcessesRaceForReservationsAgain: pods that are here, and start again or are
 // replaced by larger ones, are admitted one after the other, too.
-func TestProcessesRaceForRoomAgain(t *testing.T) {
+func TestProcessesRaceForReservationsAgain(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")
 	}

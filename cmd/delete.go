@@ -72,7 +72,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, named []string) error 
 	defer closeAll()
 	pods, err := findAll(c.Context(), engine, selectors, func(sel run.Selector) {
 		for _, name := range sel.Names {
-			fmt.Fprintf(a.streams.Err, "pod/%s is not here\n", name)
+			fmt.Fprintf(a.streams.Err, "pod/%s not found\n", name)
 		}
 	})
 	if err != nil {

@@ -90,9 +90,9 @@ func (a *app) readPods(ctx context.Context, e *run.Engine, allNamespaces bool, n
 	return pods, nil
 }
 
-// notHere is the error of a pod that was named and is not here.
+// notHere is the error of a pod that was named and is not found.
 func notHere(name string) error {
-	return &problem.Error{Kind: problem.Failed, Object: "pod " + name, Err: fmt.Errorf("is not here"), Hint: "'podrun get -A' lists all pods"}
+	return &problem.Error{Kind: problem.Failed, Object: "pod " + name, Err: fmt.Errorf("not found"), Hint: "'podrun get -A' lists all pods"}
 }
 
 func (a *app) printPods(pods []corev1.Pod, allNamespaces, single bool) error {

@@ -4,15 +4,15 @@ import (
 	"context"
 	"sync"
 
-	"github.com/podrun/podrun/run/reconcile"
-
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/reconcile"
 )
 
-// Apply brings pods to be started. Everything is validated and admitted before
-// the first side effect: an error that comes with no results refused them all.
-// Then the pods are started side by side, each with its own rollback; their
-// errors are in the results.
+// Apply brings pods to o.Wait, or to be started. It validates and admits all of
+// them before the first side effect. An error without results refuses all: of kind
+// Refused with every reason, Deadline, Runtime, or the cause that ended ctx.
+// Otherwise the pods are started concurrently, each with its own rollback; their
+// errors are in the results, one a pod in the order of objects.
 func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOptions) ([]Result, error) {
 	ctx, cancel := withTimeout(ctx, o.Timeout)
 	defer cancel()

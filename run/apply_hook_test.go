@@ -102,7 +102,7 @@ func TestDeleteWhilePostStart(t *testing.T) {
 		time.Sleep(time.Minute)
 		began := time.Now()
 		r.mustDelete()
-		wantErr(t, (<-done).Err, problem.Failed, "pod default/web", "was deleted meanwhile by process")
+		wantErr(t, (<-done).Err, problem.Failed, "pod default/web", "was deleted by process")
 		if took := time.Since(began); took > time.Minute {
 			t.Errorf("took %s", took)
 		}

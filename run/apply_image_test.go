@@ -143,7 +143,7 @@ spec: {containers: [{name: app, image: registry.example/far:1}]}
 			t.Errorf("delete waited %s for the pull", took)
 		}
 		result := <-done
-		if result.Err == nil || !strings.Contains(result.Err.Error(), "was deleted meanwhile by process") {
+		if result.Err == nil || !strings.Contains(result.Err.Error(), "was deleted by process") {
 			t.Errorf("apply: %v, want that the pod was deleted", result.Err)
 		}
 		if took := time.Since(began); took > time.Minute {

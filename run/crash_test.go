@@ -13,14 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podrun/podrun/run/node"
-
 	"google.golang.org/protobuf/proto"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/node"
 )
 
 // childEnv holds a childJob for a process of these tests.

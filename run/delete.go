@@ -4,12 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/podrun/podrun/run/reconcile"
-
-	"github.com/podrun/podrun/run/node"
-
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -20,10 +18,12 @@ type DeleteOptions struct {
 	KeepLogs bool
 }
 
-// Delete removes pods with everything that podrun made for them. An interrupted
-// removal can be repeated. A pod that is not found is not among the results. Each result has
-// the pod's status, and how its containers ended, as it was when all of it had stopped;
-// neither where another command removed the pod.
+// Delete removes pods with everything that podrun made for them, one result a pod.
+// An interrupted removal can be repeated. Each result has the pod's status, and how
+// its containers ended, as it was when all of it had stopped; neither where another
+// command removed the pod. The error is of kind Runtime or Deadline, where the host
+// could not be read, and nothing was removed; errors of single pods are in the
+// results.
 func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]Result, error) {
 	ctx, cancel := withTimeout(ctx, o.Timeout)
 	defer cancel()

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podrun/podrun/run/node"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,6 +17,7 @@ import (
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/prepare"
 )
 
@@ -32,7 +31,7 @@ type Diagnosis struct {
 	Checkup  host.Checkup     `json:"checkup"` // what else was read
 }
 
-// PodVerdict is what this host says to one pod.
+// PodVerdict is whether this host can run one pod.
 type PodVerdict struct {
 	Pod      string        `json:"pod"` // namespace/name
 	Status   doctor.Status `json:"status"`
@@ -46,8 +45,10 @@ type DoctorOptions struct {
 	NoRuntime error
 }
 
-// Doctor examines this host, and what it would say to the pods. It changes
-// nothing, and needs no runtime to say what keeps one from answering.
+// Doctor examines this host and checks whether it can run the pods; objects may be
+// nil. It changes nothing, and reports what it can without a runtime. The error is
+// the cause that ended ctx, or says why a pod of the same name could not be read;
+// what is wrong with the host or the pods is in the Diagnosis.
 func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o DoctorOptions) (Diagnosis, error) {
 	if objects == nil {
 		objects = &manifest.Objects{}
@@ -163,8 +164,8 @@ func ideal(r host.Runtime, objects *manifest.Objects) host.Runtime {
 	return r
 }
 
-// Refusal is the error of a diagnosis by which no pod, or not these, could run
-// here; nil if they could.
+// Refusal is the error, of kind Refused, of a diagnosis by which this host can run
+// no pod, or not those that were asked about; nil if it can.
 func (d Diagnosis) Refusal() error {
 	var checks []string
 	for _, f := range d.Findings {

@@ -6,18 +6,18 @@ import (
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/reconcile"
-
 	"github.com/podrun/podrun/run/store"
 )
 
-// Engine runs pods on one runtime, an operation a method.
+// Engine runs pods on one runtime, one operation a method. It is safe for
+// concurrent use.
 type Engine struct{ node.Node }
 
-// NewInvocation makes up an id for a process: 16 hex digits.
+// NewInvocation returns a random ID for a process: 16 hex digits.
 func NewInvocation() string { return store.RandomHex(8) }
 
-// RandomSuffix makes up a suffix for metadata.generateName, of five characters
-// that can't spell a word (k8s.io/apimachinery/pkg/util/rand).
+// RandomSuffix returns a random suffix for metadata.generateName, of five
+// characters that cannot spell a word (k8s.io/apimachinery/pkg/util/rand).
 func RandomSuffix() string {
 	const letters = "bcdfghjklmnpqrstvwxz2456789"
 	raw := make([]byte, 5)

@@ -9,10 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podrun/podrun/run/reconcile"
-
-	"github.com/podrun/podrun/run/observe"
-
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
@@ -22,28 +18,31 @@ import (
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/reconcile"
 )
 
 // annotationDefaultContainer names the container that kubectl takes where none
 // is named (KEP-2227).
 const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 
-// ExecTarget is a container that runs.
+// ExecTarget is a running container.
 type ExecTarget struct {
 	Pod       identity.Pod
 	Container string
 	ID        string
 	// Among are all of the pod's containers, those of the init list marked, if
-	// podrun had to choose among several; else it is empty.
+	// podrun chose one of several; else it is empty.
 	Among []string
 }
 
 func (t ExecTarget) object() string { return "pod " + t.Pod.String() + ": container " + t.Container }
 
 // ExecTarget finds the container of a pod, or, where the name is empty, the one
-// that kubectl exec takes: the pod's annotation names it, or it is the first.
-// The error is of kind Usage where the pod has no such container, and Failed
-// where the pod is not here or its container does not run.
+// that kubectl exec takes: the pod's annotation names it, or it is the first. The
+// error is of kind Usage where the pod has no such container, Failed where the pod
+// is not found or its container does not run, and Runtime where the runtime does
+// not answer.
 func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container string) (ExecTarget, error) {
 	object := "pod " + namespace + "/" + name
 	if _, err := discover.Reach(ctx, e.Client); err != nil {
@@ -54,7 +53,7 @@ func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container stri
 		return ExecTarget{}, err
 	}
 	if len(known) == 0 {
-		return ExecTarget{}, &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New("is not here"), Hint: "'podrun get -A' lists the pods that are"}
+		return ExecTarget{}, &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New("not found"), Hint: "'podrun get -A' lists all pods"}
 	}
 	k := known[0]
 	obs, err := e.Observe(ctx, k.ID.UID)
@@ -79,7 +78,7 @@ func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container stri
 }
 
 // chooseContainer finds the named container, or the default; among is not empty
-// where that was a choice which nobody had made.
+// where neither the caller nor the pod named one.
 func chooseContainer(pod *corev1.Pod, name string) (chosen string, among []string, err error) {
 	asked := "container"
 	if name == "" {
@@ -109,7 +108,7 @@ func chooseContainer(pod *corev1.Pod, name string) (chosen string, among []strin
 
 // notRunning says how a container is that does not run.
 func (t ExecTarget) notRunning(c *lifecycle.Container) error {
-	err := &problem.Error{Kind: problem.Failed, Object: t.object(), Hint: "'podrun describe " + t.Pod.Name + "' tells more"}
+	err := &problem.Error{Kind: problem.Failed, Object: t.object(), Hint: "'podrun describe " + t.Pod.Name + "' shows more"}
 	switch {
 	case c == nil:
 		err.Err = errors.New("is not running: it has not been created yet")
@@ -159,7 +158,7 @@ func (e *Engine) Exec(ctx context.Context, t ExecTarget, o ExecOptions) (int, er
 	case err == nil:
 		return code, nil
 	case limited.Err() != nil && !unreachable:
-		err = fmt.Errorf("%w; the command may go on in the container", err)
+		err = fmt.Errorf("%w; the command may still run in the container", err)
 	case limited.Err() == nil && o.In == nil && (unreachable || status.Code(err) == codes.Unimplemented):
 		return e.execSync(ctx, t, o)
 	}

@@ -10,10 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/podrun/podrun/run/reconcile"
-
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/reconcile"
 )
 
 // faultPod needs every call of the CRI that apply and delete make: an image that

@@ -18,7 +18,7 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// Image is an image that is here.
+// Image is an image that the runtime has.
 type Image struct {
 	ID      string   `json:"id"`
 	Names   []string `json:"names,omitempty"`   // with tags
@@ -27,7 +27,7 @@ type Image struct {
 	InUse   bool     `json:"inUse"`             // by a container, by a pod of podrun's, or by the runtime itself
 }
 
-// Images lists the runtime's images by their names.
+// Images lists the runtime's images by their names. The error is of kind Runtime.
 func (e *Engine) Images(ctx context.Context) ([]Image, error) {
 	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
 	if err != nil {
@@ -85,7 +85,7 @@ func (e *Engine) usedImages(ctx context.Context) (map[string]bool, error) {
 		for _, i := range plan.Images {
 			found, err := e.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: i.Ref})
 			if err != nil {
-				return nil, imageError(i.Name, "look for it", err)
+				return nil, imageError(i.Name, "find it", err)
 			}
 			used[found.GetId()] = true
 		}
@@ -101,8 +101,10 @@ type PulledImage struct {
 	Size  uint64 `json:"size"` // bytes
 }
 
-// PullImages pulls images, whether they are here or not, side by side. It
-// returns those that came; the errors of the others are joined.
+// PullImages pulls images concurrently, whether the runtime has them or not. It
+// returns those that were pulled, in the order of names; the errors of the others,
+// of kind Image or the cause that ended ctx, are joined. A name that is no image's
+// is an error of kind Usage, and nothing is pulled. A timeout of 0 is no limit.
 func (e *Engine) PullImages(ctx context.Context, names []string, timeout time.Duration) ([]PulledImage, error) {
 	ctx, cancel := withTimeout(ctx, timeout)
 	defer cancel()
@@ -146,8 +148,9 @@ func imageOnly(err error, name string) error {
 	return &out
 }
 
-// RemoveImages removes images by name or ID, with all their names. Those that are
-// in use stay, unless force says otherwise.
+// RemoveImages removes images by name or ID, with all their names. The error joins
+// those of single images: Image where one is not found, Refused where one is in
+// use and force is false, Runtime otherwise.
 func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) error {
 	images, err := e.Images(ctx)
 	if err != nil {
@@ -159,11 +162,11 @@ func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) e
 		at := slices.IndexFunc(images, func(i Image) bool { return i.ID == found.GetId() })
 		switch {
 		case err != nil:
-			errs = append(errs, imageError(name, "look for it", err))
+			errs = append(errs, imageError(name, "find it", err))
 		case found == nil || at < 0:
-			errs = append(errs, &problem.Error{Kind: problem.Image, Object: "image " + name, Err: errors.New("is not here"), Hint: "'podrun image ls' shows those that are"})
+			errs = append(errs, &problem.Error{Kind: problem.Image, Object: "image " + name, Err: errors.New("not found"), Hint: "'podrun image ls' lists the images"})
 		case images[at].InUse && !force:
-			errs = append(errs, &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is in use"), Hint: "delete what uses it first, or give --force"})
+			errs = append(errs, &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is in use"), Hint: "delete what uses it first, or use --force"})
 		default:
 			if err := e.Client.RemoveImage(ctx, found.Id); err != nil {
 				errs = append(errs, imageError(name, "remove", err))
@@ -173,20 +176,21 @@ func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) e
 	return errors.Join(append(errs, e.forgetPulls(ctx))...)
 }
 
-// forgetPulls drops what is kept of the pulls of images that are gone.
+// forgetPulls removes the pull records of images that the runtime does not have.
 func (e *Engine) forgetPulls(ctx context.Context) error {
 	list, err := e.Client.ListImages(ctx)
 	if err != nil {
 		return imageError("", "list the images", err)
 	}
-	var here []string
+	var present []string
 	for _, i := range list {
-		here = append(here, i.Id)
+		present = append(present, i.Id)
 	}
-	return imagepull.ForgetPulls(e.Layout().ImageRecords(), here)
+	return imagepull.ForgetPulls(e.Layout().ImageRecords(), present)
 }
 
-// PruneImages removes the images that nothing uses, and returns them.
+// PruneImages removes the images that nothing uses, and returns them, also beside
+// an error, which is of kind Runtime.
 func (e *Engine) PruneImages(ctx context.Context) ([]Image, error) {
 	images, err := e.Images(ctx)
 	if err != nil {
@@ -195,17 +199,17 @@ func (e *Engine) PruneImages(ctx context.Context) ([]Image, error) {
 	if !slices.ContainsFunc(images, func(i Image) bool { return i.InUse }) {
 		images = nil // not even the sandboxes' image is known: it is not for us to say that none is needed
 	}
-	var gone []Image
+	var removed []Image
 	for _, i := range images {
 		if i.InUse {
 			continue
 		}
 		if err := e.Client.RemoveImage(ctx, i.ID); err != nil {
-			return gone, imageError(i.Title(), "remove", err)
+			return removed, imageError(i.Title(), "remove", err)
 		}
-		gone = append(gone, i)
+		removed = append(removed, i)
 	}
-	return gone, e.forgetPulls(ctx)
+	return removed, e.forgetPulls(ctx)
 }
 
 func imageError(name, op string, err error) error {

@@ -11,8 +11,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/podrun/podrun/run/observe"
-
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -20,15 +18,18 @@ import (
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/imagepull/archive"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/observe"
 )
 
-// LoadImages puts the images of an archive into the runtime and returns their
-// names. Only containerd has a way in. When ctx ends it returns, also while the
-// archive is being read from a pipe that sends nothing.
+// LoadImages puts the images of an archive into containerd and returns their
+// names. The error is of kind Refused where the runtime is another one, Image
+// where the archive cannot be read, Runtime where the runtime does not answer.
+// When ctx ends it returns its cause, also while it reads a pipe that sends
+// nothing.
 func (e *Engine) LoadImages(ctx context.Context, from io.Reader) ([]string, error) {
 	version, err := e.Client.Version(ctx)
 	if err != nil {
-		return nil, imageError("", "ask the runtime who it is", err)
+		return nil, imageError("", "read the runtime's version", err)
 	}
 	conn := e.Client.ImageConn()
 	if version.RuntimeName != "containerd" || conn == nil {
@@ -53,8 +54,8 @@ func (e *Engine) LoadImages(ctx context.Context, from io.Reader) ([]string, erro
 	return names, e.seen(ctx, names)
 }
 
-// seen waits until the CRI has heard of images that were given to containerd:
-// from then on they are every pod's.
+// seen waits until the CRI lists images that were given to containerd: from then
+// on every pod can use them.
 func (e *Engine) seen(ctx context.Context, names []string) error {
 	ctx, cancel := withTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -62,7 +63,7 @@ func (e *Engine) seen(ctx context.Context, names []string) error {
 		for {
 			found, err := e.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
 			if err != nil {
-				return imageError(name, "look for it", err)
+				return imageError(name, "find it", err)
 			}
 			if found != nil {
 				if err := imagepull.Preloaded(e.Layout().ImageRecords(), name, found.Id); err != nil {
@@ -71,7 +72,7 @@ func (e *Engine) seen(ctx context.Context, names []string) error {
 				break
 			}
 			if err := observe.Sleep(ctx, 10*time.Millisecond); err != nil {
-				return imageError(name, "look for it", err)
+				return imageError(name, "find it", err)
 			}
 		}
 	}
@@ -145,7 +146,7 @@ func regular(f *os.File) (bool, error) {
 	return info.Mode().IsRegular(), nil
 }
 
-// spool writes what can only be read once into a file that is gone when closed.
+// spool copies what can be read only once into a file without a name.
 func spool(r io.Reader) (*os.File, error) {
 	f, err := os.CreateTemp("", "podrun-load-")
 	if err != nil {

@@ -6,10 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/podrun/podrun/run/reconcile"
-
-	"github.com/podrun/podrun/run/observe"
-
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
@@ -17,9 +13,11 @@ import (
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/reconcile"
 )
 
-// LogsRequest names containers whose logs are wanted.
+// LogsRequest names the containers whose logs to read.
 type LogsRequest struct {
 	Namespace, Name string
 	Container       string // only this one
@@ -28,7 +26,10 @@ type LogsRequest struct {
 	Previous        bool   // the run before the current one
 }
 
-// Logs finds the logs of a pod's containers, in the order of its spec.
+// Logs finds the log files of a pod's containers, in the order of its spec. The
+// error is of kind Failed where the pod, or a run of the container, is not found,
+// Usage where the pod has no such container, Runtime where the runtime does not
+// answer.
 func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
 	object := "pod " + r.Namespace + "/" + r.Name
 	if _, err := discover.Reach(ctx, e.Client); err != nil {
@@ -39,7 +40,7 @@ func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
 		return nil, err
 	}
 	if len(known) == 0 {
-		return nil, &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New("is not here"), Hint: "'podrun get -A' lists the pods that are"}
+		return nil, &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New("not found"), Hint: "'podrun get -A' lists all pods"}
 	}
 	k := known[0]
 	obs, err := e.Observe(ctx, k.ID.UID)
@@ -81,8 +82,7 @@ func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
 }
 
 // logNames lists the containers asked for. Where none is named, init containers
-// are left out unless no app container was created yet: then they are what
-// somebody wants to see.
+// are left out unless no app container was created yet.
 func logNames(pod *corev1.Pod, obs *lifecycle.Observed, r LogsRequest) ([]string, error) {
 	var all, apps []string
 	for _, c := range lifecycle.SpecContainers(pod) {
@@ -104,8 +104,8 @@ func logNames(pod *corev1.Pod, obs *lifecycle.Observed, r LogsRequest) ([]string
 	return apps, nil
 }
 
-// Alive tells whether a container runs. A runtime that is away for a moment
-// says nothing about that.
+// Alive reports whether a container runs. While the runtime is unavailable a
+// container counts as running: containers outlive a restart of the runtime.
 func (e *Engine) Alive(ctx context.Context, containerID string) (bool, error) {
 	c, err := observe.ReadContainer(ctx, e.Client, containerID, "", false)
 	switch status.Code(errors.Unwrap(err)) {

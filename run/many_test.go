@@ -35,7 +35,7 @@ func TestDeleteWhileApplyWaits(t *testing.T) {
 					t.Errorf("delete took %s", took)
 				}
 				result := <-done
-				wantErr(t, result.Err, problem.Failed, "pod default/web", "was deleted meanwhile by process")
+				wantErr(t, result.Err, problem.Failed, "pod default/web", "was deleted by process")
 				if took := time.Since(begun); took > 2*time.Minute {
 					t.Errorf("apply ended after %s", took)
 				}
@@ -99,7 +99,7 @@ func TestDeleteWhileApplyProbes(t *testing.T) {
 			t.Fatal("the startup probe did not succeed")
 		}
 		r.mustDelete()
-		wantErr(t, (<-done).Err, problem.Failed, "was deleted meanwhile by process")
+		wantErr(t, (<-done).Err, problem.Failed, "was deleted by process")
 		r.nothingLeft()
 	})
 }
@@ -143,7 +143,7 @@ func TestApplyWhileApplyWaits(t *testing.T) {
 		go func() { done <- r.apply(withInit("Always")) }()
 		time.Sleep(time.Minute)
 		r.mustApply(strings.Replace(withInit("Always"), "registry.example/app:1", "registry.example/app:1, args: [x]", 1), OutcomeReplaced)
-		wantErr(t, (<-done).Err, problem.Failed, "was deleted meanwhile by process")
+		wantErr(t, (<-done).Err, problem.Failed, "was deleted by process")
 		if n := len(r.rt.Sandboxes()); n != 1 {
 			t.Errorf("%d sandboxes", n)
 		}

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"time"
 
-	"github.com/podrun/podrun/run/reconcile"
-
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
 
-// onPod does something with a pod that is here, under its lock, and tells how
-// the pod is then.
+// onPod runs do for a pod on this host, under its lock, and reads its status
+// afterwards.
 func (e *Engine) onPod(ctx context.Context, k Known, outcome Outcome, p store.Purpose, do func(*reconcile.Worker) error) Result {
 	result := Result{ID: k.ID, Outcome: outcome}
 	lock, err := e.Locks().LockPod(ctx, k.ID, p)
@@ -31,7 +30,7 @@ func (e *Engine) onPod(ctx context.Context, k Known, outcome Outcome, p store.Pu
 	return result
 }
 
-// withTimeout bounds a command; 0 does not.
+// withTimeout bounds a command; a limit of 0 does not.
 func withTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if limit <= 0 {
 		return context.WithCancel(ctx)

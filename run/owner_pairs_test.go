@@ -308,7 +308,7 @@ func (c pairCell) mayFail(err error) bool {
 	if kindOf(err) != problem.Failed {
 		return false
 	}
-	for _, words := range []string{"was deleted meanwhile by", "was stopped by", "was changed meanwhile by", "its removal by", "its checkpoint is gone"} {
+	for _, words := range []string{"was deleted by", "was stopped by", "was changed by", "its removal by", "its checkpoint was not found"} {
 		if strings.Contains(err.Error(), words) {
 			return true
 		}

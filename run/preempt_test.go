@@ -6,10 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/podrun/podrun/run/reconcile"
-
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/reconcile"
 )
 
 // criticalText is a pod that may preempt others.

@@ -6,9 +6,10 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// Prune removes podrun's pods whose labels match and that the objects do not
-// have: what `apply --prune -l` leaves out of its manifest. Only the namespaces
-// that the objects' pods are in are looked at, as with kubectl.
+// Prune removes podrun's pods whose labels match and that the objects do not have:
+// those that `apply --prune -l` no longer finds in its manifest. As with kubectl,
+// it considers only the namespaces of the objects' pods. Results and error are
+// those of Delete.
 func (e *Engine) Prune(ctx context.Context, objects *manifest.Objects, match func(map[string]string) bool, o DeleteOptions) ([]Result, error) {
 	known, err := e.Find(ctx, Selector{})
 	if err != nil {
@@ -19,14 +20,14 @@ func (e *Engine) Prune(ctx context.Context, objects *manifest.Objects, match fun
 		namespaces[p.Object.Namespace] = true
 		keep[p.Object.Namespace+"/"+p.Object.Name] = true
 	}
-	var gone []Known
+	var pruned []Known
 	for _, k := range known {
 		if k.Pod != nil && namespaces[k.ID.Namespace] && !keep[k.ID.String()] && match(k.Pod.Labels) {
-			gone = append(gone, k)
+			pruned = append(pruned, k)
 		}
 	}
-	if len(gone) == 0 {
+	if len(pruned) == 0 {
 		return nil, nil
 	}
-	return e.Delete(ctx, gone, o)
+	return e.Delete(ctx, pruned, o)
 }

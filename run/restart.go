@@ -9,8 +9,9 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Restart runs pods again from their checkpoints: what is left of them goes
-// first, with its grace period, and they start anew.
+// Restart recreates pods from their checkpoints: it stops and removes what they
+// have, within their grace periods, and starts them. Results and error are those
+// of Apply; the error is of kind Failed where a checkpoint was not found.
 func (e *Engine) Restart(ctx context.Context, pods []Known, o ApplyOptions) ([]Result, error) {
 	objects, err := e.checkpointed(pods)
 	if err != nil {
@@ -29,19 +30,10 @@ func (e *Engine) checkpointed(pods []Known) (*manifest.Objects, error) {
 			return nil, err
 		}
 		if c == nil {
-			return nil, &problem.Error{Kind: problem.Failed, Object: "pod " + k.ID.String(), Err: errors.New("its checkpoint is gone"),
+			return nil, &problem.Error{Kind: problem.Failed, Object: "pod " + k.ID.String(), Err: errors.New("its checkpoint was not found"),
 				Hint: "apply its manifest again"}
 		}
 		all.Add(c.Objects())
 	}
 	return all, nil
-}
-
-// Start goes on with pods that were stopped.
-func (e *Engine) Start(ctx context.Context, pods []Known, o ApplyOptions) ([]Result, error) {
-	objects, err := e.checkpointed(pods)
-	if err != nil {
-		return nil, err
-	}
-	return e.Apply(ctx, objects, o)
 }

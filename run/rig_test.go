@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podrun/podrun/run/node"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/cri/critest"
@@ -21,6 +19,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 )
 

@@ -6,19 +6,20 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/podrun/podrun/run/reconcile"
-	"github.com/podrun/podrun/run/store"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/store"
 )
 
-// Run runs fresh pods to their ends and removes them. When ctx ends, the pods
-// are stopped within their grace periods, and removed too.
+// Run runs new pods to their ends and removes them. When ctx ends, it stops the
+// pods within their grace periods and removes them, too. An error without results
+// is of kind Refused or Runtime, or the cause that ended ctx; the errors of single
+// pods are in the results.
 func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOptions) ([]RunResult, error) {
 	objects = withRandomUIDs(objects)
 	bounded, cancel := withTimeout(ctx, o.Timeout)
@@ -67,7 +68,7 @@ func withRandomUIDs(objects *manifest.Objects) *manifest.Objects {
 	return &out
 }
 
-// refuseLive refuses pods whose names live pods have.
+// refuseLive refuses pods that have the names of live pods.
 func (e *Engine) refuseLive(ctx context.Context, objects *manifest.Objects) error {
 	var errs []error
 	for _, p := range objects.Pods {
@@ -78,8 +79,8 @@ func (e *Engine) refuseLive(ctx context.Context, objects *manifest.Objects) erro
 		for _, v := range views {
 			if phase := v.Object.Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
 				errs = append(errs, &problem.Error{Kind: problem.Refused, Object: "pod " + v.ID.String(),
-					Err:  fmt.Errorf("is here already (%s)", phase),
-					Hint: "--replace stops it first, metadata.generateName makes up a name for each run"})
+					Err:  fmt.Errorf("already exists (%s)", phase),
+					Hint: "--replace stops it first, metadata.generateName gives each run a name"})
 			}
 		}
 	}

@@ -26,7 +26,7 @@ func TestSandboxImageIsNamed(t *testing.T) {
 		if !errors.As(result.Err, &e) || e.Kind != problem.Image || !strings.Contains(e.Hint, "r.example/pause:3.9") {
 			t.Errorf("%s: %v", version, result.Err)
 		}
-		if !strings.Contains(e.Hint, "image r.example/pause:3.9 is not here") || !strings.Contains(e.Hint, test.key) {
+		if !strings.Contains(e.Hint, "image r.example/pause:3.9 was not found") || !strings.Contains(e.Hint, test.key) {
 			t.Errorf("%s: %s", version, e.Hint)
 		}
 	}

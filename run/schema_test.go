@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podrun/podrun/run/observe"
-
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
 

@@ -3,16 +3,14 @@ package run
 import (
 	"context"
 
-	"github.com/podrun/podrun/run/reconcile"
-
 	"github.com/podrun/podrun/run/node"
-
+	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
 
-// Stop stops pods and leaves what they have: their directories, logs and the
-// records of their containers. Start, or applying them again, goes on with
-// them; nothing else does.
+// Stop stops pods and keeps their directories, logs and records of containers.
+// Only Start or another Apply starts them again. The results are one a pod, with
+// its error.
 func (e *Engine) Stop(ctx context.Context, pods []Known, o DeleteOptions) []Result {
 	ctx, cancel := withTimeout(ctx, o.Timeout)
 	defer cancel()

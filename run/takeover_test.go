@@ -201,7 +201,7 @@ func TestDeleteWhileAnImageVolumeIsPulled(t *testing.T) {
 		if took := time.Since(begun); took > time.Second {
 			t.Errorf("delete waited %s for the pull", took)
 		}
-		wantErr(t, (<-done).Err, problem.Failed, "was deleted meanwhile by process")
+		wantErr(t, (<-done).Err, problem.Failed, "was deleted by process")
 	})
 }
 

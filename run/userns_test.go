@@ -5,12 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podrun/podrun/run/node"
-
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/prepare"
 )
 

@@ -5,14 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/podrun/podrun/run/reconcile"
-
-	"github.com/podrun/podrun/run/node"
-
-	"github.com/podrun/podrun/run/observe"
-
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -22,9 +19,10 @@ type WaitOptions struct {
 	For     lifecycle.Goal
 }
 
-// Wait keeps a pod as its manifest says until the goal holds: it restarts
-// containers and runs probes, for nobody else does. The result's status tells
-// how the pod is then.
+// Wait supervises a pod until the goal holds: it restarts containers and runs
+// probes. The result has the pod's status then. Its error is of kind Deadline
+// after o.Timeout, Failed where the pod ended, was stopped or was deleted before
+// the goal held.
 func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 	ctx, cancel := withTimeout(ctx, o.Timeout)
 	defer cancel()
@@ -41,15 +39,16 @@ func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
 	return result
 }
 
-// WaitAll waits for several pods at once.
+// WaitAll waits for several pods concurrently; the results are in the order of
+// pods.
 func (e *Engine) WaitAll(ctx context.Context, pods []Known, o WaitOptions) []Result {
 	return node.InParallel(pods, func(k Known) Result { return e.Wait(ctx, k, o) })
 }
 
-// deletedPoll is how often Wait looks whether a pod is gone.
+// deletedPoll is how often Wait checks whether a pod is deleted.
 const deletedPoll = 50 * time.Millisecond
 
-// waitDeleted waits until nothing of the pod is here.
+// waitDeleted waits until nothing of the pod is on this host.
 func (e *Engine) waitDeleted(ctx context.Context, k Known) error {
 	for {
 		left, err := e.Find(ctx, Selector{Namespace: k.ID.Namespace, Names: []string{k.ID.Name}, UID: k.ID.UID})
@@ -57,7 +56,7 @@ func (e *Engine) waitDeleted(ctx context.Context, k Known) error {
 			return err
 		}
 		if err := observe.Sleep(ctx, deletedPoll); err != nil {
-			return reconcile.DeadlineError(k.ID, err, "it is still here")
+			return reconcile.DeadlineError(k.ID, err, "it still exists")
 		}
 	}
 }

@@ -5,12 +5,7 @@
 package auth
 
 import (
-	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -44,109 +39,11 @@ type Found struct {
 	Notes       []string     // why a source could not be used; they hold no credentials
 }
 
-// dockerConfig is a docker config: what docker login writes, and what a Secret
-// of type kubernetes.io/dockerconfigjson holds.
-type dockerConfig struct {
-	Auths       map[string]dockerAuth `json:"auths"`
-	CredHelpers map[string]string     `json:"credHelpers"` // by registry
-	CredsStore  string                `json:"credsStore"`
-}
-
-// dockerAuth is one registry's entry.
-type dockerAuth struct {
-	Username      string `json:"username"`
-	Password      string `json:"password"`
-	Auth          string `json:"auth"` // base64 of username:password; wins
-	IdentityToken string `json:"identitytoken"`
-	RegistryToken string `json:"registrytoken"`
-}
-
-// parseConfig reads a docker config; legacy is the older form, without "auths"
-// around its entries. The error quotes nothing of it.
-func parseConfig(data []byte, legacy bool) (dockerConfig, error) {
-	var c dockerConfig
-	into := any(&c)
-	if legacy {
-		into = &c.Auths
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		return dockerConfig{}, errors.New("is not a docker config in JSON")
-	}
-	for registry, a := range c.Auths {
-		if a.Auth == "" {
-			continue
-		}
-		user, password, err := decodeAuth(a.Auth)
-		if err != nil {
-			return dockerConfig{}, fmt.Errorf("the auth of registry %q %w", hostOnly(registry), err)
-		}
-		a.Username, a.Password = user, password
-		c.Auths[registry] = a
-	}
-	return c, nil
-}
-
-// decodeAuth takes an auth field apart. It may have been padded or not, and may
-// end in NULs, as old dockers wrote it.
-func decodeAuth(field string) (user, password string, err error) {
-	coding := base64.StdEncoding
-	if !strings.HasSuffix(strings.TrimSpace(field), "=") {
-		coding = base64.RawStdEncoding
-	}
-	text, err := coding.DecodeString(strings.TrimSpace(field))
-	if err != nil {
-		return "", "", errors.New("is not base64")
-	}
-	user, password, ok := strings.Cut(string(text), ":")
-	if !ok {
-		return "", "", errors.New("is not username:password in base64")
-	}
-	return user, strings.Trim(password, "\x00"), nil
-}
-
 // entry is a credential with the registries that it is for: host[:port][/path],
 // where labels of the host may be globs.
 type entry struct {
 	key        string
 	credential Credential
-}
-
-// entriesOf lists what a docker config holds itself. An entry without
-// credentials only says that a store has some.
-func entriesOf(c dockerConfig, source string) []entry {
-	var out []entry
-	for _, registry := range slices.Sorted(maps.Keys(c.Auths)) {
-		a := c.Auths[registry]
-		auth := &runtimeapi.AuthConfig{Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken}
-		key, ok := keyOf(registry)
-		if !ok || a.Username == "" && a.Password == "" && a.IdentityToken == "" && a.RegistryToken == "" {
-			continue
-		}
-		if a.IdentityToken != "" {
-			auth.Username, auth.Password = "", "" // docker's placeholder for a token
-		}
-		out = append(out, entry{key, Credential{Auth: auth, Source: source}})
-	}
-	return out
-}
-
-// keyOf is a registry as docker writes it, without scheme and API version.
-func keyOf(registry string) (string, bool) {
-	if !strings.HasPrefix(registry, "https://") && !strings.HasPrefix(registry, "http://") {
-		registry = "https://" + registry
-	}
-	u, err := url.Parse(registry)
-	if err != nil {
-		return "", false
-	}
-	path := u.Path
-	if strings.HasPrefix(path, "/v2/") || strings.HasPrefix(path, "/v1/") {
-		path = path[3:]
-	}
-	if path == "/" {
-		path = ""
-	}
-	return u.Host + path, true
 }
 
 // hostOnly is the host of a registry's name, which may carry anything else.

@@ -6,16 +6,15 @@ import (
 	"os"
 	"sync"
 
-	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/run/observe"
-
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -25,8 +24,8 @@ type Node struct {
 	Client   *cri.Client
 	Settings nodeconfig.Settings
 	Emit     event.Sink         // gets every pod's events
-	Progress event.Sink         // gets how far pulls are, every now and then; may be nil
-	Warn     func(problem.List) // gets what should be said once, and refuses nothing
+	Progress event.Sink         // gets the progress of pulls; may be nil
+	Warn     func(problem.List) // gets warnings, which refuse nothing; may be nil
 	Command  string             // this command line, which locks show to others
 	// Invocation is the random id of this process, which marks what it makes.
 	Invocation string
@@ -39,19 +38,21 @@ type Node struct {
 	// them each time.
 	Facts func(context.Context) (host.Facts, error)
 
-	warned sync.Map // warnings that warnOnce gave out
+	warned sync.Map // warnings that WarnOnce has sent
 }
 
+// Layout is where the files of this node are, by its settings.
 func (n *Node) Layout() identity.Layout { return n.Settings.Layout() }
 
+// SendWarnings gives warnings to Warn; nothing where it is nil or there are none.
 func (n *Node) SendWarnings(l problem.List) {
 	if n.Warn != nil && len(l) > 0 {
 		n.Warn(l)
 	}
 }
 
-// WarnOnce gives out a warning, unless this engine has done so before: what is
-// wrong with a file is found at every look at its pod.
+// WarnOnce gives a warning to Warn, once in the life of n: what is wrong with a
+// file is found whenever its pod is observed.
 func (n *Node) WarnOnce(p problem.Problem) {
 	if _, before := n.warned.LoadOrStore(p.String(), true); !before {
 		p.Warning = true
@@ -59,8 +60,8 @@ func (n *Node) WarnOnce(p problem.Problem) {
 	}
 }
 
-// InParallel does something with each of a list at once, and gathers what comes
-// of it in the list's order.
+// InParallel calls do for each item concurrently and returns the results in the
+// order of the list.
 func InParallel[T, R any](list []T, do func(T) R) []R {
 	results := make([]R, len(list))
 	var wg sync.WaitGroup
@@ -80,7 +81,8 @@ func (n *Node) Locks() store.Locks {
 	return store.NewLocks(n.Layout(), n.Holder(), warn)
 }
 
-// LockPods locks the pods of the objects.
+// LockPods locks the pods of the objects. The locks must be released, also beside
+// an error, which is of kind Deadline or the cause that ended ctx.
 func (n *Node) LockPods(ctx context.Context, objects *manifest.Objects) (store.PodLocks, error) {
 	ids := make([]identity.Pod, 0, len(objects.Pods))
 	for _, p := range objects.Pods {
@@ -89,13 +91,14 @@ func (n *Node) LockPods(ctx context.Context, objects *manifest.Objects) (store.P
 	return n.Locks().LockPods(ctx, ids)
 }
 
-// Holder names this process in a lock, uniquely.
+// Holder names this process in a lock file; the invocation makes it unique.
 func (n *Node) Holder() string {
 	return fmt.Sprintf("process %d (%s) [%s]", os.Getpid(), n.Command, n.Invocation)
 }
 
-// Observe is observe of the engine's runtime and root directory, and warns once of
-// each state file that can't be read.
+// Observe reads a pod by its UID (observe.ReadPod), and warns once of each state
+// file that cannot be read. The observation is never nil; the error is the
+// runtime's, without the pod's name.
 func (n *Node) Observe(ctx context.Context, uid string) (*lifecycle.Observed, error) {
 	obs, err := observe.ReadPod(ctx, n.Client, n.Layout(), uid)
 	for _, p := range obs.Unreadable {

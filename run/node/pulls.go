@@ -17,13 +17,13 @@ type Puller struct {
 	journals sync.Map // by UID
 }
 
-// Journal makes a journal get the events of its pod.
+// Journal sends the events of the journal's pod to it.
 func (p *Puller) Journal(j *store.Journal) { p.journals.Store(j.Pod.UID, j) }
 
-// Forget drops a journal, unless the pod has another one by now.
+// Forget removes a journal, unless its pod has another one.
 func (p *Puller) Forget(j *store.Journal) { p.journals.CompareAndDelete(j.Pod.UID, j) }
 
-// NewPuller returns the process's puller if it has one, else one for a command.
+// NewPuller returns n.Puller, or, where that is nil, a new puller for a command.
 func (n *Node) NewPuller() *Puller {
 	if n.Puller != nil {
 		return n.Puller
@@ -47,8 +47,8 @@ func (n *Node) NewPuller() *Puller {
 	return p
 }
 
-// imageRecords is where it is kept who pulled which image; "" where the feature
-// gate is off.
+// imageRecords is the directory of the records of who pulled which image; "" where
+// the feature gate is off.
 func (n *Node) imageRecords() string {
 	if !n.Settings.Gate(gateSecretPulled, true) {
 		return ""

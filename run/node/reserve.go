@@ -1,16 +1,107 @@
 package node
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/podrun/podrun/admission"
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/volume"
 )
 
-// HoldResources reserves what a pod that is on this host already will ask for: a
-// locked file that counts for other admissions. The node's lock must be held.
+// reserveTarget makes this command the owner of an admitted pod and reserves the
+// pod's resources: a new pod's by its checkpoint; those of a pod on this host,
+// which counts with what it has, by a locked file with what it will have. Of a pod
+// that is to be replaced, the owner is the old one's until that is removed.
+func (n *Node) reserveTarget(t prepare.Target, lock *store.PodLock) (err error) {
+	if t.Refused() != nil {
+		return nil
+	}
+	uid := t.Plan.ID.UID
+	if t.Change == prepare.ChangeReplace && len(t.Old) > 0 {
+		uid = t.Old[0].ID.UID
+	}
+	if err := lock.Acquire(uid, store.PurposeRun, true, t.Change == prepare.ChangeNew); err != nil {
+		return err
+	}
+	switch {
+	case t.Change == prepare.ChangeNew:
+		return Reserve(t.Plan)
+	case t.Change == prepare.ChangeUnchanged && t.Plan.Runs():
+		return nil
+	case t.Change != prepare.ChangeReplace: // one that replaces another has no directory yet
+		if err := holdDevices(t.Plan); err != nil {
+			return err
+		}
+	}
+	lock.Reservation, err = n.HoldResources(t.Plan)
+	return err
+}
+
+// Reserve makes a pod's directory and writes its checkpoint: from then on the
+// pod's requests count for other admissions. The node's lock must be held.
+func Reserve(p *prepare.Plan) error {
+	if err := volume.MakePodDir(p.Volumes); err != nil {
+		return fmt.Errorf("pod %s: %w", p.ID, err)
+	}
+	if err := holdRange(p); err != nil {
+		return fmt.Errorf("pod %s: hold its range of host IDs: %w", p.ID, err)
+	}
+	if err := holdDevices(p); err != nil {
+		return err
+	}
+	return store.WriteCheckpoint(p.Layout, p.ID, p.Checkpoint)
+}
+
+// holdRange keeps which host IDs the pod's user namespace has. The node's lock is
+// held, but may have been another's since the plan was made.
+func holdRange(p *prepare.Plan) error {
+	first, has := p.IDRange()
+	if !has {
+		return nil
+	}
+	taken, err := discover.UserNS(context.Background(), p.Layout)
+	if err != nil {
+		return err
+	}
+	for uid, other := range taken {
+		if other == first && uid != p.ID.UID {
+			return fmt.Errorf("the range from %d was taken by pod %s while this pod was admitted; apply it again", first, uid)
+		}
+	}
+	data, err := prepare.HeldRange(first)
+	if err != nil {
+		return err
+	}
+	return hostfile.Write(p.Layout.UserNS(p.ID.UID), data, 0o600)
+}
+
+// unreserveTimeout bounds how long reservations are taken back.
+const unreserveTimeout = 30 * time.Second
+
+// unreserve takes the reservations of new pods back.
+func (n *Node) unreserve(ctx context.Context, targets []prepare.Target, locks store.PodLocks) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unreserveTimeout)
+	defer cancel()
+	var errs []error
+	for _, t := range targets {
+		locks[t.Plan.ID.String()].Reservation.Release()
+		if t.Change == prepare.ChangeNew && t.Refused() == nil {
+			errs = append(errs, volume.Remove(ctx, t.Plan.Layout, t.Plan.ID.UID), locks[t.Plan.ID.String()].Disown())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// HoldResources reserves what a pod on this host will request: a locked file,
+// which counts for other admissions until it is released. The node's lock must be
+// held.
 func (n *Node) HoldResources(p *prepare.Plan) (*store.LockedFile, error) {
 	data, err := json.Marshal(admission.Describe(p.Pod, p.Devices))
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// tellSandboxImage warns where the runtime will have to pull its sandbox image
+// warnSandboxImage warns where the runtime will have to pull its sandbox image
 // before the first pod can start: a host without a registry can't.
-func (n *Node) tellSandboxImage(ctx context.Context, targets []prepare.Target) {
+func (n *Node) warnSandboxImage(ctx context.Context, targets []prepare.Target) {
 	at := slices.IndexFunc(targets, func(t prepare.Target) bool {
 		return t.Refused() == nil && (t.Change == prepare.ChangeNew || t.Change == prepare.ChangeReplace)
 	})
@@ -27,6 +27,6 @@ func (n *Node) tellSandboxImage(ctx context.Context, targets []prepare.Target) {
 	if image.Name != "" {
 		what += " " + image.Name
 	}
-	n.SendWarnings(problem.List{{Warning: true, Reason: "SandboxImage", Message: what + " is not here: the runtime will pull it before any pod can start",
-		Hint: "on a host without a registry load it with 'podrun image load', or name one that is here as " + runtime.SandboxKey()}})
+	n.SendWarnings(problem.List{{Warning: true, Reason: "SandboxImage", Message: what + " was not found on this host: the runtime will pull it before any pod can start",
+		Hint: "on a host without a registry load it with 'podrun image load', or name one that is on this host as " + runtime.SandboxKey()}})
 }

@@ -160,7 +160,7 @@ func (s states) equal(other states) bool {
 	return true
 }
 
-// fail notes that the runtime does not answer, and tells whether it did before.
+// fail notes that the runtime does not answer, and reports whether it did before.
 func (h *Hub) fail() (first bool) {
 	h.mu.Lock()
 	if first = h.down.IsZero(); first {
@@ -173,7 +173,7 @@ func (h *Hub) fail() (first bool) {
 	return first
 }
 
-// take compares a list with what the waiting workers know, and tells whether the
+// take compares a list with what the waiting workers know, and reports whether the
 // next list should come soon.
 func (h *Hub) take(listed map[string]states) (soon bool) {
 	h.mu.Lock()

@@ -3,14 +3,9 @@ package observe
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,13 +18,13 @@ import (
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
-	"github.com/podrun/podrun/run/store"
 )
 
-// readPod reads everything the runtime has of the pod with that UID, its
-// sandboxes and containers, and what its directory keeps of its hooks and
+// ReadPod reads everything that the runtime has of the pod with that UID, its
+// sandboxes and containers, and what the pod's directory keeps of its hooks and
 // probes: these files are optional, and one that is corrupt counts as missing
-// (Observed.Unreadable). With an error the observation is empty, but never nil.
+// (Observed.Unreadable). The observation is never nil, and empty beside an error,
+// which is the runtime's (its gRPC code is kept) and does not name the pod.
 func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, uid string) (*lifecycle.Observed, error) {
 	labels := map[string]string{identity.LabelPodUID: uid}
 	obs := &lifecycle.Observed{}
@@ -72,6 +67,8 @@ func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 	return obs, nil
 }
 
+// ReadSandboxes lists the sandboxes that have the labels; nil labels list all. IPs
+// and HostNetwork are not set. The error is the runtime's.
 func ReadSandboxes(ctx context.Context, client *cri.Client, layout identity.Layout, labels map[string]string) ([]lifecycle.Sandbox, error) {
 	items, err := client.ListPodSandbox(ctx, labels)
 	if err != nil {
@@ -102,8 +99,8 @@ func sandboxOf(item *runtimeapi.PodSandbox, layout identity.Layout) lifecycle.Sa
 	}
 }
 
-// readIPs fills in what only PodSandboxStatus tells: the network's mode and
-// the addresses.
+// readIPs fills in what only PodSandboxStatus has: the network mode and the
+// addresses.
 func readIPs(ctx context.Context, client *cri.Client, s *lifecycle.Sandbox) error {
 	st, err := client.PodSandboxStatus(ctx, s.ID)
 	if err != nil {
@@ -141,7 +138,9 @@ func readContainers(ctx context.Context, client *cri.Client, labels map[string]s
 	return slices.DeleteFunc(out, func(c lifecycle.Container) bool { return c.ID == "" }), err
 }
 
-// readContainer reads one container; verbose, with the pid of its process.
+// ReadContainer reads one container; verbose, with the pid of its process, which
+// costs the runtime much more. The error is the runtime's: NotFound where it was
+// removed.
 func ReadContainer(ctx context.Context, client *cri.Client, id, sandboxID string, verbose bool) (lifecycle.Container, error) {
 	resp, err := client.ContainerStatus(ctx, id, verbose)
 	if err != nil {
@@ -236,78 +235,5 @@ func pidOf(info map[string]string) int {
 	return v.PID
 }
 
-func readEpoch(l identity.Layout, uid string) (time.Time, error) {
-	file := l.RestartEpoch(uid)
-	data, err := store.ReadState(file)
-	if os.IsNotExist(err) {
-		return time.Time{}, nil
-	}
-	var epoch time.Time
-	if err == nil {
-		epoch, err = time.Parse(time.RFC3339Nano, string(data))
-	}
-	if err != nil && store.StateNewer(file) {
-		return time.Time{}, nil // of a form that this podrun does not know
-	}
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read when all containers were restarted: %w", inFile(file, err))
-	}
-	return epoch, nil
-}
-
-func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, error) {
-	entries, err := os.ReadDir(l.HookMarks(uid))
-	if os.IsNotExist(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the marks of postStart hooks: %w", err)
-	}
-	hooks := map[string]lifecycle.HookState{}
-	var corrupt error
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") {
-			continue // is being written
-		}
-		file := filepath.Join(l.HookMarks(uid), e.Name())
-		data, err := store.ReadState(file)
-		if os.IsNotExist(err) {
-			continue // removed since it was listed
-		}
-		state := lifecycle.HookState(data)
-		if err == nil && state != lifecycle.HookPending && state != lifecycle.HookDone && state != lifecycle.HookFailed {
-			err = fmt.Errorf("it is none of %s, %s and %s", lifecycle.HookPending, lifecycle.HookDone, lifecycle.HookFailed)
-		}
-		if err != nil {
-			// The hook runs again: it is never skipped, at worst repeated.
-			state = lifecycle.HookPending
-			if !store.StateNewer(file) {
-				corrupt = fmt.Errorf("read the mark of a postStart hook: %w", inFile(file, err))
-			}
-		}
-		hooks[e.Name()] = state
-	}
-	return hooks, corrupt
-}
-
-// shortID cuts an ID for messages, as crictl does.
+// ShortID cuts an ID to 13 characters for messages, as crictl does.
 func ShortID(id string) string { return id[:min(13, len(id))] }
-
-// readProbed reads what probes last said; nothing if none was run.
-func readProbed(l identity.Layout, uid string) (map[string]lifecycle.Probed, error) {
-	data, err := store.ReadState(l.ProbeResults(uid))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var out map[string]lifecycle.Probed
-	if err == nil {
-		err = json.Unmarshal(data, &out)
-	}
-	if err != nil && store.StateNewer(l.ProbeResults(uid)) {
-		return nil, nil // of a form that this podrun does not know
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the results of probes: %w", inFile(l.ProbeResults(uid), err))
-	}
-	return out, nil
-}

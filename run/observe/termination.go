@@ -19,10 +19,10 @@ const (
 	terminationLogLines     = 80
 )
 
-// terminationMessages reads what the ended containers left to say, by ID: their
-// termination logs, or, where that is empty, a container failed and its policy
-// is FallbackToLogsOnError, the end of its log. A message that can't be read is
-// no reason to fail.
+// TerminationMessages reads the messages of exited containers, by ID: their
+// termination logs, or, where that is empty, the container failed and its policy
+// is FallbackToLogsOnError, the end of its log. A message that cannot be read is
+// left out.
 func TerminationMessages(ctx context.Context, obs *lifecycle.Observed) map[string]string {
 	out := map[string]string{}
 	for _, c := range obs.Containers {

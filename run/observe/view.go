@@ -1,14 +1,8 @@
 package observe
 
 import (
-	"fmt"
-	"io/fs"
-
-	"github.com/podrun/podrun/run/lifecycle"
-	"github.com/podrun/podrun/run/store"
-
 	"context"
-	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -19,19 +13,10 @@ import (
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// Known is a pod of podrun's that is on this host: on the runtime, in the root
-// directory, or both.
-type Known struct {
-	ID  identity.Pod
-	Pod *corev1.Pod // from its checkpoint; nil when that is gone or broken
-	// Broken is why the checkpoint can't be read, with what to do; nil if it can,
-	// or is gone. Such a pod can be shown and deleted, nothing else.
-	Broken error
-}
-
-// HostInfo is what a pod's status has of the host.
+// HostInfo is what a pod's status takes from the host.
 type HostInfo struct {
 	IPs     []string
 	Runtime host.Runtime
@@ -40,7 +25,8 @@ type HostInfo struct {
 	BackOff lifecycle.RestartBackOff
 }
 
-// handlerOf is the runtime handler of a pod's sandbox; "" if it has none.
+// HandlerOf is the runtime handler of a pod's sandbox; "" for the default, or
+// without a sandbox.
 func HandlerOf(obs *lifecycle.Observed) string {
 	if s := obs.Sandbox(); s != nil {
 		return s.Handler
@@ -48,9 +34,10 @@ func HandlerOf(obs *lifecycle.Observed) string {
 	return ""
 }
 
-// viewOf puts the object together; over says that the pod was stopped until it
-// is started by a command. For a pod whose checkpoint is gone or broken, it
-// shows what the runtime knows.
+// ViewOf returns the pod with its status computed; over says that it was stopped
+// until a command starts it, started and ready are the probes' results by
+// container ID. For a pod whose checkpoint is missing or broken, it shows what the
+// runtime has.
 func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, over bool, started, ready map[string]bool) *corev1.Pod {
 	pod := k.Pod.DeepCopy()
 	if pod == nil {
@@ -81,13 +68,14 @@ func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, o
 	return pod
 }
 
-// isStopped tells whether a pod was stopped until a command starts it.
+// IsStopped reports whether a pod was stopped until a command starts it.
 func IsStopped(layout identity.Layout, uid string) bool {
 	_, err := os.Lstat(layout.StoppedMark(uid))
 	return err == nil
 }
 
-// withoutCheckpoint makes up a pod from its containers.
+// WithoutCheckpoint returns a pod with the names and images of its containers, for
+// one whose checkpoint cannot be read.
 func WithoutCheckpoint(id identity.Pod, obs *lifecycle.Observed) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name}}
 	seen := map[string]bool{}
@@ -108,27 +96,4 @@ func backingOff(d lifecycle.Decision, obs *lifecycle.Observed, limits lifecycle.
 		out[name] = lifecycle.Waiting{Reason: "CrashLoopBackOff", Message: fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", delay, name, id.Ref())}
 	}
 	return out
-}
-
-// inFile names the file in an error that does not.
-func inFile(file string, err error) error {
-	if _, ok := errors.AsType[*fs.PathError](err); ok {
-		return err
-	}
-	return fmt.Errorf("%s: %w", file, err)
-}
-
-// ReadKnown reads the checkpoint of a pod.
-func ReadKnown(layout identity.Layout, id identity.Pod) Known {
-	c, err := store.ViewCheckpoint(layout, id.UID)
-	switch {
-	case err != nil:
-		if broken, ok := errors.AsType[*problem.Error](err); ok {
-			err = store.BrokenCheckpoint(id, broken.Err) // by the name that it was found by
-		}
-		return Known{ID: id, Broken: err}
-	case c == nil:
-		return Known{ID: id}
-	}
-	return Known{ID: id, Pod: c.Pod}
 }

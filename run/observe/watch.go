@@ -15,15 +15,17 @@ import (
 // How a container's end is noticed. A pidfd wakes podrun at the exit itself;
 // the runtime says so some 25 ms later, and is then asked every settlePoll.
 // Where no pid is known, the runtime is asked more and more rarely; where one
-// is, the same polling goes on slowly as a safeguard.
+// is, it is asked every safeguardPoll.
 const (
 	settlePoll    = 2 * time.Millisecond
 	settleTime    = 500 * time.Millisecond
 	firstPoll     = 5 * time.Millisecond
 	slowestPoll   = 15 * time.Millisecond
 	safeguardPoll = time.Second
-	RelistAfter   = 10 * time.Second
-	OutagePoll    = 100 * time.Millisecond
+	// RelistAfter is how often a pod is observed in any case.
+	RelistAfter = 10 * time.Second
+	// OutagePoll is how often a runtime that does not answer is asked.
+	OutagePoll = 100 * time.Millisecond
 )
 
 // watchExit waits until the container is no longer running, and returns it as
@@ -42,7 +44,7 @@ func watchExit(ctx context.Context, client *cri.Client, c lifecycle.Container) (
 		}
 		if IsUnavailable(err) {
 			// Containers outlive a restart of their runtime, and so does a watch.
-			// How long is for who relists to judge.
+			// The worker decides how long an outage may last (reconcile, longestOutage).
 			select {
 			case <-ctx.Done():
 				return c, context.Cause(ctx)
@@ -82,12 +84,13 @@ func watchExit(ctx context.Context, client *cri.Client, c lifecycle.Container) (
 	}
 }
 
-// isUnavailable tells whether the runtime was not there to answer.
+// IsUnavailable reports whether an error says that the runtime did not answer.
 func IsUnavailable(err error) bool { return status.Code(err) == codes.Unavailable }
 
-// awaitChange waits until one of the watched containers ends, until comes or wake
-// has something, and takes a container's new state in. After relist it ends in
-// any case, with errRelist: what podrun is not told it looks for.
+// AwaitChange waits until a container of d.Watch exits, until d.Until, or until
+// wake has something, and puts containers' new states into obs. After relist it
+// returns ErrRelist: changes of which podrun gets no notice are found by observing
+// again. Other errors are the runtime's, or the cause that ended ctx.
 func AwaitChange(ctx context.Context, client *cri.Client, obs *lifecycle.Observed, d lifecycle.Decision, wake <-chan struct{}, relist time.Duration) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -149,10 +152,11 @@ var (
 	errBackOffEnded = fmt.Errorf("the back-off has ended")
 	errOtherEnded   = fmt.Errorf("another container has ended")
 	errWoken        = fmt.Errorf("something was found out")
-	ErrRelist       = fmt.Errorf("it is time to look at everything again")
+	// ErrRelist ends an AwaitChange after which the pod must be observed again.
+	ErrRelist = fmt.Errorf("the pod must be observed again")
 )
 
-// sleep waits, until the context ends.
+// Sleep waits for d, or until ctx ends; then the error is its cause.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -164,9 +168,9 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// settled tells whether a container that could not be stopped has ended.
-// containerd fails a stop that meets the container's own end ("ttrpc: closed"),
-// and records the end up to half a second later.
+// Settled reports whether a container that could not be stopped has exited.
+// containerd fails a stop that meets the container's own exit ("ttrpc: closed"),
+// and records the exit up to half a second later.
 func Settled(ctx context.Context, client *cri.Client, c lifecycle.Container) bool {
 	for late := time.Now().Add(settleTime); ; {
 		now, err := ReadContainer(ctx, client, c.ID, c.SandboxID, false)

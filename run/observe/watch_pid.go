@@ -18,10 +18,10 @@ type pidWatch struct {
 	stop func()
 }
 
-// watchPID watches the process of a container, where the runtime tells its pid
+// watchPID watches the process of a container, where the runtime reports its pid
 // and the pid is one on this host, the container's own: a runtime in another
-// PID namespace, or one that runs virtual machines, tells pids that mean
-// nothing here. The caller calls stop.
+// PID namespace, or one that runs virtual machines, reports pids that mean
+// nothing on this host. The caller calls stop.
 func watchPID(pid int, containerID string) pidWatch {
 	none := pidWatch{stop: func() {}}
 	if pid <= 0 {
@@ -78,13 +78,13 @@ func awaitPID(fd int) pidWatch {
 	return w
 }
 
-// readable tells whether the process of a pidfd has ended, maybe as a zombie.
+// readable reports whether the process of a pidfd has ended, maybe as a zombie.
 func readable(pidfd int) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
 	return err == nil && n > 0
 }
 
-// runsIn tells whether a process is in the control group of a container: its
+// runsIn reports whether a process is in the control group of a container: its
 // ID is part of the group's name under every driver and runtime.
 func runsIn(pid int, containerID string) bool {
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))

@@ -7,14 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/podrun/podrun/run/node"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 )
@@ -35,7 +34,7 @@ type ApplyOptions struct {
 	Supervision *Supervision
 }
 
-// Admit are the options of the pods' admission.
+// Admit returns the options of the pods' admission.
 func (o ApplyOptions) Admit() node.AdmitOptions {
 	origin := o.Origin
 	if origin.Command == "" {
@@ -54,16 +53,22 @@ func (o ApplyOptions) goal() lifecycle.Goal {
 	return o.Wait
 }
 
-// Apply brings one pod to be started, and takes back what it made when that
-// fails before the first container was started.
+// Apply brings one pod to its goal. Where another command takes the pod over before
+// this one has readied it, the pod is admitted again as it is then. A failure before
+// the first container was started is rolled back.
 func (w *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Result {
 	defer w.lock.Reservation.Release()
 	if err := t.Refused(); err != nil {
 		return Result{ID: t.Plan.ID, Outcome: OutcomeFailed, Err: err}
 	}
 	result := Result{ID: t.Plan.ID}
-	result.Outcome, result.Err = w.apply(ctx, t, o)
-	result.What = w.what(w.applied, result.Outcome)
+	result.Outcome, result.Err = w.applyTarget(ctx, t, o)
+	for errors.Is(result.Err, store.ErrChanged) {
+		if t, result.Err = w.admitAgain(ctx, t, o); result.Err == nil {
+			result.Outcome, result.Err = w.applyTarget(ctx, t, o)
+		}
+	}
+	result.Err = w.explain(ctx, result.Err)
 	if result.Err != nil {
 		result.Outcome = OutcomeFailed
 		if !o.KeepOnFailure {
@@ -72,6 +77,7 @@ func (w *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Re
 			}
 		}
 	}
+	result.What = w.what(t, result.Outcome)
 	result.Status = w.Status()
 	if err := w.Close(); err != nil && result.Err == nil {
 		result.Err = err
@@ -83,24 +89,6 @@ func (w *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Re
 func leftBehind(id identity.Pod, err error) error {
 	return &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: "clean up", Err: err,
 		Hint: "'podrun delete " + id.Name + " -n " + id.Namespace + "' tries again"}
-}
-
-// apply does the work of Apply. Where another command takes the pod over
-// before this one has readied it, the pod is admitted again as it is then.
-func (w *Worker) apply(ctx context.Context, t prepare.Target, o ApplyOptions) (Outcome, error) {
-	for {
-		outcome, err := w.applyTarget(ctx, t, o)
-		if errors.Is(err, store.ErrChanged) {
-			if t, err = w.admitAgain(ctx, t, o); err == nil {
-				continue
-			}
-			outcome = OutcomeFailed
-		}
-		if err == nil {
-			w.applied = t
-		}
-		return outcome, w.explain(ctx, err)
-	}
 }
 
 // applyTarget brings a pod as it was admitted to its goal.

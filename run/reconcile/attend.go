@@ -6,9 +6,10 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// Attend keeps a pod as its definition says until the goal holds or the pod has
-// ended. It does not ask for the pod to exist: it follows another command's
-// update, and ends with an error when the pod is stopped or deleted.
+// Attend supervises a pod until the goal holds or the pod has ended. It follows
+// another command's update of the pod. The error is of kind Failed where the pod
+// is stopped or deleted or a container cannot be started, Deadline, Runtime, or
+// the cause that ended ctx.
 func (w *Worker) Attend(ctx context.Context, goal lifecycle.Goal) error {
 	w.adopts, w.attends = true, true
 	if err := w.wasStopped(); err != nil {
@@ -18,7 +19,7 @@ func (w *Worker) Attend(ctx context.Context, goal lifecycle.Goal) error {
 	return w.explain(ctx, err)
 }
 
-// Close closes the pod's journal.
+// Close closes the pod's journal; the error is that of its last write.
 func (w *Worker) Close() error {
 	if w.puller != nil {
 		w.puller.Forget(w.journal)

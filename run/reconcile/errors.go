@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// RuntimeError names the pod in an error of the runtime.
+// RuntimeError is an error of kind Runtime that names the pod.
 func RuntimeError(id identity.Pod, err error) error {
 	return &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Err: err}
 }
@@ -44,8 +44,8 @@ func (w *state) waitError(ctx context.Context, err error, waiting string) error 
 	return err
 }
 
-// OrEnded is the error of a step that is about no single pod: where the context has
-// ended, with its cause.
+// OrEnded is the error of a step that is about no single pod; nil for nil. Where
+// ctx has ended it names the cause, and is of kind Deadline after a timeout.
 func OrEnded(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if err == nil || cause == nil || errors.Is(err, cause) {
@@ -94,7 +94,7 @@ func (w *state) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("pod %s: %w", w.plan.ID, err)
 }
 
-// nameless drops the pod's name from an error that gets it anew.
+// nameless drops the pod's name from an error to which a caller adds it.
 func nameless(id identity.Pod, err error) error {
 	if e, ok := err.(*problem.Error); ok && e.Object == "pod "+id.String() {
 		short := *e
@@ -113,7 +113,8 @@ func inStep(id identity.Pod, step string, err error) error {
 	return out
 }
 
-// DeadlineError is the error of a command that took too long, or was ended.
+// DeadlineError is an error of kind Deadline that names the pod; waiting, which
+// may be empty, says what the command waited for.
 func DeadlineError(id identity.Pod, cause error, waiting string) error {
 	if waiting != "" {
 		cause = fmt.Errorf("%w while %s", cause, waiting)
@@ -132,7 +133,7 @@ func (w *state) endedBy(cause error, name, op string, err error) error {
 	return fmt.Errorf("%w; the runtime's last answer to %s container %s: %w", cause, op, name, w.redacted(name, err))
 }
 
-// onlyEnded tells whether an error says no more than that the call was ended.
+// onlyEnded reports whether an error says no more than that the call was ended.
 func onlyEnded(err error) bool {
 	code := status.Code(err)
 	return code == codes.DeadlineExceeded || code == codes.Canceled ||

@@ -26,9 +26,9 @@ type starter struct {
 	reportedError string // the last one
 }
 
-// execute does the actions in order. An error ends the sync; what goes wrong
-// with a single container is noted in failures, and the next one has its turn,
-// as in the kubelet.
+// execute does the actions in order. An error ends the worker's loop; the failure
+// of a single container is noted in failures, and the next action has its turn, as
+// in the kubelet.
 func (w *starter) execute(ctx context.Context, actions []lifecycle.Action) error {
 	var late []lifecycle.Action // of containers whose images are backed off from
 	for i := 0; i < len(actions); i++ {
@@ -58,34 +58,35 @@ func (w *starter) execute(ctx context.Context, actions []lifecycle.Action) error
 	return nil
 }
 
+// executeOne does one action.
 func (w *starter) executeOne(ctx context.Context, a lifecycle.Action) error {
 	switch a.Verb {
 	case lifecycle.KillPod:
-		return w.ofRuntime(w.killPod(ctx))
+		return w.ofRuntime(w.stopPod(ctx, w.gracePeriod()))
 	case lifecycle.CreateSandbox:
 		return w.createSandbox(ctx, a)
 	case lifecycle.KillContainer:
-		grace := w.gracePeriod()
-		if a.Grace != nil {
-			grace = time.Duration(*a.Grace) * time.Second
-		}
-		return w.killContainer(ctx, a.ID, grace, a.Message)
+		return w.killContainer(ctx, a.ID, w.graceOf(a), a.Message)
 	case lifecycle.StartContainer:
 		return w.startContainer(ctx, a)
 	case lifecycle.RestartAll:
 		return w.restartAll(ctx)
 	case lifecycle.RunPostStart:
-		c := w.obs.Container(a.Container)
-		if c == nil {
-			return fmt.Errorf("container %s is gone", a.Container)
-		}
-		return w.postStart(ctx, *c)
+		return w.postStart(ctx, a.Container)
 	}
 	return fmt.Errorf("unknown action %s", a.Verb)
 }
 
-// restartAll stops every container, and keeps on disk that those which are here
-// no longer count.
+// graceOf is the grace period of a KillContainer: the action's, else the pod's.
+func (w *starter) graceOf(a lifecycle.Action) time.Duration {
+	if a.Grace != nil {
+		return time.Duration(*a.Grace) * time.Second
+	}
+	return w.gracePeriod()
+}
+
+// restartAll stops every container, and writes down when: older containers no
+// longer count.
 func (w *starter) restartAll(ctx context.Context) error {
 	if err := w.stopContainers(ctx, w.gracePeriod()); err != nil {
 		return w.ofRuntime(err)

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/podrun/podrun/run/observe"
-
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -21,6 +19,7 @@ import (
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/volume"
 )
@@ -80,13 +79,14 @@ func (w *starter) startContainer(ctx context.Context, a lifecycle.Action) error 
 	w.logs.started(Log{Pod: w.plan.ID, Container: created.Name, ID: created.ID, State: created.State,
 		Path: filepath.Join(w.plan.Layout.Logs(w.plan.ID), config.GetLogPath())})
 	if lifecycle.HasPostStart(spec) {
-		return w.postStart(ctx, created)
+		return w.postStart(ctx, a.Container)
 	}
 	return nil
 }
 
-// imageBacksOff tells whether an app container's image could not be had at the
-// first try. The kubelet goes on with the next container then, and comes back.
+// imageBacksOff reports whether the first try to pull an app container's image
+// failed. The kubelet then continues with the next container, and retries this one
+// later.
 func (w *starter) imageBacksOff(ctx context.Context, a lifecycle.Action) (backsOff bool, err error) {
 	if a.Verb != lifecycle.StartContainer || w.pulls == nil || w.pulled[a.Container] || w.pulls.Done(a.Container) || lifecycle.FindContainer(w.pod(), a.Container).Init {
 		return false, nil
@@ -98,8 +98,8 @@ func (w *starter) imageBacksOff(ctx context.Context, a lifecycle.Action) (backsO
 	return backsOff, err
 }
 
-// waitImage is image without the pod's lock, unless the image is here: a pull
-// may take long, and others may have something to do with the pod.
+// waitImage is image without the pod's lock, unless the pull has ended: a pull may
+// take long, and other commands may act on the pod.
 func (w *starter) waitImage(ctx context.Context, name string) (image imagepull.Result, err error) {
 	if w.supervision != nil {
 		return w.takeImage(name)

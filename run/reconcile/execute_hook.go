@@ -7,26 +7,30 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/podrun/podrun/run/observe"
-
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/hook"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
 
 // postStart runs the container's hook. One that fails kills its container, and
-// the sync goes on with the next.
+// the next container has its turn.
 //
-// A hook may take for ever, so the pod's lock is free meanwhile: delete works.
+// A hook may never end, so it runs without the pod's lock: delete works.
 // What is locked is the hook's mark, lest another podrun that finds it pending
 // runs it a second time. The mark is written under the pod's lock again, when
 // there surely is a pod.
 //
-// Where another command has taken the pod over meanwhile, that the hook has run
+// Where another command took the pod over while the hook ran, that the hook has run
 // is still true of this container. Acting on a failure is the owner's part.
-func (w *starter) postStart(ctx context.Context, c lifecycle.Container) error {
+func (w *starter) postStart(ctx context.Context, name string) error {
+	found := w.obs.Container(name)
+	if found == nil {
+		return fmt.Errorf("container %s was not found", name)
+	}
+	c := *found
 	if w.obs.Hooks[c.ID] == lifecycle.HookFailed {
 		return w.failHook(ctx, c, errors.New("failed while another podrun ran it"))
 	}
@@ -66,19 +70,15 @@ func (w *starter) postStart(ctx context.Context, c lifecycle.Container) error {
 	return lost
 }
 
-// failHook notes that a hook has run, and failed.
+// failHook notes that a hook has run and failed, reports it and kills its
+// container.
 func (w *starter) failHook(ctx context.Context, c lifecycle.Container, failed error) error {
 	if err := w.markHook(c.ID, lifecycle.HookDone); err != nil {
 		return err
 	}
-	return w.hookFailed(ctx, c, failed)
-}
-
-// hookFailed tells that a hook failed, and kills its container.
-func (w *starter) hookFailed(ctx context.Context, c lifecycle.Container, err error) error {
-	w.emit(event.Warning, event.FailedPostStartHook, c.Name, hookEvent(err, "PostStartHook failed"))
+	w.emit(event.Warning, event.FailedPostStartHook, c.Name, hookEvent(failed, "PostStartHook failed"))
 	if w.goal != lifecycle.GoalCompleted { // then the container's end decides
-		w.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", w.plan.ID, c.Name), Op: "postStart hook", Err: hookCause(err)})
+		w.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", w.plan.ID, c.Name), Op: "postStart hook", Err: hookCause(failed)})
 	}
 	return w.killContainer(ctx, c.ID, w.gracePeriod(), "FailedPostStartHook")
 }
@@ -94,7 +94,7 @@ func (w *starter) awaitHook(ctx context.Context, c lifecycle.Container) error {
 	return store.ErrChanged
 }
 
-// hookFree returns once nobody runs a container's hook.
+// hookFree returns when no process runs a container's hook.
 func (w *starter) hookFree(ctx context.Context, id string) error {
 	for {
 		claim, err := store.LockFile(w.hookMark(id))

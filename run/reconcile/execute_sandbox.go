@@ -128,7 +128,7 @@ func (w *starter) makeHost(ctx context.Context) error {
 	return nil
 }
 
-// emitMountErrors tells each volume that could not be made.
+// emitMountErrors reports each volume that could not be made.
 func (w *starter) emitMountErrors(err error) {
 	for _, e := range mountErrors(err) {
 		w.emit(event.Warning, event.FailedMountVolume, "", e.Event())
@@ -158,7 +158,7 @@ func sandboxHint(err error) string {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "expected cgroupsPath to be of format"):
-		return "the runtime uses the systemd cgroup driver: give --cgroup-driver=systemd, or let the runtime use cgroupfs"
+		return "the runtime uses the systemd cgroup driver: use --cgroup-driver=systemd, or let the runtime use cgroupfs"
 	case strings.Contains(text, "can't get final child's PID"):
 		return "this process may not lower oom_score_adj: set restrict_oom_score_adj = true in containerd's CRI configuration"
 	}

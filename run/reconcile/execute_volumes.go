@@ -39,7 +39,7 @@ func (w *starter) lateVolumes(ctx context.Context, plan *container.Plan, spec *c
 }
 
 // subpathError names a mount that can't be prepared. The path that a subPathExpr
-// gives is not told: it may hold a Secret.
+// gives is not shown: it may hold a Secret.
 func subpathError(spec *corev1.Container, index int, err error) error {
 	m := spec.VolumeMounts[index]
 	if m.SubPathExpr == "" {
@@ -55,7 +55,7 @@ func subpathError(spec *corev1.Container, index int, err error) error {
 }
 
 // refreshVolumes brings the files that podrun writes up to date, while the pod's
-// containers go on. Of a pod without a sandbox they are made with it.
+// containers run. For a pod without a sandbox they are made with the sandbox.
 func (w *starter) refreshVolumes(ctx context.Context) error {
 	if w.obs.Sandbox() == nil {
 		return nil
@@ -108,7 +108,7 @@ func (w *starter) volumeImages(ctx context.Context, name string) (map[string]ima
 }
 
 // makeVolumes makes the pod's volumes, those that may take long without the pod's
-// lock. Meanwhile the pod's directory is locked, so that no other command makes
+// lock. While they are made the pod's directory is locked, so that no other command makes
 // or removes them before this one has ended.
 func (w *starter) makeVolumes(ctx context.Context) error {
 	if !w.plan.Volumes.Slow() {

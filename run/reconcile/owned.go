@@ -8,10 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/podrun/podrun/run/observe"
-
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -21,7 +20,8 @@ var errLost = errors.New("another podrun has taken the pod over")
 // deletedError says that another podrun deleted the pod.
 type deletedError struct{ by string }
 
-func (e deletedError) Error() string { return "was deleted meanwhile by " + e.by }
+// Error names the process that deleted the pod.
+func (e deletedError) Error() string { return "was deleted by " + e.by }
 
 func isDeleted(err error) bool {
 	_, ok := errors.AsType[deletedError](err)
@@ -35,7 +35,7 @@ const staleAfter = time.Second
 // owned acts on a pod while its command owns it.
 type owned struct {
 	state
-	// adopts says that the command goes on with the pod's new definition when
+	// adopts says that the command adopts the pod's new definition when
 	// another one updates it; attends, that it does not ask for the pod to exist,
 	// but supervises it while it does.
 	adopts, attends bool
@@ -123,28 +123,28 @@ func (w *owned) awaitOwnerCheck(ctx context.Context) error {
 	return nil
 }
 
-// lost tells whether the pod has another owner than when its lock was last held,
+// lost reports whether the pod has another owner than when its lock was last held,
 // or is gone.
 func (w *owned) lost() bool {
 	now, err := w.lock.Current()
 	return err == nil && now != w.lock.Seen || w.gone()
 }
 
-// ended tells whether another command stops, replaces or removes the pod, or has
+// ended reports whether another command stops, replaces or removes the pod, or has
 // done so.
 func (w *owned) ended() bool {
 	r, err := w.lock.Owner()
 	return err == nil && r != nil && r.Generation != w.lock.Seen && r.Ends() || w.gone()
 }
 
-// startedByOther tells whether another command has taken the pod over and begun
+// startedByOther reports whether another command has taken the pod over and begun
 // to start its containers, or to end it.
 func (w *owned) startedByOther() bool {
 	r, err := w.lock.Owner()
 	return err == nil && r != nil && r.Generation != w.lock.Seen && (!r.Fresh || r.Ends()) || w.gone()
 }
 
-// gone tells whether a pod that has a directory has none any more.
+// gone reports whether a pod that had a directory has none.
 func (w *owned) gone() bool {
 	if !w.hasDir {
 		return false
@@ -172,7 +172,7 @@ func (w *owned) reobserve(ctx context.Context, err error, old bool) error {
 	}
 	switch {
 	case err != nil && !lost:
-		return err // as it is: its reporter looks for its object
+		return err // as it is: its type is what the caller checks
 	case !lost && !old:
 		return nil
 	}
@@ -195,8 +195,8 @@ func (w *owned) deleted() error {
 }
 
 // own makes sure, under the lock, that this command owns the pod, or follows the
-// live command that does. An error says why it can do neither; store.ErrChanged, that
-// it has to look again.
+// live command that does. An error says why it can do neither; store.ErrChanged,
+// that it has to decide again.
 func (w *owned) own(ctx context.Context) (owns bool, err error) {
 	if w.lock.Owned() {
 		return true, nil
@@ -253,9 +253,9 @@ func (w *owned) orNotOwner(err error) error {
 	return err
 }
 
-// takeDefinition makes sure that the plan is that of the pod that is here:
-// another command may have updated it in place. A command that looks after the
-// pod goes on with the new definition; one that applied the old one ends.
+// takeDefinition makes sure that the plan is that of the pod on this host: another
+// command may have updated it in place. A command that supervises the pod adopts
+// the new definition; one that applied the old one ends.
 func (w *owned) takeDefinition(ctx context.Context, by *store.OwnerRecord) error {
 	c, err := store.ReadCheckpoint(w.plan.Layout, w.plan.ID.UID)
 	if err != nil {
@@ -286,7 +286,7 @@ func (w *owned) takeDefinition(ctx context.Context, by *store.OwnerRecord) error
 // superseded is the error of an apply of a pod that another command has changed.
 func (w *owned) superseded(by *store.OwnerRecord) error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + w.plan.ID.String(),
-		Err:  fmt.Errorf("was changed meanwhile by %s", by.Shown()),
+		Err:  fmt.Errorf("was changed by %s", by.Shown()),
 		Hint: "'podrun get' shows the pod as it is now; apply this manifest again to go back to it"}
 }
 

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"github.com/podrun/podrun/run/node"
-
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -23,7 +22,7 @@ const preemptPatience = 2 * time.Minute
 
 // preempt stops pods, within their grace periods and without this pod's lock, so
 // that this one has their resources. Those were reserved under the node's lock:
-// no other pod takes them meanwhile. The victims stay as stopped pods do; applying
+// no other pod takes them. The victims stay as stopped pods do; applying
 // them again admits them again.
 func (w *Worker) preempt(ctx context.Context, victims []identity.Pod) error {
 	if len(victims) == 0 {
@@ -48,7 +47,7 @@ func (w *Worker) preemptOne(ctx context.Context, id identity.Pod) error {
 		return err
 	}
 	if c, err := store.ReadCheckpoint(w.Layout(), id.UID); err != nil || c == nil {
-		return err // it is gone
+		return err // nil: it was deleted
 	}
 	v, err := Resume(ctx, w.Node, id, lock)
 	if err != nil {

@@ -32,7 +32,7 @@ type probes struct {
 }
 
 // startProbing begins to probe the pod's containers, for as long as a command
-// works on the pod: nobody does when none does.
+// works on the pod: without one, no process runs probes.
 func (w *probes) startProbing() {
 	w.wake = make(chan struct{}, 1)
 	w.prober = probe.NewProber(probe.Options{
@@ -50,7 +50,7 @@ func (w *probes) startProbing() {
 	})
 }
 
-// ownsProbes tells whether this command still owns the pod that it probes.
+// ownsProbes reports whether this command still owns the pod that it probes.
 func (w *probes) ownsProbes() bool {
 	g := w.probing.Load()
 	if g == nil {
@@ -156,7 +156,7 @@ func (w *probes) keepProbed(end bool) error {
 	file := w.plan.Layout.ProbeResults(w.plan.ID.UID)
 	err = os.Mkdir(filepath.Dir(file), 0o750)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the pod was deleted meanwhile
+		return nil // another command deleted the pod
 	}
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		err = store.WriteState(file, data, 0o640)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Progress tells whether a worker makes progress: for how long it has held its
+// Progress reports whether a worker makes progress: for how long it has held its
 // pod's lock. A nil Progress notes nothing. It is safe for concurrent use.
 type Progress struct{ since atomic.Int64 }
 

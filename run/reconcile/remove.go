@@ -11,11 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/podrun/podrun/run/node"
-
-	"github.com/podrun/podrun/run/observe"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -24,6 +19,8 @@ import (
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/volume"
@@ -41,9 +38,10 @@ type RemoveOptions struct {
 	unstarted bool
 }
 
-// Remove removes a pod and all that podrun made for it. An interrupted
-// removal can be repeated. The result has the pod's status as it was when all of it
-// had stopped.
+// Remove removes a pod and all that podrun made for it; k.Pod may be nil. An
+// interrupted removal can be repeated. The result has the pod's status as it was when
+// all of it had stopped; its error is of kind Refused where the sandbox is not
+// podrun's, Runtime otherwise, or the cause that ended ctx.
 func Remove(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts, lock *store.PodLock, o RemoveOptions) Result {
 	w := newWorker(n, knownPlan(n, k, facts), nil, lock)
 	w.ending, w.dooms = true, true
@@ -59,7 +57,7 @@ func Remove(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts
 }
 
 // removeOwned makes this command the owner of a pod and removes it. Where another
-// command takes it over, that one removes it, or it is gone already and the pod
+// command takes it over, that one removes it, or it is removed already and the pod
 // that has its name is another incarnation.
 func (w *remover) removeOwned(ctx context.Context, o RemoveOptions) error {
 	for {
@@ -79,7 +77,7 @@ func (w *remover) removeOwned(ctx context.Context, o RemoveOptions) error {
 	}
 }
 
-// removedByOther tells whether another command, which took the pod over, has
+// removedByOther reports whether another command, which took the pod over, has
 // removed this incarnation of it.
 func (w *remover) removedByOther(ctx context.Context) (bool, error) {
 	r, err := w.lock.Owner()
@@ -122,7 +120,7 @@ func (w *remover) oldPlan(h prepare.Here) *prepare.Plan {
 
 // remove stops the pod and removes all of it, in the order in which it can be
 // done again after any failure: the directory, by which the pod is found, last.
-// The error is store.ErrChanged where another command took the pod over meanwhile.
+// The error is store.ErrChanged where another command took the pod over.
 func (w *remover) remove(ctx context.Context, o RemoveOptions) error {
 	var err error
 	if w.obs, err = w.Observe(ctx, w.plan.ID.UID); err != nil {
@@ -167,7 +165,7 @@ func (w *remover) removeFiles(ctx context.Context, o RemoveOptions) error {
 	if !o.KeepLogs {
 		errs = append(errs, w.removeLogs())
 	}
-	if !o.unstarted { // one that is applied again goes on with its back-off
+	if !o.unstarted { // one that is applied again keeps its back-off
 		errs = append(errs, imagepull.ForgetBackOff(w.plan.Layout.ImageBackOff(), w.plan.ID.UID))
 	}
 	if err := errors.Join(append(errs, w.removeDirs(ctx))...); err != nil {
@@ -193,7 +191,7 @@ func (w *remover) onlyOurs() error {
 	return nil
 }
 
-// openJournal goes on with the pod's journal, if the pod has a directory.
+// openJournal opens the pod's journal, if the pod has a directory.
 func (w *remover) openJournal() error {
 	if _, err := os.Stat(w.plan.Layout.Pod(w.plan.ID.UID)); err != nil {
 		return nil

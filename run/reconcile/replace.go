@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/podrun/podrun/run/node"
-
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 )

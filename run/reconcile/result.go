@@ -7,7 +7,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// Outcome says what became of a pod.
+// Outcome is what a command did with a pod.
 type Outcome string
 
 // The outcomes of apply and delete.
@@ -20,10 +20,10 @@ const (
 	OutcomeFailed    Outcome = "failed"
 	OutcomeDeleted   Outcome = "deleted"
 	OutcomeStopped   Outcome = "stopped"
-	OutcomeMet       Outcome = "condition met" // what was waited for is there
+	OutcomeMet       Outcome = "condition met" // the goal holds
 )
 
-// Result is what became of one pod.
+// Result is the outcome for one pod; Status is that at the end of the command.
 type Result struct {
 	ID      identity.Pod
 	Outcome Outcome

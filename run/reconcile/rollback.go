@@ -51,7 +51,7 @@ func (w *Worker) rollback(ctx context.Context) error {
 	return err
 }
 
-// mayUndo tells whether this command may take back what was made: it owns the
+// mayUndo reports whether this command may take back what was made: it owns the
 // pod, or no container of the pod that it brought here was started.
 func (w *Worker) mayUndo(r *store.OwnerRecord) bool {
 	if r == nil || w.lock.Incarnation == "" || r.Incarnation != w.lock.Incarnation {

@@ -20,10 +20,11 @@ type RunOptions struct {
 	Started func(Log, <-chan struct{}) (drained func())
 }
 
-// RunResult is how a pod that was run to its end has ended.
+// RunResult is how a pod has ended that was run to completion.
 type RunResult struct{ Result }
 
-// Run brings an admitted pod to its end and removes it.
+// Run brings an admitted pod to its end and removes it, unless o.Keep. The
+// result's error has that of the pod and that of its removal.
 func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunResult {
 	w.logs.open, w.adopts = o.Started, true
 	result := RunResult{Result: w.Apply(ctx, t, o.ApplyOptions)}
@@ -70,7 +71,7 @@ func (w *Worker) runOver(ctx context.Context, result *RunResult) error {
 	return err
 }
 
-// leftToOther tells whether another command owns the pod of a run that is over, or
+// leftToOther reports whether another command owns the pod of a run that is over, or
 // has removed it.
 func (w *Worker) leftToOther(ctx context.Context) (bool, error) {
 	if w.lock.Owned() || w.lock.Incarnation == "" {

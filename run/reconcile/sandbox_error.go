@@ -18,7 +18,7 @@ func sandboxImage(err error) string {
 }
 
 func sandboxImageHint(image string, runtime host.Runtime) string {
-	return fmt.Sprintf("the runtime's sandbox (pause) image %s is not here and can't be pulled: load it with 'podrun image load', or name one that is here as %s", image, runtime.SandboxKey())
+	return fmt.Sprintf("the runtime's sandbox (pause) image %s was not found and cannot be pulled: load it with 'podrun image load', or name one that is on this host as %s", image, runtime.SandboxKey())
 }
 
 // unpulled are the texts of runtimes that could not pull their sandbox image:

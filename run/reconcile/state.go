@@ -22,7 +22,7 @@ type state struct {
 	pulled map[string]bool
 	// mine are the containers that this worker started, by ID.
 	mine map[string]bool
-	// failures are the errors of single containers: the others go on.
+	// failures are the errors of single containers: the others are started.
 	failures []error
 	goal     lifecycle.Goal
 	prober   *probe.Prober // nil while no probes run

@@ -11,14 +11,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/podrun/podrun/run/observe"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/hook"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -49,13 +48,9 @@ func gracePeriod(pod *corev1.Pod, obs *lifecycle.Observed) time.Duration {
 	return defaultGrace
 }
 
-// killPod stops everything of the pod: app containers side by side, then the
+// stopPod stops everything of the pod: app containers concurrently, then the
 // sidecars in reverse order with what is left of the grace period, then the
-// sandboxes.
-func (w *stopper) killPod(ctx context.Context) error {
-	return w.stopPod(ctx, w.gracePeriod())
-}
-
+// sandboxes. The error is store.ErrChanged where another command took the pod over.
 func (w *stopper) stopPod(ctx context.Context, grace time.Duration) error {
 	errs := []error{w.stopContainers(ctx, grace)}
 	if w.lock.Held == nil || errors.Is(errs[0], store.ErrChanged) {
@@ -138,7 +133,7 @@ func (w *stopper) running() (apps, sidecars []lifecycle.Container) {
 // stopAll stops containers, without the pod's lock: the first ones at once, then
 // one after the other. All are told at once, and their preStop hooks run from the
 // start, as in the kubelet. With no grace period there is no order either. The
-// error is store.ErrChanged where another command took the pod over meanwhile.
+// error is store.ErrChanged where another command took the pod over.
 func (w *stopper) stopAll(ctx context.Context, list []lifecycle.Container, together int, grace time.Duration) error {
 	stops := w.planStops(list, grace)
 	if err := w.noteEnding(list, grace); err != nil || len(list) == 0 {
@@ -310,7 +305,7 @@ func (w *stopper) preStop(c lifecycle.Container) (hook.Plan, bool) {
 }
 
 // runPreStop runs a preStop hook for as long as the grace period lasts. That it
-// fails is told, and stops nothing.
+// fails is reported, and stops nothing.
 func (w *stopper) runPreStop(ctx context.Context, c lifecycle.Container, plan hook.Plan, grace time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
@@ -332,7 +327,8 @@ func (w *stopper) noteStopped(ctx context.Context, c lifecycle.Container) {
 
 // Stop stops the pod until a command starts it, and keeps its directory, logs and
 // the records of its containers. grace replaces the pod's own grace period; nil
-// for that.
+// keeps that. The error is of kind Runtime or Deadline, or the cause that ended
+// ctx.
 func (w *Worker) Stop(ctx context.Context, grace *time.Duration) error {
 	if err := w.acquire(store.PurposeStop); err != nil {
 		return err

@@ -55,7 +55,7 @@ func (w *Worker) otherOwner(ctx context.Context) (*store.OwnerRecord, error) {
 	}
 }
 
-// changedByOther tells whether the pod that is here is neither the one that this
+// changedByOther reports whether the pod on this host is neither the one that this
 // command found nor the one that it brings.
 func (w *Worker) changedByOther(t prepare.Target, r *store.OwnerRecord) (bool, error) {
 	c, err := store.ReadCheckpoint(w.plan.Layout, r.UID)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// UndoTimeout bounds a rollback as a whole.
+// UndoTimeout bounds a whole rollback.
 const UndoTimeout = 30 * time.Second
 
 // undo is the list of what takes back what was done so far. A step is pushed
@@ -38,7 +38,7 @@ func (u *undo) forget() {
 	u.steps = nil
 }
 
-// empty tells whether there is anything to take back.
+// empty reports whether there is anything to take back.
 func (u *undo) empty() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -47,7 +47,7 @@ func (u *undo) empty() bool {
 
 // run takes everything back, the last thing first, on a context of its own:
 // the caller's has often ended already, which is why there is a rollback. It
-// goes on past errors and reports them all: each names what was left behind.
+// continues past errors and reports them all: each names what was left behind.
 func (u *undo) run(ctx context.Context) error {
 	u.mu.Lock()
 	steps := u.steps

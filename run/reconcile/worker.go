@@ -7,23 +7,23 @@ import (
 	"slices"
 	"time"
 
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/run/node"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/admission"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 )
 
-// NewWorkers makes the workers of a command's pods, which share a puller.
+// NewWorkers returns the workers of a command's pods, in the order of targets;
+// they share a puller. Each must be released.
 func NewWorkers(n *node.Node, targets []prepare.Target, objects *manifest.Objects, locks store.PodLocks) []*Worker {
 	out := make([]*Worker, len(targets))
 	puller := n.NewPuller()
@@ -58,14 +58,16 @@ func (w *state) restartBackOff() lifecycle.RestartBackOff {
 	return lifecycle.RestartBackOff{First: first, Longest: longest}
 }
 
-// Resume makes a Worker that goes on with a pod that is here.
+// Resume returns a Worker for a pod on this host, from its checkpoint. The caller
+// closes it. The error is of kind Failed where the checkpoint was not found,
+// Refused where the pod cannot be planned, or Runtime.
 func Resume(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodLock) (*Worker, error) {
 	c, err := store.ReadCheckpoint(n.Layout(), id.UID)
 	if err != nil {
 		return nil, err
 	}
 	if c == nil {
-		return nil, &problem.Error{Kind: problem.Failed, Object: "pod " + id.String(), Err: errors.New("its checkpoint is gone"),
+		return nil, &problem.Error{Kind: problem.Failed, Object: "pod " + id.String(), Err: errors.New("its checkpoint was not found"),
 			Hint: "'podrun delete' removes what is left of it"}
 	}
 	facts, err := n.HostFacts(ctx)
@@ -105,7 +107,7 @@ func replan(n *node.Node, c *manifest.Checkpoint, facts host.Facts, settings nod
 	return plan, slices.Concat(found, bad, problems)
 }
 
-// Status is the status of the Worker's pod as it was last seen.
+// Status computes the pod's status from what was observed last.
 func (w *state) Status() corev1.PodStatus {
 	return w.viewOf(observe.Known{ID: w.plan.ID, Pod: w.plan.Pod}, observe.IsStopped(w.plan.Layout, w.plan.ID.UID)).Status
 }

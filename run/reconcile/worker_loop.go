@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/podrun/podrun/run/observe"
-
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +13,7 @@ import (
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
-	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -28,7 +26,6 @@ import (
 type Worker struct {
 	starter
 	objects *manifest.Objects // of a command that applies: this pod and what it refers to
-	applied prepare.Target    // the pod as it was admitted last
 }
 
 func (w *state) pod() *corev1.Pod { return w.plan.Pod }
@@ -87,7 +84,7 @@ func (w *Worker) until(ctx context.Context, goal lifecycle.Goal) (ended bool, er
 }
 
 // step decides what to do about the pod, and does it if this command owns the
-// pod; did tells whether it did anything.
+// pod; did reports whether it did anything.
 func (w *Worker) step(ctx context.Context, owns bool) (d lifecycle.Decision, did bool, err error) {
 	if owns {
 		if err := w.finishStops(ctx); err != nil {
@@ -112,7 +109,7 @@ func (w *Worker) step(ctx context.Context, owns bool) (d lifecycle.Decision, did
 	return d, did, err
 }
 
-// reached tells whether a goal holds.
+// reached reports whether a goal holds.
 func (w *Worker) reached(goal lifecycle.Goal) bool {
 	switch goal {
 	case lifecycle.GoalCompleted, lifecycle.GoalNever:
@@ -126,7 +123,7 @@ func (w *Worker) reached(goal lifecycle.Goal) bool {
 	return goal.ReachedBy(w.Status())
 }
 
-// missing tells why a goal does not hold.
+// missing says why a goal does not hold.
 func (w *Worker) missing(goal lifecycle.Goal) string {
 	switch goal {
 	case lifecycle.GoalCompleted:
@@ -143,7 +140,7 @@ func (w *Worker) missing(goal lifecycle.Goal) string {
 }
 
 // await waits, without the pod's lock, for the next thing that Next would act
-// upon. A command that does not own the pod looks again after followPoll.
+// upon. A command that does not own the pod observes it after followPoll.
 func (w *Worker) await(ctx context.Context, d lifecycle.Decision, owns bool) error {
 	if owns && w.supervision != nil {
 		return w.awaitNews(ctx, d)
@@ -197,7 +194,7 @@ const followPoll = 500 * time.Millisecond
 // that is restarted is back by then.
 const longestOutage = time.Minute
 
-// relist looks at everything anew. While the runtime is away, and where it can't be
+// relist observes the pod again. While the runtime is away, and where the pod can't be
 // read, what is known holds: nothing that is written down may follow from an
 // observation that failed.
 func (w *owned) relist(ctx context.Context) error {
@@ -243,5 +240,5 @@ func (w *state) emit(kind, reason, container, message string) {
 	w.journal.Emit(event.Event{Type: kind, Reason: reason, FieldPath: path, Message: message})
 }
 
-// fail notes that one container can't be started; the others go on.
+// fail notes that one container can't be started; the others are started.
 func (w *state) fail(err error) { w.failures = append(w.failures, ofPod(w.plan.ID, err)) }

@@ -11,21 +11,21 @@ import (
 	"github.com/podrun/podrun/host/discover"
 )
 
-// TestRoomGivenUpWhileLooking: a pod that starts while another podrun looks at
-// the host is seen, as what is kept free for it or as what runs.
-func TestRoomGivenUpWhileLooking(t *testing.T) {
+// TestReservationReleasedWhileReading: another podrun that reads the host while a
+// pod starts finds the pod, by its reservation or by its sandbox.
+func TestReservationReleasedWhileReading(t *testing.T) {
 	r := newRig(t)
 	e := r.engine()
 	targets, _, err := e.Prepare(t.Context(), load(t, podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")), PrepareOptions{AllowKubelet: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	room, err := e.HoldResources(targets[0].Plan)
+	reservation, err := e.HoldResources(targets[0].Plan)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.rt.Fault("ListPodSandbox", critest.Fault{Match: func(proto.Message) bool {
-		room.Release() // its sandbox comes right after the list that is being made
+		reservation.Release() // its sandbox comes right after the list that is being made
 		return false
 	}})()
 	facts, err := discover.Read(t.Context(), r.rt.Client(), r.settings, discover.Options{})

@@ -1,0 +1,37 @@
+package observe
+
+import (
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/store"
+)
+
+// Known is a pod of podrun's that is on this host: on the runtime, in the root
+// directory, or both.
+type Known struct {
+	ID  identity.Pod
+	Pod *corev1.Pod // from its checkpoint; nil when that is missing or broken
+	// Broken is why the checkpoint can't be read, with what to do; nil if it can,
+	// or is missing. Such a pod can be shown and deleted, nothing else.
+	Broken error
+}
+
+// ReadKnown reads the checkpoint of a pod. That it is missing or cannot be read is in
+// the result.
+func ReadKnown(layout identity.Layout, id identity.Pod) Known {
+	c, err := store.ViewCheckpoint(layout, id.UID)
+	switch {
+	case err != nil:
+		if broken, ok := errors.AsType[*problem.Error](err); ok {
+			err = store.BrokenCheckpoint(id, broken.Err) // by the name that it was found by
+		}
+		return Known{ID: id, Broken: err}
+	case c == nil:
+		return Known{ID: id}
+	}
+	return Known{ID: id, Pod: c.Pod}
+}

@@ -1,0 +1,97 @@
+package observe
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
+)
+
+func readEpoch(l identity.Layout, uid string) (time.Time, error) {
+	file := l.RestartEpoch(uid)
+	data, err := store.ReadState(file)
+	if os.IsNotExist(err) {
+		return time.Time{}, nil
+	}
+	var epoch time.Time
+	if err == nil {
+		epoch, err = time.Parse(time.RFC3339Nano, string(data))
+	}
+	if err != nil && store.StateNewer(file) {
+		return time.Time{}, nil // of a form that this podrun does not know
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read when all containers were restarted: %w", inFile(file, err))
+	}
+	return epoch, nil
+}
+
+func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, error) {
+	entries, err := os.ReadDir(l.HookMarks(uid))
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the marks of postStart hooks: %w", err)
+	}
+	hooks := map[string]lifecycle.HookState{}
+	var corrupt error
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue // is being written
+		}
+		file := filepath.Join(l.HookMarks(uid), e.Name())
+		data, err := store.ReadState(file)
+		if os.IsNotExist(err) {
+			continue // removed since it was listed
+		}
+		state := lifecycle.HookState(data)
+		if err == nil && state != lifecycle.HookPending && state != lifecycle.HookDone && state != lifecycle.HookFailed {
+			err = fmt.Errorf("it is none of %s, %s and %s", lifecycle.HookPending, lifecycle.HookDone, lifecycle.HookFailed)
+		}
+		if err != nil {
+			// The hook runs again: it is never skipped, at worst repeated.
+			state = lifecycle.HookPending
+			if !store.StateNewer(file) {
+				corrupt = fmt.Errorf("read the mark of a postStart hook: %w", inFile(file, err))
+			}
+		}
+		hooks[e.Name()] = state
+	}
+	return hooks, corrupt
+}
+
+// readProbed reads what probes last said; nothing if none was run.
+func readProbed(l identity.Layout, uid string) (map[string]lifecycle.Probed, error) {
+	data, err := store.ReadState(l.ProbeResults(uid))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var out map[string]lifecycle.Probed
+	if err == nil {
+		err = json.Unmarshal(data, &out)
+	}
+	if err != nil && store.StateNewer(l.ProbeResults(uid)) {
+		return nil, nil // of a form that this podrun does not know
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the results of probes: %w", inFile(l.ProbeResults(uid), err))
+	}
+	return out, nil
+}
+
+// inFile names the file in an error that does not.
+func inFile(file string, err error) error {
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return err
+	}
+	return fmt.Errorf("%s: %w", file, err)
+}
