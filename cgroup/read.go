@@ -69,3 +69,14 @@ func procs(dir string) ([]int, error) {
 	}
 	return out, nil
 }
+
+// ReadExists tells whether the pod's cgroup exists in any hierarchy. False where the
+// plan has none.
+func ReadExists(p Plan) bool {
+	for _, g := range p.Pods {
+		if slices.ContainsFunc(p.dirs(g), exists) {
+			return true
+		}
+	}
+	return false
+}

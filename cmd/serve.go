@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -85,44 +84,48 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	a.warnAbout(r, notes)
 	spareMemory()
 	r.many = true
-	s := &server{app: a, renderer: r, notifier: notifier, started: make(chan struct{})}
+	s := &server{app: a, renderer: r, notifier: notifier}
 	client, err := s.connect(c.Context(), &settings)
 	if err != nil || client == nil {
 		return err
 	}
 	defer client.Close()
 	s.client = client
+	engine := &run.Engine{Node: *s.node(settings)}
+	err = engine.Serve(c.Context(), s.options(c.Context(), f, settings, dirs))
+	s.tell(notifier.Stopping())
+	if _, ended := errors.AsType[SignalError](context.Cause(c.Context())); ended && err == nil {
+		return nil
+	}
+	return err
+}
+
+// options are those of the supervisor.
+func (s *server) options(ctx context.Context, f *serveFlags, settings nodeconfig.Settings, dirs []string) run.ServeOptions {
 	if len(dirs) == 0 {
 		dirs = settings.Sources
 	}
 	if len(dirs) == 0 {
 		dirs = []string{nodeconfig.DefaultSource}
 	}
-	watchdog, watched := systemd.WatchdogInterval(os.Getenv, os.Getpid())
 	heartbeat := 10 * time.Second
-	if watched {
+	if watchdog, watched := systemd.WatchdogInterval(os.Getenv, os.Getpid()); watched {
 		heartbeat = min(heartbeat, watchdog/2)
 	}
-	engine := &run.Engine{Node: *s.node(settings)}
-	err = engine.Serve(c.Context(), run.ServeOptions{
+	return run.ServeOptions{
 		Dirs: dirs, Claims: settings.Claims, Relist: f.relist, AllowKubelet: settings.AllowKubelet,
 		Manifest: manifest.Options{Namespace: settings.Namespace, Validate: manifest.Validate(f.validate),
 			IgnoreUnknownKinds: f.ignoreKinds, StrictClusterFields: f.strictCluster, Suffix: run.RandomSuffix},
-		Reload: s.reloads(c.Context()), Heartbeat: heartbeat,
+		Reload: s.reloads(ctx), Heartbeat: heartbeat,
 		Ready: func() {
-			s.tell(notifier.Ready())
-			r.note(fmt.Sprintf("supervising the pods of %s", strings.Join(dirs, ", ")))
+			s.tell(s.notifier.Ready())
+			s.renderer.note("supervising the pods of " + strings.Join(dirs, ", "))
 		},
 		Progress: func(summary string) {
-			s.tell(notifier.Status(summary))
-			s.tell(notifier.Watchdog())
+			s.tell(s.notifier.Status(summary))
+			s.tell(s.notifier.Watchdog())
 		},
-	})
-	s.tell(notifier.Stopping())
-	if _, ended := errors.AsType[SignalError](context.Cause(c.Context())); ended && err == nil {
-		return nil
 	}
-	return err
 }
 
 // server is what a supervisor keeps over reloads.
@@ -131,7 +134,6 @@ type server struct {
 	renderer *renderer
 	notifier *systemd.Notifier
 	client   *cri.Client
-	started  chan struct{}
 }
 
 // tell reports that systemd could not be told something, once.

@@ -70,6 +70,9 @@ type World struct {
 	// Since is when the pod was first taken on, from which
 	// activeDeadlineSeconds counts; zero if it was not yet.
 	Since time.Time
+	// GroupLost says that the pod's control group was there and no longer is: the
+	// kubelet kills such a pod and starts it again (syncPod in pkg/kubelet).
+	GroupLost bool
 	// BackOff are the node's delays before a container that has exited is started
 	// again; the zero value is the kubelet's defaults.
 	BackOff RestartBackOff
@@ -114,6 +117,9 @@ func Next(pod *corev1.Pod, w World) Decision {
 // nextStep is Next without the pod's deadline.
 func nextStep(pod *corev1.Pod, w World) Decision {
 	create, attempt, why := needSandbox(pod, w.Observed)
+	if !create && w.GroupLost {
+		create, attempt, why = true, attempt+1, "its control group was removed"
+	}
 	if create {
 		return startOver(pod, w, attempt, why)
 	}

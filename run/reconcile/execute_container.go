@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/podlog"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
@@ -224,6 +226,9 @@ func (w *starter) removeOld(ctx context.Context, name string) error {
 		if err := w.Client.RemoveContainer(ctx, c.ID); err != nil {
 			return fmt.Errorf("remove an earlier run (%s): %w", observe.ShortID(c.ID), err)
 		}
+		if err := w.removeLog(c); err != nil {
+			return fmt.Errorf("remove the log of an earlier run (%s): %w", observe.ShortID(c.ID), err)
+		}
 		w.obs.Drop(c.ID)
 	}
 	return nil
@@ -264,4 +269,19 @@ func (w *starter) linkLog(c lifecycle.Container, config *runtimeapi.ContainerCon
 // names already.
 func cause(e *problem.Error) string {
 	return (&problem.Error{Err: e.Err, Problems: e.Problems}).Error()
+}
+
+// removeLog removes the log of a container that was removed, with the link to it, as
+// the kubelet does: the logs of a container that crashes for months must not fill the
+// disk.
+func (w *starter) removeLog(c lifecycle.Container) error {
+	logs := w.plan.Layout.Logs(w.plan.ID)
+	if !strings.HasPrefix(c.LogPath, logs+"/") {
+		return nil // the container has none, or a runtime that reports another path
+	}
+	err := os.Remove(w.plan.Layout.LegacyLog(w.plan.ID, c.Name, c.ID))
+	if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return podlog.RemoveLog(c.LogPath)
 }

@@ -31,4 +31,5 @@ type state struct {
 	saidBackOff map[string]bool
 	// supervision is that of a worker that supervises its pod; nil otherwise.
 	supervision *Supervision
+	groupSeen   bool // the pod's control group existed
 }

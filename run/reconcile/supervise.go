@@ -97,6 +97,7 @@ func (w *Worker) supervised(ctx context.Context, s *Supervision) (end func()) {
 	w.supervision = s
 	w.watch = s.Hub.Watch(w.plan.ID.UID)
 	w.retries = retries{}
+	w.undo.keep()
 	pulls, cancel := context.WithCancel(ctx)
 	w.waits = &imageWaits{ctx: pulls, byName: map[string]*imageWait{}}
 	w.trim()

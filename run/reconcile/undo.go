@@ -18,6 +18,7 @@ const UndoTimeout = 30 * time.Second
 type undo struct {
 	mu    sync.Mutex
 	steps []undoStep
+	off   bool // nothing is taken back: a supervisor tries again, without end
 }
 
 type undoStep struct {
@@ -28,7 +29,18 @@ type undoStep struct {
 func (u *undo) push(name string, do func(context.Context) error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.off {
+		return
+	}
 	u.steps = append(u.steps, undoStep{name, do})
+}
+
+// keep drops every step, and those to come.
+func (u *undo) keep() {
+	u.forget()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.off = true
 }
 
 // forget drops every step: what was done stays.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/admission"
+	"github.com/podrun/podrun/cgroup"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
@@ -50,6 +51,11 @@ func newWorker(n *node.Node, p *prepare.Plan, puller *node.Puller, lock *store.P
 func (w *state) world() lifecycle.World {
 	world := lifecycle.World{Observed: w.obs, Hashes: w.plan.Hashes(), Now: time.Now(), Since: lifecycle.TakenOn(w.pod(), w.obs), BackOff: w.restartBackOff()}
 	world.Started, _, world.Unhealthy = w.probed()
+	if w.supervision != nil {
+		exists := cgroup.ReadExists(w.plan.Cgroup)
+		world.GroupLost = w.groupSeen && !exists
+		w.groupSeen = w.groupSeen || exists
+	}
 	return world
 }
 

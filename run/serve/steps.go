@@ -1,0 +1,124 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/store"
+)
+
+// apply brings the pod to what its source asks for, and supervises it from then on.
+func (p *pod) apply(ctx context.Context, step Step, in facing) error {
+	n := p.node()
+	if !p.s.hub.Down().IsZero() {
+		if err := p.s.hub.AwaitRuntime(ctx); err != nil {
+			return err
+		}
+	}
+	o := reconcile.ApplyOptions{AllowKubelet: p.s.options.AllowKubelet, KeepOnFailure: true, Force: step.Force,
+		Origin: store.Origin{Command: store.OriginServe}, Supervision: p.supervision(),
+		Admitted: func() error {
+			return store.WriteSource(n.Layout(), p.id, store.SourceRecord{Path: in.path, Hash: in.Hash})
+		}}
+	w, target, err := p.admit(ctx, n, in.objects, o)
+	if err != nil {
+		return err
+	}
+	defer w.Release()
+	p.setFailure(failure{})
+	result := w.Apply(ctx, target, o)
+	if result.Err == nil {
+		p.noteEnded(n)
+	}
+	return result.Err
+}
+
+// admit locks the pod and admits it.
+func (p *pod) admit(ctx context.Context, n *node.Node, objects *manifest.Objects, o reconcile.ApplyOptions) (*reconcile.Worker, prepare.Target, error) {
+	lock, err := n.Locks().LockPod(ctx, p.id, store.PurposeRun)
+	if err != nil {
+		lock.Release()
+		return nil, prepare.Target{}, err
+	}
+	locks := store.PodLocks{p.id.String(): lock}
+	targets, err := n.Admit(ctx, objects, locks, o.Admit())
+	if err != nil {
+		lock.Release()
+		return nil, prepare.Target{}, err
+	}
+	return reconcile.NewWorkers(n, targets, objects, locks)[0], targets[0], nil
+}
+
+// attend supervises the pod as it is.
+func (p *pod) attend(ctx context.Context, in facing) error {
+	n := p.node()
+	if !p.s.hub.Down().IsZero() {
+		if err := p.s.hub.AwaitRuntime(ctx); err != nil {
+			return err
+		}
+	}
+	lock, err := n.Locks().LockPod(ctx, in.id, store.PurposeRun)
+	defer lock.Release()
+	if err != nil {
+		return err
+	}
+	w, err := reconcile.Resume(ctx, n, in.id, lock)
+	if err != nil {
+		return err
+	}
+	ended, err := w.Supervise(ctx, *p.supervision())
+	if err == nil && ended {
+		p.noteEnded(n)
+	}
+	return errors.Join(err, w.Close())
+}
+
+func (p *pod) supervision() *reconcile.Supervision {
+	s := &reconcile.Supervision{Hub: p.s.hub, OwnerChanged: p.owner, OwnerPoll: ownerPoll, Progress: &p.progress}
+	if p.s.options.StateChanges == nil {
+		s.OwnerPoll = pollEvery
+	}
+	return s
+}
+
+// ownerPoll is how often a worker checks who owns its pod although it is told when
+// that changes.
+const ownerPoll = 10 * time.Second
+
+// noteEnded remembers under which generation the pod has ended: a command that
+// starts it again makes another one.
+func (p *pod) noteEnded(n *node.Node) {
+	if r, err := store.ReadOwner(n.Layout(), p.id); err == nil && r != nil {
+		p.mu.Lock()
+		p.ended = r.Generation
+		p.mu.Unlock()
+	}
+	p.s.resourcesFreed()
+}
+
+// delete removes the pod, and then what is known of its source.
+func (p *pod) delete(ctx context.Context, in facing) error {
+	n := p.node()
+	f, err := n.HostFacts(ctx)
+	if err != nil {
+		return err
+	}
+	lock, err := n.Locks().LockPod(ctx, in.id, store.PurposeRemove)
+	defer lock.Release()
+	if err != nil {
+		return err
+	}
+	if removed := reconcile.Remove(ctx, n, observe.ReadKnown(n.Layout(), in.id), f, lock, reconcile.RemoveOptions{}); removed.Err != nil {
+		return removed.Err
+	}
+	if in.Source == Gone {
+		return store.RemoveSource(n.Layout(), p.id)
+	}
+	return nil
+}
