@@ -3,15 +3,12 @@ package serve
 import (
 	"context"
 	"errors"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/prepare"
@@ -33,7 +30,7 @@ type pod struct {
 	step     Step       // that is done now
 	reloaded bool       // the settings are others than those of the step
 
-	failure failure
+	failures map[Verb]failure // the last one of each step; none after a success
 	// unstarted is why the pod could not be applied while it is not on this host; nil
 	// otherwise.
 	unstarted *store.Unstarted
@@ -42,16 +39,8 @@ type pod struct {
 	reported string // the last error; used by the pod's goroutine alone
 }
 
-// failure is the last step that failed; the zero value is none.
-type failure struct {
-	hash    string // see Situation.Failed
-	retry   time.Time
-	delay   time.Duration
-	refused bool // this host can't run the pod as it is now
-}
-
 func newPod(s *Supervisor, id identity.Pod) *pod {
-	return &pod{s: s, id: id, changed: make(chan struct{}, 1), owner: make(chan struct{}, 1)}
+	return &pod{s: s, id: id, changed: make(chan struct{}, 1), owner: make(chan struct{}, 1), failures: map[Verb]failure{}}
 }
 
 func signal(c chan struct{}) {
@@ -70,19 +59,6 @@ func (p *pod) reload() {
 	p.reloaded = true
 	p.mu.Unlock()
 	signal(p.changed)
-}
-
-// freed makes a pod be tried again that this host could not run.
-func (p *pod) freed() {
-	p.mu.Lock()
-	refused := p.failure.refused
-	if refused {
-		p.failure = failure{}
-	}
-	p.mu.Unlock()
-	if refused {
-		signal(p.changed)
-	}
 }
 
 // state is the pod's state in a summary.
@@ -114,8 +90,7 @@ func (p *pod) run(ctx context.Context) {
 			p.noteUnstarted(in, nil)
 		}
 		if err != nil {
-			p.fail("", err)
-			in = facing{Situation: Situation{Exists: true, Source: NoSource, Retry: p.lastFailure().retry, Now: time.Now()}}
+			in = facing{Situation: Situation{Exists: true, Source: NoSource, RetryAttend: p.fail(Attend, "", err), Now: time.Now()}}
 		}
 		step := Decide(in.Situation)
 		if step.Do == Forget {
@@ -240,113 +215,28 @@ func (p *pod) conclude(step Step, in facing, err error) {
 		return
 	}
 	if err == nil {
-		p.setFailure(failure{})
+		p.succeed()
 		p.reported = ""
 		if step.Do == Delete {
 			p.s.resourcesFreed()
 		}
 		return
 	}
-	if now, e := p.situation(time.Now()); e == nil && (now.Stopped || !now.Exists && in.Exists || now.Doomed) {
+	now, e := p.situation(time.Now())
+	if step.Do != Delete && e == nil && (now.Stopped || !now.Exists && in.Exists || now.Doomed) {
 		return // a command has stopped or removed it: the next step is about that
 	}
-	hash := ""
-	if step.Do == Apply {
-		hash = in.Hash
-	}
-	p.fail(hash, err)
+	p.fail(step.Do, in.Hash, err)
 	if !in.Exists && step.Do == Apply {
 		p.noteUnstarted(in, err)
 	}
 }
 
-// How long a step that failed is not tried again.
-const (
-	firstDelay = time.Second
-	lastDelay  = 10 * time.Second
-	// lastRefusal is for a pod that this host can't run: the facts may change
-	// without a signal.
-	lastRefusal = time.Minute
-)
-
-// fail notes a failure, and reports it once.
-func (p *pod) fail(hash string, err error) {
-	f := p.lastFailure()
-	if f.hash != hash {
-		f.delay = 0
-	}
-	last := lastDelay
-	e, known := errors.AsType[*problem.Error](err)
-	if f.refused = known && (e.Kind == problem.Refused || e.Kind == problem.Manifest); f.refused {
-		last = lastRefusal
-	}
-	f.delay = min(max(2*f.delay, firstDelay), last)
-	f.hash, f.retry = hash, time.Now().Add(f.delay)
-	p.setFailure(f)
-	p.report(err)
-}
-
-// noteUnstarted notes why a pod that is not on this host could not be applied, or with
-// nil that it is on this host or not asked for.
-func (p *pod) noteUnstarted(in facing, err error) {
-	var u *store.Unstarted
-	if err != nil {
-		u = &store.Unstarted{Namespace: p.id.Namespace, Name: p.id.Name, Source: in.path, Reason: "Failed", Message: event.Cut(err.Error())}
-		if e, ok := errors.AsType[*problem.Error](err); ok {
-			u.Reason = reasonOf(e)
-		}
-		for _, c := range in.objects.Pods[0].Object.Spec.Containers {
-			u.Containers = append(u.Containers, c.Name)
-		}
-	}
-	p.mu.Lock()
-	changed := !reflect.DeepEqual(u, p.unstarted)
-	p.unstarted = u
-	p.mu.Unlock()
-	if changed {
-		signal(p.s.published)
-	}
-}
-
-// reasonOf is the reason of the first problem that refuses, as the kubelet's status of
-// a rejected pod has it.
-func reasonOf(e *problem.Error) string {
-	for _, one := range e.Problems {
-		if !one.Warning && one.Reason != "" {
-			return one.Reason
-		}
-	}
-	return "Failed"
-}
-
-func (p *pod) lastFailure() failure {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.failure
-}
-
-func (p *pod) setFailure(f failure) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.failure = f
-}
-
-// report gives out an error once, until another one comes.
-func (p *pod) report(err error) {
-	if err == nil || observe.IsUnavailable(err) || err.Error() == p.reported {
-		return
-	}
-	p.reported = err.Error()
-	p.node().SendWarnings(problem.List{problem.WarningOf(err)})
-}
-
 // apply brings the pod to what its source asks for, and supervises it from then on.
 func (p *pod) apply(ctx context.Context, step Step, in facing) error {
 	n := p.node()
-	if !p.s.hub.Down().IsZero() {
-		if err := p.s.hub.AwaitRuntime(ctx); err != nil {
-			return err
-		}
+	if err := p.awaitRuntime(ctx); err != nil {
+		return err
 	}
 	o := reconcile.ApplyOptions{AllowKubelet: p.s.options.AllowKubelet, KeepOnFailure: true, Force: step.Force,
 		Origin: store.Origin{Command: store.OriginServe}, Supervision: p.supervision(),
@@ -358,12 +248,20 @@ func (p *pod) apply(ctx context.Context, step Step, in facing) error {
 		return err
 	}
 	defer w.Release()
-	p.setFailure(failure{})
+	p.succeed()
 	result := w.Apply(ctx, target, o)
 	if result.Err == nil {
 		p.noteEnded(n)
 	}
 	return result.Err
+}
+
+// awaitRuntime waits for a runtime that is known not to answer.
+func (p *pod) awaitRuntime(ctx context.Context) error {
+	if p.s.hub.Down().IsZero() {
+		return nil
+	}
+	return p.s.hub.AwaitRuntime(ctx)
 }
 
 // admit locks the pod and admits it.
@@ -385,10 +283,8 @@ func (p *pod) admit(ctx context.Context, n *node.Node, objects *manifest.Objects
 // attend supervises the pod as it is.
 func (p *pod) attend(ctx context.Context, in facing) error {
 	n := p.node()
-	if !p.s.hub.Down().IsZero() {
-		if err := p.s.hub.AwaitRuntime(ctx); err != nil {
-			return err
-		}
+	if err := p.awaitRuntime(ctx); err != nil {
+		return err
 	}
 	lock, err := n.Locks().LockPod(ctx, in.id, store.PurposeRun)
 	defer lock.Release()
@@ -432,6 +328,12 @@ func (p *pod) noteEnded(n *node.Node) {
 // delete removes the pod, and then what is known of its source.
 func (p *pod) delete(ctx context.Context, in facing) error {
 	n := p.node()
+	if !p.s.hub.Down().IsZero() {
+		if err := p.s.hub.AwaitRuntime(ctx); err != nil {
+			return err
+		}
+		return errChanged // the source may have come back meanwhile
+	}
 	f, err := n.HostFacts(ctx)
 	if err != nil {
 		return err

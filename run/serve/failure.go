@@ -1,0 +1,115 @@
+package serve
+
+import (
+	"errors"
+	"reflect"
+	"time"
+
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
+)
+
+// failure is the failure of a step; the zero value is none.
+type failure struct {
+	hash    string // of Apply: see Situation.Failed
+	retry   time.Time
+	delay   time.Duration
+	refused bool // this host can't run the pod as it is now
+}
+
+// How long a step that failed is not tried again.
+const (
+	firstDelay = time.Second
+	lastDelay  = 10 * time.Second
+	// lastRefusal is for a pod that this host can't run: the facts may change
+	// without a signal.
+	lastRefusal = time.Minute
+)
+
+// fail notes the failure of a step and reports it once; retry is when the step is
+// tried again.
+func (p *pod) fail(step Verb, hash string, err error) (retry time.Time) {
+	p.mu.Lock()
+	f := p.failures[step]
+	if step == Apply && f.hash != hash {
+		f.delay = 0
+	}
+	last := lastDelay
+	e, known := errors.AsType[*problem.Error](err)
+	if f.refused = known && (e.Kind == problem.Refused || e.Kind == problem.Manifest); f.refused {
+		last = lastRefusal
+	}
+	f.delay = min(max(2*f.delay, firstDelay), last)
+	f.hash, f.retry = hash, time.Now().Add(f.delay)
+	p.failures[step] = f
+	p.mu.Unlock()
+	p.report(err)
+	return f.retry
+}
+
+// succeed forgets all failures.
+func (p *pod) succeed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.failures)
+}
+
+// report gives out an error once, until another one comes.
+func (p *pod) report(err error) {
+	if err == nil || observe.IsUnavailable(err) || err.Error() == p.reported {
+		return
+	}
+	p.reported = err.Error()
+	p.node().SendWarnings(problem.List{problem.WarningOf(err)})
+}
+
+// freed makes a pod be tried again that this host could not run.
+func (p *pod) freed() {
+	p.mu.Lock()
+	refused := false
+	for step, f := range p.failures {
+		if f.refused {
+			refused = true
+			delete(p.failures, step)
+		}
+	}
+	p.mu.Unlock()
+	if refused {
+		signal(p.changed)
+	}
+}
+
+// noteUnstarted notes why a pod that is not on this host could not be applied, or with
+// nil that it is on this host or not asked for.
+func (p *pod) noteUnstarted(in facing, err error) {
+	var u *store.Unstarted
+	if err != nil {
+		u = &store.Unstarted{Namespace: p.id.Namespace, Name: p.id.Name, Source: in.path, Reason: "Failed", Message: event.Cut(err.Error())}
+		if e, ok := errors.AsType[*problem.Error](err); ok {
+			u.Reason = reasonOf(e)
+		}
+		for _, c := range in.objects.Pods[0].Object.Spec.Containers {
+			u.Containers = append(u.Containers, c.Name)
+		}
+	}
+	p.mu.Lock()
+	changed := !reflect.DeepEqual(u, p.unstarted)
+	p.unstarted = u
+	p.mu.Unlock()
+	if changed {
+		signal(p.s.published)
+	}
+}
+
+// reasonOf is the reason of the first problem that refuses, as the kubelet's status of
+// a rejected pod has it.
+func reasonOf(e *problem.Error) string {
+	for _, one := range e.Problems {
+		if !one.Warning && one.Reason != "" {
+			return one.Reason
+		}
+	}
+	return "Failed"
+}
