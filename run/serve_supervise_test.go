@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/serve"
 )
 
@@ -144,14 +145,13 @@ func TestServeProbes(t *testing.T) {
 			if !s.said("Killing web", "failed liveness probe, will be restarted") {
 				t.Errorf("events %q", s.reasons())
 			}
-			// The run was long: none, then 10 s of back-off.
-			time.Sleep(17 * time.Second)
-			s.wantStarts("web", 2)
+			// The run was long: no back-off at first, then 10 s. A container is probed
+			// first 1 s after its start.
+			time.Sleep(15 * time.Second)
 			answer(s, 0)
-			time.Sleep(10 * time.Second)
-			s.wantStarts("web", 3)
 			time.Sleep(time.Hour)
 			s.wantStarts("web", 3)
+			wantGaps(t, gaps(s.starts("web"))[1:], 11*time.Second+10*time.Second)
 		})
 	})
 	t.Run("startup", func(t *testing.T) {
@@ -162,7 +162,10 @@ func TestServeProbes(t *testing.T) {
 			s.wantStarts("web", 2)
 			answer(s, 0)
 			time.Sleep(10 * time.Second)
-			answer(s, 1) // it has succeeded: it is not asked again
+			answer(s, 1) // it has succeeded: it is not run again
+			time.Sleep(time.Hour)
+			s.wantStarts("web", 2)
+			s.restart()
 			time.Sleep(time.Hour)
 			s.wantStarts("web", 2)
 		})
@@ -312,7 +315,7 @@ func TestServeTwice(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		e := s.engine()
 		err := serve.New(&e.Node, serve.Options{Sources: newManifests(t, served)}).Run(t.Context())
-		wantErr(t, err, "refused", "another podrun serve supervises its pods", "root directory")
+		wantErr(t, err, problem.Refused, "another podrun serve supervises its pods", "root directory")
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(time.Minute)
 		s.running("web")
