@@ -45,6 +45,21 @@ type Container struct {
 	StartedAt time.Time
 	PodIP     string // the host's for a pod on the host's network
 	Plans     []Plan // see All
+	// WasStarted and WasReady are what an earlier process's probes found: the results
+	// begin with them, and a startup probe that has succeeded is not run again
+	// (KEP-4781: a restart of the kubelet does not change them).
+	WasStarted, WasReady bool
+}
+
+// initial is a probe's state before this process has probed the container.
+func (c Container) initial(p Plan) State {
+	switch {
+	case p.Kind == Startup && c.WasStarted:
+		return State{Value: Success, Done: true}
+	case p.Kind == Readiness && c.WasReady:
+		return State{Value: Success}
+	}
+	return p.Initial()
 }
 
 // Kill is a request to kill a container.
@@ -121,9 +136,9 @@ func (p *Prober) watch(c Container) *watched {
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
 	for _, plan := range c.Plans {
-		w.states[plan.Kind] = plan.Initial()
+		w.states[plan.Kind] = c.initial(plan)
 	}
-	if _, ok := w.states[Startup]; !ok {
+	if w.passed(Startup) {
 		close(w.started)
 	}
 	for _, plan := range c.Plans {

@@ -17,7 +17,7 @@ func (p *Prober) work(ctx context.Context, w *watched, plan Plan) {
 			return
 		}
 	}
-	state := plan.Initial()
+	state := w.initial(plan)
 	for {
 		due, ok := p.due(w, plan, state)
 		if !ok || !sleepUntil(ctx, due) {

@@ -105,7 +105,9 @@ func (w *probes) probe() {
 		have := w.obs.Container(c.Container.Name)
 		plans := probe.All(w.plan.ID, c.Container)
 		if have != nil && have.State == lifecycle.Running && len(plans) > 0 {
-			running = append(running, probe.Container{ID: have.ID, Init: c.Init, StartedAt: have.StartedAt, PodIP: ip, Plans: plans})
+			before := w.obs.Probes[have.ID]
+			running = append(running, probe.Container{ID: have.ID, Init: c.Init, StartedAt: have.StartedAt, PodIP: ip, Plans: plans,
+				WasStarted: before.Started, WasReady: before.Ready})
 		}
 	}
 	w.prober.Set(running)

@@ -45,11 +45,15 @@ type Situation struct {
 
 	// Owned says that another command works on the pod now.
 	Owned bool
-	// Failed is the hash that could not be applied last, or "" where supervising the
-	// pod failed; Retry is when it is tried again. A zero Retry is for no failure.
-	Failed string
-	Retry  time.Time
-	Now    time.Time
+	// Failed is the hash that could not be applied last, and RetryApply when it is
+	// tried again.
+	Failed     string
+	RetryApply time.Time
+	// RetryAttend and RetryDelete are when supervising and removing the pod are tried
+	// again after a failure. Each step has its own time: of two steps that both fail,
+	// none cancels the other's delay. Zero is for no failure.
+	RetryAttend, RetryDelete time.Time
+	Now                      time.Time
 }
 
 // Verb is what a supervisor does about a pod.
@@ -79,12 +83,11 @@ type Step struct {
 
 // Decide chooses the step for a pod. It is pure: the state table of docs/serve.md.
 func Decide(s Situation) Step {
-	held := s.Now.Before(s.Retry)
 	switch {
 	case s.Owned:
 		return Step{Do: Wait, Why: "another command works on the pod"}
-	case !s.Exists && s.Source == Present && held && s.Failed == s.Hash:
-		return Step{Do: Wait, Until: s.Retry, Why: "could not be applied"}
+	case !s.Exists && s.Source == Present && s.applyHeld():
+		return Step{Do: Wait, Until: s.RetryApply, Why: "could not be applied"}
 	case !s.Exists && s.Source == Present:
 		return Step{Do: Apply}
 	case !s.Exists && s.Source == Unreachable:
@@ -94,28 +97,43 @@ func Decide(s Situation) Step {
 	case s.Run:
 		return Step{Do: Wait, Why: "podrun run made the pod"}
 	case s.Doomed, s.Source == Gone:
-		if held && s.Failed == "" {
-			return Step{Do: Wait, Until: s.Retry, Why: "could not be removed"}
+		if s.Now.Before(s.RetryDelete) {
+			return Step{Do: Wait, Until: s.RetryDelete, Why: "could not be removed"}
 		}
 		return Step{Do: Delete}
 	case s.Broken:
 		return Step{Do: Wait, Why: "its checkpoint is corrupt"}
 	case s.Stopped:
 		return Step{Do: Wait, Why: "was stopped"}
-	case s.Source == Present && s.Hash != s.Applied && !(held && s.Failed == s.Hash):
+	case s.changed() && !s.applyHeld():
 		return Step{Do: Apply, Force: s.Restart && !s.Ended}
 	case s.Ended:
-		return Step{Do: Wait, Until: s.until(held), Why: "has ended"}
-	case held && s.Failed == "":
-		return Step{Do: Wait, Until: s.Retry, Why: "could not be supervised"}
+		return Step{Do: Wait, Until: s.until(), Why: "has ended"}
+	case s.Now.Before(s.RetryAttend):
+		return Step{Do: Wait, Until: s.sooner(s.RetryAttend), Why: "could not be supervised"}
 	}
-	return Step{Do: Attend, Until: s.until(held)}
+	return Step{Do: Attend, Until: s.until()}
 }
 
-// until is when a definition that could not be applied is tried again.
-func (s Situation) until(held bool) time.Time {
-	if held && s.Source == Present && s.Hash != s.Applied {
-		return s.Retry
+// changed tells whether the source asks for something else than what was applied.
+func (s Situation) changed() bool { return s.Source == Present && s.Hash != s.Applied }
+
+// applyHeld tells whether what the source asks for is not tried again yet.
+func (s Situation) applyHeld() bool { return s.Failed == s.Hash && s.Now.Before(s.RetryApply) }
+
+// until is when a definition that could not be applied is tried again; zero for
+// never.
+func (s Situation) until() time.Time {
+	if s.changed() && s.applyHeld() {
+		return s.RetryApply
 	}
 	return time.Time{}
+}
+
+// sooner is the sooner of t and until.
+func (s Situation) sooner(t time.Time) time.Time {
+	if u := s.until(); !u.IsZero() && u.Before(t) {
+		return u
+	}
+	return t
 }

@@ -12,38 +12,12 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// failure is the last step that failed; the zero value is none.
+// failure is the failure of a step; the zero value is none.
 type failure struct {
-	hash    string // see Situation.Failed
+	hash    string // of Apply: see Situation.Failed
 	retry   time.Time
 	delay   time.Duration
 	refused bool // this host can't run the pod as it is now
-}
-
-// conclude takes in how a step has ended.
-func (p *pod) conclude(step Step, in facing, err error) {
-	if errors.Is(err, errChanged) || errors.Is(err, reconcile.ErrOwned) {
-		return
-	}
-	if err == nil {
-		p.setFailure(failure{})
-		p.reported = ""
-		if step.Do == Delete {
-			p.s.resourcesFreed()
-		}
-		return
-	}
-	if now, e := p.situation(time.Now()); e == nil && (now.Stopped || !now.Exists && in.Exists || now.Doomed) {
-		return // a command has stopped or removed it: the next step is about that
-	}
-	hash := ""
-	if step.Do == Apply {
-		hash = in.Hash
-	}
-	p.fail(hash, err)
-	if !in.Exists && step.Do == Apply {
-		p.noteUnstarted(in, err)
-	}
 }
 
 // How long a step that failed is not tried again.
@@ -55,10 +29,12 @@ const (
 	lastRefusal = time.Minute
 )
 
-// fail notes a failure, and reports it once.
-func (p *pod) fail(hash string, err error) {
-	f := p.lastFailure()
-	if f.hash != hash {
+// fail notes the failure of a step and reports it once; retry is when the step is
+// tried again.
+func (p *pod) fail(step Verb, hash string, err error) (retry time.Time) {
+	p.mu.Lock()
+	f := p.failures[step]
+	if step == Apply && f.hash != hash {
 		f.delay = 0
 	}
 	last := lastDelay
@@ -68,8 +44,42 @@ func (p *pod) fail(hash string, err error) {
 	}
 	f.delay = min(max(2*f.delay, firstDelay), last)
 	f.hash, f.retry = hash, time.Now().Add(f.delay)
-	p.setFailure(f)
+	p.failures[step] = f
+	p.mu.Unlock()
 	p.report(err)
+	return f.retry
+}
+
+// succeed forgets all failures.
+func (p *pod) succeed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.failures)
+}
+
+// report gives out an error once, until another one comes.
+func (p *pod) report(err error) {
+	if err == nil || observe.IsUnavailable(err) || err.Error() == p.reported {
+		return
+	}
+	p.reported = err.Error()
+	p.node().SendWarnings(problem.List{problem.WarningOf(err)})
+}
+
+// freed makes a pod be tried again that this host could not run.
+func (p *pod) freed() {
+	p.mu.Lock()
+	refused := false
+	for step, f := range p.failures {
+		if f.refused {
+			refused = true
+			delete(p.failures, step)
+		}
+	}
+	p.mu.Unlock()
+	if refused {
+		signal(p.changed)
+	}
 }
 
 // noteUnstarted notes why a pod that is not on this host could not be applied, or with
@@ -105,23 +115,25 @@ func reasonOf(e *problem.Error) string {
 	return "Failed"
 }
 
-func (p *pod) lastFailure() failure {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.failure
-}
-
-func (p *pod) setFailure(f failure) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.failure = f
-}
-
-// report gives out an error once, until another one comes.
-func (p *pod) report(err error) {
-	if err == nil || observe.IsUnavailable(err) || err.Error() == p.reported {
+// conclude takes in how a step has ended.
+func (p *pod) conclude(step Step, in facing, err error) {
+	if errors.Is(err, errChanged) || errors.Is(err, reconcile.ErrOwned) {
 		return
 	}
-	p.reported = err.Error()
-	p.node().SendWarnings(problem.List{problem.WarningOf(err)})
+	if err == nil {
+		p.succeed()
+		p.reported = ""
+		if step.Do == Delete {
+			p.s.resourcesFreed()
+		}
+		return
+	}
+	now, e := p.situation(time.Now())
+	if step.Do != Delete && e == nil && (now.Stopped || !now.Exists && in.Exists || now.Doomed) {
+		return // a command has stopped or removed it: the next step is about that
+	}
+	p.fail(step.Do, in.Hash, err)
+	if !in.Exists && step.Do == Apply {
+		p.noteUnstarted(in, err)
+	}
 }

@@ -26,7 +26,7 @@ type pod struct {
 	step     Step       // that is done now
 	reloaded bool       // the settings are others than those of the step
 
-	failure failure
+	failures map[Verb]failure // the last one of each step; none after a success
 	// unstarted is why the pod could not be applied while it is not on this host; nil
 	// otherwise.
 	unstarted *store.Unstarted
@@ -36,7 +36,7 @@ type pod struct {
 }
 
 func newPod(s *Supervisor, id identity.Pod) *pod {
-	return &pod{s: s, id: id, changed: make(chan struct{}, 1), owner: make(chan struct{}, 1)}
+	return &pod{s: s, id: id, changed: make(chan struct{}, 1), owner: make(chan struct{}, 1), failures: map[Verb]failure{}}
 }
 
 func signal(c chan struct{}) {
@@ -55,19 +55,6 @@ func (p *pod) reload() {
 	p.reloaded = true
 	p.mu.Unlock()
 	signal(p.changed)
-}
-
-// freed makes a pod be tried again that this host could not run.
-func (p *pod) freed() {
-	p.mu.Lock()
-	refused := p.failure.refused
-	if refused {
-		p.failure = failure{}
-	}
-	p.mu.Unlock()
-	if refused {
-		signal(p.changed)
-	}
 }
 
 // state is the pod's state in a summary.
@@ -99,8 +86,7 @@ func (p *pod) run(ctx context.Context) {
 			p.noteUnstarted(in, nil)
 		}
 		if err != nil {
-			p.fail("", err)
-			in = facing{Situation: Situation{Exists: true, Source: NoSource, Retry: p.lastFailure().retry, Now: time.Now()}}
+			in = facing{Situation: Situation{Exists: true, Source: NoSource, RetryAttend: p.fail(Attend, "", err), Now: time.Now()}}
 		}
 		step := Decide(in.Situation)
 		if step.Do == Forget {

@@ -37,7 +37,8 @@ func (p *pod) situation(now time.Time) (facing, error) {
 	}
 	in := p.s.wanted(p.id, record)
 	p.mu.Lock()
-	in.Now, in.Failed, in.Retry = now, p.failure.hash, p.failure.retry
+	in.Now, in.Failed, in.RetryApply = now, p.failures[Apply].hash, p.failures[Apply].retry
+	in.RetryAttend, in.RetryDelete = p.failures[Attend].retry, p.failures[Delete].retry
 	ended := p.ended
 	p.mu.Unlock()
 	in.id = p.id

@@ -16,10 +16,8 @@ import (
 // apply brings the pod to what its source asks for, and supervises it from then on.
 func (p *pod) apply(ctx context.Context, step Step, in facing) error {
 	n := p.node()
-	if !p.s.hub.Down().IsZero() {
-		if err := p.s.hub.AwaitRuntime(ctx); err != nil {
-			return err
-		}
+	if err := p.awaitRuntime(ctx); err != nil {
+		return err
 	}
 	o := reconcile.ApplyOptions{AllowKubelet: p.s.options.AllowKubelet, KeepOnFailure: true, Force: step.Force,
 		Origin: store.Origin{Command: store.OriginServe}, Supervision: p.supervision(),
@@ -31,7 +29,7 @@ func (p *pod) apply(ctx context.Context, step Step, in facing) error {
 		return err
 	}
 	defer w.Release()
-	p.setFailure(failure{})
+	p.succeed()
 	result := w.Apply(ctx, target, o)
 	if result.Err == nil {
 		p.noteEnded(n)
@@ -58,10 +56,8 @@ func (p *pod) admit(ctx context.Context, n *node.Node, objects *manifest.Objects
 // attend supervises the pod as it is.
 func (p *pod) attend(ctx context.Context, in facing) error {
 	n := p.node()
-	if !p.s.hub.Down().IsZero() {
-		if err := p.s.hub.AwaitRuntime(ctx); err != nil {
-			return err
-		}
+	if err := p.awaitRuntime(ctx); err != nil {
+		return err
 	}
 	lock, err := n.Locks().LockPod(ctx, in.id, store.PurposeRun)
 	defer lock.Release()
@@ -121,4 +117,12 @@ func (p *pod) delete(ctx context.Context, in facing) error {
 		return store.RemoveSource(n.Layout(), p.id)
 	}
 	return nil
+}
+
+// awaitRuntime waits for a runtime that is known not to answer.
+func (p *pod) awaitRuntime(ctx context.Context) error {
+	if p.s.hub.Down().IsZero() {
+		return nil
+	}
+	return p.s.hub.AwaitRuntime(ctx)
 }
