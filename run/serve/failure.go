@@ -91,7 +91,7 @@ func (p *pod) noteUnstarted(in facing, err error) {
 		if e, ok := errors.AsType[*problem.Error](err); ok {
 			u.Reason = reasonOf(e)
 		}
-		for _, c := range in.objects.Pods[0].Object.Spec.Containers {
+		for _, c := range in.containers() {
 			u.Containers = append(u.Containers, c.Name)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/observe"
@@ -17,6 +19,14 @@ type facing struct {
 	id      identity.Pod      // with the UID of the pod that exists
 	path    string            // of its source
 	objects *manifest.Objects // that the source asks for: this pod alone, and what it may refer to
+}
+
+// containers are those that the source asks for.
+func (f facing) containers() []corev1.Container {
+	if f.objects == nil || len(f.objects.Pods) == 0 {
+		return nil
+	}
+	return f.objects.Pods[0].Object.Spec.Containers
 }
 
 // AnnotationRestart asks for a restart of the pod when a ConfigMap or Secret that it
