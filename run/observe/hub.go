@@ -85,6 +85,21 @@ func (h *Hub) Run(ctx context.Context) {
 	}
 }
 
+// Check lists the runtime's pods once, for at most firstList: a runtime that is not
+// there is known not to answer before any worker asks it.
+func (h *Hub) Check(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, firstList)
+	defer cancel()
+	if listed, err := h.list(ctx); err != nil {
+		h.fail()
+	} else {
+		h.take(listed)
+	}
+}
+
+// firstList bounds Check.
+const firstList = 2 * time.Second
+
 // Relist makes the hub list the runtime's pods now.
 func (h *Hub) Relist() {
 	select {

@@ -106,6 +106,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	defer loops.Wait()
 	defer cancel()
+	s.hub.Check(inner)
 	loops.Go(func() { s.hub.Run(inner) })
 	if err := s.readSources(inner); err != nil {
 		return err
