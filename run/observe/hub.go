@@ -5,6 +5,9 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri"
@@ -59,6 +62,9 @@ func NewHub(client *cri.Client) *Hub {
 
 // Run lists the runtime's pods again and again, until ctx ends.
 func (h *Hub) Run(ctx context.Context) {
+	var events sync.WaitGroup
+	defer events.Wait()
+	events.Go(func() { h.follow(ctx) })
 	wait := fastestRelist
 	for {
 		select {
@@ -81,6 +87,33 @@ func (h *Hub) Run(ctx context.Context) {
 			wait = fastestRelist
 		default:
 			wait = min(wait*2, slowestRelist)
+		}
+	}
+}
+
+// follow takes the runtime's events as hints, where it has any: a container without a
+// process on this host, such as one of a virtual machine, is seen to exit at once.
+func (h *Hub) follow(ctx context.Context) {
+	for {
+		err := h.client.ContainerEvents(ctx, h.hint)
+		if status.Code(err) == codes.Unimplemented || Sleep(ctx, slowestRetry) != nil {
+			return
+		}
+	}
+}
+
+// hint makes the pod of a container be observed again that has stopped or is gone.
+func (h *Hub) hint(e *runtimeapi.ContainerEventResponse) {
+	if t := e.GetContainerEventType(); t != runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT && t != runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT {
+		return
+	}
+	uid := e.GetPodSandboxStatus().GetMetadata().GetUid()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for w := range h.watches {
+		if w.uid == uid && w.known != nil {
+			w.known, w.stale = nil, true
+			w.signal()
 		}
 	}
 }
