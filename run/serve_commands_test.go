@@ -233,3 +233,56 @@ func TestServeRemovedDuringOutage(t *testing.T) {
 		s.wantStarts("web", 1)
 	})
 }
+
+// TestServeRestartAfterForce: a restart that a ConfigMap has caused is not repeated
+// when a command restarts the pod later.
+func TestServeRestartAfterForce(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		web := strings.Replace(podText("web", "Always", "containers: [{name: web, image: registry.example/app:1, envFrom: [{configMapRef: {name: config}}]}]"),
+			"{name: web}", `{name: web, annotations: {podrun.dev/restart-on-change: "true"}}`, 1)
+		config := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config}\ndata: {key: one}"
+		s.files.write(file("web"), web, config)
+		time.Sleep(time.Minute)
+		s.files.write(file("web"), web, strings.Replace(config, "one", "two", 1))
+		time.Sleep(time.Minute)
+		s.wantStarts("web", 2)
+		for range 3 {
+			s.rt.ForgetCalls()
+			s.noError(s.engine().Restart(t.Context(), s.pod("web"), ApplyOptions{AllowKubelet: true}))
+			time.Sleep(10 * time.Minute)
+			s.wantStarts("web", 1)
+		}
+	})
+}
+
+// TestServeDeleteAgain: a pod that a command deletes or restarts is back at once,
+// however often that was done, and nothing is reported as wrong.
+func TestServeDeleteAgain(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.files.write(file("web"), servedPod("web"))
+		time.Sleep(time.Minute)
+		for i := range 12 {
+			if i%3 == 0 {
+				s.noError(s.engine().Restart(t.Context(), s.pod("web"), ApplyOptions{AllowKubelet: true}))
+			} else {
+				s.noError(s.delete(DeleteOptions{}, "web"), nil)
+			}
+			time.Sleep(pollOfState)
+			c := s.running("web")
+			if err := s.rt.Exit("web", 1); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(notice)
+			if s.running("web").ID == c.ID {
+				t.Error("it is not supervised")
+			}
+			time.Sleep(10 * time.Second)
+		}
+		if len(s.warnings) > 0 {
+			t.Errorf("warnings %q", s.warnings)
+		}
+	})
+}
+
+// pollOfState is how often these tests' supervisors look for what commands did.
+const pollOfState = 2100 * time.Millisecond

@@ -31,14 +31,14 @@ import (
 // an error; the container's own trouble is noted in failures.
 func (w *starter) startContainer(ctx context.Context, a lifecycle.Action) error {
 	image, err := w.waitImage(ctx, a.Container)
-	if errors.Is(err, store.ErrChanged) || isDeleted(err) {
+	if errors.Is(err, store.ErrChanged) || IsDeleted(err) {
 		return err
 	}
 	var mounted map[string]imagepull.Result
 	if err == nil {
 		mounted, err = w.volumeImages(ctx, a.Container)
 	}
-	if errors.Is(err, store.ErrChanged) || isDeleted(err) || w.lock.Held == nil || !w.lock.Owned() {
+	if errors.Is(err, store.ErrChanged) || IsDeleted(err) || w.lock.Held == nil || !w.lock.Owned() {
 		return w.orNotOwner(err)
 	}
 	if err != nil {

@@ -23,7 +23,9 @@ type deletedError struct{ by string }
 // Error names the process that deleted the pod.
 func (e deletedError) Error() string { return "was deleted by " + e.by }
 
-func isDeleted(err error) bool {
+// IsDeleted reports whether an error says that another command deleted the pod that a
+// worker worked on. It is false for nil.
+func IsDeleted(err error) bool {
 	_, ok := errors.AsType[deletedError](err)
 	return ok
 }

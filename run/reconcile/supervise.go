@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
 )
 
 // Supervision is what a worker has that supervises its pod: it waits by a hub that
@@ -164,7 +165,10 @@ func (w *Worker) awaitNews(ctx context.Context, d lifecycle.Decision) error {
 		}
 		return err
 	})
-	if err != nil || !stale {
+	switch {
+	case errors.Is(err, store.ErrChanged):
+		return nil // a new decision, of this same step: not another one of a command that applies
+	case err != nil || !stale:
 		return err
 	}
 	return w.relist(ctx)

@@ -9,7 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/node"
@@ -257,7 +260,7 @@ func TestFailingStepsAreNotRepeatedAtOnce(t *testing.T) {
 					}
 					steps++
 					in.Exists = false // nothing is on disk here
-					p.conclude(step, facing{Situation: in}, &problem.Error{Kind: kind, Err: errors.New("no")})
+					p.conclude(step, facing{Situation: in, objects: &manifest.Objects{Pods: []manifest.Pod{{Object: &corev1.Pod{}}}}}, &problem.Error{Kind: kind, Err: errors.New("no")})
 				}
 				// Each of two steps after 1, 2, 4, 8 s, and then every 10 s or 1 min.
 				if steps > 130 || steps < 20 {

@@ -34,13 +34,13 @@ const (
 func (p *pod) fail(step Verb, hash string, err error) (retry time.Time) {
 	p.mu.Lock()
 	f := p.failures[step]
-	if step == Apply && f.hash != hash {
-		f.delay = 0
-	}
 	last := lastDelay
 	e, known := errors.AsType[*problem.Error](err)
 	if f.refused = known && (e.Kind == problem.Refused || e.Kind == problem.Manifest); f.refused {
 		last = lastRefusal
+	}
+	if step == Apply && f.hash != hash || time.Since(f.retry) > last {
+		f.delay = 0 // the last failure was of something else, or long ago
 	}
 	f.delay = min(max(2*f.delay, firstDelay), last)
 	f.hash, f.retry = hash, time.Now().Add(f.delay)
@@ -117,7 +117,7 @@ func reasonOf(e *problem.Error) string {
 
 // conclude takes in how a step has ended.
 func (p *pod) conclude(step Step, in facing, err error) {
-	if errors.Is(err, errChanged) || errors.Is(err, reconcile.ErrOwned) {
+	if errors.Is(err, errChanged) || errors.Is(err, reconcile.ErrOwned) || reconcile.IsDeleted(err) {
 		return
 	}
 	if err == nil {
