@@ -23,6 +23,10 @@ demo: build ## a pod from start to end
 test: lint ## every check and test, e2e on real containerd included
 	hack/with-runtime go test -count=1 -timeout 15m ./...
 
+.PHONY: torture
+torture: ## all interleavings of two commands, and simulated days of serve: about an hour
+	PODRUN_TORTURE=1 go test -count=1 -timeout 120m -v -run 'TestPairs|TestSimulatedDay' ./run
+
 .PHONY: test-arm64
 test-arm64: ## podrun for arm64, under emulation: the same plans
 	hack/arm64

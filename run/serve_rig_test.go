@@ -86,6 +86,9 @@ func (m *manifests) write(path string, texts ...string) {
 	objects := m.load(path, text)
 	m.change(path, func(d *source.Dir, i int) {
 		m.texts[path] = text
+		if d.State == source.Unreachable {
+			return // it is known when the directory can be read again
+		}
 		f := source.File{Path: path, State: source.Good, Objects: objects}
 		if i >= 0 {
 			d.Files[i] = f
@@ -101,7 +104,7 @@ func (m *manifests) remove(path string) {
 	m.t.Helper()
 	m.change(path, func(d *source.Dir, i int) {
 		delete(m.texts, path)
-		if i >= 0 {
+		if i >= 0 && d.State == source.Present {
 			d.Files = slices.Delete(d.Files, i, i+1)
 		}
 	})
