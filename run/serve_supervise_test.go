@@ -326,7 +326,7 @@ func TestServeTwice(t *testing.T) {
 // next one goes on with them.
 func TestServeEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for after := range 40 {
+		for after := range 20 {
 			s := &serving{rig: newRig(t), files: newManifests(t, served)}
 			for _, method := range []string{"RunPodSandbox", "CreateContainer", "StartContainer"} {
 				s.rt.Fault(method, critest.Fault{When: critest.Slow, Delay: 100 * time.Millisecond})
@@ -334,16 +334,16 @@ func TestServeEnds(t *testing.T) {
 			s.files.write(file("web"), podText("web", "Always", "terminationGracePeriodSeconds: 1",
 				"containers: [{name: web, image: registry.example/app:1}, {name: db, image: registry.example/app:1}]"))
 			s.start()
-			time.Sleep(time.Duration(after) * 20 * time.Millisecond)
+			time.Sleep(time.Duration(after) * 40 * time.Millisecond)
 			s.restart()
 			time.Sleep(20 * time.Second)
 			s.running("web")
 			s.running("db")
 			if n := len(s.rt.Sandboxes()); n != 1 {
-				t.Errorf("ended after %d ms: %d sandboxes", after*20, n)
+				t.Errorf("ended after %d ms: %d sandboxes", after*40, n)
 			}
 			if web, db := len(s.starts("web")), len(s.starts("db")); web > 2 || db > 2 {
-				t.Errorf("ended after %d ms: %d and %d starts", after*20, web, db)
+				t.Errorf("ended after %d ms: %d and %d starts", after*40, web, db)
 			}
 			web := s.running("web")
 			s.restart()

@@ -22,6 +22,7 @@ type model struct {
 	pods  map[string]*modelPod
 	blind time.Time // until when the supervisor or the runtime is away, or was a moment ago
 	away  int       // how many of them are away now
+	left  time.Time // since when
 	wrong []string
 
 	sandboxes, starts, restarts, kills, backOffs, exits int
@@ -46,9 +47,10 @@ type modelPod struct {
 // change is something that the simulation did to a pod, for which each container may
 // be stopped or made again without an exit of its own.
 type change struct {
-	kind string
-	at   time.Time
-	used map[string]bool // by whom: "kill a0", "start a0"
+	kind  string
+	at    time.Time
+	until time.Time       // for which it counts, unless the supervisor or the runtime was away meanwhile
+	used  map[string]bool // by whom: "kill a0", "start a0"
 }
 
 // modelRun is the newest container of a name.
@@ -87,7 +89,7 @@ func (m *model) change(name, kind string, f func(*modelPod)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.pods[name]
-	p.changes = append(p.changes, change{kind: kind, at: m.now(), used: map[string]bool{}})
+	p.changes = append(p.changes, change{kind: kind, at: m.now(), until: m.now().Add(simChange), used: map[string]bool{}})
 	if n := len(p.changes); n > 50 {
 		p.changes = slices.Clone(p.changes[n-20:])
 	}
@@ -113,14 +115,25 @@ func (p *modelPod) forget() {
 func (m *model) goAway() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.away++
+	if m.away++; m.away == 1 {
+		m.left = m.now()
+	}
 }
 
 func (m *model) back() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.away--
+	if m.away--; m.away > 0 {
+		return
+	}
 	m.blind = m.now().Add(simBack)
+	for _, p := range m.pods {
+		for i := range p.changes {
+			if c := &p.changes[i]; c.until.After(m.left) {
+				c.until = m.blind.Add(simChange)
+			}
+		}
+	}
 }
 
 func (m *model) quiet() bool { return m.away == 0 && !m.now().Before(m.blind) }
@@ -130,7 +143,7 @@ func (m *model) quiet() bool { return m.away == 0 && !m.now().Before(m.blind) }
 func (m *model) allows(p *modelPod, what string) bool {
 	for i := range p.changes {
 		c := &p.changes[i]
-		inTime := m.now().Before(c.at.Add(simChange)) || !m.blind.Before(c.at) && m.now().Before(m.blind.Add(simChange)) || m.away > 0
+		inTime := m.now().Before(c.until) || m.away > 0 && c.until.After(m.left)
 		if inTime && !c.used[what] {
 			c.used[what] = true
 			return true
