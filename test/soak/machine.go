@@ -35,28 +35,31 @@ type supervisor struct {
 	podrun, manifests string
 	log               *os.File
 	cmd               *exec.Cmd
-	ended             chan error
+	ended             chan struct{} // closed at the end of cmd; err is its result then
+	err               error
 }
 
 func (s *supervisor) start() error {
-	s.cmd = exec.Command(s.podrun, "serve", s.manifests)
-	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	cmd, ended := exec.Command(s.podrun, "serve", s.manifests), make(chan struct{})
+	cmd.Stdout, cmd.Stderr = s.log, s.log
 	// It must not outlive the soak.
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	if err := s.cmd.Start(); err != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if err := cmd.Start(); err != nil {
 		return err
 	}
-	cmd, ended := s.cmd, make(chan error, 1)
-	s.ended = ended
-	go func() { ended <- cmd.Wait() }()
+	s.cmd, s.ended = cmd, ended
+	go func() {
+		s.err = cmd.Wait()
+		close(ended)
+	}()
 	return nil
 }
 
 // kill kills it with -9 and starts it again. That it had ended by itself is an error.
 func (s *supervisor) kill() error {
 	select {
-	case err := <-s.ended:
-		return fmt.Errorf("podrun serve has ended by itself: %w", err)
+	case <-s.ended:
+		return fmt.Errorf("podrun serve has ended by itself: %w", s.err)
 	default:
 	}
 	if err := s.cmd.Process.Kill(); err != nil {
@@ -66,23 +69,30 @@ func (s *supervisor) kill() error {
 	return s.start()
 }
 
-// stop ends it by SIGTERM, which is no failure.
+// stop ends it by SIGTERM, which is no failure, if it has been started.
 func (s *supervisor) stop() error {
 	if s.cmd == nil {
 		return nil
 	}
+	select {
+	case <-s.ended:
+		return nil // it was stopped before
+	default:
+	}
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return fmt.Errorf("podrun serve has ended by itself: %w", errors.Join(err, <-s.ended))
+		return err
 	}
 	select {
-	case err := <-s.ended:
-		if err != nil {
-			return fmt.Errorf("podrun serve after SIGTERM: %w", err)
-		}
-		return nil
+	case <-s.ended:
 	case <-time.After(30 * time.Second):
-		return errors.Join(errors.New("podrun serve does not end after SIGTERM"), s.cmd.Process.Kill())
+		err := s.cmd.Process.Kill()
+		<-s.ended
+		return errors.Join(errors.New("podrun serve does not end after SIGTERM"), err)
 	}
+	if s.err != nil {
+		return fmt.Errorf("podrun serve after SIGTERM: %w", s.err)
+	}
+	return nil
 }
 
 // command runs a program to its end.

@@ -111,8 +111,8 @@ func (o *options) soak(ctx context.Context, s *supervisor) error {
 	if err != nil {
 		return err
 	}
-	err = o.judgeAll(pods, crashes)
-	fmt.Printf("podrun serve was killed %d times, containerd %d times, in %s\n", kills, len(crashes), o.lasts)
+	err = o.judgeAll(pods, kills, crashes)
+	fmt.Printf("podrun serve was killed %d times, containerd %d times, in %s\n", len(kills), len(crashes), o.lasts)
 	return errors.Join(err, o.removeAll(ctx, s, pods))
 }
 
@@ -140,9 +140,9 @@ func (o *options) allStarted(ctx context.Context, pods []soakPod) error {
 	}
 }
 
-// killing kills podrun and the runtime until the time is over, and returns how often
-// the one was killed and when the other.
-func (o *options) killing(ctx context.Context, s *supervisor) (kills int, crashes []time.Duration, err error) {
+// killing kills podrun and the runtime until the time is over, and returns when the one
+// and the other were killed.
+func (o *options) killing(ctx context.Context, s *supervisor) (kills, crashes []time.Duration, err error) {
 	over := time.After(o.lasts)
 	serve, runtime := time.NewTicker(o.killServe), time.NewTicker(o.killRuntime)
 	defer serve.Stop()
@@ -154,10 +154,14 @@ func (o *options) killing(ctx context.Context, s *supervisor) (kills int, crashe
 		case <-over:
 			return kills, crashes, nil
 		case <-serve.C:
-			if err := s.kill(); err != nil {
+			at, err := uptime()
+			if err == nil {
+				err = s.kill()
+			}
+			if err != nil {
 				return kills, crashes, err
 			}
-			kills++
+			kills = append(kills, at)
 		case <-runtime.C:
 			at, err := uptime()
 			if err == nil {
@@ -172,14 +176,14 @@ func (o *options) killing(ctx context.Context, s *supervisor) (kills int, crashe
 }
 
 // judgeAll judges every container by its record.
-func (o *options) judgeAll(pods []soakPod, crashes []time.Duration) error {
+func (o *options) judgeAll(pods []soakPod, kills, crashes []time.Duration) error {
 	now, err := uptime()
 	if err != nil {
 		return err
 	}
 	var late []time.Duration
 	var errs []error
-	starts, containers, cut := 0, 0, 0
+	starts, containers, hidden, cut := 0, 0, 0, 0
 	for _, p := range pods {
 		for _, c := range p.subjects {
 			data, err := os.ReadFile(filepath.Join(o.records, c.pod, c.container))
@@ -190,20 +194,19 @@ func (o *options) judgeAll(pods []soakPod, crashes []time.Duration) error {
 			if err != nil {
 				return fmt.Errorf("%s/%s: %w", c.pod, c.container, err)
 			}
-			v := judge(runs, c.policy, now, o.slack, crashes)
-			// The last of them may be due only after the end.
-			if c.starts > 0 && v.starts > c.starts+v.cut {
+			v := judge(runs, conditions{policy: c.policy, now: now, slack: o.slack, kills: kills, crashes: crashes})
+			if c.starts > 0 && v.starts > c.starts+v.hidden {
 				v.fault("was started %d times instead of %d", v.starts, c.starts)
 			}
 			for _, f := range v.faults {
 				errs = append(errs, fmt.Errorf("%s/%s %s", c.pod, c.container, f))
 			}
 			late = append(late, v.late...)
-			starts, containers, cut = starts+v.starts, containers+1, cut+v.cut
+			starts, containers, hidden, cut = starts+v.starts, containers+1, hidden+v.hidden, cut+v.cut
 		}
 	}
 	slices.Sort(late)
-	fmt.Printf("%d containers, %d starts, %d wrong, %d hidden by a crash of containerd\n", containers, starts, len(errs), cut)
+	fmt.Printf("%d containers, %d starts, %d wrong; %d hidden by a crash of containerd, %d more cut by a kill\n", containers, starts, len(errs), hidden, cut)
 	if n := len(late); n > 0 {
 		fmt.Printf("%d restarts after the end of their back-off by: median %s, 90%% %s, longest %s\n", n,
 			late[n/2].Round(time.Millisecond), late[n*9/10].Round(time.Millisecond), late[n-1].Round(time.Millisecond))

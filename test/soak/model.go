@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -71,66 +72,97 @@ const tolerance = 50 * time.Millisecond
 type verdict struct {
 	starts int
 	late   []time.Duration // of each restart: how long after the end of its back-off
-	// cut are runs that a crash of the runtime hid: it did not record that it had
-	// started them.
-	cut    int
-	faults []string
+	// hidden are runs that a crash of the runtime hid: it did not record that it had
+	// started them. Cut are starts that did not come to the container's program because
+	// podrun or the runtime was killed meanwhile: they count as runs, with a back-off.
+	hidden, cut int
+	faults      []string
 }
 
 func (v *verdict) fault(format string, args ...any) {
 	v.faults = append(v.faults, fmt.Sprintf(format, args...))
 }
 
-// judge compares a container's runs with its restart policy and the back-off. Crashes
-// are when the runtime was killed. A restart may be late by slack, which includes that
-// the runtime or podrun was away.
-func judge(runs []run, policy string, now, slack time.Duration, crashes []time.Duration) verdict {
+// conditions are what a container is judged under.
+type conditions struct {
+	policy string
+	now    time.Duration
+	slack  time.Duration // how late a restart may be, with all that was away meanwhile
+	// crashes are when the runtime was killed, kills when podrun was.
+	crashes, kills []time.Duration
+}
+
+// judge compares a container's runs with its restart policy and the back-off.
+func judge(runs []run, c conditions) verdict {
 	v := verdict{starts: len(runs)}
 	if len(runs) == 0 {
 		v.fault("was never started")
-		return v
 	}
 	for i, r := range runs {
-		last := i == len(runs)-1
-		if !r.ended {
-			if last {
-				continue
-			}
-			if hidden(r, crashes) {
-				v.cut++
-				continue
-			}
-			v.fault("start %d at %s came although start %d had not ended", i+2, runs[i+1].start, i+1)
+		if i+1 < len(runs) {
+			v.judgeRestart(i, r, runs[i+1].start, c)
 			continue
 		}
-		due := r.end + delayBefore(i+1)
-		again := policy == "Always" || policy == "OnFailure" && r.code != 0
-		switch {
-		case last && again && now > due+slack:
-			v.fault("exited with %d at %s and was not started again by %s (due at %s)", r.code, r.end, now, due)
-		case last:
-		case !again:
-			v.fault("was started again at %s although it had exited with %d under %s", runs[i+1].start, r.code, policy)
-		case runs[i+1].start < due-tolerance:
-			v.fault("restart %d came at %s, before the end of its back-off at %s", i+1, runs[i+1].start, due)
-		case runs[i+1].start > due+slack:
-			v.fault("restart %d came at %s, %s after the end of its back-off", i+1, runs[i+1].start, runs[i+1].start-due)
-		default:
-			v.late = append(v.late, runs[i+1].start-due)
+		restart := i + v.cut + 1
+		due := r.end + delayBefore(restart)
+		if cut, was := c.cut(due); was {
+			due = cut + delayBefore(restart+1)
+		}
+		if r.ended && c.again(r) && c.now > due+c.slack {
+			v.fault("exited with %d at %s and was not started again by %s (due at %s)", r.code, r.end, c.now, due)
 		}
 	}
 	return v
 }
 
-// startTime is how long a start takes: a crash of the runtime within it may hide it.
+// judgeRestart judges the start that follows the i-th run.
+func (v *verdict) judgeRestart(i int, r run, start time.Duration, c conditions) {
+	restart := i + v.cut + 1
+	due := r.end + delayBefore(restart)
+	late := start - due
+	if !r.ended {
+		if c.hidden(r) {
+			v.hidden++
+		} else {
+			v.fault("start %d at %s came although start %d had not ended", i+2, start, i+1)
+		}
+		return
+	}
+	if cut, was := c.cut(due); was && late > startTime && (start-cut-delayBefore(restart+1)).Abs() < startTime {
+		v.cut++
+		return
+	}
+	switch {
+	case !c.again(r):
+		v.fault("was started again at %s although it had exited with %d under %s", start, r.code, c.policy)
+	case late < -tolerance:
+		v.fault("restart %d came at %s, before the end of its back-off at %s", i+1, start, due)
+	case late > c.slack:
+		v.fault("restart %d came at %s, %s after the end of its back-off", i+1, start, late)
+	default:
+		v.late = append(v.late, late)
+	}
+}
+
+// again tells whether a run is followed by another one.
+func (c conditions) again(r run) bool {
+	return c.policy == "Always" || c.policy == "OnFailure" && r.code != 0
+}
+
+// startTime is how long a start takes at most: a kill within it may cut it, or hide it.
 const startTime = 5 * time.Second
 
 // hidden tells whether a crash of the runtime may have hidden a start.
-func hidden(r run, crashes []time.Duration) bool {
-	for _, at := range crashes {
-		if (at - r.start).Abs() < startTime {
-			return true
+func (c conditions) hidden(r run) bool {
+	return slices.ContainsFunc(c.crashes, func(at time.Duration) bool { return (at - r.start).Abs() < startTime })
+}
+
+// cut tells whether a kill may have cut a start that was due, and when.
+func (c conditions) cut(due time.Duration) (at time.Duration, was bool) {
+	for _, at := range slices.Concat(c.kills, c.crashes) {
+		if at >= due-tolerance && at < due+startTime {
+			return at, true
 		}
 	}
-	return false
+	return 0, false
 }

@@ -19,31 +19,40 @@ func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		name, record, policy string
 		now                  int
-		crashes              []time.Duration
+		kill                 int    // of podrun and the runtime; none if 0
 		fault                string // part of the only one; none if empty
-		cut                  int
+		hidden, cut          int
 	}{
-		{"healthy", "start 5\n", "Always", 900, nil, "", 0},
-		{"never started", "", "Always", 900, nil, "never started", 0},
-		{"a healthy one was started twice", "start 5\nstart 60\n", "Always", 900, nil, "had not ended", 0},
-		{"a start that a crash hid", "start 5\nend 6 1\nstart 6.1\nstart 17\n", "Always", 20, []time.Duration{7 * time.Second}, "", 1},
-		{"back-off", "start 5\nend 6 1\nstart 6.1\nend 7.1 1\nstart 17.2\nend 18.2 0\nstart 38.3\n", "Always", 40, nil, "", 0},
-		{"too early", "start 5\nend 6 1\nstart 6.1\nend 7.1 1\nstart 16\n", "Always", 20, nil, "before the end of its back-off", 0},
-		{"too late", "start 5\nend 6 1\nstart 46\n", "Always", 50, nil, "after the end of its back-off", 0},
-		{"not again", "start 5\nend 6 1\n", "OnFailure", 50, nil, "was not started again", 0},
-		{"not yet", "start 5\nend 6 1\nstart 6.1\nend 7.1 1\n", "OnFailure", 40, nil, "", 0},
-		{"completed", "start 5\nend 6 1\nstart 6.1\nend 7.1 0\n", "OnFailure", 900, nil, "", 0},
-		{"completed and again", "start 5\nend 6 0\nstart 6.1\n", "OnFailure", 900, nil, "under OnFailure", 0},
-		{"never again", "start 5\nend 6 1\nstart 6.1\n", "Never", 900, nil, "under Never", 0},
+		{"healthy", "start 5\n", "Always", 900, 0, "", 0, 0},
+		{"never started", "", "Always", 900, 0, "never started", 0, 0},
+		{"a healthy one was started twice", "start 5\nstart 60\n", "Always", 900, 0, "had not ended", 0, 0},
+		{"a start that a crash hid", "start 5\nend 6 1\nstart 6.1\nstart 17\n", "Always", 20, 7, "", 1, 0},
+		{"back-off", "start 5\nend 6 1\nstart 6.1\nend 7.1 1\nstart 17.2\nend 18.2 0\nstart 38.3\n", "Always", 40, 0, "", 0, 0},
+		{"too early", "start 5\nend 6 1\nstart 6.1\nend 7.1 1\nstart 16\n", "Always", 20, 0, "before the end of its back-off", 0, 0},
+		{"too late", "start 5\nend 6 1\nstart 46\n", "Always", 50, 0, "after the end of its back-off", 0, 0},
+		{"cut", "start 5\nend 6 1\nstart 6.1\nend 7.1 1\nstart 38\nend 39 1\nstart 79.1\n", "Always", 80, 18, "", 0, 1},
+		{"late for another reason", "start 5\nend 6 1\nstart 6.1\nend 7.1 1\nstart 60\n", "Always", 80, 18, "after the end of its back-off", 0, 0},
+		{"cut and not yet again", "start 5\nend 6 1\nstart 6.1\nend 7.1 1\n", "Always", 60, 18, "", 0, 0},
+		{"cut and not again", "start 5\nend 6 1\nstart 6.1\nend 7.1 1\n", "Always", 70, 18, "was not started again", 0, 0},
+		{"not again", "start 5\nend 6 1\n", "OnFailure", 50, 0, "was not started again", 0, 0},
+		{"not yet", "start 5\nend 6 1\nstart 6.1\nend 7.1 1\n", "OnFailure", 40, 0, "", 0, 0},
+		{"completed", "start 5\nend 6 1\nstart 6.1\nend 7.1 0\n", "OnFailure", 900, 0, "", 0, 0},
+		{"completed and again", "start 5\nend 6 0\nstart 6.1\n", "OnFailure", 900, 0, "under OnFailure", 0, 0},
+		{"never again", "start 5\nend 6 1\nstart 6.1\n", "Never", 900, 0, "under Never", 0, 0},
 	} {
 		runs, err := parseRuns(c.record)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		v := judge(runs, c.policy, time.Duration(c.now)*time.Second, 30*time.Second, c.crashes)
+		under := conditions{policy: c.policy, now: time.Duration(c.now) * time.Second, slack: 30 * time.Second}
+		if c.kill > 0 {
+			under.kills = []time.Duration{time.Duration(c.kill) * time.Second}
+			under.crashes = under.kills
+		}
+		v := judge(runs, under)
 		got := strings.Join(v.faults, "; ")
-		if (c.fault == "") != (got == "") || !strings.Contains(got, c.fault) || v.cut != c.cut {
-			t.Errorf("%s: faults %q, %d cut; want %q, %d", c.name, got, v.cut, c.fault, c.cut)
+		if (c.fault == "") != (got == "") || !strings.Contains(got, c.fault) || v.hidden != c.hidden || v.cut != c.cut {
+			t.Errorf("%s: faults %q, %d hidden, %d cut; want %q, %d, %d", c.name, got, v.hidden, v.cut, c.fault, c.hidden, c.cut)
 		}
 	}
 }
