@@ -39,6 +39,14 @@ test-guest: ## podrun in emulated Debians with other cgroups and containerds: CE
 bench: build ## podrun against a bare CRI client
 	hack/with-runtime go run ./test/bench
 
+.PHONY: bench-serve
+bench-serve: build ## podrun serve: memory, processor time, reactions
+	hack/with-runtime go run ./test/bench -serve
+
+.PHONY: soak
+soak: build ## podrun serve while it and containerd are killed: SOAK_PODS=30 SOAK_MINUTES=20
+	hack/with-runtime go run ./test/soak -pods $(or $(SOAK_PODS),30) -for $(or $(SOAK_MINUTES),20)m
+
 .PHONY: lint
 lint: ## formatting, vet, shell scripts, the Kubernetes pins
 	hack/lint

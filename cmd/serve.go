@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -82,7 +81,7 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 		return err
 	}
 	a.warnAbout(r, notes)
-	spareMemory()
+	spareMemory(c.Context())
 	r.many = true
 	s := &server{app: a, renderer: r, notifier: notifier}
 	client, err := s.connect(c.Context(), &settings)
@@ -202,12 +201,4 @@ func (s *server) reloads(ctx context.Context) <-chan *run.Node {
 		}
 	}()
 	return out
-}
-
-// spareMemory collects garbage more often than a command does: a supervisor runs for
-// long beside its pods.
-func spareMemory() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
-	}
 }

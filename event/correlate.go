@@ -1,6 +1,7 @@
 package event
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,9 @@ const (
 	maxSimilar      = 10 // the tenth message is aggregated
 	similarInterval = 10 * time.Minute
 	maxKnown        = 4096
+	// maxKnownBytes bounds the messages of what is known: probes say up to 10 KiB. All
+	// of a journal is a quarter of it.
+	maxKnownBytes = 2 << 20
 )
 
 // combined begins the message of an event that stands for similar ones.
@@ -60,7 +64,9 @@ const combined = "(combined from similar events): "
 // The zero value is ready. It is not safe for concurrent use.
 type Correlator struct {
 	known   map[key]Event
+	bytes   int             // of the messages in known
 	similar map[key]similar // by a key without a message
+	kept    int             // how many of similar were left when they were last bounded
 }
 
 type key struct{ uid, namespace, pod, kind, reason, fieldPath, message string }
@@ -99,8 +105,11 @@ func (c *Correlator) Add(e Event) Event {
 	if count == 1 {
 		e.Count, e.First = 0, time.Time{}
 	}
+	if _, ok := c.known[k]; !ok {
+		c.bytes += len(k.message)
+	}
 	c.known[k] = e
-	c.bound()
+	c.bound(e.Time)
 	return e
 }
 
@@ -125,9 +134,9 @@ func (c *Correlator) combines(group key, e Event) bool {
 	return combines
 }
 
-// bound forgets what came longest ago.
-func (c *Correlator) bound() {
-	for len(c.known) > maxKnown {
+// bound forgets what came longest ago, and similar messages that count no more.
+func (c *Correlator) bound(now time.Time) {
+	for len(c.known) > 1 && (len(c.known) > maxKnown || c.bytes > maxKnownBytes) {
 		var oldest key
 		var at time.Time
 		for k, e := range c.known {
@@ -135,8 +144,12 @@ func (c *Correlator) bound() {
 				oldest, at = k, e.Time
 			}
 		}
-		delete(c.known, oldest)
+		c.forget(oldest)
 	}
+	if len(c.similar) <= min(2*c.kept+64, maxKnown) { // not at each event
+		return
+	}
+	maps.DeleteFunc(c.similar, func(_ key, s similar) bool { return now.Sub(s.last) > similarInterval })
 	for len(c.similar) > maxKnown {
 		var oldest key
 		var at time.Time
@@ -147,6 +160,12 @@ func (c *Correlator) bound() {
 		}
 		delete(c.similar, oldest)
 	}
+	c.kept = len(c.similar)
+}
+
+func (c *Correlator) forget(k key) {
+	delete(c.known, k)
+	c.bytes -= len(k.message)
 }
 
 // Forget drops what is known of one container of a pod: its events count from
@@ -154,7 +173,7 @@ func (c *Correlator) bound() {
 func (c *Correlator) Forget(uid, fieldPath string) {
 	for k := range c.known {
 		if k.uid == uid && k.fieldPath == fieldPath {
-			delete(c.known, k)
+			c.forget(k)
 		}
 	}
 	for k := range c.similar {

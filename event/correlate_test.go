@@ -117,13 +117,41 @@ func TestCorrelatorForgets(t *testing.T) {
 func TestCorrelatorIsBounded(t *testing.T) {
 	var c Correlator
 	for i := range maxKnown + 500 {
-		c.Add(Event{Time: t0.Add(time.Duration(i) * time.Second), UID: fmt.Sprint("u", i), Reason: "Created"})
+		c.Add(Event{Time: t0.Add(time.Duration(i) * 100 * time.Millisecond), UID: fmt.Sprint("u", i), Reason: "Created"})
 	}
 	if len(c.known) != maxKnown || len(c.similar) != maxKnown {
 		t.Errorf("%d events and %d groups are kept", len(c.known), len(c.similar))
 	}
 	if e := c.Add(Event{Time: t0, UID: fmt.Sprint("u", maxKnown+499), Reason: "Created"}); e.Count != 2 {
 		t.Error("the newest was forgotten")
+	}
+}
+
+// TestCorrelatorOfAYear lets a probe say something else each time, for long.
+func TestCorrelatorOfAYear(t *testing.T) {
+	var c Correlator
+	for i := range 2000 {
+		c.Add(unhealthy(i*700, fmt.Sprintf("%d %s", i, strings.Repeat("x", 10<<10))))
+	}
+	size := 0
+	for k := range c.known {
+		size += len(k.message)
+	}
+	if size != c.bytes || size > maxKnownBytes || size < maxKnownBytes/2 {
+		t.Errorf("%d bytes of messages are kept, counted as %d; the limit is %d", size, c.bytes, maxKnownBytes)
+	}
+}
+
+// TestCorrelatorForgetsGroups lets pods come and go: what they said counts no more.
+func TestCorrelatorForgetsGroups(t *testing.T) {
+	var c Correlator
+	for i := range 2000 {
+		e := unhealthy(i*60, "down")
+		e.UID = fmt.Sprint("u", i)
+		c.Add(e)
+	}
+	if len(c.similar) > 100 {
+		t.Errorf("%d groups are kept of pods of 10 minutes each", len(c.similar))
 	}
 }
 

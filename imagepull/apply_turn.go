@@ -85,6 +85,18 @@ func (p *Puller) left(key backOffKey) time.Duration {
 	return p.backOff.Left(key, time.Now())
 }
 
+// Forget drops what is kept in memory of a pod that no worker acts on any longer. Its
+// back-off is on disk, where the next Start finds it.
+func (p *Puller) Forget(uid string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.opt.BackOffDir == "" {
+		return
+	}
+	delete(p.known, uid)
+	p.backOff.forget(uid)
+}
+
 // succeed forgets the failures of an image that was pulled.
 func (p *Puller) succeed(key backOffKey) {
 	p.mu.Lock()

@@ -2,6 +2,7 @@ package imagepull
 
 import (
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -100,3 +101,8 @@ func (b *backOff) failures(uid string, now time.Time) map[string]Failure {
 
 // Succeed forgets the image's failures.
 func (b *backOff) Succeed(key backOffKey) { delete(b.entries, key) }
+
+// forget drops all images of a pod.
+func (b *backOff) forget(uid string) {
+	maps.DeleteFunc(b.entries, func(key backOffKey, _ backOffEntry) bool { return key.UID == uid })
+}

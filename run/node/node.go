@@ -38,7 +38,7 @@ type Node struct {
 	// them each time.
 	Facts func(context.Context) (host.Facts, error)
 
-	warned sync.Map // warnings that WarnOnce has sent
+	warned recent // warnings that WarnOnce has sent
 }
 
 // Layout is where the files of this node are, by its settings.
@@ -48,15 +48,6 @@ func (n *Node) Layout() identity.Layout { return n.Settings.Layout() }
 func (n *Node) SendWarnings(l problem.List) {
 	if n.Warn != nil && len(l) > 0 {
 		n.Warn(l)
-	}
-}
-
-// WarnOnce gives a warning to Warn, once in the life of n: what is wrong with a
-// file is found whenever its pod is observed.
-func (n *Node) WarnOnce(p problem.Problem) {
-	if _, before := n.warned.LoadOrStore(p.String(), true); !before {
-		p.Warning = true
-		n.SendWarnings(problem.List{p})
 	}
 }
 

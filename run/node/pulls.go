@@ -20,8 +20,13 @@ type Puller struct {
 // Journal sends the events of the journal's pod to it.
 func (p *Puller) Journal(j *store.Journal) { p.journals.Store(j.Pod.UID, j) }
 
-// Forget removes a journal, unless its pod has another one.
-func (p *Puller) Forget(j *store.Journal) { p.journals.CompareAndDelete(j.Pod.UID, j) }
+// Forget removes a journal and what is kept of its pod, unless the pod has another
+// journal, which is that of another worker.
+func (p *Puller) Forget(j *store.Journal) {
+	if p.journals.CompareAndDelete(j.Pod.UID, j) {
+		p.Puller.Forget(j.Pod.UID)
+	}
+}
 
 // NewPuller returns n.Puller, or, where that is nil, a new puller for a command.
 func (n *Node) NewPuller() *Puller {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -152,6 +153,7 @@ func (w *Worker) report(err error) {
 // awaitNews waits, without the pod's lock, for the next thing that Next would act
 // upon.
 func (w *Worker) awaitNews(ctx context.Context, d lifecycle.Decision) error {
+	w.forgetRemoved()
 	w.probe()
 	w.sayBackOff(d)
 	if next := w.retries.next(time.Now()); !next.IsZero() && (d.Until.IsZero() || next.Before(d.Until)) {
@@ -172,6 +174,24 @@ func (w *Worker) awaitNews(ctx context.Context, d lifecycle.Decision) error {
 		return err
 	}
 	return w.relist(ctx)
+}
+
+// forgetRemoved drops what is kept of containers that were removed: a supervised one
+// that crashes is started again some hundred thousand times a year.
+func (w *Worker) forgetRemoved() {
+	here := make(map[string]bool, len(w.obs.Containers))
+	for i := range w.obs.Containers {
+		here[w.obs.Containers[i].ID] = true
+	}
+	removed := func(id string, _ bool) bool { return !here[id] }
+	maps.DeleteFunc(w.mine, removed)
+	maps.DeleteFunc(w.saidBackOff, removed)
+	w.reported.Range(func(id, _ any) bool {
+		if !here[id.(string)] {
+			w.reported.Delete(id)
+		}
+		return true
+	})
 }
 
 // imageWaits are the images that a supervised pod's containers wait for, by the

@@ -5,6 +5,11 @@
 //
 //	make bench
 //	hack/with-runtime go run ./test/bench -pairs 15 -run '10 init' -json
+//	make bench-serve
+//	hack/with-runtime go run ./test/bench -serve -run 'start|restart|probe|real|fake'
+//
+// With -serve it measures `podrun serve` (serve.go): its memory, its processor time
+// while nothing happens, and how fast it reacts.
 //
 // What is counted:
 //
@@ -48,6 +53,7 @@ type options struct {
 	image    string
 	json     bool
 	trace    bool
+	serveOptions
 }
 
 func main() {
@@ -60,10 +66,26 @@ func main() {
 	})
 	flag.BoolVar(&o.json, "json", false, "print all numbers as JSON")
 	flag.BoolVar(&o.trace, "trace", false, "print each scenario's last calls on stderr")
+	serve := flag.Bool("serve", false, "measure podrun serve instead")
+	fake := flag.String("fake", "", "serve the fake runtime at this `socket`, for -serve")
+	flag.IntVar(&o.serveOptions.pods, "pods", 100, "how many pods -serve runs on the real runtime")
+	o.serveOptions.fake = []int{100, 200, 500}
+	flag.DurationVar(&o.idle, "idle", time.Minute, "for how long -serve watches an idle one")
 	flag.Parse()
+	if *fake != "" {
+		if err := serveFake(*fake); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := o.fromEnv()
-	if err == nil {
+	switch {
+	case err != nil:
+	case *serve:
+		err = benchServe(ctx, o)
+	default:
 		err = bench(ctx, o)
 	}
 	stop()

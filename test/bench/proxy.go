@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"path"
+	"slices"
 	"sync"
 	"time"
 
@@ -84,7 +86,7 @@ func (p *proxy) close() {
 func (p *proxy) recorded() ([]call, map[string]exit) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.calls, p.exits
+	return slices.Clip(p.calls), maps.Clone(p.exits)
 }
 
 // handle hands one call on. The first message of each direction is kept: the

@@ -1,0 +1,24 @@
+package container
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/host"
+)
+
+// TestPlanKeepsNoOtherPods checks that a plan, which a supervisor keeps for as long as
+// the pod exists, does not keep what the node's facts say of all other pods.
+func TestPlanKeepsNoOtherPods(t *testing.T) {
+	in := input(corev1.Container{})
+	in.Facts.Pods, in.Facts.Listeners = make([]host.Pod, 100), make([]host.Listener, 100)
+	in.Facts.Images, in.Facts.UserNS, in.Facts.Unreadable = map[string]host.Image{"a": {}}, map[string]uint32{"u": 1}, []string{"a"}
+	f := mustPlan(t, in).in.Facts
+	if f.Pods != nil || f.Listeners != nil || f.Images != nil || f.UserNS != nil || f.Unreadable != nil {
+		t.Errorf("the plan keeps %+v", f)
+	}
+	if len(in.Facts.Pods) != 100 {
+		t.Error("the caller's facts were changed")
+	}
+}

@@ -1,0 +1,51 @@
+package node
+
+import (
+	"sync"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// WarnOnce sends a warning, unless n has sent it before: what is wrong with a file is
+// found each time its pod is observed. A supervisor runs for months and warns of pods
+// that are long gone, so only the last maxWarned warnings are remembered.
+func (n *Node) WarnOnce(p problem.Problem) {
+	if n.warned.add(p.String()) {
+		p.Warning = true
+		n.SendWarnings(problem.List{p})
+	}
+}
+
+// maxWarned is how many warnings are remembered: many more than the problems that a
+// host has at a time.
+const maxWarned = 1024
+
+// recent are the last maxWarned texts. The zero value is ready; it is safe for
+// concurrent use.
+type recent struct {
+	mu    sync.Mutex
+	known map[string]bool
+	order []string // a ring, once it is full
+	next  int      // the place of the oldest in it
+}
+
+// add adds a text, and tells whether it is new.
+func (r *recent) add(text string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known[text] {
+		return false
+	}
+	if r.known == nil {
+		r.known = map[string]bool{}
+	}
+	r.known[text] = true
+	if len(r.order) < maxWarned {
+		r.order = append(r.order, text)
+		return true
+	}
+	delete(r.known, r.order[r.next])
+	r.order[r.next] = text
+	r.next = (r.next + 1) % maxWarned
+	return true
+}

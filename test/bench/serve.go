@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// The targets of `podrun serve`, and what a standalone kubelet 1.36 was recorded with
+// on the same pods.
+const (
+	maxServeRatio    = 1.15 // a file dropped in → running, of podrun apply's
+	maxRestart       = 50   // ms from an exit to the decision
+	maxProbeAction   = 100  // ms from a probe's threshold to the action
+	maxRealRSS       = 50   // MB at 100 running pods
+	maxFakeRSS       = 150  // MB at 500 pods
+	maxIdle          = 1    // percent of a processor
+	kubeletStart     = "236 ms"
+	kubeletTenInits  = "10.1 s"
+	kubeletRSS       = "84 MB"
+	kubeletRSSAtPods = 37
+)
+
+// serveRow is a line of the report.
+type serveRow struct {
+	Name    string  `json:"name"`
+	Unit    string  `json:"unit"`
+	Value   float64 `json:"value"`
+	Samples numbers `json:"samples,omitempty"`
+	Target  float64 `json:"target,omitempty"` // the greatest that passes; 0 for none
+	Kubelet string  `json:"kubelet,omitempty"`
+}
+
+// medianOf is a row of the median of samples.
+func medianOf(name, unit string, samples numbers, target float64, kubelet string) serveRow {
+	return serveRow{Name: name, Unit: unit, Value: samples.median(), Samples: samples, Target: target, Kubelet: kubelet}
+}
+
+// greatestOf is a row of the greatest of samples.
+func greatestOf(name, unit string, samples numbers, target float64, kubelet string) serveRow {
+	_, _, value := samples.spread()
+	return serveRow{Name: name, Unit: unit, Value: value, Samples: samples, Target: target, Kubelet: kubelet}
+}
+
+// serveOptions are those of -serve alone.
+type serveOptions struct {
+	pods int           // on the real runtime
+	fake []int         // on the fake, one after the other
+	idle time.Duration // for how long an idle one is watched
+}
+
+// benchServe measures what matches, prints the report and removes what it made,
+// however it ends.
+func benchServe(ctx context.Context, o options) (err error) {
+	dir, err := os.MkdirTemp("", "podrun-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	client, err := dial(o.endpoint)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	b := &serveBench{options: o, podrun: &podrun{path: o.podrun, dir: dir}, client: client}
+	if err := b.podrun.deleteAll(ctx); err != nil { // of one that was killed
+		return err
+	}
+	var rows []serveRow
+	for _, section := range []struct {
+		name    string
+		measure func(context.Context) ([]serveRow, error)
+	}{
+		{"start", b.measureDrops}, {"restart", b.measureRestarts}, {"probe", b.measureProbes},
+		{"real", b.measureReal}, {"fake", b.measureFake},
+	} {
+		if !o.match.MatchString(section.name) {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "bench: %s\n", section.name)
+		found, err := section.measure(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", section.name, err)
+		}
+		rows = append(rows, found...)
+	}
+	if o.json {
+		return writeServeJSON(os.Stdout, rows)
+	}
+	return writeServeTable(os.Stdout, rows)
+}
+
+// serveBench is what the measurements share.
+type serveBench struct {
+	options
+	podrun *podrun
+	client *runtimeClient
+}
+
+// measureReal lets serve have many pods on the real runtime, and watches it idle.
+func (b *serveBench) measureReal(ctx context.Context) (rows []serveRow, err error) {
+	s, err := b.serve("real", b.endpoint)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.remove(ctx)) }()
+	measured := func(pods int, kubelet string, target float64) (usage, error) {
+		if err := s.await(ctx, b.client, pods); err != nil {
+			return usage{}, err
+		}
+		u, err := s.watchIdle(ctx, b.serveOptions.idle)
+		rows = append(rows, greatestOf(fmt.Sprintf("memory, %d pods on containerd", pods), "MB", u.memory, target, kubelet),
+			serveRow{Name: fmt.Sprintf("processor time, idle, %d pods", pods), Unit: "%", Value: u.processor, Target: maxIdle})
+		return u, err
+	}
+	n := b.serveOptions.pods
+	few := min(kubeletRSSAtPods, n/2)
+	if err := s.drop(0, few, b.image); err != nil {
+		return nil, err
+	}
+	first, err := measured(few, kubeletRSS, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.drop(few, n, b.image); err != nil {
+		return nil, err
+	}
+	last, err := measured(n, "", maxRealRSS)
+	if err != nil {
+		return nil, err
+	}
+	goroutines, err := s.goroutines()
+	if err != nil {
+		return nil, err
+	}
+	more := float64(n - few)
+	return append(rows,
+		serveRow{Name: "memory a pod", Unit: "KB", Value: 1000 * (last.memory.median() - first.memory.median()) / more},
+		serveRow{Name: "file descriptors a pod", Unit: "", Value: float64(last.files-first.files) / more},
+		serveRow{Name: fmt.Sprintf("goroutines, %d pods", n), Unit: "", Value: float64(goroutines)}), nil
+}

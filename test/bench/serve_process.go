@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// startLimit bounds the start, and the removal, of all pods.
+const startLimit = 5 * time.Minute
+
+// served is a `podrun serve` with a root directory of its own.
+type served struct {
+	podrun    *podrun
+	flags     []string // its settings
+	dir       string
+	manifests string
+	log       *os.File
+	cmd       *exec.Cmd
+	ended     chan struct{}
+}
+
+// serve starts one that speaks to a runtime's socket.
+func (b *serveBench) serve(name, socket string, flags ...string) (*served, error) {
+	s := &served{podrun: b.podrun, dir: filepath.Join(b.podrun.dir, name)}
+	s.manifests = filepath.Join(s.dir, "manifests")
+	if err := os.MkdirAll(s.manifests, 0o755); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.log, err = os.Create(filepath.Join(s.dir, "log")); err != nil {
+		return nil, err
+	}
+	s.flags = append([]string{"--root-dir=" + filepath.Join(s.dir, "root"), "--container-runtime-endpoint=unix://" + socket,
+		"--pod-logs-dir=" + filepath.Join(s.dir, "logs"), "--container-logs-dir=" + filepath.Join(s.dir, "links"), "--max-pods=1000"}, flags...)
+	s.cmd = exec.Command(b.podrun.path, append([]string{"serve", s.manifests}, s.flags...)...)
+	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	s.ended = make(chan struct{})
+	go func() {
+		s.cmd.Wait() // how it ended is in its log
+		close(s.ended)
+	}()
+	return s, nil
+}
+
+// remove ends it, and deletes its pods.
+func (s *served) remove(ctx context.Context) error {
+	s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	select {
+	case <-s.ended:
+	case <-time.After(30 * time.Second):
+		s.cmd.Process.Kill()
+		<-s.ended
+	}
+	fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
+	defer cancel()
+	_, err := s.podrun.run(fresh, append([]string{"delete", "--all", "--force", "-n", namespace}, s.flags...)...)
+	return errors.Join(err, s.log.Close())
+}
+
+// put drops a manifest in by a rename, and tells when.
+func (s *served) put(m manifest) (time.Time, error) {
+	path := filepath.Join(s.dir, m.Name)
+	if err := os.WriteFile(path, []byte(m.YAML), 0o600); err != nil {
+		return time.Time{}, err
+	}
+	now := time.Now()
+	return now, os.Rename(path, filepath.Join(s.manifests, m.Name+".yaml"))
+}
+
+// drop drops in the pods of the numbers from first to before end.
+func (s *served) drop(first, end int, image string) error {
+	for i := first; i < end; i++ {
+		m := pod(fmt.Sprintf("served-%d", i), image, 0, 1)
+		m.YAML = strings.Replace(m.YAML, "restartPolicy: Never", "restartPolicy: Always", 1)
+		if _, err := s.put(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await waits until so many containers run.
+func (s *served) await(ctx context.Context, c *runtimeClient, n int) error {
+	return until(ctx, startLimit, slowPoll, fmt.Sprintf("that %d containers run", n), func() (bool, error) {
+		running, err := s.running(ctx, c)
+		return running == n, err
+	})
+}
+
+// running counts the containers that run.
+func (s *served) running(ctx context.Context, c *runtimeClient) (int, error) {
+	select {
+	case <-s.ended:
+		return 0, errors.New("podrun serve has ended:\n" + s.tail())
+	default:
+	}
+	list, err := c.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
+		State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
+		LabelSelector: map[string]string{"io.kubernetes.pod.namespace": namespace}}})
+	return len(list.GetContainers()), err
+}
+
+// tail is the end of its log.
+func (s *served) tail() string {
+	data, err := os.ReadFile(s.log.Name())
+	if err != nil {
+		return err.Error()
+	}
+	return string(data[max(0, len(data)-4096):])
+}
+
+// slowPoll is how often the runtime is asked for something that is not timed.
+const slowPoll = 50 * time.Millisecond
+
+// until asks every so often until the answer is yes.
+func until(ctx context.Context, limit, every time.Duration, what string, ask func() (bool, error)) error {
+	for deadline := time.Now().Add(limit); ; {
+		yes, err := ask()
+		if yes || err != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("waited %s %s", limit, what)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(every):
+		}
+	}
+}
+
+// usage is what a process uses while it is idle.
+type usage struct {
+	memory    numbers // MB, resident, once a second
+	processor float64 // percent of one
+	files     int     // open descriptors
+}
+
+// settle is how long serve is left alone before it counts as idle: it returns unused
+// memory every 30 s.
+const settle = 35 * time.Second
+
+// watchIdle watches it for a while, after it has settled.
+func (s *served) watchIdle(ctx context.Context, while time.Duration) (u usage, err error) {
+	if err := sleep(ctx, settle); err != nil {
+		return u, err
+	}
+	begun, before, err := s.processor()
+	if err != nil {
+		return u, err
+	}
+	for time.Since(begun) < while {
+		rss, err := s.memory()
+		if err != nil {
+			return u, err
+		}
+		u.memory = append(u.memory, rss)
+		if err := sleep(ctx, time.Second); err != nil {
+			return u, err
+		}
+	}
+	ended, after, err := s.processor()
+	if err != nil {
+		return u, err
+	}
+	u.processor = 100 * float64(after-before) / float64(ended.Sub(begun))
+	entries, err := os.ReadDir(s.proc("fd"))
+	u.files = len(entries)
+	return u, err
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+func (s *served) proc(name string) string { return fmt.Sprintf("/proc/%d/%s", s.cmd.Process.Pid, name) }
+
+// memory is how much is resident, in MB.
+func (s *served) memory() (float64, error) {
+	data, err := os.ReadFile(s.proc("statm"))
+	if err != nil {
+		return 0, errors.New("podrun serve has ended:\n" + s.tail())
+	}
+	pages, err := strconv.ParseFloat(strings.Fields(string(data))[1], 64)
+	return pages * float64(os.Getpagesize()) / 1e6, err
+}
+
+// processor is the processor time that it has used so far, and when that was.
+func (s *served) processor() (time.Time, time.Duration, error) {
+	data, err := os.ReadFile(s.proc("stat"))
+	if err != nil {
+		return time.Time{}, 0, errors.New("podrun serve has ended:\n" + s.tail())
+	}
+	// From the third field on: the second may hold spaces.
+	f := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+	var ticks time.Duration
+	for _, field := range f[11:13] { // utime and stime, in 1/100 s (proc(5))
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return time.Time{}, 0, err
+		}
+		ticks += time.Duration(n) * 10 * time.Millisecond
+	}
+	return time.Now(), ticks, nil
+}
+
+// goroutines ends it by the signal that makes a Go program print its goroutines, and
+// counts them.
+func (s *served) goroutines() (int, error) {
+	if err := s.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+		return 0, err
+	}
+	<-s.ended
+	data, err := os.ReadFile(s.log.Name())
+	return bytes.Count(data, []byte("\ngoroutine ")), err
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// uptime is since when the machine runs, as containers read it.
+func uptime() (time.Duration, error) {
+	data, err := os.ReadFile("/proc/uptime")
+	if err != nil {
+		return 0, err
+	}
+	seconds, err := strconv.ParseFloat(strings.Fields(string(data))[0], 64)
+	return time.Duration(seconds * float64(time.Second)), err
+}
+
+// supervisor is a `podrun serve` that is killed and started again.
+type supervisor struct {
+	podrun, manifests string
+	log               *os.File
+	cmd               *exec.Cmd
+	ended             chan struct{} // closed at the end of cmd; err is its result then
+	err               error
+}
+
+func (s *supervisor) start() error {
+	cmd, ended := exec.Command(s.podrun, "serve", s.manifests), make(chan struct{})
+	cmd.Stdout, cmd.Stderr = s.log, s.log
+	// It must not outlive the soak.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.cmd, s.ended = cmd, ended
+	go func() {
+		s.err = cmd.Wait()
+		close(ended)
+	}()
+	return nil
+}
+
+// kill kills it with -9 and starts it again. That it had ended by itself is an error.
+func (s *supervisor) kill() error {
+	select {
+	case <-s.ended:
+		return fmt.Errorf("podrun serve has ended by itself: %w", s.err)
+	default:
+	}
+	if err := s.cmd.Process.Kill(); err != nil {
+		return err
+	}
+	<-s.ended
+	return s.start()
+}
+
+// stop ends it by SIGTERM, which is no failure, if it has been started.
+func (s *supervisor) stop() error {
+	if s.cmd == nil {
+		return nil
+	}
+	select {
+	case <-s.ended:
+		return nil // it was stopped before
+	default:
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case <-s.ended:
+	case <-time.After(30 * time.Second):
+		err := s.cmd.Process.Kill()
+		<-s.ended
+		return errors.Join(errors.New("podrun serve does not end after SIGTERM"), err)
+	}
+	if s.err != nil {
+		return fmt.Errorf("podrun serve after SIGTERM: %w", s.err)
+	}
+	return nil
+}
+
+// command runs a program to its end.
+func command(ctx context.Context, name string, args ...string) error {
+	var out bytes.Buffer
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out.Bytes())
+	}
+	return nil
+}
+
+// place is where podrun and the runtime leave things.
+type place struct{ socket, rootDir, logsDir, linksDir, cgroup string }
+
+// placeFromEnv takes what hack/runtime says.
+func placeFromEnv() (place, error) {
+	p := place{socket: strings.TrimPrefix(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "unix://"), rootDir: os.Getenv("PODRUN_ROOT_DIR"),
+		logsDir: os.Getenv("PODRUN_POD_LOGS_DIR"), linksDir: os.Getenv("PODRUN_CONTAINER_LOGS_DIR"), cgroup: os.Getenv("PODRUN_CGROUP_ROOT")}
+	if p.socket == "" || p.rootDir == "" || p.logsDir == "" || p.linksDir == "" || p.cgroup == "" {
+		return p, errors.New("the runtime of the tests is not set: run 'make soak', or eval \"$(hack/runtime up)\" first")
+	}
+	return p, nil
+}
+
+// left lists what is there of pods: sandboxes, containers, shims, control groups,
+// directories, logs and mounts.
+func (p place) left(ctx context.Context) ([]string, error) {
+	records, err := p.records(ctx)
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := p.mounts()
+	if err != nil {
+		return nil, err
+	}
+	shims, err := p.shims()
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Concat(records, mounts, shims)
+	for _, dir := range []string{filepath.Join(p.rootDir, "pods"), p.logsDir, p.linksDir} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range entries {
+			out = append(out, filepath.Join(dir, e.Name()))
+		}
+	}
+	return append(out, p.groups()...), nil
+}
+
+// records are those of the runtime.
+func (p place) records(ctx context.Context) ([]string, error) {
+	conn, err := grpc.NewClient("unix:"+p.socket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	client := runtimeapi.NewRuntimeServiceClient(conn)
+	sandboxes, err := client.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		return nil, err
+	}
+	containers, err := client.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, s := range sandboxes.Items {
+		out = append(out, "sandbox "+s.Id+" of "+s.GetMetadata().GetName())
+	}
+	for _, c := range containers.Containers {
+		out = append(out, "container "+c.Id+" "+c.GetMetadata().GetName())
+	}
+	return out, nil
+}
+
+// mounts are those below podrun's directory.
+func (p place) mounts() ([]string, error) {
+	data, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) > 4 && strings.HasPrefix(f[4], p.rootDir+"/") {
+			out = append(out, "mount "+f[4])
+		}
+	}
+	return out, nil
+}
+
+// shims are the runtime's helper processes, by its socket in their arguments.
+func (p place) shims() ([]string, error) {
+	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, path := range found {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		args := strings.Split(string(data), "\x00")
+		if strings.HasPrefix(filepath.Base(args[0]), "containerd-shim") && slices.Contains(args, p.socket) {
+			out = append(out, "shim "+strings.TrimSuffix(strings.TrimPrefix(path, "/proc/"), "/cmdline"))
+		}
+	}
+	return out, nil
+}
+
+// groups are the control groups of pods, in every hierarchy.
+func (p place) groups() []string {
+	var out []string
+	for _, base := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
+		for _, root := range []string{p.cgroup, p.cgroup + ".slice"} {
+			for _, below := range []string{"/*/pod*", "/*/*/pod*", "/*/*-pod*.slice", "/*/*/*-pod*.slice"} {
+				found, _ := filepath.Glob(base + root + below) // the patterns are well formed
+				out = append(out, found...)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

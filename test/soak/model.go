@@ -1,0 +1,168 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// run is one run of a container, by its own record. Times are since the machine was
+// booted.
+type run struct {
+	start, end time.Duration
+	ended      bool
+	code       int
+}
+
+// parseRuns reads a container's record: lines "start SECONDS" and "end SECONDS CODE".
+func parseRuns(record string) ([]run, error) {
+	var runs []run
+	for line := range strings.Lines(record) {
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			return nil, fmt.Errorf("record line %q", line)
+		}
+		seconds, err := strconv.ParseFloat(f[1], 64)
+		if err != nil {
+			return nil, fmt.Errorf("record line %q: %w", line, err)
+		}
+		at := time.Duration(seconds * float64(time.Second))
+		switch {
+		case f[0] == "start":
+			runs = append(runs, run{start: at})
+		case f[0] == "end" && len(f) == 3 && len(runs) > 0 && !runs[len(runs)-1].ended:
+			last := &runs[len(runs)-1]
+			last.end, last.ended = at, true
+			if last.code, err = strconv.Atoi(f[2]); err != nil {
+				return nil, fmt.Errorf("record line %q: %w", line, err)
+			}
+		default:
+			return nil, fmt.Errorf("record line %q after %d starts", line, len(runs))
+		}
+	}
+	return runs, nil
+}
+
+// The kubelet's back-off (docs/serve.md): none before the first restart, then 10 s
+// doubling to 5 minutes. No run of the soak lasts for the 10 minutes that reset it.
+const (
+	firstDelay = 10 * time.Second
+	lastDelay  = 5 * time.Minute
+)
+
+// delayBefore is the back-off before a container's n-th restart, from 1 on.
+func delayBefore(n int) time.Duration {
+	if n < 2 {
+		return 0
+	}
+	d := firstDelay
+	for range n - 2 {
+		d = min(2*d, lastDelay)
+	}
+	return d
+}
+
+// tolerance is how much earlier than its back-off a container may start: its record
+// counts hundredths of a second.
+const tolerance = 50 * time.Millisecond
+
+// verdict is what the model says of one container.
+type verdict struct {
+	starts int
+	late   []time.Duration // of each restart: how long after the end of its back-off
+	// hidden are runs that a crash of the runtime hid: it did not record that it had
+	// started them. Cut are starts that did not come to the container's program because
+	// podrun or the runtime was killed meanwhile: they count as runs, with a back-off.
+	hidden, cut int
+	faults      []string
+}
+
+func (v *verdict) fault(format string, args ...any) {
+	v.faults = append(v.faults, fmt.Sprintf(format, args...))
+}
+
+// conditions are what a container is judged under.
+type conditions struct {
+	policy string
+	now    time.Duration
+	slack  time.Duration // how late a restart may be, with all that was away meanwhile
+	// crashes are when the runtime was killed, kills when podrun was.
+	crashes, kills []time.Duration
+}
+
+// judge compares a container's runs with its restart policy and the back-off.
+func judge(runs []run, c conditions) verdict {
+	v := verdict{starts: len(runs)}
+	if len(runs) == 0 {
+		v.fault("was never started")
+	}
+	for i, r := range runs {
+		if i+1 < len(runs) {
+			v.judgeRestart(i, r, runs[i+1].start, c)
+			continue
+		}
+		restart := i + v.cut + 1
+		due := r.end + delayBefore(restart)
+		if cut, was := c.cut(due); was {
+			due = cut + delayBefore(restart+1)
+		}
+		if r.ended && c.again(r) && c.now > due+c.slack {
+			v.fault("exited with %d at %s and was not started again by %s (due at %s)", r.code, r.end, c.now, due)
+		}
+	}
+	return v
+}
+
+// judgeRestart judges the start that follows the i-th run.
+func (v *verdict) judgeRestart(i int, r run, start time.Duration, c conditions) {
+	restart := i + v.cut + 1
+	due := r.end + delayBefore(restart)
+	late := start - due
+	if !r.ended {
+		if c.hidden(r) {
+			v.hidden++
+		} else {
+			v.fault("start %d at %s came although start %d had not ended", i+2, start, i+1)
+		}
+		return
+	}
+	if cut, was := c.cut(due); was && late > startTime && (start-cut-delayBefore(restart+1)).Abs() < startTime {
+		v.cut++
+		return
+	}
+	switch {
+	case !c.again(r):
+		v.fault("was started again at %s although it had exited with %d under %s", start, r.code, c.policy)
+	case late < -tolerance:
+		v.fault("restart %d came at %s, before the end of its back-off at %s", i+1, start, due)
+	case late > c.slack:
+		v.fault("restart %d came at %s, %s after the end of its back-off", i+1, start, late)
+	default:
+		v.late = append(v.late, late)
+	}
+}
+
+// again tells whether a run is followed by another one.
+func (c conditions) again(r run) bool {
+	return c.policy == "Always" || c.policy == "OnFailure" && r.code != 0
+}
+
+// startTime is how long a start takes at most: a kill within it may cut it, or hide it.
+const startTime = 5 * time.Second
+
+// hidden tells whether a crash of the runtime may have hidden a start.
+func (c conditions) hidden(r run) bool {
+	return slices.ContainsFunc(c.crashes, func(at time.Duration) bool { return (at - r.start).Abs() < startTime })
+}
+
+// cut tells whether a kill may have cut a start that was due, and when.
+func (c conditions) cut(due time.Duration) (at time.Duration, was bool) {
+	for _, at := range slices.Concat(c.kills, c.crashes) {
+		if at >= due-tolerance && at < due+startTime {
+			return at, true
+		}
+	}
+	return 0, false
+}
