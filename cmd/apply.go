@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,9 +73,9 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	if f.prune != (f.labels != "") {
 		return usage(c, errors.New("--prune and -l SELECTOR must be used together"))
 	}
-	switch f.Wait = lifecycle.Goal(f.wait); f.Wait {
-	case lifecycle.GoalStarted, lifecycle.GoalReady, lifecycle.GoalCompleted:
-	default:
+	var err error
+	f.Wait, err = lifecycle.ParseGoal(f.wait)
+	if err != nil || !slices.Contains([]lifecycle.Goal{lifecycle.GoalStarted, lifecycle.GoalReady, lifecycle.GoalCompleted}, f.Wait) {
 		return usage(c, fmt.Errorf("--wait=%s is not started, ready or completed", f.wait))
 	}
 	r := a.renderer()

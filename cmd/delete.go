@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -49,7 +48,11 @@ pod that does not exist is not an error. An interrupted delete can be rerun.`,
 	return c
 }
 
-func (a *app) runDelete(c *cobra.Command, f *deleteFlags, named []string) error {
+func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error {
+	named, err := podNames(given, false)
+	if err != nil {
+		return err
+	}
 	if err := f.check(c, named); err != nil {
 		return err
 	}
@@ -101,7 +104,7 @@ func (f *deleteFlags) check(c *cobra.Command, named []string) error {
 	case (f.all || f.labels != "") && (len(named) > 0 || len(f.files) > 0):
 		return usage(c, errors.New("--all and -l cannot be used with names or -f"))
 	case !f.all && f.labels == "" && len(named) == 0 && len(f.files) == 0:
-		return usage(c, errors.New("name a pod, or give -f FILE, -l SELECTOR or --all"))
+		return usage(c, errors.New("specify pods by name, -f FILE, -l SELECTOR or --all"))
 	case f.graceSeconds < -1:
 		return usage(c, fmt.Errorf("--grace-period=%d is not a number of seconds", f.graceSeconds))
 	case f.force && f.graceSeconds > 0:
@@ -119,10 +122,7 @@ func (f *deleteFlags) check(c *cobra.Command, named []string) error {
 
 // selectors names the pods to delete, one selector each.
 func (f *deleteFlags) selectors(c *cobra.Command, a *app, named []string, r *renderer) ([]run.Selector, error) {
-	namespace := a.namespace
-	if namespace == "" {
-		namespace = "default"
-	}
+	namespace := a.namespaceOr("default")
 	if f.all || f.labels != "" {
 		if f.allNamespaces {
 			namespace = ""
@@ -131,9 +131,6 @@ func (f *deleteFlags) selectors(c *cobra.Command, a *app, named []string, r *ren
 	}
 	var out []run.Selector
 	for _, name := range named {
-		if looksLikeFile(name) {
-			return nil, usage(c, fmt.Errorf("%q is not a valid pod name: use -f for a file", name))
-		}
 		out = append(out, run.Selector{Namespace: namespace, Names: []string{name}})
 	}
 	if len(f.files) == 0 {
@@ -145,45 +142,6 @@ func (f *deleteFlags) selectors(c *cobra.Command, a *app, named []string, r *ren
 	}
 	for _, p := range objects.Pods {
 		out = append(out, run.Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
-	}
-	return out, nil
-}
-
-// looksLikeFile tells a path from the name of a pod, which has no slash and
-// no manifest's ending.
-func looksLikeFile(name string) bool {
-	for _, end := range []string{".yaml", ".yml", ".json"} {
-		if len(name) > len(end) && name[len(name)-len(end):] == end {
-			return true
-		}
-	}
-	for _, r := range name {
-		if r == '/' {
-			return true
-		}
-	}
-	return name == "-"
-}
-
-// findAll finds the pods of all selectors, each once. Missing is called for a
-// selector that matches none.
-func findAll(ctx context.Context, e *run.Engine, selectors []run.Selector, missing func(run.Selector)) ([]run.Known, error) {
-	var out []run.Known
-	seen := map[string]bool{}
-	for _, sel := range selectors {
-		pods, err := e.Find(ctx, sel)
-		if err != nil {
-			return nil, err
-		}
-		if len(pods) == 0 {
-			missing(sel)
-		}
-		for _, p := range pods {
-			if !seen[p.ID.UID] {
-				seen[p.ID.UID] = true
-				out = append(out, p)
-			}
-		}
 	}
 	return out, nil
 }

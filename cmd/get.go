@@ -2,7 +2,9 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,7 +38,14 @@ would report it.`,
 	return c
 }
 
-func (a *app) runGet(c *cobra.Command, f *getFlags, named []string) error {
+func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
+	if len(given) == 1 && strings.EqualFold(given[0], "all") {
+		given = nil // kubectl get all: podrun has nothing but pods
+	}
+	named, err := podNames(given, false)
+	if err != nil {
+		return err
+	}
 	if err := checkOutput(a.output, "wide", "json", "yaml", "name"); err != nil {
 		return err
 	}
@@ -63,7 +72,7 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, named []string) error {
 	return a.printPods(shown, f.allNamespaces, len(named) == 1)
 }
 
-// readPods reads the pods of the namespace, or those named.
+// readPods reads the pods of the namespace, or those named (podNames).
 func (a *app) readPods(ctx context.Context, e *run.Engine, allNamespaces bool, named []string) ([]corev1.Pod, error) {
 	sel := run.Selector{Namespace: a.namespace, Names: named}
 	if sel.Namespace == "" && !allNamespaces {
@@ -84,15 +93,23 @@ func (a *app) readPods(ctx context.Context, e *run.Engine, allNamespaces bool, n
 	}
 	for _, name := range named {
 		if !have[name] {
-			return nil, notHere(name)
+			return nil, notFound(name)
 		}
 	}
 	return pods, nil
 }
 
-// notHere is the error of a pod that was named and is not found.
-func notHere(name string) error {
-	return &problem.Error{Kind: problem.Failed, Object: "pod " + name, Err: fmt.Errorf("not found"), Hint: "'podrun get -A' lists all pods"}
+// notFound is the error of a pod that was named and is not on this host; without a
+// name, of a selection without pods. A name that is the word for another type was perhaps meant as that.
+func notFound(name string) error {
+	if instead(name) != "" {
+		return notPods(name)
+	}
+	object := "pod " + name
+	if name == "" {
+		object = "pods of this selection"
+	}
+	return &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New("not found"), Hint: "'podrun get -A' lists all pods"}
 }
 
 func (a *app) printPods(pods []corev1.Pod, allNamespaces, single bool) error {
