@@ -22,7 +22,7 @@ const defaultTimeout = 10 * time.Minute
 type applyFlags struct {
 	inputFlags
 	run.ApplyOptions
-	dryRun bool
+	dryRun string
 	wait   string
 	prune  bool
 	labels string
@@ -58,14 +58,14 @@ FILE is a path, a directory, - for stdin, or an https URL.`,
 	c.Flags().BoolVar(&f.prune, "prune", false, "delete podrun's pods that match -l and are not in the manifest")
 	c.Flags().StringVarP(&f.labels, "selector", "l", "", "with --prune: label selector of the pods to delete (app=web)")
 	c.Flags().BoolVar(&f.Force, "force", false, "recreate pods that are unchanged or have ended")
-	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and change nothing (like 'podrun plan')")
+	addDryRun(c.Flags(), &f.dryRun)
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
 	return c
 }
 
 func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
-	if f.dryRun {
-		return a.runPlan(c, &planFlags{inputFlags: f.inputFlags}, named)
+	if done, err := a.dryRun(c, f.dryRun, &f.inputFlags, named); done {
+		return err
 	}
 	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
 		return err

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run"
@@ -16,6 +18,8 @@ type deleteFlags struct {
 	inputFlags
 	run.DeleteOptions
 	all, allNamespaces, force bool
+	now, ignoreMissing        bool
+	dryRun                    string
 	graceSeconds              int64
 	labels                    string
 }
@@ -42,6 +46,10 @@ pod that does not exist is not an error. An interrupted delete can be rerun.`,
 	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: in all namespaces")
 	c.Flags().Int64Var(&f.graceSeconds, "grace-period", -1, "`seconds` that containers have to terminate; -1 for the pod's own, 0 to kill immediately")
 	c.Flags().BoolVar(&f.force, "force", false, "kill immediately, like --grace-period=0")
+	c.Flags().BoolVar(&f.now, "now", false, "like --grace-period=1")
+	c.Flags().BoolVar(&f.ignoreMissing, "ignore-not-found", true, "a pod that does not exist is not an error")
+	c.Flags().StringVar(&f.dryRun, "dry-run", dryNone, "client or server: print the pods and delete nothing")
+	c.Flags().Lookup("dry-run").NoOptDefVal = dryServer
 	c.Flags().BoolVar(&f.KeepLogs, "keep-logs", false, "keep the pod's logs")
 	c.Flags().DurationVar(&f.Timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
@@ -73,16 +81,24 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 		return err
 	}
 	defer closeAll()
+	var missing error
 	pods, err := findAll(c.Context(), engine, selectors, func(sel run.Selector) {
 		for _, name := range sel.Names {
-			fmt.Fprintf(a.streams.Err, "pod/%s not found\n", name)
+			if f.ignoreMissing {
+				fmt.Fprintf(a.streams.Err, "pod/%s not found\n", name)
+			} else {
+				missing = notFound(name)
+			}
 		}
 	})
-	if err != nil {
+	if err = errors.Join(err, missing); err != nil {
 		return err
 	}
 	if f.labels != "" {
 		pods = slices.DeleteFunc(pods, func(k run.Known) bool { return k.Pod == nil || !match(k.Pod.Labels) })
+	}
+	if f.dryRun != dryNone {
+		return a.printDryPods(knownPods(pods), "would be deleted (dry run)")
 	}
 	r.many = len(pods) > 1
 	results, err := engine.Delete(c.Context(), pods, f.DeleteOptions)
@@ -98,6 +114,19 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	return a.report(c.Context(), results)
 }
 
+// knownPods are the pods as objects; of one whose checkpoint cannot be read, its name.
+func knownPods(known []run.Known) []corev1.Pod {
+	var out []corev1.Pod
+	for _, k := range known {
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: k.ID.Namespace, Name: k.ID.Name}}
+		if k.Pod != nil {
+			pod = *k.Pod
+		}
+		out = append(out, pod)
+	}
+	return out
+}
+
 // check refuses contradictions of flags, and sets the grace period.
 func (f *deleteFlags) check(c *cobra.Command, named []string) error {
 	switch {
@@ -109,6 +138,13 @@ func (f *deleteFlags) check(c *cobra.Command, named []string) error {
 		return usage(c, fmt.Errorf("--grace-period=%d is not a number of seconds", f.graceSeconds))
 	case f.force && f.graceSeconds > 0:
 		return usage(c, errors.New("--force kills immediately and cannot be used with a --grace-period other than 0"))
+	case f.now && (f.force || f.graceSeconds >= 0):
+		return usage(c, errors.New("--now cannot be used with --force or --grace-period"))
+	case !slices.Contains([]string{dryNone, dryClient, dryServer}, f.dryRun):
+		return usage(c, fmt.Errorf("--dry-run=%s is not one of none, client, server", f.dryRun))
+	}
+	if f.now {
+		f.graceSeconds = 1
 	}
 	if f.force {
 		f.graceSeconds = 0

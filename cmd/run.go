@@ -25,6 +25,7 @@ type runFlags struct {
 	quiet    bool
 	exitFrom string
 	policy   string
+	dryRun   string
 }
 
 func newRun(a *app) *cobra.Command {
@@ -46,6 +47,7 @@ immediately.`,
 	}
 	f.add(c.Flags())
 	flags := c.Flags()
+	addDryRun(flags, &f.dryRun)
 	flags.DurationVar(&f.Timeout, "timeout", 0, "time limit of the run; 0 for no limit")
 	flags.BoolVar(&f.remove, "rm", true, "remove the pods when they have ended")
 	flags.BoolVar(&f.Replace, "replace", false, "replace a running pod of the same name")
@@ -72,6 +74,9 @@ func (f *runFlags) check(c *cobra.Command, a *app) error {
 }
 
 func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
+	if done, err := a.dryRun(c, f.dryRun, &f.inputFlags, named); done {
+		return err
+	}
 	if err := f.check(c, a); err != nil {
 		return err
 	}
