@@ -22,6 +22,7 @@ type inputFlags struct {
 	files         []string
 	validate      string
 	ignoreKinds   bool
+	skipKinds     []string
 	restartPolicy string
 	toEnd         bool // the command runs pods to their ends
 	strictCluster bool
@@ -31,7 +32,8 @@ func (f *inputFlags) add(set *pflag.FlagSet) {
 	set.StringArrayVarP(&f.files, "filename", "f", nil, "`file`, directory, - for stdin, or https URL to read; repeatable")
 	f.objectFlags.add(set)
 	set.StringVar(&f.validate, "validate", string(manifest.Strict), "how to handle unknown and duplicate fields: strict, warn or ignore")
-	set.BoolVar(&f.ignoreKinds, "ignore-unknown-kinds", false, "ignore objects of kinds that podrun does not use")
+	set.StringSliceVar(&f.skipKinds, "skip-kinds", nil, "skip objects of these `kinds` (NetworkPolicy,Certificate); Service, Ingress, RBAC kinds and the like are skipped in any case")
+	set.BoolVar(&f.ignoreKinds, "ignore-unknown-kinds", false, "skip objects of all kinds that podrun does not use, except those that restrict pods")
 	set.BoolVar(&f.strictCluster, "strict-cluster-fields", false, "refuse pods with fields that only a cluster supports, instead of dropping the fields")
 }
 
@@ -77,6 +79,7 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 	objects, problems := manifest.Load(sources, manifest.Options{
 		Namespace:           a.namespace,
 		Validate:            manifest.Validate(f.validate),
+		SkipKinds:           f.skipKinds,
 		IgnoreUnknownKinds:  f.ignoreKinds,
 		StrictClusterFields: f.strictCluster,
 		Suffix:              run.RandomSuffix,

@@ -33,7 +33,8 @@ const (
 type Options struct {
 	Namespace           string        // of objects that name none; "default" when empty
 	Validate            Validate      // Strict when empty
-	IgnoreUnknownKinds  bool          // a kind that podrun does not read is a warning
+	SkipKinds           []string      // kinds that are skipped, whatever they are; upper and lower case are one
+	IgnoreUnknownKinds  bool          // a kind that podrun does not read is skipped, unless it restricts pods
 	StrictClusterFields bool          // a service account token volume is an error
 	Suffix              func() string // five random characters for generateName; nil refuses generateName
 	// RestartPolicy replaces that of every pod, if it is not empty.
@@ -69,6 +70,9 @@ type Objects struct {
 	Volumes         map[string]*corev1.PersistentVolume
 	RuntimeClasses  map[string]*nodev1.RuntimeClass
 	PriorityClasses map[string]*schedulingv1.PriorityClass
+	// Skipped are the names of the objects that podrun does not use, by kind; nil for
+	// none.
+	Skipped map[string][]string
 }
 
 func newObjects() *Objects {
