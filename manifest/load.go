@@ -118,9 +118,12 @@ func (l *loader) document(doc *document) {
 	l.object(item{doc: doc, raw: raw}, 0)
 }
 
+// ReasonNoPod is the reason of the problem that an input has no pod.
+const ReasonNoPod = "NoPod"
+
 // noPod is the problem of an input without a pod.
 func noPod(sources []Source, objects *Objects) problem.Problem {
-	p := problem.Problem{Reason: "NoPod", Message: "no objects in input", Hint: "write a Pod, or a Deployment, Job or the like, which has a pod template"}
+	p := problem.Problem{Reason: ReasonNoPod, Message: "no objects in input", Hint: "write a Pod, or a Deployment, Job or the like, which has a pod template"}
 	if len(sources) == 1 {
 		p.File = sources[0].Name
 	}

@@ -37,6 +37,9 @@ type Options struct {
 	IgnoreUnknownKinds  bool          // a kind that podrun does not read is skipped, unless it restricts pods
 	StrictClusterFields bool          // a service account token volume is an error
 	Suffix              func() string // five random characters for generateName; nil refuses generateName
+	// WorkingDir is the absolute working directory. With it a relative hostPath is
+	// resolved against the directory of its file; empty refuses relative ones.
+	WorkingDir string
 	// RestartPolicy replaces that of every pod, if it is not empty.
 	RestartPolicy corev1.RestartPolicy
 	// ToEnd says that the pods are to come to an end: one with no restartPolicy
@@ -56,6 +59,9 @@ type Pod struct {
 	Position Position
 	From     string // "Deployment web" when it was made of a pod template, else empty
 	NodeName string // spec.nodeName of the file, which podrun replaces by this host
+	// WroteDNSPolicy reports whether the file has spec.dnsPolicy; a checkpoint does
+	// not say.
+	WroteDNSPolicy bool
 
 	item item
 }
