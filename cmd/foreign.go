@@ -175,8 +175,14 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 		}
 		return append(out, rest...), nil
 	}
+	if !isCommandName(root, first) && !slices.Contains(cobraCommands, first) {
+		return nil, usage(root, knownCommand(root, []string{first})) // before its flags are
+	}
 	return args, nil
 }
+
+// cobraCommands are the commands that cobra adds when it executes one.
+var cobraCommands = []string{"help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
 
 // isCommandName reports whether podrun has a command of this name.
 func isCommandName(root *cobra.Command, name string) bool {

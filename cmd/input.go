@@ -80,6 +80,9 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 	warn(manifest.SetGates(settings.FeatureGates))
 	names = slices.Concat(names, f.configMaps, f.secrets)
 	sources, err := manifest.Read(ctx, names, manifest.ReadOptions{Stdin: a.streams.In, EmptyDirs: f.noneIsFine})
+	if e, ok := errors.AsType[*problem.Error](err); ok && f.toEnd && e.Hint == "" {
+		e.Hint = inManifest // an image may have been meant
+	}
 	if err != nil && (!f.goOn || len(sources) == 0) {
 		return nil, err
 	}

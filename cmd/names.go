@@ -104,6 +104,8 @@ type otherType struct {
 	use   string
 }
 
+const useAddress = "podrun makes no Services: a pod has its IP ('podrun get -o wide') and hostPorts"
+
 const useTemplate = "podrun runs one pod for it, of the same name: use 'pod/NAME'"
 
 var otherTypes = []otherType{
@@ -114,9 +116,9 @@ var otherTypes = []otherType{
 	{[]string{"jobs", "job"}, useTemplate},
 	{[]string{"cronjobs", "cronjob", "cj"}, useTemplate},
 	{[]string{"replicationcontrollers", "replicationcontroller", "rc"}, useTemplate},
-	{[]string{"services", "service", "svc"}, "reach a pod at its IP ('podrun get -o wide') or by a hostPort"},
-	{[]string{"endpoints", "ep", "endpointslices"}, "reach a pod at its IP ('podrun get -o wide') or by a hostPort"},
-	{[]string{"ingresses", "ingress", "ing"}, "reach a pod at its IP ('podrun get -o wide') or by a hostPort"},
+	{[]string{"services", "service", "svc"}, useAddress},
+	{[]string{"endpoints", "ep", "endpointslices"}, useAddress},
+	{[]string{"ingresses", "ingress", "ing"}, useAddress},
 	{[]string{"nodes", "node", "no"}, "'podrun doctor' examines this host, 'podrun plan --show-facts FILE' prints its resources"},
 	{[]string{"events", "event", "ev"}, "'podrun describe NAME' shows a pod's events"},
 	{[]string{"namespaces", "namespace", "ns"}, "'podrun get -A' shows the pods of all namespaces"},
