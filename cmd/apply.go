@@ -105,22 +105,12 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 		results = append(results, pruned...)
 	}
 	if f.Wait == lifecycle.GoalCompleted {
-		return a.withInvalid(f.invalid, a.reportCompleted(objects, results))
+		return a.reportCompleted(f, objects, results)
 	}
 	if !engine.Supervised() && !f.quiet {
 		a.warnUnwatched(r, objects, results)
 	}
 	return a.report(c.Context(), results, f.invalid)
-}
-
-// withInvalid adds the errors of files that --continue left out. An exit code of a
-// container is the more severe.
-func (a *app) withInvalid(invalid, err error) error {
-	if status, ok := errors.AsType[exitStatus](err); ok && invalid != nil {
-		eachError(invalid, func(e error) { printError(a.streams.Err, e) })
-		return status
-	}
-	return errors.Join(invalid, err)
 }
 
 // pruneRest deletes what the manifest no longer has, unless something failed: what
@@ -138,13 +128,13 @@ func (f *applyFlags) pruneRest(a *app, c *cobra.Command, e *run.Engine, objects 
 }
 
 // reportCompleted prints how pods ended, and makes the command's exit code.
-func (a *app) reportCompleted(objects *manifest.Objects, results []run.Result) error {
+func (a *app) reportCompleted(f *applyFlags, objects *manifest.Objects, results []run.Result) error {
 	ended := make([]run.RunResult, len(results))
 	for i, res := range results {
 		res.Containers = lifecycle.EndedContainers(objects.Pods[i].Object, res.Status)
 		ended[i] = run.RunResult{Result: res}
 	}
-	return a.reportRun(ended, &runFlags{policy: string(lifecycle.ExitAny)})
+	return a.reportRun(ended, &runFlags{inputFlags: f.inputFlags, policy: string(lifecycle.ExitAny)})
 }
 
 // warnUnwatched prints one warning with the settings of the pods that are no longer

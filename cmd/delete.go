@@ -41,6 +41,7 @@ pod that does not exist is not an error. An interrupted delete can be rerun.`,
 		RunE: func(c *cobra.Command, named []string) error { return a.runDelete(c, f, named) },
 	}
 	f.add(c.Flags())
+	f.relativePaths = true // a pod is deleted by its name, whatever it mounts
 	c.Flags().BoolVar(&f.all, "all", false, "all pods of the namespace")
 	c.Flags().StringVarP(&f.labels, "selector", "l", "", "all pods of the namespace that match the label selector (app=web)")
 	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: in all namespaces")

@@ -150,7 +150,7 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 	}
 	first := args[at[0]]
 	second := ""
-	if len(at) > 1 {
+	if len(at) > 1 && at[1] == at[0]+1 {
 		second = args[at[1]]
 	}
 	for _, words := range []string{first + " " + second, first} {
@@ -190,7 +190,7 @@ func isCommandName(root *cobra.Command, name string) bool {
 }
 
 // wordsAt finds the first two arguments that are neither flags nor values of global
-// flags.
+// flags; none if a flag before the first is not podrun's, which may have a value.
 func wordsAt(global *pflag.FlagSet, args []string) []int {
 	var out []int
 	for i := 0; i < len(args) && len(out) < 2 && args[i] != "--"; i++ {
@@ -208,7 +208,10 @@ func wordsAt(global *pflag.FlagSet, args []string) []int {
 		} else if len(arg) == 2 {
 			flag = global.ShorthandLookup(arg[1:])
 		}
-		if flag != nil && flag.NoOptDefVal == "" {
+		switch {
+		case flag == nil && len(out) == 0:
+			return nil
+		case flag != nil && flag.NoOptDefVal == "":
 			i++ // its value
 		}
 	}

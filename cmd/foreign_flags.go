@@ -92,7 +92,6 @@ var foreignFlags = map[string]string{
 	"delete wait":           "delete returns when nothing of the pod is left: omit the flag",
 	"delete time":           "use --grace-period SECONDS",
 	"delete t":              "use --grace-period SECONDS",
-	"delete v":              "omit the flag: delete removes the volumes",
 	"stop t":                "use --grace-period SECONDS",
 	"stop time":             "use --grace-period SECONDS",
 	"stop a":                "use --all",

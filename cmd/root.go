@@ -66,13 +66,19 @@ func Main(ctx context.Context, args []string, streams Streams, version string) i
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) && !errors.Is(err, cause) {
 		err = errors.Join(err, cause)
 	}
+	a.printErrors(err)
+	a.summarizeFailure(err)
+	return exitCode(err)
+}
+
+// printErrors writes an error, of joined ones each, for people or, with -o json, for
+// scripts.
+func (a *app) printErrors(err error) {
 	printed := printError
 	if a.jsonTalk {
 		printed = printErrorJSON
 	}
-	eachError(err, func(e error) { printed(textWriter{&streams.Err}, e) })
-	a.summarizeFailure(err)
-	return exitCode(err)
+	eachError(err, func(e error) { printed(a.streams.Err, e) })
 }
 
 // newApp makes the app of one command line.

@@ -147,6 +147,10 @@ func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
 		sum.Pods = append(sum.Pods, p)
 		sum.ExitCode = worseCode(sum.ExitCode, code)
 	}
+	if f.invalid != nil { // files that --continue left out
+		errs = append(errs, f.invalid)
+		sum.ExitCode = worseCode(sum.ExitCode, exitCode(f.invalid))
+	}
 	err := errors.Join(errs...)
 	sum.Reason = exitReason(sum.ExitCode)
 	if err == nil && sum.ExitCode != ExitOK {
@@ -157,8 +161,11 @@ func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
 			return errors.Join(err, perr)
 		}
 	}
-	if err != nil || sum.ExitCode == ExitOK {
+	if exitCode(err) == sum.ExitCode {
 		return err
+	}
+	if err != nil {
+		a.printErrors(err)
 	}
 	a.sayCode(results, sum.ExitCode)
 	return exitStatus(sum.ExitCode)
