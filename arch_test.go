@@ -233,6 +233,7 @@ var packages = map[string]struct {
 	"resource":   {leaf, nil, "the arithmetic that sandbox, container, cgroup and admission share"},
 	"cri":        {leaf, nil, "the runtime's client; knows no pods"},
 	"hostfile":   {leaf, nil, "files that others can write are read and replaced by one set of rules"},
+	"gotemplate": {leaf, nil, "Go templates over JSON values; knows no pods"},
 	"podlog":     {leaf, []string{"hostfile"}, "the CRI's log format; knows files, not pods"},
 	"nodeconfig": {leaf, []string{"identity", "problem", "hostfile"}, "settings give the paths of identity, and a wrong file is a problem"},
 	"systemd":    {leaf, []string{"hostfile", "problem"}, "the unit and the messages of a service; knows files and systemctl, not pods"},

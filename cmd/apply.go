@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,10 +22,11 @@ const defaultTimeout = 10 * time.Minute
 type applyFlags struct {
 	inputFlags
 	run.ApplyOptions
-	dryRun bool
+	dryRun string
 	wait   string
 	prune  bool
 	labels string
+	quiet  bool
 }
 
 func newApply(a *app) *cobra.Command {
@@ -57,14 +59,15 @@ FILE is a path, a directory, - for stdin, or an https URL.`,
 	c.Flags().BoolVar(&f.prune, "prune", false, "delete podrun's pods that match -l and are not in the manifest")
 	c.Flags().StringVarP(&f.labels, "selector", "l", "", "with --prune: label selector of the pods to delete (app=web)")
 	c.Flags().BoolVar(&f.Force, "force", false, "recreate pods that are unchanged or have ended")
-	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and change nothing (like 'podrun plan')")
+	c.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print neither events nor the notice about supervision")
+	addDryRun(c.Flags(), &f.dryRun)
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
 	return c
 }
 
 func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
-	if f.dryRun {
-		return a.runPlan(c, &planFlags{inputFlags: f.inputFlags}, named)
+	if done, err := a.dryRun(c, f.dryRun, &f.inputFlags, named); done {
+		return err
 	}
 	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
 		return err
@@ -72,12 +75,13 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	if f.prune != (f.labels != "") {
 		return usage(c, errors.New("--prune and -l SELECTOR must be used together"))
 	}
-	switch f.Wait = lifecycle.Goal(f.wait); f.Wait {
-	case lifecycle.GoalStarted, lifecycle.GoalReady, lifecycle.GoalCompleted:
-	default:
+	var err error
+	f.Wait, err = lifecycle.ParseGoal(f.wait)
+	if err != nil || !slices.Contains([]lifecycle.Goal{lifecycle.GoalStarted, lifecycle.GoalReady, lifecycle.GoalCompleted}, f.Wait) {
 		return usage(c, fmt.Errorf("--wait=%s is not started, ready or completed", f.wait))
 	}
 	r := a.renderer()
+	r.quiet, f.goOn, f.noneIsFine = f.quiet, f.Continue, f.prune
 	objects, err := f.loadWithin(&f.Timeout, a, c, named, r.warn)
 	if err != nil {
 		return err
@@ -94,44 +98,43 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 		return err
 	}
 	if f.prune {
-		pruned, err := f.pruneRest(c, engine, objects, results)
+		pruned, err := f.pruneRest(a, c, engine, objects, results)
 		if err != nil {
 			return errors.Join(a.report(c.Context(), results), err)
 		}
 		results = append(results, pruned...)
 	}
 	if f.Wait == lifecycle.GoalCompleted {
-		return a.reportCompleted(objects, results)
+		return a.reportCompleted(f, objects, results)
 	}
-	if !engine.Supervised() {
+	if !engine.Supervised() && !f.quiet {
 		a.warnUnwatched(r, objects, results)
 	}
-	return a.report(c.Context(), results)
+	return a.report(c.Context(), results, f.invalid)
 }
 
-// pruneRest deletes what the manifest no longer has, unless something failed:
-// what did not start may be what the rest depends on.
-func (f *applyFlags) pruneRest(c *cobra.Command, e *run.Engine, objects *manifest.Objects, results []run.Result) ([]run.Result, error) {
+// pruneRest deletes what the manifest no longer has, unless something failed: what
+// did not start may be what the rest depends on, and a file that is invalid may have
+// the pods that seem to be gone.
+func (f *applyFlags) pruneRest(a *app, c *cobra.Command, e *run.Engine, objects *manifest.Objects, results []run.Result) ([]run.Result, error) {
 	match, err := parseSelector(f.labels)
 	if err != nil {
 		return nil, usage(c, err)
 	}
-	for _, r := range results {
-		if r.Err != nil {
-			return nil, nil
-		}
+	if f.invalid != nil || slices.ContainsFunc(results, func(r run.Result) bool { return r.Err != nil }) {
+		return nil, nil
 	}
-	return e.Prune(c.Context(), objects, match, run.DeleteOptions{})
+	return e.Prune(c.Context(), objects, a.namespaceOr("default"), match, run.DeleteOptions{})
 }
 
 // reportCompleted prints how pods ended, and makes the command's exit code.
-func (a *app) reportCompleted(objects *manifest.Objects, results []run.Result) error {
+func (a *app) reportCompleted(f *applyFlags, objects *manifest.Objects, results []run.Result) error {
 	ended := make([]run.RunResult, len(results))
 	for i, res := range results {
 		res.Containers = lifecycle.EndedContainers(objects.Pods[i].Object, res.Status)
 		ended[i] = run.RunResult{Result: res}
 	}
-	return a.reportRun(ended, &runFlags{policy: string(lifecycle.ExitAny)})
+	return a.reportRun(ended, &runFlags{inputFlags: f.inputFlags, policy: string(lifecycle.ExitAny)})
 }
 
 // warnUnwatched prints one warning with the settings of the pods that are no longer
@@ -211,9 +214,9 @@ func resultOf(r run.Result) podResult {
 	return p
 }
 
-// report prints what became of the pods, and returns their errors.
-func (a *app) report(ctx context.Context, results []run.Result) error {
-	var errs []error
+// report prints what became of the pods, and returns their errors and others.
+func (a *app) report(ctx context.Context, results []run.Result, others ...error) error {
+	errs := others
 	sum := summary{Pods: []podResult{}}
 	for _, r := range results {
 		p := resultOf(r)

@@ -1,13 +1,14 @@
 package cmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run"
@@ -17,6 +18,8 @@ type deleteFlags struct {
 	inputFlags
 	run.DeleteOptions
 	all, allNamespaces, force bool
+	now, ignoreMissing        bool
+	dryRun                    string
 	graceSeconds              int64
 	labels                    string
 }
@@ -38,18 +41,27 @@ pod that does not exist is not an error. An interrupted delete can be rerun.`,
 		RunE: func(c *cobra.Command, named []string) error { return a.runDelete(c, f, named) },
 	}
 	f.add(c.Flags())
+	f.relativePaths = true // a pod is deleted by its name, whatever it mounts
 	c.Flags().BoolVar(&f.all, "all", false, "all pods of the namespace")
 	c.Flags().StringVarP(&f.labels, "selector", "l", "", "all pods of the namespace that match the label selector (app=web)")
 	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: in all namespaces")
 	c.Flags().Int64Var(&f.graceSeconds, "grace-period", -1, "`seconds` that containers have to terminate; -1 for the pod's own, 0 to kill immediately")
 	c.Flags().BoolVar(&f.force, "force", false, "kill immediately, like --grace-period=0")
+	c.Flags().BoolVar(&f.now, "now", false, "like --grace-period=1")
+	c.Flags().BoolVar(&f.ignoreMissing, "ignore-not-found", true, "a pod that does not exist is not an error")
+	c.Flags().StringVar(&f.dryRun, "dry-run", dryNone, "client or server: print the pods and delete nothing")
+	c.Flags().Lookup("dry-run").NoOptDefVal = dryServer
 	c.Flags().BoolVar(&f.KeepLogs, "keep-logs", false, "keep the pod's logs")
 	c.Flags().DurationVar(&f.Timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
 	return c
 }
 
-func (a *app) runDelete(c *cobra.Command, f *deleteFlags, named []string) error {
+func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error {
+	named, err := podNames(given, false)
+	if err != nil {
+		return err
+	}
 	if err := f.check(c, named); err != nil {
 		return err
 	}
@@ -70,16 +82,24 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, named []string) error 
 		return err
 	}
 	defer closeAll()
+	var missing error
 	pods, err := findAll(c.Context(), engine, selectors, func(sel run.Selector) {
 		for _, name := range sel.Names {
-			fmt.Fprintf(a.streams.Err, "pod/%s not found\n", name)
+			if f.ignoreMissing {
+				fmt.Fprintf(a.streams.Err, "pod/%s not found\n", name)
+			} else {
+				missing = notFound(name)
+			}
 		}
 	})
-	if err != nil {
+	if err = errors.Join(err, missing); err != nil {
 		return err
 	}
 	if f.labels != "" {
 		pods = slices.DeleteFunc(pods, func(k run.Known) bool { return k.Pod == nil || !match(k.Pod.Labels) })
+	}
+	if f.dryRun != dryNone {
+		return a.printDryPods(knownPods(pods), "would be deleted (dry run)")
 	}
 	r.many = len(pods) > 1
 	results, err := engine.Delete(c.Context(), pods, f.DeleteOptions)
@@ -95,17 +115,37 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, named []string) error 
 	return a.report(c.Context(), results)
 }
 
+// knownPods are the pods as objects; of one whose checkpoint cannot be read, its name.
+func knownPods(known []run.Known) []corev1.Pod {
+	var out []corev1.Pod
+	for _, k := range known {
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: k.ID.Namespace, Name: k.ID.Name}}
+		if k.Pod != nil {
+			pod = *k.Pod
+		}
+		out = append(out, pod)
+	}
+	return out
+}
+
 // check refuses contradictions of flags, and sets the grace period.
 func (f *deleteFlags) check(c *cobra.Command, named []string) error {
 	switch {
 	case (f.all || f.labels != "") && (len(named) > 0 || len(f.files) > 0):
 		return usage(c, errors.New("--all and -l cannot be used with names or -f"))
 	case !f.all && f.labels == "" && len(named) == 0 && len(f.files) == 0:
-		return usage(c, errors.New("name a pod, or give -f FILE, -l SELECTOR or --all"))
+		return usage(c, errors.New("specify pods by name, -f FILE, -l SELECTOR or --all"))
 	case f.graceSeconds < -1:
 		return usage(c, fmt.Errorf("--grace-period=%d is not a number of seconds", f.graceSeconds))
 	case f.force && f.graceSeconds > 0:
 		return usage(c, errors.New("--force kills immediately and cannot be used with a --grace-period other than 0"))
+	case f.now && (f.force || f.graceSeconds >= 0):
+		return usage(c, errors.New("--now cannot be used with --force or --grace-period"))
+	case !slices.Contains([]string{dryNone, dryClient, dryServer}, f.dryRun):
+		return usage(c, fmt.Errorf("--dry-run=%s is not one of none, client, server", f.dryRun))
+	}
+	if f.now {
+		f.graceSeconds = 1
 	}
 	if f.force {
 		f.graceSeconds = 0
@@ -119,10 +159,7 @@ func (f *deleteFlags) check(c *cobra.Command, named []string) error {
 
 // selectors names the pods to delete, one selector each.
 func (f *deleteFlags) selectors(c *cobra.Command, a *app, named []string, r *renderer) ([]run.Selector, error) {
-	namespace := a.namespace
-	if namespace == "" {
-		namespace = "default"
-	}
+	namespace := a.namespaceOr("default")
 	if f.all || f.labels != "" {
 		if f.allNamespaces {
 			namespace = ""
@@ -131,9 +168,6 @@ func (f *deleteFlags) selectors(c *cobra.Command, a *app, named []string, r *ren
 	}
 	var out []run.Selector
 	for _, name := range named {
-		if looksLikeFile(name) {
-			return nil, usage(c, fmt.Errorf("%q is not a valid pod name: use -f for a file", name))
-		}
 		out = append(out, run.Selector{Namespace: namespace, Names: []string{name}})
 	}
 	if len(f.files) == 0 {
@@ -145,45 +179,6 @@ func (f *deleteFlags) selectors(c *cobra.Command, a *app, named []string, r *ren
 	}
 	for _, p := range objects.Pods {
 		out = append(out, run.Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
-	}
-	return out, nil
-}
-
-// looksLikeFile tells a path from the name of a pod, which has no slash and
-// no manifest's ending.
-func looksLikeFile(name string) bool {
-	for _, end := range []string{".yaml", ".yml", ".json"} {
-		if len(name) > len(end) && name[len(name)-len(end):] == end {
-			return true
-		}
-	}
-	for _, r := range name {
-		if r == '/' {
-			return true
-		}
-	}
-	return name == "-"
-}
-
-// findAll finds the pods of all selectors, each once. Missing is called for a
-// selector that matches none.
-func findAll(ctx context.Context, e *run.Engine, selectors []run.Selector, missing func(run.Selector)) ([]run.Known, error) {
-	var out []run.Known
-	seen := map[string]bool{}
-	for _, sel := range selectors {
-		pods, err := e.Find(ctx, sel)
-		if err != nil {
-			return nil, err
-		}
-		if len(pods) == 0 {
-			missing(sel)
-		}
-		for _, p := range pods {
-			if !seen[p.ID.UID] {
-				seen[p.ID.UID] = true
-				out = append(out, p)
-			}
-		}
 	}
 	return out, nil
 }

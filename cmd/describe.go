@@ -35,7 +35,11 @@ and events. Without a NAME, show all pods of the namespace.`,
 	return c
 }
 
-func (a *app) runDescribe(c *cobra.Command, f *describeFlags, named []string) error {
+func (a *app) runDescribe(c *cobra.Command, f *describeFlags, given []string) error {
+	named, err := podNames(given, false)
+	if err != nil {
+		return err
+	}
 	match, err := parseSelector(f.selector)
 	if err != nil {
 		return usage(c, err)

@@ -50,28 +50,30 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 		return usage(c, errors.New("put -- between the pod's name and the command"))
 	case dash < 0 || dash == len(given):
 		return usage(c, errors.New("give a pod name and, after --, a command"))
-	case dash != 1:
-		return usage(c, fmt.Errorf("give one pod name before --, not %d", dash))
 	case f.timeout < 0:
 		return usage(c, fmt.Errorf("--timeout=%s is negative", f.timeout))
+	}
+	named, err := podNames(given[:dash], true)
+	if err != nil {
+		return err
+	}
+	if len(named) != 1 {
+		return usage(c, fmt.Errorf("give one pod name before --, not %d", len(named)))
 	}
 	engine, closeAll, err := a.engine(&renderer{w: a.streams.Err})
 	if err != nil {
 		return err
 	}
 	defer closeAll()
-	namespace := a.namespace
-	if namespace == "" {
-		namespace = "default"
-	}
-	target, err := engine.ExecTarget(c.Context(), namespace, given[0], f.container)
+	namespace := a.namespaceOr("default")
+	target, err := engine.ExecTarget(c.Context(), namespace, named[0], f.container)
 	if err != nil {
 		return err
 	}
 	if len(target.Among) > 0 {
 		fmt.Fprintf(a.streams.Err, "Defaulted container %q out of: %s\n", target.Container, strings.Join(target.Among, ", "))
 	}
-	o := run.ExecOptions{Command: given[1:], Timeout: f.timeout, Out: a.raw.Out, Err: a.raw.Err}
+	o := run.ExecOptions{Command: given[dash:], Timeout: f.timeout, Out: a.raw.Out, Err: a.raw.Err}
 	if f.stdin {
 		o.In = a.streams.In
 	}

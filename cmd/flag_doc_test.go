@@ -44,6 +44,9 @@ func TestFlagsInPages(t *testing.T) {
 	}
 	pages = append(pages, "../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md")
 	for _, page := range pages {
+		if filepath.Base(page) == "kubectl-users.md" {
+			continue // of commands and flags that podrun lacks: ../users_test.go
+		}
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

@@ -2,18 +2,20 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run"
 )
 
 type getFlags struct {
+	printFlags
 	allNamespaces bool
 	selector      string
 }
@@ -27,17 +29,31 @@ func newGet(a *app) *cobra.Command {
 would report it.`,
 		Example: `  podrun get
   podrun get web -o yaml
-  podrun get -A -o wide`,
+  podrun get -A -o wide --sort-by .metadata.creationTimestamp
+  podrun get web -o jsonpath='{.status.podIP}'
+  podrun get -o custom-columns=NAME:.metadata.name,IP:.status.podIP`,
 		RunE: func(c *cobra.Command, named []string) error { return a.runGet(c, f, named) },
 	}
 	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "pods in all namespaces")
 	c.Flags().StringVarP(&f.selector, "selector", "l", "", "label selector of the pods (app=web,tier!=db)")
-	c.Flags().StringVarP(&a.output, "output", "o", "", "print as wide, json, yaml or name")
+	f.add(c.Flags())
+	c.Flags().StringVarP(&a.output, "output", "o", "", "print as wide, json, yaml, name, jsonpath=TEMPLATE, go-template=TEMPLATE or custom-columns=HEADING:FIELD,…; jsonpath-file, go-template-file and custom-columns-file take a file")
 	return c
 }
 
-func (a *app) runGet(c *cobra.Command, f *getFlags, named []string) error {
-	if err := checkOutput(a.output, "wide", "json", "yaml", "name"); err != nil {
+func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
+	if len(given) == 1 && strings.EqualFold(given[0], "all") {
+		given = nil // kubectl get all: podrun has nothing but pods
+	}
+	named, err := podNames(given, false)
+	if err != nil {
+		return err
+	}
+	if a.output == "" && f.template != "" {
+		a.output = "go-template" // as in kubectl
+	}
+	byTemplate, err := f.printer(c.Context(), a.output)
+	if err != nil {
 		return err
 	}
 	match, err := parseSelector(f.selector)
@@ -60,10 +76,19 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, named []string) error {
 			shown = append(shown, p)
 		}
 	}
-	return a.printPods(shown, f.allNamespaces, len(named) == 1)
+	if f.sortBy != "" {
+		if err := sortPods(shown, f.sortBy); err != nil {
+			return usage(c, fmt.Errorf("--sort-by: %w", err))
+		}
+	}
+	single := len(named) == 1 && len(shown) == 1
+	if byTemplate != nil {
+		return a.printTemplate(byTemplate, shown, single)
+	}
+	return a.printPods(shown, f, single)
 }
 
-// readPods reads the pods of the namespace, or those named.
+// readPods reads the pods of the namespace, or those named (podNames).
 func (a *app) readPods(ctx context.Context, e *run.Engine, allNamespaces bool, named []string) ([]corev1.Pod, error) {
 	sel := run.Selector{Namespace: a.namespace, Names: named}
 	if sel.Namespace == "" && !allNamespaces {
@@ -84,29 +109,33 @@ func (a *app) readPods(ctx context.Context, e *run.Engine, allNamespaces bool, n
 	}
 	for _, name := range named {
 		if !have[name] {
-			return nil, notHere(name)
+			return nil, notFound(name)
 		}
 	}
 	return pods, nil
 }
 
-// notHere is the error of a pod that was named and is not found.
-func notHere(name string) error {
-	return &problem.Error{Kind: problem.Failed, Object: "pod " + name, Err: fmt.Errorf("not found"), Hint: "'podrun get -A' lists all pods"}
+// notFound is the error of a pod that was named and is not on this host; without a
+// name, of a selection without pods. A name that is the word for another type was perhaps meant as that.
+func notFound(name string) error {
+	if instead(name) != "" {
+		return notPods(name)
+	}
+	object := "pod " + name
+	if name == "" {
+		object = "pods of this selection"
+	}
+	return &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New("not found"), Hint: "'podrun get -A' lists all pods"}
 }
 
-func (a *app) printPods(pods []corev1.Pod, allNamespaces, single bool) error {
+func (a *app) printPods(pods []corev1.Pod, f *getFlags, single bool) error {
 	out := a.streams.Out
 	switch a.output {
 	case "json", "yaml":
 		if single {
 			return printData(a.raw.Out, a.output, pods[0])
 		}
-		list := corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}, Items: pods}
-		if list.Items == nil {
-			list.Items = []corev1.Pod{}
-		}
-		return printData(a.raw.Out, a.output, list)
+		return printData(a.raw.Out, a.output, listOf(pods))
 	case "name":
 		for i := range pods {
 			fmt.Fprintf(out, "pod/%s\n", pods[i].Name)
@@ -117,5 +146,8 @@ func (a *app) printPods(pods []corev1.Pod, allNamespaces, single bool) error {
 		fmt.Fprintln(a.streams.Err, "no pods found")
 		return nil
 	}
-	return podTable(out, pods, tableOptions{Wide: a.output == "wide", Namespaces: allNamespaces, Now: time.Now()})
+	return podTable(out, pods, tableOptions{
+		Wide: a.output == "wide", Namespaces: f.allNamespaces, Now: time.Now(),
+		NoHeaders: f.noHeaders, LabelColumns: f.labels, ShowLabels: f.showLabels,
+	})
 }

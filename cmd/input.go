@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -22,16 +23,24 @@ type inputFlags struct {
 	files         []string
 	validate      string
 	ignoreKinds   bool
+	skipKinds     []string
 	restartPolicy string
 	toEnd         bool // the command runs pods to their ends
 	strictCluster bool
+	relativePaths bool
+	// goOn leaves out files that are invalid, and sets invalid; noneIsFine takes an
+	// input without a pod.
+	goOn, noneIsFine bool
+	invalid          error
 }
 
 func (f *inputFlags) add(set *pflag.FlagSet) {
 	set.StringArrayVarP(&f.files, "filename", "f", nil, "`file`, directory, - for stdin, or https URL to read; repeatable")
 	f.objectFlags.add(set)
 	set.StringVar(&f.validate, "validate", string(manifest.Strict), "how to handle unknown and duplicate fields: strict, warn or ignore")
-	set.BoolVar(&f.ignoreKinds, "ignore-unknown-kinds", false, "ignore objects of kinds that podrun does not use")
+	set.StringSliceVar(&f.skipKinds, "skip-kinds", nil, "skip objects of these `kinds` (NetworkPolicy,Certificate); Service, Ingress, RBAC kinds and the like are skipped in any case")
+	set.BoolVar(&f.ignoreKinds, "ignore-unknown-kinds", false, "skip objects of all kinds that podrun does not use, except those that restrict pods")
+	set.BoolVar(&f.relativePaths, "relative-host-paths", false, "resolve relative hostPaths against the directory of the manifest")
 	set.BoolVar(&f.strictCluster, "strict-cluster-fields", false, "refuse pods with fields that only a cluster supports, instead of dropping the fields")
 }
 
@@ -70,25 +79,65 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 	}
 	warn(manifest.SetGates(settings.FeatureGates))
 	names = slices.Concat(names, f.configMaps, f.secrets)
-	sources, err := manifest.Read(ctx, names, manifest.ReadOptions{Stdin: a.streams.In})
+	sources, err := manifest.Read(ctx, names, manifest.ReadOptions{Stdin: a.streams.In, EmptyDirs: f.noneIsFine})
+	if e, ok := errors.AsType[*problem.Error](err); ok && f.toEnd && e.Hint == "" {
+		e.Hint = inManifest // an image may have been meant
+	}
+	if err != nil && (!f.goOn || len(sources) == 0) {
+		return nil, err
+	}
+	f.invalid = err
+	dir := ""
+	if f.relativePaths {
+		if dir, err = os.Getwd(); err != nil {
+			return nil, &problem.Error{Kind: problem.Usage, Object: "--relative-host-paths", Err: err}
+		}
+	}
+	objects, err := f.parse(a, sources, dir, warn)
 	if err != nil {
 		return nil, err
 	}
-	objects, problems := manifest.Load(sources, manifest.Options{
-		Namespace:           a.namespace,
-		Validate:            manifest.Validate(f.validate),
-		IgnoreUnknownKinds:  f.ignoreKinds,
-		StrictClusterFields: f.strictCluster,
-		Suffix:              run.RandomSuffix,
-		RestartPolicy:       corev1.RestartPolicy(f.restartPolicy),
-		ToEnd:               f.toEnd,
-	})
-	problems = append(problems, a.otherNamespaces(objects)...)
-	warn(problems.Warnings())
-	if err := problem.Refuse(problem.Manifest, problems); err != nil {
-		return nil, err
-	}
 	return objects, f.serveClaims(c, objects, settings.Claims)
+}
+
+// parse checks what was read. With goOn it leaves out the files with errors, as long
+// as any is left.
+func (f *inputFlags) parse(a *app, sources []manifest.Source, dir string, warn func(problem.List)) (*manifest.Objects, error) {
+	for {
+		objects, problems := manifest.Load(sources, manifest.Options{
+			Namespace:           a.namespace,
+			Validate:            manifest.Validate(f.validate),
+			SkipKinds:           f.skipKinds,
+			IgnoreUnknownKinds:  f.ignoreKinds,
+			StrictClusterFields: f.strictCluster,
+			WorkingDir:          dir,
+			Suffix:              run.RandomSuffix,
+			RestartPolicy:       corev1.RestartPolicy(f.restartPolicy),
+			ToEnd:               f.toEnd,
+		})
+		if f.noneIsFine {
+			problems = slices.DeleteFunc(problems, func(p problem.Problem) bool { return p.Reason == manifest.ReasonNoPod })
+		}
+		problems = append(problems, a.otherNamespaces(objects)...)
+		err := problem.Refuse(problem.Manifest, problems)
+		left := withoutFiles(sources, problems.Errors())
+		if err == nil || !f.goOn || len(left) == 0 || len(left) == len(sources) {
+			warn(problems.Warnings())
+			return objects, err
+		}
+		f.invalid, sources = errors.Join(f.invalid, err), left
+	}
+}
+
+// withoutFiles leaves out the files that problems are about.
+func withoutFiles(sources []manifest.Source, problems problem.List) []manifest.Source {
+	var left []manifest.Source
+	for _, s := range sources {
+		if !slices.ContainsFunc(problems, func(p problem.Problem) bool { return p.File == s.Name }) {
+			left = append(left, s)
+		}
+	}
+	return left
 }
 
 // otherNamespaces reports pods whose manifest names another namespace than -n

@@ -35,7 +35,7 @@ containers, print all logs, and prefix each line with its container.`,
 		Example: `  podrun logs web
   podrun logs web -c sidecar -f --tail 20
   podrun logs web --previous --timestamps`,
-		Args: args(cobra.RangeArgs(1, 2)),
+		Args: args(cobra.RangeArgs(1, 3)),
 		RunE: func(c *cobra.Command, named []string) error { return a.runLogs(c, f, named) },
 	}
 	flags := c.Flags()
@@ -52,7 +52,11 @@ containers, print all logs, and prefix each line with its container.`,
 	return c
 }
 
-func (a *app) runLogs(c *cobra.Command, f *logsFlags, named []string) error {
+func (a *app) runLogs(c *cobra.Command, f *logsFlags, given []string) error {
+	named, err := f.names(given)
+	if err != nil {
+		return err
+	}
 	if len(named) == 2 {
 		if f.container != "" {
 			return usage(c, errors.New("a container is named twice"))
@@ -68,10 +72,7 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, named []string) error {
 		return err
 	}
 	defer closeAll()
-	namespace := a.namespace
-	if namespace == "" {
-		namespace = "default"
-	}
+	namespace := a.namespaceOr("default")
 	logs, err := engine.Logs(c.Context(), run.LogsRequest{
 		Namespace: namespace, Name: named[0], Container: f.container,
 		Previous: f.previous, All: f.allContainers || f.container == "", Init: f.allContainers,
@@ -80,6 +81,25 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, named []string) error {
 		return err
 	}
 	return podlog.Mux(c.Context(), podlog.Output{Stdout: a.raw.Out, Stderr: a.raw.Out}, f.sources(c.Context(), a, engine, logs), opts)
+}
+
+// names are the pod's name and perhaps the container's. Where the first word is the
+// type, as in "logs pod web", the name follows.
+func (f *logsFlags) names(given []string) ([]string, error) {
+	rest := []string{}
+	if isPodType(given[0]) && len(given) > 1 {
+		given = given[1:]
+	} else if len(given) > 1 && instead(given[0]) != "" {
+		return nil, notPods(given[0])
+	}
+	name, err := podName(given[0])
+	if err != nil {
+		return nil, err
+	}
+	if rest = given[1:]; len(rest) > 1 {
+		return nil, namesError(fmt.Errorf("%d names are given", len(given)), "name one pod and, after it or with -c, a container")
+	}
+	return append([]string{name}, rest...), nil
 }
 
 func (f *logsFlags) options(now time.Time) (podlog.Options, error) {

@@ -18,6 +18,7 @@ type planFlags struct {
 	facts     string
 	showFacts bool
 	secrets   bool // show their values
+	full      bool
 }
 
 func newPlan(a *app) *cobra.Command {
@@ -25,22 +26,26 @@ func newPlan(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan FILE...",
 		Short: "Print what apply would do, and change nothing",
-		Long: `Print what apply would do: the result of admission, cgroups, directories and
-volumes, images, and the CRI messages. Values that are not known yet are in
-parentheses: (podIP), (imageID).
+		Long: `Print what apply would do: for each pod whether it is created, updated, replaced
+or refused, its images, and the order of its containers.
+
+--full, or -o yaml or json, prints the whole plan: the result of admission, cgroups,
+directories and volumes, images, and the CRI messages. Values that are not known
+yet are in parentheses: (podIP), (imageID).
 
 --show-facts prints the facts of this host; --facts FILE plans with facts from a
 file instead, without a runtime.`,
 		Example: `  podrun plan pod.yaml
   podrun plan --show-facts pod.yaml > facts.json
-  podrun plan --facts facts.json pod.yaml -o json`,
+  podrun plan --facts facts.json pod.yaml --full`,
 		RunE: func(c *cobra.Command, named []string) error { return a.runPlan(c, f, named) },
 	}
 	f.add(c.Flags())
 	c.Flags().StringVar(&f.facts, "facts", "", "plan with the facts of this `file` (JSON or YAML)")
 	c.Flags().BoolVar(&f.showFacts, "show-facts", false, "print the facts of this host instead of the plan")
 	c.Flags().BoolVar(&f.secrets, "show-secrets", false, "print the values of Secrets too")
-	c.Flags().StringVarP(&a.output, "output", "o", "", "print as yaml (default) or json")
+	c.Flags().StringVarP(&a.output, "output", "o", "", "print the whole plan as yaml or json")
+	c.Flags().BoolVar(&f.full, "full", false, "print the whole plan, like -o yaml")
 	return c
 }
 
@@ -49,7 +54,7 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 		return err
 	}
 	format := a.output
-	if format == "" {
+	if format == "" && (f.full || f.secrets) {
 		format = "yaml"
 	}
 	r := &renderer{w: a.streams.Err}
@@ -92,7 +97,9 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 		}
 		views = append(views, view)
 	}
-	if err := printData(a.raw.Out, format, planList{Plans: views, Problems: problems}); err != nil {
+	if format == "" {
+		planSummary(a.streams.Out, views, problems)
+	} else if err := printData(a.raw.Out, format, planList{Plans: views, Problems: problems}); err != nil {
 		return err
 	}
 	return problem.Refuse(problem.Refused, problems)

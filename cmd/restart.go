@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,74 +12,75 @@ import (
 
 func newRestart(a *app) *cobra.Command {
 	var o run.ApplyOptions
+	pick := &pickFlags{}
 	c := &cobra.Command{
-		Use:   "restart NAME...",
+		Use:   "restart NAME... | -l SELECTOR | --all",
 		Short: "Restart pods from the beginning",
 		Long: `Restart pods as they were applied: stop their containers within the grace period,
 remove them, and create them again. Use it to run a pod again that has ended.`,
-		Args: args(cobra.MinimumNArgs(1)),
-		RunE: func(c *cobra.Command, named []string) error {
-			return a.onPods(c, named, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
+		RunE: func(c *cobra.Command, given []string) error {
+			return a.onPods(c, pick, given, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
 				o.AllowKubelet = a.allowKubelet
 				return e.Restart(ctx, pods, o)
 			})
 		},
 	}
-	a.addPodFlags(c, &o.Timeout)
+	a.addPodFlags(c, pick, &o.Timeout)
 	return c
 }
 
 func newStop(a *app) *cobra.Command {
 	var o run.DeleteOptions
 	var grace int64
+	pick := &pickFlags{}
 	c := &cobra.Command{
-		Use:   "stop NAME...",
+		Use:   "stop NAME... | -l SELECTOR | --all",
 		Short: "Stop pods and keep their data",
 		Long: `Stop pods, with their preStop hooks and grace period, and keep their directories,
 volumes and logs. 'podrun start' starts them again, and restarts containers
 according to restartPolicy.`,
-		Args: args(cobra.MinimumNArgs(1)),
-		RunE: func(c *cobra.Command, named []string) error {
+		RunE: func(c *cobra.Command, given []string) error {
 			if grace >= 0 {
 				seconds := time.Duration(grace) * time.Second
 				o.Grace = &seconds
 			}
-			return a.onPods(c, named, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
+			return a.onPods(c, pick, given, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
 				return e.Stop(ctx, pods, o), nil
 			})
 		},
 	}
 	c.Flags().Int64Var(&grace, "grace-period", -1, "`seconds` that containers have to terminate; -1 for the pod's own, 0 to kill immediately")
-	a.addPodFlags(c, &o.Timeout)
+	a.addPodFlags(c, pick, &o.Timeout)
 	return c
 }
 
 func newStart(a *app) *cobra.Command {
 	var o run.ApplyOptions
+	pick := &pickFlags{}
 	c := &cobra.Command{
-		Use:   "start NAME...",
+		Use:   "start NAME... | -l SELECTOR | --all",
 		Short: "Start pods that were stopped",
-		Args:  args(cobra.MinimumNArgs(1)),
-		RunE: func(c *cobra.Command, named []string) error {
-			return a.onPods(c, named, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
+		RunE: func(c *cobra.Command, given []string) error {
+			return a.onPods(c, pick, given, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
 				o.AllowKubelet = a.allowKubelet
 				return e.Start(ctx, pods, o)
 			})
 		},
 	}
-	a.addPodFlags(c, &o.Timeout)
+	a.addPodFlags(c, pick, &o.Timeout)
 	return c
 }
 
 // addPodFlags adds the flags of commands that act on named pods.
-func (a *app) addPodFlags(c *cobra.Command, timeout *time.Duration) {
+func (a *app) addPodFlags(c *cobra.Command, pick *pickFlags, timeout *time.Duration) {
+	pick.add(c.Flags())
 	c.Flags().DurationVar(timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
 }
 
 // onPods does something with the pods of these names, and reports.
-func (a *app) onPods(c *cobra.Command, named []string, do func(context.Context, *run.Engine, []run.Known) ([]run.Result, error)) error {
-	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
+func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, do func(context.Context, *run.Engine, []run.Known) ([]run.Result, error)) error {
+	if err := errors.Join(checkOutput(a.output, "json", "yaml", "name"), pick.check(c, given)); err != nil {
 		return err
 	}
 	r := a.renderer()
@@ -87,7 +89,7 @@ func (a *app) onPods(c *cobra.Command, named []string, do func(context.Context, 
 		return err
 	}
 	defer closeAll()
-	pods, err := a.named(c, engine, named, false)
+	pods, err := pick.pods(a, c, engine, false)
 	if err != nil {
 		return err
 	}

@@ -51,8 +51,11 @@ func Main(ctx context.Context, args []string, streams Streams, version string) i
 	a := newApp(streams)
 	a.version, a.commandLine = version, strings.Join(append([]string{"podrun"}, args...), " ")
 	root := newRoot(a)
-	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	args, err := translate(root, args)
+	if err == nil {
+		root.SetArgs(args)
+		err = root.ExecuteContext(ctx)
+	}
 	if err == nil {
 		return ExitOK
 	}
@@ -63,13 +66,19 @@ func Main(ctx context.Context, args []string, streams Streams, version string) i
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) && !errors.Is(err, cause) {
 		err = errors.Join(err, cause)
 	}
+	a.printErrors(err)
+	a.summarizeFailure(err)
+	return exitCode(err)
+}
+
+// printErrors writes an error, of joined ones each, for people or, with -o json, for
+// scripts.
+func (a *app) printErrors(err error) {
 	printed := printError
 	if a.jsonTalk {
 		printed = printErrorJSON
 	}
-	eachError(err, func(e error) { printed(textWriter{&streams.Err}, e) })
-	a.summarizeFailure(err)
-	return exitCode(err)
+	eachError(err, func(e error) { printed(a.streams.Err, e) })
 }
 
 // newApp makes the app of one command line.
@@ -85,6 +94,7 @@ type exitStatus int
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
 func newRoot(a *app) *cobra.Command {
+	version := false
 	root := &cobra.Command{
 		Use:   "podrun",
 		Short: "Run a Kubernetes Pod on this host, as the kubelet would, without a cluster",
@@ -108,16 +118,20 @@ the variable over the file.`,
 		},
 		// Cobra's own check of the command's name would not exit as a wrong
 		// command line does.
-		Args:                       args(knownCommand),
-		SuggestionsMinimumDistance: 2,
-		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args: args(knownCommand),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if version {
+				return a.printVersion(a.versionInfo())
+			}
+			return c.Help()
+		},
 	}
 	root.SetIn(a.streams.In)
 	root.SetOut(a.streams.Out)
 	root.SetErr(a.streams.Err)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usage(c, err)
-	})
+	root.SetFlagErrorFunc(flagError)
+	root.SetUsageFunc(helpUsage)
+	root.Flags().BoolVar(&version, "version", false, "print the version of podrun (-v is --verbose)")
 	flags := root.PersistentFlags()
 	a.settings = addSettingsFlags(flags)
 	flags.StringVarP(&a.namespace, "namespace", "n", "", "`namespace` of pods (default \"default\")")
@@ -126,7 +140,8 @@ the variable over the file.`,
 	a.settings.into["namespace"] = func(s *nodeconfig.Settings) { s.Namespace = a.namespace }
 	a.settings.into["verbose"] = func(s *nodeconfig.Settings) { s.Verbose = a.verbose }
 	a.settings.into["allow-kubelet"] = func(s *nodeconfig.Settings) { s.AllowKubelet = a.allowKubelet }
-	root.AddCommand(newApply(a), newRun(a), newWait(a), newRestart(a), newStop(a), newStart(a), newPlan(a), newDoctor(a), newDelete(a), newGet(a), newDescribe(a), newLogs(a), newExec(a), newImage(a), newServe(a), newService(a), newVersion(a), newExitCodes())
+	root.AddCommand(newApply(a), newRun(a), newWait(a), newRestart(a), newStop(a), newStart(a), newPlan(a), newDiff(a), newDoctor(a), newDelete(a), newGet(a), newDescribe(a), newLogs(a), newExec(a), newImage(a), newServe(a), newService(a), newVersion(a), newOptions(), newExitCodes())
+	a.addCompletions(root)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
@@ -138,7 +153,7 @@ the variable over the file.`,
 
 // withoutSettings are the commands that work whatever the settings are. Of these,
 // version reads them when it asks the runtime, and service when it installs.
-var withoutSettings = []string{"help", "completion", "exit-codes", "version", "service", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
+var withoutSettings = []string{"help", "completion", "exit-codes", "options", "version", "service", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
 
 // takeSettings reads the settings before a command runs, so that a wrong file
 // ends every command in the same way, and takes those that are the app's own.
@@ -155,18 +170,6 @@ func (a *app) takeSettings(c *cobra.Command) error {
 	}
 	a.namespace, a.verbose, a.allowKubelet = s.Namespace, s.Verbose, s.AllowKubelet
 	return nil
-}
-
-// knownCommand refuses what is no command, where nothing else may stand.
-func knownCommand(c *cobra.Command, given []string) error {
-	if len(given) == 0 {
-		return nil
-	}
-	err := fmt.Errorf("%q is not a command of %s", given[0], c.CommandPath())
-	if like := c.SuggestionsFor(given[0]); len(like) > 0 {
-		err = fmt.Errorf("%w (did you mean %s?)", err, strings.Join(like, " or "))
-	}
-	return err
 }
 
 // newExitCodes is a help topic: `podrun help exit-codes`.

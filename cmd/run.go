@@ -25,6 +25,7 @@ type runFlags struct {
 	quiet    bool
 	exitFrom string
 	policy   string
+	dryRun   string
 }
 
 func newRun(a *app) *cobra.Command {
@@ -46,6 +47,7 @@ immediately.`,
 	}
 	f.add(c.Flags())
 	flags := c.Flags()
+	addDryRun(flags, &f.dryRun)
 	flags.DurationVar(&f.Timeout, "timeout", 0, "time limit of the run; 0 for no limit")
 	flags.BoolVar(&f.remove, "rm", true, "remove the pods when they have ended")
 	flags.BoolVar(&f.Replace, "replace", false, "replace a running pod of the same name")
@@ -72,6 +74,9 @@ func (f *runFlags) check(c *cobra.Command, a *app) error {
 }
 
 func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
+	if done, err := a.dryRun(c, f.dryRun, &f.inputFlags, named); done {
+		return err
+	}
 	if err := f.check(c, a); err != nil {
 		return err
 	}
@@ -142,6 +147,10 @@ func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
 		sum.Pods = append(sum.Pods, p)
 		sum.ExitCode = worseCode(sum.ExitCode, code)
 	}
+	if f.invalid != nil { // files that --continue left out
+		errs = append(errs, f.invalid)
+		sum.ExitCode = worseCode(sum.ExitCode, exitCode(f.invalid))
+	}
 	err := errors.Join(errs...)
 	sum.Reason = exitReason(sum.ExitCode)
 	if err == nil && sum.ExitCode != ExitOK {
@@ -152,8 +161,11 @@ func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
 			return errors.Join(err, perr)
 		}
 	}
-	if err != nil || sum.ExitCode == ExitOK {
+	if exitCode(err) == sum.ExitCode {
 		return err
+	}
+	if err != nil {
+		a.printErrors(err)
 	}
 	a.sayCode(results, sum.ExitCode)
 	return exitStatus(sum.ExitCode)

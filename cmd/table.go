@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
@@ -17,6 +18,11 @@ type tableOptions struct {
 	Wide       bool // IP and NODE
 	Namespaces bool // NAMESPACE, for -A
 	Now        time.Time
+	NoHeaders  bool
+	// LabelColumns are keys of labels, each with a column of its values; ShowLabels
+	// adds a column with all labels.
+	LabelColumns []string
+	ShowLabels   bool
 }
 
 // podTable prints pods as kubectl get pods does, in the order given: nothing,
@@ -32,11 +38,13 @@ func podTable(w io.Writer, pods []corev1.Pod, o tableOptions) error {
 		}
 		fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}
-	row(podColumns(o, "NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE")...)
+	if !o.NoHeaders {
+		row(append(podColumns(o, "NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE"), labelHeadings(o)...)...)
+	}
 	for i := range pods {
 		pod := &pods[i]
 		sum := summarize(pod)
-		row(podColumns(o,
+		row(append(podColumns(o,
 			pod.Namespace,
 			pod.Name,
 			fmt.Sprintf("%d/%d", sum.ready, sum.total),
@@ -45,7 +53,7 @@ func podTable(w io.Writer, pods []corev1.Pod, o tableOptions) error {
 			ageCell(pod.CreationTimestamp, o.Now),
 			orNone(pod.Status.PodIP),
 			orNone(pod.Spec.NodeName),
-		)...)
+		), labelCells(o, pod)...)...)
 	}
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("print pods: %w", err)
@@ -63,6 +71,29 @@ func podColumns(o tableOptions, cells ...string) []string {
 		cells = cells[1:]
 	}
 	return cells
+}
+
+// labelHeadings are kubectl's: the last part of a label's key, in capitals.
+func labelHeadings(o tableOptions) []string {
+	var out []string
+	for _, key := range o.LabelColumns {
+		out = append(out, strings.ToUpper(key[strings.LastIndex(key, "/")+1:]))
+	}
+	if o.ShowLabels {
+		out = append(out, "LABELS")
+	}
+	return out
+}
+
+func labelCells(o tableOptions, pod *corev1.Pod) []string {
+	var out []string
+	for _, key := range o.LabelColumns {
+		out = append(out, pod.Labels[key])
+	}
+	if o.ShowLabels {
+		out = append(out, orNone(labels.FormatLabels(pod.Labels)))
+	}
+	return out
 }
 
 func restartsCell(s podSummary, now time.Time) string {

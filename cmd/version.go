@@ -40,9 +40,7 @@ func newVersion(a *app) *cobra.Command {
 			if err := checkOutput(a.output, "json", "yaml"); err != nil {
 				return err
 			}
-			info := versionInfo{Client: clientVersion{
-				Version: a.version, Kubernetes: kubernetesVersion, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-			}}
+			info := a.versionInfo()
 			if clientOnly {
 				return a.printVersion(info)
 			}
@@ -57,6 +55,13 @@ func newVersion(a *app) *cobra.Command {
 	c.Flags().BoolVar(&clientOnly, "client", false, "do not contact the runtime")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json or yaml")
 	return c
+}
+
+// versionInfo is podrun's own version.
+func (a *app) versionInfo() versionInfo {
+	return versionInfo{Client: clientVersion{
+		Version: a.version, Kubernetes: kubernetesVersion, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	}}
 }
 
 func (a *app) runtimeVersion(c *cobra.Command) (*runtimeVersion, error) {

@@ -12,34 +12,39 @@ import (
 func newWait(a *app) *cobra.Command {
 	var o run.WaitOptions
 	var what string
+	pick := &pickFlags{}
 	c := &cobra.Command{
-		Use:   "wait NAME...",
+		Use:   "wait NAME... | -l SELECTOR | --all",
 		Short: "Wait until pods are ready, completed or deleted",
 		Long: `Wait until pods are ready (--for=condition=Ready), in a phase (--for=phase=Running),
-have completed or are deleted. While it waits, podrun restarts the pods'
+have completed or are deleted. Case does not matter; condition=TYPE=False waits for
+the opposite. While it waits, podrun restarts the pods'
 containers and runs their probes.
 
 Exits with 0 when the condition is met, with 124 when the timeout expires. With
 --for=completed it exits with the pod's exit code, like 'podrun run'.`,
 		Example: `  podrun wait web --for=condition=Ready --timeout 30s
   podrun wait job --for=completed`,
-		Args: args(cobra.MinimumNArgs(1)),
-		RunE: func(c *cobra.Command, named []string) error {
+		RunE: func(c *cobra.Command, given []string) error {
 			goal, err := lifecycle.ParseGoal(what)
 			if err != nil {
 				return usage(c, fmt.Errorf("--for: %w", err))
 			}
 			o.For = goal
-			return a.runWait(c, named, o)
+			return a.runWait(c, pick, given, o)
 		},
 	}
+	pick.add(c.Flags())
 	c.Flags().StringVar(&what, "for", string(lifecycle.GoalReady), "ready, started, completed, delete, condition=TYPE or phase=PHASE")
 	c.Flags().DurationVar(&o.Timeout, "timeout", defaultTimeout, "how long to wait; 0 for no limit")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
 	return c
 }
 
-func (a *app) runWait(c *cobra.Command, named []string, o run.WaitOptions) error {
+func (a *app) runWait(c *cobra.Command, pick *pickFlags, given []string, o run.WaitOptions) error {
+	if err := pick.check(c, given); err != nil {
+		return err
+	}
 	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
 		return err
 	}
@@ -49,7 +54,7 @@ func (a *app) runWait(c *cobra.Command, named []string, o run.WaitOptions) error
 		return err
 	}
 	defer closeAll()
-	pods, err := a.named(c, engine, named, o.For == lifecycle.GoalDeleted)
+	pods, err := pick.pods(a, c, engine, o.For == lifecycle.GoalDeleted)
 	if err != nil {
 		return err
 	}
@@ -64,27 +69,4 @@ func (a *app) runWait(c *cobra.Command, named []string, o run.WaitOptions) error
 		ended = append(ended, run.RunResult{Result: res})
 	}
 	return a.reportRun(ended, &runFlags{policy: string(lifecycle.ExitAny)})
-}
-
-// named finds the pods of these names; one that is not here is an error, unless
-// that is what is wanted.
-func (a *app) named(c *cobra.Command, e *run.Engine, names []string, goneIsFine bool) ([]run.Known, error) {
-	namespace := a.namespace
-	if namespace == "" {
-		namespace = "default"
-	}
-	var selectors []run.Selector
-	for _, name := range names {
-		selectors = append(selectors, run.Selector{Namespace: namespace, Names: []string{name}})
-	}
-	var missing error
-	pods, err := findAll(c.Context(), e, selectors, func(sel run.Selector) {
-		if !goneIsFine {
-			missing = notHere(sel.Names[0])
-		}
-	})
-	if err == nil {
-		err = missing
-	}
-	return pods, err
 }

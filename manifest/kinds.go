@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -46,12 +47,16 @@ func isList(name string) bool {
 		return false
 	}
 	_, known := kindNamed(of)
-	return of == "" || known
+	return of == "" || known || unused[of] != nil
 }
 
 // kind finds the kind of an object, and reports an unknown one and a wrong
 // apiVersion.
 func (l *loader) kind(it item, h header) (kind, bool) {
+	if l.skips(h) {
+		l.skip(h)
+		return kind{}, false
+	}
 	k, ok := kindNamed(h.Kind)
 	if !ok || isForeign(h.APIVersion) {
 		l.unknownKind(it, h)
@@ -76,15 +81,11 @@ func (l *loader) unknownKind(it item, h header) {
 		name += " of " + h.APIVersion
 	}
 	p := it.problem(h.object(), "kind", "UnknownKind", fmt.Sprintf("podrun does not read kind %s", name))
-	p.Warning = l.opts.IgnoreUnknownKinds
-	switch similar := nearest(h.Kind, kindNames); {
-	case strings.EqualFold(similar, h.Kind) && similar != h.Kind:
+	p.Hint = "remove it, or skip it with --skip-kinds=" + h.Kind
+	if similar := misspelled(h.Kind); similar != "" {
 		p.Hint = "did you mean " + similar + "?"
-		p.Warning = false // a typing error, not a custom kind
-	case p.Warning:
-		p.Message += "; ignored"
-	default:
-		p.Hint = "take it out, or ignore such objects with --ignore-unknown-kinds"
+	} else if slices.Contains(controls, h.Kind) {
+		p.Message = "podrun does not enforce a " + h.Kind
 	}
 	l.add(p)
 }

@@ -3,6 +3,8 @@ package manifest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/podrun/podrun/problem"
@@ -41,6 +43,9 @@ func Load(sources []Source, opts Options) (*Objects, problem.List) {
 		if !l.full {
 			l.source(s)
 		}
+	}
+	if len(l.objects.Skipped) > 0 {
+		l.add(skippedWarning(l.objects.Skipped))
 	}
 	if len(l.objects.Pods) == 0 && len(l.problems.Errors()) == 0 {
 		l.add(noPod(sources, l.objects))
@@ -113,9 +118,12 @@ func (l *loader) document(doc *document) {
 	l.object(item{doc: doc, raw: raw}, 0)
 }
 
+// ReasonNoPod is the reason of the problem that an input has no pod.
+const ReasonNoPod = "NoPod"
+
 // noPod is the problem of an input without a pod.
 func noPod(sources []Source, objects *Objects) problem.Problem {
-	p := problem.Problem{Reason: "NoPod", Message: "no objects in input", Hint: "write a Pod, or a Deployment, Job or the like, which has a pod template"}
+	p := problem.Problem{Reason: ReasonNoPod, Message: "no objects in input", Hint: "write a Pod, or a Deployment, Job or the like, which has a pod template"}
 	if len(sources) == 1 {
 		p.File = sources[0].Name
 	}
@@ -131,6 +139,9 @@ func noPod(sources []Source, objects *Objects) problem.Problem {
 		if k.n > 0 {
 			has = append(has, fmt.Sprintf("%d %s", k.n, k.kind))
 		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(objects.Skipped)) {
+		has = append(has, fmt.Sprintf("%d %s", len(objects.Skipped[kind]), kind))
 	}
 	if len(has) > 0 {
 		p.Message = "no pod in the input, only " + strings.Join(has, ", ")

@@ -33,9 +33,13 @@ const (
 type Options struct {
 	Namespace           string        // of objects that name none; "default" when empty
 	Validate            Validate      // Strict when empty
-	IgnoreUnknownKinds  bool          // a kind that podrun does not read is a warning
+	SkipKinds           []string      // kinds that are skipped, whatever they are; upper and lower case are one
+	IgnoreUnknownKinds  bool          // a kind that podrun does not read is skipped, unless it restricts pods
 	StrictClusterFields bool          // a service account token volume is an error
 	Suffix              func() string // five random characters for generateName; nil refuses generateName
+	// WorkingDir is the absolute working directory. With it a relative hostPath is
+	// resolved against the directory of its file; empty refuses relative ones.
+	WorkingDir string
 	// RestartPolicy replaces that of every pod, if it is not empty.
 	RestartPolicy corev1.RestartPolicy
 	// ToEnd says that the pods are to come to an end: one with no restartPolicy
@@ -55,6 +59,9 @@ type Pod struct {
 	Position Position
 	From     string // "Deployment web" when it was made of a pod template, else empty
 	NodeName string // spec.nodeName of the file, which podrun replaces by this host
+	// WroteDNSPolicy reports whether the file has spec.dnsPolicy; a checkpoint does
+	// not say.
+	WroteDNSPolicy bool
 
 	item item
 }
@@ -69,6 +76,9 @@ type Objects struct {
 	Volumes         map[string]*corev1.PersistentVolume
 	RuntimeClasses  map[string]*nodev1.RuntimeClass
 	PriorityClasses map[string]*schedulingv1.PriorityClass
+	// Skipped are the names of the objects that podrun does not use, by kind; nil for
+	// none.
+	Skipped map[string][]string
 }
 
 func newObjects() *Objects {

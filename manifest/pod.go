@@ -49,12 +49,14 @@ func (l *loader) takePod(it item, pod *corev1.Pod, kind string) {
 		return
 	}
 	l.toEnd(it, object, &pod.Spec)
+	l.hostPaths(it, object, &pod.Spec)
+	wroteDNS := pod.Spec.DNSPolicy != ""
 	defaultPod(pod)
 	l.validatePod(it, object, pod)
 	if len(l.problems.Errors()) > before || !l.claim(it, "Pod", qualified(&pod.ObjectMeta)) {
 		return
 	}
-	out := Pod{Object: pod, Position: it.position(), NodeName: nodeName, item: it}
+	out := Pod{Object: pod, Position: it.position(), NodeName: nodeName, WroteDNSPolicy: wroteDNS, item: it}
 	if kind != "Pod" {
 		out.From = kind + " " + pod.Name
 	}

@@ -35,11 +35,23 @@ func TestProblems(t *testing.T) {
 		"an old apiVersion": {text: "apiVersion: extensions/v1beta1\nkind: Deployment\nmetadata: {name: a}\n", want: []string{
 			"f:1: Deployment a: apiVersion: apiVersion \"extensions/v1beta1\" does not serve kind Deployment (write apiVersion: apps/v1)"}},
 		"a foreign kind of a known name": {text: "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: a}\n", want: []string{
-			"f:2: Job a: kind: podrun does not read kind Job of batch.volcano.sh/v1alpha1 (take it out, or ignore such objects with --ignore-unknown-kinds)"}},
-		"an unknown kind": {text: "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n", want: []string{
-			"f:2: Service a: kind: podrun does not read kind Service of v1 (take it out, or ignore such objects with --ignore-unknown-kinds)"}},
-		"an unknown kind, ignored": {text: head + "---\napiVersion: v1\nkind: Service\nmetadata: {name: a}\n", opts: Options{IgnoreUnknownKinds: true}, want: []string{
-			"f:10: Service a: kind: podrun does not read kind Service of v1; ignored"}},
+			"f:2: Job a: kind: podrun does not read kind Job of batch.volcano.sh/v1alpha1 (remove it, or skip it with --skip-kinds=Job)"}},
+		"an unknown kind": {text: "apiVersion: v1\nkind: Gadget\nmetadata: {name: a}\n", want: []string{
+			"f:2: Gadget a: kind: podrun does not read kind Gadget of v1 (remove it, or skip it with --skip-kinds=Gadget)"}},
+		"an unknown kind, ignored": {text: head + "---\napiVersion: v1\nkind: Gadget\nmetadata: {name: a}\n", opts: Options{IgnoreUnknownKinds: true}, want: []string{
+			"podrun does not use these objects and skips them: Gadget (a)"}},
+		"unknown kinds that are named": {text: head + "---\napiVersion: v1\nkind: Gadget\nmetadata: {name: a}\n---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: np}\n",
+			opts: Options{SkipKinds: []string{"gadget", "NetworkPolicy"}}, want: []string{
+				"podrun does not use these objects and skips them: Gadget (a), NetworkPolicy (np)"}},
+		"kinds of a cluster are one warning": {text: head + "---\napiVersion: v1\nkind: Service\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: b}\n---\napiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: i}\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleList\nitems: [{metadata: {name: r}}]\n", want: []string{
+			"podrun does not use these objects and skips them: Ingress (i), Role (r), Service (a, b)"}},
+		"a foreign kind of the name of one of a cluster's": {text: "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: a}\n", want: []string{
+			"f:2: Service a: kind: podrun does not read kind Service of serving.knative.dev/v1 (remove it, or skip it with --skip-kinds=Service)"}},
+		"a kind that restricts pods": {text: head + "---\napiVersion: v1\nkind: LimitRange\nmetadata: {name: a}\n", opts: Options{IgnoreUnknownKinds: true}, want: []string{
+			"f:10: LimitRange a: kind: podrun does not enforce a LimitRange (remove it, or skip it with --skip-kinds=LimitRange)"}},
+		"nothing but skipped kinds": {text: "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n", want: []string{
+			"podrun does not use these objects and skips them: Namespace (a)",
+			"f: no pod in the input, only 1 Namespace (write a Pod, or a Deployment, Job or the like, which has a pod template)"}},
 		"a misspelled kind is never ignored": {text: "apiVersion: v1\nkind: pod\nmetadata: {name: a}\n", opts: Options{IgnoreUnknownKinds: true}, want: []string{
 			"f:2: pod a: kind: podrun does not read kind pod of v1 (did you mean Pod?)"}},
 

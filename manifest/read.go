@@ -27,6 +27,7 @@ const (
 // ReadOptions are the streams and the client that Read uses.
 type ReadOptions struct {
 	Stdin      io.Reader    // of "-"; nil has none
+	EmptyDirs  bool         // a directory without a manifest is no problem
 	HTTPClient *http.Client // nil: one with a timeout of 30 s; redirects are checked in any case
 }
 
@@ -112,7 +113,7 @@ func (r *reader) dir(ctx context.Context, dir string) ([]Source, problem.List) {
 			return sources, problems
 		}
 	}
-	if len(sources) == 0 && len(problems) == 0 {
+	if len(sources) == 0 && len(problems) == 0 && !r.EmptyDirs {
 		return nil, unreadable(dir, "the directory has no manifest", "podrun reads its *.yaml, *.yml and *.json, not its subdirectories; name a file to read another")
 	}
 	return sources, problems

@@ -59,6 +59,17 @@ func InPlace(before, after *corev1.Pod) bool {
 	return len(corevalidation.ValidatePodUpdate(&will, &was, opts)) == 0
 }
 
+// Authored is the part of a pod that Changes compares, defaulted, with its
+// apiVersion and kind: what its author would recognize.
+func Authored(pod *corev1.Pod) *corev1.Pod {
+	out := authored(pod)
+	if kept := withoutDisabled(out); kept != nil {
+		out = kept
+	}
+	out.APIVersion, out.Kind = "v1", "Pod"
+	return out
+}
+
 // authored is the part of a pod that its author wrote or defaulting adds: nothing
 // that podrun filled in for this host.
 func authored(pod *corev1.Pod) *corev1.Pod {

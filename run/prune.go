@@ -8,9 +8,9 @@ import (
 
 // Prune removes podrun's pods whose labels match and that the objects do not have:
 // those that `apply --prune -l` no longer finds in its manifest. As with kubectl,
-// it considers only the namespaces of the objects' pods. Results and error are
-// those of Delete.
-func (e *Engine) Prune(ctx context.Context, objects *manifest.Objects, match func(map[string]string) bool, o DeleteOptions) ([]Result, error) {
+// it considers only the namespaces of the objects' pods, and the one given if there
+// are no pods. Results and error are those of Delete.
+func (e *Engine) Prune(ctx context.Context, objects *manifest.Objects, namespace string, match func(map[string]string) bool, o DeleteOptions) ([]Result, error) {
 	known, err := e.Find(ctx, Selector{})
 	if err != nil {
 		return nil, err
@@ -19,6 +19,9 @@ func (e *Engine) Prune(ctx context.Context, objects *manifest.Objects, match fun
 	for _, p := range objects.Pods {
 		namespaces[p.Object.Namespace] = true
 		keep[p.Object.Namespace+"/"+p.Object.Name] = true
+	}
+	if len(objects.Pods) == 0 {
+		namespaces[namespace] = true
 	}
 	var pruned []Known
 	for _, k := range known {

@@ -141,7 +141,7 @@ func (r rules) load(name string, o observation) (*manifest.Objects, problem.List
 	// A pod of a directory keeps its name, and its own restartPolicy.
 	opts.Suffix, opts.RestartPolicy, opts.ToEnd = nil, "", false
 	objects, problems := manifest.Load([]manifest.Source{{Name: name, Data: o.data}}, opts)
-	problems = withoutNoPod(problems, count(objects) > 0)
+	problems = withoutNoPod(problems, count(objects) > 0 || len(objects.Skipped) > 0)
 	if len(problems.Errors()) > 0 {
 		return nil, cut(problems)
 	}

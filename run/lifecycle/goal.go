@@ -8,7 +8,7 @@ import (
 )
 
 // Goal is the state of a pod that a command waits for: one of the constants
-// below, phase=<phase> or condition=<type>.
+// below, phase=<phase>, condition=<type> or condition=<type>=<status>.
 type Goal string
 
 // The goals that have names.
@@ -20,20 +20,45 @@ const (
 	GoalNever     Goal = "never"     // that of supervision: no state of the pod ends it
 )
 
-// ParseGoal parses the value of --for or --wait. The error names the valid goals.
+// ParseGoal parses the value of --for or --wait as kubectl wait does: case does
+// not matter, and a condition is to be True unless a status follows it
+// (condition=Ready=False). Of kubectl's jsonpath it takes the phase,
+// jsonpath={.status.phase}=Running. The error names the valid goals.
 func ParseGoal(text string) (Goal, error) {
-	g := Goal(text)
+	for _, g := range []Goal{GoalStarted, GoalReady, GoalCompleted, GoalDeleted} {
+		if strings.EqualFold(text, string(g)) {
+			return g, nil
+		}
+	}
+	key, value, _ := strings.Cut(text, "=")
 	switch {
-	case g == GoalStarted || g == GoalReady || g == GoalCompleted || g == GoalDeleted, g.condition() != "":
-		return g, nil
-	case g.phase() != "":
+	case value == "":
+	case strings.EqualFold(key, "condition"):
+		kind, status, given := strings.Cut(value, "=")
+		if kind == "" {
+			break
+		}
+		if !given {
+			return Goal("condition=" + kind), nil
+		}
+		for _, s := range []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown} {
+			if strings.EqualFold(status, string(s)) {
+				return Goal("condition=" + kind + "=" + string(s)), nil
+			}
+		}
+	case strings.EqualFold(key, "jsonpath"):
+		path, phase, _ := strings.Cut(value, "=")
+		if strings.Trim(path, "{}'\"") == ".status.phase" {
+			return ParseGoal("phase=" + phase)
+		}
+	case strings.EqualFold(key, "phase"):
 		for _, p := range []corev1.PodPhase{corev1.PodPending, corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed} {
-			if p == g.phase() {
-				return g, nil
+			if strings.EqualFold(value, string(p)) {
+				return Goal("phase=" + p), nil
 			}
 		}
 	}
-	return "", fmt.Errorf("%q is not started, ready, completed, delete, condition=TYPE or phase=PHASE", text)
+	return "", fmt.Errorf("%q is not started, ready, completed, delete, condition=TYPE[=STATUS] or phase=PHASE", text)
 }
 
 // phase is the phase that the goal names, or nothing.
@@ -45,23 +70,29 @@ func (g Goal) phase() corev1.PodPhase {
 	return corev1.PodPhase(phase)
 }
 
-// condition is the condition that the goal names, or nothing.
-func (g Goal) condition() corev1.PodConditionType {
+// condition is the condition that the goal names and the status that it is to
+// have, or nothing.
+func (g Goal) condition() (string, corev1.ConditionStatus) {
 	if g == GoalReady {
-		return corev1.PodReady
+		return string(corev1.PodReady), corev1.ConditionTrue
 	}
-	condition, _ := strings.CutPrefix(string(g), "condition=")
-	if condition == string(g) {
-		return ""
+	condition, ok := strings.CutPrefix(string(g), "condition=")
+	if !ok {
+		return "", ""
 	}
-	return corev1.PodConditionType(condition)
+	kind, status, given := strings.Cut(condition, "=")
+	if !given {
+		return kind, corev1.ConditionTrue
+	}
+	return kind, corev1.ConditionStatus(status)
 }
 
 // Missing returns why a goal about the pod's status is not reached yet.
 func (g Goal) Missing(status corev1.PodStatus) string {
+	kind, want := g.condition()
 	for _, c := range status.Conditions {
-		if c.Type == g.condition() && c.Message != "" {
-			return fmt.Sprintf("its condition %s is not true: %s", c.Type, c.Message)
+		if strings.EqualFold(string(c.Type), kind) && c.Message != "" {
+			return fmt.Sprintf("its condition %s is not %s: %s", c.Type, want, c.Message)
 		}
 	}
 	return fmt.Sprintf("it is %s, not %s", status.Phase, g)
@@ -112,8 +143,9 @@ func (g Goal) ReachedBy(status corev1.PodStatus) bool {
 	case g.phase() != "":
 		return status.Phase == g.phase()
 	}
+	kind, want := g.condition()
 	for _, c := range status.Conditions {
-		if c.Type == g.condition() && c.Status == corev1.ConditionTrue {
+		if strings.EqualFold(string(c.Type), kind) && c.Status == want {
 			return true
 		}
 	}

@@ -138,6 +138,12 @@ func (p *Plan) planVolumes(in PlanInput) problem.List {
 	return problems
 }
 
+// forgetMissingDNS drops the warning that there is no cluster DNS, for a pod that has
+// dnsPolicy ClusterFirst by default only: without a cluster it asks for nothing.
+func (p *Plan) forgetMissingDNS() {
+	p.Warnings = slices.DeleteFunc(p.Warnings, func(e event.Event) bool { return e.Reason == event.MissingClusterDNS })
+}
+
 func (p *Plan) planSandbox(in PlanInput) problem.List {
 	conf, warnings := dns.New(p.Pod, in.Facts.ResolvConf, in.Settings.ClusterDNS, in.Settings.ClusterDomain)
 	for _, w := range warnings {

@@ -104,6 +104,9 @@ func All(in Input) ([]Target, problem.List) {
 			Pod: pod, UID: t.UID, Objects: in.Objects, Facts: in.Facts, Settings: in.Settings,
 			Handler: handler, Invocation: in.Invocation, Allocatable: allocatable,
 		})
+		if !mp.WroteDNSPolicy {
+			plan.forgetMissingDNS()
+		}
 		if t.since != nil {
 			plan.Pod.CreationTimestamp = *t.since
 		} else if plan.Pod.CreationTimestamp.IsZero() && !in.Now.IsZero() {

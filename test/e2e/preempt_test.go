@@ -45,7 +45,7 @@ spec:
 	if err == nil || !strings.Contains(out, "Node didn't have enough resource: memory") {
 		t.Fatalf("without preemption: %v\n%s", err, out)
 	}
-	if out := r.must("plan", critical); !strings.Contains(out, "preempts:\n  - name: plain") {
+	if out := r.must("plan", "--full", critical); !strings.Contains(out, "preempts:\n  - name: plain") {
 		t.Errorf("the plan does not name who goes")
 	}
 	if out := r.must("apply", critical); !strings.Contains(out, "Preempted in order to admit critical pod") {

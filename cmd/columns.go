@@ -1,0 +1,226 @@
+package cmd
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/util/jsonpath"
+)
+
+// fieldPath matches a JSONPath expression with or without its braces and leading dot,
+// as --sort-by and -o custom-columns of kubectl accept it.
+var fieldPath = regexp.MustCompile(`^\{\.?([^{}]+)\}$|^\.?([^{}]+)$`)
+
+// parseField makes a parser of such an expression. A field that is missing gives no
+// value.
+func parseField(text string) (*jsonpath.JSONPath, error) {
+	m := fieldPath.FindStringSubmatch(text)
+	if m == nil {
+		return nil, fmt.Errorf("%q is not a field such as {.metadata.name}", text)
+	}
+	parsed := jsonpath.New("field").AllowMissingKeys(true)
+	if err := parsed.Parse("{." + m[1] + m[2] + "}"); err != nil {
+		return nil, fmt.Errorf("%q: %w", text, err)
+	}
+	return parsed, nil
+}
+
+// columns prints the fields of pods as columns.
+type columns struct {
+	headings []string
+	fields   []*jsonpath.JSONPath
+	bare     bool // without headings
+}
+
+// maxColumns limits the columns of one table.
+const maxColumns = 100
+
+// newColumns parses NAME:.metadata.name,IP:.status.podIP.
+func newColumns(spec string, bare bool) (*columns, error) {
+	parts := splitColumns(spec)
+	if len(parts) > maxColumns {
+		return nil, fmt.Errorf("%d columns are more than %d", len(parts), maxColumns)
+	}
+	c := &columns{bare: bare}
+	for _, part := range parts {
+		heading, path, ok := strings.Cut(part, ":")
+		if !ok {
+			return nil, fmt.Errorf("%q is not of the form HEADING:FIELD", part)
+		}
+		field, err := parseField(path)
+		if err != nil {
+			return nil, err
+		}
+		c.headings, c.fields = append(c.headings, heading), append(c.fields, field)
+	}
+	return c, nil
+}
+
+// splitColumns splits at commas outside of brackets, which hold a filter or a union.
+func splitColumns(spec string) []string {
+	var out []string
+	depth, begin := 0, 0
+	for i, r := range spec {
+		switch {
+		case r == '[' || r == '(':
+			depth++
+		case r == ']' || r == ')':
+			depth--
+		case r == ',' && depth <= 0:
+			out, begin = append(out, spec[begin:i]), i+1
+		}
+	}
+	return append(out, spec[begin:])
+}
+
+// columnsOfFile turns the two lines of a file, headings and fields, into the form of
+// the flag.
+func columnsOfFile(text string) (string, error) {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if len(lines) < 2 {
+		return "", errors.New("the file needs a line of headings and a line of fields")
+	}
+	headings, fields := strings.Fields(lines[0]), strings.Fields(lines[1])
+	if len(headings) != len(fields) {
+		return "", fmt.Errorf("the file has %d headings and %d fields", len(headings), len(fields))
+	}
+	for i := range headings {
+		headings[i] += ":" + fields[i]
+	}
+	return strings.Join(headings, ","), nil
+}
+
+// PrintObj prints a pod, or each of a list.
+func (c *columns) PrintObj(o runtime.Object, w *bytes.Buffer) error {
+	pods := []corev1.Pod{}
+	switch o := o.(type) {
+	case *corev1.Pod:
+		pods = append(pods, *o)
+	case *corev1.PodList:
+		pods = o.Items
+	}
+	tw := tabwriter.NewWriter(w, 6, 4, 3, ' ', 0) // kubectl's widths
+	if !c.bare {
+		fmt.Fprintln(tw, strings.Join(c.headings, "\t"))
+	}
+	for i := range pods {
+		object, err := asJSON(&pods[i])
+		if err != nil {
+			return err
+		}
+		cells := make([]string, len(c.fields))
+		for j, field := range c.fields {
+			values, err := valuesOf(field, object)
+			if err != nil {
+				return err
+			}
+			var texts []string
+			for _, v := range values {
+				texts = append(texts, oneLine(textOf(v)))
+			}
+			cells[j] = orNone(strings.Join(texts, ","))
+		}
+		fmt.Fprintln(tw, strings.Join(cells, "\t"))
+	}
+	return tw.Flush()
+}
+
+// asJSON is a pod or a list as templates see it. Integers are int64.
+func asJSON(o runtime.Object) (any, error) {
+	data, err := json.Marshal(o)
+	if err != nil {
+		return nil, fmt.Errorf("print: %w", err)
+	}
+	var out map[string]any
+	err = json.Unmarshal(data, &out)
+	return out, err
+}
+
+// valuesOf finds the values of a field.
+func valuesOf(field *jsonpath.JSONPath, object any) ([]any, error) {
+	found, err := field.FindResults(object)
+	if err != nil {
+		return nil, err
+	}
+	var out []any
+	for _, list := range found {
+		for _, v := range list {
+			if v.IsValid() && v.CanInterface() {
+				out = append(out, v.Interface())
+			}
+		}
+	}
+	return out, nil
+}
+
+// textOf shows a value: text as it is, all else as JSON.
+func textOf(v any) string {
+	if text, ok := v.(string); ok {
+		return text
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(data)
+}
+
+// sortPods sorts pods by a field: those without it first, numbers and quantities by
+// their values, all else as text.
+func sortPods(pods []corev1.Pod, by string) error {
+	field, err := parseField(by)
+	if err != nil {
+		return err
+	}
+	type keyed struct {
+		pod corev1.Pod
+		key any
+	}
+	list := make([]keyed, len(pods))
+	for i := range pods {
+		object, err := asJSON(&pods[i])
+		if err != nil {
+			return err
+		}
+		values, err := valuesOf(field, object)
+		if err != nil {
+			return err
+		}
+		list[i].pod = pods[i]
+		if len(values) > 0 {
+			list[i].key = values[0]
+		}
+	}
+	slices.SortStableFunc(list, func(a, b keyed) int { return compareValues(a.key, b.key) })
+	for i := range list {
+		pods[i] = list[i].pod
+	}
+	return nil
+}
+
+func compareValues(a, b any) int {
+	switch {
+	case a == nil && b == nil:
+		return 0
+	case a == nil:
+		return -1
+	case b == nil:
+		return 1
+	}
+	aq, err1 := resource.ParseQuantity(textOf(a))
+	bq, err2 := resource.ParseQuantity(textOf(b))
+	if err1 == nil && err2 == nil {
+		return aq.Cmp(bq)
+	}
+	return cmp.Compare(textOf(a), textOf(b))
+}

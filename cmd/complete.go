@@ -1,0 +1,267 @@
+package cmd
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/run"
+)
+
+// completeWithin limits how long a completion reads: a shell waits for it at every
+// tab. What is not known by then is not offered.
+const completeWithin = 25 * time.Millisecond
+
+// completer is a function of cobra that completes a word.
+type completer = func(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective)
+
+// flagValues are the values of flags, by command and flag or by flag alone.
+var flagValues = map[string][]string{
+	"validate":              {"strict", "warn", "ignore"},
+	"dry-run":               {"none", "client", "server"},
+	"wait":                  {"started", "ready", "completed"},
+	"for":                   {"condition=Ready", "condition=Initialized", "condition=ContainersReady", "phase=Running", "phase=Succeeded", "phase=Failed", "ready", "started", "completed", "delete"},
+	"exit-code-policy":      {"any", "all", "none"},
+	"restart-policy":        {"Never", "OnFailure"},
+	"cgroup-driver":         {"cgroupfs", "systemd"},
+	"sort-by":               {".metadata.name", ".metadata.creationTimestamp", ".status.startTime", ".status.phase"},
+	"skip-kinds":            {"NetworkPolicy", "LimitRange", "ResourceQuota"},
+	"output":                {"json", "yaml", "name"},
+	"get output":            {"wide", "json", "yaml", "name", "jsonpath=", "jsonpath-file=", "go-template=", "go-template-file=", "custom-columns=", "custom-columns-file="},
+	"serve output":          {"json"},
+	"run output":            {"json", "yaml"},
+	"plan output":           {"json", "yaml"},
+	"doctor output":         {"json", "yaml"},
+	"version output":        {"json", "yaml"},
+	"service status output": {"json", "yaml"},
+}
+
+// fileFlags are the flags whose values are manifests.
+var fileFlags = []string{"filename", "configmap", "secret"}
+
+// completePods are the commands that take names of pods; several reports whether they
+// take more than one.
+var completePods = map[string]bool{
+	"get": true, "describe": true, "delete": true, "wait": true, "restart": true, "stop": true, "start": true, "logs": false, "exec": false,
+}
+
+// addCompletions gives every command the functions that complete its arguments and
+// the values of its flags.
+func (a *app) addCompletions(root *cobra.Command) {
+	var each func(*cobra.Command)
+	each = func(of *cobra.Command) {
+		for _, c := range of.Commands() {
+			path := strings.TrimPrefix(c.CommandPath(), "podrun ")
+			a.completeArgs(c, path)
+			c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { a.completeFlag(c, path, f) })
+			each(c)
+		}
+	}
+	each(root)
+	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { a.completeFlag(root, "", f) })
+}
+
+func (a *app) completeArgs(c *cobra.Command, path string) {
+	several, pods := completePods[path]
+	switch {
+	case pods:
+		c.ValidArgsFunction = a.podCompleter(path, several)
+	case path == "image rm":
+		c.ValidArgsFunction = a.completer((*app).imageWords)
+	case slices.Contains([]string{"apply", "run", "plan", "diff", "doctor"}, path):
+		c.ValidArgsFunction = completeManifests
+	case path == "version" || path == "options" || path == "image ls" || path == "image prune" || path == "image pull":
+		c.ValidArgsFunction = cobra.NoFileCompletions
+	}
+}
+
+// completeFlag registers the completion of one flag. It cannot fail: each flag is
+// registered once.
+func (a *app) completeFlag(c *cobra.Command, path string, f *pflag.Flag) {
+	var do completer
+	values, known := flagValues[path+" "+f.Name]
+	if !known {
+		values, known = flagValues[f.Name]
+	}
+	choice, isChoice := f.Value.(*oneOf)
+	switch {
+	case isChoice:
+		do = cobra.FixedCompletions(choice.of, cobra.ShellCompDirectiveNoFileComp)
+	case known:
+		do = fixed(values)
+	case f.Name == "namespace":
+		do = a.completer((*app).namespaceWords)
+	case f.Name == "container":
+		do = a.completer((*app).containerWords)
+	case slices.Contains(fileFlags, f.Name):
+		do = completeManifests
+	case f.Value.Type() == "duration" || f.Value.Type() == "int" || f.Value.Type() == "int64":
+		do = cobra.NoFileCompletions
+	default:
+		return
+	}
+	_ = c.RegisterFlagCompletionFunc(f.Name, do)
+}
+
+// fixed completes to one of several words; after one that ends in = goes its value.
+func fixed(values []string) completer {
+	return func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		directive := cobra.ShellCompDirectiveNoFileComp
+		if slices.ContainsFunc(values, func(v string) bool { return strings.HasSuffix(v, "=") && strings.HasPrefix(v, word) }) {
+			directive |= cobra.ShellCompDirectiveNoSpace
+		}
+		return withPrefix(values, word), directive
+	}
+}
+
+func completeManifests(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// words finds what a word may be. It returns nil for any error.
+type words func(a *app, ctx context.Context, e *run.Engine, given []string) []string
+
+// completer completes to words that are read within completeWithin. No error reaches
+// the terminal.
+func (a *app) completer(read words) completer {
+	return func(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
+		return withPrefix(a.within(c.Context(), func(ctx context.Context, e *run.Engine) []string { return read(a, ctx, e, given) }), word), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// within reads with an engine that says nothing, until completeWithin.
+func (a *app) within(ctx context.Context, read func(context.Context, *run.Engine) []string) []string {
+	ctx, cancel := context.WithTimeout(ctx, completeWithin)
+	defer cancel()
+	done := make(chan []string, 1)
+	go func() {
+		settings, _, err := a.settings.settings()
+		if err != nil {
+			done <- nil
+			return
+		}
+		if a.namespace == "" {
+			a.namespace = settings.Namespace
+		}
+		done <- read(ctx, &run.Engine{Node: run.Node{Settings: settings}})
+	}()
+	select {
+	case found := <-done:
+		return found
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// podCompleter completes names of pods, in the form in which they were begun, and the
+// container after the pod of logs.
+func (a *app) podCompleter(path string, several bool) completer {
+	return func(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
+		named := given
+		if len(named) > 0 && isPodType(named[0]) {
+			named = named[1:]
+		}
+		switch {
+		case path == "logs" && len(named) == 1:
+			return a.completer((*app).containerWords)(c, given, word)
+		case !several && len(named) > 0:
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		prefix := ""
+		if kind, _, ok := strings.Cut(word, "/"); ok && isPodType(kind) {
+			prefix = kind + "/"
+		}
+		var names []string
+		for _, name := range a.within(c.Context(), func(_ context.Context, e *run.Engine) []string { return a.podWords(e) }) {
+			if !slices.Contains(named, prefix+name) {
+				names = append(names, prefix+name)
+			}
+		}
+		return withPrefix(names, word), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// stored are the pods of the namespace, or of all if it is empty.
+func stored(e *run.Engine, namespace string) []identity.Pod {
+	pods, err := e.Stored()
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(pods, func(p identity.Pod) bool { return namespace != "" && p.Namespace != namespace })
+}
+
+func (a *app) podWords(e *run.Engine) []string {
+	var out []string
+	for _, p := range stored(e, a.namespaceOr("default")) {
+		out = append(out, p.Name)
+	}
+	return out
+}
+
+func (a *app) namespaceWords(_ context.Context, e *run.Engine, _ []string) []string {
+	var out []string
+	for _, p := range stored(e, "") {
+		out = append(out, p.Namespace)
+	}
+	return out
+}
+
+// containerWords are the containers of the pod that the command names.
+func (a *app) containerWords(_ context.Context, e *run.Engine, given []string) []string {
+	names, err := podNames(given, true)
+	if err != nil || len(names) == 0 {
+		return nil
+	}
+	var out []string
+	for _, p := range stored(e, a.namespaceOr("default")) {
+		if p.Name != names[0] {
+			continue
+		}
+		if pod := e.StoredPod(p); pod != nil {
+			for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
+				out = append(out, c.Name)
+			}
+		}
+	}
+	return out
+}
+
+// imageWords are the names of the runtime's images.
+func (a *app) imageWords(ctx context.Context, e *run.Engine, given []string) []string {
+	client, err := dial(&e.Settings)
+	if err != nil {
+		return nil
+	}
+	defer client.Close()
+	e.Client = client
+	images, err := e.Images(ctx)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, i := range images {
+		for _, name := range i.Names {
+			if !slices.Contains(given, name) {
+				out = append(out, oneLine(name))
+			}
+		}
+	}
+	return out
+}
+
+// withPrefix are the words that begin with what was typed, sorted, each once.
+func withPrefix(all []string, typed string) []string {
+	var out []string
+	for _, w := range all {
+		if strings.HasPrefix(w, typed) {
+			out = append(out, w)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

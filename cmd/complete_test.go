@@ -1,0 +1,39 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podrun/podrun/run"
+)
+
+// TestCompletionIsQuick checks that a completion ends in time even if what it reads
+// never comes.
+func TestCompletionIsQuick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		a := newApp(Streams{Out: &out, Err: &out})
+		newRoot(a)
+		a.settings.ctx = t.Context()
+		begin := time.Now()
+		never := make(chan []string)
+		found := a.within(t.Context(), func(context.Context, *run.Engine) []string { return <-never })
+		if took := time.Since(begin); found != nil || took > completeWithin {
+			t.Errorf("%v after %s", found, took)
+		}
+		close(never)
+	})
+}
+
+func TestFixedCompletion(t *testing.T) {
+	do := fixed([]string{"json", "jsonpath=", "yaml"})
+	if words, directive := do(nil, nil, "j"); len(words) != 2 || directive != 6 {
+		t.Errorf("%v %d", words, directive)
+	}
+	if words, directive := do(nil, nil, "y"); len(words) != 1 || directive != 4 {
+		t.Errorf("%v %d", words, directive)
+	}
+}

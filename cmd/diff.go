@@ -1,0 +1,109 @@
+package cmd
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run"
+)
+
+func newDiff(a *app) *cobra.Command {
+	f := &inputFlags{}
+	c := &cobra.Command{
+		Use:   "diff FILE...",
+		Short: "Show how the pods of a manifest differ from those on this host",
+		Long: `Show how the pods of a manifest differ from those on this host, as 'kubectl diff'
+does: labels, annotations and spec, with the defaults of the API. The content of
+ConfigMaps and Secrets is not compared.
+
+Exits with 0 if there is no difference, with 1 if there is one, and with another
+code if podrun cannot compare.`,
+		Example: `  podrun diff pod.yaml
+  podrun diff -f manifests/ || podrun apply -f manifests/`,
+		RunE: func(c *cobra.Command, named []string) error { return a.runDiff(c, f, named) },
+	}
+	f.add(c.Flags())
+	return c
+}
+
+func (a *app) runDiff(c *cobra.Command, f *inputFlags, named []string) error {
+	r := &renderer{w: a.streams.Err}
+	objects, err := f.load(c.Context(), a, c, named, r.warn)
+	if err != nil {
+		return err
+	}
+	engine, closeAll, err := a.engine(r)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	differs := false
+	for _, p := range objects.Pods {
+		known, err := engine.Find(c.Context(), run.Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
+		if err != nil {
+			return err
+		}
+		var before *corev1.Pod
+		if len(known) > 0 {
+			before = known[0].Pod
+		}
+		text, err := podDiff(before, p.Object)
+		if err != nil {
+			return err
+		}
+		differs = differs || text != ""
+		fmt.Fprint(a.streams.Out, text)
+	}
+	if differs {
+		return exitStatus(ExitFailed)
+	}
+	return nil
+}
+
+// maxDiffLines is the length of YAML above which podDiff lists fields instead of
+// lines: comparing lines takes the square of their number in time.
+const maxDiffLines = 20000
+
+// podDiff is a unified diff of two pods; empty if they are the same to apply.
+// Before is nil if there is none.
+func podDiff(before, after *corev1.Pod) (string, error) {
+	var was []string
+	name := after.Namespace + "/" + after.Name
+	if before != nil {
+		changes := manifest.Changes(before, after)
+		if len(changes) == 0 {
+			return "", nil
+		}
+		lines, err := podLines(before)
+		if err != nil {
+			return "", err
+		}
+		if was = lines; len(was) > maxDiffLines {
+			return fmt.Sprintf("pod %s: %s\n", name, strings.Join(changes, ", ")), nil
+		}
+	}
+	is, err := podLines(after)
+	if err != nil {
+		return "", err
+	}
+	if len(is) > maxDiffLines {
+		return fmt.Sprintf("pod %s: more than %d lines differ\n", name, maxDiffLines), nil
+	}
+	return difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: was, FromFile: "pod " + name + " on this host", B: is, ToFile: "pod " + name + " in the manifest", Context: 3})
+}
+
+// podLines is what apply compares of a pod, as lines of YAML.
+func podLines(pod *corev1.Pod) ([]string, error) {
+	data, err := yaml.Marshal(manifest.Authored(pod))
+	if err != nil {
+		return nil, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return strings.SplitAfter(strings.TrimSuffix(string(data), "\n"), "\n"), nil
+}

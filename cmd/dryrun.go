@@ -1,0 +1,79 @@
+package cmd
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/manifest"
+)
+
+// The values of --dry-run, as in kubectl.
+const (
+	dryNone   = "none"
+	dryClient = "client" // the manifest alone
+	dryServer = "server" // the manifest and this host: podrun plan
+)
+
+// addDryRun adds --dry-run. Without a value it is server, whose answer says more.
+func addDryRun(set *pflag.FlagSet, value *string) {
+	set.StringVar(value, "dry-run", dryNone, "change nothing: client checks the manifest, server also checks this host and prints the plan (like 'podrun plan')")
+	set.Lookup("dry-run").NoOptDefVal = dryServer
+}
+
+// dryRun does what --dry-run asks for. Done is false if that is nothing.
+func (a *app) dryRun(c *cobra.Command, value string, f *inputFlags, named []string) (done bool, err error) {
+	switch value {
+	case dryNone, "false":
+		return false, nil
+	case dryServer, "true":
+		return true, a.runPlan(c, &planFlags{inputFlags: *f}, named)
+	case dryClient:
+		return true, a.checkManifest(c, f, named)
+	}
+	return true, usage(c, fmt.Errorf("--dry-run=%s is not one of none, client, server", value))
+}
+
+// checkManifest reads and checks manifests, and prints the pods that they have.
+func (a *app) checkManifest(c *cobra.Command, f *inputFlags, named []string) error {
+	if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
+		return err
+	}
+	r := &renderer{w: a.streams.Err}
+	objects, err := f.load(c.Context(), a, c, named, r.warn)
+	if err != nil {
+		return err
+	}
+	return a.printDryPods(podsOf(objects), "is valid (client dry run: this host was not checked)")
+}
+
+// podsOf are the pods of a manifest, as an API server would show them.
+func podsOf(objects *manifest.Objects) []corev1.Pod {
+	var out []corev1.Pod
+	for _, p := range objects.Pods {
+		pod := *p.Object
+		pod.APIVersion, pod.Kind = "v1", "Pod"
+		out = append(out, pod)
+	}
+	return out
+}
+
+// printDryPods prints pods that a dry run is about.
+func (a *app) printDryPods(pods []corev1.Pod, outcome string) error {
+	switch {
+	case (a.output == "json" || a.output == "yaml") && len(pods) == 1:
+		return printData(a.raw.Out, a.output, pods[0])
+	case a.output == "json" || a.output == "yaml":
+		return printData(a.raw.Out, a.output, listOf(pods))
+	}
+	for i := range pods {
+		text := "pod/" + pods[i].Name
+		if a.output != "name" {
+			text += " " + outcome
+		}
+		fmt.Fprintln(a.streams.Out, text)
+	}
+	return nil
+}

@@ -1,0 +1,275 @@
+package cmd
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// sameAs are commands of kubectl, docker, podman and crictl that podrun has under
+// another name: their first words, and podrun's.
+var sameAs = map[string][]string{
+	"create":    {"apply"},
+	"ps":        {"get"},
+	"ls":        {"get"},
+	"list":      {"get"},
+	"pods":      {"get"},
+	"rm":        {"delete"},
+	"kill":      {"stop", "--grace-period=0"},
+	"inspect":   {"get", "-o", "json"},
+	"images":    {"image", "ls"},
+	"pull":      {"image", "pull"},
+	"load":      {"image", "load"},
+	"rmi":       {"image", "rm"},
+	"play kube": {"apply"},
+	"kube play": {"apply"},
+	"play":      {"apply"},
+	"kube down": {"delete", "-f"},
+	"info":      {"doctor"},
+}
+
+// Texts that several commands share.
+const (
+	useManifest = "change the manifest and run 'podrun apply FILE'"
+	noCluster   = "podrun has no API server; 'podrun doctor' examines this host"
+	useKustom   = "run 'kubectl kustomize DIR | podrun apply -'"
+	noBuild     = "podrun does not build or publish images"
+)
+
+// useInstead are commands that podrun does not have, and what to use. Two words
+// come before one.
+var useInstead = map[string]string{
+	"top":           "use 'crictl statsp' or 'systemd-cgtop'",
+	"stats":         "use 'crictl statsp' or 'systemd-cgtop'",
+	"statsp":        "use 'crictl statsp' or 'systemd-cgtop'",
+	"port-forward":  "connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort",
+	"port":          "connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort",
+	"expose":        "connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort",
+	"proxy":         "connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort",
+	"cp":            "use 'podrun exec NAME -- cat FILE > FILE' or 'podrun exec NAME -i -- sh -c \"cat > FILE\" < FILE'",
+	"attach":        "use 'podrun logs NAME -f'",
+	"debug":         "use 'podrun exec NAME -- COMMAND', or add a container to the manifest",
+	"events":        "use 'podrun describe NAME'",
+	"edit":          useManifest,
+	"patch":         useManifest,
+	"set":           useManifest,
+	"label":         useManifest,
+	"annotate":      useManifest,
+	"rename":        useManifest,
+	"update":        useManifest,
+	"replace":       "use 'podrun apply --force FILE'",
+	"scale":         "podrun runs one pod for a workload; give pods different names to run several",
+	"autoscale":     "podrun runs one pod for a workload; give pods different names to run several",
+	"rollout":       "use 'podrun restart NAME', or change the manifest and run 'podrun apply FILE'",
+	"explain":       "use 'kubectl explain pod'; docs/pod-fields.md lists the fields that podrun supports",
+	"kustomize":     useKustom,
+	"convert":       "podrun reads Pods of v1, and workloads of apps/v1 and batch/v1",
+	"config":        noCluster,
+	"cluster-info":  noCluster,
+	"api-resources": noCluster,
+	"api-versions":  noCluster,
+	"auth":          noCluster,
+	"certificate":   noCluster,
+	"token":         noCluster,
+	"cordon":        "podrun schedules nothing: start no pods on this host",
+	"uncordon":      "podrun schedules nothing: start pods with 'podrun apply'",
+	"taint":         "podrun schedules nothing: start no pods on this host",
+	"drain":         "use 'podrun stop --all' or 'podrun delete --all'",
+	"plugin":        "podrun has no plugins",
+
+	"create deployment": "run 'kubectl create deployment … --dry-run=client -o yaml | podrun apply -'",
+	"create job":        "run 'kubectl create job … --dry-run=client -o yaml | podrun apply -'",
+	"create cronjob":    "run 'kubectl create cronjob … --dry-run=client -o yaml | podrun apply -'",
+	"create configmap":  "write a file with the ConfigMap and run 'podrun apply pod.yaml --configmap FILE'",
+	"create secret":     "write a file with the Secret and run 'podrun apply pod.yaml --secret FILE'",
+	"create namespace":  "use -n; a namespace exists as soon as it has a pod",
+	"create ns":         "use -n; a namespace exists as soon as it has a pod",
+	"create service":    "connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort",
+
+	"up":            "use 'podrun apply FILE'",
+	"down":          "use 'podrun delete -f FILE'",
+	"compose":       "podrun runs Kubernetes manifests: 'kompose convert' makes them of a Compose file",
+	"build":         noBuild,
+	"push":          noBuild,
+	"commit":        noBuild,
+	"tag":           noBuild,
+	"history":       noBuild,
+	"search":        noBuild,
+	"save":          "use 'crictl' or 'ctr image export' to export an image",
+	"export":        "use 'podrun get NAME -o yaml' for the manifest of a pod",
+	"generate":      "use 'podrun get NAME -o yaml' for the manifest of a pod",
+	"import":        "use 'podrun image load FILE'",
+	"login":         "use 'docker login' or 'podman login', whose credentials podrun reads, or --registry-auth",
+	"logout":        "use 'docker logout' or 'podman logout', whose credentials podrun reads",
+	"pause":         "use 'podrun stop NAME' and 'podrun start NAME'",
+	"unpause":       "use 'podrun stop NAME' and 'podrun start NAME'",
+	"network":       "the CNI configuration of the container runtime defines the network; 'podrun doctor' checks it",
+	"volume":        "volumes are those of the manifest; 'podrun describe NAME' shows them",
+	"container":     "'podrun get' lists pods, 'podrun describe NAME' shows their containers",
+	"pod":           "commands of podrun act on pods: use 'podrun get', 'podrun delete NAME'",
+	"secret":        "write a file with the Secret and run 'podrun apply pod.yaml --secret FILE'",
+	"kube":          "use 'podrun apply FILE' and 'podrun delete -f FILE'",
+	"system":        "use 'podrun doctor', or 'podrun image prune' to free disk space",
+	"prune":         "use 'podrun image prune' or 'podrun delete --all'",
+	"clean":         "use 'podrun image prune' or 'podrun delete --all'",
+	"runp":          "use 'podrun apply FILE'",
+	"stopp":         "use 'podrun stop NAME'",
+	"rmp":           "use 'podrun delete NAME'",
+	"inspectp":      "use 'podrun get NAME -o json'",
+	"shell":         "use 'podrun exec NAME -i -- sh'",
+	"ssh":           "use 'podrun exec NAME -i -- sh'",
+	"status":        "use 'podrun get', or 'podrun service status' for the service",
+	"watch":         "use 'podrun wait NAME', or 'watch podrun get'",
+	"validate":      "use 'podrun apply --dry-run=client FILE' or 'podrun plan FILE'",
+	"lint":          "use 'podrun apply --dry-run=client FILE' or 'podrun plan FILE'",
+	"check":         "use 'podrun doctor' or 'podrun plan FILE'",
+	"install":       "use 'podrun service install'",
+	"uninstall":     "use 'podrun service uninstall'",
+	"enable":        "use 'podrun service install --now'",
+	"reload":        "use 'podrun restart NAME', or 'systemctl reload podrun' for the service",
+	"pods ls":       "use 'podrun get'",
+	"image build":   noBuild,
+	"image push":    noBuild,
+	"image tag":     noBuild,
+	"image inspect": "use 'crictl inspecti IMAGE'",
+	"image save":    "use 'crictl' or 'ctr image export' to export an image",
+	"image import":  "use 'podrun image load FILE'",
+}
+
+// translate turns a command line of a related tool into podrun's, or refuses it and
+// says what to use. Words that podrun knows stay as they are.
+func translate(root *cobra.Command, args []string) ([]string, error) {
+	at := wordsAt(root.PersistentFlags(), args)
+	if len(at) == 0 {
+		return args, nil
+	}
+	first := args[at[0]]
+	second := ""
+	if len(at) > 1 && at[1] == at[0]+1 {
+		second = args[at[1]]
+	}
+	for _, words := range []string{first + " " + second, first} {
+		if hint, ok := useInstead[words]; ok && !isCommandName(root, words) {
+			return nil, &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("podrun has no command %q", words), Hint: hint}
+		}
+		same, ok := sameAs[words]
+		if !ok || isCommandName(root, first) {
+			continue
+		}
+		out := append(slices.Clone(args[:at[0]]), same...)
+		rest := slices.Clone(args[at[0]+1:])
+		if words != first {
+			rest = slices.Delete(rest, at[1]-at[0]-1, at[1]-at[0])
+		}
+		if first == "rm" {
+			for i := range rest {
+				if rest[i] == "-f" { // of docker rm: --force
+					rest[i] = "--force"
+				}
+			}
+		}
+		return append(out, rest...), nil
+	}
+	if !isCommandName(root, first) && !slices.Contains(cobraCommands, first) {
+		return nil, usage(root, knownCommand(root, []string{first})) // before its flags are
+	}
+	return args, nil
+}
+
+// cobraCommands are the commands that cobra adds when it executes one.
+var cobraCommands = []string{"help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
+
+// isCommandName reports whether podrun has a command of this name.
+func isCommandName(root *cobra.Command, name string) bool {
+	return slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == name || c.HasAlias(name) })
+}
+
+// wordsAt finds the first two arguments that are neither flags nor values of global
+// flags; none if a flag before the first is not podrun's, which may have a value.
+func wordsAt(global *pflag.FlagSet, args []string) []int {
+	var out []int
+	for i := 0; i < len(args) && len(out) < 2 && args[i] != "--"; i++ {
+		arg := args[i]
+		if !strings.HasPrefix(arg, "-") || arg == "-" {
+			out = append(out, i)
+			continue
+		}
+		var flag *pflag.Flag
+		if name, ok := strings.CutPrefix(arg, "--"); ok {
+			if strings.Contains(name, "=") {
+				continue
+			}
+			flag = global.Lookup(name)
+		} else if len(arg) == 2 {
+			flag = global.ShorthandLookup(arg[1:])
+		}
+		switch {
+		case flag == nil && len(out) == 0:
+			return nil
+		case flag != nil && flag.NoOptDefVal == "":
+			i++ // its value
+		}
+	}
+	return out
+}
+
+// likely finds the name that a mistyped one was meant to be: of at least four
+// letters, the first one right, and one letter too many, too few or different, or
+// two of them swapped. Empty if there is not exactly one.
+func likely(typed string, names []string) string {
+	found := ""
+	for _, name := range names {
+		if len(typed) < 4 || len(name) < 4 || typed[0] != name[0] || !oneEdit(typed, name) {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = name
+	}
+	return found
+}
+
+// oneEdit reports whether one insertion, deletion, replacement or swap of neighbors
+// makes b of a.
+func oneEdit(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	i := 0
+	for i < len(a) && a[i] == b[i] {
+		i++
+	}
+	switch {
+	case len(b) == len(a)+1:
+		return a[i:] == b[i+1:]
+	case len(b) != len(a) || a == b:
+		return false
+	case a[i+1:] == b[i+1:]:
+		return true
+	}
+	return i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
+}
+
+// knownCommand refuses a word that is not a command, where only a command may stand.
+func knownCommand(c *cobra.Command, given []string) error {
+	if len(given) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("%q is not a command of %s", given[0], c.CommandPath())
+	var names []string
+	for _, sub := range c.Commands() {
+		if !sub.Hidden {
+			names = append(names, sub.Name())
+		}
+	}
+	if like := likely(given[0], names); like != "" {
+		err = fmt.Errorf("%w (did you mean %s?)", err, like)
+	}
+	return err
+}

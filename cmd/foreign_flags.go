@@ -1,0 +1,128 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// inManifest is the answer to flags of docker run and kubectl run.
+const inManifest = "podrun runs manifests: 'kubectl run NAME --image=IMAGE --dry-run=client -o yaml | podrun run -'"
+
+// foreignFlags are flags of related tools that podrun does not have, by command and
+// flag, or by flag alone for all commands; and what to use.
+var foreignFlags = map[string]string{
+	"context":               "podrun uses no cluster: omit the flag",
+	"kubeconfig":            "podrun uses no cluster: omit the flag",
+	"cluster":               "podrun uses no cluster: omit the flag",
+	"user":                  "podrun uses no cluster: omit the flag",
+	"server":                "podrun uses no cluster: omit the flag",
+	"token":                 "podrun uses no cluster: omit the flag",
+	"as":                    "podrun uses no cluster: omit the flag",
+	"request-timeout":       "use --timeout, or --runtime-request-timeout for calls to the runtime",
+	"kustomize":             useKustom,
+	"k":                     useKustom,
+	"R":                     "podrun reads a directory but not its subdirectories: name each one",
+	"recursive":             "podrun reads a directory but not its subdirectories: name each one",
+	"field-manager":         "podrun has no API server: omit the flag",
+	"server-side":           "podrun has no API server: omit the flag",
+	"force-conflicts":       "podrun has no API server: omit the flag",
+	"overwrite":             "podrun has no API server: omit the flag",
+	"record":                "podrun has no API server: omit the flag",
+	"save-config":           "podrun has no API server: omit the flag",
+	"cascade":               "podrun deletes a pod with all that belongs to it: omit the flag",
+	"field-selector":        "use -l for labels, or -o jsonpath='{.items[?(@.status.phase==\"Running\")].metadata.name}'",
+	"watch":                 "use 'podrun wait NAME', or 'watch podrun get'",
+	"w":                     "use 'podrun wait NAME', or 'watch podrun get'",
+	"watch-only":            "use 'podrun wait NAME', or 'watch podrun get'",
+	"chunk-size":            "omit the flag",
+	"show-kind":             "podrun has pods only: omit the flag",
+	"show-managed-fields":   "podrun keeps no managed fields: omit the flag",
+	"get all":               "podrun get also shows pods that have ended: omit the flag",
+	"get a":                 "podrun get also shows pods that have ended: omit the flag",
+	"get quiet":             "use -o name",
+	"get q":                 "use -o name",
+	"get format":            "use -o go-template=TEMPLATE or -o jsonpath=TEMPLATE",
+	"get filter":            "use -l SELECTOR",
+	"get f":                 "use 'podrun get NAME': get reads no manifests",
+	"get filename":          "use 'podrun get NAME': get reads no manifests",
+	"describe output":       "use 'podrun get NAME -o yaml'",
+	"describe o":            "use 'podrun get NAME -o yaml'",
+	"describe f":            "use 'podrun describe NAME': describe reads no manifests",
+	"exec tty":              "exec has no terminal: use -i alone",
+	"exec t":                "exec has no terminal: use -i alone",
+	"exec env":              "use 'podrun exec NAME -- env VARIABLE=VALUE COMMAND'",
+	"exec e":                "use 'podrun exec NAME -- env VARIABLE=VALUE COMMAND'",
+	"exec u":                "the container's user is that of the manifest (securityContext.runAsUser)",
+	"exec w":                "use 'podrun exec NAME -- sh -c \"cd DIR && COMMAND\"'",
+	"exec d":                "use 'podrun exec NAME -- sh -c \"COMMAND &\"'",
+	"logs t":                "use --timestamps",
+	"logs l":                "name one pod: 'podrun logs NAME'",
+	"logs selector":         "name one pod: 'podrun logs NAME'",
+	"logs until":            "use --since and --tail",
+	"logs ignore-errors":    "omit the flag",
+	"logs max-log-requests": "omit the flag",
+	"run image":             inManifest,
+	"run d":                 "use 'podrun apply FILE', which does not wait for the end of the pods",
+	"run detach":            "use 'podrun apply FILE', which does not wait for the end of the pods",
+	"run i":                 "containers of 'podrun run' have no standard input; use 'podrun exec NAME -i -- COMMAND'",
+	"run t":                 "containers of 'podrun run' have no terminal; use 'podrun exec NAME -i -- COMMAND'",
+	"run restart":           "use --restart-policy",
+	"run name":              inManifest,
+	"run p":                 inManifest,
+	"run publish":           inManifest,
+	"run port":              inManifest,
+	"run e":                 inManifest,
+	"run env":               inManifest,
+	"run volume":            inManifest,
+	"run entrypoint":        inManifest,
+	"run command":           inManifest,
+	"run labels":            inManifest,
+	"apply d":               "apply returns when the pods have started: omit the flag",
+	"apply detach":          "apply returns when the pods have started: omit the flag",
+	"apply replicas":        "podrun runs one pod for a workload; give pods different names to run several",
+	"apply image":           inManifest,
+	"apply start":           "omit the flag",
+	"apply down":            "use 'podrun delete -f FILE'",
+	"delete wait":           "delete returns when nothing of the pod is left: omit the flag",
+	"delete time":           "use --grace-period SECONDS",
+	"delete t":              "use --grace-period SECONDS",
+	"stop t":                "use --grace-period SECONDS",
+	"stop time":             "use --grace-period SECONDS",
+	"stop a":                "use --all",
+	"stop signal":           "use lifecycle.stopSignal in the manifest",
+	"stop s":                "use lifecycle.stopSignal in the manifest",
+	"restart t":             "omit the flag: the manifest's terminationGracePeriodSeconds applies",
+	"plan out":              "use 'podrun plan FILE -o yaml > FILE'",
+	"doctor fix":            "doctor changes nothing; it prints the command that fixes each finding",
+}
+
+// flagError is the usage error of a wrong flag: with what to use instead, or the flag
+// that was perhaps meant.
+func flagError(c *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return usage(c, err)
+	}
+	name := unknown.GetSpecifiedName()
+	for _, key := range []string{strings.TrimPrefix(c.CommandPath(), "podrun ") + " " + name, name} {
+		if hint, ok := foreignFlags[key]; ok {
+			dashes := "--"
+			if len(name) == 1 {
+				dashes = "-"
+			}
+			return &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("%s has no flag %s%s", c.CommandPath(), dashes, name), Hint: hint}
+		}
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if like := likely(name, names); like != "" {
+		err = fmt.Errorf("%w (did you mean --%s?)", err, like)
+	}
+	return usage(c, err)
+}

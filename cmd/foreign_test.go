@@ -1,0 +1,90 @@
+package cmd
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestTranslate(t *testing.T) {
+	for line, want := range map[string]string{
+		"":                           "",
+		"get pods":                   "get pods",
+		"-n shop ps":                 "-n shop get",
+		"--namespace=shop -v ps web": "--namespace=shop -v get web",
+		"play kube pod.yaml":         "apply pod.yaml",
+		"kube down pod.yaml":         "delete -f pod.yaml",
+		"rm -f web":                  "delete --force web",
+		"create -f secret":           "apply -f secret", // a file of that name
+		"kill web":                   "stop --grace-period=0 web",
+		"--context prod get":         "--context prod get", // the flag is the error
+		"--help":                     "--help",
+		"help get":                   "help get",
+		"__complete ge":              "__complete ge",
+		"-- get":                     "-- get",
+		"exec web -- top":            "exec web -- top",
+		"get top":                    "get top",
+
+		"-n top edit":             `error: podrun has no command "edit"`,
+		"create secret generic a": `error: podrun has no command "create secret"`,
+		"image build .":           `error: podrun has no command "image build"`,
+		"frobnicate -f x":         `error: "frobnicate" is not a command of podrun`,
+		"stpo web":                `error: "stpo" is not a command of podrun (did you mean stop?)`,
+	} {
+		got, err := translate(newRoot(newApp(Streams{})), strings.Fields(line))
+		text := strings.Join(got, " ")
+		if err != nil {
+			text = "error: " + err.Error()
+		}
+		if text != want {
+			t.Errorf("%q: %q, want %q", line, text, want)
+		}
+	}
+}
+
+// TestForeignNames holds the tables to be about what podrun does not have.
+func TestForeignNames(t *testing.T) {
+	root := newRoot(newApp(Streams{}))
+	for name := range sameAs {
+		if isCommandName(root, name) || useInstead[name] != "" {
+			t.Errorf("%s is in two places", name)
+		}
+	}
+	for name := range useInstead {
+		if words := strings.Fields(name); isCommand(root, words[0]) && len(words) == 1 {
+			t.Errorf("podrun has the command %s", name)
+		}
+	}
+	for key := range foreignFlags {
+		words := strings.Fields(key)
+		flag := words[len(words)-1]
+		c, _, err := root.Find(words[:len(words)-1])
+		if err != nil {
+			t.Errorf("%s: %v", key, err)
+			continue
+		}
+		set := c.Flags()
+		set.AddFlagSet(c.InheritedFlags())
+		if len(words) > 1 && (set.Lookup(flag) != nil || len(flag) == 1 && set.ShorthandLookup(flag) != nil) {
+			t.Errorf("podrun has the flag of %q", key)
+		}
+	}
+}
+
+func TestLikely(t *testing.T) {
+	names := []string{"apply", "delete", "describe", "exec", "get", "logs", "restart", "start", "stop", "wait"}
+	for typed, want := range map[string]string{
+		"aply": "apply", "appply": "apply", "aplpy": "apply", "delte": "delete", "log": "", "exce": "exec", "strat": "start", "sotp": "stop",
+		"edit": "", "top": "", "set": "", "wai": "", "weit": "wait", "apply": "", "rstart": "restart", "": "", "zzzz": "",
+	} {
+		if got := likely(typed, names); got != want {
+			t.Errorf("likely(%q) = %q, want %q", typed, got, want)
+		}
+	}
+	if got := likely("starp", []string{"start", "stare"}); got != "" {
+		t.Errorf("two are as likely, and %q is given", got)
+	}
+	if !slices.Contains(names, likely("describ", names)) {
+		t.Error("describ")
+	}
+}

@@ -1,0 +1,153 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// podTypes are kubectl's words for pods (its resource, singular and short names);
+// kubectl ignores their case.
+var podTypes = []string{"pod", "pods", "po"}
+
+func isPodType(word string) bool { return slices.Contains(podTypes, strings.ToLower(word)) }
+
+// podNames turns kubectl's ways to name pods into plain names: NAME, pod/NAME, and
+// names after the word pod, pods or po. AloneIsName says what that word means where
+// nothing follows it: a pod of that name, as in kubectl logs and kubectl exec, or
+// all pods, as in kubectl get. Names is nil if no pod is named. A name of another
+// type is a usage error.
+func podNames(given []string, aloneIsName bool) (names []string, err error) {
+	if len(given) == 0 {
+		return nil, nil
+	}
+	first := given[0]
+	switch {
+	case isPodType(first) && (len(given) > 1 || !aloneIsName):
+		given = given[1:]
+	case len(given) > 1 && instead(first) != "", strings.Contains(first, ",") && !strings.Contains(first, "/"):
+		if err := podTypeList(first); err != nil {
+			return nil, err
+		}
+		given = given[1:]
+	}
+	for _, word := range given {
+		name, err := podName(word)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// podTypeList refuses a list of types, such as pods,services, that has others than
+// pods.
+func podTypeList(list string) error {
+	for word := range strings.SplitSeq(list, ",") {
+		if !isPodType(word) {
+			return notPods(word)
+		}
+	}
+	return nil
+}
+
+// podName is the name in NAME or pod/NAME.
+func podName(word string) (string, error) {
+	kind, name, ok := strings.Cut(word, "/")
+	switch {
+	case word == "":
+		return "", namesError(errors.New("the name of a pod is empty"), "'podrun get' lists the pods")
+	case !ok && !looksLikeFile(word):
+		return word, nil
+	case looksLikeFile(word):
+		return "", namesError(fmt.Errorf("%q is not a valid pod name", word), "use -f for a file")
+	case !isPodType(kind):
+		return "", notPods(kind)
+	case name == "" || strings.Contains(name, "/"):
+		return "", namesError(fmt.Errorf("%q is not of the form pod/NAME", word), "'podrun get' lists the pods")
+	}
+	return name, nil
+}
+
+// looksLikeFile reports whether a word is a path or standard input rather than the
+// name of a pod.
+func looksLikeFile(word string) bool {
+	for _, end := range []string{".yaml", ".yml", ".json"} {
+		if len(word) > len(end) && strings.HasSuffix(word, end) {
+			return true
+		}
+	}
+	return word == "-" || strings.HasPrefix(word, "/") || strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../") ||
+		strings.HasSuffix(word, "/") && !isPodType(strings.TrimSuffix(word, "/"))
+}
+
+// notPods is the usage error of a type that podrun does not have.
+func notPods(kind string) error {
+	hint := instead(kind)
+	if hint == "" {
+		hint = "write NAME or pod/NAME, and -n for the namespace"
+	}
+	return namesError(fmt.Errorf("podrun has pods only: %q is not a pod", kind), hint)
+}
+
+func namesError(err error, hint string) error {
+	return &problem.Error{Kind: problem.Usage, Err: err, Hint: hint}
+}
+
+// otherType is a type of Kubernetes that podrun does not have, and what to use.
+type otherType struct {
+	names []string // resource name, singular, short names
+	use   string
+}
+
+const useAddress = "podrun makes no Services: a pod has its IP ('podrun get -o wide') and hostPorts"
+
+const useTemplate = "podrun runs one pod for it, of the same name: use 'pod/NAME'"
+
+var otherTypes = []otherType{
+	{[]string{"deployments", "deployment", "deploy"}, useTemplate},
+	{[]string{"replicasets", "replicaset", "rs"}, useTemplate},
+	{[]string{"statefulsets", "statefulset", "sts"}, useTemplate},
+	{[]string{"daemonsets", "daemonset", "ds"}, useTemplate},
+	{[]string{"jobs", "job"}, useTemplate},
+	{[]string{"cronjobs", "cronjob", "cj"}, useTemplate},
+	{[]string{"replicationcontrollers", "replicationcontroller", "rc"}, useTemplate},
+	{[]string{"services", "service", "svc"}, useAddress},
+	{[]string{"endpoints", "ep", "endpointslices"}, useAddress},
+	{[]string{"ingresses", "ingress", "ing"}, useAddress},
+	{[]string{"nodes", "node", "no"}, "'podrun doctor' examines this host, 'podrun plan --show-facts FILE' prints its resources"},
+	{[]string{"events", "event", "ev"}, "'podrun describe NAME' shows a pod's events"},
+	{[]string{"namespaces", "namespace", "ns"}, "'podrun get -A' shows the pods of all namespaces"},
+	{[]string{"configmaps", "configmap", "cm"}, "podrun reads ConfigMaps from files: 'podrun apply -f pod.yaml --configmap FILE'"},
+	{[]string{"secrets", "secret"}, "podrun reads Secrets from files: 'podrun apply -f pod.yaml --secret FILE'"},
+	{[]string{"persistentvolumeclaims", "persistentvolumeclaim", "pvc"}, "bind a claim to a directory: 'podrun apply -f pod.yaml --pvc NAME=DIR'"},
+	{[]string{"persistentvolumes", "persistentvolume", "pv"}, "bind a claim to a directory: 'podrun apply -f pod.yaml --pvc NAME=DIR'"},
+	{[]string{"serviceaccounts", "serviceaccount", "sa"}, "podrun has no API server and no accounts"},
+	{[]string{"images", "image"}, "'podrun image ls' lists the images of this host"},
+	{[]string{"containers", "container"}, "'podrun describe NAME' shows a pod's containers"},
+	{[]string{"volumes", "volume"}, "'podrun describe NAME' shows a pod's volumes"},
+	{[]string{"networkpolicies", "networkpolicy", "netpol"}, "podrun does not enforce network policies"},
+	{[]string{"customresourcedefinitions", "customresourcedefinition", "crd", "crds"}, "podrun has no API server"},
+	{[]string{"horizontalpodautoscalers", "horizontalpodautoscaler", "hpa"}, "podrun runs one pod and does not scale"},
+	{[]string{"poddisruptionbudgets", "poddisruptionbudget", "pdb"}, "podrun has no evictions that a budget limits"},
+	{[]string{"storageclasses", "storageclass", "sc"}, "bind a claim to a directory: 'podrun apply -f pod.yaml --pvc NAME=DIR'"},
+	{[]string{"roles", "role", "rolebindings", "clusterroles", "clusterrolebindings"}, "podrun has no API server and no accounts"},
+	{[]string{"runtimeclasses", "runtimeclass"}, "'podrun doctor' shows the runtime's handlers"},
+	{[]string{"priorityclasses", "priorityclass", "pc"}, "podrun reads PriorityClasses from the manifest"},
+}
+
+// instead is what to use instead of a type that podrun does not have; empty if it
+// is not a known type.
+func instead(kind string) string {
+	kind, _, _ = strings.Cut(strings.ToLower(kind), ".") // deployments.apps
+	for _, t := range otherTypes {
+		if slices.Contains(t.names, kind) {
+			return t.use
+		}
+	}
+	return ""
+}

@@ -1,0 +1,116 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/podrun/podrun/run"
+)
+
+// pickFlags choose pods of the namespace by name, by labels, or all of them.
+type pickFlags struct {
+	selector string
+	all      bool
+
+	names []string
+	match func(map[string]string) bool
+}
+
+func (f *pickFlags) add(set *pflag.FlagSet) {
+	set.StringVarP(&f.selector, "selector", "l", "", "all pods of the namespace that match the label selector (app=web)")
+	set.BoolVar(&f.all, "all", false, "all pods of the namespace")
+}
+
+// check takes the names of the command line, and refuses none and contradictions.
+func (f *pickFlags) check(c *cobra.Command, given []string) error {
+	several := f.all || f.selector != ""
+	names, err := podNames(given, !several)
+	if err != nil {
+		return err
+	}
+	switch {
+	case several && len(names) > 0:
+		return usage(c, errors.New("--all and -l cannot be used with names"))
+	case !several && len(names) == 0:
+		return usage(c, errors.New("specify pods by name, -l SELECTOR or --all"))
+	}
+	if f.match, err = parseSelector(f.selector); err != nil {
+		return usage(c, err)
+	}
+	f.names = names
+	return nil
+}
+
+// pods finds the pods, after check. One that was named and is not on this host is
+// an error, and so is that no pod matches, unless goneIsFine.
+func (f *pickFlags) pods(a *app, c *cobra.Command, e *run.Engine, goneIsFine bool) ([]run.Known, error) {
+	namespace := a.namespaceOr("default")
+	selectors := []run.Selector{{Namespace: namespace}}
+	if len(f.names) > 0 {
+		selectors = nil
+	}
+	for _, name := range f.names {
+		selectors = append(selectors, run.Selector{Namespace: namespace, Names: []string{name}})
+	}
+	var missing error
+	pods, err := findAll(c.Context(), e, selectors, func(sel run.Selector) {
+		if len(sel.Names) > 0 {
+			missing = notFound(sel.Names[0])
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	pods = slices.DeleteFunc(pods, func(k run.Known) bool { return len(f.names) == 0 && !f.matches(k) })
+	if len(pods) == 0 && missing == nil {
+		missing = notFound("")
+	}
+	if goneIsFine {
+		missing = nil
+	}
+	return pods, missing
+}
+
+// matches reports whether the labels of a pod match. Those of a pod without a
+// readable checkpoint are unknown: only an empty selector matches it.
+func (f *pickFlags) matches(k run.Known) bool {
+	if k.Pod == nil {
+		return f.selector == ""
+	}
+	return f.match(k.Pod.Labels)
+}
+
+// namespaceOr is the namespace of the flags or settings, else the one given.
+func (a *app) namespaceOr(other string) string {
+	if a.namespace == "" {
+		return other
+	}
+	return a.namespace
+}
+
+// findAll finds the pods of all selectors, each once. Missing is called for a
+// selector that matches none.
+func findAll(ctx context.Context, e *run.Engine, selectors []run.Selector, missing func(run.Selector)) ([]run.Known, error) {
+	var out []run.Known
+	seen := map[string]bool{}
+	for _, sel := range selectors {
+		pods, err := e.Find(ctx, sel)
+		if err != nil {
+			return nil, err
+		}
+		if len(pods) == 0 {
+			missing(sel)
+		}
+		for _, p := range pods {
+			if !seen[p.ID.UID] {
+				seen[p.ID.UID] = true
+				out = append(out, p)
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,127 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/prepare"
+)
+
+// maxListed is the number of items that a line of the summary lists at most.
+const maxListed = 8
+
+// planSummary prints a few lines for each pod: what changes, its images, why it is
+// refused, and the order of its containers.
+func planSummary(w io.Writer, views []prepare.PlanView, problems problem.List) {
+	for i, v := range views {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		line := func(title, text string) {
+			if text != "" {
+				fmt.Fprintf(w, "  %-10s %s\n", title, oneLine(text))
+			}
+		}
+		fmt.Fprintf(w, "pod %s: %s\n", v.Pod, changeText(v))
+		line("changes", listed(v.Changes, ", "))
+		line("replaces", podList(v.Replaces))
+		line("preempts", podList(v.Preempts))
+		line("refused", listed(refusals(v, problems), "; "))
+		line("QoS", string(v.QOSClass)+groupOf(v))
+		line("images", listed(imageTexts(v), ", "))
+		line("volumes", listed(volumeTexts(v), ", "))
+		line("order", "sandbox, "+listed(orderTexts(v), ", "))
+		var warnings []string
+		for _, e := range v.Warnings {
+			warnings = append(warnings, e.Reason)
+		}
+		line("warnings", listed(warnings, ", "))
+	}
+}
+
+// changeText is what apply would do with the pod.
+func changeText(v prepare.PlanView) string {
+	switch v.Change {
+	case prepare.ChangeNew:
+		return "create"
+	case prepare.ChangeUpdate:
+		return "update in place"
+	}
+	return string(v.Change)
+}
+
+// listed joins items, and counts those above maxListed.
+func listed(items []string, by string) string {
+	if more := len(items) - maxListed; more > 0 {
+		return strings.Join(items[:maxListed], by) + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(items, by)
+}
+
+func podList(pods []identity.Pod) string {
+	var out []string
+	for _, p := range pods {
+		out = append(out, p.String())
+	}
+	return listed(out, ", ")
+}
+
+// refusals are the reasons why the pod is refused; stderr has them in full.
+func refusals(v prepare.PlanView, problems problem.List) []string {
+	var out []string
+	for _, p := range problems.Errors() {
+		if p.Object != "Pod "+v.Pod.String() {
+			continue
+		}
+		reason := p.Reason
+		if p.Field != "" {
+			reason += " (" + p.Field + ")"
+		}
+		if !slices.Contains(out, reason) {
+			out = append(out, reason)
+		}
+	}
+	return out
+}
+
+func groupOf(v prepare.PlanView) string {
+	if len(v.Cgroup.Pods) == 0 {
+		return ""
+	}
+	return ", cgroup " + v.Cgroup.Pods[0].Path
+}
+
+func imageTexts(v prepare.PlanView) []string {
+	var out []string
+	for _, i := range v.Images {
+		out = append(out, fmt.Sprintf("%s (%s)", i.Name, i.Policy))
+	}
+	return out
+}
+
+func volumeTexts(v prepare.PlanView) []string {
+	var out []string
+	for _, each := range v.Volumes.Volumes {
+		out = append(out, fmt.Sprintf("%s (%s)", each.Name, each.Kind))
+	}
+	return out
+}
+
+func orderTexts(v prepare.PlanView) []string {
+	var out []string
+	for _, c := range v.Containers {
+		text := c.Name
+		if c.Kind != "app" {
+			text = c.Kind + " " + c.Name
+		}
+		if c.PostStart != nil {
+			text += " with its postStart hook"
+		}
+		out = append(out, text)
+	}
+	return out
+}

@@ -1,0 +1,163 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/podrun/podrun/gotemplate"
+	"github.com/podrun/podrun/hostfile"
+	"github.com/podrun/podrun/problem"
+)
+
+// plainOutputs are the values of get's -o that take no template.
+var plainOutputs = []string{"wide", "json", "yaml", "name"}
+
+// templateOutputs are those that take one, as in jsonpath={.metadata.name}. Those
+// with -file take the name of a file.
+var templateOutputs = []string{"jsonpath", "jsonpath-file", "go-template", "go-template-file", "custom-columns", "custom-columns-file"}
+
+// maxTemplate is the largest file of a template, in bytes.
+const maxTemplate = 1 << 20
+
+// printFlags are kubectl's flags of how to print pods.
+type printFlags struct {
+	template    string // with -o jsonpath and -o go-template without a value
+	allowMissed bool
+	noHeaders   bool
+	showLabels  bool
+	labels      []string
+	sortBy      string
+}
+
+func (f *printFlags) add(set *pflag.FlagSet) {
+	set.StringVar(&f.template, "template", "", "template of -o jsonpath or go-template, or file of -o jsonpath-file or go-template-file")
+	set.BoolVar(&f.allowMissed, "allow-missing-template-keys", true, "print nothing for a field that a template names and the pod lacks, instead of an error")
+	set.BoolVar(&f.noHeaders, "no-headers", false, "print no column headings")
+	set.BoolVar(&f.showLabels, "show-labels", false, "print the labels as the last column")
+	set.StringSliceVarP(&f.labels, "label-columns", "L", nil, "print these labels as columns; repeatable")
+	set.StringVar(&f.sortBy, "sort-by", "", "sort by a field, given as a JSONPath expression ({.metadata.name})")
+}
+
+// podPrinter prints one object: a pod or a list of pods.
+type podPrinter interface {
+	PrintObj(runtime.Object, *bytes.Buffer) error
+}
+
+// adapted is a printer of k8s.io/cli-runtime.
+type adapted struct{ printers.ResourcePrinter }
+
+// PrintObj leaves out what these printers append to an error for debugging: the
+// whole object.
+func (p adapted) PrintObj(o runtime.Object, w *bytes.Buffer) error {
+	err := p.ResourcePrinter.PrintObj(o, w)
+	if err == nil {
+		return nil
+	}
+	text, _, _ := strings.Cut(err.Error(), ". Printing more information")
+	return errors.New(text)
+}
+
+// goTemplate prints by a Go template.
+type goTemplate struct{ *gotemplate.Template }
+
+func (p goTemplate) PrintObj(o runtime.Object, w *bytes.Buffer) error {
+	value, err := asJSON(o)
+	if err != nil {
+		return err
+	}
+	return p.Execute(w, value)
+}
+
+// printer makes the printer of a value of -o that takes a template, or nil for any
+// other value that get knows. Any error is a usage error.
+func (f *printFlags) printer(ctx context.Context, output string) (podPrinter, error) {
+	format, template, given := strings.Cut(output, "=")
+	if output == "" || slices.Contains(plainOutputs, output) {
+		return nil, nil
+	}
+	if !slices.Contains(templateOutputs, format) {
+		return nil, &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("-o %s is not one of %s, %s",
+			output, strings.Join(plainOutputs, ", "), strings.Join(templateOutputs, "=…, ")+"=…")}
+	}
+	if !given {
+		template = f.template
+	}
+	wrong := func(err error) error {
+		return &problem.Error{Kind: problem.Usage, Object: "-o " + format, Err: err, Hint: "give the template as in -o jsonpath='{.status.phase}' or -o custom-columns=NAME:.metadata.name"}
+	}
+	if template == "" {
+		return nil, wrong(errors.New("no template is given"))
+	}
+	if kind, ok := strings.CutSuffix(format, "-file"); ok {
+		data, err := hostfile.ReadInput(ctx, template, maxTemplate)
+		if err != nil {
+			return nil, wrong(err)
+		}
+		format, template = kind, string(data)
+		if kind == "custom-columns" {
+			template, err = columnsOfFile(template)
+			if err != nil {
+				return nil, wrong(err)
+			}
+		}
+	}
+	made, err := f.templatePrinter(format, template)
+	if err != nil {
+		return nil, wrong(err)
+	}
+	return made, nil
+}
+
+func (f *printFlags) templatePrinter(format, template string) (podPrinter, error) {
+	switch format {
+	case "jsonpath":
+		p, err := printers.NewJSONPathPrinter(template)
+		if err != nil {
+			return nil, err
+		}
+		p.AllowMissingKeys(f.allowMissed)
+		return adapted{p}, nil
+	case "go-template":
+		t, err := gotemplate.Parse(template)
+		if err != nil {
+			return nil, err
+		}
+		t.MissingIsError = !f.allowMissed
+		return goTemplate{t}, nil
+	}
+	return newColumns(template, f.noHeaders)
+}
+
+// printTemplate prints pods by a template: one that was named as an object, others
+// as a list.
+func (a *app) printTemplate(p podPrinter, pods []corev1.Pod, single bool) error {
+	var object runtime.Object = listOf(pods)
+	if single {
+		object = &pods[0]
+	}
+	var text bytes.Buffer
+	if err := p.PrintObj(object, &text); err != nil {
+		return &problem.Error{Kind: problem.Usage, Object: "-o", Err: err}
+	}
+	_, err := a.streams.Out.Write(text.Bytes())
+	return err
+}
+
+// listOf is the list that kubectl prints.
+func listOf(pods []corev1.Pod) *corev1.PodList {
+	list := &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}, Items: pods}
+	if list.Items == nil {
+		list.Items = []corev1.Pod{}
+	}
+	return list
+}

@@ -1,0 +1,16 @@
+package run
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
+)
+
+// Stored lists the pods that have a checkpoint, in no order. It does not ask the
+// runtime, and is quick.
+func (e *Engine) Stored() ([]identity.Pod, error) { return store.StoredPods(e.Layout()) }
+
+// StoredPod reads a pod from its checkpoint; nil if it cannot be read.
+func (e *Engine) StoredPod(id identity.Pod) *corev1.Pod { return observe.ReadKnown(e.Layout(), id).Pod }
