@@ -35,6 +35,10 @@ test-guest: ## podrun in emulated Debians with other cgroups and containerds: CE
 bench: build ## podrun against a bare CRI client
 	hack/with-runtime go run ./test/bench
 
+.PHONY: crash-sweep
+crash-sweep: ## podrun killed at each of its steps, on real containerd; EVERY=10 for one in ten
+	PODRUN_CRASH_EVERY=$(or $(EVERY),1) hack/with-runtime go test ./test/crash -count=1 -v -timeout 3h
+
 .PHONY: lint
 lint: ## formatting, vet, shell scripts, the Kubernetes pins
 	hack/lint
