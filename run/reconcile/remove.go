@@ -151,8 +151,15 @@ func (w *remover) remove(ctx context.Context, o RemoveOptions) error {
 	if o.stopped != nil {
 		o.stopped()
 	}
-	if err := w.removeSandboxes(ctx); err != nil {
+	err = w.removeSandboxes(ctx)
+	if err == nil {
+		err = w.removeLate(ctx)
+	}
+	if err != nil {
 		return RuntimeError(w.plan.ID, err)
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause // the last call may have outlived it
 	}
 	faultpoint.At("remove/groups")
 	if err := w.removeGroups(ctx); err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // commands are those that are killed.
@@ -135,6 +136,9 @@ func plan(dir string) ([]cell, error) {
 	return out, nil
 }
 
+// patience is the time that a cell may take.
+const patience = 90 * time.Second
+
 // sweep runs the cells in a few lanes, and returns what came of each.
 func sweep(t *testing.T, o *outside, dir string, cells []cell) []verdict {
 	var mu sync.Mutex
@@ -143,7 +147,7 @@ func sweep(t *testing.T, o *outside, dir string, cells []cell) []verdict {
 	var lanes sync.WaitGroup
 	for range number("PODRUN_CRASH_LANES", 2) {
 		lanes.Go(func() {
-			for t.Context().Err() == nil {
+			for end, bounded := t.Deadline(); t.Context().Err() == nil && (!bounded || time.Until(end) > patience); {
 				mu.Lock()
 				i := next
 				next++
@@ -157,7 +161,7 @@ func sweep(t *testing.T, o *outside, dir string, cells []cell) []verdict {
 		})
 	}
 	lanes.Wait()
-	return out
+	return slices.DeleteFunc(out, func(v verdict) bool { return v.command == "" }) // the time was up
 }
 
 // try does one cell.
@@ -208,6 +212,7 @@ func (v verdict) log(t *testing.T) {
 	for what, text := range map[string]string{"failed": v.failed, "lied": v.lied, "left": strings.Join(v.leaks, "\n\t"), "trouble": v.trouble} {
 		if text != "" {
 			t.Errorf("%s: %s: %s", v.name(), what, text)
+			fmt.Printf("%s: %s: %s\n", v.name(), what, last(text, 40)) // at once: a sweep takes long
 		}
 	}
 }
