@@ -16,9 +16,9 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-// killLate applies a pod in a process of its own, which is killed while the runtime
+// killLate does something in a process of its own, which is killed while the runtime
 // works on its call of a method; the call takes effect some time after that.
-func (r *rig) killLate(method string, delay time.Duration, text string) {
+func (r *rig) killLate(method string, delay time.Duration, do childJob) {
 	r.t.Helper()
 	socket := filepath.Join(r.t.TempDir(), "cri.sock")
 	stop, err := r.rt.Serve(socket)
@@ -26,7 +26,8 @@ func (r *rig) killLate(method string, delay time.Duration, text string) {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(stop)
-	job, err := json.Marshal(childJob{Endpoint: "unix://" + socket, Settings: r.settings, Manifest: text})
+	do.Endpoint, do.Settings = "unix://"+socket, r.settings
+	job, err := json.Marshal(do)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestDeleteOfLateSandbox(t *testing.T) {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
-			r.killLate(method, time.Second, one("Always"))
+			r.killLate(method, time.Second, childJob{Manifest: one("Always")})
 			for _, result := range r.delete(DeleteOptions{}) {
 				if result.Err != nil {
 					t.Errorf("delete: %v", result.Err)
@@ -72,7 +73,7 @@ func TestApplyOfLateSandbox(t *testing.T) {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
-			r.killLate(method, time.Second, one("Always"))
+			r.killLate(method, time.Second, childJob{Manifest: one("Always")})
 			end := time.Now().Add(time.Second)
 			reserved := status.Error(codes.Unknown, `failed to reserve name: name "web" is reserved for "abc"`)
 			// As long as that call is under way.
@@ -100,4 +101,21 @@ func TestRemoveWhileStarting(t *testing.T) {
 	if took := time.Since(begun); took > cri.BusyFor {
 		t.Errorf("it took %v", took)
 	}
+}
+
+// TestApplyAfterAnInterruptedStop: the sandbox that a killed podrun was stopping counts
+// as ready until the runtime has ended that call, and no container can be made in it.
+func TestApplyAfterAnInterruptedStop(t *testing.T) {
+	r := newRig(t)
+	r.mustApply(one("Always"), OutcomeCreated)
+	r.rt.ForgetCalls()
+	r.killLate("StopPodSandbox", time.Second, childJob{Stop: true})
+	r.rt.ForgetCalls()
+	if result := r.apply(one("Always")); result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	wantChanges(t, r.rt, "StopPodSandbox", "StopPodSandbox", "RunPodSandbox", "CreateContainer app", "StartContainer app")
+	time.Sleep(1200 * time.Millisecond)
+	r.oneReadySandbox()
+	r.mustDelete()
 }
