@@ -47,6 +47,10 @@ bench-serve: build ## podrun serve: memory, processor time, reactions
 soak: build ## podrun serve while it and containerd are killed: SOAK_PODS=30 SOAK_MINUTES=20
 	hack/with-runtime go run ./test/soak -pods $(or $(SOAK_PODS),30) -for $(or $(SOAK_MINUTES),20)m
 
+.PHONY: crash-sweep
+crash-sweep: ## podrun killed at each of its steps, on real containerd; EVERY=10 for one in ten
+	PODRUN_CRASH_EVERY=$(or $(EVERY),1) hack/with-runtime go test ./test/crash -count=1 -v -timeout 3h
+
 .PHONY: lint
 lint: ## formatting, vet, shell scripts, the Kubernetes pins
 	hack/lint

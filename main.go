@@ -26,13 +26,17 @@ func Main() int {
 	return cmd.Main(ctx, os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, version)
 }
 
-// signalContext returns a context that the first SIGINT or SIGTERM ends, with
-// the signal as its cause: signal.NotifyContext can't tell the two apart. A
-// second signal ends the process at once.
+// signalContext returns a context that the first SIGINT, SIGTERM or SIGHUP ends, with
+// the signal as its cause: signal.NotifyContext can't tell them apart. A second signal
+// ends the process at once. SIGHUP stays ignored where it was (nohup), and `podrun
+// serve` takes it over.
 func signalContext() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	go func() {
 		for n := 0; ; n++ {
 			sig, open := <-signals

@@ -13,6 +13,7 @@ import (
 	"github.com/opencontainers/cgroups"
 	"github.com/opencontainers/cgroups/manager"
 
+	"github.com/podrun/podrun/faultpoint"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/problem"
 )
@@ -35,9 +36,11 @@ func Apply(ctx context.Context, p Plan) error {
 		missing := p.missing(g)
 		undo = append(undo, func() error { return p.unmake(g, missing) })
 		err := ctx.Err()
+		faultpoint.At("cgroup/make")
 		if err == nil {
 			err = p.makeGroup(g, missing)
 		}
+		faultpoint.At("cgroup/made")
 		if err != nil {
 			errs := []error{failed(g, "create the cgroup", err)}
 			for _, f := range slices.Backward(undo) {
@@ -80,9 +83,11 @@ func (p Plan) makeGroup(g Group, missing []string) error {
 	if err != nil {
 		return err
 	}
+	p.noteMaking(g, missing)
 	if len(missing) > 0 {
 		// -1: make the group and put no process into it.
 		err = m.Apply(-1)
+		faultpoint.At("cgroup/unmarked")
 	}
 	if err == nil {
 		err = m.Set(config.Resources)
@@ -93,6 +98,9 @@ func (p Plan) makeGroup(g Group, missing []string) error {
 				err = markErr
 			}
 		}
+	}
+	if len(missing) > 0 {
+		p.made()
 	}
 	return err
 }

@@ -21,6 +21,7 @@ const (
 	ExitImage    = 123
 	ExitDeadline = 124
 	ExitRuntime  = 125
+	ExitHUP      = 129
 	ExitINT      = 130
 	ExitTERM     = 143
 )
@@ -43,6 +44,7 @@ var exitTable = []exitRow{
 	{ExitImage, problem.Image, "an image is not available"},
 	{ExitDeadline, problem.Deadline, "the command's --timeout expired"},
 	{ExitRuntime, problem.Runtime, "the container runtime, the host or podrun itself failed"},
+	{ExitHUP, "", "ended by SIGHUP"},
 	{ExitINT, "", "ended by SIGINT"},
 	{ExitTERM, "", "ended by SIGTERM"},
 }
@@ -55,6 +57,8 @@ func (e SignalError) Error() string { return "ended by " + signalName(e.Signal) 
 
 func signalName(s syscall.Signal) string {
 	switch s {
+	case syscall.SIGHUP:
+		return "SIGHUP"
 	case syscall.SIGINT:
 		return "SIGINT"
 	case syscall.SIGTERM:
@@ -69,10 +73,7 @@ func exitCode(err error) int {
 		return ExitOK
 	}
 	if sig, ok := errors.AsType[SignalError](err); ok {
-		if sig.Signal == syscall.SIGTERM {
-			return ExitTERM
-		}
-		return ExitINT
+		return 128 + int(sig.Signal)
 	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		worst := ExitOK
@@ -120,7 +121,7 @@ func exitReason(code int) string {
 	switch code {
 	case ExitOK:
 		return "Success"
-	case ExitINT, ExitTERM:
+	case ExitHUP, ExitINT, ExitTERM:
 		return "Signal"
 	}
 	return "Container"

@@ -70,6 +70,7 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	if err := needRoot(); err != nil {
 		return err
 	}
+	signal.Reset(syscall.SIGHUP) // it ends other commands, and is a reload for this one
 	notifier, err := systemd.NewNotifier(os.Getenv("NOTIFY_SOCKET"))
 	if err != nil {
 		return err

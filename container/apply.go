@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -26,26 +25,44 @@ func Apply(ctx context.Context, client *cri.Client, sandboxID string, config *ru
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		return "", fmt.Errorf("create log directory: %w", err)
 	}
-	answered, stop := cri.LastAnswer(ctx)
-	id, err := client.CreateContainer(answered, sandboxID, config, sandbox)
-	stop()
+	create := func() (string, error) {
+		answered, stop := cri.LastAnswer(ctx)
+		defer stop()
+		return client.CreateContainer(answered, sandboxID, config, sandbox)
+	}
+	id, err := create()
 	if err == nil || !inDoubt(err) || ctx.Err() != nil {
 		return id, err
 	}
 	removed, rerr := removeStray(ctx, client, sandboxID, config)
+	if rerr == nil && removed == 0 && cri.Reserved(err) {
+		return awaitName(ctx, client, sandboxID, config, create, err)
+	}
 	if rerr != nil {
 		return "", errors.Join(err, rerr)
 	}
 	if removed == 0 {
 		return "", err
 	}
-	answered, stop = cri.LastAnswer(ctx)
-	id, again := client.CreateContainer(answered, sandboxID, config, sandbox)
-	stop()
+	id, again := create()
 	if again != nil && ended(again) {
 		return "", fmt.Errorf("%w (the retry got no answer either)", err)
 	}
 	return id, again
+}
+
+// awaitName creates a container whose name the runtime keeps for one that it does not
+// list: it is still at work on the call of a podrun that was killed. What becomes of
+// that call is removed.
+func awaitName(ctx context.Context, client *cri.Client, sandboxID string, config *runtimeapi.ContainerConfig, create func() (string, error), err error) (id string, _ error) {
+	err = cri.While(ctx, cri.BusyFor, func() (again bool, _ error) {
+		if _, rerr := removeStray(ctx, client, sandboxID, config); rerr != nil {
+			return false, errors.Join(err, rerr)
+		}
+		id, err = create()
+		return cri.Reserved(err), err
+	})
+	return id, err
 }
 
 // ended tells whether a call had no answer before its context ended.
@@ -82,6 +99,5 @@ func removeStray(ctx context.Context, client *cri.Client, sandboxID string, conf
 // inDoubt tells whether the runtime may have created the container that it
 // failed to create with err. A name's reservation has code Unknown.
 func inDoubt(err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded ||
-		strings.Contains(err.Error(), "is reserved for") || strings.Contains(err.Error(), "name is reserved")
+	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded || cri.Reserved(err)
 }

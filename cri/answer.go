@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// lastAnswerWait is how much longer than its context a call may take that makes
-// or starts something.
+// lastAnswerWait is how much longer than its context a call may take that makes or
+// starts something, or that releases a sandbox's network.
 const lastAnswerWait = 5 * time.Second
 
 // LastAnswer returns a context for such a call that outlives ctx by 5 s. A

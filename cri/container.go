@@ -30,19 +30,23 @@ func (c *Client) StartContainer(ctx context.Context, id string) error {
 // kills immediately. A missing container is not an error. The timeout is the
 // client's plus the grace period.
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
-	_, err := within(ctx, c.timeout+grace, func(ctx context.Context) (*runtimeapi.StopContainerResponse, error) {
-		return c.Runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: int64(grace / time.Second)})
+	return unbusy(ctx, func() error {
+		_, err := within(ctx, c.timeout+grace, func(ctx context.Context) (*runtimeapi.StopContainerResponse, error) {
+			return c.Runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: int64(grace / time.Second)})
+		})
+		return ignoreNotFound(err)
 	})
-	return ignoreNotFound(err)
 }
 
 // RemoveContainer removes a container, by force if it is running. A missing
-// container is not an error.
+// container is not an error. While the runtime is busy with it, the call is repeated.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
-	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemoveContainerResponse, error) {
-		return c.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id})
+	return unbusy(ctx, func() error {
+		_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemoveContainerResponse, error) {
+			return c.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id})
+		})
+		return ignoreNotFound(err)
 	})
-	return ignoreNotFound(err)
 }
 
 // ListContainers lists the containers that carry all of the labels.

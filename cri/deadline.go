@@ -2,15 +2,24 @@ package cri
 
 import (
 	"context"
+	"path"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/podrun/podrun/faultpoint"
 )
 
 // nearlyDue is how much earlier than its client a server may end a call.
 const nearlyDue = 100 * time.Millisecond
+
+// marked is an interceptor that lets the crash sweep kill podrun around each call.
+func marked(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	defer faultpoint.Call("cri/" + path.Base(method))()
+	return call(ctx, method, req, reply, conn, opts...)
+}
 
 // untilDue is an interceptor for a call whose deadline the server sees first:
 // its error then comes while the caller's context has some milliseconds left,

@@ -17,21 +17,28 @@ func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandbo
 }
 
 // StopPodSandbox stops a sandbox and its containers, and releases its network. A
-// missing or stopped sandbox is not an error.
+// missing or stopped sandbox is not an error. The call outlives ctx by up to 5 s: a
+// network plugin that is killed amid its work leaves rules and addresses that its next
+// run cannot know of any more. While the runtime is busy with the sandbox, the call is
+// repeated.
 func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
-	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.StopPodSandboxResponse, error) {
-		return c.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
+	return finished(ctx, func(ctx context.Context) error {
+		_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.StopPodSandboxResponse, error) {
+			return c.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
+		})
+		return ignoreNotFound(err)
 	})
-	return ignoreNotFound(err)
 }
 
 // RemovePodSandbox removes a sandbox and its containers. A missing sandbox is not
-// an error.
+// an error. The call outlives ctx and is repeated as that of StopPodSandbox is.
 func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
-	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemovePodSandboxResponse, error) {
-		return c.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
+	return finished(ctx, func(ctx context.Context) error {
+		_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemovePodSandboxResponse, error) {
+			return c.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
+		})
+		return ignoreNotFound(err)
 	})
-	return ignoreNotFound(err)
 }
 
 // PodSandboxStatus reads one sandbox.

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/podrun/podrun/faultpoint"
 )
 
 // Write replaces a file as a whole or leaves it as it is: it writes a temporary
@@ -32,10 +34,12 @@ func write(path string, data []byte, mode fs.FileMode, sync bool) error {
 		os.Remove(f.Name())
 		return fmt.Errorf("write %s: %w", path, err)
 	}
+	faultpoint.At("file/" + filepath.Base(path) + "/written")
 	if err := os.Rename(f.Name(), path); err != nil {
 		os.Remove(f.Name())
 		return fmt.Errorf("write %s: %w", path, err)
 	}
+	faultpoint.At("file/" + filepath.Base(path) + "/renamed")
 	if !sync {
 		return nil
 	}

@@ -29,7 +29,8 @@ const childEnv = "PODRUN_TEST_CHILD"
 type childJob struct {
 	Endpoint string
 	Settings nodeconfig.Settings
-	Manifest string // to apply; empty deletes everything
+	Manifest string // to apply; empty stops or deletes everything
+	Stop     bool
 }
 
 // TestHelperPodrun is the child; run by itself it has nothing to test.
@@ -63,6 +64,9 @@ func (j childJob) do(t *testing.T, e *Engine) error {
 	known, err := e.Find(t.Context(), Selector{})
 	if err != nil {
 		return err
+	}
+	if j.Stop {
+		return e.Stop(t.Context(), known, DeleteOptions{})[0].Err
 	}
 	results, err := e.Delete(t.Context(), known, DeleteOptions{})
 	if err != nil {

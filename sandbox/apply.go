@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -72,7 +71,7 @@ func Recover(ctx context.Context, client *cri.Client, p Plan, cause error) (atte
 	if err != nil {
 		return p.Attempt, fmt.Errorf("clean up before the retry: %w", err)
 	}
-	if removed > 0 || nameReserved(cause) {
+	if removed > 0 || cri.Reserved(cause) {
 		return p.Attempt + 1, nil
 	}
 	return p.Attempt, nil
@@ -81,15 +80,10 @@ func Recover(ctx context.Context, client *cri.Client, p Plan, cause error) (atte
 // InDoubt tells whether the runtime may have made, or still be making, the
 // sandbox that Apply failed to make with err. Then another try is worth it.
 func InDoubt(err error) bool {
-	if errors.Is(err, context.DeadlineExceeded) || nameReserved(err) {
+	if errors.Is(err, context.DeadlineExceeded) || cri.Reserved(err) {
 		return true
 	}
 	return status.Code(grpcCause(err)) == codes.DeadlineExceeded
-}
-
-// nameReserved knows containerd's and CRI-O's texts; both have code Unknown.
-func nameReserved(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "is reserved for") || strings.Contains(err.Error(), "name is reserved"))
 }
 
 // grpcCause digs out the error that carries the code.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/podrun/podrun/faultpoint"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/volume/safepath"
 )
@@ -83,6 +84,8 @@ func makeAll(ctx context.Context, volumes []Volume) []error {
 // makeVolume makes one volume on the host. It can be repeated, on a volume that
 // containers use already too.
 func makeVolume(ctx context.Context, v Volume) error {
+	faultpoint.At("volume/" + v.Name + "/make")
+	defer faultpoint.At("volume/" + v.Name + "/made")
 	switch s := v.Setup; s.Kind {
 	case SetupEmptyDir:
 		return makeEmptyDir(ctx, v, s.EmptyDir)

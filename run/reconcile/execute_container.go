@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/container"
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/faultpoint"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/podlog"
@@ -251,6 +252,7 @@ func (w *starter) containerFailed(ctx context.Context, name, op, reason string, 
 
 // linkLog makes the link by which log collectors find the container's log.
 func (w *starter) linkLog(c lifecycle.Container, config *runtimeapi.ContainerConfig) error {
+	faultpoint.At("log/link")
 	link := w.plan.Layout.LegacyLog(w.plan.ID, c.Name, c.ID)
 	target := filepath.Join(w.plan.Layout.Logs(w.plan.ID), config.GetLogPath())
 	err := os.Symlink(target, link)

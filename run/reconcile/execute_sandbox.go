@@ -11,11 +11,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cgroup"
+	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/dns"
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/sandbox"
 	"github.com/podrun/podrun/volume"
 )
@@ -35,6 +37,12 @@ func (w *starter) createSandbox(ctx context.Context, a lifecycle.Action) error {
 	plan := w.sandboxPlan(a.Attempt)
 	for try := 0; ; try++ {
 		made, err := w.trySandbox(ctx, plan)
+		if w.lock.Killed && cri.Reserved(err) {
+			made, err = w.awaitKilled(ctx, plan, err)
+		}
+		if errors.Is(err, store.ErrChanged) {
+			return err
+		}
 		if err == nil {
 			w.takeSandbox(plan, made)
 			w.lock.Reservation.Release() // the sandbox counts itself

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/cgroup"
+	"github.com/podrun/podrun/faultpoint"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/problem"
@@ -150,12 +151,21 @@ func (w *remover) remove(ctx context.Context, o RemoveOptions) error {
 	if o.stopped != nil {
 		o.stopped()
 	}
-	if err := w.removeSandboxes(ctx); err != nil {
+	err = w.removeSandboxes(ctx)
+	if err == nil {
+		err = w.removeLate(ctx)
+	}
+	if err != nil {
 		return RuntimeError(w.plan.ID, err)
 	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause // the last call may have outlived it
+	}
+	faultpoint.At("remove/groups")
 	if err := w.removeGroups(ctx); err != nil {
 		return RuntimeError(w.plan.ID, err)
 	}
+	faultpoint.At("remove/files")
 	return w.removeFiles(ctx, o)
 }
 
@@ -238,6 +248,8 @@ func (w *remover) removeDirs(ctx context.Context) error {
 		return err
 	}
 	defer dir.Unlock()
+	faultpoint.At("remove/directory")
+	defer faultpoint.At("remove/record")
 	return volume.Remove(ctx, w.plan.Layout, w.plan.ID.UID)
 }
 

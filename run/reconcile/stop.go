@@ -56,18 +56,10 @@ func (w *stopper) stopPod(ctx context.Context, grace time.Duration) error {
 	if w.lock.Held == nil || errors.Is(errs[0], store.ErrChanged) {
 		return errs[0]
 	}
-	for i := range w.obs.Sandboxes {
-		sb := &w.obs.Sandboxes[i]
-		if !sb.Managed {
-			continue
-		}
-		if err := w.Client.StopPodSandbox(ctx, sb.ID); err != nil {
-			errs = append(errs, fmt.Errorf("stop sandbox %s: %w", observe.ShortID(sb.ID), err))
-			continue
-		}
-		sb.Ready = false
+	if err := w.noteEndingSandboxes(); err != nil {
+		return errors.Join(append(errs, err)...)
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, w.stopSandboxes(ctx, func(lifecycle.Sandbox) bool { return true }))...)
 }
 
 // stopOwned makes this command the owner of a pod and stops it. Where another
@@ -205,6 +197,13 @@ func (w *stopper) planStops(list []lifecycle.Container, grace time.Duration) []s
 func (w *stopper) finishStops(ctx context.Context) error {
 	if len(w.lock.Ending) == 0 {
 		return nil
+	}
+	err := w.stopSandboxes(ctx, func(sb lifecycle.Sandbox) bool {
+		_, told := w.lock.Ending[sb.ID]
+		return told && sb.Ready
+	})
+	if err != nil {
+		return w.ofRuntime(err)
 	}
 	apps, sidecars := w.running()
 	var list []lifecycle.Container

@@ -67,9 +67,9 @@ type OwnerRecord struct {
 	// Doomed says that a command has begun to remove the pod. It stays so until
 	// the pod is removed.
 	Doomed bool `json:"doomed,omitempty"`
-	// Ending are the containers that were told to stop, by ID, with the end of
-	// their grace periods: they may end at any time, also where the command that
-	// told them was killed. The next owner stops them before it decides anything.
+	// Ending are the containers and sandboxes that were told to stop, by ID, with the
+	// end of their grace periods: they may end at any time, also where the command
+	// that told them was killed. The next owner stops them before it decides anything.
 	Ending map[string]time.Time `json:"ending,omitempty"`
 	// Claim is the name of the owner's claim file. The owner is live while a
 	// process has that file locked.

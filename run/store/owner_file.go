@@ -72,6 +72,37 @@ func (r *OwnerRecord) Live(layout identity.Layout) bool {
 	return r != nil && r.Claim != "" && IsLocked(filepath.Join(layout.Claims(), filepath.Base(r.Claim)))
 }
 
+// killed reports whether the owner's process ended without releasing its claim: the
+// file is there, and no process has it locked. A sweep keeps it as long as the record
+// names it.
+func (r *OwnerRecord) killed(layout identity.Layout) bool {
+	if r == nil || r.Claim == "" {
+		return false
+	}
+	path := filepath.Join(layout.Claims(), filepath.Base(r.Claim))
+	_, err := os.Lstat(path)
+	return err == nil && !IsLocked(path)
+}
+
+// sweepClaims removes the claims of processes that have ended, but for those of owners:
+// each says that its owner was killed.
+func sweepClaims(layout identity.Layout) error {
+	return sweepDir(layout.Claims(), func(name string) {
+		path := filepath.Join(layout.Claims(), name)
+		if IsLocked(path) {
+			return
+		}
+		if at := strings.LastIndexByte(name, '_'); at > 0 {
+			if id, ok := lockedPod(name[:at]); ok {
+				if r, err := ReadOwner(layout, id); err != nil || r != nil && r.Claim == name {
+					return
+				}
+			}
+		}
+		_ = os.Remove(path) // the next sweep tries again
+	})
+}
+
 // claimText is what a claim file says: the incarnation of the pod, and whether
 // its command wants the pod to be on this host, as apply does, or only looks after
 // it, as wait does.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/podrun/podrun/identity"
@@ -31,6 +32,9 @@ type PodLock struct {
 	// Ending are the containers that an owner told to stop (OwnerRecord.Ending).
 	Ending map[string]time.Time
 	Claim  *LockedFile
+	// Killed says that the owner before this command was killed: the runtime may still
+	// be at work on its last call.
+	Killed bool
 	// Origin is kept of the pod from the next Acquire on; nil keeps what it has.
 	Origin *Origin
 	// Reservation is what admission keeps free for the pod until it has it; nil
@@ -202,6 +206,8 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 		l.Pinned = true
 		return nil
 	}
+	killed := before != nil && before.Generation != l.Mine && before.killed(l.layout)
+	l.Killed = l.Killed || killed
 	r := l.successor(before, uid, p)
 	if fresh {
 		r.Incarnation, r.Fresh, r.Doomed, r.Ending = RandomHex(8), true, false, nil
@@ -214,6 +220,9 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 	}
 	switch {
 	case err == nil:
+		if killed {
+			_ = os.Remove(filepath.Join(l.layout.Claims(), filepath.Base(before.Claim))) // the next sweep tries again
+		}
 		l.Mine, l.Seen, l.Incarnation, l.Ending = r.Generation, r.Generation, r.Incarnation, r.Ending
 		return nil
 	case l.Removal && CannotWrite(err):

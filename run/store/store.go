@@ -117,9 +117,7 @@ func Sweep(layout identity.Layout) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("list the pods of %s: %w", layout.PodsDir(), err)
 	}
-	if err := sweepLocks(layout, len(entries)); err != nil {
-		return err
-	}
+	here := len(entries)
 	for _, e := range entries {
 		dir := layout.Pod(e.Name())
 		if _, err := os.Lstat(layout.Checkpoint(e.Name())); !errors.Is(err, fs.ErrNotExist) || !e.IsDir() {
@@ -136,9 +134,14 @@ func Sweep(layout identity.Layout) error {
 		}
 		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
 			return fmt.Errorf("remove leftovers of a killed podrun: %w", err)
+		} else if err == nil {
+			here--
 		}
 	}
-	return errors.Join(sweepLockedFiles(layout.Reservations()), sweepLockedFiles(layout.Claims()))
+	if err := sweepLocks(layout, here); err != nil {
+		return err
+	}
+	return errors.Join(sweepLockedFiles(layout.Reservations()), sweepClaims(layout))
 }
 
 // sweepLocks removes the locks and owner records of pods that are not on this

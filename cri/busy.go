@@ -1,0 +1,97 @@
+package cri
+
+import (
+	"context"
+	"strings"
+	"time"
+)
+
+// BusyFor is how long a call is repeated while the runtime is still at work on the
+// same sandbox or container for another client. That is a podrun that was killed: the
+// runtime cancels its calls, which takes some seconds on a busy host.
+const BusyFor = 10 * time.Second
+
+// busyPoll is the interval of these calls.
+const busyPoll = 100 * time.Millisecond
+
+// busyTexts are parts of the answers by which a runtime refuses a call for as long as
+// it works on the same object. They have gRPC's code Unknown.
+var busyTexts = []string{
+	// containerd 1.6 to 2.4, internal/cri/server (before 2.0 pkg/cri/server):
+	// container_remove.go (a sandbox is removed with its containers), container_start.go,
+	// container_update_resources.go.
+	"is in starting state",
+	"is already in starting state",
+	"is in removing state",
+	"is already in removing state",
+	"is still running, to stop first",
+	"state is unknown, to stop first",
+	// containerd 1.6 and 1.7, pkg/cri/server/sandbox_remove.go: its containers are removed first.
+	"is not fully stopped",
+}
+
+// reservedTexts are those by which a runtime refuses to make a second sandbox or
+// container of a name while it makes, or has, the first.
+var reservedTexts = []string{
+	"is reserved for",  // containerd 1.6 to 2.4, pkg/registrar
+	"name is reserved", // CRI-O, internal/registrar: ErrNameReserved
+}
+
+// Busy reports whether a runtime refused a call because it is still at work on the
+// same object. Such a call can be repeated.
+func Busy(err error) bool { return mentions(err, busyTexts) }
+
+// Reserved reports whether a runtime refused to make a sandbox or a container because
+// another one has its name, or is being made.
+func Reserved(err error) bool { return mentions(err, reservedTexts) }
+
+func mentions(err error, texts []string) bool {
+	if err == nil {
+		return false
+	}
+	said := err.Error()
+	for _, text := range texts {
+		if strings.Contains(said, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// unbusy makes a call, and repeats it while the runtime is busy with its object, up to
+// BusyFor or the end of ctx.
+func unbusy(ctx context.Context, call func() error) error {
+	return While(ctx, BusyFor, func() (bool, error) {
+		err := call()
+		return Busy(err), err
+	})
+}
+
+// finished is unbusy for a call that must not be cut short: once it was begun, it
+// outlives ctx as LastAnswer says.
+func finished(ctx context.Context, call func(context.Context) error) error {
+	return unbusy(ctx, func() error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		answered, stop := LastAnswer(ctx)
+		defer stop()
+		return call(answered)
+	})
+}
+
+// While calls try until it does not ask for another time, or for as long as limit, or
+// until ctx ends. The error is that of the last call.
+func While(ctx context.Context, limit time.Duration, try func() (again bool, err error)) error {
+	for end := time.Now().Add(limit); ; {
+		again, err := try()
+		if !again || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(busyPoll):
+		}
+	}
+}

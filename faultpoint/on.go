@@ -1,0 +1,74 @@
+//go:build faultpoints
+
+package faultpoint
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// The variables that the sweep sets.
+const (
+	// killEnv is where the process kills itself, by SIGKILL: STEP#N[@DELAY], which is
+	// DELAY after the N-th time (from 1) that it comes to STEP.
+	killEnv = "PODRUN_FAULTPOINT"
+	// traceEnv is a file to which the process appends each step that it comes to.
+	traceEnv = "PODRUN_FAULTPOINT_TRACE"
+)
+
+var (
+	mu   sync.Mutex
+	seen = map[string]int{}
+)
+
+// At is a step between two changes of the host.
+func At(step string) {
+	mu.Lock()
+	defer mu.Unlock()
+	seen[step]++
+	if file := os.Getenv(traceEnv); file != "" {
+		trace(file, fmt.Sprintf("%s#%d\n", step, seen[step]))
+	}
+	at, delay, delayed := strings.Cut(os.Getenv(killEnv), "@")
+	name, n, _ := strings.Cut(at, "#")
+	if want, err := strconv.Atoi(n); err != nil || name != step || want != seen[step] {
+		return
+	}
+	if !delayed {
+		kill()
+	}
+	d, err := time.ParseDuration(delay)
+	if err != nil {
+		panic(err)
+	}
+	time.AfterFunc(d, kill)
+}
+
+// Call is a call to another process: the steps before it, while it is worked on, and,
+// when the returned function is called, after it.
+func Call(step string) (answered func()) {
+	At(step + "/before")
+	At(step + "/sent")
+	return func() { At(step + "/after") }
+}
+
+func kill() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+func trace(file, line string) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(line); err != nil {
+		panic(err)
+	}
+}

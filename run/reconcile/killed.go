@@ -1,0 +1,119 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/network"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/sandbox"
+)
+
+// What a runtime does for a podrun that was killed ends some time after it: it cancels
+// the calls, and one that had come far takes effect all the same. The owner record says
+// that the last owner was killed (store.PodLock.Killed), so that only then the next one
+// waits.
+
+// quietFor is how long nothing of a removed pod may come up before it counts as
+// removed. containerd lists a sandbox when its network is set up, which takes well
+// below a second.
+const quietFor = 2 * time.Second
+
+// quietPoll is the interval at which the runtime is asked for it.
+const quietPoll = 200 * time.Millisecond
+
+// awaitKilled makes the sandbox for whose name the runtime still works on the call of a
+// podrun that was killed. The error is store.ErrChanged if that one's sandbox has
+// come up instead: it is the pod's, and the caller decides again.
+func (w *starter) awaitKilled(ctx context.Context, plan sandbox.Plan, reserved error) (made sandbox.Sandbox, err error) {
+	known := len(w.obs.Sandboxes)
+	err = cri.While(ctx, cri.BusyFor, func() (again bool, _ error) {
+		now, err := w.Observe(ctx, w.plan.ID.UID)
+		if err != nil {
+			return false, errors.Join(reserved, err)
+		}
+		if len(now.Sandboxes) > known {
+			w.obs = now
+			return false, store.ErrChanged
+		}
+		made, err = sandbox.Apply(ctx, w.Client, plan) // its undo is there since the first try
+		return cri.Reserved(err), err
+	})
+	return made, err
+}
+
+// removeLate removes what the runtime still makes of the pod for a podrun that was
+// killed, until nothing more comes up.
+func (w *remover) removeLate(ctx context.Context) error {
+	if !w.lock.Killed {
+		return nil
+	}
+	var gone []string
+	for _, sb := range w.obs.Sandboxes {
+		gone = append(gone, sb.ID)
+	}
+	begun := time.Now()
+	for quiet := begun; time.Since(quiet) < quietFor && time.Since(begun) < cri.BusyFor; {
+		left, err := w.Observe(ctx, w.plan.ID.UID)
+		if err != nil {
+			return err
+		}
+		if len(left.Sandboxes)+len(left.Containers) > 0 {
+			w.obs, quiet = left, time.Now()
+			for _, sb := range left.Sandboxes {
+				gone = append(gone, sb.ID)
+			}
+			if err := w.onlyOurs(); err != nil {
+				return err
+			}
+			if err := w.removeStopped(ctx); err != nil {
+				return err
+			}
+		}
+		if err := observe.Sleep(ctx, quietPoll); err != nil {
+			return err
+		}
+	}
+	if err := w.removeNetwork(ctx, gone); err != nil {
+		return err
+	}
+	w.lock.Killed = false
+	return nil
+}
+
+// removeNetwork removes what network plugins left of the pod's sandboxes, all of which
+// are gone: a killed podrun takes the plugin with it that released a network for it.
+func (w *remover) removeNetwork(ctx context.Context, gone []string) error {
+	all, err := network.ReadAttachments(ctx)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(a network.Attachment) bool {
+		return !a.Managed || a.RootDir != w.plan.Layout.RootDir || a.Pod.UID != w.plan.ID.UID
+	})
+	return network.Remove(ctx, all, gone)
+}
+
+// removeStopped kills what was observed of the pod, and removes it. A container whose
+// sandbox is gone is removed by itself.
+func (w *remover) removeStopped(ctx context.Context) error {
+	for _, sb := range w.obs.Sandboxes {
+		if err := w.Client.StopPodSandbox(ctx, sb.ID); err != nil {
+			return fmt.Errorf("stop sandbox %s: %w", observe.ShortID(sb.ID), err)
+		}
+	}
+	if err := w.removeSandboxes(ctx); err != nil {
+		return err
+	}
+	for _, c := range w.obs.Containers {
+		if err := w.Client.RemoveContainer(ctx, c.ID); err != nil {
+			return fmt.Errorf("remove container %s (%s): %w", c.Name, observe.ShortID(c.ID), err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package store
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/podrun/podrun/identity"
+)
+
+// TestOwnerKnowsThatTheLastOneWasKilled: a killed process leaves its claim, which no
+// sweep removes before the next owner has seen it. One that ended left none.
+func TestOwnerKnowsThatTheLastOneWasKilled(t *testing.T) {
+	id := identity.Pod{Namespace: "default", Name: "web", UID: "u"}
+	for _, killed := range []bool{false, true} {
+		layout := testLayout(t)
+		acquire := func() *PodLock {
+			t.Helper()
+			l, err := testLocks(layout).LockPod(t.Context(), id, PurposeRun)
+			if err == nil {
+				err = l.Acquire(id.UID, PurposeRun, true, false)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		first := acquire()
+		if killed { // its files are closed, and nothing more
+			first.Claim.file.Close()
+			first.Unlock()
+		} else {
+			first.Release()
+		}
+		if err := os.MkdirAll(layout.Pod(id.UID), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(layout.Checkpoint(id.UID), []byte(identity.CheckpointHead+"default/web\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := Sweep(layout); err != nil {
+			t.Fatal(err)
+		}
+		second := acquire()
+		if second.Killed != killed {
+			t.Errorf("killed: %v, want %v", second.Killed, killed)
+		}
+		second.Release()
+		third := acquire()
+		if third.Killed {
+			t.Error("the last owner ended, and counts as killed")
+		}
+		third.Release()
+		if left, _ := os.ReadDir(layout.Claims()); len(left) > 0 {
+			t.Errorf("%d claims are left", len(left))
+		}
+	}
+}
+
+// TestSweepOfAPodWithoutCheckpoint: a podrun that was killed before it wrote the
+// checkpoint leaves a directory, an owner record and a claim.
+func TestSweepOfAPodWithoutCheckpoint(t *testing.T) {
+	layout := testLayout(t)
+	id := identity.Pod{Namespace: "default", Name: "web", UID: "u"}
+	l, err := testLocks(layout).LockPod(t.Context(), id, PurposeRun)
+	if err == nil {
+		err = l.Acquire(id.UID, PurposeRun, true, true)
+	}
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(layout.Pod(id.UID), "volumes"), 0o750)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Claim.file.Close()
+	l.Unlock()
+	node, err := Lock(t.Context(), layout.NodeLock(), "process 1 (podrun test)", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Unlock()
+	if err := Sweep(layout); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{layout.PodsDir(), layout.Owners(), layout.Claims()} {
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			t.Errorf("%s is left in %s", left[0].Name(), dir)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// outside is what checks the host beside podrun: it shares no code with it.
+type outside struct {
+	runtime runtimeapi.RuntimeServiceClient
+	dir     string // of the test runtime
+
+	mu    sync.Mutex
+	known map[string]bool // leaks that were counted
+}
+
+func newOutside() (*outside, error) {
+	socket := strings.TrimPrefix(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "unix://")
+	conn, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"))
+	if err != nil {
+		return nil, err
+	}
+	return &outside{runtime: runtimeapi.NewRuntimeServiceClient(conn), dir: filepath.Dir(socket), known: map[string]bool{}}, nil
+}
+
+// sandboxes lists those of a pod, and all IDs of the runtime.
+func (o *outside) sandboxes(ctx context.Context, pod string) (of []*runtimeapi.PodSandbox, all []string, err error) {
+	resp, err := o.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	for _, s := range resp.GetItems() {
+		all = append(all, s.Id)
+		if s.Metadata.Name == pod {
+			of = append(of, s)
+		}
+	}
+	return of, all, err
+}
+
+func (o *outside) containers(ctx context.Context, pod string) ([]*runtimeapi.Container, error) {
+	resp, err := o.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{
+		Filter: &runtimeapi.ContainerFilter{LabelSelector: map[string]string{"io.kubernetes.pod.name": pod}}})
+	return resp.GetContainers(), err
+}
+
+// runs checks that the pod runs, in one sandbox, and goes on doing so.
+func (o *outside) runs(ctx context.Context, pod string) error {
+	for range 4 {
+		sandboxes, _, err := o.sandboxes(ctx, pod)
+		if err != nil {
+			return err
+		}
+		ready := slices.DeleteFunc(sandboxes, func(s *runtimeapi.PodSandbox) bool { return s.State != runtimeapi.PodSandboxState_SANDBOX_READY })
+		if len(ready) != 1 {
+			return fmt.Errorf("%d sandboxes are ready", len(ready))
+		}
+		containers, err := o.containers(ctx, pod)
+		if err != nil {
+			return err
+		}
+		running := slices.DeleteFunc(containers, func(c *runtimeapi.Container) bool {
+			return c.State != runtimeapi.ContainerState_CONTAINER_RUNNING || c.PodSandboxId != ready[0].Id
+		})
+		if len(running) != 1 || running[0].Metadata.Name != "app" {
+			return fmt.Errorf("%d containers run", len(running))
+		}
+		time.Sleep(600 * time.Millisecond)
+	}
+	return nil
+}
+
+// leaks lists what is left of a host whose pod was deleted. What goes by itself
+// within some seconds is none.
+func (o *outside) leaks(ctx context.Context, h *host) []string {
+	left := append(o.ofHost(ctx, h), o.ofNetwork(ctx)...)
+	for range 8 {
+		if len(left) == 0 {
+			return nil
+		}
+		time.Sleep(500 * time.Millisecond)
+		now := append(o.ofHost(ctx, h), o.ofNetwork(ctx)...)
+		// What another lane is making is there for a moment only.
+		left = slices.DeleteFunc(left, func(l string) bool { return !slices.Contains(now, l) })
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	left = slices.DeleteFunc(left, func(l string) bool { return o.known[l] })
+	for _, l := range left {
+		o.known[l] = true
+	}
+	return left
+}
+
+// ofHost lists what is left of one pod.
+func (o *outside) ofHost(ctx context.Context, h *host) []string {
+	var left []string
+	sandboxes, _, err := o.sandboxes(ctx, h.pod)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, s := range sandboxes {
+		left = append(left, "sandbox "+s.Id+" "+s.State.String())
+	}
+	containers, err := o.containers(ctx, h.pod)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, c := range containers {
+		left = append(left, "container "+c.Id+" "+c.State.String())
+	}
+	for _, dir := range []string{"root/pods", "root/owners", "root/claims", "root/reservations", "root/image-backoff", "logs", "links"} {
+		entries, _ := os.ReadDir(filepath.Join(h.dir, dir)) // none where it was never made
+		for _, e := range entries {
+			left = append(left, dir+"/"+e.Name())
+		}
+	}
+	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
+		groups, _ := filepath.Glob(pattern + h.cgroupRoot())
+		left = append(left, groups...)
+	}
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, h.dir+"/") {
+			left = append(left, "mount "+strings.Fields(line)[4])
+		}
+	}
+	return left
+}
+
+// sandboxID is how the network's files and rules name a sandbox.
+var sandboxID = regexp.MustCompile(`[0-9a-f]{64}`)
+
+// ofNetwork lists what is left on the host of sandboxes that the runtime does not
+// know: rules, leases, kept answers of plugins, shims and tasks.
+func (o *outside) ofNetwork(ctx context.Context) []string {
+	found := map[string]bool{}
+	add := func(what, text string) {
+		for _, id := range sandboxID.FindAllString(text, -1) {
+			found[what+" "+id] = true
+		}
+	}
+	network := "podrun-test-" + strings.TrimPrefix(strings.Split(os.Getenv("PODRUN_CGROUP_ROOT"), "/")[1], "podruntest")
+	rules, _ := exec.CommandContext(ctx, "iptables-save").Output()
+	for line := range strings.Lines(string(rules)) {
+		if strings.Contains(line, network) {
+			add("rule of", line)
+		}
+	}
+	leases, _ := filepath.Glob(o.dir + "/cni/addresses/*/[0-9]*")
+	for _, lease := range leases {
+		text, _ := os.ReadFile(lease)
+		add("lease "+filepath.Base(lease)+" of", string(text))
+	}
+	results, _ := filepath.Glob("/var/lib/cni/results/" + network + "-*")
+	for _, r := range results {
+		add("result of", r)
+	}
+	tasks, _ := filepath.Glob(o.dir + "/state/io.containerd.runtime.v2.task/k8s.io/*")
+	_, all, err := o.sandboxes(ctx, "")
+	if err != nil {
+		return []string{err.Error()}
+	}
+	resp, err := o.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, c := range resp.Containers {
+		all = append(all, c.Id)
+	}
+	for _, t := range tasks {
+		add("task", filepath.Base(t))
+	}
+	var left []string
+	for what := range found {
+		if !slices.ContainsFunc(all, func(id string) bool { return strings.HasSuffix(what, id) }) {
+			left = append(left, what)
+		}
+	}
+	slices.Sort(left)
+	return left
+}

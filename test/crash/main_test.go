@@ -1,0 +1,159 @@
+// Package crash kills podrun at each of its steps on a real container runtime, and
+// checks that the first command after the kill succeeds and that nothing is left.
+package crash
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// program is podrun, built with the steps at which it can be killed.
+var program string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "podrun-crash-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := 0
+	if os.Getenv("CONTAINER_RUNTIME_ENDPOINT") != "" {
+		program = filepath.Join(dir, "podrun")
+		build := exec.Command("go", "build", "-tags", "faultpoints,grpcnotrace", "-buildvcs=false", "-o", program, "../..")
+		build.Stderr = os.Stderr
+		if build.Run() != nil {
+			code = 1
+		}
+	}
+	if code == 0 {
+		code = m.Run()
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// host is a root directory of podrun's, with one pod.
+type host struct {
+	dir, pod string // the pod's name
+	port     int
+}
+
+func newHost(dir string, n int) *host {
+	return &host{dir: filepath.Join(dir, fmt.Sprint("h", n)), pod: fmt.Sprint("p", n), port: 21000 + n%2000}
+}
+
+// manifest writes the pod's file: a volume to mount, an init container, a port to
+// map, a container that ends when it is told to, or by itself where ends is set.
+func (h *host) manifest(variant string, ends bool) (string, error) {
+	command := "trap 'exit 0' TERM; sleep 600 & wait"
+	if ends {
+		command = "sleep 0.2"
+	}
+	text := fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %s, namespace: crash}
+spec:
+  dnsPolicy: Default
+  restartPolicy: %s
+  terminationGracePeriodSeconds: 2
+  volumes: [{name: mem, emptyDir: {medium: Memory}}]
+  initContainers: [{name: setup, image: %[3]s, command: ["true"]}]
+  containers:
+  - name: app
+    image: %[3]s
+    command: [sh, -c, "%[4]s"]
+    env: [{name: VARIANT, value: "%[5]s"}]
+    ports: [{containerPort: 80, hostPort: %[6]d}]
+    volumeMounts: [{name: mem, mountPath: /mem}]
+`, h.pod, map[bool]string{false: "Always", true: "Never"}[ends], os.Getenv("PODRUN_TEST_IMAGE"), command, variant, h.port)
+	path := filepath.Join(h.dir, variant+".yaml")
+	if err := os.MkdirAll(h.dir, 0o755); err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(path, []byte(text), 0o600)
+}
+
+// cgroupRoot is the pods' parent control group, within that of the test runtime.
+func (h *host) cgroupRoot() string {
+	return os.Getenv("PODRUN_CGROUP_ROOT") + "/" + h.pod
+}
+
+// result is how a command of podrun's ended.
+type result struct {
+	code   int // -1 where a signal ended it
+	killed bool
+	out    string
+	took   time.Duration
+}
+
+// podrun runs a command; env are variables for it.
+func (h *host) podrun(env []string, args ...string) result {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, program, args...)
+	c.Env = append(os.Environ(), "PODRUN_CONFIG=", "PODRUN_ROOT_DIR="+h.dir+"/root", "PODRUN_POD_LOGS_DIR="+h.dir+"/logs",
+		"PODRUN_CONTAINER_LOGS_DIR="+h.dir+"/links", "PODRUN_NAMESPACE=crash", "PODRUN_CGROUP_ROOT="+h.cgroupRoot())
+	c.Env = append(c.Env, env...)
+	begun := time.Now()
+	out, _ := c.CombinedOutput() // how it ended is in its state
+	r := result{code: c.ProcessState.ExitCode(), out: string(out), took: time.Since(begun)}
+	if ws, ok := c.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		r.killed = ws.Signal() == syscall.SIGKILL && ctx.Err() == nil
+	}
+	return r
+}
+
+// command returns the arguments of a command of the sweep, and what must have been
+// applied before it.
+func (h *host) command(name string) (args []string, before string, err error) {
+	forever, err := h.manifest("one", false)
+	if err != nil {
+		return nil, "", err
+	}
+	switch name {
+	case "apply":
+		return []string{"apply", forever}, "", nil
+	case "run":
+		file, err := h.manifest("ends", true)
+		return []string{"run", file}, "", err
+	case "replace":
+		file, err := h.manifest("two", false)
+		return []string{"apply", file}, "running", err
+	case "delete":
+		return []string{"delete", "--all"}, "running", nil
+	case "start":
+		return []string{"start", h.pod}, "stopped", nil
+	case "restart", "stop":
+		return []string{name, h.pod}, "running", nil
+	}
+	return nil, "", fmt.Errorf("unknown command %s", name)
+}
+
+// prepare brings the pod to the state before a command.
+func (h *host) prepare(before string) error {
+	if before == "" {
+		return nil
+	}
+	if r := h.podrun(nil, "apply", filepath.Join(h.dir, "one.yaml")); r.code != 0 {
+		return fmt.Errorf("prepare: apply: code %d: %s", r.code, r.out)
+	}
+	if before == "stopped" {
+		if r := h.podrun(nil, "stop", h.pod); r.code != 0 {
+			return fmt.Errorf("prepare: stop: code %d: %s", r.code, r.out)
+		}
+	}
+	return nil
+}
+
+// last returns the last n lines of a text.
+func last(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

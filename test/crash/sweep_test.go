@@ -1,0 +1,243 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// commands are those that are killed.
+var commands = []string{"apply", "run", "delete", "restart", "replace", "stop", "start"}
+
+// delays are how long after a call was sent podrun is killed.
+var delays = map[string][]string{
+	"RunPodSandbox":    {"0ms", "15ms", "40ms", "80ms", "120ms", "200ms"},
+	"CreateContainer":  {"0ms", "5ms", "20ms"},
+	"StartContainer":   {"0ms", "10ms", "25ms", "50ms"},
+	"StopContainer":    {"0ms", "10ms", "30ms"},
+	"StopPodSandbox":   {"0ms", "15ms", "40ms", "80ms", "120ms"},
+	"RemovePodSandbox": {"0ms", "10ms", "30ms"},
+	"RemoveContainer":  {"0ms", "10ms", "30ms"},
+}
+
+// points reads the steps of a command from a run of it that is not killed. Calls
+// that only read are killed the first two times.
+func points(trace string) []string {
+	var out []string
+	for _, step := range strings.Fields(trace) {
+		name, n, _ := strings.Cut(step, "#")
+		call, isCall := strings.CutPrefix(name, "cri/")
+		method, when, _ := strings.Cut(call, "/")
+		switch {
+		case !isCall:
+			out = append(out, step)
+		case len(delays[method]) == 0:
+			if when == "after" && (n == "1" || n == "2") {
+				out = append(out, step)
+			}
+		case when == "sent":
+			for _, d := range delays[method] {
+				out = append(out, step+"@"+d)
+			}
+		default:
+			out = append(out, step)
+		}
+	}
+	return out
+}
+
+// cell is one kill, and the command that follows.
+type cell struct{ command, point, then string }
+
+func (c cell) name() string { return c.command + "/" + c.point + "/" + c.then }
+
+// verdict is what came of a cell.
+type verdict struct {
+	cell
+	killed  bool
+	failed  string   // why the first command after the kill failed
+	lied    string   // what was not so although it succeeded
+	leaks   []string // what was left after a delete that succeeded
+	trouble string   // of the sweep itself
+}
+
+// TestCrashSweep kills each command at a sample of its steps: one in
+// PODRUN_CRASH_EVERY (default 25; 1 kills at each), chosen by PODRUN_CRASH_SEED.
+// PODRUN_CRASH_ONLY is a part of the cells' names to choose them by.
+func TestCrashSweep(t *testing.T) {
+	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
+		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
+	}
+	o, err := newOutside()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cells, err := plan(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.leaks(t.Context(), newHost(dir, 0)) // what was there before counts for nothing
+	every := number("PODRUN_CRASH_EVERY", 25)
+	seed := uint64(number("PODRUN_CRASH_SEED", rand.IntN(1<<30)+1))
+	rand.New(rand.NewPCG(seed, seed)).Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
+	var chosen []cell
+	for i, c := range cells {
+		if i%every == 0 && strings.Contains(c.name(), os.Getenv("PODRUN_CRASH_ONLY")) {
+			chosen = append(chosen, c)
+		}
+	}
+	t.Logf("PODRUN_CRASH_SEED=%d", seed)
+	report(t, len(cells), sweep(t, o, dir, chosen))
+}
+
+func number(name string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
+		return n
+	}
+	return otherwise
+}
+
+// plan lists all cells: every command is run once to see its steps.
+func plan(dir string) ([]cell, error) {
+	var out []cell
+	for i, command := range commands {
+		h := newHost(dir, i+1)
+		args, before, err := h.command(command)
+		if err == nil {
+			err = h.prepare(before)
+		}
+		if err != nil {
+			return nil, err
+		}
+		file := filepath.Join(h.dir, "trace")
+		if r := h.podrun([]string{"PODRUN_FAULTPOINT_TRACE=" + file}, args...); r.code != 0 {
+			return nil, fmt.Errorf("%s: code %d: %s", command, r.code, r.out)
+		}
+		trace, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		if r := h.podrun(nil, "delete", "--all"); r.code != 0 {
+			return nil, fmt.Errorf("delete: code %d: %s", r.code, r.out)
+		}
+		for _, p := range points(string(trace)) {
+			out = append(out, cell{command, p, "apply"}, cell{command, p, "delete"})
+		}
+	}
+	return out, nil
+}
+
+// patience is the time that a cell may take.
+const patience = 90 * time.Second
+
+// sweep runs the cells in a few lanes, and returns what came of each.
+func sweep(t *testing.T, o *outside, dir string, cells []cell) []verdict {
+	var mu sync.Mutex
+	next := 0
+	out := make([]verdict, len(cells))
+	var lanes sync.WaitGroup
+	for range number("PODRUN_CRASH_LANES", 2) {
+		lanes.Go(func() {
+			for end, bounded := t.Deadline(); t.Context().Err() == nil && (!bounded || time.Until(end) > patience); {
+				mu.Lock()
+				i := next
+				next++
+				mu.Unlock()
+				if i >= len(cells) {
+					return
+				}
+				out[i] = try(t.Context(), o, newHost(dir, 100+i), cells[i])
+				out[i].log(t)
+			}
+		})
+	}
+	lanes.Wait()
+	return slices.DeleteFunc(out, func(v verdict) bool { return v.command == "" }) // the time was up
+}
+
+// try does one cell.
+func try(ctx context.Context, o *outside, h *host, c cell) verdict {
+	v := verdict{cell: c}
+	args, before, err := h.command(c.command)
+	if err == nil {
+		err = h.prepare(before)
+	}
+	if err != nil {
+		v.trouble = err.Error()
+		return v
+	}
+	r := h.podrun([]string{"PODRUN_FAULTPOINT=" + c.point}, args...)
+	v.killed = r.killed
+	if !r.killed && r.code != 0 {
+		v.trouble = fmt.Sprintf("not killed: code %d: %s", r.code, last(r.out, 3))
+	}
+	then := []string{"delete", "--all", "--timeout", "60s"}
+	if c.then == "apply" {
+		then = []string{"apply", filepath.Join(h.dir, "one.yaml"), "--timeout", "60s"}
+	}
+	if r := h.podrun(nil, then...); r.code != 0 {
+		v.failed = fmt.Sprintf("code %d after %v: %s", r.code, r.took, last(r.out, 3))
+		for range 5 { // so that the next cells have a clean host
+			if r := h.podrun(nil, then...); r.code == 0 {
+				break
+			}
+		}
+	}
+	if c.then == "apply" {
+		if err := o.runs(ctx, h.pod); err != nil {
+			v.lied = err.Error()
+		}
+		if r := h.podrun(nil, "delete", "--all"); r.code != 0 {
+			v.lied += " the delete that follows: " + last(r.out, 3)
+		}
+	}
+	v.leaks = o.leaks(ctx, h)
+	h.podrun(nil, "delete", "--all")
+	if len(v.leaks) == 0 {
+		os.RemoveAll(h.dir)
+	}
+	return v
+}
+
+func (v verdict) log(t *testing.T) {
+	for what, text := range map[string]string{"failed": v.failed, "lied": v.lied, "left": strings.Join(v.leaks, "\n\t"), "trouble": v.trouble} {
+		if text != "" {
+			t.Errorf("%s: %s: %s", v.name(), what, text)
+			fmt.Printf("%s: %s: %s\n", v.name(), what, last(text, 40)) // at once: a sweep takes long
+		}
+	}
+}
+
+// report prints the counts that docs/reliability.md quotes.
+func report(t *testing.T, points int, all []verdict) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "crash sweep: %d cells of %d\n%-20s %6s %6s %8s %6s %6s\n", len(all), points, "killed -> then", "cells", "kills", "failures", "lies", "leaks")
+	line := func(name string, of func(verdict) bool) {
+		var cells, kills, failures, lies, leaks int
+		for _, v := range slices.DeleteFunc(slices.Clone(all), func(v verdict) bool { return !of(v) }) {
+			cells++
+			for n, is := range map[*int]bool{&kills: v.killed, &failures: v.failed != "", &lies: v.lied != "", &leaks: len(v.leaks) > 0} {
+				if is {
+					*n++
+				}
+			}
+		}
+		fmt.Fprintf(&b, "%-20s %6d %6d %8d %6d %6d\n", name, cells, kills, failures, lies, leaks)
+	}
+	for _, c := range commands {
+		for _, then := range []string{"apply", "delete"} {
+			line(c+" -> "+then, func(v verdict) bool { return v.command == c && v.then == then })
+		}
+	}
+	line("all", func(verdict) bool { return true })
+	fmt.Println(b.String())
+}
