@@ -91,11 +91,11 @@ func TestArchitectureBites(t *testing.T) {
 			"run/run.go": `package run; import "github.com/podrun/podrun/cri/critest"`,
 		}, []string{"imports support cri/critest:"}},
 		{"a package without a layer", checkLayers, map[string]string{
-			"network/network.go": `package network`,
-		}, []string{"package network is in no layer"}},
+			"weather/weather.go": `package weather`,
+		}, []string{"package weather is in no layer"}},
 		{"an import of such a package", checkLayers, map[string]string{
-			"dns/dns.go": `package dns; import "github.com/podrun/podrun/network"`,
-		}, []string{"imports  network:"}},
+			"dns/dns.go": `package dns; import "github.com/podrun/podrun/weather"`,
+		}, []string{"imports  weather:"}},
 
 		{"light imports", checkImports, map[string]string{
 			"run/run.go":         `package run; import ("k8s.io/kubernetes/pkg/kubelet/qos"; "k8s.io/kubernetes/pkg/volume/util/subpath"; "k8s.io/cri-api/pkg/apis/runtime/v1")`,
