@@ -173,6 +173,8 @@ func TestUsersLinesThatWork(t *testing.T) {
 	web := fmt.Sprintf("containers: [{name: app, %s}, {name: side, %s}]", stays, stays)
 	pod("web.yaml", "web", web)
 	pod("manifests/web.yaml", "web", web)
+	s.WriteString("-- overlays/prod/kustomization.yaml --\nresources: [pod.yaml]\nnamePrefix: prod-\n")
+	pod("overlays/prod/pod.yaml", "db", fmt.Sprintf("containers: [{name: app, %s}]", stays))
 	pod("db.yaml", "db", fmt.Sprintf("containers: [{name: app, %s}]", stays))
 	pod("job.yaml", "job", `restartPolicy: Never, containers: [{name: app, image: "${IMAGE}", command: ["true"]}]`)
 	dir := t.TempDir()

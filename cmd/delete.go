@@ -131,9 +131,9 @@ func knownPods(known []run.Known) []corev1.Pod {
 // check refuses contradictions of flags, and sets the grace period.
 func (f *deleteFlags) check(c *cobra.Command, named []string) error {
 	switch {
-	case (f.all || f.labels != "") && (len(named) > 0 || len(f.files) > 0):
+	case (f.all || f.labels != "") && (len(named) > 0 || f.hasFiles()):
 		return usage(c, errors.New("--all and -l cannot be used with names or -f"))
-	case !f.all && f.labels == "" && len(named) == 0 && len(f.files) == 0:
+	case !f.all && f.labels == "" && len(named) == 0 && !f.hasFiles():
 		return usage(c, errors.New("specify pods by name, -f FILE, -l SELECTOR or --all"))
 	case f.graceSeconds < -1:
 		return usage(c, fmt.Errorf("--grace-period=%d is not a number of seconds", f.graceSeconds))
@@ -170,7 +170,7 @@ func (f *deleteFlags) selectors(c *cobra.Command, a *app, named []string, r *ren
 	for _, name := range named {
 		out = append(out, run.Selector{Namespace: namespace, Names: []string{name}})
 	}
-	if len(f.files) == 0 {
+	if !f.hasFiles() {
 		return out, nil
 	}
 	objects, err := f.loadWithin(&f.Timeout, a, c, nil, func(problem.List) {})

@@ -37,7 +37,7 @@ var sameAs = map[string][]string{
 const (
 	useManifest = "change the manifest and run 'podrun apply FILE'"
 	noCluster   = "podrun has no API server; 'podrun doctor' examines this host"
-	useKustom   = "run 'kubectl kustomize DIR | podrun apply -'"
+	useKustom   = "use 'podrun apply -k DIR', or 'podrun apply -k DIR --dry-run=client -o yaml' for its pods"
 	noBuild     = "podrun does not build or publish images"
 )
 

@@ -25,8 +25,6 @@ var foreignFlags = map[string]string{
 	"token":                 "podrun uses no cluster: omit the flag",
 	"as":                    "podrun uses no cluster: omit the flag",
 	"request-timeout":       "use --timeout, or --runtime-request-timeout for calls to the runtime",
-	"kustomize":             useKustom,
-	"k":                     useKustom,
 	"R":                     "podrun reads a directory but not its subdirectories: name each one",
 	"recursive":             "podrun reads a directory but not its subdirectories: name each one",
 	"field-manager":         "podrun has no API server: omit the flag",

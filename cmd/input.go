@@ -21,6 +21,7 @@ import (
 type inputFlags struct {
 	objectFlags
 	files         []string
+	kustomize     string // a directory
 	validate      string
 	ignoreKinds   bool
 	skipKinds     []string
@@ -36,6 +37,7 @@ type inputFlags struct {
 
 func (f *inputFlags) add(set *pflag.FlagSet) {
 	set.StringArrayVarP(&f.files, "filename", "f", nil, "`file`, directory, - for stdin, or https URL to read; repeatable")
+	set.StringVarP(&f.kustomize, "kustomize", "k", "", "`directory` of a kustomization to build and read")
 	f.objectFlags.add(set)
 	set.StringVar(&f.validate, "validate", string(manifest.Strict), "how to handle unknown and duplicate fields: strict, warn or ignore")
 	set.StringSliceVar(&f.skipKinds, "skip-kinds", nil, "skip objects of these `kinds` (NetworkPolicy,Certificate); Service, Ingress, RBAC kinds and the like are skipped in any case")
@@ -43,6 +45,9 @@ func (f *inputFlags) add(set *pflag.FlagSet) {
 	set.BoolVar(&f.relativePaths, "relative-host-paths", false, "resolve relative hostPaths against the directory of the manifest")
 	set.BoolVar(&f.strictCluster, "strict-cluster-fields", false, "refuse pods with fields that only a cluster supports, instead of dropping the fields")
 }
+
+// hasFiles reports whether a flag names manifests.
+func (f *inputFlags) hasFiles() bool { return len(f.files) > 0 || f.kustomize != "" }
 
 // loadWithin is load for a command with a --timeout, which holds for reading,
 // too: a FIFO or a server may never send the end. Where reading took long, that
@@ -65,7 +70,7 @@ func (f *inputFlags) loadWithin(limit *time.Duration, a *app, c *cobra.Command, 
 // load reads and checks the manifests that the command names.
 func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named []string, warn func(problem.List)) (*manifest.Objects, error) {
 	names := append(append([]string(nil), f.files...), named...)
-	if len(names) == 0 {
+	if len(names) == 0 && f.kustomize == "" {
 		return nil, usage(c, errors.New("specify a file: "+c.UseLine()))
 	}
 	switch manifest.Validate(f.validate) {
@@ -78,11 +83,7 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 		return nil, err
 	}
 	warn(manifest.SetGates(settings.FeatureGates))
-	names = slices.Concat(names, f.configMaps, f.secrets)
-	sources, err := manifest.Read(ctx, names, manifest.ReadOptions{Stdin: a.streams.In, EmptyDirs: f.noneIsFine})
-	if e, ok := errors.AsType[*problem.Error](err); ok && f.toEnd && e.Hint == "" {
-		e.Hint = inManifest // an image may have been meant
-	}
+	sources, err := f.read(ctx, a, slices.Concat(names, f.configMaps, f.secrets))
 	if err != nil && (!f.goOn || len(sources) == 0) {
 		return nil, err
 	}
@@ -98,6 +99,27 @@ func (f *inputFlags) load(ctx context.Context, a *app, c *cobra.Command, named [
 		return nil, err
 	}
 	return objects, f.serveClaims(c, objects, settings.Claims)
+}
+
+// read reads the files of these names, and the kustomization. With an error come the
+// sources that could be read.
+func (f *inputFlags) read(ctx context.Context, a *app, names []string) ([]manifest.Source, error) {
+	var sources []manifest.Source
+	var failed error
+	if len(names) > 0 {
+		sources, failed = manifest.Read(ctx, names, manifest.ReadOptions{Stdin: a.streams.In, EmptyDirs: f.noneIsFine})
+		if e, ok := errors.AsType[*problem.Error](failed); ok && f.toEnd && e.Hint == "" {
+			e.Hint = inManifest // an image may have been meant
+		}
+	}
+	if f.kustomize != "" {
+		built, err := manifest.ReadKustomization(ctx, f.kustomize)
+		if err == nil {
+			sources = append(sources, built)
+		}
+		failed = errors.Join(failed, err)
+	}
+	return sources, failed
 }
 
 // parse checks what was read. With goOn it leaves out the files with errors, as long
