@@ -265,6 +265,8 @@ func (s *simulation) loseSandbox(sl *slot) string {
 	for _, b := range s.rt.Sandboxes() {
 		if b.Ready && b.Config.GetMetadata().GetName() == sl.name {
 			s.model.change(sl.name, "lost sandbox", nil)
+			// The containers end one by one: one may be restarted before the sandbox ends.
+			s.model.change(sl.name, "lost containers", nil)
 			if _, err := s.rt.StopPodSandbox(s.t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: b.ID}); err != nil {
 				s.t.Error(err)
 			}
