@@ -136,25 +136,11 @@ func (w *Watch) arm(ctx context.Context, client *cri.Client, obs *lifecycle.Obse
 
 // follow watches the process of a container.
 func (w *Watch) follow(id string, pid int) {
-	p := watchPID(pid, id)
+	p := watchPID(pid, id, func() { w.noteExit(id) })
 	w.pids[id] = p
 	if p.gone {
 		w.noteExit(id)
-		return
 	}
-	if p.exited == nil {
-		return
-	}
-	stop, stopped := p.stop, make(chan struct{})
-	p.stop = func() { close(stopped); stop() }
-	w.pids[id] = p
-	go func() {
-		select {
-		case <-p.exited:
-			w.noteExit(id)
-		case <-stopped:
-		}
-	}()
 }
 
 func (w *Watch) noteExit(id string) {

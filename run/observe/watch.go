@@ -31,7 +31,7 @@ const (
 // watchExit waits until the container is no longer running, and returns it as
 // it is then. It ends early with ctx's error.
 func watchExit(ctx context.Context, client *cri.Client, c lifecycle.Container) (lifecycle.Container, error) {
-	watch := watchPID(c.PID, c.ID)
+	watch := watchPID(c.PID, c.ID, nil)
 	defer func() { watch.stop() }()
 	poll := firstPoll
 	var settle time.Time
@@ -59,7 +59,7 @@ func watchExit(ctx context.Context, client *cri.Client, c lifecycle.Container) (
 			return now, nil
 		}
 		if c.PID == 0 && now.PID != 0 {
-			watch = watchPID(now.PID, c.ID)
+			watch = watchPID(now.PID, c.ID, nil)
 			c.PID = now.PID
 		}
 		if watch.gone {

@@ -21,8 +21,10 @@ type pidWatch struct {
 // watchPID watches the process of a container, where the runtime reports its pid
 // and the pid is one on this host, the container's own: a runtime in another
 // PID namespace, or one that runs virtual machines, reports pids that mean
-// nothing on this host. The caller calls stop.
-func watchPID(pid int, containerID string) pidWatch {
+// nothing on this host. onExit, unless it is nil, is called when the process ends, from
+// another goroutine and never after stop. The caller calls stop, without what onExit
+// locks.
+func watchPID(pid int, containerID string, onExit func()) pidWatch {
 	none := pidWatch{stop: func() {}}
 	if pid <= 0 {
 		return none
@@ -38,7 +40,7 @@ func watchPID(pid int, containerID string) pidWatch {
 		return none
 	}
 	if runsIn(pid, containerID) {
-		return awaitPID(fd)
+		return awaitPID(fd, onExit)
 	}
 	unix.Close(fd)
 	return none
@@ -46,7 +48,7 @@ func watchPID(pid int, containerID string) pidWatch {
 
 // awaitPID watches in the background until the process ends or stop is called. It
 // takes no thread: the Go runtime polls the descriptor with all others.
-func awaitPID(fd int) pidWatch {
+func awaitPID(fd int, onExit func()) pidWatch {
 	none := pidWatch{stop: func() {}}
 	if err := unix.SetNonblock(fd, true); err != nil { // else the file is not polled
 		unix.Close(fd)
@@ -69,6 +71,9 @@ func awaitPID(fd int) pidWatch {
 		})
 		if err == nil && ended {
 			close(w.exited)
+			if onExit != nil {
+				onExit()
+			}
 		}
 	}()
 	w.stop = func() {

@@ -18,9 +18,9 @@ func TestWatchPID(t *testing.T) {
 	pid := child.Process.Pid
 
 	for name, foreign := range map[string]pidWatch{
-		"no pid":            watchPID(0, "/"),
-		"another's process": watchPID(pid, "0123456789abcdef"),
-		"no ID":             watchPID(pid, ""),
+		"no pid":            watchPID(0, "/", nil),
+		"another's process": watchPID(pid, "0123456789abcdef", nil),
+		"no ID":             watchPID(pid, "", nil),
 	} {
 		if foreign.exited != nil || foreign.gone {
 			t.Errorf("%s: watched %v, gone %v; want neither", name, foreign.exited != nil, foreign.gone)
@@ -28,7 +28,8 @@ func TestWatchPID(t *testing.T) {
 		foreign.stop()
 	}
 
-	own := watchPID(pid, "/")
+	told := make(chan struct{})
+	own := watchPID(pid, "/", func() { close(told) })
 	if own.exited == nil {
 		t.Fatal("the process is not watched")
 	}
@@ -46,11 +47,16 @@ func TestWatchPID(t *testing.T) {
 		t.Fatal("the end of the process was not told")
 	}
 	own.stop()
-	if w := watchPID(pid, "/"); !w.gone || w.exited != nil { // a zombie: nobody has waited for it
+	select {
+	case <-told:
+	default:
+		t.Error("onExit was not called")
+	}
+	if w := watchPID(pid, "/", nil); !w.gone || w.exited != nil { // a zombie: nobody has waited for it
 		t.Errorf("a zombie: gone %v, watched %v; want gone", w.gone, w.exited != nil)
 	}
 	child.Wait()
-	if w := watchPID(pid, "/"); !w.gone || w.exited != nil {
+	if w := watchPID(pid, "/", nil); !w.gone || w.exited != nil {
 		t.Errorf("a process that was reaped: gone %v, watched %v; want gone", w.gone, w.exited != nil)
 	}
 }
@@ -62,11 +68,15 @@ func TestWatchPIDStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { child.Process.Kill(); child.Wait() })
-	w := watchPID(child.Process.Pid, "/")
+	called := false
+	w := watchPID(child.Process.Pid, "/", func() { called = true })
 	w.stop()
 	select {
 	case <-w.exited:
 		t.Error("a running process has ended")
 	default:
+	}
+	if called {
+		t.Error("the exit of a running process was reported")
 	}
 }

@@ -111,6 +111,11 @@ func (o *options) soak(ctx context.Context, s *supervisor) error {
 	if err != nil {
 		return err
 	}
+	// For who looks at a verdict again.
+	times := fmt.Sprintf("podrun serve: %s\ncontainerd: %s\n", kills, crashes)
+	if err := os.WriteFile(filepath.Join(o.dir, "kills"), []byte(times), 0o600); err != nil {
+		return err
+	}
 	err = o.judgeAll(pods, kills, crashes)
 	fmt.Printf("podrun serve was killed %d times, containerd %d times, in %s\n", len(kills), len(crashes), o.lasts)
 	return errors.Join(err, o.removeAll(ctx, s, pods))
@@ -206,7 +211,7 @@ func (o *options) judgeAll(pods []soakPod, kills, crashes []time.Duration) error
 		}
 	}
 	slices.Sort(late)
-	fmt.Printf("%d containers, %d starts, %d wrong; %d hidden by a crash of containerd, %d more cut by a kill\n", containers, starts, len(errs), hidden, cut)
+	fmt.Printf("%d containers, %d starts, %d wrong; %d runs hidden and %d starts cut by a kill\n", containers, starts, len(errs), hidden, cut)
 	if n := len(late); n > 0 {
 		fmt.Printf("%d restarts after the end of their back-off by: median %s, 90%% %s, longest %s\n", n,
 			late[n/2].Round(time.Millisecond), late[n*9/10].Round(time.Millisecond), late[n-1].Round(time.Millisecond))

@@ -72,9 +72,10 @@ const tolerance = 50 * time.Millisecond
 type verdict struct {
 	starts int
 	late   []time.Duration // of each restart: how long after the end of its back-off
-	// hidden are runs that a crash of the runtime hid: it did not record that it had
-	// started them. Cut are starts that did not come to the container's program because
-	// podrun or the runtime was killed meanwhile: they count as runs, with a back-off.
+	// Podrun or the runtime may be killed while StartContainer is under way: the runtime
+	// then undoes the start, or does not record it. Where the program had begun, the
+	// start is in its record and its end is not: hidden. Where it had not, it is cut.
+	// Both count as runs, with a back-off.
 	hidden, cut int
 	faults      []string
 }
@@ -152,9 +153,12 @@ func (c conditions) again(r run) bool {
 // startTime is how long a start takes at most: a kill within it may cut it, or hide it.
 const startTime = 5 * time.Second
 
-// hidden tells whether a crash of the runtime may have hidden a start.
+// hidden tells whether a kill may have ended a start: one that came after it, while
+// StartContainer was under way. A kill before it excuses nothing.
 func (c conditions) hidden(r run) bool {
-	return slices.ContainsFunc(c.crashes, func(at time.Duration) bool { return (at - r.start).Abs() < startTime })
+	return slices.ContainsFunc(slices.Concat(c.kills, c.crashes), func(at time.Duration) bool {
+		return at > r.start-tolerance && at < r.start+startTime
+	})
 }
 
 // cut tells whether a kill may have cut a start that was due, and when.

@@ -27,6 +27,8 @@ func TestJudge(t *testing.T) {
 		{"never started", "", "Always", 900, 0, "never started", 0, 0},
 		{"a healthy one was started twice", "start 5\nstart 60\n", "Always", 900, 0, "had not ended", 0, 0},
 		{"a start that a crash hid", "start 5\nend 6 1\nstart 6.1\nstart 17\n", "Always", 20, 7, "", 1, 0},
+		{"a kill before a start hides nothing", "start 5\nend 6 1\nstart 6.1\nstart 17\n", "Always", 20, 5, "had not ended", 0, 0},
+		{"a kill long after a start hides nothing", "start 5\nstart 60\n", "Always", 80, 12, "had not ended", 0, 0},
 		{"back-off", "start 5\nend 6 1\nstart 6.1\nend 7.1 1\nstart 17.2\nend 18.2 0\nstart 38.3\n", "Always", 40, 0, "", 0, 0},
 		{"too early", "start 5\nend 6 1\nstart 6.1\nend 7.1 1\nstart 16\n", "Always", 20, 0, "before the end of its back-off", 0, 0},
 		{"too late", "start 5\nend 6 1\nstart 46\n", "Always", 50, 0, "after the end of its back-off", 0, 0},
