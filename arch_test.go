@@ -201,7 +201,7 @@ var packages = map[string]struct {
 	"run":           {facade, []string{"admission", "doctor", "imagepull", "imagepull/archive", "manifest", "source"}, "one operation a file; those on images, on sources and on the host as a whole concern no pod, and need no worker"},
 	"run/observe":   {engine, []string{"imagepull"}, "reads and waits: what acts (node, reconcile) is above it, so that reading cannot act; why pulls failed is read by imagepull"},
 	"run/node":      {engine, []string{"run/observe", "run/prepare", "host/discover", "admission", "imagepull", "imagepull/auth", "manifest", "volume"}, "admission and reservations come before any pod is worked on: it knows no worker"},
-	"run/reconcile": {engine, []string{"run/node", "run/observe", "run/prepare", "admission", "cgroup", "container", "dns", "hook", "imagepull", "manifest", "probe", "sandbox", "volume"}, "the only place where the nouns of a pod meet: it passes values from one to the next"},
+	"run/reconcile": {engine, []string{"run/node", "run/observe", "run/prepare", "admission", "cgroup", "container", "dns", "hook", "cni", "imagepull", "manifest", "probe", "sandbox", "volume"}, "the only place where the nouns of a pod meet: it passes values from one to the next"},
 	"run/serve":     {engine, []string{"run/node", "run/observe", "run/prepare", "run/reconcile", "host/discover", "manifest", "source"}, "a worker for each of many pods: it is above all that one worker needs"},
 	"run/prepare":   {planner, nil, "plans, replacements and refusals for the pods of a command"},
 	"run/store":     {keeper, []string{"manifest", "volume", "host/discover"}, "a checkpoint is a manifest in a pod's directory, and facts are read off it too"},
@@ -219,6 +219,7 @@ var packages = map[string]struct {
 	"imagepull/auth":    {noun, nil, "credentials for registries; knows Secrets and files, no pods"},
 	"imagepull/archive": {noun, nil, "images in files, and containerd's way to take them; knows no pods"},
 
+	"cni":     {noun, nil, "what network plugins leave of sandboxes that are gone; which those are comes in as values"},
 	"probe":   {noun, nil, "startup, readiness and liveness; the container's exec comes in as a function"},
 	"sandbox": {noun, nil, "the pod's sandbox; DNS and the cgroup's name come in as values"},
 	"source":  {noun, []string{"manifest"}, "directories of manifests to the pods that they ask for; files become objects by manifest alone"},

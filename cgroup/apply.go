@@ -83,6 +83,7 @@ func (p Plan) makeGroup(g Group, missing []string) error {
 	if err != nil {
 		return err
 	}
+	p.noteMaking(g, missing)
 	if len(missing) > 0 {
 		// -1: make the group and put no process into it.
 		err = m.Apply(-1)
@@ -97,6 +98,9 @@ func (p Plan) makeGroup(g Group, missing []string) error {
 				err = markErr
 			}
 		}
+	}
+	if len(missing) > 0 {
+		p.made()
 	}
 	return err
 }

@@ -45,6 +45,10 @@ func (p Plan) lockShared(ctx context.Context) (unlock func(), err error) {
 		_ = dir.Close()
 		return nil, fmt.Errorf("lock %s: %w", p.Lock, err)
 	}
+	if err := p.markMade(ctx); err != nil {
+		_ = dir.Close()
+		return nil, err
+	}
 	return func() { _ = dir.Close() }, nil // which unlocks it
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/podrun/podrun/cni"
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
@@ -51,6 +53,10 @@ func (w *remover) removeLate(ctx context.Context) error {
 	if !w.lock.Killed {
 		return nil
 	}
+	var gone []string
+	for _, sb := range w.obs.Sandboxes {
+		gone = append(gone, sb.ID)
+	}
 	begun := time.Now()
 	for quiet := begun; time.Since(quiet) < quietFor && time.Since(begun) < cri.BusyFor; {
 		left, err := w.Observe(ctx, w.plan.ID.UID)
@@ -59,6 +65,9 @@ func (w *remover) removeLate(ctx context.Context) error {
 		}
 		if len(left.Sandboxes)+len(left.Containers) > 0 {
 			w.obs, quiet = left, time.Now()
+			for _, sb := range left.Sandboxes {
+				gone = append(gone, sb.ID)
+			}
 			if err := w.onlyOurs(); err != nil {
 				return err
 			}
@@ -70,8 +79,24 @@ func (w *remover) removeLate(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := w.removeNetwork(ctx, gone); err != nil {
+		return err
+	}
 	w.lock.Killed = false
 	return nil
+}
+
+// removeNetwork removes what network plugins left of the pod's sandboxes, all of which
+// are gone: a killed podrun takes the plugin with it that released a network for it.
+func (w *remover) removeNetwork(ctx context.Context, gone []string) error {
+	all, err := cni.ReadAttachments(ctx)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(a cni.Attachment) bool {
+		return !a.Managed || a.RootDir != w.plan.Layout.RootDir || a.Pod.UID != w.plan.ID.UID
+	})
+	return cni.Remove(ctx, all, gone)
 }
 
 // removeStopped kills what was observed of the pod, and removes it. A container whose

@@ -82,12 +82,15 @@ func (o *outside) runs(ctx context.Context, pod string) error {
 // leaks lists what is left of a host whose pod was deleted. What goes by itself
 // within some seconds is none.
 func (o *outside) leaks(ctx context.Context, h *host) []string {
-	var left []string
+	left := append(o.ofHost(ctx, h), o.ofNetwork(ctx)...)
 	for range 8 {
-		if left = append(o.ofHost(ctx, h), o.ofNetwork(ctx)...); len(left) == 0 {
+		if len(left) == 0 {
 			return nil
 		}
 		time.Sleep(500 * time.Millisecond)
+		now := append(o.ofHost(ctx, h), o.ofNetwork(ctx)...)
+		// What another lane is making is there for a moment only.
+		left = slices.DeleteFunc(left, func(l string) bool { return !slices.Contains(now, l) })
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,0 +1,48 @@
+package cgroup
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/host"
+)
+
+// TestGroupsOfAKilledPodrunGo: a podrun that was killed after it had made groups, and
+// before it had marked them, leaves none that the next one does not remove.
+func TestGroupsOfAKilledPodrunGo(t *testing.T) {
+	facts, s := live(t)
+	p := New(Input{Pod: podOf(corev1.PodQOSBestEffort), Facts: facts, Settings: s})
+	if p.Driver == host.DriverSystemd {
+		t.Skip("systemd makes the groups, and removes them")
+	}
+	p.Lock = filepath.Join(t.TempDir(), "run", "cgroups")
+	if _, err := openLock(p.Lock); err != nil {
+		t.Fatal(err)
+	}
+	g := p.Pods[0]
+	missing := p.missing(g)
+	p.noteMaking(g, missing)
+	for _, dir := range missing {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Remove(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveParents(p); err != nil {
+		t.Fatal(err)
+	}
+	left := slices.DeleteFunc(remains(t, p), func(dir string) bool { return !slices.Contains(missing, dir) })
+	for _, dir := range slices.Backward(left) {
+		t.Errorf("left behind: %s", dir)
+		_ = os.Remove(dir)
+	}
+	if _, err := os.Stat(p.making()); !os.IsNotExist(err) {
+		t.Errorf("the note is still there: %v", err)
+	}
+}
