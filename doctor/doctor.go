@@ -57,6 +57,8 @@ type Input struct {
 	// AllowKubelet says that pods run beside a kubelet, so that none was searched
 	// for.
 	AllowKubelet bool
+	// Leftovers are what killed podruns left on this host, as kind/name.
+	Leftovers []string
 	// HostNetworkOnly says that no pod is to have a network of its own.
 	HostNetworkOnly bool
 }
@@ -69,7 +71,7 @@ type group struct {
 
 // groups is every check, in the order in which they are reported.
 var groups = []group{
-	{"host", []func(Input) Finding{root, facts, rootDir, podLogs, containerLogs, settings, nodeName, kubelet, allocatable, pressure, swap, inotify}},
+	{"host", []func(Input) Finding{root, facts, rootDir, podLogs, containerLogs, settings, nodeName, kubelet, allocatable, pressure, swap, inotify, leftovers}},
 	{"cgroups", []func(Input) Finding{cgroupVersion, controllers, cgroupsWritable, cgroupDriver}},
 	{"runtime", []func(Input) Finding{reachable, runtimeReady, runtimeWarnings, runtimeVersion, handlers, sandboxImage, oomScore, devices}},
 	{"network", []func(Input) Finding{networkReady, cni, addresses, resolver}},

@@ -174,3 +174,15 @@ func bytes(n int64) string {
 	}
 	return apiresource.NewQuantity(n, apiresource.BinarySI).String()
 }
+
+// leftovers is whether killed podruns left something on this host.
+func leftovers(in Input) Finding {
+	return in.ofRuntime("leftovers", func() Finding {
+		if len(in.Leftovers) == 0 {
+			return pass("leftovers", "none of podruns that were killed")
+		}
+		shown := in.Leftovers[:min(3, len(in.Leftovers))]
+		return Finding{Status: Warn, Summary: fmt.Sprintf("%d of podruns that were killed: %s", len(in.Leftovers), strings.Join(shown, ", ")),
+			Fix: "podrun gc --dry-run shows them, podrun gc removes them"}
+	})
+}

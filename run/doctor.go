@@ -66,6 +66,7 @@ func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o Doctor
 		in.Unread = append(in.Unread, what)
 	}
 	in.Down, in.DownHint = describe(errors.Join(seen.Down, o.NoRuntime))
+	in.Leftovers = e.listLeftovers(ctx, in.Down != "" || !seen.Checkup.Root)
 	in.Allocatable, _ = admission.Allocatable(seen.Facts, e.Settings)
 	short, _ := admission.Shortages(seen.Facts, e.Settings)
 	for _, s := range short {

@@ -2,7 +2,9 @@ package node
 
 import (
 	"context"
+	"time"
 
+	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -10,7 +12,26 @@ import (
 // reservations and the control groups that pods share: nothing slow. The error is
 // do's, or the cause that ended ctx.
 func (n *Node) UnderNodeLock(ctx context.Context, do func() error) error {
-	l, err := store.Lock(ctx, n.Layout().NodeLock(), n.Holder(), nil)
+	return n.underNodeLock(ctx, store.TryLock, do)
+}
+
+// RemoveUnderNodeLock is UnderNodeLock for a removal, which must also work where
+// the file system takes no more writes (EROFS, ENOSPC, EDQUOT).
+func (n *Node) RemoveUnderNodeLock(ctx context.Context, do func() error) error {
+	return n.underNodeLock(ctx, store.TryLockReadOnly, do)
+}
+
+func (n *Node) underNodeLock(ctx context.Context, try func(path, who string) (*store.FileLock, error), do func() error) error {
+	path := n.Layout().NodeLock()
+	begun, reported := time.Now(), n.Patient
+	l, err := store.AwaitLock(ctx, path, nil, func() (*store.FileLock, error) {
+		l, err := try(path, n.Holder())
+		if l == nil && err == nil && !reported && time.Since(begun) > nodeLockPatience {
+			n.SendWarnings(problem.List{{Object: "node", Message: "waiting for " + store.ShownHolder(store.Holder(path)), Warning: true}})
+			reported = true
+		}
+		return l, err
+	})
 	if err != nil {
 		return err
 	}
@@ -18,14 +39,6 @@ func (n *Node) UnderNodeLock(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// RemoveUnderNodeLock is UnderNodeLock for a removal, which must also work where
-// the file system takes no more writes (EROFS, ENOSPC, EDQUOT).
-func (n *Node) RemoveUnderNodeLock(ctx context.Context, do func() error) error {
-	path := n.Layout().NodeLock()
-	l, err := store.AwaitLock(ctx, path, nil, func() (*store.FileLock, error) { return store.TryLockReadOnly(path, n.Holder()) })
-	if err != nil {
-		return err
-	}
-	defer l.Unlock()
-	return do()
-}
+// nodeLockPatience is how long a command waits for the node's lock without a word:
+// whoever holds it for longer is stopped, or its disk is slow.
+const nodeLockPatience = time.Second

@@ -46,6 +46,9 @@ func (w *starter) createSandbox(ctx context.Context, a lifecycle.Action) error {
 		if err == nil {
 			w.takeSandbox(plan, made)
 			w.lock.Reservation.Release() // the sandbox counts itself
+			if err := w.removeDead(ctx); err != nil {
+				return err
+			}
 			return w.writeHosts(made.IPs)
 		}
 		w.emit(event.Warning, event.FailedCreatePodSandBox, "", "Failed to create pod sandbox: "+sandboxCause(err).Error())

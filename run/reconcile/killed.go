@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/podrun/podrun/cni"
 	"github.com/podrun/podrun/cri"
-	"github.com/podrun/podrun/network"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/sandbox"
@@ -89,14 +89,14 @@ func (w *remover) removeLate(ctx context.Context) error {
 // removeNetwork removes what network plugins left of the pod's sandboxes, all of which
 // are gone: a killed podrun takes the plugin with it that released a network for it.
 func (w *remover) removeNetwork(ctx context.Context, gone []string) error {
-	all, err := network.ReadAttachments(ctx)
+	all, err := cni.ReadAttachments(ctx)
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(a network.Attachment) bool {
+	all = slices.DeleteFunc(all, func(a cni.Attachment) bool {
 		return !a.Managed || a.RootDir != w.plan.Layout.RootDir || a.Pod.UID != w.plan.ID.UID
 	})
-	return network.Remove(ctx, all, gone)
+	return cni.Remove(ctx, all, gone)
 }
 
 // removeStopped kills what was observed of the pod, and removes it. A container whose

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/podrun/podrun/run/lifecycle"
@@ -46,4 +47,36 @@ func (w *stopper) noteEndingSandboxes() error {
 		maps.Copy(ready, r.Ending)
 		r.Ending = ready
 	})
+}
+
+// removeDead removes the pod's sandboxes that have ended but for the newest one, and
+// those that hold the last run of a container: each outage of a pod leaves one, with its
+// network's name and its containers. The kubelet's garbage collection does the same
+// (pkg/kubelet/kuberuntime/kuberuntime_gc.go, evictSandboxes).
+func (w *starter) removeDead(ctx context.Context) error {
+	holds := map[string]bool{}
+	for _, c := range w.obs.Containers {
+		if newest := w.obs.Newest(c.Name); newest != nil {
+			holds[newest.SandboxID] = true
+		}
+	}
+	for i, sb := range slices.Clone(w.obs.Sandboxes) {
+		if i < 2 || sb.Ready || !sb.Managed || holds[sb.ID] {
+			continue
+		}
+		if err := w.Client.RemovePodSandbox(ctx, sb.ID); err != nil {
+			return RuntimeError(w.plan.ID, fmt.Errorf("remove the ended sandbox %s: %w", observe.ShortID(sb.ID), err))
+		}
+		of := func(id string) bool { return id == sb.ID }
+		w.obs.Sandboxes = slices.DeleteFunc(w.obs.Sandboxes, func(s lifecycle.Sandbox) bool { return of(s.ID) })
+		for _, c := range w.obs.Containers {
+			if of(c.SandboxID) {
+				if err := w.removeLog(c); err != nil {
+					return fmt.Errorf("pod %s: remove the log of an earlier run (%s): %w", w.plan.ID, observe.ShortID(c.ID), err)
+				}
+			}
+		}
+		w.obs.Containers = slices.DeleteFunc(w.obs.Containers, func(c lifecycle.Container) bool { return of(c.SandboxID) })
+	}
+	return nil
 }

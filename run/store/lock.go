@@ -36,7 +36,7 @@ const (
 // name of the holder. If --timeout ends the wait, the error is a *problem.Error
 // of kind Deadline; otherwise it wraps the cause of ctx.
 func Lock(ctx context.Context, path, who string, waiting func(holder string)) (*FileLock, error) {
-	return AwaitLock(ctx, path, waiting, func() (*FileLock, error) { return tryLock(path, who) })
+	return AwaitLock(ctx, path, waiting, func() (*FileLock, error) { return TryLock(path, who) })
 }
 
 // AwaitLock calls try until it returns a lock or an error, or ctx ends. Path is
@@ -61,9 +61,9 @@ func AwaitLock(ctx context.Context, path string, waiting func(holder string), tr
 	}
 }
 
-// tryLock takes the lock at path if no process holds it; otherwise it returns
+// TryLock takes the lock at path if no process holds it; otherwise it returns
 // nil.
-func tryLock(path, who string) (*FileLock, error) {
+func TryLock(path, who string) (*FileLock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, fmt.Errorf("create the lock directory: %w", err)
 	}
@@ -79,12 +79,12 @@ func tryLock(path, who string) (*FileLock, error) {
 	return &FileLock{File: f, Before: before}, nil
 }
 
-// TryLockReadOnly is tryLock for a removal, which must work on a full or
+// TryLockReadOnly is TryLock for a removal, which must work on a full or
 // read-only file system: it locks an existing file without writing to it. If
 // there is no file, it returns a lock without one: no other command has locked
 // the pod since its lock was swept.
 func TryLockReadOnly(path, who string) (*FileLock, error) {
-	l, err := tryLock(path, who)
+	l, err := TryLock(path, who)
 	if !CannotWrite(err) {
 		return l, err
 	}

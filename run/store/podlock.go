@@ -145,7 +145,7 @@ func (l *PodLock) try() (*FileLock, error) {
 	if l.Removal {
 		return TryLockReadOnly(l.path, l.holder)
 	}
-	return tryLock(l.path, l.holder)
+	return TryLock(l.path, l.holder)
 }
 
 // Unlock releases the lock if it is held. It may be called on nil.

@@ -10,7 +10,7 @@ import (
 // TryServeLock locks the root directory for a supervisor. It returns nil where another
 // process has it.
 func TryServeLock(layout identity.Layout, holder string) (*FileLock, error) {
-	return tryLock(layout.ServeLock(), holder)
+	return TryLock(layout.ServeLock(), holder)
 }
 
 // Supervised tells whether a supervisor runs for the root directory.

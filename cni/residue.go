@@ -1,7 +1,7 @@
-// Package network finds and removes what network plugins (CNI) leave of a sandbox that
+// Package cni finds and removes what network plugins (CNI) leave of a sandbox that
 // is gone: a plugin that was killed amid its work cannot finish it, since its next run
 // knows neither the sandbox's address nor its network namespace any more.
-package network
+package cni
 
 import (
 	"bufio"

@@ -1,0 +1,76 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/run"
+)
+
+func newGC(a *app) *cobra.Command {
+	var o run.GCOptions
+	c := &cobra.Command{
+		Use:   "gc",
+		Short: "Remove what killed podruns left on this host",
+		Long: `Find what podruns left that were killed, and remove it: pods whose removal was
+interrupted, sandboxes without a checkpoint, containers without a sandbox, cgroups,
+firewall rules and addresses of sandboxes that are gone, links to logs that are
+gone, locks. podrun removes only what carries its mark; it lists what else looks
+like a leftover, with the reason why it is kept.`,
+		Example: `  podrun gc --dry-run
+  podrun gc -o json`,
+		Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error { return a.runGC(c, o) },
+	}
+	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "print what would be removed, and remove nothing")
+	c.Flags().BoolVar(&o.AllRootDirs, "all-root-dirs", false, "those of podruns with other root directories, too")
+	c.Flags().DurationVar(&o.Timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
+	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json or yaml")
+	return c
+}
+
+func (a *app) runGC(c *cobra.Command, o run.GCOptions) error {
+	if err := checkOutput(a.output, "json", "yaml"); err != nil {
+		return err
+	}
+	engine, closeAll, err := a.rootEngine(a.renderer())
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	found, err := engine.GC(c.Context(), o)
+	if found == nil && err != nil {
+		return err
+	}
+	var printErr error
+	if a.output != "" {
+		printErr = printData(a.raw.Out, a.output, append([]run.Leftover{}, found...))
+	} else {
+		printErr = printLeftovers(a.streams.Out, found)
+	}
+	if err != nil {
+		return err
+	}
+	return printErr
+}
+
+// printLeftovers writes a line for each.
+func printLeftovers(w io.Writer, found []run.Leftover) error {
+	for _, l := range found {
+		what := "left over"
+		switch {
+		case l.Kept:
+			what = "kept"
+		case l.Error != "":
+			what = "not removed"
+		case l.Removed:
+			what = "removed"
+		}
+		if _, err := fmt.Fprintf(w, "%s/%s %s: %s\n", l.Kind, l.Name, what, l.Why); err != nil {
+			return err
+		}
+	}
+	return nil
+}

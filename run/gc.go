@@ -1,0 +1,282 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/podrun/podrun/cgroup"
+	"github.com/podrun/podrun/cni"
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/store"
+)
+
+// GCOptions are the options of GC.
+type GCOptions struct {
+	DryRun      bool // removes nothing
+	AllRootDirs bool // those of podruns with other root directories, too
+	Timeout     time.Duration
+}
+
+// Leftover is something that a podrun left which was killed.
+type Leftover struct {
+	Kind    string `json:"kind"` // pod, container, cgroup, network or link
+	Name    string `json:"name"` // a path, an ID, or the namespace/name of a pod
+	Why     string `json:"why"`  // it counts as left over, or is kept
+	Removed bool   `json:"removed"`
+	// Kept says that podrun does not touch it.
+	Kept   bool   `json:"kept,omitempty"`
+	Error  string `json:"error,omitempty"` // why it could not be removed
+	remove func(context.Context) error
+}
+
+// gcAge is how old something must be that another podrun could be making right now.
+const gcAge = time.Minute
+
+// GC finds what killed podruns left on this host, and removes it. It touches only what
+// carries a mark of podrun's; what else looks like a leftover is in the result, with the
+// reason why it is kept. The error is of kind Runtime or Deadline where the host could
+// not be read, or joins what could not be removed.
+func (e *Engine) GC(ctx context.Context, o GCOptions) ([]Leftover, error) {
+	ctx, cancel := withTimeout(ctx, o.Timeout)
+	defer cancel()
+	dirs := []string{e.Layout().RootDir}
+	sandboxes, err := observe.ReadSandboxes(ctx, e.Client, e.Layout(), nil)
+	if err != nil {
+		return nil, reconcile.OrEnded(ctx, &problem.Error{Kind: problem.Runtime, Object: "runtime", Err: err})
+	}
+	var out []Leftover
+	for _, sb := range sandboxes {
+		switch {
+		case sb.RootDir == "" || slices.Contains(dirs, sb.RootDir):
+		case o.AllRootDirs && isDir(sb.RootDir):
+			dirs = append(dirs, sb.RootDir)
+		default:
+			out = append(out, Leftover{Kind: "pod", Name: sb.Pod.String(), Kept: true, Why: "it is of the root directory " + sb.RootDir})
+		}
+	}
+	var errs []error
+	for _, dir := range dirs {
+		of := &Engine{}
+		of.Client, of.Settings, of.Emit, of.Warn, of.Command, of.Invocation = e.Client, e.Settings, e.Emit, e.Warn, e.Command, e.Invocation
+		of.Settings.RootDir = dir
+		found, err := of.leftovers(ctx, dir == dirs[0])
+		if err != nil {
+			return nil, reconcile.OrEnded(ctx, err)
+		}
+		for i := range found {
+			errs = append(errs, found[i].collect(ctx, o.DryRun))
+		}
+		out = append(out, found...)
+		if !o.DryRun {
+			errs = append(errs, of.RemoveUnderNodeLock(ctx, func() error { return store.Sweep(of.Layout()) }))
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// collect removes a leftover.
+func (l *Leftover) collect(ctx context.Context, dry bool) error {
+	if dry || l.Kept {
+		return nil
+	}
+	err := l.remove(ctx)
+	if l.Removed = err == nil; err != nil {
+		l.Error = err.Error()
+		return &problem.Error{Kind: problem.Runtime, Object: l.Kind + " " + l.Name, Op: "remove what is left of it", Err: err}
+	}
+	return nil
+}
+
+// leftovers finds what was left of one root directory; shared says that what belongs to
+// no root directory is this one's.
+func (e *Engine) leftovers(ctx context.Context, shared bool) ([]Leftover, error) {
+	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := e.Find(ctx, Selector{})
+	if err != nil {
+		return nil, err
+	}
+	sandboxes, err := observe.ReadSandboxes(ctx, e.Client, e.Layout(), nil)
+	if err != nil {
+		return nil, err
+	}
+	uids, ids := map[string]bool{}, map[string]bool{}
+	for _, k := range pods {
+		uids[k.ID.UID] = true
+	}
+	for _, sb := range sandboxes {
+		uids[sb.Pod.UID], ids[sb.ID] = true, true
+	}
+	out := e.leftPods(pods, facts)
+	networks, err := e.leftNetworks(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, networks...)
+	out = append(out, e.leftLinks()...)
+	if shared {
+		containers, err := e.leftContainers(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		out = slices.Concat(out, containers, e.leftGroups(facts, uids), e.leftLogs(uids))
+	}
+	return out, nil
+}
+
+// leftPods are those whose removal was interrupted, and those whose directory is gone.
+func (e *Engine) leftPods(pods []Known, facts host.Facts) []Leftover {
+	var out []Leftover
+	for _, k := range pods {
+		owner, err := store.ReadOwner(e.Layout(), k.ID)
+		if err != nil || owner.Live(e.Layout()) {
+			continue
+		}
+		l := Leftover{Kind: "pod", Name: k.ID.String(), remove: func(ctx context.Context) error { return e.deleteOne(ctx, k, facts, DeleteOptions{}).Err }}
+		switch {
+		case owner != nil && owner.Doomed && owner.UID == k.ID.UID:
+			l.Why = "its removal was interrupted"
+		case !store.HasCheckpoint(e.Layout(), k.ID.UID):
+			l.Why = "it has a sandbox and no checkpoint"
+		default:
+			continue
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// leftNetworks are the attachments of podrun's sandboxes that the runtime does not know.
+func (e *Engine) leftNetworks(ctx context.Context, sandboxes map[string]bool) ([]Leftover, error) {
+	all, err := cni.ReadAttachments(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []Leftover
+	for _, a := range all {
+		if !a.Managed || a.RootDir != e.Layout().RootDir || sandboxes[a.Sandbox] || !older(a.File) {
+			continue
+		}
+		out = append(out, Leftover{Kind: "network", Name: a.Sandbox, Why: "the runtime has no sandbox of that ID (pod " + a.Pod.String() + ")",
+			remove: func(ctx context.Context) error { return cni.Remove(ctx, []cni.Attachment{a}, nil) }})
+	}
+	return out, nil
+}
+
+// older tells whether a file is older than gcAge.
+func older(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && time.Since(info.ModTime()) > gcAge
+}
+
+// leftContainers are podrun's containers whose sandbox is gone.
+func (e *Engine) leftContainers(ctx context.Context, sandboxes map[string]bool) ([]Leftover, error) {
+	all, err := e.Client.ListContainers(ctx, nil)
+	if err != nil {
+		return nil, &problem.Error{Kind: problem.Runtime, Object: "runtime", Op: "list containers", Err: err}
+	}
+	var out []Leftover
+	for _, c := range all {
+		if c.GetAnnotations()[identity.AnnotationGeneration] == "" || sandboxes[c.GetPodSandboxId()] || time.Since(time.Unix(0, c.GetCreatedAt())) < gcAge {
+			continue
+		}
+		out = append(out, Leftover{Kind: "container", Name: c.GetId(), Why: "its sandbox is gone",
+			remove: func(ctx context.Context) error { return e.Client.RemoveContainer(ctx, c.GetId()) }})
+	}
+	return out, nil
+}
+
+// leftGroups are the control groups that a podrun made for pods that are gone.
+func (e *Engine) leftGroups(facts host.Facts, pods map[string]bool) []Leftover {
+	var out []Leftover
+	for _, g := range cgroup.ReadPodGroups(facts.Cgroup, e.Settings) {
+		if pods[g.UID] || time.Since(g.Made) < gcAge {
+			continue
+		}
+		l := Leftover{Kind: "cgroup", Name: "pod" + g.UID, Why: "its pod is gone", Kept: g.InUse}
+		if g.InUse {
+			l.Why += "; it has processes: end them first"
+		}
+		plan := cgroup.Leftovers(g.UID, facts.Cgroup, e.Settings)
+		l.remove = func(ctx context.Context) error {
+			return e.RemoveUnderNodeLock(ctx, func() error { return errors.Join(cgroup.Remove(ctx, plan), cgroup.RemoveParents(plan)) })
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// leftLinks are the links to logs that are gone.
+func (e *Engine) leftLinks() []Leftover {
+	links, err := filepath.Glob(filepath.Join(e.Layout().ContainerLogsDir, "*.log"))
+	if err != nil {
+		return nil // the pattern is wrong: the directory's name has brackets
+	}
+	var out []Leftover
+	for _, link := range links {
+		target, err := os.Readlink(link)
+		if err != nil || !strings.HasPrefix(target, e.Layout().PodLogsDir+"/") || !older(link) {
+			continue
+		}
+		if _, err := os.Stat(target); !os.IsNotExist(err) {
+			continue
+		}
+		out = append(out, Leftover{Kind: "link", Name: link, Why: "the log that it leads to is gone",
+			remove: func(context.Context) error { return os.Remove(link) }})
+	}
+	return out
+}
+
+// leftLogs are logs of pods that are gone. They carry no mark: `delete --keep-logs`
+// leaves such, and so does a kubelet.
+func (e *Engine) leftLogs(pods map[string]bool) []Leftover {
+	entries, err := os.ReadDir(e.Layout().PodLogsDir)
+	if err != nil {
+		return nil // there are no logs
+	}
+	var out []Leftover
+	for _, entry := range entries {
+		uid := entry.Name()[strings.LastIndexByte(entry.Name(), '_')+1:]
+		if !pods[uid] {
+			out = append(out, Leftover{Kind: "logs", Name: filepath.Join(e.Layout().PodLogsDir, entry.Name()), Kept: true,
+				Why: "they carry no mark of podrun's: delete --keep-logs leaves such"})
+		}
+	}
+	return out
+}
+
+// listLeftovers lists what GC would remove, for a report; nothing where blind, or where
+// it cannot be read, which is reported elsewhere.
+func (e *Engine) listLeftovers(ctx context.Context, blind bool) []string {
+	if blind {
+		return nil
+	}
+	found, err := e.GC(ctx, GCOptions{DryRun: true})
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, l := range found {
+		if !l.Kept {
+			out = append(out, l.Kind+"/"+l.Name)
+		}
+	}
+	return out
+}
