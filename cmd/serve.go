@@ -23,6 +23,7 @@ import (
 type serveFlags struct {
 	validate      string
 	ignoreKinds   bool
+	skipKinds     []string
 	strictCluster bool
 	relist        time.Duration
 }
@@ -53,6 +54,7 @@ on with them. SIGHUP reads the settings file and the directories again.`,
 	}
 	c.Flags().StringVar(&f.validate, "validate", string(manifest.Strict), "how to handle unknown and duplicate fields: strict, warn or ignore")
 	c.Flags().BoolVar(&f.ignoreKinds, "ignore-unknown-kinds", false, "ignore objects of kinds that podrun does not use")
+	c.Flags().StringSliceVar(&f.skipKinds, "skip-kinds", nil, "skip objects of these `kinds` (NetworkPolicy,Certificate); Service, Ingress, RBAC kinds and the like are skipped in any case")
 	c.Flags().BoolVar(&f.strictCluster, "strict-cluster-fields", false, "refuse pods with fields that only a cluster supports, instead of dropping the fields")
 	c.Flags().DurationVar(&f.relist, "file-check-frequency", 20*time.Second, "how often to read the directories in any case")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "json prints events as JSON lines")
@@ -115,7 +117,7 @@ func (s *server) options(ctx context.Context, f *serveFlags, settings nodeconfig
 	return run.ServeOptions{
 		Dirs: dirs, Claims: settings.Claims, Relist: f.relist, AllowKubelet: settings.AllowKubelet,
 		Manifest: manifest.Options{Namespace: settings.Namespace, Validate: manifest.Validate(f.validate),
-			IgnoreUnknownKinds: f.ignoreKinds, StrictClusterFields: f.strictCluster, Suffix: run.RandomSuffix},
+			IgnoreUnknownKinds: f.ignoreKinds, SkipKinds: f.skipKinds, StrictClusterFields: f.strictCluster, Suffix: run.RandomSuffix},
 		Reload: s.reloads(ctx), Heartbeat: heartbeat,
 		Ready: func() {
 			s.tell(s.notifier.Ready())
