@@ -70,7 +70,7 @@ type verdict struct {
 }
 
 // TestCrashSweep kills each command at a sample of its steps: one in
-// PODRUN_CRASH_EVERY (default 25; 1 kills at each), chosen by PODRUN_CRASH_SEED.
+// PODRUN_CRASH_EVERY (default 60; 1 kills at each), chosen by PODRUN_CRASH_SEED.
 // PODRUN_CRASH_ONLY is a part of the cells' names to choose them by.
 func TestCrashSweep(t *testing.T) {
 	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
@@ -86,7 +86,7 @@ func TestCrashSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.leaks(t.Context(), newHost(dir, 0)) // what was there before counts for nothing
-	every := number("PODRUN_CRASH_EVERY", 25)
+	every := number("PODRUN_CRASH_EVERY", 60)
 	seed := uint64(number("PODRUN_CRASH_SEED", rand.IntN(1<<30)+1))
 	rand.New(rand.NewPCG(seed, seed)).Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
 	var chosen []cell
