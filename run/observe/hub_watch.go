@@ -89,7 +89,7 @@ func (w *Watch) Await(ctx context.Context, client *cri.Client, obs *lifecycle.Ob
 		if ended {
 			obs.Put(now)
 		} else {
-			w.hub.Relist() // the runtime is late: its list will tell
+			w.unfollow(id) // the runtime is late: its lists will tell
 		}
 	}
 	return stale, nil
@@ -129,8 +129,12 @@ func (w *Watch) arm(ctx context.Context, client *cri.Client, obs *lifecycle.Obse
 		}
 	}
 	w.hub.mu.Lock()
-	defer w.hub.mu.Unlock()
+	more := unwatched > w.unwatched
 	w.known, w.unwatched = statesOf(obs), unwatched
+	w.hub.mu.Unlock()
+	if more {
+		w.hub.Relist() // which may have slowed down; a list before this would not count
+	}
 	return nil
 }
 
@@ -140,6 +144,14 @@ func (w *Watch) follow(id string, pid int) {
 	w.pids[id] = p
 	if p.gone {
 		w.noteExit(id)
+	}
+}
+
+// unfollow leaves a container to the hub's lists, which come every fastestRelist then.
+func (w *Watch) unfollow(id string) {
+	if p, followed := w.pids[id]; followed {
+		p.stop()
+		w.pids[id] = pidWatch{stop: func() {}}
 	}
 }
 
