@@ -92,7 +92,7 @@ type Shortage struct {
 func Shortages(f host.Facts, settings nodeconfig.Settings) (short []Shortage, bad problem.List) {
 	for _, s := range signalsOf(f) {
 		value, set := settings.EvictionHard[s.name]
-		if !set || !s.known || noThreshold(value) {
+		if !set || !s.known || nodeconfig.NoThreshold(value) {
 			continue
 		}
 		total := *apiresource.NewQuantity(s.total, apiresource.BinarySI)
@@ -110,9 +110,6 @@ func Shortages(f host.Facts, settings nodeconfig.Settings) (short []Shortage, ba
 	}
 	return short, bad
 }
-
-// noThreshold tells a percentage by which the kubelet turns a threshold off.
-func noThreshold(value string) bool { return value == "0%" || value == "100%" }
 
 // shown is an amount of a signal as people write it.
 func shown(s signal, n int64) string {
