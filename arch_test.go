@@ -213,6 +213,7 @@ var packages = map[string]struct {
 	"container": {noun, nil, "what the runtime is told of a container; mounts and addresses come in as values"},
 	"dns":       {noun, nil, "the pod's names and resolver"},
 	"doctor":    {noun, nil, "facts to what is wrong with the host; what admission says comes in as a value"},
+	"eviction":  {noun, nil, "what the host and its pods use to pressure and to the pod that must go"},
 	"hook":      {noun, nil, "lifecycle hooks; the container's exec comes in as a function"},
 	"imagepull": {noun, []string{"imagepull/auth"}, "the pod's images; which credentials there are is its own part, auth"},
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
@@ -108,6 +109,7 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	)
 	facts.SeccompProfiles = m.readSeccomp(s.Layout().Seccomp(), o.SeccompProfiles)
 	facts.Runtime, facts.ImageFS = rt.runtime, rt.imageFS
+	facts.Pressure = m.readConditions(s.Layout(), time.Now())
 	if len(s.Devices) > 0 {
 		facts.CDI = m.readCDI(rt.runtime.CDIDirs)
 	}
