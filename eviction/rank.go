@@ -21,7 +21,6 @@ type Usage struct {
 	Processes  int64 // and threads
 	Containers map[string]ContainerUsage
 	Volumes    map[string]Disk // emptyDirs on disk, by the names of the volumes
-	Files      Disk            // of the pod's own: /etc/hosts
 }
 
 // ContainerUsage is what a container of a pod uses.
