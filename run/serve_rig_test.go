@@ -158,6 +158,8 @@ type serving struct {
 	super *serve.Supervisor
 	// node is what the host and its pods use, for tests of evictions; nil for none.
 	node *usedNode
+	// real reads what this machine uses instead; nil for not.
+	real func(*Engine) serve.Stats
 }
 
 const served = "/etc/podrun/manifests"
@@ -185,6 +187,9 @@ func (s *serving) start() {
 	o := serve.Options{Sources: s.files, Changed: s.files.changed, AllowKubelet: true, Ready: func() { close(ready) }}
 	if s.node != nil {
 		o.Stats, o.Images = s.node, runtimeImages{e}
+	}
+	if s.real != nil {
+		o.Stats = s.real(e)
 	}
 	s.super = serve.New(&e.Node, o)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -165,13 +165,23 @@ func (s *Supervisor) reclaim(ctx context.Context, r evictions.Reclaim, all []evi
 	if !r.Containers && !r.Images {
 		return false
 	}
-	if s.options.Images != nil {
-		if err := s.images.removeUnused(ctx, s); err != nil {
-			s.current().SendWarnings(problem.List{problem.WarningOf(err)})
-		}
+	if err := s.free(ctx, r); err != nil && ctx.Err() == nil {
+		s.current().SendWarnings(problem.List{problem.WarningOf(err)})
 	}
 	facts, err := s.options.Stats.Node(ctx)
 	return err == nil && evictions.Resolved(all, evictions.Observe(facts))
+}
+
+// free removes dead containers and unused images.
+func (s *Supervisor) free(ctx context.Context, r evictions.Reclaim) error {
+	var errs []error
+	if r.Containers {
+		errs = append(errs, reconcile.RemoveDead(ctx, s.current()))
+	}
+	if r.Images && s.options.Images != nil {
+		errs = append(errs, s.images.removeUnused(ctx, s))
+	}
+	return errors.Join(errs...)
 }
 
 // candidate is a supervised pod.
