@@ -325,3 +325,68 @@ func TestServeRemovesImages(t *testing.T) {
 		}
 	})
 }
+
+// TestServeReclaimsImagesFirst: where removing images is enough, no pod is evicted.
+func TestServeReclaimsImagesFirst(t *testing.T) {
+	pressureTest(t, func(t *testing.T, s *serving) {
+		s.settings.EvictionHard = map[string]string{"imagefs.available": "15%"}
+		s.restart()
+		s.files.write(file("web"), servedPod("web"))
+		time.Sleep(3 * time.Minute) // images that were just pulled may be about to be used
+		web := s.running("web")
+		s.node.change(func(u *usedNode) {
+			u.adapt = func(f host.Facts) host.Facts { // 9 images of 10 GiB each, and 10 GiB of something else
+				f.ImageFS.AvailableBytes = 90*gib - int64(len(s.images()))*10*gib
+				f.NodeFS = f.ImageFS
+				return f
+			}
+		})
+		time.Sleep(examine)
+		if n := len(s.images()); n != 2 {
+			t.Errorf("%d images are left, want those of the pod and of the sandbox: %v", n, s.images())
+		}
+		if s.said("Evicted", "") {
+			t.Errorf("a pod was evicted: %q", s.reasons())
+		}
+		s.same(web)
+	})
+}
+
+// TestServeLeavesAppliedPodsEvicted: a pod that a command applied stays Failed, until a
+// command restarts it.
+func TestServeLeavesAppliedPodsEvicted(t *testing.T) {
+	pressureTest(t, func(t *testing.T, s *serving) {
+		s.mustApply(servedPod("db"), OutcomeCreated)
+		time.Sleep(5 * time.Second)
+		s.node.change(func(u *usedNode) { u.adapt = s.lowWhile("db") })
+		time.Sleep(2 * examine)
+		s.wantEvicted("db", "memory")
+		s.node.change(func(u *usedNode) { u.adapt = nil })
+		time.Sleep(20 * time.Minute)
+		s.absent("db")
+		s.wantEvicted("db", "memory")
+		s.noError(s.engine().Restart(t.Context(), s.pod("db"), ApplyOptions{Timeout: testTimeout, AllowKubelet: true}))
+		s.running("db")
+	})
+}
+
+// TestServeEvictsNoPodOfRun: a pod of podrun run is left to that command.
+func TestServeEvictsNoPodOfRun(t *testing.T) {
+	pressureTest(t, func(t *testing.T, s *serving) {
+		s.rt.Script("db", critest.Behavior{After: 5 * time.Minute})
+		s.files.write(file("web"), servedPod("web"))
+		ran := make(chan error, 1)
+		go func() {
+			_, err := s.engine().Run(context.Background(), load(t, podText("db", "Never", "containers: [{name: db, image: registry.example/db:1}]")), RunOptions{ApplyOptions: ApplyOptions{AllowKubelet: true, Timeout: testTimeout}})
+			ran <- err
+		}()
+		time.Sleep(10 * time.Second)
+		s.node.change(func(u *usedNode) { u.pods["db"], u.adapt = uses(gib, "db"), s.lowWhile("db") })
+		time.Sleep(time.Minute)
+		s.running("db")
+		s.wantEvicted("web", "memory")
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -83,6 +83,7 @@ func (m machine) facts(client *cri.Client, s nodeconfig.Settings, o Options) (ho
 func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (facts host.Facts, down error, unread []error) {
 	m.unreadable = &unreadable{}
 	reserved, reservedErr := m.readReservations(s.Layout())
+	facts.Pressure = m.readConditions(s.Layout(), time.Now())
 	var rt runtimeFacts
 	var stored map[string]host.Pod
 	// Each part fills fields of its own.
@@ -109,7 +110,6 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	)
 	facts.SeccompProfiles = m.readSeccomp(s.Layout().Seccomp(), o.SeccompProfiles)
 	facts.Runtime, facts.ImageFS = rt.runtime, rt.imageFS
-	facts.Pressure = m.readConditions(s.Layout(), time.Now())
 	if len(s.Devices) > 0 {
 		facts.CDI = m.readCDI(rt.runtime.CDIDirs)
 	}

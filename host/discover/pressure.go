@@ -39,7 +39,9 @@ func ReadPressure(ctx context.Context, client *cri.Client, s nodeconfig.Settings
 		return f, trouble("read the capacity of "+s.RootDir, err, "")
 	}
 	f.PIDs = m.pids()
-	if info, err := client.ImageFsInfo(ctx); err == nil {
+	asked, cancel := context.WithTimeout(ctx, answerWithin) // memory must be watched beside a runtime that hangs
+	defer cancel()
+	if info, err := client.ImageFsInfo(asked); err == nil {
 		f.ImageFS = imageFS(info)
 	}
 	return f, nil

@@ -10,9 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/nodeconfig"
 )
 
 func TestPIDs(t *testing.T) {
@@ -93,5 +95,22 @@ func TestReadConditions(t *testing.T) {
 				t.Errorf("%d unreadable files, want %d", n, tc.unreadable)
 			}
 		})
+	}
+}
+
+// What evictions need is read without the rest of the facts.
+func TestReadPressure(t *testing.T) {
+	rt := critest.ForTest(t)
+	settings := nodeconfig.Default()
+	settings.RootDir = t.TempDir()
+	f, err := ReadPressure(t.Context(), rt.Client(), settings)
+	memory := f.Capacity[corev1.ResourceMemory]
+	if err != nil || f.MemoryAvailable <= 0 || memory.Value() < f.MemoryAvailable || f.NodeFS.CapacityBytes <= 0 || f.NodeFS.Device == 0 || f.PIDs.Max <= 0 {
+		t.Errorf("%+v, %v", f, err)
+	}
+	// A runtime that does not answer hides no shortage of the node.
+	defer rt.Fault("ImageFsInfo", critest.Fault{When: critest.Before})()
+	if f, err := ReadPressure(t.Context(), rt.Client(), settings); err != nil || f.MemoryAvailable <= 0 || f.ImageFS.CapacityBytes != 0 {
+		t.Errorf("%+v, %v", f, err)
 	}
 }

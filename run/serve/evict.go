@@ -21,9 +21,12 @@ type eviction struct {
 // pass: the kubelet's podCleanupTimeout (pkg/kubelet/eviction).
 const cleanup = 30 * time.Second
 
+// errSlow says that an eviction has begun and goes on.
+var errSlow = errors.New("the eviction takes long")
+
 // askEviction asks the pod's goroutine to evict the pod, and waits until it has done
-// so. The error is that of the eviction, that of ctx, or says that it takes long: then
-// it goes on if it has begun.
+// so. The error is that of the eviction, that of ctx, errSlow, or says that it did not
+// begin.
 func (p *pod) askEviction(ctx context.Context, e reconcile.Eviction) error {
 	asked := &eviction{Eviction: e, done: make(chan struct{})}
 	p.mu.Lock()
@@ -40,21 +43,25 @@ func (p *pod) askEviction(ctx context.Context, e reconcile.Eviction) error {
 	case <-asked.done:
 		return asked.err
 	case <-timer.C:
-		p.withdraw(asked)
-		return errors.New("the eviction takes long")
+		if p.withdraw(asked) {
+			return errors.New("the pod is busy")
+		}
+		return errSlow
 	case <-ctx.Done():
 		p.withdraw(asked)
 		return context.Cause(ctx)
 	}
 }
 
-// withdraw takes an eviction back that has not begun.
-func (p *pod) withdraw(asked *eviction) {
+// withdraw takes an eviction back that has not begun, and tells whether it did.
+func (p *pod) withdraw(asked *eviction) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.eviction == asked && p.step.Do != Evict {
-		p.eviction = nil
+	if p.eviction != asked || p.step.Do == Evict {
+		return false
 	}
+	p.eviction = nil
+	return true
 }
 
 // evict evicts the pod as it was asked to.

@@ -271,11 +271,12 @@ func (s *Supervisor) evictOne(ctx context.Context, d evictions.Decision, seen ev
 	return false
 }
 
-// evict evicts a pod, and tells whether it did.
+// evict evicts a pod, and tells whether it did, or still does: the kubelet, too, waits
+// for no pod longer than that, and evicts no other one for it in the same pass.
 func (s *Supervisor) evict(ctx context.Context, c candidate, e reconcile.Eviction) bool {
 	err := c.askEviction(ctx, e)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, reconcile.ErrOwned) {
 		s.current().SendWarnings(problem.List{problem.WarningOf(fmt.Errorf("evict pod %s: %w", c.id, err))})
 	}
-	return err == nil
+	return err == nil || errors.Is(err, errSlow)
 }
