@@ -24,6 +24,9 @@ type Pod struct {
 // Options disable checks of admission.
 type Options struct {
 	AllowKubelet bool // run beside a kubelet
+	// Supervised says that a supervisor of this root directory runs: limits of local
+	// storage are enforced.
+	Supervised bool
 }
 
 // question is what a check gets to see.

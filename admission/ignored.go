@@ -67,7 +67,7 @@ func checkIgnored(q question) problem.List {
 }
 
 // unmeasured warns about limits on disk space, for which the kubelet measures usage
-// and evicts pods.
+// and evicts pods, as a supervisor does.
 func unmeasured(q question) problem.List {
 	var out problem.List
 	warn := func(field, message string) {
@@ -77,13 +77,13 @@ func unmeasured(q question) problem.List {
 		switch {
 		case v.Ephemeral != nil:
 			warn(fmt.Sprintf("spec.volumes[%d].ephemeral", i), fmt.Sprintf("no claim is provisioned: volume %q is a directory of the pod, without a size limit", v.Name))
-		case v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault:
-			warn(fmt.Sprintf("spec.volumes[%d].emptyDir.sizeLimit", i), fmt.Sprintf("podrun does not measure disk usage: volume %q may grow beyond %s", v.Name, v.EmptyDir.SizeLimit))
+		case !q.options.Supervised && v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault:
+			warn(fmt.Sprintf("spec.volumes[%d].emptyDir.sizeLimit", i), fmt.Sprintf("only podrun serve enforces it: volume %q may grow beyond %s", v.Name, v.EmptyDir.SizeLimit))
 		}
 	}
 	eachContainer(q.pod, func(field string, c *corev1.Container) {
-		if limit, has := c.Resources.Limits[corev1.ResourceEphemeralStorage]; has {
-			warn(field+".resources.limits[ephemeral-storage]", fmt.Sprintf("podrun does not measure disk usage: container %q may write more than %s", c.Name, limit.String()))
+		if limit, has := c.Resources.Limits[corev1.ResourceEphemeralStorage]; has && !q.options.Supervised {
+			warn(field+".resources.limits[ephemeral-storage]", fmt.Sprintf("only podrun serve enforces it: container %q may write more than %s", c.Name, limit.String()))
 		}
 	})
 	return out

@@ -68,6 +68,12 @@ func checkPressure(q question) problem.List {
 			conditions = append(conditions, string(s.Condition))
 		}
 	}
+	for _, c := range q.facts.Pressure {
+		if !slices.Contains(conditions, string(c)) {
+			conditions = append(conditions, string(c))
+			why = append(why, fmt.Sprintf("the node was under %s less than %s ago (evictionPressureTransitionPeriod)", c, q.settings.EvictionPressureTransitionPeriod))
+		}
+	}
 	if len(conditions) == 0 || critical(q.pod.Spec.Priority) || q.runs() {
 		return bad
 	}
@@ -87,32 +93,36 @@ type Shortage struct {
 	Why       string // with the figures
 }
 
-// Shortages lists the resources that are below their thresholds, in the order of
-// the conditions, and the problems of the thresholds.
+// Shortages lists the resources that are below their thresholds, hard or soft, in the
+// order of the conditions, and the problems of the thresholds. A soft threshold makes
+// the node's condition without its grace period, as in the kubelet.
 func Shortages(f host.Facts, settings nodeconfig.Settings) (short []Shortage, bad problem.List) {
 	for _, s := range signalsOf(f) {
-		value, set := settings.EvictionHard[s.name]
-		if !set || !s.known || noThreshold(value) {
-			continue
-		}
-		total := *apiresource.NewQuantity(s.total, apiresource.BinarySI)
-		least, err := parseReserved(value, total)
-		if err != nil {
-			if _, said := evictionSignals[s.name]; !said { // checkResources says it of those
-				bad = append(bad, invalidSetting("evictionHard."+s.name, value, err))
+		for _, setting := range []struct {
+			name       string
+			thresholds map[string]string
+		}{{"evictionHard", settings.EvictionHard}, {"evictionSoft", settings.EvictionSoft}} {
+			value, set := setting.thresholds[s.name]
+			if !set || !s.known || nodeconfig.NoThreshold(value) {
+				continue
 			}
-			continue
-		}
-		if s.free < least.Value() {
-			short = append(short, Shortage{s.condition,
-				fmt.Sprintf("the node is low on %s: %s is %s, evictionHard keeps %s", s.what, s.name, shown(s, s.free), shown(s, least.Value()))})
+			total := *apiresource.NewQuantity(s.total, apiresource.BinarySI)
+			least, err := parseReserved(value, total)
+			if err != nil {
+				if _, said := evictionSignals[s.name]; !said || setting.name != "evictionHard" { // checkResources says it of those
+					bad = append(bad, invalidSetting(setting.name+"."+s.name, value, err))
+				}
+				continue
+			}
+			if s.free < least.Value() {
+				short = append(short, Shortage{s.condition,
+					fmt.Sprintf("the node is low on %s: %s is %s, %s keeps %s", s.what, s.name, shown(s, s.free), setting.name, shown(s, least.Value()))})
+				break // the soft one says no more
+			}
 		}
 	}
 	return short, bad
 }
-
-// noThreshold tells a percentage by which the kubelet turns a threshold off.
-func noThreshold(value string) bool { return value == "0%" || value == "100%" }
 
 // shown is an amount of a signal as people write it.
 func shown(s signal, n int64) string {

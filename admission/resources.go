@@ -138,7 +138,7 @@ func Allocatable(f host.Facts, s nodeconfig.Settings) (corev1.ResourceList, prob
 		take("kubeReserved."+name, corev1.ResourceName(name), s.KubeReserved[name])
 	}
 	for _, signal := range sortedNames(s.EvictionHard) {
-		if name, ok := evictionSignals[signal]; ok && !noThreshold(s.EvictionHard[signal]) {
+		if name, ok := evictionSignals[signal]; ok && !nodeconfig.NoThreshold(s.EvictionHard[signal]) {
 			take("evictionHard."+signal, name, s.EvictionHard[signal])
 		}
 	}

@@ -67,6 +67,14 @@ func (c *Client) ContainerStatus(ctx context.Context, id string, verbose bool) (
 	})
 }
 
+// ListContainerStats reads what all containers use.
+func (c *Client) ListContainerStats(ctx context.Context) ([]*runtimeapi.ContainerStats, error) {
+	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListContainerStatsResponse, error) {
+		return c.Runtime.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{})
+	})
+	return resp.GetStats(), err
+}
+
 // ExecSync runs a command in a container and waits for it. A timeout of 0 is
 // none, as in the kubelet's hooks; then only ctx bounds the call.
 func (c *Client) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (*runtimeapi.ExecSyncResponse, error) {

@@ -66,6 +66,7 @@ const (
 	DNSConfigForming                = "DNSConfigForming"
 	MissingClusterDNS               = "MissingClusterDNS"
 	Preempting                      = "Preempting"
+	Evicted                         = "Evicted" // pkg/kubelet/eviction
 	// OOMKilling is the node problem detector's (config/kernel-monitor.json): the
 	// kubelet reports only OOM kills outside containers, as SystemOOM of the node
 	// (pkg/kubelet/oom).

@@ -31,6 +31,9 @@ type Facts struct {
 	NodeFS  Filesystem `json:"nodeFS,omitzero"`
 	ImageFS Filesystem `json:"imageFS,omitzero"`
 	PIDs    PIDs       `json:"pids,omitzero"`
+	// Pressure are the conditions of the node by the thresholds of a supervisor of this
+	// host, which hold for a while after the shortage has ended.
+	Pressure []corev1.NodeConditionType `json:"pressure,omitempty"`
 
 	NodeIPs      []string   `json:"nodeIPs"`                // the primary one first, at most one of each family
 	DefaultRoute string     `json:"defaultRoute,omitempty"` // name of the link of the default route
@@ -100,6 +103,7 @@ type Filesystem struct {
 	AvailableBytes int64  `json:"availableBytes"` // to who is not root
 	Inodes         int64  `json:"inodes,omitempty"`
 	InodesFree     int64  `json:"inodesFree,omitempty"`
+	Device         uint64 `json:"device,omitempty"` // its number, by which file systems are told apart
 }
 
 // Image is an image on this host, as reported by the runtime.

@@ -133,6 +133,13 @@ func (l Layout) Sources() string { return filepath.Join(l.Serve(), "sources") }
 // Unstarted is the file that keeps which pods a supervisor could not start, and why.
 func (l Layout) Unstarted() string { return filepath.Join(l.Serve(), "unstarted") }
 
+// Pressure is the file that keeps until when a supervisor takes the node to be under
+// pressure, by condition.
+func (l Layout) Pressure() string { return filepath.Join(l.Serve(), "pressure") }
+
+// ImageUse is the file that keeps when a supervisor saw images used last.
+func (l Layout) ImageUse() string { return filepath.Join(l.Serve(), "images") }
+
 // DirIdentities is the file that keeps by what a supervisor knows its manifest
 // directories again.
 func (l Layout) DirIdentities() string { return filepath.Join(l.Serve(), "directories") }

@@ -7,7 +7,6 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -39,7 +38,8 @@ func (f *file) check(kc *kubelet.KubeletConfiguration) {
 	f.checkSupervision(kc)
 	f.checkReserved("systemReserved", kc.SystemReserved)
 	f.checkReserved("kubeReserved", kc.KubeReserved)
-	f.checkEviction(kc.EvictionHard)
+	f.checkEvictions(kc)
+	f.checkImageGC(kc)
 	for i, ip := range kc.ClusterDNS {
 		if net.ParseIP(ip) == nil {
 			f.add(fmt.Sprintf("clusterDNS[%d]", i), "FieldValueInvalid", fmt.Sprintf("%q is not an IP address, ignored", ip), "", true)
@@ -139,31 +139,6 @@ func (f *file) checkReserved(field string, reserved map[string]string) {
 			f.invalid(at, fmt.Sprintf("%q is not a quantity", reserved[name]), "such as 500m or 1Gi")
 		case q.Sign() < 0:
 			f.invalid(at, fmt.Sprintf("%q is negative", reserved[name]), "")
-		}
-	}
-}
-
-// signals are the kubelet's eviction signals (pkg/kubelet/eviction/api).
-var signals = []string{"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
-	"containerfs.available", "containerfs.inodesFree", "allocatableMemory.available", "pid.available"}
-
-// checkEviction checks thresholds: a percentage (0% and 100% turn one off) or a
-// positive quantity.
-func (f *file) checkEviction(thresholds map[string]string) {
-	for _, signal := range slices.Sorted(maps.Keys(thresholds)) {
-		at, value := fmt.Sprintf("evictionHard[%s]", signal), thresholds[signal]
-		if !slices.Contains(signals, signal) {
-			f.invalid(at, "unknown eviction signal", "one of "+strings.Join(signals, ", "))
-			continue
-		}
-		if number, isPercent := strings.CutSuffix(value, "%"); isPercent {
-			if p, err := strconv.ParseFloat(number, 32); err != nil || !(p >= 0 && p <= 100) {
-				f.invalid(at, fmt.Sprintf("%q is not a percentage from 0%% to 100%%", value), "")
-			}
-			continue
-		}
-		if q, err := resource.ParseQuantity(value); err != nil || q.Sign() <= 0 {
-			f.invalid(at, fmt.Sprintf("%q is neither a positive quantity nor a percentage", value), "such as 100Mi or 10%")
 		}
 	}
 }

@@ -41,6 +41,20 @@ func TestParse(t *testing.T) {
 		"evictionHard over the defaults": {"evictionHard: {memory.available: 1Gi}\nmergeDefaultEvictionSettings: true\n", func(s *Settings) {
 			s.EvictionHard["memory.available"] = "1Gi"
 		}},
+		"soft thresholds": {"evictionSoft: {memory.available: 500Mi}\nevictionSoftGracePeriod: {memory.available: 1m30s}\nevictionMinimumReclaim: {nodefs.available: 1Gi}\n" +
+			"evictionPressureTransitionPeriod: 1m\nevictionMaxPodGracePeriod: 60\n", func(s *Settings) {
+			s.EvictionSoft, s.EvictionSoftGracePeriod = map[string]string{"memory.available": "500Mi"}, map[string]string{"memory.available": "1m30s"}
+			s.EvictionMinimumReclaim = map[string]string{"nodefs.available": "1Gi"}
+			s.EvictionPressureTransitionPeriod, s.EvictionMaxPodGracePeriod = time.Minute, 60
+		}},
+		"a soft threshold that is off needs no grace period": {"evictionSoft: {memory.available: 0%}\n", func(s *Settings) {
+			s.EvictionSoft = map[string]string{"memory.available": "0%"}
+		}},
+		"the zero transition period is the default": {"evictionPressureTransitionPeriod: 0s\nimageMinimumGCAge: 0s\n", func(s *Settings) {}},
+		"images that are not used": {"imageGCHighThresholdPercent: 70\nimageGCLowThresholdPercent: 0\nimageMinimumGCAge: 1h\nimageMaximumGCAge: 240h\n", func(s *Settings) {
+			s.ImageGCHighThresholdPercent, s.ImageGCLowThresholdPercent = 70, 0
+			s.ImageMinimumGCAge, s.ImageMaximumGCAge = time.Hour, 240*time.Hour
+		}},
 		"one image at a time": {"serializeImagePulls: true\n", func(s *Settings) { s.MaxParallelImagePulls = 1 }},
 		"four images at once": {"maxParallelImagePulls: 4\nserializeImagePulls: false\n", func(s *Settings) { s.MaxParallelImagePulls = 4 }},
 		"who may use images": {"imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: [r.example/a/*, r.example/b]\n", func(s *Settings) {
@@ -133,6 +147,18 @@ func TestParseProblems(t *testing.T) {
 		"eviction percentage":    {file: begin + "evictionHard: {memory.available: 500%}\n", want: "evictionHard[memory.available]: \"500%\" is not a percentage", line: 3},
 		"eviction not a number":  {file: begin + "evictionHard: {memory.available: NaN%}\n", want: "evictionHard[memory.available]: \"NaN%\" is not a percentage", line: 3},
 		"eviction quantity":      {file: begin + "evictionHard: {memory.available: '0'}\n", want: "evictionHard[memory.available]: \"0\" is neither", line: 3},
+		"soft signal":            {file: begin + "evictionSoft: {disk: 5%}\n", want: "evictionSoft[disk]: unknown eviction signal", line: 3},
+		"soft without grace":     {file: begin + "evictionSoft: {memory.available: 5%}\n", want: "evictionSoft[memory.available]: a soft threshold needs a grace period", line: 3},
+		"soft grace":             {file: begin + "evictionSoftGracePeriod: {memory.available: soon}\n", want: "evictionSoftGracePeriod[memory.available]: \"soon\" is not a duration", line: 3},
+		"soft grace signal":      {file: begin + "evictionSoftGracePeriod: {memory: 1s}\n", want: "evictionSoftGracePeriod[memory]: unknown eviction signal", line: 3},
+		"minimum reclaim":        {file: begin + "evictionMinimumReclaim: {nodefs.available: 0%}\n", want: "evictionMinimumReclaim[nodefs.available]: \"0%\" is not a percentage above 0%", line: 3},
+		"negative reclaim":       {file: begin + "evictionMinimumReclaim: {nodefs.available: -1Gi}\n", want: "evictionMinimumReclaim[nodefs.available]: \"-1Gi\" is neither", line: 3},
+		"transition period":      {file: begin + "evictionPressureTransitionPeriod: -1s\n", want: "evictionPressureTransitionPeriod: -1s is negative", line: 3},
+		"eviction grace":         {file: begin + "evictionMaxPodGracePeriod: -1\n", want: "evictionMaxPodGracePeriod: -1 is negative", line: 3},
+		"image high":             {file: begin + "imageGCHighThresholdPercent: 101\n", want: "imageGCHighThresholdPercent: 101 is not between 0 and 100", line: 3},
+		"image low":              {file: begin + "imageGCLowThresholdPercent: 85\n", want: "imageGCLowThresholdPercent: 85 is not less than", line: 3},
+		"image minimum age":      {file: begin + "imageMinimumGCAge: -1s\n", want: "imageMinimumGCAge: -1s is negative", line: 3},
+		"image maximum age":      {file: begin + "imageMaximumGCAge: 1m\n", want: "imageMaximumGCAge: 1m0s is not more than imageMinimumGCAge", line: 3},
 		"DNS server is no IP":    {file: begin + "clusterDNS: [dns.example]\n", want: "clusterDNS[0]: \"dns.example\" is not an IP address, ignored", line: 3, warning: true},
 		"sysctl of the host":     {file: begin + "allowedUnsafeSysctls: ['vm.*']\n", want: "allowedUnsafeSysctls[0]: \"vm.\" is not namespaced", line: 3},
 		"sysctl with a space":    {file: begin + "allowedUnsafeSysctls: ['net core']\n", want: "allowedUnsafeSysctls[0]: \"net core\" is neither", line: 3},

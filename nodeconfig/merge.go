@@ -56,7 +56,7 @@ func merge(s Settings, kc *kubelet.KubeletConfiguration) Settings {
 	quantities(&s.SystemReserved, kc.SystemReserved)
 	quantities(&s.KubeReserved, kc.KubeReserved)
 	s.MaxParallelImagePulls = parallelPulls(s.MaxParallelImagePulls, kc)
-	s.EvictionHard = evictionHard(s.EvictionHard, kc)
+	mergeEvictions(&s, kc)
 	if len(kc.FeatureGates) > 0 {
 		s.FeatureGates = over(s.FeatureGates, kc.FeatureGates)
 	}
@@ -100,18 +100,6 @@ func parallelPulls(base int32, kc *kubelet.KubeletConfiguration) int32 {
 		return 0
 	}
 	return base
-}
-
-// evictionHard gives the thresholds: those of the file replace all the
-// defaults, unless mergeDefaultEvictionSettings puts them over the defaults.
-func evictionHard(base map[string]string, kc *kubelet.KubeletConfiguration) map[string]string {
-	switch {
-	case kc.EvictionHard == nil:
-		return base
-	case kc.MergeDefaultEvictionSettings != nil && *kc.MergeDefaultEvictionSettings:
-		return over(base, kc.EvictionHard)
-	}
-	return kc.EvictionHard
 }
 
 func over[V any](base, top map[string]V) map[string]V {

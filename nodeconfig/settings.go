@@ -56,16 +56,28 @@ type Settings struct {
 	// means too, or LimitedSwap.
 	SwapBehavior string `json:"swapBehavior,omitempty"`
 
-	MaxPods              int32             `json:"maxPods"`
-	SystemReserved       map[string]string `json:"systemReserved,omitempty"` // quantities
-	KubeReserved         map[string]string `json:"kubeReserved,omitempty"`
-	EvictionHard         map[string]string `json:"evictionHard,omitempty"`
-	AllowedUnsafeSysctls []string          `json:"allowedUnsafeSysctls,omitempty"`
-	SeccompDefault       bool              `json:"seccompDefault"`
-	Preempt              bool              `json:"preempt"` // critical pods may stop others of podrun's
-	AllowPrivileged      bool              `json:"allowPrivileged"`
-	PodSecurity          string            `json:"podSecurity,omitempty"` // privileged, baseline or restricted
-	RegisterWithTaints   []corev1.Taint    `json:"registerWithTaints,omitempty"`
+	MaxPods        int32             `json:"maxPods"`
+	SystemReserved map[string]string `json:"systemReserved,omitempty"` // quantities
+	KubeReserved   map[string]string `json:"kubeReserved,omitempty"`
+	EvictionHard   map[string]string `json:"evictionHard,omitempty"`
+	// EvictionSoft are thresholds that count once they were crossed for as long as
+	// EvictionSoftGracePeriod says, by signal; EvictionMinimumReclaim is how much more
+	// than a threshold is freed. They are valid, as a file is checked.
+	EvictionSoft            map[string]string `json:"evictionSoft,omitempty"`
+	EvictionSoftGracePeriod map[string]string `json:"evictionSoftGracePeriod,omitempty"`
+	EvictionMinimumReclaim  map[string]string `json:"evictionMinimumReclaim,omitempty"`
+	// EvictionPressureTransitionPeriod is for how long the node is under pressure
+	// after it was seen last; ns in JSON.
+	EvictionPressureTransitionPeriod time.Duration `json:"evictionPressureTransitionPeriod"`
+	// EvictionMaxPodGracePeriod bounds the grace period of a pod that a soft threshold
+	// evicts, in seconds.
+	EvictionMaxPodGracePeriod int32          `json:"evictionMaxPodGracePeriod,omitempty"`
+	AllowedUnsafeSysctls      []string       `json:"allowedUnsafeSysctls,omitempty"`
+	SeccompDefault            bool           `json:"seccompDefault"`
+	Preempt                   bool           `json:"preempt"` // critical pods may stop others of podrun's
+	AllowPrivileged           bool           `json:"allowPrivileged"`
+	PodSecurity               string         `json:"podSecurity,omitempty"` // privileged, baseline or restricted
+	RegisterWithTaints        []corev1.Taint `json:"registerWithTaints,omitempty"`
 	// Devices are CDI devices by the extended resource as which pods request them.
 	Devices map[string][]string `json:"devices,omitempty"`
 
@@ -81,6 +93,15 @@ type Settings struct {
 	RegistryPullQPS       int32 `json:"registryPullQPS"` // 0: no limit
 	RegistryBurst         int32 `json:"registryBurst"`
 	MaxParallelImagePulls int32 `json:"maxParallelImagePulls"` // 0: no limit
+
+	// Images that nothing uses are removed when the disk of images is as full as the
+	// high threshold, in percent, until it is as full as the low one; none that is
+	// younger than ImageMinimumGCAge, and all that were not used for
+	// ImageMaximumGCAge, unless that is 0. Ages are ns in JSON.
+	ImageGCHighThresholdPercent int32         `json:"imageGCHighThresholdPercent"`
+	ImageGCLowThresholdPercent  int32         `json:"imageGCLowThresholdPercent"`
+	ImageMinimumGCAge           time.Duration `json:"imageMinimumGCAge"`
+	ImageMaximumGCAge           time.Duration `json:"imageMaximumGCAge,omitempty"`
 
 	// PullVerification and PullAllowlist say for which images that are here a pod
 	// must show that it could pull them.
@@ -122,14 +143,18 @@ func Default() Settings {
 			"imagefs.available":  "15%",
 			"imagefs.inodesFree": "5%",
 		},
-		ContainerLogMaxSize:         "10Mi",
-		ContainerLogMaxFiles:        5,
-		ContainerLogMaxWorkers:      1,
-		ContainerLogMonitorInterval: 10 * time.Second,
-		RegistryPullQPS:             5,
-		RegistryBurst:               10,
-		PullStall:                   time.Minute,
-		PullVerification:            kubelet.NeverVerifyPreloadedImages,
+		EvictionPressureTransitionPeriod: 5 * time.Minute,
+		ImageGCHighThresholdPercent:      85,
+		ImageGCLowThresholdPercent:       80,
+		ImageMinimumGCAge:                2 * time.Minute,
+		ContainerLogMaxSize:              "10Mi",
+		ContainerLogMaxFiles:             5,
+		ContainerLogMaxWorkers:           1,
+		ContainerLogMonitorInterval:      10 * time.Second,
+		RegistryPullQPS:                  5,
+		RegistryBurst:                    10,
+		PullStall:                        time.Minute,
+		PullVerification:                 kubelet.NeverVerifyPreloadedImages,
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/imagegc"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/problem"
 )
@@ -146,6 +147,40 @@ func imageOnly(err error, name string) error {
 	out := *e
 	out.Object, out.Op = "image "+name, "pull"
 	return &out
+}
+
+// runtimeImages are the images that a supervisor may remove.
+type runtimeImages struct{ e *Engine }
+
+// List is serve.Images. Where not even the sandboxes' image is known to be in use, all
+// images are: it is not known then what the runtime needs.
+func (r runtimeImages) List(ctx context.Context, names []string) ([]imagegc.Image, error) {
+	list, err := r.e.Images(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wanted := map[string]bool{}
+	for _, name := range names {
+		found, err := r.e.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
+		if err != nil {
+			return nil, imageError(name, "find it", err)
+		}
+		wanted[found.GetId()] = true
+	}
+	known := slices.ContainsFunc(list, func(i Image) bool { return i.InUse })
+	out := make([]imagegc.Image, 0, len(list))
+	for _, i := range list {
+		out = append(out, imagegc.Image{ID: i.ID, Name: i.Title(), Size: int64(i.Size), InUse: i.InUse || wanted[i.ID] || !known})
+	}
+	return out, nil
+}
+
+// Remove is serve.Images.
+func (r runtimeImages) Remove(ctx context.Context, id string) error {
+	if err := r.e.Client.RemoveImage(ctx, id); err != nil {
+		return err
+	}
+	return r.e.forgetPulls(ctx)
 }
 
 // RemoveImages removes images by name or ID, with all their names. The error joins

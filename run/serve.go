@@ -46,6 +46,7 @@ func (e *Engine) Serve(ctx context.Context, o ServeOptions) error {
 	defer cancel()
 	options := serve.Options{AllowKubelet: o.AllowKubelet, Ready: o.Ready, Heartbeat: o.Heartbeat, StateChanges: e.stateChanges(ctx)}
 	options.Housekeeping, options.HousekeepingEvery = e.rotateLogs, e.Settings.ContainerLogMonitorInterval
+	options.Stats, options.Images = serve.NewStats(&e.Node), runtimeImages{e}
 	if o.Progress != nil {
 		options.Progress = func(s serve.Summary) {
 			if len(s.Stuck) > 0 {

@@ -156,6 +156,10 @@ type serving struct {
 	files *manifests
 	end   func()
 	super *serve.Supervisor
+	// node is what the host and its pods use, for tests of evictions; nil for none.
+	node *usedNode
+	// real reads what this machine uses instead; nil for not.
+	real func(*Engine) serve.Stats
 }
 
 const served = "/etc/podrun/manifests"
@@ -180,7 +184,14 @@ func (s *serving) start() {
 	s.t.Helper()
 	e := s.engine()
 	ready := make(chan struct{})
-	s.super = serve.New(&e.Node, serve.Options{Sources: s.files, Changed: s.files.changed, AllowKubelet: true, Ready: func() { close(ready) }})
+	o := serve.Options{Sources: s.files, Changed: s.files.changed, AllowKubelet: true, Ready: func() { close(ready) }}
+	if s.node != nil {
+		o.Stats, o.Images = s.node, runtimeImages{e}
+	}
+	if s.real != nil {
+		o.Stats = s.real(e)
+	}
+	s.super = serve.New(&e.Node, o)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.super.Run(ctx) }()

@@ -254,3 +254,40 @@ func TestRemoveEndsWithTheContext(t *testing.T) {
 	}
 	wantGone(t, plan)
 }
+
+// What an evicted pod has in its emptyDirs goes, everything else of the pod stays.
+func TestRemoveContents(t *testing.T) {
+	host := t.TempDir()
+	treetest.Write(t, host+"/keep/file")
+	plan := mustApply(t, `volumes: [{name: disk, emptyDir: {}}, {name: "mem", emptyDir: {medium: Memory}}, {name: host, hostPath: {path: `+host+`}}]`)
+	disk := EmptyDirPath(plan.Layout, plan.ID.UID, "disk")
+	treetest.Write(t, disk+"/a/b/c")
+	treetest.Write(t, plan.Dir+"/containers/app/log")
+	if err := os.Symlink(host, filepath.Join(disk, "link")); err != nil {
+		t.Fatal(err)
+	}
+	inside := filepath.Join(plan.Dir, "volume-subpaths")
+	if err := os.Mkdir(inside, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	bind(t, host, inside)
+	for range 2 {
+		if err := RemoveContents(t.Context(), plan.Layout, plan.ID.UID); err != nil {
+			t.Fatal(err)
+		}
+		if mounts := mountsBelow(t, plan.Dir); len(mounts) > 0 {
+			t.Errorf("left mounted: %v", mounts)
+		}
+		if _, err := os.Lstat(disk); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is still there: %v", disk, err)
+		}
+	}
+	wantIntact(t, host+"/keep/file")
+	wantIntact(t, plan.Dir+"/containers/app/log")
+	if err := RemoveContents(t.Context(), plan.Layout, "../x"); err == nil {
+		t.Error("an unsafe UID was accepted")
+	}
+	if err := RemoveContents(t.Context(), identity.Layout{RootDir: t.TempDir()}, "u"); err != nil {
+		t.Errorf("no root directory: %v", err)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
@@ -82,6 +83,7 @@ func (m machine) facts(client *cri.Client, s nodeconfig.Settings, o Options) (ho
 func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (facts host.Facts, down error, unread []error) {
 	m.unreadable = &unreadable{}
 	reserved, reservedErr := m.readReservations(s.Layout())
+	facts.Pressure = m.readConditions(s.Layout(), time.Now())
 	var rt runtimeFacts
 	var stored map[string]host.Pod
 	// Each part fills fields of its own.

@@ -1,16 +1,75 @@
 package discover
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/hostfile"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/nodeconfig"
 )
+
+// ReadPressure reads the facts that evictions are decided by, and no others: the
+// memory's size and what is available of it, both file systems and process IDs. What a
+// runtime that does not answer would tell is left out, so that the node's own
+// resources are known without it. The error is of kind Runtime.
+func ReadPressure(ctx context.Context, client *cri.Client, s nodeconfig.Settings) (f host.Facts, err error) {
+	m := machine{ctx: ctx, root: "/"}
+	memory, err := m.meminfo()
+	if err != nil {
+		return f, trouble("read the memory's size", err, "is /proc mounted?")
+	}
+	f.MemoryAvailable = memory["MemAvailable"]
+	f.Capacity = corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(memory["MemTotal"], resource.BinarySI)}
+	if f.NodeFS, err = nodeFS(s.RootDir); err != nil {
+		return f, trouble("read the capacity of "+s.RootDir, err, "")
+	}
+	f.PIDs = m.pids()
+	asked, cancel := context.WithTimeout(ctx, answerWithin) // memory must be watched beside a runtime that hangs
+	defer cancel()
+	if info, err := client.ImageFsInfo(asked); err == nil {
+		f.ImageFS = imageFS(info)
+	}
+	return f, nil
+}
+
+// readConditions reads under which pressure a supervisor of this root directory takes
+// the node to be, sorted.
+func (m machine) readConditions(layout identity.Layout, now time.Time) []corev1.NodeConditionType {
+	data, err := hostfile.Read(m.ctx, layout.Pressure(), maxState)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var until map[corev1.NodeConditionType]time.Time
+	if err == nil && len(data) > 0 { // else it was lost with the power
+		content, _ := identity.CutSchema(data)
+		err = json.Unmarshal(content, &until)
+	}
+	if err != nil {
+		m.unreadable.add("pressure of the node", fmt.Errorf("%s: %w", layout.Pressure(), err))
+	}
+	var out []corev1.NodeConditionType
+	for _, c := range []corev1.NodeConditionType{corev1.NodeDiskPressure, corev1.NodeMemoryPressure, corev1.NodePIDPressure} {
+		if now.Before(until[c]) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
 
 // statfs says how full the filesystem of a directory is.
 func statfs(dir string) (host.Filesystem, error) {
@@ -18,8 +77,12 @@ func statfs(dir string) (host.Filesystem, error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return host.Filesystem{}, err
 	}
+	var file unix.Stat_t
+	if err := unix.Stat(dir, &file); err != nil {
+		return host.Filesystem{}, err
+	}
 	return host.Filesystem{
-		Path: dir, CapacityBytes: int64(st.Blocks) * st.Bsize, AvailableBytes: int64(st.Bavail) * st.Bsize,
+		Path: dir, Device: file.Dev, CapacityBytes: int64(st.Blocks) * st.Bsize, AvailableBytes: int64(st.Bavail) * st.Bsize,
 		Inodes: int64(st.Files), InodesFree: int64(st.Ffree),
 	}, nil
 }

@@ -1,12 +1,20 @@
 package discover
 
 import (
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/hostfile"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/nodeconfig"
 )
 
 func TestPIDs(t *testing.T) {
@@ -48,5 +56,61 @@ func TestFilesystems(t *testing.T) {
 		if fs := imageFS(info); fs != (host.Filesystem{}) {
 			t.Errorf("%s: %+v", name, fs)
 		}
+	}
+}
+
+// The conditions that a supervisor has seen hold until the time that it wrote down.
+func TestReadConditions(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		file       string
+		want       []corev1.NodeConditionType
+		unreadable int
+	}{
+		"none":                        {"", nil, 0},
+		"lost":                        {"empty", nil, 0},
+		"two, one over":               {`{"MemoryPressure":"2026-05-01T12:00:01Z","DiskPressure":"2026-05-01T12:00:00Z"}`, []corev1.NodeConditionType{corev1.NodeMemoryPressure}, 0},
+		"of a kind that is not known": {`{"NetworkPressure":"2027-05-01T12:00:01Z"}`, nil, 0},
+		"corrupt":                     {`{"MemoryPressure":`, nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			layout := identity.Layout{RootDir: t.TempDir()}
+			if tc.file != "" {
+				data := identity.AddSchema([]byte(tc.file))
+				if tc.file == "empty" {
+					data = nil
+				}
+				if err := os.Mkdir(layout.Serve(), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := hostfile.Write(layout.Pressure(), data, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m := machine{ctx: t.Context(), root: "/", unreadable: &unreadable{}}
+			if got := m.readConditions(layout, now); !slices.Equal(got, tc.want) {
+				t.Errorf("%v, want %v", got, tc.want)
+			}
+			if n := len(m.unreadable.sorted()); n != tc.unreadable {
+				t.Errorf("%d unreadable files, want %d", n, tc.unreadable)
+			}
+		})
+	}
+}
+
+// What evictions need is read without the rest of the facts.
+func TestReadPressure(t *testing.T) {
+	rt := critest.ForTest(t)
+	settings := nodeconfig.Default()
+	settings.RootDir = t.TempDir()
+	f, err := ReadPressure(t.Context(), rt.Client(), settings)
+	memory := f.Capacity[corev1.ResourceMemory]
+	if err != nil || f.MemoryAvailable <= 0 || memory.Value() < f.MemoryAvailable || f.NodeFS.CapacityBytes <= 0 || f.NodeFS.Device == 0 || f.PIDs.Max <= 0 {
+		t.Errorf("%+v, %v", f, err)
+	}
+	// A runtime that does not answer hides no shortage of the node.
+	defer rt.Fault("ImageFsInfo", critest.Fault{When: critest.Before})()
+	if f, err := ReadPressure(t.Context(), rt.Client(), settings); err != nil || f.MemoryAvailable <= 0 || f.ImageFS.CapacityBytes != 0 {
+		t.Errorf("%+v, %v", f, err)
 	}
 }

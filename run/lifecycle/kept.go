@@ -6,6 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/event"
 )
 
 // Kept is what the owner of a pod writes down of its status when it changes, for
@@ -21,6 +23,60 @@ type Kept struct {
 	Conditions []KeptCondition `json:"conditions,omitempty"`
 	// OOMKilled are the IDs of the containers whose OOM kill was reported.
 	OOMKilled []string `json:"oomKilled,omitempty"`
+	// Evicted is how the pod was evicted; nil if it was not.
+	Evicted *Evicted `json:"evicted,omitempty"`
+}
+
+// Evicted is what is kept of a pod's eviction. Its phase is Failed.
+type Evicted struct {
+	At time.Time `json:"at"`
+	// ForNode says that the node was short of something, not that the pod was over a
+	// limit of its own: the pod has the condition DisruptionTarget.
+	ForNode bool `json:"forNode,omitempty"`
+	// Containers are the newest of each name, as they have ended: the runtime's were
+	// removed, for what they use of the disk.
+	Containers []Container `json:"containers,omitempty"`
+}
+
+// ReasonEvicted is the reason of a pod that was evicted (pkg/kubelet/eviction).
+const ReasonEvicted = "Evicted"
+
+// Evict is k of a pod that is evicted.
+func (k Kept) Evict(message string, forNode bool, now time.Time) Kept {
+	k.Phase, k.Reason, k.Message = corev1.PodFailed, ReasonEvicted, message
+	k.Evicted = &Evicted{At: now, ForNode: forNode}
+	return k
+}
+
+// WithContainers is k of an evicted pod with how its containers have ended.
+func (k Kept) WithContainers(all []Container) Kept {
+	e := *k.Evicted
+	e.Containers = nil
+	for _, c := range all {
+		if slices.ContainsFunc(e.Containers, func(kept Container) bool { return kept.Name == c.Name }) || c.State != Exited {
+			continue
+		}
+		c.Annotations, c.Message = nil, event.CutBytes(c.Message, maxKeptMessage)
+		e.Containers = append(e.Containers, c)
+	}
+	k.Evicted = &e
+	return k
+}
+
+// maxKeptMessage bounds how a container's end is described, in bytes.
+const maxKeptMessage = 1024
+
+// PutKept adds the containers of an evicted pod that the runtime no longer has.
+func (o *Observed) PutKept() {
+	if o.Kept.Evicted == nil {
+		return
+	}
+	for _, c := range o.Kept.Evicted.Containers {
+		if !slices.ContainsFunc(o.Containers, func(have Container) bool { return have.ID == c.ID }) {
+			o.Containers = append(o.Containers, c)
+		}
+	}
+	o.Order()
 }
 
 // KeptCondition is a condition with the time at which it got its status.
@@ -36,7 +92,7 @@ func (k Kept) Terminal() bool { return k.Phase == corev1.PodSucceeded || k.Phase
 
 // Equal tells whether two say the same.
 func (k Kept) Equal(other Kept) bool {
-	return k.Phase == other.Phase && k.Reason == other.Reason && k.Message == other.Message && slices.Equal(k.OOMKilled, other.OOMKilled) &&
+	return k.Phase == other.Phase && k.Reason == other.Reason && k.Message == other.Message && slices.Equal(k.OOMKilled, other.OOMKilled) && k.Evicted == other.Evicted &&
 		slices.EqualFunc(k.Conditions, other.Conditions, func(a, b KeptCondition) bool {
 			return a.Type == b.Type && a.Status == b.Status && a.Since.Equal(b.Since)
 		})

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,5 +132,41 @@ func TestWithImages(t *testing.T) {
 	}
 	if got := (&Observed{}).WithImages(nil); len(got) != 0 {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestEvicted: how an evicted pod's containers have ended is kept without the runtime.
+func TestEvicted(t *testing.T) {
+	all := []Container{
+		{ID: "a1", Name: "a", State: Exited, ExitCode: 137, Message: strings.Repeat("x", 4096), Annotations: map[string]string{"k": "v"}},
+		{ID: "a0", Name: "a", State: Exited}, {ID: "b0", Name: "b", State: Created},
+	}
+	k := Kept{}.Evict("The node was low on resource: memory. ", true, statusMinute(3)).WithContainers(all)
+	if !k.Terminal() || k.Reason != "Evicted" || len(k.Evicted.Containers) != 1 {
+		t.Fatalf("%+v", k)
+	}
+	if c := k.Evicted.Containers[0]; c.ID != "a1" || c.ExitCode != 137 || len(c.Message) != maxKeptMessage || c.Annotations != nil {
+		t.Errorf("%+v", c)
+	}
+	obs := &Observed{Kept: k, Containers: all[1:2]}
+	obs.PutKept()
+	obs.PutKept()
+	if len(obs.Containers) != 2 {
+		t.Errorf("%+v", obs.Containers)
+	}
+	status := Status(statusPod(corev1.RestartPolicyAlways, "a"), StatusInput{Observed: obs, Now: statusMinute(9)})
+	last := status.Conditions[len(status.Conditions)-1]
+	if status.Phase != corev1.PodFailed || last.Type != corev1.DisruptionTarget || last.Reason != "TerminationByKubelet" || !last.LastTransitionTime.Time.Equal(statusMinute(3)) {
+		t.Errorf("%s, %+v", status.Phase, last)
+	}
+	if d := Next(statusPod(corev1.RestartPolicyAlways, "a"), World{Observed: obs, Now: statusMinute(9)}); !d.Ended || len(d.Actions) > 0 {
+		t.Errorf("%+v", d)
+	}
+	// One that was over its own limit is not disrupted.
+	obs.Kept = Kept{}.Evict("Usage of EmptyDir volume \"data\" exceeds the limit \"1Gi\". ", false, statusMinute(3))
+	for _, c := range Status(statusPod(corev1.RestartPolicyAlways, "a"), StatusInput{Observed: obs, Now: statusMinute(9)}).Conditions {
+		if c.Type == corev1.DisruptionTarget {
+			t.Errorf("%+v", c)
+		}
 	}
 }

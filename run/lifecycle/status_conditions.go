@@ -46,7 +46,17 @@ func conditions(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.PodPhase, in 
 		c.LastTransitionTime = metaTime(transition(pod, s, c, in))
 		out = append(out, c)
 	}
-	return out
+	return append(out, disruption(pod, in.Observed.Kept)...)
+}
+
+// disruption is the condition of a pod that was evicted for the node's sake.
+func disruption(pod *corev1.Pod, kept Kept) []corev1.PodCondition {
+	if kept.Evicted == nil || !kept.Evicted.ForNode {
+		return nil
+	}
+	c := condition(corev1.DisruptionTarget, true, corev1.PodReasonTerminationByKubelet, kept.Message)
+	c.ObservedGeneration, c.LastTransitionTime = pod.Generation, metaTime(kept.Evicted.At)
+	return []corev1.PodCondition{c}
 }
 
 // readyToStartCondition says whether there is a sandbox, with its network, in

@@ -32,7 +32,8 @@ type PrepareOptions struct {
 // Refusals are problems, of the targets and of the list; the error is of kind
 // Runtime, or of a checkpoint that may not be read or that a newer podrun wrote.
 func (n *Node) Prepare(ctx context.Context, objects *manifest.Objects, o PrepareOptions) ([]prepare.Target, problem.List, error) {
-	in := prepare.Input{Objects: objects, Settings: n.Settings, Invocation: n.Invocation, AllowKubelet: o.AllowKubelet, Force: o.Force, Now: o.Now}
+	in := prepare.Input{Objects: objects, Settings: n.Settings, Invocation: n.Invocation, AllowKubelet: o.AllowKubelet, Force: o.Force, Now: o.Now,
+		Supervised: o.Facts == nil && store.Supervised(n.Layout())}
 	facts := o.Facts
 	if facts == nil {
 		read, err := discover.Read(ctx, n.Client, n.Settings, WantedFacts(objects, o.AllowKubelet))

@@ -35,6 +35,15 @@ func readKept(l identity.Layout, uid string) (kept lifecycle.Kept, err error) {
 	return lifecycle.Kept{}, fmt.Errorf("read the kept status: %w", inFile(l.KeptStatus(uid), err))
 }
 
+// ReadEvicted reads when a pod was evicted; zero if it was not, or that can't be read.
+func ReadEvicted(l identity.Layout, uid string) time.Time {
+	kept, err := readKept(l, uid)
+	if err != nil || kept.Evicted == nil {
+		return time.Time{}
+	}
+	return kept.Evicted.At
+}
+
 // readImageFailures reads why containers wait for their images.
 func readImageFailures(l identity.Layout, uid string) map[string]lifecycle.ImageFailure {
 	var out map[string]lifecycle.ImageFailure

@@ -54,6 +54,7 @@ func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 	obs.Probes, errs[1] = readProbed(layout, uid)
 	obs.Epoch, errs[2] = readEpoch(layout, uid)
 	obs.Kept, errs[3] = readKept(layout, uid)
+	obs.PutKept()
 	obs.ImageFailures = readImageFailures(layout, uid)
 	id := identity.Pod{UID: uid}
 	if s := obs.Sandbox(); s != nil {

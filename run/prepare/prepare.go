@@ -81,6 +81,7 @@ type Input struct {
 	Invocation   string
 	AllowKubelet bool
 	Force        bool // a pod that is here is replaced, whether it changed or not
+	Supervised   bool // a supervisor runs, which enforces limits of local storage
 	// Now is the creation timestamp of new pods; zero leaves it unset.
 	Now time.Time
 }
@@ -124,7 +125,7 @@ func All(in Input) ([]Target, problem.List) {
 		targets = append(targets, t)
 		arriving = append(arriving, admission.Pod{Pod: plan.Pod, Handler: handler})
 	}
-	verdict := admission.CheckAll(arriving, in.Facts, in.Settings, admission.Options{AllowKubelet: in.AllowKubelet})
+	verdict := admission.CheckAll(arriving, in.Facts, in.Settings, admission.Options{AllowKubelet: in.AllowKubelet, Supervised: in.Supervised})
 	for i, mp := range in.Objects.Pods {
 		for _, p := range verdict[i].Problems {
 			targets[i].Problems = append(withoutVaguer(targets[i].Problems, p), mp.Locate(p))

@@ -33,10 +33,15 @@ func (w *state) reportOOMs() (reported []string) {
 func (w *state) keepStatus() error {
 	ended := lifecycle.Next(w.pod(), w.world()).Ended
 	now := lifecycle.Keep(w.Status(), ended)
-	now.OOMKilled = w.reportOOMs()
+	now.OOMKilled, now.Evicted = w.reportOOMs(), w.obs.Kept.Evicted
 	if now.Equal(w.obs.Kept) {
 		return nil
 	}
+	return w.keep(now)
+}
+
+// keep writes down what is kept of the pod's status.
+func (w *state) keep(now lifecycle.Kept) error {
 	data, err := json.Marshal(now)
 	if err != nil {
 		return fmt.Errorf("pod %s: keep its status: %w", w.plan.ID, err)

@@ -42,6 +42,14 @@ type Situation struct {
 	Ended bool
 	// Broken says that its checkpoint can't be read.
 	Broken bool
+	// Evict says that the pod is to be evicted now.
+	Evict bool
+	// Evicted says that it was evicted, RetryEvicted when the transition period after
+	// that is over, and Pressure that the node is under pressure: until neither holds,
+	// the pod is not tried again.
+	Evicted      bool
+	RetryEvicted time.Time
+	Pressure     bool
 
 	// Owned says that another command works on the pod now.
 	Owned bool
@@ -67,6 +75,8 @@ const (
 	Attend Verb = "attend"
 	// Delete removes the pod, and what is known of its source.
 	Delete Verb = "delete"
+	// Evict stops the pod for good, for the node's sake or for a limit that it exceeds.
+	Evict Verb = "evict"
 	// Wait does nothing until something changes, or until Step.Until.
 	Wait Verb = "wait"
 	// Forget ends the supervision of a pod that does not exist.
@@ -105,14 +115,36 @@ func Decide(s Situation) Step {
 		return Step{Do: Wait, Why: "its checkpoint is corrupt"}
 	case s.Stopped:
 		return Step{Do: Wait, Why: "was stopped"}
+	case s.Evict && !s.Ended:
+		return Step{Do: Evict}
 	case s.changed() && !s.applyHeld():
 		return Step{Do: Apply, Force: s.Restart && !s.Ended}
+	case s.Ended && s.Evicted && s.asked():
+		return s.afterEviction()
 	case s.Ended:
 		return Step{Do: Wait, Until: s.until(), Why: "has ended"}
 	case s.Now.Before(s.RetryAttend):
 		return Step{Do: Wait, Until: s.sooner(s.RetryAttend), Why: "could not be supervised"}
 	}
 	return Step{Do: Attend, Until: s.until()}
+}
+
+// asked tells whether a source asks for the pod, or may: nobody else tries an evicted
+// pod again.
+func (s Situation) asked() bool { return s.Source == Present || s.Source == Unreachable }
+
+// afterEviction makes an evicted pod anew when the node is no longer under pressure and
+// the transition period is over.
+func (s Situation) afterEviction() Step {
+	switch {
+	case s.Now.Before(s.RetryEvicted):
+		return Step{Do: Wait, Until: s.sooner(s.RetryEvicted), Why: "was evicted"}
+	case s.Pressure:
+		return Step{Do: Wait, Until: s.until(), Why: "was evicted"}
+	case s.applyHeld():
+		return Step{Do: Wait, Until: s.RetryApply, Why: "could not be applied"}
+	}
+	return Step{Do: Apply, Force: true}
 }
 
 // changed tells whether the source asks for something else than what was applied.

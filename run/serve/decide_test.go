@@ -48,6 +48,7 @@ var (
 	apply  = cell{do: Apply}
 	attend = cell{do: Attend}
 	remove = cell{do: Delete}
+	evict  = cell{do: Evict}
 	forget = cell{do: Forget}
 )
 
@@ -79,6 +80,23 @@ var stateTable = []row{
 	{"stopped by podrun stop", "", func(s *Situation) { exists(s); s.Stopped = true }, [4]cell{wait, remove, wait, wait}},
 	{"stopped by podrun stop", "and the file has changed", func(s *Situation) { exists(s); s.Stopped, s.Applied = true, "h0" },
 		[4]cell{wait, remove, wait, wait}},
+	{"evicted", "the node is under pressure", func(s *Situation) {
+		exists(s)
+		s.Ended, s.Evicted, s.Pressure, s.RetryEvicted = true, true, true, since
+	}, [4]cell{wait, remove, wait, wait}},
+	{"evicted", "the transition period is not over", func(s *Situation) { exists(s); s.Ended, s.Evicted, s.RetryEvicted = true, true, later },
+		[4]cell{{do: Wait, until: later}, remove, {do: Wait, until: later}, wait}},
+	{"evicted", "the transition period is over", func(s *Situation) { exists(s); s.Ended, s.Evicted, s.RetryEvicted = true, true, since },
+		[4]cell{{do: Apply, force: true}, remove, {do: Apply, force: true}, wait}},
+	{"evicted", "an earlier process evicted it: attending it finds that", func(s *Situation) { exists(s); s.Evicted, s.RetryEvicted = true, since },
+		[4]cell{attend, remove, attend, attend}},
+	{"evicted", "the file has changed", func(s *Situation) { exists(s); s.Applied, s.Ended, s.Evicted, s.RetryEvicted = "h0", true, true, later },
+		[4]cell{apply, remove, {do: Wait, until: later}, wait}},
+	{"evicted", "and was stopped", func(s *Situation) { exists(s); s.Ended, s.Evicted, s.Stopped = true, true, true }, [4]cell{wait, remove, wait, wait}},
+	{"running", "and is to be evicted", func(s *Situation) { exists(s); s.Evict = true }, [4]cell{evict, remove, evict, evict}},
+	{"running", "the file has changed, and it is to be evicted", func(s *Situation) { exists(s); s.Applied, s.Evict = "h0", true },
+		[4]cell{evict, remove, evict, evict}},
+	{"ended", "and was to be evicted", func(s *Situation) { exists(s); s.Ended, s.Evict = true, true }, [4]cell{wait, remove, wait, wait}},
 	{"being deleted by a command, or that command was interrupted", "the command runs", func(s *Situation) { exists(s); s.Doomed, s.Owned = true, true },
 		[4]cell{wait, wait, wait, wait}},
 	{"being deleted by a command, or that command was interrupted", "it was interrupted", func(s *Situation) { exists(s); s.Doomed = true },
@@ -150,9 +168,8 @@ func TestTablesAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// These are not decided by Decide: package run tests them, and evictions come
-	// with the eviction settings.
-	elsewhere := map[string]bool{"evicted": true, "the container runtime is away": true, "a directory cannot be read": true, "a file is broken or half-written": true,
+	// These are not decided by Decide: package run tests them.
+	elsewhere := map[string]bool{"the container runtime is away": true, "a directory cannot be read": true, "a file is broken or half-written": true,
 		"pod": true, "moment": true, "command": true}
 	tested := map[string]bool{}
 	for _, r := range append(append([]row{}, stateTable...), momentTable...) {
@@ -184,7 +201,7 @@ func TestTablesAreDocumented(t *testing.T) {
 // situations calls f with every combination of what a Situation says.
 func situations(f func(Situation)) (n int) {
 	times := []time.Time{{}, since, later}
-	for bits := range 1 << 8 {
+	for bits := range 1 << 11 {
 		bit := func(i int) bool { return bits>>i&1 == 1 }
 		for _, source := range presences {
 			for _, applied := range []string{"", "h0", "h1"} {
@@ -192,6 +209,7 @@ func situations(f func(Situation)) (n int) {
 					for _, failed := range []string{"", "h0", "h1"} {
 						s := Situation{Source: source, Restart: bit(0), Exists: bit(1), Applied: applied, Run: bit(2), Stopped: bit(3), Doomed: bit(4),
 							Ended: bit(5), Broken: bit(6), Owned: bit(7), Failed: failed,
+							Evict: bit(8), Evicted: bit(9), Pressure: bit(10), RetryEvicted: times[i/3%3],
 							RetryApply: times[i%3], RetryAttend: times[i/3%3], RetryDelete: times[i/9], Now: now}
 						if source == Present {
 							s.Hash = "h1"
@@ -222,8 +240,10 @@ func TestDecideProperties(t *testing.T) {
 		check(!s.Exists || !s.Run || d.Do == Wait, "a pod of podrun run is left alone")
 		check(d.Do != Delete || s.Exists && (s.Source == Gone || s.Doomed), "only what is gone or doomed is removed")
 		check(d.Do != Delete || s.Source != Unreachable || s.Doomed, "nothing is removed because its source can't be read")
-		check(d.Do != Apply || s.Source == Present && s.Hash == "h1", "only what a source asks for is applied")
-		check(d.Do != Apply || !s.Exists || s.Applied != s.Hash, "what was applied is not applied again")
+		again := s.Exists && s.Ended && s.Evicted && !s.Pressure && !s.RetryEvicted.After(s.Now) && !s.Stopped && (s.Source == Present || s.Source == Unreachable)
+		check(d.Do != Apply || s.Source == Present && s.Hash == "h1" || again, "only what a source asks for is applied, and what was evicted")
+		check(d.Do != Apply || !s.Exists || s.Applied != s.Hash || again, "what was applied is not applied again, unless it was evicted")
+		check(d.Do != Evict || s.Evict && s.Exists && !s.Ended && !s.Stopped && !s.Run, "only what is to be evicted, and runs, is evicted")
 		check(!s.Exists || !s.Stopped || s.Doomed || d.Do == Wait || d.Do == Delete, "a stopped pod is not started")
 		check(!s.Exists || !s.Broken || d.Do == Wait || d.Do == Delete, "a pod with a corrupt checkpoint is not started")
 		check(!s.Exists || !s.Ended || d.Do != Attend, "a pod that has ended is not attended")
@@ -231,7 +251,7 @@ func TestDecideProperties(t *testing.T) {
 		check(d.Do == Wait || d.Do == Attend || d.Until.IsZero(), "only waiting and attending has an end")
 		check(d.Until.IsZero() || d.Until.After(s.Now), "nothing is waited for that has passed")
 		check(d.Do == Apply || !d.Force, "only applying is forced")
-		check(!d.Force || s.Restart && !s.Ended, "only what asks for a restart, and runs, is restarted")
+		check(!d.Force || s.Restart && !s.Ended || again, "only what asks for a restart, and runs, or was evicted is restarted")
 		check(Decide(s) == d, "it is a function")
 		// Time alone, without a signal, leads out of every failure.
 		held := d.Do == Wait && (d.Why == "could not be applied" || d.Why == "could not be removed" || d.Why == "could not be supervised")

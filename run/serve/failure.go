@@ -117,8 +117,8 @@ func reasonOf(e *problem.Error) string {
 
 // conclude takes in how a step has ended.
 func (p *pod) conclude(step Step, in facing, err error) {
-	if errors.Is(err, errChanged) || errors.Is(err, reconcile.ErrOwned) || reconcile.IsDeleted(err) {
-		return
+	if errors.Is(err, errChanged) || errors.Is(err, reconcile.ErrOwned) || reconcile.IsDeleted(err) || err != nil && step.Do == Evict {
+		return // who asked for an eviction reports that it failed
 	}
 	if err == nil {
 		p.succeed()

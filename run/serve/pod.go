@@ -31,6 +31,7 @@ type pod struct {
 	// otherwise.
 	unstarted *store.Unstarted
 	ended     store.Generation // under which the pod was found to have ended
+	eviction  *eviction        // that was asked for; nil for none
 
 	reported string // the last error; used by the pod's goroutine alone
 }
@@ -66,6 +67,8 @@ func (p *pod) state() string {
 		return stateEnded
 	case "was stopped":
 		return stateStopped
+	case "was evicted":
+		return stateEvicted
 	case "could not be applied", "could not be removed", "could not be supervised", "its checkpoint is corrupt":
 		return stateFailed
 	}
@@ -142,6 +145,8 @@ func (p *pod) do(ctx context.Context, step Step, in facing) {
 		err = p.attend(inner, in)
 	case Delete:
 		err = p.delete(inner, in)
+	case Evict:
+		err = p.evict(inner, in)
 	}
 	cancel(nil)
 	watch.Wait()
@@ -198,7 +203,7 @@ func (p *pod) outdated(step Step, begun facing) bool {
 	switch next := Decide(in.Situation); step.Do {
 	case Apply:
 		// The step is also the supervision of what it has applied.
-		return reloaded || next.Do == Delete || in.Source == Present && in.Hash != begun.Hash
+		return reloaded || next.Do == Delete || next.Do == Evict || in.Source == Present && in.Hash != begun.Hash
 	case Attend:
 		return reloaded || next.Do != Attend && next.Do != Wait
 	}

@@ -49,6 +49,7 @@ func (p *pod) situation(now time.Time) (facing, error) {
 	p.mu.Lock()
 	in.Now, in.Failed, in.RetryApply = now, p.failures[Apply].hash, p.failures[Apply].retry
 	in.RetryAttend, in.RetryDelete = p.failures[Attend].retry, p.failures[Delete].retry
+	in.Evict = p.eviction != nil
 	ended := p.ended
 	p.mu.Unlock()
 	in.id = p.id
@@ -69,6 +70,10 @@ func (p *pod) situation(now time.Time) (facing, error) {
 		return in, nil
 	}
 	in.Stopped = observe.IsStopped(layout, in.id.UID)
+	if at := observe.ReadEvicted(layout, in.id.UID); !at.IsZero() {
+		in.Evicted, in.RetryEvicted = true, at.Add(p.node().Settings.EvictionPressureTransitionPeriod)
+		in.Pressure = p.s.pressure.any()
+	}
 	known := observe.ReadKnown(layout, in.id)
 	in.Broken = known.Broken != nil
 	if in.Source == Present && known.Pod != nil && in.Hash != in.Applied {

@@ -23,9 +23,10 @@ const (
 	stateFailed     = "failed"
 	stateEnded      = "ended"
 	stateStopped    = "stopped"
+	stateEvicted    = "evicted"
 )
 
-var summaryOrder = []string{stateSupervised, stateStarting, stateWaiting, stateFailed, stateEnded, stateStopped}
+var summaryOrder = []string{stateSupervised, stateStarting, stateWaiting, stateFailed, stateEnded, stateStopped, stateEvicted}
 
 // stuckAfter is for how long a worker may hold its pod's lock: every call under it
 // is bounded by runtimeRequestTimeout.

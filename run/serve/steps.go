@@ -19,12 +19,23 @@ func (p *pod) apply(ctx context.Context, step Step, in facing) error {
 	if err := p.awaitRuntime(ctx); err != nil {
 		return err
 	}
+	objects := in.objects
+	if in.Source != Present { // an evicted pod whose file can't be read now
+		c, err := store.ReadCheckpoint(n.Layout(), in.id.UID)
+		if err != nil || c == nil {
+			return err
+		}
+		objects = c.Objects()
+	}
 	o := reconcile.ApplyOptions{AllowKubelet: p.s.options.AllowKubelet, KeepOnFailure: true, Force: step.Force,
 		Origin: store.Origin{Command: store.OriginServe}, Supervision: p.supervision(),
 		Admitted: func() error {
+			if in.Source != Present {
+				return nil // what is known of the source holds
+			}
 			return store.WriteSource(n.Layout(), p.id, store.SourceRecord{Path: in.path, Hash: in.Hash})
 		}}
-	w, target, err := p.admit(ctx, n, in.objects, o)
+	w, target, err := p.admit(ctx, n, objects, o)
 	if err != nil {
 		return err
 	}

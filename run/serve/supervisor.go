@@ -36,6 +36,15 @@ type Options struct {
 	// one goroutine; nil for nothing.
 	Housekeeping      func(context.Context, []observe.Running)
 	HousekeepingEvery time.Duration // 0 is 10 s
+	// Stats reads what evictions are decided by; nil evicts no pod, and removes no
+	// image.
+	Stats Stats
+	// Images are those of the runtime, of which those are removed that nothing uses;
+	// nil for none.
+	Images Images
+	// Collect removes what is left of pods that are gone, once a minute, from one
+	// goroutine; nil for nothing.
+	Collect func(context.Context)
 }
 
 // Sources reads what pods are asked for; source.Reader with source.Merge is one.
@@ -46,9 +55,11 @@ type Sources interface {
 
 // Supervisor supervises the pods of one root directory.
 type Supervisor struct {
-	options Options
-	hub     *observe.Hub
-	workers sync.WaitGroup
+	options  Options
+	hub      *observe.Hub
+	workers  sync.WaitGroup
+	pressure pressure
+	images   imageUse
 	// published has something when the list of pods that could not be started may
 	// have changed.
 	published chan struct{}
@@ -121,13 +132,35 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	loops.Go(func() { s.watchState(inner) })
 	loops.Go(func() { s.heartbeat(inner) })
 	loops.Go(func() { s.publish(inner) })
-	if s.options.Housekeeping != nil {
-		loops.Go(func() { s.housekeeping(inner) })
-	}
+	s.maintain(inner, &loops)
 	<-ctx.Done()
 	s.workers.Wait()
 	return nil
 }
+
+// maintain starts what is done about the node as a whole.
+func (s *Supervisor) maintain(ctx context.Context, loops *sync.WaitGroup) {
+	if s.options.Housekeeping != nil {
+		loops.Go(func() { s.housekeeping(ctx) })
+	}
+	if s.options.Stats != nil {
+		loops.Go(func() { s.watchPressure(ctx) })
+	}
+	if s.options.Stats != nil && s.options.Images != nil {
+		loops.Go(func() { s.collectImages(ctx) })
+	}
+	if s.options.Collect != nil {
+		loops.Go(func() {
+			for observe.Sleep(ctx, residueEvery) == nil {
+				s.options.Collect(ctx)
+			}
+		})
+	}
+}
+
+// residueEvery is how often what is left of pods is removed (ContainerGCPeriod in
+// pkg/kubelet).
+const residueEvery = time.Minute
 
 // reportRuntime reports that the runtime does not answer, or that it does again.
 func (s *Supervisor) reportRuntime(down time.Time) {

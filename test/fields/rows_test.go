@@ -96,7 +96,7 @@ var rows = []row{
 	{path: "spec.containers[].ports[]", class: supported},
 	{path: "spec.containers[].env[].valueFrom.fieldRef.apiVersion", class: supported, fixed: true, note: "the API accepts v1 only"},
 	{path: "spec.containers[].env[].valueFrom.fileKeyRef", class: supported},
-	{path: "spec.containers[].resources", class: supported, note: "an ephemeral-storage limit is a warning, because podrun does not measure disk usage; an extended resource without `--device` is refused"},
+	{path: "spec.containers[].resources", class: supported, note: "an ephemeral-storage limit is enforced by `podrun serve` alone, and a warning where it does not run; an extended resource without `--device` is refused"},
 	{path: "spec.containers[].resources.claims", class: refused, note: "like spec.resourceClaims", try: "spec: {resourceClaims: [{name: gpu, resourceClaimName: c}], containers: [{name: app, image: i, resources: {claims: [{name: gpu, request: r}]}}]}", says: "dynamic resources are not supported"},
 	{path: "spec.containers[].resizePolicy", class: noEffect, note: "in-place resize is not supported yet: `apply` replaces a pod whose resources changed, and reports it", try: "spec: {containers: [{name: app, image: i, resources: {requests: {cpu: 1m}}, resizePolicy: [{resourceName: cpu, restartPolicy: RestartContainer}]}]}"},
 	{path: "spec.containers[].volumeMounts[].recursiveReadOnly", class: supported, note: "`Enabled` is refused if the runtime does not advertise it"},
@@ -125,7 +125,7 @@ var rows = []row{
 
 	{path: "spec.volumes[].name", class: supported},
 	{path: "spec.volumes[].emptyDir", class: supported},
-	{path: "spec.volumes[].emptyDir.sizeLimit", class: supported, note: "for medium Memory; a warning for disk, because podrun does not measure disk usage"},
+	{path: "spec.volumes[].emptyDir.sizeLimit", class: supported, note: "for medium Memory; for disk it is enforced by `podrun serve` alone, and a warning where that does not run"},
 	{path: "spec.volumes[].hostPath", class: supported},
 	{path: "spec.volumes[].configMap", class: supported, note: "from the input"},
 	{path: "spec.volumes[].secret", class: supported, note: "from the input"},

@@ -1,0 +1,131 @@
+package eviction
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
+
+	"github.com/podrun/podrun/resource"
+)
+
+// Disk is what something uses of a file system.
+type Disk struct{ Bytes, Inodes int64 }
+
+func (d Disk) plus(other Disk) Disk { return Disk{d.Bytes + other.Bytes, d.Inodes + other.Inodes} }
+
+// Usage is what a pod uses of the node.
+type Usage struct {
+	Memory     int64 // working set, in bytes
+	Processes  int64 // and threads
+	Containers map[string]ContainerUsage
+	Volumes    map[string]Disk // emptyDirs on disk, by the names of the volumes
+}
+
+// ContainerUsage is what a container of a pod uses.
+type ContainerUsage struct {
+	Memory int64 // working set, in bytes
+	Layer  Disk  // its writable layer, on the file system of images
+	Logs   Disk
+}
+
+// Candidate is a pod that may be evicted. Usage is nil where it is not known: such a
+// pod goes first, as in the kubelet.
+type Candidate struct {
+	Pod   *corev1.Pod
+	Usage *Usage
+}
+
+// Critical tells a pod that is never evicted (the kubelet's IsCriticalPod; podrun's
+// static pods are not so as such).
+func Critical(pod *corev1.Pod) bool {
+	return pod.Spec.Priority != nil && *pod.Spec.Priority >= scheduling.SystemCriticalPriority
+}
+
+// Rank orders pods by who is evicted first for a signal, and leaves critical ones out.
+// For memory and disk: those that use more than they request, then by priority, then
+// by how much more they use; for process IDs by priority and then by their number.
+func Rank(pods []Candidate, s Signal, dedicatedImages bool) []Candidate {
+	out := slices.DeleteFunc(slices.Clone(pods), func(c Candidate) bool { return Critical(c.Pod) })
+	slices.SortStableFunc(out, func(a, b Candidate) int {
+		if a.Usage == nil || b.Usage == nil {
+			return cmp.Or(first(a.Usage == nil, b.Usage == nil), byPriority(a, b))
+		}
+		used, requested := a.of(s, dedicatedImages)
+		used2, requested2 := b.of(s, dedicatedImages)
+		exceeds := first(used > requested, used2 > requested2)
+		if s == PIDAvailable {
+			exceeds = 0
+		}
+		if s.Resource() == inodes {
+			// Nobody requests inodes. The kubelet subtracts the request of disk space
+			// from their number all the same (disk in pkg/kubelet/eviction/helpers.go).
+			requested, requested2 = a.request(corev1.ResourceEphemeralStorage), b.request(corev1.ResourceEphemeralStorage)
+		}
+		return cmp.Or(exceeds, byPriority(a, b), cmp.Compare(used2-requested2, used-requested))
+	})
+	return out
+}
+
+func byPriority(a, b Candidate) int { return cmp.Compare(priority(a.Pod), priority(b.Pod)) }
+
+func priority(pod *corev1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}
+
+// first orders what holds before what does not.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// of is how much a pod uses of what a signal is about, and how much it requests.
+func (c Candidate) of(s Signal, dedicatedImages bool) (used, requested int64) {
+	switch s.Resource() {
+	case corev1.ResourceMemory:
+		return c.Usage.Memory, c.request(corev1.ResourceMemory)
+	case pids:
+		return c.Usage.Processes, 0
+	}
+	disk := c.Usage.disk(s, dedicatedImages)
+	if s.Resource() == inodes {
+		return disk.Inodes, 0
+	}
+	return disk.Bytes, c.request(corev1.ResourceEphemeralStorage)
+}
+
+func (c Candidate) request(name corev1.ResourceName) int64 {
+	requests := resource.PodRequests(c.Pod)
+	q := requests[name]
+	return q.Value()
+}
+
+// disk is what a pod uses of the file system of a signal: with images on another one,
+// layers count there, logs and volumes on the node's; else all of them count.
+func (u *Usage) disk(s Signal, dedicatedImages bool) Disk {
+	images := s == ImageFSAvailable || s == ImageFSInodesFree
+	var out Disk
+	for _, c := range u.Containers {
+		if images || !dedicatedImages {
+			out = out.plus(c.Layer)
+		}
+		if !images || !dedicatedImages {
+			out = out.plus(c.Logs)
+		}
+	}
+	if !images || !dedicatedImages {
+		for _, v := range u.Volumes {
+			out = out.plus(v)
+		}
+	}
+	return out
+}

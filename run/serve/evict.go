@@ -1,0 +1,96 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/store"
+)
+
+// eviction is one that was asked for. The pod's goroutine does it and closes done; err
+// is set before that.
+type eviction struct {
+	reconcile.Eviction
+	done chan struct{}
+	err  error
+}
+
+// cleanup is for how long an eviction may take beyond its grace period, until the next
+// pass: the kubelet's podCleanupTimeout (pkg/kubelet/eviction).
+const cleanup = 30 * time.Second
+
+// errSlow says that an eviction has begun and goes on.
+var errSlow = errors.New("the eviction takes long")
+
+// askEviction asks the pod's goroutine to evict the pod, and waits until it has done
+// so. The error is that of the eviction, that of ctx, errSlow, or says that it did not
+// begin.
+func (p *pod) askEviction(ctx context.Context, e reconcile.Eviction) error {
+	asked := &eviction{Eviction: e, done: make(chan struct{})}
+	p.mu.Lock()
+	if p.eviction != nil {
+		p.mu.Unlock()
+		return errors.New("an earlier eviction has not ended")
+	}
+	p.eviction = asked
+	p.mu.Unlock()
+	signal(p.changed)
+	timer := time.NewTimer(e.Grace + cleanup)
+	defer timer.Stop()
+	select {
+	case <-asked.done:
+		return asked.err
+	case <-timer.C:
+		if p.withdraw(asked) {
+			return errors.New("the pod is busy")
+		}
+		return errSlow
+	case <-ctx.Done():
+		p.withdraw(asked)
+		return context.Cause(ctx)
+	}
+}
+
+// withdraw takes an eviction back that has not begun, and tells whether it did.
+func (p *pod) withdraw(asked *eviction) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.eviction != asked || p.step.Do == Evict {
+		return false
+	}
+	p.eviction = nil
+	return true
+}
+
+// evict evicts the pod as it was asked to.
+func (p *pod) evict(ctx context.Context, in facing) (err error) {
+	p.mu.Lock()
+	asked := p.eviction
+	p.mu.Unlock()
+	if asked == nil {
+		return nil // taken back
+	}
+	defer func() {
+		p.mu.Lock()
+		p.eviction = nil
+		p.mu.Unlock()
+		asked.err = err
+		close(asked.done)
+	}()
+	n := p.node()
+	if err := p.awaitRuntime(ctx); err != nil {
+		return err
+	}
+	lock, err := n.Locks().LockPod(ctx, in.id, store.PurposeStop)
+	defer lock.Release()
+	if err != nil {
+		return err
+	}
+	if err := reconcile.Evict(ctx, n, in.id, lock, asked.Eviction); err != nil {
+		return err
+	}
+	p.noteEnded(n)
+	return nil
+}

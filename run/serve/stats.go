@@ -1,0 +1,117 @@
+package serve
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cgroup"
+	evictions "github.com/podrun/podrun/eviction"
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/volume"
+)
+
+// stats reads what this host and its pods use.
+type stats struct{ node *node.Node }
+
+// NewStats reads what a node and its pods use: memory and process IDs from control
+// groups, layers of containers from the runtime, logs and emptyDirs from the disk.
+func NewStats(n *node.Node) Stats { return stats{n} }
+
+// Node is Stats.
+func (s stats) Node(ctx context.Context) (host.Facts, error) {
+	return discover.ReadPressure(ctx, s.node.Client, s.node.Settings)
+}
+
+// measureWithin bounds how long the disk usage of one directory is counted; what was
+// counted by then counts.
+const measureWithin = 30 * time.Second
+
+// Pods is Stats. What a pod uses is not known if neither its control group nor the
+// runtime tells.
+func (s stats) Pods(ctx context.Context, pods []*corev1.Pod) map[string]*evictions.Usage {
+	facts, err := discover.ReadBasics(ctx, s.node.Client, s.node.Settings)
+	if err != nil {
+		return nil // the runtime does not answer, which is reported elsewhere
+	}
+	list, err := s.node.Client.ListContainerStats(ctx)
+	if err != nil && ctx.Err() == nil {
+		s.node.WarnOnce(problem.WarningOf(err))
+	}
+	byPod := newest(list)
+	out := map[string]*evictions.Usage{}
+	for _, p := range pods {
+		if ctx.Err() != nil {
+			break
+		}
+		group, known := cgroup.ReadUsage(cgroup.Leftovers(string(p.UID), facts.Cgroup, s.node.Settings))
+		of := byPod[string(p.UID)]
+		if known || len(of) > 0 {
+			u := s.usage(ctx, p, of)
+			if u.Processes = group.Processes; known {
+				u.Memory = group.Memory
+			}
+			out[string(p.UID)] = u
+		}
+	}
+	return out
+}
+
+// newest are the stats of the newest attempt of each container, by pod UID and name.
+func newest(list []*runtimeapi.ContainerStats) map[string]map[string]*runtimeapi.ContainerStats {
+	out := map[string]map[string]*runtimeapi.ContainerStats{}
+	for _, c := range list {
+		labels := c.GetAttributes().GetLabels()
+		uid, name := labels[identity.LabelPodUID], labels[identity.LabelContainerName]
+		if out[uid] == nil {
+			out[uid] = map[string]*runtimeapi.ContainerStats{}
+		}
+		if have := out[uid][name]; have == nil || have.GetAttributes().GetMetadata().GetAttempt() < c.GetAttributes().GetMetadata().GetAttempt() {
+			out[uid][name] = c
+		}
+	}
+	return out
+}
+
+// usage is what a pod uses of the disk, and the memory of its containers.
+func (s stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]*runtimeapi.ContainerStats) *evictions.Usage {
+	layout, id := s.node.Layout(), identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}
+	u := &evictions.Usage{Containers: map[string]evictions.ContainerUsage{}, Volumes: map[string]evictions.Disk{}}
+	for name, c := range containers {
+		one := evictions.ContainerUsage{Memory: int64(c.GetMemory().GetWorkingSetBytes().GetValue()),
+			Layer: evictions.Disk{Bytes: int64(c.GetWritableLayer().GetUsedBytes().GetValue()), Inodes: int64(c.GetWritableLayer().GetInodesUsed().GetValue())}}
+		u.Memory += one.Memory
+		u.Containers[name] = one
+	}
+	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			one := u.Containers[list[i].Name]
+			one.Logs = s.disk(ctx, filepath.Join(layout.Logs(id), list[i].Name))
+			u.Containers[list[i].Name] = one
+		}
+	}
+	for _, v := range p.Spec.Volumes {
+		if evictions.OnDisk(v) {
+			u.Volumes[v.Name] = s.disk(ctx, volume.EmptyDirPath(layout, id.UID, v.Name))
+		}
+	}
+	return u
+}
+
+// disk counts what a directory uses.
+func (s stats) disk(ctx context.Context, dir string) evictions.Disk {
+	bounded, cancel := context.WithTimeout(ctx, measureWithin)
+	defer cancel()
+	used, err := evictions.ReadDisk(bounded, dir)
+	if err != nil && bounded.Err() == nil {
+		s.node.WarnOnce(problem.WarningOf(err))
+	}
+	return used
+}

@@ -1,0 +1,85 @@
+package run
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/run/serve"
+)
+
+// fill writes a file until the disk takes no more.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	block := make([]byte, 64<<10)
+	for len(block) > 0 {
+		if _, err := f.Write(block); errors.Is(err, unix.ENOSPC) {
+			block = block[:len(block)/2]
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestServeEvictsOnAFullDisk: a pod fills its emptyDir, and with it the disk of the root
+// directory, a real one, to the last byte. It is evicted, what it wrote is removed, the
+// other pod stays, and the pod comes again.
+func TestServeEvictsOnAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &serving{rig: newRig(t), files: newManifests(t, served)}
+		if err := os.MkdirAll(s.settings.RootDir, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount("tmpfs", s.settings.RootDir, "tmpfs", 0, "size=8m"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := unix.Unmount(s.settings.RootDir, 0); err != nil {
+				t.Error(err)
+			}
+		})
+		s.settings.EvictionHard = map[string]string{"nodefs.available": "20%"}
+		s.real = func(e *Engine) serve.Stats { return serve.NewStats(&e.Node) }
+		s.start()
+		s.files.write(file("web"), servedPod("web"))
+		s.files.write(file("db"), podText("db", "Always", "volumes: [{name: data, emptyDir: {}}]", "containers: [{name: db, image: registry.example/db:1, volumeMounts: [{name: data, mountPath: /data}]}]"))
+		time.Sleep(5 * time.Second)
+		web, db := s.running("web"), s.running("db")
+		fill(t, filepath.Join(mountedAt(t, db, "/data"), "big"))
+		time.Sleep(30 * time.Second)
+		s.same(web)
+		s.absent("db")
+		s.wantEvicted("db", "The node was low on resource: ephemeral-storage.")
+		free, err := serve.NewStats(&s.engine().Node).Node(t.Context())
+		if err != nil || free.NodeFS.AvailableBytes < 6<<20 {
+			t.Errorf("%d bytes are free, %v", free.NodeFS.AvailableBytes, err)
+		}
+		time.Sleep(6 * time.Minute)
+		s.running("db")
+		s.same(web)
+		s.finish()
+	})
+}
+
+// mountedAt is the host's directory that a container has at a path.
+func mountedAt(t *testing.T, c critest.Container, path string) string {
+	t.Helper()
+	for _, m := range c.Config.GetMounts() {
+		if m.GetContainerPath() == path {
+			return m.GetHostPath()
+		}
+	}
+	t.Fatalf("nothing is mounted at %s", path)
+	return ""
+}

@@ -1,0 +1,68 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/volume/safepath"
+)
+
+// RemoveContents unmounts all volumes of a pod that has ended for good, and deletes
+// the content of its emptyDirs, as the kubelet does with an evicted pod: that is what
+// the node is short of. The pod's directory stays. It can be repeated, and keeps to
+// Remove's rules.
+func RemoveContents(ctx context.Context, layout identity.Layout, uid string) error {
+	if !identity.SafeUID(uid) {
+		return fmt.Errorf("clear pod %q: its UID is not safe in a path", uid)
+	}
+	if err := removeContents(ctx, layout, uid); err != nil {
+		return &problem.Error{Kind: problem.Runtime, Object: "pod " + uid, Op: "clear its volumes", Err: err,
+			Hint: "the remaining files are in " + layout.Volumes(uid)}
+	}
+	return nil
+}
+
+func removeContents(ctx context.Context, layout identity.Layout, uid string) error {
+	pods, err := unix.Open(layout.PodsDir(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open %s: %w", layout.PodsDir(), err)
+	}
+	defer unix.Close(pods)
+	real, err := filepath.EvalSymlinks(layout.PodsDir())
+	if err != nil {
+		return err
+	}
+	if err := safepath.UnmountBelow(ctx, pods, real, filepath.Join(real, uid)); err != nil {
+		return err
+	}
+	dir := pods
+	for _, name := range []string{uid, "volumes", emptyDirPlugin} {
+		next, err := safepath.OpenSubdir(dir, name)
+		if dir != pods {
+			unix.Close(dir)
+		}
+		if errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("open %s: %w", name, err)
+		}
+		dir = next
+	}
+	defer unix.Close(dir)
+	return safepath.Clear(ctx, dir, "")
+}
+
+// EmptyDirPath is the directory of an emptyDir of a pod.
+func EmptyDirPath(layout identity.Layout, uid, name string) string {
+	return layout.Volume(uid, emptyDirPlugin, name)
+}
