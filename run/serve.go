@@ -46,7 +46,7 @@ func (e *Engine) Serve(ctx context.Context, o ServeOptions) error {
 	defer cancel()
 	options := serve.Options{AllowKubelet: o.AllowKubelet, Ready: o.Ready, Heartbeat: o.Heartbeat, StateChanges: e.stateChanges(ctx)}
 	options.Housekeeping, options.HousekeepingEvery = e.rotateLogs, e.Settings.ContainerLogMonitorInterval
-	options.Stats, options.Images = serve.NewStats(&e.Node), runtimeImages{e}
+	options.Stats, options.Images, options.Collect = serve.NewStats(&e.Node), runtimeImages{e}, e.collectLeftovers
 	if o.Progress != nil {
 		options.Progress = func(s serve.Summary) {
 			if len(s.Stuck) > 0 {
@@ -190,6 +190,14 @@ func (e *Engine) rotateLogs(ctx context.Context, running []observe.Running) {
 	}
 	if err := r.RotateAll(ctx, logs, e.Client.ReopenContainerLog); err != nil && ctx.Err() == nil {
 		e.SendWarnings(problem.List{problem.WarningOf(err)})
+	}
+}
+
+// collectLeftovers removes what killed podruns left. A runtime that does not answer is
+// reported elsewhere.
+func (e *Engine) collectLeftovers(ctx context.Context) {
+	if _, err := e.GC(ctx, GCOptions{Timeout: time.Minute}); err != nil && ctx.Err() == nil && !observe.IsUnavailable(err) {
+		e.WarnOnce(problem.WarningOf(err))
 	}
 }
 

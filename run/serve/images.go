@@ -28,7 +28,7 @@ type Images interface {
 }
 
 // collectEvery is how often images are observed and removed (ImageGCPeriod in
-// pkg/kubelet).
+// pkg/kubelet), and what is left of pods that are gone.
 const collectEvery = 5 * time.Minute
 
 // imageUse is what is known of the use of images.

@@ -42,6 +42,7 @@ const (
 type pressure struct {
 	state    evictions.State // used by one goroutine alone, as what follows
 	measured time.Time       // when the local storage of pods was measured
+	limited  map[string]bool // which pods have limits of it, by UID
 	reported string          // for which resource was reclaimed last
 
 	mu         sync.Mutex // guards the conditions
@@ -191,8 +192,9 @@ type candidate struct {
 }
 
 // candidates are the pods that this supervisor may evict: those that it supervises,
-// not those of podrun run, or on which another command works.
-func (s *Supervisor) candidates() []candidate {
+// not those of podrun run, or on which another command works. Wanted tells, by UID,
+// those that count.
+func (s *Supervisor) candidates(wanted func(uid string) bool) []candidate {
 	s.mu.Lock()
 	layout := s.node.Layout()
 	var list []*pod
@@ -207,7 +209,7 @@ func (s *Supervisor) candidates() []candidate {
 	var out []candidate
 	for _, p := range list {
 		owner, err := store.ReadOwner(layout, p.id)
-		if err != nil || owner == nil {
+		if err != nil || owner == nil || !wanted(owner.UID) {
 			continue // it has just been deleted, or its record is reported elsewhere
 		}
 		if k := observe.ReadKnown(layout, identity.Pod{Namespace: p.id.Namespace, Name: p.id.Name, UID: owner.UID}); k.Pod != nil {
@@ -233,7 +235,19 @@ func (s *Supervisor) enforceLimits(ctx context.Context, dedicated bool, now time
 		return false
 	}
 	s.pressure.measured = now
-	due := slices.DeleteFunc(s.candidates(), func(c candidate) bool { return !evictions.Limited(c.object) })
+	// What limits a pod has does not change: its definition is read once.
+	limited := map[string]bool{}
+	due := slices.DeleteFunc(s.candidates(func(uid string) bool {
+		known, ok := s.pressure.limited[uid]
+		if ok {
+			limited[uid] = known
+		}
+		return known || !ok
+	}), func(c candidate) bool {
+		limited[string(c.object.UID)] = evictions.Limited(c.object)
+		return !limited[string(c.object.UID)]
+	})
+	s.pressure.limited = limited
 	if len(due) == 0 {
 		return false
 	}
@@ -252,7 +266,7 @@ func (s *Supervisor) enforceLimits(ctx context.Context, dedicated bool, now time
 
 // evictOne evicts the first pod by the kubelet's ranking that can be evicted.
 func (s *Supervisor) evictOne(ctx context.Context, d evictions.Decision, seen evictions.Observations, dedicated bool) bool {
-	list := s.candidates()
+	list := s.candidates(func(string) bool { return true })
 	usage := s.options.Stats.Pods(ctx, objectsOf(list))
 	ranked := make([]evictions.Candidate, len(list))
 	for i, c := range list {

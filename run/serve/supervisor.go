@@ -42,7 +42,7 @@ type Options struct {
 	// Images are those of the runtime, of which those are removed that nothing uses;
 	// nil for none.
 	Images Images
-	// Collect removes what is left of pods that are gone, once a minute, from one
+	// Collect removes what is left of pods that are gone, every 5 minutes, from one
 	// goroutine; nil for nothing.
 	Collect func(context.Context)
 }
@@ -151,16 +151,12 @@ func (s *Supervisor) maintain(ctx context.Context, loops *sync.WaitGroup) {
 	}
 	if s.options.Collect != nil {
 		loops.Go(func() {
-			for observe.Sleep(ctx, residueEvery) == nil {
+			for observe.Sleep(ctx, collectEvery) == nil {
 				s.options.Collect(ctx)
 			}
 		})
 	}
 }
-
-// residueEvery is how often what is left of pods is removed (ContainerGCPeriod in
-// pkg/kubelet).
-const residueEvery = time.Minute
 
 // reportRuntime reports that the runtime does not answer, or that it does again.
 func (s *Supervisor) reportRuntime(down time.Time) {
