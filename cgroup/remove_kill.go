@@ -14,20 +14,6 @@ import (
 // killPause is how long killed processes get to leave.
 const killPause = 2 * time.Millisecond
 
-// Kill kills every process in the pod's cgroup, in the context's time. A missing cgroup
-// is not an error.
-func Kill(ctx context.Context, p Plan) error {
-	for _, g := range p.Pods {
-		if !slices.ContainsFunc(p.dirs(g), exists) {
-			continue
-		}
-		if err := p.kill(ctx, g); err != nil {
-			return failed(g, "kill the processes in the cgroup", err)
-		}
-	}
-	return nil
-}
-
 // kill ends what is left in a pod's group, as the kubelet does before it
 // removes one: a process that outlived its container (a runtime that crashed,
 // an exec that was orphaned) would keep the group for ever.

@@ -45,11 +45,6 @@ func Busy(err error) bool { return mentions(err, busyTexts) }
 // another one has its name, or is being made.
 func Reserved(err error) bool { return mentions(err, reservedTexts) }
 
-// StuckTask reports whether containerd cannot remove a container because its task was
-// created and never started: the StartContainer of a client that was killed (seen with
-// containerd 1.6.20; the task's status is CREATED, the container's EXITED).
-func StuckTask(err error) bool { return mentions(err, []string{"cannot delete running task"}) }
-
 func mentions(err error, texts []string) bool {
 	if err == nil {
 		return false

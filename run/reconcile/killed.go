@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/podrun/podrun/cgroup"
 	"github.com/podrun/podrun/cni"
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/run/observe"
@@ -117,17 +116,4 @@ func (w *remover) removeStopped(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// removeStuck removes a sandbox of which containerd cannot remove a container: podrun
-// was killed while it was started, containerd counts it as ended, and its process waits
-// for the start without end. Everything of the pod has been stopped before.
-func (w *remover) removeStuck(ctx context.Context, id string) error {
-	if err := cgroup.Kill(ctx, w.plan.Cgroup); err != nil {
-		return err
-	}
-	return cri.While(ctx, cri.BusyFor, func() (again bool, _ error) {
-		err := w.Client.RemovePodSandbox(ctx, id)
-		return cri.StuckTask(err), err // until the shim has seen the end
-	})
 }

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/cgroup"
-	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/faultpoint"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/imagepull"
@@ -216,11 +215,7 @@ func (w *remover) openJournal() error {
 func (w *remover) removeSandboxes(ctx context.Context) error {
 	var errs []error
 	for _, sb := range w.obs.Sandboxes {
-		err := w.Client.RemovePodSandbox(ctx, sb.ID)
-		if cri.StuckTask(err) {
-			err = w.removeStuck(ctx, sb.ID)
-		}
-		if err != nil {
+		if err := w.Client.RemovePodSandbox(ctx, sb.ID); err != nil {
 			errs = append(errs, fmt.Errorf("remove sandbox %s: %w", observe.ShortID(sb.ID), err))
 		}
 	}
