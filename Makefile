@@ -49,7 +49,7 @@ soak: build ## podrun serve while it and containerd are killed: SOAK_PODS=30 SOA
 
 .PHONY: crash-sweep
 crash-sweep: ## podrun killed at each of its steps, on real containerd; EVERY=10 for one in ten
-	PODRUN_CRASH_EVERY=$(or $(EVERY),1) hack/with-runtime go test ./test/crash -count=1 -v -timeout 3h
+	PODRUN_CRASH_EVERY=$(or $(EVERY),1) PODRUN_CRASH_SEED=$(or $(SEED),$$RANDOM) hack/with-runtime go test ./test/crash -count=1 -v -timeout 3h
 
 .PHONY: lint
 lint: ## formatting, vet, shell scripts, the Kubernetes pins

@@ -87,7 +87,7 @@ func TestCrashSweep(t *testing.T) {
 	}
 	o.leaks(t.Context(), newHost(dir, 0)) // what was there before counts for nothing
 	every := number("PODRUN_CRASH_EVERY", 60)
-	seed := uint64(number("PODRUN_CRASH_SEED", rand.IntN(1<<30)+1))
+	seed := uint64(number("PODRUN_CRASH_SEED", 1)) // the gate tries the same cells each time
 	rand.New(rand.NewPCG(seed, seed)).Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
 	var chosen []cell
 	for i, c := range cells {
