@@ -13,7 +13,7 @@ import (
 )
 
 // ofOthers are the flags in the pages that are not podrun's.
-var ofOthers = []string{"version"} // of containerd
+var ofOthers = []string{"version", "unix-socket"} // of containerd and of curl
 
 // flagInPage finds a flag in code, such as `--timeout`.
 var flagInPage = regexp.MustCompile("--([a-z][a-z-]+)")

@@ -26,6 +26,7 @@ type serveFlags struct {
 	skipKinds     []string
 	strictCluster bool
 	relist        time.Duration
+	api           apiFlags
 }
 
 func newServe(a *app) *cobra.Command {
@@ -57,6 +58,7 @@ on with them. SIGHUP reads the settings file and the directories again.`,
 	c.Flags().StringSliceVar(&f.skipKinds, "skip-kinds", nil, "skip objects of these `kinds` (NetworkPolicy,Certificate); Service, Ingress, RBAC kinds and the like are skipped in any case")
 	c.Flags().BoolVar(&f.strictCluster, "strict-cluster-fields", false, "refuse pods with fields that only a cluster supports, instead of dropping the fields")
 	c.Flags().DurationVar(&f.relist, "file-check-frequency", 20*time.Second, "how often to read the directories in any case")
+	f.api.add(c.Flags())
 	c.Flags().StringVarP(&a.output, "output", "o", "", "json prints events as JSON lines")
 	return c
 }
@@ -68,6 +70,9 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	}
 	if f.relist < time.Second {
 		return usage(c, errors.New("--file-check-frequency must be at least 1s"))
+	}
+	if err := f.api.check(); err != nil {
+		return usage(c, err)
 	}
 	if err := needRoot(); err != nil {
 		return err
@@ -115,7 +120,7 @@ func (s *server) options(ctx context.Context, f *serveFlags, settings nodeconfig
 		heartbeat = min(heartbeat, watchdog/2)
 	}
 	return run.ServeOptions{
-		Dirs: dirs, Claims: settings.Claims, Relist: f.relist, AllowKubelet: settings.AllowKubelet,
+		Dirs: dirs, Claims: settings.Claims, Relist: f.relist, AllowKubelet: settings.AllowKubelet, API: f.api.options(settings),
 		Manifest: manifest.Options{Namespace: settings.Namespace, Validate: manifest.Validate(f.validate),
 			IgnoreUnknownKinds: f.ignoreKinds, SkipKinds: f.skipKinds, StrictClusterFields: f.strictCluster, Suffix: run.RandomSuffix},
 		Reload: s.reloads(ctx), Heartbeat: heartbeat,

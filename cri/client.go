@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -27,7 +28,16 @@ type Client struct {
 	endpoint string
 	timeout  time.Duration
 	conns    []*grpc.ClientConn
+	observer atomic.Pointer[Observer]
 }
+
+// Observer gets each call of a connected client when it has ended: the name of its
+// method, such as RunPodSandbox, how long it took, and its error. It must not block.
+type Observer func(method string, took time.Duration, err error)
+
+// Observe makes the client tell its calls to an observer from then on; streams are
+// not told. A client from New has none.
+func (c *Client) Observe(o Observer) { c.observer.Store(&o) }
 
 // New makes a client of two services that are connected already. Timeout bounds
 // each call that has no limit of its own (the kubelet's runtimeRequestTimeout).
@@ -64,7 +74,7 @@ func (c *Client) connect(endpoint string) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("unix:"+path,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
-		grpc.WithChainUnaryInterceptor(untilDue, marked),
+		grpc.WithChainUnaryInterceptor(c.observed, untilDue, marked),
 		// The authority of a unix socket is its path, which some runtimes' HTTP/2
 		// servers refuse: say localhost, as the kubelet does.
 		grpc.WithAuthority("localhost"))

@@ -35,3 +35,15 @@ func untilDue(ctx context.Context, method string, req, reply any, conn *grpc.Cli
 	}
 	return err
 }
+
+// observed is an interceptor that tells a call to the observer.
+func (c *Client) observed(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	observer := c.observer.Load()
+	if observer == nil {
+		return call(ctx, method, req, reply, conn, opts...)
+	}
+	begun := time.Now()
+	err := call(ctx, method, req, reply, conn, opts...)
+	(*observer)(path.Base(method), time.Since(begun), err)
+	return err
+}

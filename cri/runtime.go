@@ -35,6 +35,18 @@ func (c *Client) RuntimeConfig(ctx context.Context) (*runtimeapi.RuntimeConfigRe
 	return resp, err
 }
 
+// ListPodSandboxStats returns the usage of all pods with their networks; none if the
+// runtime does not implement the call (containerd before 1.7).
+func (c *Client) ListPodSandboxStats(ctx context.Context) ([]*runtimeapi.PodSandboxStats, error) {
+	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListPodSandboxStatsResponse, error) {
+		return c.Runtime.ListPodSandboxStats(ctx, &runtimeapi.ListPodSandboxStatsRequest{})
+	})
+	if status.Code(err) == codes.Unimplemented {
+		return nil, nil
+	}
+	return resp.GetStats(), err
+}
+
 // ignoreNotFound drops the error of stopping or removing what is gone.
 func ignoreNotFound(err error) error {
 	if status.Code(err) == codes.NotFound {

@@ -118,6 +118,12 @@ func (l Layout) Claims() string { return filepath.Join(l.RootDir, "claims") }
 // Serve is the directory of a supervisor: its lock and its state.
 func (l Layout) Serve() string { return filepath.Join(l.RootDir, "serve") }
 
+// APISocket is the unix socket of a supervisor's HTTP API.
+func (l Layout) APISocket() string { return filepath.Join(l.Serve(), "podrun.sock") }
+
+// RemoteCopies is the directory of the last good contents of URLs that are sources.
+func (l Layout) RemoteCopies() string { return filepath.Join(l.Serve(), "remote") }
+
 // ServeLock is locked while a supervisor of this root directory runs.
 func (l Layout) ServeLock() string { return filepath.Join(l.Serve(), "lock") }
 

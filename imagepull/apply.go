@@ -42,6 +42,9 @@ type Options struct {
 	Emit event.Sink
 	// Progress receives the progress of the pulls from time to time; may be nil.
 	Progress event.Sink
+	// Pulled is called after each successful pull with the image's size in bytes and how
+	// long the pull took, with what it waited; may be nil. It must not block.
+	Pulled func(size uint64, took time.Duration)
 	// StallTimeout ends a pull that has received no byte for this long, and retries
 	// it; 0: never. Stall detection requires containerd.
 	StallTimeout time.Duration

@@ -173,6 +173,9 @@ func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtime
 	if err := p.record(image, found.GetId(), with); err != nil {
 		return Result{}, false, err
 	}
+	if p.opt.Pulled != nil {
+		p.opt.Pulled(found.GetSize(), time.Since(begun))
+	}
 	p.emit(plan.ID, who, event.Normal, event.PulledImage,
 		"Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.",
 		image.Name, took.Truncate(time.Millisecond), time.Since(begun).Truncate(time.Millisecond), found.GetSize())

@@ -30,6 +30,8 @@ type ServeOptions struct {
 	Claims       map[string]string
 	Relist       time.Duration // how often the directories are read in any case; 0 is 20 s
 	AllowKubelet bool
+	// API is where the HTTP API is offered.
+	API APIOptions
 	// Reload gets the settings to go on with; nil for none.
 	Reload <-chan *Node
 	// Ready is called once the directories were read; Progress every Heartbeat with a
@@ -47,6 +49,10 @@ func (e *Engine) Serve(ctx context.Context, o ServeOptions) error {
 	options := serve.Options{AllowKubelet: o.AllowKubelet, Ready: o.Ready, Heartbeat: o.Heartbeat, StateChanges: e.stateChanges(ctx)}
 	options.Housekeeping, options.HousekeepingEvery = e.rotateLogs, e.Settings.ContainerLogMonitorInterval
 	options.Stats, options.Images, options.Collect = serve.NewStats(&e.Node), runtimeImages{e}, e.collectLeftovers
+	api := newAPI(e, o.API)
+	api.observe(ctx, &options)
+	defer api.close()
+	defer cancel()
 	if o.Progress != nil {
 		options.Progress = func(s serve.Summary) {
 			if len(s.Stuck) > 0 {
@@ -67,12 +73,14 @@ func (e *Engine) Serve(ctx context.Context, o ServeOptions) error {
 		options.Sources, options.Changed = sources, changed
 	}
 	s := serve.New(&e.Node, options)
+	api.supervised(s)
 	go func() {
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case n := <-o.Reload:
+				api.tap(n)
 				s.Reload(n)
 			}
 		}

@@ -69,6 +69,9 @@ func (f *File) report() problem.List {
 		Message: "the previous content of the file stays in force"})
 }
 
+// Name is the directory as it is shown.
+func (d *Dir) Name() string { return printable(d.Path) }
+
 func (d *Dir) unreachable() problem.Problem {
 	return problem.Problem{File: printable(d.Path), Reason: "SourceUnreachable", Message: "the directory is unreachable: " + d.Why,
 		Hint: "its pods keep running, and none is removed, until podrun can read it", Warning: true}

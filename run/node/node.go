@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/event"
@@ -34,11 +35,23 @@ type Node struct {
 	Patient bool
 	// Puller pulls the images of all pods; nil for a puller a command.
 	Puller *Puller
+	// Observer gets what is counted of the pods; its zero value counts nothing.
+	Observer Observer
 	// Facts reads this host's facts for pods that were admitted before; nil reads
 	// them each time.
 	Facts func(context.Context) (host.Facts, error)
 
 	warned recent // warnings that WarnOnce has sent
+}
+
+// Observer gets what is counted of the pods of a node. Its functions are called
+// concurrently and must not block; nil ones are not called.
+type Observer struct {
+	// Probed gets the result of a probe: its kind (startup, readiness or liveness) and
+	// success, failure, warning or unknown.
+	Probed func(id identity.Pod, container, kind, result string)
+	// Pulled gets a successful pull of an image: its size in bytes and how long it took.
+	Pulled func(size uint64, took time.Duration)
 }
 
 // Layout is where the files of this node are, by its settings.

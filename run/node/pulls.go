@@ -40,7 +40,7 @@ func (n *Node) NewPuller() *Puller {
 		RetryAlways: n.Settings.RetryPullAlways, Timeout: n.Settings.PullTimeout,
 		BackOffDir: n.Layout().ImageBackOff(), Auth: n.keychain().Find,
 		RecordDir: n.imageRecords(), Verify: imagepull.Verification{Policy: n.Settings.PullVerification, Allowlist: n.Settings.PullAllowlist},
-		Progress: n.Progress, StallTimeout: n.Settings.PullStall,
+		Pulled: n.Observer.Pulled, Progress: n.Progress, StallTimeout: n.Settings.PullStall,
 		Emit: func(ev event.Event) {
 			if j, ok := p.journals.Load(ev.UID); ok {
 				j.(*store.Journal).Emit(ev)

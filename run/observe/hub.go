@@ -34,15 +34,20 @@ type Hub struct {
 	// it answers again, with since when it did not; nil for not. It is set before Run.
 	Report func(down time.Time)
 
+	// Listed is called after each complete list with how long it took, and the time
+	// since the one before, 0 for none; nil for not. It is set before Run.
+	Listed func(at time.Time, took, interval time.Duration)
+
 	client *cri.Client
 	kick   chan struct{}
 
 	mu      sync.Mutex
 	watches map[*Watch]bool
-	up      chan struct{} // closed while the runtime answers
-	down    time.Time     // since when the runtime does not answer; zero while it does
-	listed  time.Time     // when the last list was complete
-	running []Running     // of the last list
+	up      chan struct{}  // closed while the runtime answers
+	down    time.Time      // since when the runtime does not answer; zero while it does
+	noted   time.Time      // when found was read
+	found   []Listed       // containers of the last list
+	ready   []identity.Pod // pods with a ready sandbox, of the last list
 }
 
 // Running is a container that ran when the runtime's pods were last listed.
@@ -143,6 +148,7 @@ func (h *Hub) Relist() {
 
 // list reads the states of all sandboxes and containers, by pod UID.
 func (h *Hub) list(ctx context.Context) (map[string]states, error) {
+	begun := time.Now()
 	sandboxes, err := h.client.ListPodSandbox(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -151,7 +157,8 @@ func (h *Hub) list(ctx context.Context) (map[string]states, error) {
 	if err != nil {
 		return nil, err
 	}
-	var running []Running
+	var ready []identity.Pod
+	found := make([]Listed, 0, len(containers))
 	out := map[string]states{}
 	of := func(uid string) states {
 		if out[uid] == nil {
@@ -160,18 +167,17 @@ func (h *Hub) list(ctx context.Context) (map[string]states, error) {
 		return out[uid]
 	}
 	for _, s := range sandboxes {
+		if m := s.GetMetadata(); s.State == runtimeapi.PodSandboxState_SANDBOX_READY {
+			ready = append(ready, identity.Pod{Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUid()})
+		}
 		of(s.GetMetadata().GetUid())[s.Id] = sandboxState(s.State == runtimeapi.PodSandboxState_SANDBOX_READY)
 	}
 	for _, c := range containers {
 		of(c.Labels[identity.LabelPodUID])[c.Id] = string(stateOf(c.State))
-		if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
-			running = append(running, Running{ID: c.Id, Attempt: c.GetMetadata().GetAttempt(), Container: c.Labels[identity.LabelContainerName],
-				Pod: identity.Pod{Namespace: c.Labels[identity.LabelPodNamespace], Name: c.Labels[identity.LabelPodName], UID: c.Labels[identity.LabelPodUID]}})
-		}
+		found = append(found, Listed{State: stateOf(c.State), Running: Running{ID: c.Id, Attempt: c.GetMetadata().GetAttempt(), Container: c.Labels[identity.LabelContainerName],
+			Pod: identity.Pod{Namespace: c.Labels[identity.LabelPodNamespace], Name: c.Labels[identity.LabelPodName], UID: c.Labels[identity.LabelPodUID]}}})
 	}
-	h.mu.Lock()
-	h.running = running
-	h.mu.Unlock()
+	h.note(begun, found, ready)
 	return out, nil
 }
 
@@ -226,7 +232,6 @@ func (h *Hub) fail() (first bool) {
 func (h *Hub) take(listed map[string]states) (soon bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.listed = time.Now()
 	back := !h.down.IsZero()
 	if back {
 		if h.Report != nil {
@@ -257,13 +262,6 @@ func (h *Hub) Down() time.Time {
 	return h.down
 }
 
-// Listed is when the runtime's pods were last listed; zero for never.
-func (h *Hub) Listed() time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.listed
-}
-
 // AwaitRuntime waits for a runtime that did not answer a worker. The error is that
 // of ctx.
 func (h *Hub) AwaitRuntime(ctx context.Context) error {
@@ -283,7 +281,12 @@ func (h *Hub) AwaitRuntime(ctx context.Context) error {
 // Running lists the containers that ran when the runtime's pods were last listed, of
 // all pods, whoever made them.
 func (h *Hub) Running() []Running {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.running
+	found, _ := h.Inventory()
+	out := make([]Running, 0, len(found))
+	for _, c := range found {
+		if c.State == lifecycle.Running {
+			out = append(out, c.Running)
+		}
+	}
+	return out
 }

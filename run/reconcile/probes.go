@@ -43,6 +43,11 @@ func (w *probes) startProbing() {
 		Emit:   w.journal.Emit,
 		Settle: probeSettle,
 		Owned:  w.ownsProbes,
+		Probed: func(p probe.Plan, result probe.Outcome) {
+			if count := w.Observer.Probed; count != nil {
+				count(p.ID, p.Container, string(p.Kind), string(result))
+			}
+		},
 		Report: func(id string, _ probe.Kind, _ bool, _ string) {
 			w.reported.Store(id, true)
 			w.wakeUp()

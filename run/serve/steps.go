@@ -27,6 +27,9 @@ func (p *pod) apply(ctx context.Context, step Step, in facing) error {
 		}
 		objects = c.Objects()
 	}
+	if !in.Exists && p.s.options.Starting != nil {
+		p.s.options.Starting(p.id)
+	}
 	o := reconcile.ApplyOptions{AllowKubelet: p.s.options.AllowKubelet, KeepOnFailure: true, Force: step.Force,
 		Origin: store.Origin{Command: store.OriginServe}, Supervision: p.supervision(),
 		Admitted: func() error {

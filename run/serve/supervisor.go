@@ -24,6 +24,15 @@ type Options struct {
 	// StateChanges gets the names of pods whose state on disk may have changed; nil
 	// where that is polled.
 	StateChanges <-chan identity.Pod
+	// Locked is called once the root directory is this process's to supervise; nil for
+	// nothing.
+	Locked func()
+	// Starting is called when a pod that is not on this host begins to be applied. It
+	// must not block; nil for nothing.
+	Starting func(identity.Pod)
+	// Listed is called after each complete list of the runtime's pods; see
+	// observe.Hub.
+	Listed func(at time.Time, took, interval time.Duration)
 	// AllowKubelet lets pods run beside a kubelet.
 	AllowKubelet bool
 	// Ready is called once the directories were read, and every pod is supervised.
@@ -85,7 +94,7 @@ func New(n *node.Node, o Options) *Supervisor {
 		o.Heartbeat = 10 * time.Second
 	}
 	s := &Supervisor{options: o, hub: observe.NewHub(n.Client), pods: map[identity.Pod]*pod{}, published: make(chan struct{}, 1)}
-	s.hub.Report = s.reportRuntime
+	s.hub.Report, s.hub.Listed = s.reportRuntime, o.Listed
 	s.Reload(n)
 	return s
 }
@@ -113,6 +122,9 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		return err
 	}
 	defer lock.Unlock()
+	if s.options.Locked != nil {
+		s.options.Locked()
+	}
 	inner, cancel := context.WithCancel(ctx)
 	var loops sync.WaitGroup
 	defer loops.Wait()

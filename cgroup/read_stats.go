@@ -1,0 +1,75 @@
+package cgroup
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Stats is what the processes of a pod's cgroup use, as statistics show it; nil fields
+// are not known.
+type Stats struct {
+	CPUNanoSeconds  *uint64 // since the cgroup was made
+	MemoryBytes     *uint64
+	WorkingSetBytes *uint64 // memory without inactive file pages, as cAdvisor computes it
+}
+
+// ReadStats reads the usage of the pod of a plan, of the first of its groups that
+// exists. False is of a pod without one.
+func ReadStats(p Plan) (u Stats, found bool) {
+	for _, g := range p.Pods {
+		var memory string
+		inactive := "total_inactive_file"
+		if p.Version == 2 {
+			dir := filepath.Join(p.Mounts[""], g.Path)
+			if usec := readKey(filepath.Join(dir, "cpu.stat"), "usage_usec"); usec != nil {
+				*usec *= 1000
+				u.CPUNanoSeconds = usec
+			}
+			u.MemoryBytes = readCount(filepath.Join(dir, "memory.current"))
+			memory, inactive = dir, "inactive_file"
+		} else {
+			u.CPUNanoSeconds = readCount(filepath.Join(p.Mounts["cpuacct"], g.Path, "cpuacct.usage"))
+			memory = filepath.Join(p.Mounts["memory"], g.Path)
+			u.MemoryBytes = readCount(filepath.Join(memory, "memory.usage_in_bytes"))
+		}
+		if u.MemoryBytes != nil {
+			working := *u.MemoryBytes
+			if file := readKey(filepath.Join(memory, "memory.stat"), inactive); file != nil {
+				working -= min(*file, working)
+			}
+			u.WorkingSetBytes = &working
+		}
+		if u.CPUNanoSeconds != nil || u.MemoryBytes != nil {
+			return u, true
+		}
+	}
+	return Stats{}, false
+}
+
+// readCount reads a file with one number; nil if it can't be read.
+func readCount(path string) *uint64 {
+	n, ok := readNumber(path)
+	if !ok || n < 0 {
+		return nil
+	}
+	count := uint64(n)
+	return &count
+}
+
+// readKey reads the number of a key of a file such as cpu.stat; nil if there is none.
+func readKey(path, key string) *uint64 {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(data)) {
+		if value, ok := strings.CutPrefix(line, key+" "); ok {
+			if n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 64); err == nil {
+				return &n
+			}
+		}
+	}
+	return nil
+}

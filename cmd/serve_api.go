@@ -1,0 +1,57 @@
+package cmd
+
+import (
+	"errors"
+
+	"github.com/spf13/pflag"
+
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/run"
+)
+
+// apiFlags are the flags of serve about its HTTP API.
+type apiFlags struct {
+	socket, group, listen string
+	cert, key, clientCA   string
+}
+
+func (f *apiFlags) add(set *pflag.FlagSet) {
+	set.StringVar(&f.socket, "api-socket", defaultSocket, "`path` of the unix socket of the HTTP API, for root only; auto is <root-dir>/serve/podrun.sock, empty is none")
+	set.StringVar(&f.group, "socket-group", "", "`group` that may use the socket too: access is equivalent to root, since logs, environments and Secrets of pods can be read")
+	set.StringVar(&f.listen, "listen", "", "TCP `address` of the HTTP API, for clients with a certificate; requires the three flags of TLS files")
+	set.StringVar(&f.cert, "tls-cert-file", "", "PEM `file` with the certificate for --listen")
+	set.StringVar(&f.key, "tls-private-key-file", "", "PEM `file` with the private key for --listen")
+	set.StringVar(&f.clientCA, "client-ca-file", "", "PEM `file` with the authorities that sign clients' certificates for --listen")
+}
+
+// defaultSocket stands for the socket below the root directory.
+const defaultSocket = "auto"
+
+// check checks the flags together.
+func (f *apiFlags) check() error {
+	files := 0
+	for _, file := range []string{f.cert, f.key, f.clientCA} {
+		if file != "" {
+			files++
+		}
+	}
+	switch {
+	case f.listen != "" && files < 3:
+		return errors.New("--listen requires --tls-cert-file, --tls-private-key-file and --client-ca-file")
+	case f.listen == "" && files > 0:
+		return errors.New("--tls-cert-file, --tls-private-key-file and --client-ca-file require --listen")
+	case f.group != "" && f.socket == "":
+		return errors.New("--socket-group requires a socket")
+	}
+	return nil
+}
+
+// options are those of the engine.
+func (f *apiFlags) options(settings nodeconfig.Settings) run.APIOptions {
+	o := run.APIOptions{Socket: f.socket, Group: f.group, Listen: f.listen}
+	if o.Socket == defaultSocket {
+		o.Socket = settings.Layout().APISocket()
+	}
+	o.TLS.Cert, o.TLS.Key, o.TLS.ClientCA = f.cert, f.key, f.clientCA
+	return o
+}

@@ -1,0 +1,55 @@
+package nodeapi
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// sharedAge is how old an answer may be that is given to another request.
+const sharedAge = time.Second
+
+// share makes requests that come together share one answer of read, whatever becomes
+// of the request that asked first: many clients ask the runtime no more than one.
+func share[T any](age time.Duration, read func(context.Context) (T, error)) func(context.Context) (T, error) {
+	type answer struct {
+		done  chan struct{}
+		value T
+		err   error
+		at    time.Time // once done is closed
+	}
+	var mu sync.Mutex
+	var last *answer
+	return func(ctx context.Context) (T, error) {
+		mu.Lock()
+		a := last
+		if a != nil {
+			select {
+			case <-a.done:
+				if a.err != nil || time.Since(a.at) > age {
+					a = nil
+				}
+			default:
+			}
+		}
+		if a == nil {
+			a = &answer{done: make(chan struct{})}
+			last = a
+			go func() {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
+				defer cancel()
+				a.value, a.err = read(ctx)
+				a.at = time.Now()
+				close(a.done)
+			}()
+		}
+		mu.Unlock()
+		select {
+		case <-a.done:
+			return a.value, a.err
+		case <-ctx.Done():
+			var none T
+			return none, context.Cause(ctx)
+		}
+	}
+}

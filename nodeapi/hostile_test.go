@@ -1,0 +1,204 @@
+package nodeapi
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestSlowClient: a client that follows a log and does not read is cut off.
+func TestSlowClient(t *testing.T) {
+	ended := make(chan error, 1)
+	b := testBackend(1)
+	b.Logs = func(ctx context.Context, _ LogRequest, w io.Writer) error {
+		line := []byte(strings.Repeat("x", 1<<16))
+		for {
+			if _, err := w.Write(line); err != nil {
+				ended <- err
+				return err
+			}
+		}
+	}
+	s, _, path := serveSocket(t, b)
+	s.writeTimeout = 100 * time.Millisecond
+	conn, err := DialUnix(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "GET /containerLogs/a/b/c?follow=true HTTP/1.1\r\nHost: x\r\n\r\n")
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the stream did not end")
+	}
+}
+
+// TestClientLeaves: the log of a client that has left is not followed any more, also
+// while nothing is written.
+func TestClientLeaves(t *testing.T) {
+	b := testBackend(1)
+	ended := make(chan struct{})
+	b.Logs = func(ctx context.Context, _ LogRequest, w io.Writer) error {
+		w.Write([]byte("x\n"))
+		<-ctx.Done()
+		close(ended)
+		return nil
+	}
+	_, _, path := serveSocket(t, b)
+	conn, err := DialUnix(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(conn, "GET /containerLogs/a/b/c?follow=true HTTP/1.1\r\nHost: x\r\n\r\n")
+	bufio.NewReader(conn).ReadString('\n')
+	conn.Close()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the stream did not end")
+	}
+}
+
+func TestLimits(t *testing.T) {
+	_, c, path := serveSocket(t, testBackend(1))
+	request := func(text, want string) {
+		t.Helper()
+		conn, err := DialUnix(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(10 * time.Second))
+		io.WriteString(conn, text) // the server may close before it has read all
+		line, _ := bufio.NewReader(conn).ReadString('\n')
+		if !strings.Contains(line, want) {
+			t.Errorf("answer %q, want %s", line, want)
+		}
+	}
+	request("GET /pods HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n", "413")
+	request("GET /pods HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("x", 1<<17)+"\r\n\r\n", "431")
+	request("nonsense\r\n\r\n", "400")
+
+	// Connections that do nothing don't keep others out for longer than headerTimeout;
+	// beyond the limit the newest are closed.
+	var idle []net.Conn
+	for range maxConns + 20 {
+		conn, err := DialUnix(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle = append(idle, conn)
+	}
+	if _, err := c.Get("http://podrun/healthz"); err == nil {
+		t.Error("a connection over the limit is served")
+	}
+	for _, conn := range idle {
+		conn.Close()
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		resp, err := c.Get("http://podrun/healthz")
+		if err == nil {
+			resp.Body.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// TestConcurrency: requests over the limit are refused, and those that come together
+// read the runtime once.
+func TestConcurrency(t *testing.T) {
+	b := testBackend(1)
+	var reads atomic.Int32
+	release := make(chan struct{})
+	b.Pods = func(context.Context) (*corev1.PodList, error) {
+		reads.Add(1)
+		<-release
+		return &corev1.PodList{}, nil
+	}
+	_, c, _ := serveSocket(t, b)
+	codes := make(chan int, 50)
+	var all sync.WaitGroup
+	for range maxAnswers + 10 {
+		all.Go(func() {
+			resp, err := c.Get("http://podrun/pods")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			resp.Body.Close()
+			codes <- resp.StatusCode
+		})
+	}
+	for range 10 { // those over the limit are answered while the others wait
+		if code := <-codes; code != http.StatusTooManyRequests {
+			t.Errorf("answer %d", code)
+		}
+	}
+	close(release)
+	all.Wait()
+	if n := reads.Load(); n != 1 {
+		t.Errorf("%d reads", n)
+	}
+}
+
+func TestListenUnix(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "s.sock")
+	first, err := ListenUnix(path, "0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o660 {
+		t.Errorf("with a group: %v %v", info.Mode(), err)
+	}
+	second, err := ListenUnix(path, "") // as after kill -9
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.(*socket).UnixListener.Close()
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ path, group, want string }{
+		{path, "", "no socket"},
+		{filepath.Join(dir, strings.Repeat("x", 120)), "", "at most 107 bytes"},
+		{filepath.Join(dir, "y"), "no-such-group", "no-such-group"},
+	} {
+		if _, err := ListenUnix(test.path, test.group); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", test.path, err)
+		}
+	}
+	if data, _ := os.ReadFile(path); string(data) != "precious" {
+		t.Error("a file that is no socket was replaced")
+	}
+	if _, err := DialUnix(t.Context(), filepath.Join(dir, "none")); !IsAbsent(err) {
+		t.Errorf("no server: %v", err)
+	}
+}
+
+func BenchmarkScrape100(b *testing.B) {
+	_, c, _ := serveSocket(b, testBackend(100))
+	for b.Loop() {
+		get(b, c, "/metrics")
+	}
+}

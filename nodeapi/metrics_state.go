@@ -1,0 +1,97 @@
+package nodeapi
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+var (
+	nodeNameDesc    = desc("kubelet_node_name", "The node's name. The count is always 1.", "node")
+	runningPodsDesc = desc("kubelet_running_pods", "Number of pods that have a running pod sandbox")
+	containersDesc  = desc("kubelet_running_containers", "Number of containers by state", "container_state")
+	probesDesc      = desc("prober_probe_total", "Cumulative number of a liveness, readiness or startup probe for a container by result.",
+		"probe_type", "result", "container", "pod", "namespace", "pod_uid")
+	restartsDesc   = desc("podrun_container_restarts_total", "Restarts of a container, as its restartCount.", "container", "pod", "namespace")
+	supervisedDesc = desc("podrun_supervised_pods", "Number of pods by the supervisor's state", "state")
+	runtimeUpDesc  = desc("podrun_runtime_up", "1 while the container runtime answers, else 0")
+	sourceUpDesc   = desc("podrun_source_up", "1 if the manifest source could be read, and all its files are valid, else 0", "source")
+	sourcePodsDesc = desc("podrun_source_pods", "Number of pods in the valid files of a manifest source", "source")
+)
+
+// stateCollector makes metrics of the supervisor's state at each scrape.
+type stateCollector struct {
+	metrics *Metrics
+	node    string
+	state   func() State
+}
+
+// Describe implements prometheus.Collector.
+func (c *stateCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{nodeNameDesc, runningPodsDesc, containersDesc, probesDesc, restartsDesc, supervisedDesc, runtimeUpDesc, sourceUpDesc, sourcePodsDesc} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector. What has a label that is not UTF-8 is left
+// out: names come from a runtime that others use too.
+func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
+	give := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
+		if metric, err := prometheus.NewConstMetric(d, kind, v, labels...); err == nil {
+			out <- metric
+		}
+	}
+	s := c.state()
+	give(nodeNameDesc, prometheus.GaugeValue, 1, c.node)
+	give(runningPodsDesc, prometheus.GaugeValue, float64(s.RunningPods))
+	for state, n := range s.Containers {
+		give(containersDesc, prometheus.GaugeValue, float64(n), state)
+	}
+	for r, n := range c.metrics.probed(s.Known) {
+		give(probesDesc, prometheus.CounterValue, n, r.Type, r.Result, r.Container, r.Pod, r.Namespace, r.UID)
+	}
+	for name, n := range s.Restarts {
+		give(restartsDesc, prometheus.CounterValue, float64(n), name.Container, name.Pod, name.Namespace)
+	}
+	for state, n := range s.Pods {
+		give(supervisedDesc, prometheus.GaugeValue, float64(n), state)
+	}
+	give(runtimeUpDesc, prometheus.GaugeValue, truth(!s.Down))
+	seen := map[string]bool{}
+	for _, source := range s.Sources {
+		if seen[source.Name] { // URLs that differ in their query alone
+			continue
+		}
+		seen[source.Name] = true
+		give(sourceUpDesc, prometheus.GaugeValue, truth(source.ok()), source.Name)
+		give(sourcePodsDesc, prometheus.GaugeValue, float64(source.Pods), source.Name)
+	}
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// ok reports whether all of the source is in force as it is now.
+func (s Source) ok() bool { return s.Why == "" && len(s.Problems) == 0 }
+
+// SourceCheck is the check of /readyz about the sources.
+func SourceCheck(sources []Source) []Check {
+	if sources == nil {
+		return []Check{{Name: "sources", Reason: "not read yet"}}
+	}
+	out := []Check{}
+	for _, s := range sources {
+		c := Check{Name: "source " + oneLine(s.Name), Reason: s.Why}
+		if c.Reason == "" && len(s.Problems) > 0 {
+			c.Reason = s.Problems[0]
+		}
+		out = append(out, c)
+	}
+	return out
+}

@@ -1,0 +1,100 @@
+package nodeapi
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podrun/podrun/identity"
+)
+
+// Usage is the CPU and memory usage of a control group; nil fields are not known.
+type Usage struct {
+	CPUNanoSeconds  *uint64 // since it was made
+	MemoryBytes     *uint64
+	WorkingSetBytes *uint64 // without inactive file pages
+}
+
+// StatsInput is what a Summary is made of.
+type StatsInput struct {
+	Now      time.Time
+	NodeName string
+	// Sandboxes and Containers are what the runtime lists; PodStats and Stats its
+	// statistics, empty where it has none.
+	Sandboxes  []*runtimeapi.PodSandbox
+	Containers []*runtimeapi.Container
+	PodStats   []*runtimeapi.PodSandboxStats
+	Stats      []*runtimeapi.ContainerStats
+	// Owned tells podrun's sandboxes from others.
+	Owned func(*runtimeapi.PodSandbox) bool
+	// Groups are the usages of the pods' control groups, by UID, of pods without
+	// statistics of the runtime.
+	Groups map[string]Usage
+	Node   statsapi.NodeStats // but for the name
+}
+
+// Summarize makes the kubelet's /stats/summary of podrun's pods that run, by
+// namespace and name. A pod whose usage is not known anywhere has the sums of its
+// containers'. UsageNanoCores is what the runtime reports, if it does: podrun samples
+// nothing between requests.
+func Summarize(in StatsInput) *statsapi.Summary {
+	out := &statsapi.Summary{Node: in.Node, Pods: []statsapi.PodStats{}}
+	out.Node.NodeName = in.NodeName
+	started := map[string]int64{}
+	for _, c := range in.Containers {
+		started[c.Id] = c.CreatedAt
+	}
+	containers := map[string][]statsapi.ContainerStats{} // by sandbox's pod UID
+	for _, s := range in.Stats {
+		if created, listed := started[s.GetAttributes().GetId()]; listed {
+			uid := s.GetAttributes().GetLabels()[identity.LabelPodUID]
+			containers[uid] = append(containers[uid], containerStats(s, created))
+		}
+	}
+	of := map[string]*runtimeapi.PodSandboxStats{}
+	for _, s := range in.PodStats {
+		of[s.GetAttributes().GetId()] = s
+	}
+	for _, sb := range in.Sandboxes {
+		if sb.State != runtimeapi.PodSandboxState_SANDBOX_READY || !in.Owned(sb) {
+			continue
+		}
+		uid := sb.GetMetadata().GetUid()
+		out.Pods = append(out.Pods, podStats(in, sb, of[sb.Id].GetLinux(), containers[uid]))
+	}
+	slices.SortFunc(out.Pods, func(a, b statsapi.PodStats) int {
+		return cmp.Or(cmp.Compare(a.PodRef.Namespace, b.PodRef.Namespace), cmp.Compare(a.PodRef.Name, b.PodRef.Name), cmp.Compare(a.PodRef.UID, b.PodRef.UID))
+	})
+	return out
+}
+
+// podStats is one pod.
+func podStats(in StatsInput, sb *runtimeapi.PodSandbox, s *runtimeapi.LinuxPodSandboxStats, containers []statsapi.ContainerStats) statsapi.PodStats {
+	m := sb.GetMetadata()
+	p := statsapi.PodStats{PodRef: statsapi.PodReference{Name: m.GetName(), Namespace: m.GetNamespace(), UID: m.GetUid()},
+		StartTime: metav1.NewTime(time.Unix(0, sb.CreatedAt)), Containers: containers}
+	if p.Containers == nil {
+		p.Containers = []statsapi.ContainerStats{}
+	}
+	slices.SortFunc(p.Containers, func(a, b statsapi.ContainerStats) int { return cmp.Compare(a.Name, b.Name) })
+	p.CPU, p.Memory = cpuStats(s.GetCpu()), memoryStats(s.GetMemory())
+	if group, known := in.Groups[m.GetUid()]; known {
+		if p.CPU == nil && group.CPUNanoSeconds != nil {
+			p.CPU = &statsapi.CPUStats{Time: metav1.NewTime(in.Now), UsageCoreNanoSeconds: group.CPUNanoSeconds}
+		}
+		if p.Memory == nil && group.WorkingSetBytes != nil {
+			p.Memory = &statsapi.MemoryStats{Time: metav1.NewTime(in.Now), UsageBytes: group.MemoryBytes, WorkingSetBytes: group.WorkingSetBytes}
+		}
+	}
+	sumUp(&p, in.Now)
+	p.Network = networkStats(s.GetNetwork())
+	if n := s.GetProcess().GetProcessCount(); n != nil {
+		p.ProcessStats = &statsapi.ProcessStats{ProcessCount: ptr.To(n.GetValue())}
+	}
+	return p
+}

@@ -1,0 +1,17 @@
+package serve
+
+import (
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/source"
+)
+
+// Snapshot is what the manifest sources held when they were last read; nil before.
+func (s *Supervisor) Snapshot() *source.Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.snapshot
+}
+
+// Inventory is what the runtime's last list had; see observe.Hub.
+func (s *Supervisor) Inventory() ([]observe.Listed, []identity.Pod) { return s.hub.Inventory() }

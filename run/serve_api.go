@@ -1,0 +1,167 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/nodeapi"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/serve"
+)
+
+// APIOptions say where Serve offers its HTTP API.
+type APIOptions struct {
+	Socket string // path of a unix socket; "" for none
+	Group  string // may use the socket, beside root; "" for none
+	Listen string // a TCP address, with TLS; "" for none
+	TLS    nodeapi.TLSFiles
+}
+
+// api is the HTTP API of a supervisor.
+type api struct {
+	engine  *Engine
+	options APIOptions
+	metrics *nodeapi.Metrics
+	feed    *nodeapi.Feed
+	server  *nodeapi.Server
+	loops   sync.WaitGroup
+
+	mu     sync.Mutex
+	super  *serve.Supervisor // nil before it is made
+	groups *host.Cgroup      // once they were read
+	deaf   map[string]string // why an address can't be listened on, by address
+}
+
+// newAPI makes the API of a supervisor that observe makes known later.
+func newAPI(e *Engine, o APIOptions) *api {
+	a := &api{engine: e, options: o, feed: &nodeapi.Feed{}, deaf: map[string]string{}}
+	a.metrics = nodeapi.NewMetrics(e.nodeName(), a.state)
+	a.server = nodeapi.NewServer(nodeapi.Backend{Health: a.health, Pods: a.pods, Sources: a.sources, Stats: a.stats,
+		Events: a.events, Logs: a.logs, Feed: a.feed, Metrics: a.metrics})
+	return a
+}
+
+// tap makes a node tell the API what happens.
+func (a *api) tap(n *node.Node) {
+	emit := n.Emit
+	n.Emit = func(e event.Event) {
+		a.metrics.Event(e)
+		a.feed.Emit(e)
+		if emit != nil {
+			emit(e)
+		}
+	}
+	n.Observer = node.Observer{Pulled: a.metrics.Pulled, Probed: func(id identity.Pod, container, kind, result string) {
+		a.metrics.Probed(nodeapi.ProbeResult{ContainerName: nodeapi.ContainerName{Namespace: id.Namespace, Pod: id.Name, Container: container},
+			UID: id.UID, Type: kind, Result: probeResult(result)})
+	}}
+}
+
+// probeResult is the kubelet's label for an outcome (pkg/kubelet/prober).
+func probeResult(outcome string) string {
+	switch outcome {
+	case "success", "warning":
+		return "successful"
+	case "failure":
+		return "failed"
+	}
+	return "unknown"
+}
+
+// observe adds to a supervisor's options what the API is told.
+func (a *api) observe(ctx context.Context, o *serve.Options) {
+	a.engine.Client.Observe(a.metrics.RuntimeCall)
+	a.tap(&a.engine.Node)
+	o.Starting = func(id identity.Pod) { a.metrics.PodBegun(id, time.Now()) }
+	o.Listed = a.metrics.Relisted
+	o.Locked = func() { a.listen(ctx) }
+}
+
+// supervised makes the supervisor known.
+func (a *api) supervised(s *serve.Supervisor) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.super = s
+}
+
+// listen begins to serve. An address that can't be listened on, such as one that the
+// host does not have yet, is tried again: it must not keep pods from running.
+func (a *api) listen(ctx context.Context) {
+	serve := func(address string, listen func() (net.Listener, error)) {
+		a.loops.Go(func() {
+			for ctx.Err() == nil {
+				l, err := listen()
+				a.note(address, err)
+				if err == nil {
+					stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // Serve returns then
+					err = a.server.Serve(l)
+					stop()
+					_ = l.Close()
+				}
+				if err != nil && ctx.Err() == nil {
+					a.engine.WarnOnce(problem.Problem{Object: "HTTP API", Message: err.Error(), Hint: "podrun tries again every 10 s"})
+				}
+				if sleep(ctx, listenAgain) != nil {
+					return
+				}
+			}
+		})
+	}
+	if o := a.options; o.Socket != "" {
+		serve(o.Socket, func() (net.Listener, error) { return nodeapi.ListenUnix(o.Socket, o.Group) })
+	}
+	if o := a.options; o.Listen != "" {
+		serve(o.Listen, func() (net.Listener, error) { return nodeapi.ListenTLS(ctx, o.Listen, o.TLS) })
+	}
+}
+
+const listenAgain = 10 * time.Second
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+func (a *api) note(address string, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.deaf, address)
+	if err != nil {
+		a.deaf[address] = err.Error()
+	}
+}
+
+// close ends the API, once its context has ended.
+func (a *api) close() {
+	a.server.Close()
+	a.loops.Wait()
+}
+
+// supervisor is the supervisor, once there is one.
+func (a *api) supervisor() (*serve.Supervisor, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.super == nil {
+		return nil, errors.New("podrun serve is starting")
+	}
+	return a.super, nil
+}
+
+// nodeName is this node's name, as its pods have it.
+func (e *Engine) nodeName() string {
+	if e.Settings.HostnameOverride != "" {
+		return e.Settings.HostnameOverride
+	}
+	return hostname()
+}

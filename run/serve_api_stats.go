@@ -1,0 +1,74 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/podrun/podrun/cgroup"
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/nodeapi"
+	"github.com/podrun/podrun/problem"
+)
+
+// stats reads the usage of the node and its pods: the runtime's, and that of the
+// control groups of pods of which the runtime has none.
+func (a *api) stats(ctx context.Context) (*statsapi.Summary, error) {
+	e := a.engine
+	in := nodeapi.StatsInput{Now: time.Now(), NodeName: e.nodeName(), Groups: map[string]nodeapi.Usage{},
+		Owned: func(s *runtimeapi.PodSandbox) bool {
+			ours, _ := identity.Owner(s.Annotations, e.Layout().RootDir)
+			return ours
+		}}
+	var err error
+	for _, read := range []func() error{
+		func() error { in.Sandboxes, err = e.Client.ListPodSandbox(ctx, nil); return err },
+		func() error { in.Containers, err = e.Client.ListContainers(ctx, nil); return err },
+		func() error { in.PodStats, err = e.Client.ListPodSandboxStats(ctx); return err },
+		func() error { in.Stats, err = e.Client.ListContainerStats(ctx); return err },
+		func() error { in.Node, err = nodeapi.ReadNode(ctx, e.Layout().RootDir, in.Now); return err },
+	} {
+		if err := read(); err != nil {
+			return nil, &problem.Error{Kind: problem.Runtime, Object: "statistics", Err: err}
+		}
+	}
+	known := map[string]bool{}
+	for _, s := range in.PodStats {
+		if l := s.GetLinux(); l.GetCpu() != nil && l.GetMemory() != nil {
+			known[s.GetAttributes().GetId()] = true
+		}
+	}
+	for _, s := range in.Sandboxes {
+		if s.State == runtimeapi.PodSandboxState_SANDBOX_READY && in.Owned(s) && !known[s.Id] {
+			if err := a.groupUsage(ctx, s.GetMetadata().GetUid(), in.Groups); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return nodeapi.Summarize(in), nil
+}
+
+// groupUsage reads the usage of a pod's control group.
+func (a *api) groupUsage(ctx context.Context, uid string, into map[string]nodeapi.Usage) error {
+	a.mu.Lock()
+	groups := a.groups
+	a.mu.Unlock()
+	if groups == nil { // the mounts and the driver stay
+		facts, err := discover.ReadBasics(ctx, a.engine.Client, a.engine.Settings)
+		if err != nil {
+			return fmt.Errorf("statistics: %w", err)
+		}
+		groups = &facts.Cgroup
+		a.mu.Lock()
+		a.groups = groups
+		a.mu.Unlock()
+	}
+	if u, found := cgroup.ReadStats(cgroup.Leftovers(uid, *groups, a.engine.Settings)); found {
+		into[uid] = nodeapi.Usage(u)
+	}
+	return nil
+}

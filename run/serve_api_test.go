@@ -1,0 +1,173 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	corev1 "k8s.io/api/core/v1"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/podrun/podrun/nodeapi"
+)
+
+// apiClient serves a directory by Engine.Serve with its API on a socket, and returns
+// what asks it.
+func apiClient(t *testing.T, r *rig, dirs ...string) func(path string) (int, string) {
+	t.Helper()
+	socket := filepath.Join(r.settings.RootDir, "s.sock")
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- r.engine().Serve(ctx, ServeOptions{Dirs: dirs, AllowKubelet: true, API: APIOptions{Socket: socket}, Ready: func() { close(ready) }})
+	}()
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return nodeapi.DialUnix(ctx, socket) }}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(socket); err == nil {
+			t.Error("the socket was left behind")
+		}
+		e := r.engine()
+		known, err := e.Find(context.Background(), Selector{})
+		if err == nil {
+			_, err = e.Delete(context.Background(), known, DeleteOptions{})
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-ready:
+	case err := <-done:
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
+	return func(path string) (int, string) {
+		t.Helper()
+		resp, err := client.Get("http://podrun" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+}
+
+// eventually waits up to 20 s for a condition.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+const apiPod = `apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+  - {name: app, image: "registry.example/app:1"}
+`
+
+func TestServeAPI(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(apiPod), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	get := apiClient(t, r, dir)
+	var pods corev1.PodList
+	eventually(t, "the pod runs", func() bool {
+		code, body := get("/pods")
+		pods = corev1.PodList{}
+		return code == 200 && json.Unmarshal([]byte(body), &pods) == nil && len(pods.Items) == 1 && pods.Items[0].Status.Phase == corev1.PodRunning
+	})
+	if code, body := get("/readyz"); code != 200 || body != "ok" {
+		t.Errorf("/readyz: %d %s", code, body)
+	}
+	var metrics string
+	eventually(t, "the list of the runtime has the pod", func() bool {
+		_, metrics = get("/metrics")
+		return strings.Contains(metrics, "\nkubelet_running_pods 1\n")
+	})
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(metrics))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := families["kubelet_pod_start_duration_seconds"].GetMetric()[0].GetHistogram().GetSampleCount(); n != 1 {
+		t.Errorf("%d pods were started", n)
+	}
+	for _, want := range []string{`kubelet_running_containers{container_state="running"} 1`, `kubelet_started_containers_total{container_type="container"} 1`,
+		`podrun_container_restarts_total{container="app",namespace="default",pod="web"} 0`, `podrun_source_up{source="` + dir + `"} 1`, `podrun_supervised_pods{state="supervised"} 1`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+	if code, body := get("/events?pod=web"); code != 200 || !strings.Contains(body, `"reason":"Started"`) {
+		t.Errorf("/events: %d %s", code, body)
+	}
+	if code, body := get("/containerLogs/default/web/app?tailLines=1"); code != 200 {
+		t.Errorf("/containerLogs: %d %s", code, body)
+	}
+	var stats statsapi.Summary
+	if code, body := get("/stats/summary"); code != 200 || json.Unmarshal([]byte(body), &stats) != nil || len(stats.Pods) != 1 {
+		t.Fatalf("/stats/summary: %d %s", code, body)
+	}
+	if p := stats.Pods[0]; p.CPU == nil || p.Memory == nil || *p.CPU.UsageCoreNanoSeconds != 0 || len(p.Containers) != 1 || *p.Containers[0].CPU.UsageCoreNanoSeconds != 1e9 {
+		t.Errorf("/stats/summary: the pod's own usage is not that of its control group: %+v", p)
+	}
+	for path, want := range map[string]int{"/containerLogs/default/none/app": 404, "/containerLogs/default/web/none": 400} {
+		if code, body := get(path); code != want {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+}
+
+// TestServeAPIBrokenSource: what is wrong with a source is in /readyz and /sources,
+// and its pods go on.
+func TestServeAPIBrokenSource(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "web.yaml")
+	if err := os.WriteFile(path, []byte(apiPod), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	get := apiClient(t, r, dir, filepath.Join(dir, "none"))
+	if code, body := get("/readyz"); code != 503 || !strings.Contains(body, "[-]source "+filepath.Join(dir, "none")+" failed: ") {
+		t.Errorf("/readyz: %d %s", code, body)
+	}
+	if err := os.WriteFile(path, []byte("kind: [broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the broken file is shown", func() bool {
+		_, body := get("/readyz")
+		return strings.Contains(body, "[-]source "+dir+" failed: "+path)
+	})
+	if code, body := get("/healthz"); code != 200 {
+		t.Errorf("/healthz: %d %s", code, body)
+	}
+	if _, body := get("/sources"); !strings.Contains(body, `"state":"Unreachable"`) || !strings.Contains(body, `"pods":1`) {
+		t.Errorf("/sources: %s", body)
+	}
+}
