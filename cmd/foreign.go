@@ -124,7 +124,7 @@ var useInstead = map[string]string{
 	"shell":         "use 'podrun exec NAME -i -- sh'",
 	"ssh":           "use 'podrun exec NAME -i -- sh'",
 	"status":        "use 'podrun get', or 'podrun service status' for the service",
-	"watch":         "use 'podrun wait NAME', or 'watch podrun get'",
+	"watch":         "use 'podrun get --watch'",
 	"validate":      "use 'podrun apply --dry-run=client FILE' or 'podrun plan FILE'",
 	"lint":          "use 'podrun apply --dry-run=client FILE' or 'podrun plan FILE'",
 	"check":         "use 'podrun doctor' or 'podrun plan FILE'",

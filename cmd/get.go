@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,9 @@ type getFlags struct {
 	printFlags
 	allNamespaces bool
 	selector      string
+	watch         bool
+	watchOnly     bool
+	sources       bool
 }
 
 func newGet(a *app) *cobra.Command {
@@ -31,13 +35,18 @@ would report it.`,
   podrun get web -o yaml
   podrun get -A -o wide --sort-by .metadata.creationTimestamp
   podrun get web -o jsonpath='{.status.podIP}'
-  podrun get -o custom-columns=NAME:.metadata.name,IP:.status.podIP`,
+  podrun get -o custom-columns=NAME:.metadata.name,IP:.status.podIP
+  podrun get -w
+  podrun get --sources`,
 		RunE: func(c *cobra.Command, named []string) error { return a.runGet(c, f, named) },
 	}
 	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "pods in all namespaces")
 	c.Flags().StringVarP(&f.selector, "selector", "l", "", "label selector of the pods (app=web,tier!=db)")
 	f.add(c.Flags())
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as wide, json, yaml, name, jsonpath=TEMPLATE, go-template=TEMPLATE or custom-columns=HEADING:FIELD,…; jsonpath-file, go-template-file and custom-columns-file take a file")
+	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "then print pods when they change, until a signal; -o json prints one object a line")
+	c.Flags().BoolVar(&f.watchOnly, "watch-only", false, "only print pods when they change")
+	c.Flags().BoolVar(&f.sources, "sources", false, "show the manifest directories and URLs of the running podrun serve instead of pods")
 	return c
 }
 
@@ -60,12 +69,26 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 	if err != nil {
 		return usage(c, err)
 	}
+	watching := f.watch || f.watchOnly
+	switch {
+	case f.sources && (watching || f.allNamespaces || f.selector != "" || len(named) > 0):
+		return usage(c, errors.New("--sources cannot be used with names, -A, -l, --watch or --watch-only"))
+	case watching && (a.output == "yaml" || byTemplate != nil || f.sortBy != ""):
+		return usage(c, errors.New("--watch prints a table, names or, with -o json, an object a line, and does not sort"))
+	case f.sources && byTemplate != nil:
+		return usage(c, errors.New("--sources prints a table, json or yaml"))
+	case f.sources:
+		return a.getSources(c.Context())
+	}
 	r := &renderer{w: a.streams.Err}
 	engine, closeAll, err := a.engine(r)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
+	if watching {
+		return a.watch(c, f, engine, named, match)
+	}
 	pods, err := a.readPods(c.Context(), engine, f.allNamespaces, named)
 	if err != nil {
 		return err
@@ -88,8 +111,23 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 	return a.printPods(shown, f, single)
 }
 
-// readPods reads the pods of the namespace, or those named (podNames).
+// readPods reads the pods of the namespace, or those named (podNames), which must
+// exist.
 func (a *app) readPods(ctx context.Context, e *run.Engine, allNamespaces bool, named []string) ([]corev1.Pod, error) {
+	pods, err := a.findPods(ctx, e, allNamespaces, named)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range named {
+		if !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Name == name }) {
+			return nil, notFound(name)
+		}
+	}
+	return pods, nil
+}
+
+// findPods reads the pods of the namespace, or those named that exist.
+func (a *app) findPods(ctx context.Context, e *run.Engine, allNamespaces bool, named []string) ([]corev1.Pod, error) {
 	sel := run.Selector{Namespace: a.namespace, Names: named}
 	if sel.Namespace == "" && !allNamespaces {
 		sel.Namespace = "default"
@@ -101,16 +139,9 @@ func (a *app) readPods(ctx context.Context, e *run.Engine, allNamespaces bool, n
 	if err != nil {
 		return nil, err
 	}
-	have := map[string]bool{}
 	var pods []corev1.Pod
 	for _, v := range views {
-		have[v.ID.Name] = true
 		pods = append(pods, *v.Object)
-	}
-	for _, name := range named {
-		if !have[name] {
-			return nil, notFound(name)
-		}
 	}
 	return pods, nil
 }

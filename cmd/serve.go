@@ -26,14 +26,15 @@ type serveFlags struct {
 	skipKinds     []string
 	strictCluster bool
 	relist        time.Duration
+	remote        run.RemoteOptions
 	api           apiFlags
 }
 
 func newServe(a *app) *cobra.Command {
 	f := &serveFlags{}
 	c := &cobra.Command{
-		Use:   "serve [DIR...]",
-		Short: "Supervise the pods of manifest directories",
+		Use:   "serve [DIR|URL...]",
+		Short: "Supervise the pods of manifest directories and URLs",
 		Long: `Keep the pods of manifest directories running: start the pods of files that are
 added, update those of files that change, and delete those of files that are
 removed. Containers restart as restartPolicy says, with the kubelet's back-off;
@@ -43,13 +44,14 @@ are not.
 
 The directories are those of the command line, else those of 'sources' in the
 settings file, else /etc/podrun/manifests. They hold Pods and the ConfigMaps,
-Secrets, claims and classes that these refer to. A directory that cannot be read
-removes no pod.
+Secrets, claims and classes that these refer to. An https URL counts as a directory
+with one file. A directory or URL that cannot be read removes no pod.
 
 Containers keep running when serve ends, for whatever reason; the next serve goes
 on with them. SIGHUP reads the settings file and the directories again.`,
 		Example: `  podrun serve
   podrun serve /etc/podrun/manifests /run/podrun/manifests
+  podrun serve https://pods.example/site-1.yaml --source-header-file /etc/podrun/header
   podrun service install --now`,
 		RunE: func(c *cobra.Command, dirs []string) error { return a.serve(c, f, dirs) },
 	}
@@ -57,6 +59,8 @@ on with them. SIGHUP reads the settings file and the directories again.`,
 	c.Flags().BoolVar(&f.ignoreKinds, "ignore-unknown-kinds", false, "ignore objects of kinds that podrun does not use")
 	c.Flags().StringSliceVar(&f.skipKinds, "skip-kinds", nil, "skip objects of these `kinds` (NetworkPolicy,Certificate); Service, Ingress, RBAC kinds and the like are skipped in any case")
 	c.Flags().BoolVar(&f.strictCluster, "strict-cluster-fields", false, "refuse pods with fields that only a cluster supports, instead of dropping the fields")
+	c.Flags().DurationVar(&f.remote.Every, "http-check-frequency", 20*time.Second, "how often to read each URL")
+	c.Flags().StringVar(&f.remote.HeaderFile, "source-header-file", "", "`file` with headers of the requests for URLs, such as \"Authorization: Bearer TOKEN\", one a line; it is read at each request")
 	c.Flags().DurationVar(&f.relist, "file-check-frequency", 20*time.Second, "how often to read the directories in any case")
 	f.api.add(c.Flags())
 	c.Flags().StringVarP(&a.output, "output", "o", "", "json prints events as JSON lines")
@@ -70,6 +74,9 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	}
 	if f.relist < time.Second {
 		return usage(c, errors.New("--file-check-frequency must be at least 1s"))
+	}
+	if f.remote.Every < time.Second {
+		return usage(c, errors.New("--http-check-frequency must be at least 1s"))
 	}
 	if err := f.api.check(); err != nil {
 		return usage(c, err)
@@ -115,18 +122,22 @@ func (s *server) options(ctx context.Context, f *serveFlags, settings nodeconfig
 	if len(dirs) == 0 {
 		dirs = []string{nodeconfig.DefaultSource}
 	}
+	shown := make([]string, len(dirs))
+	for i, dir := range dirs {
+		shown[i] = run.ShownSource(dir)
+	}
 	heartbeat := 10 * time.Second
 	if watchdog, watched := systemd.WatchdogInterval(os.Getenv, os.Getpid()); watched {
 		heartbeat = min(heartbeat, watchdog/2)
 	}
 	return run.ServeOptions{
-		Dirs: dirs, Claims: settings.Claims, Relist: f.relist, AllowKubelet: settings.AllowKubelet, API: f.api.options(settings),
+		Dirs: dirs, Claims: settings.Claims, Relist: f.relist, Remote: f.remote, AllowKubelet: settings.AllowKubelet, API: f.api.options(settings),
 		Manifest: manifest.Options{Namespace: settings.Namespace, Validate: manifest.Validate(f.validate),
 			IgnoreUnknownKinds: f.ignoreKinds, SkipKinds: f.skipKinds, StrictClusterFields: f.strictCluster, Suffix: run.RandomSuffix},
 		Reload: s.reloads(ctx), Heartbeat: heartbeat,
 		Ready: func() {
 			s.tell(s.notifier.Ready())
-			s.renderer.note("supervising the pods of " + strings.Join(dirs, ", "))
+			s.renderer.note("supervising the pods of " + strings.Join(shown, ", "))
 		},
 		Progress: func(summary string) {
 			s.tell(s.notifier.Status(summary))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/systemd"
 )
 
@@ -39,7 +40,7 @@ keep running while the service is stopped, restarted or upgraded.`,
 func newServiceInstall(a *app) *cobra.Command {
 	f := &serviceFlags{}
 	c := &cobra.Command{
-		Use:   "install [DIR...]",
+		Use:   "install [DIR|URL...]",
 		Short: "Write and enable podrun.service",
 		Long: `Write /etc/systemd/system/podrun.service, make the directories of manifests where
 they are missing (mode 0750), and enable the service. The directories are those of
@@ -81,8 +82,10 @@ func (a *app) installService(c *cobra.Command, f *serviceFlags, dirs []string) e
 		}
 	}
 	for _, dir := range dirs {
-		if dir, err = filepath.Abs(dir); err != nil {
-			return usage(c, err)
+		if !run.IsRemote(dir) {
+			if dir, err = filepath.Abs(dir); err != nil {
+				return usage(c, err)
+			}
 		}
 		o.Dirs = append(o.Dirs, dir)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -18,7 +19,7 @@ import (
 type PodrunConfiguration struct {
 	RootDir          *string `json:"rootDir"`
 	ContainerLogsDir *string `json:"containerLogsDir"`
-	// Sources are directories of manifests that `podrun serve` runs.
+	// Sources are directories and https URLs of manifests that `podrun serve` runs.
 	Sources []string `json:"sources"`
 
 	HostnameOverride *string           `json:"hostnameOverride"`
@@ -115,7 +116,13 @@ func (f *file) checkSources(dirs []string) {
 	}
 	for i, dir := range dirs {
 		at := fmt.Sprintf("sources[%d]", i)
-		f.checkPath(at, dir)
+		if strings.HasPrefix(dir, "https://") {
+			if u, err := url.Parse(dir); err != nil || u.Hostname() == "" || u.User != nil || u.Fragment != "" || len(dir) >= maxPath {
+				f.invalid(at, "not a URL such as https://host/path, without credentials", "give credentials with --source-header-file")
+			}
+		} else {
+			f.checkPath(at, dir)
+		}
 		if slices.Contains(dirs[:i], dir) {
 			f.invalid(at, fmt.Sprintf("%q is given twice", dir), "")
 		}

@@ -29,6 +29,7 @@ type rig struct {
 	t        testing.TB
 	rt       *critest.Runtime
 	settings nodeconfig.Settings
+	keep     bool // apiClient keeps the pods
 
 	mu       sync.Mutex
 	events   []event.Event

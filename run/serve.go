@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -25,7 +26,8 @@ import (
 
 // ServeOptions are the options of Serve.
 type ServeOptions struct {
-	Dirs         []string         // of manifests; none supervises only what commands applied
+	Dirs         []string         // of manifests, or https URLs; none supervises only what commands applied
+	Remote       RemoteOptions    // how URLs are read
 	Manifest     manifest.Options // how files are read
 	Claims       map[string]string
 	Relist       time.Duration // how often the directories are read in any case; 0 is 20 s
@@ -63,11 +65,15 @@ func (e *Engine) Serve(ctx context.Context, o ServeOptions) error {
 		}
 	}
 	if len(o.Dirs) > 0 {
-		sources, err := e.newSources(o)
+		sources, remotes, err := e.newSources(o)
 		if err != nil {
 			return err
 		}
-		changed, stop := source.Watch(ctx, source.WatchOptions{Dirs: sources.reader.Dirs(), Relist: o.Relist,
+		var polls sync.WaitGroup
+		polls.Go(func() { remotes.Run(ctx) })
+		defer polls.Wait()
+		defer cancel()
+		changed, stop := source.Watch(ctx, source.WatchOptions{Dirs: sources.reader.Dirs(), Relist: o.Relist, Also: remotes.Changed(),
 			Report: func(p problem.Problem) { e.SendWarnings(problem.List{p}) }})
 		defer stop()
 		options.Sources, options.Changed = sources, changed
@@ -96,18 +102,22 @@ type sources struct {
 	known  string // the identities of the directories that are on disk
 }
 
-func (e *Engine) newSources(o ServeOptions) (*sources, error) {
+func (e *Engine) newSources(o ServeOptions) (*sources, *source.Remotes, error) {
 	s := &sources{node: &e.Node, claims: o.Claims}
 	data, err := store.ReadState(e.Layout().DirIdentities())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read what is known of the manifest directories: %w", err)
+		return nil, nil, fmt.Errorf("read what is known of the manifest directories: %w", err)
 	}
 	var identities map[string]source.Identity
 	if json.Unmarshal(data, &identities) == nil {
 		s.known = string(data)
 	}
-	s.reader, err = source.NewReader(source.Options{Dirs: o.Dirs, Manifest: o.Manifest, Identities: identities})
-	return s, err
+	remotes, err := e.newRemotes(o)
+	if err != nil {
+		return nil, nil, &problem.Error{Kind: problem.Usage, Err: err}
+	}
+	s.reader, err = source.NewReader(source.Options{Dirs: o.Dirs, Remotes: remotes, Manifest: o.Manifest, Identities: identities})
+	return s, remotes, err
 }
 
 // Read reads the directories. What could not be kept of them is a warning.
@@ -128,6 +138,9 @@ func (s *sources) Read(ctx context.Context) (*source.Snapshot, *source.Desired, 
 func (s *sources) keep(snapshot *source.Snapshot) error {
 	identities := map[string]source.Identity{}
 	for _, d := range snapshot.Dirs {
+		if source.IsRemote(d.Path) {
+			continue
+		}
 		identities[d.Path] = d.Identity
 	}
 	data, err := json.Marshal(identities)
@@ -219,5 +232,5 @@ func (e *Engine) SourceOf(id identity.Pod) string {
 	if err != nil || r == nil || !e.Supervised() {
 		return ""
 	}
-	return r.Path
+	return source.Shown(r.Path)
 }

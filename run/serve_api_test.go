@@ -3,12 +3,15 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,16 +25,18 @@ import (
 
 // apiClient serves a directory by Engine.Serve with its API on a socket, and returns
 // what asks it.
-func apiClient(t *testing.T, r *rig, dirs ...string) func(path string) (int, string) {
+func apiClient(t *testing.T, r *rig, o ServeOptions) func(path string) (int, string) {
 	t.Helper()
 	socket := filepath.Join(r.settings.RootDir, "s.sock")
 	ctx, cancel := context.WithCancel(t.Context())
+	o.AllowKubelet, o.API.Socket = true, socket
 	ready, done := make(chan struct{}), make(chan error, 1)
 	go func() {
-		done <- r.engine().Serve(ctx, ServeOptions{Dirs: dirs, AllowKubelet: true, API: APIOptions{Socket: socket}, Ready: func() { close(ready) }})
+		o.Ready = func() { close(ready) }
+		done <- r.engine().Serve(ctx, o)
 	}()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return nodeapi.DialUnix(ctx, socket) }}
-	t.Cleanup(func() {
+	t.Cleanup(func() { // ends with the test that has begun it
 		transport.CloseIdleConnections()
 		cancel()
 		if err := <-done; err != nil {
@@ -39,6 +44,9 @@ func apiClient(t *testing.T, r *rig, dirs ...string) func(path string) (int, str
 		}
 		if _, err := os.Stat(socket); err == nil {
 			t.Error("the socket was left behind")
+		}
+		if r.keep {
+			return
 		}
 		e := r.engine()
 		known, err := e.Find(context.Background(), Selector{})
@@ -95,7 +103,7 @@ func TestServeAPI(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(apiPod), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	get := apiClient(t, r, dir)
+	get := apiClient(t, r, ServeOptions{Dirs: []string{dir}})
 	var pods corev1.PodList
 	eventually(t, "the pod runs", func() bool {
 		code, body := get("/pods")
@@ -153,7 +161,7 @@ func TestServeAPIBrokenSource(t *testing.T) {
 	if err := os.WriteFile(path, []byte(apiPod), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	get := apiClient(t, r, dir, filepath.Join(dir, "none"))
+	get := apiClient(t, r, ServeOptions{Dirs: []string{dir, filepath.Join(dir, "none")}})
 	if code, body := get("/readyz"); code != 503 || !strings.Contains(body, "[-]source "+filepath.Join(dir, "none")+" failed: ") {
 		t.Errorf("/readyz: %d %s", code, body)
 	}
@@ -170,4 +178,56 @@ func TestServeAPIBrokenSource(t *testing.T) {
 	if _, body := get("/sources"); !strings.Contains(body, `"state":"Unreachable"`) || !strings.Contains(body, `"pods":1`) {
 		t.Errorf("/sources: %s", body)
 	}
+}
+
+// TestServeRemote: pods of a URL start, stay while the server fails and when serve is
+// started again meanwhile, and go when the URL asks for nothing.
+func TestServeRemote(t *testing.T) {
+	r := newRig(t)
+	var text atomic.Pointer[string]
+	set := func(s string) { text.Store(&s) }
+	site := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if *text.Load() == "" {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+		io.WriteString(w, *text.Load())
+	}))
+	defer site.Close()
+	o := ServeOptions{Dirs: []string{site.URL + "/pods.yaml?token=s3cret"}, Remote: RemoteOptions{Every: 50 * time.Millisecond,
+		Trust: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: site.Certificate().Raw})}}
+	running := func(get func(string) (int, string)) bool {
+		_, body := get("/pods")
+		return strings.Contains(body, `"phase":"Running"`)
+	}
+	var first string
+	t.Run("start", func(t *testing.T) {
+		set(apiPod)
+		get := apiClient(t, r, o)
+		eventually(t, "the pod of the URL runs", func() bool { return running(get) })
+		set("")
+		eventually(t, "the failure is shown", func() bool {
+			code, body := get("/readyz")
+			return code == 503 && strings.Contains(body, "[-]source "+site.URL+"/pods.yaml failed: the server answered 502")
+		})
+		if c, _ := r.rt.Container("app"); running(get) {
+			first = c.ID
+		}
+		r.keep = true
+	})
+	t.Run("boot without the server", func(t *testing.T) {
+		r.keep = false
+		get := apiClient(t, r, o)
+		eventually(t, "the server was asked", func() bool {
+			_, body := get("/sources")
+			return strings.Contains(body, "502") && !strings.Contains(body, "s3cret")
+		})
+		if c, _ := r.rt.Container("app"); c.ID != first || !running(get) {
+			t.Errorf("the pod was touched: %+v", c)
+		}
+		set("{apiVersion: v1, kind: List, items: []}")
+		eventually(t, "the pod is deleted", func() bool {
+			_, body := get("/pods")
+			return strings.Contains(body, `"items":[]`)
+		})
+	})
 }

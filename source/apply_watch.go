@@ -31,6 +31,8 @@ const (
 type WatchOptions struct {
 	Dirs   []string      // absolute; see Reader.Dirs
 	Relist time.Duration // how often to signal in any case; 0 is 20 s
+	// Also signals changes of other sources; nil for none.
+	Also <-chan struct{}
 	// Report is told when a directory cannot be watched, once, and when it is
 	// watched again. It is not called concurrently. Nil reports nothing.
 	Report func(problem.Problem)
@@ -59,6 +61,18 @@ func Watch(ctx context.Context, o WatchOptions) (changed <-chan struct{}, stop f
 			}
 		}}
 		all.Go(func() { f.run(ctx) })
+	}
+	if o.Also != nil {
+		all.Go(func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-o.Also:
+					notify(events)
+				}
+			}
+		})
 	}
 	all.Go(func() { debounce(ctx, events, signals, o.Relist) })
 	ended := make(chan struct{})

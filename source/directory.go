@@ -179,4 +179,10 @@ func kindOfName(name string) nameKind {
 	return foreignName
 }
 
-func join(dir, name string) string { return path.Join(dir, name) }
+// join is the path of a file of a source: of a URL it is the URL.
+func join(dir, name string) string {
+	if IsRemote(dir) {
+		return dir
+	}
+	return path.Join(dir, name)
+}

@@ -22,10 +22,11 @@ func news(before, after *Snapshot) problem.List {
 			was = &before.Dirs[i]
 		}
 		switch {
+		case now.pending:
 		case now.State == Unreachable && (was.State != Unreachable || was.Why != now.Why):
 			out = append(out, now.unreachable())
-		case now.State == Present && was.State == Unreachable:
-			out = append(out, problem.Problem{File: printable(now.Path), Reason: "SourceReachable", Message: "the directory is readable again", Warning: true})
+		case now.State == Present && was.State == Unreachable && !was.pending:
+			out = append(out, problem.Problem{File: printable(now.Path), Reason: "SourceReachable", Message: "the " + now.kind() + " is readable again", Warning: true})
 		}
 		if now.State != Present {
 			continue
@@ -73,7 +74,7 @@ func (f *File) report() problem.List {
 func (d *Dir) Name() string { return printable(d.Path) }
 
 func (d *Dir) unreachable() problem.Problem {
-	return problem.Problem{File: printable(d.Path), Reason: "SourceUnreachable", Message: "the directory is unreachable: " + d.Why,
+	return problem.Problem{File: printable(d.Path), Reason: "SourceUnreachable", Message: "the " + d.kind() + " is unreachable: " + d.Why,
 		Hint: "its pods keep running, and none is removed, until podrun can read it", Warning: true}
 }
 

@@ -10,11 +10,14 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/problem"
 )
 
 // Options are the inputs of a Reader.
 type Options struct {
 	Dirs []string // at least one; relative ones are below the working directory
+	// Remotes reads those that are URLs; it has them all. Nil if there are none.
+	Remotes *Remotes
 	// Manifest is how files are read, as by every other command. Suffix,
 	// RestartPolicy and ToEnd do not apply to directories.
 	Manifest manifest.Options
@@ -59,7 +62,10 @@ func NewReader(o Options) (*Reader, error) {
 	}
 	var dirs []string
 	for _, dir := range o.Dirs {
-		abs, err := filepath.Abs(dir)
+		abs, err := dir, error(nil)
+		if !IsRemote(dir) {
+			abs, err = filepath.Abs(dir)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("manifest directory %s: %w", printable(dir), err)
 		}
@@ -71,8 +77,10 @@ func NewReader(o Options) (*Reader, error) {
 	return &Reader{options: o, busy: map[string]*pass{}}, nil
 }
 
-// Dirs are the directories as absolute paths, each once.
-func (r *Reader) Dirs() []string { return slices.Clone(r.options.Dirs) }
+// Dirs are the directories as absolute paths, each once, without URLs.
+func (r *Reader) Dirs() []string {
+	return slices.DeleteFunc(slices.Clone(r.options.Dirs), IsRemote)
+}
 
 // Read reads all directories once, in parallel. Files that look as they did are
 // not read again. What is wrong with a directory or a file is in the Snapshot; the
@@ -80,10 +88,15 @@ func (r *Reader) Dirs() []string { return slices.Clone(r.options.Dirs) }
 func (r *Reader) Read(ctx context.Context) (*Snapshot, error) {
 	passes := make([]*pass, len(r.options.Dirs))
 	for i, dir := range r.options.Dirs {
-		passes[i] = r.start(ctx, dir, r.before(i))
+		if !IsRemote(dir) {
+			passes[i] = r.start(ctx, dir, r.before(i))
+		}
 	}
 	found := make([]listing, len(passes))
 	for i, p := range passes {
+		if IsRemote(r.options.Dirs[i]) {
+			continue
+		}
 		if p == nil {
 			found[i].err = errStalled
 			continue
@@ -99,8 +112,9 @@ func (r *Reader) Read(ctx context.Context) (*Snapshot, error) {
 	}
 	rules := rules{now: time.Now(), settle: r.options.Settle, manifest: r.options.Manifest}
 	next := &Snapshot{}
-	for i, dir := range r.options.Dirs {
-		d := rules.dir(ctx, dir, r.before(i), r.options.Identities[dir], found[i])
+	var kept problem.List
+	for i := range r.options.Dirs {
+		d := r.decide(ctx, rules, i, found[i], &kept)
 		if again := rules.readAgain(&d); again > 0 && (next.ReadAgain == 0 || again < next.ReadAgain) {
 			next.ReadAgain = again
 		}
@@ -109,9 +123,23 @@ func (r *Reader) Read(ctx context.Context) (*Snapshot, error) {
 			return nil, fmt.Errorf("read the manifest directories: %w", context.Cause(ctx))
 		}
 	}
-	next.News = news(r.last, next)
+	next.News = append(news(r.last, next), kept...)
 	r.last = next
 	return next, nil
+}
+
+// decide decides on a source. What could not be kept of a URL is added to the list.
+func (r *Reader) decide(ctx context.Context, rules rules, i int, found listing, unkept *problem.List) Dir {
+	dir := r.options.Dirs[i]
+	if !IsRemote(dir) {
+		return rules.dir(ctx, dir, r.before(i), r.options.Identities[dir], found)
+	}
+	d, err := r.options.Remotes.read(ctx, rules, dir, r.before(i))
+	if err != nil {
+		*unkept = append(*unkept, problem.Problem{File: printable(dir), Reason: "SourceNotKept", Warning: true, Message: err.Error(),
+			Hint: "without a network, the next boot of this host does not have its pods"})
+	}
+	return d
 }
 
 // before is the directory as of the last pass; nil in the first one.

@@ -41,6 +41,7 @@ type observation struct {
 	kept   bool  // print is that of the previous pass, so that data was not read
 	data   []byte
 	writer writer
+	remote bool // the answer of a server: complete, and there is no other way to ask for nothing than an empty list
 }
 
 // rules are the inputs of the decisions of one pass that are not in the files.
@@ -141,7 +142,11 @@ func (r rules) load(name string, o observation) (*manifest.Objects, problem.List
 	// A pod of a directory keeps its name, and its own restartPolicy.
 	opts.Suffix, opts.RestartPolicy, opts.ToEnd = nil, "", false
 	objects, problems := manifest.Load([]manifest.Source{{Name: name, Data: o.data}}, opts)
-	problems = withoutNoPod(problems, count(objects) > 0 || len(objects.Skipped) > 0)
+	hint := "remove the file to remove its pods"
+	if o.remote {
+		hint = "to remove its pods, let the URL have the content {apiVersion: v1, kind: List, items: []}"
+	}
+	problems = withoutNoPod(problems, count(objects) > 0 || len(objects.Skipped) > 0 || o.remote && isEmptyList(o.data), hint)
 	if len(problems.Errors()) > 0 {
 		return nil, cut(problems)
 	}
@@ -152,14 +157,14 @@ func (r rules) load(name string, o observation) (*manifest.Objects, problem.List
 // withoutNoPod drops the complaint that there is no pod: in a directory a file
 // may hold ConfigMaps alone. A file without any object stays refused, because it
 // looks like one that was truncated.
-func withoutNoPod(problems problem.List, some bool) problem.List {
+func withoutNoPod(problems problem.List, some bool, hint string) problem.List {
 	var out problem.List
 	for i, p := range problems {
 		if p.Reason == "NoPod" {
 			if some || i > 0 {
 				continue
 			}
-			p.Hint = "remove the file to remove its pods"
+			p.Hint = hint
 		}
 		out = append(out, p)
 	}

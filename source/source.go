@@ -48,7 +48,7 @@ const (
 
 // Dir is one directory.
 type Dir struct {
-	Path  string // absolute
+	Path  string // absolute, or an https URL
 	State DirState
 	Why   string // why it is Unreachable, else empty
 	// Identity is that of the directory which was read last; zero when none was.
@@ -59,6 +59,8 @@ type Dir struct {
 
 	listed  bool      // it was read once by this process
 	arrived time.Time // when the directory with this identity became Present
+	stale   bool      // of a URL: the server has not answered this process
+	pending bool      // of a URL: it was not asked yet, and there is no copy
 	young   bool      // that was less than the settle time ago: an editor may be replacing a file
 }
 
@@ -126,11 +128,14 @@ func (s *Snapshot) MayHaveHeld(path string) (may bool, why string) {
 	parent := filepath.Dir(path)
 	for i := range s.Dirs {
 		d := &s.Dirs[i]
-		if encodable(d.Path) != parent {
+		if at := encodable(d.Path); at != parent && !(IsRemote(at) && at == path) {
 			continue
 		}
+		if d.stale {
+			return true, d.kind() + " " + printable(d.Path) + " was not read since podrun started"
+		}
 		if d.State != Present {
-			return true, "directory " + printable(d.Path) + " is unreachable: " + d.Why
+			return true, d.kind() + " " + printable(d.Path) + " is unreachable: " + d.Why
 		}
 		known := false
 		for j := range d.Files {
@@ -153,7 +158,7 @@ func (s *Snapshot) MayHaveHeld(path string) (may bool, why string) {
 // directories were unreachable, or files broken, since podrun started.
 func (s *Snapshot) Complete() bool {
 	for i := range s.Dirs {
-		if !s.Dirs[i].listed {
+		if !s.Dirs[i].listed || s.Dirs[i].stale {
 			return false
 		}
 		for j := range s.Dirs[i].Files {
@@ -188,11 +193,31 @@ func (s *Snapshot) Problems() problem.List {
 // that was read.
 func encodable(path string) string { return string([]rune(path)) }
 
+// kind is what a source is in messages.
+func (d *Dir) kind() string {
+	if IsRemote(d.Path) {
+		return "URL"
+	}
+	return "directory"
+}
+
 // printable is a path that is safe on a terminal: quoted if it has control
-// characters or bytes that are not UTF-8.
+// characters or bytes that are not UTF-8, and a URL without user, query and fragment,
+// which may be credentials.
 func printable(path string) string {
+	if IsRemote(path) {
+		path, _, _ = strings.Cut(path, "#")
+		path, _, _ = strings.Cut(path, "?")
+		scheme, rest, _ := strings.Cut(path, "://")
+		host, file, _ := strings.Cut(rest, "/")
+		path = scheme + "://" + host[strings.LastIndexByte(host, '@')+1:] + "/" + file
+	}
 	if quoted := strconv.Quote(path); strings.ContainsRune(quoted, '\\') {
 		return quoted
 	}
 	return path
 }
+
+// Shown is the name of a source, or of a file of one, in messages: without what may be
+// credentials.
+func Shown(name string) string { return printable(name) }

@@ -1,0 +1,163 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podrun/podrun/run"
+)
+
+// How often `get --watch` reads the pods: often where no supervisor tells it of
+// events, and rarely for what is no event where one does. After an event it waits for
+// eventsSettle: events come in groups.
+const (
+	watchPoll    = time.Second
+	watchRelist  = 5 * time.Second
+	eventsSettle = 100 * time.Millisecond
+)
+
+// watchPods calls show with the pods that have changed, each time that some have,
+// until ctx ends, and before with all pods unless only changes are wanted.
+func watchPods(ctx context.Context, read func(context.Context) ([]corev1.Pod, error), events func(context.Context) (<-chan struct{}, error), onlyChanges bool, show func([]corev1.Pod) error) error {
+	var before map[types.UID]*corev1.Pod
+	var signaled <-chan struct{}
+	for {
+		pods, err := read(ctx)
+		if err != nil {
+			return ended(ctx, err)
+		}
+		changed, now := changedPods(before, pods)
+		if (before != nil || !onlyChanges) && (before == nil || len(changed) > 0) {
+			if err := show(changed); err != nil {
+				return err
+			}
+		}
+		before = now
+		if signaled == nil {
+			signaled, _ = events(ctx) // none without a supervisor
+		}
+		wait := watchPoll
+		if signaled != nil {
+			wait = watchRelist
+		}
+		select {
+		case <-ctx.Done():
+			return ended(ctx, ctx.Err())
+		case <-time.After(wait):
+		case _, open := <-signaled:
+			if !open {
+				signaled = nil
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(eventsSettle):
+			}
+		}
+	}
+}
+
+// ended is the error of a watch: the signal that ended it, if one did.
+func ended(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// changedPods are the pods whose definition or status is not what it was, and all by
+// UID. A pod that is gone is shown a last time, marked as deleted.
+func changedPods(before map[types.UID]*corev1.Pod, pods []corev1.Pod) (changed []corev1.Pod, now map[types.UID]*corev1.Pod) {
+	now = map[types.UID]*corev1.Pod{}
+	for i := range pods {
+		p := &pods[i]
+		key := p.UID
+		if key == "" { // one that could not be started
+			key = types.UID(p.Namespace + "/" + p.Name)
+		}
+		now[key] = p
+		if old := before[key]; old == nil || !reflect.DeepEqual(old, p) {
+			changed = append(changed, *p)
+		}
+	}
+	for key, old := range before {
+		if now[key] == nil {
+			gone := old.DeepCopy()
+			gone.Status.Phase, gone.Status.Reason = "", "Deleted"
+			changed = append(changed, *gone)
+		}
+	}
+	return changed, now
+}
+
+// getSources prints the manifest sources of the supervisor.
+func (a *app) getSources(ctx context.Context) error {
+	settings, notes, err := a.settings.settings()
+	if err != nil {
+		return err
+	}
+	a.warnAbout(&renderer{w: a.streams.Err}, notes)
+	sources, err := run.ServeSources(ctx, settings.Layout())
+	if err != nil {
+		return err
+	}
+	if a.output == "json" || a.output == "yaml" {
+		return printData(a.raw.Out, a.output, sources)
+	}
+	w := tabwriter.NewWriter(a.streams.Out, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(w, "SOURCE\tSTATE\tFILES\tPODS\tREASON")
+	for _, s := range sources {
+		reason := s.Why
+		if reason == "" && len(s.Problems) > 0 {
+			reason = s.Problems[0]
+			if more := len(s.Problems) - 1; more > 0 {
+				reason += " (and " + strconv.Itoa(more) + " more)"
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", s.Name, s.State, s.Files, s.Pods, reason)
+	}
+	return w.Flush()
+}
+
+// watch prints pods and then what changes of them, until a signal.
+func (a *app) watch(c *cobra.Command, f *getFlags, engine *run.Engine, named []string, match func(map[string]string) bool) error {
+	first := true
+	read := func(ctx context.Context) ([]corev1.Pod, error) {
+		pods, err := a.findPods(ctx, engine, f.allNamespaces, named)
+		return slices.DeleteFunc(pods, func(p corev1.Pod) bool { return !match(p.Labels) }), err
+	}
+	events := func(ctx context.Context) (<-chan struct{}, error) { return run.ServeEvents(ctx, engine.Layout()) }
+	return watchPods(c.Context(), read, events, f.watchOnly, func(pods []corev1.Pod) error {
+		err := a.printWatched(pods, f, first)
+		first = first && len(pods) == 0
+		return err
+	})
+}
+
+// printWatched prints pods that have changed: rows of a table without its head after
+// the first time, an object a line of JSON, or names.
+func (a *app) printWatched(pods []corev1.Pod, f *getFlags, first bool) error {
+	switch a.output {
+	case "json":
+		encoder := json.NewEncoder(a.raw.Out)
+		for i := range pods {
+			if err := encoder.Encode(&pods[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "name":
+		return a.printPods(pods, f, false)
+	}
+	return podTable(a.streams.Out, pods, tableOptions{Wide: a.output == "wide", Namespaces: f.allNamespaces, Now: time.Now(),
+		NoHeaders: f.noHeaders || !first, LabelColumns: f.labels, ShowLabels: f.showLabels})
+}

@@ -1,0 +1,94 @@
+package run
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/nodeapi"
+	"github.com/podrun/podrun/problem"
+)
+
+// SourceState is the state of a manifest source of a supervisor.
+type SourceState = nodeapi.Source
+
+// maxAnswer bounds an answer of a supervisor's API, in bytes.
+const maxAnswer = 64 << 20
+
+// askAPI requests a path of the API of a root directory's supervisor, at its default
+// socket. The body must be closed.
+func askAPI(ctx context.Context, layout identity.Layout, path string) (io.ReadCloser, error) {
+	socket := layout.APISocket()
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return nodeapi.DialUnix(ctx, socket)
+	}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podrun"+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	failed := &problem.Error{Kind: problem.Failed, Object: "podrun serve", Err: err}
+	switch {
+	case err == nil && resp.StatusCode == http.StatusOK:
+		return resp.Body, nil
+	case err == nil:
+		_ = resp.Body.Close() // an error is returned in any case
+		failed.Err = fmt.Errorf("its API answered %s", resp.Status)
+	case nodeapi.IsAbsent(err):
+		failed.Err, failed.Hint = errors.New("does not run with an API at "+socket), "start it: 'podrun serve' or 'podrun service install --now'"
+	case errors.Is(err, os.ErrPermission):
+		failed.Hint = "use sudo"
+	}
+	return nil, failed
+}
+
+// ServeSources asks the supervisor of a root directory for its manifest sources. The
+// error is of kind Failed.
+func ServeSources(ctx context.Context, layout identity.Layout) ([]SourceState, error) {
+	body, err := askAPI(ctx, layout, "/sources")
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	var out []SourceState
+	if err := json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(&out); err != nil {
+		return nil, &problem.Error{Kind: problem.Failed, Object: "podrun serve", Err: fmt.Errorf("its API answered something else than sources: %w", err)}
+	}
+	return out, nil
+}
+
+// ServeEvents signals events of a supervisor's pods as they happen, until ctx ends or
+// the supervisor does, which closes the channel. The error is that of a supervisor
+// that is not there.
+func ServeEvents(ctx context.Context, layout identity.Layout) (<-chan struct{}, error) {
+	body, err := askAPI(ctx, layout, "/events?watch=only")
+	if err != nil {
+		return nil, err
+	}
+	out := make(chan struct{}, 1)
+	go func() {
+		defer close(out)
+		defer body.Close()
+		lines := bufio.NewReader(body)
+		for {
+			for more := true; more; { // a line may be longer than the buffer
+				var err error
+				if _, more, err = lines.ReadLine(); err != nil {
+					return
+				}
+			}
+			select {
+			case out <- struct{}{}:
+			default: // it is signaled
+			}
+		}
+	}()
+	return out, nil
+}

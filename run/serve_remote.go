@@ -1,0 +1,36 @@
+package run
+
+import (
+	"slices"
+	"time"
+
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/source"
+)
+
+// RemoteOptions say how URLs among the sources are read.
+type RemoteOptions struct {
+	Every      time.Duration // 0 is 20 s
+	HeaderFile string        // with headers of each request; "" for none
+	Trust      []byte        // PEM certificates that count beside the system's, in tests
+}
+
+// IsRemote reports whether a source is a URL, and not a directory.
+func IsRemote(name string) bool { return source.IsRemote(name) }
+
+// ShownSource is the name of a source without what may be credentials.
+func ShownSource(name string) string { return source.Shown(name) }
+
+// newRemotes reads what is kept of the URLs among the sources.
+func (e *Engine) newRemotes(o ServeOptions) (*source.Remotes, error) {
+	layout := e.Layout()
+	var urls []string
+	for _, name := range o.Dirs {
+		if source.IsRemote(name) && !slices.Contains(urls, name) {
+			urls = append(urls, name)
+		}
+	}
+	return source.NewRemotes(source.RemoteOptions{URLs: urls, Every: o.Remote.Every, HeaderFile: o.Remote.HeaderFile, Trust: o.Remote.Trust,
+		ReadCopy:  func(name string) ([]byte, error) { return store.ReadRemoteCopy(layout, name) },
+		WriteCopy: func(name string, data []byte) error { return store.WriteRemoteCopy(layout, name, data) }})
+}

@@ -1,0 +1,164 @@
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"time"
+)
+
+// RemoteOptions are the inputs of NewRemotes.
+type RemoteOptions struct {
+	URLs       []string      // https; see CheckRemote
+	Every      time.Duration // how often each is read; 0 is 20 s, the kubelet's httpCheckFrequency
+	Timeout    time.Duration // of one request with its content; 0 is 30 s
+	HeaderFile string        // headers of each request; "" for none. It is read each time
+	// ReadCopy and WriteCopy keep the last good content of each URL by a name that is
+	// safe as that of a file.
+	ReadCopy  func(name string) ([]byte, error)
+	WriteCopy func(name string, data []byte) error
+	// Trust are PEM certificates that count beside the system's, in tests.
+	Trust []byte
+}
+
+// Remotes reads URLs again and again, for a Reader.
+type Remotes struct {
+	options RemoteOptions
+	changed chan struct{}
+	client  *fetcher
+
+	mu   sync.Mutex
+	urls map[string]*content
+}
+
+// NewRemotes reads the copies that earlier processes kept. Run reads the URLs.
+func NewRemotes(o RemoteOptions) (*Remotes, error) {
+	if o.Every <= 0 {
+		o.Every = defaultRelist
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 30 * time.Second
+	}
+	r := &Remotes{options: o, changed: make(chan struct{}, 1), urls: map[string]*content{}, client: newFetcher(o)}
+	hosts := map[string]bool{}
+	for _, name := range o.URLs {
+		if err := CheckRemote(name); err != nil {
+			return nil, fmt.Errorf("source %s: %w", printable(name), err)
+		}
+		hosts[hostOf(name)] = true
+		c := &content{}
+		r.urls[name] = c
+		data, err := o.ReadCopy(copyName(name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("source %s: read its copy: %w", printable(name), err)
+		}
+		if kept, ok := decodeCopy(data, name); err == nil && ok {
+			*c = content{have: true, data: kept.Data, size: int64(len(kept.Data)), sum: sha256.Sum256(kept.Data), serial: 1, etag: kept.ETag}
+		}
+	}
+	if len(hosts) > 1 && o.HeaderFile != "" {
+		return nil, errors.New("--source-header-file: the URLs have several hosts, each of which would get the headers: use one host")
+	}
+	return r, nil
+}
+
+// copyName is the name of the copy of a URL.
+func copyName(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Changed signals that a URL has another content, or another state.
+func (r *Remotes) Changed() <-chan struct{} { return r.changed }
+
+// Run reads all URLs until ctx ends.
+func (r *Remotes) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for name := range r.urls {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				r.poll(ctx, name)
+				select {
+				case <-ctx.Done():
+				case <-time.After(r.options.Every):
+				}
+			}
+		})
+	}
+}
+
+// poll reads a URL once.
+func (r *Remotes) poll(ctx context.Context, name string) {
+	r.mu.Lock()
+	c := r.urls[name]
+	etag := ""
+	if c.have {
+		etag = c.etag
+	}
+	r.mu.Unlock()
+	got, err := r.client.fetch(ctx, name, etag)
+	if ctx.Err() != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := *c
+	c.err = err
+	if err == nil {
+		c.fetched = true
+		if !got.unchanged {
+			c.take(got)
+		}
+	}
+	if before.serial != c.serial || before.fetched != c.fetched || reason(before.err) != reason(c.err) {
+		notify(r.changed)
+	}
+}
+
+// take takes in what a server has answered.
+func (c *content) take(got answer) {
+	c.etag = got.etag
+	if c.have && c.sum == sha256.Sum256(got.data) {
+		return
+	}
+	c.have, c.data, c.size, c.sum = true, got.data, int64(len(got.data)), sha256.Sum256(got.data)
+	c.serial++
+}
+
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// read decides on a URL, and keeps a content that is good. What could not be kept is
+// returned as an error beside the result.
+func (r *Remotes) read(ctx context.Context, rules rules, name string, prev *Dir) (Dir, error) {
+	r.mu.Lock()
+	c := *r.urls[name]
+	r.mu.Unlock()
+	d := rules.remote(ctx, name, prev, c)
+	if ctx.Err() != nil || c.data == nil {
+		return d, nil
+	}
+	var err error
+	if len(d.Files) == 1 && d.Files[0].settled == Good && c.fetched {
+		var data []byte
+		if data, err = json.Marshal(remoteCopy{URL: name, ETag: c.etag, Data: c.data}); err == nil {
+			err = r.options.WriteCopy(copyName(name), data)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := r.urls[name]; now.serial == c.serial && now.fetched == c.fetched {
+		now.data = nil // its objects are known
+	}
+	return d, err
+}

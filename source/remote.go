@@ -1,0 +1,152 @@
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/podrun/podrun/manifest"
+)
+
+// IsRemote reports whether a source is a URL, and not a directory.
+func IsRemote(name string) bool { return strings.Contains(name, "://") }
+
+// CheckRemote checks the URL of a source. The error does not repeat it: it may hold
+// credentials.
+func CheckRemote(name string) error {
+	u, err := url.Parse(name)
+	switch {
+	case err != nil:
+		return errors.New("not a valid URL: write https://host/path")
+	case u.Scheme != "https":
+		return errors.New("not an https URL: a process on the way could change the manifests of another one")
+	case u.Hostname() == "":
+		return errors.New("the URL names no host")
+	case u.User != nil:
+		return errors.New("the URL has credentials, which every user of this host can read: use --source-header-file")
+	case u.Fragment != "":
+		return errors.New("the URL has a fragment")
+	case len(name) > maxURL:
+		return fmt.Errorf("longer than %d bytes", maxURL)
+	}
+	return nil
+}
+
+// Limits of remote sources.
+const (
+	maxURL        = 4096
+	maxETag       = 1024
+	maxHeaders    = 32
+	maxHeaderFile = 64 << 10
+)
+
+// header is one line of a header file.
+type header struct{ name, value string }
+
+// parseHeaders reads lines such as "Authorization: Bearer …". Empty lines, and those
+// that begin with #, do not count. The error has the line's number, not its content.
+func parseHeaders(data []byte) ([]header, error) {
+	var out []header
+	for i, line := range strings.Split(string(data), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, value, found := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		bad := func(r rune) bool { return r < ' ' || r == 0x7f }
+		switch {
+		case !found || !isToken(name) || strings.ContainsFunc(value, bad):
+			return nil, fmt.Errorf("line %d is not a header such as \"Authorization: Bearer TOKEN\"", i+1)
+		case slices.Contains([]string{"host", "content-length", "transfer-encoding", "connection", "if-none-match", "range", "accept-encoding"}, strings.ToLower(name)):
+			return nil, fmt.Errorf("line %d sets a header that podrun sets itself", i+1)
+		case len(out) == maxHeaders:
+			return nil, fmt.Errorf("more than %d headers", maxHeaders)
+		}
+		out = append(out, header{name, value})
+	}
+	return out, nil
+}
+
+// isToken reports whether a name is one of a header (RFC 9110, 5.6.2).
+func isToken(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
+}
+
+// remoteCopy is the last good content of a URL, as it is kept on disk.
+type remoteCopy struct {
+	URL  string `json:"url"`
+	ETag string `json:"etag,omitempty"`
+	Data []byte `json:"data"`
+}
+
+// decodeCopy reads a copy; false if it is corrupt, or of another URL.
+func decodeCopy(data []byte, of string) (remoteCopy, bool) {
+	var c remoteCopy
+	ok := json.Unmarshal(data, &c) == nil && c.URL == of && len(c.Data) > 0 && len(c.Data) <= manifest.MaxSource
+	return c, ok
+}
+
+// isEmptyList reports whether a content is a list of no objects. It asks for no pod,
+// which an empty content does not.
+func isEmptyList(data []byte) bool {
+	const longest = 4096
+	if len(data) > longest {
+		return false
+	}
+	var list struct {
+		Kind  string `json:"kind"`
+		Items *[]any `json:"items"`
+	}
+	return yaml.Unmarshal(data, &list) == nil && (list.Kind == "List" || list.Kind == "PodList") && list.Items != nil && len(*list.Items) == 0
+}
+
+// remote decides what a URL is now; see dir.
+func (r rules) remote(ctx context.Context, name string, prev *Dir, c content) Dir {
+	d := Dir{Path: name}
+	if prev != nil {
+		d = *prev
+	}
+	if c.have {
+		o := observation{name: remoteFile, print: print{inode: c.serial, size: c.size}, data: c.data, remote: true}
+		o.kept = prev != nil && len(prev.Files) == 1 && prev.Files[0].print == o.print
+		if !o.kept && c.data == nil {
+			return d // cannot be: data is kept until it was decided on
+		}
+		d = r.dir(ctx, name, prev, Identity{}, listing{identity: Identity{Inode: 1}, files: []observation{o}})
+		d.young = false
+	}
+	d.stale, d.pending = !c.fetched, !c.have && c.err == nil
+	switch {
+	case c.err != nil:
+		d.State, d.Why = Unreachable, c.err.Error()
+	case !c.have:
+		d.State, d.Why = Unreachable, "it was not read yet"
+	}
+	return d
+}
+
+// remoteFile is the name of the file of a URL, which is shown nowhere.
+const remoteFile = "content.yaml"
+
+// content is what is known of a URL.
+type content struct {
+	have    bool   // data was read once, now or by an earlier process
+	fetched bool   // the server answered this process
+	data    []byte // nil once it was decided on
+	size    int64
+	sum     [sha256.Size]byte
+	serial  uint64 // counts different contents
+	etag    string
+	err     error // why the last request had no content; nil otherwise
+}
