@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
+	promodel "github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
@@ -118,7 +118,7 @@ func TestServeAPI(t *testing.T) {
 		_, metrics = get("/metrics")
 		return strings.Contains(metrics, "\nkubelet_running_pods 1\n")
 	})
-	parser := expfmt.NewTextParser(model.LegacyValidation)
+	parser := expfmt.NewTextParser(promodel.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(metrics))
 	if err != nil {
 		t.Fatal(err)
