@@ -43,3 +43,31 @@ func TestUntilDue(t *testing.T) {
 		})
 	}
 }
+
+// TestObserve: an observer gets each call with its time and error, and the caller gets
+// the error as it is.
+func TestObserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Client{}
+		failure := status.Error(codes.Unavailable, "away")
+		answer := func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+			time.Sleep(time.Second)
+			return failure
+		}
+		call := func() error {
+			return c.observed(t.Context(), "/runtime.v1.RuntimeService/RunPodSandbox", nil, nil, nil, answer)
+		}
+		if err := call(); err != failure {
+			t.Errorf("without an observer: %v", err)
+		}
+		calls := 0
+		c.Observe(func(method string, took time.Duration, err error) {
+			if calls++; method != "RunPodSandbox" || took != time.Second || err != failure {
+				t.Errorf("observed %s %s %v", method, took, err)
+			}
+		})
+		if err := call(); err != failure || calls != 1 {
+			t.Errorf("with an observer: %v, %d calls", err, calls)
+		}
+	})
+}

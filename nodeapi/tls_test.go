@@ -1,0 +1,121 @@
+package nodeapi
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// authority signs certificates.
+type authority struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// issue makes a certificate, signed by a, or by itself if a has none.
+func (a *authority) issue(name string, usage x509.ExtKeyUsage, isCA bool) (cert, key []byte, made authority) {
+	a.t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{usage}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: isCA, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
+	parent, signer := a.cert, a.key
+	if parent == nil {
+		parent, signer = template, k
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &k.PublicKey, signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	raw, err := x509.MarshalECPrivateKey(k)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}), authority{a.t, parsed, k}
+}
+
+// TestListenTLS: clients without a certificate of the authority get nothing.
+func TestListenTLS(t *testing.T) {
+	none := authority{t: t}
+	caPEM, _, ca := none.issue("ca", x509.ExtKeyUsageAny, true)
+	certPEM, keyPEM, _ := ca.issue("server", x509.ExtKeyUsageServerAuth, false)
+	clientCert, clientKey, _ := ca.issue("client", x509.ExtKeyUsageClientAuth, false)
+	strangerCert, strangerKey, _ := none.issue("stranger", x509.ExtKeyUsageClientAuth, false)
+	dir := t.TempDir()
+	files := TLSFiles{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), ClientCA: filepath.Join(dir, "ca")}
+	for path, data := range map[string][]byte{files.Cert: certPEM, files.Key: keyPEM, files.ClientCA: caPEM} {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := ListenTLS(t.Context(), "127.0.0.1:0", files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewServer(testBackend(1))
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	defer func() { s.Close(); <-done }()
+	roots := x509.NewCertPool()
+	roots.AddCert(ca.cert)
+	ask := func(scheme string, certs ...tls.Certificate) (int, error) {
+		transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: certs}}
+		resp, err := (&http.Client{Transport: transport, Timeout: 5 * time.Second}).Get(scheme + "://" + l.Addr().String() + "/healthz")
+		if err != nil {
+			return 0, err
+		}
+		resp.Body.Close()
+		return resp.StatusCode, nil
+	}
+	pair := func(cert, key []byte) tls.Certificate {
+		c, err := tls.X509KeyPair(cert, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	if code, err := ask("https", pair(clientCert, clientKey)); code != 200 || err != nil {
+		t.Errorf("with a certificate: %d %v", code, err)
+	}
+	for name, test := range map[string]func() (int, error){
+		"no certificate":         func() (int, error) { return ask("https") },
+		"another authority":      func() (int, error) { return ask("https", pair(strangerCert, strangerKey)) },
+		"a server's certificate": func() (int, error) { return ask("https", pair(certPEM, keyPEM)) },
+		"http":                   func() (int, error) { return ask("http", pair(clientCert, clientKey)) },
+	} {
+		if code, err := test(); code == 200 {
+			t.Errorf("%s: answered %d %v", name, code, err)
+		}
+	}
+	r := &rotated{files: files, config: &tls.Config{}}
+	first := r.current()
+	os.WriteFile(files.Cert, []byte("half"), 0o600)
+	r.read = time.Time{}
+	if len(first.Certificates) != 1 || r.current() != first {
+		t.Error("files that are wrong for a moment replace those before")
+	}
+	for _, f := range []TLSFiles{files, {Cert: files.Cert, Key: "/none", ClientCA: files.ClientCA}} {
+		if _, err := ListenTLS(t.Context(), "127.0.0.1:0", f); err == nil || !strings.Contains(err.Error(), "listen on 127.0.0.1:0") {
+			t.Errorf("files %v: %v", f, err)
+		}
+	}
+}
