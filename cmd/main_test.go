@@ -1,0 +1,18 @@
+package cmd
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestMain runs the tests without the settings of the environment: that of the tests'
+// container runtime has them for the packages that use it.
+func TestMain(m *testing.M) {
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PODRUN_") || name == "CONTAINER_RUNTIME_ENDPOINT" {
+			os.Unsetenv(name)
+		}
+	}
+	os.Exit(m.Run())
+}
