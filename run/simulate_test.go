@@ -194,7 +194,9 @@ func (s *simulation) try() (do string) {
 	case n < 14 && reachable:
 		do = "remove"
 		s.remove(sl)
-	case n < 17 && sl.here && sl.path != "" && reachable:
+	// A file that breaks before it was applied, during an outage, is unknown to a serve
+	// that starts then: nothing is wanted of it.
+	case n < 17 && sl.here && sl.path != "" && reachable && s.ends == nil:
 		do = "break"
 		s.files.breakFile(sl.path)
 		sl.broken = true

@@ -203,7 +203,7 @@ func (p *pod) outdated(step Step, begun facing) bool {
 	switch next := Decide(in.Situation); step.Do {
 	case Apply:
 		// The step is also the supervision of what it has applied.
-		return reloaded || next.Do == Delete || next.Do == Evict || in.Source == Present && in.Hash != begun.Hash
+		return reloaded || next.Do == Delete || next.Do == Forget || next.Do == Evict || in.Source == Present && in.Hash != begun.Hash
 	case Attend:
 		return reloaded || next.Do != Attend && next.Do != Wait
 	}
