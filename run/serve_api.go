@@ -91,14 +91,16 @@ func (a *api) supervised(s *serve.Supervisor) {
 	a.super = s
 }
 
-// listen begins to serve. An address that can't be listened on, such as one that the
-// host does not have yet, is tried again: it must not keep pods from running.
+// listen begins to serve: the first attempt is over when it returns, so that who is
+// told that podrun is ready can connect. An address that can't be listened on, such as
+// one that the host does not have yet, is tried again: it must not keep pods from
+// running.
 func (a *api) listen(ctx context.Context) {
 	serve := func(address string, listen func() (net.Listener, error)) {
+		l, err := listen()
+		a.note(address, err)
 		a.loops.Go(func() {
-			for ctx.Err() == nil {
-				l, err := listen()
-				a.note(address, err)
+			for {
 				if err == nil {
 					stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // Serve returns then
 					err = a.server.Serve(l)
@@ -111,6 +113,8 @@ func (a *api) listen(ctx context.Context) {
 				if sleep(ctx, listenAgain) != nil {
 					return
 				}
+				l, err = listen()
+				a.note(address, err)
 			}
 		})
 	}
