@@ -35,10 +35,7 @@ func ReadStats(p Plan) (u Stats, found bool) {
 			u.MemoryBytes = readCount(filepath.Join(memory, "memory.usage_in_bytes"))
 		}
 		if u.MemoryBytes != nil {
-			working := *u.MemoryBytes
-			if file := readKey(filepath.Join(memory, "memory.stat"), inactive); file != nil {
-				working -= min(*file, working)
-			}
+			working := workingSet(*u.MemoryBytes, memory, inactive)
 			u.WorkingSetBytes = &working
 		}
 		if u.CPUNanoSeconds != nil || u.MemoryBytes != nil {
@@ -48,14 +45,26 @@ func ReadStats(p Plan) (u Stats, found bool) {
 	return Stats{}, false
 }
 
+// workingSet is used memory without the inactive file pages that memory.stat of dir
+// counts under the key.
+func workingSet(used uint64, dir, inactive string) uint64 {
+	if file := readKey(filepath.Join(dir, "memory.stat"), inactive); file != nil {
+		used -= min(*file, used)
+	}
+	return used
+}
+
 // readCount reads a file with one number; nil if it can't be read.
 func readCount(path string) *uint64 {
-	n, ok := readNumber(path)
-	if !ok || n < 0 {
+	data, err := os.ReadFile(path)
+	if err != nil {
 		return nil
 	}
-	count := uint64(n)
-	return &count
+	n, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
+	if err != nil {
+		return nil
+	}
+	return &n
 }
 
 // readKey reads the number of a key of a file such as cpu.stat; nil if there is none.

@@ -1,11 +1,6 @@
 package cgroup
 
-import (
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
-)
+import "path/filepath"
 
 // Usage is what a pod's control group uses.
 type Usage struct {
@@ -24,42 +19,17 @@ func ReadUsage(p Plan) (Usage, bool) {
 	}
 	for _, g := range p.Pods {
 		dir := filepath.Join(memory, g.Path)
-		used, ok := readNumber(filepath.Join(dir, current))
-		if memory == "" || !ok {
+		used := readCount(filepath.Join(dir, current))
+		if memory == "" || used == nil {
 			continue
 		}
-		out := Usage{Memory: max(0, used-readStat(filepath.Join(dir, "memory.stat"), inactive))}
+		out := Usage{Memory: int64(workingSet(*used, dir, inactive))}
 		if pids != "" {
-			out.Processes, _ = readNumber(filepath.Join(pids, g.Path, "pids.current"))
+			if n := readCount(filepath.Join(pids, g.Path, "pids.current")); n != nil {
+				out.Processes = int64(*n)
+			}
 		}
 		return out, true
 	}
 	return Usage{}, false
-}
-
-func readNumber(path string) (int64, bool) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
-	return n, err == nil
-}
-
-// readStat is a value of memory.stat; 0 if it is missing.
-func readStat(path, key string) int64 {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(data)) {
-		if value, ok := strings.CutPrefix(line, key+" "); ok {
-			n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-			if err != nil {
-				return 0
-			}
-			return n
-		}
-	}
-	return 0
 }

@@ -31,7 +31,7 @@ func Remove(ctx context.Context, attachments []Attachment, sandboxes []string) e
 	for _, a := range attachments {
 		sandboxes = append(sandboxes, a.Sandbox)
 	}
-	sandboxes = slices.DeleteFunc(sandboxes, func(id string) bool { return !ids.MatchString(id) })
+	sandboxes = slices.DeleteFunc(sandboxes, func(id string) bool { return !ids().MatchString(id) })
 	if len(sandboxes) == 0 {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/podrun/podrun/identity"
 )
@@ -57,15 +58,15 @@ type leases struct {
 const defaultLeases = "/var/lib/cni/networks"
 
 // ids are the IDs that runtimes give to sandboxes; anything else is no ID.
-var ids = regexp.MustCompile(`^[0-9a-f]{12,64}$`)
+var ids = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{12,64}$`) })
 
 // networks are the names that a network may have (CNI specification, section 1).
-var networks = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
+var networks = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`) })
 
 // Parse reads a file of libcni's; ok is false if it is none of a sandbox.
 func Parse(file string, data []byte) (a Attachment, ok bool) {
 	var c cached
-	if json.Unmarshal(data, &c) != nil || !ids.MatchString(c.ContainerID) || !networks.MatchString(c.Network) {
+	if json.Unmarshal(data, &c) != nil || !ids().MatchString(c.ContainerID) || !networks().MatchString(c.Network) {
 		return Attachment{}, false
 	}
 	a = Attachment{File: file, Network: c.Network, Sandbox: c.ContainerID}
@@ -107,7 +108,7 @@ func chains(network, sandbox string) []string {
 }
 
 // named finds the network and the sandbox in the comment of a rule.
-var named = regexp.MustCompile(`name: \\?"([^"\\]+)\\?" id: \\?"([0-9a-f]+)\\?"`)
+var named = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`name: \\?"([^"\\]+)\\?" id: \\?"([0-9a-f]+)\\?"`) })
 
 // removal turns the output of iptables-save into the input of iptables-restore
 // --noflush that removes the rules and chains of some sandboxes; empty if there are
@@ -122,7 +123,7 @@ func removal(saved []byte, attachments []Attachment, sandboxes []string) []byte 
 	}
 	lines := slices.Collect(strings.Lines(string(saved)))
 	for _, line := range lines {
-		if m := named.FindStringSubmatch(line); m != nil && slices.Contains(sandboxes, m[2]) {
+		if m := named().FindStringSubmatch(line); m != nil && slices.Contains(sandboxes, m[2]) {
 			for _, chain := range chains(m[1], m[2]) {
 				own[chain] = true
 			}
@@ -172,6 +173,6 @@ func leads(line string, words []string, own map[string]bool, sandboxes []string)
 	if at := slices.Index(words, "-j"); at > 0 && at+1 < len(words) && own[words[at+1]] {
 		return true
 	}
-	m := named.FindStringSubmatch(line)
+	m := named().FindStringSubmatch(line)
 	return m != nil && slices.Contains(sandboxes, m[2])
 }

@@ -30,6 +30,12 @@ func Remove(ctx context.Context, layout identity.Layout, uid string) error {
 }
 
 func remove(ctx context.Context, layout identity.Layout, uid string) error {
+	return unmounted(ctx, layout, uid, func(pods int) error { return removePodDir(ctx, pods, uid) })
+}
+
+// unmounted unmounts everything below a pod's directory, and then calls do with the
+// directory of all pods; it does not where there is none.
+func unmounted(ctx context.Context, layout identity.Layout, uid string, do func(pods int) error) error {
 	pods, err := unix.Open(layout.PodsDir(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
@@ -46,7 +52,7 @@ func remove(ctx context.Context, layout identity.Layout, uid string) error {
 	if err := safepath.UnmountBelow(ctx, pods, real, filepath.Join(real, uid)); err != nil {
 		return err
 	}
-	return removePodDir(ctx, pods, uid)
+	return do(pods)
 }
 
 // removePodDir deletes the pod's directory, its checkpoint last, so that a

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -21,29 +20,15 @@ func RemoveContents(ctx context.Context, layout identity.Layout, uid string) err
 	if !identity.SafeUID(uid) {
 		return fmt.Errorf("clear pod %q: its UID is not safe in a path", uid)
 	}
-	if err := removeContents(ctx, layout, uid); err != nil {
+	err := unmounted(ctx, layout, uid, func(pods int) error { return clearEmptyDirs(ctx, pods, uid) })
+	if err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "pod " + uid, Op: "clear its volumes", Err: err,
 			Hint: "the remaining files are in " + layout.Volumes(uid)}
 	}
 	return nil
 }
 
-func removeContents(ctx context.Context, layout identity.Layout, uid string) error {
-	pods, err := unix.Open(layout.PodsDir(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("open %s: %w", layout.PodsDir(), err)
-	}
-	defer unix.Close(pods)
-	real, err := filepath.EvalSymlinks(layout.PodsDir())
-	if err != nil {
-		return err
-	}
-	if err := safepath.UnmountBelow(ctx, pods, real, filepath.Join(real, uid)); err != nil {
-		return err
-	}
+func clearEmptyDirs(ctx context.Context, pods int, uid string) error {
 	dir := pods
 	for _, name := range []string{uid, "volumes", emptyDirPlugin} {
 		next, err := safepath.OpenSubdir(dir, name)

@@ -91,13 +91,24 @@ type Step struct {
 	Why   string    // of Wait, for the state that is shown
 }
 
+// The reasons of Wait by which the state of a pod is told, too.
+const (
+	whyEnded         = "has ended"
+	whyStopped       = "was stopped"
+	whyEvicted       = "was evicted"
+	whyNotApplied    = "could not be applied"
+	whyNotRemoved    = "could not be removed"
+	whyNotSupervised = "could not be supervised"
+	whyCorrupt       = "its checkpoint is corrupt"
+)
+
 // Decide chooses the step for a pod. It is pure: the state table of docs/serve.md.
 func Decide(s Situation) Step {
 	switch {
 	case s.Owned:
 		return Step{Do: Wait, Why: "another command works on the pod"}
 	case !s.Exists && s.Source == Present && s.applyHeld():
-		return Step{Do: Wait, Until: s.RetryApply, Why: "could not be applied"}
+		return Step{Do: Wait, Until: s.RetryApply, Why: whyNotApplied}
 	case !s.Exists && s.Source == Present:
 		return Step{Do: Apply}
 	case !s.Exists && s.Source == Unreachable:
@@ -108,13 +119,13 @@ func Decide(s Situation) Step {
 		return Step{Do: Wait, Why: "podrun run made the pod"}
 	case s.Doomed, s.Source == Gone:
 		if s.Now.Before(s.RetryDelete) {
-			return Step{Do: Wait, Until: s.RetryDelete, Why: "could not be removed"}
+			return Step{Do: Wait, Until: s.RetryDelete, Why: whyNotRemoved}
 		}
 		return Step{Do: Delete}
 	case s.Broken:
-		return Step{Do: Wait, Why: "its checkpoint is corrupt"}
+		return Step{Do: Wait, Why: whyCorrupt}
 	case s.Stopped:
-		return Step{Do: Wait, Why: "was stopped"}
+		return Step{Do: Wait, Why: whyStopped}
 	case s.Evict && !s.Ended:
 		return Step{Do: Evict}
 	case s.changed() && !s.applyHeld():
@@ -122,9 +133,9 @@ func Decide(s Situation) Step {
 	case s.Ended && s.Evicted && s.asked():
 		return s.afterEviction()
 	case s.Ended:
-		return Step{Do: Wait, Until: s.until(), Why: "has ended"}
+		return Step{Do: Wait, Until: s.until(), Why: whyEnded}
 	case s.Now.Before(s.RetryAttend):
-		return Step{Do: Wait, Until: s.sooner(s.RetryAttend), Why: "could not be supervised"}
+		return Step{Do: Wait, Until: s.sooner(s.RetryAttend), Why: whyNotSupervised}
 	}
 	return Step{Do: Attend, Until: s.until()}
 }
@@ -138,11 +149,11 @@ func (s Situation) asked() bool { return s.Source == Present || s.Source == Unre
 func (s Situation) afterEviction() Step {
 	switch {
 	case s.Now.Before(s.RetryEvicted):
-		return Step{Do: Wait, Until: s.sooner(s.RetryEvicted), Why: "was evicted"}
+		return Step{Do: Wait, Until: s.sooner(s.RetryEvicted), Why: whyEvicted}
 	case s.Pressure:
-		return Step{Do: Wait, Until: s.until(), Why: "was evicted"}
+		return Step{Do: Wait, Until: s.until(), Why: whyEvicted}
 	case s.applyHeld():
-		return Step{Do: Wait, Until: s.RetryApply, Why: "could not be applied"}
+		return Step{Do: Wait, Until: s.RetryApply, Why: whyNotApplied}
 	}
 	return Step{Do: Apply, Force: true}
 }

@@ -63,13 +63,13 @@ func (p *pod) state() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch p.step.Why {
-	case "has ended":
+	case whyEnded:
 		return stateEnded
-	case "was stopped":
+	case whyStopped:
 		return stateStopped
-	case "was evicted":
+	case whyEvicted:
 		return stateEvicted
-	case "could not be applied", "could not be removed", "could not be supervised", "its checkpoint is corrupt":
+	case whyNotApplied, whyNotRemoved, whyNotSupervised, whyCorrupt:
 		return stateFailed
 	}
 	switch p.step.Do {
@@ -125,13 +125,13 @@ func (p *pod) do(ctx context.Context, step Step, in facing) {
 	p.mu.Unlock()
 	if step.Do == Wait {
 		p.waitsForOwner.Store(in.Owned)
-		p.wait(inner, step)
+		_ = p.await(inner, p.owner, step.Until) // what comes next is decided again
 		p.waitsForOwner.Store(false)
 		return
 	}
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		for p.awaitChange(inner, step) == nil {
+		for p.await(inner, nil, step.checkAt()) == nil { // what the owner does the worker sees
 			if p.outdated(step, in) {
 				cancel(errChanged)
 			}
@@ -156,37 +156,32 @@ func (p *pod) do(ctx context.Context, step Step, in facing) {
 	}
 }
 
-// wait waits for anything that may ask for another step.
-func (p *pod) wait(ctx context.Context, step Step) {
-	var until <-chan time.Time
-	if !step.Until.IsZero() {
-		timer := time.NewTimer(time.Until(step.Until))
+// await waits for anything that may ask for another step: a signal of changed or
+// owner, or until, which is never where it is zero. The error is that of ctx.
+func (p *pod) await(ctx context.Context, owner <-chan struct{}, until time.Time) error {
+	var due <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(time.Until(until))
 		defer timer.Stop()
-		until = timer.C
-	}
-	select {
-	case <-ctx.Done():
-	case <-p.changed:
-	case <-p.owner:
-	case <-until:
-	}
-}
-
-// awaitChange waits for anything but what the worker of a step sees itself.
-func (p *pod) awaitChange(ctx context.Context, step Step) error {
-	var until <-chan time.Time
-	if !step.Until.IsZero() {
-		timer := time.NewTimer(max(time.Until(step.Until), time.Second))
-		defer timer.Stop()
-		until = timer.C
+		due = timer.C
 	}
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-p.changed:
-	case <-until:
+	case <-owner:
+	case <-due:
 	}
 	return nil
+}
+
+// checkAt is when a step is compared with its situation for the time that it asks for:
+// not more than once a second.
+func (s Step) checkAt() time.Time {
+	if soon := time.Now().Add(time.Second); !s.Until.IsZero() && s.Until.Before(soon) {
+		return soon
+	}
+	return s.Until
 }
 
 // outdated tells whether the pod's situation asks for another step than the one
