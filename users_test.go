@@ -15,7 +15,7 @@ import (
 	"github.com/podrun/podrun/cri/critest"
 )
 
-var update = flag.Bool("update", false, "write docs/kubectl-users.md anew")
+var update = flag.Bool("update", false, "write docs/kubectl-users.md")
 
 // userLine is a line of testdata/kubectl-users.txt.
 type userLine struct {

@@ -207,8 +207,8 @@ var cases = []struct {
 		[]string{"OutOfcpu: spec: Node didn't have enough resource: cpu, requested: 1000, used: 1500, capacity: 2000"}},
 	{"another podrun's port", []func(*scene){hostPort("TCP", "", 8080), here(host.Pod{Namespace: "default", Name: "other", UID: "o", RootDir: "/srv/podrun", Ready: true, HostPorts: holder.HostPorts})},
 		[]string{"NodePorts: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: port 8080/TCP of the host is taken by pod default/other"}},
-	{"somebody else's pod", []func(*scene){here(host.Pod{Namespace: "default", Name: "web", UID: "x", Ready: true})}, []string{"AlreadyExists: metadata.name: pod default/web of another program runs on this host (uid x)"}},
-	{"somebody else's pod, ended", []func(*scene){here(host.Pod{Namespace: "default", Name: "web", UID: "x"})}, nil},
+	{"another program's pod", []func(*scene){here(host.Pod{Namespace: "default", Name: "web", UID: "x", Ready: true})}, []string{"AlreadyExists: metadata.name: pod default/web of another program runs on this host (uid x)"}},
+	{"another program's pod, ended", []func(*scene){here(host.Pod{Namespace: "default", Name: "web", UID: "x"})}, nil},
 	{"pod of another namespace", []func(*scene){here(host.Pod{Namespace: "other", Name: "web", UID: "x", Ready: true})}, nil},
 
 	{"the runtime's cgroup driver", []func(*scene){func(s *scene) {
@@ -277,7 +277,7 @@ var cases = []struct {
 	{"what is left", []func(*scene){requests("500m", "1Gi"), here(hog)}, nil},
 	{"what an ended pod has left", []func(*scene){requests("2", "1Gi"), here(with(hog, func(p *host.Pod) { p.Ready = false }))}, nil},
 	{"what is promised", []func(*scene){requests("2", "1Gi"), here(with(hog, func(p *host.Pod) { p.Ready, p.Reserved = false, true }))}, []string{"OutOfcpu: spec: Node didn't have enough resource: cpu, requested: 2000, used: 1500, capacity: 2000"}},
-	{"somebody else's requests", []func(*scene){requests("2", "1Gi"), here(with(hog, func(p *host.Pod) { p.Managed = false }))}, nil},
+	{"another program's requests", []func(*scene){requests("2", "1Gi"), here(with(hog, func(p *host.Pod) { p.Managed = false }))}, nil},
 	{"in place of the old one", []func(*scene){requests("2", "1Gi"), here(oldSelf)}, nil},
 	{"memory less eviction", []func(*scene){requests("1", "4Gi")}, []string{"OutOfmemory: spec: Node didn't have enough resource: memory, requested: 4294967296, used: 0, capacity: 4190109696"}},
 	{"memory less reservations", []func(*scene){requests("1", "3Gi"), func(s *scene) {

@@ -54,7 +54,7 @@ func TestPreempt(t *testing.T) {
 		{"of the same priority", []host.Pod{victim("a"+b+"2 1Gi", ofPriority(2000000000))}, []func(*scene){critical, requests("1", "1Gi")}, none + "[(res: cpu, q: 1000), ]"},
 		{"not enough by all", []host.Pod{victim("a" + b + "1 1Gi")}, []func(*scene){critical, requests("3", "1Gi")}, none + "[(res: cpu, q: 1000), ]"},
 		{"promised room", []host.Pod{victim("a"+b+"1500m 1Gi", func(p *host.Pod) { p.Ready, p.Reserved = false, true })}, []func(*scene){critical, requests("1", "1Gi")}, "a"},
-		{"somebody else's pods are left alone", []host.Pod{victim("x"+b+"2 1Gi", func(p *host.Pod) { p.Managed = false }), victim("a" + b + "1500m 1Gi")}, []func(*scene){critical, requests("1", "1Gi")}, "a"},
+		{"another program's pods are left alone", []host.Pod{victim("x"+b+"2 1Gi", func(p *host.Pod) { p.Managed = false }), victim("a" + b + "1500m 1Gi")}, []func(*scene){critical, requests("1", "1Gi")}, "a"},
 		{"another reason too", []host.Pod{victim("a" + b + "1500m 1Gi")}, []func(*scene){critical, requests("1", "1Gi"), selector("disk", "ssd")},
 			"NodeAffinity: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector: this host lacks the labels disk=ssd\nOutOfcpu: Node didn't have enough resource: cpu, requested: 1000, used: 1500, capacity: 2000"},
 		{"in place of itself", []host.Pod{victim("a" + b + "1 1Gi"), with(oldSelf, func(p *host.Pod) { p.Requests = corev1.ResourceList{"cpu": resource.MustParse("1")} })}, []func(*scene){critical, requests("1", "1Gi")}, ""},

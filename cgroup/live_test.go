@@ -242,7 +242,7 @@ func TestRemoveKillsWhatIsLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Contains(inner, "/cpuset/") {
-			continue // its lists are empty until somebody sets them
+			continue // its lists are empty until they are set
 		}
 		if err := os.WriteFile(filepath.Join(inner, "cgroup.procs"), []byte(fmt.Sprint(cmd.Process.Pid)), 0); err != nil {
 			t.Fatal(err)
@@ -263,8 +263,8 @@ func TestRemoveKillsWhatIsLeft(t *testing.T) {
 }
 
 // systemd collects a unit that it takes for unused, and a daemon-reload or
-// somebody's systemctl may drop one: the group goes all the same, with a process
-// that somebody has put into it since.
+// a systemctl may drop one: the group goes all the same, with a process
+// that another program has put into it since.
 func TestRemoveAfterSystemdForgot(t *testing.T) {
 	facts, s := live(t)
 	if facts.Cgroup.Driver != host.DriverSystemd {
@@ -330,7 +330,7 @@ func TestSharedGroupsOfSeveralPodruns(t *testing.T) {
 	}
 }
 
-// Groups that somebody else made, or uses, are not podrun's to remove.
+// Groups that another program made, or uses, are not podrun's to remove.
 func TestRemoveParentsSparesOthers(t *testing.T) {
 	facts, s := live(t)
 	p := Leftovers(uid, facts.Cgroup, s)

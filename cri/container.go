@@ -86,7 +86,7 @@ func (c *Client) ExecSync(ctx context.Context, id string, command []string, time
 	return c.Runtime.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: command, Timeout: int64(timeout / time.Second)})
 }
 
-// ReopenContainerLog has the runtime open a running container's log anew, after it
+// ReopenContainerLog has the runtime open a running container's log again, after it
 // was renamed: the runtime creates the file if it is missing. It is an error for a
 // container that does not run.
 func (c *Client) ReopenContainerLog(ctx context.Context, id string) error {

@@ -72,11 +72,11 @@ var (
 	noPlugins    = withCNI(func(c *host.CNI) { *c = host.CNI{ConfDir: "/etc/cni/net.d", BinDirs: []string{"/opt/cni/bin"}} })
 )
 
-// cases are what one thing that is amiss makes of a check: its status, and words
+// cases are what one fault makes of a check: its status, and words
 // of its summary and of how to fix it.
 var cases = []struct {
 	name         string
-	amiss        []func(*Input)
+	faults       []func(*Input)
 	check        string
 	status       Status
 	summary, fix string
@@ -172,8 +172,8 @@ func TestExamine(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			in := healthy()
-			for _, amiss := range tc.amiss {
-				amiss(&in)
+			for _, fault := range tc.faults {
+				fault(&in)
 			}
 			findings := Examine(in)
 			at := slices.IndexFunc(findings, func(f Finding) bool { return f.Check == tc.check })

@@ -80,7 +80,7 @@ func TestNext(t *testing.T) {
 			{10 * time.Second, fine, 50 * gi, "MemoryPressure", ""},
 			{4*time.Minute + 59*time.Second, fine, 50 * gi, "MemoryPressure", ""},
 			{5 * time.Minute, fine, 50 * gi, "", ""}},
-		"pressure that comes again begins the transition period anew": {
+		"pressure that comes again begins the transition period again": {
 			{0, low, 50 * gi, "MemoryPressure", "memory.available/h"},
 			{4 * time.Minute, low, 50 * gi, "MemoryPressure", "memory.available/h memory.available/s"},
 			{8 * time.Minute, fine, 50 * gi, "MemoryPressure", ""},
@@ -89,7 +89,7 @@ func TestNext(t *testing.T) {
 			{0, 400 * mi, 50 * gi, "MemoryPressure", ""},
 			{59 * time.Second, 400 * mi, 50 * gi, "MemoryPressure", ""},
 			{60 * time.Second, 400 * mi, 50 * gi, "MemoryPressure", "memory.available/s"}},
-		"the grace period of a soft threshold begins anew when it was not crossed": {
+		"the grace period of a soft threshold begins again when it was not crossed": {
 			{0, 400 * mi, 50 * gi, "MemoryPressure", ""},
 			{50 * time.Second, 600 * mi, 50 * gi, "MemoryPressure", ""},
 			{60 * time.Second, 400 * mi, 50 * gi, "MemoryPressure", ""},

@@ -63,7 +63,7 @@ func TestObserveRecords(t *testing.T) {
 	if err := json.Unmarshal(data, &read); err != nil || !read.Images["a"].Used.Equal(at(0)) || !read.Seen.Equal(at(5)) {
 		t.Fatalf("%s: %+v, %v", data, read, err)
 	}
-	// Time during which nobody looked does not count: 60 minutes here.
+	// Time without observation does not count: 60 minutes here.
 	r = Observe(read, []Image{{ID: "a"}, {ID: "b"}}, gap, at(65))
 	if !r.Images["a"].Used.Equal(at(60)) || !r.Images["b"].Detected.Equal(at(60)) || !r.Images["b"].Used.IsZero() {
 		t.Errorf("after a gap: %v", r.Images)

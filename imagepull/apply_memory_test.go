@@ -123,7 +123,7 @@ func TestReadFailures(t *testing.T) {
 		t.Errorf("after the back-off: %+v", got)
 	}
 	for name, got := range map[string]map[string]Failure{
-		"after a time in which nobody tried": ReadFailures(dir, "u", now.Add(time.Hour)),
+		"after a time without an attempt": ReadFailures(dir, "u", now.Add(time.Hour)),
 		"of another pod":                     ReadFailures(dir, "v", now),
 		"without a directory":                ReadFailures("", "u", now),
 	} {

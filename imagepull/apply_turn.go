@@ -17,7 +17,7 @@ type pulling struct {
 }
 
 // lock takes a reference for one pull, which unlock tells the end of. Waited
-// tells whether somebody else had it meanwhile, came whether the last of them
+// tells whether another process had it meanwhile, came whether the last of them
 // got it.
 func (p *Puller) lock(ctx context.Context, ref string) (waited, came bool, unlock func(ok bool), err error) {
 	for {

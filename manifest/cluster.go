@@ -70,7 +70,7 @@ func (l *loader) note(it item, object, field, message string) {
 }
 
 // isTokenVolume tells the admission's volume from one of the same name that
-// somebody wrote.
+// the user wrote.
 func isTokenVolume(v corev1.Volume) bool {
 	return strings.HasPrefix(v.Name, tokenPrefix) && v.Projected != nil &&
 		slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != nil })

@@ -101,7 +101,7 @@ func TestStrictClusterFields(t *testing.T) {
 }
 
 // TestTokenVolumeOfSomebody: only the volume of the API server's admission is
-// left out, not one that somebody gave a like name.
+// left out, not one with a similar name.
 func TestTokenVolumeOfSomebody(t *testing.T) {
 	text := strings.Replace(exported, "- serviceAccountToken: {expirationSeconds: 3607, path: token}\n      ", "", 1)
 	objects, warnings := load(t, text, Options{})

@@ -98,7 +98,7 @@ func TestDefaults(t *testing.T) {
 }
 
 // TestPrivileged: validation has a process-wide switch that refuses privileged
-// containers unless somebody sets it.
+// containers unless the manifest sets it.
 func TestPrivileged(t *testing.T) {
 	load(t, head+"    securityContext: {privileged: true}\n", Options{})
 }

@@ -187,7 +187,7 @@ func TestFollowAliveFails(t *testing.T) {
 }
 
 // TestFollowRotation rotates as the kubelet does: rename, then have the runtime
-// open the log anew (containerd/containerd#3351, k/k#59898).
+// open the log again (containerd/containerd#3351, k/k#59898).
 func TestFollowRotation(t *testing.T) {
 	l, out, exited := newLogFile(t), newScreen(), make(chan struct{})
 	l.line("stdout F first")

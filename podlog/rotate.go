@@ -78,7 +78,7 @@ func (r *Rotator) rotateLarge(ctx context.Context, path string, reopen func(cont
 
 // Rotate renames a log to <path>.<time>, after it has compressed those that were
 // rotated before and removed the oldest beyond MaxFiles, and calls reopen, on which
-// the runtime must create the log anew. If reopen fails the log has its name again.
+// the runtime must create the log again. If reopen fails the log has its name again.
 //
 // A rotation that was cut short at any step is completed by the next one. A log
 // that is missing is one whose rotation ended before reopen: then reopen is all that

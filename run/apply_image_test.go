@@ -80,7 +80,7 @@ func TestApplyImageBacksOff(t *testing.T) {
 
 // TestImageTroubleBeforeSandbox: which of the two the deadline meets, the pull
 // that was refused or a sandbox that takes its time on a slow host, is chance.
-// The image is what somebody has to see to.
+// The image is what the user has to see to.
 func TestImageTroubleBeforeSandbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

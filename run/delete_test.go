@@ -155,7 +155,7 @@ func TestDeleteTellsOfFailedPreStop(t *testing.T) {
 	}
 }
 
-// A container whose slice somebody stopped, or whose shim was killed, can't be
+// A container whose slice was stopped by another program, or whose shim was killed, can't be
 // stopped for a while ("ttrpc: closed"): the kubelet tries again, and so does a
 // delete.
 func TestDeleteStopsAgain(t *testing.T) {
@@ -220,7 +220,7 @@ func TestDeleteWithoutDirectory(t *testing.T) {
 	})
 }
 
-// TestDeleteWithoutSandbox: somebody removed the sandbox by other means.
+// TestDeleteWithoutSandbox: another program removed the sandbox by other means.
 func TestDeleteWithoutSandbox(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), OutcomeCreated)

@@ -33,7 +33,7 @@ func TestRunsHere(t *testing.T) {
 }
 
 // TestForeignImageRefused: an image for another machine that is here already is
-// refused before anything is made; who pulls it anew may get the right one.
+// refused before anything is made; who pulls it again may get the right one.
 func TestForeignImageRefused(t *testing.T) {
 	r := newRig(t)
 	r.rt.AddImage(critest.Image{Name: "registry.example/foreign:1", Arch: "alpha"})

@@ -45,7 +45,7 @@ func TestDeleteWhileApplyWaits(t *testing.T) {
 	}
 }
 
-// TestStopWhileApplyWaits: a pod that somebody stops is not started again by a
+// TestStopWhileApplyWaits: a pod that a user stops is not started again by a
 // command that waits for it, nor by one that comes later and only waits.
 func TestStopWhileApplyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

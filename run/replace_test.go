@@ -118,7 +118,7 @@ func TestTypoCostsNoDowntime(t *testing.T) {
 }
 
 // TestReplaceFails: the old one is gone by then; nothing of the new one stays,
-// and the next apply begins anew.
+// and the next apply begins again.
 func TestReplaceFails(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(version("app:1", "one"), OutcomeCreated)

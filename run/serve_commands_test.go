@@ -111,7 +111,7 @@ func TestServeApplied(t *testing.T) {
 	})
 }
 
-// TestServeRestartCommand: `podrun restart` makes the pod anew once.
+// TestServeRestartCommand: `podrun restart` recreates the pod once.
 func TestServeRestartCommand(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))

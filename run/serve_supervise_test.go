@@ -299,7 +299,7 @@ func TestServeSandboxDies(t *testing.T) {
 			t.Error("it is in the old sandbox")
 		}
 		s.wantStarts("setup", 2)
-		// Somebody removes everything of the pod from the runtime.
+		// Another program removes everything of the pod from the runtime.
 		if err := s.rt.Client().RemovePodSandbox(t.Context(), s.running("web").SandboxID); err != nil {
 			t.Fatal(err)
 		}

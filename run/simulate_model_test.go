@@ -104,7 +104,7 @@ func (m *model) change(name, kind string, f func(*modelPod)) {
 	}
 }
 
-// forget forgets what had to be restarted: the pod is stopped, gone or made anew.
+// forget forgets what had to be restarted: the pod is stopped, gone or made again.
 func (p *modelPod) forget() {
 	for _, r := range p.runs {
 		r.due = time.Time{}

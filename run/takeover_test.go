@@ -76,7 +76,7 @@ func TestDeleteTakesOverFromDelete(t *testing.T) {
 }
 
 // TestApplyWaitsForADelete: an apply that comes while a delete stops the pod makes
-// it anew when that is done.
+// it again when that is done.
 func TestApplyWaitsForADelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

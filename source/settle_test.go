@@ -162,7 +162,7 @@ func TestNewsOncePerContent(t *testing.T) {
 	}{
 		{"first", nil, snapshot(bad("1", "x")), 1},
 		{"the same", snapshot(bad("1", "x")), snapshot(bad("1", "x")), 0},
-		{"broken anew in the same way", snapshot(bad("1", "x")), snapshot(bad("2", "x")), 1},
+		{"broken again in the same way", snapshot(bad("1", "x")), snapshot(bad("2", "x")), 1},
 		{"another file", snapshot(File{name: "a.yaml"}), snapshot(File{name: "a.yaml"}, bad("1", "x")), 1},
 		{"unreachable", snapshot(bad("1", "x")), &Snapshot{Dirs: []Dir{{State: Unreachable, Why: "gone", Files: []File{bad("1", "x")}}}}, 1},
 		{"still unreachable", &Snapshot{Dirs: []Dir{{State: Unreachable, Why: "gone"}}}, &Snapshot{Dirs: []Dir{{State: Unreachable, Why: "gone"}}}, 0},

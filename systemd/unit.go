@@ -20,7 +20,7 @@ const (
 )
 
 // marker is the first line of a unit file that Install wrote: without it the file
-// is somebody's own, and Install and Uninstall refuse to touch it.
+// is the user's own, and Install and Uninstall refuse to touch it.
 const marker = "# Written by 'podrun service install'."
 
 // Limits of a unit's command line.

@@ -204,7 +204,7 @@ func (p *publisher) swap(name string) error {
 	return nil
 }
 
-// link makes the links that containers see, and puts right those that somebody
+// link makes the links that containers see, and corrects those that a user
 // changed.
 func (p *publisher) link() error {
 	for _, name := range tops(p.files) {

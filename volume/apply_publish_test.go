@@ -106,7 +106,7 @@ func TestPublish(t *testing.T) {
 			before = now
 		}
 		if again, _ := os.Readlink(filepath.Join(dir, dataName)); again != before {
-			t.Errorf("step %d: unchanged content was written anew", i)
+			t.Errorf("step %d: unchanged content was written again", i)
 		}
 	}
 }

@@ -144,7 +144,7 @@ func Decide(s Situation) Step {
 // pod again.
 func (s Situation) asked() bool { return s.Source == Present || s.Source == Unreachable }
 
-// afterEviction makes an evicted pod anew when the node is no longer under pressure and
+// afterEviction makes an evicted pod again when the node is no longer under pressure and
 // the transition period is over.
 func (s Situation) afterEviction() Step {
 	switch {

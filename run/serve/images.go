@@ -112,7 +112,7 @@ func (u *imageUse) observe(ctx context.Context, s *Supervisor) ([]imagegc.Image,
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			u.records = imagegc.Records{}
-			s.current().WarnOnce(problem.WarningOf(fmt.Errorf("read when images were used: %s: %w; podrun begins anew", file, err)))
+			s.current().WarnOnce(problem.WarningOf(fmt.Errorf("read when images were used: %s: %w; podrun begins again", file, err)))
 		}
 		u.read = true
 	}

@@ -44,7 +44,7 @@ func ReadUnstarted(layout identity.Layout) ([]Unstarted, error) {
 	}
 	var out []Unstarted
 	if json.Unmarshal(data, &out) != nil {
-		return nil, nil // it is written anew with the next change
+		return nil, nil // it is written again with the next change
 	}
 	return out, nil
 }

@@ -111,7 +111,7 @@ func TestFeatures(t *testing.T) {
 }
 
 // TestStopSignal: with its feature gate a container is stopped with the signal that
-// it names, and where the runtime is too old, somebody is told (KEP-4960).
+// it names, and where the runtime is too old, the user is told (KEP-4960).
 func TestStopSignal(t *testing.T) {
 	r := newRig(t)
 	config := r.write("config.yaml", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nfeatureGates: {ContainerStopSignals: true}\n")
@@ -166,7 +166,7 @@ func TestUserNamespaces(t *testing.T) {
 	}
 	wantFirst("one", "65536")
 	wantFirst("two", "131072")
-	// Root of the container is itself on its volumes, and somebody else on the host.
+	// Root of the container is itself on its volumes, and another user on the host.
 	if out := r.until("one", "555"); !strings.HasPrefix(out, "0\n0 555\n") && !strings.Contains(out, " 0\n") {
 		t.Errorf("it printed %s", out)
 	}

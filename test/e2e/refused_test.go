@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/identity"
 )
 
-// TestAnothersPod: the name of a pod that somebody else runs on this runtime is
+// TestAnothersPod: the name of a pod that another program runs on this runtime is
 // taken, and delete leaves that pod alone.
 func TestAnothersPod(t *testing.T) {
 	r := newRig(t)

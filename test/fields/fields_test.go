@@ -16,7 +16,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-var update = flag.Bool("update", false, "write docs/pod-fields.md anew")
+var update = flag.Bool("update", false, "write docs/pod-fields.md")
 
 // rowOf is the row that counts for a field: the one of the longest path.
 func rowOf(path string) (row, bool) {

@@ -14,7 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-var update = flag.Bool("update", false, "write testdata anew from the recordings")
+var update = flag.Bool("update", false, "write testdata from the recordings")
 
 // TestKept compares with the recordings that are kept in testdata, so that
 // parity is tested where the others are not at hand. Each file has the pod and,
