@@ -6,51 +6,63 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/podrun/podrun/problem"
 )
 
+// TestReadKustomization: what kustomize, or else kubectl, prints is the source.
 func TestReadKustomization(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+	bin := t.TempDir()
+	t.Setenv("PATH", bin) // the host may have a kubectl
+	for _, tool := range []string{"cat", "head", "sleep"} {
+		if err := os.Symlink("/bin/"+tool, filepath.Join(bin, tool)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("base/pod.yaml", head)
-	write("base/kustomization.yaml", "resources: [pod.yaml]\n")
-	write("prod/kustomization.yaml", "resources: [../base]\nnamePrefix: prod-\nconfigMapGenerator: [{name: c, literals: [a=b]}]\n")
-	source, err := ReadKustomization(t.Context(), filepath.Join(dir, "prod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	objects, problems := Load([]Source{source}, Options{})
-	if len(problems.Errors()) > 0 || len(objects.Pods) != 1 || objects.Pods[0].Object.Name != "prod-a" || len(objects.ConfigMaps) != 1 {
-		t.Errorf("%v, %v", objects, problems)
-	}
-
-	write("large/kustomization.yaml", "resources: [pod.yaml]\n")
-	write("large/pod.yaml", strings.Repeat("#", MaxSource+1))
-	write("outside/kustomization.yaml", "resources: [../base/pod.yaml]\n")
-	write("fifo/kustomization.yaml", "resources: [pod.yaml]\n")
-	if err := syscall.Mkfifo(filepath.Join(dir, "fifo/pod.yaml"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]string{
-		"none": "", "large": "is too large", "outside": "is not in or below", "fifo": "is not a regular file",
-	} {
-		_, err := ReadKustomization(t.Context(), filepath.Join(dir, name))
-		if e, ok := errors.AsType[*problem.Error](err); !ok || e.Kind != problem.Manifest || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", name, err, want)
+	install := func(name, script string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+			t.Fatal(err)
 		}
 	}
+	fails := func(kind problem.Kind, want string) {
+		t.Helper()
+		_, err := ReadKustomization(t.Context(), "prod")
+		if e, ok := errors.AsType[*problem.Error](err); !ok || e.Kind != kind || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	fails(problem.Usage, "neither kustomize nor kubectl is installed")
+	for name, words := range map[string]string{"kubectl": "kustomize prod", "kustomize": "build prod"} { // kustomize wins where both are
+		if name == "kustomize" {
+			install("kubectl", "exit 9\n")
+		} else if err := os.RemoveAll(filepath.Join(bin, "kustomize")); err != nil {
+			t.Fatal(err)
+		}
+		install(name, `test "$*" = "`+words+`" && cat <<EOF
+`+head+`
+EOF
+`)
+		source, err := ReadKustomization(t.Context(), "prod")
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects, problems := Load([]Source{source}, Options{})
+		if len(problems.Errors()) > 0 || len(objects.Pods) != 1 || source.Name != "prod/(kustomization)" {
+			t.Errorf("%s: %v, %v", name, objects, problems)
+		}
+	}
+	install("kustomize", "echo 'no such resource' >&2; exit 1\n")
+	fails(problem.Manifest, "kustomize build: no such resource")
+	install("kustomize", "head -c 100000000 /dev/zero; sleep 600\n")
+	fails(problem.Manifest, "it builds more than")
+
+	install("kustomize", "sleep 600\n")
 	stopped, stop := context.WithCancelCause(t.Context())
-	stop(errors.New("ended by SIGINT"))
-	if _, err := ReadKustomization(stopped, filepath.Join(dir, "none")); err == nil {
-		t.Error("no error")
+	ended := errors.New("ended by SIGINT")
+	stop(ended)
+	if _, err := ReadKustomization(stopped, "prod"); !errors.Is(err, ended) {
+		t.Errorf("%v", err)
 	}
 }
