@@ -81,7 +81,7 @@ func (c *container) keys() []string {
 }
 
 // play is the program of a behavior.
-func (b Behavior) play(ctx context.Context, term <-chan struct{}, stdout, stderr io.Writer) exit {
+func (b Behavior) play(ctx context.Context, term <-chan struct{}, _ io.Reader, stdout, stderr io.Writer) exit {
 	if b.IgnoreTERM {
 		term = nil
 	}

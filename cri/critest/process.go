@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -19,11 +20,51 @@ type process struct {
 	ctx    context.Context // ends with the process
 	cancel context.CancelCauseFunc
 	term   chan struct{}
-	done   chan struct{} // closed when the end has been recorded
+	done   chan struct{}  // closed when the end has been recorded
+	stdin  *io.PipeWriter // of a container whose config asks for it; else nobody reads it
+	output watchers
 }
 
+// watchers are the streams that are attached to a process.
+type watchers struct {
+	mu  sync.Mutex
+	all map[*[2]io.Writer]bool // stdout and stderr
+}
+
+// add attaches two streams until remove is called.
+func (w *watchers) add(stdout, stderr io.Writer) (remove func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pair := &[2]io.Writer{stdout, stderr}
+	if w.all == nil {
+		w.all = map[*[2]io.Writer]bool{}
+	}
+	w.all[pair] = true
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.all, pair)
+	}
+}
+
+// tee writes to the log, and to what is attached.
+func (w *watchers) tee(log io.Writer, stream int) io.Writer {
+	return writerFunc(func(p []byte) (int, error) {
+		w.mu.Lock()
+		for pair := range w.all {
+			_, _ = pair[stream].Write(p) // to a client that has left
+		}
+		w.mu.Unlock()
+		return log.Write(p)
+	})
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
 // program is what a process does.
-type program func(ctx context.Context, term <-chan struct{}, stdout, stderr io.Writer) exit
+type program func(ctx context.Context, term <-chan struct{}, stdin io.Reader, stdout, stderr io.Writer) exit
 
 // end makes the process end now, as e says.
 func (p *process) end(e exit) { p.cancel(e) }
@@ -52,11 +93,14 @@ func (rt *Runtime) launch(c *container) error {
 		return fmt.Errorf("failed to create containerd task: failed to create container loggers: %w", err)
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	p := &process{ctx: ctx, cancel: cancel, term: make(chan struct{}, 1), done: make(chan struct{})}
+	in, stdin := io.Pipe()
+	p := &process{ctx: ctx, cancel: cancel, term: make(chan struct{}, 1), done: make(chan struct{}), stdin: stdin}
 	c.process = p
 	stdout, stderr := c.log.stream("stdout"), c.log.stream("stderr")
 	rt.busy.Go(func() {
-		e := run(ctx, p.term, stdout, stderr)
+		context.AfterFunc(ctx, func() { in.Close() })
+		e := run(ctx, p.term, in, p.output.tee(stdout, 0), p.output.tee(stderr, 1))
+		in.Close()
 		var forced exit
 		if errors.As(context.Cause(ctx), &forced) {
 			e = forced
@@ -89,7 +133,10 @@ func (rt *Runtime) programOf(c *container) (program, error) {
 	}
 	proc := rt.ashProcess(c, args)
 	proc.Init = c.ownPIDs()
-	return func(ctx context.Context, term <-chan struct{}, stdout, stderr io.Writer) exit {
+	return func(ctx context.Context, term <-chan struct{}, stdin io.Reader, stdout, stderr io.Writer) exit {
+		if c.config.GetStdin() {
+			proc.Stdin = stdin
+		}
 		proc.Stdout, proc.Stderr, proc.TERM = stdout, stderr, term
 		return exited(int32(ash.Run(ctx, proc)))
 	}, nil
@@ -133,9 +180,6 @@ func (rt *Runtime) ashProcess(c *container, args []string) ash.Process {
 	}
 	if sc.GetRunAsUser() == nil {
 		p.UID = c.image.uid()
-	}
-	if c.config.GetStdin() {
-		p.Stdin = ash.Open
 	}
 	return p
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -26,53 +27,101 @@ import (
 func (rt *Runtime) Exec(_ context.Context, r *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	c, err := rt.findContainer(r.GetContainerId())
+	c, err := rt.streamed(r.GetContainerId())
 	if err != nil {
-		return nil, status.Errorf(codes.NotFound, "failed to find container %q in store: not found", r.GetContainerId())
+		return nil, err
+	}
+	url, err := rt.endpoint(c.process.ctx, "exec", func(w http.ResponseWriter, req *http.Request) {
+		converse(c.process.ctx, w, req, r, func(streams map[string]httpstream.Stream) metav1.Status { return rt.stream(c, r, streams) })
+	})
+	return &runtimeapi.ExecResponse{Url: url}, err
+}
+
+// Attach implements the CRI, likewise: what the container's process writes from now on
+// comes by the streams, and it reads what comes by stdin.
+func (rt *Runtime) Attach(_ context.Context, r *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	c, err := rt.streamed(r.GetContainerId())
+	if err != nil {
+		return nil, err
+	}
+	p := c.process
+	url, err := rt.endpoint(p.ctx, "attach", func(w http.ResponseWriter, req *http.Request) {
+		converse(p.ctx, w, req, r, func(streams map[string]httpstream.Stream) metav1.Status {
+			stdout, stderr := streams[corev1.StreamTypeStdout], streams[corev1.StreamTypeStderr]
+			if stderr == nil {
+				stderr = stdout
+			}
+			defer p.output.add(stdout, stderr)()
+			if in := streams[corev1.StreamTypeStdin]; in != nil && c.config.GetStdin() {
+				go func() {
+					_, err := io.Copy(p.stdin, in)
+					if err == nil && c.config.GetStdinOnce() {
+						p.stdin.Close()
+					}
+				}()
+			}
+			<-p.done
+			return metav1.Status{Status: metav1.StatusSuccess}
+		})
+	})
+	return &runtimeapi.AttachResponse{Url: url}, err
+}
+
+// streamed finds a container that runs. rt.mu is held.
+func (rt *Runtime) streamed(id string) (*container, error) {
+	c, err := rt.findContainer(id)
+	if err != nil {
+		return nil, status.Errorf(codes.NotFound, "failed to find container %q in store: not found", id)
 	}
 	if c.state != runtimeapi.ContainerState_CONTAINER_RUNNING {
 		return nil, status.Errorf(codes.Unknown, "container is in %s state", c.state)
 	}
+	return c, nil
+}
+
+// endpoint listens for one connection, until ctx ends, and returns its URL.
+func (rt *Runtime) endpoint(ctx context.Context, kind string, serve http.HandlerFunc) (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, status.Errorf(codes.Unknown, "failed to prepare exec endpoint: %v", err)
+		return "", status.Errorf(codes.Unknown, "failed to prepare %s endpoint: %v", kind, err)
 	}
-	token := digest(l.Addr().String())[:8]
+	path := "/" + kind + "/" + digest(l.Addr().String())[:8]
 	mux := http.NewServeMux()
 	server := &http.Server{Handler: mux}
-	// A hijacked connection is not the server's to close: the command that ends
-	// with its container lets go of it.
-	mux.HandleFunc("/exec/"+token, func(w http.ResponseWriter, req *http.Request) {
+	// A hijacked connection is not the server's to close: what is served ends with its
+	// container or sandbox and lets go of it.
+	mux.HandleFunc(path, func(w http.ResponseWriter, req *http.Request) {
 		l.Close()
-		rt.serveExec(w, req, c, r)
+		serve(w, req)
 	})
-	context.AfterFunc(c.process.ctx, func() { server.Close() })
+	context.AfterFunc(ctx, func() { server.Close() })
 	rt.busy.Go(func() {
 		server.Serve(l) // ends with an error only when closed
 	})
-	return &runtimeapi.ExecResponse{Url: "http://" + l.Addr().String() + "/exec/" + token}, nil
+	return "http://" + l.Addr().String() + path, nil
 }
 
-// serveExec runs one command over the streams that the client opens.
-func (rt *Runtime) serveExec(w http.ResponseWriter, req *http.Request, c *container, r *runtimeapi.ExecRequest) {
-	if _, err := httpstream.Handshake(req, w, []string{remotecommand.StreamProtocolV4Name}); err != nil {
-		return // the client was told
-	}
-	opened := make(chan httpstream.Stream, 8)
-	session := spdy.NewResponseUpgrader().UpgradeResponse(w, req, func(s httpstream.Stream, replySent <-chan struct{}) error {
-		go func() {
-			<-replySent
-			opened <- s
-		}()
-		return nil
-	})
+// asked is which streams a request is for.
+type asked interface {
+	GetStdin() bool
+	GetStdout() bool
+	GetStderr() bool
+	GetTty() bool
+}
+
+// converse waits for the streams that the client opens, unless gone ends, and serves
+// them; what serve returns is told at the end.
+func converse(gone context.Context, w http.ResponseWriter, req *http.Request, a asked, serve func(map[string]httpstream.Stream) metav1.Status) {
+	opened, session := upgrade(w, req, remotecommand.StreamProtocolV4Name)
 	if session == nil {
-		return // likewise
+		return // the client was told
 	}
 	defer session.Close()
 	want := 1
-	for _, asked := range []bool{r.GetStdin(), r.GetStdout(), r.GetStderr()} {
-		if asked {
+	for _, one := range []bool{a.GetStdin(), a.GetStdout(), a.GetStderr(), a.GetTty()} {
+		if one {
 			want++
 		}
 	}
@@ -83,13 +132,13 @@ func (rt *Runtime) serveExec(w http.ResponseWriter, req *http.Request, c *contai
 			streams[s.Headers().Get(corev1.StreamType)] = s
 		case <-session.CloseChan():
 			return
-		case <-c.process.ctx.Done():
+		case <-gone.Done():
 			return
 		case <-time.After(30 * time.Second):
 			return
 		}
 	}
-	end, err := json.Marshal(rt.stream(c, r.GetCmd(), streams))
+	end, err := json.Marshal(serve(streams))
 	if err != nil {
 		end = []byte(err.Error())
 	}
@@ -101,9 +150,29 @@ func (rt *Runtime) serveExec(w http.ResponseWriter, req *http.Request, c *contai
 	<-session.CloseChan()
 }
 
+// upgrade accepts a SPDY connection; nil if the client speaks another protocol.
+func upgrade(w http.ResponseWriter, req *http.Request, protocol string) (<-chan httpstream.Stream, httpstream.Connection) {
+	if _, err := httpstream.Handshake(req, w, []string{protocol}); err != nil {
+		return nil, nil
+	}
+	opened := make(chan httpstream.Stream, 8)
+	session := spdy.NewResponseUpgrader().UpgradeResponse(w, req, func(s httpstream.Stream, replySent <-chan struct{}) error {
+		go func() {
+			<-replySent
+			opened <- s
+		}()
+		return nil
+	})
+	return opened, session
+}
+
 // stream runs a command, which dies with its container and not with its client,
 // and says how it ended as a streaming server does.
-func (rt *Runtime) stream(c *container, cmd []string, streams map[string]httpstream.Stream) metav1.Status {
+func (rt *Runtime) stream(c *container, r *runtimeapi.ExecRequest, streams map[string]httpstream.Stream) metav1.Status {
+	cmd, stdout, stderr := r.GetCmd(), streams[corev1.StreamTypeStdout], streams[corev1.StreamTypeStderr]
+	if r.GetTty() {
+		stderr = stdout
+	}
 	rt.mu.Lock()
 	answer := rt.scriptedExec(c, cmd)
 	rt.mu.Unlock()
@@ -114,8 +183,8 @@ func (rt *Runtime) stream(c *container, cmd []string, streams map[string]httpstr
 		if err != nil {
 			return notRun(err)
 		}
-		fmt.Fprintf(streams[corev1.StreamTypeStdout], "%s", resp.GetStdout())
-		fmt.Fprintf(streams[corev1.StreamTypeStderr], "%s", resp.GetStderr())
+		fmt.Fprintf(stdout, "%s", resp.GetStdout())
+		fmt.Fprintf(stderr, "%s", resp.GetStderr())
 		code = int(resp.GetExitCode())
 	case !ash.Known(cmd):
 		doing := fmt.Sprintf("failed to exec in container: failed to start exec %q: OCI runtime exec failed: exec failed: ", digest(fmt.Sprint(cmd)))
@@ -124,7 +193,7 @@ func (rt *Runtime) stream(c *container, cmd []string, streams map[string]httpstr
 		return notRun(rt.notExecutable(c, doing, cmd))
 	default:
 		proc := rt.ashProcess(c, cmd)
-		proc.Stdin, proc.Stdout, proc.Stderr = nil, streams[corev1.StreamTypeStdout], streams[corev1.StreamTypeStderr]
+		proc.Stdin, proc.Stdout, proc.Stderr = nil, stdout, stderr
 		if in := streams[corev1.StreamTypeStdin]; in != nil {
 			proc.Stdin = in
 		}

@@ -42,7 +42,7 @@ type Process struct {
 	Args     []string
 	Env      []string  // KEY=value
 	Dir      string    // "" is /
-	Stdin    io.Reader // nil is empty
+	Stdin    io.Reader // nil is empty; a read that blocks must end when the process has
 	Stdout   io.Writer
 	Stderr   io.Writer
 	Files    Files

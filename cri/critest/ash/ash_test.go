@@ -156,7 +156,9 @@ func TestTERM(t *testing.T) {
 				term := make(chan struct{}, 1)
 				start := time.Now()
 				time.AfterFunc(1500*time.Millisecond, func() { term <- struct{}{} })
-				code, _, stderr := do(Process{Args: c.args, Stdin: Open, Init: c.init, TERM: term})
+				open, never := io.Pipe()
+				code, _, stderr := do(Process{Args: c.args, Stdin: open, Init: c.init, TERM: term})
+				never.Close()
 				if took := time.Since(start); code != c.code || took != c.after || stderr != "" {
 					t.Errorf("got code %d after %v, stderr %q; want %d after %v", code, took, stderr, c.code, c.after)
 				}

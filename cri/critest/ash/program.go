@@ -88,12 +88,16 @@ func read(ctx context.Context, sh *shell, names []string) (int, error) {
 		buffered = bufio.NewReader(sh.stdin)
 		sh.stdin = buffered
 	}
-	line, err := buffered.ReadString('\n')
+	var line string
+	var end error
+	if err := sh.blocking(ctx, func() { line, end = buffered.ReadString('\n') }); err != nil {
+		return 1, err
+	}
 	values := expand.ReadFields(sh.expansion(ctx), strings.TrimSpace(line), len(names), false)
 	for i, name := range names {
 		sh.set(name, strings.Join(values[min(i, len(values)):min(i+1, len(values))], ""), false)
 	}
-	return statusOf(!errors.Is(err, io.EOF)), nil
+	return statusOf(!errors.Is(end, io.EOF)), nil
 }
 
 // replace is exec: the program that takes the shell's place has none of its
@@ -144,18 +148,27 @@ func cat(ctx context.Context, sh *shell, args []string) (int, error) {
 	return code, nil
 }
 
-// Open is a stdin that stays open and from which nothing comes.
-var Open io.Reader = strings.NewReader("")
-
 // input reads a file whole, or stdin for "-".
 func (sh *shell) input(ctx context.Context, name string) ([]byte, error) {
-	switch {
-	case name != "-":
+	if name != "-" {
 		return sh.process.Files.Read(sh.abs(name))
-	case sh.stdin == Open:
-		return nil, until(ctx, sh, make(chan struct{}), false)
 	}
-	return io.ReadAll(sh.stdin)
+	var data []byte
+	var end error
+	if err := sh.blocking(ctx, func() { data, end = io.ReadAll(sh.stdin) }); err != nil {
+		return nil, err
+	}
+	return data, end
+}
+
+// blocking waits for a read of stdin, unless the process ends before.
+func (sh *shell) blocking(ctx context.Context, read func()) error {
+	done := make(chan struct{})
+	go func() {
+		read()
+		close(done)
+	}()
+	return until(ctx, sh, done, false)
 }
 
 // sleep takes seconds.

@@ -1,0 +1,73 @@
+package critest
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podrun/podrun/cri"
+)
+
+// testAttach talks to a container's process until it ends.
+func (s *suite) testAttach(t *testing.T) {
+	p := s.pod(t)
+	config := p.container("app", "sh", "-c", "read a; echo got $a; read a; echo then $a >&2; exit 3")
+	config.Stdin, config.StdinOnce = true, true
+	id := p.start(t, config)
+	var out, errs bytes.Buffer
+	if err := s.Attach(t.Context(), id, cri.Streams{In: strings.NewReader("one\ntwo\n"), Out: &out, Err: &errs}); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != "got one\n" || errs.String() != "then two\n" {
+		t.Errorf("stdout %q, stderr %q", &out, &errs)
+	}
+	if status := s.ended(t, id); status.GetExitCode() != 3 {
+		t.Errorf("the process exited with %d", status.GetExitCode())
+	}
+}
+
+// testTerminal runs a command with a terminal, whose output is one stream, and tells
+// it the size.
+func (s *suite) testTerminal(t *testing.T) {
+	p := s.pod(t)
+	id := p.sh(t, "app", "sleep 1000")
+	var out bytes.Buffer
+	sizes := make(chan cri.TerminalSize, 1)
+	sizes <- cri.TerminalSize{Width: 91, Height: 33}
+	never, w := io.Pipe()
+	defer w.Close()
+	code, err := s.Exec(t.Context(), id, []string{"sh", "-c", "echo out; echo err >&2; exit 4"}, cri.Streams{In: never, Out: &out, TTY: true, Sizes: sizes})
+	if text := strings.ReplaceAll(out.String(), "\r", ""); err != nil || code != 4 || text != "out\nerr\n" {
+		t.Errorf("code %d, %v, %q", code, err, text)
+	}
+}
+
+// testForward finds that nothing listens on a port, and that the connection to the
+// sandbox goes on or is lost for all.
+func (s *suite) testForward(t *testing.T) {
+	p := s.pod(t)
+	f, err := s.PortForward(t.Context(), p.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	c, err := f.Open(t.Context(), 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if data, _ := io.ReadAll(c); len(data) > 0 {
+		t.Errorf("read %q", data)
+	}
+	limited, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := c.Err(limited); err == nil || !strings.Contains(err.Error(), "connect") {
+		t.Errorf("the runtime says %v", err)
+	}
+	if _, err := s.PortForward(t.Context(), "none"); err == nil {
+		t.Error("no error for a sandbox that is not there")
+	}
+}
