@@ -12,15 +12,15 @@ import (
 )
 
 type execFlags struct {
-	container string
-	stdin     bool
-	timeout   time.Duration
+	container  string
+	stdin, tty bool
+	timeout    time.Duration
 }
 
 func newExec(a *app) *cobra.Command {
 	f := &execFlags{}
 	c := &cobra.Command{
-		Use:   "exec NAME [-c CONTAINER] [-i] -- COMMAND [ARG...]",
+		Use:   "exec NAME [-c CONTAINER] [-i] [-t] -- COMMAND [ARG...]",
 		Short: "Run a command in a container of a pod",
 		Long: `Run a command in a container of a running pod, as 'kubectl exec' does, and exit
 with its exit code: 127 if the command is not found in the container, 126 if it
@@ -32,6 +32,7 @@ kubectl.kubernetes.io/default-container, or the first. Output is streamed; with
 is killed when the timeout expires. If podrun exits for another reason, such as
 SIGINT, the command continues to run in the container.`,
 		Example: `  podrun exec web -- cat /etc/resolv.conf
+  podrun exec -it web -- sh
   podrun exec web -c db -i -- psql < dump.sql
   podrun exec web --timeout 10s -- sh -c 'until test -e /ready; do sleep 1; done'`,
 		RunE: func(c *cobra.Command, given []string) error { return a.runExec(c, f, given) },
@@ -39,6 +40,7 @@ SIGINT, the command continues to run in the container.`,
 	flags := c.Flags()
 	flags.StringVarP(&f.container, "container", "c", "", "the `container` to run the command in")
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, "pass standard input to the command")
+	flags.BoolVarP(&f.tty, "tty", "t", false, "give the command a terminal; with -i it is yours")
 	flags.DurationVar(&f.timeout, "timeout", 0, "time limit of the command, in whole seconds; 0 for no limit")
 	return c
 }
@@ -73,11 +75,17 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 	if len(target.Among) > 0 {
 		fmt.Fprintf(a.streams.Err, "Defaulted container %q out of: %s\n", target.Container, strings.Join(target.Among, ", "))
 	}
-	o := run.ExecOptions{Command: given[dash:], Timeout: f.timeout, Out: a.raw.Out, Err: a.raw.Err}
-	if f.stdin {
-		o.In = a.streams.In
+	if f.tty && f.stdin && a.stdinTerminal() == nil {
+		fmt.Fprintln(a.streams.Err, "warning: -t is ignored: standard input is not a terminal")
+		f.tty = false
 	}
-	return a.execCode(engine.Exec(c.Context(), target, o))
+	streams, restore, err := a.streamsOf(c.Context(), f.stdin, f.tty)
+	if err != nil {
+		return err
+	}
+	code, err := engine.Exec(c.Context(), target, run.ExecOptions{Command: given[dash:], Timeout: f.timeout, Streams: streams})
+	restore()
+	return a.execCode(code, err)
 }
 
 // execCode makes the command's exit code podrun's own.

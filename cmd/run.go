@@ -23,6 +23,8 @@ type runFlags struct {
 	run.RunOptions
 	remove   bool
 	quiet    bool
+	stdin    bool
+	tty      bool
 	exitFrom string
 	policy   string
 	dryRun   string
@@ -39,9 +41,14 @@ it, and exit with the first non-zero exit code of its containers.
 The standard output of containers goes to stdout, their standard error and
 podrun's messages to stderr. The default restartPolicy is Never. SIGINT or SIGTERM
 stops the pod within its grace period and removes it; a second signal ends podrun
-immediately.`,
+immediately.
+
+With -i, the pod's container (of several, that of the annotation
+kubectl.kubernetes.io/default-container, or the first) reads standard input; with -t
+it has a terminal, which is yours until it ends.`,
 		Example: `  podrun run job.yaml
   podrun run --exit-code-from test --timeout 5m -f ci/
+  podrun run -it shell.yaml
   podrun run -o json job.yaml > result.json`,
 		RunE: func(c *cobra.Command, named []string) error { return a.runRun(c, f, named) },
 	}
@@ -52,6 +59,8 @@ immediately.`,
 	flags.BoolVar(&f.remove, "rm", true, "remove the pods when they have ended")
 	flags.BoolVar(&f.Replace, "replace", false, "replace a running pod of the same name")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no events")
+	flags.BoolVarP(&f.stdin, "stdin", "i", false, "pass standard input to the pod's container")
+	flags.BoolVarP(&f.tty, "tty", "t", false, "give the container a terminal; with -i it is yours")
 	flags.StringVar(&f.exitFrom, "exit-code-from", "", "exit with the code of this `container`")
 	flags.StringVar(&f.policy, "exit-code-policy", string(lifecycle.ExitAny), "exit code to use: any (first failed container), all (only if all failed) or none")
 	flags.StringVar(&f.restartPolicy, "restart-policy", "", "Never or OnFailure, instead of the pods' own")
@@ -69,6 +78,9 @@ func (f *runFlags) check(c *cobra.Command, a *app) error {
 	}
 	if f.restartPolicy != "" && !slices.Contains([]string{"Never", "OnFailure"}, f.restartPolicy) {
 		return usage(c, fmt.Errorf("--restart-policy=%s is not Never or OnFailure: the pod would not end", f.restartPolicy))
+	}
+	if (f.stdin || f.tty) && a.output != "" {
+		return usage(c, errors.New("-i and -t cannot be used with -o"))
 	}
 	return nil
 }
@@ -89,6 +101,10 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	if err := f.checkExitFrom(c, objects); err != nil {
 		return err
 	}
+	interactive, err := f.interact(c, a, objects)
+	if err != nil {
+		return err
+	}
 	engine, closeAll, err := a.rootEngine(r)
 	if err != nil {
 		return err
@@ -98,6 +114,9 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	f.AllowKubelet, f.Keep = a.allowKubelet, !f.remove
 	logs := a.newLogReader(c.Context(), engine, objects)
 	f.Started = logs.start
+	if interactive != "" {
+		f.Started = (&interactor{logReader: logs, app: a, container: interactive, stdin: f.stdin, tty: f.tty}).start
+	}
 	results, err := engine.Run(c.Context(), objects, f.RunOptions)
 	if err != nil {
 		return err

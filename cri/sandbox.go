@@ -49,6 +49,14 @@ func (c *Client) PodSandboxStatus(ctx context.Context, id string) (*runtimeapi.P
 	return resp.GetStatus(), err
 }
 
+// PodSandboxInfo reads the runtime's own information on one sandbox, JSON by key.
+func (c *Client) PodSandboxInfo(ctx context.Context, id string) (map[string]string, error) {
+	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.PodSandboxStatusResponse, error) {
+		return c.Runtime.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true})
+	})
+	return resp.GetInfo(), err
+}
+
 // ListPodSandbox lists the sandboxes that carry all of the labels.
 func (c *Client) ListPodSandbox(ctx context.Context, labels map[string]string) ([]*runtimeapi.PodSandbox, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListPodSandboxResponse, error) {

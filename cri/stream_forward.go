@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
-	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -19,18 +18,23 @@ import (
 // portForwardProtocol is the one version of the protocol that there is.
 const portForwardProtocol = "portforward.k8s.io"
 
-// Forwarding is a connection by which a sandbox's ports can be reached. Its methods
-// may be called concurrently.
-type Forwarding struct {
+// Forwarded is a connection to a TCP port of a sandbox.
+//
+// Each has a connection to the runtime of its own. In one that they share, one whose
+// reader is slow holds up the others, and with containerd 1.6 twenty at a time stop for
+// good (measured; k/k#117493 is of the same kind).
+type Forwarded struct {
 	conn    net.Conn
 	session httpstream.Connection
-	ids     atomic.Int64
+	data    httpstream.Stream
+	told    chan error // has the runtime's error, or nil
 	once    sync.Once
 }
 
-// PortForward connects to the ports of a sandbox. The errors are the call's own (a
-// gRPC status), a *NotStreamedError, or ctx's cause. ctx is for the connecting only.
-func (c *Client) PortForward(ctx context.Context, sandboxID string) (*Forwarding, error) {
+// PortForward connects to a port of a sandbox. That nothing listens there is not known
+// yet: see Forwarded.Err. The errors are the call's own (a gRPC status), a
+// *NotStreamedError, or ctx's cause; ctx is for the connecting only.
+func (c *Client) PortForward(ctx context.Context, sandboxID string, port int) (*Forwarded, error) {
 	url, err := c.PortForwardURL(ctx, sandboxID)
 	if err != nil {
 		return nil, err
@@ -39,7 +43,18 @@ func (c *Client) PortForward(ctx context.Context, sandboxID string) (*Forwarding
 	if err != nil {
 		return nil, err
 	}
-	return &Forwarding{conn: conn, session: session}, nil
+	f := &Forwarded{conn: conn, session: session, told: make(chan error, 1)}
+	// A stream that is opened waits for a server that does not answer.
+	unblock := context.AfterFunc(ctx, f.Close)
+	err = f.open(port)
+	if !unblock() {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // PortForwardURL asks the runtime for a URL of its streaming server by which the ports
@@ -51,68 +66,21 @@ func (c *Client) PortForwardURL(ctx context.Context, sandboxID string) (string, 
 	return resp.GetUrl(), err
 }
 
-// Closed is closed when the connection was lost.
-func (f *Forwarding) Closed() <-chan bool { return f.session.CloseChan() }
-
-// Close ends the connection and all that were opened by Open.
-func (f *Forwarding) Close() {
-	f.once.Do(func() {
-		f.conn.Close() // first, or closing the session waits for what is not read
-		f.session.Close()
-	})
-}
-
-// Forwarded is one connection to a port of a sandbox.
-type Forwarded struct {
-	session httpstream.Connection
-	data    httpstream.Stream
-	fault   httpstream.Stream
-	told    chan error // has the runtime's error, or nil
-}
-
-// Open opens a connection to a TCP port. That nothing listens there is not known yet:
-// see Forwarded.Err.
-func (f *Forwarding) Open(ctx context.Context, port int) (*Forwarded, error) {
-	type result struct {
-		conn *Forwarded
-		err  error
-	}
-	done := make(chan result, 1)
-	go func() { // it waits for a server that does not answer
-		conn, err := f.open(port)
-		done <- result{conn, err}
-	}()
-	select {
-	case r := <-done:
-		return r.conn, r.err
-	case <-ctx.Done():
-		go func() {
-			if r := <-done; r.err == nil {
-				r.conn.Close()
-			}
-		}()
-		return nil, context.Cause(ctx)
-	}
-}
-
-func (f *Forwarding) open(port int) (*Forwarded, error) {
+// open opens the two streams of the connection.
+func (f *Forwarded) open(port int) error {
 	header := http.Header{}
 	header.Set(corev1.PortHeader, strconv.Itoa(port))
-	header.Set(corev1.PortForwardRequestIDHeader, strconv.FormatInt(f.ids.Add(1)-1, 10))
+	header.Set(corev1.PortForwardRequestIDHeader, "0")
 	header.Set(corev1.StreamType, corev1.StreamTypeError)
 	fault, err := f.session.CreateStream(header)
 	if err != nil {
-		return nil, fmt.Errorf("open the error stream of port %d: %w", port, err)
+		return fmt.Errorf("open the error stream of port %d: %w", port, err)
 	}
 	_ = fault.Close() // nothing is written to it
 	header.Set(corev1.StreamType, corev1.StreamTypeData)
-	data, err := f.session.CreateStream(header)
-	if err != nil {
-		_ = fault.Reset()
-		f.session.RemoveStreams(fault)
-		return nil, fmt.Errorf("open the data stream of port %d: %w", port, err)
+	if f.data, err = f.session.CreateStream(header); err != nil {
+		return fmt.Errorf("open the data stream of port %d: %w", port, err)
 	}
-	c := &Forwarded{session: f.session, data: data, fault: fault, told: make(chan error, 1)}
 	go func() {
 		text, err := io.ReadAll(io.LimitReader(fault, maxMessage))
 		switch {
@@ -121,26 +89,26 @@ func (f *Forwarding) open(port int) (*Forwarded, error) {
 		case err != nil:
 			err = fmt.Errorf("read the runtime's error: %w", err)
 		}
-		c.told <- err
+		f.told <- err
 	}()
-	return c, nil
+	return nil
 }
 
 // Read reads what the pod sends.
-func (c *Forwarded) Read(p []byte) (int, error) { return c.data.Read(p) }
+func (f *Forwarded) Read(p []byte) (int, error) { return f.data.Read(p) }
 
 // Write sends to the pod.
-func (c *Forwarded) Write(p []byte) (int, error) { return c.data.Write(p) }
+func (f *Forwarded) Write(p []byte) (int, error) { return f.data.Write(p) }
 
 // CloseWrite tells the pod that no more comes.
-func (c *Forwarded) CloseWrite() error { return c.data.Close() }
+func (f *Forwarded) CloseWrite() error { return f.data.Close() }
 
 // Err waits until the runtime is done with the connection, or ctx ends, and returns
 // its error: nothing listens, or the connection to the pod broke.
-func (c *Forwarded) Err(ctx context.Context) error {
+func (f *Forwarded) Err(ctx context.Context) error {
 	select {
-	case err := <-c.told:
-		c.told <- err
+	case err := <-f.told:
+		f.told <- err
 		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -148,8 +116,9 @@ func (c *Forwarded) Err(ctx context.Context) error {
 }
 
 // Close ends the connection, whatever was not sent or read yet.
-func (c *Forwarded) Close() {
-	_ = c.data.Reset() // of a session that is gone
-	_ = c.fault.Reset()
-	c.session.RemoveStreams(c.data, c.fault)
+func (f *Forwarded) Close() {
+	f.once.Do(func() {
+		f.conn.Close() // first, or closing the session waits for what is not read
+		f.session.Close()
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -14,12 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/cri"
-	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
-	"github.com/podrun/podrun/run/observe"
-	"github.com/podrun/podrun/run/reconcile"
 )
 
 // annotationDefaultContainer names the container that kubectl takes where none
@@ -34,6 +30,8 @@ type ExecTarget struct {
 	// Among are all of the pod's containers, those of the init list marked, if
 	// podrun chose one of several; else it is empty.
 	Among []string
+	// Stdin and TTY are those of the container's own process.
+	Stdin, TTY bool
 }
 
 func (t ExecTarget) object() string { return "pod " + t.Pod.String() + ": container " + t.Container }
@@ -44,32 +42,21 @@ func (t ExecTarget) object() string { return "pod " + t.Pod.String() + ": contai
 // is not found or its container does not run, and Runtime where the runtime does
 // not answer.
 func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container string) (ExecTarget, error) {
-	object := "pod " + namespace + "/" + name
-	if _, err := discover.Reach(ctx, e.Client); err != nil {
-		return ExecTarget{}, err
-	}
-	known, err := e.Find(ctx, Selector{Namespace: namespace, Names: []string{name}})
+	seen, err := e.seePod(ctx, namespace, name)
 	if err != nil {
 		return ExecTarget{}, err
 	}
-	if len(known) == 0 {
-		return ExecTarget{}, &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New("not found"), Hint: "'podrun get -A' lists all pods"}
-	}
-	k := known[0]
-	obs, err := e.Observe(ctx, k.ID.UID)
+	t := ExecTarget{Pod: seen.id}
+	t.Container, t.Among, err = chooseContainer(seen.pod, container)
 	if err != nil {
-		return ExecTarget{}, reconcile.RuntimeError(k.ID, err)
+		return t, &problem.Error{Kind: problem.Usage, Object: "pod " + seen.id.String(), Err: err, Hint: "name one by -c"}
 	}
-	pod := k.Pod
-	if pod == nil {
-		pod = observe.WithoutCheckpoint(k.ID, obs)
+	for _, c := range lifecycle.SpecContainers(seen.pod) {
+		if c.Container.Name == t.Container {
+			t.Stdin, t.TTY = c.Container.Stdin, c.Container.TTY
+		}
 	}
-	t := ExecTarget{Pod: k.ID}
-	t.Container, t.Among, err = chooseContainer(pod, container)
-	if err != nil {
-		return t, &problem.Error{Kind: problem.Usage, Object: object, Err: err, Hint: "name one by -c"}
-	}
-	c := obs.Container(t.Container)
+	c := seen.obs.Container(t.Container)
 	if c == nil || c.State != lifecycle.Running {
 		return t, t.notRunning(c)
 	}
@@ -106,6 +93,16 @@ func chooseContainer(pod *corev1.Pod, name string) (chosen string, among []strin
 	return pod.Spec.Containers[0].Name, among, nil
 }
 
+// DefaultContainer is the container of a pod that kubectl takes where none is named.
+// The error says that the pod has none, or that the annotation is wrong.
+func DefaultContainer(pod *corev1.Pod) (string, error) {
+	name, _, err := chooseContainer(pod, "")
+	return name, err
+}
+
+// ErrEnded is the cause of an error for a container that has ended meanwhile.
+var ErrEnded = errors.New("is not running: it has ended just now")
+
 // notRunning says how a container is that does not run.
 func (t ExecTarget) notRunning(c *lifecycle.Container) error {
 	err := &problem.Error{Kind: problem.Failed, Object: t.object(), Hint: "'podrun describe " + t.Pod.Name + "' shows more"}
@@ -124,13 +121,19 @@ func (t ExecTarget) notRunning(c *lifecycle.Container) error {
 	return err
 }
 
-// ExecOptions are what to run, and where its output goes. In may be nil.
+// ExecOptions are what to run, and its streams.
 type ExecOptions struct {
-	Command  []string
-	Timeout  time.Duration // 0 for none
-	In       io.Reader
-	Out, Err io.Writer
+	Command []string
+	Timeout time.Duration // 0 for none
+	Streams
 }
+
+// Streams are those of a process in a container, and TerminalSize the size of the
+// user's terminal.
+type (
+	Streams      = cri.Streams
+	TerminalSize = cri.TerminalSize
+)
 
 // Codes of a command that could not be run at all, as of env(1) and of a shell.
 const (
@@ -141,28 +144,28 @@ const (
 // Exec runs a command in a container and returns its exit code. Its output
 // comes while it runs. With a Timeout and without In it comes when the command
 // has ended: only ExecSync kills a command whose time is over, and it does not
-// stream. Where the runtime can't stream, a command without In is run by
+// stream, nor has it a terminal. Where the runtime can't stream, a command without In is run by
 // ExecSync, too.
 //
 // A code beside an error is ExecNotFound or ExecNotExecutable: the command
 // could not be started, and the error says why.
 func (e *Engine) Exec(ctx context.Context, t ExecTarget, o ExecOptions) (int, error) {
-	if o.Timeout > 0 && o.In == nil {
+	if o.Timeout > 0 && o.In == nil && !o.TTY {
 		return e.execSync(ctx, t, o)
 	}
 	limited, cancel := withTimeout(ctx, o.Timeout)
 	defer cancel()
-	code, err := e.Client.Exec(limited, t.ID, o.Command, cri.Streams{In: o.In, Out: o.Out, Err: o.Err})
+	code, err := e.Client.Exec(limited, t.ID, o.Command, o.Streams)
 	_, unreachable := errors.AsType[*cri.NotStreamedError](err)
 	switch {
 	case err == nil:
 		return code, nil
 	case limited.Err() != nil && !unreachable:
 		err = fmt.Errorf("%w; the command may still run in the container", err)
-	case limited.Err() == nil && o.In == nil && (unreachable || status.Code(err) == codes.Unimplemented):
+	case limited.Err() == nil && o.In == nil && !o.TTY && (unreachable || status.Code(err) == codes.Unimplemented):
 		return e.execSync(ctx, t, o)
 	}
-	return t.fault(err)
+	return t.fault("exec", err)
 }
 
 // execSync runs a command whose output comes at its end.
@@ -172,26 +175,26 @@ func (e *Engine) execSync(ctx context.Context, t ExecTarget, o ExecOptions) (int
 	resp, err := e.Client.ExecSync(ctx, t.ID, o.Command, limit)
 	switch {
 	case ctx.Err() != nil:
-		return t.fault(context.Cause(ctx))
+		return t.fault("exec", context.Cause(ctx))
 	case o.Timeout > 0 && (status.Code(err) == codes.DeadlineExceeded || resp.GetExitCode() < 0):
 		// CRI-O answers -1, and no error.
-		return t.fault(fmt.Errorf("%w; the command was killed", problem.TimeoutError{After: limit}))
+		return t.fault("exec", fmt.Errorf("%w; the command was killed", problem.TimeoutError{After: limit}))
 	case err != nil:
-		return t.fault(err)
+		return t.fault("exec", err)
 	}
 	_, err = o.Out.Write(resp.GetStdout())
 	if _, err2 := o.Err.Write(resp.GetStderr()); err == nil {
 		err = err2
 	}
 	if err != nil {
-		return t.fault(fmt.Errorf("pass the command's output on: %w", err))
+		return t.fault("exec", fmt.Errorf("pass the command's output on: %w", err))
 	}
 	return int(resp.GetExitCode()), nil
 }
 
-// fault says why a command could not be run to its end.
-func (t ExecTarget) fault(err error) (int, error) {
-	out := &problem.Error{Kind: problem.Runtime, Object: t.object(), Op: "exec", Err: err}
+// fault says why an operation on a container, such as exec, failed.
+func (t ExecTarget) fault(op string, err error) (int, error) {
+	out := &problem.Error{Kind: problem.Runtime, Object: t.object(), Op: op, Err: err}
 	_, late := errors.AsType[problem.TimeoutError](err)
 	_, why, notStarted := strings.Cut(err.Error(), "OCI runtime exec failed: ")
 	switch {
@@ -208,7 +211,7 @@ func (t ExecTarget) fault(err error) (int, error) {
 		}
 		return ExecNotExecutable, out
 	case status.Code(err) == codes.NotFound, strings.Contains(err.Error(), "container is in CONTAINER_"):
-		out.Kind, out.Op, out.Err = problem.Failed, "", errors.New("is not running: it has ended just now")
+		out.Kind, out.Op, out.Err = problem.Failed, "", ErrEnded
 	}
 	return 0, out
 }

@@ -88,7 +88,7 @@ func TestExecWithoutStreams(t *testing.T) {
 	}
 	r.rt.ForgetCalls()
 	r.rt.Fault("Exec", unimplemented)
-	_, _, _, err := r.execIn(t.Context(), ExecOptions{Command: talk, In: strings.NewReader("in")})
+	_, _, _, err := r.execIn(t.Context(), ExecOptions{Command: talk, Streams: Streams{In: strings.NewReader("in")}})
 	wantErr(t, err, problem.Runtime, "pod default/web: container app: exec: ", "unknown method Exec")
 	if got := r.rt.CallNames("ExecSync"); len(got) != 0 {
 		t.Errorf("calls: %q", got)
@@ -135,7 +135,7 @@ func TestExecContainerEnds(t *testing.T) {
 	}
 	stop := writerFunc(func([]byte) error { return r.rt.Client().StopContainer(context.Background(), target.ID, 0) })
 	var out strings.Builder
-	o := ExecOptions{Command: []string{"sh", "-c", "echo up; sleep 1000"}, Out: stop, Err: &out}
+	o := ExecOptions{Command: []string{"sh", "-c", "echo up; sleep 1000"}, Streams: Streams{Out: stop, Err: &out}}
 	if code, err := e.Exec(t.Context(), target, o); err != nil || code != 137 {
 		t.Errorf("code %d, %v", code, err)
 	}
@@ -172,7 +172,7 @@ func TestExecFault(t *testing.T) {
 			"executable file `x` not found in $PATH: No such file or directory", problem.Failed, 127},
 		{"shim disconnected", "shim disconnected", problem.Runtime, 0},
 	} {
-		code, err := ExecTarget{Container: "app"}.fault(errors.New(c.text))
+		code, err := ExecTarget{Container: "app"}.fault("exec", errors.New(c.text))
 		wantErr(t, err, c.kind, "container app: exec: ")
 		if code != c.code || !strings.HasSuffix(err.Error(), c.want) {
 			t.Errorf("%s: code %d, %v", c.text, code, err)

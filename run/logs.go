@@ -10,11 +10,9 @@ import (
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
-	"github.com/podrun/podrun/run/reconcile"
 )
 
 // LogsRequest names the containers whose logs to read.
@@ -31,27 +29,12 @@ type LogsRequest struct {
 // Usage where the pod has no such container, Runtime where the runtime does not
 // answer.
 func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
-	object := "pod " + r.Namespace + "/" + r.Name
-	if _, err := discover.Reach(ctx, e.Client); err != nil {
-		return nil, err
-	}
-	known, err := e.Find(ctx, Selector{Namespace: r.Namespace, Names: []string{r.Name}})
+	seen, err := e.seePod(ctx, r.Namespace, r.Name)
 	if err != nil {
 		return nil, err
 	}
-	if len(known) == 0 {
-		return nil, &problem.Error{Kind: problem.Failed, Object: object, Err: errors.New("not found"), Hint: "'podrun get -A' lists all pods"}
-	}
-	k := known[0]
-	obs, err := e.Observe(ctx, k.ID.UID)
-	if err != nil {
-		return nil, reconcile.RuntimeError(k.ID, err)
-	}
-	pod := k.Pod
-	if pod == nil {
-		pod = observe.WithoutCheckpoint(k.ID, obs)
-	}
-	names, err := logNames(pod, obs, r)
+	object, obs := "pod "+seen.id.String(), seen.obs
+	names, err := logNames(seen.pod, obs, r)
 	if err != nil {
 		return nil, &problem.Error{Kind: problem.Usage, Object: object, Err: err}
 	}
@@ -68,7 +51,7 @@ func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
 		case c == nil:
 			return nil, &problem.Error{Kind: problem.Failed, Object: object + ": container " + name, Err: errors.New("has not been created yet")}
 		default:
-			out = append(out, Log{Pod: k.ID, Container: name, ID: c.ID, Path: c.LogPath, State: c.State})
+			out = append(out, Log{Pod: seen.id, Container: name, ID: c.ID, Path: c.LogPath, State: c.State})
 		}
 	}
 	if len(out) == 0 {

@@ -5,7 +5,13 @@ import (
 	"errors"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
@@ -28,6 +34,36 @@ func (e *Engine) onPod(ctx context.Context, k Known, outcome Outcome, p store.Pu
 	result.Err = errors.Join(do(s), s.Close())
 	result.Status = s.Status()
 	return result
+}
+
+// seen is a pod as it was found on this host.
+type seen struct {
+	id  identity.Pod
+	pod *corev1.Pod // without checkpoint, what the runtime tells of it
+	obs *lifecycle.Observed
+}
+
+// seePod finds one pod and observes it. The error is of kind Failed where there is
+// none, and Runtime where the runtime does not answer.
+func (e *Engine) seePod(ctx context.Context, namespace, name string) (seen, error) {
+	if _, err := discover.Reach(ctx, e.Client); err != nil {
+		return seen{}, err
+	}
+	known, err := e.Find(ctx, Selector{Namespace: namespace, Names: []string{name}})
+	if err != nil {
+		return seen{}, err
+	}
+	if len(known) == 0 {
+		return seen{}, &problem.Error{Kind: problem.Failed, Object: "pod " + namespace + "/" + name, Err: errors.New("not found"), Hint: "'podrun get -A' lists all pods"}
+	}
+	s := seen{id: known[0].ID, pod: known[0].Pod}
+	if s.obs, err = e.Observe(ctx, s.id.UID); err != nil {
+		return seen{}, reconcile.RuntimeError(s.id, err)
+	}
+	if s.pod == nil {
+		s.pod = observe.WithoutCheckpoint(s.id, s.obs)
+	}
+	return s, nil
 }
 
 // withTimeout bounds a command; a limit of 0 does not.

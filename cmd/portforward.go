@@ -1,0 +1,101 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/run"
+)
+
+func newPortForward(a *app) *cobra.Command {
+	var addresses []string
+	c := &cobra.Command{
+		Use:   "port-forward NAME [LOCAL:]REMOTE...",
+		Short: "Forward ports of this host to a pod",
+		Long: `Forward TCP ports of this host to ports of a pod until podrun is stopped, as
+'kubectl port-forward' does. The pod needs no hostPort, and its process may listen
+on its localhost only.
+
+REMOTE is a port number, or the name of a port in the pod's spec; LOCAL is the same
+number if it is not given, and any free port if it is empty (:REMOTE). When the
+pod's containers or sandbox are restarted, podrun goes on; it ends when the pod is
+deleted.`,
+		Example: `  podrun port-forward web 8080:80
+  podrun port-forward pod/web :http 9090
+  podrun port-forward web 5432 --address 0.0.0.0`,
+		RunE: func(c *cobra.Command, given []string) error { return a.runPortForward(c, addresses, given) },
+	}
+	c.Flags().StringSliceVar(&addresses, "address", []string{"localhost"}, "`addresses` of this host to listen on, by commas: IP addresses or localhost")
+	return c
+}
+
+func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error {
+	if len(given) > 2 && isPodType(given[0]) {
+		given = given[1:]
+	}
+	if len(given) < 2 {
+		return usage(c, errors.New("give a pod name and ports: NAME [LOCAL:]REMOTE"))
+	}
+	named, err := podNames(given[:1], true)
+	if err != nil {
+		return err
+	}
+	o := run.ForwardOptions{Namespace: a.namespaceOr("default"), Name: named[0], Addresses: addresses}
+	for _, spec := range given[1:] {
+		port, err := parseForward(spec)
+		if err != nil {
+			return usage(c, err)
+		}
+		o.Ports = append(o.Ports, port)
+	}
+	for _, address := range addresses {
+		if address != "localhost" && net.ParseIP(address) == nil {
+			return usage(c, fmt.Errorf("--address: %q is neither an IP address nor localhost", address))
+		}
+	}
+	o.Listening = func(local net.Addr, remote int) {
+		fmt.Fprintf(a.streams.Out, "Forwarding from %s -> %d\n", local, remote)
+	}
+	o.Failed = func(local net.Addr, remote int, err error) {
+		fmt.Fprintf(a.streams.Err, "podrun: forward from %s to port %d: %s\n", local, remote, indented(err.Error()))
+	}
+	engine, closeAll, err := a.engine(&renderer{w: a.streams.Err})
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	return engine.Forward(c.Context(), o)
+}
+
+// parseForward reads [LOCAL:]REMOTE. A REMOTE that is no number is a port's name, whose
+// LOCAL is any free port unless it is given.
+func parseForward(spec string) (run.ForwardPort, error) {
+	local, remote, both := strings.Cut(spec, ":")
+	if !both {
+		remote = local
+	}
+	port := run.ForwardPort{Remote: remote}
+	if n, err := strconv.Atoi(remote); err == nil {
+		if n < 1 || n > 65535 {
+			return port, fmt.Errorf("%s: port %d is not between 1 and 65535", spec, n)
+		}
+	} else if remote == "" {
+		return port, fmt.Errorf("%q: the pod's port is missing", spec)
+	} else if !both {
+		local = ""
+	}
+	if local == "" {
+		return port, nil
+	}
+	n, err := strconv.Atoi(local)
+	if err != nil || n < 0 || n > 65535 {
+		return port, fmt.Errorf("%s: %q is not a port number of this host", spec, local)
+	}
+	port.Local = n
+	return port, nil
+}

@@ -1,0 +1,96 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run"
+)
+
+// interact changes the pod for -i and -t as `kubectl run` does, and returns the name
+// of the container that is attached to; "" without these flags.
+func (f *runFlags) interact(c *cobra.Command, a *app, objects *manifest.Objects) (string, error) {
+	if !f.stdin && !f.tty {
+		return "", nil
+	}
+	if len(objects.Pods) != 1 {
+		return "", usage(c, fmt.Errorf("-i and -t are for one pod, not %d", len(objects.Pods)))
+	}
+	if f.tty && f.stdin && a.stdinTerminal() == nil {
+		fmt.Fprintln(a.streams.Err, "warning: -t is ignored: standard input is not a terminal")
+		f.tty = false
+	}
+	pod := objects.Pods[0].Object.DeepCopy()
+	objects.Pods[0].Object = pod
+	name, err := run.DefaultContainer(pod)
+	if err != nil {
+		return "", usage(c, errors.Join(errors.New("-i"), err))
+	}
+	for i := range pod.Spec.Containers {
+		if container := &pod.Spec.Containers[i]; container.Name == name {
+			container.Stdin, container.StdinOnce, container.TTY = f.stdin, f.stdin, f.tty
+		}
+	}
+	return name, nil
+}
+
+// interactor attaches to one container, and prints the logs of the others.
+type interactor struct {
+	*logReader
+	app       *app
+	container string
+	stdin     bool
+	tty       bool
+}
+
+// start is for one run of a container what logReader.start is. What a terminal shows
+// comes by the attached streams; anything else from the log, which has also what was
+// written before podrun was attached.
+func (i *interactor) start(log run.Log, exited <-chan struct{}) func() {
+	if log.Container != i.container {
+		if i.tty {
+			return func() {} // it would be in the way on the terminal
+		}
+		return i.logReader.start(log, exited)
+	}
+	end := func() {}
+	if !i.tty {
+		end = i.logReader.start(log, exited)
+	}
+	ctx, cancel := context.WithCancel(i.ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if i.attach(ctx, log) { // too late: its output is in the log
+			i.logReader.start(log, exited)()
+		}
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+		end()
+	}
+}
+
+// attach attaches until the container has ended, and tells whether it had before, so
+// that a terminal has shown nothing of it.
+func (i *interactor) attach(ctx context.Context, log run.Log) (missed bool) {
+	streams, restore, err := i.app.streamsOf(ctx, i.stdin, i.tty)
+	defer restore()
+	if !i.tty {
+		streams.Out, streams.Err = io.Discard, io.Discard
+	}
+	if err == nil {
+		err = i.engine.Attach(ctx, run.ExecTarget{Pod: log.Pod, Container: log.Container, ID: log.ID}, streams)
+	}
+	ended := errors.Is(err, run.ErrEnded)
+	if err != nil && ctx.Err() == nil && !ended {
+		fmt.Fprintln(i.warn, "warning: attach to container", log.Container+":", err)
+	}
+	return ended && i.tty
+}

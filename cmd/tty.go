@@ -1,0 +1,92 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"github.com/podrun/podrun/run"
+)
+
+// stdinTerminal is standard input if it is a terminal, else nil.
+func (a *app) stdinTerminal() *os.File {
+	if f, ok := a.raw.In.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
+}
+
+// streamsOf are the streams of a process in a container, with standard input and a
+// terminal if they are asked for. Without a terminal on standard input there is none,
+// as in kubectl. Call restore at the end: it makes the terminal as it was.
+func (a *app) streamsOf(ctx context.Context, stdin, tty bool) (streams run.Streams, restore func(), err error) {
+	streams, restore = run.Streams{Out: a.raw.Out, Err: a.raw.Err, TTY: tty}, func() {}
+	if stdin {
+		streams.In = a.raw.In
+	}
+	in := a.stdinTerminal()
+	if !tty || !stdin || in == nil {
+		return streams, restore, nil
+	}
+	before, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return streams, restore, fmt.Errorf("make the terminal raw: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	raw := a.raw
+	a.raw.Err = returningWriter{raw.Err}
+	streams.Sizes = terminalSizes(ctx, in)
+	return streams, func() {
+		cancel()
+		a.raw = raw
+		_ = term.Restore(int(in.Fd()), before) // of a terminal that has gone
+	}, nil
+}
+
+// terminalSizes sends the size of a terminal now, and at each change until ctx ends.
+// The first is one character too large and comes again as it is: programs on the other
+// side draw their screen again at a change.
+func terminalSizes(ctx context.Context, terminal *os.File) <-chan run.TerminalSize {
+	sizes := make(chan run.TerminalSize)
+	changes := make(chan os.Signal, 1)
+	signal.Notify(changes, syscall.SIGWINCH)
+	go func() {
+		defer signal.Stop(changes)
+		for extra := uint16(1); ; extra = 0 {
+			width, height, err := term.GetSize(int(terminal.Fd()))
+			if err == nil {
+				select {
+				case sizes <- run.TerminalSize{Width: uint16(width) + extra, Height: uint16(height) + extra}:
+				case <-ctx.Done():
+					return
+				}
+			}
+			if extra > 0 {
+				continue
+			}
+			select {
+			case <-changes:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return sizes
+}
+
+// returningWriter begins lines at the left of a raw terminal.
+type returningWriter struct{ to io.Writer }
+
+// Write reports the length of p, or 0 with an error.
+func (w returningWriter) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(w.to, strings.ReplaceAll(string(p), "\n", "\r\n")); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

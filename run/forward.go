@@ -1,0 +1,240 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/sandbox"
+)
+
+// maxForwarded limits the connections that are forwarded at a time; a connection more
+// waits to be accepted.
+const maxForwarded = 1024
+
+// findForwardEvery is how often the pod is looked for.
+const findForwardEvery = 2 * time.Second
+
+var errNoSandbox = errors.New("is not running: it has no sandbox")
+
+// ForwardPort is a port of this host, 0 for any that is free, and the pod's TCP port
+// that it is forwarded to: a number, or the name of one in the pod's spec.
+type ForwardPort struct {
+	Local  int
+	Remote string
+}
+
+// ForwardOptions say what is forwarded.
+type ForwardOptions struct {
+	Namespace, Name string
+	Ports           []ForwardPort
+	// Addresses are those of this host to listen on: IP addresses, or localhost, which
+	// is 127.0.0.1 and, where the host has it, ::1.
+	Addresses []string
+	// Listening is called for each address once it is listened on, and Failed when a
+	// connection could not be forwarded.
+	Listening func(local net.Addr, remote int)
+	Failed    func(local net.Addr, remote int, err error)
+}
+
+// Forward forwards connections to ports of this host to a pod until ctx ends, which is
+// not an error, or the pod has no sandbox any more. It goes on when the pod's sandbox,
+// or the connection to the runtime, is replaced. An error is of kind Usage where the
+// pod has no such port, Failed where a port can't be listened on or the pod does not
+// run, and Runtime where the runtime does not answer.
+func (e *Engine) Forward(ctx context.Context, o ForwardOptions) error {
+	seen, err := e.seePod(ctx, o.Namespace, o.Name)
+	if err != nil {
+		return err
+	}
+	remotes := make([]int, len(o.Ports))
+	for i, p := range o.Ports {
+		if remotes[i], err = remotePort(seen, p.Remote); err != nil {
+			return err
+		}
+	}
+	f := &forwarder{engine: e, id: seen.id, options: o, slots: make(chan struct{}, maxForwarded)}
+	if err := f.find(ctx); err != nil { // before any port is listened on
+		return err
+	}
+	defer f.work.Wait()
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for i, p := range o.Ports {
+		if err := f.listen(inner, p.Local, remotes[i]); err != nil {
+			return err
+		}
+	}
+	for sleep(ctx, findForwardEvery) == nil {
+		err := f.find(ctx)
+		if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Failed && !errors.Is(err, errNoSandbox) {
+			return err // it was deleted
+		}
+	}
+	return nil
+}
+
+// remotePort finds a pod's port by number or name.
+func remotePort(s seen, name string) (int, error) {
+	if n, err := strconv.Atoi(name); err == nil {
+		return n, nil
+	}
+	for _, c := range s.pod.Spec.Containers {
+		for _, p := range c.Ports {
+			if p.Name == name {
+				return int(p.ContainerPort), nil
+			}
+		}
+	}
+	return 0, &problem.Error{Kind: problem.Usage, Object: "pod " + s.id.String(), Err: fmt.Errorf("no container has a port %q", name)}
+}
+
+// forwarder forwards the connections of one command.
+type forwarder struct {
+	engine  *Engine
+	id      identity.Pod
+	options ForwardOptions
+	slots   chan struct{}
+	work    sync.WaitGroup
+	sandbox atomic.Pointer[string] // the ID of the pod's, as far as known
+}
+
+// listen listens on a port of all addresses, and accepts until ctx ends. Of localhost
+// one address is enough. Local 0 takes the first address's port for all.
+func (f *forwarder) listen(ctx context.Context, local, remote int) error {
+	for _, address := range f.options.Addresses {
+		hosts := []string{address}
+		if address == "localhost" {
+			hosts = []string{"127.0.0.1", "::1"}
+		}
+		var errs []error
+		for _, host := range hosts {
+			l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(local)))
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			local = l.Addr().(*net.TCPAddr).Port
+			f.options.Listening(l.Addr(), remote)
+			stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+			f.work.Go(func() {
+				defer stop()
+				f.accept(ctx, l, remote)
+			})
+		}
+		if len(errs) == len(hosts) {
+			return &problem.Error{Kind: problem.Failed, Object: "pod " + f.id.String(), Op: "listen", Err: errs[0], Hint: "choose another port of this host: LOCAL:REMOTE, or :REMOTE for any"}
+		}
+	}
+	return nil
+}
+
+func (f *forwarder) accept(ctx context.Context, l net.Listener, remote int) {
+	defer l.Close()
+	for {
+		select {
+		case f.slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		conn, err := l.Accept()
+		if err != nil {
+			<-f.slots
+			if ctx.Err() == nil && sleep(ctx, 100*time.Millisecond) == nil && !errors.Is(err, net.ErrClosed) {
+				continue // out of file descriptors, for one
+			}
+			return
+		}
+		f.work.Go(func() {
+			defer func() { <-f.slots }()
+			defer conn.Close()
+			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+			if err := f.forward(ctx, conn.(*net.TCPConn), remote); err != nil && ctx.Err() == nil {
+				f.options.Failed(l.Addr(), remote, err)
+			}
+		})
+	}
+}
+
+// forward copies both ways until the pod has ended the connection.
+func (f *forwarder) forward(ctx context.Context, conn *net.TCPConn, remote int) error {
+	to, err := f.open(ctx, remote)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	defer context.AfterFunc(ctx, to.Close)()
+	go func() {
+		if _, err := io.Copy(to, conn); err != nil {
+			to.Close() // the client has gone
+			return
+		}
+		_ = to.CloseWrite() // the other direction tells of a broken connection
+	}()
+	_, copied := io.Copy(conn, to)
+	limited, cancel := context.WithTimeout(ctx, time.Second) // a runtime may keep the connection
+	defer cancel()
+	if err := to.Err(limited); err != nil && limited.Err() == nil {
+		return err
+	}
+	return copied
+}
+
+// link is a connection to a port of the pod.
+type link interface {
+	io.ReadWriter
+	CloseWrite() error
+	Close()
+	Err(context.Context) error
+}
+
+// open opens a connection to the pod, once more where its sandbox was replaced. Where
+// the runtime does not forward ports, they are reached in the sandbox's network
+// namespace.
+func (f *forwarder) open(ctx context.Context, remote int) (link, error) {
+	for {
+		id := *f.sandbox.Load()
+		to, err := f.engine.Client.PortForward(ctx, id, remote)
+		if err == nil {
+			return to, nil
+		}
+		_, unreachable := errors.AsType[*cri.NotStreamedError](err)
+		if ctx.Err() == nil && (unreachable || status.Code(err) == codes.Unimplemented) {
+			pid, otherwise := observe.SandboxPID(ctx, f.engine.Client, id)
+			if otherwise == nil {
+				return sandbox.Dial(ctx, pid, remote)
+			}
+			err = errors.Join(err, otherwise)
+		}
+		if f.find(ctx) != nil || *f.sandbox.Load() == id {
+			return nil, err
+		}
+	}
+}
+
+// find finds the pod's sandbox. The error is errNoSandbox where it has none at present.
+func (f *forwarder) find(ctx context.Context) error {
+	seen, err := f.engine.seePod(ctx, f.id.Namespace, f.id.Name)
+	if err != nil {
+		return err
+	}
+	box := seen.obs.Sandbox()
+	if box == nil || !box.Ready {
+		return &problem.Error{Kind: problem.Failed, Object: "pod " + f.id.String(), Err: errNoSandbox, Hint: "'podrun describe " + f.id.Name + "' shows more"}
+	}
+	f.sandbox.Store(&box.ID)
+	return nil
+}
