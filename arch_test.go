@@ -198,7 +198,7 @@ var packages = map[string]struct {
 	".":             {entry, []string{"heap"}, "signals to a context, the context to cmd; heap is set before all else"},
 	"heap":          {entry, nil, "of the process as a whole: the pace of garbage collection"},
 	"cmd":           {command, []string{"manifest"}, "reads the files that a command names; all else about pods it asks of run"},
-	"run":           {facade, []string{"admission", "cgroup", "cni", "doctor", "imagegc", "imagepull", "imagepull/archive", "manifest", "nodeapi", "source"}, "one operation a file; those on images, on sources, on leftovers and on the host as a whole concern no pod, and need no worker; what the HTTP API shows is read by no worker either"},
+	"run":           {facade, []string{"admission", "cgroup", "cni", "copytar", "doctor", "imagegc", "imagepull", "imagepull/archive", "manifest", "nodeapi", "source"}, "one operation a file; files are copied without a worker; those on images, on sources, on leftovers and on the host as a whole concern no pod, and need no worker; what the HTTP API shows is read by no worker either"},
 	"run/observe":   {engine, []string{"imagepull"}, "reads and waits: what acts (node, reconcile) is above it, so that reading cannot act; why pulls failed is read by imagepull"},
 	"run/node":      {engine, []string{"run/observe", "run/prepare", "host/discover", "admission", "imagepull", "imagepull/auth", "manifest", "volume"}, "admission and reservations come before any pod is worked on: it knows no worker"},
 	"run/reconcile": {engine, []string{"run/node", "run/observe", "run/prepare", "admission", "cgroup", "container", "dns", "hook", "cni", "imagepull", "manifest", "probe", "sandbox", "volume"}, "the only place where the nouns of a pod meet: it passes values from one to the next"},
@@ -219,6 +219,7 @@ var packages = map[string]struct {
 	"imagepull": {noun, []string{"imagepull/auth"}, "the pod's images; which credentials there are is its own part, auth"},
 
 	"imagepull/auth":    {noun, nil, "credentials for registries; knows Secrets and files, no pods"},
+	"copytar":           {noun, nil, "tar streams; knows no pods"},
 	"imagepull/archive": {noun, nil, "images in files, and containerd's way to take them; knows no pods"},
 
 	"cni":     {noun, nil, "what network plugins leave of sandboxes that are gone; which those are comes in as values"},

@@ -124,8 +124,8 @@ func TestReadFailures(t *testing.T) {
 	}
 	for name, got := range map[string]map[string]Failure{
 		"after a time without an attempt": ReadFailures(dir, "u", now.Add(time.Hour)),
-		"of another pod":                     ReadFailures(dir, "v", now),
-		"without a directory":                ReadFailures("", "u", now),
+		"of another pod":                  ReadFailures(dir, "v", now),
+		"without a directory":             ReadFailures("", "u", now),
 	} {
 		if len(got) != 0 {
 			t.Errorf("%s: %v", name, got)

@@ -18,7 +18,6 @@ import (
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/observe"
-	"github.com/podrun/podrun/sandbox"
 )
 
 // maxForwarded limits the connections that are forwarded at a time; a connection more
@@ -215,7 +214,7 @@ func (f *forwarder) open(ctx context.Context, remote int) (link, error) {
 		if ctx.Err() == nil && (unreachable || status.Code(err) == codes.Unimplemented) {
 			pid, otherwise := observe.SandboxPID(ctx, f.engine.Client, id)
 			if otherwise == nil {
-				return sandbox.Dial(ctx, pid, remote)
+				return cri.DialPort(ctx, pid, remote)
 			}
 			err = errors.Join(err, otherwise)
 		}

@@ -24,7 +24,7 @@ var programs, builtins map[string]command
 func init() {
 	programs = map[string]command{
 		"true": returns(0), "false": returns(1), "echo": echo, "printf": printf, "cat": cat, "sleep": sleep,
-		"test": test, "[": bracket, "touch": touch, "mkdir": mkdir, "ls": ls, "id": id, "env": env,
+		"test": test, "[": bracket, "touch": touch, "mkdir": mkdir, "ls": ls, "id": id, "env": env, "tar": pack,
 		"hostname": func(_ context.Context, sh *shell, _ []string) (int, error) { return sh.print(sh.process.Hostname) },
 		"pwd":      func(_ context.Context, sh *shell, _ []string) (int, error) { return sh.print(sh.dir) },
 	}

@@ -1,4 +1,4 @@
-package sandbox
+package cri
 
 import (
 	"context"
@@ -11,18 +11,18 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// Conn is a connection to a TCP port of a sandbox.
-type Conn struct{ *net.TCPConn }
+// Dialed is a connection to a TCP port of a sandbox that the runtime does not forward.
+type Dialed struct{ *net.TCPConn }
 
 // Close ends the connection.
-func (c Conn) Close() { _ = c.TCPConn.Close() } // nothing is lost by an error
+func (c Dialed) Close() { _ = c.TCPConn.Close() } // nothing is lost by an error
 
 // Err is nil: what the connection has to tell comes by Read and Write.
-func (c Conn) Err(context.Context) error { return nil }
+func (c Dialed) Err(context.Context) error { return nil }
 
-// Dial connects to a port on localhost of the network namespace of a process, as a
+// DialPort connects to a port on localhost of the network namespace of a process, as a
 // runtime forwards ports.
-func Dial(ctx context.Context, pid, port int) (Conn, error) {
+func DialPort(ctx context.Context, pid, port int) (Dialed, error) {
 	type result struct {
 		conn net.Conn
 		err  error
@@ -34,9 +34,9 @@ func Dial(ctx context.Context, pid, port int) (Conn, error) {
 	}()
 	r := <-done
 	if r.err != nil {
-		return Conn{}, r.err
+		return Dialed{}, r.err
 	}
-	return Conn{r.conn.(*net.TCPConn)}, nil
+	return Dialed{r.conn.(*net.TCPConn)}, nil
 }
 
 // dialIn enters a network namespace on a thread of its own, which ends with the

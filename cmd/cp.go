@@ -1,0 +1,114 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/run"
+)
+
+type cpFlags struct {
+	container  string
+	noPreserve bool
+}
+
+func newCp(a *app) *cobra.Command {
+	f := &cpFlags{}
+	c := &cobra.Command{
+		Use:   "cp SRC DST",
+		Short: "Copy files into and out of a container",
+		Long: `Copy a file or directory between this host and a container, as 'kubectl cp' does.
+One of SRC and DST is POD:PATH or NAMESPACE/POD:PATH. A destination that is a
+directory is copied into. With - for the path on this host, a tar archive is read
+from standard input or written to standard output.
+
+The container's image must have tar. Symlinks in what a container sends are left
+out with a warning, and nothing is written outside of the destination. A path on
+this host that has a colon is written as ./PATH.`,
+		Example: `  podrun cp web:/var/log/app ./logs
+  podrun cp ./site web:/usr/share/nginx/html
+  podrun cp web:/data - | tar tf -`,
+		Args: args(cobra.ExactArgs(2)),
+		RunE: func(c *cobra.Command, given []string) error { return a.runCp(c, f, given[0], given[1]) },
+	}
+	c.Flags().StringVarP(&f.container, "container", "c", "", "the `container` to copy from or to")
+	c.Flags().BoolVar(&f.noPreserve, "no-preserve", false, "copied files get the owner and umask of the container's user")
+	return c
+}
+
+// podPath is a path, in a pod if that has a name.
+type podPath struct{ namespace, pod, path string }
+
+// parsePodPath reads [[NAMESPACE/]POD:]PATH.
+func parsePodPath(spec string) (podPath, error) {
+	pod, path, ok := strings.Cut(spec, ":")
+	if !ok || strings.HasPrefix(spec, ".") || strings.HasPrefix(spec, "/") {
+		return podPath{path: spec}, nil
+	}
+	p := podPath{path: path}
+	if namespace, name, ok := strings.Cut(pod, "/"); ok && !isPodType(namespace) {
+		p.namespace, pod = namespace, name
+	}
+	names, err := podNames([]string{pod}, true)
+	if err != nil {
+		return p, err
+	}
+	p.pod = names[0]
+	if p.pod == "" || path == "" {
+		return p, fmt.Errorf("%q is not POD:PATH", spec)
+	}
+	return p, nil
+}
+
+func (a *app) runCp(c *cobra.Command, f *cpFlags, src, dst string) error {
+	from, err := parsePodPath(src)
+	if err != nil {
+		return usage(c, err)
+	}
+	to, err := parsePodPath(dst)
+	if err != nil {
+		return usage(c, err)
+	}
+	remote := from
+	switch {
+	case from.pod != "" && to.pod != "":
+		return usage(c, errors.New("one of SRC and DST must be on this host: copy in two steps, or pipe: podrun cp A:PATH - | podrun cp - B:DIRECTORY"))
+	case from.pod == "" && to.pod == "":
+		return usage(c, errors.New("neither SRC nor DST is in a pod: write POD:PATH"))
+	case to.pod != "":
+		remote = to
+	}
+	engine, closeAll, err := a.engine(&renderer{w: a.streams.Err})
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	namespace := remote.namespace
+	if namespace == "" {
+		namespace = a.namespaceOr("default")
+	}
+	target, err := engine.ExecTarget(c.Context(), namespace, remote.pod, f.container)
+	if err != nil {
+		return err
+	}
+	if len(target.Among) > 0 {
+		fmt.Fprintf(a.streams.Err, "Defaulted container %q out of: %s\n", target.Container, strings.Join(target.Among, ", "))
+	}
+	o := run.CopyOptions{NoPreserve: f.noPreserve, Warn: func(text string) { fmt.Fprintln(a.streams.Err, "warning:", oneLine(text)) }}
+	if from.pod != "" {
+		var archive io.Writer
+		if to.path == "-" {
+			archive = a.raw.Out
+		}
+		return engine.CopyFrom(c.Context(), target, from.path, to.path, archive, o)
+	}
+	var archive io.Reader
+	if from.path == "-" {
+		archive = a.raw.In
+	}
+	return engine.CopyTo(c.Context(), target, from.path, to.path, archive, o)
+}

@@ -1,0 +1,174 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/podrun/podrun/copytar"
+	"github.com/podrun/podrun/problem"
+)
+
+// maxTarWords limits what is kept of tar's stderr, in bytes.
+const maxTarWords = 4 << 10
+
+// CopyOptions say how files are copied.
+type CopyOptions struct {
+	// NoPreserve makes copied files belong to the container's user, with its umask.
+	NoPreserve bool
+	// Warn is told what is left out.
+	Warn func(string)
+}
+
+// CopyFrom copies a file or directory out of a container, by the container's tar. To a
+// directory it is copied into it, else it gets that name. Archive, where it is not nil,
+// gets the tar stream itself instead. The error is of kind Failed where the container
+// has no tar, or tar fails.
+func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, archive io.Writer, o CopyOptions) error {
+	dir, name := path.Split(path.Clean(from))
+	if name == "" || name == "." || name == ".." {
+		dir, name = from, "."
+	}
+	if dir == "" {
+		dir = "."
+	}
+	command := []string{"tar", "cf", "-", "-C", dir, "./" + name}
+	if archive != nil {
+		return e.tar(ctx, t, command, Streams{Out: archive})
+	}
+	if info, err := os.Stat(to); err == nil && info.IsDir() && name != "." {
+		to = filepath.Join(to, name)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r, w := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := e.tar(ctx, t, command, Streams{Out: w})
+		done <- err
+		w.CloseWithError(err)
+	}()
+	err := copytar.Unpack(ctx, r, name, to, o.Warn)
+	if err != nil && !errors.Is(err, copytar.ErrEmpty) {
+		if len(done) > 0 { // the stream ended with tar
+			if failed := <-done; failed != nil {
+				return failed
+			}
+			return t.copyFault(err)
+		}
+		cancel(err)
+		r.CloseWithError(err)
+		<-done
+		return t.copyFault(err)
+	}
+	_, _ = io.Copy(io.Discard, r) // tar pads its output; its error is that of done
+	if failed := <-done; failed != nil {
+		return failed
+	}
+	return t.copyFault(err)
+}
+
+// CopyTo copies a local file or directory into a container, by the container's tar: to
+// a directory into it, else to that name, whose directory must exist. Archive, where it
+// is not nil, is a tar stream that is unpacked at to instead. The errors are those of
+// CopyFrom.
+func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, archive io.Reader, o CopyOptions) error {
+	flags := []string{"tar", "xmf", "-"}
+	if o.NoPreserve {
+		flags = []string{"tar", "--no-same-permissions", "--no-same-owner", "-xmf", "-"}
+	}
+	if archive != nil {
+		return e.tar(ctx, t, append(flags, "-C", to), Streams{In: archive, Out: io.Discard})
+	}
+	info, err := os.Stat(from)
+	if err != nil {
+		return t.copyFault(err)
+	}
+	if info.IsDir() {
+		from = filepath.Clean(from)
+	}
+	into, err := e.isDir(ctx, t, to)
+	if err != nil {
+		return err
+	}
+	dir, name := path.Split(path.Clean(to))
+	if into {
+		abs, err := filepath.Abs(from)
+		if err != nil {
+			return t.copyFault(err)
+		}
+		dir, name = to, filepath.Base(abs)
+	}
+	if dir == "" {
+		dir = "."
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r, w := io.Pipe()
+	packed := make(chan error, 1)
+	go func() {
+		err := copytar.Pack(ctx, w, from, "./"+name, o.Warn)
+		w.CloseWithError(err)
+		if err != nil {
+			cancel(err)
+		}
+		packed <- err
+	}()
+	err = e.tar(ctx, t, append(flags, "-C", dir), Streams{In: r, Out: io.Discard})
+	r.CloseWithError(io.ErrClosedPipe) // tar may have left the padding
+	if why := <-packed; why != nil && !errors.Is(why, io.ErrClosedPipe) {
+		return t.copyFault(why)
+	}
+	return err
+}
+
+// isDir asks whether a path is a directory in the container.
+func (e *Engine) isDir(ctx context.Context, t ExecTarget, name string) (bool, error) {
+	code, err := e.Exec(ctx, t, ExecOptions{Command: []string{"test", "-d", name}, Streams: Streams{Out: io.Discard, Err: io.Discard}})
+	if code == ExecNotFound {
+		return strings.HasSuffix(name, "/"), nil // no test in the image: tar tells
+	}
+	return code == 0, err
+}
+
+// tar runs tar in the container.
+func (e *Engine) tar(ctx context.Context, t ExecTarget, command []string, s Streams) error {
+	words := &firstBytes{limit: maxTarWords}
+	s.Err = words
+	code, err := e.Exec(ctx, t, ExecOptions{Command: command, Streams: s})
+	switch {
+	case err != nil && code == ExecNotFound:
+		return &problem.Error{Kind: problem.Failed, Object: t.object(), Op: "copy", Err: errors.New("its image has no tar, by which files are copied"),
+			Hint: "copy a single file by 'podrun exec -i " + t.Pod.Name + " -- sh -c \"cat > FILE\" < FILE', or mount a volume"}
+	case err != nil:
+		return err
+	case code != 0:
+		return t.copyFault(fmt.Errorf("tar exited with code %d: %s", code, bytes.TrimSpace(words.kept)))
+	}
+	return nil
+}
+
+func (t ExecTarget) copyFault(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &problem.Error{Kind: problem.Failed, Object: t.object(), Op: "copy", Err: err}
+}
+
+// firstBytes keeps the first bytes that are written.
+type firstBytes struct {
+	kept  []byte
+	limit int
+}
+
+// Write never fails.
+func (f *firstBytes) Write(p []byte) (int, error) {
+	f.kept = append(f.kept, p[:min(len(p), f.limit-len(f.kept))]...)
+	return len(p), nil
+}
