@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -69,7 +71,7 @@ it has a terminal, which is yours until it ends.`,
 }
 
 // check refuses values that the flags do not know.
-func (f *runFlags) check(c *cobra.Command, a *app) error {
+func (f *runFlags) check(c *cobra.Command, a *app, named []string) error {
 	if err := checkOutput(a.output, "json", "yaml"); err != nil {
 		return err
 	}
@@ -79,8 +81,16 @@ func (f *runFlags) check(c *cobra.Command, a *app) error {
 	if f.restartPolicy != "" && !slices.Contains([]string{"Never", "OnFailure"}, f.restartPolicy) {
 		return usage(c, fmt.Errorf("--restart-policy=%s is not Never or OnFailure: the pod would not end", f.restartPolicy))
 	}
-	if (f.stdin || f.tty) && a.output != "" {
+	if !f.stdin && !f.tty {
+		return nil
+	}
+	if a.output != "" {
 		return usage(c, errors.New("-i and -t cannot be used with -o"))
+	}
+	if len(named) > 0 && !strings.ContainsAny(named[0], "/.-") { // docker run -it IMAGE
+		if _, err := os.Stat(named[0]); err != nil {
+			return &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("%q is not a file", named[0]), Hint: inManifest}
+		}
 	}
 	return nil
 }
@@ -89,7 +99,7 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	if done, err := a.dryRun(c, f.dryRun, &f.inputFlags, named); done {
 		return err
 	}
-	if err := f.check(c, a); err != nil {
+	if err := f.check(c, a, named); err != nil {
 		return err
 	}
 	r := a.renderer()
