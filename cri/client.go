@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -25,6 +26,7 @@ type Client struct {
 	Runtime runtimeapi.RuntimeServiceClient
 	Images  runtimeapi.ImageServiceClient
 
+	tasks    tasksapi.TasksClient // containerd's own; nil for New
 	endpoint string
 	timeout  time.Duration
 	conns    []*grpc.ClientConn
@@ -63,6 +65,7 @@ func Dial(endpoint, imageEndpoint string, timeout time.Duration) (*Client, error
 	}
 	c.Runtime = runtimeapi.NewRuntimeServiceClient(rt)
 	c.Images = runtimeapi.NewImageServiceClient(img)
+	c.tasks = tasksapi.NewTasksClient(rt)
 	return c, nil
 }
 
