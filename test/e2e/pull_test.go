@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -192,6 +193,36 @@ func TestStalledPullIsTriedAgain(t *testing.T) {
 	s.set(1*megabyte, 0, 0)
 	if out := r.must("image", "pull", "--pull-stall-timeout", "5s", slow); strings.Contains(out, "no data received") || !strings.Contains(out, " of 8.4 MB (") {
 		t.Errorf("%s", out)
+	}
+}
+
+// containerd's store shows what comes by 1 MiB: a pull that takes longer for it than
+// the limit is no stall. It was canceled and tried again for ever (faults.md, F7).
+func TestSlowPullIsNoStall(t *testing.T) {
+	r := newRig(t)
+	s := newSlowRegistry(t)
+	image := s.image(r, "slow", 2*megabyte, 1)
+	s.set(250_000, 0, 0) // 4 s a step
+	out := r.must("image", "pull", "--pull-stall-timeout", "2s", image)
+	if strings.Contains(out, "no data received") || strings.Contains(out, "Back-off") {
+		t.Errorf("%s", out)
+	}
+}
+
+// A registry that accepts the connection and never answers is given up, by its name.
+func TestRegistryThatNeverAnswers(t *testing.T) {
+	r := newRig(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() // the kernel accepts
+	image := l.Addr().String() + "/mute:1"
+	out, err := r.podrun("image", "pull", "--pull-stall-timeout", "2s", "--timeout", "8s", image)
+	for _, want := range []string{`Failed to pull image "` + image + `": registry ` + l.Addr().String() + ` has not answered for 2s`, "increase --pull-stall-timeout"} {
+		if err == nil || !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
 	}
 }
 
