@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"regexp"
@@ -223,6 +225,28 @@ func TestRegistryThatNeverAnswers(t *testing.T) {
 		if err == nil || !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
+	}
+}
+
+// What a registry that is overloaded says of when to ask again reaches podrun by
+// containerd's error, and is shown.
+func TestPullHonoursRetryAfter(t *testing.T) {
+	r := newRig(t)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Method == http.MethodHead {
+			w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
+			w.Header().Set("Docker-Content-Digest", "sha256:"+strings.Repeat("ab", 32))
+			w.Header().Set("Content-Length", "100")
+			return
+		}
+		w.WriteHeader(http.StatusTooManyRequests)
+		fmt.Fprint(w, `{"errors":[{"code":"TOOMANYREQUESTS","message":"retry-after: 77s, allowed: 44000/minute"}]}`)
+	}))
+	defer srv.Close()
+	image := strings.TrimPrefix(srv.URL, "http://") + "/many:1"
+	out, err := r.podrun("image", "pull", "--timeout", "4s", image)
+	if err == nil || !strings.Contains(out, `Back-off pulling image "`+image+`"; the registry asks to retry after 1m17s`) {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 
