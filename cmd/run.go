@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -70,6 +71,11 @@ it has a terminal, which is yours until it ends.`,
 	return c
 }
 
+// runPullLimit is the limit of an image's pull for run without --pull-timeout: run has
+// no --timeout by default, and a registry that is down must not hold up a CI job until
+// the job's own limit. It is apply's default --timeout.
+const runPullLimit = 10 * time.Minute
+
 // check refuses values that the flags do not know.
 func (f *runFlags) check(c *cobra.Command, a *app, named []string) error {
 	if err := checkOutput(a.output, "json", "yaml"); err != nil {
@@ -120,6 +126,7 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 		return err
 	}
 	defer closeAll()
+	engine.PullLimit = runPullLimit
 	r.many = len(objects.Pods) > 1
 	f.AllowKubelet, f.Keep = a.allowKubelet, !f.remove
 	logs := a.newLogReader(c.Context(), engine, objects)

@@ -41,6 +41,7 @@ func Remove(ctx context.Context, attachments []Attachment, sandboxes []string) e
 			errs = append(errs, err)
 		}
 	}
+	errs = append(errs, removeNft(ctx, sandboxes))
 	dirs, err := filepath.Glob(defaultLeases + "/*")
 	if err != nil {
 		errs = append(errs, err)

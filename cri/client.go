@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -25,10 +26,11 @@ type Client struct {
 	Runtime runtimeapi.RuntimeServiceClient
 	Images  runtimeapi.ImageServiceClient
 
-	endpoint string
-	timeout  time.Duration
-	conns    []*grpc.ClientConn
-	observer atomic.Pointer[Observer]
+	tasks                   tasksapi.TasksClient // containerd's own; nil for New
+	endpoint, imageEndpoint string
+	timeout                 time.Duration
+	conns                   []*grpc.ClientConn
+	observer                atomic.Pointer[Observer]
 }
 
 // Observer gets each call of a connected client when it has ended: the name of its
@@ -55,7 +57,10 @@ func Dial(endpoint, imageEndpoint string, timeout time.Duration) (*Client, error
 		return nil, err
 	}
 	img := rt
-	if imageEndpoint != "" && imageEndpoint != endpoint {
+	if c.imageEndpoint = imageEndpoint; imageEndpoint == "" {
+		c.imageEndpoint = endpoint
+	}
+	if c.imageEndpoint != endpoint {
 		if img, err = c.connect(imageEndpoint); err != nil {
 			c.Close()
 			return nil, err
@@ -63,6 +68,7 @@ func Dial(endpoint, imageEndpoint string, timeout time.Duration) (*Client, error
 	}
 	c.Runtime = runtimeapi.NewRuntimeServiceClient(rt)
 	c.Images = runtimeapi.NewImageServiceClient(img)
+	c.tasks = tasksapi.NewTasksClient(rt)
 	return c, nil
 }
 
@@ -107,6 +113,9 @@ func (c *Client) ImageConn() grpc.ClientConnInterface {
 
 // Endpoint returns the configured endpoint; empty for a client from New.
 func (c *Client) Endpoint() string { return c.endpoint }
+
+// ImageEndpoint returns the endpoint of the image service; empty for a client from New.
+func (c *Client) ImageEndpoint() string { return c.imageEndpoint }
 
 // SocketPath gives the path of an endpoint: unix:///run/x.sock or /run/x.sock.
 func SocketPath(endpoint string) (string, error) {

@@ -40,12 +40,15 @@ func (c *Client) StopContainer(ctx context.Context, id string, grace time.Durati
 
 // RemoveContainer removes a container, by force if it is running. A missing
 // container is not an error. While the runtime is busy with it, the call is repeated.
+// A task of it that containerd does not remove is deleted first.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	return unbusy(ctx, func() error {
-		_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemoveContainerResponse, error) {
-			return c.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id})
-		})
-		return ignoreNotFound(err)
+		return c.removal(ctx, func() error {
+			_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemoveContainerResponse, error) {
+				return c.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id})
+			})
+			return ignoreNotFound(err)
+		}, func(task string) (bool, error) { return task == id, nil })
 	})
 }
 

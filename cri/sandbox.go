@@ -31,13 +31,16 @@ func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 }
 
 // RemovePodSandbox removes a sandbox and its containers. A missing sandbox is not
-// an error. The call outlives ctx and is repeated as that of StopPodSandbox is.
+// an error. The call outlives ctx and is repeated as that of StopPodSandbox is. Tasks
+// of its containers that containerd does not remove are deleted first.
 func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
 	return finished(ctx, func(ctx context.Context) error {
-		_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemovePodSandboxResponse, error) {
-			return c.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
-		})
-		return ignoreNotFound(err)
+		return c.removal(ctx, func() error {
+			_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemovePodSandboxResponse, error) {
+				return c.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
+			})
+			return ignoreNotFound(err)
+		}, func(container string) (bool, error) { return c.inSandbox(ctx, id, container) })
 	})
 }
 

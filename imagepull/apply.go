@@ -45,8 +45,9 @@ type Options struct {
 	// Pulled is called after each successful pull with the image's size in bytes and how
 	// long the pull took, with what it waited; may be nil. It must not block.
 	Pulled func(size uint64, took time.Duration)
-	// StallTimeout ends a pull that has received no byte for this long, and retries
-	// it; 0: never. Stall detection requires containerd.
+	// StallTimeout ends a pull that has received no byte for this long, or whose
+	// registry has not answered for as long, and retries it; 0: never. It requires
+	// containerd.
 	StallTimeout time.Duration
 }
 
@@ -67,7 +68,7 @@ type Puller struct {
 // NewPuller returns a puller that pulls through client, which must stay open as long
 // as pulls run. It reads and writes nothing before Start.
 func NewPuller(client *cri.Client, opt Options) *Puller {
-	p := &Puller{client: client, opt: opt, watch: newWatcher(client.ImageConn(), opt.StallTimeout, opt.Progress), limit: newLimiter(opt.QPS, opt.Burst), busy: map[string]*pulling{}, known: map[string]bool{}}
+	p := &Puller{client: client, opt: opt, watch: newWatcher(client, opt.StallTimeout, opt.Progress), limit: newLimiter(opt.QPS, opt.Burst), busy: map[string]*pulling{}, known: map[string]bool{}}
 	if opt.MaxParallel > 0 {
 		p.slots = make(chan struct{}, opt.MaxParallel)
 	}

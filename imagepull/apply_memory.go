@@ -24,6 +24,7 @@ type memory struct{ dir string }
 type remembered struct {
 	Ref    string    `json:"ref"`
 	Delay  string    `json:"delay"`
+	Asked  string    `json:"retryAfter,omitempty"` // by the registry
 	Failed time.Time `json:"failed"`
 	why
 }
@@ -48,7 +49,8 @@ func (m memory) read(b *backOff, uid string, now time.Time) {
 	}
 	for _, e := range entries {
 		if delay, err := time.ParseDuration(e.Delay); err == nil {
-			b.restore(backOffKey{UID: uid, Ref: e.Ref}, backOffEntry{delay, e.Failed, e.why}, now)
+			asked, _ := time.ParseDuration(e.Asked) // 0 where the registry asked for nothing
+			b.restore(backOffKey{UID: uid, Ref: e.Ref}, backOffEntry{delay, asked, e.Failed, e.why}, now)
 		}
 	}
 }
@@ -62,7 +64,11 @@ func (m memory) write(b *backOff, uid string, now time.Time) error {
 	entries := []remembered{}
 	for key, e := range b.entries {
 		if key.UID == uid {
-			entries = append(entries, remembered{Ref: key.Ref, Delay: e.delay.String(), Failed: e.failed, why: e.why})
+			r := remembered{Ref: key.Ref, Delay: e.delay.String(), Failed: e.failed, why: e.why}
+			if e.asked > 0 {
+				r.Asked = e.asked.String()
+			}
+			entries = append(entries, r)
 		}
 	}
 	if len(entries) == 0 {

@@ -94,7 +94,7 @@ func TestKeptBackOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b backOff
-	b.Fail(key, why{}, now)
+	b.Fail(key, why{}, 0, now)
 	if err := (memory{dir}).write(&b, "u", now); err != nil {
 		t.Fatal(err)
 	}

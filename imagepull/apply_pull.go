@@ -41,7 +41,7 @@ func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
 	if left := p.left(key); left > 0 && p.here(ctx, plan, j) {
 		return
 	} else if left > 0 {
-		p.emit(plan.ID, who, event.Normal, event.BackOffPullImage, "Back-off pulling image %q", j.image.Name)
+		p.emit(plan.ID, who, event.Normal, event.BackOffPullImage, "%s", backOffMessage(j.image.Name, 0))
 		j.setLast(&PullError{Image: j.image.Name, Reason: ReasonBackOff, Class: Transient,
 			Err: fmt.Errorf("an earlier pull failed; the next attempt is in %s", left.Round(time.Second))})
 	}
@@ -63,9 +63,9 @@ func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
 		if failed.Class.Fatal() && (!p.opt.RetryAlways || failed.Class == BadCredentials) {
 			return
 		}
-		p.fail(key, j.image, failed)
+		asked := p.fail(key, j.image, failed)
 		j.setLast(failed.backingOff())
-		p.emit(plan.ID, who, event.Normal, event.BackOffPullImage, "Back-off pulling image %q", j.image.Name)
+		p.emit(plan.ID, who, event.Normal, event.BackOffPullImage, "%s", backOffMessage(j.image.Name, asked))
 		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Error: %s", ReasonBackOff)
 	}
 }

@@ -106,16 +106,25 @@ func (p *Puller) succeed(key backOffKey) {
 }
 
 // fail notes why a pull failed that is tried again, for the next try and for
-// commands that show the pod.
-func (p *Puller) fail(key backOffKey, image Image, e *PullError) {
+// commands that show the pod. It returns how long the registry asks to wait, if that is
+// longer than the back-off; 0 otherwise.
+func (p *Puller) fail(key backOffKey, image Image, e *PullError) time.Duration {
 	because := why{Image: image.Name, Reason: e.Reason, Message: event.Cut(strings.TrimPrefix(e.Error(), e.Reason+": "))}
 	for _, c := range image.Containers {
 		because.Containers = append(because.Containers, c.Name)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.backOff.Fail(key, because, time.Now())
+	asked := time.Duration(0)
+	if e.Err != nil {
+		asked = retryAfter(Detail(e.Err), time.Now())
+	}
+	waits := p.backOff.Fail(key, because, asked, time.Now())
 	p.keep(key.UID)
+	if asked < waits {
+		return 0
+	}
+	return asked
 }
 
 // keep writes a pod's back-off down. What can't be kept costs no more than a try that

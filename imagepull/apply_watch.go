@@ -2,21 +2,20 @@ package imagepull
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	contentapi "github.com/containerd/containerd/api/services/content/v1"
-	"google.golang.org/grpc"
+	imagesapi "github.com/containerd/containerd/api/services/images/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
 )
@@ -32,9 +31,13 @@ var errStalled = errors.New("the pull has stalled")
 // read from containerd's content service, which is on the CRI's own socket.
 type watcher struct {
 	content contentapi.ContentClient // nil where there is no connection
-	blind   atomic.Bool              // the runtime does not show its store
-	stall   time.Duration            // 0: nothing is given up
-	tell    event.Sink               // may be nil
+	images  imagesapi.ImagesClient   // likewise
+	// wire tells for how long containerd has received nothing on its connections; false
+	// if that cannot be seen.
+	wire  func(ctx context.Context) (time.Duration, bool)
+	blind atomic.Bool   // the runtime does not show its store
+	stall time.Duration // 0: nothing is given up
+	tell  event.Sink    // may be nil
 
 	mu      sync.Mutex
 	pulls   []*watched // in the order of their begin
@@ -48,14 +51,16 @@ type watched struct {
 	id     identity.Pod
 	who    Container
 	cancel context.CancelCauseFunc
-	failed error // why it was given up
+	failed error     // why it was given up
+	askAt  time.Time // when its connections are worth the next look
 }
 
-func newWatcher(conn grpc.ClientConnInterface, stall time.Duration, tell event.Sink) *watcher {
+func newWatcher(client *cri.Client, stall time.Duration, tell event.Sink) *watcher {
 	w := &watcher{stall: stall, tell: tell}
-	if conn != nil {
-		w.content = contentapi.NewContentClient(conn)
+	if conn := client.ImageConn(); conn != nil {
+		w.content, w.images = contentapi.NewContentClient(conn), imagesapi.NewImagesClient(conn)
 	}
+	w.wire = func(ctx context.Context) (time.Duration, bool) { return wireOf(ctx, client.ImageEndpoint()) }
 	return w
 }
 
@@ -137,13 +142,46 @@ func (w *watcher) round(ctx context.Context) {
 		p.see(l, present)
 		if slices.Contains(w.pulls, p) {
 			w.say(p, p.progress(p.who.Image, l.at))
-			if stalled := p.stalled(l.at); w.stall > 0 && stalled >= w.stall && p.failed == nil {
-				p.failed = p.stallError(stalled)
-				p.cancel(errStalled)
-			}
 		}
 		w.mu.Unlock()
+		w.giveUp(ctx, p, l)
 	}
+}
+
+// giveUp ends a pull that stalls, or whose registry does not answer.
+func (w *watcher) giveUp(ctx context.Context, p *watched, l look) {
+	if w.stall <= 0 || !l.known {
+		return
+	}
+	w.mu.Lock()
+	stalled, waits, failed := p.stalled(l.at), p.unanswered(l.at), p.failed
+	w.mu.Unlock()
+	if failed != nil || max(stalled, waits) < w.stall || l.at.Before(p.askAt) {
+		return
+	}
+	// What the store does not show may still come; of another pull's, too: better late
+	// than wrong.
+	quiet, seen := w.wire(ctx)
+	if seen {
+		stalled, waits = min(stalled, quiet), min(waits, quiet)
+	}
+	// Not before it can be long enough: a host may have many connections.
+	p.askAt = l.at.Add(time.Second)
+	if seen && quiet < w.stall {
+		p.askAt = l.at.Add(w.stall - quiet)
+	}
+	if max(stalled, waits) < w.stall || waits > 0 && (!seen || w.mayUnpack(ctx, p.from)) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Contains(w.pulls, p) {
+		return
+	}
+	if p.failed = p.stallError(stalled); waits > 0 {
+		p.failed = fmt.Errorf("registry %s has not answered for %s", p.registry, waits.Round(time.Second))
+	}
+	p.cancel(errStalled)
 }
 
 // say tells how far a pull is.
@@ -197,108 +235,4 @@ func (w *watcher) findManifests(ctx context.Context, pulls []*watched, l look) {
 			p.sizes = w.sizes(ctx, p.manifest)
 		}
 	}
-}
-
-// The labels that containerd gives what it has fetched.
-const (
-	labelSource   = "containerd.io/distribution.source."
-	labelChildren = "containerd.io/gc.ref.content."
-)
-
-// manifests lists the manifests that are here of a repository.
-func (w *watcher) manifests(ctx context.Context, from source) ([]manifest, error) {
-	var out []manifest
-	filter := `labels."` + labelSource + from.host + `",labels."` + labelChildren + `config"`
-	err := w.list(ctx, []string{filter}, func(i *contentapi.Info) {
-		if !slices.Contains(strings.Split(i.Labels[labelSource+from.host], ","), from.repository) {
-			return
-		}
-		m := manifest{digest: i.Digest, updated: i.CreatedAt.AsTime()}
-		if updated := i.UpdatedAt.AsTime(); updated.After(m.updated) { // containerd 1.6 does not send it
-			m.updated = updated
-		}
-		for key, digest := range i.Labels {
-			if strings.HasPrefix(key, labelChildren) {
-				m.blobs = append(m.blobs, digest)
-			}
-		}
-		out = append(out, m)
-	})
-	return out, err
-}
-
-// present picks those of some blobs that are here whole.
-func (w *watcher) present(ctx context.Context, digests []string) []string {
-	if len(digests) == 0 {
-		return nil
-	}
-	var filters, out []string
-	for _, digest := range digests {
-		filters = append(filters, `digest=="`+digest+`"`)
-	}
-	// What is not seen now is at the next look.
-	_ = w.list(ctx, filters, func(i *contentapi.Info) { out = append(out, i.Digest) })
-	return out
-}
-
-// list calls the content service's List.
-func (w *watcher) list(ctx context.Context, filters []string, each func(*contentapi.Info)) error {
-	stream, err := w.content.List(ctx, &contentapi.ListContentRequest{Filters: filters})
-	if err != nil {
-		return err
-	}
-	for {
-		answer, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		for _, i := range answer.Info {
-			each(i)
-		}
-	}
-}
-
-// maxManifest bounds an image's manifest, in bytes: the limit that registries have.
-const maxManifest = 4 << 20
-
-// manifestJSON is what sizes reads of an image's manifest (OCI image-spec).
-type manifestJSON struct {
-	Config *blobJSON  `json:"config"`
-	Layers []blobJSON `json:"layers"`
-}
-
-type blobJSON struct {
-	Digest string `json:"digest"`
-	Size   int64  `json:"size"` // bytes
-}
-
-// sizes reads from a manifest how long its blobs are; nil if it can't be read.
-func (w *watcher) sizes(ctx context.Context, digest string) map[string]int64 {
-	stream, err := w.content.Read(ctx, &contentapi.ReadContentRequest{Digest: digest, Size: 0})
-	if err != nil {
-		return nil
-	}
-	var data []byte
-	for len(data) <= maxManifest {
-		answer, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil
-		}
-		data = append(data, answer.Data...)
-	}
-	var doc manifestJSON
-	if json.Unmarshal(data, &doc) != nil || doc.Config == nil {
-		return nil
-	}
-	sizes := map[string]int64{doc.Config.Digest: doc.Config.Size}
-	for _, l := range doc.Layers {
-		sizes[l.Digest] = l.Size
-	}
-	return sizes
 }

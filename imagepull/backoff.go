@@ -22,9 +22,13 @@ type backOffKey struct{ UID, Ref string }
 
 type backOffEntry struct {
 	delay  time.Duration
+	asked  time.Duration // what the registry asked for; at most maxRetryAfter
 	failed time.Time
 	why    why
 }
+
+// wait is how long the image is not pulled again after its failure.
+func (e backOffEntry) wait() time.Duration { return max(e.delay, e.asked) }
 
 // why is what a container that waits for the image says in its status.
 type why struct {
@@ -34,15 +38,17 @@ type why struct {
 	Message    string   `json:"message,omitempty"`
 }
 
-// Fail notes a failed pull and returns how long to wait. A failure long after
-// the last one, twice the longest wait, counts as a first.
-func (b *backOff) Fail(key backOffKey, because why, now time.Time) time.Duration {
+// Fail notes a failed pull and returns how long to wait: as long as the registry asked
+// for, if that is longer than the back-off. A failure long after the last one, twice the
+// longest wait, counts as a first.
+func (b *backOff) Fail(key backOffKey, because why, asked time.Duration, now time.Time) time.Duration {
 	delay := backOffInitial
 	if last, ok := b.entries[key]; ok && now.Sub(last.failed) <= 2*backOffMax {
 		delay = min(2*last.delay, backOffMax)
 	}
-	b.put(key, backOffEntry{delay: delay, failed: now, why: because})
-	return delay
+	e := backOffEntry{delay: delay, asked: asked, failed: now, why: because}
+	b.put(key, e)
+	return e.wait()
 }
 
 func (b *backOff) put(key backOffKey, e backOffEntry) {
@@ -58,7 +64,7 @@ func (b *backOff) Left(key backOffKey, now time.Time) time.Duration {
 	if !ok {
 		return 0
 	}
-	return max(last.failed.Add(last.delay).Sub(now), 0)
+	return max(last.failed.Add(last.wait()).Sub(now), 0)
 }
 
 // restore takes in a failure of an earlier process, unless it counts no more. One
@@ -67,7 +73,7 @@ func (b *backOff) restore(key backOffKey, e backOffEntry, now time.Time) {
 	if e.failed.After(now) {
 		e.failed = now
 	}
-	if _, known := b.entries[key]; known || e.delay <= 0 || e.delay > backOffMax || now.Sub(e.failed) > 2*backOffMax {
+	if _, known := b.entries[key]; known || e.delay <= 0 || e.wait() > backOffMax || e.asked < 0 || now.Sub(e.failed) > 2*backOffMax {
 		return
 	}
 	b.put(key, e)

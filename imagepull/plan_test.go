@@ -77,7 +77,7 @@ func TestBackOff(t *testing.T) {
 	key, other := backOffKey{"u", "x:1"}, backOffKey{"u2", "x:1"}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i, want := range []int{10, 20, 40, 80, 160, 300, 300} {
-		if got := b.Fail(key, why{}, now); got != time.Duration(want)*time.Second {
+		if got := b.Fail(key, why{}, 0, now); got != time.Duration(want)*time.Second {
 			t.Errorf("failure %d: %v, want %d s", i+1, got, want)
 		}
 		if got := b.Left(key, now.Add(time.Second)); got != time.Duration(want-1)*time.Second {
@@ -91,11 +91,11 @@ func TestBackOff(t *testing.T) {
 	if got := b.Left(other, now); got != 0 {
 		t.Errorf("another pod's image waits %v", got)
 	}
-	if got := b.Fail(key, why{}, now.Add(601*time.Second)); got != 10*time.Second {
+	if got := b.Fail(key, why{}, 0, now.Add(601*time.Second)); got != 10*time.Second {
 		t.Errorf("long after: %v, want 10 s", got)
 	}
 	b.Succeed(key)
-	if got := b.Fail(key, why{}, now); got != 10*time.Second {
+	if got := b.Fail(key, why{}, 0, now); got != 10*time.Second {
 		t.Errorf("after a success: %v, want 10 s", got)
 	}
 }

@@ -60,6 +60,16 @@ func sourceOf(ref string) source {
 	return source{host: u.Hostname(), repository: strings.Trim(u.Path, "/")}
 }
 
+// registryOf is the registry of a reference, with its port; the reference itself if it
+// can't be parsed.
+func registryOf(ref string) string {
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return ref
+	}
+	return reference.Domain(named)
+}
+
 // look is what was seen of the store at one time.
 type look struct {
 	at      time.Time
@@ -81,8 +91,9 @@ func (l look) open() map[string]bool {
 // blobs of the manifests of its repository that came since it began or, where
 // an earlier pull got no further, that have blobs on their way.
 type transfer struct {
-	from  source
-	begun time.Time
+	from     source
+	registry string // with its port
+	begun    time.Time
 	// shared says that another pull of the repository was under way, too: then
 	// it can't be told which manifest is whose.
 	shared bool
@@ -108,7 +119,7 @@ type sample struct {
 }
 
 func newTransfer(ref string, now time.Time) *transfer {
-	return &transfer{from: sourceOf(ref), begun: now, moved: now,
+	return &transfer{from: sourceOf(ref), registry: registryOf(ref), begun: now, moved: now,
 		candidates: map[string]manifest{}, here: map[string]int64{}, offsets: map[string]int64{}}
 }
 
@@ -226,6 +237,15 @@ func (t *transfer) follow(l look) {
 // is open.
 func (t *transfer) stalled(now time.Time) time.Duration {
 	if len(t.offsets) == 0 {
+		return 0
+	}
+	return now.Sub(t.moved)
+}
+
+// unanswered tells for how long the registry has not answered: nothing of the image is
+// here or on its way; 0 where something is, or the store is not shown.
+func (t *transfer) unanswered(now time.Time) time.Duration {
+	if !t.known || len(t.candidates)+len(t.offsets) > 0 {
 		return 0
 	}
 	return now.Sub(t.moved)

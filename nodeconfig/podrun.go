@@ -36,7 +36,7 @@ type PodrunConfiguration struct {
 	ProviderConfig   *string          `json:"imageCredentialProviderConfig"` // path; "" for none
 	ProviderBinDir   *string          `json:"imageCredentialProviderBinDir"` // path; "" for none
 	RetryPull        *string          `json:"retryPull"`                     // auto or always
-	PullTimeout      *metav1.Duration `json:"pullTimeout"`                   // 0: no limit
+	PullTimeout      *metav1.Duration `json:"pullTimeout"`                   // 0: no limit; nil: the command's own
 	PullStallTimeout *metav1.Duration `json:"pullStallTimeout"`              // 0: no limit
 
 	AllowPrivileged *bool   `json:"allowPrivileged"`
@@ -232,7 +232,7 @@ func mergePodrun(s Settings, pc *PodrunConfiguration) Settings {
 		s.RetryPullAlways = *pc.RetryPull == "always"
 	}
 	if pc.PullTimeout != nil {
-		s.PullTimeout = pc.PullTimeout.Duration
+		s.PullTimeout = &pc.PullTimeout.Duration
 	}
 	if pc.PullStallTimeout != nil {
 		s.PullStall = pc.PullStallTimeout.Duration

@@ -48,7 +48,8 @@ verbose: true
 			s.Claims = map[string]string{"data": "/srv/data"}
 			s.Devices = map[string][]string{"example.com/gpu": {"example.com/gpu=0", "example.com/gpu=1"}}
 			s.RegistryAuth, s.ProviderConfig, s.ProviderBinDir = "/etc/podrun/auth.json", "/etc/podrun/providers.yaml", "/usr/libexec/providers"
-			s.RetryPullAlways, s.PullTimeout, s.PullStall = true, 5*time.Minute, 0
+			limit := 5 * time.Minute
+			s.RetryPullAlways, s.PullTimeout, s.PullStall = true, &limit, 0
 			s.AllowPrivileged, s.PodSecurity, s.Preempt, s.AllowKubelet = false, "baseline", false, true
 			s.Namespace, s.Verbose = "edge", true
 		}},

@@ -108,12 +108,12 @@ type Settings struct {
 	PullVerification kubelet.ImagePullCredentialsVerificationPolicy `json:"imagePullCredentialsVerificationPolicy"`
 	PullAllowlist    []string                                       `json:"preloadedImagesVerificationAllowlist,omitempty"`
 
-	RetryPullAlways bool          `json:"retryPullAlways,omitempty"`               // what trying again can't help, too
-	PullTimeout     time.Duration `json:"pullTimeout,omitempty"`                   // of one image; 0: no limit; ns in JSON
-	PullStall       time.Duration `json:"pullStallTimeout,omitempty"`              // of one pull without a byte; 0: no limit; ns in JSON
-	RegistryAuth    string        `json:"registryAuth,omitempty"`                  // path of a docker config
-	ProviderConfig  string        `json:"imageCredentialProviderConfig,omitempty"` // path
-	ProviderBinDir  string        `json:"imageCredentialProviderBinDir,omitempty"` // path
+	RetryPullAlways bool           `json:"retryPullAlways,omitempty"`               // what trying again can't help, too
+	PullTimeout     *time.Duration `json:"pullTimeout,omitempty"`                   // of one image; 0: no limit; nil: the command's own; ns in JSON
+	PullStall       time.Duration  `json:"pullStallTimeout,omitempty"`              // of one pull without a byte; 0: no limit; ns in JSON
+	RegistryAuth    string         `json:"registryAuth,omitempty"`                  // path of a docker config
+	ProviderConfig  string         `json:"imageCredentialProviderConfig,omitempty"` // path
+	ProviderBinDir  string         `json:"imageCredentialProviderBinDir,omitempty"` // path
 
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 }

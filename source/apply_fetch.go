@@ -30,6 +30,9 @@ type answer struct {
 	unchanged bool // since the content of the ETag that was sent
 	data      []byte
 	etag      string
+	// retryAfter is how long a server that refused the request asks to wait; 0 for as
+	// long as usual.
+	retryAfter time.Duration
 }
 
 func newFetcher(o RemoteOptions) *fetcher {
@@ -74,6 +77,9 @@ func (f *fetcher) fetch(ctx context.Context, name, etag string) (answer, error) 
 		return answer{unchanged: true}, nil
 	case resp.StatusCode == http.StatusNotModified:
 		return answer{}, errors.New("the server answered 304 Not Modified although podrun has no copy")
+	case resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable:
+		after := retryAfter(resp.Header.Get("Retry-After"), time.Now())
+		return answer{retryAfter: after}, fmt.Errorf("the server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	case resp.StatusCode != http.StatusOK:
 		return answer{}, fmt.Errorf("the server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	case resp.ContentLength > manifest.MaxSource:

@@ -83,18 +83,18 @@ func (r *Remotes) Run(ctx context.Context) {
 	for name := range r.urls {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				r.poll(ctx, name)
+				asked := r.poll(ctx, name)
 				select {
 				case <-ctx.Done():
-				case <-time.After(r.options.Every):
+				case <-time.After(max(r.options.Every, asked)):
 				}
 			}
 		})
 	}
 }
 
-// poll reads a URL once.
-func (r *Remotes) poll(ctx context.Context, name string) {
+// poll reads a URL once, and returns how long the server asks to wait.
+func (r *Remotes) poll(ctx context.Context, name string) time.Duration {
 	r.mu.Lock()
 	c := r.urls[name]
 	etag := ""
@@ -104,7 +104,7 @@ func (r *Remotes) poll(ctx context.Context, name string) {
 	r.mu.Unlock()
 	got, err := r.client.fetch(ctx, name, etag)
 	if ctx.Err() != nil {
-		return
+		return 0
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,6 +119,7 @@ func (r *Remotes) poll(ctx context.Context, name string) {
 	if before.serial != c.serial || before.fetched != c.fetched || reason(before.err) != reason(c.err) {
 		notify(r.changed)
 	}
+	return got.retryAfter
 }
 
 // take takes in what a server has answered.

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -46,6 +48,21 @@ const (
 	maxHeaders    = 32
 	maxHeaderFile = 64 << 10
 )
+
+// maxRetryAfter is the longest that a server can ask podrun to wait.
+const maxRetryAfter = 5 * time.Minute
+
+// retryAfter reads a Retry-After header (RFC 9110, section 10.2.3): seconds or a date; 0
+// if it is neither, at most maxRetryAfter.
+func retryAfter(value string, now time.Time) time.Duration {
+	wait := time.Duration(0)
+	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
+		wait = time.Duration(seconds) * time.Second
+	} else if at, err := time.Parse(time.RFC1123, value); err == nil {
+		wait = at.Sub(now)
+	}
+	return min(max(wait, 0), maxRetryAfter)
+}
 
 // header is one line of a header file.
 type header struct{ name, value string }

@@ -26,6 +26,7 @@ type container struct {
 	createdAt, startedAt, finishedAt int64
 	exit                             exit
 	process                          *process // nil before the start
+	unstarted                        bool     // LeaveTask
 	log                              *logFile
 }
 
@@ -182,6 +183,9 @@ func (rt *Runtime) removeContainer(ctx context.Context, c *container) error {
 	}
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
+	if err := c.undeletable(); err != nil {
+		return err
+	}
 	if _, there := rt.containers[c.id]; there {
 		delete(rt.containers, c.id)
 		delete(rt.names, c.name)

@@ -3,7 +3,6 @@ package discover
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -160,24 +159,11 @@ const capSysResource = 24
 // behindSocket looks at the process that answers at a socket. It can't be seen
 // from another PID namespace.
 func (m machine) behindSocket(c *host.Checkup, endpoint string) {
-	path, err := cri.SocketPath(endpoint)
-	if err != nil {
+	pid, err := cri.ServerPID(m.ctx, endpoint)
+	if err != nil || pid <= 0 {
 		return
 	}
-	conn, err := (&net.Dialer{}).DialContext(m.ctx, "unix", path)
-	if err != nil {
-		return
-	}
-	defer conn.Close()
-	raw, err := conn.(*net.UnixConn).SyscallConn()
-	if err != nil {
-		return
-	}
-	var cred *unix.Ucred
-	if raw.Control(func(fd uintptr) { cred, _ = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }) != nil || cred == nil || cred.Pid <= 0 {
-		return
-	}
-	c.RuntimePID = int(cred.Pid)
+	c.RuntimePID = pid
 	data, err := m.read(maxProcFile, "proc", strconv.Itoa(c.RuntimePID), "status")
 	if err != nil {
 		return

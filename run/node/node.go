@@ -33,6 +33,8 @@ type Node struct {
 	// Patient says that no user waits for this process: for which command a lock
 	// waits is not reported.
 	Patient bool
+	// PullLimit bounds the pull of an image where the settings say nothing; 0: no limit.
+	PullLimit time.Duration
 	// Puller pulls the images of all pods; nil for a puller a command.
 	Puller *Puller
 	// Observer gets what is counted of the pods; its zero value counts nothing.

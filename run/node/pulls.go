@@ -3,6 +3,7 @@ package node
 import (
 	"os"
 	"sync"
+	"time"
 
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/imagepull"
@@ -37,7 +38,7 @@ func (n *Node) NewPuller() *Puller {
 	p.Puller = imagepull.NewPuller(n.Client, imagepull.Options{
 		MaxParallel: int(n.Settings.MaxParallelImagePulls),
 		QPS:         float64(n.Settings.RegistryPullQPS), Burst: int(n.Settings.RegistryBurst),
-		RetryAlways: n.Settings.RetryPullAlways, Timeout: n.Settings.PullTimeout,
+		RetryAlways: n.Settings.RetryPullAlways, Timeout: n.pullLimit(),
 		BackOffDir: n.Layout().ImageBackOff(), Auth: n.keychain().Find,
 		RecordDir: n.imageRecords(), Verify: imagepull.Verification{Policy: n.Settings.PullVerification, Allowlist: n.Settings.PullAllowlist},
 		Pulled: n.Observer.Pulled, Progress: n.Progress, StallTimeout: n.Settings.PullStall,
@@ -50,6 +51,14 @@ func (n *Node) NewPuller() *Puller {
 		},
 	})
 	return p
+}
+
+// pullLimit bounds the pull of an image; 0: no limit.
+func (n *Node) pullLimit() time.Duration {
+	if n.Settings.PullTimeout != nil {
+		return *n.Settings.PullTimeout
+	}
+	return n.PullLimit
 }
 
 // imageRecords is the directory of the records of who pulled which image; "" where

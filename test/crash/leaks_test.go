@@ -19,6 +19,7 @@ import (
 
 // outside is what checks the host beside podrun: it shares no code with it.
 type outside struct {
+	conn    *grpc.ClientConn
 	runtime runtimeapi.RuntimeServiceClient
 	dir     string // of the test runtime
 
@@ -32,7 +33,7 @@ func newOutside() (*outside, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &outside{runtime: runtimeapi.NewRuntimeServiceClient(conn), dir: filepath.Dir(socket), known: map[string]bool{}}, nil
+	return &outside{conn: conn, runtime: runtimeapi.NewRuntimeServiceClient(conn), dir: filepath.Dir(socket), known: map[string]bool{}}, nil
 }
 
 // sandboxes lists those of a pod, and all IDs of the runtime.

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"regexp"
@@ -192,6 +195,58 @@ func TestStalledPullIsTriedAgain(t *testing.T) {
 	s.set(1*megabyte, 0, 0)
 	if out := r.must("image", "pull", "--pull-stall-timeout", "5s", slow); strings.Contains(out, "no data received") || !strings.Contains(out, " of 8.4 MB (") {
 		t.Errorf("%s", out)
+	}
+}
+
+// containerd's store shows what comes by 1 MiB: a pull that takes longer for it than
+// the limit is no stall. It was canceled and tried again for ever (faults.md, F7).
+func TestSlowPullIsNoStall(t *testing.T) {
+	r := newRig(t)
+	s := newSlowRegistry(t)
+	image := s.image(r, "slow", 2*megabyte, 1)
+	s.set(250_000, 0, 0) // 4 s a step
+	out := r.must("image", "pull", "--pull-stall-timeout", "2s", image)
+	if strings.Contains(out, "no data received") || strings.Contains(out, "Back-off") {
+		t.Errorf("%s", out)
+	}
+}
+
+// A registry that accepts the connection and never answers is given up, by its name.
+func TestRegistryThatNeverAnswers(t *testing.T) {
+	r := newRig(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() // the kernel accepts
+	image := l.Addr().String() + "/mute:1"
+	out, err := r.podrun("image", "pull", "--pull-stall-timeout", "2s", "--timeout", "8s", image)
+	for _, want := range []string{`Failed to pull image "` + image + `": registry ` + l.Addr().String() + ` has not answered for 2s`, "increase --pull-stall-timeout"} {
+		if err == nil || !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// What a registry that is overloaded says of when to ask again reaches podrun by
+// containerd's error, and is shown.
+func TestPullHonoursRetryAfter(t *testing.T) {
+	r := newRig(t)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Method == http.MethodHead {
+			w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
+			w.Header().Set("Docker-Content-Digest", "sha256:"+strings.Repeat("ab", 32))
+			w.Header().Set("Content-Length", "100")
+			return
+		}
+		w.WriteHeader(http.StatusTooManyRequests)
+		fmt.Fprint(w, `{"errors":[{"code":"TOOMANYREQUESTS","message":"retry-after: 77s, allowed: 44000/minute"}]}`)
+	}))
+	defer srv.Close()
+	image := strings.TrimPrefix(srv.URL, "http://") + "/many:1"
+	out, err := r.podrun("image", "pull", "--timeout", "4s", image)
+	if err == nil || !strings.Contains(out, `Back-off pulling image "`+image+`"; the registry asks to retry after 1m17s`) {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -1,0 +1,101 @@
+package cni
+
+import (
+	"bytes"
+	"crypto/sha512"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// nftTable is a table of plugins that use nftables themselves.
+type nftTable struct {
+	Family string `json:"family"`
+	Name   string `json:"name"`
+}
+
+// nftTables are those tables (containernetworking/plugins since 1.6: portmap's
+// portmap_nftables.go, ipMasqBackend's pkg/ip/ipmasq_nftables_linux.go; bridge's
+// macspoofchk, pkg/link/spoofcheck.go, since 1.1). The last may hold the host's own
+// rules, too.
+var nftTables = []nftTable{
+	{"ip", "cni_hostport"}, {"ip6", "cni_hostport"}, {"inet", "cni_hostport"},
+	{"inet", "cni_plugins_masquerade"}, {"bridge", "nat"},
+}
+
+// nftListing is the output of nft -j, as far as it is read (libnftables-json(5)).
+type nftListing struct {
+	Nftables []struct {
+		Table *nftTable `json:"table"`
+		Chain *struct {
+			Family, Table, Name string
+		} `json:"chain"`
+		Rule *struct {
+			Family, Table, Chain, Comment string
+			Handle                        int64
+		} `json:"rule"`
+	} `json:"nftables"`
+}
+
+// nftNames are names that can stand in a script as they are.
+var nftNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9/_.-]*$`) })
+
+// masqueraded is the comment of a rule that masquerades: hashes of the network and of
+// the interface with the sandbox, both in words, cut at nftables' limit.
+var masqueraded = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[0-9a-f]{16}-([0-9a-f]{16}), net: .*, if: ([^ ,]+), id: ([0-9a-f]*)$`)
+})
+
+// tablesOf returns those of nftTables that the output of nft -j list tables has.
+func tablesOf(listing []byte) ([]nftTable, error) {
+	var l nftListing
+	if err := json.Unmarshal(listing, &l); err != nil {
+		return nil, fmt.Errorf("nft -j list tables: %w", err)
+	}
+	var out []nftTable
+	for _, e := range l.Nftables {
+		if e.Table != nil && slices.Contains(nftTables, *e.Table) {
+			out = append(out, *e.Table)
+		}
+	}
+	return out, nil
+}
+
+// nftRemoval turns the output of nft -j list table into a script for nft -f that removes
+// the rules and chains of some sandboxes; empty if there are none.
+func nftRemoval(listing []byte, table nftTable, sandboxes []string) ([]byte, error) {
+	var l nftListing
+	if err := json.Unmarshal(listing, &l); err != nil {
+		return nil, fmt.Errorf("nft -j list table %s %s: %w", table.Family, table.Name, err)
+	}
+	var rules, chains bytes.Buffer
+	for _, e := range l.Nftables {
+		if r := e.Rule; r != nil && r.Family == table.Family && r.Table == table.Name && nftNames().MatchString(r.Chain) && r.Handle > 0 &&
+			slices.ContainsFunc(sandboxes, func(id string) bool { return isNftComment(r.Comment, id) }) {
+			fmt.Fprintf(&rules, "delete rule %s %s %s handle %d\n", table.Family, table.Name, r.Chain, r.Handle)
+		}
+		if c := e.Chain; c != nil && c.Family == table.Family && c.Table == table.Name && nftNames().MatchString(c.Name) &&
+			slices.ContainsFunc(sandboxes, func(id string) bool { return strings.HasPrefix(c.Name, "cni-br-iface-"+id+"-") }) {
+			// Their rules are deleted above: a chain that another leads to stays otherwise.
+			fmt.Fprintf(&chains, "delete chain %s %s %s\n", table.Family, table.Name, c.Name)
+		}
+	}
+	return append(rules.Bytes(), chains.Bytes()...), nil
+}
+
+// isNftComment reports whether the comment of a plugin's rule says that it is for a
+// sandbox.
+func isNftComment(comment, sandbox string) bool {
+	if comment == sandbox || strings.HasPrefix(comment, "macspoofchk-"+sandbox+"-") {
+		return true
+	}
+	m := masqueraded().FindStringSubmatch(comment)
+	if m == nil || !strings.HasPrefix(sandbox, m[3]) {
+		return false
+	}
+	// The ID may be cut: the hash is of all of it.
+	return fmt.Sprintf("%x", sha512.Sum512([]byte(m[2]+":"+sandbox)))[:16] == m[1]
+}

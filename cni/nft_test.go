@@ -1,0 +1,126 @@
+package cni
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// The listings of testdata are what nft 1.0.6 prints of testdata/rules.nft, which are the
+// rules of two sandboxes as the plugins write them, and others that are the host's own.
+var nftListings = map[nftTable]string{
+	{"ip", "cni_hostport"}:             "nft-hostport.json",
+	{"inet", "cni_plugins_masquerade"}: "nft-masquerade.json",
+	{"bridge", "nat"}:                  "nft-bridge.json",
+}
+
+func testdata(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestNftRemoval(t *testing.T) {
+	tables, err := tablesOf(testdata(t, "nft-tables.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, table := range tables {
+		script, err := nftRemoval(testdata(t, nftListings[table]), table, []string{gone})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += string(script)
+	}
+	want := `delete rule ip cni_hostport hostports handle 5
+delete rule ip cni_hostport masquerading handle 9
+delete rule ip cni_hostport masquerading handle 10
+delete rule inet cni_plugins_masquerade masq_checks handle 3
+delete rule inet cni_plugins_masquerade masq_checks handle 5
+delete rule bridge nat cni-br-iface-` + gone + `-eth0-mac handle 5
+delete rule bridge nat cni-br-iface-` + gone + `-eth0-mac handle 6
+delete rule bridge nat cni-br-iface-` + gone + `-eth0 handle 7
+delete rule bridge nat PREROUTING handle 9
+delete chain bridge nat cni-br-iface-` + gone + `-eth0-mac
+delete chain bridge nat cni-br-iface-` + gone + `-eth0
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for table, file := range nftListings {
+		if script, err := nftRemoval(testdata(t, file), table, []string{strings.Repeat("a", 64)}); err != nil || len(script) > 0 {
+			t.Errorf("of another sandbox: %s %v", script, err)
+		}
+	}
+	if _, err := nftRemoval([]byte("{"), nftTables[0], []string{gone}); err == nil {
+		t.Error("a listing that is cut off has no rules")
+	}
+}
+
+func TestNftNamesAreNoScript(t *testing.T) {
+	const listing = `{"nftables": [{"rule": {"family": "ip", "table": "cni_hostport", "chain": "x handle 1\nflush ruleset #", "comment": "` + gone + `", "handle": 7}},
+		{"chain": {"family": "ip", "table": "cni_hostport", "name": "cni-br-iface-` + gone + `-x; flush ruleset"}}]}`
+	if script, err := nftRemoval([]byte(listing), nftTables[0], []string{gone}); err != nil || len(script) > 0 {
+		t.Errorf("%s %v", script, err)
+	}
+}
+
+func TestIsNftComment(t *testing.T) {
+	const cut = "77b7bb4555981132-164a27bba14a02ea, net: podrun-test-5ccfa06d, if: eth0, id: 56e19cca1259bddc7e655867b80da0ecf320dbebde5e2c5d0326"
+	for comment, want := range map[string]bool{
+		gone:                                    true,
+		here:                                    false,
+		"":                                      false,
+		"macspoofchk-" + gone + "-eth0":         true,
+		"macspoofchk-" + here + "-eth0":         false,
+		cut:                                     true,
+		strings.Replace(cut, "164a", "264a", 1): false, // another sandbox whose ID begins in the same way
+		strings.Replace(cut, "eth0", "eth1", 1): false, // its hash is of the interface, too
+		"of the host, id: " + gone:              false,
+	} {
+		if got := isNftComment(comment, gone); got != want {
+			t.Errorf("%q: %v", comment, got)
+		}
+	}
+}
+
+// On this machine's kernel, in a network namespace of its own: what is left is what the
+// rules without those of the sandbox would be.
+func TestRemoveNft(t *testing.T) {
+	nft, err := exec.LookPath("nft")
+	if err != nil || os.Getuid() != 0 {
+		t.Skip("requires root and nft (Debian package nftables)")
+	}
+	runtime.LockOSThread() // the thread ends with the test: its namespace is not the others'
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(nft, "-f", "testdata/rules.nft").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for range 2 { // it can be repeated
+		if err := removeNft(t.Context(), []string{gone}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := exec.Command(nft, "list", "ruleset").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	left := string(out)
+	if n := strings.Count(left, gone[:40]); n != 1 || !strings.Contains(left, `tcp dport 9 accept comment "`+gone) {
+		t.Errorf("%d rules are left of the sandbox, want only the one in the host's table:\n%s", n, left)
+	}
+	if n := strings.Count(left, here); n != 5 || !strings.Contains(left, "id: "+here[:40]) || !strings.Contains(left, `comment "of the host"`) || !strings.Contains(left, "goto masq_checks") {
+		t.Errorf("of another sandbox 5 places and one that is cut off must be left, and the host's own rules; %d are:\n%s", n, left)
+	}
+}

@@ -1,0 +1,60 @@
+package critest
+
+import (
+	"context"
+
+	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// LeaveTask brings a created container to the state in which containerd can be left by
+// a StartContainer whose client was killed: it counts as ended, while its task was
+// created and never started, and it cannot be removed. A client that is connected by
+// Serve can delete the task. It reports whether there is such a container.
+func (rt *Runtime) LeaveTask(id string) bool {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	c, err := rt.findContainer(id)
+	if err != nil || c.state != runtimeapi.ContainerState_CONTAINER_CREATED {
+		return false
+	}
+	c.startedAt, c.finishedAt = rt.now(), rt.now()
+	c.state, c.exit, c.unstarted = runtimeapi.ContainerState_CONTAINER_EXITED, exit{code: 128, reason: "StartError"}, true
+	return true
+}
+
+// undeletable is containerd's refusal to remove a container that has a task. rt.mu is
+// held.
+func (c *container) undeletable() error {
+	if !c.unstarted {
+		return nil
+	}
+	return status.Errorf(codes.FailedPrecondition, "failed to delete containerd container %q: cannot delete running task %s: failed precondition", c.id, c.id)
+}
+
+// tasks is containerd's own service of tasks, as far as podrun calls it.
+type tasks struct {
+	tasksapi.UnimplementedTasksServer
+	rt *Runtime
+}
+
+// Delete deletes a task that was never started.
+func (t tasks) Delete(ctx context.Context, r *tasksapi.DeleteTaskRequest) (*tasksapi.DeleteResponse, error) {
+	if in, ok := metadata.FromIncomingContext(ctx); !ok || len(in.Get("containerd-namespace")) != 1 || in.Get("containerd-namespace")[0] != "k8s.io" {
+		return nil, status.Error(codes.FailedPrecondition, "namespace is required: failed precondition")
+	}
+	t.rt.mu.Lock()
+	defer t.rt.mu.Unlock()
+	c, ok := t.rt.containers[r.GetContainerID()]
+	switch {
+	case !ok || c.process == nil && !c.unstarted:
+		return nil, status.Errorf(codes.NotFound, "no running task found: task %s not found: not found", r.GetContainerID())
+	case !c.unstarted:
+		return nil, status.Error(codes.Unknown, "cannot delete a running process")
+	}
+	c.unstarted = false
+	return &tasksapi.DeleteResponse{ID: c.id}, nil
+}

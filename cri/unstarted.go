@@ -1,0 +1,82 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"sync"
+
+	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// undeletable is the answer by which containerd (1.6 to 2.4, client/container.go,
+// before 2.0 container.go: Delete) refuses to remove a container that has a task. Over
+// the CRI that is one which a cut-off StartContainer created and never started: the
+// CRI counts the container as ended, and deletes the task at its next restart only.
+var undeletable = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`cannot delete running task ([0-9a-f]{64})\b`)
+})
+
+// unstarted returns the ID of the task, which is that of its container, because of
+// which containerd refused to remove a container or a sandbox; "" for other errors.
+func unstarted(err error) string {
+	if err == nil {
+		return ""
+	}
+	if m := undeletable().FindStringSubmatch(err.Error()); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// removal makes a call that removes a container or a sandbox. If containerd refuses it
+// because of a task that was never started, removal deletes the task by containerd's
+// own service on the same socket and repeats the call. mine says whether a container
+// is one of those that the call removes: the task of no other one is touched.
+func (c *Client) removal(ctx context.Context, call func() error, mine func(id string) (bool, error)) error {
+	for deleted := map[string]bool{}; ; {
+		err := call()
+		id := unstarted(err)
+		if id == "" || deleted[id] || c.tasks == nil {
+			return err
+		}
+		if is, merr := mine(id); merr != nil || !is {
+			return errors.Join(err, merr)
+		}
+		if terr := c.deleteTask(ctx, id); terr != nil {
+			return fmt.Errorf("%w; containerd does not delete its task, which was never started: %w; restart containerd", err, terr)
+		}
+		deleted[id] = true
+	}
+}
+
+// deleteTask deletes a task that does not run, and its process. containerd refuses to
+// delete one that runs. A missing task is not an error.
+func (c *Client) deleteTask(ctx context.Context, id string) error {
+	ctx = metadata.AppendToOutgoingContext(ctx, "containerd-namespace", "k8s.io")
+	_, err := within(ctx, c.timeout, func(ctx context.Context) (*tasksapi.DeleteResponse, error) {
+		return c.tasks.Delete(ctx, &tasksapi.DeleteTaskRequest{ContainerID: id})
+	})
+	if status.Code(err) == codes.NotFound {
+		return nil
+	}
+	return err
+}
+
+// inSandbox says whether a container is a sandbox's own or one of those in it.
+func (c *Client) inSandbox(ctx context.Context, sandbox, id string) (bool, error) {
+	if id == sandbox {
+		return true, nil
+	}
+	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListContainersResponse, error) {
+		return c.Runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{
+			Filter: &runtimeapi.ContainerFilter{Id: id, PodSandboxId: sandbox},
+		})
+	})
+	return len(resp.GetContainers()) == 1, err
+}

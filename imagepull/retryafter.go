@@ -1,0 +1,52 @@
+package imagepull
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxRetryAfter is the longest that a registry can ask for: the longest back-off.
+const maxRetryAfter = backOffMax
+
+// overloaded are the answers with which a registry may say when to ask again (RFC 9110,
+// section 10.2.3; RFC 6585, section 4).
+var overloaded = words(`toomanyrequests`, `\b429\b`, `\b503\b`)
+
+// askedFor finds how long a registry asks to wait in the text of a pull's error. A
+// runtime does not pass on the header, but containerd's "Server message" and CRI-O's
+// text have what the registry says: ghcr.io "retry-after: 1.2ms, allowed: 44000/minute".
+var askedFor = expression(`(?i)\bretry-after"?[:=]? *"?([A-Za-z]{3}, \d{2} [A-Za-z]{3} \d{4} \d{2}:\d{2}:\d{2} GMT|[0-9][0-9.a-zµμ]*)`)
+
+// retryAfter returns how long a registry that is overloaded asks to wait, by the text of
+// a pull's error; 0 if it does not say so, at most maxRetryAfter.
+func retryAfter(text string, now time.Time) time.Duration {
+	text = quoted().ReplaceAllString(text, `""`) // an image may be called anything
+	if !overloaded().MatchString(text) {
+		return 0
+	}
+	found := askedFor().FindStringSubmatch(text)
+	if found == nil {
+		return 0
+	}
+	value := strings.TrimRight(found[1], ".")
+	var wait time.Duration
+	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
+		wait = time.Duration(seconds) * time.Second
+	} else if d, err := time.ParseDuration(value); err == nil {
+		wait = d
+	} else if at, err := time.Parse(time.RFC1123, value); err == nil {
+		wait = at.Sub(now)
+	}
+	return min(max(wait, 0), maxRetryAfter)
+}
+
+// backOffMessage is the kubelet's message of a back-off, with what the registry asks for.
+func backOffMessage(image string, asked time.Duration) string {
+	text := fmt.Sprintf("Back-off pulling image %q", image)
+	if asked > 0 {
+		text += fmt.Sprintf("; the registry asks to retry after %s", asked)
+	}
+	return text
+}

@@ -1,0 +1,93 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	snapshotsapi "github.com/containerd/containerd/api/services/snapshots/v1"
+	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
+	"google.golang.org/grpc/metadata"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// stick brings a created container of a pod to the state in which a podrun that was
+// killed some milliseconds into StartContainer can leave it: containerd counts it as
+// ended, while its task was created and never started.
+func (o *outside) stick(ctx context.Context, pod string) (id string, err error) {
+	containers, err := o.containers(ctx, pod)
+	if err != nil {
+		return "", err
+	}
+	for _, c := range containers {
+		if c.State == runtimeapi.ContainerState_CONTAINER_CREATED {
+			id = c.Id
+		}
+	}
+	if id == "" {
+		return "", fmt.Errorf("of %d containers none is created", len(containers))
+	}
+	in := metadata.AppendToOutgoingContext(ctx, "containerd-namespace", "k8s.io")
+	mounts, err := snapshotsapi.NewSnapshotsClient(o.conn).Mounts(in, &snapshotsapi.MountsRequest{Snapshotter: "overlayfs", Key: id})
+	if err != nil {
+		return "", err
+	}
+	if _, err := tasksapi.NewTasksClient(o.conn).Create(in, &tasksapi.CreateTaskRequest{ContainerID: id, Rootfs: mounts.Mounts}); err != nil {
+		return "", err
+	}
+	if _, err := o.runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: id}); err == nil {
+		return "", fmt.Errorf("containerd started a second task of %s", id)
+	}
+	return id, nil
+}
+
+// TestTaskNeverStarted is the one failure of the sweep with seed 3 (faults.md, F11):
+// containerd refuses to remove the container for ever, or until it is restarted.
+func TestTaskNeverStarted(t *testing.T) {
+	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
+		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
+	}
+	o, err := newOutside()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	o.leaks(t.Context(), newHost(dir, 0)) // what was there before counts for nothing
+	for i, then := range []string{"apply", "delete"} {
+		t.Run(then, func(t *testing.T) {
+			h := newHost(dir, 900+i)
+			args, _, err := h.command("apply")
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The second start is that of the container after the init container.
+			if r := h.podrun([]string{"PODRUN_FAULTPOINT=cri/StartContainer/before#2"}, args...); !r.killed {
+				t.Fatalf("not killed: code %d: %s", r.code, last(r.out, 3))
+			}
+			id, err := o.stick(t.Context(), h.pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = o.runtime.RemoveContainer(t.Context(), &runtimeapi.RemoveContainerRequest{ContainerId: id})
+			if err == nil || !strings.Contains(err.Error(), "cannot delete running task "+id) {
+				t.Fatalf("containerd removes the container itself: %v", err)
+			}
+			if then == "apply" {
+				if r := h.podrun(nil, "apply", filepath.Join(h.dir, "one.yaml"), "--timeout", "60s"); r.code != 0 {
+					t.Errorf("apply: code %d: %s", r.code, r.out)
+				} else if err := o.runs(t.Context(), h.pod); err != nil {
+					t.Error(err)
+				}
+			}
+			if r := h.podrun(nil, "delete", "--all", "--timeout", "60s"); r.code != 0 {
+				t.Errorf("delete: code %d: %s", r.code, r.out)
+			}
+			if left := o.leaks(t.Context(), h); len(left) > 0 {
+				t.Errorf("left: %s", strings.Join(left, "\n\t"))
+			}
+		})
+	}
+}
