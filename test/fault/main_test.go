@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		os.Exit(cmd.Main(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, "test"))
 	}
 	for _, v := range os.Environ() { // those of the tests' real runtime
-		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PODRUN_") && name != "PODRUN_TORTURE" || name == "CONTAINER_RUNTIME_ENDPOINT" {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PODRUN_") && name != "PODRUN_TORTURE" && name != "PODRUN_FAULT_ONLY" || name == "CONTAINER_RUNTIME_ENDPOINT" {
 			os.Unsetenv(name)
 		}
 	}
