@@ -1,11 +1,31 @@
 package discover
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// TestLongResolvConf: a megabyte of options is parsed soon; it took four minutes.
+func TestLongResolvConf(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("options")
+	n := 0
+	for ; text.Len() < 1<<20; n++ {
+		fmt.Fprintf(&text, " o%d:1", n)
+	}
+	begun := time.Now()
+	conf, err := parseResolvConf(text.String() + " o7:2")
+	if err != nil || len(conf.Options) != n || conf.Options[n-1] != "o7:2" || conf.Options[7] != "o8:1" {
+		t.Errorf("%d options, want %d: %v", len(conf.Options), n, err)
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
 
 // FuzzParseResolvConf: what was parsed parses to the same once it is written again, and
 // no entry holds a blank, which would be two.
@@ -25,8 +45,8 @@ func FuzzParseResolvConf(f *testing.F) {
 		for _, n := range conf.Nameservers {
 			again.WriteString("nameserver " + n + "\n")
 		}
-		if len(conf.Searches) > 0 {
-			again.WriteString("search " + strings.Join(conf.Searches, " ") + "\n")
+		if len(conf.Searches) > 0 { // a dot at an end is left out, once
+			again.WriteString("search " + strings.Join(conf.Searches, ". ") + ".\n")
 		}
 		if len(conf.Options) > 0 {
 			again.WriteString("options " + strings.Join(conf.Options, " ") + "\n")
