@@ -24,8 +24,14 @@ test: lint ## every check and test, e2e on real containerd included
 	hack/with-runtime go test -count=1 -timeout 15m ./...
 
 .PHONY: torture
-torture: ## all interleavings of two commands, and simulated days of serve: about an hour
+torture: ## all interleavings of two commands, simulated days of serve, the fault matrix, hostile input: about an hour
 	PODRUN_TORTURE=1 go test -count=1 -timeout 120m -v -run 'TestPairs|TestSimulatedDay' ./run
+	PODRUN_TORTURE=1 go test -count=1 -timeout 60m -v ./test/fault
+	PODRUN_TORTURE=1 go test -count=1 -timeout 30m -v ./test/hostile
+
+.PHONY: fuzz
+fuzz: ## each fuzz target for FUZZTIME=10s, two at a time
+	FUZZTIME=$(or $(FUZZTIME),10s) hack/fuzz
 
 .PHONY: test-arm64
 test-arm64: ## podrun for arm64, under emulation: the same plans

@@ -82,8 +82,10 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 		return err
 	}
 	defer closeAll()
+	ctx, cancel := run.WithTimeout(c.Context(), f.Timeout)
+	defer cancel()
 	var missing error
-	pods, err := findAll(c.Context(), engine, selectors, func(sel run.Selector) {
+	pods, err := findAll(ctx, engine, selectors, func(sel run.Selector) {
 		for _, name := range sel.Names {
 			if f.ignoreMissing {
 				fmt.Fprintf(a.streams.Err, "pod/%s not found\n", name)
@@ -102,7 +104,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 		return a.printDryPods(knownPods(pods), "would be deleted (dry run)")
 	}
 	r.many = len(pods) > 1
-	results, err := engine.Delete(c.Context(), pods, f.DeleteOptions)
+	results, err := engine.Delete(ctx, pods, f.DeleteOptions)
 	if err != nil {
 		return err
 	}

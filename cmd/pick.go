@@ -47,7 +47,7 @@ func (f *pickFlags) check(c *cobra.Command, given []string) error {
 
 // pods finds the pods, after check. One that was named and is not on this host is
 // an error, and so is that no pod matches, unless goneIsFine.
-func (f *pickFlags) pods(a *app, c *cobra.Command, e *run.Engine, goneIsFine bool) ([]run.Known, error) {
+func (f *pickFlags) pods(ctx context.Context, a *app, e *run.Engine, goneIsFine bool) ([]run.Known, error) {
 	namespace := a.namespaceOr("default")
 	selectors := []run.Selector{{Namespace: namespace}}
 	if len(f.names) > 0 {
@@ -57,7 +57,7 @@ func (f *pickFlags) pods(a *app, c *cobra.Command, e *run.Engine, goneIsFine boo
 		selectors = append(selectors, run.Selector{Namespace: namespace, Names: []string{name}})
 	}
 	var missing error
-	pods, err := findAll(c.Context(), e, selectors, func(sel run.Selector) {
+	pods, err := findAll(ctx, e, selectors, func(sel run.Selector) {
 		if len(sel.Names) > 0 {
 			missing = notFound(sel.Names[0])
 		}

@@ -19,7 +19,7 @@ func newRestart(a *app) *cobra.Command {
 		Long: `Restart pods as they were applied: stop their containers within the grace period,
 remove them, and create them again. Use it to run a pod again that has ended.`,
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.onPods(c, pick, given, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
+			return a.onPods(c, pick, given, &o.Timeout, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
 				o.AllowKubelet = a.allowKubelet
 				return e.Restart(ctx, pods, o)
 			})
@@ -44,7 +44,7 @@ according to restartPolicy.`,
 				seconds := time.Duration(grace) * time.Second
 				o.Grace = &seconds
 			}
-			return a.onPods(c, pick, given, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
+			return a.onPods(c, pick, given, &o.Timeout, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
 				return e.Stop(ctx, pods, o), nil
 			})
 		},
@@ -61,7 +61,7 @@ func newStart(a *app) *cobra.Command {
 		Use:   "start NAME... | -l SELECTOR | --all",
 		Short: "Start pods that were stopped",
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.onPods(c, pick, given, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
+			return a.onPods(c, pick, given, &o.Timeout, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
 				o.AllowKubelet = a.allowKubelet
 				return e.Start(ctx, pods, o)
 			})
@@ -78,8 +78,8 @@ func (a *app) addPodFlags(c *cobra.Command, pick *pickFlags, timeout *time.Durat
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
 }
 
-// onPods does something with the pods of these names, and reports.
-func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, do func(context.Context, *run.Engine, []run.Known) ([]run.Result, error)) error {
+// onPods does something with the pods of these names, within the timeout, and reports.
+func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, timeout *time.Duration, do func(context.Context, *run.Engine, []run.Known) ([]run.Result, error)) error {
 	if err := errors.Join(checkOutput(a.output, "json", "yaml", "name"), pick.check(c, given)); err != nil {
 		return err
 	}
@@ -89,12 +89,14 @@ func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, do func(
 		return err
 	}
 	defer closeAll()
-	pods, err := pick.pods(a, c, engine, false)
+	ctx, cancel := run.WithTimeout(c.Context(), *timeout)
+	defer cancel()
+	pods, err := pick.pods(ctx, a, engine, false)
 	if err != nil {
 		return err
 	}
 	r.many = len(pods) > 1
-	results, err := do(c.Context(), engine, pods)
+	results, err := do(ctx, engine, pods)
 	if err != nil {
 		return err
 	}

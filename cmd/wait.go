@@ -54,12 +54,14 @@ func (a *app) runWait(c *cobra.Command, pick *pickFlags, given []string, o run.W
 		return err
 	}
 	defer closeAll()
-	pods, err := pick.pods(a, c, engine, o.For == lifecycle.GoalDeleted)
+	ctx, cancel := run.WithTimeout(c.Context(), o.Timeout)
+	defer cancel()
+	pods, err := pick.pods(ctx, a, engine, o.For == lifecycle.GoalDeleted)
 	if err != nil {
 		return err
 	}
 	r.many = len(pods) > 1
-	results := engine.WaitAll(c.Context(), pods, o)
+	results := engine.WaitAll(ctx, pods, o)
 	if o.For != lifecycle.GoalCompleted {
 		return a.report(c.Context(), results)
 	}

@@ -93,7 +93,7 @@ func OverLimit(pod *corev1.Pod, u *Usage, dedicatedImages bool) string {
 
 // total is what a pod uses of local storage, on all disks.
 func (u *Usage) total() Disk {
-	var out Disk
+	out := u.Hosts
 	for _, c := range u.Containers {
 		out = out.plus(c.Layer).plus(c.Logs)
 	}

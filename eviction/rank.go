@@ -21,6 +21,7 @@ type Usage struct {
 	Processes  int64 // and threads
 	Containers map[string]ContainerUsage
 	Volumes    map[string]Disk // emptyDirs on disk, by the names of the volumes
+	Hosts      Disk            // the file at /etc/hosts, which containers can write to (CVE-2020-8557)
 }
 
 // ContainerUsage is what a container of a pod uses.

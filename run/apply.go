@@ -14,7 +14,7 @@ import (
 // Otherwise the pods are started concurrently, each with its own rollback; their
 // errors are in the results, one a pod in the order of objects.
 func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOptions) ([]Result, error) {
-	ctx, cancel := withTimeout(ctx, o.Timeout)
+	ctx, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	locks, err := e.LockPods(ctx, objects)
 	defer locks.Release()

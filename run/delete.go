@@ -25,7 +25,7 @@ type DeleteOptions struct {
 // could not be read, and nothing was removed; errors of single pods are in the
 // results.
 func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]Result, error) {
-	ctx, cancel := withTimeout(ctx, o.Timeout)
+	ctx, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
 	if err != nil {

@@ -153,7 +153,7 @@ func (e *Engine) Exec(ctx context.Context, t ExecTarget, o ExecOptions) (int, er
 	if o.Timeout > 0 && o.In == nil && !o.TTY {
 		return e.execSync(ctx, t, o)
 	}
-	limited, cancel := withTimeout(ctx, o.Timeout)
+	limited, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	code, err := e.Client.Exec(limited, t.ID, o.Command, o.Streams)
 	_, unreachable := errors.AsType[*cri.NotStreamedError](err)

@@ -8,6 +8,7 @@ import (
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -38,7 +39,7 @@ func (sel Selector) matches(id identity.Pod) bool {
 // Find lists podrun's pods that match, by namespace and name: those of which the
 // runtime has a sandbox, and those that have a directory, which are what an
 // interrupted delete leaves. The error is of kind Runtime where the runtime does
-// not answer.
+// not answer, and Deadline where it did not before the end of ctx.
 func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 	found := map[string]identity.Pod{}
 	stored, err := store.StoredPods(e.Layout())
@@ -50,7 +51,7 @@ func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 	}
 	sandboxes, err := observe.ReadSandboxes(ctx, e.Client, e.Layout(), nil)
 	if err != nil {
-		return nil, &problem.Error{Kind: problem.Runtime, Object: "runtime", Err: err}
+		return nil, reconcile.OrEnded(ctx, &problem.Error{Kind: problem.Runtime, Object: "runtime", Err: err})
 	}
 	running := map[string]bool{}
 	for _, s := range sandboxes {

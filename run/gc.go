@@ -47,7 +47,7 @@ const gcAge = time.Minute
 // reason why it is kept. The error is of kind Runtime or Deadline where the host could
 // not be read, or joins what could not be removed.
 func (e *Engine) GC(ctx context.Context, o GCOptions) ([]Leftover, error) {
-	ctx, cancel := withTimeout(ctx, o.Timeout)
+	ctx, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	dirs := []string{e.Layout().RootDir}
 	sandboxes, err := observe.ReadSandboxes(ctx, e.Client, e.Layout(), nil)

@@ -107,7 +107,7 @@ type PulledImage struct {
 // of kind Image or the cause that ended ctx, are joined. A name that is no image's
 // is an error of kind Usage, and nothing is pulled. A timeout of 0 is no limit.
 func (e *Engine) PullImages(ctx context.Context, names []string, timeout time.Duration) ([]PulledImage, error) {
-	ctx, cancel := withTimeout(ctx, timeout)
+	ctx, cancel := WithTimeout(ctx, timeout)
 	defer cancel()
 	pod := &corev1.Pod{}
 	for _, name := range names {

@@ -57,7 +57,7 @@ func (e *Engine) LoadImages(ctx context.Context, from io.Reader) ([]string, erro
 // seen waits until the CRI lists images that were given to containerd: from then
 // on every pod can use them.
 func (e *Engine) seen(ctx context.Context, names []string) error {
-	ctx, cancel := withTimeout(ctx, 10*time.Second)
+	ctx, cancel := WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for _, name := range names {
 		for {

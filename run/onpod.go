@@ -66,8 +66,10 @@ func (e *Engine) seePod(ctx context.Context, namespace, name string) (seen, erro
 	return s, nil
 }
 
-// withTimeout bounds a command; a limit of 0 does not.
-func withTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+// WithTimeout returns a context that ends after the limit of a command, its --timeout,
+// with a problem.TimeoutError as its cause; a limit of 0 is none. The operations of
+// Engine bound themselves: it is for what a command asks of the runtime before.
+func WithTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if limit <= 0 {
 		return context.WithCancel(ctx)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest"
@@ -26,6 +27,25 @@ func attemptsOf(rt *critest.Runtime) []uint32 {
 		}
 	}
 	return out
+}
+
+// sameRequests checks that sandboxes of one attempt were asked for with the same bytes:
+// CRI-O keeps one that was late for such a request, and cleans up where it differs
+// (test/timeout.bats).
+func sameRequests(t *testing.T, rt *critest.Runtime) {
+	t.Helper()
+	first := map[uint32]*runtimeapi.RunPodSandboxRequest{}
+	for _, c := range rt.Calls() {
+		req, ok := c.Request.(*runtimeapi.RunPodSandboxRequest)
+		if !ok {
+			continue
+		}
+		attempt := req.GetConfig().GetMetadata().GetAttempt()
+		if before := first[attempt]; before != nil && !proto.Equal(before, req) {
+			t.Errorf("attempt %d was asked for again as\n%v\nafter\n%v", attempt, req, before)
+		}
+		first[attempt] = req
+	}
 }
 
 // TestSandboxInDoubt: the runtime answered too late, or keeps a name for what it
@@ -69,6 +89,7 @@ func TestSandboxInDoubt(t *testing.T) {
 					t.Errorf("attempts %v, want %v", got, tc.attempts)
 				}
 				wantChanges(t, r.rt, tc.changes...)
+				sameRequests(t, r.rt)
 				if tc.err != nil {
 					wantErr(t, result.Err, problem.Runtime, tc.err...)
 					r.nothingLeft()

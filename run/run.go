@@ -18,11 +18,11 @@ import (
 
 // Run runs new pods to their ends and removes them. When ctx ends, it stops the
 // pods within their grace periods and removes them, too. An error without results
-// is of kind Refused or Runtime, or the cause that ended ctx; the errors of single
+// is of kind Refused, Deadline or Runtime, or the cause that ended ctx; the errors of single
 // pods are in the results.
 func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOptions) ([]RunResult, error) {
 	objects = withRandomUIDs(objects)
-	bounded, cancel := withTimeout(ctx, o.Timeout)
+	bounded, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	locks, err := e.LockPods(bounded, objects)
 	defer locks.Release()
@@ -31,14 +31,14 @@ func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOption
 	}
 	if !o.Replace {
 		if err := e.refuseLive(bounded, objects); err != nil {
-			return nil, err
+			return nil, reconcile.OrEnded(bounded, err)
 		}
 	}
 	o.Wait = lifecycle.GoalCompleted
 	o.Origin.Command = store.OriginRun
 	targets, err := e.Admit(bounded, objects, locks, o.ApplyOptions.Admit())
 	if err != nil {
-		return nil, err
+		return nil, reconcile.OrEnded(bounded, err)
 	}
 	workers := reconcile.NewWorkers(&e.Node, targets, objects, locks)
 	results := make([]RunResult, len(targets))

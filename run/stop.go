@@ -12,7 +12,7 @@ import (
 // Only Start or another Apply starts them again. The results are one a pod, with
 // its error.
 func (e *Engine) Stop(ctx context.Context, pods []Known, o DeleteOptions) []Result {
-	ctx, cancel := withTimeout(ctx, o.Timeout)
+	ctx, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	return node.InParallel(pods, func(k Known) Result { return e.stopOne(ctx, k, o) })
 }

@@ -24,7 +24,7 @@ type WaitOptions struct {
 // after o.Timeout, Failed where the pod ended, was stopped or was deleted before
 // the goal held.
 func (e *Engine) Wait(ctx context.Context, k Known, o WaitOptions) Result {
-	ctx, cancel := withTimeout(ctx, o.Timeout)
+	ctx, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	if o.For == lifecycle.GoalDeleted {
 		return Result{ID: k.ID, Outcome: OutcomeMet, Err: e.waitDeleted(ctx, k)}

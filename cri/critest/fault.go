@@ -28,6 +28,11 @@ const (
 	// does that goes on after its client's deadline
 	// (https://github.com/containerd/containerd/issues/12438).
 	Late
+	// Cut takes effect; then all connections of Serve break, and no answer comes.
+	Cut
+	// Stale answers ListPodSandbox and ListContainers with what there was when the
+	// fault was set.
+	Stale
 )
 
 // Fault is what goes wrong with calls of a method.
@@ -47,6 +52,7 @@ type fault struct {
 	hit     int
 	skipped int
 	stops   []context.CancelFunc // of late effects
+	stale   *records             // of Stale
 }
 
 func (f *fault) abandon() {
@@ -61,6 +67,9 @@ func (rt *Runtime) Fault(method string, f Fault) (clear func()) {
 	set := &fault{Fault: f, method: method}
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
+	if f.When == Stale {
+		set.stale = rt.records()
+	}
 	rt.faults = append(rt.faults, set)
 	return func() {
 		rt.mu.Lock()
@@ -86,7 +95,7 @@ func (rt *Runtime) strike(method string, req proto.Message) *fault {
 }
 
 // play does a call as a fault has it.
-func (rt *Runtime) play(ctx context.Context, f *fault, do func(context.Context) (any, error)) (any, error) {
+func (rt *Runtime) play(ctx context.Context, f *fault, req proto.Message, do func(context.Context) (any, error)) (any, error) {
 	if f.When == Late {
 		return rt.late(ctx, f, do)
 	}
@@ -98,6 +107,8 @@ func (rt *Runtime) play(ctx context.Context, f *fault, do func(context.Context) 
 		return nil, f.failure(codes.Unavailable, "fault injected")
 	case Slow:
 		return do(ctx)
+	case Stale:
+		return f.stale.list(req)
 	case Hang:
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -105,9 +116,13 @@ func (rt *Runtime) play(ctx context.Context, f *fault, do func(context.Context) 
 	if _, err := do(ctx); err != nil {
 		return nil, err
 	}
-	if f.When == EffectThenHang {
+	switch f.When {
+	case EffectThenHang:
 		<-ctx.Done()
 		return nil, ctx.Err()
+	case Cut:
+		rt.cut()
+		return nil, f.failure(codes.Unavailable, "error reading from server: EOF")
 	}
 	return nil, f.failure(codes.DeadlineExceeded, "context deadline exceeded")
 }

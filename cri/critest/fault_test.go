@@ -34,6 +34,7 @@ func TestFaults(t *testing.T) {
 		"too slow":           {critest.Fault{When: critest.Slow, Delay: time.Hour}, codes.DeadlineExceeded, time.Minute, false, false},
 		"late, in time":      {critest.Fault{When: critest.Late, Delay: 50 * time.Second}, codes.OK, 50 * time.Second, true, true},
 		"late":               {critest.Fault{When: critest.Late, Delay: 2 * time.Minute}, codes.DeadlineExceeded, time.Minute, false, true},
+		"cut":                {critest.Fault{When: critest.Cut}, codes.Unavailable, 0, true, true},
 		"delayed, then fail": {critest.Fault{When: critest.Before, Delay: time.Second}, codes.Unavailable, time.Second, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,4 +110,54 @@ func TestCloseEndsLateEffects(t *testing.T) {
 			b.Errorf("Close took %v and left %q", time.Since(begin), b.rt.Leaked())
 		}
 	})
+}
+
+// TestStaleLists: a stale list shows what there was when the fault was set, and takes
+// the filter of each call.
+func TestStaleLists(t *testing.T) {
+	rt := critest.ForTest(t, critest.AnyImage())
+	c := rt.Client()
+	make := func(name string) string {
+		config := podConfig("")
+		config.Metadata.Name, config.Labels = name, map[string]string{"name": name}
+		id, err := c.RunPodSandbox(t.Context(), config, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.CreateContainer(t.Context(), id, &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: name}, Image: &runtimeapi.ImageSpec{Image: "app"}, Labels: config.Labels}, config); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	old := make("old")
+	for _, method := range []string{"ListPodSandbox", "ListContainers"} {
+		rt.Fault(method, critest.Fault{When: critest.Stale, Times: 3})
+	}
+	make("new")
+	if err := c.RemovePodSandbox(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		labels map[string]string
+		names  []string
+	}{
+		{nil, []string{"old"}},
+		{map[string]string{"name": "old"}, []string{"old"}},
+		{map[string]string{"name": "new"}, nil},
+		{nil, []string{"new"}}, // the fault has hit three times
+	} {
+		boxes, err := c.ListPodSandbox(t.Context(), want.labels)
+		containers, err2 := c.ListContainers(t.Context(), want.labels)
+		var names, in []string
+		for _, b := range boxes {
+			names = append(names, b.GetMetadata().GetName())
+		}
+		for _, c := range containers {
+			in = append(in, c.GetMetadata().GetName())
+		}
+		if err != nil || err2 != nil || !slices.Equal(names, want.names) || !slices.Equal(in, want.names) {
+			t.Errorf("call %d: sandboxes %q (%v), containers %q (%v), want %q", i, names, err, in, err2, want.names)
+		}
+	}
 }

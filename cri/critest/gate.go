@@ -34,7 +34,7 @@ func (rt *Runtime) gate(ctx context.Context, req any, info *grpc.UnaryServerInfo
 	if f == nil {
 		resp, err = do(ctx)
 	} else {
-		resp, err = rt.play(ctx, f, do)
+		resp, err = rt.play(ctx, f, call.Request, do)
 	}
 	if ctx.Err() != nil {
 		err = ctx.Err()

@@ -244,6 +244,14 @@ func TestSocket(t *testing.T) {
 	if _, err := c.Version(ctx); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("Version: %v", err)
 	}
+	// A cut call has its effect; the next one connects anew.
+	rt.Fault("RemovePodSandbox", critest.Fault{When: critest.Cut, Times: 1})
+	if _, err := c.Runtime.RemovePodSandbox(t.Context(), &runtimeapi.RemovePodSandboxRequest{PodSandboxId: first.GetContainerId()}); status.Code(err) != codes.Unavailable {
+		t.Errorf("RemovePodSandbox: %v", err)
+	}
+	if boxes, err := c.ListPodSandbox(t.Context(), nil); err != nil || slices.ContainsFunc(boxes, func(b *runtimeapi.PodSandbox) bool { return b.GetId() == first.GetContainerId() }) {
+		t.Errorf("after a cut: %v, %v", boxes, err)
+	}
 	stop()
 	for range received {
 	}

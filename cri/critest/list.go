@@ -3,12 +3,14 @@ package critest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -17,21 +19,72 @@ import (
 func (rt *Runtime) ListContainers(_ context.Context, r *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	resp := &runtimeapi.ListContainersResponse{}
-	for _, id := range sortedKeys(rt.containers) {
-		if c := rt.containers[id]; c.matches(r.GetFilter()) {
-			resp.Containers = append(resp.Containers, c.summary())
-		}
-	}
-	return resp, nil
+	return rt.records().listContainers(r.GetFilter()), nil
 }
 
-func (c *container) matches(f *runtimeapi.ContainerFilter) bool {
-	if f.GetState() != nil && f.GetState().GetState() != c.state {
-		return false
+// ListPodSandbox implements the CRI, in the order of ListContainers.
+func (rt *Runtime) ListPodSandbox(_ context.Context, r *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return rt.records().listSandboxes(r.GetFilter()), nil
+}
+
+// records is what a runtime has at one moment, in the order of IDs.
+type records struct {
+	sandboxes  []*runtimeapi.PodSandbox
+	containers []*runtimeapi.Container
+}
+
+// records copies what there is. rt.mu is held.
+func (rt *Runtime) records() *records {
+	all := &records{}
+	for _, id := range sortedKeys(rt.sandboxes) {
+		all.sandboxes = append(all.sandboxes, rt.sandboxes[id].summary())
 	}
-	return strings.HasPrefix(c.id, f.GetId()) && strings.HasPrefix(c.sandbox.id, f.GetPodSandboxId()) &&
-		matchesLabels(c.config.GetLabels(), f.GetLabelSelector())
+	for _, id := range sortedKeys(rt.containers) {
+		all.containers = append(all.containers, rt.containers[id].summary())
+	}
+	return all
+}
+
+// list answers a request for either list.
+func (all *records) list(req proto.Message) (proto.Message, error) {
+	switch r := req.(type) {
+	case *runtimeapi.ListPodSandboxRequest:
+		return all.listSandboxes(r.GetFilter()), nil
+	case *runtimeapi.ListContainersRequest:
+		return all.listContainers(r.GetFilter()), nil
+	}
+	return nil, fmt.Errorf("%T has no stale answer", req)
+}
+
+func (all *records) listSandboxes(f *runtimeapi.PodSandboxFilter) *runtimeapi.ListPodSandboxResponse {
+	resp := &runtimeapi.ListPodSandboxResponse{}
+	for _, s := range all.sandboxes {
+		if strings.HasPrefix(s.GetId(), f.GetId()) && matchesLabels(s.GetLabels(), f.GetLabelSelector()) &&
+			(f.GetState() == nil || f.GetState().GetState() == s.GetState()) {
+			resp.Items = append(resp.Items, s)
+		}
+	}
+	return resp
+}
+
+func (all *records) listContainers(f *runtimeapi.ContainerFilter) *runtimeapi.ListContainersResponse {
+	resp := &runtimeapi.ListContainersResponse{}
+	for _, c := range all.containers {
+		if strings.HasPrefix(c.GetId(), f.GetId()) && strings.HasPrefix(c.GetPodSandboxId(), f.GetPodSandboxId()) &&
+			matchesLabels(c.GetLabels(), f.GetLabelSelector()) && (f.GetState() == nil || f.GetState().GetState() == c.GetState()) {
+			resp.Containers = append(resp.Containers, c)
+		}
+	}
+	return resp
+}
+
+func (s *sandbox) summary() *runtimeapi.PodSandbox {
+	return &runtimeapi.PodSandbox{
+		Id: s.id, Metadata: s.config.GetMetadata(), State: s.state(), CreatedAt: s.createdAt,
+		Labels: s.config.GetLabels(), Annotations: s.config.GetAnnotations(), RuntimeHandler: s.handler,
+	}
 }
 
 func (c *container) summary() *runtimeapi.Container {

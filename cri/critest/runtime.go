@@ -17,6 +17,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net"
 	"net/netip"
 	"sync"
 	"testing"
@@ -51,6 +52,7 @@ type Runtime struct {
 	faults     []*fault
 	calls      []*Call
 	listeners  map[*listener]bool
+	wires      []net.Conn // of Serve
 	closed     bool
 
 	busy sync.WaitGroup // processes, late effects and streams

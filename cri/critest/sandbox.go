@@ -140,29 +140,6 @@ func (rt *Runtime) PodSandboxStatus(_ context.Context, r *runtimeapi.PodSandboxS
 	return resp, nil
 }
 
-// ListPodSandbox implements the CRI. The order is that of IDs, which says
-// nothing, as a real runtime's.
-func (rt *Runtime) ListPodSandbox(_ context.Context, r *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	f := r.GetFilter()
-	resp := &runtimeapi.ListPodSandboxResponse{}
-	for _, id := range sortedKeys(rt.sandboxes) {
-		s := rt.sandboxes[id]
-		if !strings.HasPrefix(id, f.GetId()) || !matchesLabels(s.config.GetLabels(), f.GetLabelSelector()) {
-			continue
-		}
-		if f.GetState() != nil && f.GetState().GetState() != s.state() {
-			continue
-		}
-		resp.Items = append(resp.Items, &runtimeapi.PodSandbox{
-			Id: s.id, Metadata: s.config.GetMetadata(), State: s.state(), CreatedAt: s.createdAt,
-			Labels: s.config.GetLabels(), Annotations: s.config.GetAnnotations(), RuntimeHandler: s.handler,
-		})
-	}
-	return resp, nil
-}
-
 func (s *sandbox) state() runtimeapi.PodSandboxState {
 	if s.ready {
 		return runtimeapi.PodSandboxState_SANDBOX_READY

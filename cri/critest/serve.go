@@ -14,10 +14,11 @@ import (
 // tasks, on a unix socket until stop, which breaks the calls under way and removes the
 // socket.
 func (rt *Runtime) Serve(socketPath string) (stop func(), err error) {
-	l, err := net.Listen("unix", socketPath)
+	socket, err := net.Listen("unix", socketPath)
 	if err != nil {
 		return nil, fmt.Errorf("serve the fake runtime: %w", err)
 	}
+	l := &cuttable{Listener: socket, rt: rt}
 	s := grpc.NewServer(grpc.UnaryInterceptor(rt.gate), grpc.MaxRecvMsgSize(16<<20))
 	runtimeapi.RegisterRuntimeServiceServer(s, rt)
 	runtimeapi.RegisterImageServiceServer(s, rt)
@@ -32,4 +33,32 @@ func (rt *Runtime) Serve(socketPath string) (stop func(), err error) {
 		<-done
 		os.Remove(socketPath)
 	}, nil
+}
+
+// cuttable is a listener whose connections a fault can break.
+type cuttable struct {
+	net.Listener
+	rt *Runtime
+}
+
+// Accept notes the connection.
+func (l *cuttable) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err == nil {
+		l.rt.mu.Lock()
+		l.rt.wires = append(l.rt.wires, conn)
+		l.rt.mu.Unlock()
+	}
+	return conn, err
+}
+
+// cut breaks all connections. Closing one that has ended changes nothing.
+func (rt *Runtime) cut() {
+	rt.mu.Lock()
+	wires := rt.wires
+	rt.wires = nil
+	rt.mu.Unlock()
+	for _, conn := range wires {
+		conn.Close()
+	}
 }

@@ -207,22 +207,24 @@ func parseResolvConf(text string) (host.ResolvConf, error) {
 				}
 			}
 		case "options":
-			conf.Options = addOptions(conf.Options, fields[1:])
+			conf.Options = append(conf.Options, fields[1:]...)
 		}
 	}
+	conf.Options = latestOptions(conf.Options)
 	return conf, nil
 }
 
-// addOptions appends options, each of which replaces one of the same name:
-// ndots:2 goes when ndots:5 comes.
-func addOptions(options, more []string) []string {
-	for _, o := range more {
-		name, _, _ := strings.Cut(o, ":")
-		options = slices.DeleteFunc(options, func(have string) bool {
-			h, _, _ := strings.Cut(have, ":")
-			return h == name
-		})
-		options = append(options, o)
+// latestOptions leaves out each option that one of the same name follows: ndots:2 goes
+// when ndots:5 comes. There may be a million.
+func latestOptions(options []string) []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, o := range slices.Backward(options) {
+		if name, _, _ := strings.Cut(o, ":"); !seen[name] {
+			seen[name] = true
+			out = append(out, o)
+		}
 	}
-	return options
+	slices.Reverse(out)
+	return out
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // tarOf writes an archive of files by name.
-func tarOf(t *testing.T, files ...string) *os.File {
+func tarOf(t testing.TB, files ...string) *os.File {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "a.tar"))
 	if err != nil {

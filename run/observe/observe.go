@@ -40,6 +40,9 @@ func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 	if err := group.Wait(); err != nil {
 		return &lifecycle.Observed{}, err
 	}
+	if err := addUnlisted(ctx, client, layout, obs); err != nil {
+		return &lifecycle.Observed{}, err
+	}
 	obs.Order()
 	if s := obs.Sandbox(); s != nil && s.Ready && !s.HostNetwork {
 		switch err := readIPs(ctx, client, s); {
@@ -82,21 +85,52 @@ func ReadSandboxes(ctx context.Context, client *cri.Client, layout identity.Layo
 	return out, nil
 }
 
-func sandboxOf(item *runtimeapi.PodSandbox, layout identity.Layout) lifecycle.Sandbox {
-	m := item.GetMetadata()
-	ours, other := identity.Owner(item.Annotations, layout.RootDir)
+// addUnlisted adds the sandboxes of the observed containers that the list of sandboxes
+// did not have: the two lists are of two moments, and one may be behind the other. What
+// is not observed is not removed either.
+func addUnlisted(ctx context.Context, client *cri.Client, layout identity.Layout, obs *lifecycle.Observed) error {
+	for _, c := range obs.Containers {
+		if slices.ContainsFunc(obs.Sandboxes, func(s lifecycle.Sandbox) bool { return s.ID == c.SandboxID }) {
+			continue
+		}
+		st, err := client.PodSandboxStatus(ctx, c.SandboxID)
+		if status.Code(err) == codes.NotFound {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read sandbox %s: %w", ShortID(c.SandboxID), err)
+		}
+		obs.Sandboxes = append(obs.Sandboxes, sandboxOf(st, layout))
+	}
+	return nil
+}
+
+// described is what a list of sandboxes and the status of one have in common.
+type described interface {
+	GetId() string
+	GetMetadata() *runtimeapi.PodSandboxMetadata
+	GetState() runtimeapi.PodSandboxState
+	GetCreatedAt() int64
+	GetLabels() map[string]string
+	GetAnnotations() map[string]string
+	GetRuntimeHandler() string
+}
+
+func sandboxOf(item described, layout identity.Layout) lifecycle.Sandbox {
+	m, annotations := item.GetMetadata(), item.GetAnnotations()
+	ours, other := identity.Owner(annotations, layout.RootDir)
 	return lifecycle.Sandbox{
-		ID:         item.Id,
+		ID:         item.GetId(),
 		Pod:        identity.Pod{Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUid()},
 		Attempt:    m.GetAttempt(),
-		Ready:      item.State == runtimeapi.PodSandboxState_SANDBOX_READY,
-		CreatedAt:  time.Unix(0, item.CreatedAt),
+		Ready:      item.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY,
+		CreatedAt:  time.Unix(0, item.GetCreatedAt()),
 		Managed:    ours,
 		RootDir:    other,
-		Invocation: item.Annotations[identity.AnnotationInvocation],
-		Generation: item.Annotations[identity.AnnotationGeneration],
-		Labels:     item.Labels,
-		Handler:    item.RuntimeHandler,
+		Invocation: annotations[identity.AnnotationInvocation],
+		Generation: annotations[identity.AnnotationGeneration],
+		Labels:     item.GetLabels(),
+		Handler:    item.GetRuntimeHandler(),
 	}
 }
 

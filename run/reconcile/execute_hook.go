@@ -34,9 +34,9 @@ func (w *starter) postStart(ctx context.Context, name string) error {
 	if w.obs.Hooks[c.ID] == lifecycle.HookFailed {
 		return w.failHook(ctx, c, errors.New("failed while another podrun ran it"))
 	}
-	claim, err := store.LockFile(w.hookMark(c.ID))
+	claim, err := w.claimHook(c.ID)
 	if err != nil {
-		return fmt.Errorf("pod %s: %w", w.plan.ID, err)
+		return err
 	}
 	if claim == nil {
 		return w.awaitHook(ctx, c)
@@ -128,13 +128,33 @@ func hookEvent(err error, otherwise string) string {
 	return otherwise
 }
 
-// markHook keeps on disk whether the container's hook has run.
-func (w *starter) markHook(containerID string, state lifecycle.HookState) error {
-	mark := w.hookMark(containerID)
-	if err := os.MkdirAll(filepath.Dir(mark), 0o750); err != nil {
+// makeMarks makes the directory of marks, under the pod's lock: a user may have removed
+// the pod's directory.
+func (w *starter) makeMarks() error {
+	if err := os.MkdirAll(w.plan.Layout.HookMarks(w.plan.ID.UID), 0o750); err != nil {
 		return fmt.Errorf("pod %s: keep the state of a hook: %w", w.plan.ID, err)
 	}
-	if err := store.WriteState(mark, []byte(state), 0o640); err != nil {
+	return nil
+}
+
+// claimHook locks a hook's mark; nil if another process runs the hook.
+func (w *starter) claimHook(containerID string) (*os.File, error) {
+	if err := w.makeMarks(); err != nil {
+		return nil, err
+	}
+	claim, err := store.LockFile(w.hookMark(containerID))
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: %w", w.plan.ID, err)
+	}
+	return claim, nil
+}
+
+// markHook keeps on disk whether the container's hook has run.
+func (w *starter) markHook(containerID string, state lifecycle.HookState) error {
+	if err := w.makeMarks(); err != nil {
+		return err
+	}
+	if err := store.WriteState(w.hookMark(containerID), []byte(state), 0o640); err != nil {
 		return fmt.Errorf("pod %s: keep the state of a hook: %w", w.plan.ID, err)
 	}
 	w.obs.SetHook(containerID, state)

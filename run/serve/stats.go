@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -96,6 +97,9 @@ func (s stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]*
 			one.Logs = s.disk(ctx, filepath.Join(layout.Logs(id), list[i].Name))
 			u.Containers[list[i].Name] = one
 		}
+	}
+	if info, err := os.Lstat(layout.EtcHosts(id.UID)); err == nil { // none with hostNetwork
+		u.Hosts = evictions.Disk{Bytes: info.Size(), Inodes: 1}
 	}
 	for _, v := range p.Spec.Volumes {
 		if evictions.OnDisk(v) {

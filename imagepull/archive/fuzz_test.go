@@ -1,0 +1,86 @@
+package archive
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// archives are those of TestDockerArchive and TestArchives in short.
+var archives = [][]string{
+	{"a/layer.tar", "one", "b/layer.tar", "-> ../a/layer.tar", "c.tar", "\x1f\x8bzipped", "c.json", `{"os":"linux","architecture":"amd64"}`,
+		"manifest.json", `[{"Config":"c.json","RepoTags":["web:1"],"Layers":["a/layer.tar","b/layer.tar","c.tar"]}]`},
+	{"index.json", `{"manifests":[{"digest":"sha256:aa","size":125,"mediaType":"application/vnd.oci.image.manifest.v1+json","annotations":{"org.opencontainers.image.ref.name":"web:1"}}]}`,
+		"blobs/sha256/aa", `{"config":{"digest":"sha256:cc","size":37,"mediaType":"a/c"},"layers":[{"digest":"sha256:bb","size":3,"mediaType":"a/b"}]}          `,
+		"blobs/sha256/bb", "one", "blobs/sha256/cc", `{"os":"linux","architecture":"amd64"}`},
+}
+
+// checkImages checks what podrun trusts of an archive that it accepts: each blob lies
+// in the file and comes after those that it points to.
+func checkImages(t *testing.T, f *os.File) {
+	a, err := readTarball(t.Context(), f)
+	if err != nil {
+		return
+	}
+	_, blobs, err := a.images()
+	if err != nil {
+		return
+	}
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	for _, b := range blobs {
+		if b.data == nil && (b.where.at < 0 || b.where.size < 0 || b.where.at+b.where.size > info.Size()) {
+			t.Errorf("blob %s is at %+v of %d bytes", b.desc.Digest, b.where, info.Size())
+		}
+		for _, c := range b.children {
+			if !there[c.Digest] {
+				t.Errorf("blob %s points to %s, which comes later", b.desc.Digest, c.Digest)
+			}
+		}
+		there[b.desc.Digest] = true
+	}
+}
+
+// FuzzTarball: an archive of any bytes.
+func FuzzTarball(f *testing.F) {
+	for _, files := range archives {
+		data, err := io.ReadAll(tarOf(f, files...))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file := filepath.Join(t.TempDir(), "a.tar")
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		opened, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer opened.Close()
+		checkImages(t, opened)
+	})
+}
+
+// FuzzLayout: an archive whose documents are any text.
+func FuzzLayout(f *testing.F) {
+	f.Add(true, archives[1][1], archives[1][3], archives[1][7])
+	f.Add(false, archives[0][9], archives[0][7], archives[0][1])
+	f.Fuzz(func(t *testing.T, oci bool, index, first, second string) {
+		name := "manifest.json"
+		if oci {
+			name = "index.json"
+		}
+		for _, text := range []*string{&index, &first, &second} { // tarOf takes it for a link
+			*text = string(bytes.TrimPrefix([]byte(*text), []byte("-> ")))
+		}
+		checkImages(t, tarOf(t, name, index, "blobs/sha256/aa", first, "c.json", first, "blobs/sha256/cc", second, "a/layer.tar", second))
+	})
+}

@@ -1,0 +1,192 @@
+// Package fault makes each call of the container runtime go wrong that a command of
+// podrun makes, in each way, and checks how the command ends and what the next one
+// makes of it. The runtime is the fake one, over its socket; podrun is a process.
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cmd"
+	"github.com/podrun/podrun/cri/critest"
+)
+
+// childEnv makes a process of the test's binary podrun.
+const childEnv = "PODRUN_FAULT_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		os.Exit(cmd.Main(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, "test"))
+	}
+	for _, v := range os.Environ() { // those of the tests' real runtime
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PODRUN_") && name != "PODRUN_TORTURE" && name != "PODRUN_FAULT_ONLY" || name == "CONTAINER_RUNTIME_ENDPOINT" {
+			os.Unsetenv(name)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// profile is a container runtime that the fake stands for.
+type profile struct {
+	name    string
+	options []critest.Option
+}
+
+var profiles = []profile{{name: "containerd 1.6"}}
+
+// host is a root directory of podrun's and a runtime, for one pod.
+type host struct {
+	dir string
+	rt  *critest.Runtime
+}
+
+// forPod is what a call to the runtime is made for: an init container, hooks, an
+// image that is present and one that is not.
+const forPod = `apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: fault}
+spec:
+  dnsPolicy: Default
+  restartPolicy: %s
+  terminationGracePeriodSeconds: 1
+  initContainers: [{name: setup, image: "registry.example/setup:1"}]
+  containers: [{name: %s, image: "registry.example/%s", lifecycle: {postStart: {exec: {command: [x]}}, preStop: {exec: {command: [x]}}}}]
+`
+
+// manifests are the pod, another definition of it, and a pod that ends.
+var manifests = map[string]string{
+	"one.yaml":    fmt.Sprintf(forPod, "Always", "app", "far:1"),
+	"two.yaml":    fmt.Sprintf(strings.Replace(forPod, "dnsPolicy: Default", "dnsPolicy: Default\n  hostname: other", 1), "Always", "app", "far:2"),
+	"job.yaml":    fmt.Sprintf(forPod, "Never", "job", "far:1"),
+	"config.yaml": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupsPerQOS: false\nenforceNodeAllocatable: []\nevictionHard: {}\n",
+}
+
+// newHost makes a host, and what ends it.
+func newHost(p profile) (*host, func(), error) {
+	base := "/dev/shm" // podrun syncs what it writes
+	if _, err := os.Stat(base); err != nil {
+		base = ""
+	}
+	dir, err := os.MkdirTemp(base, "podrun-fault-")
+	if err != nil {
+		return nil, nil, err
+	}
+	h := &host{dir: dir, rt: critest.New(p.options...)}
+	h.rt.AddImage(critest.Image{Name: "registry.example/setup:1"})
+	for _, tag := range []string{"1", "2"} {
+		h.rt.AddRemote(critest.Image{Name: "registry.example/far:" + tag})
+	}
+	h.rt.Script("setup", critest.Behavior{})
+	h.rt.Script("app", critest.Behavior{Lines: []critest.Line{{Text: "hello"}}, Forever: true, CleanTERM: true})
+	h.rt.Script("job", critest.Behavior{Lines: []critest.Line{{Text: "hello"}}, After: 200 * time.Millisecond})
+	for _, name := range []string{"app", "job"} {
+		h.rt.ScriptExec(name, func([]string) *critest.Exec { return &critest.Exec{Stdout: "hello\n"} })
+	}
+	stop, err := h.rt.Serve(filepath.Join(dir, "cri.sock"))
+	for name, text := range manifests {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	end := func() {
+		if stop != nil {
+			stop()
+		}
+		h.rt.Close()
+		os.RemoveAll(dir)
+	}
+	if err != nil {
+		end()
+		return nil, nil, err
+	}
+	return h, end, nil
+}
+
+// result is how a command of podrun's ended.
+type result struct {
+	code     int // -1 where the test ended it
+	out, err string
+	took     time.Duration
+}
+
+// patience is when the test ends a command that does not end by itself.
+const patience = 60 * time.Second
+
+// podrun runs a command. Names of manifests are those of the host.
+func (h *host) podrun(ctx context.Context, env []string, args ...string) result {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for i, a := range args {
+		if _, ok := manifests[a]; ok {
+			args[i] = filepath.Join(h.dir, a)
+		}
+	}
+	c := exec.CommandContext(ctx, os.Args[0], args...)
+	c.WaitDelay = time.Second
+	c.Env = append(os.Environ(), childEnv+"=1", "CONTAINER_RUNTIME_ENDPOINT=unix://"+h.dir+"/cri.sock", "PODRUN_NAMESPACE=fault", "PODRUN_HOSTNAME_OVERRIDE=node",
+		"PODRUN_CONFIG="+h.dir+"/config.yaml", "PODRUN_ROOT_DIR="+h.dir+"/root", "PODRUN_POD_LOGS_DIR="+h.dir+"/logs", "PODRUN_CONTAINER_LOGS_DIR="+h.dir+"/links")
+	c.Env = append(c.Env, env...)
+	var out, stderr strings.Builder
+	c.Stdout, c.Stderr = &out, &stderr
+	begun := time.Now()
+	err := c.Run()
+	r := result{out: out.String(), err: stderr.String(), took: time.Since(begun), code: c.ProcessState.ExitCode()}
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+		r.err += err.Error()
+	}
+	return r
+}
+
+// runs checks that the pod runs, in one sandbox.
+func (h *host) runs() error {
+	ready := ""
+	for _, s := range h.rt.Sandboxes() {
+		if s.Ready && ready != "" {
+			return errors.New("two sandboxes are ready")
+		}
+		if s.Ready {
+			ready = s.ID
+		}
+	}
+	n := len(slices.DeleteFunc(h.running(), func(c critest.Container) bool { return c.SandboxID != ready || c.Name != "app" }))
+	if ready == "" || n != 1 || len(h.running()) != 1 {
+		return fmt.Errorf("%d containers app run in sandbox %.8q: %q", n, ready, h.rt.Leaked())
+	}
+	return nil
+}
+
+func (h *host) running() []critest.Container {
+	return slices.DeleteFunc(h.rt.Containers(), func(c critest.Container) bool { return c.State != runtimeapi.ContainerState_CONTAINER_RUNNING })
+}
+
+// stopped checks that nothing of the pod runs.
+func (h *host) stopped() error {
+	if n := len(h.running()); n > 0 {
+		return fmt.Errorf("%d containers run", n)
+	}
+	return nil
+}
+
+// gone checks that nothing of the pod is left, in the runtime and on disk. The back-off
+// from images of a pod that was rolled back is kept on purpose.
+func (h *host) gone() error {
+	left := h.rt.Leaked()
+	for _, dir := range []string{"root/pods", "root/owners", "root/claims", "root/reservations", "logs", "links"} {
+		entries, _ := os.ReadDir(filepath.Join(h.dir, dir)) // none where it was never made
+		for _, e := range entries {
+			left = append(left, dir+"/"+e.Name())
+		}
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("left: %s", strings.Join(left, ", "))
+	}
+	return nil
+}

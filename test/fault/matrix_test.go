@@ -1,0 +1,333 @@
+package fault
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/podrun/podrun/cri/critest"
+)
+
+// mishap is one way in which calls go wrong.
+type mishap struct {
+	name  string
+	fault critest.Fault
+	limit time.Duration // of the command
+	// silent says that the caller gets no answer, so that a limit ends it.
+	silent bool
+}
+
+// slowLimit is that of a command that need not come to it.
+const slowLimit = 20 * time.Second
+
+var mishaps = []mishap{
+	{"error before the effect", critest.Fault{When: critest.Before}, 4 * time.Second, false},
+	{"error after the effect", critest.Fault{When: critest.After}, 4 * time.Second, false},
+	{"answer lost", critest.Fault{When: critest.EffectThenHang}, 2 * time.Second, true},
+	{"hang", critest.Fault{When: critest.Hang}, 2 * time.Second, true},
+	{"slow", critest.Fault{When: critest.Slow, Delay: 400 * time.Millisecond}, slowLimit, false},
+	{"connection cut", critest.Fault{When: critest.Cut}, 4 * time.Second, false},
+	{"stale list", critest.Fault{When: critest.Stale}, 4 * time.Second, false},
+}
+
+// hits reports whether the mishap makes sense for a method.
+func (m mishap) hits(method string) bool {
+	return m.fault.When != critest.Stale || method == "ListPodSandbox" || method == "ListContainers"
+}
+
+// cell is one command of which calls of a method go wrong, and the command that
+// follows.
+type cell struct {
+	profile
+	command
+	method string
+	mishap mishap
+	all    bool   // every call of the method, not the first alone
+	next   string // apply or delete
+}
+
+func (c cell) String() string {
+	which := "first"
+	if c.all {
+		which = "each"
+	}
+	return strings.Join([]string{c.profile.name, c.command.name, which + " " + c.method, c.mishap.name, c.next}, " | ")
+}
+
+// methodsOf lists the methods that a command calls when all goes well, in the order of
+// their first calls.
+func methodsOf(ctx context.Context, p profile, c command) ([]string, error) {
+	h, end, err := newHost(p)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if err := c.prepare(ctx, h); err != nil {
+		return nil, err
+	}
+	h.rt.ForgetCalls()
+	r := c.do(ctx, h, slowLimit)
+	var methods []string
+	for _, call := range h.rt.Calls() {
+		if !slices.Contains(methods, call.Method) {
+			methods = append(methods, call.Method)
+		}
+	}
+	if err := c.holds(h, r); r.code != 0 || err != nil {
+		return nil, fmt.Errorf("%s alone: code %d, %v: %s", c.name, r.code, err, r.err)
+	}
+	return methods, nil
+}
+
+// plan lists all cells of a profile.
+func plan(ctx context.Context, p profile) ([]cell, error) {
+	var out []cell
+	for _, c := range commands {
+		methods, err := methodsOf(ctx, p, c)
+		if err != nil {
+			return nil, err
+		}
+		for _, method := range methods {
+			for _, m := range mishaps {
+				if !m.hits(method) {
+					continue
+				}
+				for _, all := range []bool{false, true} {
+					for _, next := range []string{"apply", "delete"} {
+						out = append(out, cell{p, c, method, m, all, next})
+					}
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// verdict is what came of a cell.
+type verdict struct {
+	cell
+	first     result
+	wrong     string // the command ended late, with a wrong code or a message that names nothing
+	lie       string // it succeeded, and its goal does not hold
+	diverged  string // the next command failed, or its goal does not hold
+	trouble   string // of the test itself
+	exercised bool
+}
+
+// sample is how many cells apart those of the short form are: prime, so that they have
+// all commands, methods and mishaps.
+const sample = 37
+
+// TestMatrix makes calls to the runtime go wrong: each method that a command calls, in
+// each way, once or each time. Whatever happens the command ends in time, with a code
+// that is true and a message that names the object; the next apply brings the pod to
+// run in one sandbox, and the next delete leaves nothing. PODRUN_TORTURE=1 tries all
+// cells, otherwise one in sample; PODRUN_FAULT_ONLY is a part of the names to choose
+// them by.
+func TestMatrix(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: podrun makes mounts")
+	}
+	for _, p := range profiles {
+		all, err := plan(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var chosen []cell
+		only := os.Getenv("PODRUN_FAULT_ONLY")
+		for i, c := range all {
+			if strings.Contains(c.String(), only) && (only != "" || os.Getenv("PODRUN_TORTURE") != "" || i%sample == 0 && !c.long()) {
+				chosen = append(chosen, c)
+			}
+		}
+		if len(chosen) == 0 {
+			t.Fatalf("no cell has %q in its name", only)
+		}
+		report(t, p, len(all), sweep(t, chosen))
+	}
+}
+
+// long tells a cell that may take the whole time of a rollback, or of the removal that
+// ends a run.
+func (c cell) long() bool {
+	return c.mishap.silent && c.all && (c.command.name == "run" || c.method == "StopPodSandbox" || c.method == "RemovePodSandbox")
+}
+
+// lanes is how many cells are tried at once: most of the time they wait.
+const lanes = 24
+
+func sweep(t *testing.T, cells []cell) []verdict {
+	out := make([]verdict, len(cells))
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range lanes {
+		wg.Go(func() {
+			for i := range next {
+				out[i] = try(t.Context(), cells[i])
+				out[i].log(t)
+			}
+		})
+	}
+	for i := range cells {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return out
+}
+
+// try does one cell.
+func try(ctx context.Context, c cell) verdict {
+	v := verdict{cell: c}
+	h, end, err := newHost(c.profile)
+	if err != nil {
+		v.trouble = err.Error()
+		return v
+	}
+	defer end()
+	if err := c.prepare(ctx, h); err != nil {
+		v.trouble = err.Error()
+		return v
+	}
+	h.rt.ForgetCalls()
+	fault := c.mishap.fault
+	if !c.all {
+		fault.Times = 1
+	} else if fault.When == critest.Slow {
+		fault.Delay /= 10
+	}
+	clear := h.rt.Fault(c.method, fault)
+	v.first = c.do(ctx, h, c.mishap.limit)
+	clear()
+	v.exercised = slices.ContainsFunc(h.rt.Calls(), func(call critest.Call) bool { return call.Method == c.method })
+	v.wrong = c.wrong(v.first)
+	if v.first.code == 0 {
+		if err := c.holds(h, v.first); err != nil {
+			v.lie = err.Error()
+		}
+	}
+	v.diverged = c.converge(ctx, h)
+	return v
+}
+
+// converge runs the next command, and says what is wrong with its outcome. A pod that
+// was applied is deleted again, which leaves nothing.
+func (c cell) converge(ctx context.Context, h *host) string {
+	if c.next == "apply" {
+		if r := h.podrun(ctx, nil, "apply", c.then, "--timeout", "40s"); r.code != 0 {
+			return fmt.Sprintf("apply: code %d after %v: %s", r.code, r.took, last(r.err))
+		}
+		if err := h.runs(); err != nil {
+			return "apply: " + err.Error()
+		}
+	}
+	if r := h.podrun(ctx, nil, "delete", "web", "--timeout", "40s"); r.code != 0 {
+		return fmt.Sprintf("delete: code %d after %v: %s", r.code, r.took, last(r.err))
+	}
+	if err := h.gone(); err != nil {
+		return "delete: " + err.Error()
+	}
+	return ""
+}
+
+// wrong says what is wrong with how the command ended; empty if nothing is.
+func (c cell) wrong(r result) string {
+	most := c.mishap.limit + afterwards
+	switch {
+	case r.took > most:
+		return fmt.Sprintf("it took %v, more than %v", r.took.Round(time.Millisecond), most)
+	case r.code == 125 && strings.Contains(r.err, ": clean up: "): // worse than the end of the limit
+	case !slices.Contains(c.codes(), r.code):
+		return fmt.Sprintf("code %d, want one of %v", r.code, c.codes())
+	case r.code != 0 && !names(r.err):
+		return "the error names no object and no call"
+	}
+	return ""
+}
+
+// afterwards is what a command may take beyond its limit: the runtime's last answer, 5
+// seconds; a rollback, or the removal after a run, 30 and the grace period; the last
+// answer to that; and a busy machine.
+const afterwards = 45 * time.Second
+
+// codes are those with which the command may end.
+func (c cell) codes() []int {
+	if c.mishap.fault.When == critest.Slow {
+		return []int{0}
+	}
+	codes := []int{0, 125}
+	switch {
+	case c.mishap.silent && !c.unbounded:
+		codes = []int{0, 124}
+	case c.all:
+		codes = append(codes, 124)
+	}
+	switch c.method {
+	case "PullImage", "ImageStatus", "ListImages":
+		codes = append(codes, 123)
+	case "ExecSync": // a hook that failed, and the container that was killed for it
+		codes = append(codes, 1, 143)
+	}
+	return codes
+}
+
+// names reports whether an error says what it is about.
+func names(stderr string) bool {
+	for line := range strings.Lines(stderr) {
+		text, ok := strings.CutPrefix(line, "podrun: ")
+		for _, object := range []string{"pod fault/web", "container ", "sandbox", "runtime", "image "} {
+			if ok && strings.Contains(text, object) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// last returns the end of a text.
+func last(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-4):], "\n\t")
+}
+
+func (v verdict) log(t *testing.T) {
+	for what, text := range map[string]string{"wrong": v.wrong, "lied": v.lie, "did not converge": v.diverged, "trouble": v.trouble} {
+		if text != "" {
+			t.Errorf("%s: %s: %s\n\tcode %d: %s", v, what, text, v.first.code, last(v.first.err))
+		}
+	}
+}
+
+// report prints the counts that docs/reliability.md quotes.
+func report(t *testing.T, p profile, all int, verdicts []verdict) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "fault matrix, %s: %d cells of %d\n%-26s %6s %6s %6s %6s %9s %14s  codes\n", p.name, len(verdicts), all, "", "cells", "wrong", "lies", "leaks", "slowest", "over the limit")
+	for _, m := range mishaps {
+		var n, wrong, lies, leaks int
+		var slowest, over time.Duration
+		codes := map[int]int{}
+		for _, v := range verdicts {
+			if v.mishap.name != m.name {
+				continue
+			}
+			n++
+			for count, is := range map[*int]bool{&wrong: v.wrong != "", &lies: v.lie != "", &leaks: v.diverged != ""} {
+				if is {
+					*count++
+				}
+			}
+			slowest, over = max(slowest, v.first.took), max(over, v.first.took-m.limit)
+			codes[v.first.code]++
+		}
+		fmt.Fprintf(&b, "%-26s %6d %6d %6d %6d %9.1f %14.1f  %v\n", m.name, n, wrong, lies, leaks, slowest.Seconds(), over.Seconds(), codes)
+	}
+	slowest := slices.MaxFunc(verdicts, func(a, b verdict) int { return cmp.Compare(a.first.took, b.first.took) })
+	fmt.Fprintf(&b, "slowest: %s\n", slowest)
+	fmt.Println(b.String())
+}

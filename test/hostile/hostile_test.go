@@ -1,0 +1,188 @@
+// Package hostile measures what commands of podrun take to accept or refuse input that
+// was made to cost much. podrun is a process, so that its memory can be measured.
+package hostile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podrun/podrun/cmd"
+	"github.com/podrun/podrun/cri/critest"
+	_ "github.com/podrun/podrun/heap" // as in the binary
+)
+
+// childEnv makes a process of the test's binary podrun. It names the file that gets the
+// process's memory: what wait4(2) reports counts the process that forked it, too.
+const childEnv = "PODRUN_HOSTILE_CHILD"
+
+func TestMain(m *testing.M) {
+	if file := os.Getenv(childEnv); file != "" {
+		code := cmd.Main(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, "test")
+		status, err := os.ReadFile("/proc/self/status")
+		if err == nil {
+			err = os.WriteFile(file, status, 0o600)
+		}
+		if err != nil {
+			code = 99
+		}
+		os.Exit(code)
+	}
+	for _, v := range os.Environ() { // those of the tests' real runtime
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PODRUN_") && name != "PODRUN_TORTURE" && name != "PODRUN_HOSTILE_ONLY" || name == "CONTAINER_RUNTIME_ENDPOINT" {
+			os.Unsetenv(name)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// limits are what an input may take.
+type limits struct {
+	time   time.Duration
+	memory int // peak resident set, MB
+}
+
+var ofDocument, ofStream = limits{2 * time.Second, 150}, limits{6 * time.Second, 500}
+
+// slack is by how much the test's limits are wider, for slow and busy machines.
+const slack = 2
+
+func (in input) limits() limits {
+	if in.stream {
+		return ofStream
+	}
+	return ofDocument
+}
+
+// commands are those that read manifests. None makes anything: what an input costs that
+// is accepted is another question.
+var commands = [][]string{
+	{"plan"}, {"apply", "--dry-run=client"}, {"apply", "--dry-run=server"}, {"diff"}, {"delete"}, {"create", "--dry-run=client"}, {"run", "--dry-run=server"},
+}
+
+// measured is what a command took.
+type measured struct {
+	input   input
+	command string
+	code    int
+	took    time.Duration
+	memory  int // MB
+	said    string
+}
+
+// TestLimits runs each command with each input. PODRUN_TORTURE=1 tries all, otherwise
+// plan with some; PODRUN_HOSTILE_ONLY is a part of the names of inputs to choose them
+// by.
+func TestLimits(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: podrun plans nothing")
+	}
+	base := t.TempDir()
+	rt := critest.New()
+	defer rt.Close()
+	stop, err := rt.Serve(filepath.Join(base, "cri.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if err := os.WriteFile(filepath.Join(base, "config.yaml"), []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupsPerQOS: false\nenforceNodeAllocatable: []\nregistryPullQPS: 0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all, only := os.Getenv("PODRUN_TORTURE") != "", os.Getenv("PODRUN_HOSTILE_ONLY")
+	var results []measured
+	for i, in := range inputs() {
+		if only == "" && !all && !in.gate || !strings.Contains(in.name, only) {
+			continue
+		}
+		dir := filepath.Join(base, fmt.Sprint("in", i))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		args, err := in.write(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range commands {
+			if !all && command[0] != "plan" {
+				continue
+			}
+			m := measure(t, base, in, command, args)
+			results = append(results, m)
+			if most := in.limits(); m.took > slack*most.time || m.memory > slack*most.memory || !slices.Contains([]int{0, 1, 121, 122, 123}, m.code) {
+				t.Errorf("%s: %s: code %d after %.1f s with %d MB: %.300s", in.name, m.command, m.code, m.took.Seconds(), m.memory, m.said)
+			}
+		}
+		os.RemoveAll(dir)
+	}
+	report(results)
+}
+
+// vmHWM is the peak resident set, proc_pid_status(5).
+var vmHWM = regexp.MustCompile(`VmHWM:\s+([0-9]+) kB`)
+
+// measure runs a command with 4 GB of address space.
+func measure(t *testing.T, base string, in input, command, input []string) measured {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	memory := filepath.Join(base, "memory")
+	args := slices.Concat([]string{"-c", `ulimit -v 4194304; exec "$0" "$@"`, os.Args[0]}, command, input)
+	c := exec.CommandContext(ctx, "sh", args...)
+	c.WaitDelay = time.Second
+	c.Env = append(os.Environ(), childEnv+"="+memory, "CONTAINER_RUNTIME_ENDPOINT=unix://"+base+"/cri.sock", "PODRUN_CONFIG="+base+"/config.yaml", "PODRUN_EVICTION_HARD=",
+		"PODRUN_ROOT_DIR="+base+"/root", "PODRUN_POD_LOGS_DIR="+base+"/logs", "PODRUN_CONTAINER_LOGS_DIR="+base+"/links", "PODRUN_ALLOW_KUBELET=true")
+	os.Remove(memory) // of the command before
+	var stderr strings.Builder
+	c.Stderr = &stderr
+	begun := time.Now()
+	err := c.Run()
+	m := measured{input: in, command: strings.Join(command, " "), took: time.Since(begun), code: c.ProcessState.ExitCode(), said: stderr.String()}
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+		t.Fatal(err)
+	}
+	status, _ := os.ReadFile(memory) // none of a process that was killed, whose code shows it
+	if peak := vmHWM.FindSubmatch(status); peak != nil {
+		kb, err := strconv.Atoi(string(peak[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.memory = kb >> 10
+	}
+	return m
+}
+
+// report prints the worst cases that docs/reliability.md quotes.
+func report(results []measured) {
+	over := 0
+	for _, m := range results {
+		if most := m.input.limits(); m.took > most.time || m.memory > most.memory {
+			over++
+		}
+	}
+	fmt.Printf("hostile input: %d commands, %d over the limits (document 2 s, 150 MB; stream 6 s, 500 MB)\n%-40s %-26s %6s %6s %6s\n", len(results), over, "worst of each input", "command", "s", "MB", "code")
+	for _, in := range inputs() {
+		var worst measured
+		for _, m := range results {
+			if m.input.name == in.name && cost(m) > cost(worst) {
+				worst = m
+			}
+		}
+		if worst.command != "" {
+			fmt.Printf("%-40s %-26s %6.1f %6d %6d\n", in.name, worst.command, worst.took.Seconds(), worst.memory, worst.code)
+		}
+	}
+}
+
+// cost is the greater share of either limit.
+func cost(m measured) float64 {
+	most := m.input.limits()
+	return max(m.took.Seconds()/most.time.Seconds(), float64(m.memory)/float64(most.memory))
+}
