@@ -93,6 +93,7 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	defer closeAll()
 	r.many = len(objects.Pods) > 1
 	f.AllowKubelet = a.allowKubelet
+	a.worksOn(r, engine, podIDs(objects), run.UndoTimeout)
 	results, err := engine.Apply(c.Context(), objects, f.ApplyOptions)
 	if err != nil {
 		return err
@@ -271,5 +272,6 @@ func outcomeText(p podResult) string {
 func (a *app) renderer() *renderer {
 	a.summaryDue = true
 	a.jsonTalk = a.output == "json"
+	a.outlivePipes()
 	return a.talk()
 }

@@ -130,13 +130,19 @@ func (r *renderer) warn(l problem.List) {
 	}
 }
 
-// note writes a line that is no warning, on stderr.
+// note writes a line that is no warning, on stderr, unless events are unwanted.
 func (r *renderer) note(text string) {
-	if r.quiet {
-		return
+	if !r.quiet {
+		r.say(text)
 	}
+}
+
+// say writes a line that is no warning, on stderr.
+func (r *renderer) say(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.live.erase()
+	defer r.live.draw()
 	if !r.json {
 		fmt.Fprintln(r.w, oneLine(text))
 	} else if data, err := json.Marshal(map[string]string{"message": text}); err == nil {

@@ -44,11 +44,16 @@ type app struct {
 	jsonTalk bool
 	// summaryDue says that the command has yet to print its summary.
 	summaryDue bool
+	// work is what signals interrupt.
+	work work
 }
 
-// Main runs the command line and returns its exit code.
-func Main(ctx context.Context, args []string, streams Streams, version string) int {
+// Main runs the command line and returns its exit code. It catches signals
+// (catchSignals); the second of a kind ends the process.
+func Main(parent context.Context, args []string, streams Streams, version string) int {
 	a := newApp(streams)
+	ctx, stop := a.catchSignals(parent)
+	defer stop()
 	a.version, a.commandLine = version, strings.Join(append([]string{"podrun"}, args...), " ")
 	root := newRoot(a)
 	args, err := translate(root, args)
@@ -84,6 +89,7 @@ func (a *app) printErrors(err error) {
 // newApp makes the app of one command line.
 func newApp(streams Streams) *app {
 	a := &app{raw: streams, systemd: systemd.Systemctl{}}
+	a.work.hurry = make(chan struct{})
 	a.streams = Streams{In: streams.In, Out: textWriter{&a.raw.Out}, Err: textWriter{&a.raw.Err}}
 	return a
 }

@@ -128,7 +128,8 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	defer closeAll()
 	engine.PullLimit = runPullLimit
 	r.many = len(objects.Pods) > 1
-	f.AllowKubelet, f.Keep = a.allowKubelet, !f.remove
+	f.AllowKubelet, f.Keep, f.Hurry = a.allowKubelet, !f.remove, a.work.hurry
+	a.worksOn(r, engine, podIDs(objects), run.UndoTimeout+longestGrace(objects))
 	logs := a.newLogReader(c.Context(), engine, objects)
 	f.Started = logs.start
 	if interactive != "" {

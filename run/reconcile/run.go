@@ -14,6 +14,9 @@ type RunOptions struct {
 	ApplyOptions
 	Replace bool // a live pod of the same name goes first, instead of being refused
 	Keep    bool // leave the pods when they have ended
+	// Hurry is closed when this process is about to be killed: containers that are
+	// being stopped are killed after hurryGrace. Nil is never.
+	Hurry <-chan struct{}
 	// Started is called for each container that starts, with a channel that is
 	// closed when it has ended. What it returns is called before the pod is
 	// removed, and waits until the container's log was read.
@@ -26,7 +29,7 @@ type RunResult struct{ Result }
 // Run brings an admitted pod to its end and removes it, unless o.Keep. The
 // result's error has that of the pod and that of its removal.
 func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunResult {
-	w.logs.open, w.adopts = o.Started, true
+	w.logs.open, w.adopts, w.hurry = o.Started, true, o.Hurry
 	result := RunResult{Result: w.Apply(ctx, t, o.ApplyOptions)}
 	result.Containers = lifecycle.EndedContainers(w.pod(), result.Status)
 	if o.Keep {
