@@ -133,6 +133,16 @@ func StartedGoal(pod *corev1.Pod, obs *Observed, mine map[string]bool) (done boo
 	return true, ""
 }
 
+// ContainerEnded reports whether a container has exited and is not to be started again.
+// A sidecar is, as long as the pod runs.
+func ContainerEnded(pod *corev1.Pod, obs *Observed, name string) bool {
+	spec, last := FindContainer(pod, name), obs.Latest(name)
+	if spec.Container == nil || last == nil || last.State != Exited {
+		return false
+	}
+	return hasEnded(pod, spec.Container, last) || isRegularInit(pod, spec.Container) && last.ExitCode == 0
+}
+
 // ReachedBy reports whether a pod's status meets the goal.
 func (g Goal) ReachedBy(status corev1.PodStatus) bool {
 	switch {

@@ -25,7 +25,8 @@ import (
 // act), probes, stopper, remover, starter.
 type Worker struct {
 	starter
-	objects *manifest.Objects // of a command that applies: this pod and what it refers to
+	objects  *manifest.Objects // of a command that applies: this pod and what it refers to
+	endsWith string            // the container whose end is the pod's; "" for none (RunOptions.ExitFrom)
 }
 
 func (w *state) pod() *corev1.Pod { return w.plan.Pod }
@@ -112,8 +113,10 @@ func (w *Worker) step(ctx context.Context, owns bool) (d lifecycle.Decision, did
 // reached reports whether a goal holds.
 func (w *Worker) reached(goal lifecycle.Goal) bool {
 	switch goal {
-	case lifecycle.GoalCompleted, lifecycle.GoalNever:
+	case lifecycle.GoalNever:
 		return false
+	case lifecycle.GoalCompleted:
+		return w.endsWith != "" && lifecycle.ContainerEnded(w.pod(), w.obs, w.endsWith)
 	case lifecycle.GoalStarted, lifecycle.GoalReady:
 		done, _ := lifecycle.StartedGoal(w.pod(), w.obs, w.mine)
 		if !done || goal == lifecycle.GoalStarted {
