@@ -246,8 +246,24 @@ func (w *starter) containerFailed(ctx context.Context, name, op, reason string, 
 		failure.Kind, failure.Err, failure.Problems, failure.Hint = e.Kind, e.Err, e.Problems, e.Hint
 	}
 	w.emit(event.Warning, reason, name, "Error: "+cause(failure))
-	w.fail(failure)
+	w.fail(commandFailed(failure))
 	return nil
+}
+
+// commandFailed is the failure of a container as an error of its command, if it is one:
+// as a shell reports it, by code 127 or 126.
+func commandFailed(failure *problem.Error) *problem.Error {
+	why, absent, ok := cri.CommandFailure(failure.Err)
+	if !ok {
+		return failure
+	}
+	failure.Kind, failure.Err = problem.NotExecutable, fmt.Errorf("its command cannot be executed: %s", why)
+	failure.Hint = "check the container's command and the file's mode"
+	if absent {
+		failure.Kind, failure.Err = problem.NotFound, fmt.Errorf("its command was not found: %s", why)
+		failure.Hint = "check the container's command, and that its image has the program"
+	}
+	return failure
 }
 
 // linkLog makes the link by which log collectors find the container's log.
