@@ -20,10 +20,10 @@ import (
 
 // describePod prints a pod as `kubectl describe pod` (v1.36) does, to the byte,
 // followed by events, the oldest first; nil shows no table of them. Times are
-// in now's zone.
-func describePod(w io.Writer, pod *corev1.Pod, events []event.Event, now time.Time) error {
+// in now's zone. Known is when the state was known that is shown; zero is now.
+func describePod(w io.Writer, pod *corev1.Pod, events []event.Event, known, now time.Time) error {
 	var text bytes.Buffer
-	d := &description{out: tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0), now: now} // kubectl's widths
+	d := &description{out: tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0), now: now, known: known} // kubectl's widths
 	d.identity(pod)
 	d.state(pod)
 	if len(pod.Spec.InitContainers) > 0 {
@@ -50,6 +50,8 @@ func describePod(w io.Writer, pod *corev1.Pod, events []event.Event, now time.Ti
 type description struct {
 	out *tabwriter.Writer
 	now time.Time
+	// known is when the pod's state was known; zero is now.
+	known time.Time
 }
 
 // row writes one row, indented by two spaces for each step of depth. It escapes
@@ -166,7 +168,7 @@ func (d *description) state(pod *corev1.Pod) {
 			d.row(0, "Termination Grace Period:", fmt.Sprintf("%ds", *grace))
 		}
 	} else {
-		d.row(0, "Status:", string(pod.Status.Phase))
+		d.row(0, "Status:", string(pod.Status.Phase)+asOf(d.known, d.now))
 	}
 	d.given(0, "Reason", pod.Status.Reason)
 	d.given(0, "Message", pod.Status.Message)

@@ -8,8 +8,10 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
@@ -44,6 +46,9 @@ type app struct {
 	jsonTalk bool
 	// summaryDue says that the command has yet to print its summary.
 	summaryDue bool
+	// knownAt are the times at which the states of pods were known that nothing watches
+	// (run.View), by UID.
+	knownAt map[types.UID]time.Time
 	// work is what signals interrupt.
 	work work
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
@@ -18,6 +19,7 @@ type tableOptions struct {
 	Wide       bool // IP and NODE
 	Namespaces bool // NAMESPACE, for -A
 	Now        time.Time
+	KnownAt    map[types.UID]time.Time // by UID, since when a pod's state may have changed unseen
 	NoHeaders  bool
 	// LabelColumns are keys of labels, each with a column of its values; ShowLabels
 	// adds a column with all labels.
@@ -48,7 +50,7 @@ func podTable(w io.Writer, pods []corev1.Pod, o tableOptions) error {
 			pod.Namespace,
 			pod.Name,
 			fmt.Sprintf("%d/%d", sum.ready, sum.total),
-			sum.status,
+			sum.status+asOf(o.KnownAt[pod.UID], o.Now),
 			restartsCell(sum, o.Now),
 			ageCell(pod.CreationTimestamp, o.Now),
 			orNone(pod.Status.PodIP),
@@ -94,6 +96,15 @@ func labelCells(o tableOptions, pod *corev1.Pod) []string {
 		out = append(out, orNone(labels.FormatLabels(pod.Labels)))
 	}
 	return out
+}
+
+// asOf marks a state that was known at that time and may have changed since; zero is
+// now.
+func asOf(known, now time.Time) string {
+	if known.IsZero() {
+		return ""
+	}
+	return " (as of " + duration.HumanDuration(now.Sub(known)) + " ago)"
 }
 
 func restartsCell(s podSummary, now time.Time) string {

@@ -87,6 +87,14 @@ func (g Goal) condition() (string, corev1.ConditionStatus) {
 	return kind, corev1.ConditionStatus(status)
 }
 
+// Readiness reports whether the goal is about what readiness probes find, and whether
+// they are to succeed.
+func (g Goal) Readiness() (ready, is bool) {
+	kind, want := g.condition()
+	is = strings.EqualFold(kind, string(corev1.PodReady)) || strings.EqualFold(kind, string(corev1.ContainersReady))
+	return want == corev1.ConditionTrue, is
+}
+
 // Missing returns why a goal about the pod's status is not reached yet.
 func (g Goal) Missing(status corev1.PodStatus) string {
 	kind, want := g.condition()

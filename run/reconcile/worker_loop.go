@@ -71,7 +71,7 @@ func (w *Worker) until(ctx context.Context, goal lifecycle.Goal) (ended bool, er
 			return false, err
 		case len(w.failures) > 0:
 			return false, errors.Join(w.failures...)
-		case w.reached(goal):
+		case w.reached(goal) && (!owns || w.confirms(goal)):
 			return false, nil
 		case d.Ended:
 			return true, nil
@@ -126,6 +126,13 @@ func (w *Worker) reached(goal lifecycle.Goal) bool {
 	return goal.ReachedBy(w.Status())
 }
 
+// confirms reports whether this command has seen for itself what a goal about readiness
+// follows from: no process may have watched the pod since another one has.
+func (w *Worker) confirms(goal lifecycle.Goal) bool {
+	ready, is := goal.Readiness()
+	return !is || w.confirmed(ready)
+}
+
 // missing says why a goal does not hold.
 func (w *Worker) missing(goal lifecycle.Goal) string {
 	switch goal {
@@ -138,6 +145,9 @@ func (w *Worker) missing(goal lifecycle.Goal) string {
 		if !done || goal == lifecycle.GoalStarted {
 			return waiting
 		}
+	}
+	if w.reached(goal) {
+		return "its readiness probes have not succeeded again"
 	}
 	return goal.Missing(w.Status())
 }
