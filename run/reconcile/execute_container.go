@@ -76,8 +76,8 @@ func (w *starter) startContainer(ctx context.Context, a lifecycle.Action) error 
 	w.obs.Put(created)
 	w.mine[created.ID] = true
 	w.emit(event.Normal, event.StartedContainer, a.Container, "Container started")
-	if err := w.linkLog(created, config); err != nil {
-		return err
+	if err := w.linkLog(created, config); err != nil { // no reason not to run it, as in the kubelet
+		w.SendWarnings(problem.List{{Object: "pod " + w.plan.ID.String() + ": container " + created.Name, Warning: true, Message: "link its log: " + err.Error()}})
 	}
 	w.logs.started(Log{Pod: w.plan.ID, Container: created.Name, ID: created.ID, State: created.State,
 		Path: filepath.Join(w.plan.Layout.Logs(w.plan.ID), config.GetLogPath())})
@@ -277,10 +277,10 @@ func (w *starter) linkLog(c lifecycle.Container, config *runtimeapi.ContainerCon
 			err = os.Symlink(target, link)
 		}
 	}
-	if err != nil && !os.IsExist(err) {
-		return fmt.Errorf("pod %s: container %s: link its log: %w", w.plan.ID, c.Name, err)
+	if os.IsExist(err) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // cause is an error's text without the object and the step, which its event
