@@ -184,7 +184,7 @@ func (a *app) printPods(pods []corev1.Pod, f *getFlags, single bool) error {
 		fmt.Fprintln(a.streams.Err, "no pods found")
 		return nil
 	}
-	return podTable(out, pods, tableOptions{
+	return podTable(a.raw.Out, a.screenOf(a.outTerminal), pods, tableOptions{
 		Wide: a.output == "wide", Namespaces: f.allNamespaces, Now: time.Now(), KnownAt: a.knownAt,
 		NoHeaders: f.noHeaders, LabelColumns: f.labels, ShowLabels: f.showLabels,
 	})

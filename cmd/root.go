@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +30,11 @@ type app struct {
 	// streams take text, which is escaped; raw are the same streams for data: what
 	// containers write, JSON and YAML.
 	streams, raw Streams
+
+	// outTerminal and errTerminal are those of the streams that are terminals; nil if
+	// they are none.
+	outTerminal, errTerminal *os.File
+	color                    string // --color
 
 	version  string
 	systemd  systemd.Manager
@@ -94,6 +100,7 @@ func (a *app) printErrors(err error) {
 // newApp makes the app of one command line.
 func newApp(streams Streams) *app {
 	a := &app{raw: streams, systemd: systemd.Systemctl{}}
+	a.outTerminal, a.errTerminal = isTerminal(streams.Out), isTerminal(streams.Err)
 	a.work.hurry = make(chan struct{})
 	a.streams = Streams{In: streams.In, Out: textWriter{&a.raw.Out}, Err: textWriter{&a.raw.Err}}
 	return a
@@ -148,6 +155,8 @@ the variable over the file.`,
 	flags.StringVarP(&a.namespace, "namespace", "n", "", "`namespace` of pods (default \"default\")")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print more on stderr")
 	flags.BoolVar(&a.allowKubelet, "allow-kubelet", false, "run on a host whose kubelet uses the same runtime and may remove podrun's pods")
+	flags.StringVar(&a.color, "color", colorAuto, "color status words: auto (on a terminal, unless NO_COLOR is set), always or never")
+	a.settings.into["color"] = func(s *nodeconfig.Settings) { s.Color = a.color }
 	a.settings.into["namespace"] = func(s *nodeconfig.Settings) { s.Namespace = a.namespace }
 	a.settings.into["verbose"] = func(s *nodeconfig.Settings) { s.Verbose = a.verbose }
 	a.settings.into["allow-kubelet"] = func(s *nodeconfig.Settings) { s.AllowKubelet = a.allowKubelet }
@@ -179,7 +188,10 @@ func (a *app) takeSettings(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	a.namespace, a.verbose, a.allowKubelet = s.Namespace, s.Verbose, s.AllowKubelet
+	a.namespace, a.verbose, a.allowKubelet, a.color = s.Namespace, s.Verbose, s.AllowKubelet, s.Color
+	if err := checkColor(a.color); err != nil {
+		return usage(c, err)
+	}
 	return nil
 }
 

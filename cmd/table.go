@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,35 +28,40 @@ type tableOptions struct {
 
 // podTable prints pods as kubectl get pods does, in the order given: nothing,
 // not even the headings, when there are none.
-func podTable(w io.Writer, pods []corev1.Pod, o tableOptions) error {
+// It is fitted to the screen, and escaped.
+func podTable(w io.Writer, s screen, pods []corev1.Pod, o tableOptions) error {
 	if len(pods) == 0 {
 		return nil
 	}
-	tw := tabwriter.NewWriter(w, 6, 4, 3, ' ', 0) // kubectl's widths
-	row := func(cells ...string) {
-		for i := range cells {
-			cells[i] = oneLine(cells[i])
+	var rows [][]cell
+	row := func(status string, texts ...string) {
+		cells := make([]cell, len(texts))
+		for i, text := range texts {
+			if cells[i].text = oneLine(text); status != "" && text == status {
+				cells[i].hue = hueOf(strings.TrimSuffix(strings.SplitN(status, " ", 2)[0], ","))
+			}
 		}
-		fmt.Fprintln(tw, strings.Join(cells, "\t"))
+		rows = append(rows, cells)
 	}
 	if !o.NoHeaders {
-		row(append(podColumns(o, "NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE"), labelHeadings(o)...)...)
+		row("", append(podColumns(o, "NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE"), labelHeadings(o)...)...)
 	}
 	for i := range pods {
 		pod := &pods[i]
 		sum := summarize(pod)
-		row(append(podColumns(o,
+		status := sum.status + asOf(o.KnownAt[pod.UID], o.Now)
+		row(status, append(podColumns(o,
 			pod.Namespace,
 			pod.Name,
 			fmt.Sprintf("%d/%d", sum.ready, sum.total),
-			sum.status+asOf(o.KnownAt[pod.UID], o.Now),
+			status,
 			restartsCell(sum, o.Now),
 			ageCell(pod.CreationTimestamp, o.Now),
 			orNone(pod.Status.PodIP),
 			orNone(pod.Spec.NodeName),
 		), labelCells(o, pod)...)...)
 	}
-	if err := tw.Flush(); err != nil {
+	if err := s.table(w, rows); err != nil {
 		return fmt.Errorf("print pods: %w", err)
 	}
 	return nil
