@@ -96,10 +96,13 @@ type cell struct {
 const (
 	columnLeast = 6
 	columnSpace = 3
+	// columnShort is what is left, with its space, of a column that is cut.
+	columnShort = 16
 )
 
-// table writes rows of cells in columns, as wide as kubectl's. On a terminal a line that
-// is too long is cut. All rows have the same number of cells, which are escaped.
+// table writes rows of cells in columns, as wide as kubectl's. On a terminal that is too
+// narrow the widest columns are cut first, down to columnShort, and then the ends of
+// lines. All rows have the same number of cells, which are escaped.
 func (s screen) table(w io.Writer, rows [][]cell) error {
 	var widths []int
 	for _, row := range rows {
@@ -110,16 +113,42 @@ func (s screen) table(w io.Writer, rows [][]cell) error {
 			widths[i] = max(widths[i], utf8.RuneCountInString(c.text)+columnSpace)
 		}
 	}
+	s.shrink(widths)
 	var b strings.Builder
 	for _, row := range rows {
 		line := slices.Clone(row)
 		for i := range line[:len(line)-1] {
-			line[i].text += strings.Repeat(" ", widths[i]-utf8.RuneCountInString(line[i].text))
+			text := []rune(line[i].text)
+			if len(text) > widths[i]-columnSpace {
+				text = append(text[:widths[i]-columnSpace-1], '…')
+			}
+			line[i].text = string(text) + strings.Repeat(" ", max(widths[i]-len(text), 0))
 		}
 		b.WriteString(s.line(line) + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// shrink makes the widest columns narrower, as far as the terminal asks for it. The last
+// one has no space after it.
+func (s screen) shrink(widths []int) {
+	over := -s.width - columnSpace
+	for _, n := range widths {
+		over += n
+	}
+	for ; s.width > 0 && over > 0; over-- {
+		widest := 0
+		for i, n := range widths {
+			if n > widths[widest] {
+				widest = i
+			}
+		}
+		if widths[widest] <= columnShort {
+			return
+		}
+		widths[widest]--
+	}
 }
 
 // line joins cells, cuts what is wider than the terminal, and colors the rest.

@@ -54,6 +54,15 @@ func TestTableOnTerminal(t *testing.T) {
 	if want := "ä-long-name   0/1   \x1b[31mCrashLo\x1b[0m…\n"; out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
+	// What is widest is cut first, so that the columns after it stay on the screen.
+	out.Reset()
+	rows := [][]cell{{{"NAME", plain}, {"STATUS", plain}, {"AGE", plain}}, {{strings.Repeat("n", 50), plain}, {"Running", plain}, {"5m", plain}}}
+	if err := (screen{width: 40}).table(&out, rows); err != nil {
+		t.Fatal(err)
+	}
+	if want := "NAME                       STATUS    AGE\n" + strings.Repeat("n", 23) + "…   Running   5m\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
 }
 
 func TestFold(t *testing.T) {
