@@ -20,8 +20,12 @@ demo: build ## a pod from start to end
 	hack/with-runtime hack/demo
 
 .PHONY: test
-test: lint ## every check and test, e2e on real containerd included
+test: lint shells ## every check and test, e2e on real containerd included
 	hack/with-runtime go test -count=1 -timeout 15m ./...
+
+.PHONY: shells
+shells: # of the tests of completion and of terminals; fish is not small, and tested where it is installed
+	command -v tmux >/dev/null && command -v zsh >/dev/null || hack/install tmux zsh
 
 .PHONY: torture
 torture: ## all interleavings of two commands, simulated days of serve, the fault matrix, hostile input: about an hour

@@ -93,6 +93,7 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	defer closeAll()
 	r.many = len(objects.Pods) > 1
 	f.AllowKubelet = a.allowKubelet
+	a.worksOn(r, engine, podIDs(objects), run.UndoTimeout)
 	results, err := engine.Apply(c.Context(), objects, f.ApplyOptions)
 	if err != nil {
 		return err
@@ -110,7 +111,31 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	if !engine.Supervised() && !f.quiet {
 		a.warnUnwatched(r, objects, results)
 	}
-	return a.report(c.Context(), results, f.invalid)
+	err = a.report(c.Context(), results, f.invalid)
+	if a.output == "" && len(results) > 1 {
+		r.note(countOutcomes(results))
+	}
+	return err
+}
+
+// countOutcomes is the closing line of a command with several pods.
+func countOutcomes(results []run.Result) string {
+	var order []run.Outcome
+	count := map[run.Outcome]int{}
+	for _, r := range results {
+		outcome := r.Outcome
+		if r.Err != nil {
+			outcome = run.OutcomeFailed
+		}
+		if count[outcome]++; count[outcome] == 1 {
+			order = append(order, outcome)
+		}
+	}
+	parts := make([]string, len(order))
+	for i, outcome := range order {
+		parts[i] = fmt.Sprintf("%d %s", count[outcome], outcome)
+	}
+	return fmt.Sprintf("%d pods: %s", len(results), strings.Join(parts, ", "))
 }
 
 // pruneRest deletes what the manifest no longer has, unless something failed: what
@@ -249,7 +274,7 @@ func (a *app) printResults(sum summary) error {
 	}
 	for _, p := range sum.Pods {
 		if p.Error == "" {
-			fmt.Fprintf(a.streams.Out, "pod/%s %s\n", p.Name, outcomeText(p))
+			fmt.Fprintln(a.streams.Out, a.screenOf(a.outTerminal).fold(escape("pod/"+p.Name+" "+outcomeText(p))))
 		}
 	}
 	return nil
@@ -271,5 +296,6 @@ func outcomeText(p podResult) string {
 func (a *app) renderer() *renderer {
 	a.summaryDue = true
 	a.jsonTalk = a.output == "json"
+	a.outlivePipes()
 	return a.talk()
 }

@@ -104,6 +104,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 		return a.printDryPods(knownPods(pods), "would be deleted (dry run)")
 	}
 	r.many = len(pods) > 1
+	a.worksOn(r, engine, idsOf(pods), 0)
 	results, err := engine.Delete(ctx, pods, f.DeleteOptions)
 	if err != nil {
 		return err

@@ -20,10 +20,10 @@ import (
 
 // describePod prints a pod as `kubectl describe pod` (v1.36) does, to the byte,
 // followed by events, the oldest first; nil shows no table of them. Times are
-// in now's zone.
-func describePod(w io.Writer, pod *corev1.Pod, events []event.Event, now time.Time) error {
+// in now's zone. The text is escaped, and fitted to the screen. Known is when the state was known that is shown; zero is now.
+func describePod(w io.Writer, s screen, pod *corev1.Pod, events []event.Event, known, now time.Time) error {
 	var text bytes.Buffer
-	d := &description{out: tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0), now: now} // kubectl's widths
+	d := &description{out: tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0), now: now, known: known} // kubectl's widths
 	d.identity(pod)
 	d.state(pod)
 	if len(pod.Spec.InitContainers) > 0 {
@@ -39,10 +39,24 @@ func describePod(w io.Writer, pod *corev1.Pod, events []event.Event, now time.Ti
 	if err := d.out.Flush(); err != nil {
 		return fmt.Errorf("describe pod %s: %w", pod.Name, err)
 	}
-	if _, err := w.Write(text.Bytes()); err != nil {
+	if _, err := io.WriteString(w, fitDescription(s, text.String())); err != nil {
 		return fmt.Errorf("describe pod %s: %w", pod.Name, err)
 	}
 	return nil
+}
+
+// fitDescription folds a description, and colors the pod's status.
+func fitDescription(s screen, text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line = s.fold(strings.TrimRight(line, "\n"))
+		if value, ok := strings.CutPrefix(line, "Status:"); ok {
+			word, _, _ := strings.Cut(strings.TrimSpace(value), " ")
+			line = strings.Replace(line, word, s.paint(word, hueOf(word)), 1)
+		}
+		b.WriteString(line + "\n")
+	}
+	return b.String()
 }
 
 // description is a text of rows, whose cells are aligned with those of the rows
@@ -50,6 +64,8 @@ func describePod(w io.Writer, pod *corev1.Pod, events []event.Event, now time.Ti
 type description struct {
 	out *tabwriter.Writer
 	now time.Time
+	// known is when the pod's state was known; zero is now.
+	known time.Time
 }
 
 // row writes one row, indented by two spaces for each step of depth. It escapes
@@ -166,7 +182,7 @@ func (d *description) state(pod *corev1.Pod) {
 			d.row(0, "Termination Grace Period:", fmt.Sprintf("%ds", *grace))
 		}
 	} else {
-		d.row(0, "Status:", string(pod.Status.Phase))
+		d.row(0, "Status:", string(pod.Status.Phase)+asOf(d.known, d.now))
 	}
 	d.given(0, "Reason", pod.Status.Reason)
 	d.given(0, "Message", pod.Status.Message)

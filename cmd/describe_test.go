@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
@@ -56,7 +57,7 @@ func readDescribed(t *testing.T, path string) described {
 func describedText(t *testing.T, pod *corev1.Pod, events []event.Event) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := describePod(&out, pod, events, tableNow); err != nil {
+	if err := describePod(&out, screen{}, pod, events, time.Time{}, tableNow); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

@@ -75,7 +75,7 @@ func (a *app) runDoctor(c *cobra.Command, f *inputFlags, named []string) error {
 	if a.output != "" {
 		err = printData(a.raw.Out, a.output, diagnosis)
 	} else {
-		err = printDiagnosis(a.streams.Out, diagnosis)
+		err = printDiagnosis(a.raw.Out, a.screenOf(a.outTerminal), diagnosis)
 	}
 	if err != nil {
 		return err
@@ -83,24 +83,33 @@ func (a *app) runDoctor(c *cobra.Command, f *inputFlags, named []string) error {
 	return diagnosis.Refusal()
 }
 
-// printDiagnosis writes a line a check, and below it how to fix it.
-func printDiagnosis(w io.Writer, d run.Diagnosis) error {
+// printDiagnosis writes a line a check, and below it how to fix it, and a summary.
+func printDiagnosis(w io.Writer, s screen, d run.Diagnosis) error {
 	var b strings.Builder
+	count := map[string]int{}
+	line := func(status, text string) {
+		text = s.fold(escape(text))
+		if status != "" {
+			count[status]++
+			text = strings.Replace(text, status, s.paint(status, hueOf(status)), 1)
+		}
+		b.WriteString(text + "\n")
+	}
 	group := ""
 	for _, f := range d.Findings {
 		if f.Group != group {
 			group = f.Group
-			fmt.Fprintf(&b, "%s\n", group)
+			line("", group)
 		}
-		fmt.Fprintf(&b, "  %-5s %-18s %s\n", f.Status, f.Check, indented(f.Summary))
+		line(string(f.Status), fmt.Sprintf("  %-5s %-18s %s", f.Status, f.Check, indented(f.Summary)))
 		if f.Fix != "" && f.Status != "pass" {
-			fmt.Fprintf(&b, "%25s -> %s\n", "", indented(f.Fix))
+			line("", fmt.Sprintf("%25s -> %s", "", indented(f.Fix)))
 		}
 	}
 	for _, p := range d.Pods {
-		fmt.Fprintf(&b, "pod %s\n", p.Pod)
+		line("", "pod "+p.Pod)
 		if len(p.Problems) == 0 {
-			fmt.Fprintf(&b, "  %-5s this host would admit it\n", p.Status)
+			line(string(p.Status), fmt.Sprintf("  %-5s this host would admit it", p.Status))
 		}
 		for _, q := range p.Problems {
 			status := "fail"
@@ -109,12 +118,31 @@ func printDiagnosis(w io.Writer, d run.Diagnosis) error {
 			}
 			hint := q.Hint
 			q.Hint, q.Object = "", ""
-			fmt.Fprintf(&b, "  %-5s %s\n", status, indented(q.String()))
+			line(status, fmt.Sprintf("  %-5s %s", status, indented(q.String())))
 			if hint != "" {
-				fmt.Fprintf(&b, "%8s-> %s\n", "", indented(hint))
+				line("", fmt.Sprintf("%8s-> %s", "", indented(hint)))
 			}
 		}
 	}
+	line("", diagnosisSummary(count, d))
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// diagnosisSummary counts the findings by status and says what follows from them.
+func diagnosisSummary(count map[string]int, d run.Diagnosis) string {
+	var parts []string
+	for _, status := range []string{"pass", "warn", "fail", "skip"} {
+		if n := count[status]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, status))
+		}
+	}
+	follows := "pods can run on this host"
+	if d.Refusal() != nil {
+		follows = "pods cannot run on this host"
+		if len(d.Pods) > 0 {
+			follows = "these pods cannot run on this host"
+		}
+	}
+	return strings.Join(parts, ", ") + ": " + follows
 }

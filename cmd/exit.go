@@ -21,9 +21,13 @@ const (
 	ExitImage    = 123
 	ExitDeadline = 124
 	ExitRuntime  = 125
-	ExitHUP      = 129
-	ExitINT      = 130
-	ExitTERM     = 143
+
+	ExitNotExecutable = 126
+	ExitNotFound      = 127
+
+	ExitHUP  = 129
+	ExitINT  = 130
+	ExitTERM = 143
 )
 
 // exitRow is one line of the table that the help, the README and every command
@@ -38,6 +42,8 @@ type exitRow struct {
 var exitTable = []exitRow{
 	{ExitOK, "", "success"},
 	{ExitFailed, problem.Failed, "the pod failed for a reason other than a container's exit code: a failed hook, an init container that may not be restarted, a pod that had already failed"},
+	{ExitNotExecutable, problem.NotExecutable, "the command of a container, or that of exec, cannot be executed"},
+	{ExitNotFound, problem.NotFound, "the command of a container, or that of exec, was not found"},
 	{ExitUsage, problem.Usage, "the command line is wrong"},
 	{ExitManifest, problem.Manifest, "the manifest is invalid, missing or unreadable"},
 	{ExitRefused, problem.Refused, "this host cannot run the pod or its policy forbids it: ports, resources, placement, security"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run"
@@ -30,7 +31,9 @@ func newGet(a *app) *cobra.Command {
 		Use:   "get [NAME...]",
 		Short: "Show pods and their status",
 		Long: `Show the pods that podrun runs on this host, with their status as the kubelet
-would report it.`,
+would report it. Whether a pod is ready is known from its probes, which run while
+a command or 'podrun serve' works on it: "Running (as of 5m ago)" says that none
+does, and when the probes ran last.`,
 		Example: `  podrun get
   podrun get web -o yaml
   podrun get -A -o wide --sort-by .metadata.creationTimestamp
@@ -140,8 +143,12 @@ func (a *app) findPods(ctx context.Context, e *run.Engine, allNamespaces bool, n
 		return nil, err
 	}
 	var pods []corev1.Pod
+	a.knownAt = map[types.UID]time.Time{}
 	for _, v := range views {
 		pods = append(pods, *v.Object)
+		if !v.KnownAt.IsZero() {
+			a.knownAt[v.Object.UID] = v.KnownAt
+		}
 	}
 	return pods, nil
 }
@@ -177,8 +184,8 @@ func (a *app) printPods(pods []corev1.Pod, f *getFlags, single bool) error {
 		fmt.Fprintln(a.streams.Err, "no pods found")
 		return nil
 	}
-	return podTable(out, pods, tableOptions{
-		Wide: a.output == "wide", Namespaces: f.allNamespaces, Now: time.Now(),
+	return podTable(a.raw.Out, a.screenOf(a.outTerminal), pods, tableOptions{
+		Wide: a.output == "wide", Namespaces: f.allNamespaces, Now: time.Now(), KnownAt: a.knownAt,
 		NoHeaders: f.noHeaders, LabelColumns: f.labels, ShowLabels: f.showLabels,
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run"
@@ -149,6 +150,25 @@ func (f *inputFlags) parse(a *app, sources []manifest.Source, dir string, warn f
 		}
 		f.invalid, sources = errors.Join(f.invalid, err), left
 	}
+}
+
+// podIDs names the pods of the input.
+func podIDs(objects *manifest.Objects) []identity.Pod {
+	var out []identity.Pod
+	for _, p := range objects.Pods {
+		out = append(out, identity.Pod{Namespace: p.Object.Namespace, Name: p.Object.Name})
+	}
+	return out
+}
+
+// longestGrace is the longest grace period of the pods.
+func longestGrace(objects *manifest.Objects) (longest time.Duration) {
+	for _, p := range objects.Pods {
+		if seconds := p.Object.Spec.TerminationGracePeriodSeconds; seconds != nil {
+			longest = max(longest, time.Duration(*seconds)*time.Second)
+		}
+	}
+	return longest
 }
 
 // withoutFiles leaves out the files that problems are about.

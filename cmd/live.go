@@ -37,8 +37,8 @@ type live struct {
 type pullKey struct{ uid, fieldPath, image string }
 
 type liveLine struct {
-	key  pullKey
-	text string
+	key           pullKey
+	name, message string
 }
 
 // tolled is the last printed state of a pull.
@@ -85,14 +85,14 @@ func (l *live) due(e event.Event) bool {
 func (l *live) keep(e event.Event, who string) {
 	key := keyOf(e)
 	at := slices.IndexFunc(l.lines, func(line liveLine) bool { return line.key == key })
-	switch text := oneLine(who + e.Pull.Image + ": " + e.Message); {
+	switch line := (liveLine{key, oneLine(who + e.Pull.Image), oneLine(e.Message)}); {
 	case e.Pull.State == event.PullEnded && at >= 0:
 		l.lines = slices.Delete(l.lines, at, at+1)
 	case e.Pull.State == event.PullEnded:
 	case at >= 0:
-		l.lines[at].text = text
+		l.lines[at] = line
 	default:
-		l.lines = append(l.lines, liveLine{key, text})
+		l.lines = append(l.lines, line)
 	}
 }
 
@@ -114,12 +114,11 @@ func (l *live) draw() {
 	var b strings.Builder
 	for _, line := range l.lines {
 		if l.drawn == height-2 && len(l.lines) > height-1 {
-			fmt.Fprintf(&b, "and %d more\n", len(l.lines)-l.drawn)
+			b.WriteString(screen{width: width - 1}.line([]cell{{fmt.Sprintf("and %d more", len(l.lines)-l.drawn), plain}}) + "\n")
 			l.drawn++
 			break
 		}
-		text := []rune(line.text)
-		b.WriteString(string(text[:min(len(text), width-1)]) + "\n")
+		b.WriteString(fitPull(line.name, line.message, width-1) + "\n")
 		l.drawn++
 	}
 	io.WriteString(l.terminal, b.String())
@@ -128,23 +127,19 @@ func (l *live) draw() {
 // sizeOf is a terminal's size, which may change at any time.
 func sizeOf(terminal *os.File) (width, height int) {
 	size, err := unix.IoctlGetWinsize(int(terminal.Fd()), unix.TIOCGWINSZ)
-	if err != nil || size.Col < 20 || size.Row < 4 {
+	if err != nil || size.Col == 0 || size.Row == 0 { // a serial line
 		return 80, 24
 	}
-	return int(size.Col), int(size.Row)
+	return int(size.Col), max(int(size.Row), 4)
 }
 
 // terminalOf is a stream that is a terminal which understands to be drawn upon;
 // nil if it is none.
 func terminalOf(w io.Writer) *os.File {
-	f, ok := w.(*os.File)
-	if !ok || os.Getenv("TERM") == "dumb" || os.Getenv("TERM") == "" {
+	if os.Getenv("TERM") == "dumb" || os.Getenv("TERM") == "" {
 		return nil
 	}
-	if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
-		return nil
-	}
-	return f
+	return isTerminal(w)
 }
 
 // talk makes the renderer of a command's talk. On a terminal what the command
@@ -155,6 +150,7 @@ func (a *app) talk() *renderer {
 	if r.json {
 		return r
 	}
+	r.raw, r.screen = stderr, func() screen { return a.screenOf(a.errTerminal) }
 	if r.live.terminal = terminalOf(a.raw.Err); r.live.terminal != nil {
 		a.raw.Err = &beside{r, a.raw.Err}
 		if terminalOf(a.raw.Out) != nil {

@@ -45,6 +45,10 @@ type renderer struct {
 	mu   sync.Mutex
 	w    io.Writer
 	json bool
+	// raw is w without escaping, and screen how lines are fitted to it; both are nil where
+	// lines stay as they are.
+	raw    io.Writer
+	screen func() screen
 	// many says that several pods are under way, so that lines name theirs.
 	many bool
 	// quiet leaves events out.
@@ -78,8 +82,22 @@ func (r *renderer) event(e event.Event) {
 	case r.json && err == nil:
 		fmt.Fprintf(r.w, "%s\n", escapeJSON(data))
 	case !r.json:
-		fmt.Fprintln(r.w, r.line(e))
+		r.println(r.line(e), e.Type)
 	}
+}
+
+// println writes a line, whose first word is colored as a status is.
+func (r *renderer) println(text, status string) {
+	if r.screen == nil {
+		fmt.Fprintln(r.w, text)
+		return
+	}
+	s := r.screen()
+	text = s.fold(escape(text))
+	if rest, ok := strings.CutPrefix(text, status); ok {
+		text = s.paint(status, hueOf(status)) + rest
+	}
+	fmt.Fprintln(r.raw, text)
 }
 
 func (r *renderer) line(e event.Event) string {
@@ -126,19 +144,25 @@ func (r *renderer) warn(l problem.List) {
 			}
 			continue
 		}
-		fmt.Fprintln(r.w, "warning:", indented(p.String()))
+		r.println("warning: "+indented(p.String()), "")
 	}
 }
 
-// note writes a line that is no warning, on stderr.
+// note writes a line that is no warning, on stderr, unless events are unwanted.
 func (r *renderer) note(text string) {
-	if r.quiet {
-		return
+	if !r.quiet {
+		r.say(text)
 	}
+}
+
+// say writes a line that is no warning, on stderr.
+func (r *renderer) say(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.live.erase()
+	defer r.live.draw()
 	if !r.json {
-		fmt.Fprintln(r.w, oneLine(text))
+		r.println(oneLine(text), "")
 	} else if data, err := json.Marshal(map[string]string{"message": text}); err == nil {
 		fmt.Fprintf(r.w, "%s\n", escapeJSON(data))
 	}

@@ -103,7 +103,7 @@ func TestSortPods(t *testing.T) {
 func TestTableColumns(t *testing.T) {
 	var out bytes.Buffer
 	o := tableOptions{Now: tableNow, LabelColumns: []string{"app", "example.com/tier"}, ShowLabels: true}
-	if err := podTable(&out, printerPods(), o); err != nil {
+	if err := podTable(&out, screen{}, printerPods(), o); err != nil {
 		t.Fatal(err)
 	}
 	want := `NAME   READY   STATUS   RESTARTS   AGE   APP   TIER    LABELS
@@ -116,7 +116,7 @@ b      1/1     Running   10   90s   web   front   app=web,example.com/tier=front
 	}
 	out.Reset()
 	o.NoHeaders = true
-	if err := podTable(&out, printerPods(), o); err != nil || strings.Contains(out.String(), "NAME") {
+	if err := podTable(&out, screen{}, printerPods(), o); err != nil || strings.Contains(out.String(), "NAME") {
 		t.Errorf("%q, %v: headings", out.String(), err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/run"
 )
 
@@ -19,7 +20,7 @@ func newRestart(a *app) *cobra.Command {
 		Long: `Restart pods as they were applied: stop their containers within the grace period,
 remove them, and create them again. Use it to run a pod again that has ended.`,
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.onPods(c, pick, given, &o.Timeout, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
+			return a.onPods(c, pick, given, &o.Timeout, run.UndoTimeout, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
 				o.AllowKubelet = a.allowKubelet
 				return e.Restart(ctx, pods, o)
 			})
@@ -44,7 +45,7 @@ according to restartPolicy.`,
 				seconds := time.Duration(grace) * time.Second
 				o.Grace = &seconds
 			}
-			return a.onPods(c, pick, given, &o.Timeout, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
+			return a.onPods(c, pick, given, &o.Timeout, 0, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
 				return e.Stop(ctx, pods, o), nil
 			})
 		},
@@ -61,7 +62,7 @@ func newStart(a *app) *cobra.Command {
 		Use:   "start NAME... | -l SELECTOR | --all",
 		Short: "Start pods that were stopped",
 		RunE: func(c *cobra.Command, given []string) error {
-			return a.onPods(c, pick, given, &o.Timeout, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
+			return a.onPods(c, pick, given, &o.Timeout, run.UndoTimeout, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
 				o.AllowKubelet = a.allowKubelet
 				return e.Start(ctx, pods, o)
 			})
@@ -78,8 +79,18 @@ func (a *app) addPodFlags(c *cobra.Command, pick *pickFlags, timeout *time.Durat
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
 }
 
+// idsOf names the pods.
+func idsOf(pods []run.Known) []identity.Pod {
+	var out []identity.Pod
+	for _, k := range pods {
+		out = append(out, k.ID)
+	}
+	return out
+}
+
 // onPods does something with the pods of these names, within the timeout, and reports.
-func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, timeout *time.Duration, do func(context.Context, *run.Engine, []run.Known) ([]run.Result, error)) error {
+// Undo is for how long it may go on after a signal; 0 if it ends at once.
+func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, timeout *time.Duration, undo time.Duration, do func(context.Context, *run.Engine, []run.Known) ([]run.Result, error)) error {
 	if err := errors.Join(checkOutput(a.output, "json", "yaml", "name"), pick.check(c, given)); err != nil {
 		return err
 	}
@@ -96,6 +107,7 @@ func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, timeout 
 		return err
 	}
 	r.many = len(pods) > 1
+	a.worksOn(r, engine, idsOf(pods), undo)
 	results, err := do(ctx, engine, pods)
 	if err != nil {
 		return err

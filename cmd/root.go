@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
@@ -28,6 +31,11 @@ type app struct {
 	// containers write, JSON and YAML.
 	streams, raw Streams
 
+	// outTerminal and errTerminal are those of the streams that are terminals; nil if
+	// they are none.
+	outTerminal, errTerminal *os.File
+	color                    string // --color
+
 	version  string
 	systemd  systemd.Manager
 	settings *settingsFlags
@@ -44,11 +52,19 @@ type app struct {
 	jsonTalk bool
 	// summaryDue says that the command has yet to print its summary.
 	summaryDue bool
+	// knownAt are the times at which the states of pods were known that nothing watches
+	// (run.View), by UID.
+	knownAt map[types.UID]time.Time
+	// work is what signals interrupt.
+	work work
 }
 
-// Main runs the command line and returns its exit code.
-func Main(ctx context.Context, args []string, streams Streams, version string) int {
+// Main runs the command line and returns its exit code. It catches signals
+// (catchSignals); the second of a kind ends the process.
+func Main(parent context.Context, args []string, streams Streams, version string) int {
 	a := newApp(streams)
+	ctx, stop := a.catchSignals(parent)
+	defer stop()
 	a.version, a.commandLine = version, strings.Join(append([]string{"podrun"}, args...), " ")
 	root := newRoot(a)
 	args, err := translate(root, args)
@@ -84,6 +100,8 @@ func (a *app) printErrors(err error) {
 // newApp makes the app of one command line.
 func newApp(streams Streams) *app {
 	a := &app{raw: streams, systemd: systemd.Systemctl{}}
+	a.outTerminal, a.errTerminal = isTerminal(streams.Out), isTerminal(streams.Err)
+	a.work.hurry = make(chan struct{})
 	a.streams = Streams{In: streams.In, Out: textWriter{&a.raw.Out}, Err: textWriter{&a.raw.Err}}
 	return a
 }
@@ -137,6 +155,8 @@ the variable over the file.`,
 	flags.StringVarP(&a.namespace, "namespace", "n", "", "`namespace` of pods (default \"default\")")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print more on stderr")
 	flags.BoolVar(&a.allowKubelet, "allow-kubelet", false, "run on a host whose kubelet uses the same runtime and may remove podrun's pods")
+	flags.StringVar(&a.color, "color", colorAuto, "color status words: auto (on a terminal, unless NO_COLOR is set), always or never")
+	a.settings.into["color"] = func(s *nodeconfig.Settings) { s.Color = a.color }
 	a.settings.into["namespace"] = func(s *nodeconfig.Settings) { s.Namespace = a.namespace }
 	a.settings.into["verbose"] = func(s *nodeconfig.Settings) { s.Verbose = a.verbose }
 	a.settings.into["allow-kubelet"] = func(s *nodeconfig.Settings) { s.AllowKubelet = a.allowKubelet }
@@ -168,7 +188,10 @@ func (a *app) takeSettings(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	a.namespace, a.verbose, a.allowKubelet = s.Namespace, s.Verbose, s.AllowKubelet
+	a.namespace, a.verbose, a.allowKubelet, a.color = s.Namespace, s.Verbose, s.AllowKubelet, s.Color
+	if err := checkColor(a.color); err != nil {
+		return usage(c, err)
+	}
 	return nil
 }
 

@@ -24,13 +24,12 @@ import (
 type runFlags struct {
 	inputFlags
 	run.RunOptions
-	remove   bool
-	quiet    bool
-	stdin    bool
-	tty      bool
-	exitFrom string
-	policy   string
-	dryRun   string
+	remove bool
+	quiet  bool
+	stdin  bool
+	tty    bool
+	policy string
+	dryRun string
 }
 
 func newRun(a *app) *cobra.Command {
@@ -39,7 +38,8 @@ func newRun(a *app) *cobra.Command {
 		Use:   "run FILE...",
 		Short: "Run a pod to completion, print its logs and exit with its exit code",
 		Long: `Run a new pod to completion: start it, stream the logs of its containers, remove
-it, and exit with the first non-zero exit code of its containers.
+it, and exit with the first non-zero exit code of its containers. With
+--exit-code-from, the run ends when that container ends, also if others still run.
 
 The standard output of containers goes to stdout, their standard error and
 podrun's messages to stderr. The default restartPolicy is Never. SIGINT or SIGTERM
@@ -60,11 +60,11 @@ it has a terminal, which is yours until it ends.`,
 	addDryRun(flags, &f.dryRun)
 	flags.DurationVar(&f.Timeout, "timeout", 0, "time limit of the run; 0 for no limit")
 	flags.BoolVar(&f.remove, "rm", true, "remove the pods when they have ended")
-	flags.BoolVar(&f.Replace, "replace", false, "replace a running pod of the same name")
+	flags.BoolVar(&f.Replace, "replace", false, "replace a pod of the same name that is running, or that apply or serve started")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no events")
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, "pass standard input to the pod's container")
 	flags.BoolVarP(&f.tty, "tty", "t", false, "give the container a terminal; with -i it is yours")
-	flags.StringVar(&f.exitFrom, "exit-code-from", "", "exit with the code of this `container`")
+	flags.StringVar(&f.ExitFrom, "exit-code-from", "", "end the run when this `container` ends, and exit with its code")
 	flags.StringVar(&f.policy, "exit-code-policy", string(lifecycle.ExitAny), "exit code to use: any (first failed container), all (only if all failed) or none")
 	flags.StringVar(&f.restartPolicy, "restart-policy", "", "Never or OnFailure, instead of the pods' own")
 	flags.StringVarP(&a.output, "output", "o", "", "print a summary as json or yaml on stdout, and the logs on stderr")
@@ -128,7 +128,8 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	defer closeAll()
 	engine.PullLimit = runPullLimit
 	r.many = len(objects.Pods) > 1
-	f.AllowKubelet, f.Keep = a.allowKubelet, !f.remove
+	f.AllowKubelet, f.Keep, f.Hurry = a.allowKubelet, !f.remove, a.work.hurry
+	a.worksOn(r, engine, podIDs(objects), run.UndoTimeout+longestGrace(objects))
 	logs := a.newLogReader(c.Context(), engine, objects)
 	f.Started = logs.start
 	if interactive != "" {
@@ -143,17 +144,17 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 
 // checkExitFrom refuses a container that no pod has.
 func (f *runFlags) checkExitFrom(c *cobra.Command, objects *manifest.Objects) error {
-	if f.exitFrom == "" {
+	if f.ExitFrom == "" {
 		return nil
 	}
 	for _, p := range objects.Pods {
 		for _, list := range [][]corev1.Container{p.Object.Spec.InitContainers, p.Object.Spec.Containers} {
-			if slices.ContainsFunc(list, func(c corev1.Container) bool { return c.Name == f.exitFrom }) {
+			if slices.ContainsFunc(list, func(c corev1.Container) bool { return c.Name == f.ExitFrom }) {
 				return nil
 			}
 		}
 	}
-	return usage(c, fmt.Errorf("--exit-code-from: no pod has a container %q", f.exitFrom))
+	return usage(c, fmt.Errorf("--exit-code-from: no pod has a container %q", f.ExitFrom))
 }
 
 // runPod is a pod in the summary of run.
@@ -175,7 +176,7 @@ func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
 	sum := runSummary{Pods: []runPod{}}
 	var errs []error
 	for _, r := range results {
-		code, err := podCode(r, lifecycle.ExitPolicy(f.policy), f.exitFrom)
+		code, err := podCode(r, lifecycle.ExitPolicy(f.policy), f.ExitFrom)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -224,6 +225,9 @@ func podCode(r run.RunResult, policy lifecycle.ExitPolicy, from string) (int, er
 	if r.Err != nil {
 		return exitCode(r.Err), r.Err
 	}
+	if from != "" && !hasContainer(r.Status, from) {
+		return ExitOK, nil // a pod beside that of the container
+	}
 	code, ok := lifecycle.ExitCode(r.Status, r.Containers, policy, from)
 	if ok {
 		return code, nil
@@ -234,6 +238,12 @@ func podCode(r run.RunResult, policy lifecycle.ExitPolicy, from string) (int, er
 	}
 	err := &problem.Error{Kind: problem.Failed, Object: "pod " + r.ID.String(), Err: fmt.Errorf("failed: %s", why)}
 	return exitCode(err), err
+}
+
+// hasContainer reports whether a status has a container of that name.
+func hasContainer(s corev1.PodStatus, name string) bool {
+	is := func(c corev1.ContainerStatus) bool { return c.Name == name }
+	return slices.ContainsFunc(s.InitContainerStatuses, is) || slices.ContainsFunc(s.ContainerStatuses, is)
 }
 
 // logReader prints the logs of containers as they start.

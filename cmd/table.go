@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
@@ -18,6 +18,7 @@ type tableOptions struct {
 	Wide       bool // IP and NODE
 	Namespaces bool // NAMESPACE, for -A
 	Now        time.Time
+	KnownAt    map[types.UID]time.Time // by UID, since when a pod's state may have changed unseen
 	NoHeaders  bool
 	// LabelColumns are keys of labels, each with a column of its values; ShowLabels
 	// adds a column with all labels.
@@ -27,35 +28,40 @@ type tableOptions struct {
 
 // podTable prints pods as kubectl get pods does, in the order given: nothing,
 // not even the headings, when there are none.
-func podTable(w io.Writer, pods []corev1.Pod, o tableOptions) error {
+// It is fitted to the screen, and escaped.
+func podTable(w io.Writer, s screen, pods []corev1.Pod, o tableOptions) error {
 	if len(pods) == 0 {
 		return nil
 	}
-	tw := tabwriter.NewWriter(w, 6, 4, 3, ' ', 0) // kubectl's widths
-	row := func(cells ...string) {
-		for i := range cells {
-			cells[i] = oneLine(cells[i])
+	var rows [][]cell
+	row := func(status string, texts ...string) {
+		cells := make([]cell, len(texts))
+		for i, text := range texts {
+			if cells[i].text = oneLine(text); status != "" && text == status {
+				cells[i].hue = hueOf(strings.TrimSuffix(strings.SplitN(status, " ", 2)[0], ","))
+			}
 		}
-		fmt.Fprintln(tw, strings.Join(cells, "\t"))
+		rows = append(rows, cells)
 	}
 	if !o.NoHeaders {
-		row(append(podColumns(o, "NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE"), labelHeadings(o)...)...)
+		row("", append(podColumns(o, "NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE"), labelHeadings(o)...)...)
 	}
 	for i := range pods {
 		pod := &pods[i]
 		sum := summarize(pod)
-		row(append(podColumns(o,
+		status := sum.status + asOf(o.KnownAt[pod.UID], o.Now)
+		row(status, append(podColumns(o,
 			pod.Namespace,
 			pod.Name,
 			fmt.Sprintf("%d/%d", sum.ready, sum.total),
-			sum.status,
+			status,
 			restartsCell(sum, o.Now),
 			ageCell(pod.CreationTimestamp, o.Now),
 			orNone(pod.Status.PodIP),
 			orNone(pod.Spec.NodeName),
 		), labelCells(o, pod)...)...)
 	}
-	if err := tw.Flush(); err != nil {
+	if err := s.table(w, rows); err != nil {
 		return fmt.Errorf("print pods: %w", err)
 	}
 	return nil
@@ -94,6 +100,15 @@ func labelCells(o tableOptions, pod *corev1.Pod) []string {
 		out = append(out, orNone(labels.FormatLabels(pod.Labels)))
 	}
 	return out
+}
+
+// asOf marks a state that was known at that time and may have changed since; zero is
+// now.
+func asOf(known, now time.Time) string {
+	if known.IsZero() {
+		return ""
+	}
+	return " (as of " + duration.HumanDuration(now.Sub(known)) + " ago)"
 }
 
 func restartsCell(s podSummary, now time.Time) string {

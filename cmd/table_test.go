@@ -125,7 +125,7 @@ func TestPodTableStatus(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			sum := summarize(&tt.pod)
 			var b bytes.Buffer
-			if err := podTable(&b, []corev1.Pod{tt.pod}, tableOptions{Now: tableNow}); err != nil {
+			if err := podTable(&b, screen{}, []corev1.Pod{tt.pod}, tableOptions{Now: tableNow}); err != nil {
 				t.Fatal(err)
 			}
 			_, row, _ := strings.Cut(b.String(), "\n")
@@ -165,7 +165,7 @@ batch       a-job-with-a-long-name   0/1     Init:0/1   0            <unknown>  
 		t.Run(tt.name, func(t *testing.T) {
 			tt.o.Now = tableNow
 			var b bytes.Buffer
-			if err := podTable(&b, tt.pods, tt.o); err != nil {
+			if err := podTable(&b, screen{}, tt.pods, tt.o); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(strings.TrimPrefix(tt.want, "\n"), b.String()); diff != "" {
@@ -182,7 +182,7 @@ var errFull = errors.New("no space left on device")
 func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
 func TestPodTableWriteError(t *testing.T) {
-	if err := podTable(fullDisk{}, []corev1.Pod{{}}, tableOptions{}); !errors.Is(err, errFull) {
+	if err := podTable(fullDisk{}, screen{}, []corev1.Pod{{}}, tableOptions{}); !errors.Is(err, errFull) {
 		t.Errorf("error = %v, want %v", err, errFull)
 	}
 }

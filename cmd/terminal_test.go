@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,10 +67,12 @@ func TestD4NothingSteersTheTerminal(t *testing.T) {
 		"warning":     func(a *app) { a.talk().warn(wrong) },
 		"error":       func(a *app) { printError(a.streams.Err, failed) },
 		"plain error": func(a *app) { printError(a.streams.Err, errors.New(hostile)) },
-		"table":       func(a *app) { podTable(a.streams.Out, []corev1.Pod{pod}, tableOptions{Wide: true, Now: tableNow}) },
-		"describe":    func(a *app) { describePod(a.streams.Out, &pod, []event.Event{hit}, tableNow) },
+		"table": func(a *app) {
+			podTable(a.streams.Out, screen{}, []corev1.Pod{pod}, tableOptions{Wide: true, Now: tableNow})
+		},
+		"describe": func(a *app) { describePod(a.streams.Out, screen{}, &pod, []event.Event{hit}, time.Time{}, tableNow) },
 		"doctor": func(a *app) {
-			printDiagnosis(a.streams.Out, run.Diagnosis{Findings: []doctor.Finding{{Group: "g", Check: "c", Status: doctor.Fail, Summary: hostile, Fix: hostile}},
+			printDiagnosis(a.streams.Out, screen{}, run.Diagnosis{Findings: []doctor.Finding{{Group: "g", Check: "c", Status: doctor.Fail, Summary: hostile, Fix: hostile}},
 				Pods: []run.PodVerdict{{Pod: "default/web", Problems: wrong}}})
 		},
 		"images": func(a *app) { a.printImages([]run.Image{{ID: hostile, Names: []string{hostile}}}) },

@@ -34,7 +34,7 @@ type Pull struct {
 func (p Pull) String() string {
 	switch {
 	case p.State == PullUnpacks:
-		return fmt.Sprintf("unpacking %.1f MB", float64(p.Total)/1e6)
+		return "unpacking " + amount(p.Total)
 	case p.State == PullWaits:
 		return fmt.Sprintf("waiting for the registry, %s", p.Elapsed.Truncate(time.Second))
 	case p.State == PullEnded:
@@ -42,7 +42,15 @@ func (p Pull) String() string {
 	case p.Total == 0:
 		return fmt.Sprintf("pulling, %s", p.Elapsed.Truncate(time.Second))
 	}
-	return fmt.Sprintf("%.1f of %.1f MB (%d%%), %.1f MB/s", float64(p.Bytes)/1e6, float64(p.Total)/1e6, p.Percent(), float64(p.Rate)/1e6)
+	return fmt.Sprintf("%.1f of %.1f MB (%d%%), %s/s", float64(p.Bytes)/1e6, float64(p.Total)/1e6, p.Percent(), amount(p.Rate))
+}
+
+// amount is a number of bytes with its unit.
+func amount(n int64) string {
+	if n < 1e6 {
+		return fmt.Sprintf("%.0f kB", float64(n)/1e3)
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }
 
 // Percent returns how much of the image was pulled, from 0 to 100; 0 if its size

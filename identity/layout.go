@@ -176,11 +176,23 @@ func LogPath(container string, attempt uint32) string {
 	return filepath.Join(container, strconv.FormatUint(uint64(attempt), 10)+".log")
 }
 
-// LegacyLog is the symlink to a container's log that log collectors look for
-// (kubelet's legacyLogSymlink).
+// LegacyLog is the symlink to a container's log that log collectors look for. A name
+// that is too long for a file system is cut (logSymlink in pkg/kubelet/kuberuntime), so
+// that containers of one pod may share it.
 func (l Layout) LegacyLog(p Pod, container, containerID string) string {
-	return filepath.Join(l.ContainerLogsDir, p.Name+"_"+p.Namespace+"_"+container+"-"+containerID+".log")
+	return filepath.Join(l.ContainerLogsDir, cutLink(p.Name+"_"+p.Namespace+"_"+container+"-"+containerID)+linkSuffix)
 }
+
+// LegacyLogs is the pattern (path/filepath.Glob) of the links of a pod's containers;
+// links of other pods may match it too.
+func (l Layout) LegacyLogs(p Pod) string {
+	return filepath.Join(l.ContainerLogsDir, cutLink(p.Name+"_"+p.Namespace+"_")+"*"+linkSuffix)
+}
+
+const linkSuffix = ".log"
+
+// cutLink cuts the name of a link so that it fits with its suffix into 255 characters.
+func cutLink(name string) string { return name[:min(len(name), 255-len(linkSuffix))] }
 
 // CgroupLock is a directory that only root can open, mode 0700: podruns of all root
 // directories lock it while they change control groups that pods share. It is in

@@ -46,6 +46,7 @@ type PodrunConfiguration struct {
 
 	Namespace *string `json:"namespace"` // of pods that name none
 	Verbose   *bool   `json:"verbose"`
+	Color     *string `json:"color"`
 }
 
 // Limits of a PodrunConfiguration: more is a mistake, or another's work.
@@ -206,7 +207,7 @@ func (f *file) tooMany(field string, n int) bool {
 // mergePodrun puts a valid PodrunConfiguration over base.
 func mergePodrun(s Settings, pc *PodrunConfiguration) Settings {
 	for into, value := range map[*string]*string{
-		&s.RootDir: pc.RootDir, &s.ContainerLogsDir: pc.ContainerLogsDir, &s.HostnameOverride: pc.HostnameOverride,
+		&s.Color: pc.Color, &s.RootDir: pc.RootDir, &s.ContainerLogsDir: pc.ContainerLogsDir, &s.HostnameOverride: pc.HostnameOverride,
 		&s.RegistryAuth: pc.RegistryAuth, &s.ProviderConfig: pc.ProviderConfig, &s.ProviderBinDir: pc.ProviderBinDir,
 		&s.PodSecurity: pc.PodSecurity, &s.Namespace: pc.Namespace,
 	} {

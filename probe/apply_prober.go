@@ -26,8 +26,8 @@ type Options struct {
 	// called from several goroutines, must not block for long and must not call
 	// Stop. It may be nil.
 	Report func(containerID string, kind Kind, ok bool, message string)
-	// Probed gets the result of each probe that counts. It is called from several
-	// goroutines and must not block. It may be nil.
+	// Probed gets the result of each probe that counts, when Results has what follows
+	// from it. It is called from several goroutines and must not block. It may be nil.
 	Probed func(Plan, Outcome)
 	// Owned tells whether the caller still owns the pod: a probe is not run when
 	// it returns false, and its container is not probed any more until Set forgets

@@ -74,12 +74,12 @@ func (p *Prober) probe(ctx context.Context, w *watched, plan Plan, s State) (Sta
 	if err != nil {
 		outcome = Unknown
 	}
-	if p.options.Probed != nil {
-		p.options.Probed(plan, outcome)
-	}
 	s, change := s.Next(plan, outcome, began)
 	if !p.keep(ctx, w, plan.Kind, s) {
 		return s, false
+	}
+	if p.options.Probed != nil {
+		p.options.Probed(plan, outcome)
 	}
 	p.report(w, plan, change, result)
 	return s, true

@@ -23,6 +23,9 @@ const (
 	Deadline Kind = "Deadline" // the command's own --timeout
 	Failed   Kind = "Failed"   // the pod failed, and no container's exit code says how
 	Runtime  Kind = "Runtime"  // the runtime, the host or podrun itself
+	// The command of a container could not be executed or was not found.
+	NotExecutable Kind = "CommandNotExecutable"
+	NotFound      Kind = "CommandNotFound"
 )
 
 // Problem is one problem of an object, or of this host for it. All fields but

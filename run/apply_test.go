@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -249,4 +250,40 @@ func TestApplyEachForItself(t *testing.T) {
 		t.Errorf("%d sandboxes", n)
 	}
 	r.mustDelete()
+}
+
+// TestLongLogLink: a link whose name would be too long is cut as by the kubelet, and is
+// removed with the pod.
+func TestLongLogLink(t *testing.T) {
+	r := newRig(t)
+	name := strings.Repeat("n", 150)
+	if result := r.apply(podText(name, "Always", "containers: [{name: "+strings.Repeat("c", 63)+", image: registry.example/app:1}]")); result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	links, err := os.ReadDir(r.settings.ContainerLogsDir)
+	if err != nil || len(links) != 1 || len(links[0].Name()) != 255 || !strings.HasSuffix(links[0].Name(), ".log") {
+		t.Fatalf("links %v, %v", links, err)
+	}
+	if _, err := os.Stat(filepath.Join(r.settings.ContainerLogsDir, links[0].Name())); err != nil {
+		t.Error(err)
+	}
+	r.mustDelete()
+	if links, err = os.ReadDir(r.settings.ContainerLogsDir); err != nil || len(links) > 0 {
+		t.Errorf("left: %v, %v", links, err)
+	}
+}
+
+// TestNoLogLink: that the link can't be made is a warning, and the pod starts.
+func TestNoLogLink(t *testing.T) {
+	r := newRig(t)
+	if err := os.Symlink("/proc/none", r.settings.ContainerLogsDir); err != nil {
+		t.Fatal(err)
+	}
+	if result := r.apply(one("Always")); result.Err != nil {
+		t.Error(result.Err)
+	}
+	r.mustDelete()
+	if err := os.Remove(r.settings.ContainerLogsDir); err != nil {
+		t.Error(err)
+	}
 }

@@ -50,6 +50,9 @@ type (
 	Log = reconcile.Log
 )
 
+// UndoTimeout is how long a command may take to undo what it made.
+const UndoTimeout = reconcile.UndoTimeout
+
 // The outcomes of operations.
 const (
 	OutcomeCreated   = reconcile.OutcomeCreated

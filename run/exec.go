@@ -203,11 +203,8 @@ func (t ExecTarget) fault(op string, err error) (int, error) {
 	case notStarted:
 		why = strings.TrimPrefix(strings.TrimPrefix(why, "exec failed: "), "unable to start container process: ")
 		out.Kind, out.Err = problem.Failed, errors.New(strings.TrimSuffix(strings.TrimSpace(why), ": unknown"))
-		// The first two are runc's words, and the last crun's.
-		for _, absent := range []string{"executable file not found", "no such file or directory", "No such file or directory"} {
-			if strings.Contains(why, absent) {
-				return ExecNotFound, out
-			}
+		if cri.CommandAbsent(why) {
+			return ExecNotFound, out
 		}
 		return ExecNotExecutable, out
 	case status.Code(err) == codes.NotFound, strings.Contains(err.Error(), "container is in CONTAINER_"):

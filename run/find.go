@@ -36,6 +36,18 @@ func (sel Selector) matches(id identity.Pod) bool {
 	return false
 }
 
+// Remaining returns those of the pods that podrun has not removed from this host, as
+// namespace/name. It does not ask the runtime, which may hang.
+func (e *Engine) Remaining(pods []identity.Pod) []string {
+	var out []string
+	for _, id := range pods {
+		if r, err := store.ReadOwner(e.Layout(), id); r != nil || err != nil {
+			out = append(out, id.String())
+		}
+	}
+	return out
+}
+
 // Find lists podrun's pods that match, by namespace and name: those of which the
 // runtime has a sandbox, and those that have a directory, which are what an
 // interrupted delete leaves. The error is of kind Runtime where the runtime does

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,9 @@ type View struct {
 	Known
 	Observed *lifecycle.Observed
 	Object   *corev1.Pod
+	// KnownAt is when the probes of a pod that no process watches last said how it is;
+	// zero for a pod that is watched or has no probes.
+	KnownAt time.Time
 }
 
 // Pods reads the state of the pods that match, with their computed statuses. The
@@ -46,7 +50,7 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 			e.WarnOnce(problem.WarningOf(k.Broken))
 		}
 		started, ready := obs.Probed()
-		out = append(out, View{Known: k, Observed: obs, Object: observe.ViewOf(ctx, k, obs, observe.HostInfo{IPs: facts.NodeIPs, Runtime: facts.Runtime, Handler: observe.HandlerOf(obs), BackOff: lifecycle.RestartBackOff{First: first, Longest: longest}}, observe.IsStopped(e.Layout(), k.ID.UID), started, ready)})
+		out = append(out, View{Known: k, Observed: obs, KnownAt: e.knownAt(k, obs), Object: observe.ViewOf(ctx, k, obs, observe.HostInfo{IPs: facts.NodeIPs, Runtime: facts.Runtime, Handler: observe.HandlerOf(obs), BackOff: lifecycle.RestartBackOff{First: first, Longest: longest}}, observe.IsStopped(e.Layout(), k.ID.UID), started, ready)})
 	}
 	unstarted, err := store.ReadUnstarted(e.Layout())
 	if err != nil {
@@ -59,6 +63,25 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 		}
 	}
 	return out, nil
+}
+
+// knownAt is when it was known last how a pod is that runs, has probes and is watched
+// by no process. It is zero as long as the kubelet would know nothing newer: until the
+// shortest period of the probes has passed.
+func (e *Engine) knownAt(k Known, obs *lifecycle.Observed) time.Time {
+	period := lifecycle.ProbePeriod(k.Pod, obs)
+	if period == 0 {
+		return time.Time{}
+	}
+	at := observe.ProbedAt(e.Layout(), k.ID.UID)
+	if at.IsZero() { // no command has probed it yet: it was not ready when it started
+		at = obs.Containers[0].StartedAt
+	}
+	owner, err := store.ReadOwner(e.Layout(), k.ID)
+	if at.IsZero() || time.Since(at) <= period || err == nil && owner.Live(e.Layout()) {
+		return time.Time{}
+	}
+	return at
 }
 
 // unstartedPod is a pod that the running supervisor could not start, as `get` shows

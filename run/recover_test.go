@@ -219,7 +219,7 @@ func TestStartFails(t *testing.T) {
 	r := newRig(t)
 	r.rt.Script("app", critest.Behavior{StartErr: `exec: "nope": executable file not found in $PATH`}, critest.Behavior{Forever: true})
 	result := r.apply(one("Always"))
-	wantErr(t, result.Err, problem.Runtime, "pod default/web: container app", "start", "executable file not found")
+	wantErr(t, result.Err, problem.NotFound, "pod default/web: container app", "start", "its command was not found", "executable file not found")
 	if !r.said("Failed app", "executable file not found") {
 		t.Errorf("events %q", r.reasons())
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -12,6 +13,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
@@ -30,7 +32,7 @@ func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOption
 		return nil, err
 	}
 	if !o.Replace {
-		if err := e.refuseLive(bounded, objects); err != nil {
+		if err := e.refuseOthers(bounded, objects); err != nil {
 			return nil, reconcile.OrEnded(bounded, err)
 		}
 	}
@@ -41,16 +43,39 @@ func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOption
 		return nil, reconcile.OrEnded(bounded, err)
 	}
 	workers := reconcile.NewWorkers(&e.Node, targets, objects, locks)
+	bounded, over := untilEnds(bounded, targets, o.ExitFrom)
 	results := make([]RunResult, len(targets))
 	var wg sync.WaitGroup
 	for i, t := range targets {
 		wg.Go(func() {
 			defer workers[i].Release()
-			results[i] = workers[i].Run(bounded, t, o)
+			one := o
+			one.Over = func() { over(t) }
+			results[i] = workers[i].Run(bounded, t, one)
 		})
 	}
 	wg.Wait()
 	return results, nil
+}
+
+// untilEnds returns a context that ends with reconcile.ErrRunOver when over was called
+// for each pod that has the container; never if none has.
+func untilEnds(ctx context.Context, targets []prepare.Target, container string) (bounded context.Context, over func(prepare.Target)) {
+	ctx, end := context.WithCancelCause(ctx)
+	has := func(t prepare.Target) bool {
+		return t.Plan != nil && lifecycle.FindContainer(t.Plan.Pod, container).Container != nil
+	}
+	var left atomic.Int32
+	for _, t := range targets {
+		if has(t) {
+			left.Add(1)
+		}
+	}
+	return ctx, func(t prepare.Target) {
+		if has(t) && left.Add(-1) == 0 {
+			end(reconcile.ErrRunOver)
+		}
+	}
 }
 
 // withRandomUIDs gives each pod a UID of its own, so that two runs of one file
@@ -68,8 +93,9 @@ func withRandomUIDs(objects *manifest.Objects) *manifest.Objects {
 	return &out
 }
 
-// refuseLive refuses pods that have the names of live pods.
-func (e *Engine) refuseLive(ctx context.Context, objects *manifest.Objects) error {
+// refuseOthers refuses pods that have the names of live pods, or of pods that another
+// command than run has made: of those the user has not said that they may go.
+func (e *Engine) refuseOthers(ctx context.Context, objects *manifest.Objects) error {
 	var errs []error
 	for _, p := range objects.Pods {
 		views, err := e.Pods(ctx, Selector{Namespace: p.Object.Namespace, Names: []string{p.Object.Name}})
@@ -77,11 +103,18 @@ func (e *Engine) refuseLive(ctx context.Context, objects *manifest.Objects) erro
 			return err
 		}
 		for _, v := range views {
-			if phase := v.Object.Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
-				errs = append(errs, &problem.Error{Kind: problem.Refused, Object: "pod " + v.ID.String(),
-					Err:  fmt.Errorf("already exists (%s)", phase),
-					Hint: "--replace stops it first, metadata.generateName gives each run a name"})
+			owner, err := store.ReadOwner(e.Layout(), v.ID)
+			if err != nil {
+				return err
 			}
+			phase := v.Object.Status.Phase
+			ended := phase == corev1.PodSucceeded || phase == corev1.PodFailed
+			if ended && owner != nil && owner.Origin != nil && owner.Origin.Command == store.OriginRun {
+				continue
+			}
+			errs = append(errs, &problem.Error{Kind: problem.Refused, Object: "pod " + v.ID.String(),
+				Err:  fmt.Errorf("already exists (%s)", phase),
+				Hint: "--replace removes it first, metadata.generateName gives each run a name"})
 		}
 	}
 	return errors.Join(errs...)

@@ -87,6 +87,14 @@ func (g Goal) condition() (string, corev1.ConditionStatus) {
 	return kind, corev1.ConditionStatus(status)
 }
 
+// Readiness reports whether the goal is about what readiness probes find, and whether
+// they are to succeed.
+func (g Goal) Readiness() (ready, is bool) {
+	kind, want := g.condition()
+	is = strings.EqualFold(kind, string(corev1.PodReady)) || strings.EqualFold(kind, string(corev1.ContainersReady))
+	return want == corev1.ConditionTrue, is
+}
+
 // Missing returns why a goal about the pod's status is not reached yet.
 func (g Goal) Missing(status corev1.PodStatus) string {
 	kind, want := g.condition()
@@ -131,6 +139,16 @@ func StartedGoal(pod *corev1.Pod, obs *Observed, mine map[string]bool) (done boo
 		}
 	}
 	return true, ""
+}
+
+// ContainerEnded reports whether a container has exited and is not to be started again.
+// A sidecar is, as long as the pod runs.
+func ContainerEnded(pod *corev1.Pod, obs *Observed, name string) bool {
+	spec, last := FindContainer(pod, name), obs.Latest(name)
+	if spec.Container == nil || last == nil || last.State != Exited {
+		return false
+	}
+	return hasEnded(pod, spec.Container, last) || isRegularInit(pod, spec.Container) && last.ExitCode == 0
 }
 
 // ReachedBy reports whether a pod's status meets the goal.

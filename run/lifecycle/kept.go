@@ -156,6 +156,26 @@ func (k Kept) since(c corev1.PodCondition, derived, now time.Time, probed bool) 
 	return now
 }
 
+// ProbePeriod is the shortest period of the probes by which it is known whether the
+// running containers of a pod have started and are ready; 0 if there are none.
+func ProbePeriod(pod *corev1.Pod, obs *Observed) (shortest time.Duration) {
+	if pod == nil {
+		return 0
+	}
+	for _, c := range SpecContainers(pod) {
+		have := obs.Container(c.Container.Name)
+		for _, p := range []*corev1.Probe{c.Container.StartupProbe, c.Container.ReadinessProbe} {
+			if p == nil || have == nil || have.State != Running {
+				continue
+			}
+			if period := time.Duration(max(p.PeriodSeconds, 1)) * time.Second; shortest == 0 || period < shortest {
+				shortest = period
+			}
+		}
+	}
+	return shortest
+}
+
 // hasProbes tells whether a container of the pod is ready only when a probe says so.
 func hasProbes(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(SpecContainers(pod), func(c specContainer) bool {

@@ -88,6 +88,15 @@ func readProbed(l identity.Layout, uid string) (map[string]lifecycle.Probed, err
 	return out, nil
 }
 
+// ProbedAt is when the results of a pod's probes were written down; zero if none were.
+func ProbedAt(l identity.Layout, uid string) time.Time {
+	info, err := os.Lstat(l.ProbeResults(uid))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
 // inFile names the file in an error that does not.
 func inFile(file string, err error) error {
 	if _, ok := errors.AsType[*fs.PathError](err); ok {

@@ -89,7 +89,11 @@ func (w *state) explain(ctx context.Context, err error) error {
 		err = fmt.Errorf("%w: %w", cause, nameless(w.plan.ID, err))
 	}
 	if timeout {
-		return DeadlineError(w.plan.ID, err, "")
+		late := DeadlineError(w.plan.ID, err, "")
+		if w.removes {
+			late.Hint = "increase --timeout; with --rm=false the pod stays for 'podrun logs' and 'podrun describe'"
+		}
+		return late
 	}
 	return fmt.Errorf("pod %s: %w", w.plan.ID, err)
 }
@@ -115,7 +119,7 @@ func inStep(id identity.Pod, step string, err error) error {
 
 // DeadlineError is an error of kind Deadline that names the pod; waiting, which
 // may be empty, says what the command waited for.
-func DeadlineError(id identity.Pod, cause error, waiting string) error {
+func DeadlineError(id identity.Pod, cause error, waiting string) *problem.Error {
 	if waiting != "" {
 		cause = fmt.Errorf("%w while %s", cause, waiting)
 	}

@@ -76,8 +76,8 @@ func (w *starter) startContainer(ctx context.Context, a lifecycle.Action) error 
 	w.obs.Put(created)
 	w.mine[created.ID] = true
 	w.emit(event.Normal, event.StartedContainer, a.Container, "Container started")
-	if err := w.linkLog(created, config); err != nil {
-		return err
+	if err := w.linkLog(created, config); err != nil { // no reason not to run it, as in the kubelet
+		w.SendWarnings(problem.List{{Object: "pod " + w.plan.ID.String() + ": container " + created.Name, Warning: true, Message: "link its log: " + err.Error()}})
 	}
 	w.logs.started(Log{Pod: w.plan.ID, Container: created.Name, ID: created.ID, State: created.State,
 		Path: filepath.Join(w.plan.Layout.Logs(w.plan.ID), config.GetLogPath())})
@@ -246,8 +246,24 @@ func (w *starter) containerFailed(ctx context.Context, name, op, reason string, 
 		failure.Kind, failure.Err, failure.Problems, failure.Hint = e.Kind, e.Err, e.Problems, e.Hint
 	}
 	w.emit(event.Warning, reason, name, "Error: "+cause(failure))
-	w.fail(failure)
+	w.fail(commandFailed(failure))
 	return nil
+}
+
+// commandFailed is the failure of a container as an error of its command, if it is one:
+// as a shell reports it, by code 127 or 126.
+func commandFailed(failure *problem.Error) *problem.Error {
+	why, absent, ok := cri.CommandFailure(failure.Err)
+	if !ok {
+		return failure
+	}
+	failure.Kind, failure.Err = problem.NotExecutable, fmt.Errorf("its command cannot be executed: %s", why)
+	failure.Hint = "check the container's command and the file's mode"
+	if absent {
+		failure.Kind, failure.Err = problem.NotFound, fmt.Errorf("its command was not found: %s", why)
+		failure.Hint = "check the container's command, and that its image has the program"
+	}
+	return failure
 }
 
 // linkLog makes the link by which log collectors find the container's log.
@@ -261,10 +277,10 @@ func (w *starter) linkLog(c lifecycle.Container, config *runtimeapi.ContainerCon
 			err = os.Symlink(target, link)
 		}
 	}
-	if err != nil && !os.IsExist(err) {
-		return fmt.Errorf("pod %s: container %s: link its log: %w", w.plan.ID, c.Name, err)
+	if os.IsExist(err) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // cause is an error's text without the object and the step, which its event

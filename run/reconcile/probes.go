@@ -28,6 +28,7 @@ type probes struct {
 	owned
 	probing  atomic.Pointer[store.Generation] // the generation under which it probes; nil while it does not
 	reported sync.Map                         // the containers whose probes have come to a result, by ID
+	answered sync.Map                         // by container name, whether the last readiness probe that this command ran succeeded
 	wake     chan struct{}                    // ends a wait: a probe has found something out
 }
 
@@ -46,6 +47,10 @@ func (w *probes) startProbing() {
 		Probed: func(p probe.Plan, result probe.Outcome) {
 			if count := w.Observer.Probed; count != nil {
 				count(p.ID, p.Container, string(p.Kind), string(result))
+			}
+			if p.Kind == probe.Readiness {
+				w.answered.Store(p.Container, result == probe.Success || result == probe.Warning)
+				w.wakeUp()
 			}
 		},
 		Report: func(id string, _ probe.Kind, _ bool, _ string) {
@@ -118,6 +123,25 @@ func (w *probes) probe() {
 	w.prober.Set(running)
 }
 
+// confirmed reports whether the readiness of the containers that run is known from
+// probes that this command ran, and not from what was kept of an earlier one: that a
+// container is ready takes a last probe that succeeded.
+func (w *probes) confirmed(ready bool) bool {
+	started, _, _ := w.probed()
+	for _, c := range lifecycle.SpecContainers(w.pod()) {
+		have := w.obs.Container(c.Container.Name)
+		if c.Container.ReadinessProbe == nil || have == nil || have.State != lifecycle.Running {
+			continue
+		}
+		succeeded, answered := w.answered.Load(have.Name)
+		probing := c.Container.StartupProbe == nil || started[have.ID]
+		if ready && succeeded != true || probing && !answered {
+			return false
+		}
+	}
+	return true
+}
+
 // probed is what the probes have found so far. Where none is run, what they
 // last said to an earlier podrun counts.
 func (w *state) probed() (started, ready map[string]bool, unhealthy map[string]lifecycle.Unhealthy) {
@@ -152,7 +176,12 @@ func (w *probes) keepProbed(end bool) error {
 			now[id] = before
 		}
 	}
+	file := w.plan.Layout.ProbeResults(w.plan.ID.UID)
 	if len(now) == 0 || maps.Equal(now, w.obs.Probes) {
+		if end && len(now) > 0 {
+			at := time.Now()
+			_ = os.Chtimes(file, at, at) // `get` shows then an older time
+		}
 		return nil
 	}
 	w.obs.Probes = now
@@ -160,7 +189,6 @@ func (w *probes) keepProbed(end bool) error {
 	if err != nil {
 		return fmt.Errorf("keep the results of probes: %w", err)
 	}
-	file := w.plan.Layout.ProbeResults(w.plan.ID.UID)
 	err = os.Mkdir(filepath.Dir(file), 0o750)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // another command deleted the pod

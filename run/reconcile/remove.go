@@ -224,7 +224,7 @@ func (w *remover) removeSandboxes(ctx context.Context) error {
 
 // removeLogs removes the pod's logs and the links to them.
 func (w *remover) removeLogs() error {
-	links, err := filepath.Glob(filepath.Join(w.plan.Layout.ContainerLogsDir, w.plan.ID.Name+"_"+w.plan.ID.Namespace+"_*.log"))
+	links, err := filepath.Glob(w.plan.Layout.LegacyLogs(w.plan.ID))
 	if err != nil {
 		return fmt.Errorf("list links to logs: %w", err)
 	}

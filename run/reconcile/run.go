@@ -14,6 +14,14 @@ type RunOptions struct {
 	ApplyOptions
 	Replace bool // a live pod of the same name goes first, instead of being refused
 	Keep    bool // leave the pods when they have ended
+	// ExitFrom is the container whose end ends the run; "" for none.
+	ExitFrom string
+	// Over is called when the pod has come to its end and is about to be removed; nil
+	// for not.
+	Over func()
+	// Hurry is closed when this process is about to be killed: containers that are
+	// being stopped are killed after hurryGrace. Nil is never.
+	Hurry <-chan struct{}
 	// Started is called for each container that starts, with a channel that is
 	// closed when it has ended. What it returns is called before the pod is
 	// removed, and waits until the container's log was read.
@@ -23,18 +31,23 @@ type RunOptions struct {
 // RunResult is how a pod has ended that was run to completion.
 type RunResult struct{ Result }
 
+// ErrRunOver ends the context of the pods of a run that is over because the container
+// of RunOptions.ExitFrom has ended.
+var ErrRunOver = errors.New("the run is over")
+
 // Run brings an admitted pod to its end and removes it, unless o.Keep. The
 // result's error has that of the pod and that of its removal.
 func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunResult {
-	w.logs.open, w.adopts = o.Started, true
+	w.logs.open, w.adopts, w.hurry, w.endsWith, w.removes = o.Started, true, o.Hurry, o.ExitFrom, !o.Keep
 	result := RunResult{Result: w.Apply(ctx, t, o.ApplyOptions)}
-	result.Containers = lifecycle.EndedContainers(w.pod(), result.Status)
-	if o.Keep {
-		w.logs.allExited()
-		w.logs.drain()
-		return result
+	if context.Cause(ctx) == ErrRunOver && errors.Is(result.Err, ErrRunOver) {
+		result.Outcome, result.Err = OutcomeStopped, nil
 	}
-	err := w.runOver(ctx, &result)
+	result.Containers = lifecycle.EndedContainers(w.pod(), result.Status)
+	if o.Over != nil {
+		o.Over()
+	}
+	err := w.end(ctx, &result, o)
 	w.logs.allExited() // where the pod was left to another command
 	w.logs.drain()
 	if err != nil {
@@ -43,9 +56,36 @@ func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunRes
 	return result
 }
 
+// end removes the pod; one that is kept it stops, where the end of one container was the
+// pod's.
+func (w *Worker) end(ctx context.Context, result *RunResult, o RunOptions) error {
+	stop := o.ExitFrom != "" && result.Err == nil
+	if !o.Keep {
+		return w.runOver(ctx, result, stop)
+	}
+	if !stop {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout+w.gracePeriod())
+	defer cancel()
+	if w.lock.Held == nil {
+		if _, err := w.lock.Take(ctx); err != nil {
+			return err
+		}
+	}
+	if err := w.openJournal(); err != nil {
+		return err
+	}
+	defer w.journal.Close()
+	err := w.Stop(ctx, nil)
+	result.Containers = lifecycle.EndedContainers(w.pod(), w.Status())
+	return err
+}
+
 // runOver stops what still runs, on a context of its own, waits for the logs
-// and removes the pod.
-func (w *Worker) runOver(ctx context.Context, result *RunResult) error {
+// and removes the pod. All says that how containers ended that it stopped is part of
+// the result.
+func (w *Worker) runOver(ctx context.Context, result *RunResult, all bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout+w.gracePeriod())
 	defer cancel()
 	if w.lock.Held == nil {
@@ -58,9 +98,12 @@ func (w *Worker) runOver(ctx context.Context, result *RunResult) error {
 	}
 	w.ending, w.dooms, w.lock.Removal = true, true, true
 	err := w.removeOwned(ctx, RemoveOptions{stopped: func() {
+		status := w.Status()
 		if len(result.Containers) == 0 {
-			result.Status = w.Status()
-			result.Containers = lifecycle.EndedContainers(w.pod(), result.Status)
+			result.Status = status
+		}
+		if len(result.Containers) == 0 || all {
+			result.Containers = lifecycle.EndedContainers(w.pod(), status)
 		}
 		w.logs.allExited()
 		w.logs.drain()

@@ -32,4 +32,7 @@ type state struct {
 	// supervision is that of a worker that supervises its pod; nil otherwise.
 	supervision *Supervision
 	groupSeen   bool // the pod's control group existed
+	// removes says that the command removes the pod when it ends: no hint may point to
+	// the pod then.
+	removes bool
 }

@@ -30,8 +30,37 @@ const minimumGrace = 2 * time.Second
 // no more than its containers is known.
 const defaultGrace = 30 * time.Second
 
+// hurryGrace is how long containers that are being stopped may still take once podrun
+// is about to be killed: GitHub's runner sends SIGKILL 2.5 s after SIGTERM, and the
+// removal of the pod takes the rest.
+const hurryGrace = 1500 * time.Millisecond
+
 // stopper stops a pod's containers.
-type stopper struct{ probes }
+type stopper struct {
+	probes
+	hurry <-chan struct{} // RunOptions.Hurry
+}
+
+// hurried returns a context that ends hurryGrace after podrun is about to be killed.
+func (w *stopper) hurried(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	if w.hurry == nil {
+		return ctx, cancel
+	}
+	go func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.hurry:
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(hurryGrace):
+			cancel()
+		}
+	}()
+	return ctx, cancel
+}
 
 // gracePeriod is how long the pod's containers may take to end.
 func (w *stopper) gracePeriod() time.Duration { return gracePeriod(w.pod(), w.obs) }
@@ -266,19 +295,29 @@ func (w *stopper) killContainer(ctx context.Context, id string, grace time.Durat
 func (w *stopper) stopContainer(ctx context.Context, st stop) error {
 	w.emit(event.Normal, event.KillingContainer, st.Name, st.message)
 	start := time.Now()
+	hurried, done := w.hurried(ctx)
+	defer done()
 	if plan, ok := w.preStop(st.Container); ok && st.grace > 0 && !st.again {
-		w.runPreStop(ctx, st.Container, plan, st.grace)
+		w.runPreStop(hurried, st.Container, plan, st.grace)
 	}
 	for _, ended := range st.after {
-		<-ended
+		select {
+		case <-ended:
+		case <-hurried.Done():
+		}
 	}
 	for late := time.Now().Add(stopAgainFor); ; {
-		left := max(st.grace-time.Since(start), min(st.grace, minimumGrace))
-		err := w.Client.StopContainer(ctx, st.ID, left.Round(time.Second))
-		if err == nil || observe.Settled(ctx, w.Client, st.Container) {
-			return nil
+		left, within := max(st.grace-time.Since(start), min(st.grace, minimumGrace)).Round(time.Second), hurried
+		if hurried.Err() != nil {
+			left, within = 0, ctx
 		}
-		if ctx.Err() != nil || time.Now().After(late) {
+		err := w.Client.StopContainer(within, st.ID, left)
+		switch {
+		case err == nil || observe.Settled(ctx, w.Client, st.Container):
+			return nil
+		case ctx.Err() == nil && within == hurried && hurried.Err() != nil:
+			continue // it is killed next
+		case ctx.Err() != nil || time.Now().After(late):
 			return fmt.Errorf("stop container %s (%s): %w", st.Name, observe.ShortID(st.ID), err)
 		}
 	}

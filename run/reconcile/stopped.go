@@ -26,6 +26,9 @@ func (w *state) wasStopped() error {
 		return err
 	}
 	why, hint, _ := strings.Cut(strings.TrimSpace(string(data)), "\n")
+	if w.removes {
+		hint = ""
+	}
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + w.plan.ID.String(), Err: errors.New(why), Hint: hint}
 }
 

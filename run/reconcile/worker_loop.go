@@ -25,7 +25,8 @@ import (
 // act), probes, stopper, remover, starter.
 type Worker struct {
 	starter
-	objects *manifest.Objects // of a command that applies: this pod and what it refers to
+	objects  *manifest.Objects // of a command that applies: this pod and what it refers to
+	endsWith string            // the container whose end is the pod's; "" for none (RunOptions.ExitFrom)
 }
 
 func (w *state) pod() *corev1.Pod { return w.plan.Pod }
@@ -70,7 +71,7 @@ func (w *Worker) until(ctx context.Context, goal lifecycle.Goal) (ended bool, er
 			return false, err
 		case len(w.failures) > 0:
 			return false, errors.Join(w.failures...)
-		case w.reached(goal):
+		case w.reached(goal) && (!owns || w.confirms(goal)):
 			return false, nil
 		case d.Ended:
 			return true, nil
@@ -112,8 +113,10 @@ func (w *Worker) step(ctx context.Context, owns bool) (d lifecycle.Decision, did
 // reached reports whether a goal holds.
 func (w *Worker) reached(goal lifecycle.Goal) bool {
 	switch goal {
-	case lifecycle.GoalCompleted, lifecycle.GoalNever:
+	case lifecycle.GoalNever:
 		return false
+	case lifecycle.GoalCompleted:
+		return w.endsWith != "" && lifecycle.ContainerEnded(w.pod(), w.obs, w.endsWith)
 	case lifecycle.GoalStarted, lifecycle.GoalReady:
 		done, _ := lifecycle.StartedGoal(w.pod(), w.obs, w.mine)
 		if !done || goal == lifecycle.GoalStarted {
@@ -121,6 +124,13 @@ func (w *Worker) reached(goal lifecycle.Goal) bool {
 		}
 	}
 	return goal.ReachedBy(w.Status())
+}
+
+// confirms reports whether this command has seen for itself what a goal about readiness
+// follows from: no process may have watched the pod since another one has.
+func (w *Worker) confirms(goal lifecycle.Goal) bool {
+	ready, is := goal.Readiness()
+	return !is || w.confirmed(ready)
 }
 
 // missing says why a goal does not hold.
@@ -135,6 +145,9 @@ func (w *Worker) missing(goal lifecycle.Goal) string {
 		if !done || goal == lifecycle.GoalStarted {
 			return waiting
 		}
+	}
+	if w.reached(goal) {
+		return "its readiness probes have not succeeded again"
 	}
 	return goal.Missing(w.Status())
 }

@@ -1,0 +1,246 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// The values of --color.
+const (
+	colorAuto   = "auto"
+	colorAlways = "always"
+	colorNever  = "never"
+)
+
+// screen is how text is fitted to a stream. The zero value changes nothing.
+type screen struct {
+	width int // in columns; 0 for no terminal
+	color bool
+}
+
+// isTerminal returns a stream that is a terminal; nil if it is none.
+func isTerminal(w io.Writer) *os.File {
+	f, ok := w.(*os.File)
+	if !ok {
+		return nil
+	}
+	if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
+		return nil
+	}
+	return f
+}
+
+// screenOf is the screen of a stream as it is now; nil is a stream that is no terminal.
+// NO_COLOR is no-color.org's, and a dumb terminal shows escape sequences.
+func (a *app) screenOf(terminal *os.File) screen {
+	s := screen{color: a.color == colorAlways}
+	if terminal == nil {
+		return s
+	}
+	s.width, _ = sizeOf(terminal)
+	term := os.Getenv("TERM")
+	if a.color != colorNever && os.Getenv("NO_COLOR") == "" && term != "" && term != "dumb" {
+		s.color = true
+	}
+	return s
+}
+
+// hue is a color of ECMA-48 (SGR).
+type hue string
+
+const (
+	plain  hue = ""
+	red    hue = "31"
+	green  hue = "32"
+	yellow hue = "33"
+)
+
+// paint colors a text, if the screen has colors.
+func (s screen) paint(text string, h hue) string {
+	if !s.color || h == plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(h) + "m" + text + "\x1b[0m"
+}
+
+// hueOf is the color of a status word: green for what is as it should be, yellow for
+// what is on its way or a warning, red for what has failed.
+func hueOf(status string) hue {
+	switch status {
+	case "Running", "Succeeded", "Completed", "pass":
+		return green
+	case "Pending", "ContainerCreating", "PodInitializing", "Terminating", "NotReady", "Unknown", "Warning", "warn":
+		return yellow
+	case "", "skip", "Normal", "Deleted":
+		return plain
+	}
+	if strings.HasPrefix(status, "Init:") && strings.Contains(status, "/") {
+		return yellow
+	}
+	return red
+}
+
+// cell is a part of a line, with its color.
+type cell struct {
+	text string
+	hue  hue
+}
+
+// Of kubectl's tables: the least width of a column, and the space after it.
+const (
+	columnLeast = 6
+	columnSpace = 3
+	// columnShort is what is left, with its space, of a column that is cut.
+	columnShort = 16
+)
+
+// table writes rows of cells in columns, as wide as kubectl's. On a terminal that is too
+// narrow the widest columns are cut first, down to columnShort, and then the ends of
+// lines. All rows have the same number of cells, which are escaped.
+func (s screen) table(w io.Writer, rows [][]cell) error {
+	var widths []int
+	for _, row := range rows {
+		for i, c := range row {
+			if i == len(widths) {
+				widths = append(widths, columnLeast)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(c.text)+columnSpace)
+		}
+	}
+	s.shrink(widths)
+	var b strings.Builder
+	for _, row := range rows {
+		line := slices.Clone(row)
+		for i := range line[:len(line)-1] {
+			text := []rune(line[i].text)
+			if len(text) > widths[i]-columnSpace {
+				text = append(text[:widths[i]-columnSpace-1], '…')
+			}
+			line[i].text = string(text) + strings.Repeat(" ", max(widths[i]-len(text), 0))
+		}
+		b.WriteString(s.line(line) + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// shrink makes the widest columns narrower, as far as the terminal asks for it. The last
+// one has no space after it.
+func (s screen) shrink(widths []int) {
+	over := -s.width - columnSpace
+	for _, n := range widths {
+		over += n
+	}
+	for ; s.width > 0 && over > 0; over-- {
+		widest := 0
+		for i, n := range widths {
+			if n > widths[widest] {
+				widest = i
+			}
+		}
+		if widths[widest] <= columnShort {
+			return
+		}
+		widths[widest]--
+	}
+}
+
+// line joins cells, cuts what is wider than the terminal, and colors the rest.
+func (s screen) line(cells []cell) string {
+	var b strings.Builder
+	total := 0
+	for _, c := range cells {
+		total += utf8.RuneCountInString(c.text)
+	}
+	room := total
+	if s.width > 0 && total > s.width {
+		room = s.width - 1
+	}
+	for _, c := range cells {
+		text := []rune(c.text)
+		text = text[:min(len(text), room)]
+		room -= len(text)
+		word := strings.TrimRight(string(text), " ")
+		b.WriteString(s.paint(word, c.hue) + string(text)[len(word):])
+	}
+	if s.width > 0 && total > s.width {
+		b.WriteString("…")
+	}
+	return b.String()
+}
+
+// fold breaks lines that are wider than the terminal between words, and indents what
+// follows to the line's second column, if it has one.
+func (s screen) fold(text string) string {
+	if s.width <= 0 {
+		return text
+	}
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = strings.Join(folded([]rune(strings.ReplaceAll(line, "\t", "    ")), s.width), "\n")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func folded(line []rune, width int) (out []string) {
+	indent := secondColumn(line)
+	if indent > width/2 {
+		indent = min(2, width/2)
+	}
+	prefix := ""
+	for begin := indent; len(line) > width-len(prefix); begin = 0 {
+		room := width - len(prefix)
+		at := room
+		for at > begin && line[at] != ' ' {
+			at--
+		}
+		if at <= begin {
+			at = room // one long word
+		}
+		out = append(out, prefix+strings.TrimRight(string(line[:at]), " "))
+		line = []rune(strings.TrimLeft(string(line[at:]), " "))
+		prefix = strings.Repeat(" ", indent)
+	}
+	return append(out, prefix+string(line))
+}
+
+// secondColumn is where a line continues after the first gap of two spaces or more that
+// is not at its beginning, or after its own indentation.
+func secondColumn(line []rune) int {
+	text := string(line)
+	margin := len(text) - len(strings.TrimLeft(text, " "))
+	gap := strings.Index(text[margin:], "  ")
+	if gap < 0 {
+		return min(margin+2, len(line))
+	}
+	rest := strings.TrimLeft(text[margin+gap:], " ")
+	return len(line) - utf8.RuneCountInString(rest)
+}
+
+// fitPull puts what is pulled and how far it is on a line of that width. Of what is
+// pulled the end says more, and how far it is comes first.
+func fitPull(name, message string, width int) string {
+	n, m := []rune(name), []rune(message)
+	room := width - len(m) - 2
+	switch {
+	case len(n) <= room:
+		return name + ": " + message
+	case room >= 4:
+		return "…" + string(n[len(n)-room+1:]) + ": " + message
+	}
+	return string(m[:min(len(m), max(width, 0))])
+}
+
+// checkColor refuses a value that --color does not know.
+func checkColor(value string) error {
+	if value == "" || value == colorAuto || value == colorAlways || value == colorNever {
+		return nil
+	}
+	return fmt.Errorf("--color=%s is not one of auto, always, never", value)
+}
