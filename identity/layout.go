@@ -73,6 +73,11 @@ func (l Layout) KeptStatus(uid string) string {
 	return filepath.Join(l.Plugins(uid), "podrun.dev~status", "status.json")
 }
 
+// Resize is the file that holds a resize in place that has not ended.
+func (l Layout) Resize(uid string) string {
+	return filepath.Join(l.Plugins(uid), "podrun.dev~resize", "resize.json")
+}
+
 // Volumes holds the pod's volumes, by plugin.
 func (l Layout) Volumes(uid string) string { return filepath.Join(l.Pod(uid), "volumes") }
 

@@ -25,6 +25,20 @@ type Kept struct {
 	OOMKilled []string `json:"oomKilled,omitempty"`
 	// Evicted is how the pod was evicted; nil if it was not.
 	Evicted *Evicted `json:"evicted,omitempty"`
+	// ResizePending is a resize in place that this host can't do now; nil for none.
+	ResizePending *ResizePending `json:"resizePending,omitempty"`
+}
+
+// ResizePending is why a resize in place was not begun: it is Deferred while others
+// have the resources, or Infeasible (KEP-1287).
+type ResizePending struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// Is tells whether two say the same; nil is none.
+func (p *ResizePending) Is(other *ResizePending) bool {
+	return p == other || p != nil && other != nil && *p == *other
 }
 
 // Evicted is what is kept of a pod's eviction. Its phase is Failed.
@@ -92,7 +106,7 @@ func (k Kept) Terminal() bool { return k.Phase == corev1.PodSucceeded || k.Phase
 
 // Equal tells whether two say the same.
 func (k Kept) Equal(other Kept) bool {
-	return k.Phase == other.Phase && k.Reason == other.Reason && k.Message == other.Message && slices.Equal(k.OOMKilled, other.OOMKilled) && k.Evicted == other.Evicted &&
+	return k.Phase == other.Phase && k.Reason == other.Reason && k.Message == other.Message && slices.Equal(k.OOMKilled, other.OOMKilled) && k.Evicted == other.Evicted && k.ResizePending.Is(other.ResizePending) &&
 		slices.EqualFunc(k.Conditions, other.Conditions, func(a, b KeptCondition) bool {
 			return a.Type == b.Type && a.Status == b.Status && a.Since.Equal(b.Since)
 		})

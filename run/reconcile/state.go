@@ -32,4 +32,8 @@ type state struct {
 	// supervision is that of a worker that supervises its pod; nil otherwise.
 	supervision *Supervision
 	groupSeen   bool // the pod's control group existed
+	// pending is why the pod can't be resized as its source asks, if knowsPending is
+	// set; else what was written down holds.
+	pending      *lifecycle.ResizePending
+	knowsPending bool
 }
