@@ -148,6 +148,10 @@ func (l Layout) Unstarted() string { return filepath.Join(l.Serve(), "unstarted"
 // pressure, by condition.
 func (l Layout) Pressure() string { return filepath.Join(l.Serve(), "pressure") }
 
+// ShuttingDown is the file that is there while the host shuts down, with the ID of its
+// boot.
+func (l Layout) ShuttingDown() string { return filepath.Join(l.Serve(), "shutdown") }
+
 // ImageUse is the file that keeps when a supervisor saw images used last.
 func (l Layout) ImageUse() string { return filepath.Join(l.Serve(), "images") }
 

@@ -103,6 +103,14 @@ type Settings struct {
 	ImageMinimumGCAge           time.Duration `json:"imageMinimumGCAge"`
 	ImageMaximumGCAge           time.Duration `json:"imageMaximumGCAge,omitempty"`
 
+	// ShutdownGracePeriod is how long pods get to end when the host shuts down, of which
+	// ShutdownGracePeriodCriticalPods is for critical pods; or a period for each priority.
+	// 0 and none: pods are not stopped before the host is. ShutdownPeriods has what
+	// follows from them. Durations are ns in JSON.
+	ShutdownGracePeriod              time.Duration                              `json:"shutdownGracePeriod,omitempty"`
+	ShutdownGracePeriodCriticalPods  time.Duration                              `json:"shutdownGracePeriodCriticalPods,omitempty"`
+	ShutdownGracePeriodByPodPriority []kubelet.ShutdownGracePeriodByPodPriority `json:"shutdownGracePeriodByPodPriority,omitempty"`
+
 	// PullVerification and PullAllowlist say for which images that are here a pod
 	// must show that it could pull them.
 	PullVerification kubelet.ImagePullCredentialsVerificationPolicy `json:"imagePullCredentialsVerificationPolicy"`

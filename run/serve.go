@@ -22,6 +22,7 @@ import (
 	"github.com/podrun/podrun/run/serve"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/source"
+	"github.com/podrun/podrun/systemd"
 )
 
 // ServeOptions are the options of Serve.
@@ -51,6 +52,13 @@ func (e *Engine) Serve(ctx context.Context, o ServeOptions) error {
 	options := serve.Options{AllowKubelet: o.AllowKubelet, Ready: o.Ready, Heartbeat: o.Heartbeat, StateChanges: e.stateChanges(ctx)}
 	options.Housekeeping, options.HousekeepingEvery = e.rotateLogs, e.Settings.ContainerLogMonitorInterval
 	options.Stats, options.Images, options.Collect = serve.NewStats(&e.Node), runtimeImages{e}, e.collectLeftovers
+	options.Shutdowns = func(ctx context.Context) (serve.Shutdowns, error) {
+		l, err := systemd.DialLogind(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return l, nil
+	}
 	api := newAPI(e, o.API)
 	api.observe(ctx, &options)
 	defer api.close()

@@ -158,6 +158,8 @@ type serving struct {
 	super *serve.Supervisor
 	// node is what the host and its pods use, for tests of evictions; nil for none.
 	node *usedNode
+	// host announces shutdowns; nil for none.
+	host *fakeHost
 	// real reads what this machine uses instead; nil for not.
 	real func(*Engine) serve.Stats
 }
@@ -187,6 +189,9 @@ func (s *serving) start() {
 	o := serve.Options{Sources: s.files, Changed: s.files.changed, AllowKubelet: true, Ready: func() { close(ready) }}
 	if s.node != nil {
 		o.Stats, o.Images = s.node, runtimeImages{e}
+	}
+	if s.host != nil {
+		o.Shutdowns = s.host.connect
 	}
 	if s.real != nil {
 		o.Stats = s.real(e)

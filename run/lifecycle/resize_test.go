@@ -110,7 +110,9 @@ func TestResizeEnds(t *testing.T) {
 		{"the group", func() { obs.Resize.Group = true }, false},
 		{"one container", func() { delete(obs.Resize.Containers, "a-0") }, false},
 		{"the other one restarts", func() { obs.Containers[1].State, obs.Containers[1].ExitCode = Exited, 1 }, false},
-		{"and was started", func() { obs.Put(Container{ID: "b-1", Name: "b", SandboxID: "box0", State: Running, CreatedAt: someHour}) }, true},
+		{"and was started", func() {
+			obs.Put(Container{ID: "b-1", Name: "b", SandboxID: "box0", State: Running, CreatedAt: someHour})
+		}, true},
 	}
 	for _, s := range steps {
 		if s.do(); obs.Resized(will) != s.want {

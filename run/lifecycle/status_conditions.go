@@ -50,13 +50,14 @@ func conditions(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.PodPhase, in 
 	return append(out, disruption(pod, in.Observed.Kept)...)
 }
 
-// disruption is the condition of a pod that was evicted for the node's sake.
+// disruption is the condition of a pod that was evicted, or stopped, for the node's sake.
 func disruption(pod *corev1.Pod, kept Kept) []corev1.PodCondition {
-	if kept.Evicted == nil || !kept.Evicted.ForNode {
+	at := kept.disrupted()
+	if at.IsZero() {
 		return nil
 	}
 	c := condition(corev1.DisruptionTarget, true, corev1.PodReasonTerminationByKubelet, kept.Message)
-	c.ObservedGeneration, c.LastTransitionTime = pod.Generation, metaTime(kept.Evicted.At)
+	c.ObservedGeneration, c.LastTransitionTime = pod.Generation, metaTime(at)
 	return []corev1.PodCondition{c}
 }
 

@@ -65,7 +65,7 @@ func (p *pod) state() string {
 	switch p.step.Why {
 	case whyEnded:
 		return stateEnded
-	case whyStopped:
+	case whyStopped, whyShutDown:
 		return stateStopped
 	case whyEvicted:
 		return stateEvicted
