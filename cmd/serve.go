@@ -119,11 +119,9 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 
 // options are those of the supervisor.
 func (s *server) options(ctx context.Context, f *serveFlags, settings nodeconfig.Settings, dirs []string) run.ServeOptions {
-	if len(dirs) == 0 {
-		dirs = settings.Sources
-	}
-	if len(dirs) == 0 {
-		dirs = []string{nodeconfig.DefaultSource}
+	fromSettings := len(dirs) == 0
+	if fromSettings {
+		dirs = settings.SourcesOrDefault()
 	}
 	shown := make([]string, len(dirs))
 	for i, dir := range dirs {
@@ -134,7 +132,7 @@ func (s *server) options(ctx context.Context, f *serveFlags, settings nodeconfig
 		heartbeat = min(heartbeat, watchdog/2)
 	}
 	return run.ServeOptions{
-		Dirs: dirs, Claims: settings.Claims, Relist: f.relist, Remote: f.remote, AllowKubelet: settings.AllowKubelet, API: f.api.options(settings),
+		Dirs: dirs, SettingsDirs: fromSettings, Claims: settings.Claims, Relist: f.relist, Remote: f.remote, AllowKubelet: settings.AllowKubelet, API: f.api.options(settings),
 		Manifest: manifest.Options{Namespace: settings.Namespace, Validate: manifest.Validate(f.validate),
 			IgnoreUnknownKinds: f.ignoreKinds, SkipKinds: f.skipKinds, StrictClusterFields: f.strictCluster, Suffix: run.RandomSuffix},
 		Reload: s.reloads(ctx), Heartbeat: heartbeat,

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/systemd"
@@ -114,10 +113,7 @@ func (a *app) installService(c *cobra.Command, f *serviceFlags, dirs []string) e
 	a.warnOfEnvironment()
 	sources := o.Dirs
 	if len(sources) == 0 {
-		sources = settings.Sources
-	}
-	if len(sources) == 0 {
-		sources = []string{nodeconfig.DefaultSource}
+		sources = settings.SourcesOrDefault()
 	}
 	if err := service.Install(c.Context(), systemd.InstallOptions{Unit: unit, Dirs: sources, Force: f.force, Now: f.now, Delay: settings.ShutdownDelay()}); err != nil {
 		return err

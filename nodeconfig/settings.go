@@ -171,6 +171,14 @@ func (s Settings) Layout() identity.Layout {
 	return identity.Layout{RootDir: s.RootDir, PodLogsDir: s.PodLogsDir, ContainerLogsDir: s.ContainerLogsDir}
 }
 
+// SourcesOrDefault are the sources of manifests, DefaultSource if none are set.
+func (s Settings) SourcesOrDefault() []string {
+	if len(s.Sources) == 0 {
+		return []string{DefaultSource}
+	}
+	return s.Sources
+}
+
 // Gate reports whether a feature gate is enabled: as set in the file, or else as
 // given.
 func (s Settings) Gate(name string, otherwise bool) bool {

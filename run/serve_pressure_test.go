@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -123,6 +124,9 @@ func TestServeEvictsForMemory(t *testing.T) {
 		s.wantEvicted("db", "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. Container db was using 3Gi, request is 0, has larger consumption of memory.")
 		if !s.said("Evicted", "The node was low on resource: memory.") {
 			t.Errorf("no event: %q", s.reasons())
+		}
+		if got := fmt.Sprint(s.evicted); got != "[memory.available]" {
+			t.Errorf("evictions were counted for %s", got)
 		}
 		st := s.status("db")
 		if len(st.ContainerStatuses) != 1 || st.ContainerStatuses[0].State.Terminated == nil {

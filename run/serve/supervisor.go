@@ -33,6 +33,9 @@ type Options struct {
 	// Listed is called after each complete list of the runtime's pods; see
 	// observe.Hub.
 	Listed func(at time.Time, took, interval time.Duration)
+	// Evicted is called after each eviction of a pod, with the kubelet's signal of why; nil
+	// for nothing.
+	Evicted func(signal string)
 	// AllowKubelet lets pods run beside a kubelet.
 	AllowKubelet bool
 	// Ready is called once the directories were read, and every pod is supervised.
