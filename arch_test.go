@@ -202,7 +202,7 @@ var packages = map[string]struct {
 	"run/observe":   {engine, []string{"imagepull"}, "reads and waits: what acts (node, reconcile) is above it, so that reading cannot act; why pulls failed is read by imagepull"},
 	"run/node":      {engine, []string{"run/observe", "run/prepare", "host/discover", "admission", "imagepull", "imagepull/auth", "manifest", "volume"}, "admission and reservations come before any pod is worked on: it knows no worker"},
 	"run/reconcile": {engine, []string{"run/node", "run/observe", "run/prepare", "admission", "cgroup", "container", "dns", "hook", "cni", "imagepull", "manifest", "probe", "sandbox", "volume"}, "the only place where the nouns of a pod meet: it passes values from one to the next"},
-	"run/serve":     {engine, []string{"run/node", "run/observe", "run/prepare", "run/reconcile", "host/discover", "cgroup", "eviction", "imagegc", "imagepull", "manifest", "source", "volume"}, "a worker for each of many pods: it is above all that one worker needs; pressure and images concern all of them, and what pods use is read by the nouns"},
+	"run/serve":     {engine, []string{"run/node", "run/observe", "run/prepare", "run/reconcile", "host/discover", "cgroup", "eviction", "imagegc", "imagepull", "manifest", "shutdown", "source", "volume"}, "a worker for each of many pods: it is above all that one worker needs; pressure and images concern all of them, and what pods use is read by the nouns"},
 	"run/prepare":   {planner, nil, "plans, replacements and refusals for the pods of a command"},
 	"run/store":     {keeper, []string{"manifest", "volume", "host/discover"}, "a checkpoint is a manifest in a pod's directory, and facts are read off it too"},
 	"run/lifecycle": {decider, nil, "what to do next, status, goals and exit codes: no file of it may look at the world"},
@@ -215,6 +215,7 @@ var packages = map[string]struct {
 	"doctor":    {noun, nil, "facts to what is wrong with the host; what admission says comes in as a value"},
 	"eviction":  {noun, nil, "what the host and its pods use to pressure and to the pod that must go"},
 	"hook":      {noun, nil, "lifecycle hooks; the container's exec comes in as a function"},
+	"shutdown":  {noun, nil, "which pods stop when, by the periods of the settings"},
 	"imagegc":   {noun, nil, "which images nothing uses; what is in use comes in as a value"},
 	"imagepull": {noun, []string{"imagepull/auth"}, "the pod's images; which credentials there are is its own part, auth"},
 

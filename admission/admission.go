@@ -48,6 +48,7 @@ var checks = []func(question) problem.List{
 	checkUIDOwner,
 	checkPathLengths,
 	checkName,
+	checkShutdown,
 	checkKubelet,
 	checkCgroupDriver,
 	checkRuntimeReady,

@@ -10,6 +10,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 
+	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/problem"
 )
@@ -123,4 +124,14 @@ func checkTaints(q question) problem.List {
 		}
 	}
 	return out
+}
+
+// checkShutdown refuses all pods while the host shuts down, as the kubelet's shutdown
+// manager does (pkg/kubelet/nodeshutdown).
+func checkShutdown(q question) problem.List {
+	if !q.facts.ShuttingDown || q.runs() {
+		return nil
+	}
+	return list(problem.Problem{Field: "spec", Reason: event.NodeShutdown, Message: "Pod was rejected as the node is shutting down.",
+		Hint: "wait until the host has booted again"})
 }

@@ -92,6 +92,9 @@ func (p Plan) makeGroup(g Group, missing []string) error {
 	if err == nil {
 		err = m.Set(config.Resources)
 	}
+	if len(missing) == 0 {
+		return errors.Join(err, p.remark(g))
+	}
 	for _, dir := range missing {
 		if exists(dir) {
 			if markErr := mark(dir, milliOf(g, dir)); err == nil {
@@ -99,10 +102,21 @@ func (p Plan) makeGroup(g Group, missing []string) error {
 			}
 		}
 	}
-	if len(missing) > 0 {
-		p.made()
-	}
+	p.made()
 	return err
+}
+
+// remark notes what a pod's group requests now, where it was noted before: the pod was
+// resized.
+func (p Plan) remark(g Group) error {
+	for _, dir := range p.dirs(g) {
+		if milli, ok := noted(dir); ok && milli != g.MilliCPU {
+			if err := mark(dir, g.MilliCPU); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // milliOf is what to note on a directory that was made for a group: outer ones

@@ -47,7 +47,7 @@ var fileFlags = []string{"filename", "configmap", "secret"}
 // completePods are the commands that take names of pods; several reports whether they
 // take more than one.
 var completePods = map[string]bool{
-	"get": true, "describe": true, "delete": true, "wait": true, "restart": true, "stop": true, "start": true, "logs": false, "exec": false, "attach": false, "port-forward": false,
+	"get": true, "describe": true, "events": true, "delete": true, "wait": true, "restart": true, "stop": true, "start": true, "logs": false, "exec": false, "attach": false, "port-forward": false,
 }
 
 // addCompletions gives every command the functions that complete its arguments and

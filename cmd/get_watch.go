@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/run"
 )
 
@@ -28,9 +29,9 @@ const (
 
 // watchPods calls show with the pods that have changed, each time that some have,
 // until ctx ends, and before with all pods unless only changes are wanted.
-func watchPods(ctx context.Context, read func(context.Context) ([]corev1.Pod, error), events func(context.Context) (<-chan struct{}, error), onlyChanges bool, show func([]corev1.Pod) error) error {
+func watchPods(ctx context.Context, read func(context.Context) ([]corev1.Pod, error), events func(context.Context) (<-chan event.Event, error), onlyChanges bool, show func([]corev1.Pod) error) error {
 	var before map[types.UID]*corev1.Pod
-	var signaled <-chan struct{}
+	var signaled <-chan event.Event
 	for {
 		pods, err := read(ctx)
 		if err != nil {
@@ -61,6 +62,9 @@ func watchPods(ctx context.Context, read func(context.Context) ([]corev1.Pod, er
 			select {
 			case <-ctx.Done():
 			case <-time.After(eventsSettle):
+			}
+			for len(signaled) > 0 {
+				<-signaled // what is read now has it
 			}
 		}
 	}
@@ -135,7 +139,7 @@ func (a *app) watch(c *cobra.Command, f *getFlags, engine *run.Engine, named []s
 		pods, err := a.findPods(ctx, engine, f.allNamespaces, named)
 		return slices.DeleteFunc(pods, func(p corev1.Pod) bool { return !match(p.Labels) }), err
 	}
-	events := func(ctx context.Context) (<-chan struct{}, error) { return run.ServeEvents(ctx, engine.Layout()) }
+	events := func(ctx context.Context) (<-chan event.Event, error) { return run.ServeEvents(ctx, engine.Layout()) }
 	return watchPods(c.Context(), read, events, f.watchOnly, func(pods []corev1.Pod) error {
 		err := a.printWatched(pods, f, first)
 		first = first && len(pods) == 0

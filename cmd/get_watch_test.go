@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podrun/podrun/event"
 )
 
 func watched(names ...string) (out []corev1.Pod) {
@@ -36,14 +38,14 @@ func TestWatchPods(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
-				signals := make(chan struct{}, 1)
+				signals := make(chan event.Event, 1)
 				states := [][]corev1.Pod{watched("a=Pending"), watched("a=Running", "b=Pending"), watched("a=Running", "b=Pending"), watched("b=Pending")}
 				reads := 0
 				read := func(context.Context) ([]corev1.Pod, error) {
 					state := states[min(reads, len(states)-1)]
 					reads++
 					if supervised && reads < 3 {
-						signals <- struct{}{}
+						signals <- event.Event{}
 					}
 					if supervised && reads == 3 {
 						close(signals)
@@ -51,7 +53,7 @@ func TestWatchPods(t *testing.T) {
 					return state, nil
 				}
 				opened := 0
-				events := func(context.Context) (<-chan struct{}, error) {
+				events := func(context.Context) (<-chan event.Event, error) {
 					if opened++; !supervised || opened > 1 {
 						return nil, errors.New("no supervisor")
 					}
@@ -82,7 +84,7 @@ func TestWatchOnly(t *testing.T) {
 		err := watchPods(t.Context(), func(context.Context) ([]corev1.Pod, error) {
 			reads++
 			return watched([]string{"a=Pending", "a=Running"}[min(reads-1, 1)]), nil
-		}, func(context.Context) (<-chan struct{}, error) { return nil, errors.New("none") }, true, func(pods []corev1.Pod) error {
+		}, func(context.Context) (<-chan event.Event, error) { return nil, errors.New("none") }, true, func(pods []corev1.Pod) error {
 			if shownPods(pods) != "a=Running" {
 				t.Errorf("shown %v", shownPods(pods))
 			}

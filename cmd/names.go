@@ -120,7 +120,7 @@ var otherTypes = []otherType{
 	{[]string{"endpoints", "ep", "endpointslices"}, useAddress},
 	{[]string{"ingresses", "ingress", "ing"}, useAddress},
 	{[]string{"nodes", "node", "no"}, "'podrun doctor' examines this host, 'podrun plan --show-facts FILE' prints its resources"},
-	{[]string{"events", "event", "ev"}, "'podrun describe NAME' shows a pod's events"},
+	{[]string{"events", "event", "ev"}, "use 'podrun events'"},
 	{[]string{"namespaces", "namespace", "ns"}, "'podrun get -A' shows the pods of all namespaces"},
 	{[]string{"configmaps", "configmap", "cm"}, "podrun reads ConfigMaps from files: 'podrun apply -f pod.yaml --configmap FILE'"},
 	{[]string{"secrets", "secret"}, "podrun reads Secrets from files: 'podrun apply -f pod.yaml --secret FILE'"},

@@ -28,6 +28,7 @@ type serveFlags struct {
 	relist        time.Duration
 	remote        run.RemoteOptions
 	api           apiFlags
+	shutdown      shutdownFlags
 }
 
 func newServe(a *app) *cobra.Command {
@@ -63,6 +64,7 @@ on with them. SIGHUP reads the settings file and the directories again.`,
 	c.Flags().StringVar(&f.remote.HeaderFile, "source-header-file", "", "`file` with headers of the requests for URLs, such as \"Authorization: Bearer TOKEN\", one a line; it is read at each request")
 	c.Flags().DurationVar(&f.relist, "file-check-frequency", 20*time.Second, "how often to read the directories in any case")
 	f.api.add(c.Flags())
+	f.shutdown.add(c.Flags(), 0, 0)
 	c.Flags().StringVarP(&a.output, "output", "o", "", "json prints events as JSON lines")
 	return c
 }
@@ -78,7 +80,7 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	if f.remote.Every < time.Second {
 		return usage(c, errors.New("--http-check-frequency must be at least 1s"))
 	}
-	if err := f.api.check(); err != nil {
+	if err := errors.Join(f.api.check(), f.shutdown.check(c.Flags())); err != nil {
 		return usage(c, err)
 	}
 	if err := needRoot(); err != nil {
@@ -95,10 +97,11 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	if err != nil {
 		return err
 	}
+	f.shutdown.over(&settings)
 	a.warnAbout(r, notes)
 	spareMemory(c.Context())
 	r.many = true
-	s := &server{app: a, renderer: r, notifier: notifier}
+	s := &server{app: a, renderer: r, notifier: notifier, shutdown: f.shutdown}
 	client, err := s.connect(c.Context(), &settings)
 	if err != nil || client == nil {
 		return err
@@ -116,11 +119,9 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 
 // options are those of the supervisor.
 func (s *server) options(ctx context.Context, f *serveFlags, settings nodeconfig.Settings, dirs []string) run.ServeOptions {
-	if len(dirs) == 0 {
-		dirs = settings.Sources
-	}
-	if len(dirs) == 0 {
-		dirs = []string{nodeconfig.DefaultSource}
+	fromSettings := len(dirs) == 0
+	if fromSettings {
+		dirs = settings.SourcesOrDefault()
 	}
 	shown := make([]string, len(dirs))
 	for i, dir := range dirs {
@@ -131,7 +132,7 @@ func (s *server) options(ctx context.Context, f *serveFlags, settings nodeconfig
 		heartbeat = min(heartbeat, watchdog/2)
 	}
 	return run.ServeOptions{
-		Dirs: dirs, Claims: settings.Claims, Relist: f.relist, Remote: f.remote, AllowKubelet: settings.AllowKubelet, API: f.api.options(settings),
+		Dirs: dirs, SettingsDirs: fromSettings, Claims: settings.Claims, Relist: f.relist, Remote: f.remote, AllowKubelet: settings.AllowKubelet, API: f.api.options(settings),
 		Manifest: manifest.Options{Namespace: settings.Namespace, Validate: manifest.Validate(f.validate),
 			IgnoreUnknownKinds: f.ignoreKinds, SkipKinds: f.skipKinds, StrictClusterFields: f.strictCluster, Suffix: run.RandomSuffix},
 		Reload: s.reloads(ctx), Heartbeat: heartbeat,
@@ -152,6 +153,7 @@ type server struct {
 	renderer *renderer
 	notifier *systemd.Notifier
 	client   *cri.Client
+	shutdown shutdownFlags
 }
 
 // tell reports that systemd could not be told something, once.
@@ -209,6 +211,7 @@ func (s *server) reloads(ctx context.Context) <-chan *run.Node {
 			if err != nil {
 				s.renderer.warn(problem.List{problem.WarningOf(err)})
 			} else {
+				s.shutdown.over(&settings)
 				s.app.warnAbout(s.renderer, notes)
 				select {
 				case out <- s.node(settings):

@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/systemd"
@@ -21,6 +21,7 @@ import (
 type serviceFlags struct {
 	prefix, binary    string
 	force, now, print bool
+	shutdown          shutdownFlags
 }
 
 func newService(a *app) *cobra.Command {
@@ -48,6 +49,10 @@ the command line, else those of 'sources' in the settings file, else
 /etc/podrun/manifests. Global flags on the command line become flags of the
 service; PODRUN_ variables do not.
 
+Before the host shuts down, pods get --shutdown-grace-period to end, unless the
+settings file has other periods. Where logind waits for less, a drop-in in
+/etc/systemd/logind.conf.d increases its InhibitDelayMaxSec.
+
 Run it again to change the unit. A unit that podrun did not write is replaced only
 by --force.`,
 		Example: `  podrun service install --now
@@ -58,6 +63,7 @@ by --force.`,
 	f.add(c.Flags())
 	c.Flags().StringVar(&f.binary, "binary", "", "`path` of podrun in the unit (default: this program)")
 	c.Flags().BoolVar(&f.now, "now", false, "start the service, or restart it")
+	f.shutdown.add(c.Flags(), 30*time.Second, 10*time.Second)
 	c.Flags().BoolVar(&f.print, "print", false, "print the unit and change nothing")
 	return c
 }
@@ -71,11 +77,14 @@ func (a *app) installService(c *cobra.Command, f *serviceFlags, dirs []string) e
 	if f.now && f.prefix != "" {
 		return usage(c, errors.New("--now starts a service of this host, --prefix names another's files: use one of them"))
 	}
+	if err := f.shutdown.check(c.Flags()); err != nil {
+		return usage(c, err)
+	}
 	settings, _, err := a.settings.settings()
 	if err != nil {
 		return err
 	}
-	o := systemd.UnitOptions{Binary: f.binary, Flags: serviceArguments(a.settings.given)}
+	o := systemd.UnitOptions{Binary: f.binary, Flags: append(serviceArguments(a.settings.given), f.shutdown.arguments(&settings)...)}
 	if o.Binary == "" {
 		if o.Binary, err = os.Executable(); err != nil {
 			return fmt.Errorf("find this program: %w", err)
@@ -104,12 +113,9 @@ func (a *app) installService(c *cobra.Command, f *serviceFlags, dirs []string) e
 	a.warnOfEnvironment()
 	sources := o.Dirs
 	if len(sources) == 0 {
-		sources = settings.Sources
+		sources = settings.SourcesOrDefault()
 	}
-	if len(sources) == 0 {
-		sources = []string{nodeconfig.DefaultSource}
-	}
-	if err := service.Install(c.Context(), systemd.InstallOptions{Unit: unit, Dirs: sources, Force: f.force, Now: f.now}); err != nil {
+	if err := service.Install(c.Context(), systemd.InstallOptions{Unit: unit, Dirs: sources, Force: f.force, Now: f.now, Delay: settings.ShutdownDelay()}); err != nil {
 		return err
 	}
 	state := "enabled; 'systemctl start " + systemd.UnitName + "' starts it"

@@ -69,7 +69,11 @@ func TestServiceFlags(t *testing.T) {
 			}
 			_, rest, _ := strings.Cut(out, "\nExecStart=")
 			got, _, _ := strings.Cut(rest, "\n")
-			if diff := cmp.Diff(tc.want, got); diff != "" {
+			const periods = " --shutdown-grace-period=30s --shutdown-grace-period-critical-pods=10s"
+			if !strings.Contains(got, periods) {
+				t.Errorf("no periods in %s", got)
+			}
+			if diff := cmp.Diff(tc.want, strings.Replace(got, periods, "", 1)); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -14,6 +14,9 @@ import (
 	"github.com/podrun/podrun/resource"
 )
 
+// Resources returns what a running container is resized to (KEP-1287).
+func (p Plan) Resources() *runtimeapi.LinuxContainerResources { return p.resources() }
+
 // resources are the container's. A limit that it does not have is the pod's,
 // where the pod has limits of its own (KEP-2837).
 func (p Plan) resources() *runtimeapi.LinuxContainerResources {

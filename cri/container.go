@@ -70,10 +70,26 @@ func (c *Client) ContainerStatus(ctx context.Context, id string, verbose bool) (
 	})
 }
 
+// UpdateContainerResources gives a running container other resources.
+func (c *Client) UpdateContainerResources(ctx context.Context, id string, r *runtimeapi.LinuxContainerResources) error {
+	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.UpdateContainerResourcesResponse, error) {
+		return c.Runtime.UpdateContainerResources(ctx, &runtimeapi.UpdateContainerResourcesRequest{ContainerId: id, Linux: r})
+	})
+	return err
+}
+
 // ListContainerStats reads what all containers use.
 func (c *Client) ListContainerStats(ctx context.Context) ([]*runtimeapi.ContainerStats, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListContainerStatsResponse, error) {
 		return c.Runtime.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{})
+	})
+	return resp.GetStats(), err
+}
+
+// ContainerStats reads what a container uses.
+func (c *Client) ContainerStats(ctx context.Context, id string) (*runtimeapi.ContainerStats, error) {
+	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ContainerStatsResponse, error) {
+		return c.Runtime.ContainerStats(ctx, &runtimeapi.ContainerStatsRequest{ContainerId: id})
 	})
 	return resp.GetStats(), err
 }

@@ -2,7 +2,10 @@ package cri
 
 import (
 	"context"
+	"strings"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -42,6 +45,20 @@ func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
 			return ignoreNotFound(err)
 		}, func(container string) (bool, error) { return c.inSandbox(ctx, id, container) })
 	})
+}
+
+// UpdatePodSandboxResources tells the runtime of a pod's new resources, before its
+// control group gets them. A runtime without the call is no error: it needs none of
+// it. containerd up to 2.2 answers "not implemented" with another code than
+// Unimplemented.
+func (c *Client) UpdatePodSandboxResources(ctx context.Context, id string, overhead, resources *runtimeapi.LinuxContainerResources) error {
+	_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.UpdatePodSandboxResourcesResponse, error) {
+		return c.Runtime.UpdatePodSandboxResources(ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{PodSandboxId: id, Overhead: overhead, Resources: resources})
+	})
+	if code := status.Code(err); code == codes.Unimplemented || code == codes.Unknown && strings.Contains(err.Error(), "not implemented") {
+		return nil
+	}
+	return err
 }
 
 // PodSandboxStatus reads one sandbox.

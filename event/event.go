@@ -66,7 +66,14 @@ const (
 	DNSConfigForming                = "DNSConfigForming"
 	MissingClusterDNS               = "MissingClusterDNS"
 	Preempting                      = "Preempting"
+	ResizeStarted                   = "ResizeStarted"
+	ResizeCompleted                 = "ResizeCompleted"
+	ResizeError                     = "ResizeError"
+	ResizeDeferred                  = "ResizeDeferred"
+	ResizeInfeasible                = "ResizeInfeasible"
 	Evicted                         = "Evicted" // pkg/kubelet/eviction
+	// NodeShutdown is also the reason of pods that are refused meanwhile.
+	NodeShutdown = "NodeShutdown"
 	// OOMKilling is the node problem detector's (config/kernel-monitor.json): the
 	// kubelet reports only OOM kills outside containers, as SystemOOM of the node
 	// (pkg/kubelet/oom).

@@ -64,18 +64,19 @@ func shown(s Signal, n int64) *apiresource.Quantity {
 // OverLimit says for which limit of local storage a pod is evicted, with the kubelet's
 // message; "" if it keeps them. EmptyDirs count first, then the pod as a whole, then
 // its containers, whose layers are not counted where images have a disk of their own.
-func OverLimit(pod *corev1.Pod, u *Usage, dedicatedImages bool) string {
+// Signal is the kubelet's for the metric of evictions.
+func OverLimit(pod *corev1.Pod, u *Usage, dedicatedImages bool) (message, signal string) {
 	for _, v := range pod.Spec.Volumes {
 		if v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil || v.EmptyDir.SizeLimit.Sign() <= 0 {
 			continue
 		}
 		if used, ok := u.Volumes[v.Name]; ok && v.EmptyDir.SizeLimit.CmpInt64(used.Bytes) < 0 {
-			return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name, v.EmptyDir.SizeLimit.String())
+			return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name, v.EmptyDir.SizeLimit.String()), "emptydirfs.limit"
 		}
 	}
 	limits := resource.PodLimits(pod)
 	if limit, ok := limits[corev1.ResourceEphemeralStorage]; ok && limit.CmpInt64(u.total().Bytes) < 0 {
-		return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", limit.String())
+		return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", limit.String()), "ephemeralpodfs.limit"
 	}
 	for _, c := range pod.Spec.Containers {
 		limit := c.Resources.Limits.StorageEphemeral()
@@ -85,10 +86,10 @@ func OverLimit(pod *corev1.Pod, u *Usage, dedicatedImages bool) string {
 			used += use.Layer.Bytes
 		}
 		if ok && !limit.IsZero() && limit.CmpInt64(used) < 0 {
-			return fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit.String())
+			return fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit.String()), "ephemeralcontainerfs.limit"
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // total is what a pod uses of local storage, on all disks.

@@ -143,7 +143,7 @@ func TestOverLimit(t *testing.T) {
 			`Container app exceeded its local ephemeral storage limit "1Mi". `},
 	} {
 		pod := &corev1.Pod{Spec: tc.spec}
-		if got := OverLimit(pod, tc.u, tc.dedicated); got != tc.want {
+		if got, signal := OverLimit(pod, tc.u, tc.dedicated); got != tc.want || (got == "") != (signal == "") {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 		if name != "no limits" && name != "emptyDir without a limit" && !Limited(pod) {

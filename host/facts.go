@@ -35,6 +35,9 @@ type Facts struct {
 	// host, which hold for a while after the shortage has ended.
 	Pressure []corev1.NodeConditionType `json:"pressure,omitempty"`
 
+	// ShuttingDown says that this host shuts down, by a supervisor of this root directory.
+	ShuttingDown bool `json:"shuttingDown,omitempty"`
+
 	NodeIPs      []string   `json:"nodeIPs"`                // the primary one first, at most one of each family
 	DefaultRoute string     `json:"defaultRoute,omitempty"` // name of the link of the default route
 	ResolvConf   ResolvConf `json:"resolvConf"`

@@ -73,6 +73,11 @@ func (l Layout) KeptStatus(uid string) string {
 	return filepath.Join(l.Plugins(uid), "podrun.dev~status", "status.json")
 }
 
+// Resize is the file that holds a resize in place that has not ended.
+func (l Layout) Resize(uid string) string {
+	return filepath.Join(l.Plugins(uid), "podrun.dev~resize", "resize.json")
+}
+
 // Volumes holds the pod's volumes, by plugin.
 func (l Layout) Volumes(uid string) string { return filepath.Join(l.Pod(uid), "volumes") }
 
@@ -142,6 +147,10 @@ func (l Layout) Unstarted() string { return filepath.Join(l.Serve(), "unstarted"
 // Pressure is the file that keeps until when a supervisor takes the node to be under
 // pressure, by condition.
 func (l Layout) Pressure() string { return filepath.Join(l.Serve(), "pressure") }
+
+// ShuttingDown is the file that is there while the host shuts down, with the ID of its
+// boot.
+func (l Layout) ShuttingDown() string { return filepath.Join(l.Serve(), "shutdown") }
 
 // ImageUse is the file that keeps when a supervisor saw images used last.
 func (l Layout) ImageUse() string { return filepath.Join(l.Serve(), "images") }

@@ -8,6 +8,7 @@ import (
 	"sort"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	podapi "k8s.io/kubernetes/pkg/api/pod"
 	"k8s.io/kubernetes/pkg/apis/core"
 	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
@@ -40,23 +41,74 @@ func changes(before, after *corev1.Pod) []string {
 }
 
 // InPlace tells whether a pod that is here may become another without being
-// replaced: whether an API server would take the update (ValidatePodUpdate:
-// images, activeDeadlineSeconds, labels and annotations, more tolerations…).
+// replaced: whether an API server would take the change as an update
+// (ValidatePodUpdate: images, activeDeadlineSeconds, labels and annotations, more
+// tolerations…), a resize (ValidatePodResize: CPU and memory, KEP-1287), or both.
 func InPlace(before, after *corev1.Pod) bool {
-	var was, will core.Pod
+	was, will, ok := internal(before, after)
+	if !ok {
+		return false
+	}
+	kept := keepResources(&will, &was)
+	opts := podapi.GetValidationOptionsFromPodSpecAndMeta(&will.Spec, &was.Spec, &will.ObjectMeta, &was.ObjectMeta)
+	opts.ResourceIsPod = true
+	allowPrivileged()
+	if len(corevalidation.ValidatePodUpdate(kept, &was, opts)) > 0 {
+		return false
+	}
+	return equality.Semantic.DeepEqual(kept.Spec, will.Spec) || len(corevalidation.ValidatePodResize(&will, kept, opts)) == 0
+}
+
+// internal are two pods as the API's validation of an update takes them; false where
+// one can't be converted.
+func internal(before, after *corev1.Pod) (was, will core.Pod, ok bool) {
 	for pod, into := range map[*corev1.Pod]*core.Pod{before: &was, after: &will} {
 		authored := authored(pod)
 		authored.UID, authored.ResourceVersion = "u", "1" // an update must name what it updates
 		authored.Spec.NodeName = before.Spec.NodeName
 		if coredefaults.Convert_v1_Pod_To_core_Pod(authored, into, nil) != nil {
-			return false
+			return was, will, false
 		}
 		podapi.DropDisabledPodFields(into, nil) // as Changes does
 	}
-	opts := podapi.GetValidationOptionsFromPodSpecAndMeta(&will.Spec, &was.Spec, &will.ObjectMeta, &was.ObjectMeta)
-	opts.ResourceIsPod = true
-	allowPrivileged()
-	return len(corevalidation.ValidatePodUpdate(&will, &was, opts)) == 0
+	return was, will, true
+}
+
+// keepResources is a pod with the resources that it had: what an API server's update
+// changes, without the resize. A resize policy that only spells out the default is
+// none: defaulting adds it for each resource that a container comes to have, and an
+// API server's resize ignores it.
+func keepResources(will, was *core.Pod) *core.Pod {
+	kept := will.DeepCopy()
+	kept.Spec.Resources = was.Spec.Resources
+	for _, list := range [][3][]core.Container{
+		{kept.Spec.InitContainers, will.Spec.InitContainers, was.Spec.InitContainers},
+		{kept.Spec.Containers, will.Spec.Containers, was.Spec.Containers},
+	} {
+		for i := range list[2] {
+			if i >= len(list[0]) || list[0][i].Name != list[2][i].Name {
+				break // validation refuses
+			}
+			list[0][i].Resources = list[2][i].Resources
+			if samePolicy(list[0][i].ResizePolicy, list[2][i].ResizePolicy) {
+				list[0][i].ResizePolicy, list[1][i].ResizePolicy = list[2][i].ResizePolicy, list[2][i].ResizePolicy
+			}
+		}
+	}
+	return kept
+}
+
+// samePolicy tells whether two resize policies say the same of CPU and memory.
+func samePolicy(a, b []core.ContainerResizePolicy) bool {
+	for _, name := range []core.ResourceName{core.ResourceCPU, core.ResourceMemory} {
+		restarts := func(p core.ContainerResizePolicy) bool {
+			return p.ResourceName == name && p.RestartPolicy == core.RestartContainer
+		}
+		if slices.ContainsFunc(a, restarts) != slices.ContainsFunc(b, restarts) {
+			return false
+		}
+	}
+	return true
 }
 
 // Authored is the part of a pod that Changes compares, defaulted, with its

@@ -53,3 +53,56 @@ func TestUpdate(t *testing.T) {
 		})
 	}
 }
+
+// TestResizeInPlace: CPU and memory may change as the API lets a resize change them
+// (KEP-1287), beside what an update may change.
+func TestResizeInPlace(t *testing.T) {
+	const pod = `apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  initContainers:
+  - {name: setup, image: "r.example/app:1", resources: {requests: {cpu: 10m}}}
+  - {name: proxy, image: "r.example/app:1", restartPolicy: Always, resources: {requests: {cpu: 11m}}}
+  containers:
+  - name: app
+    image: "r.example/app:1"
+    resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {memory: 128Mi}}
+    resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]
+  - {name: log, image: "r.example/log:1"}
+`
+	for _, c := range []struct {
+		name, from, to string
+		inPlace        bool
+	}{
+		{"request of CPU", "cpu: 100m", "cpu: 200m", true},
+		{"limit of memory", "memory: 128Mi", "memory: 256Mi", true},
+		{"a limit more", "limits: {memory: 128Mi}", "limits: {cpu: 1, memory: 128Mi}", true},
+		{"a limit less", ", limits: {memory: 128Mi}", "", false},
+		{"resources and image", `"r.example/app:1"
+    resources: {requests: {cpu: 100m`, `"r.example/app:2"
+    resources: {requests: {cpu: 300m`, true},
+		{"resources and command", "resources: {requests: {cpu: 100m", "command: [x]\n    resources: {requests: {cpu: 300m", false},
+		{"of a sidecar", "cpu: 11m", "cpu: 12m", true},
+		{"of an init container", "cpu: 10m", "cpu: 12m", true},
+		{"container with none gets some", `image: "r.example/log:1"`, `image: "r.example/log:1", resources: {requests: {cpu: 5m}}`, true},
+		{"policy", "restartPolicy: RestartContainer", "restartPolicy: NotRequired", false},
+		{"another resource", "limits: {memory", "limits: {ephemeral-storage: 1Gi, memory", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			changed := strings.Replace(pod, c.from, c.to, 1)
+			if changed == pod {
+				t.Fatal("nothing is replaced")
+			}
+			if got := InPlace(updatablePod(t, pod), updatablePod(t, changed)); got != c.inPlace {
+				t.Errorf("InPlace = %v, want %v", got, c.inPlace)
+			}
+		})
+	}
+	guaranteed := strings.Replace(updatable, `env: [{name: A, value: "1"}]`, "resources: {limits: {cpu: 1, memory: 64Mi}}", 1)
+	guaranteed = strings.Replace(guaranteed, `image: "r.example/log:1"`, `image: "r.example/log:1", resources: {limits: {cpu: 1, memory: 64Mi}}`, 1)
+	burstable := strings.Replace(guaranteed, "limits: {cpu: 1", "requests: {cpu: 500m}, limits: {cpu: 1", 1)
+	if InPlace(updatablePod(t, guaranteed), updatablePod(t, burstable)) {
+		t.Error("a resize changes the QoS class")
+	}
+}

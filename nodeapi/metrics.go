@@ -38,6 +38,7 @@ type Metrics struct {
 	pulls              *prometheus.HistogramVec
 	relists, intervals prometheus.Histogram
 	lastSeen           prometheus.Gauge
+	evictions          *prometheus.CounterVec
 	calls, callErrors  *prometheus.CounterVec
 	callSeconds        *prometheus.HistogramVec
 	mu                 sync.Mutex                 // guards all below
@@ -87,13 +88,15 @@ func NewMetrics(nodeName string, state func() State) *Metrics {
 		Help: "Interval in seconds between listings of the runtime's pods.", Buckets: prometheus.DefBuckets})
 	m.lastSeen = prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubelet_pleg_last_seen_seconds",
 		Help: "Time of the last complete listing of the runtime's pods, in seconds since 1970."})
+	m.evictions = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubelet_evictions",
+		Help: "Pods that were evicted, by the signal of why."}, []string{"eviction_signal"})
 	m.calls = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubelet_runtime_operations_total",
 		Help: "Calls of the container runtime."}, []string{"operation_type"})
 	m.callErrors = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubelet_runtime_operations_errors_total",
 		Help: "Calls of the container runtime that failed."}, []string{"operation_type"})
 	m.callSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "kubelet_runtime_operations_duration_seconds",
 		Help: "Duration in seconds of calls of the container runtime.", Buckets: callBuckets}, []string{"operation_type"})
-	m.registry.MustRegister(m.starts, m.startedPods, m.startedContainers, m.pulls, m.relists, m.intervals, m.lastSeen,
+	m.registry.MustRegister(m.starts, m.startedPods, m.startedContainers, m.pulls, m.relists, m.intervals, m.lastSeen, m.evictions,
 		m.calls, m.callErrors, m.callSeconds, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		&stateCollector{metrics: m, node: nodeName, state: state})
 	return m
@@ -139,6 +142,10 @@ func (m *Metrics) Relisted(at time.Time, took, interval time.Duration) {
 	}
 	m.lastSeen.Set(float64(at.Unix()))
 }
+
+// Evicted counts the eviction of a pod by the kubelet's signal, such as
+// memory.available.
+func (m *Metrics) Evicted(signal string) { m.evictions.WithLabelValues(signal).Inc() }
 
 // Pulled counts a successful pull of an image of so many bytes.
 func (m *Metrics) Pulled(size uint64, took time.Duration) {

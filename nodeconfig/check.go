@@ -40,6 +40,7 @@ func (f *file) check(kc *kubelet.KubeletConfiguration) {
 	f.checkReserved("kubeReserved", kc.KubeReserved)
 	f.checkEvictions(kc)
 	f.checkImageGC(kc)
+	f.checkShutdown(kc)
 	for i, ip := range kc.ClusterDNS {
 		if net.ParseIP(ip) == nil {
 			f.add(fmt.Sprintf("clusterDNS[%d]", i), "FieldValueInvalid", fmt.Sprintf("%q is not an IP address, ignored", ip), "", true)

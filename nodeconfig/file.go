@@ -251,6 +251,7 @@ var used = map[string]bool{
 	"evictionSoft": true, "evictionSoftGracePeriod": true, "evictionMinimumReclaim": true,
 	"evictionPressureTransitionPeriod": true, "evictionMaxPodGracePeriod": true,
 	"imageGCHighThresholdPercent": true, "imageGCLowThresholdPercent": true, "imageMinimumGCAge": true, "imageMaximumGCAge": true,
+	"shutdownGracePeriod": true, "shutdownGracePeriodCriticalPods": true, "shutdownGracePeriodByPodPriority": true,
 	"featureGates": true, "containerLogMaxSize": true, "containerLogMaxFiles": true, "containerLogMaxWorkers": true,
 	"containerLogMonitorInterval": true, "crashLoopBackOff": true, "systemReserved": true, "memorySwap": true,
 	"kubeReserved": true, "allowedUnsafeSysctls": true, "seccompDefault": true, "registerWithTaints": true,

@@ -57,6 +57,7 @@ func merge(s Settings, kc *kubelet.KubeletConfiguration) Settings {
 	quantities(&s.KubeReserved, kc.KubeReserved)
 	s.MaxParallelImagePulls = parallelPulls(s.MaxParallelImagePulls, kc)
 	mergeEvictions(&s, kc)
+	mergeShutdown(&s, kc)
 	if len(kc.FeatureGates) > 0 {
 		s.FeatureGates = over(s.FeatureGates, kc.FeatureGates)
 	}

@@ -104,6 +104,14 @@ type Settings struct {
 	ImageMinimumGCAge           time.Duration `json:"imageMinimumGCAge"`
 	ImageMaximumGCAge           time.Duration `json:"imageMaximumGCAge,omitempty"`
 
+	// ShutdownGracePeriod is how long pods get to end when the host shuts down, of which
+	// ShutdownGracePeriodCriticalPods is for critical pods; or a period for each priority.
+	// 0 and none: pods are not stopped before the host is. ShutdownPeriods has what
+	// follows from them. Durations are ns in JSON.
+	ShutdownGracePeriod              time.Duration                              `json:"shutdownGracePeriod,omitempty"`
+	ShutdownGracePeriodCriticalPods  time.Duration                              `json:"shutdownGracePeriodCriticalPods,omitempty"`
+	ShutdownGracePeriodByPodPriority []kubelet.ShutdownGracePeriodByPodPriority `json:"shutdownGracePeriodByPodPriority,omitempty"`
+
 	// PullVerification and PullAllowlist say for which images that are here a pod
 	// must show that it could pull them.
 	PullVerification kubelet.ImagePullCredentialsVerificationPolicy `json:"imagePullCredentialsVerificationPolicy"`
@@ -162,6 +170,14 @@ func Default() Settings {
 // Layout returns the paths of pods under these settings.
 func (s Settings) Layout() identity.Layout {
 	return identity.Layout{RootDir: s.RootDir, PodLogsDir: s.PodLogsDir, ContainerLogsDir: s.ContainerLogsDir}
+}
+
+// SourcesOrDefault are the sources of manifests, DefaultSource if none are set.
+func (s Settings) SourcesOrDefault() []string {
+	if len(s.Sources) == 0 {
+		return []string{DefaultSource}
+	}
+	return s.Sources
 }
 
 // Gate reports whether a feature gate is enabled: as set in the file, or else as

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 
+	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/nodeapi"
 	"github.com/podrun/podrun/problem"
@@ -64,29 +65,35 @@ func ServeSources(ctx context.Context, layout identity.Layout) ([]SourceState, e
 	return out, nil
 }
 
-// ServeEvents signals events of a supervisor's pods as they happen, until ctx ends or
+// maxEventLine bounds an event of a supervisor's API, in bytes, and eventsAhead how many
+// are kept for a reader that is slow: more are dropped, and are in the journals.
+const (
+	maxEventLine = 1 << 20
+	eventsAhead  = 1024
+)
+
+// ServeEvents returns events of a supervisor's pods as they happen, until ctx ends or
 // the supervisor does, which closes the channel. The error is that of a supervisor
 // that is not there.
-func ServeEvents(ctx context.Context, layout identity.Layout) (<-chan struct{}, error) {
+func ServeEvents(ctx context.Context, layout identity.Layout) (<-chan event.Event, error) {
 	body, err := askAPI(ctx, layout, "/events?watch=only")
 	if err != nil {
 		return nil, err
 	}
-	out := make(chan struct{}, 1)
+	out := make(chan event.Event, eventsAhead)
 	go func() {
 		defer close(out)
 		defer body.Close()
-		lines := bufio.NewReader(body)
-		for {
-			for more := true; more; { // a line may be longer than the buffer
-				var err error
-				if _, more, err = lines.ReadLine(); err != nil {
-					return
-				}
+		lines := bufio.NewScanner(body)
+		lines.Buffer(nil, maxEventLine)
+		for lines.Scan() {
+			var e event.Event
+			if json.Unmarshal(lines.Bytes(), &e) != nil {
+				continue
 			}
 			select {
-			case out <- struct{}{}:
-			default: // it is signaled
+			case out <- e:
+			default:
 			}
 		}
 	}()

@@ -1,7 +1,14 @@
 package run
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
 	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -9,4 +16,31 @@ import (
 // occurrence; none if it has no journal.
 func (e *Engine) Events(uid string) ([]event.Event, error) {
 	return store.ReadJournal(e.Layout(), uid)
+}
+
+// EventsOf returns the events of the pods of a root directory that wanted selects, by
+// the time of their last occurrence. The error is beside the events of the other pods,
+// and names the pods whose events could not be read.
+func EventsOf(ctx context.Context, layout identity.Layout, wanted func(identity.Pod) bool) ([]event.Event, error) {
+	stored, err := store.StoredPods(layout)
+	if err != nil {
+		return nil, err
+	}
+	var out []event.Event
+	var errs []error
+	for _, id := range stored {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if !wanted(id) {
+			continue
+		}
+		list, err := store.ReadJournal(layout, id.UID)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("pod %s: read its events: %w", id, err))
+		}
+		out = append(out, list...)
+	}
+	slices.SortStableFunc(out, func(a, b event.Event) int { return cmp.Compare(a.Time.UnixNano(), b.Time.UnixNano()) })
+	return out, errors.Join(errs...)
 }

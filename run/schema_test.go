@@ -32,6 +32,7 @@ func (r *rig) keepAll(uid string) []string {
 	for file, content := range map[string]string{
 		l.Devices(uid): `{"app":["vendor.example/device=1"]}`, l.RestartEpoch(uid): "2026-01-02T03:04:05Z",
 		l.ProbeResults(uid): `{"0123456789abc":{"started":true,"ready":true}}`, backOff: "[]",
+		l.Resize(uid): `{"group":true,"since":"2026-01-02T03:04:05Z"}`,
 	} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 			r.t.Fatal(err)
@@ -40,7 +41,7 @@ func (r *rig) keepAll(uid string) []string {
 			r.t.Fatal(err)
 		}
 	}
-	return []string{l.Checkpoint(uid), l.Devices(uid), l.RestartEpoch(uid), l.ProbeResults(uid), backOff, filepath.Join(l.HookMarks(uid), hooks[0].Name())}
+	return []string{l.Checkpoint(uid), l.Devices(uid), l.RestartEpoch(uid), l.ProbeResults(uid), backOff, filepath.Join(l.HookMarks(uid), hooks[0].Name()), l.Resize(uid)}
 }
 
 // setVersion rewrites a state file as one of another version; 0 is a file of a
@@ -92,6 +93,9 @@ func TestSchemaOfBefore(t *testing.T) {
 	}
 	if want := (lifecycle.Probed{Started: true, Ready: true}); now.Probes["0123456789abc"] != want || old.Probes["0123456789abc"] != want {
 		t.Errorf("probes %v, of before %v", now.Probes, old.Probes)
+	}
+	if now.Resize == nil || old.Resize == nil || !old.Resize.Group {
+		t.Errorf("resize %v, of before %v", now.Resize, old.Resize)
 	}
 	r.rt.ForgetCalls()
 	if again := r.mustApply(withHook, OutcomeUnchanged); again.ID != first.ID {

@@ -2,13 +2,10 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -17,16 +14,19 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/podlog"
 	"github.com/podrun/podrun/problem"
-	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/serve"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/source"
+	"github.com/podrun/podrun/systemd"
 )
 
 // ServeOptions are the options of Serve.
 type ServeOptions struct {
-	Dirs         []string         // of manifests, or https URLs; none supervises only what commands applied
+	Dirs []string // of manifests, or https URLs; none supervises only what commands applied
+	// SettingsDirs says that Dirs are those of the settings: a reload takes them from
+	// there again.
+	SettingsDirs bool
 	Remote       RemoteOptions    // how URLs are read
 	Manifest     manifest.Options // how files are read
 	Claims       map[string]string
@@ -51,6 +51,13 @@ func (e *Engine) Serve(ctx context.Context, o ServeOptions) error {
 	options := serve.Options{AllowKubelet: o.AllowKubelet, Ready: o.Ready, Heartbeat: o.Heartbeat, StateChanges: e.stateChanges(ctx)}
 	options.Housekeeping, options.HousekeepingEvery = e.rotateLogs, e.Settings.ContainerLogMonitorInterval
 	options.Stats, options.Images, options.Collect = serve.NewStats(&e.Node), runtimeImages{e}, e.collectLeftovers
+	options.Shutdowns = func(ctx context.Context) (serve.Shutdowns, error) {
+		l, err := systemd.DialLogind(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return l, nil
+	}
 	api := newAPI(e, o.API)
 	api.observe(ctx, &options)
 	defer api.close()
@@ -64,19 +71,15 @@ func (e *Engine) Serve(ctx context.Context, o ServeOptions) error {
 			o.Progress(s.String())
 		}
 	}
+	var dirs *sources
 	if len(o.Dirs) > 0 {
-		sources, remotes, err := e.newSources(o)
-		if err != nil {
+		var err error
+		if dirs, err = e.newSources(ctx, o); err != nil {
 			return err
 		}
-		var polls sync.WaitGroup
-		polls.Go(func() { remotes.Run(ctx) })
-		defer polls.Wait()
+		defer dirs.close()
 		defer cancel()
-		changed, stop := source.Watch(ctx, source.WatchOptions{Dirs: sources.reader.Dirs(), Relist: o.Relist, Also: remotes.Changed(),
-			Report: func(p problem.Problem) { e.SendWarnings(problem.List{p}) }})
-		defer stop()
-		options.Sources, options.Changed = sources, changed
+		options.Sources, options.Changed = dirs, dirs.changed
 	}
 	s := serve.New(&e.Node, options)
 	api.supervised(s)
@@ -88,70 +91,11 @@ func (e *Engine) Serve(ctx context.Context, o ServeOptions) error {
 			case n := <-o.Reload:
 				api.tap(n)
 				s.Reload(n)
+				dirs.reload(n.Settings)
 			}
 		}
 	}()
 	return s.Run(ctx)
-}
-
-// sources are manifest directories.
-type sources struct {
-	reader *source.Reader
-	node   *node.Node
-	claims map[string]string
-	known  string // the identities of the directories that are on disk
-}
-
-func (e *Engine) newSources(o ServeOptions) (*sources, *source.Remotes, error) {
-	s := &sources{node: &e.Node, claims: o.Claims}
-	data, err := store.ReadState(e.Layout().DirIdentities())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("read what is known of the manifest directories: %w", err)
-	}
-	var identities map[string]source.Identity
-	if json.Unmarshal(data, &identities) == nil {
-		s.known = string(data)
-	}
-	remotes, err := e.newRemotes(o)
-	if err != nil {
-		return nil, nil, &problem.Error{Kind: problem.Usage, Err: err}
-	}
-	s.reader, err = source.NewReader(source.Options{Dirs: o.Dirs, Remotes: remotes, Manifest: o.Manifest, Identities: identities})
-	return s, remotes, err
-}
-
-// Read reads the directories. What could not be kept of them is a warning.
-func (s *sources) Read(ctx context.Context) (*source.Snapshot, *source.Desired, error) {
-	snapshot, err := s.reader.Read(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	want := source.Merge(snapshot)
-	_ = want.All().ServeClaims(s.claims) // unused ones may be of pods to come
-	if err := s.keep(snapshot); err != nil {
-		s.node.SendWarnings(problem.List{problem.WarningOf(err)})
-	}
-	return snapshot, want, nil
-}
-
-// keep writes down by what the directories are known again, if that has changed.
-func (s *sources) keep(snapshot *source.Snapshot) error {
-	identities := map[string]source.Identity{}
-	for _, d := range snapshot.Dirs {
-		if source.IsRemote(d.Path) {
-			continue
-		}
-		identities[d.Path] = d.Identity
-	}
-	data, err := json.Marshal(identities)
-	if err == nil && string(data) != s.known {
-		err = store.WriteState(s.node.Layout().DirIdentities(), data, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("keep what is known of the manifest directories: %w", err)
-	}
-	s.known = string(data)
-	return nil
 }
 
 // stateChanges gets the pods whose owner records or claims change; nil, with a

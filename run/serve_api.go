@@ -80,7 +80,7 @@ func (a *api) observe(ctx context.Context, o *serve.Options) {
 	a.engine.Client.Observe(a.metrics.RuntimeCall)
 	a.tap(&a.engine.Node)
 	o.Starting = func(id identity.Pod) { a.metrics.PodBegun(id, time.Now()) }
-	o.Listed = a.metrics.Relisted
+	o.Listed, o.Evicted = a.metrics.Relisted, a.metrics.Evicted
 	o.Locked = func() { a.listen(ctx) }
 }
 

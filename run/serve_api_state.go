@@ -1,12 +1,10 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,11 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/nodeapi"
 	"github.com/podrun/podrun/podlog"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
-	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/source"
 )
 
@@ -157,27 +155,14 @@ func (a *api) pods(ctx context.Context) (*corev1.PodList, error) {
 
 // events are those that the journals hold, by time.
 func (a *api) events(ctx context.Context, namespace, pod string) ([]event.Event, error) {
-	stored, err := store.StoredPods(a.engine.Layout())
-	if err != nil {
-		return nil, err
+	list, err := EventsOf(ctx, a.engine.Layout(), func(id identity.Pod) bool {
+		return (namespace == "" || id.Namespace == namespace) && (pod == "" || id.Name == pod)
+	})
+	if err != nil && list != nil {
+		a.engine.WarnOnce(problem.WarningOf(err))
+		err = nil
 	}
-	var out []event.Event
-	for _, id := range stored {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if namespace != "" && id.Namespace != namespace || pod != "" && id.Name != pod {
-			continue
-		}
-		list, err := a.engine.Events(id.UID)
-		if err != nil {
-			a.engine.WarnOnce(problem.WarningOf(fmt.Errorf("pod %s: read its events: %w", id, err)))
-			continue
-		}
-		out = append(out, list...)
-	}
-	slices.SortStableFunc(out, func(a, b event.Event) int { return cmp.Compare(a.Time.UnixNano(), b.Time.UnixNano()) })
-	return out, nil
+	return list, err
 }
 
 // logs writes the log of a container.

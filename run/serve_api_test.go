@@ -25,7 +25,7 @@ import (
 
 // apiClient serves a directory by Engine.Serve with its API on a socket, and returns
 // what asks it.
-func apiClient(t *testing.T, r *rig, o ServeOptions) func(path string) (int, string) {
+func apiClient(t testing.TB, r *rig, o ServeOptions) func(path string) (int, string) {
 	t.Helper()
 	socket := filepath.Join(r.settings.RootDir, "s.sock")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -79,7 +79,7 @@ func apiClient(t *testing.T, r *rig, o ServeOptions) func(path string) (int, str
 }
 
 // eventually waits up to 20 s for a condition.
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); {
 		if time.Now().After(deadline) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/run/serve"
 )
 
@@ -32,16 +34,44 @@ func fill(t *testing.T, path string) {
 	}
 }
 
+// fillInodes makes files until the disk takes no more.
+func fillInodes(t *testing.T, path string) {
+	t.Helper()
+	for i := 0; ; i++ {
+		f, err := os.Create(path + strconv.Itoa(i))
+		if errors.Is(err, unix.ENOSPC) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+}
+
 // TestServeEvictsOnAFullDisk: a pod fills its emptyDir, and with it the disk of the root
-// directory, a real one, to the last byte. It is evicted, what it wrote is removed, the
-// other pod stays, and the pod comes again.
+// directory, a real one, to the last byte or inode. It is evicted, what it wrote is
+// removed, the other pod stays, and the pod comes again.
 func TestServeEvictsOnAFullDisk(t *testing.T) {
+	for signal, c := range map[string]struct {
+		size, low string
+		fill      func(*testing.T, string)
+		free      func(host.Filesystem) bool
+	}{
+		"nodefs.available":  {"size=8m", "ephemeral-storage", fill, func(f host.Filesystem) bool { return f.AvailableBytes >= 6<<20 }},
+		"nodefs.inodesFree": {"size=64m,nr_inodes=2000", "inodes", fillInodes, func(f host.Filesystem) bool { return f.InodesFree >= 1500 }},
+	} {
+		t.Run(signal, func(t *testing.T) { evictOnFullDisk(t, signal, c.size, c.low, c.fill, c.free) })
+	}
+}
+
+// evictOnFullDisk is the test of one signal, on a disk of that size.
+func evictOnFullDisk(t *testing.T, signal, size, low string, fill func(*testing.T, string), free func(host.Filesystem) bool) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &serving{rig: newRig(t), files: newManifests(t, served)}
 		if err := os.MkdirAll(s.settings.RootDir, 0o750); err != nil {
 			t.Fatal(err)
 		}
-		if err := unix.Mount("tmpfs", s.settings.RootDir, "tmpfs", 0, "size=8m"); err != nil {
+		if err := unix.Mount("tmpfs", s.settings.RootDir, "tmpfs", 0, size); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
@@ -49,7 +79,7 @@ func TestServeEvictsOnAFullDisk(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		s.settings.EvictionHard = map[string]string{"nodefs.available": "20%"}
+		s.settings.EvictionHard = map[string]string{signal: "20%"}
 		s.real = func(e *Engine) serve.Stats { return serve.NewStats(&e.Node) }
 		s.start()
 		s.files.write(file("web"), servedPod("web"))
@@ -60,10 +90,10 @@ func TestServeEvictsOnAFullDisk(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		s.same(web)
 		s.absent("db")
-		s.wantEvicted("db", "The node was low on resource: ephemeral-storage.")
-		free, err := serve.NewStats(&s.engine().Node).Node(t.Context())
-		if err != nil || free.NodeFS.AvailableBytes < 6<<20 {
-			t.Errorf("%d bytes are free, %v", free.NodeFS.AvailableBytes, err)
+		s.wantEvicted("db", "The node was low on resource: "+low+".")
+		left, err := serve.NewStats(&s.engine().Node).Node(t.Context())
+		if err != nil || !free(left.NodeFS) {
+			t.Errorf("%d bytes and %d inodes are free, %v", left.NodeFS.AvailableBytes, left.NodeFS.InodesFree, err)
 		}
 		time.Sleep(6 * time.Minute)
 		s.running("db")

@@ -158,6 +158,10 @@ type serving struct {
 	super *serve.Supervisor
 	// node is what the host and its pods use, for tests of evictions; nil for none.
 	node *usedNode
+	// evicted are the signals of evictions.
+	evicted []string
+	// host announces shutdowns; nil for none.
+	host *fakeHost
 	// real reads what this machine uses instead; nil for not.
 	real func(*Engine) serve.Stats
 }
@@ -185,8 +189,12 @@ func (s *serving) start() {
 	e := s.engine()
 	ready := make(chan struct{})
 	o := serve.Options{Sources: s.files, Changed: s.files.changed, AllowKubelet: true, Ready: func() { close(ready) }}
+	o.Evicted = func(signal string) { s.evicted = append(s.evicted, signal) } // by one goroutine
 	if s.node != nil {
 		o.Stats, o.Images = s.node, runtimeImages{e}
+	}
+	if s.host != nil {
+		o.Shutdowns = s.host.connect
 	}
 	if s.real != nil {
 		o.Stats = s.real(e)

@@ -73,6 +73,15 @@ func copyName(name string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// Copies are the names of the copies of all URLs.
+func (r *Remotes) Copies() []string {
+	var out []string
+	for name := range r.urls {
+		out = append(out, copyName(name))
+	}
+	return out
+}
+
 // Changed signals that a URL has another content, or another state.
 func (r *Remotes) Changed() <-chan struct{} { return r.changed }
 

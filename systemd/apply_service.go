@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/problem"
@@ -29,6 +30,8 @@ type InstallOptions struct {
 	Dirs  []string // made where they are missing, 0750
 	Force bool     // replace a unit that podrun did not write
 	Now   bool     // start the service, or restart it; not without a Manager
+	// Delay is for how long pods may delay a shutdown of the host; 0 for not.
+	Delay time.Duration
 }
 
 // modeDir is the mode of the directories of manifests: these may hold Secrets.
@@ -61,6 +64,9 @@ func (s Service) Install(ctx context.Context, o InstallOptions) error {
 			return failure("write the unit", err, "")
 		}
 	}
+	if err := s.setDelay(ctx, delayDropIn(o.Delay)); err != nil {
+		return err
+	}
 	if s.Manager == nil {
 		return s.link()
 	}
@@ -72,6 +78,37 @@ func (s Service) Install(ctx context.Context, o InstallOptions) error {
 		if _, err := s.Manager.Run(ctx, step...); err != nil {
 			return failure("", err, "the unit is written: fix the cause and run 'podrun service install' again, or 'podrun service uninstall'")
 		}
+	}
+	return nil
+}
+
+// setDelay makes logind's drop-in have that text; nil removes it. A drop-in of that name
+// that podrun did not write stays.
+func (s Service) setDelay(ctx context.Context, text []byte) error {
+	have, err := hostfile.Read(ctx, s.path(DelayPath), maxUnit)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		have, err = nil, nil
+	case err != nil:
+		return failure("read "+DelayPath, err, "")
+	case !isDelay(have):
+		return nil
+	}
+	if bytes.Equal(have, text) {
+		return nil
+	}
+	if text == nil {
+		err = s.unlink(DelayPath)
+	} else if err = s.makeAll(filepath.Dir(DelayPath)); err == nil {
+		err = hostfile.Write(s.path(DelayPath), text, 0o644)
+	}
+	if err != nil {
+		return failure("write "+DelayPath, err, "")
+	}
+	if s.Manager != nil {
+		// logind reads its files again at SIGHUP, as the kubelet asks it to. Where it does
+		// not run, podrun reports that when it starts.
+		_, _ = s.Manager.Run(ctx, "kill", "--signal=HUP", "systemd-logind.service")
 	}
 	return nil
 }

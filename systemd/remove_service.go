@@ -21,7 +21,7 @@ func (s Service) Uninstall(ctx context.Context, force bool) (removed bool, err e
 	}
 	unit, err := s.unit(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := s.unlink(wantedBy); err != nil {
+		if err := errors.Join(s.unlink(wantedBy), s.setDelay(ctx, nil)); err != nil {
 			return false, err
 		}
 		return false, s.forget(ctx)
@@ -37,11 +37,10 @@ func (s Service) Uninstall(ctx context.Context, force bool) (removed bool, err e
 			return false, failure("", err, fmt.Sprintf("stop the service by 'systemctl stop %s', then run 'podrun service uninstall' again", UnitName))
 		}
 	}
-	if err := s.unlink(wantedBy); err != nil {
-		return false, err
-	}
-	if err := s.unlink(UnitPath); err != nil {
-		return false, err
+	for _, err := range []error{s.unlink(wantedBy), s.unlink(UnitPath), s.setDelay(ctx, nil)} {
+		if err != nil {
+			return false, err
+		}
 	}
 	return true, s.forget(ctx)
 }

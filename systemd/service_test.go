@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -271,5 +272,49 @@ func TestSystemctl(t *testing.T) {
 	t.Setenv("PATH", dir)
 	if _, err := (Systemctl{}).Run(t.Context(), "show"); err == nil || err.Error() != "systemctl is not installed" {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestDelay: logind's drop-in is written where pods may take longer than logind waits
+// for, and removed with the service. One that podrun did not write stays.
+func TestDelay(t *testing.T) {
+	s, m := newService(t)
+	drop := func() string {
+		data, err := os.ReadFile(s.path(DelayPath))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	install := func(d time.Duration) {
+		t.Helper()
+		must(t, s.Install(t.Context(), InstallOptions{Unit: []byte(unit(t, UnitOptions{})), Delay: d}))
+	}
+	const hup = "kill --signal=HUP systemd-logind.service"
+	install(0)
+	if drop() != "" || slices.Contains(m.calls, hup) {
+		t.Errorf("without periods: %q, calls %q", drop(), m.calls)
+	}
+	install(30500 * time.Millisecond)
+	if !strings.HasSuffix(drop(), "[Login]\nInhibitDelayMaxSec=36\n") || !slices.Contains(m.calls, hup) {
+		t.Errorf("drop-in %q, calls %q", drop(), m.calls)
+	}
+	m.calls = nil
+	install(30500 * time.Millisecond)
+	if slices.Contains(m.calls, hup) {
+		t.Error("logind reads its files again though nothing has changed")
+	}
+	m.fail = "kill" // no logind here
+	install(time.Minute)
+	if !strings.Contains(drop(), "InhibitDelayMaxSec=65") {
+		t.Errorf("drop-in %q", drop())
+	}
+	if _, err := s.Uninstall(t.Context(), false); err != nil || drop() != "" {
+		t.Errorf("uninstall: %v, %q", err, drop())
+	}
+	must(t, os.WriteFile(s.path(DelayPath), []byte("[Login]\n"), 0o644))
+	install(time.Minute)
+	if _, err := s.Uninstall(t.Context(), false); err != nil || drop() != "[Login]\n" {
+		t.Errorf("another's drop-in is %q, %v", drop(), err)
 	}
 }

@@ -41,6 +41,7 @@ type Runtime struct {
 	names      map[string]string
 	sandboxes  map[string]*sandbox
 	containers map[string]*container
+	memory     map[string]uint64 // what containers use, by name: SetMemory
 	addresses  addresses
 	images     map[string]*Image // by normalized name
 	remotes    map[string]*Image // likewise; what PullImage finds

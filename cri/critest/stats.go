@@ -3,11 +3,13 @@ package critest
 import (
 	"context"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ListContainerStats implements the CRI: each running container has used 1 s and 1
-// MiB. Statistics of sandboxes are not implemented, as in containerd 1.6.
+// ListContainerStats implements the CRI: each running container has used 1 s, and 1
+// MiB unless SetMemory says otherwise. Statistics of sandboxes are not implemented, as in containerd 1.6.
 func (rt *Runtime) ListContainerStats(context.Context, *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -17,11 +19,41 @@ func (rt *Runtime) ListContainerStats(context.Context, *runtimeapi.ListContainer
 		if c.state != runtimeapi.ContainerState_CONTAINER_RUNNING {
 			continue
 		}
-		resp.Stats = append(resp.Stats, &runtimeapi.ContainerStats{
-			Attributes: &runtimeapi.ContainerAttributes{Id: c.id, Metadata: c.config.GetMetadata(), Labels: c.config.GetLabels(), Annotations: c.config.GetAnnotations()},
-			Cpu:        &runtimeapi.CpuUsage{UsageCoreNanoSeconds: &runtimeapi.UInt64Value{Value: 1e9}},
-			Memory:     &runtimeapi.MemoryUsage{WorkingSetBytes: &runtimeapi.UInt64Value{Value: 1 << 20}},
-		})
+		resp.Stats = append(resp.Stats, rt.usage(c))
 	}
 	return resp, nil
+}
+
+// ContainerStats implements the CRI.
+func (rt *Runtime) ContainerStats(_ context.Context, r *runtimeapi.ContainerStatsRequest) (*runtimeapi.ContainerStatsResponse, error) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	c, err := rt.findContainer(r.GetContainerId())
+	if err != nil {
+		return nil, status.Errorf(codes.NotFound, "failed to find container: not found")
+	}
+	return &runtimeapi.ContainerStatsResponse{Stats: rt.usage(c)}, nil
+}
+
+// SetMemory makes the containers of a name use so many bytes of memory.
+func (rt *Runtime) SetMemory(name string, bytes uint64) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if rt.memory == nil {
+		rt.memory = map[string]uint64{}
+	}
+	rt.memory[name] = bytes
+}
+
+// usage is what a container uses. rt.mu is held.
+func (rt *Runtime) usage(c *container) *runtimeapi.ContainerStats {
+	memory := uint64(1 << 20)
+	if set, ok := rt.memory[c.config.GetMetadata().GetName()]; ok {
+		memory = set
+	}
+	return &runtimeapi.ContainerStats{
+		Attributes: &runtimeapi.ContainerAttributes{Id: c.id, Metadata: c.config.GetMetadata(), Labels: c.config.GetLabels(), Annotations: c.config.GetAnnotations()},
+		Cpu:        &runtimeapi.CpuUsage{UsageCoreNanoSeconds: &runtimeapi.UInt64Value{Value: 1e9}},
+		Memory:     &runtimeapi.MemoryUsage{WorkingSetBytes: &runtimeapi.UInt64Value{Value: memory}, UsageBytes: &runtimeapi.UInt64Value{Value: memory}},
+	}
 }

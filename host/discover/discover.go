@@ -84,6 +84,7 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	m.unreadable = &unreadable{}
 	reserved, reservedErr := m.readReservations(s.Layout())
 	facts.Pressure = m.readConditions(s.Layout(), time.Now())
+	facts.ShuttingDown = m.shuttingDown(s.Layout())
 	var rt runtimeFacts
 	var stored map[string]host.Pod
 	// Each part fills fields of its own.

@@ -25,6 +25,23 @@ type Kept struct {
 	OOMKilled []string `json:"oomKilled,omitempty"`
 	// Evicted is how the pod was evicted; nil if it was not.
 	Evicted *Evicted `json:"evicted,omitempty"`
+	// ShutDown is when the pod was stopped because the node shuts down; zero if it was
+	// not, or runs again.
+	ShutDown time.Time `json:"shutDown,omitzero"`
+	// ResizePending is a resize in place that this host can't do now; nil for none.
+	ResizePending *ResizePending `json:"resizePending,omitempty"`
+}
+
+// ResizePending is why a resize in place was not begun: it is Deferred while others
+// have the resources, or Infeasible (KEP-1287).
+type ResizePending struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// Is tells whether two say the same; nil is none.
+func (p *ResizePending) Is(other *ResizePending) bool {
+	return p == other || p != nil && other != nil && *p == *other
 }
 
 // Evicted is what is kept of a pod's eviction. Its phase is Failed.
@@ -46,6 +63,30 @@ func (k Kept) Evict(message string, forNode bool, now time.Time) Kept {
 	k.Phase, k.Reason, k.Message = corev1.PodFailed, ReasonEvicted, message
 	k.Evicted = &Evicted{At: now, ForNode: forNode}
 	return k
+}
+
+// StopForShutdown is k of a pod that is stopped because the node shuts down.
+func (k Kept) StopForShutdown(reason, message string, now time.Time) Kept {
+	k.Phase, k.Reason, k.Message, k.ShutDown = corev1.PodFailed, reason, message, now
+	return k
+}
+
+// AfterShutdown is k of a pod that runs again after the node's shutdown, or after that
+// was canceled.
+func (k Kept) AfterShutdown() Kept {
+	if !k.ShutDown.IsZero() {
+		k.Phase, k.Reason, k.Message, k.ShutDown = "", "", "", time.Time{}
+	}
+	return k
+}
+
+// disrupted is when the pod was evicted or stopped for the node's sake; zero if it was
+// not.
+func (k Kept) disrupted() time.Time {
+	if k.Evicted != nil && k.Evicted.ForNode {
+		return k.Evicted.At
+	}
+	return k.ShutDown
 }
 
 // WithContainers is k of an evicted pod with how its containers have ended.
@@ -92,7 +133,7 @@ func (k Kept) Terminal() bool { return k.Phase == corev1.PodSucceeded || k.Phase
 
 // Equal tells whether two say the same.
 func (k Kept) Equal(other Kept) bool {
-	return k.Phase == other.Phase && k.Reason == other.Reason && k.Message == other.Message && slices.Equal(k.OOMKilled, other.OOMKilled) && k.Evicted == other.Evicted &&
+	return k.Phase == other.Phase && k.Reason == other.Reason && k.Message == other.Message && slices.Equal(k.OOMKilled, other.OOMKilled) && k.Evicted == other.Evicted && k.ShutDown.Equal(other.ShutDown) && k.ResizePending.Is(other.ResizePending) &&
 		slices.EqualFunc(k.Conditions, other.Conditions, func(a, b KeptCondition) bool {
 			return a.Type == b.Type && a.Status == b.Status && a.Since.Equal(b.Since)
 		})

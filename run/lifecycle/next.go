@@ -27,6 +27,9 @@ const (
 	RestartAll Verb = "RestartAll"
 	// RunPostStart runs a hook that an earlier podrun did not see finish.
 	RunPostStart Verb = "RunPostStart"
+	// ResizePod gives the pod's control group and its running containers the
+	// resources that the pod asks for (KEP-1287).
+	ResizePod Verb = "ResizePod"
 )
 
 // Action is one step on a pod. Actions are executed in order.
@@ -129,15 +132,19 @@ func nextStep(pod *corev1.Pod, w World) Decision {
 		return d
 	}
 	if !nextInit(pod, w, &d) {
+		if !d.Ended {
+			d.resize(pod, w.Observed, len(d.Actions))
+		}
 		return d
 	}
-	running := 0
+	running, apps := 0, len(d.Actions)
 	for i := range pod.Spec.Containers {
 		running += nextApp(pod, &pod.Spec.Containers[i], w, &d)
 	}
 	if running == 0 {
 		return end(w.Observed) // whatever the sidecars would need: they keep no pod alive
 	}
+	d.resize(pod, w.Observed, apps)
 	return d
 }
 
@@ -184,7 +191,7 @@ func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 	case hasEnded(pod, c, have):
 		return 0
 	case have.State == Exited:
-		d.restart(have, w, fmt.Sprintf("exited with %d", have.ExitCode))
+		d.restart(pod, c, have, w)
 	default:
 		d.start(c.Name, w.Observed, "was "+string(have.State))
 	}
@@ -198,6 +205,12 @@ func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World,
 		why := "its definition changed"
 		d.Actions = append(d.Actions, Action{Verb: KillContainer, Container: c.Name, ID: have.ID, Why: why,
 			Message: fmt.Sprintf("Container %s definition changed, will be restarted", c.Name)})
+		d.start(c.Name, w.Observed, why)
+		return false
+	}
+	if w.Observed.resizeRestarts(pod, c, have) {
+		why := fmt.Sprintf("Container %s resize requires restart", c.Name)
+		d.Actions = append(d.Actions, Action{Verb: KillContainer, Container: c.Name, ID: have.ID, Why: why, Message: why})
 		d.start(c.Name, w.Observed, why)
 		return false
 	}
@@ -234,10 +247,11 @@ func (d *Decision) restartAll(c *Container, w World) {
 		Why: fmt.Sprintf("container %s exited with %d, for which all are restarted", c.Name, c.ExitCode)})
 }
 
-// restart starts an exited container again, unless its back-off has not ended.
-func (d *Decision) restart(last *Container, w World, why string) {
-	if !d.holdBack(last, w) {
-		d.start(last.Name, w.Observed, why)
+// restart starts an exited container again, unless its back-off has not ended. One
+// that was killed to be resized has none.
+func (d *Decision) restart(pod *corev1.Pod, c *corev1.Container, last *Container, w World) {
+	if w.Observed.resizeRestarts(pod, c, last) || !d.holdBack(last, w) {
+		d.start(last.Name, w.Observed, fmt.Sprintf("exited with %d", last.ExitCode))
 	}
 }
 

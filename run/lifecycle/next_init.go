@@ -1,8 +1,6 @@
 package lifecycle
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -54,7 +52,7 @@ func nextRegularInit(pod *corev1.Pod, c *corev1.Container, w World, d *Decision)
 		// The pod has failed. Sidecars before this one may still run.
 		*d = end(w.Observed)
 	case have.State == Exited:
-		d.restart(have, w, fmt.Sprintf("exited with %d", have.ExitCode))
+		d.restart(pod, c, have, w)
 	default: // created but never started (k/k#126543), or unknown
 		d.start(c.Name, w.Observed, "was "+string(have.State))
 	}
@@ -78,7 +76,7 @@ func nextSidecar(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) boo
 		}
 		return good && (c.StartupProbe == nil || w.Started[have.ID])
 	case have.State == Exited:
-		d.restart(have, w, fmt.Sprintf("exited with %d", have.ExitCode))
+		d.restart(pod, c, have, w)
 		return false
 	}
 	d.start(c.Name, w.Observed, "was "+string(have.State))

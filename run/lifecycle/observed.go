@@ -109,6 +109,8 @@ type Observed struct {
 	Probes map[string]Probed `json:"probes,omitempty"` // what they last said, by container ID
 	// Kept is what an owner of the pod wrote down of its status.
 	Kept Kept `json:"kept,omitzero"`
+	// Resize is a resize in place that has not ended; nil for none.
+	Resize *Resize `json:"resize,omitempty"`
 	// ImageFailures are why containers wait for their images, by name, as the process
 	// that pulls them has written it down.
 	ImageFailures map[string]ImageFailure `json:"imageFailures,omitempty"`

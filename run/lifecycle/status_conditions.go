@@ -41,6 +41,7 @@ func conditions(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.PodPhase, in 
 		containersReady,
 		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
 	}
+	own = append(own, resizeConditions(in.Observed)...)
 	for _, c := range own {
 		c.ObservedGeneration = pod.Generation
 		c.LastTransitionTime = metaTime(transition(pod, s, c, in))
@@ -49,14 +50,34 @@ func conditions(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.PodPhase, in 
 	return append(out, disruption(pod, in.Observed.Kept)...)
 }
 
-// disruption is the condition of a pod that was evicted for the node's sake.
+// disruption is the condition of a pod that was evicted, or stopped, for the node's sake.
 func disruption(pod *corev1.Pod, kept Kept) []corev1.PodCondition {
-	if kept.Evicted == nil || !kept.Evicted.ForNode {
+	at := kept.disrupted()
+	if at.IsZero() {
 		return nil
 	}
 	c := condition(corev1.DisruptionTarget, true, corev1.PodReasonTerminationByKubelet, kept.Message)
-	c.ObservedGeneration, c.LastTransitionTime = pod.Generation, metaTime(kept.Evicted.At)
+	c.ObservedGeneration, c.LastTransitionTime = pod.Generation, metaTime(at)
 	return []corev1.PodCondition{c}
+}
+
+// resizeConditions say that a resize in place waits or is under way. A pod that has
+// ended is not resized.
+func resizeConditions(obs *Observed) (out []corev1.PodCondition) {
+	if obs.Kept.Terminal() {
+		return nil
+	}
+	if p := obs.Kept.ResizePending; p != nil {
+		out = append(out, condition(corev1.PodResizePending, true, p.Reason, p.Message))
+	}
+	if r := obs.Resize; r != nil {
+		reason := ""
+		if r.Error != "" {
+			reason = corev1.PodReasonError
+		}
+		out = append(out, condition(corev1.PodResizeInProgress, true, reason, r.Error))
+	}
+	return out
 }
 
 // readyToStartCondition says whether there is a sandbox, with its network, in
@@ -171,6 +192,10 @@ func transition(pod *corev1.Pod, s *corev1.PodStatus, c corev1.PodCondition, in 
 	yes := c.Status == corev1.ConditionTrue
 	switch {
 	case sandbox == nil:
+	case c.Type == corev1.PodResizePending:
+		at = in.Now
+	case c.Type == corev1.PodResizeInProgress:
+		at = in.Observed.Resize.Since
 	case c.Type == corev1.PodReadyToStartContainers && yes:
 		at = sandbox.CreatedAt
 	case c.Type == corev1.PodInitialized && yes:

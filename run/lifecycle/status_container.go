@@ -104,7 +104,7 @@ func setCurrent(s *corev1.ContainerStatus, c *corev1.Container, have *Container,
 	if have.Image != "" {
 		s.Image = have.Image
 	}
-	s.Resources = actualResources(c, have)
+	s.Resources = actualResources(c, have, in.Observed.Resize)
 	s.AllocatedResources = c.Resources.DeepCopy().Requests
 	s.User = have.User.DeepCopy()
 	switch have.State {

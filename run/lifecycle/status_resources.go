@@ -24,10 +24,18 @@ const (
 // actualResources are a container's resources as its status shows them
 // (KEP-1287): the spec's, and, while it runs, the runtime's values in their
 // place, which differ while a resize has not taken effect.
-func actualResources(c *corev1.Container, have *Container) *corev1.ResourceRequirements {
+func actualResources(c *corev1.Container, have *Container, resize *Resize) *corev1.ResourceRequirements {
 	r := c.Resources.DeepCopy()
 	a := have.Actual
-	if have.State != Running || a == nil {
+	if have.State != Running {
+		return r
+	}
+	if resize != nil && r.Requests != nil { // which the runtime knows nothing of
+		if had := resize.Containers[have.ID]; had.MemoryRequest > 0 {
+			r.Requests[corev1.ResourceMemory] = *resource.NewQuantity(had.MemoryRequest, resource.BinarySI)
+		}
+	}
+	if a == nil {
 		return r
 	}
 	if r.Limits != nil && a.CPUPeriod > 0 && a.CPUQuota > 0 {

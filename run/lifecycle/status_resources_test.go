@@ -44,7 +44,7 @@ func TestStatusResources(t *testing.T) {
 	} {
 		c := &corev1.Container{Name: "a", Resources: test.spec}
 		before := c.DeepCopy()
-		got := actualResources(c, &Container{State: test.state, Actual: test.actual})
+		got := actualResources(c, &Container{State: test.state, Actual: test.actual}, nil)
 		if diff := cmp.Diff(&test.want, got); diff != "" {
 			t.Errorf("%s: %s", test.name, diff)
 		}

@@ -35,13 +35,17 @@ func readKept(l identity.Layout, uid string) (kept lifecycle.Kept, err error) {
 	return lifecycle.Kept{}, fmt.Errorf("read the kept status: %w", inFile(l.KeptStatus(uid), err))
 }
 
-// ReadEvicted reads when a pod was evicted; zero if it was not, or that can't be read.
-func ReadEvicted(l identity.Layout, uid string) time.Time {
+// ReadDisrupted reads when a pod was evicted, and when it was stopped because the node
+// shuts down; zero if it was not, or that can't be read.
+func ReadDisrupted(l identity.Layout, uid string) (evicted, shutDown time.Time) {
 	kept, err := readKept(l, uid)
-	if err != nil || kept.Evicted == nil {
-		return time.Time{}
+	if err != nil {
+		return evicted, shutDown
 	}
-	return kept.Evicted.At
+	if kept.Evicted != nil {
+		evicted = kept.Evicted.At
+	}
+	return evicted, kept.ShutDown
 }
 
 // readImageFailures reads why containers wait for their images.

@@ -97,6 +97,27 @@ func ProbedAt(l identity.Layout, uid string) time.Time {
 	return info.ModTime()
 }
 
+// readResize reads a resize in place that has not ended; nil for none. One that can't
+// be read counts as not begun, but for the pod's control group: setting what it has is
+// harmless.
+func readResize(l identity.Layout, uid string) (*lifecycle.Resize, error) {
+	data, err := store.ReadState(l.Resize(uid))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	out := &lifecycle.Resize{}
+	if err == nil {
+		err = json.Unmarshal(data, out)
+	}
+	if err != nil && store.StateNewer(l.Resize(uid)) {
+		return nil, nil // of a form that this podrun does not know
+	}
+	if err != nil {
+		return &lifecycle.Resize{}, fmt.Errorf("read the resize that has not ended: %w", inFile(l.Resize(uid), err))
+	}
+	return out, nil
+}
+
 // inFile names the file in an error that does not.
 func inFile(file string, err error) error {
 	if _, ok := errors.AsType[*fs.PathError](err); ok {

@@ -116,7 +116,7 @@ func All(in Input) ([]Target, problem.List) {
 		t.Plan = plan
 		in.Facts.UserNS = plan.holding(in.Facts.UserNS) // the command's next pod needs another
 		text += plan.text()
-		for _, p := range slices.Concat(classed, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), tooMuchText(text)) {
+		for _, p := range slices.Concat(classed, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), t.resizeProblems(in.Settings), tooMuchText(text)) {
 			t.Problems = append(t.Problems, mp.Locate(p))
 		}
 		if text > maxText {

@@ -93,7 +93,7 @@ func leftBehind(id identity.Pod, err error) error {
 
 // applyTarget brings a pod as it was admitted to its goal.
 func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptions) (Outcome, error) {
-	w.hasDir = t.Change != prepare.ChangeReplace
+	w.hasDir, w.knowsPending = t.Change != prepare.ChangeReplace, true // and none is pending
 	if t.Change == prepare.ChangeNew {
 		w.undo.push("remove the pod's directory", w.removeDirs)
 	}

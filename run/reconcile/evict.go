@@ -21,12 +21,16 @@ type Eviction struct {
 	Grace   time.Duration // in place of the pod's own
 	Message string        // of the event and of the pod's status
 	ForNode bool          // the node is short of something; else the pod is over a limit
+	// Shutdown is the reason of a pod that is stopped because the node shuts down: it
+	// keeps what it has, and runs again afterwards. Empty for an eviction.
+	Shutdown string
 }
 
 // Evict stops a pod for good: it is Failed with reason Evicted, as in the kubelet
 // (evictPod in pkg/kubelet/eviction), and what it has on disk is removed: its
 // containers with their layers, and the content of its emptyDirs. Its logs stay, and
-// its status with how the containers have ended. The pod's lock is the caller's. The
+// its status with how the containers have ended. One that is stopped for a shutdown of
+// the node keeps all of it (nodeshutdown in pkg/kubelet). The pod's lock is the caller's. The
 // error is of kind Runtime, or the cause that ended ctx; a pod that an eviction has
 // not stopped is stopped by its next owner.
 func Evict(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodLock, e Eviction) error {
@@ -46,6 +50,12 @@ func (w *Worker) evict(ctx context.Context, e Eviction) error {
 		return nil // it has ended meanwhile
 	}
 	// Written first: if this process ends now, the next one does not start the pod.
+	if e.Shutdown != "" {
+		if err := w.keepEvicted(w.obs.Kept.StopForShutdown(e.Shutdown, e.Message, time.Now())); err != nil {
+			return err
+		}
+		return w.ofRuntime(w.stopOwned(ctx, e.Grace))
+	}
 	if err := w.keepEvicted(w.obs.Kept.Evict(e.Message, e.ForNode, time.Now())); err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func (w *starter) execute(ctx context.Context, actions []lifecycle.Action) error
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
-		w.acted = true
+		w.acted = w.acted || a.Verb != lifecycle.ResizePod
 		last := i == len(actions)-1 && len(late) == 0
 		if !last && !slices.Contains(late, a) {
 			backsOff, err := w.imageBacksOff(ctx, a)
@@ -73,6 +73,8 @@ func (w *starter) executeOne(ctx context.Context, a lifecycle.Action) error {
 		return w.restartAll(ctx)
 	case lifecycle.RunPostStart:
 		return w.postStart(ctx, a.Container)
+	case lifecycle.ResizePod:
+		return w.resize(ctx)
 	}
 	return fmt.Errorf("unknown action %s", a.Verb)
 }

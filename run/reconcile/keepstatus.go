@@ -31,10 +31,16 @@ func (w *state) reportOOMs() (reported []string) {
 // changed: since when its conditions hold, and how it has ended. The pod's lock must
 // be held, and this command own the pod.
 func (w *state) keepStatus() error {
+	before := w.obs.Kept
+	w.takePending()
+	if err := w.endResize(); err != nil {
+		return err
+	}
 	ended := lifecycle.Next(w.pod(), w.world()).Ended
 	now := lifecycle.Keep(w.Status(), ended)
 	now.OOMKilled, now.Evicted = w.reportOOMs(), w.obs.Kept.Evicted
-	if now.Equal(w.obs.Kept) {
+	now.ResizePending, now.ShutDown = w.obs.Kept.ResizePending, w.obs.Kept.ShutDown
+	if now.Equal(before) {
 		return nil
 	}
 	return w.keep(now)

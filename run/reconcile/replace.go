@@ -25,6 +25,9 @@ func (w *Worker) prepareChange(ctx context.Context, t prepare.Target) error {
 		if err := w.refreshVolumes(ctx); err != nil {
 			return err
 		}
+		if err := w.beginResize(t.Was.Pod); err != nil {
+			return err
+		}
 		return store.WriteCheckpoint(w.plan.Layout, w.plan.ID, w.plan.Checkpoint)
 	}
 	if err := w.removeReplaced(ctx, t.Old); err != nil {

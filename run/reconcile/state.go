@@ -35,4 +35,8 @@ type state struct {
 	// removes says that the command removes the pod when it ends: no hint may point to
 	// the pod then.
 	removes bool
+	// pending is why the pod can't be resized as its source asks, if knowsPending is
+	// set; else what was written down holds.
+	pending      *lifecycle.ResizePending
+	knowsPending bool
 }

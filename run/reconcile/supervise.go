@@ -30,6 +30,9 @@ type Supervision struct {
 	OwnerChanged <-chan struct{}
 	OwnerPoll    time.Duration
 	Progress     *Progress // nil for none
+	// ResizePending is why the pod can't be resized as its source asks; nil if it does
+	// not, or it can.
+	ResizePending *lifecycle.ResizePending
 }
 
 // progress is that of a supervised worker; nil for a command's.
@@ -51,7 +54,7 @@ const (
 )
 
 // retries are the steps of a supervised pod that are not tried again yet, by the
-// name of the container, or "" for the pod.
+// name of the container, or "" for the pod, or resizeStep.
 type retries map[string]retry
 
 type retry struct {
@@ -88,6 +91,7 @@ func (w *Worker) Supervise(ctx context.Context, s Supervision) (ended bool, err 
 	if err := w.wasStopped(); err != nil {
 		return false, err
 	}
+	w.pending, w.knowsPending = s.ResizePending, true
 	defer w.supervised(ctx, &s)()
 	ended, err = w.until(ctx, lifecycle.GoalNever)
 	return ended, w.explain(ctx, err)
@@ -285,6 +289,15 @@ func (w *starter) superviseActions(ctx context.Context, actions []lifecycle.Acti
 	for _, a := range actions {
 		if cause := context.Cause(ctx); cause != nil {
 			return did, cause
+		}
+		if a.Verb == lifecycle.ResizePod {
+			if !w.retries.held(resizeStep, now) {
+				did = true
+				if err := w.resize(ctx); err != nil {
+					return did, err
+				}
+			}
+			continue
 		}
 		if a.Verb == lifecycle.StartContainer {
 			init := lifecycle.FindContainer(w.pod(), a.Container).Init

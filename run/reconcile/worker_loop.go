@@ -91,6 +91,9 @@ func (w *Worker) step(ctx context.Context, owns bool) (d lifecycle.Decision, did
 		if err := w.finishStops(ctx); err != nil {
 			return d, false, err
 		}
+		if err := w.resumeAfterShutdown(); err != nil {
+			return d, false, err
+		}
 		if err := w.keepProbed(false); err != nil {
 			return d, false, err
 		}
@@ -108,6 +111,21 @@ func (w *Worker) step(ctx context.Context, owns bool) (d lifecycle.Decision, did
 		err = w.keepStatus()
 	}
 	return d, did, err
+}
+
+// resumeAfterShutdown makes a pod run again that was stopped because the node shut down,
+// if its restart policy does: no supervisor works on it while the node shuts down.
+func (w *Worker) resumeAfterShutdown() error {
+	stopped := w.obs.Kept
+	if stopped.ShutDown.IsZero() || w.supervision == nil && w.objects == nil {
+		return nil
+	}
+	w.obs.Kept = stopped.AfterShutdown()
+	if lifecycle.Next(w.pod(), w.world()).Ended {
+		w.obs.Kept = stopped // it ended then
+		return nil
+	}
+	return w.keep(w.obs.Kept)
 }
 
 // reached reports whether a goal holds.

@@ -51,6 +51,10 @@ type Situation struct {
 	RetryEvicted time.Time
 	Pressure     bool
 
+	// ShutDown says that the pod was stopped because the node shuts down, which it still
+	// does.
+	ShutDown bool
+
 	// Owned says that another command works on the pod now.
 	Owned bool
 	// Failed is the hash that could not be applied last, and RetryApply when it is
@@ -96,6 +100,7 @@ const (
 	whyEnded         = "has ended"
 	whyStopped       = "was stopped"
 	whyEvicted       = "was evicted"
+	whyShutDown      = "the node shuts down"
 	whyNotApplied    = "could not be applied"
 	whyNotRemoved    = "could not be removed"
 	whyNotSupervised = "could not be supervised"
@@ -128,6 +133,8 @@ func Decide(s Situation) Step {
 		return Step{Do: Wait, Why: whyStopped}
 	case s.Evict && !s.Ended:
 		return Step{Do: Evict}
+	case s.ShutDown:
+		return Step{Do: Wait, Why: whyShutDown}
 	case s.changed() && !s.applyHeld():
 		return Step{Do: Apply, Force: s.Restart && !s.Ended}
 	case s.Ended && s.Evicted && s.asked():

@@ -91,6 +91,8 @@ func (p *pod) evict(ctx context.Context, in facing) (err error) {
 	if err := reconcile.Evict(ctx, n, in.id, lock, asked.Eviction); err != nil {
 		return err
 	}
-	p.noteEnded(n)
+	if asked.Shutdown == "" {
+		p.noteEnded(n)
+	}
 	return nil
 }

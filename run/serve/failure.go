@@ -18,6 +18,8 @@ type failure struct {
 	retry   time.Time
 	delay   time.Duration
 	refused bool // this host can't run the pod as it is now
+	reason  string
+	message string
 }
 
 // How long a step that failed is not tried again.
@@ -43,7 +45,10 @@ func (p *pod) fail(step Verb, hash string, err error) (retry time.Time) {
 		f.delay = 0 // the last failure was of something else, or long ago
 	}
 	f.delay = min(max(2*f.delay, firstDelay), last)
-	f.hash, f.retry = hash, time.Now().Add(f.delay)
+	f.hash, f.retry, f.message, f.reason = hash, time.Now().Add(f.delay), event.Cut(err.Error()), "Failed"
+	if known {
+		f.reason = reasonOf(e)
+	}
 	p.failures[step] = f
 	p.mu.Unlock()
 	p.report(err)

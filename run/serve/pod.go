@@ -65,7 +65,7 @@ func (p *pod) state() string {
 	switch p.step.Why {
 	case whyEnded:
 		return stateEnded
-	case whyStopped:
+	case whyStopped, whyShutDown:
 		return stateStopped
 	case whyEvicted:
 		return stateEvicted
@@ -200,7 +200,7 @@ func (p *pod) outdated(step Step, begun facing) bool {
 		// The step is also the supervision of what it has applied.
 		return reloaded || next.Do == Delete || next.Do == Forget || next.Do == Evict || in.Source == Present && in.Hash != begun.Hash
 	case Attend:
-		return reloaded || next.Do != Attend && next.Do != Wait
+		return reloaded || next.Do != Attend && next.Do != Wait || !p.resizePending(in).Is(p.resizePending(begun))
 	}
 	return false
 }

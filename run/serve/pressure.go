@@ -257,8 +257,8 @@ func (s *Supervisor) enforceLimits(ctx context.Context, dedicated bool, now time
 		if u == nil {
 			continue
 		}
-		if message := evictions.OverLimit(c.object, u, dedicated); message != "" && !evictions.Critical(c.object) {
-			evicted = s.evict(ctx, c, reconcile.Eviction{Grace: evictions.Immediate, Message: message}) || evicted
+		if message, signal := evictions.OverLimit(c.object, u, dedicated); message != "" && !evictions.Critical(c.object) {
+			evicted = s.evict(ctx, c, signal, reconcile.Eviction{Grace: evictions.Immediate, Message: message}) || evicted
 		}
 	}
 	return evicted
@@ -274,7 +274,7 @@ func (s *Supervisor) evictOne(ctx context.Context, d evictions.Decision, seen ev
 	}
 	for _, r := range evictions.Rank(ranked, d.Met[0].Signal, dedicated) {
 		at := slices.IndexFunc(list, func(c candidate) bool { return c.object == r.Pod })
-		if s.evict(ctx, list[at], reconcile.Eviction{ForNode: true, Message: evictions.Message(r, d.Met, seen),
+		if s.evict(ctx, list[at], string(d.Met[0].Signal), reconcile.Eviction{ForNode: true, Message: evictions.Message(r, d.Met, seen),
 			Grace: evictions.Grace(r.Pod, d.Met[0], s.current().Settings.EvictionMaxPodGracePeriod)}) {
 			return true
 		}
@@ -287,8 +287,11 @@ func (s *Supervisor) evictOne(ctx context.Context, d evictions.Decision, seen ev
 
 // evict evicts a pod, and tells whether it did, or still does: the kubelet, too, waits
 // for no pod longer than that, and evicts no other one for it in the same pass.
-func (s *Supervisor) evict(ctx context.Context, c candidate, e reconcile.Eviction) bool {
+func (s *Supervisor) evict(ctx context.Context, c candidate, signal string, e reconcile.Eviction) bool {
 	err := c.askEviction(ctx, e)
+	if (err == nil || errors.Is(err, errSlow)) && s.options.Evicted != nil {
+		s.options.Evicted(signal)
+	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, reconcile.ErrOwned) {
 		s.current().SendWarnings(problem.List{problem.WarningOf(fmt.Errorf("evict pod %s: %w", c.id, err))})
 	}

@@ -70,8 +70,10 @@ func (p *pod) situation(now time.Time) (facing, error) {
 		return in, nil
 	}
 	in.Stopped = observe.IsStopped(layout, in.id.UID)
-	if at := observe.ReadEvicted(layout, in.id.UID); !at.IsZero() {
-		in.Evicted, in.RetryEvicted = true, at.Add(p.node().Settings.EvictionPressureTransitionPeriod)
+	evicted, shutDown := observe.ReadDisrupted(layout, in.id.UID)
+	in.ShutDown = !shutDown.IsZero() && p.s.shutdown.begun()
+	if !evicted.IsZero() {
+		in.Evicted, in.RetryEvicted = true, evicted.Add(p.node().Settings.EvictionPressureTransitionPeriod)
 		in.Pressure = p.s.pressure.any()
 	}
 	known := observe.ReadKnown(layout, in.id)

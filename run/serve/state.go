@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -52,6 +53,33 @@ func (s *Supervisor) Summary() Summary {
 		if since := p.progress.Acting(); !since.IsZero() && now.Sub(since) > stuckAfter {
 			out.Stuck = append(out.Stuck, p.id.String())
 		}
+	}
+	return out
+}
+
+// Summary is what a supervisor does, as `podrun serve` reports it to systemd.
+type Summary struct {
+	Pods  map[string]int // how many pods are in each state, by what Situation says
+	Down  time.Time      // since when the runtime does not answer; zero while it does
+	Stuck []string       // pods whose workers make no progress
+}
+
+// String is a line such as "37 pods: 35 supervised, 2 stopped".
+func (s Summary) String() string {
+	total := 0
+	text := ""
+	for _, state := range summaryOrder {
+		if n := s.Pods[state]; n > 0 {
+			total += n
+			text += fmt.Sprintf(", %d %s", n, state)
+		}
+	}
+	out := fmt.Sprintf("%d pods", total)
+	if text != "" {
+		out += ":" + text[1:]
+	}
+	if !s.Down.IsZero() {
+		out += "; the container runtime has not answered since " + s.Down.Format(time.RFC3339)
 	}
 	return out
 }

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/prepare"
@@ -82,11 +85,35 @@ func (p *pod) attend(ctx context.Context, in facing) error {
 	if err != nil {
 		return err
 	}
-	ended, err := w.Supervise(ctx, *p.supervision())
+	supervision := p.supervision()
+	supervision.ResizePending = p.resizePending(in)
+	ended, err := w.Supervise(ctx, *supervision)
 	if err == nil && ended {
 		p.noteEnded(n)
 	}
 	return errors.Join(err, w.Close())
+}
+
+// resizePending is why the pod could not be resized in place as its source asks; nil if
+// it does not ask for that, or nothing is known against it. Whatever refuses it, the
+// resize is Deferred, unless it is Infeasible (SetPodResizePendingCondition in
+// pkg/kubelet/status).
+func (p *pod) resizePending(in facing) *lifecycle.ResizePending {
+	p.mu.Lock()
+	failed := p.failures[Apply]
+	p.mu.Unlock()
+	if in.Source != Present || !failed.refused || failed.hash != in.Hash || in.Hash == in.Applied {
+		return nil
+	}
+	known := observe.ReadKnown(p.node().Layout(), in.id)
+	if known.Pod == nil || !prepare.Resizes(known.Pod, in.objects.Pods[0].Object) {
+		return nil
+	}
+	reason := failed.reason
+	if reason != corev1.PodReasonInfeasible {
+		reason = corev1.PodReasonDeferred
+	}
+	return &lifecycle.ResizePending{Reason: reason, Message: failed.message}
 }
 
 func (p *pod) supervision() *reconcile.Supervision {

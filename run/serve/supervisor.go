@@ -33,6 +33,9 @@ type Options struct {
 	// Listed is called after each complete list of the runtime's pods; see
 	// observe.Hub.
 	Listed func(at time.Time, took, interval time.Duration)
+	// Evicted is called after each eviction of a pod, with the kubelet's signal of why; nil
+	// for nothing.
+	Evicted func(signal string)
 	// AllowKubelet lets pods run beside a kubelet.
 	AllowKubelet bool
 	// Ready is called once the directories were read, and every pod is supervised.
@@ -51,6 +54,8 @@ type Options struct {
 	// Images are those of the runtime, of which those are removed that nothing uses;
 	// nil for none.
 	Images Images
+	// Shutdowns connects to what announces shutdowns of this host; nil for nothing.
+	Shutdowns func(context.Context) (Shutdowns, error)
 	// Collect removes what is left of pods that are gone, every 5 minutes, from one
 	// goroutine; nil for nothing.
 	Collect func(context.Context)
@@ -69,6 +74,7 @@ type Supervisor struct {
 	workers  sync.WaitGroup
 	pressure pressure
 	images   imageUse
+	shutdown shuttingDown
 	// published has something when the list of pods that could not be started may
 	// have changed.
 	published chan struct{}
@@ -94,6 +100,7 @@ func New(n *node.Node, o Options) *Supervisor {
 		o.Heartbeat = 10 * time.Second
 	}
 	s := &Supervisor{options: o, hub: observe.NewHub(n.Client), pods: map[identity.Pod]*pod{}, published: make(chan struct{}, 1)}
+	s.shutdown.reloaded = make(chan struct{}, 1)
 	s.hub.Report, s.hub.Listed = s.reportRuntime, o.Listed
 	s.Reload(n)
 	return s
@@ -112,6 +119,7 @@ func (s *Supervisor) Reload(n *node.Node) {
 	for _, p := range s.pods {
 		p.reload()
 	}
+	signal(s.shutdown.reloaded)
 }
 
 // Run supervises until ctx ends. Containers that run go on then. The error says why
@@ -129,6 +137,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	defer loops.Wait()
 	defer cancel()
+	s.resumeShutdown(inner)
 	s.hub.Check(inner)
 	loops.Go(func() { s.hub.Run(inner) })
 	if err := s.readSources(inner); err != nil {
@@ -160,6 +169,9 @@ func (s *Supervisor) maintain(ctx context.Context, loops *sync.WaitGroup) {
 	}
 	if s.options.Stats != nil && s.options.Images != nil {
 		loops.Go(func() { s.collectImages(ctx) })
+	}
+	if s.options.Shutdowns != nil {
+		loops.Go(func() { s.watchShutdowns(ctx) })
 	}
 	if s.options.Collect != nil {
 		loops.Go(func() {
@@ -368,30 +380,3 @@ func (s *Supervisor) housekeeping(ctx context.Context) {
 
 // housekeepingEvery is the kubelet's containerLogMonitorInterval.
 const housekeepingEvery = 10 * time.Second
-
-// Summary is what a supervisor does, as `podrun serve` reports it to systemd.
-type Summary struct {
-	Pods  map[string]int // how many pods are in each state, by what Situation says
-	Down  time.Time      // since when the runtime does not answer; zero while it does
-	Stuck []string       // pods whose workers make no progress
-}
-
-// String is a line such as "37 pods: 35 supervised, 2 stopped".
-func (s Summary) String() string {
-	total := 0
-	text := ""
-	for _, state := range summaryOrder {
-		if n := s.Pods[state]; n > 0 {
-			total += n
-			text += fmt.Sprintf(", %d %s", n, state)
-		}
-	}
-	out := fmt.Sprintf("%d pods", total)
-	if text != "" {
-		out += ":" + text[1:]
-	}
-	if !s.Down.IsZero() {
-		out += "; the container runtime has not answered since " + s.Down.Format(time.RFC3339)
-	}
-	return out
-}

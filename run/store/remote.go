@@ -2,9 +2,12 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/identity"
@@ -34,6 +37,25 @@ func WriteRemoteCopy(layout identity.Layout, name string, data []byte) error {
 	}
 	if err != nil {
 		return fmt.Errorf("keep a copy of a remote source: %w", err)
+	}
+	return nil
+}
+
+// RemoveOtherCopies removes the copies of remote sources that have none of these names:
+// their URLs are sources no longer.
+func RemoveOtherCopies(layout identity.Layout, names []string) error {
+	entries, err := os.ReadDir(layout.RemoteCopies())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var errs []error
+	for _, e := range entries {
+		if !e.IsDir() && !slices.Contains(names, e.Name()) {
+			errs = append(errs, os.Remove(filepath.Join(layout.RemoteCopies(), e.Name())))
+		}
+	}
+	if err = errors.Join(append(errs, err)...); err != nil {
+		return fmt.Errorf("remove copies of URLs that are no sources any more: %w", err)
 	}
 	return nil
 }

@@ -1,0 +1,110 @@
+package cgroup
+
+import (
+	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Grow gives the pod's group of each value the larger one of what it has and what the
+// plan asks for, so that the containers in it can be resized in either direction. Apply
+// then sets what the plan asks for. It does nothing where there is no group. The error
+// is a *problem.Error of kind Runtime.
+func Grow(ctx context.Context, p Plan) error {
+	for _, g := range p.Pods {
+		if err := ctx.Err(); err != nil {
+			return failed(g, "grow the cgroup", context.Cause(ctx))
+		}
+		has, ok := p.readResources(g)
+		if !ok {
+			continue
+		}
+		more, grows := g.Resources.growth(has)
+		if !grows {
+			continue
+		}
+		g.Resources = more
+		m, config, err := p.manager(g)
+		if err == nil {
+			err = m.Set(config.Resources)
+		}
+		if err != nil {
+			return failed(g, "grow the cgroup", err)
+		}
+	}
+	return nil
+}
+
+// growth are those values that are larger than what a group has.
+func (r Resources) growth(has Resources) (more Resources, grows bool) {
+	if r.CPUShares > has.CPUShares {
+		more.CPUShares = r.CPUShares
+	}
+	if r.CPUWeight > has.CPUWeight {
+		more.CPUWeight = r.CPUWeight
+	}
+	if has.CPUQuota > 0 && (r.CPUQuota < 0 || r.CPUQuota > has.CPUQuota) {
+		more.CPUQuota, more.CPUPeriod = r.CPUQuota, r.CPUPeriod
+	}
+	if r.Memory > has.Memory {
+		more.Memory = r.Memory
+	}
+	return more, more.CPUShares+more.CPUWeight+uint64(more.Memory) > 0 || more.CPUQuota != 0
+}
+
+// readResources reads what the pod's group has: no quota is -1, no limit of memory the
+// largest number. It is false where the pod has no group.
+func (p Plan) readResources(g Group) (Resources, bool) {
+	cpu := filepath.Join(p.cpuMount(), g.Path)
+	if p.Version == 2 {
+		has := Resources{CPUQuota: -1, Memory: orUnlimited(readCount(filepath.Join(cpu, "memory.max")))}
+		has.CPUWeight = orZero(readCount(filepath.Join(cpu, "cpu.weight")))
+		data, err := os.ReadFile(filepath.Join(cpu, "cpu.max"))
+		if quota, _, ok := strings.Cut(string(data), " "); ok && err == nil {
+			if n, err := strconv.ParseInt(quota, 10, 64); err == nil {
+				has.CPUQuota = n
+			}
+		}
+		return has, exists(cpu)
+	}
+	memory := filepath.Join(p.Mounts["memory"], g.Path)
+	has := Resources{CPUQuota: -1, CPUShares: orZero(readCount(filepath.Join(cpu, "cpu.shares"))),
+		Memory: orUnlimited(readCount(filepath.Join(memory, "memory.limit_in_bytes")))}
+	if n := readCount(filepath.Join(cpu, "cpu.cfs_quota_us")); n != nil { // -1 is no count
+		has.CPUQuota = int64(*n)
+	}
+	return has, exists(cpu) || exists(memory)
+}
+
+func orZero(n *uint64) uint64 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+// orUnlimited is the largest number for what is no number, such as "max".
+func orUnlimited(n *uint64) int64 {
+	if n == nil || *n > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(*n)
+}
+
+// ReadShrink reads how many bytes of memory the pod's group uses, if the plan lowers
+// its limit to limit; limit is 0 if it does not, or that is not known.
+func ReadShrink(p Plan) (used, limit int64) {
+	for _, g := range p.Pods {
+		has, ok := p.readResources(g)
+		if want := g.Resources.Memory; !ok || want == 0 || want >= has.Memory {
+			continue
+		}
+		if s, ok := ReadStats(p); ok && s.MemoryBytes != nil {
+			return int64(*s.MemoryBytes), g.Resources.Memory
+		}
+	}
+	return 0, 0
+}

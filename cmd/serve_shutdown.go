@@ -1,0 +1,63 @@
+package cmd
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/podrun/podrun/nodeconfig"
+)
+
+// shutdownFlags are the periods that pods get to end before the host shuts down. Where
+// they are given they win over the settings file, as every flag does.
+type shutdownFlags struct {
+	period, critical time.Duration
+	given            bool
+}
+
+const (
+	shutdownFlag         = "shutdown-grace-period"
+	shutdownCriticalFlag = "shutdown-grace-period-critical-pods"
+)
+
+func (f *shutdownFlags) add(set *pflag.FlagSet, period, critical time.Duration) {
+	set.DurationVar(&f.period, shutdownFlag, period, "how long pods get to end before the host shuts down, critical pods included; 0 does not stop them")
+	set.DurationVar(&f.critical, shutdownCriticalFlag, critical, "the part of --shutdown-grace-period that is for critical pods, which end last")
+}
+
+// check checks the flags as the settings file is checked, and notes whether they were
+// given.
+func (f *shutdownFlags) check(set *pflag.FlagSet) error {
+	f.given = set.Changed(shutdownFlag) || set.Changed(shutdownCriticalFlag)
+	for name, value := range map[string]time.Duration{shutdownFlag: f.period, shutdownCriticalFlag: f.critical} {
+		if value != 0 && value < time.Second {
+			return fmt.Errorf("--%s must be 0 or at least 1s", name)
+		}
+	}
+	if set.Changed(shutdownFlag) && !set.Changed(shutdownCriticalFlag) {
+		f.critical = min(f.critical, f.period)
+	}
+	if f.critical > f.period {
+		return fmt.Errorf("--%s must not be more than --%s", shutdownCriticalFlag, shutdownFlag)
+	}
+	return nil
+}
+
+// over puts the flags over settings, if they were given.
+func (f *shutdownFlags) over(s *nodeconfig.Settings) {
+	if f.given {
+		s.ShutdownGracePeriod, s.ShutdownGracePeriodCriticalPods, s.ShutdownGracePeriodByPodPriority = f.period, f.critical, nil
+	}
+}
+
+// arguments are the flags of the service: those that were given, or these defaults if
+// the settings file has no periods.
+func (f *shutdownFlags) arguments(s *nodeconfig.Settings) []string {
+	f.given = f.given || s.ShutdownDelay() == 0
+	f.over(s)
+	if !f.given {
+		return nil
+	}
+	return []string{"--" + shutdownFlag + "=" + f.period.String(), "--" + shutdownCriticalFlag + "=" + f.critical.String()}
+}

@@ -1,0 +1,38 @@
+package discover
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/podrun/podrun/hostfile"
+	"github.com/podrun/podrun/identity"
+)
+
+// BootID is the kernel's random ID of this boot (random(4)).
+func BootID(ctx context.Context) (string, error) { return machine{ctx: ctx, root: "/"}.bootID() }
+
+func (m machine) bootID() (string, error) {
+	data, err := m.read(maxState, "proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("read the ID of this boot: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// ShuttingDown tells whether a supervisor of this root directory has noted, since this
+// host was booted, that it shuts down.
+func ShuttingDown(ctx context.Context, layout identity.Layout) bool {
+	return machine{ctx: ctx, root: "/"}.shuttingDown(layout)
+}
+
+// shuttingDown takes a note that can't be read for none: a shutdown ends soon.
+func (m machine) shuttingDown(layout identity.Layout) bool {
+	data, err := hostfile.Read(m.ctx, layout.ShuttingDown(), maxState)
+	if err != nil {
+		return false
+	}
+	noted, _ := identity.CutSchema(data)
+	boot, err := m.bootID()
+	return err == nil && strings.TrimSpace(string(noted)) == boot
+}

@@ -1,0 +1,168 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Resources are those of a container that can be resized in place (KEP-1287): CPU in
+// milli-CPUs, memory in bytes, 0 for none.
+type Resources struct {
+	CPURequest    int64 `json:"cpuRequest,omitempty"`
+	CPULimit      int64 `json:"cpuLimit,omitempty"`
+	MemoryRequest int64 `json:"memoryRequest,omitempty"`
+	MemoryLimit   int64 `json:"memoryLimit,omitempty"`
+}
+
+// ResourcesOf returns what a container of the pod asks for. A limit that the container
+// does not have is the pod's (KEP-2837).
+func ResourcesOf(pod *corev1.Pod, c *corev1.Container) Resources {
+	r := resourcesOf(c.Resources)
+	if pod.Spec.Resources != nil {
+		all := resourcesOf(*pod.Spec.Resources)
+		if r.CPULimit == 0 {
+			r.CPULimit = all.CPULimit
+		}
+		if r.MemoryLimit == 0 {
+			r.MemoryLimit = all.MemoryLimit
+		}
+	}
+	return r
+}
+
+func resourcesOf(r corev1.ResourceRequirements) Resources {
+	return Resources{
+		CPURequest: r.Requests.Cpu().MilliValue(), CPULimit: r.Limits.Cpu().MilliValue(),
+		MemoryRequest: r.Requests.Memory().Value(), MemoryLimit: r.Limits.Memory().Value(),
+	}
+}
+
+// Resize is a resize in place that has begun and has not ended (KEP-1287). It is
+// written down before the pod's new definition is.
+type Resize struct {
+	// Group says that the pod's control group has what the pod asks for.
+	Group bool `json:"group,omitempty"`
+	// Containers are what containers were last given, by ID, of those that ran when
+	// the resize began.
+	Containers map[string]Resources `json:"containers,omitempty"`
+	// Error is why the last try failed; empty if it did not.
+	Error string    `json:"error,omitempty"`
+	Since time.Time `json:"since"`
+}
+
+// BeginResize returns the resize by which a pod becomes another, of the same
+// containers; nil if CPU and memory are the same. A container that an earlier resize
+// has not reached keeps what it has.
+func (o *Observed) BeginResize(was, will *corev1.Pod, now time.Time) *Resize {
+	if !Resizes(was, will) {
+		return nil
+	}
+	r := &Resize{Containers: map[string]Resources{}, Since: now}
+	for _, s := range SpecContainers(was) {
+		have := o.Container(s.Container.Name)
+		if have == nil || have.State != Running {
+			continue
+		}
+		r.Containers[have.ID] = ResourcesOf(was, s.Container)
+		if o.Resize != nil {
+			if had, ok := o.Resize.Containers[have.ID]; ok {
+				r.Containers[have.ID] = had
+			}
+		}
+	}
+	return r
+}
+
+// Resizes tells whether CPU or memory of two pods with the same containers differ.
+func Resizes(was, will *corev1.Pod) bool {
+	pod := func(p *corev1.Pod) (r Resources) {
+		if p.Spec.Resources != nil {
+			r = resourcesOf(*p.Spec.Resources)
+		}
+		return r
+	}
+	if pod(was) != pod(will) {
+		return true
+	}
+	after := SpecContainers(will)
+	for i, s := range SpecContainers(was) {
+		if i < len(after) && resourcesOf(s.Container.Resources) != resourcesOf(after[i].Container.Resources) {
+			return true
+		}
+	}
+	return false
+}
+
+// Resizing returns what a container was last given, where that is not what the pod
+// asks for.
+func (o *Observed) Resizing(pod *corev1.Pod, c *corev1.Container, have *Container) (had Resources, differs bool) {
+	if o.Resize == nil || have == nil {
+		return had, false
+	}
+	had, ok := o.Resize.Containers[have.ID]
+	return had, ok && had != ResourcesOf(pod, c)
+}
+
+// resizeRestarts tells whether the container has to be restarted to be resized, by its
+// resizePolicy.
+func (o *Observed) resizeRestarts(pod *corev1.Pod, c *corev1.Container, have *Container) bool {
+	had, differs := o.Resizing(pod, c, have)
+	want := ResourcesOf(pod, c)
+	cpu := had.CPURequest != want.CPURequest || had.CPULimit != want.CPULimit
+	memory := had.MemoryRequest != want.MemoryRequest || had.MemoryLimit != want.MemoryLimit
+	return differs && (cpu && RestartsToResize(c, corev1.ResourceCPU) || memory && RestartsToResize(c, corev1.ResourceMemory))
+}
+
+// RestartsToResize tells whether a container is restarted when a resource of it is
+// resized.
+func RestartsToResize(c *corev1.Container, name corev1.ResourceName) bool {
+	return slices.Contains(c.ResizePolicy, corev1.ContainerResizePolicy{ResourceName: name, RestartPolicy: corev1.RestartContainer})
+}
+
+// ToResize lists the running containers that are resized without a restart.
+func (o *Observed) ToResize(pod *corev1.Pod) []Container {
+	var out []Container
+	for _, s := range SpecContainers(pod) {
+		have := o.Container(s.Container.Name)
+		if _, differs := o.Resizing(pod, s.Container, have); differs && have.State == Running && !o.resizeRestarts(pod, s.Container, have) {
+			out = append(out, *have)
+		}
+	}
+	return out
+}
+
+// Resized tells whether a resize has ended: the pod's control group has what the pod
+// asks for, and so has every container that runs or will be started again.
+func (o *Observed) Resized(pod *corev1.Pod) bool {
+	if o.Resize == nil || !o.Resize.Group {
+		return false
+	}
+	for _, s := range SpecContainers(pod) {
+		have := o.Container(s.Container.Name)
+		if _, differs := o.Resizing(pod, s.Container, have); differs && !hasEnded(pod, s.Container, have) {
+			return false
+		}
+	}
+	return true
+}
+
+// resize plans the resize of the pod's control group and of its running containers:
+// after those are killed that it restarts, and before any is started (SyncPod in
+// pkg/kubelet/kuberuntime). From is where the actions of app containers begin.
+func (d *Decision) resize(pod *corev1.Pod, obs *Observed, from int) {
+	if obs.Resize == nil || obs.Resize.Group && len(obs.ToResize(pod)) == 0 {
+		return
+	}
+	var kills, others []Action
+	for _, a := range d.Actions[from:] {
+		if a.Verb == KillContainer {
+			kills = append(kills, a)
+		} else {
+			others = append(others, a)
+		}
+	}
+	resize := Action{Verb: ResizePod, Why: "its resources changed"}
+	d.Actions = append(append(append(d.Actions[:from:from], kills...), resize), others...)
+}

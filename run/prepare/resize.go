@@ -1,0 +1,38 @@
+package prepare
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// Resizes tells whether a pod on this host becomes another one by a resize in place
+// (KEP-1287), alone or beside an update.
+func Resizes(here, pod *corev1.Pod) bool {
+	return manifest.InPlace(here, pod) && lifecycle.Resizes(here, pod)
+}
+
+// resizeProblems refuses a resize in place that would have to change how much a
+// container may swap, as the kubelet does (disallowResizeForSwappableContainers).
+func (t Target) resizeProblems(s nodeconfig.Settings) problem.List {
+	if t.Change != ChangeUpdate || s.SwapBehavior != "LimitedSwap" {
+		return nil
+	}
+	var out problem.List
+	after := lifecycle.SpecContainers(t.Plan.Pod)
+	for i, was := range lifecycle.SpecContainers(t.Was.Pod) {
+		before, now := was.Container.Resources.Requests.Memory(), after[i].Container.Resources.Requests.Memory()
+		if before.Cmp(*now) == 0 || lifecycle.RestartsToResize(was.Container, corev1.ResourceMemory) {
+			continue
+		}
+		out = append(out, problem.Problem{Field: after[i].Field + ".resources.requests.memory", Reason: corev1.PodReasonInfeasible,
+			Message: "In-place resize of containers with swap is not supported.",
+			Hint:    fmt.Sprintf("set resizePolicy of memory to %s, or use 'podrun apply --force' to restart the pod", corev1.RestartContainer)})
+	}
+	return out
+}

@@ -1,0 +1,238 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/cgroup"
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
+)
+
+// resizeStep is the resize among the retries of a supervised pod; no container has
+// such a name.
+const resizeStep = "/resize"
+
+// beginResize writes down what the pod's containers have, before the definition is
+// written by which they get something else.
+func (w *state) beginResize(was *corev1.Pod) error {
+	r := w.obs.BeginResize(was, w.pod(), time.Now())
+	if r == nil {
+		return nil
+	}
+	if err := w.keepResize(r); err != nil {
+		return err
+	}
+	w.emit(event.Normal, event.ResizeStarted, "", resizeMessage("Pod resize started", w.pod(), ""))
+	return nil
+}
+
+// keepResize writes down how far a resize is; nil is none.
+func (w *state) keepResize(r *lifecycle.Resize) error {
+	file := w.plan.Layout.Resize(w.plan.ID.UID)
+	var err error
+	if r == nil {
+		if err = os.Remove(file); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	} else {
+		var data []byte
+		if data, err = json.Marshal(r); err == nil {
+			err = os.MkdirAll(filepath.Dir(file), 0o750)
+		}
+		if err == nil {
+			err = store.WriteState(file, data, 0o640)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("pod %s: keep its resize: %w", w.plan.ID, err)
+	}
+	w.obs.Resize = r
+	return nil
+}
+
+// endResize ends a resize once the pod and its containers have what the pod asks for.
+func (w *state) endResize() error {
+	if !w.obs.Resized(w.pod()) {
+		return nil
+	}
+	if err := w.keepResize(nil); err != nil {
+		return err
+	}
+	w.emit(event.Normal, event.ResizeCompleted, "", resizeMessage("Pod resize completed", w.pod(), ""))
+	return nil
+}
+
+// takePending takes in whether the pod waits to be resized, where this command knows it.
+func (w *state) takePending() {
+	p, old := w.pending, w.obs.Kept.ResizePending
+	if !w.knowsPending || old.Is(p) {
+		return
+	}
+	if p != nil && (old == nil || old.Reason != p.Reason) {
+		reason := event.ResizeDeferred
+		if p.Reason == corev1.PodReasonInfeasible {
+			reason = event.ResizeInfeasible
+		}
+		w.emit(event.Warning, reason, "", "Pod resize "+p.Reason+": "+p.Message)
+	}
+	w.obs.Kept.ResizePending = p
+}
+
+// resize gives the pod's control group and its running containers what the pod asks
+// for, in the kubelet's order (doPodResizeAction in pkg/kubelet/kuberuntime): what
+// grows of the group, the containers, what shrinks of the group. Unlike the kubelet it
+// sets CPU and memory of a container by one call. Only an interruption is returned as
+// an error; why the runtime or the kernel refused is noted in failures and in the pod's
+// status, and the resize is tried again.
+func (w *starter) resize(ctx context.Context) error {
+	err := w.tryResize(ctx)
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if observe.IsUnavailable(err) {
+		return w.ofRuntime(err)
+	}
+	if err == nil {
+		delete(w.retries, resizeStep)
+		return nil
+	}
+	failed := *w.obs.Resize
+	if failed.Error != err.Error() {
+		failed.Error = event.Cut(err.Error())
+		w.emit(event.Warning, event.ResizeError, "", resizeMessage("Pod resize error", w.pod(), failed.Error))
+	}
+	if w.retries != nil {
+		w.retries.after(resizeStep, time.Now())
+	}
+	w.fail(&problem.Error{Kind: problem.Runtime, Object: "pod " + w.plan.ID.String(), Op: "resize", Err: err,
+		Hint: "the pod keeps what it has until a later try; apply the earlier resources to take the change back"})
+	return w.keepResize(&failed)
+}
+
+func (w *starter) tryResize(ctx context.Context) error {
+	containers := w.obs.ToResize(w.pod())
+	if err := w.checkUsage(ctx, containers); err != nil {
+		return err
+	}
+	if sb := w.obs.Sandbox(); sb != nil {
+		linux := w.plan.Sandbox.Config.GetLinux()
+		if err := w.Client.UpdatePodSandboxResources(ctx, sb.ID, linux.GetOverhead(), linux.GetResources()); err != nil {
+			return fmt.Errorf("tell the runtime: %w", err)
+		}
+	}
+	if err := w.UnderNodeLock(ctx, func() error { return cgroup.Grow(ctx, w.plan.Cgroup) }); err != nil {
+		return err
+	}
+	slices.SortStableFunc(containers, func(a, b lifecycle.Container) int { return cmp.Compare(w.growth(a), w.growth(b)) })
+	for _, c := range containers {
+		if err := w.resizeContainer(ctx, c); err != nil {
+			return fmt.Errorf("resize container %s: %w", c.Name, err)
+		}
+	}
+	if err := w.UnderNodeLock(ctx, func() error { return cgroup.Apply(ctx, w.plan.Cgroup) }); err != nil {
+		return err
+	}
+	done := *w.obs.Resize
+	done.Group, done.Error = true, ""
+	return w.keepResize(&done)
+}
+
+// growth is by how many bytes of memory a container grows, negative if it shrinks:
+// those that shrink come first.
+func (w *starter) growth(c lifecycle.Container) int64 {
+	want := lifecycle.ResourcesOf(w.pod(), lifecycle.FindContainer(w.pod(), c.Name).Container)
+	return want.MemoryLimit - w.obs.Resize.Containers[c.ID].MemoryLimit
+}
+
+func (w *starter) resizeContainer(ctx context.Context, c lifecycle.Container) error {
+	if err := w.Client.UpdateContainerResources(ctx, c.ID, w.plan.Container(c.Name).Resources()); err != nil {
+		return err
+	}
+	r := *w.obs.Resize
+	r.Containers = map[string]lifecycle.Resources{}
+	for id, had := range w.obs.Resize.Containers {
+		if id != c.ID {
+			r.Containers[id] = had
+		}
+	}
+	if err := w.keepResize(&r); err != nil {
+		return err
+	}
+	seen, err := observe.ReadContainer(ctx, w.Client, c.ID, c.SandboxID, true)
+	if err == nil {
+		w.obs.Put(seen)
+	}
+	return err
+}
+
+// checkUsage refuses to lower a limit of memory to what is used, as the kubelet does
+// (validateMemoryResizeAction): the kernel would kill processes on cgroup v2, and
+// refuse on v1, where a part of the resize was done by then.
+func (w *starter) checkUsage(ctx context.Context, containers []lifecycle.Container) error {
+	var errs []error
+	for _, c := range containers {
+		want := lifecycle.ResourcesOf(w.pod(), lifecycle.FindContainer(w.pod(), c.Name).Container).MemoryLimit
+		if had := w.obs.Resize.Containers[c.ID].MemoryLimit; want == 0 || had > 0 && want >= had {
+			continue
+		}
+		stats, err := w.Client.ContainerStats(ctx, c.ID)
+		switch used := stats.GetMemory().GetUsageBytes(); {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("read the memory usage of container %s: %w", c.Name, err))
+		case used == nil:
+			errs = append(errs, fmt.Errorf("the memory usage of container %s is not known", c.Name))
+		case used.GetValue() >= uint64(want):
+			errs = append(errs, fmt.Errorf("attempting to set container %q memory limit (%d) below current usage (%d)", c.Name, want, used.GetValue()))
+		}
+	}
+	if used, limit := cgroup.ReadShrink(w.plan.Cgroup); limit > 0 && used >= limit {
+		errs = append(errs, fmt.Errorf("attempting to set pod memory limit (%d) below current usage (%d)", limit, used))
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("cannot decrease memory limits: %w", errors.Join(errs...))
+}
+
+// resizeMessage is the message of a resize's event: what the pod asks for, and an
+// error, as JSON of the kubelet's form (pkg/kubelet/events).
+func resizeMessage(what string, pod *corev1.Pod, failed string) string {
+	type resources struct {
+		Name      string                      `json:"name"`
+		Resources corev1.ResourceRequirements `json:"resources"`
+	}
+	var summary struct {
+		InitContainers []resources `json:"initContainers,omitempty"`
+		Containers     []resources `json:"containers,omitempty"`
+		Generation     int64       `json:"generation"`
+		Error          string      `json:"error,omitempty"`
+	}
+	summary.Generation, summary.Error = pod.Generation, failed
+	for _, s := range lifecycle.SpecContainers(pod) {
+		one := resources{s.Container.Name, s.Container.Resources}
+		if s.Init {
+			summary.InitContainers = append(summary.InitContainers, one)
+		} else {
+			summary.Containers = append(summary.Containers, one)
+		}
+	}
+	data, err := json.Marshal(summary)
+	if err != nil {
+		return what
+	}
+	return what + ": " + string(data)
+}

@@ -1,0 +1,31 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/identity"
+)
+
+// WriteShuttingDown notes for other commands, and for the next supervisor, that this
+// host shuts down, or that it does not (discover.ShuttingDown).
+func WriteShuttingDown(ctx context.Context, layout identity.Layout, now bool) error {
+	file := layout.ShuttingDown()
+	var err error
+	if now {
+		var boot string
+		if boot, err = discover.BootID(ctx); err == nil {
+			err = WriteState(file, []byte(boot), 0o644)
+		}
+	} else if err = os.Remove(file); errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("keep whether this host shuts down: %w", err)
+	}
+	return nil
+}

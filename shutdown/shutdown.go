@@ -1,0 +1,74 @@
+// Package shutdown decides in which order pods stop when the host shuts down, and how
+// long each may take (KEP-2000, KEP-2712). It is pure: the periods of the settings and
+// the pods go in, groups come out.
+package shutdown
+
+import (
+	"sort"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+)
+
+// What the status of a pod says that was stopped for a shutdown
+// (pkg/kubelet/nodeshutdown).
+const (
+	Reason  = "Terminated"
+	Message = "Pod was terminated in response to imminent node shutdown."
+)
+
+// Group is pods that stop together.
+type Group struct {
+	Priority int32 // the lowest of its pods, unless it is the first group
+	// Period is how long the next group waits for this one at most.
+	Period time.Duration
+	Pods   []Stop
+}
+
+// Stop is a pod to stop. Grace is its own terminationGracePeriodSeconds, or the group's
+// period if that is shorter.
+type Stop struct {
+	Pod   *corev1.Pod
+	Grace time.Duration
+}
+
+// Plan returns the groups that have pods, in the order in which they stop: the lowest
+// priority first. Periods are sorted by priority; without any there are no groups. A pod
+// belongs to the group of the highest priority that is not above its own, or to the
+// first one.
+func Plan(periods []kubelet.ShutdownGracePeriodByPodPriority, pods []*corev1.Pod) []Group {
+	groups := make([]Group, len(periods))
+	for i, p := range periods {
+		groups[i] = Group{Priority: p.Priority, Period: time.Duration(p.ShutdownGracePeriodSeconds) * time.Second}
+	}
+	if len(groups) == 0 {
+		return nil
+	}
+	for _, pod := range pods {
+		above := sort.Search(len(groups), func(i int) bool { return groups[i].Priority > priority(pod) })
+		g := &groups[max(0, above-1)]
+		g.Pods = append(g.Pods, Stop{Pod: pod, Grace: grace(pod, g.Period)})
+	}
+	var out []Group
+	for _, g := range groups {
+		if len(g.Pods) > 0 {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+func priority(pod *corev1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}
+
+func grace(pod *corev1.Pod, period time.Duration) time.Duration {
+	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil && *s <= int64(period/time.Second) {
+		return time.Duration(*s) * time.Second
+	}
+	return period
+}
