@@ -29,6 +29,13 @@ type Streams struct {
 	Sizes <-chan TerminalSize
 }
 
+// StreamKinds are the streams that a process has. With a TTY there is no stderr.
+type StreamKinds struct{ Stdin, Stdout, Stderr, TTY bool }
+
+func (s Streams) kinds() StreamKinds {
+	return StreamKinds{Stdin: s.In != nil, Stdout: true, Stderr: !s.TTY, TTY: s.TTY}
+}
+
 // TerminalSize is a terminal's size in characters. Its JSON is that of the remote
 // command protocol.
 type TerminalSize struct{ Width, Height uint16 }
@@ -50,7 +57,7 @@ func (e *ExecError) Error() string { return e.Message }
 // of its input unread, containerd 1.6 may never say that it has ended: it waits
 // for that input to be read.
 func (c *Client) Exec(ctx context.Context, id string, command []string, s Streams) (int, error) {
-	url, err := c.ExecURL(ctx, id, command, s)
+	url, err := c.ExecURL(ctx, id, command, s.kinds())
 	if err != nil {
 		return 0, err
 	}
@@ -58,11 +65,11 @@ func (c *Client) Exec(ctx context.Context, id string, command []string, s Stream
 }
 
 // ExecURL asks the runtime for a URL of its streaming server by which one command can
-// be run with these streams. Of s it is only counted which there are.
-func (c *Client) ExecURL(ctx context.Context, id string, command []string, s Streams) (string, error) {
+// be run with these streams.
+func (c *Client) ExecURL(ctx context.Context, id string, command []string, k StreamKinds) (string, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ExecResponse, error) {
 		return c.Runtime.Exec(ctx, &runtimeapi.ExecRequest{
-			ContainerId: id, Cmd: command, Stdin: s.In != nil, Stdout: true, Stderr: !s.TTY, Tty: s.TTY,
+			ContainerId: id, Cmd: command, Stdin: k.Stdin, Stdout: k.Stdout, Stderr: k.Stderr, Tty: k.TTY,
 		})
 	})
 	return resp.GetUrl(), err
@@ -71,7 +78,7 @@ func (c *Client) ExecURL(ctx context.Context, id string, command []string, s Str
 // Attach connects the streams to those of a container's own process until it ends. TTY
 // must be that of the container's config. The errors are those of Exec.
 func (c *Client) Attach(ctx context.Context, id string, s Streams) error {
-	url, err := c.AttachURL(ctx, id, s)
+	url, err := c.AttachURL(ctx, id, s.kinds())
 	if err != nil {
 		return err
 	}
@@ -80,10 +87,10 @@ func (c *Client) Attach(ctx context.Context, id string, s Streams) error {
 }
 
 // AttachURL is for Attach what ExecURL is for Exec.
-func (c *Client) AttachURL(ctx context.Context, id string, s Streams) (string, error) {
+func (c *Client) AttachURL(ctx context.Context, id string, k StreamKinds) (string, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.AttachResponse, error) {
 		return c.Runtime.Attach(ctx, &runtimeapi.AttachRequest{
-			ContainerId: id, Stdin: s.In != nil, Stdout: true, Stderr: !s.TTY, Tty: s.TTY,
+			ContainerId: id, Stdin: k.Stdin, Stdout: k.Stdout, Stderr: k.Stderr, Tty: k.TTY,
 		})
 	})
 	return resp.GetUrl(), err

@@ -30,6 +30,9 @@ func (s *Server) handler() http.Handler {
 	}
 	mux.HandleFunc("/events", s.bounded(s.streams, true, s.events))
 	mux.HandleFunc("/containerLogs/{namespace}/{pod}/{container}", s.bounded(s.streams, true, s.logs))
+	mux.HandleFunc("/exec/{namespace}/{pod}/{container}", s.inside(s.backend.Exec))
+	mux.HandleFunc("/attach/{namespace}/{pod}/{container}", s.inside(s.backend.Attach))
+	mux.HandleFunc("/portForward/{namespace}/{pod}", s.inside(s.backend.PortForward))
 	return mux
 }
 

@@ -87,19 +87,24 @@ func ListenUnix(path, group string) (net.Listener, error) {
 	return &socket{UnixListener: l, path: path}, nil
 }
 
-// socket removes its file when it is closed.
+// socket removes its file when it is closed, once: whoever closes it too waits for
+// that, so that no late removal takes the socket of the next server.
 type socket struct {
 	*net.UnixListener
 	path string
+	once sync.Once
+	err  error
 }
 
 // Close implements net.Listener.
 func (s *socket) Close() error {
-	err := s.UnixListener.Close()
-	if removed := os.Remove(s.path); err == nil && !errors.Is(removed, fs.ErrNotExist) {
-		err = removed
-	}
-	return err
+	s.once.Do(func() {
+		s.err = s.UnixListener.Close()
+		if removed := os.Remove(s.path); s.err == nil && !errors.Is(removed, fs.ErrNotExist) {
+			s.err = removed
+		}
+	})
+	return s.err
 }
 
 func groupID(group string) (int, error) {

@@ -37,7 +37,6 @@ type Server struct {
 func NewServer(b Backend) *Server {
 	b.Pods, b.Stats = share(sharedAge, b.Pods), share(sharedAge, b.Stats)
 	s := &Server{backend: b, answers: make(chan struct{}, maxAnswers), streams: make(chan struct{}, maxStreams), ended: make(chan struct{}), writeTimeout: writeTimeout}
-	// The kubelet's /debug and /exec are not there: the API changes nothing.
 	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeader, ErrorLog: quiet()}
 	return s
@@ -111,26 +110,32 @@ func (s *Server) bounded(slots chan struct{}, stream bool, h http.HandlerFunc) h
 			fail(w, http.StatusRequestEntityTooLarge, "requests have no body")
 			return
 		}
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-		default:
-			w.Header().Set("Retry-After", "1")
-			fail(w, http.StatusTooManyRequests, "too many requests at a time: repeat the request later")
-			return
-		}
-		ctx, cancel := context.WithCancel(r.Context())
-		if !stream {
-			ctx, cancel = context.WithTimeout(r.Context(), answerTimeout)
-		}
-		defer cancel()
-		go func() {
-			select {
-			case <-s.ended:
-				cancel()
-			case <-ctx.Done():
-			}
-		}()
-		h(w, r.WithContext(ctx))
+		s.slotted(slots, stream, w, r, h)
 	}
+}
+
+// slotted limits how many requests are answered at a time, and for how long. A stream
+// has no time limit, and ends with the server.
+func (s *Server) slotted(slots chan struct{}, stream bool, w http.ResponseWriter, r *http.Request, h http.HandlerFunc) {
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	default:
+		w.Header().Set("Retry-After", "1")
+		fail(w, http.StatusTooManyRequests, "too many requests at a time: repeat the request later")
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	if !stream {
+		ctx, cancel = context.WithTimeout(r.Context(), answerTimeout)
+	}
+	defer cancel()
+	go func() {
+		select {
+		case <-s.ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	h(w, r.WithContext(ctx))
 }

@@ -1,7 +1,8 @@
 // Package nodeapi is the HTTP API of podrun serve, in the form of the kubelet's:
-// health, pods, metrics, statistics, events and logs.
+// health, pods, metrics, statistics, events and logs; and for clients of the unix
+// socket commands in containers, their own processes, and ports of pods.
 //
-// A Server answers requests with what a Backend returns and never changes a pod.
+// A Server answers requests with what a Backend returns and never changes a pod's definition.
 // It renders an answer completely before it writes it, so that a slow client holds
 // no lock and no other request up; what it streams, it drops for a client that does
 // not read. Metrics counts what workers report, without waiting for a scrape.
@@ -35,6 +36,9 @@ type Backend struct {
 	// asks to follow it. The error is of a type of package problem where nothing was
 	// written.
 	Logs func(context.Context, LogRequest, io.Writer) error
+	// Exec, Attach and PortForward return a URL of the runtime's streaming server that
+	// is good for one connection.
+	Exec, Attach, PortForward func(context.Context, StreamRequest) (string, error)
 	// Feed gets the events that happen.
 	Feed *Feed
 	// Metrics are those of /metrics.

@@ -232,8 +232,12 @@ func (f *forwarder) find(ctx context.Context) error {
 	}
 	box := seen.obs.Sandbox()
 	if box == nil || !box.Ready {
-		return &problem.Error{Kind: problem.Failed, Object: "pod " + f.id.String(), Err: errNoSandbox, Hint: "'podrun describe " + f.id.Name + "' shows more"}
+		return noSandbox(f.id)
 	}
 	f.sandbox.Store(&box.ID)
 	return nil
+}
+
+func noSandbox(id identity.Pod) error {
+	return &problem.Error{Kind: problem.Failed, Object: "pod " + id.String(), Err: errNoSandbox, Hint: "'podrun describe " + id.Name + "' shows more"}
 }

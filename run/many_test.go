@@ -196,8 +196,8 @@ func TestApplySamePodAtOnce(t *testing.T) {
 						t.Errorf("%s %d times", call, n)
 					}
 				}
-				if after == 0 && !slices.ContainsFunc(r.warnings, func(w string) bool { return strings.HasPrefix(w, "waiting for process ") }) {
-					t.Errorf("nobody said for whom it waits: %q", r.warnings)
+				if told := slices.ContainsFunc(r.warnings, func(w string) bool { return strings.HasPrefix(w, "waiting for process ") }); told != (after > 0) {
+					t.Errorf("a wait of %v: warnings %q", after, r.warnings)
 				}
 				r.mustDelete()
 			})

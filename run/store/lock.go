@@ -29,11 +29,13 @@ type FileLock struct {
 const (
 	firstLockPoll   = time.Millisecond
 	SlowestLockPoll = 10 * time.Millisecond
+	// tellLockAfter is when a wait is worth telling.
+	tellLockAfter = 500 * time.Millisecond
 )
 
 // Lock acquires the lock at path, and waits until ctx ends. It writes who into
-// the file. If it has to wait, it calls waiting, which may be nil, once with the
-// name of the holder. If --timeout ends the wait, the error is a *problem.Error
+// the file. If it has to wait for half a second, it calls waiting, which may be nil,
+// once with the name of the holder. If --timeout ends the wait, the error is a *problem.Error
 // of kind Deadline; otherwise it wraps the cause of ctx.
 func Lock(ctx context.Context, path, who string, waiting func(holder string)) (*FileLock, error) {
 	return AwaitLock(ctx, path, waiting, func() (*FileLock, error) { return TryLock(path, who) })
@@ -43,13 +45,13 @@ func Lock(ctx context.Context, path, who string, waiting func(holder string)) (*
 // the lock file, which names the holder for waiting and for the errors, which are
 // those of Lock.
 func AwaitLock(ctx context.Context, path string, waiting func(holder string), try func() (*FileLock, error)) (*FileLock, error) {
-	poll := firstLockPoll
+	poll, since := firstLockPoll, time.Now()
 	for reported := false; ; poll = min(poll*3/2, SlowestLockPoll) {
 		held, err := try()
 		if held != nil || err != nil {
 			return held, err
 		}
-		if !reported && waiting != nil {
+		if !reported && waiting != nil && time.Since(since) >= tellLockAfter {
 			waiting(ShownHolder(Holder(path)))
 			reported = true
 		}

@@ -1,0 +1,105 @@
+package nodeapi
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+)
+
+// maxCommand bounds the words of a command.
+const maxCommand = 1024
+
+// StreamRequest is a request to run a command in a container, to attach to it, or to
+// forward ports of a pod, with the parameters of the kubelet.
+type StreamRequest struct {
+	Namespace, Pod             string
+	Container                  string   // "" to forward ports
+	Command                    []string // of exec
+	Stdin, Stdout, Stderr, TTY bool
+}
+
+// inside answers a request by the runtime's streaming server, whose URL ask returns:
+// the client and it speak the protocol that they agree on, SPDY or websockets. Only
+// clients of the unix socket may do so, who are root or in its group: the certificates
+// of a TCP listener are those of who reads metrics, too.
+func (s *Server) inside(ask func(context.Context, StreamRequest) (string, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.TLS != nil:
+			fail(w, http.StatusForbidden, "only by the unix socket")
+			return
+		case r.Method != http.MethodGet && r.Method != http.MethodPost:
+			w.Header().Set("Allow", "GET, POST")
+			fail(w, http.StatusMethodNotAllowed, "use GET or POST")
+			return
+		case r.Header.Get("Upgrade") == "":
+			fail(w, http.StatusBadRequest, "the request upgrades to no other protocol (Upgrade: SPDY/3.1 or websocket)")
+			return
+		case r.ContentLength != 0:
+			w.Header().Set("Connection", "close")
+			fail(w, http.StatusRequestEntityTooLarge, "requests have no body")
+			return
+		}
+		s.slotted(s.streams, true, w, r, func(w http.ResponseWriter, r *http.Request) {
+			request, err := streamRequest(r)
+			if err != nil {
+				fail(w, http.StatusBadRequest, err.Error())
+				return
+			}
+			address, err := ask(r.Context(), request)
+			if err != nil {
+				failed(w, err)
+				return
+			}
+			to, err := url.Parse(address)
+			if err != nil {
+				fail(w, http.StatusBadGateway, "the runtime returned a URL that can't be read")
+				return
+			}
+			proxyTo(to).ServeHTTP(w, r)
+		})
+	}
+}
+
+// streamRequest reads the parameters.
+func streamRequest(r *http.Request) (StreamRequest, error) {
+	query := r.URL.Query()
+	out := StreamRequest{Namespace: r.PathValue("namespace"), Pod: r.PathValue("pod"), Container: r.PathValue("container"), Command: query["command"]}
+	var errs []error
+	for name, to := range map[string]*bool{"input": &out.Stdin, "output": &out.Stdout, "error": &out.Stderr, "tty": &out.TTY} {
+		var err error
+		if *to, err = flag(query, name); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(out.Command) > maxCommand {
+		errs = append(errs, fmt.Errorf("a command has at most %d words", maxCommand))
+	}
+	if out.Container != "" && !out.Stdin && !out.Stdout && !out.Stderr {
+		errs = append(errs, errors.New("one of input, output and error must be set"))
+	}
+	if out.TTY && out.Stderr {
+		errs = append(errs, errors.New("with tty there is no error stream"))
+	}
+	return out, errors.Join(errs...)
+}
+
+// proxyTo passes a connection on to a URL of the runtime, whose own certificate on
+// loopback proves nothing that the runtime's socket has not.
+func proxyTo(to *url.URL) *httputil.ReverseProxy {
+	ip := net.ParseIP(to.Hostname())
+	local := to.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	return &httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.Out.URL, r.Out.Host = to, to.Host },
+		Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: local}},
+		ErrorLog:  quiet(),
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			fail(w, http.StatusBadGateway, "connect to the runtime's streams: "+err.Error())
+		},
+	}
+}
