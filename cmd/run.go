@@ -43,8 +43,8 @@ it, and exit with the first non-zero exit code of its containers. With
 
 The standard output of containers goes to stdout, their standard error and
 podrun's messages to stderr. The default restartPolicy is Never. SIGINT or SIGTERM
-stops the pod within its grace period and removes it; a second signal ends podrun
-immediately.
+stops the pod within its grace period and removes it; the same signal again ends
+podrun immediately. SIGTERM after SIGINT leaves the containers 1.5 s.
 
 With -i, the pod's container (of several, that of the annotation
 kubectl.kubernetes.io/default-container, or the first) reads standard input; with -t
