@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podrun/podrun/fielddoc"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/run"
 )
@@ -33,6 +34,9 @@ var flagValues = map[string][]string{
 	"skip-kinds":            {"NetworkPolicy", "LimitRange", "ResourceQuota"},
 	"output":                {"json", "yaml", "name"},
 	"get output":            {"wide", "json", "yaml", "name", "jsonpath=", "jsonpath-file=", "go-template=", "go-template-file=", "custom-columns=", "custom-columns-file="},
+	"events output":         {"wide", "json", "yaml"},
+	"top output":            {"json", "yaml"},
+	"types":                 {"Normal", "Warning"},
 	"serve output":          {"json"},
 	"run output":            {"json", "yaml"},
 	"plan output":           {"json", "yaml"},
@@ -47,7 +51,7 @@ var fileFlags = []string{"filename", "configmap", "secret"}
 // completePods are the commands that take names of pods; several reports whether they
 // take more than one.
 var completePods = map[string]bool{
-	"get": true, "describe": true, "events": true, "delete": true, "wait": true, "restart": true, "stop": true, "start": true, "logs": false, "exec": false, "attach": false, "port-forward": false,
+	"get": true, "describe": true, "top": true, "events": true, "delete": true, "wait": true, "restart": true, "stop": true, "start": true, "logs": false, "exec": false, "attach": false, "port-forward": false,
 }
 
 // addCompletions gives every command the functions that complete its arguments and
@@ -75,6 +79,8 @@ func (a *app) completeArgs(c *cobra.Command, path string) {
 		c.ValidArgsFunction = a.completer((*app).imageWords)
 	case slices.Contains([]string{"apply", "run", "plan", "diff", "doctor"}, path):
 		c.ValidArgsFunction = completeManifests
+	case path == "explain":
+		c.ValidArgsFunction = completeFields
 	case path == "version" || path == "options" || path == "image ls" || path == "image prune" || path == "image pull":
 		c.ValidArgsFunction = cobra.NoFileCompletions
 	}
@@ -117,6 +123,30 @@ func fixed(values []string) completer {
 		}
 		return withPrefix(values, word), directive
 	}
+}
+
+// completeFields completes to a kind, or to a field of what was typed so far.
+func completeFields(_ *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
+	const directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	if len(given) > 0 {
+		return nil, directive
+	}
+	var all []string
+	dot := strings.LastIndexByte(word, '.')
+	if dot < 0 {
+		for _, k := range fielddoc.Kinds {
+			all = append(all, k.Names[1])
+		}
+		return withPrefix(all, word), directive
+	}
+	parent, err := findField(word[:dot])
+	if err != nil {
+		return nil, directive
+	}
+	for _, f := range parent.Fields() {
+		all = append(all, word[:dot+1]+f.Name)
+	}
+	return withPrefix(all, word), directive
 }
 
 func completeManifests(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -163,7 +193,7 @@ func (a *app) within(ctx context.Context, read func(context.Context, *run.Engine
 func (a *app) podCompleter(path string, several bool) completer {
 	return func(c *cobra.Command, given []string, word string) ([]string, cobra.ShellCompDirective) {
 		named := given
-		if len(named) > 0 && isPodType(named[0]) {
+		if len(named) > 0 && (isPodType(named[0]) || path == "top" && isContainerType(named[0])) {
 			named = named[1:]
 		}
 		switch {

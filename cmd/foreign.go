@@ -14,23 +14,27 @@ import (
 // sameAs are commands of kubectl, docker, podman and crictl that podrun has under
 // another name: their first words, and podrun's.
 var sameAs = map[string][]string{
-	"create":    {"apply"},
-	"ps":        {"get"},
-	"ls":        {"get"},
-	"list":      {"get"},
-	"pods":      {"get"},
-	"rm":        {"delete"},
-	"kill":      {"stop", "--grace-period=0"},
-	"inspect":   {"get", "-o", "json"},
-	"images":    {"image", "ls"},
-	"pull":      {"image", "pull"},
-	"load":      {"image", "load"},
-	"rmi":       {"image", "rm"},
-	"play kube": {"apply"},
-	"kube play": {"apply"},
-	"play":      {"apply"},
-	"kube down": {"delete", "-f"},
-	"info":      {"doctor"},
+	"create":     {"apply"},
+	"ps":         {"get"},
+	"ls":         {"get"},
+	"list":       {"get"},
+	"pods":       {"get"},
+	"rm":         {"delete"},
+	"kill":       {"stop", "--grace-period=0"},
+	"inspect":    {"get", "-o", "json"},
+	"images":     {"image", "ls"},
+	"pull":       {"image", "pull"},
+	"load":       {"image", "load"},
+	"rmi":        {"image", "rm"},
+	"play kube":  {"apply"},
+	"kube play":  {"apply"},
+	"play":       {"apply"},
+	"kube down":  {"delete", "-f"},
+	"info":       {"doctor"},
+	"get events": {"events"},
+	"get event":  {"events"},
+	"get ev":     {"events"},
+	"statsp":     {"top"},
 }
 
 // Texts that several commands share.
@@ -44,9 +48,6 @@ const (
 // useInstead are commands that podrun does not have, and what to use. Two words
 // come before one.
 var useInstead = map[string]string{
-	"top":           "use 'crictl statsp' or 'systemd-cgtop'",
-	"stats":         "use 'crictl statsp' or 'systemd-cgtop'",
-	"statsp":        "use 'crictl statsp' or 'systemd-cgtop'",
 	"port":          "use 'podrun port-forward NAME PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort",
 	"expose":        "use 'podrun port-forward NAME PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort",
 	"proxy":         "use 'podrun port-forward NAME PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort",
@@ -62,7 +63,6 @@ var useInstead = map[string]string{
 	"scale":         "podrun runs one pod for a workload; give pods different names to run several",
 	"autoscale":     "podrun runs one pod for a workload; give pods different names to run several",
 	"rollout":       "use 'podrun restart NAME', or change the manifest and run 'podrun apply FILE'",
-	"explain":       "use 'kubectl explain pod'; docs/pod-fields.md lists the fields that podrun supports",
 	"kustomize":     useKustom,
 	"convert":       "podrun reads Pods of v1, and workloads of apps/v1 and batch/v1",
 	"config":        noCluster,
@@ -154,7 +154,7 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 			return nil, &problem.Error{Kind: problem.Usage, Err: fmt.Errorf("podrun has no command %q", words), Hint: hint}
 		}
 		same, ok := sameAs[words]
-		if !ok || isCommandName(root, first) {
+		if !ok || isCommandName(root, words) {
 			continue
 		}
 		out := append(slices.Clone(args[:at[0]]), same...)

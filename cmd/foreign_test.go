@@ -24,6 +24,8 @@ func TestTranslate(t *testing.T) {
 		"-- get":                     "-- get",
 		"exec web -- top":            "exec web -- top",
 		"get top":                    "get top",
+		"get events -w":              "events -w",
+		"-n x get ev web":            "-n x events web",
 
 		"-n top edit":             `error: podrun has no command "edit"`,
 		"create secret generic a": `error: podrun has no command "create secret"`,

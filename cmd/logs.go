@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podrun/podrun/podlog"
+	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run"
 )
 
@@ -23,19 +24,26 @@ type logsFlags struct {
 	since         time.Duration
 	sinceTime     string
 	limitBytes    int64
+	selector      string
+	maxRequests   int
 }
+
+// selectedTail is how many lines of each log are printed where pods are selected and
+// --tail is not given, as in kubectl.
+const selectedTail = 10
 
 func newLogs(a *app) *cobra.Command {
 	f := &logsFlags{}
 	c := &cobra.Command{
-		Use:   "logs NAME [CONTAINER]",
+		Use:   "logs NAME [CONTAINER] | -l SELECTOR",
 		Short: "Print the logs of a pod's containers",
 		Long: `Print the logs of a container, as 'kubectl logs' does. For a pod with several
-containers, print all logs, and prefix each line with its container.`,
+containers, print all logs, and prefix each line with its container. With -l, print
+the logs of all pods that match: the last 10 lines of each, unless --tail is given.`,
 		Example: `  podrun logs web
   podrun logs web -c sidecar -f --tail 20
-  podrun logs web --previous --timestamps`,
-		Args: args(cobra.RangeArgs(1, 3)),
+  podrun logs web --previous --timestamps
+  podrun logs -l app=web -f`,
 		RunE: func(c *cobra.Command, named []string) error { return a.runLogs(c, f, named) },
 	}
 	flags := c.Flags()
@@ -45,14 +53,20 @@ containers, print all logs, and prefix each line with its container.`,
 	flags.BoolVarP(&f.follow, "follow", "f", false, "print new lines until the containers end")
 	flags.BoolVarP(&f.previous, "previous", "p", false, "the previous run of the container")
 	flags.BoolVar(&f.timestamps, "timestamps", false, "prefix each line with its time")
-	flags.Int64Var(&f.tail, "tail", -1, "number of `lines` from the end; -1 for all")
+	flags.Int64Var(&f.tail, "tail", -1, "number of `lines` from the end; -1 for all (default with -l 10)")
 	flags.DurationVar(&f.since, "since", 0, "only lines newer than this, such as 5m")
 	flags.StringVar(&f.sinceTime, "since-time", "", "only lines after this `time` (RFC 3339)")
+	flags.StringVarP(&f.selector, "selector", "l", "", "the pods of the namespace that match the label selector (app=web)")
+	flags.IntVar(&f.maxRequests, "max-log-requests", 5, "with -f and -l: how many logs to follow at most")
 	flags.Int64Var(&f.limitBytes, "limit-bytes", 0, "maximum number of bytes; 0 for no limit")
 	return c
 }
 
 func (a *app) runLogs(c *cobra.Command, f *logsFlags, given []string) error {
+	match, err := f.check(c, given)
+	if err != nil {
+		return err
+	}
 	named, err := f.names(given)
 	if err != nil {
 		return err
@@ -72,20 +86,91 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, given []string) error {
 		return err
 	}
 	defer closeAll()
-	namespace := a.namespaceOr("default")
-	logs, err := engine.Logs(c.Context(), run.LogsRequest{
-		Namespace: namespace, Name: named[0], Container: f.container,
-		Previous: f.previous, All: f.allContainers || f.container == "", Init: f.allContainers,
-	})
-	if err != nil {
+	request := run.LogsRequest{Namespace: a.namespaceOr("default"), Container: f.container,
+		Previous: f.previous, All: f.allContainers || f.container == "", Init: f.allContainers}
+	var logs []run.Log
+	if len(named) > 0 {
+		request.Name = named[0]
+		logs, err = engine.Logs(c.Context(), request)
+	} else {
+		logs, err = a.selectedLogs(c.Context(), engine, request, match)
+	}
+	switch {
+	case err != nil:
 		return err
+	case f.selector != "" && f.follow && len(logs) > f.maxRequests:
+		return usage(c, fmt.Errorf("these pods have %d logs, more than %d to follow: increase --max-log-requests", len(logs), f.maxRequests))
 	}
 	return podlog.Mux(c.Context(), podlog.Output{Stdout: a.raw.Out, Stderr: a.raw.Out}, f.sources(c.Context(), a, engine, logs), opts)
+}
+
+// check checks how pods are chosen, and makes what -l matches.
+func (f *logsFlags) check(c *cobra.Command, given []string) (func(map[string]string) bool, error) {
+	switch {
+	case f.selector == "" && len(given) == 0:
+		return nil, usage(c, errors.New("specify a pod by name, or pods by -l SELECTOR"))
+	case f.selector != "" && len(given) > 0:
+		return nil, usage(c, errors.New("-l cannot be used with names"))
+	case len(given) > 3:
+		return nil, usage(c, fmt.Errorf("%d names are given: name one pod and a container", len(given)))
+	case f.maxRequests < 1:
+		return nil, usage(c, errors.New("--max-log-requests must be at least 1"))
+	}
+	if f.selector != "" && !c.Flags().Changed("tail") {
+		f.tail = selectedTail
+	}
+	match, err := parseSelector(f.selector)
+	if err != nil {
+		return nil, usage(c, err)
+	}
+	return match, nil
+}
+
+// selectedLogs finds the logs of the pods that match. A pod that has none yet is a
+// warning, unless no pod has one.
+func (a *app) selectedLogs(ctx context.Context, engine *run.Engine, r run.LogsRequest, match func(map[string]string) bool) ([]run.Log, error) {
+	known, err := engine.Find(ctx, run.Selector{Namespace: r.Namespace})
+	if err != nil {
+		return nil, err
+	}
+	var out []run.Log
+	var without []error
+	matched := 0
+	for _, k := range known {
+		if k.Pod == nil || !match(k.Pod.Labels) {
+			continue
+		}
+		matched++
+		r.Name = k.ID.Name
+		logs, err := engine.Logs(ctx, r)
+		if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Failed {
+			without = append(without, err)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, logs...)
+	}
+	if matched == 0 {
+		fmt.Fprintln(a.streams.Err, "no pods found")
+		return nil, nil
+	}
+	if len(out) == 0 {
+		return nil, errors.Join(without...)
+	}
+	for _, err := range without {
+		fmt.Fprintln(a.streams.Err, "warning:", err)
+	}
+	return out, nil
 }
 
 // names are the pod's name and perhaps the container's. Where the first word is the
 // type, as in "logs pod web", the name follows.
 func (f *logsFlags) names(given []string) ([]string, error) {
+	if len(given) == 0 {
+		return nil, nil // by -l
+	}
 	rest := []string{}
 	if isPodType(given[0]) && len(given) > 1 {
 		given = given[1:]
@@ -130,6 +215,10 @@ func (f *logsFlags) options(now time.Time) (podlog.Options, error) {
 // sources makes a source of each container's log.
 func (f *logsFlags) sources(ctx context.Context, a *app, engine *run.Engine, logs []run.Log) []podlog.Source {
 	var out []podlog.Source
+	pods := map[string]bool{}
+	for _, l := range logs {
+		pods[l.Pod.UID] = true
+	}
 	for _, l := range logs {
 		s := podlog.Source{
 			Container: l.Container, Path: l.Path, State: string(l.State),
@@ -137,7 +226,7 @@ func (f *logsFlags) sources(ctx context.Context, a *app, engine *run.Engine, log
 			Warn:  func(err error) { fmt.Fprintln(a.streams.Err, "warning:", err) },
 		}
 		switch {
-		case f.prefix:
+		case f.prefix, len(pods) > 1:
 			s.Prefix = "[pod/" + l.Pod.Name + "/" + l.Container + "] "
 		case len(logs) > 1:
 			s.Prefix = "[" + l.Container + "] "

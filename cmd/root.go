@@ -161,6 +161,7 @@ the variable over the file.`,
 	a.settings.into["verbose"] = func(s *nodeconfig.Settings) { s.Verbose = a.verbose }
 	a.settings.into["allow-kubelet"] = func(s *nodeconfig.Settings) { s.AllowKubelet = a.allowKubelet }
 	root.AddCommand(newApply(a), newRun(a), newWait(a), newRestart(a), newStop(a), newStart(a), newPlan(a), newDiff(a), newDoctor(a), newDelete(a), newGC(a), newGet(a), newDescribe(a), newEvents(a), newLogs(a), newExec(a), newAttach(a), newPortForward(a), newCp(a), newImage(a), newServe(a), newService(a), newVersion(a), newOptions(), newExitCodes())
+	root.AddCommand(newTop(a), newExplain(a))
 	a.addCompletions(root)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
@@ -173,7 +174,7 @@ the variable over the file.`,
 
 // withoutSettings are the commands that work whatever the settings are. Of these,
 // version reads them when it asks the runtime, and service when it installs.
-var withoutSettings = []string{"help", "completion", "exit-codes", "options", "version", "service", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
+var withoutSettings = []string{"help", "completion", "exit-codes", "options", "explain", "version", "service", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
 
 // takeSettings reads the settings before a command runs, so that a wrong file
 // ends every command in the same way, and takes those that are the app's own.

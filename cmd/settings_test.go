@@ -103,7 +103,7 @@ func TestSettingsFileUnreadable(t *testing.T) {
 		a := newApp(Streams{Out: &out, Err: &out})
 		root := newRoot(a)
 		a.settings.config = dir
-		args := map[string][]string{"version": {"--client"}, "completion": {"bash"}, cobra.ShellCompRequestCmd: {"get"}, cobra.ShellCompNoDescRequestCmd: {"get"}}
+		args := map[string][]string{"version": {"--client"}, "completion": {"bash"}, "explain": {"pod"}, cobra.ShellCompRequestCmd: {"get"}, cobra.ShellCompNoDescRequestCmd: {"get"}}
 		root.SetArgs(append([]string{name}, args[name]...))
 		if err := root.ExecuteContext(t.Context()); err != nil {
 			t.Errorf("%s: %v", name, err)

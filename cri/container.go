@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -78,12 +80,17 @@ func (c *Client) UpdateContainerResources(ctx context.Context, id string, r *run
 	return err
 }
 
-// ListContainerStats reads what all containers use.
+// ListContainerStats reads what all containers use. It asks again where the runtime
+// could not tell: containerd fails for all while one is being removed.
 func (c *Client) ListContainerStats(ctx context.Context) ([]*runtimeapi.ContainerStats, error) {
-	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListContainerStatsResponse, error) {
-		return c.Runtime.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{})
-	})
-	return resp.GetStats(), err
+	for tries := 3; ; tries-- {
+		resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListContainerStatsResponse, error) {
+			return c.Runtime.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{})
+		})
+		if status.Code(err) != codes.Unknown || tries == 1 || ctx.Err() != nil {
+			return resp.GetStats(), err
+		}
+	}
 }
 
 // ContainerStats reads what a container uses.

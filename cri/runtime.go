@@ -36,12 +36,14 @@ func (c *Client) RuntimeConfig(ctx context.Context) (*runtimeapi.RuntimeConfigRe
 }
 
 // ListPodSandboxStats returns the usage of all pods with their networks; none if the
-// runtime does not implement the call (containerd before 1.7).
+// runtime does not implement the call, or cannot answer for all: containerd 1.6 fails
+// with Unknown while one sandbox of the host is not ready.
 func (c *Client) ListPodSandboxStats(ctx context.Context) ([]*runtimeapi.PodSandboxStats, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListPodSandboxStatsResponse, error) {
 		return c.Runtime.ListPodSandboxStats(ctx, &runtimeapi.ListPodSandboxStatsRequest{})
 	})
-	if status.Code(err) == codes.Unimplemented {
+	switch status.Code(err) {
+	case codes.Unimplemented, codes.Unknown:
 		return nil, nil
 	}
 	return resp.GetStats(), err

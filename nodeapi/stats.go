@@ -40,20 +40,31 @@ type StatsInput struct {
 
 // Summarize makes the kubelet's /stats/summary of podrun's pods that run, by
 // namespace and name. A pod whose usage is not known anywhere has the sums of its
-// containers'. UsageNanoCores is what the runtime reports, if it does: podrun samples
-// nothing between requests.
+// containers'. Containers that have ended are left out, as in the kubelet
+// (pkg/kubelet/stats, removeTerminatedContainers); a running one without statistics has
+// its name alone. UsageNanoCores is what the runtime reports, if it does; Rates replaces
+// it by what was used between two summaries.
 func Summarize(in StatsInput) *statsapi.Summary {
 	out := &statsapi.Summary{Node: in.Node, Pods: []statsapi.PodStats{}}
 	out.Node.NodeName = in.NodeName
 	started := map[string]int64{}
 	for _, c := range in.Containers {
-		started[c.Id] = c.CreatedAt
+		if c.State != runtimeapi.ContainerState_CONTAINER_EXITED { // containerd lists those too
+			started[c.Id] = c.CreatedAt
+		}
 	}
 	containers := map[string][]statsapi.ContainerStats{} // by sandbox's pod UID
+	counted := map[string]bool{}
 	for _, s := range in.Stats {
 		if created, listed := started[s.GetAttributes().GetId()]; listed {
+			counted[s.GetAttributes().GetId()] = true
 			uid := s.GetAttributes().GetLabels()[identity.LabelPodUID]
 			containers[uid] = append(containers[uid], containerStats(s, created))
+		}
+	}
+	for _, c := range in.Containers {
+		if uid := c.Labels[identity.LabelPodUID]; c.State == runtimeapi.ContainerState_CONTAINER_RUNNING && !counted[c.Id] {
+			containers[uid] = append(containers[uid], statsapi.ContainerStats{Name: c.Labels[identity.LabelContainerName], StartTime: metav1.NewTime(time.Unix(0, c.CreatedAt))})
 		}
 	}
 	of := map[string]*runtimeapi.PodSandboxStats{}

@@ -23,11 +23,11 @@ func testStats() StatsInput {
 	return StatsInput{
 		Now: time.Unix(10, 0), NodeName: "node-a",
 		Sandboxes:  []*runtimeapi.PodSandbox{sandbox("s1", "web", ready), sandbox("s2", "db", ready), sandbox("s3", "sum", ready), sandbox("s4", "gone", gone), sandbox("s5", "foreign", ready)},
-		Containers: []*runtimeapi.Container{{Id: "c1", CreatedAt: 6e9}, {Id: "c2", CreatedAt: 7e9}, {Id: "c3", CreatedAt: 7e9}},
+		Containers: []*runtimeapi.Container{{Id: "c0", CreatedAt: 6e9, State: runtimeapi.ContainerState_CONTAINER_RUNNING, Labels: map[string]string{identity.LabelPodUID: "u-db", identity.LabelContainerName: "bare"}}, {Id: "c1", CreatedAt: 6e9}, {Id: "c2", CreatedAt: 7e9}, {Id: "c4", CreatedAt: 7e9, State: runtimeapi.ContainerState_CONTAINER_EXITED}, {Id: "c3", CreatedAt: 7e9}},
 		PodStats: []*runtimeapi.PodSandboxStats{{Attributes: &runtimeapi.PodSandboxAttributes{Id: "s1"}, Linux: &runtimeapi.LinuxPodSandboxStats{
 			Cpu: &runtimeapi.CpuUsage{UsageCoreNanoSeconds: u(3e9)}, Memory: &runtimeapi.MemoryUsage{WorkingSetBytes: u(4096)},
 			Network: &runtimeapi.NetworkUsage{DefaultInterface: &runtimeapi.NetworkInterfaceUsage{Name: "eth0", RxBytes: u(9)}}}}},
-		Stats:  []*runtimeapi.ContainerStats{stats("c1", "web", "b", 1e9), stats("c2", "sum", "x", 1e9), stats("c3", "sum", "y", 2e9), stats("c9", "web", "removed", 1)},
+		Stats:  []*runtimeapi.ContainerStats{stats("c1", "web", "b", 1e9), stats("c2", "sum", "x", 1e9), stats("c3", "sum", "y", 2e9), stats("c9", "web", "removed", 1), stats("c4", "sum", "ended", 5e9)},
 		Groups: map[string]Usage{"u-db": {CPUNanoSeconds: ptr.To[uint64](8e9), MemoryBytes: ptr.To[uint64](50), WorkingSetBytes: ptr.To[uint64](40)}},
 		Owned:  func(s *runtimeapi.PodSandbox) bool { return s.Id != "s5" },
 	}
@@ -39,7 +39,7 @@ func TestSummarize(t *testing.T) {
 		t.Fatalf("pods %+v", s.Pods)
 	}
 	db, sum, web := s.Pods[0], s.Pods[1], s.Pods[2]
-	if *db.CPU.UsageCoreNanoSeconds != 8e9 || *db.Memory.WorkingSetBytes != 40 || len(db.Containers) != 0 {
+	if *db.CPU.UsageCoreNanoSeconds != 8e9 || *db.Memory.WorkingSetBytes != 40 || len(db.Containers) != 1 || db.Containers[0].Name != "bare" || db.Containers[0].CPU != nil {
 		t.Errorf("by its control group: %+v", db)
 	}
 	if *sum.CPU.UsageCoreNanoSeconds != 3e9 || *sum.Memory.WorkingSetBytes != 200 || *sum.EphemeralStorage.UsedBytes != 14 {

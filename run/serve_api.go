@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/event"
-	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/nodeapi"
 	"github.com/podrun/podrun/problem"
@@ -31,19 +30,19 @@ type api struct {
 	metrics *nodeapi.Metrics
 	feed    *nodeapi.Feed
 	server  *nodeapi.Server
+	usage   usageReader
 	loops   sync.WaitGroup
 
-	mu     sync.Mutex
-	super  *serve.Supervisor // nil before it is made
-	groups *host.Cgroup      // once they were read
-	deaf   map[string]string // why an address can't be listened on, by address
+	mu    sync.Mutex
+	super *serve.Supervisor // nil before it is made
+	deaf  map[string]string // why an address can't be listened on, by address
 }
 
 // newAPI makes the API of a supervisor that observe makes known later.
 func newAPI(e *Engine, o APIOptions) *api {
-	a := &api{engine: e, options: o, feed: &nodeapi.Feed{}, deaf: map[string]string{}}
+	a := &api{engine: e, options: o, usage: usageReader{engine: e}, feed: &nodeapi.Feed{}, deaf: map[string]string{}}
 	a.metrics = nodeapi.NewMetrics(e.nodeName(), a.state)
-	a.server = nodeapi.NewServer(nodeapi.Backend{Health: a.health, Pods: a.pods, Sources: a.sources, Stats: a.stats,
+	a.server = nodeapi.NewServer(nodeapi.Backend{Health: a.health, Pods: a.pods, Sources: a.sources, Stats: a.usage.read,
 		Events: a.events, Logs: a.logs, Exec: a.exec, Attach: a.attach, PortForward: a.portForward, Feed: a.feed, Metrics: a.metrics})
 	return a
 }

@@ -3,22 +3,34 @@ package run
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/podrun/podrun/cgroup"
+	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/nodeapi"
 	"github.com/podrun/podrun/problem"
 )
 
-// stats reads the usage of the node and its pods: the runtime's, and that of the
-// control groups of pods of which the runtime has none.
-func (a *api) stats(ctx context.Context) (*statsapi.Summary, error) {
-	e := a.engine
+// usageReader reads what pods use, again and again.
+type usageReader struct {
+	engine *Engine
+	rates  nodeapi.Rates
+
+	mu     sync.Mutex
+	groups *host.Cgroup // once they were read
+}
+
+// read reads the usage of the node and its pods: the runtime's, and that of the control
+// groups of pods of which the runtime has none. Rates are those since an earlier call.
+// The error is of kind Runtime.
+func (r *usageReader) read(ctx context.Context) (*statsapi.Summary, error) {
+	e := r.engine
 	in := nodeapi.StatsInput{Now: time.Now(), NodeName: e.nodeName(), Groups: map[string]nodeapi.Usage{},
 		Owned: func(s *runtimeapi.PodSandbox) bool {
 			ours, _ := identity.Owner(s.Annotations, e.Layout().RootDir)
@@ -44,30 +56,32 @@ func (a *api) stats(ctx context.Context) (*statsapi.Summary, error) {
 	}
 	for _, s := range in.Sandboxes {
 		if s.State == runtimeapi.PodSandboxState_SANDBOX_READY && in.Owned(s) && !known[s.Id] {
-			if err := a.groupUsage(ctx, s.GetMetadata().GetUid(), in.Groups); err != nil {
+			if err := r.groupUsage(ctx, s.GetMetadata().GetUid(), in.Groups); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return nodeapi.Summarize(in), nil
+	out := nodeapi.Summarize(in)
+	r.rates.Fill(out, in.Now)
+	return out, nil
 }
 
 // groupUsage reads the usage of a pod's control group.
-func (a *api) groupUsage(ctx context.Context, uid string, into map[string]nodeapi.Usage) error {
-	a.mu.Lock()
-	groups := a.groups
-	a.mu.Unlock()
+func (r *usageReader) groupUsage(ctx context.Context, uid string, into map[string]nodeapi.Usage) error {
+	r.mu.Lock()
+	groups := r.groups
+	r.mu.Unlock()
 	if groups == nil { // the mounts and the driver stay
-		facts, err := discover.ReadBasics(ctx, a.engine.Client, a.engine.Settings)
+		facts, err := discover.ReadBasics(ctx, r.engine.Client, r.engine.Settings)
 		if err != nil {
 			return fmt.Errorf("statistics: %w", err)
 		}
 		groups = &facts.Cgroup
-		a.mu.Lock()
-		a.groups = groups
-		a.mu.Unlock()
+		r.mu.Lock()
+		r.groups = groups
+		r.mu.Unlock()
 	}
-	if u, found := cgroup.ReadStats(cgroup.Leftovers(uid, *groups, a.engine.Settings)); found {
+	if u, found := cgroup.ReadStats(cgroup.Leftovers(uid, *groups, r.engine.Settings)); found {
 		into[uid] = nodeapi.Usage(u)
 	}
 	return nil

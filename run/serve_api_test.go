@@ -27,7 +27,7 @@ import (
 // what asks it.
 func apiClient(t testing.TB, r *rig, o ServeOptions) func(path string) (int, string) {
 	t.Helper()
-	socket := filepath.Join(r.settings.RootDir, "s.sock")
+	socket := r.layout().APISocket()
 	ctx, cancel := context.WithCancel(t.Context())
 	o.AllowKubelet, o.API.Socket = true, socket
 	ready, done := make(chan struct{}), make(chan error, 1)

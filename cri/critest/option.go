@@ -20,7 +20,11 @@ type options struct {
 	handlers             []*runtimeapi.RuntimeHandler
 	features             *runtimeapi.RuntimeFeatures
 	ranges               []netip.Prefix
+	cores                float64
 }
+
+// UsesCPU is how many cores each running container uses; none by default.
+func UsesCPU(cores float64) Option { return func(o *options) { o.cores = cores } }
 
 // AnyImage makes every image present, with no user, as one layer of a server.
 func AnyImage() Option { return func(o *options) { o.anyImage = true } }

@@ -2,14 +2,17 @@ package critest
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ListContainerStats implements the CRI: each running container has used 1 s, and 1
-// MiB unless SetMemory says otherwise. Statistics of sandboxes are not implemented, as in containerd 1.6.
+// ListContainerStats implements the CRI: each running container has used 1 s and the
+// cores of UsesCPU since it was started, and 1 MiB unless SetMemory says otherwise. Its
+// rate is 0, as that of the first request of containerd 1.7 is. Statistics of sandboxes
+// are not implemented.
 func (rt *Runtime) ListContainerStats(context.Context, *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -47,13 +50,14 @@ func (rt *Runtime) SetMemory(name string, bytes uint64) {
 
 // usage is what a container uses. rt.mu is held.
 func (rt *Runtime) usage(c *container) *runtimeapi.ContainerStats {
-	memory := uint64(1 << 20)
+	now, memory := time.Now(), uint64(1<<20)
 	if set, ok := rt.memory[c.config.GetMetadata().GetName()]; ok {
 		memory = set
 	}
 	return &runtimeapi.ContainerStats{
 		Attributes: &runtimeapi.ContainerAttributes{Id: c.id, Metadata: c.config.GetMetadata(), Labels: c.config.GetLabels(), Annotations: c.config.GetAnnotations()},
-		Cpu:        &runtimeapi.CpuUsage{UsageCoreNanoSeconds: &runtimeapi.UInt64Value{Value: 1e9}},
-		Memory:     &runtimeapi.MemoryUsage{WorkingSetBytes: &runtimeapi.UInt64Value{Value: memory}, UsageBytes: &runtimeapi.UInt64Value{Value: memory}},
+		Cpu: &runtimeapi.CpuUsage{Timestamp: now.UnixNano(), UsageNanoCores: &runtimeapi.UInt64Value{},
+			UsageCoreNanoSeconds: &runtimeapi.UInt64Value{Value: 1e9 + uint64(rt.options.cores*float64(max(0, now.UnixNano()-c.startedAt)))}},
+		Memory: &runtimeapi.MemoryUsage{WorkingSetBytes: &runtimeapi.UInt64Value{Value: memory}, UsageBytes: &runtimeapi.UInt64Value{Value: memory}},
 	}
 }

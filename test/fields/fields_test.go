@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -212,6 +213,9 @@ func with(t *testing.T, part string) any {
 	return pod
 }
 
+// explained is what podrun explain says of fields.
+const explained = "../../fielddoc/claims.txt"
+
 // TestPage checks that every field has a row, every row a field, and that the
 // page says so.
 func TestPage(t *testing.T) {
@@ -224,7 +228,8 @@ func TestPage(t *testing.T) {
 		count[claim(l.path).class]++
 		fields[r.path] = append(fields[r.path], strings.TrimPrefix(strings.TrimPrefix(l.path, r.path), "."))
 	}
-	var table strings.Builder
+	var table, claims strings.Builder
+	noted := "" // the last note
 	for _, r := range rows {
 		if len(fields[r.path]) == 0 {
 			t.Errorf("%s: the API has no such field", r.path)
@@ -237,6 +242,15 @@ func TestPage(t *testing.T) {
 			list = ""
 		}
 		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", r.path, r.class, list, r.note)
+		note := strings.ReplaceAll(r.note, "`", "'")
+		switch note {
+		case "":
+		case "likewise":
+			note = noted
+		default:
+			noted = note
+		}
+		fmt.Fprintf(&claims, "%s\t%s\t%s\n", r.path, r.class, note)
 	}
 	page, err := os.ReadFile("../../docs/pod-fields.md")
 	if err != nil && !*update {
@@ -246,11 +260,13 @@ func TestPage(t *testing.T) {
 	text = between(text, "counts", fmt.Sprintf("%d fields: %d are supported, %d refused, %d ignored with a warning, %d have no effect, %d are left out.\n",
 		len(leaves()), count[supported], count[refused], count[warned], count[noEffect], count[leftOut]))
 	if *update {
-		if err := os.WriteFile("../../docs/pod-fields.md", []byte(text), 0o644); err != nil {
+		if err := errors.Join(os.WriteFile("../../docs/pod-fields.md", []byte(text), 0o644), os.WriteFile(explained, []byte(claims.String()), 0o644)); err != nil {
 			t.Fatal(err)
 		}
-	} else if text != string(page) {
-		t.Error("docs/pod-fields.md is not current: go test ./test/fields -run TestPage -update")
+		return
+	}
+	if have, err := os.ReadFile(explained); err != nil || text != string(page) || claims.String() != string(have) {
+		t.Errorf("docs/pod-fields.md or %s is not current (%v): go test ./test/fields -run TestPage -update", explained, err)
 	}
 }
 

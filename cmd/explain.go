@@ -1,0 +1,90 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/fielddoc"
+	"github.com/podrun/podrun/problem"
+)
+
+func newExplain(a *app) *cobra.Command {
+	recursive := false
+	c := &cobra.Command{
+		Use:   "explain KIND[.FIELD...]",
+		Short: "Print the documentation of the fields of a manifest",
+		Long: `Print the documentation of a kind or of one of its fields, as 'kubectl explain'
+does, and what podrun does with it: supported, refused, warned, no effect or left
+out (docs/pod-fields.md). It is that of Kubernetes ` + kubernetesMinor + `, and needs no cluster.`,
+		Example: `  podrun explain pod
+  podrun explain pod.spec.containers.lifecycle
+  podrun explain pod.spec.volumes --recursive`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(c *cobra.Command, given []string) error { return a.explain(given[0], recursive) },
+	}
+	c.Flags().BoolVar(&recursive, "recursive", false, "print the fields of fields, without their descriptions")
+	return c
+}
+
+// kubernetesMinor is the version of the API's types.
+const kubernetesMinor = "v1.36"
+
+func (a *app) explain(path string, recursive bool) error {
+	f, err := findField(path)
+	if err != nil {
+		return err
+	}
+	if recursive {
+		return fielddoc.PrintAll(a.streams.Out, f)
+	}
+	return fielddoc.Print(a.streams.Out, f)
+}
+
+// findField finds what a path such as pod.spec.containers names. The kind may have its
+// group: deployments.apps.spec.
+func findField(path string) (fielddoc.Field, error) {
+	names := strings.Split(strings.Trim(path, "."), ".")
+	kind := fielddoc.Find(names[0])
+	if kind == nil {
+		return fielddoc.Field{}, unknownKind(names[0])
+	}
+	names = names[1:]
+	if group := strings.Split(kind.Group, "."); kind.Group != "" && len(names) >= len(group) && strings.Join(names[:len(group)], ".") == kind.Group {
+		names = names[len(group):]
+	}
+	f, err := fielddoc.Lookup(kind, names)
+	if unknown, ok := errors.AsType[*fielddoc.UnknownError](err); ok {
+		hint := "see 'podrun explain " + unknown.Parent + "'"
+		if like := likelyField(unknown); like != "" {
+			err = fmt.Errorf("%w (did you mean %s?)", err, like)
+		}
+		return f, &problem.Error{Kind: problem.Usage, Err: err, Hint: hint}
+	}
+	return f, err
+}
+
+// likelyField is the field that was perhaps meant; "" if there is not exactly one.
+func likelyField(e *fielddoc.UnknownError) string {
+	for _, known := range e.Known {
+		if strings.EqualFold(known, e.Field) || known == e.Field+"s" || known+"s" == e.Field {
+			return known
+		}
+	}
+	return likely(e.Field, e.Known)
+}
+
+// unknownKind is the error of a kind that podrun does not read.
+func unknownKind(name string) error {
+	var all, words []string
+	for _, k := range fielddoc.Kinds {
+		all, words = append(all, k.Names[1]), append(words, k.Names[:2]...)
+	}
+	err := fmt.Errorf("podrun reads no kind %q", name)
+	if like := likely(strings.ToLower(name), words); like != "" {
+		err = fmt.Errorf("%w (did you mean %s?)", err, like)
+	}
+	return &problem.Error{Kind: problem.Usage, Err: err, Hint: "it reads " + strings.Join(all, ", ")}
+}

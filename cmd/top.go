@@ -1,0 +1,215 @@
+package cmd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run"
+)
+
+type topFlags struct {
+	allNamespaces, containers, noHeaders, sum bool
+	selector                                  string
+	sortBy                                    oneOf
+}
+
+func newTop(a *app) *cobra.Command {
+	f := &topFlags{sortBy: oneOf{"name", []string{"name", "cpu", "memory"}}}
+	c := &cobra.Command{
+		Use:     "top [pod|container] [NAME...]",
+		Aliases: []string{"stats"},
+		Short:   "Show the CPU and memory usage of running pods",
+		Long: `Show the CPU and memory usage of running pods and their containers, as 'kubectl
+top pod' does: CPU in thousandths of a core, memory as the working set.
+
+podrun measures CPU usage over one second, or asks podrun serve, which computes it
+since the previous request of the last 30 s.`,
+		Example: `  podrun top
+  podrun top pod web --containers
+  podrun top containers -A --sort-by=memory`,
+		RunE: func(c *cobra.Command, given []string) error { return a.runTop(c, f, given) },
+	}
+	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "pods in all namespaces")
+	c.Flags().BoolVar(&f.containers, "containers", false, "show each container")
+	c.Flags().StringVarP(&f.selector, "selector", "l", "", "label selector of the pods (app=web,tier!=db)")
+	c.Flags().Var(&f.sortBy, "sort-by", "name, cpu or memory; the last two show the highest usage first")
+	c.Flags().BoolVar(&f.sum, "sum", false, "print the sum of all as the last line")
+	c.Flags().BoolVar(&f.noHeaders, "no-headers", false, "print no column headings")
+	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json or yaml: a PodMetricsList of metrics.k8s.io/v1beta1")
+	return c
+}
+
+// isContainerType reports whether a word after top is the one for containers.
+func isContainerType(word string) bool {
+	return slices.Contains([]string{"container", "containers"}, strings.ToLower(word))
+}
+
+func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
+	if len(given) > 0 && isContainerType(given[0]) {
+		f.containers, given = true, given[1:]
+	}
+	named, err := podNames(given, false)
+	if err != nil {
+		return err
+	}
+	if err := checkOutput(a.output, "json", "yaml"); err != nil {
+		return err
+	}
+	match, err := parseSelector(f.selector)
+	switch {
+	case err != nil:
+		return usage(c, err)
+	case len(named) > 0 && (f.allNamespaces || f.selector != ""):
+		return usage(c, errors.New("names cannot be used with -A or -l"))
+	}
+	engine, closeAll, err := a.engine(&renderer{w: a.streams.Err})
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	sel := run.Selector{Namespace: a.namespaceOr("default"), Names: named}
+	if f.allNamespaces {
+		sel.Namespace = ""
+	}
+	pods, err := engine.Top(c.Context(), sel)
+	if err != nil {
+		return err
+	}
+	if f.selector != "" {
+		pods = slices.DeleteFunc(pods, func(p run.PodUsage) bool { return !match(p.Labels) })
+	}
+	for _, name := range named {
+		if !slices.ContainsFunc(pods, func(p run.PodUsage) bool { return p.ID.Name == name }) {
+			return withoutUsage(engine, sel.Namespace, name)
+		}
+	}
+	sortUsage(pods, f.sortBy.value)
+	return a.printUsage(pods, f, len(named) == 1)
+}
+
+// withoutUsage is the error of a pod that was named and does not run.
+func withoutUsage(e *run.Engine, namespace, name string) error {
+	for _, p := range stored(e, namespace) {
+		if p.Name == name {
+			return &problem.Error{Kind: problem.Failed, Object: "pod " + p.String(), Err: errors.New("uses nothing: it does not run"), Hint: "'podrun get " + name + "' shows its status"}
+		}
+	}
+	return notFound(name)
+}
+
+// more compares figures: the higher one first, unknown ones last.
+func more(a, b *uint64) int {
+	value := func(n *uint64) int64 {
+		if n == nil {
+			return -1
+		}
+		return int64(*n)
+	}
+	return cmp.Compare(value(b), value(a))
+}
+
+// sortUsage sorts pods, and the containers of each, which are in the order of their
+// names.
+func sortUsage(pods []run.PodUsage, by string) {
+	compare := func(run.Usage, run.Usage) int { return 0 }
+	switch by {
+	case "cpu":
+		compare = func(a, b run.Usage) int { return more(a.NanoCores, b.NanoCores) }
+	case "memory":
+		compare = func(a, b run.Usage) int { return more(a.WorkingSetBytes, b.WorkingSetBytes) }
+	}
+	slices.SortStableFunc(pods, func(a, b run.PodUsage) int { return compare(a.Usage, b.Usage) })
+	for _, p := range pods {
+		slices.SortStableFunc(p.Containers, func(a, b run.ContainerUsage) int { return compare(a.Usage, b.Usage) })
+	}
+}
+
+func (a *app) printUsage(pods []run.PodUsage, f *topFlags, single bool) error {
+	if a.output != "" {
+		list := podMetrics(pods)
+		if single {
+			return printData(a.raw.Out, a.output, list.Items[0])
+		}
+		return printData(a.raw.Out, a.output, list)
+	}
+	if len(pods) == 0 {
+		fmt.Fprintln(a.streams.Err, "no running pods found")
+		return nil
+	}
+	w := tabwriter.NewWriter(a.streams.Out, 6, 4, 3, ' ', 0) // kubectl's widths
+	row := func(namespace, pod, container, cpu, memory string) {
+		var cells []string
+		if f.allNamespaces {
+			cells = append(cells, namespace)
+		}
+		cells = append(cells, pod)
+		if f.containers {
+			cells = append(cells, container)
+		}
+		fmt.Fprintln(w, strings.Join(append(cells, cpu, memory), "\t"))
+	}
+	switch {
+	case f.noHeaders:
+	case f.containers:
+		row("NAMESPACE", "POD", "NAME", "CPU(cores)", "MEMORY(bytes)")
+	default:
+		row("NAMESPACE", "NAME", "", "CPU(cores)", "MEMORY(bytes)")
+	}
+	var total run.Usage
+	for _, p := range pods {
+		add(&total, p.Usage)
+		if !f.containers {
+			row(p.ID.Namespace, p.ID.Name, "", cpuCell(p.NanoCores), memoryCell(p.WorkingSetBytes))
+		}
+		for _, k := range p.Containers {
+			if f.containers {
+				row(p.ID.Namespace, p.ID.Name, k.Name, cpuCell(k.NanoCores), memoryCell(k.WorkingSetBytes))
+			}
+		}
+	}
+	if f.sum {
+		row("", "________", "", "________", "________")
+		row("", "", "", cpuCell(total.NanoCores), memoryCell(total.WorkingSetBytes))
+	}
+	return w.Flush()
+}
+
+// add adds what is known of b to a.
+func add(a *run.Usage, b run.Usage) {
+	for _, n := range []struct {
+		to  **uint64
+		and *uint64
+	}{{&a.NanoCores, b.NanoCores}, {&a.WorkingSetBytes, b.WorkingSetBytes}} {
+		if n.and == nil {
+			continue
+		}
+		sum := *n.and
+		if *n.to != nil {
+			sum += **n.to
+		}
+		*n.to = &sum
+	}
+}
+
+// cpuCell is CPU usage in thousandths of a core, rounded up as in kubectl.
+func cpuCell(nanoCores *uint64) string {
+	if nanoCores == nil {
+		return "<unknown>"
+	}
+	return fmt.Sprintf("%dm", (*nanoCores+999_999)/1_000_000)
+}
+
+// memoryCell is memory in MiB, as in kubectl.
+func memoryCell(bytes *uint64) string {
+	if bytes == nil {
+		return "<unknown>"
+	}
+	return fmt.Sprintf("%dMi", *bytes>>20)
+}

@@ -1,0 +1,61 @@
+package cmd
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podrun/podrun/run"
+)
+
+// metricsVersion is the version of the types below, which are k8s.io/metrics's.
+const metricsVersion = "metrics.k8s.io/v1beta1"
+
+// containerMetrics is ContainerMetrics. Usage lacks what is not known.
+type containerMetrics struct {
+	Name  string              `json:"name"`
+	Usage corev1.ResourceList `json:"usage"`
+}
+
+// podMetric is PodMetrics.
+type podMetric struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Timestamp         metav1.Time `json:"timestamp"`
+	// Window is left out if podrun serve measured.
+	Window     *metav1.Duration   `json:"window,omitempty"`
+	Containers []containerMetrics `json:"containers"`
+}
+
+// podMetricsList is PodMetricsList.
+type podMetricsList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+	Items           []podMetric `json:"items"`
+}
+
+// podMetrics are the usages of pods as a metrics server shows them. A pod whose
+// containers' usage is not known has none.
+func podMetrics(pods []run.PodUsage) podMetricsList {
+	list := podMetricsList{TypeMeta: metav1.TypeMeta{APIVersion: metricsVersion, Kind: "PodMetricsList"}, Items: []podMetric{}}
+	for _, p := range pods {
+		one := podMetric{TypeMeta: metav1.TypeMeta{APIVersion: metricsVersion, Kind: "PodMetrics"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: p.ID.Namespace, Name: p.ID.Name, Labels: p.Labels, CreationTimestamp: metav1.NewTime(p.Time)},
+			Timestamp:  metav1.NewTime(p.Time), Containers: []containerMetrics{}}
+		if p.Window > 0 {
+			one.Window = &metav1.Duration{Duration: p.Window}
+		}
+		for _, c := range p.Containers {
+			usage := corev1.ResourceList{}
+			if c.NanoCores != nil {
+				usage[corev1.ResourceCPU] = *resource.NewScaledQuantity(int64(*c.NanoCores), resource.Nano)
+			}
+			if c.WorkingSetBytes != nil {
+				usage[corev1.ResourceMemory] = *resource.NewQuantity(int64(*c.WorkingSetBytes), resource.BinarySI)
+			}
+			one.Containers = append(one.Containers, containerMetrics{c.Name, usage})
+		}
+		list.Items = append(list.Items, one)
+	}
+	return list
+}

@@ -1,0 +1,108 @@
+package cmd
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/ptr"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/run"
+)
+
+func used(cpu, memory uint64) run.Usage { return run.Usage{NanoCores: &cpu, WorkingSetBytes: &memory} }
+
+func usedPods() []run.PodUsage {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	pod := func(name string, u run.Usage, containers ...run.ContainerUsage) run.PodUsage {
+		return run.PodUsage{ID: identity.Pod{Namespace: "default", Name: name}, Labels: map[string]string{"app": name}, Containers: containers, Usage: u, Time: at, Window: 1100 * time.Millisecond}
+	}
+	return []run.PodUsage{
+		pod("db", used(1_000_001, 70<<20), run.ContainerUsage{Name: "db", Usage: used(1_000_001, 70<<20)}),
+		pod("new", run.Usage{WorkingSetBytes: ptr.To[uint64](1 << 20)}, run.ContainerUsage{Name: "app", Usage: run.Usage{WorkingSetBytes: ptr.To[uint64](1 << 20)}}),
+		pod("web", used(1_500_000_000, 30<<20), run.ContainerUsage{Name: "app", Usage: used(500_000_000, 20<<20)}, run.ContainerUsage{Name: "side", Usage: used(1_000_000_000, 10<<20)}),
+	}
+}
+
+func TestTopTable(t *testing.T) {
+	for name, c := range map[string]struct {
+		f    topFlags
+		by   string
+		want string
+	}{
+		"pods": {f: topFlags{}, by: "name", want: `
+NAME   CPU(cores)   MEMORY(bytes)
+db     2m           70Mi
+new    <unknown>    1Mi
+web    1500m        30Mi
+`},
+		"by cpu": {f: topFlags{noHeaders: true}, by: "cpu", want: `
+web   1500m       30Mi
+db    2m          70Mi
+new   <unknown>   1Mi
+`},
+		"by memory, of all namespaces": {f: topFlags{allNamespaces: true, sum: true}, by: "memory", want: `
+NAMESPACE   NAME       CPU(cores)   MEMORY(bytes)
+default     db         2m           70Mi
+default     web        1500m        30Mi
+default     new        <unknown>    1Mi
+            ________   ________     ________
+                       1502m        101Mi
+`},
+		"containers by cpu": {f: topFlags{containers: true}, by: "cpu", want: `
+POD   NAME   CPU(cores)   MEMORY(bytes)
+web   side   1000m        10Mi
+web   app    500m         20Mi
+db    db     2m           70Mi
+new   app    <unknown>    1Mi
+`},
+	} {
+		var out bytes.Buffer
+		pods := usedPods()
+		sortUsage(pods, c.by)
+		if err := newApp(Streams{Out: &out, Err: &out}).printUsage(pods, &c.f, false); err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(c.want[1:], out.String()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// TestTopMetrics: the object is the one of a metrics server.
+func TestTopMetrics(t *testing.T) {
+	var out bytes.Buffer
+	a := newApp(Streams{Out: &out, Err: &out})
+	a.output = "yaml"
+	if err := a.printUsage(usedPods()[:1], &topFlags{}, true); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(`apiVersion: metrics.k8s.io/v1beta1
+containers:
+- name: db
+  usage:
+    cpu: 1000001n
+    memory: 70Mi
+kind: PodMetrics
+metadata:
+  creationTimestamp: "2026-01-02T03:04:05Z"
+  labels:
+    app: db
+  name: db
+  namespace: default
+timestamp: "2026-01-02T03:04:05Z"
+window: 1.1s
+`, out.String()); diff != "" {
+		t.Error(diff)
+	}
+	out.Reset()
+	a.output = "json"
+	served := usedPods()[1:2]
+	served[0].Window = 0
+	if err := a.printUsage(served, &topFlags{}, false); err != nil || bytes.Contains(out.Bytes(), []byte("window")) ||
+		!bytes.Contains(out.Bytes(), []byte(`"kind": "PodMetricsList"`)) || bytes.Contains(out.Bytes(), []byte(`"cpu"`)) {
+		t.Errorf("%s %v", &out, err)
+	}
+}

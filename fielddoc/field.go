@@ -1,0 +1,180 @@
+package fielddoc
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Field is a field of a kind, or, with an empty Name, the kind itself.
+type Field struct {
+	Name     string
+	Type     string // as kubectl prints it: string, []Container, map[string]Quantity
+	Doc      string // of the field
+	TypeDoc  string // of its type; "" if it has none of its own
+	Required bool
+
+	kind *Kind
+	path string // from the kind, with [] after lists, as in docs/pod-fields.md; "" for the kind
+	of   reflect.Type
+}
+
+// documented is a type of the API with its documentation: by field, and by "" its own.
+type documented interface{ SwaggerDoc() map[string]string }
+
+// scalars are structs that the API writes as one value, by the type that kubectl prints.
+var scalars = map[reflect.Type]string{
+	reflect.TypeFor[resource.Quantity]():  "Quantity",
+	reflect.TypeFor[intstr.IntOrString](): "IntOrString",
+	reflect.TypeFor[metav1.Time]():        "string",
+	reflect.TypeFor[metav1.MicroTime]():   "string",
+	reflect.TypeFor[metav1.Duration]():    "string",
+	reflect.TypeFor[metav1.FieldsV1]():    "FieldsV1",
+	reflect.TypeFor[json.RawMessage]():    "Object",
+}
+
+// Root is a kind as a field.
+func Root(k *Kind) Field {
+	return Field{kind: k, of: k.of, Type: k.Name, TypeDoc: docs(k.of)[""]}
+}
+
+// UnknownError says that a field does not exist.
+type UnknownError struct {
+	Parent string   // pod.spec
+	Field  string   // the name
+	Known  []string // the fields of the parent; nil if it has none
+}
+
+func (e *UnknownError) Error() string {
+	if len(e.Known) == 0 {
+		return fmt.Sprintf("%s has no fields: %q does not exist", e.Parent, e.Field)
+	}
+	return fmt.Sprintf("%s has no field %q", e.Parent, e.Field)
+}
+
+// Lookup finds a field by its path below a kind: spec.containers.image. Indexes of
+// lists may be given, and have no effect. The error is an *UnknownError.
+func Lookup(k *Kind, path []string) (Field, error) {
+	f, parent := Root(k), strings.ToLower(k.Name)
+	for _, name := range path {
+		name, _, _ = strings.Cut(name, "[")
+		fields := f.Fields()
+		i := slices.IndexFunc(fields, func(f Field) bool { return f.Name == name })
+		if i < 0 {
+			e := &UnknownError{Parent: parent, Field: name}
+			for _, known := range fields {
+				e.Known = append(e.Known, known.Name)
+			}
+			return Field{}, e
+		}
+		f, parent = fields[i], parent+"."+name
+	}
+	return f, nil
+}
+
+// Fields are the fields of a field, by name; nil if it is a value.
+func (f Field) Fields() []Field {
+	t := element(f.of)
+	if t.Kind() != reflect.Struct || scalars[t] != "" {
+		return nil
+	}
+	var out []Field
+	f.addFields(t, &out)
+	slices.SortFunc(out, func(a, b Field) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+func (f Field) addFields(t reflect.Type, out *[]Field) {
+	texts := docs(t)
+	for i := range t.NumField() {
+		of := t.Field(i)
+		name, options, _ := strings.Cut(of.Tag.Get("json"), ",")
+		if name == "-" || !of.IsExported() {
+			continue
+		}
+		if name == "" { // inlined
+			f.addFields(of.Type, out)
+			continue
+		}
+		one := Field{Name: name, Type: typeName(of.Type), Doc: texts[name], TypeDoc: docs(element(of.Type))[""],
+			Required: isRequired(t, name, options), kind: f.kind, of: of.Type, path: strings.TrimPrefix(f.path+"."+name, ".")}
+		for e := of.Type; ; e = e.Elem() {
+			if e.Kind() == reflect.Slice && e.Elem().Kind() != reflect.Uint8 {
+				one.path += "[]"
+			}
+			if e.Kind() != reflect.Slice && e.Kind() != reflect.Pointer {
+				break
+			}
+		}
+		*out = append(*out, one)
+	}
+}
+
+// requiredByComment are fields of which the comments of the API say something else about being
+// required than their tags do (+optional, +required): by type and name.
+var requiredByComment = map[string]bool{
+	"GRPCAction.service": false, "ProjectedVolumeSource.sources": false, "TypedLocalObjectReference.apiGroup": false,
+	"TypedObjectReference.apiGroup": false, "AzureFilePersistentVolumeSource.secretNamespace": false,
+	"StatefulSetOrdinals.start": false, "StatefulSetSpec.serviceName": false, "StatefulSetStatus.availableReplicas": false,
+	"PodFailurePolicyOnPodConditionsPattern.status": false, "PriorityClass.value": false, "CronJob.spec": true,
+	"ContainerRestartRule.action": true, "ContainerRestartRuleOnExitCodes.operator": true, "PodCertificateProjection.keyType": true,
+	"PodCertificateProjection.signerName": true, "ImageVolumeStatus.imageRef": true,
+}
+
+func isRequired(t reflect.Type, name, options string) bool {
+	if required, ok := requiredByComment[t.Name()+"."+name]; ok {
+		return required
+	}
+	return !strings.Contains(options, "omit")
+}
+
+// docs are the texts of a type; nil if it has none.
+func docs(t reflect.Type) map[string]string {
+	if d, ok := reflect.Zero(t).Interface().(documented); ok {
+		return d.SwaggerDoc()
+	}
+	return nil
+}
+
+// element is the type of what a list, a map or a pointer is of.
+func element(t reflect.Type) reflect.Type {
+	for scalars[t] == "" && (t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map) {
+		t = t.Elem()
+	}
+	return t
+}
+
+// typeName is the name of a type as kubectl prints it (k8s.io/kubectl/pkg/explain/v2,
+// typeGuess).
+func typeName(t reflect.Type) string {
+	if name, ok := scalars[t]; ok {
+		return name
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return typeName(t.Elem())
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return "string"
+		}
+		return "[]" + typeName(t.Elem())
+	case reflect.Map:
+		return "map[string]" + typeName(t.Elem())
+	case reflect.Bool:
+		return "boolean"
+	case reflect.String:
+		return "string"
+	case reflect.Float32, reflect.Float64:
+		return "number"
+	case reflect.Struct:
+		return t.Name()
+	}
+	return "integer"
+}

@@ -1,0 +1,54 @@
+package fielddoc
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+)
+
+// Kind is a kind of object that podrun reads.
+type Kind struct {
+	Name           string
+	Group, Version string
+	Names          []string // plural, singular and short ones, in lower case
+	Use            string   // what podrun does with it; "" for a Pod
+	template       string   // where its pod template is; "" for none
+	of             reflect.Type
+}
+
+const oneOfTemplate = "podrun runs one pod from its template, of the object's name"
+
+// Kinds are all, the Pod first.
+var Kinds = []Kind{
+	{"Pod", "", "v1", []string{"pods", "pod", "po"}, "", "", reflect.TypeFor[corev1.Pod]()},
+	{"ConfigMap", "", "v1", []string{"configmaps", "configmap", "cm"}, "read from the pod's input or by --configmap, for volumes and environment variables", "", reflect.TypeFor[corev1.ConfigMap]()},
+	{"Secret", "", "v1", []string{"secrets", "secret"}, "read from the pod's input or by --secret, for volumes, environment variables and credentials of registries", "", reflect.TypeFor[corev1.Secret]()},
+	{"PersistentVolumeClaim", "", "v1", []string{"persistentvolumeclaims", "persistentvolumeclaim", "pvc"}, "bound to a PersistentVolume of the input, or by --pvc NAME=DIR", "", reflect.TypeFor[corev1.PersistentVolumeClaim]()},
+	{"PersistentVolume", "", "v1", []string{"persistentvolumes", "persistentvolume", "pv"}, "of hostPath, local or nfs, for the claims of the input", "", reflect.TypeFor[corev1.PersistentVolume]()},
+	{"PodTemplate", "", "v1", []string{"podtemplates", "podtemplate"}, oneOfTemplate, "template.", reflect.TypeFor[corev1.PodTemplate]()},
+	{"Deployment", "apps", "v1", []string{"deployments", "deployment", "deploy"}, oneOfTemplate, "spec.template.", reflect.TypeFor[appsv1.Deployment]()},
+	{"DaemonSet", "apps", "v1", []string{"daemonsets", "daemonset", "ds"}, oneOfTemplate, "spec.template.", reflect.TypeFor[appsv1.DaemonSet]()},
+	{"StatefulSet", "apps", "v1", []string{"statefulsets", "statefulset", "sts"}, oneOfTemplate, "spec.template.", reflect.TypeFor[appsv1.StatefulSet]()},
+	{"ReplicaSet", "apps", "v1", []string{"replicasets", "replicaset", "rs"}, oneOfTemplate, "spec.template.", reflect.TypeFor[appsv1.ReplicaSet]()},
+	{"Job", "batch", "v1", []string{"jobs", "job"}, oneOfTemplate, "spec.template.", reflect.TypeFor[batchv1.Job]()},
+	{"CronJob", "batch", "v1", []string{"cronjobs", "cronjob", "cj"}, oneOfTemplate + "; nothing is scheduled", "spec.jobTemplate.spec.template.", reflect.TypeFor[batchv1.CronJob]()},
+	{"RuntimeClass", "node.k8s.io", "v1", []string{"runtimeclasses", "runtimeclass"}, "its handler, overhead and scheduling count for pods that name it", "", reflect.TypeFor[nodev1.RuntimeClass]()},
+	{"PriorityClass", "scheduling.k8s.io", "v1", []string{"priorityclasses", "priorityclass", "pc"}, "its value and preemptionPolicy count for pods that name it", "", reflect.TypeFor[schedulingv1.PriorityClass]()},
+}
+
+// Find finds a kind by one of its names, also with its group (deployments.apps); nil if
+// podrun does not read it. Case does not matter.
+func Find(name string) *Kind {
+	for i := range Kinds {
+		if slices.Contains(Kinds[i].Names, strings.ToLower(name)) {
+			return &Kinds[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package nodeapi
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+	"k8s.io/utils/ptr"
+)
+
+// The interval over which Rates computes a rate. A shorter one says more of the
+// scheduler's ticks than of the load; after a longer one the average is of the past.
+const (
+	shortestInterval = 500 * time.Millisecond
+	longestInterval  = 30 * time.Second
+)
+
+// Rates computes UsageNanoCores from successive summaries. The runtime's own are not
+// used: containerd 1.7 computes them since the previous request of any client, and
+// reports 0 for the first (pkg/cri/sbserver, getUsageNanoCores). The zero value is
+// ready. It is safe for concurrent use.
+type Rates struct {
+	mu   sync.Mutex
+	last map[rated]sample
+}
+
+// rated is what a sample is of: a container of a pod, the pod if it names no container,
+// the node if it names nothing. A container that was restarted is another one.
+type rated struct {
+	uid, container string
+	started        int64 // ns since 1970
+}
+
+// sample is a reading, and the rate until then; nil if it is not known.
+type sample struct {
+	at    time.Time
+	usage uint64
+	rate  *uint64
+}
+
+// Fill sets UsageNanoCores of the node, the pods and their containers to the usage
+// since a summary of up to 30 s before; nil where there is none. Now is the time of
+// readings without one.
+func (r *Rates) Fill(s *statsapi.Summary, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := map[rated]sample{}
+	fill := func(of rated, c *statsapi.CPUStats) {
+		if c == nil || c.UsageCoreNanoSeconds == nil {
+			return
+		}
+		at := c.Time.Time
+		if at.UnixNano() <= 0 {
+			at = now
+		}
+		before, known := r.last[of]
+		next[of] = advance(before, known, at, *c.UsageCoreNanoSeconds)
+		c.UsageNanoCores = next[of].rate
+	}
+	fill(rated{}, s.Node.CPU)
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		fill(rated{uid: p.PodRef.UID}, p.CPU)
+		for j := range p.Containers {
+			c := &p.Containers[j]
+			fill(rated{p.PodRef.UID, c.Name, c.StartTime.UnixNano()}, c.CPU)
+		}
+	}
+	r.last = next
+}
+
+// advance is the sample after another one.
+func advance(before sample, known bool, at time.Time, usage uint64) sample {
+	interval := at.Sub(before.at)
+	switch {
+	case !known || interval < 0 || interval > longestInterval || usage < before.usage:
+		return sample{at: at, usage: usage}
+	case interval < shortestInterval:
+		return before // a runtime that caches repeats its readings
+	}
+	return sample{at: at, usage: usage, rate: ptr.To(uint64(math.Round(float64(usage-before.usage) / interval.Seconds())))}
+}
