@@ -100,7 +100,7 @@ func (s *Server) bounded(slots chan struct{}, stream bool, h http.HandlerFunc) h
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
-			fail(w, http.StatusMethodNotAllowed, "the API is read-only")
+			fail(w, http.StatusMethodNotAllowed, "use GET")
 			return
 		}
 		if r.ContentLength != 0 {
