@@ -77,15 +77,21 @@ func TestListenTLS(t *testing.T) {
 	defer func() { s.Close(); <-done }()
 	roots := x509.NewCertPool()
 	roots.AddCert(ca.cert)
-	ask := func(scheme string, certs ...tls.Certificate) (int, error) {
+	askFor := func(path, scheme string, certs ...tls.Certificate) (int, error) {
 		transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: certs}}
-		resp, err := (&http.Client{Transport: transport, Timeout: 5 * time.Second}).Get(scheme + "://" + l.Addr().String() + "/healthz")
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, scheme+"://"+l.Addr().String()+path, nil)
+		if err != nil {
+			return 0, err
+		}
+		req.Header.Set("Upgrade", "websocket")
+		resp, err := (&http.Client{Transport: transport, Timeout: 5 * time.Second}).Do(req)
 		if err != nil {
 			return 0, err
 		}
 		resp.Body.Close()
 		return resp.StatusCode, nil
 	}
+	ask := func(scheme string, certs ...tls.Certificate) (int, error) { return askFor("/healthz", scheme, certs...) }
 	pair := func(cert, key []byte) tls.Certificate {
 		c, err := tls.X509KeyPair(cert, key)
 		if err != nil {
@@ -95,6 +101,11 @@ func TestListenTLS(t *testing.T) {
 	}
 	if code, err := ask("https", pair(clientCert, clientKey)); code != 200 || err != nil {
 		t.Errorf("with a certificate: %d %v", code, err)
+	}
+	for _, path := range []string{"/exec/default/web/app?command=sh&output=1", "/attach/default/web/app?output=1", "/portForward/default/web"} {
+		if code, err := askFor(path, "https", pair(clientCert, clientKey)); code != http.StatusForbidden || err != nil {
+			t.Errorf("%s with a certificate: %d %v", path, code, err)
+		}
 	}
 	for name, test := range map[string]func() (int, error){
 		"no certificate":         func() (int, error) { return ask("https") },
