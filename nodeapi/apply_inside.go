@@ -30,7 +30,7 @@ type StreamRequest struct {
 func (s *Server) inside(ask func(context.Context, StreamRequest) (string, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case r.TLS != nil:
+		case !bySocket(r):
 			fail(w, http.StatusForbidden, "only by the unix socket")
 			return
 		case r.Method != http.MethodGet && r.Method != http.MethodPost:
@@ -64,6 +64,12 @@ func (s *Server) inside(ask func(context.Context, StreamRequest) (string, error)
 			proxyTo(to).ServeHTTP(w, r)
 		})
 	}
+}
+
+// bySocket tells whether a request came by a unix socket.
+func bySocket(r *http.Request) bool {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return ok && local.Network() == "unix"
 }
 
 // streamRequest reads the parameters.

@@ -83,7 +83,7 @@ func TestServeAPIInside(t *testing.T) {
 		_, body := get("/pods")
 		return strings.Contains(body, `"phase":"Running"`)
 	})
-	socket := filepath.Join(r.settings.RootDir, "s.sock")
+	socket := r.engine().Layout().APISocket()
 
 	session, _ := upgraded(t, socket, "/exec/default/web/app?command=sh&command=-c&command=echo+out%3Becho+err+%3E%262%3Bexit+3&output=1&error=1", "v4.channel.k8s.io")
 	streams := opened(t, session, http.Header{}, corev1.StreamTypeError, corev1.StreamTypeStdout, corev1.StreamTypeStderr)
