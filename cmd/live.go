@@ -146,7 +146,7 @@ func terminalOf(w io.Writer) *os.File {
 // writes from then on keeps clear of the lines of pulls.
 func (a *app) talk() *renderer {
 	stderr := a.raw.Err // the renderer's lines do not pass by itself
-	r := &renderer{w: textWriter{&stderr}, json: a.output == "json"}
+	r := &renderer{w: textWriter{&stderr, &a.rawTerminal}, json: a.output == "json"}
 	if r.json {
 		return r
 	}

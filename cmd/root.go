@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,6 +31,8 @@ type app struct {
 	// streams take text, which is escaped; raw are the same streams for data: what
 	// containers write, JSON and YAML.
 	streams, raw Streams
+	// rawTerminal says that a process in a container has the terminal.
+	rawTerminal atomic.Bool
 
 	// outTerminal and errTerminal are those of the streams that are terminals; nil if
 	// they are none.
@@ -102,7 +105,7 @@ func newApp(streams Streams) *app {
 	a := &app{raw: streams, systemd: systemd.Systemctl{}}
 	a.outTerminal, a.errTerminal = isTerminal(streams.Out), isTerminal(streams.Err)
 	a.work.hurry = make(chan struct{})
-	a.streams = Streams{In: streams.In, Out: textWriter{&a.raw.Out}, Err: textWriter{&a.raw.Err}}
+	a.streams = Streams{In: streams.In, Out: textWriter{&a.raw.Out, &a.rawTerminal}, Err: textWriter{&a.raw.Err, &a.rawTerminal}}
 	return a
 }
 

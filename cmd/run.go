@@ -204,7 +204,9 @@ func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
 	if err != nil {
 		a.printErrors(err)
 	}
-	a.sayCode(results, sum.ExitCode)
+	if !a.jsonTalk { // the summary has it
+		a.sayCode(results, sum.ExitCode)
+	}
 	return exitStatus(sum.ExitCode)
 }
 

@@ -71,6 +71,14 @@ type work struct {
 	mu       sync.Mutex
 	stopping func(syscall.Signal) // says what the first signal does; nil if that takes no time
 	remains  func() []string      // the pods of the command that are on this host; nil for none
+	restore  func()               // makes the terminal as it was; nil if it is
+}
+
+// restoresBy sets how the terminal becomes as it was, for a command that is abandoned.
+func (w *work) restoresBy(restore func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.restore = restore
 }
 
 // saysFor bounds what is written at a signal: the terminal may be held up.
@@ -97,6 +105,12 @@ func (a *app) catchSignals(parent context.Context) (context.Context, func()) {
 			case hurryWork: // once: the next SIGTERM abandons
 				close(a.work.hurry)
 			case abandonWork:
+				a.work.mu.Lock()
+				restore := a.work.restore
+				a.work.mu.Unlock()
+				if restore != nil {
+					restore()
+				}
 				boundedBy(saysFor, a.sayAbandoned)
 				os.Exit(128 + int(s))
 			}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 )
 
@@ -59,11 +60,18 @@ func indented(text string) string {
 // textWriter escapes what is written to a stream. Every command's text goes
 // through one; what is data passes it by (app.raw): the logs and the output of
 // containers, JSON and YAML. A call must not end within a character.
-type textWriter struct{ to *io.Writer }
+type textWriter struct {
+	to  *io.Writer
+	raw *atomic.Bool // the terminal is raw: it begins no line at the left by itself
+}
 
 // Write reports the length of p, or 0 with an error.
 func (w textWriter) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(*w.to, escape(string(p))); err != nil {
+	text := escape(string(p))
+	if w.raw.Load() {
+		text = strings.ReplaceAll(text, "\n", "\r\n")
+	}
+	if _, err := io.WriteString(*w.to, text); err != nil {
 		return 0, err
 	}
 	return len(p), nil

@@ -3,10 +3,9 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
-	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/term"
@@ -39,14 +38,15 @@ func (a *app) streamsOf(ctx context.Context, stdin, tty bool) (streams run.Strea
 		return streams, restore, fmt.Errorf("make the terminal raw: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	raw := a.raw
-	a.raw.Err = returningWriter{raw.Err}
+	a.rawTerminal.Store(true)
 	streams.Sizes = terminalSizes(ctx, in)
-	return streams, func() {
+	restore = sync.OnceFunc(func() {
 		cancel()
-		a.raw = raw
 		_ = term.Restore(int(in.Fd()), before) // of a terminal that has gone
-	}, nil
+		a.rawTerminal.Store(false)
+	})
+	a.work.restoresBy(restore)
+	return streams, restore, nil
 }
 
 // terminalSizes sends the size of a terminal now, and at each change until ctx ends.
@@ -78,15 +78,4 @@ func terminalSizes(ctx context.Context, terminal *os.File) <-chan run.TerminalSi
 		}
 	}()
 	return sizes
-}
-
-// returningWriter begins lines at the left of a raw terminal.
-type returningWriter struct{ to io.Writer }
-
-// Write reports the length of p, or 0 with an error.
-func (w returningWriter) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(w.to, strings.ReplaceAll(string(p), "\n", "\r\n")); err != nil {
-		return 0, err
-	}
-	return len(p), nil
 }
