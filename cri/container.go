@@ -87,7 +87,7 @@ func (c *Client) ListContainerStats(ctx context.Context) ([]*runtimeapi.Containe
 		resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListContainerStatsResponse, error) {
 			return c.Runtime.ListContainerStats(ctx, &runtimeapi.ListContainerStatsRequest{})
 		})
-		if status.Code(err) != codes.Unknown || tries == 1 || ctx.Err() != nil {
+		if code := status.Code(err); code != codes.Unknown && code != codes.NotFound || tries == 1 || ctx.Err() != nil {
 			return resp.GetStats(), err
 		}
 	}

@@ -37,13 +37,14 @@ func (c *Client) RuntimeConfig(ctx context.Context) (*runtimeapi.RuntimeConfigRe
 
 // ListPodSandboxStats returns the usage of all pods with their networks; none if the
 // runtime does not implement the call, or cannot answer for all: containerd 1.6 fails
-// with Unknown while one sandbox of the host is not ready.
+// with Unknown while one sandbox of the host is not ready, and with NotFound while one
+// is being made.
 func (c *Client) ListPodSandboxStats(ctx context.Context) ([]*runtimeapi.PodSandboxStats, error) {
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListPodSandboxStatsResponse, error) {
 		return c.Runtime.ListPodSandboxStats(ctx, &runtimeapi.ListPodSandboxStatsRequest{})
 	})
 	switch status.Code(err) {
-	case codes.Unimplemented, codes.Unknown:
+	case codes.Unimplemented, codes.Unknown, codes.NotFound:
 		return nil, nil
 	}
 	return resp.GetStats(), err

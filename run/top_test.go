@@ -120,7 +120,8 @@ func TestTopBesideDeadSandbox(t *testing.T) {
 		r.mustApply(podText("web", "Always", "containers:", "- {name: app, image: registry.example/app:1}"), OutcomeCreated)
 		time.Sleep(time.Second)
 		unknown := func(text string) error { return status.Error(codes.Unknown, text) }
-		r.rt.Fault("ListPodSandboxStats", critest.Fault{Err: unknown("failed to decode sandbox container metrics: sandbox container is not in ready state")})
+		r.rt.Fault("ListPodSandboxStats", critest.Fault{Err: unknown("failed to decode sandbox container metrics: sandbox container is not in ready state"), Times: 1})
+		r.rt.Fault("ListPodSandboxStats", critest.Fault{Err: status.Error(codes.NotFound, "failed to decode sandbox container metrics: container not created: not found")})
 		r.rt.Fault("ListContainerStats", critest.Fault{Err: unknown("failed to decode container metrics"), Times: 2})
 		pods, err := r.engine().Top(t.Context(), Selector{})
 		if err != nil || len(pods) != 1 || *pods[0].NanoCores != 1e9 {
