@@ -1,0 +1,54 @@
+package cri_test
+
+import (
+	"io"
+	"net"
+	"os"
+	"testing"
+
+	"github.com/podrun/podrun/cri"
+)
+
+// TestDialPort reaches what listens on localhost in the network namespace of a
+// process, here its own.
+func TestDialPort(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("entering a network namespace needs root")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		data, _ := io.ReadAll(conn) // until CloseWrite
+		_, _ = conn.Write(append([]byte("got "), data...))
+	}()
+	port := l.Addr().(*net.TCPAddr).Port
+	c, err := cri.DialPort(t.Context(), os.Getpid(), port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Write([]byte("this")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := io.ReadAll(c); string(data) != "got this" || err != nil {
+		t.Errorf("%q, %v", data, err)
+	}
+	l.Close()
+	if _, err := cri.DialPort(t.Context(), os.Getpid(), port); err == nil {
+		t.Error("no error where nothing listens")
+	}
+	if _, err := cri.DialPort(t.Context(), 1<<30, port); err == nil {
+		t.Error("no error for a process that is not there")
+	}
+}
