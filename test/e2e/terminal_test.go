@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// shellPods are a pod whose shell waits on a terminal, and one that only runs.
+const shellPods = `apiVersion: v1
+kind: Pod
+metadata: {name: shell}
+spec:
+  dnsPolicy: Default
+  terminationGracePeriodSeconds: 0
+  containers: [{name: app, image: IMAGE, command: [sh], stdin: true, tty: true}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: once}
+spec:
+  dnsPolicy: Default
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 0
+  containers: [{name: app, image: IMAGE, command: [sh]}]
+`
+
+// TestTerminal talks to processes in containers from a terminal: exec -it, attach -it
+// and run -it have its size, also after it changes, keys such as Ctrl-C reach the
+// process, exit codes come through, and the terminal is as before afterwards.
+func TestTerminal(t *testing.T) {
+	r := newRig(t)
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("no tmux")
+	}
+	pods := strings.Split(strings.ReplaceAll(shellPods, "IMAGE", os.Getenv("PODRUN_TEST_IMAGE")), "---\n")
+	r.must("apply", r.write("shell.yaml", pods[0]))
+	once := r.write("once.yaml", pods[1])
+	w := newTerminal(r)
+
+	for _, c := range []struct{ name, line, prompt, code string }{
+		{"exec", "exec shell -it -- sh", `/ # $`, "7"},
+		{"run", "run -q -it " + once, `/ # $`, "7"},
+		{"attach", "attach shell -it", "press enter", "0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			defer func(of *testing.T) { w.T = of }(w.T)
+			w.T = t
+			w.keys("stty size", "Enter")
+			w.await(`(?m)^30 90$`)
+			w.keys("clear; podrun "+c.line, "Enter")
+			w.await(c.prompt)
+			w.keys("Enter", "stty size; echo up | tr u U", "Enter")
+			w.await(`(?m)^30 90\nUp$`)
+			w.tmux("resize-window", "-t", "x", "-x", "71", "-y", "24")
+			w.keys("clear; until stty size | grep '24 71'; do sleep 0.1; done", "Enter")
+			w.await(`(?m)^24 71$`)
+			w.keys("sleep 1000; echo slept", "Enter")
+			time.Sleep(300 * time.Millisecond) // sleep must run when the key comes
+			w.keys("C-c")
+			w.keys("echo after", "Enter")
+			if text := w.await(`(?m)^after$`); strings.Contains(text, "\nslept") {
+				t.Errorf("Ctrl-C did not reach it:\n%s", text)
+			}
+			w.keys("exit 7", "Enter")
+			w.await(`(?m)^# $`) // what is typed before is podrun's
+			w.keys("echo code $?; stty -a | grep -o ' icanon'", "Enter")
+			w.await(`(?m)^code ` + c.code + `\n icanon$`)
+			w.tmux("resize-window", "-t", "x", "-x", "90", "-y", "30")
+			w.keys("clear", "Enter")
+		})
+	}
+}
+
+// terminal is a shell of this host in a terminal of 90 columns and 30 lines.
+type terminal struct {
+	*rig
+	dir string
+}
+
+func newTerminal(r *rig) *terminal {
+	r.Helper()
+	copied := *r
+	w := &terminal{rig: &copied, dir: r.TempDir()}
+	w.tmux("new-session", "-d", "-s", "x", "-x", "90", "-y", "30", "exec sh")
+	r.Cleanup(func() { w.tmux("kill-server") })
+	w.await(`# $`)
+	return w
+}
+
+func (w *terminal) tmux(args ...string) string {
+	w.Helper()
+	c := exec.Command("tmux", append([]string{"-f", "/dev/null", "-u", "-L", "e2e"}, args...)...)
+	c.Env = append(w.env(), "TMUX_TMPDIR="+w.dir, "TERM=xterm", "LANG=C.UTF-8", "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"))
+	out, err := c.CombinedOutput()
+	if err != nil {
+		w.Fatalf("tmux %s: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+func (w *terminal) keys(keys ...string) {
+	w.Helper()
+	w.tmux(append([]string{"send-keys", "-t", "x"}, keys...)...)
+}
+
+// await waits until the terminal shows a text, and returns what it shows.
+func (w *terminal) await(pattern string) string {
+	w.Helper()
+	re := regexp.MustCompile(pattern)
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		text := strings.TrimRight(w.tmux("capture-pane", "-t", "x", "-p"), "\n ") + " "
+		if re.MatchString(text) || re.MatchString(strings.TrimRight(text, " ")) {
+			return text
+		}
+		if time.Now().After(deadline) {
+			w.Fatalf("no %q on the terminal:\n%s", pattern, text)
+		}
+	}
+}
