@@ -133,7 +133,7 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	logs := a.newLogReader(c.Context(), engine, objects)
 	f.Started = logs.start
 	if interactive != "" {
-		f.Started = (&interactor{logReader: logs, app: a, container: interactive, stdin: f.stdin, tty: f.tty}).start
+		f.Started = (&interactor{logReader: logs, app: a, container: interactive, stdin: f.stdin, tty: f.tty, quiet: f.quiet}).start
 	}
 	results, err := engine.Run(c.Context(), objects, f.RunOptions)
 	if err != nil {

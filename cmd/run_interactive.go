@@ -47,6 +47,7 @@ type interactor struct {
 	container string
 	stdin     bool
 	tty       bool
+	quiet     bool
 }
 
 // start is for one run of a container what logReader.start is. What a terminal shows
@@ -84,6 +85,9 @@ func (i *interactor) attach(ctx context.Context, log run.Log) (missed bool) {
 	defer restore()
 	if !i.tty {
 		streams.Out, streams.Err = io.Discard, io.Discard
+	}
+	if i.tty && i.stdin && !i.quiet {
+		fmt.Fprintln(i.app.streams.Err, "If you do not see a prompt, press enter.")
 	}
 	if err == nil {
 		err = i.engine.Attach(ctx, run.ExecTarget{Pod: log.Pod, Container: log.Container, ID: log.ID}, streams)
