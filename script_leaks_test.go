@@ -12,6 +12,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/identity"
 )
 
 // checkLeaks fails a script that leaves anything of its pods, and then takes it
@@ -92,7 +94,15 @@ func (s *script) leftInDirs() []string {
 			left = append(left, filepath.Join(dir, e.Name()))
 		}
 	}
+	if secrets := (identity.Layout{RootDir: s.path("root")}).SecretsDir(); exists(secrets) {
+		left = append(left, secrets)
+	}
 	return left
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // mounts lists the mount points below the script's directory, the last first.

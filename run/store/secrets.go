@@ -139,9 +139,14 @@ func dropSecrets(layout identity.Layout, uid, keep string) error {
 // dropFiles removes the files of a directory below SecretsDir that are chosen, and the
 // directories that are empty then.
 func dropFiles(layout identity.Layout, dir string, chosen func(name string) bool) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+	if top, err := os.ReadDir(layout.SecretsDir()); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil // the latter is for other users than root, who have none there
+	} else if len(top) > 0 && !isDir(dir) {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
 	left := len(entries)
 	for _, e := range entries {
@@ -167,12 +172,17 @@ func dropFiles(layout identity.Layout, dir string, chosen func(name string) bool
 	})
 }
 
+func isDir(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
+}
+
 // removeEmpty removes a directory and those around it up to SecretsDir, as far as they
 // are empty. The lock must be held.
 func removeEmpty(layout identity.Layout, dir string) {
 	top := layout.SecretsDir()
 	for ; dir != top; dir = filepath.Dir(dir) {
-		if os.Remove(dir) != nil {
+		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return
 		}
 	}
