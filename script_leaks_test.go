@@ -94,18 +94,17 @@ func (s *script) leftInDirs() []string {
 			left = append(left, filepath.Join(dir, e.Name()))
 		}
 	}
-	if secrets := (identity.Layout{RootDir: s.path("root")}).SecretsDir(); exists(secrets) {
-		left = append(left, secrets)
+	if _, err := os.Lstat(s.secrets()); err == nil {
+		left = append(left, s.secrets())
 	}
 	return left
 }
 
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
+// secrets is where --secrets=memory keeps those of the script's pods.
+func (s *script) secrets() string { return identity.Layout{RootDir: s.path("root")}.SecretsDir() }
 
-// mounts lists the mount points below the script's directory, the last first.
+// mounts lists the mount points below the script's directory, and that of its Secrets,
+// the last first.
 func (s *script) mounts() ([]string, error) {
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -113,7 +112,7 @@ func (s *script) mounts() ([]string, error) {
 	}
 	var found []string
 	for line := range strings.Lines(string(data)) {
-		if f := strings.Fields(line); len(f) > 4 && strings.HasPrefix(f[4], s.work+"/") {
+		if f := strings.Fields(line); len(f) > 4 && (strings.HasPrefix(f[4], s.work+"/") || f[4] == s.secrets()) {
 			found = append([]string{f[4]}, found...)
 		}
 	}
@@ -154,6 +153,7 @@ func (s *script) clean(ctx context.Context, sandboxes, mounts, groups []string) 
 	for _, m := range mounts {
 		_ = unix.Unmount(m, unix.MNT_DETACH)
 	}
+	_ = os.Remove(s.secrets())
 	for _, g := range groups {
 		_ = os.Remove(g)
 	}

@@ -1,10 +1,18 @@
 package run
 
 import (
+	"encoding/pem"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -18,6 +26,15 @@ import (
 func secretive(name, policy string) string {
 	return podText(name, policy, "containers:", "- {name: "+name+", image: registry.example/app:1, env: [{name: K, valueFrom: {secretKeyRef: {name: s, key: k}}}]}") +
 		"\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {k: hunter2}\n"
+}
+
+// keepSecretsInMemory is --secrets=memory.
+func (r *rig) keepSecretsInMemory() {
+	r.settings.Secrets = nodeconfig.SecretsInMemory
+	r.t.Cleanup(func() { // after a test that failed
+		_ = unix.Unmount(r.layout().SecretsDir(), unix.MNT_DETACH)
+		_ = os.RemoveAll(r.layout().SecretsDir())
+	})
 }
 
 // loseSecrets is what a reboot does to the memory.
@@ -45,7 +62,7 @@ func (r *rig) nothingInMemory() {
 func TestServeAfterRebootReadsSecretsAgain(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.end()
-		s.settings.Secrets = nodeconfig.SecretsInMemory
+		s.keepSecretsInMemory()
 		s.start()
 		s.files.write(file("web"), secretive("web", "Always"))
 		time.Sleep(time.Minute)
@@ -80,7 +97,7 @@ func TestApplyAfterRebootWithoutSecrets(t *testing.T) {
 	for policy, want := range map[string]Outcome{"Always": OutcomeUpdated, "Never": OutcomeUnchanged} {
 		t.Run(policy, func(t *testing.T) {
 			r := newRig(t)
-			r.settings.Secrets = nodeconfig.SecretsInMemory
+			r.keepSecretsInMemory()
 			text := secretive("app", policy)
 			if policy == "Never" {
 				r.rt.Script("app", critest.Behavior{}) // ends at once
@@ -105,4 +122,61 @@ func TestApplyAfterRebootWithoutSecrets(t *testing.T) {
 			r.nothingInMemory()
 		})
 	}
+}
+
+// TestServeRemoteSecretsInMemory: nothing of a URL's content is kept on the disk. After a
+// reboot while its server does not answer, its pods start from their checkpoints, and
+// those with Secrets when it does.
+func TestServeRemoteSecretsInMemory(t *testing.T) {
+	r := newRig(t)
+	r.keepSecretsInMemory()
+	var down atomic.Bool
+	site := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if down.Load() {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		io.WriteString(w, secretive("web", "Always")+"---\n"+podText("db", "Always", "containers: [{name: db, image: registry.example/db:1}]"))
+	}))
+	defer site.Close()
+	o := ServeOptions{Dirs: []string{site.URL + "/pods.yaml"}, Remote: RemoteOptions{Every: 50 * time.Millisecond,
+		Trust: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: site.Certificate().Raw})}}
+	runs := func(name string) bool {
+		c, ok := r.rt.Container(name)
+		return ok && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING
+	}
+	// A podrun of before, with --secrets=disk, has left a copy.
+	stale := filepath.Join(r.layout().RemoteCopies(), "0123456789abcdef0123456789abcdef")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(stale), 0o750), os.WriteFile(stale, []byte("{}"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("start", func(t *testing.T) {
+		r.keep = true
+		apiClient(t, r, o)
+		eventually(t, "the pods of the URL run", func() bool { return runs("web") && runs("db") })
+		if left, err := os.ReadDir(r.layout().RemoteCopies()); err != nil || len(left) > 0 {
+			t.Errorf("copies on the disk: %v, %v", left, err)
+		}
+		if kept, err := os.ReadDir(r.layout().SecretCopies()); err != nil || len(kept) != 1 {
+			t.Errorf("copies in memory: %v, %v", kept, err)
+		}
+	})
+	r.rt.Restart()
+	r.loseSecrets()
+	if err := os.RemoveAll(r.layout().SecretCopies()); err != nil {
+		t.Fatal(err)
+	}
+	down.Store(true)
+	t.Run("boot without the server", func(t *testing.T) {
+		r.keep = false
+		apiClient(t, r, o)
+		eventually(t, "db runs, and web is said to have lost its Secrets", func() bool {
+			return runs("db") && r.warned("its Secrets were kept in memory only") > 0
+		})
+		if runs("web") {
+			t.Error("web was started without its Secret")
+		}
+		down.Store(false)
+		eventually(t, "web runs", func() bool { return runs("web") })
+	})
 }
