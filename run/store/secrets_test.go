@@ -8,13 +8,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/volume"
 )
 
 const secretText = "hunter2-in-memory"
@@ -198,6 +202,33 @@ func TestSecretsDirOfAnother(t *testing.T) {
 		if err := os.RemoveAll(around); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A full memory refuses the pod and says so; what was there before stays.
+func TestSecretsOfAFullMemory(t *testing.T) {
+	layout := secretsLayout(t)
+	id, c := secretPod(true, secretText)
+	if err := os.MkdirAll(layout.SecretsDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := volume.MountTmpfs(layout.SecretsDir(), 64<<10, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(layout.SecretsDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, layout, id, c)
+	_, large := secretPod(true, strings.Repeat("x", 1<<20))
+	err := WriteCheckpoint(layout, id, large)
+	if e, ok := errors.AsType[*problem.Error](err); !ok || e.Kind != problem.Refused || !errors.Is(err, unix.ENOSPC) || e.Hint == "" {
+		t.Errorf("error %v", err)
+	}
+	if got, err := ReadCheckpoint(layout, id.UID); err != nil || got.SecretsLost || string(got.Secrets[0].Data["k"]) != secretText {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if entries, err := os.ReadDir(layout.SecretPod(id.UID)); err != nil || len(entries) != 1 {
+		t.Errorf("files %v, %v, want the one of before", entries, err)
 	}
 }
 
