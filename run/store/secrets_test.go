@@ -205,6 +205,26 @@ func TestSecretsDirOfAnother(t *testing.T) {
 	}
 }
 
+// Where /run is in memory, a directory is enough, and nothing is mounted.
+func TestSecretsBelowATmpfs(t *testing.T) {
+	layout := secretsLayout(t)
+	run, err := os.MkdirTemp("/dev/shm", "podrun-ut-")
+	if err != nil {
+		t.Skipf("no tmpfs: %v", err)
+	}
+	defer os.RemoveAll(run)
+	layout.RunDir = filepath.Join(run, "podrun")
+	id, c := secretPod(true, secretText)
+	mustWrite(t, layout, id, c)
+	var inner, outer unix.Stat_t
+	if err := errors.Join(unix.Stat(layout.SecretsDir(), &inner), unix.Stat(run, &outer)); err != nil || inner.Dev != outer.Dev || inner.Mode&0o777 != 0o700 {
+		t.Errorf("devices %d and %d, mode %o, %v", inner.Dev, outer.Dev, inner.Mode, err)
+	}
+	if err := RemovePod(t.Context(), layout, id.UID); err != nil || exists(layout.SecretsDir()) {
+		t.Errorf("left: %v, %v", exists(layout.SecretsDir()), err)
+	}
+}
+
 // A full memory refuses the pod and says so; what was there before stays.
 func TestSecretsOfAFullMemory(t *testing.T) {
 	layout := secretsLayout(t)
