@@ -12,6 +12,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/identity"
 )
 
 // checkLeaks fails a script that leaves anything of its pods, and then takes it
@@ -92,10 +94,17 @@ func (s *script) leftInDirs() []string {
 			left = append(left, filepath.Join(dir, e.Name()))
 		}
 	}
+	if _, err := os.Lstat(s.secrets()); err == nil {
+		left = append(left, s.secrets())
+	}
 	return left
 }
 
-// mounts lists the mount points below the script's directory, the last first.
+// secrets is where --secrets=memory keeps those of the script's pods.
+func (s *script) secrets() string { return identity.Layout{RootDir: s.path("root")}.SecretsDir() }
+
+// mounts lists the mount points below the script's directory, and that of its Secrets,
+// the last first.
 func (s *script) mounts() ([]string, error) {
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -103,7 +112,7 @@ func (s *script) mounts() ([]string, error) {
 	}
 	var found []string
 	for line := range strings.Lines(string(data)) {
-		if f := strings.Fields(line); len(f) > 4 && strings.HasPrefix(f[4], s.work+"/") {
+		if f := strings.Fields(line); len(f) > 4 && (strings.HasPrefix(f[4], s.work+"/") || f[4] == s.secrets()) {
 			found = append([]string{f[4]}, found...)
 		}
 	}
@@ -144,6 +153,7 @@ func (s *script) clean(ctx context.Context, sandboxes, mounts, groups []string) 
 	for _, m := range mounts {
 		_ = unix.Unmount(m, unix.MNT_DETACH)
 	}
+	_ = os.Remove(s.secrets())
 	for _, g := range groups {
 		_ = os.Remove(g)
 	}

@@ -49,7 +49,11 @@ Secrets, claims and classes that these refer to. An https URL counts as a direct
 with one file. A directory or URL that cannot be read removes no pod.
 
 Containers keep running when serve ends, for whatever reason; the next serve goes
-on with them. SIGHUP reads the settings file and the directories again.`,
+on with them. SIGHUP reads the settings file and the directories again.
+
+With --secrets=memory, the Secrets of pods do not survive a reboot. Pods of
+directories get theirs from their files again, those of URLs wait for the URL, and
+those of 'podrun apply' must be applied again.`,
 		Example: `  podrun serve
   podrun serve /etc/podrun/manifests /run/podrun/manifests
   podrun serve https://pods.example/site-1.yaml --source-header-file /etc/podrun/header

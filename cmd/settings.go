@@ -47,6 +47,7 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	def := nodeconfig.Default()
 	set.StringVar(&f.config, "config", nodeconfig.DefaultFile, "settings `file` with a KubeletConfiguration, a PodrunConfiguration or both; the default may be missing; empty for none")
 	f.text("root-dir", def.RootDir, "`directory` for podrun's state", func(s *nodeconfig.Settings, v string) { s.RootDir = v })
+	f.choice("secrets", nodeconfig.SecretsOnDisk, nodeconfig.SecretsPlaces, "`place` of the Secrets of pods: disk (files that only root may read) or memory (until a reboot; apply pods with Secrets again then)", func(s *nodeconfig.Settings, v string) { s.Secrets = v })
 	f.text("pod-logs-dir", def.PodLogsDir, "`directory` for pod logs", func(s *nodeconfig.Settings, v string) { s.PodLogsDir = v })
 	f.text("container-logs-dir", def.ContainerLogsDir, "`directory` for links to container logs", func(s *nodeconfig.Settings, v string) { s.ContainerLogsDir = v })
 	f.text("container-runtime-endpoint", "", "`socket` of the container runtime (default: containerd's or CRI-O's, the first that exists)", func(s *nodeconfig.Settings, v string) { s.ContainerRuntimeEndpoint = v })

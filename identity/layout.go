@@ -1,6 +1,8 @@
 package identity
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"path/filepath"
 	"strconv"
 )
@@ -206,13 +208,30 @@ func cutLink(name string) string { return name[:min(len(name), 255-len(linkSuffi
 // CgroupLock is a directory that only root can open, mode 0700: podruns of all root
 // directories lock it while they change control groups that pods share. It is in
 // no root directory, since they have different ones.
-func (l Layout) CgroupLock() string {
-	dir := l.RunDir
-	if dir == "" {
-		dir = "/run/podrun"
+func (l Layout) CgroupLock() string { return filepath.Join(l.runDir(), "cgroups") }
+
+func (l Layout) runDir() string {
+	if l.RunDir == "" {
+		return "/run/podrun"
 	}
-	return filepath.Join(dir, "cgroups")
+	return l.RunDir
 }
+
+// SecretsDir holds in memory what --secrets=memory keeps off the disk, mode 0700. It is
+// below no root directory, and found by the root directory's path.
+func (l Layout) SecretsDir() string {
+	sum := sha256.Sum256([]byte(l.RootDir))
+	return filepath.Join(l.runDir(), "secrets", hex.EncodeToString(sum[:8]))
+}
+
+// SecretPods holds a directory for each pod whose Secrets are kept in memory.
+func (l Layout) SecretPods() string { return filepath.Join(l.SecretsDir(), "pods") }
+
+// SecretPod holds a pod's whole checkpoint, in a file that the one on disk names.
+func (l Layout) SecretPod(uid string) string { return filepath.Join(l.SecretPods(), uid) }
+
+// SecretCopies is RemoteCopies in memory.
+func (l Layout) SecretCopies() string { return filepath.Join(l.SecretsDir(), "remote") }
 
 // Seccomp is the directory of localhost seccomp profiles.
 func (l Layout) Seccomp() string { return filepath.Join(l.RootDir, "seccomp") }

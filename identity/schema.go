@@ -7,12 +7,19 @@ import (
 	"strings"
 )
 
-// Schema is the version of the state files that this podrun writes: those of a
+// Schema is the newest version of the state files that this podrun reads: those of a
 // pod's directory and the image back-off. It is raised when a podrun of before
 // would misread a file or lose something of it; a new optional field needs no new
 // version. Files without a version, of podruns before there was one, are version
 // 0 and have the same content.
-const Schema = 1
+const Schema = 2
+
+// Versions of which a file is written: that of its content, so that a podrun of before
+// reads what it can.
+const (
+	plainSchema   = 1
+	secretsSchema = 2 // a checkpoint whose Secrets are in memory
+)
 
 // The first lines of a state file are comments in YAML, and told apart at a
 // glance from the content of every other file.
@@ -21,13 +28,34 @@ const (
 	// namespace/name: enough to find a pod without parsing every file.
 	CheckpointHead = stateHead + "pod "
 
-	stateHead  = "# podrun "
-	schemaHead = stateHead + "schema "
+	stateHead   = "# podrun "
+	schemaHead  = stateHead + "schema "
+	secretsHead = stateHead + "secrets "
 )
 
 // AddSchema gives a state file's content its version.
-func AddSchema(data []byte) []byte {
-	return append([]byte(schemaHead+strconv.Itoa(Schema)+"\n"), data...)
+func AddSchema(data []byte) []byte { return addSchema(plainSchema, data) }
+
+func addSchema(version int, data []byte) []byte {
+	return append([]byte(schemaHead+strconv.Itoa(version)+"\n"), data...)
+}
+
+// AddSecretsToken gives a checkpoint without Secrets its version, and the name of the
+// file in memory that has them.
+func AddSecretsToken(token string, data []byte) []byte {
+	return addSchema(secretsSchema, append([]byte(secretsHead+token+"\n"), data...))
+}
+
+// CutSecretsToken splits the content of a checkpoint, without its version, into the name
+// of the file that has its Secrets and the rest. Without such a name, token is empty and
+// all of it is the rest.
+func CutSecretsToken(content []byte) (token string, rest []byte) {
+	line, after, ended := bytes.Cut(content, []byte("\n"))
+	text, ok := bytes.CutPrefix(line, []byte(secretsHead))
+	if !ok || !ended {
+		return "", content
+	}
+	return string(text), after
 }
 
 // HeadPod reads the namespace and name of a checkpoint's head. They are in every

@@ -28,7 +28,7 @@ func TestSchema(t *testing.T) {
 			t.Errorf("%q: %q of version %d, want %q of %d", text, content, version, want.content, want.version)
 		}
 	}
-	if content, version := CutSchema(AddSchema([]byte("x"))); string(content) != "x" || version != Schema {
+	if content, version := CutSchema(AddSchema([]byte("x"))); string(content) != "x" || version != plainSchema {
 		t.Errorf("%q of version %d", content, version)
 	}
 	for version, bad := range map[int]bool{0: false, Schema: false, Schema + 1: true} {

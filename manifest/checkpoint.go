@@ -22,6 +22,21 @@ type Checkpoint struct {
 	Claims       []*corev1.PersistentVolumeClaim
 	Volumes      []*corev1.PersistentVolume
 	RuntimeClass *nodev1.RuntimeClass // nil when the pod names none
+
+	// InMemory says that its Secrets are kept in memory only, and SecretsLost that they
+	// are gone: then they have no data. Marshal does not write either.
+	InMemory, SecretsLost bool
+}
+
+// WithoutSecrets is the checkpoint with no more of its Secrets than their names and
+// types: annotations may have their data, too.
+func (c Checkpoint) WithoutSecrets() Checkpoint {
+	secrets := c.Secrets
+	c.Secrets = nil
+	for _, s := range secrets {
+		c.Secrets = append(c.Secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}, Type: s.Type})
+	}
+	return c
 }
 
 // Marshal writes the checkpoint as a stream of YAML, the pod first: each object

@@ -62,6 +62,9 @@ type Pod struct {
 	// WroteDNSPolicy reports whether the file has spec.dnsPolicy; a checkpoint does
 	// not say.
 	WroteDNSPolicy bool
+	// SecretsInMemory says of a pod of a checkpoint that its Secrets are kept in memory
+	// only, which they stay whatever the settings are.
+	SecretsInMemory bool
 
 	item item
 }

@@ -231,7 +231,7 @@ func addTo[T any](to *map[string]T, from map[string]T) {
 
 // Objects gives what a checkpoint holds in the form of an input.
 func (c Checkpoint) Objects() *Objects {
-	o := &Objects{Pods: []Pod{{Object: c.Pod}}}
+	o := &Objects{Pods: []Pod{{Object: c.Pod, SecretsInMemory: c.InMemory}}}
 	o.Add(&Objects{})
 	for _, m := range c.ConfigMaps {
 		o.ConfigMaps[m.Namespace+"/"+m.Name] = m

@@ -18,6 +18,7 @@ import (
 // defaults are those of the flags. Paths are absolute and clean.
 type PodrunConfiguration struct {
 	RootDir          *string `json:"rootDir"`
+	Secrets          *string `json:"secrets"` // disk or memory
 	ContainerLogsDir *string `json:"containerLogsDir"`
 	// Sources are directories and https URLs of manifests that `podrun serve` runs.
 	Sources []string `json:"sources"`
@@ -95,6 +96,9 @@ func (f *file) checkPodrun(pc *PodrunConfiguration) {
 	if r := deref(pc.RetryPull, "auto"); r != "auto" && r != "always" {
 		f.invalid("retryPull", fmt.Sprintf("%q is not auto or always", r), "")
 	}
+	if s := deref(pc.Secrets, SecretsOnDisk); !slices.Contains(SecretsPlaces, s) {
+		f.invalid("secrets", fmt.Sprintf("%q is not disk or memory", s), "")
+	}
 	if l := deref(pc.PodSecurity, "privileged"); !slices.Contains(PodSecurityLevels, l) {
 		f.invalid("podSecurity", fmt.Sprintf("%q is not a level of the Pod Security Standards", l), strings.Join(PodSecurityLevels, ", "))
 	}
@@ -106,6 +110,15 @@ func (f *file) checkPodrun(pc *PodrunConfiguration) {
 	f.checkClaims(pc.PersistentVolumeClaims)
 	f.checkDevices(pc.Devices)
 }
+
+// Where podrun keeps the Secrets of pods.
+const (
+	SecretsOnDisk   = "disk"   // in checkpoints, which only root may read
+	SecretsInMemory = "memory" // until the host is rebooted
+)
+
+// SecretsPlaces are the values of secrets.
+var SecretsPlaces = []string{SecretsOnDisk, SecretsInMemory}
 
 // PodSecurityLevels are the values of podSecurity.
 var PodSecurityLevels = []string{"privileged", "baseline", "restricted"}
@@ -207,7 +220,7 @@ func (f *file) tooMany(field string, n int) bool {
 // mergePodrun puts a valid PodrunConfiguration over base.
 func mergePodrun(s Settings, pc *PodrunConfiguration) Settings {
 	for into, value := range map[*string]*string{
-		&s.Color: pc.Color, &s.RootDir: pc.RootDir, &s.ContainerLogsDir: pc.ContainerLogsDir, &s.HostnameOverride: pc.HostnameOverride,
+		&s.Color: pc.Color, &s.RootDir: pc.RootDir, &s.Secrets: pc.Secrets, &s.ContainerLogsDir: pc.ContainerLogsDir, &s.HostnameOverride: pc.HostnameOverride,
 		&s.RegistryAuth: pc.RegistryAuth, &s.ProviderConfig: pc.ProviderConfig, &s.ProviderBinDir: pc.ProviderBinDir,
 		&s.PodSecurity: pc.PodSecurity, &s.Namespace: pc.Namespace,
 	} {

@@ -21,6 +21,7 @@ type Settings struct {
 	File string `json:"file,omitempty"`
 
 	RootDir          string `json:"rootDir"`
+	Secrets          string `json:"secrets,omitempty"` // disk, which "" means too, or memory
 	PodLogsDir       string `json:"podLogsDir"`
 	ContainerLogsDir string `json:"containerLogsDir"`
 	// Sources are the directories whose manifests `podrun serve` runs.

@@ -33,6 +33,9 @@ func (e *Engine) checkpointed(pods []Known) (*manifest.Objects, error) {
 			return nil, &problem.Error{Kind: problem.Failed, Object: "pod " + k.ID.String(), Err: errors.New("its checkpoint was not found"),
 				Hint: "apply its manifest again"}
 		}
+		if c.SecretsLost {
+			return nil, store.LostSecrets(k.ID)
+		}
 		all.Add(c.Objects())
 	}
 	return all, nil

@@ -2,6 +2,7 @@ package run
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -127,9 +128,9 @@ func TestSchemaOfTheStoppedMark(t *testing.T) {
 			t.Errorf("error %q has the version", result.Err)
 		}
 	}
-	os.WriteFile(mark, []byte("# podrun schema 2\n{\"why\": \"of a newer form\"}\n"), 0o600)
+	os.WriteFile(mark, fmt.Appendf(nil, "# podrun schema %d\n{\"why\": \"of a newer form\"}\n", identity.Schema+1), 0o600)
 	result := r.engine().Wait(t.Context(), pods[0], WaitOptions{For: lifecycle.GoalStarted})
-	wantErr(t, result.Err, problem.Refused, mark, "schema version 2")
+	wantErr(t, result.Err, problem.Refused, mark, fmt.Sprintf("schema version %d", identity.Schema+1))
 }
 
 // TestSchemaOfANewerPodrun: any state file that a newer podrun wrote blocks what

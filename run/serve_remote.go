@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/source"
 )
@@ -30,7 +32,13 @@ func (e *Engine) newRemotes(o ServeOptions) (*source.Remotes, error) {
 			urls = append(urls, name)
 		}
 	}
+	inMemory := e.Settings.Secrets == nodeconfig.SecretsInMemory
+	if inMemory {
+		if err := store.MoveRemoteCopies(layout); err != nil {
+			e.SendWarnings(problem.List{problem.WarningOf(err)})
+		}
+	}
 	return source.NewRemotes(source.RemoteOptions{URLs: urls, Every: o.Remote.Every, HeaderFile: o.Remote.HeaderFile, Trust: o.Remote.Trust,
 		ReadCopy:  func(name string) ([]byte, error) { return store.ReadRemoteCopy(layout, name) },
-		WriteCopy: func(name string, data []byte) error { return store.WriteRemoteCopy(layout, name, data) }})
+		WriteCopy: func(name string, data []byte) error { return store.WriteRemoteCopy(layout, name, data, inMemory) }})
 }

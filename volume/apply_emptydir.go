@@ -51,19 +51,20 @@ func mountEmptyDir(e *EmptyDir, path string) error {
 		}
 		return nil
 	}
-	return mountTmpfs(path, e.SizeBytes)
+	return MountTmpfs(path, e.SizeBytes, 0)
 }
 
-// mountTmpfs mounts a tmpfs of at most size bytes; 0 is the kernel's cap.
-func mountTmpfs(path string, size int64) error {
+// MountTmpfs mounts a tmpfs of at most size bytes, which the kernel does not swap out if
+// it can be told so; 0 is the kernel's cap. Flags are those of mount(2).
+func MountTmpfs(path string, size int64, flags uintptr) error {
 	var options string
 	if size > 0 {
 		options = fmt.Sprintf("size=%d,", size)
 	}
 	// noswap is known since Linux 6.4; an older kernel answers EINVAL.
-	err := unix.Mount("tmpfs", path, "tmpfs", 0, options+"noswap")
+	err := unix.Mount("tmpfs", path, "tmpfs", flags, options+"noswap")
 	if errors.Is(err, unix.EINVAL) {
-		err = unix.Mount("tmpfs", path, "tmpfs", 0, options)
+		err = unix.Mount("tmpfs", path, "tmpfs", flags, options)
 	}
 	if err != nil {
 		return fmt.Errorf("mount tmpfs of %d bytes: %w", size, err)

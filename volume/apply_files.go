@@ -44,7 +44,7 @@ func mountFiles(ctx context.Context, f *Files, at string) error {
 	if err := safepath.MakeDir(at, volumeMode); err != nil {
 		return err
 	}
-	return mountTmpfs(at, f.SizeBytes)
+	return MountTmpfs(at, f.SizeBytes, 0)
 }
 
 // Refresh brings the volumes of a plan up to date whose files podrun writes,

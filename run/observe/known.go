@@ -18,6 +18,9 @@ type Known struct {
 	// Broken is why the checkpoint can't be read, with what to do; nil if it can,
 	// or is missing. Such a pod can be shown and deleted, nothing else.
 	Broken error
+	// LostSecrets is why nothing of the pod can be started until it is applied again:
+	// its Secrets were kept in memory only; nil if they are there.
+	LostSecrets error
 }
 
 // ReadKnown reads the checkpoint of a pod. That it is missing or cannot be read is in
@@ -33,5 +36,9 @@ func ReadKnown(layout identity.Layout, id identity.Pod) Known {
 	case c == nil:
 		return Known{ID: id}
 	}
-	return Known{ID: id, Pod: c.Pod}
+	k := Known{ID: id, Pod: c.Pod}
+	if c.SecretsLost {
+		k.LostSecrets = store.LostSecrets(id)
+	}
+	return k
 }

@@ -62,6 +62,9 @@ func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, o
 			pod.Status.Phase = corev1.PodUnknown
 		}
 	}
+	if k.LostSecrets != nil && !d.Ended {
+		pod.Status.Reason, pod.Status.Message = "SecretsLost", problem.WithHint(k.LostSecrets)
+	}
 	if pod.CreationTimestamp.IsZero() {
 		pod.CreationTimestamp = metav1.NewTime(since)
 	}

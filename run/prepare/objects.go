@@ -25,7 +25,12 @@ func bound(o *manifest.Objects) *manifest.Objects {
 // of the pod that is here. Content that running containers follow is an update;
 // another volume behind a claim is another pod.
 func (t *Target) objectChanges(was Here, pod *corev1.Pod, objects *manifest.Objects) (rebuilt bool) {
-	live, bound, frozen := was.Made.Differ(manifest.Referred(pod, objects))
+	made := was.Made
+	after := manifest.Referred(pod, objects)
+	if made.SecretsLost && was.Ended {
+		made.Secrets = after.Secrets // nothing needs them any more
+	}
+	live, bound, frozen := made.Differ(after)
 	t.live, t.frozen = live, frozen
 	t.Changes = slices.Concat(t.Changes, live, bound)
 	return len(bound) > 0
@@ -43,7 +48,7 @@ func (t Target) objectProblems(was Here) problem.List {
 			Message: name + ": data is immutable when `immutable` is set",
 			Hint:    "use another object with another name, or replace the pod with --force"})
 	}
-	if len(t.live) == 0 {
+	if len(t.live) == 0 || was.Made.SecretsLost { // what changed is not known
 		return out
 	}
 	old := was.Made.Objects()

@@ -113,6 +113,9 @@ func All(in Input) ([]Target, problem.List) {
 		} else if plan.Pod.CreationTimestamp.IsZero() && !in.Now.IsZero() {
 			plan.Pod.CreationTimestamp = metav1.NewTime(in.Now)
 		}
+		if mp.SecretsInMemory || in.Settings.Secrets == nodeconfig.SecretsInMemory {
+			plan.Checkpoint.InMemory = len(plan.Checkpoint.Secrets) > 0
+		}
 		t.Plan = plan
 		in.Facts.UserNS = plan.holding(in.Facts.UserNS) // the command's next pod needs another
 		text += plan.text()

@@ -266,6 +266,9 @@ func (w *owned) takeDefinition(ctx context.Context, by *store.OwnerRecord) error
 	if c == nil {
 		return w.deleted()
 	}
+	if c.SecretsLost {
+		c.Secrets, c.SecretsLost = w.plan.Checkpoint.Secrets, false // as they were
+	}
 	live, bound, frozen := c.Differ(w.plan.Checkpoint)
 	if len(manifest.Changes(c.Pod, w.plan.Checkpoint.Pod))+len(live)+len(bound)+len(frozen) == 0 {
 		return nil

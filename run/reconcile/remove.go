@@ -24,7 +24,6 @@ import (
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
-	"github.com/podrun/podrun/volume"
 )
 
 // remover removes a pod.
@@ -250,7 +249,7 @@ func (w *remover) removeDirs(ctx context.Context) error {
 	defer dir.Unlock()
 	faultpoint.At("remove/directory")
 	defer faultpoint.At("remove/record")
-	return volume.Remove(ctx, w.plan.Layout, w.plan.ID.UID)
+	return store.RemovePod(ctx, w.plan.Layout, w.plan.ID.UID)
 }
 
 // removeGroups removes the pod's control group, and those that pods share if

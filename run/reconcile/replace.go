@@ -12,8 +12,12 @@ import (
 
 // prepareChange prepares a changed pod. It pulls the new images first, so that a typo
 // costs no downtime. Then it writes an update in place down, or removes the old pod
-// and reserves the resources of the new one.
+// and reserves the resources of the new one. Of a pod that has not changed, the place of
+// its Secrets may have.
 func (w *Worker) prepareChange(ctx context.Context, t prepare.Target) error {
+	if t.Change == prepare.ChangeUnchanged && (t.Was.Made.SecretsLost || t.Was.Made.InMemory != w.plan.Checkpoint.InMemory) {
+		return store.WriteCheckpoint(w.plan.Layout, w.plan.ID, w.plan.Checkpoint)
+	}
 	if t.Change != prepare.ChangeUpdate && t.Change != prepare.ChangeReplace {
 		return nil
 	}

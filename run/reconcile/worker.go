@@ -65,8 +65,8 @@ func (w *state) restartBackOff() lifecycle.RestartBackOff {
 }
 
 // Resume returns a Worker for a pod on this host, from its checkpoint. The caller
-// closes it. The error is of kind Failed where the checkpoint was not found,
-// Refused where the pod cannot be planned, or Runtime.
+// closes it. Of a pod with lost Secrets, it can only stop it. The error is of kind Failed
+// where the checkpoint was not found, Refused where the pod cannot be planned, or Runtime.
 func Resume(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodLock) (*Worker, error) {
 	c, err := store.ReadCheckpoint(n.Layout(), id.UID)
 	if err != nil {
@@ -85,7 +85,7 @@ func Resume(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodL
 		return nil, err
 	}
 	plan, problems := replan(n, c, facts, n.AppliedSettings(owner))
-	if err := problem.Refuse(problem.Refused, problems); err != nil {
+	if err := problem.Refuse(problem.Refused, problems); err != nil && !c.SecretsLost { // of which until knows
 		return nil, err
 	}
 	w := newWorker(n, plan, n.NewPuller(), lock)
@@ -110,6 +110,7 @@ func replan(n *node.Node, c *manifest.Checkpoint, facts host.Facts, settings nod
 		Handler: handler, Invocation: n.Invocation, Allocatable: allocatable,
 	})
 	plan.WithDevices(plan.DevicesHere())
+	plan.Checkpoint.InMemory, plan.Checkpoint.SecretsLost = c.InMemory, c.SecretsLost
 	return plan, slices.Concat(found, bad, problems)
 }
 

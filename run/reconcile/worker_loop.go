@@ -35,6 +35,9 @@ func (w *state) pod() *corev1.Pod { return w.plan.Pod }
 // on. It returns whether the pod has ended. While another command owns the pod,
 // it only observes.
 func (w *Worker) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err error) {
+	if w.plan.Checkpoint.SecretsLost && !lifecycle.Next(w.pod(), w.world()).Ended {
+		return false, store.LostSecrets(w.plan.ID)
+	}
 	w.goal = goal
 	w.startProbing()
 	defer func() {

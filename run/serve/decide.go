@@ -42,6 +42,8 @@ type Situation struct {
 	Ended bool
 	// Broken says that its checkpoint can't be read.
 	Broken bool
+	// SecretsLost says that its Secrets were in memory only and are gone.
+	SecretsLost bool
 	// Evict says that the pod is to be evicted now.
 	Evict bool
 	// Evicted says that it was evicted, RetryEvicted when the transition period after
@@ -165,8 +167,11 @@ func (s Situation) afterEviction() Step {
 	return Step{Do: Apply, Force: true}
 }
 
-// changed tells whether the source asks for something else than what was applied.
-func (s Situation) changed() bool { return s.Source == Present && s.Hash != s.Applied }
+// changed tells whether the source asks for something else than what was applied, or has
+// what was lost of that.
+func (s Situation) changed() bool {
+	return s.Source == Present && (s.Hash != s.Applied || s.SecretsLost)
+}
 
 // applyHeld tells whether what the source asks for is not tried again yet.
 func (s Situation) applyHeld() bool { return s.Failed == s.Hash && s.Now.Before(s.RetryApply) }

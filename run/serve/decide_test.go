@@ -119,6 +119,12 @@ var stateTable = []row{
 // has a part in.
 var momentTable = []row{
 	{"boot of the host", "a stopped pod", func(s *Situation) { exists(s); s.Stopped = true }, [4]cell{wait, remove, wait, wait}},
+	{"boot of the host", "one whose Secrets were in memory only", func(s *Situation) { exists(s); s.SecretsLost = true },
+		[4]cell{apply, remove, attend, attend}},
+	{"boot of the host", "one whose Secrets were in memory only, and that could not be applied", func(s *Situation) {
+		exists(s)
+		s.SecretsLost, s.Failed, s.RetryApply = true, "h1", later
+	}, [4]cell{{do: Attend, until: later}, remove, attend, attend}},
 	{"boot of the host", "any other", exists, [4]cell{attend, remove, attend, attend}},
 	{"restart of serve", "the sources are not readable yet", exists, [4]cell{attend, remove, attend, attend}},
 	{"update: the file changes", "", func(s *Situation) { exists(s); s.Applied = "h0" }, [4]cell{apply, remove, attend, attend}},
@@ -210,7 +216,7 @@ func TestTablesAreDocumented(t *testing.T) {
 // situations calls f with every combination of what a Situation says.
 func situations(f func(Situation)) (n int) {
 	times := []time.Time{{}, since, later}
-	for bits := range 1 << 11 {
+	for bits := range 1 << 12 {
 		bit := func(i int) bool { return bits>>i&1 == 1 }
 		for _, source := range presences {
 			for _, applied := range []string{"", "h0", "h1"} {
@@ -218,7 +224,7 @@ func situations(f func(Situation)) (n int) {
 					for _, failed := range []string{"", "h0", "h1"} {
 						s := Situation{Source: source, Restart: bit(0), Exists: bit(1), Applied: applied, Run: bit(2), Stopped: bit(3), Doomed: bit(4),
 							Ended: bit(5), Broken: bit(6), Owned: bit(7), Failed: failed,
-							Evict: bit(8), Evicted: bit(9), Pressure: bit(10), RetryEvicted: times[i/3%3],
+							SecretsLost: bit(11), Evict: bit(8), Evicted: bit(9), Pressure: bit(10), RetryEvicted: times[i/3%3],
 							RetryApply: times[i%3], RetryAttend: times[i/3%3], RetryDelete: times[i/9], Now: now}
 						if source == Present {
 							s.Hash = "h1"
@@ -251,7 +257,7 @@ func TestDecideProperties(t *testing.T) {
 		check(d.Do != Delete || s.Source != Unreachable || s.Doomed, "nothing is removed because its source can't be read")
 		again := s.Exists && s.Ended && s.Evicted && !s.Pressure && !s.RetryEvicted.After(s.Now) && !s.Stopped && (s.Source == Present || s.Source == Unreachable)
 		check(d.Do != Apply || s.Source == Present && s.Hash == "h1" || again, "only what a source asks for is applied, and what was evicted")
-		check(d.Do != Apply || !s.Exists || s.Applied != s.Hash || again, "what was applied is not applied again, unless it was evicted")
+		check(d.Do != Apply || !s.Exists || s.Applied != s.Hash || s.SecretsLost || again, "what was applied is not applied again, unless it was evicted or its Secrets are lost")
 		check(d.Do != Evict || s.Evict && s.Exists && !s.Ended && !s.Stopped && !s.Run, "only what is to be evicted, and runs, is evicted")
 		check(!s.Exists || !s.Stopped || s.Doomed || d.Do == Wait || d.Do == Delete, "a stopped pod is not started")
 		check(!s.Exists || !s.Broken || d.Do == Wait || d.Do == Delete, "a pod with a corrupt checkpoint is not started")

@@ -77,7 +77,7 @@ func (p *pod) situation(now time.Time) (facing, error) {
 		in.Pressure = p.s.pressure.any()
 	}
 	known := observe.ReadKnown(layout, in.id)
-	in.Broken = known.Broken != nil
+	in.Broken, in.SecretsLost = known.Broken != nil, known.LostSecrets != nil
 	if in.Source == Present && known.Pod != nil && in.Hash != in.Applied {
 		pod := in.objects.Pods[0].Object
 		in.Restart = pod.Annotations[AnnotationRestart] == "true" && len(manifest.Changes(known.Pod, pod)) == 0

@@ -28,6 +28,9 @@ func (p *pod) apply(ctx context.Context, step Step, in facing) error {
 		if err != nil || c == nil {
 			return err
 		}
+		if c.SecretsLost {
+			return store.LostSecrets(in.id)
+		}
 		objects = c.Objects()
 	}
 	if !in.Exists && p.s.options.Starting != nil {

@@ -21,7 +21,10 @@ const maxCopy = manifest.MaxSource/3*4 + 64<<10
 // ReadRemoteCopy reads the last good content of a remote source by the name of its
 // file; see source.Remotes.
 func ReadRemoteCopy(layout identity.Layout, name string) ([]byte, error) {
-	data, err := hostfile.ReadNoFollow(context.Background(), filepath.Join(layout.RemoteCopies(), name), maxCopy)
+	data, err := hostfile.ReadNoFollow(context.Background(), filepath.Join(layout.SecretCopies(), name), maxCopy)
+	if errors.Is(err, fs.ErrNotExist) {
+		data, err = hostfile.ReadNoFollow(context.Background(), filepath.Join(layout.RemoteCopies(), name), maxCopy)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -29,11 +32,26 @@ func ReadRemoteCopy(layout identity.Layout, name string) ([]byte, error) {
 	return content, nil
 }
 
-// WriteRemoteCopy writes that file, synced: it is what a boot without a network has.
-func WriteRemoteCopy(layout identity.Layout, name string, data []byte) error {
-	err := os.MkdirAll(layout.RemoteCopies(), 0o750)
-	if err == nil {
-		err = WriteState(filepath.Join(layout.RemoteCopies(), name), data, 0o600)
+// WriteRemoteCopy writes that file: synced, as it is what a boot without a network has;
+// or in memory, if Secrets are kept there, because it may have some. There is one only,
+// where it was written last.
+func WriteRemoteCopy(layout identity.Layout, name string, data []byte, inMemory bool) error {
+	disk, memory := filepath.Join(layout.RemoteCopies(), name), layout.SecretCopies()
+	var err error
+	if inMemory {
+		err = writeSecretFile(layout, filepath.Join(memory, name), identity.AddSchema(data))
+		if err == nil {
+			if err = os.Remove(disk); errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+		}
+	} else {
+		if err = os.MkdirAll(layout.RemoteCopies(), 0o750); err == nil {
+			err = WriteState(disk, data, 0o600)
+		}
+		if err == nil {
+			err = dropFiles(layout, memory, func(n string) bool { return n == name })
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("keep a copy of a remote source: %w", err)
@@ -41,14 +59,34 @@ func WriteRemoteCopy(layout identity.Layout, name string, data []byte) error {
 	return nil
 }
 
+// MoveRemoteCopies brings the copies on disk to memory, after the settings have changed.
+// One that cannot be written there is removed.
+func MoveRemoteCopies(layout identity.Layout) error {
+	entries, err := os.ReadDir(layout.RemoteCopies())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	errs := []error{err}
+	for _, e := range entries {
+		data, err := ReadRemoteCopy(layout, e.Name())
+		if err == nil {
+			err = WriteRemoteCopy(layout, e.Name(), data, true)
+		}
+		if err != nil {
+			errs = append(errs, err, os.Remove(filepath.Join(layout.RemoteCopies(), e.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // RemoveOtherCopies removes the copies of remote sources that have none of these names:
 // their URLs are sources no longer.
 func RemoveOtherCopies(layout identity.Layout, names []string) error {
 	entries, err := os.ReadDir(layout.RemoteCopies())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		err = nil
 	}
-	var errs []error
+	errs := []error{dropFiles(layout, layout.SecretCopies(), func(n string) bool { return !slices.Contains(names, n) })}
 	for _, e := range entries {
 		if !e.IsDir() && !slices.Contains(names, e.Name()) {
 			errs = append(errs, os.Remove(filepath.Join(layout.RemoteCopies(), e.Name())))

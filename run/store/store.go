@@ -20,20 +20,41 @@ import (
 )
 
 // WriteCheckpoint writes a pod's checkpoint. The schema version follows the head,
-// which is the first line in all versions. The error is of kind Refused if the
-// checkpoint is larger than identity.MaxCheckpoint.
+// which is the first line in all versions. If c is InMemory, a file in memory has all of
+// it, and the one on disk no data of Secrets: it names that file, so that whenever podrun
+// is killed the two are of one writing. The error is of kind Refused if the checkpoint is
+// larger than identity.MaxCheckpoint, or the memory is full.
 func WriteCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Checkpoint) error {
+	if c.SecretsLost {
+		return LostSecrets(id)
+	}
 	data, err := c.Marshal()
 	if err != nil {
 		return fmt.Errorf("write the checkpoint of pod %s: %w", id, err)
 	}
-	data = append([]byte(identity.CheckpointHead+id.String()+"\n"), identity.AddSchema(data)...)
-	if len(data) > identity.MaxCheckpoint {
+	const head = 1 << 10 // bytes of the first lines, at most
+	if len(data) > identity.MaxCheckpoint-head {
 		return &problem.Error{Kind: problem.Refused, Object: "pod " + id.String(), Op: "write the checkpoint",
 			Err:  fmt.Errorf("the pod and the objects it uses have %d MiB, more than the limit of %d MiB", len(data)>>20, identity.MaxCheckpoint>>20),
 			Hint: "use smaller ConfigMaps and Secrets"}
 	}
-	if err := volume.WriteCheckpoint(layout, id.UID, data); err != nil {
+	token := ""
+	if c.InMemory {
+		token = RandomHex(16)
+		if err = writeSecretFile(layout, filepath.Join(layout.SecretPod(id.UID), token), data); err == nil {
+			data, err = c.WithoutSecrets().Marshal()
+		}
+		data = identity.AddSecretsToken(token, data)
+	} else {
+		data = identity.AddSchema(data)
+	}
+	if err == nil {
+		err = volume.WriteCheckpoint(layout, id.UID, append([]byte(identity.CheckpointHead+id.String()+"\n"), data...))
+	}
+	if err == nil {
+		err = dropSecrets(layout, id.UID, token)
+	}
+	if err != nil {
 		return fmt.Errorf("write the checkpoint of pod %s: %w", id, err)
 	}
 	return nil
@@ -52,30 +73,59 @@ func ReadCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 // ViewCheckpoint reads a pod's checkpoint in order to show or remove the pod; nil
 // if there is none. Of a newer podrun's checkpoint it returns the fields that
 // this one knows. It defaults the objects, because the podrun that wrote them may
-// have known fewer defaults. An error (kind Runtime) means that the checkpoint is
+// have known fewer defaults. If the pod's Secrets were in memory and are gone, the
+// checkpoint is SecretsLost. An error (kind Runtime) means that the checkpoint is
 // corrupt; it concerns this pod only.
 func ViewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
-	path := layout.Checkpoint(uid)
-	data, err := hostfile.Read(context.Background(), path, identity.MaxCheckpoint)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var c manifest.Checkpoint
-	if err == nil {
-		content, version := identity.CutSchema(data)
-		c, err = manifest.Unmarshal(content)
-		if err != nil && identity.CheckSchema("", version) != nil {
-			return nil, nil // of a form that this podrun does not know
+	c, err := viewCheckpoint(layout, uid)
+	for range 2 {
+		if c == nil || !c.SecretsLost {
+			break
 		}
-		if err != nil {
-			err = fmt.Errorf("%s: %w", path, err)
-		}
+		// It may have been written between the two reads. Then it names another file.
+		c, err = viewCheckpoint(layout, uid)
 	}
 	if err != nil {
 		id, _ := discover.StoredPod(context.Background(), layout, uid)
 		return nil, BrokenCheckpoint(id, err)
 	}
-	c.Default()
+	if c != nil {
+		c.Default()
+	}
+	return c, nil
+}
+
+// viewCheckpoint is ViewCheckpoint without defaults, and with the bare error.
+func viewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
+	path := layout.Checkpoint(uid)
+	data, err := hostfile.Read(context.Background(), path, identity.MaxCheckpoint)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	content, version := identity.CutSchema(data)
+	token, content := identity.CutSecretsToken(content)
+	lost := false
+	if token != "" {
+		path = filepath.Join(layout.SecretPod(uid), filepath.Base(token))
+		whole, err := hostfile.ReadNoFollow(context.Background(), path, identity.MaxCheckpoint)
+		if lost = errors.Is(err, fs.ErrNotExist); err != nil && !lost {
+			return nil, err
+		}
+		if !lost {
+			content = whole
+		}
+	}
+	c, err := manifest.Unmarshal(content)
+	if err != nil && identity.CheckSchema("", version) != nil {
+		return nil, nil // of a form that this podrun does not know
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	c.InMemory, c.SecretsLost = token != "", lost
 	return &c, nil
 }
 
@@ -141,7 +191,7 @@ func Sweep(layout identity.Layout) error {
 	if err := sweepLocks(layout, here); err != nil {
 		return err
 	}
-	return errors.Join(sweepLockedFiles(layout.Reservations()), sweepClaims(layout))
+	return errors.Join(sweepLockedFiles(layout.Reservations()), sweepClaims(layout), sweepSecrets(layout))
 }
 
 // sweepLocks removes the locks and owner records of pods that are not on this

@@ -1,0 +1,219 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/hostfile"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/volume"
+)
+
+const (
+	// secretsSize bounds what a root directory keeps in a tmpfs of its own, in bytes:
+	// four checkpoints of the largest size.
+	secretsSize = 4 * identity.MaxCheckpoint
+	// secretsPatience is how long the lock is waited for, which is held for as long as a
+	// file in memory is written.
+	secretsPatience = 30 * time.Second
+)
+
+// LostSecrets is the error (kind Failed) of a pod whose Secrets were kept in memory and
+// are gone.
+func LostSecrets(id identity.Pod) error {
+	return &problem.Error{Kind: problem.Failed, Object: "pod " + id.String(),
+		Err:  errors.New("its Secrets were kept in memory only (--secrets=memory) and are lost, as they are when the host is rebooted"),
+		Hint: "apply its manifest again, with its Secrets"}
+}
+
+// writeSecretFile writes a file below SecretsDir, mode 0600, which it makes first: a
+// directory of a file system in memory, or a tmpfs that is mounted there. It is synced
+// to no disk.
+func writeSecretFile(layout identity.Layout, path string, data []byte) error {
+	err := underSecretsLock(layout, func() error {
+		if err := makeSecretsDir(layout); err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		return hostfile.WriteUnsynced(path, data, 0o600)
+	})
+	if CannotWrite(err) {
+		return &problem.Error{Kind: problem.Refused, Op: "keep Secrets in memory", Err: err,
+			Hint: "delete pods with Secrets, or use --secrets=disk"}
+	}
+	if err != nil {
+		return fmt.Errorf("keep Secrets in memory: %w", err)
+	}
+	return nil
+}
+
+// underSecretsLock calls do while no other podrun makes or removes a SecretsDir, of
+// whichever root directory. The lock is the directory around them, which is root's
+// alone: else another user could hold it, or put a directory in its place.
+func underSecretsLock(layout identity.Layout, do func() error) error {
+	around := filepath.Dir(layout.SecretsDir())
+	for _, dir := range []string{filepath.Dir(around), around} {
+		if err := makePrivate(dir); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), secretsPatience)
+	defer cancel()
+	l, err := AwaitLock(ctx, around, nil, func() (*FileLock, error) {
+		f, err := FlockFile(around, unix.O_RDONLY|unix.O_DIRECTORY)
+		if f == nil || err != nil {
+			return nil, err
+		}
+		return &FileLock{File: f}, nil
+	})
+	if err != nil {
+		return err
+	}
+	defer l.Unlock()
+	return do()
+}
+
+// makePrivate makes a directory, mode 0700, or checks that it is one of this user's.
+func makePrivate(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
+		return fmt.Errorf("%s has owner %d and mode %o, want a directory of %d and mode 700; remove it", dir, st.Uid, st.Mode, os.Geteuid())
+	}
+	return nil
+}
+
+// makeSecretsDir makes SecretsDir in memory. The lock must be held.
+func makeSecretsDir(layout identity.Layout) error {
+	dir := layout.SecretsDir()
+	if err := makePrivate(dir); err != nil {
+		return err
+	}
+	memory, err := isInMemory(dir)
+	if memory || err != nil {
+		return err
+	}
+	if err := volume.MountTmpfs(dir, secretsSize, unix.MS_NOEXEC|unix.MS_NOSUID|unix.MS_NODEV); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return err
+	}
+	return nil
+}
+
+// isInMemory reports whether a directory is in a tmpfs or ramfs.
+func isInMemory(dir string) (bool, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return false, fmt.Errorf("%s: %w", dir, err)
+	}
+	return int64(st.Type) == unix.TMPFS_MAGIC || int64(st.Type) == unix.RAMFS_MAGIC, nil
+}
+
+// dropSecrets removes what a pod has in memory but the file named keep, "" for all of
+// it. What is empty then goes, too, the file system included.
+func dropSecrets(layout identity.Layout, uid, keep string) error {
+	if !identity.SafeUID(uid) {
+		return fmt.Errorf("remove the Secrets of pod %q: its UID is not safe in a path", uid)
+	}
+	dir := layout.SecretPod(uid)
+	return dropFiles(layout, dir, func(name string) bool { return name != keep })
+}
+
+// dropFiles removes the files of a directory below SecretsDir that are chosen, and the
+// directories that are empty then.
+func dropFiles(layout identity.Layout, dir string, chosen func(name string) bool) error {
+	if top, err := os.ReadDir(layout.SecretsDir()); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil // the latter is for other users than root, who have none there
+	} else if len(top) > 0 && !isDir(dir) {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	left := len(entries)
+	for _, e := range entries {
+		if chosen(e.Name()) {
+			left--
+		}
+	}
+	if err != nil || left == len(entries) && left > 0 {
+		return err
+	}
+	return underSecretsLock(layout, func() error {
+		var errs []error
+		for _, e := range entries {
+			if !chosen(e.Name()) {
+				continue
+			}
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, fmt.Errorf("remove Secrets: %w", err))
+			}
+		}
+		removeEmpty(layout, dir)
+		return errors.Join(errs...)
+	})
+}
+
+func isDir(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
+}
+
+// removeEmpty removes a directory and those around it up to SecretsDir, as far as they
+// are empty. The lock must be held.
+func removeEmpty(layout identity.Layout, dir string) {
+	top := layout.SecretsDir()
+	for ; dir != top; dir = filepath.Dir(dir) {
+		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+	}
+	if entries, err := os.ReadDir(top); err != nil || len(entries) > 0 {
+		return
+	}
+	var inner, outer unix.Stat_t
+	if unix.Lstat(top, &inner) == nil && unix.Lstat(filepath.Dir(top), &outer) == nil && inner.Dev != outer.Dev {
+		_ = unix.Unmount(top, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	}
+	_ = os.Remove(top)
+}
+
+// sweepSecrets removes the Secrets of pods that have no checkpoint. The node's lock must
+// be held, as each new pod's is written under it.
+func sweepSecrets(layout identity.Layout) error {
+	entries, err := os.ReadDir(layout.SecretPods())
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	errs := []error{err}
+	for _, e := range entries {
+		if identity.SafeUID(e.Name()) && !HasCheckpoint(layout, e.Name()) {
+			errs = append(errs, dropSecrets(layout, e.Name(), ""))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// RemovePod removes what podrun keeps of a pod: its Secrets in memory, and its directory
+// as volume.Remove does, last, because the pod is found by it.
+func RemovePod(ctx context.Context, layout identity.Layout, uid string) error {
+	return errors.Join(dropSecrets(layout, uid, ""), volume.Remove(ctx, layout, uid))
+}

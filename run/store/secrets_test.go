@@ -1,0 +1,306 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/volume"
+)
+
+const secretText = "hunter2-in-memory"
+
+// secretPod is a pod with a Secret of that text, which its annotation repeats as kubectl
+// apply writes it.
+func secretPod(inMemory bool, text string) (identity.Pod, manifest.Checkpoint) {
+	meta := metav1.ObjectMeta{Namespace: "default", Name: "web"}
+	annotated := meta
+	annotated.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: base64.StdEncoding.EncodeToString([]byte(text))}
+	immutable := true
+	return identity.Pod{Namespace: "default", Name: "web", UID: "u1"}, manifest.Checkpoint{InMemory: inMemory, Pod: &corev1.Pod{ObjectMeta: meta},
+		Secrets: []*corev1.Secret{{ObjectMeta: annotated, Immutable: &immutable, Data: map[string][]byte{"k": []byte(text)}}}}
+}
+
+// secretsLayout is that of a root directory on a disk, with another directory in memory.
+func secretsLayout(t *testing.T) identity.Layout {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounts a tmpfs, which needs root")
+	}
+	layout := testLayout(t)
+	layout.RunDir = filepath.Join(t.TempDir(), "podrun")
+	if err := os.MkdirAll(layout.Pod("u1"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := RemovePod(context.Background(), layout, "u1"); err != nil {
+			t.Error(err)
+		}
+		if exists(layout.SecretsDir()) {
+			t.Errorf("%s is left", layout.SecretsDir())
+		}
+	})
+	return layout
+}
+
+// holds lists the files below a directory that have the text, plain or as base64.
+func holds(t *testing.T, dir, text string) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if bytes.Contains(data, []byte(text)) || bytes.Contains(data, []byte(base64.StdEncoding.EncodeToString([]byte(text)))) {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func mustWrite(t *testing.T, layout identity.Layout, id identity.Pod, c manifest.Checkpoint) {
+	t.Helper()
+	if err := WriteCheckpoint(layout, id, c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// D12: each way from mode to mode leaves the Secrets where the last one has them, and
+// nowhere else, and they are read whatever the mode of the reader.
+func TestSecretsAreWhereTheLastModeHasThem(t *testing.T) {
+	for name, modes := range map[string][]bool{
+		"disk": {false}, "memory": {true}, "memory twice": {true, true}, "to memory": {false, true}, "to disk": {true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			layout := secretsLayout(t)
+			var id identity.Pod
+			var last manifest.Checkpoint
+			for _, memory := range modes {
+				id, last = secretPod(memory, secretText)
+				mustWrite(t, layout, id, last)
+			}
+			if n := len(holds(t, layout.RootDir, secretText)); (n == 0) != last.InMemory {
+				t.Errorf("%d files of the root directory have the Secret; in memory: %v", n, last.InMemory)
+			}
+			if last.InMemory {
+				if files := holds(t, layout.RunDir, secretText); len(files) != 1 {
+					t.Errorf("files in memory: %v, want one", files)
+				}
+				info, err := os.Stat(layout.SecretsDir())
+				if memory, e := isInMemory(layout.SecretsDir()); e != nil || !memory || err != nil || info.Mode().Perm() != 0o700 {
+					t.Errorf("in memory: %v, %v; %v %v", memory, e, info, err)
+				}
+			} else if _, err := os.Lstat(layout.SecretsDir()); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s is left: %v", layout.SecretsDir(), err)
+			}
+			got, err := ReadCheckpoint(layout, id.UID)
+			if err != nil || got.SecretsLost || got.InMemory != last.InMemory || string(got.Secrets[0].Data["k"]) != secretText || !*got.Secrets[0].Immutable {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// After a reboot the pod is known, without its Secrets; writing it then is refused, and
+// the next writing with Secrets is whole.
+func TestSecretsLost(t *testing.T) {
+	layout := secretsLayout(t)
+	id, c := secretPod(true, secretText)
+	mustWrite(t, layout, id, c)
+	if err := os.RemoveAll(layout.SecretPods()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadCheckpoint(layout, id.UID)
+	if err != nil || !got.SecretsLost || !got.InMemory || got.Pod.Name != "web" || got.Secrets[0].Name != "web" || len(got.Secrets[0].Data) > 0 || got.Secrets[0].Immutable != nil {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if WriteCheckpoint(layout, id, *got) == nil {
+		t.Error("a checkpoint without its Secrets was written")
+	}
+	mustWrite(t, layout, id, c)
+	if got, err := ReadCheckpoint(layout, id.UID); err != nil || got.SecretsLost {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// A podrun that is killed between the two files leaves the checkpoint as it was; the
+// sweep takes what belongs to no pod.
+func TestSecretsOfAKilledPodrun(t *testing.T) {
+	layout := secretsLayout(t)
+	id, c := secretPod(true, secretText)
+	mustWrite(t, layout, id, c)
+	for _, uid := range []string{"u1", "u2"} {
+		if err := writeSecretFile(layout, filepath.Join(layout.SecretPod(uid), "0123"), []byte("half of hunter3")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := ReadCheckpoint(layout, id.UID); err != nil || got.SecretsLost || string(got.Secrets[0].Data["k"]) != secretText {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := Sweep(layout); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(layout.SecretPod("u2")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the Secrets of no pod are left: %v", err)
+	}
+	mustWrite(t, layout, id, c)
+	if files := holds(t, layout.RunDir, "hunter3"); len(files) > 0 {
+		t.Errorf("%v are left", files)
+	}
+}
+
+// A podrun that does not know of Secrets in memory must not change such a pod.
+func TestSecretsInMemoryHaveASchemaOfTheirOwn(t *testing.T) {
+	layout := secretsLayout(t)
+	for _, memory := range []bool{false, true} {
+		id, c := secretPod(memory, secretText)
+		mustWrite(t, layout, id, c)
+		version, err := stateVersion(layout.Checkpoint(id.UID))
+		if want := map[bool]int{false: 1, true: 2}[memory]; err != nil || version != want {
+			t.Errorf("in memory %v: version %d, %v, want %d", memory, version, err, want)
+		}
+	}
+}
+
+// Another user's directory in the place of podrun's is refused, and so is a link.
+func TestSecretsDirOfAnother(t *testing.T) {
+	layout := secretsLayout(t)
+	id, c := secretPod(true, secretText)
+	around := filepath.Dir(layout.SecretsDir())
+	for name, spoil := range map[string]func() error{
+		"open to others": func() error { return os.Chmod(around, 0o755) },
+		"of another":     func() error { return os.Chown(around, 65534, 0) },
+		"a link":         func() error { return errors.Join(os.Remove(around), os.Symlink(t.TempDir(), around)) },
+	} {
+		if err := os.MkdirAll(around, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		if WriteCheckpoint(layout, id, c) == nil {
+			t.Errorf("%s: Secrets were written there", name)
+		}
+		if err := os.RemoveAll(around); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Where /run is in memory, a directory is enough, and nothing is mounted.
+func TestSecretsBelowATmpfs(t *testing.T) {
+	layout := secretsLayout(t)
+	run, err := os.MkdirTemp("/dev/shm", "podrun-ut-")
+	if err != nil {
+		t.Skipf("no tmpfs: %v", err)
+	}
+	defer os.RemoveAll(run)
+	layout.RunDir = filepath.Join(run, "podrun")
+	id, c := secretPod(true, secretText)
+	mustWrite(t, layout, id, c)
+	var inner, outer unix.Stat_t
+	if err := errors.Join(unix.Stat(layout.SecretsDir(), &inner), unix.Stat(run, &outer)); err != nil || inner.Dev != outer.Dev || inner.Mode&0o777 != 0o700 {
+		t.Errorf("devices %d and %d, mode %o, %v", inner.Dev, outer.Dev, inner.Mode, err)
+	}
+	if err := RemovePod(t.Context(), layout, id.UID); err != nil || exists(layout.SecretsDir()) {
+		t.Errorf("left: %v, %v", exists(layout.SecretsDir()), err)
+	}
+}
+
+// A full memory refuses the pod and says so; what was there before stays.
+func TestSecretsOfAFullMemory(t *testing.T) {
+	layout := secretsLayout(t)
+	id, c := secretPod(true, secretText)
+	if err := os.MkdirAll(layout.SecretsDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := volume.MountTmpfs(layout.SecretsDir(), 64<<10, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(layout.SecretsDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, layout, id, c)
+	_, large := secretPod(true, strings.Repeat("x", 1<<20))
+	err := WriteCheckpoint(layout, id, large)
+	if e, ok := errors.AsType[*problem.Error](err); !ok || e.Kind != problem.Refused || !errors.Is(err, unix.ENOSPC) || e.Hint == "" {
+		t.Errorf("error %v", err)
+	}
+	if got, err := ReadCheckpoint(layout, id.UID); err != nil || got.SecretsLost || string(got.Secrets[0].Data["k"]) != secretText {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if entries, err := os.ReadDir(layout.SecretPod(id.UID)); err != nil || len(entries) != 1 {
+		t.Errorf("files %v, %v, want the one of before", entries, err)
+	}
+}
+
+// Copies of URLs may have Secrets: they are where the last mode has them, and one that
+// is no source any more is nowhere.
+func TestRemoteCopiesInMemory(t *testing.T) {
+	layout := secretsLayout(t)
+	write := func(name string, memory bool) {
+		t.Helper()
+		if err := WriteRemoteCopy(layout, name, []byte(secretText+name), memory); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(disk, memory int) {
+		t.Helper()
+		d, m := 0, 0
+		if exists(layout.RemoteCopies()) {
+			d = len(holds(t, layout.RemoteCopies(), secretText))
+		}
+		if exists(layout.SecretCopies()) {
+			m = len(holds(t, layout.SecretCopies(), secretText))
+		}
+		if d != disk || m != memory {
+			t.Errorf("%d copies on disk and %d in memory, want %d and %d", d, m, disk, memory)
+		}
+		for _, name := range []string{"a", "b"} {
+			if data, err := ReadRemoteCopy(layout, name); err == nil && string(data) != secretText+name {
+				t.Errorf("copy %s: %q", name, data)
+			}
+		}
+	}
+	write("a", false)
+	write("b", false)
+	want(2, 0)
+	if err := MoveRemoteCopies(layout); err != nil {
+		t.Fatal(err)
+	}
+	want(0, 2)
+	write("a", true)
+	want(0, 2)
+	write("a", false)
+	want(1, 1)
+	if err := RemoveOtherCopies(layout, []string{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	want(1, 0)
+	if exists(layout.SecretsDir()) {
+		t.Errorf("%s is left", layout.SecretsDir())
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
