@@ -184,13 +184,16 @@ func runtimeName(q question) string {
 
 func sameRoot(a, b string) bool { return path.Clean("/"+a) == path.Clean("/"+b) }
 
-// eachContainer visits the pod's containers, init containers first, with their
-// field paths.
+// eachContainer visits the pod's containers, init containers first and ephemeral ones
+// last, with their field paths.
 func eachContainer(pod *corev1.Pod, visit func(field string, c *corev1.Container)) {
 	for i := range pod.Spec.InitContainers {
 		visit(fmt.Sprintf("spec.initContainers[%d]", i), &pod.Spec.InitContainers[i])
 	}
 	for i := range pod.Spec.Containers {
 		visit(fmt.Sprintf("spec.containers[%d]", i), &pod.Spec.Containers[i])
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		visit(fmt.Sprintf("spec.ephemeralContainers[%d]", i), (*corev1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
 	}
 }

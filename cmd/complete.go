@@ -51,7 +51,7 @@ var fileFlags = []string{"filename", "configmap", "secret"}
 // completePods are the commands that take names of pods; several reports whether they
 // take more than one.
 var completePods = map[string]bool{
-	"get": true, "describe": true, "top": true, "events": true, "delete": true, "wait": true, "restart": true, "stop": true, "start": true, "logs": false, "exec": false, "attach": false, "port-forward": false,
+	"get": true, "describe": true, "top": true, "events": true, "delete": true, "wait": true, "restart": true, "stop": true, "start": true, "logs": false, "exec": false, "attach": false, "debug": false, "port-forward": false,
 }
 
 // addCompletions gives every command the functions that complete its arguments and
@@ -253,7 +253,7 @@ func (a *app) containerWords(_ context.Context, e *run.Engine, given []string) [
 			continue
 		}
 		if pod := e.StoredPod(p); pod != nil {
-			for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
+			for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers, ephemeral(pod)) {
 				out = append(out, c.Name)
 			}
 		}

@@ -246,3 +246,12 @@ func (d *description) mounts(c *corev1.Container) {
 		d.row(3, v.DevicePath+" from "+v.Name)
 	}
 }
+
+// ephemeral are the pod's ephemeral containers, as others.
+func ephemeral(pod *corev1.Pod) []corev1.Container {
+	var out []corev1.Container
+	for i := range pod.Spec.EphemeralContainers {
+		out = append(out, corev1.Container(pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
+	return out
+}

@@ -30,6 +30,9 @@ func describePod(w io.Writer, s screen, pod *corev1.Pod, events []event.Event, k
 		d.containers("Init Containers", pod, pod.Spec.InitContainers, pod.Status.InitContainerStatuses)
 	}
 	d.containers("Containers", pod, pod.Spec.Containers, pod.Status.ContainerStatuses)
+	if len(pod.Spec.EphemeralContainers) > 0 {
+		d.containers("Ephemeral Containers", pod, ephemeral(pod), pod.Status.EphemeralContainerStatuses)
+	}
 	d.conditions(pod)
 	d.volumes(pod.Spec.Volumes)
 	d.placement(pod)

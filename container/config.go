@@ -23,6 +23,8 @@ type Late struct {
 	ImageUID      *int64 // the image's user, if it is a number
 	ImageUsername string // the image's user, if it is a name
 
+	TargetID string // the ID of the plan's Target
+
 	Attempt uint32 // the restart count: 0 for the first container of that name
 
 	// TerminationLogPath is a file on the host, mode 0666, in Layout.Container
@@ -67,6 +69,7 @@ func (p Plan) config(late Late) (*runtimeapi.ContainerConfig, problem.List) {
 	config.LogPath = identity.LogPath(p.Name, late.Attempt)
 	config.Image = &runtimeapi.ImageSpec{Image: late.ImageID, UserSpecifiedImage: p.Image}
 	setImageUser(config.Linux.SecurityContext, late)
+	setTarget(config.Linux.SecurityContext, late)
 
 	env, problems := p.environment(late)
 	config.Envs = env.keyValues()
@@ -97,6 +100,15 @@ func setImageUser(sc *runtimeapi.LinuxContainerSecurityContext, late Late) {
 	}
 }
 
+// setTarget gives an ephemeral container the PID namespace of its target, unless that
+// is the pod's or the host's (generateLinuxContainerConfig in
+// pkg/kubelet/kuberuntime).
+func setTarget(sc *runtimeapi.LinuxContainerSecurityContext, late Late) {
+	if n := sc.NamespaceOptions; late.TargetID != "" && n.GetPid() == runtimeapi.NamespaceMode_CONTAINER {
+		n.Pid, n.TargetId = runtimeapi.NamespaceMode_TARGET, late.TargetID
+	}
+}
+
 // expand replaces $(VAR) in each word of a field.
 func (p Plan) expand(field string, words []string, env *environ) ([]string, problem.List) {
 	var out []string
@@ -119,6 +131,9 @@ func (p Plan) placeholders(mounts map[string]MountSource) Late {
 		Mounts:        map[string]MountSource{},
 		SubpathPaths:  map[int]string{},
 		FileValues:    map[FileKey]string{},
+	}
+	if p.Target != "" {
+		late.TargetID = "(container " + p.Target + ")"
 	}
 	if !p.in.Pod.Spec.HostNetwork {
 		late.PodIPs = []string{"(podIP)"}

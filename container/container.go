@@ -28,6 +28,8 @@ const (
 	Init    Kind = "init"    // runs to its end, before the next
 	Sidecar Kind = "sidecar" // an init container with restartPolicy Always
 	App     Kind = "app"
+	// Ephemeral containers debug a running pod (KEP-277).
+	Ephemeral Kind = "ephemeral"
 )
 
 // Input is the input of a container's plan. ConfigMaps and Secrets are those of
@@ -69,6 +71,7 @@ type Plan struct {
 	Image     string // as the pod names it
 	Policy    corev1.PullPolicy
 	FieldPath string // spec.containers{app}, as events have it
+	Target    string // the container whose processes an ephemeral one sees; empty for none
 	Text      int    // bytes that its variables, command, arguments and groups take
 
 	in        Input
@@ -153,6 +156,13 @@ func find(in Input) (Plan, bool) {
 	for i := range in.Pod.Spec.Containers {
 		if c := &in.Pod.Spec.Containers[i]; c.Name == in.Name {
 			return plan(in, c, App, "spec.containers", i), true
+		}
+	}
+	for i := range in.Pod.Spec.EphemeralContainers {
+		if c := &in.Pod.Spec.EphemeralContainers[i]; c.Name == in.Name {
+			out := plan(in, (*corev1.Container)(&c.EphemeralContainerCommon), Ephemeral, "spec.ephemeralContainers", i)
+			out.Target = c.TargetContainerName
+			return out, true
 		}
 	}
 	return Plan{}, false

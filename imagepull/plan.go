@@ -64,7 +64,7 @@ func New(pod *corev1.Pod, id identity.Pod, runtimeHandler string) (Plan, problem
 	for _, list := range []struct {
 		field      string
 		containers []corev1.Container
-	}{{"initContainers", pod.Spec.InitContainers}, {"containers", pod.Spec.Containers}} {
+	}{{"initContainers", pod.Spec.InitContainers}, {"containers", pod.Spec.Containers}, {"ephemeralContainers", ephemeral(pod)}} {
 		for i := range list.containers {
 			c := &list.containers[i]
 			ref, err := normalize(c.Image)
@@ -85,6 +85,15 @@ func New(pod *corev1.Pod, id identity.Pod, runtimeHandler string) (Plan, problem
 		}
 	}
 	return plan, append(problems, plan.addVolumes(pod)...)
+}
+
+// ephemeral are the pod's ephemeral containers as others.
+func ephemeral(pod *corev1.Pod) []corev1.Container {
+	var out []corev1.Container
+	for i := range pod.Spec.EphemeralContainers {
+		out = append(out, corev1.Container(pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
+	return out
 }
 
 // VolumeImage returns the name by which an image volume waits for its image

@@ -48,6 +48,9 @@ func (l *loader) takePod(it item, pod *corev1.Pod, kind string) {
 	if !l.count(it, object, &pod.Spec) {
 		return
 	}
+	if kind != "Pod" && len(pod.Spec.EphemeralContainers) > 0 {
+		l.add(it.problem(object, it.field("spec.ephemeralContainers"), "FieldValueForbidden", "ephemeral containers not allowed in pod template"))
+	}
 	l.toEnd(it, object, &pod.Spec)
 	l.hostPaths(it, object, &pod.Spec)
 	wroteDNS := pod.Spec.DNSPolicy != ""
@@ -135,7 +138,7 @@ func (l *loader) validatePod(it item, object string, pod *corev1.Pod) {
 	opts := podapi.GetValidationOptionsFromPodSpecAndMeta(&dropped.Spec, nil, &dropped.ObjectMeta, nil)
 	opts.ResourceIsPod = true
 	allowPrivileged()
-	l.fieldErrors(it, object, corevalidation.ValidatePodCreate(dropped, opts))
+	l.fieldErrors(it, object, exceptOnCreate(corevalidation.ValidatePodCreate(dropped, opts)))
 	if len(it.raw) > maxWarned || ports(&pod.Spec) > maxWarnedPorts {
 		return
 	}

@@ -25,6 +25,9 @@ func Referred(pod *corev1.Pod, o *Objects) Checkpoint {
 			r.container(&list[i])
 		}
 	}
+	for i := range pod.Spec.EphemeralContainers {
+		r.container((*corev1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
 	for i := range pod.Spec.Volumes {
 		r.volume(&pod.Spec.Volumes[i].VolumeSource)
 	}

@@ -43,12 +43,17 @@ func changes(before, after *corev1.Pod) []string {
 // InPlace tells whether a pod that is here may become another without being
 // replaced: whether an API server would take the change as an update
 // (ValidatePodUpdate: images, activeDeadlineSeconds, labels and annotations, more
-// tolerations…), a resize (ValidatePodResize: CPU and memory, KEP-1287), or both.
+// tolerations…), a resize (ValidatePodResize: CPU and memory, KEP-1287), more ephemeral
+// containers (ValidatePodEphemeralContainersUpdate), or all of these.
 func InPlace(before, after *corev1.Pod) bool {
 	was, will, ok := internal(before, after)
 	if !ok {
 		return false
 	}
+	if len(EphemeralErrors(before, after)) > 0 {
+		return false
+	}
+	will.Spec.EphemeralContainers = was.Spec.EphemeralContainers // they have been checked
 	kept := keepResources(&will, &was)
 	opts := podapi.GetValidationOptionsFromPodSpecAndMeta(&will.Spec, &was.Spec, &will.ObjectMeta, &was.ObjectMeta)
 	opts.ResourceIsPod = true

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -72,16 +71,19 @@ func chooseContainer(pod *corev1.Pod, name string) (chosen string, among []strin
 		name, asked = pod.Annotations[annotationDefaultContainer], "container (its annotation names it)"
 	}
 	var inits []string
-	for _, c := range pod.Spec.InitContainers {
-		inits = append(inits, c.Name+" (init)")
-	}
-	for _, c := range pod.Spec.Containers {
-		among = append(among, c.Name)
+	for _, c := range lifecycle.SpecContainers(pod) {
+		switch name := c.Container.Name; {
+		case c.Init:
+			inits = append(inits, name+" (init)")
+		case c.Ephemeral:
+			among = append(among, name+" (ephem)")
+		default:
+			among = append(among, name)
+		}
 	}
 	among = append(among, inits...)
-	isNamed := func(c corev1.Container) bool { return c.Name == name }
 	switch {
-	case name != "" && (slices.ContainsFunc(pod.Spec.Containers, isNamed) || slices.ContainsFunc(pod.Spec.InitContainers, isNamed)):
+	case name != "" && lifecycle.FindContainer(pod, name).Container != nil:
 		return name, nil, nil
 	case name != "":
 		return "", nil, fmt.Errorf("it has no %s %q; it has %s", asked, name, strings.Join(among, ", "))

@@ -64,8 +64,8 @@ func (e *Engine) Logs(ctx context.Context, r LogsRequest) ([]Log, error) {
 	return out, nil
 }
 
-// logNames lists the containers asked for. Where none is named, init containers
-// are left out unless no app container was created yet.
+// logNames lists the containers asked for. Where none is named, ephemeral containers
+// are left out, and init containers unless no app container was created yet.
 func logNames(pod *corev1.Pod, obs *lifecycle.Observed, r LogsRequest) ([]string, error) {
 	var all, apps []string
 	for _, c := range lifecycle.SpecContainers(pod) {
@@ -74,7 +74,7 @@ func logNames(pod *corev1.Pod, obs *lifecycle.Observed, r LogsRequest) ([]string
 			return []string{name}, nil
 		}
 		all = append(all, name)
-		if !c.Init || lifecycle.IsSidecar(c.Container) {
+		if !c.Init && !c.Ephemeral || lifecycle.IsSidecar(c.Container) {
 			apps = append(apps, name)
 		}
 	}

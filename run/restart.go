@@ -36,6 +36,7 @@ func (e *Engine) checkpointed(pods []Known) (*manifest.Objects, error) {
 		if c.SecretsLost {
 			return nil, store.LostSecrets(k.ID)
 		}
+		c.Pod = manifest.WithEphemeral(c.Pod, nil) // apply keeps or drops them
 		all.Add(c.Objects())
 	}
 	return all, nil

@@ -20,6 +20,19 @@ const (
 	GoalNever     Goal = "never"     // that of supervision: no state of the pod ends it
 )
 
+// GoalDebugged is the goal that an ephemeral container was started. No other container
+// of the pod is then acted upon.
+func GoalDebugged(container string) Goal { return Goal("ephemeral=" + container) }
+
+// Debugs returns the ephemeral container that the goal names, or nothing.
+func (g Goal) Debugs() string {
+	name, _ := strings.CutPrefix(string(g), "ephemeral=")
+	if name == string(g) {
+		return ""
+	}
+	return name
+}
+
 // ParseGoal parses the value of --for or --wait as kubectl wait does: case does
 // not matter, and a condition is to be True unless a status follows it
 // (condition=Ready=False). Of kubectl's jsonpath it takes the phase,

@@ -76,6 +76,11 @@ type World struct {
 	// GroupLost says that the pod's control group was there and no longer is: the
 	// kubelet kills such a pod and starts it again (syncPod in pkg/kubelet).
 	GroupLost bool
+	// Ephemeral are the names of the ephemeral containers that are started if they
+	// never were.
+	Ephemeral []string
+	// DebugOnly says that nothing else is done about the pod.
+	DebugOnly bool
 	// BackOff are the node's delays before a container that has exited is started
 	// again; the zero value is the kubelet's defaults.
 	BackOff RestartBackOff
@@ -123,10 +128,16 @@ func nextStep(pod *corev1.Pod, w World) Decision {
 	if !create && w.GroupLost {
 		create, attempt, why = true, attempt+1, "its control group was removed"
 	}
+	if create && w.DebugOnly {
+		return Decision{Ended: true} // an ephemeral container starts no pod
+	}
 	if create {
 		return startOver(pod, w, attempt, why)
 	}
 	var d Decision
+	if d.ephemeral(w); w.DebugOnly {
+		return d
+	}
 	if c := asksRestartAll(pod, w.Observed); c != nil {
 		d.restartAll(c, w)
 		return d
@@ -146,6 +157,17 @@ func nextStep(pod *corev1.Pod, w World) Decision {
 	}
 	d.resize(pod, w.Observed, apps)
 	return d
+}
+
+// ephemeral starts ephemeral containers (KEP-277): before the pod is initialized, too,
+// and never a second time, not in a later sandbox either (computePodActions in
+// pkg/kubelet/kuberuntime).
+func (d *Decision) ephemeral(w World) {
+	for _, name := range w.Ephemeral {
+		if w.Observed.Newest(name) == nil {
+			d.start(name, w.Observed, "not created yet")
+		}
+	}
 }
 
 // deadline is when the pod's activeDeadlineSeconds end; zero for never.

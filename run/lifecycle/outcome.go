@@ -53,7 +53,7 @@ func EndedContainers(pod *corev1.Pod, status corev1.PodStatus) []Ended {
 	for _, c := range SpecContainers(pod) {
 		st := byName[c.Container.Name]
 		t := st.State.Terminated
-		if t == nil {
+		if t == nil || c.Ephemeral {
 			continue
 		}
 		e := Ended{Name: st.Name, Kind: "app", ExitCode: t.ExitCode, Reason: t.Reason, Message: t.Message,

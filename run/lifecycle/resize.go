@@ -62,7 +62,7 @@ func (o *Observed) BeginResize(was, will *corev1.Pod, now time.Time) *Resize {
 	r := &Resize{Containers: map[string]Resources{}, Since: now}
 	for _, s := range SpecContainers(was) {
 		have := o.Container(s.Container.Name)
-		if have == nil || have.State != Running {
+		if have == nil || have.State != Running || s.Ephemeral {
 			continue
 		}
 		r.Containers[have.ID] = ResourcesOf(was, s.Container)

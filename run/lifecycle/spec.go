@@ -12,18 +12,29 @@ type specContainer struct {
 	Field     string // spec.initContainers[0]
 	EventPath string // spec.initContainers{setup}
 	Init      bool
+	// Ephemeral says that it debugs the pod (KEP-277), and Target is the container
+	// whose processes it sees; empty for only its own.
+	Ephemeral bool
+	Target    string
 }
 
-// SpecContainers lists the pod's containers, init containers first.
+// SpecContainers lists the pod's containers: init containers first, ephemeral ones
+// last.
 func SpecContainers(pod *corev1.Pod) []specContainer {
 	var out []specContainer
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		out = append(out, specContainer{c, fieldIndex("initContainers", i), "spec.initContainers{" + c.Name + "}", true})
+		out = append(out, specContainer{Container: c, Field: fieldIndex("initContainers", i), EventPath: "spec.initContainers{" + c.Name + "}", Init: true})
 	}
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		out = append(out, specContainer{c, fieldIndex("containers", i), "spec.containers{" + c.Name + "}", false})
+		out = append(out, specContainer{Container: c, Field: fieldIndex("containers", i), EventPath: "spec.containers{" + c.Name + "}"})
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		e := &pod.Spec.EphemeralContainers[i]
+		c := (*corev1.Container)(&e.EphemeralContainerCommon)
+		out = append(out, specContainer{Container: c, Field: fieldIndex("ephemeralContainers", i), EventPath: "spec.ephemeralContainers{" + c.Name + "}",
+			Ephemeral: true, Target: e.TargetContainerName})
 	}
 	return out
 }

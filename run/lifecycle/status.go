@@ -82,6 +82,7 @@ func Status(pod *corev1.Pod, in StatusInput) corev1.PodStatus {
 	setPodResources(&s, pod)
 	s.InitContainerStatuses = initStatuses(pod, in)
 	s.ContainerStatuses = appStatuses(pod, in)
+	s.EphemeralContainerStatuses = ephemeralStatuses(pod, in)
 	boundMessages(&s)
 	phase := phaseOf(pod, &s, in)
 	s.Conditions = conditions(pod, &s, phase, in)

@@ -50,6 +50,28 @@ func initStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus {
 	return out
 }
 
+// ephemeralStatuses returns the ephemeral containers' statuses, sorted by name. They
+// are never ready, and the kubelet does not say whether they have started: it has no
+// probes of them (UpdatePodStatus in pkg/kubelet/prober).
+func ephemeralStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus {
+	var out []corev1.ContainerStatus
+	for _, c := range SpecContainers(pod) {
+		if !c.Ephemeral {
+			continue
+		}
+		s := newStatus(pod, c.Container, in)
+		have := in.Observed.Newest(c.Container.Name)
+		if have != nil {
+			setCurrent(&s, c.Container, have, in)
+		} else {
+			setWaiting(&s, pod, c.Container, nil, in)
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b corev1.ContainerStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
 // prunedInitStatus is the status of an init container that the runtime no
 // longer has while an app container exists: it must have succeeded (k/k#86531).
 func prunedInitStatus(pod *corev1.Pod, c *corev1.Container, in StatusInput) corev1.ContainerStatus {
@@ -191,8 +213,8 @@ const maxTerminationMessages = 12 << 10
 // boundMessages cuts the termination messages, which containers and the runtime
 // write.
 func boundMessages(s *corev1.PodStatus) {
-	lists := [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses}
-	limit := maxTerminationMessages / max(1, len(lists[0])+len(lists[1]))
+	lists := [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses}
+	limit := maxTerminationMessages / max(1, len(lists[0])+len(lists[1])+len(lists[2]))
 	for _, list := range lists {
 		for i := range list {
 			for _, end := range []*corev1.ContainerStateTerminated{list[i].State.Terminated, list[i].LastTerminationState.Terminated} {

@@ -45,7 +45,9 @@ func (n *Node) Admit(ctx context.Context, objects *manifest.Objects, locks store
 			return err
 		}
 		for i := range targets {
-			locks[targets[i].Plan.ID.String()].Origin = origin
+			if o.Debug == nil {
+				locks[targets[i].Plan.ID.String()].Origin = origin
+			}
 			if err = n.reserveTarget(targets[i], locks[targets[i].Plan.ID.String()]); err != nil {
 				return errors.Join(err, n.unreserve(ctx, targets[:i+1], locks))
 			}

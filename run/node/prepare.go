@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/admission"
 	"github.com/podrun/podrun/host"
@@ -25,14 +26,17 @@ type PrepareOptions struct {
 	AllowKubelet bool
 	Force        bool        // plan to run pods again that have not changed or have ended
 	Facts        *host.Facts // in place of this host's
-	Now          time.Time   // the creation timestamp of new pods; zero leaves it unset
+	// Debug is added to the ephemeral containers of the pods, whose origin stays as it
+	// is; nil for none.
+	Debug *corev1.EphemeralContainer
+	Now   time.Time // the creation timestamp of new pods; zero leaves it unset
 }
 
 // Prepare reads the host, unless o.Facts replaces that, and plans the pods.
 // Refusals are problems, of the targets and of the list; the error is of kind
 // Runtime, or of a checkpoint that may not be read or that a newer podrun wrote.
 func (n *Node) Prepare(ctx context.Context, objects *manifest.Objects, o PrepareOptions) ([]prepare.Target, problem.List, error) {
-	in := prepare.Input{Objects: objects, Settings: n.Settings, Invocation: n.Invocation, AllowKubelet: o.AllowKubelet, Force: o.Force, Now: o.Now,
+	in := prepare.Input{Objects: objects, Settings: n.Settings, Invocation: n.Invocation, AllowKubelet: o.AllowKubelet, Force: o.Force, Now: o.Now, Debug: o.Debug,
 		Supervised: o.Facts == nil && store.Supervised(n.Layout())}
 	facts := o.Facts
 	if facts == nil {

@@ -81,7 +81,9 @@ type Input struct {
 	Invocation   string
 	AllowKubelet bool
 	Force        bool // a pod that is here is replaced, whether it changed or not
-	Supervised   bool // a supervisor runs, which enforces limits of local storage
+	// Debug is added to the ephemeral containers of the pods; nil for none.
+	Debug      *corev1.EphemeralContainer
+	Supervised bool // a supervisor runs, which enforces limits of local storage
 	// Now is the creation timestamp of new pods; zero leaves it unset.
 	Now time.Time
 }
@@ -99,7 +101,10 @@ func All(in Input) ([]Target, problem.List) {
 	in.Objects = bound(in.Objects)
 	for _, mp := range in.Objects.Pods {
 		pod, classed := manifest.WithClasses(mp.Object, in.Objects)
-		t := Compare(pod, in)
+		will := in.debugged(pod)
+		t := Compare(will, in)
+		forbidden := t.ephemeralProblems(pod, will, in.Debug)
+		pod = t.withoutEphemeral(will)
 		handler, found := RuntimeHandler(pod, in.Objects)
 		plan, more := NewPlan(PlanInput{
 			Pod: pod, UID: t.UID, Objects: in.Objects, Facts: in.Facts, Settings: in.Settings,
@@ -119,7 +124,7 @@ func All(in Input) ([]Target, problem.List) {
 		t.Plan = plan
 		in.Facts.UserNS = plan.holding(in.Facts.UserNS) // the command's next pod needs another
 		text += plan.text()
-		for _, p := range slices.Concat(classed, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), t.resizeProblems(in.Settings), tooMuchText(text)) {
+		for _, p := range slices.Concat(classed, forbidden, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), t.resizeProblems(in.Settings), tooMuchText(text)) {
 			t.Problems = append(t.Problems, mp.Locate(p))
 		}
 		if text > maxText {
@@ -197,6 +202,7 @@ func Compare(pod *corev1.Pod, in Input) Target {
 		return Target{Change: ChangeReplace, Old: here, UID: uid}
 	}
 	was := here[0]
+	pod = manifest.KeepEphemeral(was.Pod, pod)
 	t := Target{Changes: manifest.Changes(was.Pod, pod), UID: was.ID.UID, since: &was.Pod.CreationTimestamp, Was: was}
 	samePod := len(t.Changes) == 0
 	rebuilt := t.objectChanges(was, pod, in.Objects)

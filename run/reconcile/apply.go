@@ -11,6 +11,7 @@ import (
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
@@ -26,7 +27,10 @@ type ApplyOptions struct {
 	Wait          lifecycle.Goal // GoalStarted if empty
 	Continue      bool           // start the other pods where some are refused
 	Force         bool           // run pods again that have ended or have not changed
-	Origin        store.Origin   // how the pods come to be here; the zero value is by apply
+	// Debug is an ephemeral container that is added to a pod on this host; nil for none.
+	// Wait is then lifecycle.GoalDebugged of its name.
+	Debug  *corev1.EphemeralContainer
+	Origin store.Origin // how the pods come to be here; the zero value is by apply
 	// Admitted is called when the pod's definition is on disk; nil for not.
 	Admitted func() error
 	// Supervision makes the worker supervise the pod from its start on; nil for a
@@ -40,7 +44,7 @@ func (o ApplyOptions) Admit() node.AdmitOptions {
 	if origin.Command == "" {
 		origin.Command = store.OriginApply
 	}
-	return node.AdmitOptions{PrepareOptions: node.PrepareOptions{AllowKubelet: o.AllowKubelet, Force: o.Force}, Continue: o.Continue, Origin: origin}
+	return node.AdmitOptions{PrepareOptions: node.PrepareOptions{AllowKubelet: o.AllowKubelet, Force: o.Force, Debug: o.Debug}, Continue: o.Continue, Origin: origin}
 }
 
 func (o ApplyOptions) goal() lifecycle.Goal {
@@ -85,6 +89,14 @@ func (w *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Re
 	return result
 }
 
+// wantedImages are the images that a goal needs.
+func (w *Worker) wantedImages(goal lifecycle.Goal) imagepull.Plan {
+	if name := goal.Debugs(); name != "" {
+		return w.plan.Images.Only(name)
+	}
+	return w.plan.Images
+}
+
 // leftBehind reports what a rollback could not remove.
 func leftBehind(id identity.Pod, err error) error {
 	return &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: "clean up", Err: err,
@@ -110,7 +122,7 @@ func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptio
 		return OutcomeFailed, err
 	}
 	if t.Change != prepare.ChangeUnchanged {
-		w.pulls = w.puller.Start(ctx, w.plan.Images)
+		w.pulls = w.puller.Start(ctx, w.wantedImages(o.goal()))
 		defer w.pulls.Stop()
 	}
 	if err := w.prepareChange(ctx, t); err != nil {
@@ -137,6 +149,9 @@ func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptio
 	switch {
 	case err != nil:
 		return OutcomeFailed, err
+	case ended && o.goal().Debugs() != "":
+		return OutcomeFailed, &problem.Error{Kind: problem.Failed, Object: "pod " + w.plan.ID.String(), Err: errors.New("has ended"),
+			Hint: "an ephemeral container requires a running pod; 'podrun get' shows the pod's state"}
 	case t.Was.Ended && t.Change == prepare.ChangeUnchanged:
 		return w.alreadyEnded()
 	case ended && (o.goal() == lifecycle.GoalCompleted || o.Supervision != nil):

@@ -177,6 +177,10 @@ func (w *starter) late(a lifecycle.Action, image imagepull.Result) (container.La
 	if err := w.plan.Container(a.Container).VerifyUser(image.UID, image.Username); err != nil {
 		return container.Late{}, err
 	}
+	target, err := w.targetID(a.Container)
+	if err != nil {
+		return container.Late{}, err
+	}
 	log, err := volume.MakeTerminationLog(w.plan.Layout, uid, a.Container, store.RandomHex(4))
 	if err != nil {
 		return container.Late{}, err
@@ -184,11 +188,26 @@ func (w *starter) late(a lifecycle.Action, image imagepull.Result) (container.La
 	return container.Late{
 		PodIPs: lifecycle.OrderIPs(w.obs.Sandbox().IPs, w.plan.NodeIPs), HostIPs: w.plan.NodeIPs,
 		ImageID: image.ImageID, ImageUID: image.UID, ImageUsername: image.Username,
+		TargetID:           target,
 		Attempt:            a.Attempt,
 		TerminationLogPath: log,
 		Mounts:             w.plan.Mounts(),
 		EtcHostsPath:       w.plan.Layout.EtcHosts(uid),
 	}, nil
+}
+
+// targetID is the ID of the container whose processes an ephemeral container sees;
+// empty for none. The error is the kubelet's (getTargetID in pkg/kubelet/kuberuntime).
+func (w *starter) targetID(name string) (string, error) {
+	target := lifecycle.FindContainer(w.pod(), name).Target
+	if target == "" {
+		return "", nil
+	}
+	have := w.obs.Container(target)
+	if have == nil {
+		return "", fmt.Errorf("unable to find target container %s", target)
+	}
+	return have.ID, nil
 }
 
 // bindSubpaths binds what the container mounts of its volumes in part.

@@ -223,6 +223,9 @@ func resizeMessage(what string, pod *corev1.Pod, failed string) string {
 	}
 	summary.Generation, summary.Error = pod.Generation, failed
 	for _, s := range lifecycle.SpecContainers(pod) {
+		if s.Ephemeral {
+			continue
+		}
 		one := resources{s.Container.Name, s.Container.Resources}
 		if s.Init {
 			summary.InitContainers = append(summary.InitContainers, one)

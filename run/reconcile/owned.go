@@ -273,7 +273,9 @@ func (w *owned) takeDefinition(ctx context.Context, by *store.OwnerRecord) error
 	if len(manifest.Changes(c.Pod, w.plan.Checkpoint.Pod))+len(live)+len(bound)+len(frozen) == 0 {
 		return nil
 	}
-	if !w.adopts {
+	// Ephemeral containers that another command added change nothing for this one.
+	mine := manifest.WithEphemeral(w.plan.Checkpoint.Pod, c.Pod.Spec.EphemeralContainers)
+	if !w.adopts && len(manifest.Changes(c.Pod, mine))+len(live)+len(bound)+len(frozen) > 0 {
 		return w.superseded(by)
 	}
 	facts, err := w.HostFacts(ctx)

@@ -64,7 +64,7 @@ func (w *Worker) changedByOther(t prepare.Target, r *store.OwnerRecord) (bool, e
 	}
 	found := slices.Concat(t.Old, []prepare.Here{t.Was, {ID: t.Plan.ID, Pod: t.Plan.Pod}})
 	for _, h := range found {
-		if h.ID.UID == r.UID && h.Pod != nil && len(manifest.Changes(h.Pod, c.Pod)) == 0 {
+		if h.ID.UID == r.UID && h.Pod != nil && len(manifest.Changes(manifest.WithEphemeral(h.Pod, c.Pod.Spec.EphemeralContainers), c.Pod)) == 0 {
 			return false, nil
 		}
 	}

@@ -101,7 +101,9 @@ func (w *Worker) step(ctx context.Context, owns bool) (d lifecycle.Decision, did
 			return d, false, err
 		}
 	}
-	d = lifecycle.Next(w.pod(), w.world())
+	world := w.world()
+	world.Ephemeral, world.DebugOnly = w.ephemeral(), w.goal.Debugs() != ""
+	d = lifecycle.Next(w.pod(), world)
 	switch {
 	case !owns:
 	case w.supervision != nil:
@@ -114,6 +116,26 @@ func (w *Worker) step(ctx context.Context, owns bool) (d lifecycle.Decision, did
 		err = w.keepStatus()
 	}
 	return d, did, err
+}
+
+// ephemeral names the ephemeral containers that this command starts: a supervisor
+// those of the pod, others only those that they were asked for, so that one which
+// cannot be started does not make them fail.
+func (w *Worker) ephemeral() []string {
+	pod := w.pod()
+	switch {
+	case w.goal.Debugs() != "":
+		return []string{w.goal.Debugs()}
+	case w.supervision == nil && w.objects == nil:
+		return nil
+	case w.supervision == nil:
+		pod = w.objects.Pods[0].Object
+	}
+	var names []string
+	for i := range pod.Spec.EphemeralContainers {
+		names = append(names, pod.Spec.EphemeralContainers[i].Name)
+	}
+	return names
 }
 
 // resumeAfterShutdown makes a pod run again that was stopped because the node shut down,
@@ -133,6 +155,10 @@ func (w *Worker) resumeAfterShutdown() error {
 
 // reached reports whether a goal holds.
 func (w *Worker) reached(goal lifecycle.Goal) bool {
+	if name := goal.Debugs(); name != "" {
+		have := w.obs.Newest(name)
+		return have != nil && (have.State == lifecycle.Running || have.State == lifecycle.Exited)
+	}
 	switch goal {
 	case lifecycle.GoalNever:
 		return false
@@ -156,6 +182,9 @@ func (w *Worker) confirms(goal lifecycle.Goal) bool {
 
 // missing says why a goal does not hold.
 func (w *Worker) missing(goal lifecycle.Goal) string {
+	if name := goal.Debugs(); name != "" {
+		return fmt.Sprintf("ephemeral container %s is not started", name)
+	}
 	switch goal {
 	case lifecycle.GoalCompleted:
 		return "the pod has not completed"

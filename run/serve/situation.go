@@ -80,7 +80,7 @@ func (p *pod) situation(now time.Time) (facing, error) {
 	in.Broken, in.SecretsLost = known.Broken != nil, known.LostSecrets != nil
 	if in.Source == Present && known.Pod != nil && in.Hash != in.Applied {
 		pod := in.objects.Pods[0].Object
-		in.Restart = pod.Annotations[AnnotationRestart] == "true" && len(manifest.Changes(known.Pod, pod)) == 0
+		in.Restart = pod.Annotations[AnnotationRestart] == "true" && len(manifest.Changes(known.Pod, manifest.KeepEphemeral(known.Pod, pod))) == 0
 	}
 	return in, nil
 }

@@ -1,0 +1,184 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/podlog"
+	"github.com/podrun/podrun/run"
+)
+
+type debugFlags struct {
+	container, image, target, copyTo string
+	policy, profile                  string
+	env                              []string
+	stdin, tty, quiet                bool
+	attach, argumentsOnly            bool
+	timeout                          time.Duration
+}
+
+func newDebug(a *app) *cobra.Command {
+	f := &debugFlags{}
+	c := &cobra.Command{
+		Use:   "debug NAME --image IMAGE [--target CONTAINER] [-i] [-t] [-- COMMAND [ARG...]]",
+		Short: "Add an ephemeral container to a running pod",
+		Long: `Start an ephemeral container in a running pod, as 'kubectl debug' does: to debug
+containers whose images have no shell, with the tools of another image. It shares
+the pod's network, and with --target the processes of a container. -i attaches to it.
+
+An ephemeral container is never restarted, cannot be changed or removed, and counts
+neither for the pod's phase nor for its exit code. It ends with the pod.`,
+		Example: `  podrun debug web --image busybox -it
+  podrun debug web --image busybox -it --target app -- sh
+  podrun debug web --image busybox --profile netadmin -- tcpdump -i any`,
+		RunE: func(c *cobra.Command, given []string) error { return a.runDebug(c, f, given) },
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.image, "image", "", "the ephemeral container's `image`")
+	flags.StringVarP(&f.container, "container", "c", "", "the `name` of the ephemeral container (default \"debugger-\" and a random suffix)")
+	flags.StringVar(&f.target, "target", "", "share the processes of this `container`")
+	flags.StringVar(&f.policy, "image-pull-policy", "", "when to pull the image: Always, IfNotPresent or Never")
+	flags.StringArrayVar(&f.env, "env", nil, "set an environment variable, `NAME=VALUE`; can be repeated")
+	flags.StringVar(&f.profile, "profile", profileGeneral, "security settings: "+strings.Join(debugProfiles, ", "))
+	flags.BoolVarP(&f.stdin, "stdin", "i", false, "keep the container's standard input open, and attach to it")
+	flags.BoolVarP(&f.tty, "tty", "t", false, "give the container a terminal; requires -i")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print only what the container writes")
+	flags.BoolVar(&f.attach, "attach", false, "attach to the container; the default with -i")
+	flags.BoolVar(&f.argumentsOnly, "arguments-only", false, "pass what follows -- as arguments of the image's entrypoint, not as the command")
+	flags.DurationVar(&f.timeout, "timeout", defaultTimeout, "time limit until the container is started; 0 for no limit")
+	flags.StringVar(&f.copyTo, "copy-to", "", "not supported: podrun does not copy pods")
+	return c
+}
+
+func (a *app) runDebug(c *cobra.Command, f *debugFlags, given []string) error {
+	name, command, err := f.check(c, given)
+	if err != nil {
+		return err
+	}
+	if f.tty && a.stdinTerminal() == nil {
+		f.tell(a, "warning: -t is ignored: standard input is not a terminal")
+		f.tty = false
+	}
+	debugged, err := f.ephemeral(command)
+	if err != nil {
+		return usage(c, err)
+	}
+	r := a.renderer()
+	r.quiet = f.quiet
+	engine, closeAll, err := a.rootEngine(r)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	pod, err := engine.DebugTarget(c.Context(), a.namespaceOr("default"), name)
+	if err != nil {
+		return err
+	}
+	if debugged.Name == "" {
+		debugged.Name = pod.Name()
+		f.tell(a, "Defaulting debug container name to %s.", debugged.Name)
+	}
+	target, running, err := engine.Debug(c.Context(), pod, run.DebugOptions{Container: *debugged, Timeout: f.timeout, AllowKubelet: a.allowKubelet})
+	if err != nil || !f.attach {
+		return err
+	}
+	if running {
+		err = a.attachTo(c, engine, target, f)
+	}
+	if !running || errors.Is(err, run.ErrEnded) {
+		return a.debugLog(c, engine, target)
+	}
+	return err
+}
+
+// check checks the command line, and returns the pod's name and what follows --.
+func (f *debugFlags) check(c *cobra.Command, given []string) (name string, command []string, err error) {
+	words := given
+	if dash := c.ArgsLenAtDash(); dash >= 0 {
+		words, command = given[:dash], given[dash:]
+	}
+	if len(words) > 0 && (strings.HasPrefix(words[0], "node/") || words[0] == "node") {
+		return "", nil, usage(c, errors.New("podrun does not debug nodes: it runs on this host, use its shell"))
+	}
+	named, err := podNames(words, true)
+	if err != nil {
+		return "", nil, err
+	}
+	if !c.Flags().Changed("attach") {
+		f.attach = f.stdin
+	}
+	switch {
+	case f.copyTo != "":
+		err = errors.New("--copy-to is not supported: podrun does not copy pods; apply the manifest under another name")
+	case len(named) != 1:
+		err = fmt.Errorf("give one pod name, not %d; put -- before the command", len(named))
+	case f.image == "":
+		err = errors.New("give the image of the ephemeral container with --image")
+	case f.tty && !f.stdin:
+		err = errors.New("-t requires -i")
+	case !slices.Contains([]string{"", string(corev1.PullAlways), string(corev1.PullIfNotPresent), string(corev1.PullNever)}, f.policy):
+		err = fmt.Errorf("--image-pull-policy=%s is not Always, IfNotPresent or Never", f.policy)
+	case f.timeout < 0:
+		err = fmt.Errorf("--timeout=%s is negative", f.timeout)
+	}
+	if err != nil {
+		return "", nil, usage(c, err)
+	}
+	return named[0], command, nil
+}
+
+// ephemeral is the container that the flags describe.
+func (f *debugFlags) ephemeral(command []string) (*corev1.EphemeralContainer, error) {
+	out := &corev1.EphemeralContainer{TargetContainerName: f.target}
+	common := &out.EphemeralContainerCommon
+	common.Name, common.Image, common.ImagePullPolicy = f.container, f.image, corev1.PullPolicy(f.policy)
+	common.Stdin, common.TTY = f.stdin, f.tty
+	if common.Command = command; f.argumentsOnly {
+		common.Command, common.Args = nil, command
+	}
+	for _, e := range f.env {
+		name, value, ok := strings.Cut(e, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("--env=%s is not NAME=VALUE", e)
+		}
+		common.Env = append(common.Env, corev1.EnvVar{Name: name, Value: value})
+	}
+	var err error
+	common.SecurityContext, err = debugProfile(f.profile)
+	return out, err
+}
+
+func (f *debugFlags) tell(a *app, format string, values ...any) {
+	if !f.quiet {
+		fmt.Fprintf(a.streams.Err, format+"\n", values...)
+	}
+}
+
+// attachTo attaches to the ephemeral container until it ends.
+func (a *app) attachTo(c *cobra.Command, engine *run.Engine, target run.ExecTarget, f *debugFlags) error {
+	if f.stdin && target.TTY {
+		f.tell(a, "If you do not see a prompt, press enter.")
+	}
+	streams, restore, err := a.streamsOf(c.Context(), f.stdin, target.TTY)
+	if err != nil {
+		return err
+	}
+	defer restore()
+	return engine.Attach(c.Context(), target, streams)
+}
+
+// debugLog prints the log of an ephemeral container that ended before it was attached
+// to, as `kubectl debug` does.
+func (a *app) debugLog(c *cobra.Command, engine *run.Engine, target run.ExecTarget) error {
+	logs, err := engine.Logs(c.Context(), run.LogsRequest{Namespace: target.Pod.Namespace, Name: target.Pod.Name, Container: target.Container})
+	if err != nil {
+		return err
+	}
+	return podlog.Mux(c.Context(), podlog.Output{Stdout: a.raw.Out, Stderr: a.raw.Err}, (&logsFlags{}).sources(c.Context(), a, engine, logs), podlog.Options{})
+}

@@ -1,0 +1,44 @@
+package cmd
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The profiles of `kubectl debug` (k8s.io/kubectl/pkg/cmd/debug), as they are for
+// ephemeral containers.
+const (
+	profileGeneral    = "general"
+	profileBaseline   = "baseline"
+	profileRestricted = "restricted"
+	profileNetadmin   = "netadmin"
+	profileSysadmin   = "sysadmin"
+)
+
+var debugProfiles = []string{profileGeneral, profileBaseline, profileRestricted, profileNetadmin, profileSysadmin}
+
+// debugProfile is the security context of a profile; nil for none. The error names
+// the profiles.
+func debugProfile(name string) (*corev1.SecurityContext, error) {
+	yes, no := true, false
+	switch name {
+	case profileGeneral:
+		return &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"SYS_PTRACE"}}}, nil
+	case profileBaseline:
+		return nil, nil
+	case profileRestricted:
+		return &corev1.SecurityContext{
+			RunAsNonRoot:             &yes,
+			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			AllowPrivilegeEscalation: &no,
+			SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		}, nil
+	case profileNetadmin:
+		return &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_ADMIN", "NET_RAW"}}}, nil
+	case profileSysadmin:
+		return &corev1.SecurityContext{Privileged: &yes}, nil
+	}
+	return nil, fmt.Errorf("--profile=%s is not one of %s", name, strings.Join(debugProfiles, ", "))
+}

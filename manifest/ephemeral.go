@@ -1,0 +1,69 @@
+package manifest
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	podapi "k8s.io/kubernetes/pkg/api/pod"
+	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
+)
+
+// KeepEphemeral returns a pod that lists no ephemeral containers with those of the pod
+// that it was applied as: no manifest has them, as with `kubectl apply`. A pod that
+// lists its own is returned as it is.
+func KeepEphemeral(here, pod *corev1.Pod) *corev1.Pod {
+	if len(pod.Spec.EphemeralContainers) > 0 || len(here.Spec.EphemeralContainers) == 0 {
+		return pod
+	}
+	return WithEphemeral(pod, here.Spec.EphemeralContainers)
+}
+
+// WithEphemeral returns a pod with other ephemeral containers.
+func WithEphemeral(pod *corev1.Pod, list []corev1.EphemeralContainer) *corev1.Pod {
+	out := *pod
+	out.Spec.EphemeralContainers = list
+	return &out
+}
+
+// AddEphemeral returns a pod with one ephemeral container more, defaulted, if it has
+// none of that name; nil adds none.
+func AddEphemeral(pod *corev1.Pod, c *corev1.EphemeralContainer) *corev1.Pod {
+	if c == nil || slices.ContainsFunc(pod.Spec.EphemeralContainers, func(e corev1.EphemeralContainer) bool { return e.Name == c.Name }) {
+		return pod
+	}
+	out := WithEphemeral(pod, append(slices.Clone(pod.Spec.EphemeralContainers), *c)).DeepCopy()
+	defaultPod(out)
+	return out
+}
+
+// EphemeralErrors lists why an API server would not take the ephemeral containers of a
+// pod as an update of those of another (ValidatePodEphemeralContainersUpdate): they are
+// invalid, or one that was there is missing or differs.
+func EphemeralErrors(before, after *corev1.Pod) []string {
+	was, will, ok := internal(before, WithEphemeral(before, after.Spec.EphemeralContainers))
+	if !ok {
+		return []string{"Invalid value: it cannot be converted"}
+	}
+	opts := podapi.GetValidationOptionsFromPodSpecAndMeta(&will.Spec, &was.Spec, &will.ObjectMeta, &was.ObjectMeta)
+	opts.ResourceIsPod = true
+	allowPrivileged()
+	var out []string
+	for _, e := range corevalidation.ValidatePodEphemeralContainersUpdate(&will, &was, opts) {
+		message := e.ErrorBody()
+		if e.Field != "spec.ephemeralContainers" {
+			message = e.Error()
+		}
+		out = append(out, strings.TrimSpace(cut(message)))
+	}
+	return out
+}
+
+// exceptOnCreate leaves out that ephemeral containers cannot be set on create: only
+// the host knows whether the pod is new (run/prepare).
+func exceptOnCreate(errs field.ErrorList) field.ErrorList {
+	return slices.DeleteFunc(errs, func(e *field.Error) bool {
+		return e.Type == field.ErrorTypeForbidden && e.Field == "spec.ephemeralContainers"
+	})
+}

@@ -1,0 +1,117 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
+)
+
+// DebugOptions are the options of Debug.
+type DebugOptions struct {
+	Container    corev1.EphemeralContainer // with a name (DebugTarget.Name)
+	Timeout      time.Duration             // bounds the whole; 0 for no limit
+	AllowKubelet bool
+}
+
+// DebugTarget is a running pod that an ephemeral container is added to.
+type DebugTarget struct {
+	known observe.Known
+	obs   *lifecycle.Observed
+}
+
+// DebugTarget finds a pod. The error is of kind Failed where the pod is not found or
+// does not run, and Runtime where the runtime does not answer.
+func (e *Engine) DebugTarget(ctx context.Context, namespace, name string) (DebugTarget, error) {
+	seen, err := e.seePod(ctx, namespace, name)
+	if err != nil {
+		return DebugTarget{}, err
+	}
+	if sandbox := seen.obs.Sandbox(); sandbox == nil || !sandbox.Ready || seen.obs.Kept.Terminal() {
+		return DebugTarget{}, &problem.Error{Kind: problem.Failed, Object: "pod " + seen.id.String(), Err: errors.New("is not running: an ephemeral container requires a running pod"),
+			Hint: "'podrun get " + seen.id.Name + "' shows its state, 'podrun start' starts a stopped pod"}
+	}
+	return DebugTarget{known: observe.Known{ID: seen.id, Pod: seen.pod}, obs: seen.obs}, nil
+}
+
+// Name returns a name for an ephemeral container, as `kubectl debug` makes them:
+// debugger- and five random characters.
+func (t DebugTarget) Name() string {
+	for {
+		name := "debugger-" + rand.String(5)
+		if lifecycle.FindContainer(t.known.Pod, name).Container == nil {
+			return name
+		}
+	}
+}
+
+// Debug adds an ephemeral container to a pod, starts it, and returns it as a target of
+// Attach. It takes the pod from the podrun that owns it, and gives it back. The errors
+// are those of Apply, and of kind Usage for a name that the pod has, or a target that
+// it does not have. A container that has ended since is no error: its ID is in the
+// target, and running is false.
+func (e *Engine) Debug(ctx context.Context, t DebugTarget, o DebugOptions) (target ExecTarget, running bool, err error) {
+	if err := t.check(&o.Container); err != nil {
+		return ExecTarget{}, false, err
+	}
+	objects, err := e.checkpointed([]Known{t.known})
+	if err != nil {
+		return ExecTarget{}, false, err
+	}
+	results, err := e.Apply(ctx, objects, ApplyOptions{Timeout: o.Timeout, AllowKubelet: o.AllowKubelet, KeepOnFailure: true,
+		Wait: lifecycle.GoalDebugged(o.Container.Name), Debug: &o.Container})
+	if err == nil {
+		err = results[0].Err
+	}
+	if err != nil {
+		return ExecTarget{}, false, err
+	}
+	target = ExecTarget{Pod: t.known.ID, Container: o.Container.Name, Stdin: o.Container.Stdin, TTY: o.Container.TTY}
+	obs, err := e.Observe(ctx, t.known.ID.UID)
+	if err != nil {
+		return target, false, err
+	}
+	c := obs.Newest(o.Container.Name)
+	if c == nil {
+		return target, false, target.notRunning(nil)
+	}
+	target.ID = c.ID
+	return target, c.State == lifecycle.Running, nil
+}
+
+// check refuses what the API server would refuse of the container's names.
+func (t DebugTarget) check(c *corev1.EphemeralContainer) error {
+	wrong := func(format string, args ...any) error {
+		return &problem.Error{Kind: problem.Usage, Object: "pod " + t.known.ID.String(), Err: fmt.Errorf(format, args...)}
+	}
+	var names []string
+	for _, s := range lifecycle.SpecContainers(t.known.Pod) {
+		if s.Container.Name == c.Name {
+			return wrong("it already has a container %q: an ephemeral container cannot be changed or started again", c.Name)
+		}
+		if !s.Ephemeral {
+			names = append(names, s.Container.Name)
+		}
+		if s.Container.Name == c.TargetContainerName && s.Ephemeral {
+			return wrong("--target=%s is an ephemeral container", c.TargetContainerName)
+		}
+	}
+	if c.TargetContainerName == "" {
+		return nil
+	}
+	if lifecycle.FindContainer(t.known.Pod, c.TargetContainerName).Container == nil {
+		return wrong("it has no container %q for --target; it has %s", c.TargetContainerName, strings.Join(names, ", "))
+	}
+	if have := t.obs.Container(c.TargetContainerName); have == nil || have.State != lifecycle.Running {
+		return ExecTarget{Pod: t.known.ID, Container: c.TargetContainerName}.notRunning(have)
+	}
+	return nil
+}
