@@ -1,10 +1,13 @@
 package cmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -88,13 +91,15 @@ func (a *app) runDebug(c *cobra.Command, f *debugFlags, given []string) error {
 	if err != nil || !f.attach {
 		return err
 	}
-	if running {
-		err = a.attachTo(c, engine, target, f)
+	if running && target.TTY {
+		if err = a.attachTerminal(c, engine, target, f); err == nil || c.Context().Err() != nil {
+			return err
+		}
+		if alive, aliveErr := engine.Alive(c.Context(), target.ID); alive || aliveErr != nil {
+			return err
+		}
 	}
-	if !running || errors.Is(err, run.ErrEnded) {
-		return a.debugLog(c, engine, target)
-	}
-	return err
+	return a.followDebug(c, engine, target)
 }
 
 // check checks the command line, and returns the pod's name and what follows --.
@@ -138,7 +143,9 @@ func (f *debugFlags) ephemeral(command []string) (*corev1.EphemeralContainer, er
 	out := &corev1.EphemeralContainer{TargetContainerName: f.target}
 	common := &out.EphemeralContainerCommon
 	common.Name, common.Image, common.ImagePullPolicy = f.container, f.image, corev1.PullPolicy(f.policy)
-	common.Stdin, common.TTY = f.stdin, f.tty
+	// kubectl leaves stdinOnce unset: a process that reads a pipe to its end, such as
+	// tar, would wait forever.
+	common.Stdin, common.StdinOnce, common.TTY = f.stdin, f.stdin && !f.tty, f.tty
 	if common.Command = command; f.argumentsOnly {
 		common.Command, common.Args = nil, command
 	}
@@ -160,12 +167,12 @@ func (f *debugFlags) tell(a *app, format string, values ...any) {
 	}
 }
 
-// attachTo attaches to the ephemeral container until it ends.
-func (a *app) attachTo(c *cobra.Command, engine *run.Engine, target run.ExecTarget, f *debugFlags) error {
-	if f.stdin && target.TTY {
+// attachTerminal attaches to a container with a terminal until it ends.
+func (a *app) attachTerminal(c *cobra.Command, engine *run.Engine, target run.ExecTarget, f *debugFlags) error {
+	if f.stdin {
 		f.tell(a, "If you do not see a prompt, press enter.")
 	}
-	streams, restore, err := a.streamsOf(c.Context(), f.stdin, target.TTY)
+	streams, restore, err := a.streamsOf(c.Context(), f.stdin, true)
 	if err != nil {
 		return err
 	}
@@ -173,12 +180,25 @@ func (a *app) attachTo(c *cobra.Command, engine *run.Engine, target run.ExecTarg
 	return engine.Attach(c.Context(), target, streams)
 }
 
-// debugLog prints the log of an ephemeral container that ended before it was attached
-// to, as `kubectl debug` does.
-func (a *app) debugLog(c *cobra.Command, engine *run.Engine, target run.ExecTarget) error {
+// followDebug prints what the container writes until it ends: its log, which has also
+// what it wrote before podrun was attached. Standard input is passed to one that has
+// it.
+func (a *app) followDebug(c *cobra.Command, engine *run.Engine, target run.ExecTarget) error {
 	logs, err := engine.Logs(c.Context(), run.LogsRequest{Namespace: target.Pod.Namespace, Name: target.Pod.Name, Container: target.Container})
 	if err != nil {
 		return err
 	}
-	return podlog.Mux(c.Context(), podlog.Output{Stdout: a.raw.Out, Stderr: a.raw.Err}, (&logsFlags{}).sources(c.Context(), a, engine, logs), podlog.Options{})
+	ctx, cancel := context.WithCancel(c.Context())
+	var attached sync.WaitGroup
+	defer attached.Wait()
+	defer cancel()
+	if target.Stdin && !target.TTY {
+		attached.Go(func() {
+			err := engine.Attach(ctx, target, run.Streams{In: a.raw.In, Out: io.Discard, Err: io.Discard})
+			if alive, _ := engine.Alive(ctx, target.ID); err != nil && alive && ctx.Err() == nil {
+				fmt.Fprintln(a.streams.Err, "warning: standard input does not reach the container:", err)
+			}
+		})
+	}
+	return podlog.Mux(c.Context(), podlog.Output{Stdout: a.raw.Out, Stderr: a.raw.Err}, (&logsFlags{}).sources(c.Context(), a, engine, logs), podlog.Options{Follow: true})
 }

@@ -51,11 +51,11 @@ func EphemeralErrors(before, after *corev1.Pod) []string {
 	allowPrivileged()
 	var out []string
 	for _, e := range corevalidation.ValidatePodEphemeralContainersUpdate(&will, &was, opts) {
-		message := e.ErrorBody()
-		if e.Field != "spec.ephemeralContainers" {
-			message = e.Error()
+		message := e.Error()
+		if e.Field == "spec.ephemeralContainers" {
+			message, _, _ = strings.Cut(e.ErrorBody(), "\n") // what follows is a diff of Go structs
 		}
-		out = append(out, strings.TrimSpace(cut(message)))
+		out = append(out, cut(message))
 	}
 	return out
 }
