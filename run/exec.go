@@ -56,6 +56,9 @@ func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container stri
 		}
 	}
 	c := seen.obs.Container(t.Container)
+	if c == nil && lifecycle.FindContainer(seen.pod, t.Container).Ephemeral {
+		c = seen.obs.Newest(t.Container) // it may have ended in an earlier sandbox, for good
+	}
 	if c == nil || c.State != lifecycle.Running {
 		return t, t.notRunning(c)
 	}
