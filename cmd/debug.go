@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -20,7 +21,7 @@ import (
 type debugFlags struct {
 	container, image, target, copyTo string
 	policy, profile                  string
-	env                              []string
+	env                              map[string]string
 	stdin, tty, quiet                bool
 	attach, argumentsOnly            bool
 	timeout                          time.Duration
@@ -47,7 +48,7 @@ neither for the pod's phase nor for its exit code. It ends with the pod.`,
 	flags.StringVarP(&f.container, "container", "c", "", "the `name` of the ephemeral container (default \"debugger-\" and a random suffix)")
 	flags.StringVar(&f.target, "target", "", "share the processes of this `container`")
 	flags.StringVar(&f.policy, "image-pull-policy", "", "when to pull the image: Always, IfNotPresent or Never")
-	flags.StringArrayVar(&f.env, "env", nil, "set an environment variable, `NAME=VALUE`; can be repeated")
+	flags.StringToStringVar(&f.env, "env", nil, "set environment variables, `NAME=VALUE[,NAME=VALUE]`; can be repeated")
 	flags.StringVar(&f.profile, "profile", profileGeneral, "security settings: "+strings.Join(debugProfiles, ", "))
 	flags.BoolVarP(&f.stdin, "stdin", "i", false, "keep the container's standard input open, and attach to it")
 	flags.BoolVarP(&f.tty, "tty", "t", false, "give the container a terminal; requires -i")
@@ -149,12 +150,8 @@ func (f *debugFlags) ephemeral(command []string) (*corev1.EphemeralContainer, er
 	if common.Command = command; f.argumentsOnly {
 		common.Command, common.Args = nil, command
 	}
-	for _, e := range f.env {
-		name, value, ok := strings.Cut(e, "=")
-		if !ok || name == "" {
-			return nil, fmt.Errorf("--env=%s is not NAME=VALUE", e)
-		}
-		common.Env = append(common.Env, corev1.EnvVar{Name: name, Value: value})
+	for _, name := range slices.Sorted(maps.Keys(f.env)) {
+		common.Env = append(common.Env, corev1.EnvVar{Name: name, Value: f.env[name]})
 	}
 	var err error
 	common.SecurityContext, err = debugProfile(f.profile)

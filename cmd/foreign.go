@@ -51,7 +51,6 @@ var useInstead = map[string]string{
 	"port":          "use 'podrun port-forward NAME PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort",
 	"expose":        "use 'podrun port-forward NAME PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort",
 	"proxy":         "use 'podrun port-forward NAME PORT', connect to the pod's IP ('podrun get -o wide'), or give a port of the container a hostPort",
-	"debug":         "use 'podrun exec NAME -- COMMAND', or add a container to the manifest",
 	"edit":          useManifest,
 	"patch":         useManifest,
 	"set":           useManifest,

@@ -121,7 +121,7 @@ var rows = []row{
 	{path: "spec.initContainers[]", class: supported, note: "like spec.containers[]"},
 	{path: "spec.initContainers[].restartPolicy", class: supported, note: "Always makes it a sidecar"},
 	{path: "spec.initContainers[].ports[].hostPort", class: warned, note: "the kubelet maps ports of app containers only", try: "spec: {initContainers: [{name: side, image: i, restartPolicy: Always, ports: [{containerPort: 80, hostPort: 80}]}]}", says: "maps ports of app containers only"},
-	{path: "spec.ephemeralContainers[]", class: refused, note: "by the API: they are added to a running pod", try: "spec: {ephemeralContainers: [{name: e, image: i}]}", says: "cannot be set on create"},
+	{path: "spec.ephemeralContainers[]", class: refused, note: "of a new pod, as by the API; `podrun debug`, and an apply that adds to them, start them in a running pod", try: "spec: {ephemeralContainers: [{name: e, image: i}]}", says: "cannot be set on create"},
 
 	{path: "spec.volumes[].name", class: supported},
 	{path: "spec.volumes[].emptyDir", class: supported},
