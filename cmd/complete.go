@@ -37,6 +37,8 @@ var flagValues = map[string][]string{
 	"events output":         {"wide", "json", "yaml"},
 	"top output":            {"json", "yaml"},
 	"types":                 {"Normal", "Warning"},
+	"profile":               debugProfiles,
+	"image-pull-policy":     {"Always", "IfNotPresent", "Never"},
 	"serve output":          {"json"},
 	"run output":            {"json", "yaml"},
 	"plan output":           {"json", "yaml"},
@@ -102,7 +104,7 @@ func (a *app) completeFlag(c *cobra.Command, path string, f *pflag.Flag) {
 		do = fixed(values)
 	case f.Name == "namespace":
 		do = a.completer((*app).namespaceWords)
-	case f.Name == "container":
+	case f.Name == "container" || path+" "+f.Name == "debug target":
 		do = a.completer((*app).containerWords)
 	case slices.Contains(fileFlags, f.Name):
 		do = completeManifests

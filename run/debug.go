@@ -58,7 +58,7 @@ func (t DebugTarget) Name() string {
 // Attach. It takes the pod from the podrun that owns it, and gives it back. The errors
 // are those of Apply, and of kind Usage for a name that the pod has, or a target that
 // it does not have. A container that has ended since is no error: its ID is in the
-// target, and running is false.
+// target, and running is false. One that was not started is removed from the pod again.
 func (e *Engine) Debug(ctx context.Context, t DebugTarget, o DebugOptions) (target ExecTarget, running bool, err error) {
 	if err := t.check(&o.Container); err != nil {
 		return ExecTarget{}, false, err
@@ -67,7 +67,7 @@ func (e *Engine) Debug(ctx context.Context, t DebugTarget, o DebugOptions) (targ
 	if err != nil {
 		return ExecTarget{}, false, err
 	}
-	results, err := e.Apply(ctx, objects, ApplyOptions{Timeout: o.Timeout, AllowKubelet: o.AllowKubelet, KeepOnFailure: true,
+	results, err := e.Apply(ctx, objects, ApplyOptions{Timeout: o.Timeout, AllowKubelet: o.AllowKubelet,
 		Wait: lifecycle.GoalDebugged(o.Container.Name), Debug: &o.Container})
 	if err == nil {
 		err = results[0].Err

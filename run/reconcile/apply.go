@@ -75,7 +75,12 @@ func (w *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Re
 	result.Err = w.explain(ctx, result.Err)
 	if result.Err != nil {
 		result.Outcome = OutcomeFailed
-		if !o.KeepOnFailure {
+		switch {
+		case o.Debug != nil:
+			if err := w.undoDebug(ctx); err != nil {
+				result.Err = errors.Join(result.Err, leftBehind(t.Plan.ID, err))
+			}
+		case !o.KeepOnFailure:
 			if err := w.rollback(ctx); err != nil {
 				result.Err = errors.Join(result.Err, leftBehind(t.Plan.ID, err))
 			}
@@ -124,6 +129,9 @@ func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptio
 	if t.Change != prepare.ChangeUnchanged {
 		w.pulls = w.puller.Start(ctx, w.wantedImages(o.goal()))
 		defer w.pulls.Stop()
+	}
+	if o.Debug != nil && t.Change == prepare.ChangeUpdate {
+		w.undo.push("remove the ephemeral container", func(ctx context.Context) error { return w.removeDebug(ctx, t, o.Debug.Name) })
 	}
 	if err := w.prepareChange(ctx, t); err != nil {
 		return OutcomeFailed, err

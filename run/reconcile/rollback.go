@@ -6,6 +6,7 @@ import (
 
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -69,4 +70,34 @@ func (w *Worker) removeUnstarted(ctx context.Context) error {
 		return err
 	}
 	return w.lock.Disown()
+}
+
+// undoDebug takes an ephemeral container back that was not started. The pod stays,
+// whoever made it.
+func (w *Worker) undoDebug(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout)
+	defer cancel()
+	if w.undo.empty() {
+		return nil
+	}
+	if w.lock.Held == nil {
+		if _, err := w.lock.Take(ctx); err != nil {
+			return err
+		}
+	}
+	if !w.lock.Owned() {
+		return nil // its new owner has taken it in
+	}
+	return w.undo.run(ctx)
+}
+
+// removeDebug makes a pod's definition what it was before an ephemeral container was
+// added, and removes that.
+func (w *Worker) removeDebug(ctx context.Context, t prepare.Target, name string) error {
+	if c := w.obs.Newest(name); c != nil {
+		if err := w.Client.RemoveContainer(ctx, c.ID); err != nil {
+			return err
+		}
+	}
+	return store.WriteCheckpoint(w.plan.Layout, w.plan.ID, t.Was.Made)
 }
