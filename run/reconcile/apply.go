@@ -94,6 +94,23 @@ func (w *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Re
 	return result
 }
 
+// beginUndo registers what takes back that the pod was admitted.
+func (w *Worker) beginUndo(t prepare.Target, o ApplyOptions) {
+	if t.Change == prepare.ChangeNew {
+		w.undo.push("remove the pod's directory", w.removeDirs)
+	}
+	if o.Debug != nil {
+		w.undo.push("remove the ephemeral container", func(ctx context.Context) error { return w.removeDebug(ctx, t, o.Debug.Name) })
+	}
+}
+
+// endedUndebugged is the error for a pod that ended before its ephemeral container was
+// started.
+func (w *Worker) endedUndebugged() error {
+	return &problem.Error{Kind: problem.Failed, Object: "pod " + w.plan.ID.String(), Err: errors.New("has ended"),
+		Hint: "an ephemeral container requires a running pod; 'podrun get' shows the pod's state"}
+}
+
 // wantedImages are the images that a goal needs.
 func (w *Worker) wantedImages(goal lifecycle.Goal) imagepull.Plan {
 	if name := goal.Debugs(); name != "" {
@@ -111,9 +128,7 @@ func leftBehind(id identity.Pod, err error) error {
 // applyTarget brings a pod as it was admitted to its goal.
 func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptions) (Outcome, error) {
 	w.hasDir, w.knowsPending = t.Change != prepare.ChangeReplace, true // and none is pending
-	if t.Change == prepare.ChangeNew {
-		w.undo.push("remove the pod's directory", w.removeDirs)
-	}
+	w.beginUndo(t, o)
 	if err := w.observeTarget(ctx, t); err != nil {
 		return OutcomeFailed, RuntimeError(w.plan.ID, err)
 	}
@@ -129,9 +144,6 @@ func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptio
 	if t.Change != prepare.ChangeUnchanged {
 		w.pulls = w.puller.Start(ctx, w.wantedImages(o.goal()))
 		defer w.pulls.Stop()
-	}
-	if o.Debug != nil && t.Change == prepare.ChangeUpdate {
-		w.undo.push("remove the ephemeral container", func(ctx context.Context) error { return w.removeDebug(ctx, t, o.Debug.Name) })
 	}
 	if err := w.prepareChange(ctx, t); err != nil {
 		return OutcomeFailed, err
@@ -158,8 +170,7 @@ func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptio
 	case err != nil:
 		return OutcomeFailed, err
 	case ended && o.goal().Debugs() != "":
-		return OutcomeFailed, &problem.Error{Kind: problem.Failed, Object: "pod " + w.plan.ID.String(), Err: errors.New("has ended"),
-			Hint: "an ephemeral container requires a running pod; 'podrun get' shows the pod's state"}
+		return OutcomeFailed, w.endedUndebugged()
 	case t.Was.Ended && t.Change == prepare.ChangeUnchanged:
 		return w.alreadyEnded()
 	case ended && (o.goal() == lifecycle.GoalCompleted || o.Supervision != nil):
