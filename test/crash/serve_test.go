@@ -12,15 +12,15 @@ import (
 func (h *host) source() string { return filepath.Join(h.dir, "manifests", "pod.yaml") }
 
 // do runs a command that is to be killed. One that does not end by itself, serve, starts
-// the pod and deletes it when the pod's file is removed, and ends by SIGTERM then.
+// the pod and, once it runs, deletes it since its file is removed, and ends by SIGTERM then.
 func (o *outside) do(h *host, env []string, args ...string) result {
 	if args[0] != "serve" {
 		return h.podrun(env, args...)
 	}
 	return h.during(env, func(ctx context.Context) {
-		until(ctx, func() error { return o.runsNow(ctx, h.pod) })
-		os.Remove(h.source())
-		until(ctx, func() error { return o.gone(ctx, h) })
+		if until(ctx, func() error { return o.runsNow(ctx, h.pod) }) == nil && os.Remove(h.source()) == nil {
+			_ = until(ctx, func() error { return o.gone(ctx, h) })
+		}
 	}, args...)
 }
 
@@ -48,18 +48,20 @@ func (h *host) asked() bool {
 	return err == nil
 }
 
-// gone checks that the runtime and podrun know nothing of the pod.
+// gone checks that neither the runtime nor podrun has anything of the pod. A directory
+// without a checkpoint is no pod: `podrun gc` removes it, and serve every 5 minutes.
 func (o *outside) gone(ctx context.Context, h *host) error {
 	sandboxes, _, err := o.sandboxes(ctx, h.pod)
 	if err != nil {
 		return err
 	}
-	directories, err := os.ReadDir(filepath.Join(h.dir, "root", "pods"))
-	if os.IsNotExist(err) {
-		err = nil
+	containers, err := o.containers(ctx, h.pod)
+	if err != nil {
+		return err
 	}
-	if err == nil && len(sandboxes)+len(directories) > 0 {
-		err = fmt.Errorf("%d sandboxes and %d directories are left", len(sandboxes), len(directories))
+	checkpoints, err := filepath.Glob(filepath.Join(h.dir, "root", "pods", "*", "pod.yaml"))
+	if err == nil && len(sandboxes)+len(containers)+len(checkpoints) > 0 {
+		err = fmt.Errorf("%d sandboxes, %d containers and %d checkpoints are left", len(sandboxes), len(containers), len(checkpoints))
 	}
 	return err
 }

@@ -71,7 +71,7 @@ type verdict struct {
 }
 
 // TestCrashSweep kills each command at a sample of its steps: one in
-// PODRUN_CRASH_EVERY (default 60; 1 kills at each), chosen by PODRUN_CRASH_SEED.
+// PODRUN_CRASH_EVERY (default 80; 1 kills at each), chosen by PODRUN_CRASH_SEED.
 // PODRUN_CRASH_ONLY is a regular expression for the cells' names to choose them by,
 // PODRUN_CRASH_ROUNDS how many times each is tried.
 func TestCrashSweep(t *testing.T) {
@@ -88,7 +88,7 @@ func TestCrashSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.leaks(t.Context(), newHost(dir, 0)) // what was there before counts for nothing
-	every := number("PODRUN_CRASH_EVERY", 60)
+	every := number("PODRUN_CRASH_EVERY", 80)
 	seed := uint64(number("PODRUN_CRASH_SEED", 1)) // the gate tries the same cells each time
 	rand.New(rand.NewPCG(seed, seed)).Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
 	only, err := regexp.Compile(os.Getenv("PODRUN_CRASH_ONLY"))
@@ -209,6 +209,10 @@ func (o *outside) andThen(ctx context.Context, h *host, v *verdict) {
 		}
 		if r := h.podrun(nil, "delete", "--all"); r.code != 0 {
 			v.lied += " the delete that follows: " + last(r.out, 3)
+		}
+	} else if v.then == "serve" {
+		if r := h.podrun(nil, "gc"); r.code != 0 { // which serve does every 5 minutes
+			v.lied += " gc: " + last(r.out, 3)
 		}
 	}
 	v.leaks = o.leaks(ctx, h)
