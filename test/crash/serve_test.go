@@ -33,6 +33,7 @@ func (o *outside) serveAgain(h *host) result {
 			if h.asked() {
 				return o.runs(ctx, h.pod)
 			}
+			time.Sleep(2 * time.Second) // else serve ends before it has begun
 			return o.gone(ctx, h)
 		})
 	}, "serve", filepath.Dir(h.source()))

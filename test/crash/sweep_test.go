@@ -55,7 +55,8 @@ func points(trace string) []string {
 	return out
 }
 
-// cell is one kill, and the command that follows.
+// cell is one kill, and the command that follows: apply, delete, serve, or serve after
+// the pod's file was removed (gone).
 type cell struct{ command, point, then string }
 
 func (c cell) name() string { return c.command + "/" + c.point + "/" + c.then }
@@ -138,7 +139,7 @@ func plan(o *outside, dir string, commands ...string) ([]cell, error) {
 		for _, p := range points(string(trace)) {
 			out = append(out, cell{command, p, "apply"}, cell{command, p, "delete"})
 			if command == "serve" {
-				out = append(out, cell{command, p, "serve"})
+				out = append(out, cell{command, p, "serve"}, cell{command, p, "gone"})
 			}
 		}
 	}
@@ -203,14 +204,15 @@ func (o *outside) andThen(ctx context.Context, h *host, v *verdict) {
 			}
 		}
 	}
-	if v.then == "apply" || v.then == "serve" && h.asked() {
+	serves := v.then == "serve" || v.then == "gone"
+	if v.then == "apply" || serves && h.asked() {
 		if err := o.runs(ctx, h.pod); err != nil {
 			v.lied += err.Error()
 		}
 		if r := h.podrun(nil, "delete", "--all"); r.code != 0 {
 			v.lied += " the delete that follows: " + last(r.out, 3)
 		}
-	} else if v.then == "serve" {
+	} else if serves {
 		if r := h.podrun(nil, "gc"); r.code != 0 { // which serve does every 5 minutes
 			v.lied += " gc: " + last(r.out, 3)
 		}
@@ -228,6 +230,9 @@ func (o *outside) first(h *host, then string) result {
 	case "apply":
 		return h.podrun(nil, "apply", filepath.Join(h.dir, "one.yaml"), "--timeout", "60s")
 	case "serve":
+		return o.serveAgain(h)
+	case "gone":
+		os.Remove(h.source()) // or it was removed before
 		return o.serveAgain(h)
 	default:
 		return h.podrun(nil, "delete", "--all", "--timeout", "60s")
@@ -260,8 +265,8 @@ func report(points int, all []verdict) {
 		fmt.Fprintf(&b, "%-20s %6d %6d %8d %6d %6d\n", name, cells, kills, failures, lies, leaks)
 	}
 	for _, c := range commands {
-		for _, then := range []string{"apply", "delete", "serve"} {
-			if then == "serve" && c != then {
+		for _, then := range []string{"apply", "delete", "serve", "gone"} {
+			if c != "serve" && (then == "serve" || then == "gone") {
 				continue
 			}
 			line(c+" -> "+then, func(v verdict) bool { return v.command == c && v.then == then })
