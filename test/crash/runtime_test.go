@@ -182,7 +182,7 @@ type harmed struct {
 	harm string
 	code int           // of the command
 	over time.Duration // beyond its --timeout
-	kept int           // directories of tasks that containerd keeps until its next start
+	lost int           // tasks that containerd lost
 }
 
 // tryFault does one.
@@ -229,29 +229,23 @@ func (o *outside) tryFault(ctx context.Context, h *host, f fault) harmed {
 	o.andThen(ctx, h, &v.verdict)
 	if f.harm.name == "killed" {
 		leaks := len(v.leaks)
-		v.leaks = slices.DeleteFunc(v.leaks, o.emptyTask)
-		v.kept = leaks - len(v.leaks)
+		v.leaks = slices.DeleteFunc(v.leaks, o.lostByContainerd)
+		v.lost = leaks - len(v.leaks)
 	}
 	return v
 }
 
-// emptyTask says whether a leak is nothing but the directory of a task that has neither
-// a shim nor a container of runc's: a containerd 1.6 that was killed while it started
-// the shim, before it wrote the directory's file "runtime", cannot delete it when the
-// shim has ended, and does at its next start.
-func (o *outside) emptyTask(leak string) bool {
+// lostByContainerd says whether a leak is a task without a container of runc's: a
+// containerd 1.6 that is killed while it starts a shim does not know the shim at its
+// next start. The task's directory stays until the start after that, and a shim that
+// had come up until it is killed.
+func (o *outside) lostByContainerd(leak string) bool {
 	id, is := strings.CutPrefix(leak, "task ")
 	if !is {
 		return false
 	}
-	if _, err := os.Stat(filepath.Join(o.dir, "runc", "k8s.io", id)); err == nil {
-		return false
-	}
-	processes, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	return !slices.ContainsFunc(processes, func(file string) bool {
-		text, _ := os.ReadFile(file) // it may have ended
-		return strings.Contains(string(text), id)
-	})
+	_, err := os.Stat(filepath.Join(o.dir, "runc", "k8s.io", id))
+	return os.IsNotExist(err)
 }
 
 // harmAt waits until the command is at the step, and harms containerd.
@@ -269,10 +263,10 @@ func (o *outside) harmAt(ctx context.Context, trace string, f fault) error {
 func reportFaults(points int, all []harmed) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "runtime faults: %d of %d\n%-34s %6s %6s %6s %6s %6s %8s %6s %6s %6s %8s\n", len(all), points,
-		"command, containerd", "faults", "hit", "0", "124", "125", "failures", "lies", "leaks", "kept", "over")
+		"command, containerd", "faults", "hit", "0", "124", "125", "failures", "lies", "leaks", "lost", "over")
 	for _, command := range []string{"apply", "run", "delete", ""} {
 		for _, h := range harms {
-			var n, hit, failures, lies, leaks, kept int
+			var n, hit, failures, lies, leaks, lost int
 			codes, over := map[int]int{}, time.Duration(0)
 			for _, v := range all {
 				if v.command != command && command != "" || v.harm != h.name {
@@ -280,7 +274,7 @@ func reportFaults(points int, all []harmed) {
 				}
 				n++
 				codes[v.code]++
-				kept += v.kept
+				lost += v.lost
 				over = max(over, v.over)
 				for count, is := range map[*int]bool{&hit: v.killed, &failures: v.failed != "", &lies: v.lied != "", &leaks: len(v.leaks) > 0} {
 					if is {
@@ -290,7 +284,7 @@ func reportFaults(points int, all []harmed) {
 			}
 			name := map[bool]string{true: "all", false: command}[command == ""] + ", " + h.name
 			fmt.Fprintf(&b, "%-34s %6d %6d %6d %6d %6d %8d %6d %6d %6d %8v\n", name, n, hit, codes[0], codes[124], codes[125],
-				failures, lies, leaks, kept, over.Round(100*time.Millisecond))
+				failures, lies, leaks, lost, over.Round(100*time.Millisecond))
 		}
 	}
 	fmt.Println(b.String())
