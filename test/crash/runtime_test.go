@@ -236,7 +236,7 @@ func (o *outside) tryFault(ctx context.Context, h *host, f fault) harmed {
 }
 
 // lostByContainerd says whether a leak is a task without a container of runc's: a
-// containerd 1.6 that is killed while it starts a shim does not know the shim at its
+// containerd 1.6 that is killed while it starts or ends a shim may not know it at its
 // next start. The task's directory stays until the start after that, and a shim that
 // had come up until it is killed.
 func (o *outside) lostByContainerd(leak string) bool {
