@@ -5,7 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/run/store"
 )
 
 // served1 is a pod of two containers.
@@ -31,6 +35,39 @@ func TestServeAddAndRemove(t *testing.T) {
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(2 * time.Second)
 		s.running("web")
+	})
+}
+
+// TestServeKnowsTheSourceFirst: a supervisor that is killed while it starts a new pod
+// has written whose file asks for it; otherwise the next one keeps the pod although the
+// file is gone (the crash sweep's serve/cri/ImageStatus/after#2/gone).
+func TestServeKnowsTheSourceFirst(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		time.Sleep(time.Minute)
+		var calls int
+		unknown := map[string]bool{}
+		for _, method := range []string{"ListPodSandbox", "ListContainers", "ImageStatus", "RunPodSandbox"} {
+			s.rt.Fault(method, critest.Fault{Match: func(proto.Message) bool {
+				pods, err := store.StoredPods(s.layout())
+				if err != nil {
+					t.Error(err)
+				}
+				for _, id := range pods {
+					calls++
+					record, err := store.ReadSource(s.layout(), identity.Pod{Namespace: id.Namespace, Name: id.Name})
+					if record == nil || err != nil {
+						unknown[method] = true
+					}
+				}
+				return false
+			}})
+		}
+		s.files.write(file("web"), servedPod("web"))
+		time.Sleep(2 * time.Second)
+		s.running("web")
+		if calls == 0 || len(unknown) > 0 {
+			t.Errorf("of %d calls while the pod has a checkpoint, these are made before its source is known: %v", calls, unknown)
+		}
 	})
 }
 

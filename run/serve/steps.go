@@ -33,6 +33,13 @@ func (p *pod) apply(ctx context.Context, step Step, in facing) error {
 		}
 		objects = c.Objects()
 	}
+	if !in.Exists && in.Source == Present && in.Applied == "" {
+		// Before the pod has a checkpoint: a supervisor that is killed after that knows
+		// whose pod it is, also if the file is removed meanwhile.
+		if err := store.WriteSource(n.Layout(), p.id, store.SourceRecord{Path: in.path}); err != nil {
+			return err
+		}
+	}
 	if !in.Exists && p.s.options.Starting != nil {
 		p.s.options.Starting(p.id)
 	}

@@ -17,7 +17,8 @@ type SourceRecord struct {
 	Path string `json:"path"`
 	// Hash is that of the pod, and of the objects that it refers to, as the file had
 	// them when they were last applied. A supervisor applies a file only when it is
-	// another one: what a command has changed since then stays.
+	// another one: what a command has changed since then stays. "" before the first
+	// time.
 	Hash string `json:"hash"`
 }
 

@@ -57,25 +57,32 @@ func (o *outside) containers(ctx context.Context, pod string) ([]*runtimeapi.Con
 // runs checks that the pod runs, in one sandbox, and goes on doing so.
 func (o *outside) runs(ctx context.Context, pod string) error {
 	for range 4 {
-		sandboxes, _, err := o.sandboxes(ctx, pod)
-		if err != nil {
+		if err := o.runsNow(ctx, pod); err != nil {
 			return err
-		}
-		ready := slices.DeleteFunc(sandboxes, func(s *runtimeapi.PodSandbox) bool { return s.State != runtimeapi.PodSandboxState_SANDBOX_READY })
-		if len(ready) != 1 {
-			return fmt.Errorf("%d sandboxes are ready", len(ready))
-		}
-		containers, err := o.containers(ctx, pod)
-		if err != nil {
-			return err
-		}
-		running := slices.DeleteFunc(containers, func(c *runtimeapi.Container) bool {
-			return c.State != runtimeapi.ContainerState_CONTAINER_RUNNING || c.PodSandboxId != ready[0].Id
-		})
-		if len(running) != 1 || running[0].Metadata.Name != "app" {
-			return fmt.Errorf("%d containers run", len(running))
 		}
 		time.Sleep(600 * time.Millisecond)
+	}
+	return nil
+}
+
+func (o *outside) runsNow(ctx context.Context, pod string) error {
+	sandboxes, _, err := o.sandboxes(ctx, pod)
+	if err != nil {
+		return err
+	}
+	ready := slices.DeleteFunc(sandboxes, func(s *runtimeapi.PodSandbox) bool { return s.State != runtimeapi.PodSandboxState_SANDBOX_READY })
+	if len(ready) != 1 {
+		return fmt.Errorf("%d sandboxes are ready", len(ready))
+	}
+	containers, err := o.containers(ctx, pod)
+	if err != nil {
+		return err
+	}
+	running := slices.DeleteFunc(containers, func(c *runtimeapi.Container) bool {
+		return c.State != runtimeapi.ContainerState_CONTAINER_RUNNING || c.PodSandboxId != ready[0].Id
+	})
+	if len(running) != 1 || running[0].Metadata.Name != "app" {
+		return fmt.Errorf("%d containers run", len(running))
 	}
 	return nil
 }

@@ -3,12 +3,14 @@
 package crash
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -94,16 +96,36 @@ type result struct {
 }
 
 // podrun runs a command; env are variables for it.
-func (h *host) podrun(env []string, args ...string) result {
+func (h *host) podrun(env []string, args ...string) result { return h.during(env, nil, args...) }
+
+// during runs a command, meanwhile another function if it is not nil, and ends the
+// command by SIGTERM when that has returned. Its context ends with the command.
+func (h *host) during(env []string, meanwhile func(context.Context), args ...string) result {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, program, args...)
 	c.Env = append(os.Environ(), "PODRUN_CONFIG=", "PODRUN_ROOT_DIR="+h.dir+"/root", "PODRUN_POD_LOGS_DIR="+h.dir+"/logs",
 		"PODRUN_CONTAINER_LOGS_DIR="+h.dir+"/links", "PODRUN_NAMESPACE=crash", "PODRUN_CGROUP_ROOT="+h.cgroupRoot())
 	c.Env = append(c.Env, env...)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
 	begun := time.Now()
-	out, _ := c.CombinedOutput() // how it ended is in its state
-	r := result{code: c.ProcessState.ExitCode(), out: string(out), took: time.Since(begun)}
+	if err := c.Start(); err != nil {
+		return result{code: -1, out: err.Error()}
+	}
+	beside, ended := context.WithCancel(ctx)
+	var other sync.WaitGroup
+	if meanwhile != nil {
+		other.Go(func() {
+			meanwhile(beside)
+			_ = c.Process.Signal(syscall.SIGTERM) // or it has ended
+		})
+	}
+	_ = c.Wait() // how it ended is in its state
+	took := time.Since(begun)
+	ended()
+	other.Wait()
+	r := result{code: c.ProcessState.ExitCode(), out: out.String(), took: took}
 	if ws, ok := c.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		r.killed = ws.Signal() == syscall.SIGKILL && ctx.Err() == nil
 	}
@@ -130,6 +152,15 @@ func (h *host) command(name string) (args []string, before string, err error) {
 		return []string{"delete", "--all"}, "running", nil
 	case "start":
 		return []string{"start", h.pod}, "stopped", nil
+	case "serve":
+		text, err := os.ReadFile(forever)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(h.source()), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(h.source(), text, 0o600)
+		}
+		return []string{"serve", filepath.Dir(h.source())}, "", err
 	case "restart", "stop":
 		return []string{name, h.pod}, "running", nil
 	}

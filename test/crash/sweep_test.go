@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +16,7 @@ import (
 )
 
 // commands are those that are killed.
-var commands = []string{"apply", "run", "delete", "restart", "replace", "stop", "start"}
+var commands = []string{"apply", "run", "delete", "restart", "replace", "stop", "start", "serve"}
 
 // delays are how long after a call was sent podrun is killed.
 var delays = map[string][]string{
@@ -54,7 +55,8 @@ func points(trace string) []string {
 	return out
 }
 
-// cell is one kill, and the command that follows.
+// cell is one kill, and the command that follows: apply, delete, serve, or serve after
+// the pod's file was removed (gone).
 type cell struct{ command, point, then string }
 
 func (c cell) name() string { return c.command + "/" + c.point + "/" + c.then }
@@ -70,8 +72,9 @@ type verdict struct {
 }
 
 // TestCrashSweep kills each command at a sample of its steps: one in
-// PODRUN_CRASH_EVERY (default 60; 1 kills at each), chosen by PODRUN_CRASH_SEED.
-// PODRUN_CRASH_ONLY is a part of the cells' names to choose them by.
+// PODRUN_CRASH_EVERY (default 80; 1 kills at each), chosen by PODRUN_CRASH_SEED.
+// PODRUN_CRASH_ONLY is a regular expression for the cells' names to choose them by,
+// PODRUN_CRASH_ROUNDS how many times each is tried.
 func TestCrashSweep(t *testing.T) {
 	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
 		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
@@ -81,22 +84,26 @@ func TestCrashSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	cells, err := plan(dir)
+	cells, err := plan(o, dir, commands...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o.leaks(t.Context(), newHost(dir, 0)) // what was there before counts for nothing
-	every := number("PODRUN_CRASH_EVERY", 60)
+	every := number("PODRUN_CRASH_EVERY", 80)
 	seed := uint64(number("PODRUN_CRASH_SEED", 1)) // the gate tries the same cells each time
 	rand.New(rand.NewPCG(seed, seed)).Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
+	only, err := regexp.Compile(os.Getenv("PODRUN_CRASH_ONLY"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	var chosen []cell
 	for i, c := range cells {
-		if i%every == 0 && strings.Contains(c.name(), os.Getenv("PODRUN_CRASH_ONLY")) {
+		if i%every == 0 && only.MatchString(c.name()) {
 			chosen = append(chosen, c)
 		}
 	}
 	t.Logf("PODRUN_CRASH_SEED=%d", seed)
-	report(t, len(cells), sweep(t, o, dir, chosen))
+	report(len(cells), sweep(t, o, dir, slices.Repeat(chosen, number("PODRUN_CRASH_ROUNDS", 1))))
 }
 
 func number(name string, otherwise int) int {
@@ -106,8 +113,8 @@ func number(name string, otherwise int) int {
 	return otherwise
 }
 
-// plan lists all cells: every command is run once to see its steps.
-func plan(dir string) ([]cell, error) {
+// plan lists all cells of commands: each is run once to see its steps.
+func plan(o *outside, dir string, commands ...string) ([]cell, error) {
 	var out []cell
 	for i, command := range commands {
 		h := newHost(dir, i+1)
@@ -119,7 +126,7 @@ func plan(dir string) ([]cell, error) {
 			return nil, err
 		}
 		file := filepath.Join(h.dir, "trace")
-		if r := h.podrun([]string{"PODRUN_FAULTPOINT_TRACE=" + file}, args...); r.code != 0 {
+		if r := o.do(h, []string{"PODRUN_FAULTPOINT_TRACE=" + file}, args...); r.code != 0 {
 			return nil, fmt.Errorf("%s: code %d: %s", command, r.code, r.out)
 		}
 		trace, err := os.ReadFile(file)
@@ -131,6 +138,9 @@ func plan(dir string) ([]cell, error) {
 		}
 		for _, p := range points(string(trace)) {
 			out = append(out, cell{command, p, "apply"}, cell{command, p, "delete"})
+			if command == "serve" {
+				out = append(out, cell{command, p, "serve"}, cell{command, p, "gone"})
+			}
 		}
 	}
 	return out, nil
@@ -175,29 +185,36 @@ func try(ctx context.Context, o *outside, h *host, c cell) verdict {
 		v.trouble = err.Error()
 		return v
 	}
-	r := h.podrun([]string{"PODRUN_FAULTPOINT=" + c.point}, args...)
+	r := o.do(h, []string{"PODRUN_FAULTPOINT=" + c.point}, args...)
 	v.killed = r.killed
 	if !r.killed && r.code != 0 {
 		v.trouble = fmt.Sprintf("not killed: code %d: %s", r.code, last(r.out, 3))
 	}
-	then := []string{"delete", "--all", "--timeout", "60s"}
-	if c.then == "apply" {
-		then = []string{"apply", filepath.Join(h.dir, "one.yaml"), "--timeout", "60s"}
-	}
-	if r := h.podrun(nil, then...); r.code != 0 {
-		v.failed = fmt.Sprintf("code %d after %v: %s", r.code, r.took, last(r.out, 3))
+	o.andThen(ctx, h, &v)
+	return v
+}
+
+// andThen runs the command that follows, and checks what it and a delete leave.
+func (o *outside) andThen(ctx context.Context, h *host, v *verdict) {
+	if r := o.first(h, v.then); r.code != 0 {
+		v.failed += fmt.Sprintf("code %d after %v: %s", r.code, r.took, last(r.out, 3))
 		for range 5 { // so that the next cells have a clean host
-			if r := h.podrun(nil, then...); r.code == 0 {
+			if r := o.first(h, v.then); r.code == 0 {
 				break
 			}
 		}
 	}
-	if c.then == "apply" {
+	serves := v.then == "serve" || v.then == "gone"
+	if v.then == "apply" || serves && h.asked() {
 		if err := o.runs(ctx, h.pod); err != nil {
-			v.lied = err.Error()
+			v.lied += err.Error()
 		}
 		if r := h.podrun(nil, "delete", "--all"); r.code != 0 {
 			v.lied += " the delete that follows: " + last(r.out, 3)
+		}
+	} else if serves {
+		if r := h.podrun(nil, "gc"); r.code != 0 { // which serve does every 5 minutes
+			v.lied += " gc: " + last(r.out, 3)
 		}
 	}
 	v.leaks = o.leaks(ctx, h)
@@ -205,7 +222,21 @@ func try(ctx context.Context, o *outside, h *host, c cell) verdict {
 	if len(v.leaks) == 0 {
 		os.RemoveAll(h.dir)
 	}
-	return v
+}
+
+// first runs the first command after a kill.
+func (o *outside) first(h *host, then string) result {
+	switch then {
+	case "apply":
+		return h.podrun(nil, "apply", filepath.Join(h.dir, "one.yaml"), "--timeout", "60s")
+	case "serve":
+		return o.serveAgain(h)
+	case "gone":
+		os.Remove(h.source()) // or it was removed before
+		return o.serveAgain(h)
+	default:
+		return h.podrun(nil, "delete", "--all", "--timeout", "60s")
+	}
 }
 
 func (v verdict) log(t *testing.T) {
@@ -218,7 +249,7 @@ func (v verdict) log(t *testing.T) {
 }
 
 // report prints the counts that docs/reliability.md quotes.
-func report(t *testing.T, points int, all []verdict) {
+func report(points int, all []verdict) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "crash sweep: %d cells of %d\n%-20s %6s %6s %8s %6s %6s\n", len(all), points, "killed -> then", "cells", "kills", "failures", "lies", "leaks")
 	line := func(name string, of func(verdict) bool) {
@@ -234,7 +265,10 @@ func report(t *testing.T, points int, all []verdict) {
 		fmt.Fprintf(&b, "%-20s %6d %6d %8d %6d %6d\n", name, cells, kills, failures, lies, leaks)
 	}
 	for _, c := range commands {
-		for _, then := range []string{"apply", "delete"} {
+		for _, then := range []string{"apply", "delete", "serve", "gone"} {
+			if c != "serve" && (then == "serve" || then == "gone") {
+				continue
+			}
 			line(c+" -> "+then, func(v verdict) bool { return v.command == c && v.then == then })
 		}
 	}

@@ -1,0 +1,85 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// source is the pod's file in the manifest directory of `podrun serve`.
+func (h *host) source() string { return filepath.Join(h.dir, "manifests", "pod.yaml") }
+
+// do runs a command that is to be killed. One that does not end by itself, serve, starts
+// the pod and, once it runs, deletes it since its file is removed, and ends by SIGTERM then.
+func (o *outside) do(h *host, env []string, args ...string) result {
+	if args[0] != "serve" {
+		return h.podrun(env, args...)
+	}
+	return h.during(env, func(ctx context.Context) {
+		if until(ctx, func() error { return o.runsNow(ctx, h.pod) }) == nil && os.Remove(h.source()) == nil {
+			_ = until(ctx, func() error { return o.gone(ctx, h) })
+		}
+	}, args...)
+}
+
+// serveAgain runs `podrun serve` after one that was killed until the pod is as its
+// file says, and stays so: it runs, or nothing is left of it where the file was removed.
+func (o *outside) serveAgain(h *host) result {
+	var unmet error
+	r := h.during(nil, func(ctx context.Context) {
+		unmet = until(ctx, func() error {
+			if h.asked() {
+				return o.runs(ctx, h.pod)
+			}
+			time.Sleep(2 * time.Second) // else serve ends before it has begun
+			return o.gone(ctx, h)
+		})
+	}, "serve", filepath.Dir(h.source()))
+	if unmet != nil && r.code == 0 {
+		r.code, r.out = -1, fmt.Sprintf("%s\nthe pod is not as its file says (it exists: %v): %v", last(r.out, 2), h.asked(), unmet)
+	}
+	return r
+}
+
+// asked says whether the pod's file exists.
+func (h *host) asked() bool {
+	_, err := os.Stat(h.source())
+	return err == nil
+}
+
+// gone checks that neither the runtime nor podrun has anything of the pod. A directory
+// without a checkpoint is no pod: `podrun gc` removes it, and serve every 5 minutes.
+func (o *outside) gone(ctx context.Context, h *host) error {
+	sandboxes, _, err := o.sandboxes(ctx, h.pod)
+	if err != nil {
+		return err
+	}
+	containers, err := o.containers(ctx, h.pod)
+	if err != nil {
+		return err
+	}
+	checkpoints, err := filepath.Glob(filepath.Join(h.dir, "root", "pods", "*", "pod.yaml"))
+	if err == nil && len(sandboxes)+len(containers)+len(checkpoints) > 0 {
+		err = fmt.Errorf("%d sandboxes, %d containers and %d checkpoints are left", len(sandboxes), len(containers), len(checkpoints))
+	}
+	return err
+}
+
+// until repeats a check until it succeeds, for the time that a command after a kill has.
+func until(ctx context.Context, check func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
