@@ -155,6 +155,9 @@ func TestServeShutdownOrder(t *testing.T) {
 		if took := s.host.released.Sub(begun); s.host.held() != 0 || took < 15*time.Second || took > 16*time.Second {
 			t.Errorf("%d locks, released after %s", s.host.held(), took)
 		}
+		if s.warned("stop pod default/app before the host shuts down: it has not ended within the 5s of its group, and the shutdown continues") != 1 || s.warned("before the host shuts down") != 1 {
+			t.Errorf("warnings %q", s.warnings)
+		}
 		st := s.status("web")
 		if st.Phase != corev1.PodFailed || st.Reason != "Terminated" || st.Message != "Pod was terminated in response to imminent node shutdown." {
 			t.Errorf("status %s %s %q", st.Phase, st.Reason, st.Message)

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -193,7 +194,11 @@ func (s *Supervisor) shutDown(ctx context.Context) {
 		for _, stop := range g.Pods {
 			stops.Go(func() {
 				e := reconcile.Eviction{Grace: stop.Grace, Shutdown: shutdown.Reason, Message: shutdown.Message}
-				if err := byObject[stop.Pod].askEviction(bounded, e); err != nil && ctx.Err() == nil {
+				err := byObject[stop.Pod].askEviction(bounded, e)
+				if errors.Is(err, context.DeadlineExceeded) && bounded.Err() != nil {
+					err = fmt.Errorf("it has not ended within the %s of its group, and the shutdown continues", g.Period)
+				}
+				if err != nil && ctx.Err() == nil {
 					s.report(fmt.Errorf("stop pod %s before the host shuts down: %w", byObject[stop.Pod].id, err))
 				}
 			})
