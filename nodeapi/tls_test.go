@@ -91,7 +91,9 @@ func TestListenTLS(t *testing.T) {
 		resp.Body.Close()
 		return resp.StatusCode, nil
 	}
-	ask := func(scheme string, certs ...tls.Certificate) (int, error) { return askFor("/healthz", scheme, certs...) }
+	ask := func(scheme string, certs ...tls.Certificate) (int, error) {
+		return askFor("/healthz", scheme, certs...)
+	}
 	pair := func(cert, key []byte) tls.Certificate {
 		c, err := tls.X509KeyPair(cert, key)
 		if err != nil {
