@@ -96,6 +96,11 @@ func verdict(s Source) (string, problem.List) {
 		return out
 	}
 	objects, problems := Load([]Source{s}, Options{IgnoreUnknownKinds: true})
+	for _, p := range objects.Pods { // refused by the plan, as the pods are new
+		if len(p.Object.Spec.EphemeralContainers) > 0 {
+			return "reject", append(problems, problem.Problem{Field: "spec.ephemeralContainers", Message: EphemeralOnCreate})
+		}
+	}
 	switch found := reasons(problems); {
 	case found["NoPod"] && len(problems.Errors()) == 1 && len(objects.ConfigMaps)+len(objects.Secrets) > 0:
 		return "accept", problems

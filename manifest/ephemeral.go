@@ -60,6 +60,9 @@ func EphemeralErrors(before, after *corev1.Pod) []string {
 	return out
 }
 
+// EphemeralOnCreate is what an API server says of ephemeral containers in a new pod.
+const EphemeralOnCreate = "Forbidden: cannot be set on create"
+
 // exceptOnCreate leaves out that ephemeral containers cannot be set on create: only
 // the host knows whether the pod is new (run/prepare).
 func exceptOnCreate(errs field.ErrorList) field.ErrorList {

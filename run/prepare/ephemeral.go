@@ -41,7 +41,7 @@ func (t Target) ephemeralProblems(pod, will *corev1.Pod, debug *corev1.Ephemeral
 		messages = manifest.EphemeralErrors(t.Was.Pod, will)
 	}
 	if len(messages) == 0 {
-		messages = []string{"Forbidden: cannot be set on create"}
+		messages = []string{manifest.EphemeralOnCreate}
 	}
 	var out problem.List
 	for _, m := range messages {
