@@ -3,7 +3,7 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"io"
 
 	"github.com/spf13/cobra"
 )
@@ -52,28 +52,24 @@ func (a *app) runAttach(c *cobra.Command, f *attachFlags, given []string) error 
 		return err
 	}
 	defer closeAll()
-	target, err := engine.ExecTarget(c.Context(), a.namespaceOr("default"), named[0], f.container)
+	say := a.streams.Err
+	if f.quiet {
+		say = io.Discard
+	}
+	target, err := a.execTarget(c.Context(), engine, a.namespaceOr("default"), named[0], f.container, say)
 	if err != nil {
 		return err
-	}
-	tell := func(format string, values ...any) {
-		if !f.quiet {
-			fmt.Fprintf(a.streams.Err, format+"\n", values...)
-		}
-	}
-	if len(target.Among) > 0 {
-		tell("Defaulted container %q out of: %s", target.Container, strings.Join(target.Among, ", "))
 	}
 	if f.stdin && !target.Stdin {
 		return usage(c, fmt.Errorf("-i: container %s has no stdin: true in its spec", target.Container))
 	}
 	switch {
 	case f.tty && !target.TTY:
-		tell("warning: -t is ignored: container %s has no tty: true in its spec", target.Container)
+		fmt.Fprintf(say, "warning: -t is ignored: container %s has no tty: true in its spec\n", target.Container)
 	case f.tty && f.stdin && a.stdinTerminal() == nil:
-		tell("warning: -t is ignored: standard input is not a terminal")
+		fmt.Fprintln(say, ignoredTTY)
 	case f.stdin && target.TTY && a.stdinTerminal() != nil:
-		tell("If you do not see a prompt, press enter.")
+		fmt.Fprintln(say, promptHint)
 	}
 	streams, restore, err := a.streamsOf(c.Context(), f.stdin, target.TTY)
 	if err != nil {

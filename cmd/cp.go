@@ -91,12 +91,9 @@ func (a *app) runCp(c *cobra.Command, f *cpFlags, src, dst string) error {
 	if namespace == "" {
 		namespace = a.namespaceOr("default")
 	}
-	target, err := engine.ExecTarget(c.Context(), namespace, remote.pod, f.container)
+	target, err := a.execTarget(c.Context(), engine, namespace, remote.pod, f.container, a.streams.Err)
 	if err != nil {
 		return err
-	}
-	if len(target.Among) > 0 {
-		fmt.Fprintf(a.streams.Err, "Defaulted container %q out of: %s\n", target.Container, strings.Join(target.Among, ", "))
 	}
 	o := run.CopyOptions{NoPreserve: f.noPreserve, Warn: func(text string) { fmt.Fprintln(a.streams.Err, "warning:", oneLine(text)) }}
 	if from.pod != "" {

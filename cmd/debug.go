@@ -66,7 +66,7 @@ func (a *app) runDebug(c *cobra.Command, f *debugFlags, given []string) error {
 		return err
 	}
 	if f.tty && a.stdinTerminal() == nil {
-		f.tell(a, "warning: -t is ignored: standard input is not a terminal")
+		f.tell(a, ignoredTTY)
 		f.tty = false
 	}
 	debugged, err := f.ephemeral(command)
@@ -167,7 +167,7 @@ func (f *debugFlags) tell(a *app, format string, values ...any) {
 // attachTerminal attaches to a container with a terminal until it ends.
 func (a *app) attachTerminal(c *cobra.Command, engine *run.Engine, target run.ExecTarget, f *debugFlags) error {
 	if f.stdin {
-		f.tell(a, "If you do not see a prompt, press enter.")
+		f.tell(a, promptHint)
 	}
 	streams, restore, err := a.streamsOf(c.Context(), f.stdin, true)
 	if err != nil {

@@ -1,8 +1,10 @@
 package cmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -67,16 +69,12 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 		return err
 	}
 	defer closeAll()
-	namespace := a.namespaceOr("default")
-	target, err := engine.ExecTarget(c.Context(), namespace, named[0], f.container)
+	target, err := a.execTarget(c.Context(), engine, a.namespaceOr("default"), named[0], f.container, a.streams.Err)
 	if err != nil {
 		return err
 	}
-	if len(target.Among) > 0 {
-		fmt.Fprintf(a.streams.Err, "Defaulted container %q out of: %s\n", target.Container, strings.Join(target.Among, ", "))
-	}
 	if f.tty && f.stdin && a.stdinTerminal() == nil {
-		fmt.Fprintln(a.streams.Err, "warning: -t is ignored: standard input is not a terminal")
+		fmt.Fprintln(a.streams.Err, ignoredTTY)
 		f.tty = false
 	}
 	streams, restore, err := a.streamsOf(c.Context(), f.stdin, f.tty)
@@ -86,6 +84,15 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 	code, err := engine.Exec(c.Context(), target, run.ExecOptions{Command: given[dash:], Timeout: f.timeout, Streams: streams})
 	restore()
 	return a.execCode(code, err)
+}
+
+// execTarget finds a container of a pod, and says which was chosen of several.
+func (a *app) execTarget(ctx context.Context, engine *run.Engine, namespace, pod, container string, say io.Writer) (run.ExecTarget, error) {
+	target, err := engine.ExecTarget(ctx, namespace, pod, container)
+	if err == nil && len(target.Among) > 0 {
+		fmt.Fprintf(say, "Defaulted container %q out of: %s\n", target.Container, strings.Join(target.Among, ", "))
+	}
+	return target, err
 }
 
 // execCode makes the command's exit code podrun's own.

@@ -23,7 +23,7 @@ func (f *runFlags) interact(c *cobra.Command, a *app, objects *manifest.Objects)
 		return "", usage(c, fmt.Errorf("-i and -t are for one pod, not %d", len(objects.Pods)))
 	}
 	if f.tty && f.stdin && a.stdinTerminal() == nil {
-		fmt.Fprintln(a.streams.Err, "warning: -t is ignored: standard input is not a terminal")
+		fmt.Fprintln(a.streams.Err, ignoredTTY)
 		f.tty = false
 	}
 	pod := objects.Pods[0].Object.DeepCopy()
@@ -87,7 +87,7 @@ func (i *interactor) attach(ctx context.Context, log run.Log) (missed bool) {
 		streams.Out, streams.Err = io.Discard, io.Discard
 	}
 	if i.tty && i.stdin && !i.quiet {
-		fmt.Fprintln(i.app.streams.Err, "If you do not see a prompt, press enter.")
+		fmt.Fprintln(i.app.streams.Err, promptHint)
 	}
 	if err == nil {
 		err = i.engine.Attach(ctx, run.ExecTarget{Pod: log.Pod, Container: log.Container, ID: log.ID}, streams)

@@ -13,6 +13,12 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
+// What -t says.
+const (
+	ignoredTTY = "warning: -t is ignored: standard input is not a terminal"
+	promptHint = "If you do not see a prompt, press enter."
+)
+
 // stdinTerminal is standard input if it is a terminal, else nil.
 func (a *app) stdinTerminal() *os.File {
 	if f, ok := a.raw.In.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
