@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 )
 
 // Pack writes a file or directory as a tar stream, whose entries begin with the name.
@@ -76,6 +74,3 @@ func pack(out *tar.Writer, at, name string, d fs.DirEntry, warn func(string)) er
 	}
 	return nil
 }
-
-// splitPath yields the parts of a slash-separated path.
-func splitPath(name string) iter.Seq[string] { return strings.SplitSeq(name, "/") }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 )
 
 // ErrEmpty is that a stream has no entry: what was asked for is not there.
@@ -67,7 +68,7 @@ type unpacker struct {
 
 // place is where an entry goes, below the root.
 func (u *unpacker) place(name string) (string, error) {
-	for part := range splitPath(name) {
+	for part := range strings.SplitSeq(name, "/") {
 		if part == ".." {
 			return "", errOutside
 		}

@@ -244,7 +244,7 @@ func TestSocket(t *testing.T) {
 	if _, err := c.Version(ctx); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("Version: %v", err)
 	}
-	// A cut call has its effect; the next one connects anew.
+	// A cut call has its effect; the next one connects again.
 	rt.Fault("RemovePodSandbox", critest.Fault{When: critest.Cut, Times: 1})
 	if _, err := c.Runtime.RemovePodSandbox(t.Context(), &runtimeapi.RemovePodSandboxRequest{PodSandboxId: first.GetContainerId()}); status.Code(err) != codes.Unavailable {
 		t.Errorf("RemovePodSandbox: %v", err)

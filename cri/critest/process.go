@@ -21,7 +21,7 @@ type process struct {
 	cancel context.CancelCauseFunc
 	term   chan struct{}
 	done   chan struct{}  // closed when the end has been recorded
-	stdin  *io.PipeWriter // of a container whose config asks for it; else nobody reads it
+	stdin  *io.PipeWriter // of a container whose config asks for it; else it is not read
 	output watchers
 }
 

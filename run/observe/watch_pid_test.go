@@ -52,7 +52,7 @@ func TestWatchPID(t *testing.T) {
 	default:
 		t.Error("onExit was not called")
 	}
-	if w := watchPID(pid, "/", nil); !w.gone || w.exited != nil { // a zombie: nobody has waited for it
+	if w := watchPID(pid, "/", nil); !w.gone || w.exited != nil { // a zombie: its parent has not waited for it
 		t.Errorf("a zombie: gone %v, watched %v; want gone", w.gone, w.exited != nil)
 	}
 	child.Wait()

@@ -18,7 +18,7 @@ func (in Input) debugged(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// withoutEphemeral is the pod of a target that is made anew, without the ephemeral
+// withoutEphemeral is the pod of a target that is created again, without the ephemeral
 // containers of the one before: they are of a running pod.
 func (t Target) withoutEphemeral(pod *corev1.Pod) *corev1.Pod {
 	if t.Change == ChangeUnchanged || t.Change == ChangeUpdate || len(pod.Spec.EphemeralContainers) == 0 {

@@ -149,7 +149,7 @@ func Decide(s Situation) Step {
 	return Step{Do: Attend, Until: s.until()}
 }
 
-// asked tells whether a source asks for the pod, or may: nobody else tries an evicted
+// asked tells whether a source asks for the pod, or may: nothing else tries an evicted
 // pod again.
 func (s Situation) asked() bool { return s.Source == Present || s.Source == Unreachable }
 
