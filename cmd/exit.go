@@ -30,7 +30,7 @@ const (
 	ExitTERM = 143
 )
 
-// exitRow is one line of the table that the help, the README and every command
+// exitRow is one line of the table that the help, docs/exit-codes.md and every command
 // share, in order of severity: if several pods have different outcomes, the command
 // exits with the last of their codes.
 type exitRow struct {

@@ -14,7 +14,7 @@ import (
 )
 
 // documented are the pages that have the table of exit codes.
-var documented = []string{"../README.md", "../docs/exit-codes.md"}
+var documented = []string{"../docs/exit-codes.md"}
 
 // exitLine is a line of `podrun help exit-codes`.
 var exitLine = regexp.MustCompile(`(?m)^ +(\d+)  (.+)$`)

@@ -13,7 +13,7 @@ import (
 )
 
 // ofOthers are the flags in the pages that are not podrun's.
-var ofOthers = []string{"version", "unix-socket"} // of containerd and of curl
+var ofOthers = []string{"version", "unix-socket", "user", "stdout"} // of containerd, curl, systemctl and kompose
 
 // flagInPage finds a flag in code, such as `--timeout`.
 var flagInPage = regexp.MustCompile("--([a-z][a-z-]+)")
@@ -21,7 +21,7 @@ var flagInPage = regexp.MustCompile("--([a-z][a-z-]+)")
 // commandInPage finds a command at the beginning of code, or after a pipe.
 var commandInPage = regexp.MustCompile(`(?m)(?:^ *|\$ |&& |\| )(?:bin/)?podrun ([a-z][a-z-]*)`)
 
-// TestFlagsInPages holds the pages to the flags that there are, and the README
+// TestFlagsInPages holds the pages to the flags that there are, and docs/settings.md
 // to name every global one.
 func TestFlagsInPages(t *testing.T) {
 	root := newRoot(&app{})
@@ -62,10 +62,10 @@ func TestFlagsInPages(t *testing.T) {
 			}
 		}
 	}
-	table := readPage(t, "../README.md")
+	table := readPage(t, "../docs/settings.md")
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
 		if !strings.Contains(table, "| `--"+f.Name+"`") {
-			t.Errorf("README.md's table of settings lacks --%s", f.Name)
+			t.Errorf("docs/settings.md lacks --%s", f.Name)
 		}
 	})
 }
@@ -84,11 +84,17 @@ func readPage(t *testing.T, page string) string {
 	return string(text)
 }
 
-// code keeps what a page shows as code: indented by four, or in backticks.
+// code keeps what a page shows as code: between fences, indented by four, or in
+// backticks.
 func code(text string) string {
 	var b strings.Builder
+	fenced := false
 	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "    ") {
+		if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+			continue
+		}
+		if fenced || strings.HasPrefix(line, "    ") {
 			b.WriteString(line)
 			continue
 		}

@@ -7,7 +7,8 @@
 //
 // DIR holds the static programs pause and httpd. With -save it pushes nothing:
 // the images that a runtime is to have beforehand become docker-archives, under
-// the names that they would have there. With -serve it is that registry itself,
+// the names that they would have there, or without -registry under those that the
+// examples have. With -serve it is that registry itself,
 // until it is killed, and says when it has the images. A rebuilt image has the
 // same digest: no file in it carries a time of its own.
 //

@@ -19,7 +19,7 @@ var beforehand = []string{"pause:3.9", "busybox:1.36", "busybox:nonroot", "busyb
 // would have them in another order each time.
 func save(dir, registry string, images map[string]remote.Taggable) error {
 	for _, ref := range beforehand {
-		tag, err := name.NewTag(registry+"/"+ref, name.Insecure)
+		tag, err := name.NewTag(strings.TrimPrefix(registry+"/"+ref, "/"), name.Insecure)
 		if err != nil {
 			return fmt.Errorf("save %s: %w", ref, err)
 		}
