@@ -21,6 +21,9 @@ var flagInPage = regexp.MustCompile("--([a-z][a-z-]+)")
 // commandInPage finds a command at the beginning of code, or after a pipe.
 var commandInPage = regexp.MustCompile(`(?m)(?:^ *|\$ |&& |\| )(?:bin/)?podrun ([a-z][a-z-]*)`)
 
+// firstCells are those of the rows of tables.
+var firstCells = regexp.MustCompile(`(?m)^\| (?:[^|\\]|\\.)*\|`)
+
 // TestFlagsInPages holds the pages to the flags that there are, and docs/settings.md
 // to name every global one.
 func TestFlagsInPages(t *testing.T) {
@@ -50,6 +53,9 @@ func TestFlagsInPages(t *testing.T) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if filepath.Base(page) == "migrate.md" {
+			text = firstCells.ReplaceAll(text, nil) // what other tools have
 		}
 		for _, m := range flagInPage.FindAllStringSubmatch(code(string(text)), -1) {
 			if !known[m[1]] && !slices.Contains(ofOthers, m[1]) {
