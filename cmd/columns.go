@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,12 +20,12 @@ import (
 
 // fieldPath matches a JSONPath expression with or without its braces and leading dot,
 // as --sort-by and -o custom-columns of kubectl accept it.
-var fieldPath = regexp.MustCompile(`^\{\.?([^{}]+)\}$|^\.?([^{}]+)$`)
+var fieldPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\{\.?([^{}]+)\}$|^\.?([^{}]+)$`) })
 
 // parseField makes a parser of such an expression. A field that is missing gives no
 // value.
 func parseField(text string) (*jsonpath.JSONPath, error) {
-	m := fieldPath.FindStringSubmatch(text)
+	m := fieldPath().FindStringSubmatch(text)
 	if m == nil {
 		return nil, fmt.Errorf("%q is not a field such as {.metadata.name}", text)
 	}

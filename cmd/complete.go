@@ -56,8 +56,15 @@ var completePods = map[string]bool{
 	"get": true, "describe": true, "top": true, "events": true, "delete": true, "wait": true, "restart": true, "stop": true, "start": true, "logs": false, "exec": false, "attach": false, "debug": false, "port-forward": false,
 }
 
+// asksCompletion reports whether an argument is the command by which a shell asks for
+// completions.
+func asksCompletion(arg string) bool {
+	return arg == cobra.ShellCompRequestCmd || arg == cobra.ShellCompNoDescRequestCmd
+}
+
 // addCompletions gives every command the functions that complete its arguments and
-// the values of its flags.
+// the values of its flags. It goes through all flags of all commands, which takes
+// several times as long as making them, so only a shell's request has it done.
 func (a *app) addCompletions(root *cobra.Command) {
 	var each func(*cobra.Command)
 	each = func(of *cobra.Command) {

@@ -70,6 +70,9 @@ func Main(parent context.Context, args []string, streams Streams, version string
 	defer stop()
 	a.version, a.commandLine = version, strings.Join(append([]string{"podrun"}, args...), " ")
 	root := newRoot(a)
+	if slices.ContainsFunc(args, asksCompletion) {
+		a.addCompletions(root)
+	}
 	args, err := translate(root, args)
 	if err == nil {
 		root.SetArgs(args)
@@ -165,7 +168,6 @@ the variable over the file.`,
 	a.settings.into["allow-kubelet"] = func(s *nodeconfig.Settings) { s.AllowKubelet = a.allowKubelet }
 	root.AddCommand(newApply(a), newRun(a), newWait(a), newRestart(a), newStop(a), newStart(a), newPlan(a), newDiff(a), newDoctor(a), newDelete(a), newGC(a), newGet(a), newDescribe(a), newEvents(a), newLogs(a), newExec(a), newAttach(a), newPortForward(a), newCp(a), newImage(a), newServe(a), newService(a), newVersion(a), newOptions(), newExitCodes())
 	root.AddCommand(newTop(a), newExplain(a), newDebug(a))
-	a.addCompletions(root)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {

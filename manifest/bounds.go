@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -190,11 +191,11 @@ func quantityExceeds(text string) bool {
 	if len(text) > maxQuantity {
 		return true
 	}
-	m := exponent.FindStringSubmatch(text)
+	m := exponent().FindStringSubmatch(text)
 	return m != nil && (len(m[1]) > 2 || len(m[1]) == 2 && m[1] > fmt.Sprint(maxExponent))
 }
 
-var exponent = regexp.MustCompile(`[eE][+-]?0*([0-9]+)$`)
+var exponent = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[eE][+-]?0*([0-9]+)$`) })
 
 var quantityType = reflect.TypeFor[resource.Quantity]()
 

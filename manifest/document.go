@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/podrun/podrun/problem"
 
@@ -91,10 +92,12 @@ func (d *document) trailing() problem.List {
 const unmarshalErrors = "yaml: unmarshal errors:\n"
 
 var (
-	lineInMessage = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
+	lineInMessage = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`) })
 	// parserError matches the errors of the library's parser, not of its
 	// scanner: it counts their lines from 0.
-	parserError = regexp.MustCompile(`^did not find expected (<|node content|'-' indicator|key|',' or)`)
+	parserError = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^did not find expected (<|node content|'-' indicator|key|',' or)`)
+	})
 )
 
 // syntaxErrors turns an error of the YAML library, whose lines count from the
@@ -109,11 +112,11 @@ func (d *document) syntaxErrors(err error) problem.List {
 	for line := range strings.SplitSeq(text, "\n") {
 		p := problem.Problem{File: d.file, Line: d.first, Reason: "InvalidYAML",
 			Message: "not valid YAML: " + strings.TrimPrefix(strings.TrimSpace(line), "yaml: ")}
-		if m := lineInMessage.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+		if m := lineInMessage().FindStringSubmatch(strings.TrimSpace(line)); m != nil {
 			if n, err := strconv.Atoi(m[1]); err == nil {
 				p.Line, p.Message = d.offset+n, "not valid YAML: "+m[2]
 			}
-			if parserError.MatchString(m[2]) {
+			if parserError().MatchString(m[2]) {
 				p.Line++
 			}
 		}

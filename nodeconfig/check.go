@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -48,7 +49,7 @@ func (f *file) check(kc *kubelet.KubeletConfiguration) {
 	}
 	for i, s := range kc.AllowedUnsafeSysctls {
 		at, example := fmt.Sprintf("allowedUnsafeSysctls[%d]", i), "such as net.core.somaxconn or kernel.shm*"
-		if !sysctlPattern.MatchString(s) || len(s) > 253 {
+		if !sysctlPattern().MatchString(s) || len(s) > 253 {
 			f.invalid(at, fmt.Sprintf("%q is neither a sysctl nor a prefix of one with a *", s), example)
 		} else if ns, name, _ := sysctl.GetNamespace(s); ns == sysctl.UnknownNamespace {
 			f.invalid(at, fmt.Sprintf("%q is not namespaced: a pod would set it for the whole host", name), example)
@@ -58,7 +59,9 @@ func (f *file) check(kc *kubelet.KubeletConfiguration) {
 
 // sysctlPattern is a sysctl's name, or a prefix that ends with "*" (the
 // kubelet's own rule, with dots or slashes).
-var sysctlPattern = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]$`)
+var sysctlPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]$`)
+})
 
 // validDNS leaves out what is no IP, which the kubelet ignores.
 func validDNS(servers []string) []string {

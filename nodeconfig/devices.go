@@ -5,13 +5,16 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // cdiID is a device's full name in the Container Device Interface:
 // vendor/class=name.
-var cdiID = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?/[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?=[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?$`)
+var cdiID = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?/[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?=[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?$`)
+})
 
 // ParseDevices reads NAME=CDI-ID, each of which adds a device to an extended
 // resource: nvidia.com/gpu=nvidia.com/gpu=0. The devices of a resource keep
@@ -24,7 +27,7 @@ func ParseDevices(given []string) (map[string][]string, error) {
 		switch {
 		case !extended(name):
 			return nil, fmt.Errorf("%q: %q is not the name of an extended resource, such as example.com/gpu", one, name)
-		case !cdiID.MatchString(id):
+		case !cdiID().MatchString(id):
 			return nil, fmt.Errorf("%q: %q is not a CDI device, such as example.com/gpu=0", one, id)
 		case slices.Contains(seen, id):
 			return nil, fmt.Errorf("%q: the device is set twice", one)

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,7 +27,7 @@ const (
 	timeFormat  = "..2006_01_02_15_04_05."
 )
 
-var timedName = regexp.MustCompile(`^\.\.\d{4}(_\d\d){5}\.\d+$`)
+var timedName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\.\.\d{4}(_\d\d){5}\.\d+$`) })
 
 // publisher brings a directory to hold certain files. A container may have
 // planted what it likes there: nothing is written to but what was made just
@@ -66,7 +67,7 @@ func (p *publisher) publish() error {
 // current is the directory that ..data leads to; empty if there is none.
 func (p *publisher) current() string {
 	name, err := safepath.Readlink(p.dir, dataName)
-	if err != nil || !timedName.MatchString(name) {
+	if err != nil || !timedName().MatchString(name) {
 		return ""
 	}
 	return name
@@ -250,7 +251,7 @@ func (p *publisher) tidy(current string) error {
 		if err != nil {
 			return err
 		}
-		old := timedName.MatchString(name) && name != current || name == newDataName
+		old := timedName().MatchString(name) && name != current || name == newDataName
 		if _, wanted := slices.BinarySearch(want, name); !wanted && !strings.HasPrefix(name, "..") {
 			to, err := safepath.Readlink(p.dir, name)
 			old = err == nil && to == dataName+"/"+name

@@ -63,7 +63,7 @@ func wantFiles(t *testing.T, dir string, want map[string]string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		switch {
-		case timedName.MatchString(e.Name()):
+		case timedName().MatchString(e.Name()):
 			timed++
 		case !names[e.Name()]:
 			t.Errorf("%s is left", e.Name())

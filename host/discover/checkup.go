@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -143,11 +144,13 @@ func (m machine) otherSockets() []string {
 
 // disabledCRI finds the CRI among the plugins that a containerd configuration
 // turns off; Docker's packages install such a file.
-var disabledCRI = regexp.MustCompile(`(?m)^\s*disabled_plugins\s*=\s*\[[^\]]*["'](io\.containerd\.(grpc|cri)\.v1\.)?cri["']`)
+var disabledCRI = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^\s*disabled_plugins\s*=\s*\[[^\]]*["'](io\.containerd\.(grpc|cri)\.v1\.)?cri["']`)
+})
 
 func (m machine) criDisabledIn(path string) string {
 	data, err := m.read(maxConfig, path)
-	if err != nil || !disabledCRI.Match(data) {
+	if err != nil || !disabledCRI().Match(data) {
 		return ""
 	}
 	return path

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -201,7 +202,7 @@ func toldBy(config string) told {
 }
 
 // crioPause finds the pause image in CRI-O's configuration, which is TOML.
-var crioPause = regexp.MustCompile(`(?m)^\s*pause_image\s*=\s*"([^"]+)"`)
+var crioPause = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*pause_image\s*=\s*"([^"]+)"`) })
 
 // sandboxImage finds the pause image in the verbose status: sandboxImage in
 // containerd 1.x; 2.x moved it to pinnedImages of the image service's
@@ -218,7 +219,7 @@ func sandboxImage(config string) string {
 		}
 		return c.PinnedImages["sandbox"]
 	}
-	if m := crioPause.FindStringSubmatch(config); m != nil {
+	if m := crioPause().FindStringSubmatch(config); m != nil {
 		return m[1]
 	}
 	return ""
