@@ -30,17 +30,7 @@ func TestFlagsInPages(t *testing.T) {
 	root := newRoot(&app{})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
-	known := map[string]bool{"help": true}
-	add := func(f *pflag.Flag) { known[f.Name] = true }
-	root.PersistentFlags().VisitAll(add)
-	var below func(*cobra.Command)
-	below = func(of *cobra.Command) {
-		for _, c := range of.Commands() {
-			c.Flags().VisitAll(add)
-			below(c)
-		}
-	}
-	below(root)
+	known := knownFlags(root)
 	pages, err := filepath.Glob("../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
@@ -74,6 +64,22 @@ func TestFlagsInPages(t *testing.T) {
 			t.Errorf("docs/settings.md lacks --%s", f.Name)
 		}
 	})
+}
+
+// knownFlags are the names of the flags of all commands.
+func knownFlags(root *cobra.Command) map[string]bool {
+	known := map[string]bool{"help": true}
+	add := func(f *pflag.Flag) { known[f.Name] = true }
+	root.PersistentFlags().VisitAll(add)
+	var below func(*cobra.Command)
+	below = func(of *cobra.Command) {
+		for _, c := range of.Commands() {
+			c.Flags().VisitAll(add)
+			below(c)
+		}
+	}
+	below(root)
+	return known
 }
 
 func isCommand(root *cobra.Command, name string) bool {

@@ -170,7 +170,7 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 		}
 		return append(out, rest...), nil
 	}
-	if !isCommandName(root, first) && !slices.Contains(cobraCommands, first) {
+	if named(root, first) == nil && !slices.Contains(cobraCommands, first) {
 		return nil, usage(root, knownCommand(root, []string{first})) // before its flags are
 	}
 	return args, nil
@@ -179,9 +179,20 @@ func translate(root *cobra.Command, args []string) ([]string, error) {
 // cobraCommands are the commands that cobra adds when it executes one.
 var cobraCommands = []string{"help", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
 
-// isCommandName reports whether podrun has a command of this name.
+// isCommandName reports whether podrun has a command of this name; a help topic is none.
 func isCommandName(root *cobra.Command, name string) bool {
-	return slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == name || c.HasAlias(name) })
+	c := named(root, name)
+	return c != nil && !isTopic(c)
+}
+
+// named returns the command or the help topic of this name; nil if there is none.
+func named(root *cobra.Command, name string) *cobra.Command {
+	for _, c := range root.Commands() {
+		if c.Name() == name || c.HasAlias(name) {
+			return c
+		}
+	}
+	return nil
 }
 
 // wordsAt finds the first two arguments that are neither flags nor values of global

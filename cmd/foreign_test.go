@@ -53,7 +53,7 @@ func TestForeignNames(t *testing.T) {
 		}
 	}
 	for name := range useInstead {
-		if words := strings.Fields(name); isCommand(root, words[0]) && len(words) == 1 {
+		if words := strings.Fields(name); isCommandName(root, words[0]) && len(words) == 1 {
 			t.Errorf("podrun has the command %s", name)
 		}
 	}

@@ -117,6 +117,14 @@ type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
+// Commands returns podrun's commands with their flags and help, from which hack/manual
+// writes the manual. They are not to be executed.
+func Commands() *cobra.Command {
+	root := newRoot(newApp(Streams{Out: io.Discard, Err: io.Discard}))
+	root.InitDefaultHelpCmd()
+	return root
+}
+
 func newRoot(a *app) *cobra.Command {
 	version := false
 	root := &cobra.Command{
@@ -166,8 +174,8 @@ the variable over the file.`,
 	a.settings.into["namespace"] = func(s *nodeconfig.Settings) { s.Namespace = a.namespace }
 	a.settings.into["verbose"] = func(s *nodeconfig.Settings) { s.Verbose = a.verbose }
 	a.settings.into["allow-kubelet"] = func(s *nodeconfig.Settings) { s.AllowKubelet = a.allowKubelet }
-	root.AddCommand(newApply(a), newRun(a), newWait(a), newRestart(a), newStop(a), newStart(a), newPlan(a), newDiff(a), newDoctor(a), newDelete(a), newGC(a), newGet(a), newDescribe(a), newEvents(a), newLogs(a), newExec(a), newAttach(a), newPortForward(a), newCp(a), newImage(a), newServe(a), newService(a), newVersion(a), newOptions(), newExitCodes())
-	root.AddCommand(newTop(a), newExplain(a), newDebug(a))
+	root.AddCommand(newApply(a), newRun(a), newWait(a), newRestart(a), newStop(a), newStart(a), newPlan(a), newDiff(a), newDoctor(a), newDelete(a), newGC(a), newGet(a), newDescribe(a), newEvents(a), newLogs(a), newExec(a), newAttach(a), newPortForward(a), newCp(a), newImage(a), newServe(a), newService(a), newVersion(a), newOptions(), newTop(a), newExplain(a), newDebug(a))
+	root.AddCommand(topics(flags)...)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
@@ -179,7 +187,7 @@ the variable over the file.`,
 
 // withoutSettings are the commands that work whatever the settings are. Of these,
 // version reads them when it asks the runtime, and service when it installs.
-var withoutSettings = []string{"help", "completion", "exit-codes", "options", "explain", "version", "service", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
+var withoutSettings = []string{"help", "completion", "options", "explain", "version", "service", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
 
 // takeSettings reads the settings before a command runs, so that a wrong file
 // ends every command in the same way, and takes those that are the app's own.
@@ -199,15 +207,6 @@ func (a *app) takeSettings(c *cobra.Command) error {
 		return usage(c, err)
 	}
 	return nil
-}
-
-// newExitCodes is a help topic: `podrun help exit-codes`.
-func newExitCodes() *cobra.Command {
-	return &cobra.Command{
-		Use:   "exit-codes",
-		Short: "Explain the exit codes of podrun",
-		Long:  exitHelp(),
-	}
 }
 
 // usage makes a usage error of err.

@@ -1,0 +1,49 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+)
+
+// TestTopics reads every help topic on a terminal of 24 lines, twice at most, and of 88
+// columns, and holds it to the flags that there are.
+func TestTopics(t *testing.T) {
+	root := Commands()
+	known := knownFlags(root)
+	for _, name := range []string{"exit-codes", "config", "environment", "differences", "security"} {
+		var help, complaints bytes.Buffer
+		if code := Main(context.Background(), []string{"help", name}, Streams{Out: &help, Err: &complaints}, "test"); code != ExitOK || complaints.Len() > 0 {
+			t.Errorf("help %s exits with %d: %s", name, code, complaints.String())
+		}
+		text, _, _ := strings.Cut(help.String(), "\nUsage:")
+		lines := strings.Split(strings.TrimSpace(text), "\n")
+		if len(lines) < 10 || len(lines) > 40 {
+			t.Errorf("help %s has %d lines, not 10 to 40", name, len(lines))
+		}
+		if c := named(root, name); c == nil || !isTopic(c) {
+			t.Errorf("%s is not a help topic", name)
+		}
+		for _, line := range lines {
+			if len(line) > 88 && name != "exit-codes" { // whose rows are folded on a terminal
+				t.Errorf("help %s: a line of %d columns: %s", name, len(line), line)
+			}
+		}
+		for _, m := range flagInPage.FindAllStringSubmatch(text, -1) {
+			if !known[m[1]] {
+				t.Errorf("help %s: podrun has no flag --%s", name, m[1])
+			}
+		}
+	}
+}
+
+// TestTopicsAreNoCommands keeps `podrun config get-contexts` the error that says what to
+// use instead.
+func TestTopicsAreNoCommands(t *testing.T) {
+	var out, talk bytes.Buffer
+	code := Main(context.Background(), []string{"config", "get-contexts"}, Streams{Out: &out, Err: &talk}, "test")
+	if code != ExitUsage || !strings.Contains(talk.String(), `podrun has no command "config"`) {
+		t.Errorf("code %d: %s%s", code, out.String(), talk.String())
+	}
+}

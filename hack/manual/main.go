@@ -1,0 +1,82 @@
+// Manual writes podrun's manual from its commands and from docs:
+//
+//	go run ./hack/manual -commands docs/commands    # Markdown, a page a command
+//	go run ./hack/manual -man DIR                   # man pages
+//
+// The Markdown is committed, and this package's test compares it. Man pages are made
+// when packages are built: podrun(1), a page a command, podrun-config(5) and
+// podrun-exit-codes(7).
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/podrun/podrun/cmd"
+)
+
+func main() {
+	commands := flag.String("commands", "", "write Markdown pages to this `directory`")
+	man := flag.String("man", "", "write man pages to this `directory`")
+	docs := flag.String("docs", "docs", "`directory` of the pages that become man pages")
+	flag.Parse()
+	if err := run(*commands, *man, *docs); err != nil {
+		fmt.Fprintln(os.Stderr, "manual:", err)
+		os.Exit(1)
+	}
+}
+
+func run(commands, man, docs string) error {
+	if commands != "" {
+		pages, err := markdownPages(cmd.Commands())
+		if err != nil {
+			return err
+		}
+		if err := write(commands, pages); err != nil {
+			return err
+		}
+	}
+	if man == "" {
+		return nil
+	}
+	pages, err := manPages(cmd.Commands(), docs)
+	if err != nil {
+		return err
+	}
+	return write(man, pages)
+}
+
+// write makes dir have these files, and removes what else is in it: the pages of
+// commands that are gone.
+func write(dir string, pages map[string][]byte) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	have, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range have {
+		if pages[f.Name()] != nil {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, f.Name())); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
+		file := filepath.Join(dir, name)
+		if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, pages[name]) {
+			continue
+		}
+		if err := os.WriteFile(file, pages[name], 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

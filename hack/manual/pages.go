@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/cpuguy83/go-md2man/v2/md2man"
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
+)
+
+// globalFlags stands in place of the global flags, which would be most of every page.
+const globalFlags = "The global flags, which all commands accept, are listed in %s."
+
+// visit calls do for a command and all below it that users see; not for help topics.
+func visit(c *cobra.Command, do func(*cobra.Command) error) error {
+	if err := do(c); err != nil {
+		return err
+	}
+	for _, sub := range c.Commands() {
+		if !sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand() {
+			continue
+		}
+		if err := visit(sub, do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
+
+// markdownPages are the pages of docs/commands, by name of file.
+func markdownPages(root *cobra.Command) (map[string][]byte, error) {
+	pages := map[string][]byte{}
+	err := visit(root, func(c *cobra.Command) error {
+		hideGlobalFlags(c)
+		c.Long = marked(c.Long)
+		var b bytes.Buffer
+		link := func(page string) string { return strings.ReplaceAll(page, "_", "-") }
+		if err := doc.GenMarkdownCustom(c, &b, link); err != nil {
+			return err
+		}
+		if c != root {
+			fmt.Fprintf(&b, "\n"+globalFlags+"\n", "[podrun](podrun.md)")
+		}
+		pages[pageName(c)+".md"] = b.Bytes()
+		return nil
+	})
+	return pages, err
+}
+
+// manPages are the man pages, by name of file. They have no date: the same source makes
+// the same pages.
+func manPages(root *cobra.Command, docs string) (map[string][]byte, error) {
+	pages := map[string][]byte{}
+	err := visit(root, func(c *cobra.Command) error {
+		hideGlobalFlags(c)
+		c.Long = marked(c.Long)
+		var b bytes.Buffer
+		header := &doc.GenManHeader{Section: "1", Source: "podrun", Manual: "podrun manual", Date: &time.Time{}}
+		if err := doc.GenMan(c, header, &b); err != nil {
+			return err
+		}
+		if c != root {
+			fmt.Fprintf(&b, ".SH GLOBAL FLAGS\n"+globalFlags+"\n", "\\fBpodrun\\fP(1)")
+		}
+		pages[pageName(c)+".1"] = undated(b.Bytes())
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, page := range []struct{ source, name, section, about string }{
+		{"settings.md", "podrun-config", "5", "the settings file of podrun"},
+		{"exit-codes.md", "podrun-exit-codes", "7", "the exit codes of podrun"},
+	} {
+		text, err := os.ReadFile(filepath.Join(docs, page.source))
+		if err != nil {
+			return nil, err
+		}
+		pages[page.name+"."+page.section] = manOf(string(text), page.name, page.section, page.about)
+	}
+	return pages, nil
+}
+
+// hideGlobalFlags leaves the global flags to the page of the root command.
+func hideGlobalFlags(c *cobra.Command) {
+	if c.HasParent() {
+		c.Root().PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
+	}
+}
+
+// marked is the text of a help as Markdown: lines indented by two become code, and
+// angle brackets stay text.
+func marked(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "  ") {
+			b.WriteString("  " + line)
+			continue
+		}
+		b.WriteString(strings.ReplaceAll(line, "<", "\\<"))
+	}
+	return b.String()
+}
+
+var (
+	title       = regexp.MustCompile(`(?m)\A# .*\n`)
+	subtitle    = regexp.MustCompile(`(?m)^## (.*)$`)
+	link        = regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`)
+	comment     = regexp.MustCompile(`(?m)^<!--.*-->\n`)
+	table       = regexp.MustCompile(`(?m)(^\|.*\n)+`)
+	titleLine   = regexp.MustCompile(`(?m)^\.TH .*$`)
+	quotedDates = regexp.MustCompile(`"Jan 0001"`)
+)
+
+// manOf makes a man page of a page of docs.
+func manOf(text, name, section, about string) []byte {
+	text = title.ReplaceAllString(text, "")
+	text = comment.ReplaceAllString(text, "")
+	text = table.ReplaceAllStringFunc(text, list)
+	text = link.ReplaceAllString(text, "$1")
+	text = subtitle.ReplaceAllStringFunc(text, func(s string) string { return "# " + strings.ToUpper(strings.TrimPrefix(s, "## ")) })
+	head := fmt.Sprintf("%% \"%s\" \"%s\" \"Jan 0001\" \"podrun\" \"podrun manual\"\n# NAME\n%s - %s\n\n# DESCRIPTION\n", strings.ToUpper(name), section, name, about)
+	return undated(md2man.Render([]byte(head + text)))
+}
+
+// list makes a list of a table, which would be wider than a terminal: a term for each
+// row, and its cells, with the names of their columns if the first column has no name.
+func list(table string) string {
+	var b strings.Builder
+	var columns []string
+	for i, line := range strings.Split(strings.TrimSpace(table), "\n") {
+		cells := strings.Split(strings.Trim(strings.ReplaceAll(line, `\|`, "\x00"), "|"), "|")
+		for j := range cells {
+			cells[j] = strings.ReplaceAll(strings.TrimSpace(cells[j]), "\x00", "|")
+		}
+		switch i {
+		case 0:
+			columns = cells
+			continue
+		case 1: // the rule below the names
+			continue
+		}
+		var rest []string
+		for j, cell := range cells[1:] {
+			if columns[0] == "" {
+				cell = columns[j+1] + ": " + cell
+			}
+			if cell != "" {
+				rest = append(rest, cell)
+			}
+		}
+		fmt.Fprintf(&b, "%s\n: %s\n\n", cells[0], strings.Join(rest, "; "))
+	}
+	return b.String()
+}
+
+// undated removes the date that cobra and md2man want in a page's title.
+func undated(page []byte) []byte {
+	return titleLine.ReplaceAllFunc(page, func(line []byte) []byte { return quotedDates.ReplaceAll(line, []byte(`""`)) })
+}
