@@ -32,7 +32,7 @@ torture: ## all interleavings of two commands, simulated days of serve, the faul
 	PODRUN_TORTURE=1 go test -count=1 -timeout 120m -v -run 'TestPairs|TestSimulatedDay' ./run
 	PODRUN_TORTURE=1 go test -count=1 -timeout 60m -v ./test/fault
 	PODRUN_TORTURE=1 go test -count=1 -timeout 30m -v ./test/hostile
-	PODRUN_TORTURE=1 hack/with-runtime go test -count=1 -timeout 90m -v -run TestRuntimeFaults ./test/crash
+	PODRUN_TORTURE=1 hack/with-runtime go test -count=1 -timeout 90m -v -run 'TestRuntimeFaults|TestNetworkOfACutStop' ./test/crash
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME=10s, two at a time

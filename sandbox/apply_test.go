@@ -168,6 +168,9 @@ func TestRemoveReportsWhatStays(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "sandbox s0 was not removed: stop: cni: plugin failed") {
 		t.Errorf("got %v", err)
 	}
+	if diff := cmp.Diff([]string{"s0"}, Unstopped(err)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
 	if len(f.sandboxes) != 1 {
 		t.Error("a sandbox that could not be stopped must not be removed: its address would leak")
 	}

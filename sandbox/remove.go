@@ -54,10 +54,40 @@ func (p Plan) made(s *runtimeapi.PodSandbox) bool {
 // network in stopping, and a removed sandbox would leave its address taken.
 func removeOne(ctx context.Context, client *cri.Client, id string) error {
 	if err := client.StopPodSandbox(ctx, id); err != nil {
-		return fmt.Errorf("stop: %w", err)
+		return stopError{id, err}
 	}
 	if err := client.RemovePodSandbox(ctx, id); err != nil {
 		return fmt.Errorf("remove: %w", err)
+	}
+	return nil
+}
+
+// stopError says that a sandbox could not be stopped.
+type stopError struct {
+	id  string
+	err error
+}
+
+// Error says what failed and why.
+func (e stopError) Error() string { return "stop: " + e.err.Error() }
+
+// Unwrap returns the runtime's error.
+func (e stopError) Unwrap() error { return e.err }
+
+// Unstopped returns the IDs of the sandboxes that Remove or Recover could not stop, from
+// their error; nil for nil. Network plugins may have released their networks in part.
+func Unstopped(err error) []string {
+	switch e := err.(type) {
+	case stopError:
+		return []string{e.id}
+	case interface{ Unwrap() error }:
+		return Unstopped(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		var ids []string
+		for _, one := range e.Unwrap() {
+			ids = append(ids, Unstopped(one)...)
+		}
+		return ids
 	}
 	return nil
 }

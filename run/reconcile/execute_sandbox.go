@@ -57,6 +57,7 @@ func (w *starter) createSandbox(ctx context.Context, a lifecycle.Action) error {
 		}
 		next, rerr := sandbox.Recover(ctx, w.Client, plan, err)
 		if rerr != nil {
+			w.lock.NoteUnreleased(sandbox.Unstopped(rerr))
 			return w.sandboxError(err, rerr)
 		}
 		plan = w.sandboxPlan(next)
@@ -67,7 +68,11 @@ func (w *starter) createSandbox(ctx context.Context, a lifecycle.Action) error {
 const maxSandboxTries = 3
 
 func (w *starter) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.Sandbox, error) {
-	w.undo.push("remove sandbox", func(ctx context.Context) error { return sandbox.Remove(ctx, w.Client, plan) })
+	w.undo.push("remove sandbox", func(ctx context.Context) error {
+		err := sandbox.Remove(ctx, w.Client, plan)
+		w.lock.NoteUnreleased(sandbox.Unstopped(err))
+		return err
+	})
 	return sandbox.Apply(ctx, w.Client, plan)
 }
 

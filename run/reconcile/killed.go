@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
 	"github.com/podrun/podrun/cni"
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/run/observe"
@@ -99,11 +101,34 @@ func (w *remover) removeNetwork(ctx context.Context, gone []string) error {
 	return cni.Remove(ctx, all, gone)
 }
 
+// removeUnreleased removes what network plugins left of sandboxes of which a stop was
+// cut short, once they are gone. The DEL of a later stop succeeds and does not remove
+// it: the bridge plugin reads the address of a rule from the interface, which its first
+// DEL has removed.
+func (w *remover) removeUnreleased(ctx context.Context) error {
+	if len(w.lock.Unreleased) == 0 {
+		return nil
+	}
+	left, err := w.Client.ListPodSandbox(ctx, nil)
+	if err != nil {
+		return err
+	}
+	gone := slices.DeleteFunc(slices.Clone(w.lock.Unreleased), func(id string) bool {
+		return slices.ContainsFunc(left, func(sb *runtimeapi.PodSandbox) bool { return sb.GetId() == id })
+	})
+	if err := w.removeNetwork(ctx, gone); err != nil {
+		return err
+	}
+	w.lock.NoteReleased(gone)
+	return nil
+}
+
 // removeStopped kills what was observed of the pod, and removes it. A container whose
 // sandbox is gone is removed by itself.
 func (w *remover) removeStopped(ctx context.Context) error {
 	for _, sb := range w.obs.Sandboxes {
 		if err := w.Client.StopPodSandbox(ctx, sb.ID); err != nil {
+			w.lock.NoteUnreleased([]string{sb.ID})
 			return fmt.Errorf("stop sandbox %s: %w", observe.ShortID(sb.ID), err)
 		}
 	}

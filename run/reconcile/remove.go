@@ -154,6 +154,9 @@ func (w *remover) remove(ctx context.Context, o RemoveOptions) error {
 	if err == nil {
 		err = w.removeLate(ctx)
 	}
+	if err == nil {
+		err = w.removeUnreleased(ctx)
+	}
 	if err != nil {
 		return RuntimeError(w.plan.ID, err)
 	}

@@ -22,6 +22,7 @@ func (w *stopper) stopSandboxes(ctx context.Context, chosen func(lifecycle.Sandb
 			continue
 		}
 		if err := w.Client.StopPodSandbox(ctx, sb.ID); err != nil {
+			w.lock.NoteUnreleased([]string{sb.ID})
 			errs = append(errs, fmt.Errorf("stop sandbox %s: %w", observe.ShortID(sb.ID), err))
 			continue
 		}

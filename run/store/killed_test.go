@@ -4,6 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/podrun/podrun/identity"
 )
@@ -86,5 +89,46 @@ func TestSweepOfAPodWithoutCheckpoint(t *testing.T) {
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
 			t.Errorf("%s is left in %s", left[0].Name(), dir)
 		}
+	}
+}
+
+// TestUnreleasedAreKept: a sandbox of which a stop failed is known to each later owner
+// of the name, whichever pod it brings, until it is released; so is one that a killed
+// owner had told to stop.
+func TestUnreleasedAreKept(t *testing.T) {
+	layout := testLayout(t)
+	acquire := func(uid string) *PodLock {
+		t.Helper()
+		l, err := testLocks(layout).LockPod(t.Context(), identity.Pod{Namespace: "default", Name: "web", UID: uid}, PurposeRun)
+		if err == nil {
+			err = l.Acquire(uid, PurposeRun, true, false)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	l := acquire("u")
+	l.NoteUnreleased([]string{"s0"})
+	if err := l.Update(func(r *OwnerRecord) { r.Ending = map[string]time.Time{"s1": time.Now()} }); err != nil {
+		t.Fatal(err)
+	}
+	l.Release()
+	l = acquire("u") // that one was not killed
+	if diff := cmp.Diff([]string{"s0"}, l.Unreleased); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	l.Claim.file.Close()
+	l.Unlock()
+	l = acquire("v")
+	if diff := cmp.Diff([]string{"s0", "s1"}, l.Unreleased); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	l.NoteReleased([]string{"s0", "s1"})
+	l.Release()
+	l = acquire("v")
+	defer l.Release()
+	if len(l.Unreleased) > 0 {
+		t.Errorf("left: %v", l.Unreleased)
 	}
 }

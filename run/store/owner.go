@@ -71,6 +71,10 @@ type OwnerRecord struct {
 	// end of their grace periods: they may end at any time, also where the command
 	// that told them was killed. The next owner stops them before it decides anything.
 	Ending map[string]time.Time `json:"ending,omitempty"`
+	// Unreleased are sandboxes, by ID, of which a stop failed or was cut short: what
+	// network plugins leave of them then, no later DEL removes. They are kept until a
+	// pod of that name is removed, whichever its UID.
+	Unreleased []string `json:"unreleased,omitempty"`
 	// Claim is the name of the owner's claim file. The owner is live while a
 	// process has that file locked.
 	Claim string `json:"claim"`

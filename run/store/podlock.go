@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/podrun/podrun/identity"
@@ -31,7 +33,10 @@ type PodLock struct {
 	keeps bool
 	// Ending are the containers that an owner told to stop (OwnerRecord.Ending).
 	Ending map[string]time.Time
-	Claim  *LockedFile
+	// Unreleased are the sandboxes whose networks may be released in part
+	// (OwnerRecord.Unreleased).
+	Unreleased []string
+	Claim      *LockedFile
 	// Killed says that the owner before this command was killed: the runtime may still
 	// be at work on its last call.
 	Killed bool
@@ -209,6 +214,10 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 	killed := before != nil && before.Generation != l.Mine && before.killed(l.layout)
 	l.Killed = l.Killed || killed
 	r := l.successor(before, uid, p)
+	r.Unreleased = withIDs(r.Unreleased, l.Unreleased)
+	if killed { // perhaps in a stop
+		r.Unreleased = withIDs(r.Unreleased, slices.Collect(maps.Keys(before.Ending)))
+	}
 	if fresh {
 		r.Incarnation, r.Fresh, r.Doomed, r.Ending = RandomHex(8), true, false, nil
 	}
@@ -223,7 +232,7 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 		if killed {
 			_ = os.Remove(filepath.Join(l.layout.Claims(), filepath.Base(before.Claim))) // the next sweep tries again
 		}
-		l.Mine, l.Seen, l.Incarnation, l.Ending = r.Generation, r.Generation, r.Incarnation, r.Ending
+		l.Mine, l.Seen, l.Incarnation, l.Ending, l.Unreleased = r.Generation, r.Generation, r.Incarnation, r.Ending, r.Unreleased
 		return nil
 	case l.Removal && CannotWrite(err):
 		l.Pinned = true
@@ -241,7 +250,7 @@ func (l *PodLock) successor(before *OwnerRecord, uid string, p Purpose) OwnerRec
 			r = *before
 		}
 		r.Generation = before.Generation
-		r.Origin = before.Origin
+		r.Origin, r.Unreleased = before.Origin, before.Unreleased
 	}
 	if l.Origin != nil {
 		r.Origin = l.Origin
@@ -279,12 +288,49 @@ func (l *PodLock) Update(change func(*OwnerRecord)) error {
 			return err
 		}
 	}
-	l.Incarnation, l.Ending = r.Incarnation, r.Ending
+	l.Incarnation, l.Ending, l.Unreleased = r.Incarnation, r.Ending, r.Unreleased
 	err = writeOwner(l.layout, l.id, *r)
 	if l.Removal && CannotWrite(err) {
 		l.Pinned, err = true, nil
 	}
 	return err
+}
+
+// maxUnreleased bounds OwnerRecord.Unreleased.
+const maxUnreleased = 1000
+
+// NoteUnreleased writes down sandboxes whose networks may be released in part. Where
+// that cannot be written, and where another command owns the pod, this command alone
+// knows. The lock must be held.
+func (l *PodLock) NoteUnreleased(ids []string) {
+	if len(ids) == 0 {
+		return
+	}
+	all := withIDs(l.Unreleased, ids)
+	_ = l.Update(func(r *OwnerRecord) { r.Unreleased = withIDs(r.Unreleased, ids) }) // the failed stop is reported
+	l.Unreleased = all
+}
+
+// NoteReleased forgets sandboxes of which network plugins left nothing more. The lock
+// must be held.
+func (l *PodLock) NoteReleased(ids []string) {
+	without := func(list []string) []string {
+		return slices.DeleteFunc(slices.Clone(list), func(id string) bool { return slices.Contains(ids, id) })
+	}
+	left := without(l.Unreleased)
+	_ = l.Update(func(r *OwnerRecord) { r.Unreleased = without(r.Unreleased) }) // they are looked for again then
+	l.Unreleased = left
+}
+
+// withIDs adds IDs to a list, each once. The last ones are kept if there are too many.
+func withIDs(list, ids []string) []string {
+	out := slices.Clone(list)
+	for _, id := range ids {
+		if !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out[max(0, len(out)-maxUnreleased):]
 }
 
 // Disown deletes the owner record of a pod that was removed, if this command

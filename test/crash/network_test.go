@@ -1,0 +1,95 @@
+package crash
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// heldIPTables writes a program iptables that, while the file held exists, does not
+// remove the rule by which the bridge plugin masquerades: the plugin's DEL has removed
+// the sandbox's interface by then, and no later DEL knows the address of the rule.
+func heldIPTables(dir, held string) error {
+	real, err := exec.LookPath("iptables")
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf(`#!/bin/sh
+case "$*" in *"-D POSTROUTING"*)
+	if [ -e %[1]s ]; then
+		while [ -e %[1]s ]; do sleep 0.1; done
+		exit 4
+	fi ;;
+esac
+exec %[2]s "$@"
+`, held, real)
+	return os.WriteFile(filepath.Join(dir, "iptables"), []byte(text), 0o755)
+}
+
+// TestNetworkOfACutStop: the deadline of a command, and of the runtime's last answer,
+// ends a plugin's DEL before it has removed all rules. The next DEL succeeds and leaves
+// them (TestRuntimeFaults, seed 16, where containerd was frozen past the deadline). It
+// tries a stop; with PODRUN_TORTURE=1 deletes, too.
+func TestNetworkOfACutStop(t *testing.T) {
+	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
+		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
+	}
+	dir := t.TempDir()
+	held := filepath.Join(dir, "held")
+	if err := heldIPTables(dir, held); err != nil {
+		t.Fatal(err)
+	}
+	path := os.Getenv("PATH")
+	t.Setenv("PATH", dir+":"+path)
+	o := ownRuntime(t)
+	t.Setenv("PATH", path)
+	o.leaks(t.Context(), newHost(dir, 0)) // what was there before counts for nothing
+	after := []string{"start"}
+	if os.Getenv("PODRUN_TORTURE") != "" {
+		after = []string{"start", "delete", "apply"}
+	}
+	for i, then := range after {
+		t.Run(then, func(t *testing.T) {
+			h := newHost(dir, 1+i)
+			if _, _, err := h.command("apply"); err != nil {
+				t.Fatal(err)
+			}
+			if err := h.prepare("running"); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(held, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cut := []string{"delete", "--all"}
+			if then == "start" {
+				cut = []string{"stop", h.pod}
+			}
+			if r := h.podrun(nil, append(cut, "--timeout", "3s")...); r.code != 124 {
+				t.Errorf("%s: code %d after %v: %s", cut[0], r.code, r.took, r.out)
+			}
+			if err := os.Remove(held); err != nil {
+				t.Fatal(err)
+			}
+			if then != "delete" {
+				next := []string{"start", h.pod}
+				if then == "apply" {
+					next = []string{"apply", filepath.Join(h.dir, "one.yaml")}
+				}
+				if r := h.podrun(nil, next...); r.code != 0 {
+					t.Errorf("%s: code %d: %s", then, r.code, r.out)
+				} else if err := o.runs(t.Context(), h.pod); err != nil {
+					t.Error(err)
+				}
+			}
+			if r := h.podrun(nil, "delete", "--all"); r.code != 0 {
+				t.Errorf("delete: code %d: %s", r.code, r.out)
+			}
+			if left := o.leaks(t.Context(), h); len(left) > 0 {
+				t.Errorf("left: %s", strings.Join(left, "\n\t"))
+			}
+		})
+	}
+}
