@@ -11,6 +11,7 @@
 //	                    among those that the command prints, in this order
 //	```… not-run        is shown only
 //	```… guest          runs with -guest only: it changes the host's services
+//	```… no-guest       runs without -guest only
 //
 // In expected lines * stands for any text; blanks, addresses and durations match
 // any others.
@@ -65,7 +66,7 @@ func run(w io.Writer, page string, guest bool) error {
 	for _, b := range blocks {
 		where := fmt.Sprintf("%s:%d", page, b.line)
 		switch {
-		case b.marked("not-run"), b.marked("guest") && !guest:
+		case b.marked("not-run"), b.marked("guest") && !guest, b.marked("no-guest") && guest:
 		case b.language() == "sh":
 			writeStep(out, where, strings.Join(b.text, "\n"), nil)
 		case b.language() == "console":
