@@ -49,6 +49,10 @@ func (f *fakeRuntime) ListContainers(context.Context, *runtimeapi.ListContainers
 	return &runtimeapi.ListContainersResponse{Containers: f.containers}, nil
 }
 
+func (f *fakeRuntime) ContainerStatus(context.Context, *runtimeapi.ContainerStatusRequest, ...grpc.CallOption) (*runtimeapi.ContainerStatusResponse, error) {
+	return &runtimeapi.ContainerStatusResponse{}, nil
+}
+
 func (f *fakeRuntime) RemoveContainer(_ context.Context, r *runtimeapi.RemoveContainerRequest, _ ...grpc.CallOption) (*runtimeapi.RemoveContainerResponse, error) {
 	if f.removeError != nil {
 		return nil, f.removeError

@@ -1,20 +1,29 @@
 package cri
 
-import "strings"
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+)
 
-// CommandFailure returns why a container's command could not be run, in the words of
-// runc or crun, and whether it was not found; ok is false for any other failure to start
-// a container. CRI has no code for it: runtimes pass on what their OCI runtime printed.
+// CommandFailure returns why a container's command, or a command in a container, could
+// not be run, in the words of runc or crun, and whether it was not found; ok is false
+// for any other failure. CRI has no code for it: runtimes pass on what their OCI runtime
+// printed, CRI-O as a line of its log.
 func CommandFailure(err error) (why string, absent, ok bool) {
 	if err == nil {
 		return "", false, false
 	}
 	text := err.Error()
+	if said, printed := printedReason(text); printed {
+		text = said
+	}
 	// runc names the command, in the first form, and its directory, a mount or a file
 	// of its own in others; crun names the command in the second.
 	for _, begin := range []string{`exec: "`, "executable file `"} {
 		if at := strings.LastIndex(text, begin); at >= 0 {
-			why = strings.TrimSuffix(strings.TrimSpace(text[at:]), ": unknown")
+			why = withoutFrame(text[at:])
 			return why, CommandAbsent(why), true
 		}
 	}
@@ -31,3 +40,64 @@ func CommandAbsent(why string) bool {
 	}
 	return false
 }
+
+// ExecFailure is CommandFailure for a command in a running container. It also knows
+// failures that are not the command's own, such as a missing working directory: any
+// before the command began. A command that was not found is absent.
+func ExecFailure(err error) (why string, absent, ok bool) {
+	if err == nil {
+		return "", false, false
+	}
+	if why, absent, ok = CommandFailure(err); ok {
+		return why, absent, ok
+	}
+	_, why, ok = strings.Cut(err.Error(), "OCI runtime exec failed: ") // containerd
+	if !ok {
+		_, why, ok = strings.Cut(err.Error(), "command error: ") // CRI-O's ExecSync
+		if ok {
+			why, ok = printedReason(why)
+		}
+	}
+	if !ok {
+		return "", false, false
+	}
+	why = withoutFrame(strings.TrimPrefix(why, "exec failed: "))
+	why = strings.TrimPrefix(why, "unable to start container process: ")
+	return why, CommandAbsent(why), true
+}
+
+// withoutFrame drops what containerd and CRI-O add after the OCI runtime's words.
+func withoutFrame(why string) string {
+	why, _, _ = strings.Cut(why, ", stdout: ")
+	return strings.TrimSuffix(strings.TrimSpace(why), ": unknown")
+}
+
+// printed matches what OCI runtimes print when they cannot start a program: runc's log,
+// in a file and on a terminal, and crun's text.
+var printed = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("(?:time=\"[^\"]*\" level=(?:error|fatal) msg=(\"(?:[^\"\\\\]|\\\\.)*\")|(?:\x1b\\[\\d+m)?ERRO(?:\x1b\\[0m)?\\[\\d+\\] ([^\r\n]*)|((?:executable file `|open executable: )[^\r\n]*))")
+})
+
+// printedReason finds such a line in a text and returns what it says.
+func printedReason(text string) (why string, ok bool) {
+	m := printed().FindStringSubmatch(text)
+	if m == nil {
+		return "", false
+	}
+	if quoted, err := strconv.Unquote(m[1]); err == nil {
+		return quoted, true
+	}
+	return m[2] + m[3], true
+}
+
+// notRunningTexts are parts of the answers by which a runtime refuses a command in a
+// container that does not run, or that was removed.
+var notRunningTexts = []string{
+	"container is in CONTAINER_",          // containerd
+	"container is not created or running", // CRI-O, server/container_exec.go
+	"could not find container ",           // CRI-O
+}
+
+// NotRunning reports whether a runtime refused a command because its container does not
+// run.
+func NotRunning(err error) bool { return mentions(err, notRunningTexts) }

@@ -40,11 +40,15 @@ func (c *Client) StopContainer(ctx context.Context, id string, grace time.Durati
 	})
 }
 
-// RemoveContainer removes a container, by force if it is running. A missing
+// RemoveContainer removes a container, by force if it is running: it is killed first,
+// since CRI-O would send it TERM and wait as long as the call may take. A missing
 // container is not an error. While the runtime is busy with it, the call is repeated.
 // A task of it that containerd does not remove is deleted first.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	return unbusy(ctx, func() error {
+		if st, err := c.ContainerStatus(ctx, id, false); err == nil && st.GetStatus().GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
+			_ = c.StopContainer(ctx, id, 0) // what fails is left to the removal, which then reports it
+		}
 		return c.removal(ctx, func() error {
 			_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemoveContainerResponse, error) {
 				return c.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id})

@@ -3,6 +3,7 @@ package cri
 import (
 	"context"
 	"strings"
+	"sync"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -24,13 +25,36 @@ func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandbo
 // network plugin that is killed amid its work leaves rules and addresses that its next
 // run cannot know of any more. While the runtime is busy with the sandbox, the call is
 // repeated.
+//
+// Containers that run are killed first, as the kubelet does (killPodWithSyncResult in
+// pkg/kubelet/kuberuntime): CRI-O would send them TERM and wait as long as the call may
+// take. Callers that give them a grace period stop them before.
 func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 	return finished(ctx, func(ctx context.Context) error {
+		c.killAll(ctx, id)
 		_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.StopPodSandboxResponse, error) {
 			return c.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
 		})
 		return ignoreNotFound(err)
 	})
+}
+
+// killAll kills the containers of a sandbox that run. What fails is left to the stop of
+// the sandbox, which then reports it.
+func (c *Client) killAll(ctx context.Context, sandbox string) {
+	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListContainersResponse, error) {
+		return c.Runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
+			PodSandboxId: sandbox, State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
+		}})
+	})
+	if err != nil {
+		return
+	}
+	var all sync.WaitGroup
+	for _, container := range resp.GetContainers() {
+		all.Go(func() { _ = c.StopContainer(ctx, container.GetId(), 0) })
+	}
+	all.Wait()
 }
 
 // RemovePodSandbox removes a sandbox and its containers. A missing sandbox is not

@@ -61,7 +61,12 @@ func (c *Client) Exec(ctx context.Context, id string, command []string, s Stream
 	if err != nil {
 		return 0, err
 	}
-	return c.stream(ctx, url, s)
+	r := &refusal{}
+	code, err := c.stream(ctx, url, r.watch(s))
+	if err != nil {
+		return 0, errors.Join(err, r.pass())
+	}
+	return r.result(code, command)
 }
 
 // ExecURL asks the runtime for a URL of its streaming server by which one command can

@@ -201,18 +201,17 @@ func (e *Engine) execSync(ctx context.Context, t ExecTarget, o ExecOptions) (int
 func (t ExecTarget) fault(op string, err error) (int, error) {
 	out := &problem.Error{Kind: problem.Runtime, Object: t.object(), Op: op, Err: err}
 	_, late := errors.AsType[problem.TimeoutError](err)
-	_, why, notStarted := strings.Cut(err.Error(), "OCI runtime exec failed: ")
+	why, absent, notStarted := cri.ExecFailure(err)
 	switch {
 	case late:
 		out.Kind = problem.Deadline
 	case notStarted:
-		why = strings.TrimPrefix(strings.TrimPrefix(why, "exec failed: "), "unable to start container process: ")
-		out.Kind, out.Err = problem.Failed, errors.New(strings.TrimSuffix(strings.TrimSpace(why), ": unknown"))
-		if cri.CommandAbsent(why) {
+		out.Kind, out.Err = problem.Failed, errors.New(why)
+		if absent {
 			return ExecNotFound, out
 		}
 		return ExecNotExecutable, out
-	case status.Code(err) == codes.NotFound, strings.Contains(err.Error(), "container is in CONTAINER_"):
+	case status.Code(err) == codes.NotFound, cri.NotRunning(err):
 		out.Kind, out.Op, out.Err = problem.Failed, "", ErrEnded
 	}
 	return 0, out

@@ -44,6 +44,10 @@ func (f *fakeRuntime) RunPodSandbox(_ context.Context, r *runtimeapi.RunPodSandb
 	return &runtimeapi.RunPodSandboxResponse{PodSandboxId: s.Id}, f.runError
 }
 
+func (f *fakeRuntime) ListContainers(context.Context, *runtimeapi.ListContainersRequest, ...grpc.CallOption) (*runtimeapi.ListContainersResponse, error) {
+	return &runtimeapi.ListContainersResponse{}, nil
+}
+
 func (f *fakeRuntime) PodSandboxStatus(context.Context, *runtimeapi.PodSandboxStatusRequest, ...grpc.CallOption) (*runtimeapi.PodSandboxStatusResponse, error) {
 	net := &runtimeapi.PodSandboxNetworkStatus{Ip: "10.1.0.5", AdditionalIps: []*runtimeapi.PodIP{{Ip: "FD00:0::5"}}}
 	if f.noIP {

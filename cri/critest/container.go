@@ -26,6 +26,7 @@ type container struct {
 	createdAt, startedAt, finishedAt int64
 	exit                             exit
 	process                          *process // nil before the start
+	run                              program  // chosen when it was created (Profile.CreateRuns), else nil
 	unstarted                        bool     // LeaveTask
 	log                              *logFile
 }
@@ -52,6 +53,9 @@ func (rt *Runtime) CreateContainer(_ context.Context, r *runtimeapi.CreateContai
 	if err != nil {
 		return nil, status.Errorf(codes.NotFound, "failed to find sandbox id %q: not found", r.GetPodSandboxId())
 	}
+	if !s.ready && rt.options.profile.crio() {
+		return nil, status.Error(codes.Unknown, "CreateContainer failed as the sandbox was stopped: "+s.id)
+	}
 	if !s.ready {
 		return nil, status.Error(codes.NotFound, "failed to get sandbox container task: no running task found: task "+s.id+" not found: not found")
 	}
@@ -65,6 +69,9 @@ func (rt *Runtime) CreateContainer(_ context.Context, r *runtimeapi.CreateContai
 	}
 	c.name = strings.Join([]string{m.GetName(), s.config.GetMetadata().GetName(), s.config.GetMetadata().GetNamespace(),
 		s.config.GetMetadata().GetUid(), strconv.Itoa(int(m.GetAttempt()))}, "_")
+	if id, exists := rt.names[c.name]; exists && rt.options.profile.Repeats && rt.containers[id] != nil {
+		return &runtimeapi.CreateContainerResponse{ContainerId: id}, nil
+	}
 	c.id = rt.newID(c.name)
 	if err := rt.reserve(c.name, c.id); err != nil {
 		return nil, status.Errorf(codes.Unknown, "failed to reserve container name %q: %v", c.name, err)
@@ -72,6 +79,12 @@ func (rt *Runtime) CreateContainer(_ context.Context, r *runtimeapi.CreateContai
 	if c.image = rt.findImage(c.config.GetImage().GetImage()); c.image == nil {
 		delete(rt.names, c.name)
 		return nil, status.Errorf(codes.NotFound, "failed to resolve image %q: not found", c.config.GetImage().GetImage())
+	}
+	if rt.options.profile.CreateRuns {
+		if c.run, err = rt.programOf(c); err != nil {
+			delete(rt.names, c.name)
+			return nil, status.Error(codes.Unknown, err.Error())
+		}
 	}
 	if rt.options.features.GetSupplementalGroupsPolicy() {
 		c.user = c.identity()
@@ -83,7 +96,8 @@ func (rt *Runtime) CreateContainer(_ context.Context, r *runtimeapi.CreateContai
 }
 
 // StartContainer implements the CRI. A container whose program cannot be
-// started ends with reason StartError and code 128, and the call fails.
+// started ends with reason StartError and code 128, and the call fails, unless that was
+// found out when it was created.
 func (rt *Runtime) StartContainer(_ context.Context, r *runtimeapi.StartContainerRequest) (*runtimeapi.StartContainerResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -92,6 +106,13 @@ func (rt *Runtime) StartContainer(_ context.Context, r *runtimeapi.StartContaine
 		return nil, err
 	}
 	if c.state != runtimeapi.ContainerState_CONTAINER_CREATED {
+		if rt.options.profile.crio() {
+			state, _ := strings.CutPrefix(c.state.String(), "CONTAINER_")
+			if state == "EXITED" {
+				state = "STOPPED"
+			}
+			return nil, status.Errorf(codes.Unknown, "container %s is not in created state: %s", c.id, strings.ToLower(state))
+		}
 		return nil, status.Errorf(codes.Unknown, "failed to set starting state for container %q: container is in %s state", c.id, c.state)
 	}
 	if !c.sandbox.ready {
@@ -125,6 +146,9 @@ func (rt *Runtime) StopContainer(ctx context.Context, r *runtimeapi.StopContaine
 	rt.mu.Lock()
 	c, err := rt.findContainer(r.GetContainerId())
 	rt.mu.Unlock()
+	if err != nil && rt.options.profile.crio() {
+		return &runtimeapi.StopContainerResponse{}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +161,11 @@ func (rt *Runtime) StopContainer(ctx context.Context, r *runtimeapi.StopContaine
 func (rt *Runtime) stopContainer(ctx context.Context, c *container, grace time.Duration) error {
 	rt.mu.Lock()
 	p := c.process
+	unstarted := p == nil && rt.options.profile.StopsCreated && c.state == runtimeapi.ContainerState_CONTAINER_CREATED
 	rt.mu.Unlock()
+	if unstarted {
+		rt.finished(c, exit{code: 137, reason: "Error"})
+	}
 	if p == nil {
 		return nil
 	}
@@ -178,7 +206,11 @@ func (rt *Runtime) RemoveContainer(ctx context.Context, r *runtimeapi.RemoveCont
 }
 
 func (rt *Runtime) removeContainer(ctx context.Context, c *container) error {
-	if err := rt.stopContainer(ctx, c, 0); err != nil {
+	grace := time.Duration(0)
+	if c.sandbox.ready { // CRI-O: of a stopped sandbox nothing runs
+		grace = rt.options.profile.stopGrace(ctx.Deadline())
+	}
+	if err := rt.stopContainer(ctx, c, grace); err != nil {
 		return fmt.Errorf("failed to forcibly stop container %q: %w", c.id, err)
 	}
 	rt.mu.Lock()
@@ -201,6 +233,9 @@ func (rt *Runtime) findContainer(id string) (*container, error) {
 	}
 	if c, ok := unique(rt.containers, id); ok {
 		return c, nil
+	}
+	if rt.options.profile.crio() {
+		return nil, rt.options.profile.noContainer(id, "")
 	}
 	return nil, status.Errorf(codes.NotFound, "an error occurred when try to find container %q: not found", id)
 }

@@ -28,27 +28,42 @@ func noneLeft(t *testing.T, rt *critest.Runtime) {
 	}
 }
 
+// profiles are those that the fake is held to.
+var profiles = []critest.Profile{critest.Containerd(), critest.CRIO()}
+
 func TestSuiteInProcess(t *testing.T) {
-	rt := fake(t)
-	critest.Suite(t, rt.Client, critest.SuiteConfig{Image: image, LogDir: t.TempDir()})
-	noneLeft(t, rt)
+	t.Parallel()
+	for _, p := range profiles {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			rt := fake(t, critest.As(p))
+			critest.Suite(t, rt.Client, critest.SuiteConfig{Image: image, LogDir: t.TempDir(), Profile: p})
+			noneLeft(t, rt)
+		})
+	}
 }
 
 func TestSuiteOverSocket(t *testing.T) {
-	rt := fake(t)
-	socket := filepath.Join(t.TempDir(), "cri.sock")
-	stop, err := rt.Serve(socket)
-	if err != nil {
-		t.Fatal(err)
+	t.Parallel()
+	for _, p := range profiles {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			rt := fake(t, critest.As(p))
+			socket := filepath.Join(t.TempDir(), "cri.sock")
+			stop, err := rt.Serve(socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stop()
+			critest.Suite(t, dialer(t, "unix://"+socket), critest.SuiteConfig{Image: image, LogDir: t.TempDir(), Profile: p})
+			noneLeft(t, rt)
+		})
 	}
-	defer stop()
-	critest.Suite(t, dialer(t, "unix://"+socket), critest.SuiteConfig{Image: image, LogDir: t.TempDir()})
-	noneLeft(t, rt)
 }
 
-// TestSuiteOnContainerd holds the fake to the real thing; `make test` and
-// hack/with-runtime set what it needs.
-func TestSuiteOnContainerd(t *testing.T) {
+// TestSuiteOnRuntime holds the fake to the real thing, containerd or CRI-O; `make test`
+// and hack/with-runtime set what it needs, or `hack/crio up`.
+func TestSuiteOnRuntime(t *testing.T) {
 	endpoint, image := os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), os.Getenv("PODRUN_TEST_IMAGE")
 	if endpoint == "" || image == "" {
 		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
@@ -68,7 +83,25 @@ func TestSuiteOnContainerd(t *testing.T) {
 			}
 		}
 	})
-	critest.Suite(t, dialer(t, endpoint), critest.SuiteConfig{Image: image, CgroupParent: parent, LogDir: t.TempDir()})
+	dial := dialer(t, endpoint)
+	critest.Suite(t, dial, critest.SuiteConfig{Image: image, CgroupParent: parent, LogDir: t.TempDir(), Profile: profileOf(t, dial())})
+}
+
+// profileOf is the profile of a real runtime.
+func profileOf(t *testing.T, c *cri.Client) critest.Profile {
+	t.Helper()
+	defer c.Close()
+	v, err := c.Version(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range profiles {
+		if p.Name == v.GetRuntimeName() {
+			return p
+		}
+	}
+	t.Fatalf("no profile of %s", v.GetRuntimeName())
+	return critest.Profile{}
 }
 
 func dialer(t *testing.T, endpoint string) func() *cri.Client {

@@ -46,6 +46,9 @@ func (rt *Runtime) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grp
 	if rt.options.noEvents {
 		return status.Error(codes.Unimplemented, "method GetContainerEvents not implemented")
 	}
+	if rt.options.profile.NoEvents {
+		return nil // enable_pod_events is off
+	}
 	l := &listener{wake: make(chan struct{}, 1)}
 	rt.mu.Lock()
 	if rt.closed {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -15,17 +14,17 @@ import (
 )
 
 // ExecSync implements the CRI. A command that outlives the timeout is killed
-// and the call fails with DeadlineExceeded.
+// and the call fails with DeadlineExceeded, or answers -1 (Profile.ExecExpires).
 func (rt *Runtime) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 	rt.mu.Lock()
 	c, err := rt.findContainer(r.GetContainerId())
 	if err != nil {
 		rt.mu.Unlock()
-		return nil, status.Errorf(codes.NotFound, "failed to exec in container: failed to find container %q in store: not found", r.GetContainerId())
+		return nil, rt.options.profile.noContainer(r.GetContainerId(), "failed to exec in container: ")
 	}
 	if c.state != runtimeapi.ContainerState_CONTAINER_RUNNING {
-		rt.mu.Unlock()
-		return nil, status.Errorf(codes.Unknown, "failed to exec in container: container is in %s state", c.state)
+		defer rt.mu.Unlock()
+		return nil, rt.options.profile.notRunning(c, "failed to exec in container: ")
 	}
 	p := c.process
 	answer := rt.scriptedExec(c, r.GetCmd())
@@ -48,6 +47,9 @@ func (rt *Runtime) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) 
 		resp, err = answer.run(running)
 	} else {
 		resp, err = rt.execute(running, c, r.GetCmd())
+	}
+	if ctx.Err() == nil && limited.Err() != nil && rt.options.profile.ExecExpires {
+		return &runtimeapi.ExecSyncResponse{Stderr: []byte("command timed out"), ExitCode: -1}, nil
 	}
 	if ctx.Err() == nil && limited.Err() != nil {
 		return nil, status.Errorf(codes.DeadlineExceeded, "failed to exec in container: timeout %v exceeded: context deadline exceeded", timeout)
@@ -84,10 +86,9 @@ func (e *Exec) run(ctx context.Context) (*runtimeapi.ExecSyncResponse, error) {
 // execute runs a command by the shell.
 func (rt *Runtime) execute(ctx context.Context, c *container, cmd []string) (*runtimeapi.ExecSyncResponse, error) {
 	if !ash.Known(cmd) {
-		doing := fmt.Sprintf("failed to exec in container: failed to start exec %q: OCI runtime exec failed: exec failed: ", digest(fmt.Sprint(cmd)))
 		rt.mu.Lock()
 		defer rt.mu.Unlock()
-		return nil, status.Error(codes.Unknown, rt.notExecutable(c, doing, cmd).Error())
+		return nil, status.Error(codes.Unknown, rt.notExecutable(c, "exec", cmd).Error())
 	}
 	var stdout, stderr bytes.Buffer
 	proc := rt.ashProcess(c, cmd)

@@ -2,7 +2,6 @@ package critest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -42,7 +41,7 @@ type Image struct {
 func (rt *Runtime) AddImage(img Image) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	here := img.filled()
+	here := rt.filled(img)
 	rt.images[here.Name] = here
 	rt.remotes[here.Name] = here
 }
@@ -51,16 +50,19 @@ func (rt *Runtime) AddImage(img Image) {
 func (rt *Runtime) AddRemote(img Image) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	remote := img.filled()
+	remote := rt.filled(img)
 	rt.remotes[remote.Name] = remote
 }
 
-func (i Image) filled() *Image {
+func (rt *Runtime) filled(i Image) *Image {
 	if name, err := normal(i.Name); err == nil {
 		i.Name = name
 	}
 	if i.ID == "" {
 		i.ID = "sha256:" + digest(i.Name)
+	}
+	if rt.options.profile.PlainIDs {
+		i.ID = strings.TrimPrefix(i.ID, "sha256:")
 	}
 	if i.Arch == "" {
 		i.Arch = runtime.GOARCH
@@ -97,7 +99,7 @@ func (rt *Runtime) findImage(ref string) *Image {
 	if img := rt.images[name]; img != nil || !rt.options.anyImage {
 		return img
 	}
-	img := Image{Name: ref}.filled()
+	img := rt.filled(Image{Name: ref})
 	rt.images[img.Name] = img
 	return img
 }
@@ -180,21 +182,21 @@ func (rt *Runtime) ListImages(context.Context, *runtimeapi.ListImagesRequest) (*
 	return resp, nil
 }
 
-// PullImage implements the CRI. Its errors read as containerd's.
+// PullImage implements the CRI. Its errors read as the profile's.
 func (rt *Runtime) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
 	ref := r.GetImage().GetImage()
 	name, err := normal(ref)
 	if err != nil {
-		return nil, status.Errorf(codes.Unknown, "failed to parse image reference %q: %v", ref, err)
+		return nil, rt.options.profile.badName(ref, err)
 	}
 	rt.mu.Lock()
 	remote := rt.remotes[name]
 	rt.mu.Unlock()
 	if remote == nil && rt.options.anyImage {
-		remote = Image{Name: ref}.filled()
+		remote = rt.filled(Image{Name: ref})
 	}
 	if remote == nil {
-		return nil, unresolved(codes.NotFound, name, name+": not found")
+		return nil, rt.options.profile.missing(name)
 	}
 	timer := time.NewTimer(remote.PullDelay)
 	defer timer.Stop()
@@ -217,8 +219,7 @@ func (rt *Runtime) refuse(img *Image, auth *runtimeapi.AuthConfig) error {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	if img.Username != "" && (auth.GetUsername() != img.Username || auth.GetPassword() != img.Password) {
-		return unresolved(codes.Unknown, img.Name, "pull access denied, repository does not exist or may require authorization: "+
-			"server message: insufficient_scope: authorization failed")
+		return rt.options.profile.denied(img.Name)
 	}
 	if img.PullErr == nil || img.FailTimes < 0 {
 		return nil
@@ -231,14 +232,11 @@ func (rt *Runtime) refuse(img *Image, auth *runtimeapi.AuthConfig) error {
 	if _, isStatus := status.FromError(img.PullErr); isStatus {
 		return img.PullErr
 	}
-	return unresolved(codes.Unknown, img.Name, img.PullErr.Error())
+	return rt.options.profile.unpulled(img.Name, img.PullErr)
 }
 
-func unresolved(code codes.Code, name, why string) error {
-	return status.Errorf(code, "failed to pull and unpack image %q: failed to resolve reference %q: %s", name, name, why)
-}
-
-// RemoveImage implements the CRI: an ID takes all its names.
+// RemoveImage implements the CRI: an ID takes all its names. CRI-O does not remove an
+// image that a container has.
 func (rt *Runtime) RemoveImage(_ context.Context, r *runtimeapi.RemoveImageRequest) (*runtimeapi.RemoveImageResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -248,6 +246,11 @@ func (rt *Runtime) RemoveImage(_ context.Context, r *runtimeapi.RemoveImageReque
 	img := rt.findImage(r.GetImage().GetImage())
 	if img == nil {
 		return &runtimeapi.RemoveImageResponse{}, nil
+	}
+	for _, id := range sortedKeys(rt.containers) {
+		if rt.options.profile.HoldsImages && rt.containers[id].image.ID == img.ID {
+			return nil, status.Errorf(codes.Unknown, "delete image: image used by %s: image is in use by a container", id)
+		}
 	}
 	for name, other := range rt.images {
 		if other.ID == img.ID {
@@ -274,6 +277,3 @@ func (rt *Runtime) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) 
 		UsedBytes: &runtimeapi.UInt64Value{Value: used}, InodesUsed: &runtimeapi.UInt64Value{Value: uint64(len(seen))},
 	}}}, nil
 }
-
-// ErrRefused is what a registry that is down answers.
-var ErrRefused = errors.New(`failed to do request: Head "http://127.0.0.1:5000/v2/app/manifests/latest": dial tcp 127.0.0.1:5000: connect: connection refused`)

@@ -14,20 +14,18 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// longest is the longest line that containerd keeps in one piece.
-const longest = 16 << 10
-
 // logFile is a container's log in the CRI's format; nil path writes nowhere.
 type logFile struct {
-	path string
-	tty  bool
+	path    string
+	tty     bool
+	profile Profile
 
 	mu   sync.Mutex
 	file *os.File
 }
 
-func openLog(path string, tty bool) (*logFile, error) {
-	l := &logFile{path: path, tty: tty}
+func openLog(path string, tty bool, p Profile) (*logFile, error) {
+	l := &logFile{path: path, tty: tty, profile: p}
 	return l, l.reopen()
 }
 
@@ -91,11 +89,16 @@ func (s *logStream) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rest = append(s.rest, b...)
+	longest := s.log.profile.LogPart
 	for {
 		end := bytes.IndexByte(s.rest, '\n')
 		switch {
 		case end >= 0 && end <= longest:
-			if err := s.log.write(s.name, 'F', s.rest[:end]); err != nil {
+			line := s.rest[:end:end]
+			if s.log.tty && s.log.profile.CarriageReturns {
+				line = append(line, '\r')
+			}
+			if err := s.log.write(s.name, 'F', line); err != nil {
 				return 0, err
 			}
 			s.rest = s.rest[end+1:]

@@ -11,6 +11,7 @@ import (
 type Option func(*options)
 
 type options struct {
+	profile              Profile
 	runtimeName, version string
 	timeout              time.Duration
 	anyImage             bool

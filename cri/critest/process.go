@@ -84,11 +84,14 @@ func (rt *Runtime) launch(c *container) error {
 	if rt.closed {
 		return errors.New("the runtime is closed")
 	}
-	run, err := rt.programOf(c)
+	run, err := c.run, error(nil)
+	if run == nil {
+		run, err = rt.programOf(c)
+	}
 	if err != nil {
 		return err
 	}
-	c.log, err = openLog(c.logPath(), c.config.GetTty())
+	c.log, err = openLog(c.logPath(), c.config.GetTty(), rt.options.profile)
 	if err != nil {
 		return fmt.Errorf("failed to create containerd task: failed to create container loggers: %w", err)
 	}
@@ -129,7 +132,7 @@ func (rt *Runtime) programOf(c *container) (program, error) {
 		return Behavior{Forever: true, CleanTERM: true}.play, nil
 	}
 	if !ash.Known(args) {
-		return nil, rt.notExecutable(c, "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: ", args)
+		return nil, rt.notExecutable(c, "create", args)
 	}
 	proc := rt.ashProcess(c, args)
 	proc.Init = c.ownPIDs()
@@ -142,10 +145,25 @@ func (rt *Runtime) programOf(c *container) (program, error) {
 	}, nil
 }
 
-// notExecutable says what runc says of a program that it cannot run.
-func (rt *Runtime) notExecutable(c *container, doing string, args []string) error {
+// notExecutable is the error of an operation, create or exec, whose program runc cannot
+// run, as the runtime passes it on.
+func (rt *Runtime) notExecutable(c *container, op string, args []string) error {
+	why := rt.whyNot(c, args)
+	switch {
+	case op == "create" && rt.options.profile.crio():
+		return errors.New("container create failed: " + printed("runc create failed", why))
+	case op == "create":
+		return fmt.Errorf("failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: %s: unknown", why)
+	case rt.options.profile.crio():
+		return fmt.Errorf("command error: %s, stdout: , stderr: , exit code -1", printed("exec failed", why))
+	}
+	return fmt.Errorf("failed to exec in container: failed to start exec %q: OCI runtime exec failed: exec failed: %s: unknown", digest(fmt.Sprint(args)), why)
+}
+
+// whyNot says what runc says of a program that it cannot run.
+func (rt *Runtime) whyNot(c *container, args []string) string {
 	if len(args) == 0 {
-		return fmt.Errorf("%sargs must not be empty: unknown", doing)
+		return "args must not be empty"
 	}
 	why := "executable file not found in $PATH"
 	if name := args[0]; path.IsAbs(name) {
@@ -155,7 +173,7 @@ func (rt *Runtime) notExecutable(c *container, doing string, args []string) erro
 			why = "permission denied"
 		}
 	}
-	return fmt.Errorf("%sunable to start container process: exec: %q: %s: unknown", doing, args[0], why)
+	return fmt.Sprintf("unable to start container process: exec: %q: %s", args[0], why)
 }
 
 // args joins command and args with the image's, by the CRI's rule: a command

@@ -1,6 +1,6 @@
 // Package critest is a container runtime in miniature for tests. Its Runtime
-// answers the Container Runtime Interface as containerd 1.6 does: sandboxes and
-// containers go through the same states, names are reserved, containers run,
+// answers the Container Runtime Interface as containerd 1.6 does, or as another
+// runtime's profile says (profile.go): sandboxes and containers go through the same states, names are reserved, containers run,
 // write logs and exit by themselves. Nothing touches the host but log files and
 // the files that a container's mounts bring in.
 //
@@ -64,7 +64,6 @@ type Runtime struct {
 func New(opts ...Option) *Runtime {
 	rt := &Runtime{
 		options: options{
-			version: "v1.6.20-fake", runtimeName: "containerd",
 			timeout:  2 * time.Minute,
 			handlers: []*runtimeapi.RuntimeHandler{},
 			ranges:   []netip.Prefix{netip.MustParsePrefix("127.88.0.0/16")},
@@ -80,11 +79,11 @@ func New(opts ...Option) *Runtime {
 		files:      map[string][]byte{},
 		listeners:  map[*listener]bool{},
 	}
+	As(Containerd())(&rt.options)
 	for _, o := range opts {
 		o(&rt.options)
 	}
-	pause := Image{Name: SandboxImage}.filled()
-	rt.images[pause.Name] = pause
+	rt.AddImage(Image{Name: SandboxImage})
 	rt.addresses = addresses{ranges: rt.options.ranges, taken: map[netip.Addr]bool{}}
 	rt.conditions = []*runtimeapi.RuntimeCondition{
 		{Type: runtimeapi.RuntimeReady, Status: true},

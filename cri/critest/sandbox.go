@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -37,6 +38,9 @@ func (rt *Runtime) RunPodSandbox(_ context.Context, r *runtimeapi.RunPodSandboxR
 	s := &sandbox{name: sandboxName(r.GetConfig().GetMetadata()), config: r.GetConfig(), handler: r.GetRuntimeHandler(), ready: true}
 	if err := rt.knowsHandler(s.handler); err != nil {
 		return nil, err
+	}
+	if id, exists := rt.names[s.name]; exists && rt.options.profile.Repeats && rt.sandboxes[id] != nil {
+		return &runtimeapi.RunPodSandboxResponse{PodSandboxId: id}, nil
 	}
 	s.id = rt.newID(s.name)
 	if err := rt.reserve(s.name, s.id); err != nil {
@@ -68,11 +72,15 @@ func (s *sandbox) hostNetwork() bool {
 	return s.namespaces().GetNetwork() == runtimeapi.NamespaceMode_NODE
 }
 
-// StopPodSandbox implements the CRI: it kills what runs in the sandbox.
+// StopPodSandbox implements the CRI: it kills what runs in the sandbox, or stops it
+// (Profile.WaitsForTERM).
 func (rt *Runtime) StopPodSandbox(ctx context.Context, r *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
 	rt.mu.Lock()
 	s, err := rt.findSandbox(r.GetPodSandboxId())
 	rt.mu.Unlock()
+	if err != nil && rt.options.profile.crio() {
+		return &runtimeapi.StopPodSandboxResponse{}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -83,10 +91,21 @@ func (rt *Runtime) StopPodSandbox(ctx context.Context, r *runtimeapi.StopPodSand
 }
 
 func (rt *Runtime) stopSandbox(ctx context.Context, s *sandbox) error {
+	grace := rt.options.profile.stopGrace(ctx.Deadline())
+	var all errgroup.Group
+	if !rt.options.profile.WaitsForTERM {
+		all.SetLimit(1)
+	}
 	for _, c := range rt.containersOf(s) {
-		if err := rt.stopContainer(ctx, c, 0); err != nil {
-			return fmt.Errorf("failed to stop container %q: %w", c.id, err)
-		}
+		all.Go(func() error {
+			if err := rt.stopContainer(ctx, c, grace); err != nil {
+				return fmt.Errorf("failed to stop container %q: %w", c.id, err)
+			}
+			return nil
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return err
 	}
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -131,7 +150,7 @@ func (rt *Runtime) PodSandboxStatus(_ context.Context, r *runtimeapi.PodSandboxS
 	defer rt.mu.Unlock()
 	s, err := rt.findSandbox(r.GetPodSandboxId())
 	if err != nil {
-		return nil, status.Error(codes.NotFound, "an error occurred when try to find sandbox: not found")
+		return nil, err
 	}
 	resp := &runtimeapi.PodSandboxStatusResponse{Status: s.status()}
 	if r.GetVerbose() {
@@ -172,6 +191,9 @@ func (s *sandbox) status() *runtimeapi.PodSandboxStatus {
 func (rt *Runtime) findSandbox(id string) (*sandbox, error) {
 	if s, ok := unique(rt.sandboxes, id); ok {
 		return s, nil
+	}
+	if rt.options.profile.crio() {
+		return nil, status.Errorf(codes.NotFound, "could not find pod %q: PodSandbox with ID starting with %s not found: ID does not exist", id, id)
 	}
 	return nil, status.Errorf(codes.NotFound, "an error occurred when try to find sandbox %q: not found", id)
 }

@@ -22,7 +22,9 @@ func (rt *Runtime) Serve(socketPath string) (stop func(), err error) {
 	s := grpc.NewServer(grpc.UnaryInterceptor(rt.gate), grpc.MaxRecvMsgSize(16<<20))
 	runtimeapi.RegisterRuntimeServiceServer(s, rt)
 	runtimeapi.RegisterImageServiceServer(s, rt)
-	tasksapi.RegisterTasksServer(s, tasks{rt: rt})
+	if rt.options.profile.Tasks {
+		tasksapi.RegisterTasksServer(s, tasks{rt: rt})
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

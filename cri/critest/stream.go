@@ -73,10 +73,10 @@ func (rt *Runtime) Attach(_ context.Context, r *runtimeapi.AttachRequest) (*runt
 func (rt *Runtime) streamed(id string) (*container, error) {
 	c, err := rt.findContainer(id)
 	if err != nil {
-		return nil, status.Errorf(codes.NotFound, "failed to find container %q in store: not found", id)
+		return nil, rt.options.profile.noContainer(id, "")
 	}
 	if c.state != runtimeapi.ContainerState_CONTAINER_RUNNING {
-		return nil, status.Errorf(codes.Unknown, "container is in %s state", c.state)
+		return nil, rt.options.profile.notRunning(c, "")
 	}
 	return c, nil
 }
@@ -187,10 +187,13 @@ func (rt *Runtime) stream(c *container, r *runtimeapi.ExecRequest, streams map[s
 		fmt.Fprintf(stderr, "%s", resp.GetStderr())
 		code = int(resp.GetExitCode())
 	case !ash.Known(cmd):
-		doing := fmt.Sprintf("failed to exec in container: failed to start exec %q: OCI runtime exec failed: exec failed: ", digest(fmt.Sprint(cmd)))
 		rt.mu.Lock()
 		defer rt.mu.Unlock()
-		return notRun(rt.notExecutable(c, doing, cmd))
+		if !rt.options.profile.ExecPrints {
+			return notRun(rt.notExecutable(c, "exec", cmd))
+		}
+		fmt.Fprint(stderr, printed("exec failed", rt.whyNot(c, cmd)))
+		code = 255
 	default:
 		proc := rt.ashProcess(c, cmd)
 		proc.Stdin, proc.Stdout, proc.Stderr = nil, stdout, stderr

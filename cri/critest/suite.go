@@ -19,6 +19,7 @@ type SuiteConfig struct {
 	Image        string // present or pullable; busybox, with sh as its program
 	CgroupParent string // of every sandbox
 	LogDir       string // an existing directory
+	Profile      Profile
 }
 
 // suite is one run of the tests against one runtime.
@@ -27,9 +28,9 @@ type suite struct {
 	cfg SuiteConfig
 }
 
-// Suite tests that a runtime behaves as podrun takes runtimes to behave. The
-// fake passes it and so does containerd 1.6: that is what makes the fake's word
-// worth something. It leaves nothing but the pulled image.
+// Suite tests that a runtime behaves as podrun takes runtimes of its profile to behave.
+// The fake passes it with each profile, containerd 1.6 to 2.4 with theirs: that is what
+// makes the fake's word worth something. It leaves nothing but the pulled image.
 func Suite(t *testing.T, dial func() *cri.Client, cfg SuiteConfig) {
 	s := &suite{dial(), cfg}
 	t.Cleanup(func() {
@@ -50,6 +51,7 @@ func Suite(t *testing.T, dial func() *cri.Client, cfg SuiteConfig) {
 		{"sandbox name", s.testSandboxName},
 		{"sandbox address", s.testSandboxAddress},
 		{"sandbox stop", s.testSandboxStop},
+		{"sandbox stop with TERM", s.testSandboxStopTERM},
 		{"sandbox list", s.testSandboxList},
 		{"unknown handler", s.testUnknownHandler},
 		{"container life", s.testContainerLife},
@@ -79,6 +81,7 @@ func Suite(t *testing.T, dial func() *cri.Client, cfg SuiteConfig) {
 		{"shell", s.testShell},
 		{"image", s.testImage},
 		{"image unknown", s.testImageUnknown},
+		{"image in use", s.testImageInUse},
 	} {
 		t.Run(test.name, test.run)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -16,7 +17,7 @@ func (s *suite) testImage(t *testing.T) {
 	if err != nil || img == nil {
 		t.Fatalf("ImageStatus: %v, %v", img, err)
 	}
-	if !strings.HasPrefix(img.GetId(), "sha256:") || img.GetSize() == 0 || len(img.GetRepoTags()) == 0 || len(img.GetRepoDigests()) == 0 {
+	if strings.HasPrefix(img.GetId(), "sha256:") == s.cfg.Profile.PlainIDs || img.GetSize() == 0 || len(img.GetRepoTags()) == 0 || len(img.GetRepoDigests()) == 0 {
 		t.Errorf("ImageStatus: %v", img)
 	}
 	if img.GetUid().GetValue() != 0 || img.GetUsername() != "" {
@@ -62,9 +63,11 @@ func (s *suite) testImageUnknown(t *testing.T) {
 		t.Errorf("ImageStatus: %v, %v; want nothing", img, err)
 	}
 	_, err := s.PullImage(t.Context(), spec, nil, nil)
-	wantCode(t, err, codes.NotFound)
-	if err == nil || !strings.Contains(err.Error(), "failed to resolve ") {
-		t.Errorf("got %v", err)
+	if words := "failed to resolve "; !s.cfg.Profile.crio() && (status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), words)) {
+		t.Errorf("got %v, want NotFound: %s", err, words)
+	}
+	if words := "reading manifest no-such-tag in "; s.cfg.Profile.crio() && (err == nil || !strings.Contains(err.Error(), words)) {
+		t.Errorf("got %v, want %s", err, words)
 	}
 	if _, err := s.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: "Not/A:Name!"}, nil, nil); err == nil {
 		t.Error("an invalid name was pulled")
@@ -73,9 +76,23 @@ func (s *suite) testImageUnknown(t *testing.T) {
 	config := p.container("app", "true")
 	config.Image = spec
 	_, err = s.CreateContainer(t.Context(), p.id, config, p.config)
-	wantCode(t, err, codes.NotFound)
+	wantCode(t, err, codes.NotFound, codes.Unknown)
 	p.create(t, p.container("app", "true")) // the name was given back
 	if _, err := s.Images.RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: spec}); err != nil {
 		t.Errorf("RemoveImage of one that is not here: %v", err)
+	}
+}
+
+// An image that a container has is removed, or the runtime refuses to.
+func (s *suite) testImageInUse(t *testing.T) {
+	p := s.pod(t)
+	p.sh(t, "app", "sleep 1000")
+	spec := &runtimeapi.ImageSpec{Image: s.cfg.Image}
+	_, err := s.Images.RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: spec})
+	if held := err != nil && strings.Contains(err.Error(), "image is in use by a container"); held != s.cfg.Profile.HoldsImages {
+		t.Errorf("RemoveImage: %v", err)
+	}
+	if _, err := s.PullImage(t.Context(), spec, nil, nil); err != nil {
+		t.Errorf("pull it again: %v", err)
 	}
 }

@@ -53,7 +53,12 @@ func (s *suite) testLog(t *testing.T) {
 		}
 	}
 	// The two streams are read concurrently: only each one's order is certain.
-	want := []string{"stdout F one", "stdout F ", "stdout P " + pad[:longest], "stdout F " + pad[longest:] + "x", "stdout F  last "}
+	want := []string{"stdout F one", "stdout F "}
+	long, part := pad+"x", s.cfg.Profile.LogPart
+	for ; len(long) > part; long = long[part:] {
+		want = append(want, "stdout P "+long[:part])
+	}
+	want = append(want, "stdout F "+long, "stdout F  last ")
 	if !slices.Equal(out, want) {
 		t.Errorf("stdout: got %.200q, want %.200q", out, want)
 	}
@@ -70,13 +75,18 @@ func (s *suite) testLogTail(t *testing.T) {
 	}
 }
 
-// A terminal has one stream; runc turns off its carriage returns.
+// A terminal has one stream. runc turns off its carriage returns; conmon, CRI-O's
+// monitor, turns them on again.
 func (s *suite) testLogTTY(t *testing.T) {
 	p := s.pod(t)
 	config := p.container("app", "sh", "-c", "echo out; echo err >&2")
 	config.Tty = true
 	st := s.ended(t, p.start(t, config))
-	if got := s.readLog(t, st.GetLogPath()); !slices.Equal(got, []string{"stdout F out", "stdout F err"}) {
+	end := ""
+	if s.cfg.Profile.CarriageReturns {
+		end = "\r"
+	}
+	if got := s.readLog(t, st.GetLogPath()); !slices.Equal(got, []string{"stdout F out" + end, "stdout F err" + end}) {
 		t.Errorf("got %q", got)
 	}
 }

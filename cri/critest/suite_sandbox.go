@@ -65,12 +65,12 @@ func (s *suite) testSandboxLife(t *testing.T) {
 
 func (s *suite) testSandboxName(t *testing.T) {
 	p := s.pod(t)
-	_, err := s.RunPodSandbox(t.Context(), p.config, "")
-	wantCode(t, err, codes.Unknown, codes.FailedPrecondition)
-	name := sandboxName(p.config.GetMetadata())
-	want := `failed to reserve sandbox name "` + name + `": name "` + name + `" is reserved for "` + p.id + `"`
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, want %s", err, want)
+	again, err := s.RunPodSandbox(t.Context(), p.config, "")
+	if s.cfg.Profile.Repeats && (err != nil || again != p.id) {
+		t.Errorf("the same request again: %q, %v; want %q", again, err, p.id)
+	}
+	if !s.cfg.Profile.Repeats {
+		s.wantSandboxReserved(t, p, err)
 	}
 	next := proto.CloneOf(p.config)
 	next.Metadata.Attempt = 1
@@ -79,6 +79,17 @@ func (s *suite) testSandboxName(t *testing.T) {
 	}
 	s.drop(t, p.id)
 	s.run(t, p.config) // the name is free again
+}
+
+// wantSandboxReserved checks the error for a second sandbox of one name.
+func (s *suite) wantSandboxReserved(t *testing.T, p *pod, err error) {
+	t.Helper()
+	wantCode(t, err, codes.Unknown, codes.FailedPrecondition)
+	name := sandboxName(p.config.GetMetadata())
+	want := `failed to reserve sandbox name "` + name + `": name "` + name + `" is reserved for "` + p.id + `"`
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
 }
 
 func (s *suite) testSandboxAddress(t *testing.T) {
@@ -114,7 +125,9 @@ func (s *suite) testSandboxStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantExit(t, s.ended(t, running), 137, "Error")
-	wantState(t, s.status(t, created), runtimeapi.ContainerState_CONTAINER_CREATED)
+	if !s.cfg.Profile.StopsCreated {
+		wantState(t, s.status(t, created), runtimeapi.ContainerState_CONTAINER_CREATED)
+	}
 	if err := s.StartContainer(t.Context(), created); err == nil {
 		t.Error("a container started in a stopped sandbox")
 	}
@@ -129,6 +142,31 @@ func (s *suite) testSandboxStop(t *testing.T) {
 	}
 	_, err = s.CreateContainer(t.Context(), p.id, p.container("later", "true"), p.config)
 	wantCode(t, err, codes.NotFound)
+}
+
+// A program that exits at TERM ends by it, or is killed at once; a program that ignores
+// TERM is not killed before the call's deadline, or at once. The client stops containers
+// before their sandbox: the call is the service's own.
+func (s *suite) testSandboxStopTERM(t *testing.T) {
+	p := s.pod(t)
+	obeys := p.sh(t, "obeys", "trap 'exit 4' TERM; while :; do sleep 0.05; done")
+	ignores := p.sh(t, "ignores", "trap '' TERM; while :; do sleep 0.05; done")
+	time.Sleep(300 * time.Millisecond) // a real shell needs a moment to set its trap
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	begun := time.Now()
+	if _, err := s.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.id}); err != nil {
+		t.Fatal(err)
+	}
+	code := int32(137)
+	if s.cfg.Profile.WaitsForTERM {
+		code = 4
+	}
+	wantExit(t, s.status(t, obeys), code, "Error")
+	wantExit(t, s.status(t, ignores), 137, "Error")
+	if waited := time.Since(begun) > 2*time.Second; waited != s.cfg.Profile.WaitsForTERM {
+		t.Errorf("it took %v", time.Since(begun))
+	}
 }
 
 func (s *suite) testSandboxList(t *testing.T) {

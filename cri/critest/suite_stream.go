@@ -73,16 +73,22 @@ func (s *suite) testStreamRefused(t *testing.T) {
 	p := s.pod(t)
 	id := p.sh(t, "app", "sleep 1000")
 	nowhere := cri.Streams{Out: io.Discard, Err: io.Discard}
-	_, err := s.Exec(t.Context(), id, []string{"no-such-program"}, nowhere)
-	if refused, ok := errors.AsType[*cri.ExecError](err); !ok || !strings.Contains(refused.Message, `exec: "no-such-program": executable file not found in $PATH`) {
-		t.Errorf("got %v", err)
+	for _, tty := range []bool{false, true} {
+		var out, errs bytes.Buffer
+		_, err := s.Exec(t.Context(), id, []string{"no-such-program"}, cri.Streams{Out: &out, Err: &errs, TTY: tty})
+		refused, ok := errors.AsType[*cri.ExecError](err)
+		if why, absent, _ := cri.CommandFailure(refused); !ok || !absent || why != `exec: "no-such-program": executable file not found in $PATH` {
+			t.Errorf("terminal %v: got %q of %v", tty, why, err)
+		}
+		if out.Len()+errs.Len() > 0 {
+			t.Errorf("terminal %v: it wrote %q and %q", tty, &out, &errs)
+		}
 	}
 	if err := s.StopContainer(t.Context(), id, 0); err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Exec(t.Context(), id, []string{"true"}, nowhere)
-	wantCode(t, err, codes.Unknown)
-	if err == nil || !strings.Contains(err.Error(), "container is in CONTAINER_EXITED state") {
+	_, err := s.Exec(t.Context(), id, []string{"true"}, nowhere)
+	if !cri.NotRunning(err) {
 		t.Errorf("got %v", err)
 	}
 	if err := s.RemoveContainer(t.Context(), id); err != nil {

@@ -46,11 +46,7 @@ func (rt *Runtime) Status(_ context.Context, r *runtimeapi.StatusRequest) (*runt
 		RuntimeHandlers: rt.options.handlers, Features: rt.options.features,
 	}
 	if r.GetVerbose() {
-		resp.Info = map[string]string{
-			"config":            `{"SandboxImage":"` + SandboxImage + `","containerd":{"defaultRuntimeName":"runc","snapshotter":"overlayfs"}}`,
-			"golang":            `"go"`,
-			"lastCNILoadStatus": `"OK"`,
-		}
+		resp.Info = rt.options.profile.info()
 	}
 	return resp, nil
 }

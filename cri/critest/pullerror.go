@@ -1,0 +1,73 @@
+package critest
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// What a pull can fail with, in the words of the runtime's profile: a registry that is
+// down, and an image of another architecture.
+var (
+	ErrRefused    = errors.New(`failed to do request: Head "http://127.0.0.1:5000/v2/app/manifests/latest": dial tcp 127.0.0.1:5000: connect: connection refused`)
+	ErrNoPlatform = errors.New("no match for platform in manifest: not found")
+)
+
+// badName is the error for a name that cannot be parsed.
+func (p Profile) badName(ref string, err error) error {
+	if p.crio() {
+		return status.Errorf(codes.Unknown, "short-name %q is invalid: %v", ref, err)
+	}
+	return status.Errorf(codes.Unknown, "failed to parse image reference %q: %v", ref, err)
+}
+
+// missing is the error for an image that its registry does not have.
+func (p Profile) missing(name string) error {
+	if p.crio() {
+		repository, tag := split(name)
+		return status.Errorf(codes.Unknown, "initializing source docker://%s: reading manifest %s in %s: manifest unknown", name, tag, repository)
+	}
+	return unresolved(codes.NotFound, name, name+": not found")
+}
+
+// denied is the error for wrong credentials, or none.
+func (p Profile) denied(name string) error {
+	if p.crio() {
+		repository, tag := split(name)
+		return status.Errorf(codes.Unknown, "initializing source docker://%s: reading manifest %s in %s: unauthorized: authentication required", name, tag, repository)
+	}
+	return unresolved(codes.Unknown, name, "pull access denied, repository does not exist or may require authorization: "+
+		"server message: insufficient_scope: authorization failed")
+}
+
+// unpulled is the error for an image of a test that cannot be pulled because of why.
+func (p Profile) unpulled(name string, why error) error {
+	switch {
+	case !p.crio():
+		return unresolved(codes.Unknown, name, why.Error())
+	case errors.Is(why, ErrNoPlatform):
+		return status.Errorf(codes.Unknown, "choosing image instance: no image found in image index for architecture %q, variant %q, OS %q", runtime.GOARCH, "", "linux")
+	case errors.Is(why, ErrRefused):
+		host, _, _ := strings.Cut(name, "/")
+		return status.Errorf(codes.Unknown, "RegistryUnavailable: initializing source docker://%s: pinging container registry %s: Get %q: dial tcp %s: connect: connection refused",
+			name, host, "https://"+host+"/v2/", host)
+	}
+	return status.Error(codes.Unknown, fmt.Sprintf("initializing source docker://%s: %v", name, why))
+}
+
+func unresolved(code codes.Code, name, why string) error {
+	return status.Errorf(code, "failed to pull and unpack image %q: failed to resolve reference %q: %s", name, name, why)
+}
+
+// split divides a name into its repository and its tag or digest.
+func split(name string) (repository, tag string) {
+	if repository, tag, ok := strings.Cut(name, "@"); ok {
+		return repository, tag
+	}
+	at := strings.LastIndex(name, ":")
+	return name[:at], name[at+1:]
+}
