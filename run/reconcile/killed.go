@@ -96,7 +96,7 @@ func (w *remover) removeNetwork(ctx context.Context, gone []string) error {
 	all = slices.DeleteFunc(all, func(a cni.Attachment) bool {
 		return !a.Managed || a.RootDir != w.plan.Layout.RootDir || a.Pod.UID != w.plan.ID.UID
 	})
-	return cni.Remove(ctx, all, gone)
+	return cni.Remove(ctx, w.plan.Layout.RootDir, all, gone)
 }
 
 // removeStopped kills what was observed of the pod, and removes it. A container whose
