@@ -22,6 +22,7 @@ demo: build ## a pod from start to end
 .PHONY: test
 test: lint shells ## every check and test, e2e on real containerd included
 	hack/with-runtime go test -count=1 -timeout 15m ./...
+	cd bundle && go test -count=1 -timeout 5m ./podrun-net
 
 .PHONY: shells
 shells: # of the tests of completion and of terminals; fish is not small, and tested where it is installed

@@ -253,9 +253,10 @@ var packages = map[string]struct {
 	"volume/treetest": {support, nil, "file trees for the tests of volume and volume/safepath"},
 }
 
-// layerOf finds a package's layer. What is below hack and test is support.
+// layerOf finds a package's layer. What is below hack and test is support, and what is
+// below bundle is another module, never linked into podrun.
 func layerOf(pkg string) layer {
-	if top, _, _ := strings.Cut(pkg, "/"); top == "hack" || top == "test" {
+	if top, _, _ := strings.Cut(pkg, "/"); top == "hack" || top == "test" || top == "bundle" {
 		return support
 	}
 	return packages[pkg].layer

@@ -25,8 +25,9 @@ const maxRules = 64 << 20
 
 // Remove removes what plugins left of sandboxes that are gone: their rules and chains,
 // the addresses that they hold, and their attachments. Sandboxes are those of which no
-// attachment is known. It can be repeated, and tries everything.
-func Remove(ctx context.Context, attachments []Attachment, sandboxes []string) error {
+// attachment is known. Below rootDir is podrun's own runtime, where there is one. It can
+// be repeated, and tries everything.
+func Remove(ctx context.Context, rootDir string, attachments []Attachment, sandboxes []string) error {
 	sandboxes = slices.Clone(sandboxes)
 	for _, a := range attachments {
 		sandboxes = append(sandboxes, a.Sandbox)
@@ -41,10 +42,11 @@ func Remove(ctx context.Context, attachments []Attachment, sandboxes []string) e
 			errs = append(errs, err)
 		}
 	}
-	errs = append(errs, removeNft(ctx, sandboxes))
-	dirs, err := filepath.Glob(defaultLeases + "/*")
-	if err != nil {
-		errs = append(errs, err)
+	errs = append(errs, removeNft(ctx, sandboxes), removeOwn(ctx, rootDir, sandboxes))
+	var dirs []string
+	for _, pattern := range []string{defaultLeases + "/*", filepath.Join(rootDir, ownLeases)} {
+		found, err := filepath.Glob(pattern)
+		dirs, errs = append(dirs, found...), append(errs, err)
 	}
 	for _, a := range attachments {
 		dirs = append(dirs, a.LeaseDirs...)

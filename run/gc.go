@@ -175,7 +175,7 @@ func (e *Engine) leftNetworks(ctx context.Context, sandboxes map[string]bool) ([
 			continue
 		}
 		out = append(out, Leftover{Kind: "network", Name: a.Sandbox, Why: "the runtime has no sandbox of that ID (pod " + a.Pod.String() + ")",
-			remove: func(ctx context.Context) error { return cni.Remove(ctx, []cni.Attachment{a}, nil) }})
+			remove: func(ctx context.Context) error { return cni.Remove(ctx, a.RootDir, []cni.Attachment{a}, nil) }})
 	}
 	return out, nil
 }

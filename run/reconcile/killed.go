@@ -98,7 +98,7 @@ func (w *remover) removeNetwork(ctx context.Context, gone []string) error {
 	all = slices.DeleteFunc(all, func(a cni.Attachment) bool {
 		return !a.Managed || a.RootDir != w.plan.Layout.RootDir || a.Pod.UID != w.plan.ID.UID
 	})
-	return cni.Remove(ctx, all, gone)
+	return cni.Remove(ctx, w.plan.Layout.RootDir, all, gone)
 }
 
 // removeUnreleased removes what network plugins left of sandboxes of which a stop was

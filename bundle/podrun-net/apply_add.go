@@ -1,0 +1,151 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
+)
+
+// tries is how often a change of the kernel's rules is planned anew, where what it
+// builds on was removed by another program in between.
+const tries = 3
+
+// applyAdd makes the rules of an attachment, and those of its network where they are
+// missing. It can be repeated.
+func applyAdd(a attachment) error {
+	unlock, err := lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	sets := plan(a)
+	for _, s := range sets {
+		if err := applySysctls(a, s.table.Family); err != nil {
+			return err
+		}
+	}
+	for range tries {
+		if err = applyRules(a, sets); !errors.Is(err, unix.ENOENT) {
+			break
+		}
+	}
+	if err != nil {
+		return unsupported(err)
+	}
+	warnDropped(a.bridge)
+	removeStale(a)
+	return nil
+}
+
+// applyRules makes all rules of an attachment in one transaction.
+func applyRules(a attachment, sets []ruleset) error {
+	c, err := conn()
+	if err != nil {
+		return err
+	}
+	for _, s := range sets {
+		old, err := readRules(s.table, attachmentChains)
+		if err != nil {
+			return err
+		}
+		c.AddTable(s.table)
+		for _, chain := range s.chains {
+			c.AddChain(chain)
+			if chain.Hooknum != nil && chain.Name != chainPostrouting {
+				c.FlushChain(chain)
+			}
+		}
+		for _, r := range old {
+			if r.comment == a.comment {
+				if err := c.DelRule(r.rule(s.table)); err != nil {
+					return err
+				}
+			}
+		}
+		for _, r := range s.base {
+			c.AddRule(r)
+		}
+		for _, r := range s.attachment {
+			if r.Chain.Name == chainHostPorts {
+				c.InsertRule(r)
+			} else {
+				c.AddRule(r)
+			}
+		}
+		if err := applyForward(c, s.table.Family, a.bridge); err != nil {
+			return err
+		}
+	}
+	return c.Flush()
+}
+
+// applyForward adds the network's rules to the chain FORWARD, where it is in nftables
+// and lacks them: at its head, since what comes after may drop.
+func applyForward(c *nftables.Conn, id nftables.TableFamily, bridge string) error {
+	chains, err := readChains(id)
+	if err != nil {
+		return err
+	}
+	for _, chain := range chains {
+		if !takesForward(chain) {
+			continue
+		}
+		rules, err := readRules(chain.Table, []string{chain.Name})
+		if err != nil {
+			return err
+		}
+		for _, r := range rules {
+			if r.comment == forwardComment(bridge) {
+				if err := c.DelRule(r.rule(chain.Table)); err != nil {
+					return err
+				}
+			}
+		}
+		for _, r := range forwardRules(id, bridge) {
+			c.InsertRule(r)
+		}
+	}
+	return nil
+}
+
+// applySysctls makes the host forward, and lets its processes reach host ports by
+// 127.0.0.1.
+func applySysctls(a attachment, id nftables.TableFamily) error {
+	for _, f := range families {
+		if f.id != id {
+			continue
+		}
+		if err := applySysctl(f.forwarding); err != nil {
+			return fmt.Errorf("forward packets: %w", err)
+		}
+		if f.bits == 32 && len(a.portsOf(f)) > 0 {
+			if err := applySysctl("net/ipv4/conf/" + a.bridge + "/route_localnet"); err != nil {
+				return fmt.Errorf("host ports on 127.0.0.1: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// applySysctl sets one to 1; where it is 1 already, /proc/sys may be read-only.
+func applySysctl(name string) error {
+	path := "/proc/sys/" + name
+	if value, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(value)) == "1" {
+		return nil
+	}
+	return os.WriteFile(path, []byte("1"), 0)
+}
+
+// unsupported explains what a kernel lacks that refuses the rules.
+func unsupported(err error) error {
+	for _, e := range []error{unix.ENOENT, unix.EOPNOTSUPP, unix.EPROTONOSUPPORT, unix.EAFNOSUPPORT, unix.EINVAL} {
+		if errors.Is(err, e) {
+			return fmt.Errorf("nftables: %w: the kernel may lack one of nf_tables, nft_chain_nat, nft_nat, nft_masq, nft_ct, nft_fib_ipv4 and nft_fib_ipv6: load these modules", err)
+		}
+	}
+	return fmt.Errorf("nftables: %w", err)
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+
+	"github.com/containernetworking/cni/pkg/types"
+	current "github.com/containernetworking/cni/pkg/types/100"
+	"github.com/containernetworking/cni/pkg/version"
+	"golang.org/x/sys/unix"
+)
+
+// config is what the plugin gets on stdin.
+type config struct {
+	types.PluginConf
+
+	// Bridge is the one that the plugin bridge, before this one in the list, attaches
+	// sandboxes to.
+	Bridge        string `json:"bridge"`
+	RuntimeConfig struct {
+		PortMappings []portMapping `json:"portMappings"`
+	} `json:"runtimeConfig"`
+}
+
+// portMapping is one of the capability portMappings (CNI conventions).
+type portMapping struct {
+	HostPort      int    `json:"hostPort"`
+	ContainerPort int    `json:"containerPort"`
+	Protocol      string `json:"protocol"` // tcp if empty
+	HostIP        string `json:"hostIP"`   // all of the host's if empty or unspecified
+}
+
+// attachment is a sandbox's to a network: what the rules are made from.
+type attachment struct {
+	bridge string
+	// comment names the attachment in its rules.
+	comment string
+	// v4 and v6 are the sandbox's addresses with the lengths of their subnets;
+	// invalid without one.
+	v4, v6 netip.Prefix
+	ports  []port
+}
+
+// port is a host port and where it leads to.
+type port struct {
+	hostIP          netip.Addr // invalid: all addresses of the host
+	host, container uint16
+	protocol        byte // an IPPROTO_*
+}
+
+// maxComment is how long nft, and iptables, let a comment be, in bytes.
+const maxComment = 128
+
+// bridges are names that an interface and a table may have, and that nft reads back.
+var bridges = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$`)
+
+// protocols are those that have ports. A kernel that lacks SCTP forwards it none the
+// less.
+var protocols = map[string]byte{"": unix.IPPROTO_TCP, "tcp": unix.IPPROTO_TCP, "udp": unix.IPPROTO_UDP, "sctp": unix.IPPROTO_SCTP}
+
+// comment names an attachment.
+func comment(sandbox, ifName string) string { return sandbox + "/" + ifName }
+
+// parse reads the configuration and the result of the plugins before this one.
+func parse(stdin []byte) (*config, error) {
+	var c config
+	if err := json.Unmarshal(stdin, &c); err != nil {
+		return nil, types.NewError(types.ErrDecodingFailure, "network configuration: "+err.Error(), "")
+	}
+	if !bridges.MatchString(c.Bridge) {
+		return nil, types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf("network %s: bridge %q is no name of a bridge: set it as for the plugin bridge", c.Name, c.Bridge), "")
+	}
+	if c.RawPrevResult == nil {
+		return &c, nil
+	}
+	if err := version.ParsePrevResult(&c.PluginConf); err != nil {
+		return nil, types.NewError(types.ErrDecodingFailure, "prevResult: "+err.Error(), "")
+	}
+	return &c, nil
+}
+
+// attachment checks what the runtime asks for and what the plugins before this one did.
+func (c *config) attachment(sandbox, ifName string) (attachment, error) {
+	a := attachment{bridge: c.Bridge, comment: comment(sandbox, ifName)}
+	if len(a.comment) > maxComment {
+		return a, types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("sandbox %s: more than %d characters with the interface", a.comment, maxComment), "")
+	}
+	if c.PrevResult == nil {
+		return a, types.NewError(types.ErrInvalidNetworkConfig, "network "+c.Name+": no prevResult: podrun-net comes after bridge in the list of plugins", "")
+	}
+	result, err := current.NewResultFromResult(c.PrevResult)
+	if err != nil {
+		return a, types.NewError(types.ErrDecodingFailure, "prevResult: "+err.Error(), "")
+	}
+	for _, ip := range result.IPs {
+		if !ofSandbox(result, ip, ifName) {
+			continue
+		}
+		addr, ok := netip.AddrFromSlice(ip.Address.IP)
+		ones, bits := ip.Address.Mask.Size()
+		addr = addr.Unmap()
+		if !ok || bits != addr.BitLen() {
+			return a, types.NewError(types.ErrDecodingFailure, fmt.Sprintf("prevResult: %s is no address with a subnet", ip.Address.String()), "")
+		}
+		switch p := netip.PrefixFrom(addr, ones); {
+		case addr.Is4() && !a.v4.IsValid():
+			a.v4 = p
+		case addr.Is6() && !a.v6.IsValid():
+			a.v6 = p
+		}
+	}
+	for _, m := range c.RuntimeConfig.PortMappings {
+		p, err := m.port()
+		if err != nil {
+			return a, types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf("network %s: %v", c.Name, err), "")
+		}
+		a.ports = append(a.ports, p)
+	}
+	return a, nil
+}
+
+// ofSandbox reports whether an address is that of the sandbox's interface: a result may
+// also have those of the host's end.
+func ofSandbox(r *current.Result, ip *current.IPConfig, ifName string) bool {
+	if ip.Interface == nil || *ip.Interface < 0 || *ip.Interface >= len(r.Interfaces) {
+		return true
+	}
+	i := r.Interfaces[*ip.Interface]
+	return i.Name == ifName && i.Sandbox != ""
+}
+
+func (m portMapping) port() (port, error) {
+	protocol, ok := protocols[strings.ToLower(m.Protocol)]
+	switch {
+	case !ok:
+		return port{}, fmt.Errorf("host port %d: protocol %q is none of tcp, udp, sctp", m.HostPort, m.Protocol)
+	case m.HostPort < 1 || m.HostPort > 65535:
+		return port{}, fmt.Errorf("host port %d is not 1 to 65535", m.HostPort)
+	case m.ContainerPort < 1 || m.ContainerPort > 65535:
+		return port{}, fmt.Errorf("host port %d: container port %d is not 1 to 65535", m.HostPort, m.ContainerPort)
+	}
+	p := port{host: uint16(m.HostPort), container: uint16(m.ContainerPort), protocol: protocol}
+	if m.HostIP == "" {
+		return p, nil
+	}
+	ip, err := netip.ParseAddr(m.HostIP)
+	if err != nil || ip.Zone() != "" {
+		return port{}, fmt.Errorf("host port %d: hostIP %q is no IP address", m.HostPort, m.HostIP)
+	}
+	p.hostIP = ip.Unmap()
+	return p, nil
+}

@@ -1,0 +1,89 @@
+// podrun-net is a CNI plugin, chained after bridge, that makes what upstream's portmap
+// and ipMasq make: host ports, masquerading, and forwarding beside a firewall that drops
+// what it does not know. It talks to the kernel itself: a host needs neither iptables
+// nor nft, and no program is executed.
+//
+// What it makes of a network is in one nftables table per address family, named after
+// the bridge, and in the chain FORWARD of iptables' table filter. The DEL of the
+// network's last attachment removes all of it. README.md describes both.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/containernetworking/cni/pkg/skel"
+	"github.com/containernetworking/cni/pkg/types"
+	"github.com/containernetworking/cni/pkg/version"
+)
+
+func main() {
+	skel.PluginMainFuncs(skel.CNIFuncs{
+		Add: cmdAdd, Del: cmdDel, Check: cmdCheck, GC: cmdGC, Status: cmdStatus,
+	}, version.All, "CNI plugin podrun-net: host ports and masquerading by nftables")
+}
+
+func cmdAdd(args *skel.CmdArgs) error {
+	c, err := parse(args.StdinData)
+	if err != nil {
+		return err
+	}
+	a, err := c.attachment(args.ContainerID, args.IfName)
+	if err != nil {
+		return err
+	}
+	if err := applyAdd(a); err != nil {
+		return fmt.Errorf("network %s, sandbox %s: %w", c.Name, args.ContainerID, err)
+	}
+	return types.PrintResult(c.PrevResult, c.CNIVersion)
+}
+
+// cmdDel needs the configuration for nothing: an attachment is known by its IDs in
+// whatever table it is, also when the bridge was renamed meanwhile.
+func cmdDel(args *skel.CmdArgs) error {
+	gone := comment(args.ContainerID, args.IfName)
+	return removeAttachments("", func(comment string) bool { return comment == gone })
+}
+
+func cmdGC(args *skel.CmdArgs) error {
+	c, err := parse(args.StdinData)
+	if err != nil {
+		return err
+	}
+	valid := map[string]bool{}
+	for _, a := range c.ValidAttachments {
+		valid[comment(a.ContainerID, a.IfName)] = true
+	}
+	return removeAttachments(c.Bridge, func(comment string) bool { return !valid[comment] })
+}
+
+func cmdCheck(args *skel.CmdArgs) error {
+	c, err := parse(args.StdinData)
+	if err != nil {
+		return err
+	}
+	a, err := c.attachment(args.ContainerID, args.IfName)
+	if err != nil {
+		return err
+	}
+	return readCheck(a)
+}
+
+// statusUnavailable is the code by which STATUS says that ADD cannot work (CNI
+// specification 1.1, STATUS).
+const statusUnavailable = 50
+
+func cmdStatus(args *skel.CmdArgs) error {
+	if _, err := parse(args.StdinData); err != nil {
+		return err
+	}
+	if _, err := readTables(); err != nil {
+		return types.NewError(statusUnavailable, "podrun-net cannot make rules", err.Error())
+	}
+	return nil
+}
+
+// warn writes to stderr, which containerd's own goes to.
+func warn(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "podrun-net: "+format+"\n", args...)
+}

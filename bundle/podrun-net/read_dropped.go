@@ -1,0 +1,99 @@
+package main
+
+import (
+	"encoding/binary"
+	"os"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
+)
+
+// warnDropped says which firewalls drop what sandboxes send and get, where the plugin
+// cannot or must not change that.
+func warnDropped(bridge string) {
+	for _, id := range []nftables.TableFamily{nftables.TableFamilyIPv4, nftables.TableFamilyIPv6, nftables.TableFamilyINet} {
+		chains, err := readChains(id)
+		if err != nil {
+			continue // a kernel without the family
+		}
+		for _, c := range chains {
+			if dropsForwarded(c) {
+				warn("the policy of the nftables chain %s %s is to drop forwarded packets, those of pods too: accept there what comes in or goes out by %s", c.Table.Name, c.Name, bridge)
+			}
+		}
+	}
+	if legacyDrops() {
+		warn("the policy of iptables-legacy's chain FORWARD is to drop forwarded packets, those of pods too: run iptables-legacy -I FORWARD -i %s -j ACCEPT; iptables-legacy -I FORWARD -o %s -j ACCEPT", bridge, bridge)
+	}
+}
+
+// Of linux/netfilter_ipv4/ip_tables.h and linux/netfilter/x_tables.h.
+const (
+	getInfo    = 64 // IPT_SO_GET_INFO
+	getEntries = 65 // IPT_SO_GET_ENTRIES
+	nameLength = 32 // XT_TABLE_MAXNAMELEN
+
+	infoLength     = nameLength + 13*4
+	underflows     = nameLength + 6*4     // in ipt_getinfo: one for each of five hooks
+	infoSize       = nameLength + 12*4    // in ipt_getinfo: how long the entries are
+	entries        = nameLength + 4 + 4   // in ipt_get_entries: with what aligns them
+	targetOffset   = 88                   // in ipt_entry
+	targetLength   = 32                   // xt_entry_target
+	verdictDrop    = ^uint32(0)           // -NF_DROP - 1
+	maxEntries     = 64 << 20             // bytes
+	forwardHook    = unix.NF_INET_FORWARD // the hook's number is its place
+	legacyNameFile = "/proc/net/ip_tables_names"
+)
+
+// legacyDrops reports whether the policy of the chain FORWARD is to drop in the tables
+// that iptables kept before nftables. Asking for a table that is not there would make
+// the kernel load it.
+func legacyDrops() bool {
+	names, err := os.ReadFile(legacyNameFile)
+	if err != nil || !slices.Contains(strings.Fields(string(names)), filterTable) {
+		return false
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	info := make([]byte, infoLength)
+	copy(info, filterTable)
+	if !getsockopt(fd, getInfo, info) {
+		return false
+	}
+	size := binary.NativeEndian.Uint32(info[infoSize:])
+	if size > maxEntries {
+		return false
+	}
+	all := make([]byte, entries+size)
+	copy(all, filterTable)
+	binary.NativeEndian.PutUint32(all[nameLength:], size)
+	if !getsockopt(fd, getEntries, all) {
+		return false
+	}
+	return policyDrops(all[entries:], binary.NativeEndian.Uint32(info[underflows+4*forwardHook:]))
+}
+
+// policyDrops reads the verdict of the entry at which a chain ends, which is its policy.
+func policyDrops(entries []byte, at uint32) bool {
+	if uint64(at)+targetOffset+2 > uint64(len(entries)) {
+		return false
+	}
+	verdict := uint64(at) + uint64(binary.NativeEndian.Uint16(entries[at+targetOffset:])) + targetLength
+	if verdict+4 > uint64(len(entries)) {
+		return false
+	}
+	return binary.NativeEndian.Uint32(entries[verdict:]) == verdictDrop
+}
+
+func getsockopt(fd, name int, buffer []byte) bool {
+	length := uint32(len(buffer))
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.IPPROTO_IP, uintptr(name),
+		uintptr(unsafe.Pointer(&buffer[0])), uintptr(unsafe.Pointer(&length)), 0)
+	return errno == 0
+}

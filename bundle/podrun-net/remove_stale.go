@@ -1,0 +1,38 @@
+package main
+
+import (
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// removeStale makes the kernel forget the UDP flows to an attachment's host ports: who
+// sends on, as to a sandbox that was there before, would never get to the new one. As
+// upstream's portmap, it goes on without: a kernel may lack the interface
+// (nf_conntrack_netlink).
+func removeStale(a attachment) {
+	for _, f := range families {
+		if !a.address(f).IsValid() {
+			continue
+		}
+		var filters []netlink.CustomConntrackFilter
+		for _, p := range a.portsOf(f) {
+			if p.protocol != unix.IPPROTO_UDP {
+				continue
+			}
+			filter := &netlink.ConntrackFilter{}
+			if filter.AddProtocol(p.protocol) == nil && filter.AddPort(netlink.ConntrackOrigDstPort, p.host) == nil {
+				filters = append(filters, filter)
+			}
+		}
+		if len(filters) == 0 {
+			continue
+		}
+		inet := netlink.InetFamily(unix.AF_INET)
+		if f.bits == 128 {
+			inet = unix.AF_INET6
+		}
+		if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, inet, filters...); err != nil {
+			warn("UDP flows to the host ports of %s: %v: clients that send on may not get to it for some minutes", a.comment, err)
+		}
+	}
+}
