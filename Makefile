@@ -15,6 +15,14 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 build: ## bin/podrun, one static binary (GOARCH=arm64 BINARY=… for another machine)
 	CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(BINARY) .
 
+.PHONY: man
+man: ## man pages, in bin/man
+	go run ./hack/manual -man bin/man
+
+.PHONY: release-snapshot
+release-snapshot: ## archives, deb, rpm, bills of materials and checksums of this commit, in bin/release
+	hack/release bin/release
+
 .PHONY: demo
 demo: build ## a pod from start to end
 	hack/with-runtime hack/demo

@@ -154,3 +154,38 @@ func TestServiceWarnsOfEnvironment(t *testing.T) {
 		t.Errorf("code %d, %q, want %q", code, talk, want)
 	}
 }
+
+// TestPackagedUnit holds the unit and the drop-in of the packages to what 'podrun service
+// install' writes with the packages' settings file. Only the first lines differ, which say
+// who wrote them.
+func TestPackagedUnit(t *testing.T) {
+	const dir = "../hack/package/"
+	written := func(args ...string) string {
+		var out, talk bytes.Buffer
+		a := newApp(Streams{Out: &out, Err: &talk})
+		a.systemd = absentSystemd{}
+		root := newRoot(a)
+		a.settings.config = dir + "config.yaml"
+		root.SetArgs(append([]string{"service", "install", "--binary", "/usr/bin/podrun"}, args...))
+		if err := root.ExecuteContext(t.Context()); err != nil || talk.Len() > 0 {
+			t.Fatalf("%v: %s", err, talk.String())
+		}
+		return out.String()
+	}
+	body := func(text, begin string) string {
+		_, rest, found := strings.Cut(text, begin)
+		if !found {
+			t.Fatalf("%q lacks %q", text, begin)
+		}
+		return rest
+	}
+	unit := written("--print")
+	if diff := cmp.Diff(body(unit, "\n[Unit]\n"), body(readPage(t, dir+"podrun.service"), "\n[Unit]\n")); diff != "" {
+		t.Errorf("podrun.service (-written +packaged):\n%s", diff)
+	}
+	prefix := t.TempDir()
+	written("--prefix", prefix)
+	if diff := cmp.Diff(body(readPage(t, prefix+systemd.DelayPath), "\n"), body(readPage(t, dir+"logind.conf"), "\n")); diff != "" {
+		t.Errorf("the drop-in (-written +packaged):\n%s", diff)
+	}
+}

@@ -130,4 +130,4 @@ The HTTP API of 'podrun serve' is on a unix socket of root. Access to it, which
 --socket-group gives to a group, is equivalent to root. --listen adds TCP, with
 client certificates only, and without exec, attach and port-forward.
 
-Details: docs/settings.md (Secrets at rest), docs/serve.md (HTTP API).`
+Details: docs/security.md.`

@@ -72,10 +72,23 @@ func (l *loader) strictProblem(it item, object string, into any, err error) {
 		return
 	}
 	p := it.problem(object, path, "FieldUnknown", "unknown field \""+name+"\"")
-	if similar := similarField(reflect.TypeOf(into), segments(path)); similar != "" {
-		p.Hint = "did you mean \"" + similar + "\"?"
-	}
+	p.Hint = meant(reflect.TypeOf(into), segments(path))
 	l.add(l.loosen(p))
+}
+
+// meant is the hint to an unknown field: what is spelled nearly so, where a field of this
+// very name is, or what is spelled somewhat so; empty if there is none of these.
+func meant(t reflect.Type, path []string) string {
+	similar := similarField(t, path)
+	if similar == "" || edits(strings.ToLower(similar), strings.ToLower(path[len(path)-1])) > 1 {
+		if elsewhere := otherLevel(t, path); elsewhere != "" {
+			return "did you mean " + elsewhere + "?"
+		}
+	}
+	if similar != "" {
+		return "did you mean \"" + similar + "\"?"
+	}
+	return ""
 }
 
 // loosen makes a problem of strict decoding a warning under Warn.

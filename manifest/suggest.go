@@ -8,40 +8,18 @@ import (
 // similarField returns the field that an unknown path was perhaps meant to
 // name: one of the same struct, spelled nearly so; "" when there is none.
 func similarField(t reflect.Type, path []string) string {
-	for len(path) > 1 {
-		for t.Kind() == reflect.Pointer {
-			t = t.Elem()
-		}
-		switch t.Kind() {
-		case reflect.Slice, reflect.Map:
-			t, path = t.Elem(), path[1:]
-			continue
-		case reflect.Struct:
-		default:
-			return ""
-		}
-		next := reflect.Type(nil)
-		for _, f := range jsonFields(t) {
-			if f.name == path[0] {
-				next = f.typ
-			}
-		}
-		if next == nil {
-			return ""
-		}
-		t, path = next, path[1:]
+	if len(path) == 0 {
+		return ""
 	}
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if t.Kind() != reflect.Struct || len(path) == 0 {
+	t, ok := descend(t, path[:len(path)-1])
+	if !ok || t.Kind() != reflect.Struct {
 		return ""
 	}
 	names := []string{}
 	for _, f := range jsonFields(t) {
 		names = append(names, f.name)
 	}
-	return nearest(path[0], names)
+	return nearest(path[len(path)-1], names)
 }
 
 // nearest returns the name that differs from word by the fewest edits, a third

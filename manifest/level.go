@@ -1,0 +1,130 @@
+package manifest
+
+import (
+	"reflect"
+	"strings"
+)
+
+// Limits of the search for a field at another level: types are deep, and an input may
+// have thousands of unknown fields.
+const (
+	levelDepth = 3   // fields below the struct at which a search begins
+	levelTypes = 256 // structs that a search looks at
+)
+
+// otherLevel returns where a field of this name is, if the field of path is at the wrong
+// level: "spec.containers[].image" for spec.image. It looks below the struct that path
+// is in, then in each struct above it and below that one, and returns the first; "" if
+// there is none. root is the type of the whole object.
+func otherLevel(root reflect.Type, path []string) string {
+	for up := 1; up <= len(path); up++ {
+		at, ok := descend(root, path[:len(path)-up])
+		if !ok || at.Kind() != reflect.Struct {
+			continue
+		}
+		if found := below(at, path[len(path)-1]); found != "" {
+			return strings.TrimPrefix(joined(path[:len(path)-up])+"."+found, ".")
+		}
+	}
+	return ""
+}
+
+// descend returns the type at path, whose segments are fields, keys and indices.
+func descend(t reflect.Type, path []string) (reflect.Type, bool) {
+	for {
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if len(path) == 0 {
+			return t, true
+		}
+		switch t.Kind() {
+		case reflect.Slice, reflect.Map:
+			t, path = t.Elem(), path[1:]
+		case reflect.Struct:
+			next := reflect.Type(nil)
+			for _, f := range jsonFields(t) {
+				if f.name == path[0] {
+					next = f.typ
+				}
+			}
+			if next == nil {
+				return nil, false
+			}
+			t, path = next, path[1:]
+		default:
+			return nil, false
+		}
+	}
+}
+
+// level is a struct and the path to it, such as "containers[].".
+type level struct {
+	path string
+	of   reflect.Type
+}
+
+// below returns the path to the nearest field of this name in a struct and those below
+// it; "" if there is none.
+func below(t reflect.Type, name string) string {
+	next, seen := []level{{"", t}}, map[reflect.Type]bool{t: true}
+	for depth := 0; depth <= levelDepth && len(next) > 0; depth++ {
+		now := next
+		next = nil
+		for _, l := range now {
+			for _, f := range jsonFields(l.of) {
+				if f.name == name {
+					return l.path + name
+				}
+			}
+		}
+		for _, l := range now {
+			for _, f := range likelyFirst(jsonFields(l.of)) {
+				inner, brackets := f.typ, ""
+				for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
+					if inner.Kind() == reflect.Slice {
+						brackets = "[]"
+					}
+					inner = inner.Elem()
+				}
+				if inner.Kind() == reflect.Struct && !reflect.PointerTo(inner).Implements(unmarshaler) && !seen[inner] && len(seen) < levelTypes {
+					seen[inner] = true
+					next = append(next, level{l.path + f.name + brackets + ".", inner})
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// likelyFirst puts containers and security contexts before the rest, of which a name
+// such as "image" may also be a field, and leaves out what users do not write.
+func likelyFirst(fields []jsonField) []jsonField {
+	var first, rest []jsonField
+	for _, f := range fields {
+		switch f.name {
+		case "status", "managedFields", "ownerReferences":
+		case "containers", "securityContext", "template", "spec":
+			first = append(first, f)
+		default:
+			rest = append(rest, f)
+		}
+	}
+	return append(first, rest...)
+}
+
+// joined is the opposite of segments: indices, which are numbers, get brackets.
+func joined(path []string) string {
+	var b strings.Builder
+	for _, s := range path {
+		switch {
+		case s != "" && strings.Trim(s, "0123456789") == "":
+			b.WriteString("[" + s + "]")
+		case b.Len() > 0:
+			b.WriteString("." + s)
+		default:
+			b.WriteString(s)
+		}
+	}
+	return b.String()
+}
