@@ -149,7 +149,11 @@ func (a *app) runtimeDown(ctx context.Context, rt *run.Runtime, force bool) erro
 			return err
 		}
 	}
-	return rt.Down(ctx)
+	if err := rt.Down(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.streams.Out, "runtime removed")
+	return nil
 }
 
 // removePods kills and removes all pods of the root directory, for which the runtime is

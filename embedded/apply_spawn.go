@@ -3,6 +3,7 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,7 +83,7 @@ func ownCgroups(l Layout, cgroupRoot string, pid int) error {
 		return err
 	}
 	for _, dir := range groups {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("make a cgroup of its own: %w", err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
@@ -92,7 +93,8 @@ func ownCgroups(l Layout, cgroupRoot string, pid int) error {
 	return nil
 }
 
-// cgroups are the daemon's control groups, one in each hierarchy but cpuset.
+// cgroups are the daemon's control groups, one in each hierarchy but cpuset: below
+// --cgroup-root where that is a group already, else at the top.
 func cgroups(l Layout, cgroupRoot string) ([]string, error) {
 	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
 	if err != nil {
@@ -103,7 +105,11 @@ func cgroups(l Layout, cgroupRoot string) ([]string, error) {
 		if slices.Contains(strings.Split(m.VFSOptions, ","), "cpuset") || !strings.HasPrefix(m.Mountpoint, "/sys/fs/cgroup") {
 			continue
 		}
-		out = append(out, filepath.Join(m.Mountpoint, filepath.Clean("/"+cgroupRoot), l.Cgroup()))
+		parent := filepath.Join(m.Mountpoint, filepath.Clean("/"+cgroupRoot))
+		if _, err := os.Stat(parent); err != nil {
+			parent = m.Mountpoint
+		}
+		out = append(out, filepath.Join(parent, l.Cgroup()))
 	}
 	if len(out) == 0 {
 		return nil, errors.New("no cgroups are mounted at /sys/fs/cgroup")

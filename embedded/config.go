@@ -20,13 +20,13 @@ type Traits struct {
 // unusedPlugins are those of containerd that no pod needs. NRI would open a socket that
 // all runtimes of a host share.
 var unusedPlugins = []string{
-	"io.containerd.internal.v1.tracing", "io.containerd.tracing.processor.v1.otlp",
+	"io.containerd.internal.v1.tracing", "io.containerd.internal.v1.opt", "io.containerd.tracing.processor.v1.otlp",
 	"io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
 	"io.containerd.snapshotter.v1.erofs", "io.containerd.snapshotter.v1.zfs", "io.containerd.differ.v1.erofs", "io.containerd.mount-handler.v1.erofs",
 	"io.containerd.nri.v1.nri", "io.containerd.image-verifier.v1.bindir", "io.containerd.monitor.container.v1.restart",
 }
 
-// Config is containerd's configuration (version 3, which 2.0 and later read). It reads
+// Config is containerd's configuration (version 4, which 2.3 and later read). It reads
 // no other file, so that a containerd of the host's own is not affected, and does not
 // affect this one; only registry hosts are configured where every containerd has them
 // (/etc/containerd/certs.d). It is pure.
@@ -42,18 +42,18 @@ func Config(l Layout, digest string, t Traits) []byte {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# Written by podrun at each start of its runtime.")
-	line("version = 3")
+	line("version = 4")
 	line("root = %s", quote(l.Containerd()))
 	line("state = %s", quote(l.Tasks()))
 	line("oom_score = %d", score)
 	line("imports = []")
 	line("disabled_plugins = [%s]", quoteAll(unusedPlugins))
-	line("[grpc]")
-	line("address = %s", quote(l.Socket()))
 	line("[debug]")
 	line("level = \"warn\"")
-	line("[plugins.'io.containerd.internal.v1.opt']")
-	line("path = %s", quote(filepath.Join(l.Dir(), "opt")))
+	line("[plugins.'io.containerd.server.v1.grpc']")
+	line("address = %s", quote(l.Socket()))
+	line("[plugins.'io.containerd.server.v1.ttrpc']")
+	line("address = %s", quote(l.Socket()+".ttrpc"))
 	line("[plugins.'io.containerd.shim.v1.manager']")
 	line("socket_dir = %s", quote(l.Shims()))
 	images := "plugins.'io.containerd.cri.v1.images'"

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -166,11 +167,15 @@ func removeResults(l Layout) error {
 // removeCgroups removes the daemon's control groups. One whose last process has just
 // ended is busy for a moment.
 func removeCgroups(ctx context.Context, l Layout, cgroupRoot string) error {
-	groups, err := cgroups(l, cgroupRoot)
+	below, err := cgroups(l, cgroupRoot)
 	if err != nil {
 		return nil // none are mounted
 	}
-	for _, dir := range groups {
+	atTop, err := cgroups(l, "/")
+	if err != nil {
+		return nil
+	}
+	for _, dir := range slices.Concat(below, atTop) {
 		for try := 0; ; try++ {
 			err := unix.Rmdir(dir)
 			if err == nil || errors.Is(err, unix.ENOENT) {
