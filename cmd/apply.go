@@ -86,7 +86,7 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	if err != nil {
 		return err
 	}
-	engine, closeAll, err := a.rootEngine(r)
+	engine, closeAll, err := a.rootEngine(c.Context(), r, run.RuntimeStarts)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/run"
 )
 
 type attachFlags struct {
@@ -47,7 +49,7 @@ func (a *app) runAttach(c *cobra.Command, f *attachFlags, given []string) error 
 	if len(named) != 1 {
 		return usage(c, errors.New("give one pod name"))
 	}
-	engine, closeAll, err := a.engine(&renderer{w: a.streams.Err})
+	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, run.RuntimeReads)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -272,7 +273,7 @@ func (a *app) containerWords(_ context.Context, e *run.Engine, given []string) [
 
 // imageWords are the names of the runtime's images.
 func (a *app) imageWords(ctx context.Context, e *run.Engine, given []string) []string {
-	client, err := dial(&e.Settings)
+	client, err := a.dial(ctx, &renderer{w: io.Discard}, &e.Settings, run.RuntimeLooks)
 	if err != nil {
 		return nil
 	}

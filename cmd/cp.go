@@ -82,7 +82,7 @@ func (a *app) runCp(c *cobra.Command, f *cpFlags, src, dst string) error {
 	case to.pod != "":
 		remote = to
 	}
-	engine, closeAll, err := a.engine(&renderer{w: a.streams.Err})
+	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, run.RuntimeReads)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (a *app) runDebug(c *cobra.Command, f *debugFlags, given []string) error {
 	}
 	r := a.renderer()
 	r.quiet = f.quiet
-	engine, closeAll, err := a.rootEngine(r)
+	engine, closeAll, err := a.rootEngine(c.Context(), r, run.RuntimeActs)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	if err != nil {
 		return err
 	}
-	engine, closeAll, err := a.rootEngine(r)
+	engine, closeAll, err := a.rootEngine(c.Context(), r, run.RuntimeActs)
 	if err != nil {
 		return err
 	}

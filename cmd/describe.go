@@ -45,7 +45,7 @@ func (a *app) runDescribe(c *cobra.Command, f *describeFlags, given []string) er
 		return usage(c, err)
 	}
 	r := &renderer{w: a.streams.Err}
-	engine, closeAll, err := a.engine(r)
+	engine, closeAll, err := a.engine(c.Context(), r, run.RuntimeReads)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (a *app) runDiff(c *cobra.Command, f *inputFlags, named []string) error {
 	if err != nil {
 		return err
 	}
-	engine, closeAll, err := a.engine(r)
+	engine, closeAll, err := a.engine(c.Context(), r, run.RuntimeReads)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func (a *app) runDoctor(c *cobra.Command, f *inputFlags, named []string) error {
 	}
 	a.warnAbout(r, notes)
 	options := run.DoctorOptions{AllowKubelet: a.allowKubelet}
-	client, err := dial(&settings)
+	client, err := a.dial(c.Context(), r, &settings, run.RuntimeLooks)
 	if e, ok := err.(*problem.Error); ok && e.Kind == problem.Usage {
 		return err
 	} else if err != nil {

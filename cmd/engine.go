@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"errors"
 	"os"
 
@@ -10,16 +11,19 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// dial connects to the runtime of the settings, or to the first that is here.
-func dial(s *nodeconfig.Settings) (*cri.Client, error) {
-	if s.ContainerRuntimeEndpoint == "" {
-		endpoint, err := cri.FindEndpoint()
-		if err != nil {
-			return nil, &problem.Error{Kind: problem.Runtime, Err: err, Hint: "start one, or set its socket with --container-runtime-endpoint"}
-		}
-		s.ContainerRuntimeEndpoint = endpoint
+// runtime is the container runtime of the settings.
+func (a *app) runtime(r *renderer, s nodeconfig.Settings) *run.Runtime {
+	return run.NewRuntime(s, run.RuntimeOptions{Command: a.commandLine, Note: r.note, Warn: r.warn})
+}
+
+// dial connects to the runtime of the settings, and puts its endpoint there.
+func (a *app) dial(ctx context.Context, r *renderer, s *nodeconfig.Settings, use run.RuntimeUse) (*cri.Client, error) {
+	endpoint, err := a.runtime(r, *s).Open(ctx, use)
+	if err != nil {
+		return nil, err
 	}
-	client, err := cri.Dial(s.ContainerRuntimeEndpoint, s.ImageServiceEndpoint, s.RuntimeRequestTimeout)
+	s.ContainerRuntimeEndpoint = endpoint
+	client, err := cri.Dial(endpoint, s.ImageServiceEndpoint, s.RuntimeRequestTimeout)
 	if err != nil {
 		return nil, &problem.Error{Kind: problem.Usage, Object: "--container-runtime-endpoint", Err: err}
 	}
@@ -27,13 +31,13 @@ func dial(s *nodeconfig.Settings) (*cri.Client, error) {
 }
 
 // engine makes the engine of this command, and what ends its connection.
-func (a *app) engine(r *renderer) (*run.Engine, func(), error) {
+func (a *app) engine(ctx context.Context, r *renderer, use run.RuntimeUse) (*run.Engine, func(), error) {
 	settings, notes, err := a.settings.settings()
 	if err != nil {
 		return nil, nil, err
 	}
 	a.warnAbout(r, notes)
-	client, err := dial(&settings)
+	client, err := a.dial(ctx, r, &settings, use)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -47,11 +51,11 @@ func (a *app) engine(r *renderer) (*run.Engine, func(), error) {
 }
 
 // rootEngine is engine for commands that act, which root alone can.
-func (a *app) rootEngine(r *renderer) (*run.Engine, func(), error) {
+func (a *app) rootEngine(ctx context.Context, r *renderer, use run.RuntimeUse) (*run.Engine, func(), error) {
 	if err := needRoot(); err != nil {
 		return nil, nil, err
 	}
-	return a.engine(r)
+	return a.engine(ctx, r, use)
 }
 
 // warnAbout says what is to be said of the settings file: fields that podrun

@@ -64,7 +64,7 @@ func (a *app) runExec(c *cobra.Command, f *execFlags, given []string) error {
 	if len(named) != 1 {
 		return usage(c, fmt.Errorf("give one pod name before --, not %d", len(named)))
 	}
-	engine, closeAll, err := a.engine(&renderer{w: a.streams.Err})
+	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, run.RuntimeReads)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func (a *app) runGC(c *cobra.Command, o run.GCOptions) error {
 	if err := checkOutput(a.output, "json", "yaml"); err != nil {
 		return err
 	}
-	engine, closeAll, err := a.rootEngine(a.renderer())
+	engine, closeAll, err := a.rootEngine(c.Context(), a.renderer(), run.RuntimeActs)
 	if err != nil {
 		return err
 	}

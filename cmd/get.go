@@ -84,7 +84,7 @@ func (a *app) runGet(c *cobra.Command, f *getFlags, given []string) error {
 		return a.getSources(c.Context())
 	}
 	r := &renderer{w: a.streams.Err}
-	engine, closeAll, err := a.engine(r)
+	engine, closeAll, err := a.engine(c.Context(), r, run.RuntimeReads)
 	if err != nil {
 		return err
 	}

@@ -27,10 +27,10 @@ func newImage(a *app) *cobra.Command {
 }
 
 // withEngine runs what a command does with an engine.
-func (a *app) withEngine(ctx context.Context, do func(context.Context, *run.Engine) error) error {
+func (a *app) withEngine(ctx context.Context, use run.RuntimeUse, do func(context.Context, *run.Engine) error) error {
 	r := a.talk()
 	r.json = a.jsonTalk
-	engine, closeAll, err := a.engine(r)
+	engine, closeAll, err := a.engine(ctx, r, use)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func newImageList(a *app) *cobra.Command {
 			if err := checkOutput(a.output, "json", "yaml", "name"); err != nil {
 				return err
 			}
-			return a.withEngine(c.Context(), func(ctx context.Context, e *run.Engine) error {
+			return a.withEngine(c.Context(), run.RuntimeReads, func(ctx context.Context, e *run.Engine) error {
 				images, err := e.Images(ctx)
 				if err != nil {
 					return err
@@ -106,7 +106,7 @@ func newImagePull(a *app) *cobra.Command {
 				return err
 			}
 			a.jsonTalk = a.output == "json"
-			return a.withEngine(c.Context(), func(ctx context.Context, e *run.Engine) error {
+			return a.withEngine(c.Context(), run.RuntimeStarts, func(ctx context.Context, e *run.Engine) error {
 				pulled, err := e.PullImages(ctx, names, timeout)
 				return errors.Join(err, a.printPulled(pulled))
 			})
@@ -138,7 +138,7 @@ func newImageRemove(a *app) *cobra.Command {
 		Short: "Remove images, with all their names",
 		Args:  args(cobra.MinimumNArgs(1)),
 		RunE: func(c *cobra.Command, names []string) error {
-			return a.withEngine(c.Context(), func(ctx context.Context, e *run.Engine) error {
+			return a.withEngine(c.Context(), run.RuntimeActs, func(ctx context.Context, e *run.Engine) error {
 				return e.RemoveImages(ctx, names, force)
 			})
 		},
@@ -167,7 +167,7 @@ for stdin.`,
 				defer f.Close()
 				in = f
 			}
-			return a.withEngine(c.Context(), func(ctx context.Context, e *run.Engine) error {
+			return a.withEngine(c.Context(), run.RuntimeStarts, func(ctx context.Context, e *run.Engine) error {
 				names, err := e.LoadImages(ctx, in)
 				for _, name := range names {
 					fmt.Fprintf(a.streams.Out, "image/%s loaded\n", oneLine(name))
@@ -208,7 +208,7 @@ func newImagePrune(a *app) *cobra.Command {
 by a podrun pod, or by the runtime itself.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withEngine(c.Context(), func(ctx context.Context, e *run.Engine) error {
+			return a.withEngine(c.Context(), run.RuntimeActs, func(ctx context.Context, e *run.Engine) error {
 				gone, err := e.PruneImages(ctx)
 				var freed uint64
 				for _, i := range gone {

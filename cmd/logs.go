@@ -81,7 +81,7 @@ func (a *app) runLogs(c *cobra.Command, f *logsFlags, given []string) error {
 	if err != nil {
 		return usage(c, err)
 	}
-	engine, closeAll, err := a.engine(&renderer{w: a.streams.Err})
+	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, run.RuntimeReads)
 	if err != nil {
 		return err
 	}

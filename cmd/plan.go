@@ -62,7 +62,7 @@ func (a *app) runPlan(c *cobra.Command, f *planFlags, named []string) error {
 	if err != nil {
 		return err
 	}
-	engine, closeAll, err := a.planEngine(r, f)
+	engine, closeAll, err := a.planEngine(c.Context(), r, f)
 	if err != nil {
 		return err
 	}
@@ -116,9 +116,9 @@ const planInvocation = "(invocation)"
 
 // planEngine makes the engine of plan, which needs no runtime where the facts
 // come from a file.
-func (a *app) planEngine(r *renderer, f *planFlags) (*run.Engine, func(), error) {
+func (a *app) planEngine(ctx context.Context, r *renderer, f *planFlags) (*run.Engine, func(), error) {
 	if f.facts == "" {
-		engine, closeAll, err := a.engine(r)
+		engine, closeAll, err := a.engine(ctx, r, run.RuntimeReads)
 		if err == nil {
 			engine.Invocation = planInvocation // the same plan each time
 		}

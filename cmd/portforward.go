@@ -64,7 +64,7 @@ func (a *app) runPortForward(c *cobra.Command, addresses, given []string) error 
 	o.Failed = func(local net.Addr, remote int, err error) {
 		fmt.Fprintf(a.streams.Err, "podrun: forward from %s to port %d: %s\n", local, remote, indented(err.Error()))
 	}
-	engine, closeAll, err := a.engine(&renderer{w: a.streams.Err})
+	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, run.RuntimeReads)
 	if err != nil {
 		return err
 	}

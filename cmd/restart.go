@@ -95,7 +95,7 @@ func (a *app) onPods(c *cobra.Command, pick *pickFlags, given []string, timeout 
 		return err
 	}
 	r := a.renderer()
-	engine, closeAll, err := a.rootEngine(r)
+	engine, closeAll, err := a.rootEngine(c.Context(), r, run.RuntimeActs)
 	if err != nil {
 		return err
 	}

@@ -174,7 +174,7 @@ the variable over the file.`,
 	a.settings.into["namespace"] = func(s *nodeconfig.Settings) { s.Namespace = a.namespace }
 	a.settings.into["verbose"] = func(s *nodeconfig.Settings) { s.Verbose = a.verbose }
 	a.settings.into["allow-kubelet"] = func(s *nodeconfig.Settings) { s.AllowKubelet = a.allowKubelet }
-	root.AddCommand(newApply(a), newRun(a), newWait(a), newRestart(a), newStop(a), newStart(a), newPlan(a), newDiff(a), newDoctor(a), newDelete(a), newGC(a), newGet(a), newDescribe(a), newEvents(a), newLogs(a), newExec(a), newAttach(a), newPortForward(a), newCp(a), newImage(a), newServe(a), newService(a), newVersion(a), newOptions(), newTop(a), newExplain(a), newDebug(a))
+	root.AddCommand(newApply(a), newRun(a), newWait(a), newRestart(a), newStop(a), newStart(a), newPlan(a), newDiff(a), newDoctor(a), newDelete(a), newGC(a), newGet(a), newDescribe(a), newEvents(a), newLogs(a), newExec(a), newAttach(a), newPortForward(a), newCp(a), newImage(a), newServe(a), newService(a), newVersion(a), newOptions(), newTop(a), newExplain(a), newDebug(a), newRuntime(a))
 	root.AddCommand(topics(flags)...)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -121,7 +121,7 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	if err != nil {
 		return err
 	}
-	engine, closeAll, err := a.rootEngine(r)
+	engine, closeAll, err := a.rootEngine(c.Context(), r, run.RuntimeStarts)
 	if err != nil {
 		return err
 	}

@@ -112,6 +112,7 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	}
 	defer client.Close()
 	s.client = client
+	go a.runtime(r, settings).Keep(c.Context())
 	engine := &run.Engine{Node: *s.node(settings)}
 	err = engine.Serve(c.Context(), s.options(c.Context(), f, settings, dirs))
 	s.tell(notifier.Stopping())
@@ -177,7 +178,7 @@ func (s *server) node(settings nodeconfig.Settings) *run.Node {
 // waited for; nil is returned when a signal ends that.
 func (s *server) connect(ctx context.Context, settings *nodeconfig.Settings) (*cri.Client, error) {
 	for waiting := false; ; {
-		client, err := dial(settings)
+		client, err := s.app.dial(ctx, s.renderer, settings, run.RuntimeStarts)
 		if e, ok := errors.AsType[*problem.Error](err); !ok || e.Kind != problem.Runtime {
 			return client, err
 		}

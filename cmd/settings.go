@@ -50,7 +50,11 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.choice("secrets", nodeconfig.SecretsOnDisk, nodeconfig.SecretsPlaces, "`place` of the Secrets of pods: disk (files that only root may read) or memory (until a reboot; apply pods with Secrets again then)", func(s *nodeconfig.Settings, v string) { s.Secrets = v })
 	f.text("pod-logs-dir", def.PodLogsDir, "`directory` for pod logs", func(s *nodeconfig.Settings, v string) { s.PodLogsDir = v })
 	f.text("container-logs-dir", def.ContainerLogsDir, "`directory` for links to container logs", func(s *nodeconfig.Settings, v string) { s.ContainerLogsDir = v })
-	f.text("container-runtime-endpoint", "", "`socket` of the container runtime (default: containerd's or CRI-O's, the first that exists)", func(s *nodeconfig.Settings, v string) { s.ContainerRuntimeEndpoint = v })
+	f.parsed("runtime", nodeconfig.RuntimeAuto, "container `runtime`: auto (the one that was used first: this host's, or the embedded one if there is none), embedded, or a socket", func(s *nodeconfig.Settings, v string) error {
+		s.Runtime = v
+		return nodeconfig.CheckRuntime(v)
+	})
+	f.text("container-runtime-endpoint", "", "`socket` of the container runtime, as by --runtime (default: containerd's or CRI-O's, the first that answers)", func(s *nodeconfig.Settings, v string) { s.ContainerRuntimeEndpoint = v })
 	f.text("image-service-endpoint", "", "`socket` of the image service (default: the runtime's)", func(s *nodeconfig.Settings, v string) { s.ImageServiceEndpoint = v })
 	f.text("hostname-override", "", "`name` of this node instead of the hostname", func(s *nodeconfig.Settings, v string) { s.HostnameOverride = v })
 	f.list("node-ip", "`addresses` of this node, at most one IPv4 and one IPv6", func(s *nodeconfig.Settings, v []string) { s.NodeIP = v })
@@ -259,11 +263,47 @@ func (f *settingsFlags) reload() (nodeconfig.Settings, problem.List, error) {
 	if dir, err := filepath.Abs(s.RootDir); err == nil {
 		s.RootDir = dir // by which podrun knows its own pods
 	}
-	if s.ContainerRuntimeEndpoint == "" {
-		s.ContainerRuntimeEndpoint = os.Getenv("CONTAINER_RUNTIME_ENDPOINT") // crictl's variable
+	if err := f.oneRuntime(&s); err != nil {
+		return s, nil, err
 	}
 	f.merged = &mergedSettings{s, notes}
 	return s, notes, nil
+}
+
+// oneRuntime makes one setting of --runtime and --container-runtime-endpoint, which
+// name the same thing: the one that takes precedence counts. CONTAINER_RUNTIME_ENDPOINT,
+// crictl's variable, counts only if there is nothing else.
+func (f *settingsFlags) oneRuntime(s *nodeconfig.Settings) error {
+	byRuntime, byEndpoint := f.precedence("runtime", s.Runtime), f.precedence("container-runtime-endpoint", s.ContainerRuntimeEndpoint)
+	if byRuntime == byEndpoint && byRuntime > 0 && s.Runtime != s.ContainerRuntimeEndpoint {
+		return &problem.Error{Kind: problem.Usage, Object: "--runtime", Err: fmt.Errorf("%s and --container-runtime-endpoint=%s contradict each other", s.Runtime, s.ContainerRuntimeEndpoint), Hint: "set one of them"}
+	}
+	if byRuntime <= byEndpoint {
+		s.Runtime = ""
+		if s.ContainerRuntimeEndpoint == "" {
+			s.ContainerRuntimeEndpoint = os.Getenv("CONTAINER_RUNTIME_ENDPOINT")
+		}
+		return nil
+	}
+	s.ContainerRuntimeEndpoint = ""
+	if s.Runtime != nodeconfig.RuntimeAuto && s.Runtime != nodeconfig.RuntimeEmbedded {
+		s.Runtime, s.ContainerRuntimeEndpoint = "", s.Runtime
+	}
+	return nil
+}
+
+// precedence says where the value of a flag comes from: 3 the command line, 2 the
+// environment, 1 the file, 0 nowhere.
+func (f *settingsFlags) precedence(flag, value string) int {
+	switch g := f.set.Lookup(flag); {
+	case slices.Contains(f.asked, g):
+		return 2
+	case g.Changed:
+		return 3
+	case value != "":
+		return 1
+	}
+	return 0
 }
 
 // file puts the settings file over the defaults. The default file may be missing;

@@ -69,7 +69,7 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 	case len(named) > 0 && (f.allNamespaces || f.selector != ""):
 		return usage(c, errors.New("names cannot be used with -A or -l"))
 	}
-	engine, closeAll, err := a.engine(&renderer{w: a.streams.Err})
+	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, run.RuntimeReads)
 	if err != nil {
 		return err
 	}

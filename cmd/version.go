@@ -5,6 +5,8 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/run"
 )
 
 // kubernetesVersion is the version of the kubelet that podrun follows, and of
@@ -65,7 +67,7 @@ func (a *app) versionInfo() versionInfo {
 }
 
 func (a *app) runtimeVersion(c *cobra.Command) (*runtimeVersion, error) {
-	engine, closeAll, err := a.engine(&renderer{w: a.streams.Err})
+	engine, closeAll, err := a.engine(c.Context(), &renderer{w: a.streams.Err}, run.RuntimeReads)
 	if err != nil {
 		return nil, err
 	}

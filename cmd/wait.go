@@ -49,7 +49,7 @@ func (a *app) runWait(c *cobra.Command, pick *pickFlags, given []string, o run.W
 		return err
 	}
 	r := a.renderer()
-	engine, closeAll, err := a.engine(r)
+	engine, closeAll, err := a.engine(c.Context(), r, run.RuntimeReads)
 	if err != nil {
 		return err
 	}

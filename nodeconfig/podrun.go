@@ -20,6 +20,7 @@ type PodrunConfiguration struct {
 	RootDir          *string `json:"rootDir"`
 	Secrets          *string `json:"secrets"` // disk or memory
 	ContainerLogsDir *string `json:"containerLogsDir"`
+	Runtime          *string `json:"runtime"` // auto, embedded or a socket
 	// Sources are directories and https URLs of manifests that `podrun serve` runs.
 	Sources []string `json:"sources"`
 
@@ -99,6 +100,9 @@ func (f *file) checkPodrun(pc *PodrunConfiguration) {
 	if s := deref(pc.Secrets, SecretsOnDisk); !slices.Contains(SecretsPlaces, s) {
 		f.invalid("secrets", fmt.Sprintf("%q is not disk or memory", s), "")
 	}
+	if err := CheckRuntime(deref(pc.Runtime, RuntimeAuto)); err != nil {
+		f.invalid("runtime", err.Error(), "")
+	}
 	if l := deref(pc.PodSecurity, "privileged"); !slices.Contains(PodSecurityLevels, l) {
 		f.invalid("podSecurity", fmt.Sprintf("%q is not a level of the Pod Security Standards", l), strings.Join(PodSecurityLevels, ", "))
 	}
@@ -109,6 +113,20 @@ func (f *file) checkPodrun(pc *PodrunConfiguration) {
 	f.checkNode(pc)
 	f.checkClaims(pc.PersistentVolumeClaims)
 	f.checkDevices(pc.Devices)
+}
+
+// Values of runtime; any other is a socket.
+const (
+	RuntimeAuto     = "auto"     // the recorded one, else by what is on the host
+	RuntimeEmbedded = "embedded" // the one in the binary
+)
+
+// CheckRuntime refuses what is no value of runtime.
+func CheckRuntime(v string) error {
+	if v == RuntimeAuto || v == RuntimeEmbedded || strings.HasPrefix(v, "unix:///") || strings.HasPrefix(v, "/") {
+		return nil
+	}
+	return fmt.Errorf("%q is not auto, embedded or a socket (unix:///path/to.sock)", v)
 }
 
 // Where podrun keeps the Secrets of pods.
@@ -220,7 +238,7 @@ func (f *file) tooMany(field string, n int) bool {
 // mergePodrun puts a valid PodrunConfiguration over base.
 func mergePodrun(s Settings, pc *PodrunConfiguration) Settings {
 	for into, value := range map[*string]*string{
-		&s.Color: pc.Color, &s.RootDir: pc.RootDir, &s.Secrets: pc.Secrets, &s.ContainerLogsDir: pc.ContainerLogsDir, &s.HostnameOverride: pc.HostnameOverride,
+		&s.Color: pc.Color, &s.RootDir: pc.RootDir, &s.Secrets: pc.Secrets, &s.ContainerLogsDir: pc.ContainerLogsDir, &s.Runtime: pc.Runtime, &s.HostnameOverride: pc.HostnameOverride,
 		&s.RegistryAuth: pc.RegistryAuth, &s.ProviderConfig: pc.ProviderConfig, &s.ProviderBinDir: pc.ProviderBinDir,
 		&s.PodSecurity: pc.PodSecurity, &s.Namespace: pc.Namespace,
 	} {

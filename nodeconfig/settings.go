@@ -39,7 +39,9 @@ type Settings struct {
 	NodeIP           []string          `json:"nodeIP,omitempty"`
 	NodeLabels       map[string]string `json:"nodeLabels,omitempty"`
 
-	ContainerRuntimeEndpoint string        `json:"containerRuntimeEndpoint,omitempty"` // empty: the first socket that exists
+	// Runtime is auto, which "" means too, or embedded; unused if an endpoint is set.
+	Runtime                  string        `json:"runtime,omitempty"`
+	ContainerRuntimeEndpoint string        `json:"containerRuntimeEndpoint,omitempty"` // empty: as Runtime says
 	ImageServiceEndpoint     string        `json:"imageServiceEndpoint,omitempty"`     // empty: the runtime's
 	RuntimeRequestTimeout    time.Duration `json:"runtimeRequestTimeout"`              // ns in JSON
 

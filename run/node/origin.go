@@ -33,6 +33,6 @@ func (n *Node) AppliedSettings(r *store.OwnerRecord) nodeconfig.Settings {
 		return n.Settings
 	}
 	s.RootDir, s.ContainerRuntimeEndpoint, s.ImageServiceEndpoint = n.Settings.RootDir, n.Settings.ContainerRuntimeEndpoint, n.Settings.ImageServiceEndpoint
-	s.RuntimeRequestTimeout = n.Settings.RuntimeRequestTimeout
+	s.Runtime, s.RuntimeRequestTimeout = n.Settings.Runtime, n.Settings.RuntimeRequestTimeout
 	return s
 }

@@ -1,0 +1,234 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/run"
+)
+
+func newRuntime(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "runtime",
+		Short: "Show, start, upgrade and remove the embedded container runtime",
+		Long: `Show which container runtime the pods of the root directory use, and manage the
+embedded one.
+
+podrun uses the container runtime of this host if it has one. On a host without one,
+a podrun with an embedded runtime (podrun-bundle) unpacks that to the root directory
+and starts it, for the pods of that root directory alone. The first command that
+needs a runtime records which one is used; --runtime changes that while there are
+no pods.`,
+		Args: args(knownCommand),
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newRuntimeStatus(a), newRuntimeUp(a), newRuntimeDown(a), newRuntimeLogs(a), newRuntimeUpgrade(a))
+	return c
+}
+
+// withRuntime runs what a command does with the runtime itself.
+func (a *app) withRuntime(do func(*run.Runtime) error) error {
+	settings, notes, err := a.settings.settings()
+	if err != nil {
+		return err
+	}
+	r := a.renderer()
+	a.warnAbout(r, notes)
+	return do(a.runtime(r, settings))
+}
+
+func newRuntimeStatus(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show which container runtime is used, and how it is",
+		Args:  args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := checkOutput(a.output, "json", "yaml"); err != nil {
+				return err
+			}
+			return a.withRuntime(func(rt *run.Runtime) error {
+				s, err := rt.Status(c.Context())
+				if err != nil {
+					return err
+				}
+				return a.printRuntime(s)
+			})
+		},
+	}
+	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json or yaml")
+	return c
+}
+
+// printRuntime prints a line a property.
+func (a *app) printRuntime(s run.RuntimeStatus) error {
+	if a.output != "" {
+		return printData(a.raw.Out, a.output, s)
+	}
+	kind, state := s.Kind, s.State
+	if !s.Recorded {
+		kind += " (not used yet)"
+	}
+	if s.PID != 0 {
+		state += fmt.Sprintf(" (process %d)", s.PID)
+	}
+	digest := s.Digest
+	if s.Upgradable() {
+		digest += " ('podrun runtime upgrade' changes it to " + s.Archive + ")"
+	}
+	tw := tabwriter.NewWriter(a.streams.Out, 6, 4, 2, ' ', 0)
+	for _, line := range []struct{ name, value string }{{"Runtime", kind}, {"Endpoint", s.Endpoint}, {"State", state}, {"Unit", s.Unit},
+		{"Archive", digest}, {"Directory", s.Dir}, {"Log", s.Log}} {
+		if line.value != "" {
+			fmt.Fprintf(tw, "%s:\t%s\n", line.name, oneLine(line.value))
+		}
+	}
+	if err := tw.Flush(); err != nil {
+		return fmt.Errorf("print the status: %w", err)
+	}
+	return nil
+}
+
+func newRuntimeUp(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "up",
+		Short: "Start the embedded runtime, as apply, run and serve do",
+		Args:  args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := needRoot(); err != nil {
+				return err
+			}
+			return a.withRuntime(func(rt *run.Runtime) error {
+				endpoint, err := rt.Open(c.Context(), run.RuntimeStarts)
+				if err == nil {
+					fmt.Fprintln(a.streams.Out, endpoint)
+				}
+				return err
+			})
+		},
+	}
+}
+
+func newRuntimeDown(a *app) *cobra.Command {
+	var force bool
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "down",
+		Short: "Stop the embedded runtime and remove everything that it made",
+		Long: `Stop the embedded runtime and remove everything that it made on this host: its
+processes, mounts, network interface, packet filter rules, control groups, images and
+directories. The record of which runtime is used is removed as well.
+
+down refuses while pods exist. With --force it kills and removes them first, as
+'podrun delete --all --all-namespaces --force' does.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := needRoot(); err != nil {
+				return err
+			}
+			ctx, cancel := run.WithTimeout(c.Context(), timeout)
+			defer cancel()
+			return a.withRuntime(func(rt *run.Runtime) error { return a.runtimeDown(ctx, rt, force) })
+		},
+	}
+	c.Flags().BoolVar(&force, "force", false, "kill and remove pods first")
+	c.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
+	return c
+}
+
+func (a *app) runtimeDown(ctx context.Context, rt *run.Runtime, force bool) error {
+	if err := rt.Removable(ctx, force); err != nil {
+		return err
+	}
+	if force {
+		if err := a.removePods(ctx, rt); err != nil {
+			return err
+		}
+	}
+	if err := rt.Down(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.streams.Out, "runtime removed")
+	return nil
+}
+
+// removePods kills and removes all pods of the root directory, for which the runtime is
+// started if it does not run.
+func (a *app) removePods(ctx context.Context, rt *run.Runtime) error {
+	if used, err := rt.HasPods(ctx); err != nil || !used {
+		return err
+	}
+	r := a.renderer()
+	engine, closeAll, err := a.rootEngine(ctx, r, run.RuntimeStarts)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	pods, err := engine.Find(ctx, run.Selector{})
+	if err != nil {
+		return err
+	}
+	r.many = len(pods) > 1
+	var grace time.Duration
+	results, err := engine.Delete(ctx, pods, run.DeleteOptions{Grace: &grace})
+	for _, res := range results {
+		err = errors.Join(err, res.Err)
+	}
+	return err
+}
+
+func newRuntimeLogs(a *app) *cobra.Command {
+	var follow bool
+	var tail int
+	c := &cobra.Command{
+		Use:   "logs",
+		Short: "Print what the embedded runtime has logged",
+		Args:  args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.withRuntime(func(rt *run.Runtime) error {
+				err := rt.Logs(c.Context(), a.streams.Out, tail, follow)
+				if err == nil && follow {
+					err = context.Cause(c.Context())
+				}
+				return err
+			})
+		},
+	}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until interrupted")
+	c.Flags().IntVar(&tail, "tail", -1, "number of last `lines` to print; -1 for all")
+	return c
+}
+
+func newRuntimeUpgrade(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "upgrade",
+		Short: "Replace the running embedded runtime by the one of this podrun",
+		Long: `Stop the embedded runtime and start the version of this podrun. Containers keep
+running. If the new version does not start, the old one is started again.
+
+Other commands use a running embedded runtime of another version as it is; after a
+reboot they start their own version.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := needRoot(); err != nil {
+				return err
+			}
+			return a.withRuntime(func(rt *run.Runtime) error {
+				changed, err := rt.Upgrade(c.Context())
+				if err != nil {
+					return err
+				}
+				outcome := "unchanged"
+				if changed {
+					outcome = "upgraded"
+				}
+				fmt.Fprintln(a.streams.Out, "runtime", outcome)
+				return nil
+			})
+		},
+	}
+}

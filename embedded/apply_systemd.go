@@ -1,0 +1,94 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	systemd "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
+)
+
+// unitWithin bounds a request to systemd.
+const unitWithin = 30 * time.Second
+
+// spawnUnit starts containerd as a transient service, as its own unit file does:
+// Delegate= leaves its control group alone, and KillMode=process ends containerd and no
+// shim. Neither a restart of podrun.service nor the end of a login session touches it.
+// The service leaves nothing in systemd when it ends.
+func spawnUnit(ctx context.Context, l Layout, argv, env []string) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, unitWithin)
+	defer cancel()
+	conn, err := systemd.NewSystemdConnectionContext(ctx) // needs no D-Bus daemon
+	if err != nil {
+		return 0, fmt.Errorf("connect to systemd: %w", err)
+	}
+	defer conn.Close()
+	property := func(name string, value any) systemd.Property {
+		return systemd.Property{Name: name, Value: dbus.MakeVariant(value)}
+	}
+	properties := []systemd.Property{
+		systemd.PropDescription("Container runtime of podrun (" + l.RootDir + ")"),
+		systemd.PropType("simple"),
+		systemd.PropExecStart(argv, false),
+		property("Environment", env),
+		property("Delegate", true),
+		property("KillMode", "process"),
+		property("OOMScoreAdjust", int32(oomScore)),
+		property("LimitNOFILE", uint64(openFiles)),
+		property("LimitCORE", ^uint64(0)),
+		property("TasksMax", ^uint64(0)),
+		property("CollectMode", "inactive-or-failed"),
+		property("StandardErrorFileToAppend", l.Log()),
+		// When the host shuts down, podrun stops its pods first.
+		property("Before", []string{"podrun.service"}),
+	}
+	done := make(chan string, 1)
+	if _, err := conn.StartTransientUnitContext(ctx, l.Unit(), "replace", properties, done); err != nil {
+		return 0, fmt.Errorf("start %s: %w", l.Unit(), err)
+	}
+	select {
+	case result := <-done:
+		if result != "done" {
+			return 0, fmt.Errorf("start %s: its job ended as %q", l.Unit(), result)
+		}
+	case <-ctx.Done():
+		return 0, fmt.Errorf("start %s: %w", l.Unit(), context.Cause(ctx))
+	}
+	main, err := conn.GetServicePropertyContext(ctx, l.Unit(), "MainPID")
+	if err != nil {
+		return 0, fmt.Errorf("read the process of %s: %w", l.Unit(), err)
+	}
+	pid, ok := main.Value.Value().(uint32)
+	if !ok || pid == 0 {
+		return 0, errors.New(l.Unit() + " ended at once")
+	}
+	return int(pid), nil
+}
+
+// stopUnit waits until systemd has forgotten the service, whose process has ended, so
+// that another of its name can be started. Shims may remain in its control group.
+func stopUnit(ctx context.Context, unit string) error {
+	ctx, cancel := context.WithTimeout(ctx, unitWithin)
+	defer cancel()
+	conn, err := systemd.NewSystemdConnectionContext(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to systemd: %w", err)
+	}
+	defer conn.Close()
+	done := make(chan string, 1)
+	if _, err := conn.StopUnitContext(ctx, unit, "replace", done); err != nil {
+		var missing dbus.Error
+		if errors.As(err, &missing) && missing.Name == "org.freedesktop.systemd1.NoSuchUnit" {
+			return nil
+		}
+		return fmt.Errorf("stop %s: %w", unit, err)
+	}
+	select {
+	case <-done: // however it ended: the process is gone, or the next step says so
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop %s: %w", unit, context.Cause(ctx))
+	}
+}

@@ -1,0 +1,87 @@
+package embedded
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+)
+
+// The subnets of pods: every /24 of pool.
+var pool = netip.MustParsePrefix("10.64.0.0/10")
+
+const subnetBits = 24
+
+// netPlugin is the CNI plugin of the archive that forwards host ports and masquerades.
+const netPlugin = "podrun-net"
+
+// Subnet chooses a network for the pods that overlaps none of the networks in use: the
+// host's routes and addresses. The first that is tried depends on the ID, so that
+// runtimes of two root directories, of which neither has a pod yet, choose different
+// ones. It is deterministic. The error says that all are in use.
+func Subnet(id string, used []netip.Prefix) (netip.Prefix, error) {
+	count := uint32(1) << (subnetBits - pool.Bits())
+	start, err := strconv.ParseUint(id, 16, 32)
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("ID %q is not a hexadecimal number", id)
+	}
+	base := pool.Addr().As4()
+	for i := range count {
+		n := (uint32(start) + i) % count
+		at := uint32(base[0])<<24 | uint32(base[1])<<16 + n<<8
+		candidate := netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(at >> 24), byte(at >> 16), byte(at >> 8), 0}), subnetBits)
+		if !overlaps(candidate, used) {
+			return candidate, nil
+		}
+	}
+	return netip.Prefix{}, fmt.Errorf("every network of %s is in use by this host's routes or addresses", pool)
+}
+
+func overlaps(p netip.Prefix, used []netip.Prefix) bool {
+	// The default route overlaps everything, and says nothing.
+	return slices.ContainsFunc(used, func(u netip.Prefix) bool { return u.Bits() > 0 && u.Overlaps(p) })
+}
+
+// conflist is the part of a network configuration list that podrun writes.
+type conflist struct {
+	CNIVersion string           `json:"cniVersion"`
+	Name       string           `json:"name"`
+	Plugins    []map[string]any `json:"plugins"`
+}
+
+// Network is the CNI configuration of the pods of a layout. The bridge's ipMasq and
+// upstream's portmap execute iptables or nft, which a host may lack: podrun-net does
+// their work. hairpinMode lets a pod reach its own hostPort.
+func Network(l Layout, subnet netip.Prefix) ([]byte, error) {
+	c := conflist{CNIVersion: "1.0.0", Name: l.Bridge(), Plugins: []map[string]any{
+		{
+			"type": "bridge", "bridge": l.Bridge(), "isDefaultGateway": true, "hairpinMode": true,
+			"ipam": map[string]any{"type": "host-local", "dataDir": l.Addresses(), "ranges": [][]map[string]string{{{"subnet": subnet.String()}}}},
+		},
+		{"type": netPlugin, "bridge": l.Bridge(), "capabilities": map[string]bool{"portMappings": true}},
+	}}
+	data, err := json.MarshalIndent(c, "", "  ")
+	return append(data, '\n'), err
+}
+
+// subnetOf finds the subnet in a configuration that Network wrote.
+func subnetOf(data []byte) (netip.Prefix, bool) {
+	var c struct {
+		Plugins []struct {
+			IPAM struct {
+				Ranges [][]struct{ Subnet string }
+			}
+		}
+	}
+	if json.Unmarshal(data, &c) != nil || len(c.Plugins) == 0 {
+		return netip.Prefix{}, false
+	}
+	for _, set := range c.Plugins[0].IPAM.Ranges {
+		for _, r := range set {
+			p, err := netip.ParsePrefix(r.Subnet)
+			return p, err == nil
+		}
+	}
+	return netip.Prefix{}, false
+}

@@ -1,0 +1,70 @@
+package embedded
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// readRunning lists the processes that run a program of an unpacked archive, and, after
+// each, those that it has started: a shim's containers. What they are told is by their
+// records, as for a daemon.
+func readRunning(l Layout) ([]Daemon, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list the processes: %w", err)
+	}
+	dir, err := filepath.EvalSymlinks(l.Dir())
+	if err != nil {
+		dir = l.Dir() // is gone; a process may run still
+	}
+	var out []Daemon
+	children := map[int][]int{}
+	own := map[int]string{}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if parent, err := parentOf(pid); err == nil {
+			children[parent] = append(children[parent], pid)
+		}
+		if exe, err := os.Readlink(filepath.Join("/proc", e.Name(), "exe")); err == nil {
+			if digest := digestIn(dir, exe); digest != "" {
+				own[pid] = digest
+			}
+		}
+	}
+	seen := map[int]bool{}
+	var add func(pid int, digest string)
+	add = func(pid int, digest string) {
+		if state, started, err := readStat(pid); err == nil && state != "Z" && !seen[pid] {
+			seen[pid] = true
+			out = append(out, Daemon{PID: pid, StartTime: started, Digest: digest})
+			for _, child := range children[pid] {
+				add(child, digest)
+			}
+		}
+	}
+	for _, pid := range slices.Sorted(maps.Keys(own)) {
+		add(pid, own[pid])
+	}
+	return out, nil
+}
+
+// parentOf reads a process's parent (proc_pid_stat(5)).
+func parentOf(pid int) (int, error) {
+	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("/proc/%d/stat is too short", pid)
+	}
+	return strconv.Atoi(fields[1])
+}

@@ -1,0 +1,278 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/embedded/archive"
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/store"
+)
+
+// RuntimeUse is what a command wants of the runtime.
+type RuntimeUse = embedded.Use
+
+// The uses of the runtime, each of which includes those before it.
+const (
+	RuntimeLooks  = embedded.Looks  // examines the host: starts nothing
+	RuntimeReads  = embedded.Reads  // shows something
+	RuntimeActs   = embedded.Acts   // changes pods
+	RuntimeStarts = embedded.Starts // starts an embedded runtime, and records which one is used
+)
+
+// RuntimeOptions are the options of NewRuntime.
+type RuntimeOptions struct {
+	Command string             // this invocation, for others that wait for it
+	Note    func(string)       // gets a line for the user
+	Warn    func(problem.List) // gets warnings
+}
+
+// Runtime is the container runtime of a root directory: one of this host, or the
+// embedded one.
+type Runtime struct {
+	settings nodeconfig.Settings
+	layout   embedded.Layout
+	archive  *embedded.Archive // nil if this binary has none
+	RuntimeOptions
+}
+
+// NewRuntime returns the runtime of the settings.
+func NewRuntime(s nodeconfig.Settings, o RuntimeOptions) *Runtime {
+	r := &Runtime{settings: s, layout: embedded.Layout{RootDir: s.RootDir}, RuntimeOptions: o}
+	if a, ok := archive.Open(); ok {
+		r.archive = &embedded.Archive{Digest: a.Digest, Size: a.Size, Reader: a.Reader, Tar: a.Tar}
+	}
+	return r
+}
+
+// Why an embedded runtime does not run, which is no fault.
+var (
+	errNotUsed = errors.New("is not used yet")
+	errStopped = errors.New("was not started since this host was booted")
+)
+
+// wanted is --runtime: auto, embedded or an endpoint.
+func (r *Runtime) wanted() string {
+	switch {
+	case r.settings.ContainerRuntimeEndpoint != "":
+		return r.settings.ContainerRuntimeEndpoint
+	case r.settings.Runtime != "":
+		return r.settings.Runtime
+	}
+	return embedded.Auto
+}
+
+// Open returns the endpoint of the runtime that a command uses. With RuntimeStarts it
+// starts an embedded one, and records which runtime it is. An embedded one that ran
+// since the host was booted is started in any case. The error is of kind Runtime or
+// Refused.
+func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
+	record, d, err := r.choose(ctx, use)
+	if err != nil {
+		return "", err
+	}
+	if d.Kind == embedded.External {
+		return d.Endpoint, r.recordExternal(ctx, d)
+	}
+	last := embedded.ReadDaemon(ctx, r.layout)
+	running := last.Alive() && embedded.Listening(ctx, r.layout)
+	switch {
+	case running && (use < RuntimeStarts || !d.Record && !r.hasNewImages()):
+		r.trimLog()
+	case use == RuntimeStarts || last != nil && use > RuntimeLooks:
+		if os.Geteuid() != 0 {
+			return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("is not running, and only root can start it"), Hint: "run as root"}
+		}
+		if err := r.start(ctx); err != nil {
+			return "", err
+		}
+	case record == nil:
+		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errNotUsed, Hint: "'podrun apply' starts it, as 'podrun runtime up' does"}
+	default:
+		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errStopped, Hint: "run 'podrun runtime up'; 'podrun apply', 'podrun run' and 'podrun serve' start it, too"}
+	}
+	return r.layout.Endpoint(), nil
+}
+
+// choose decides which runtime is used.
+func (r *Runtime) choose(ctx context.Context, use RuntimeUse) (*embedded.Choice, embedded.Decision, error) {
+	in := embedded.ChooseInput{Wanted: r.wanted(), Use: use, Archive: r.archive != nil}
+	var err error
+	if in.Record, err = embedded.ReadChoice(ctx, r.layout); err != nil {
+		// Another user may use a runtime that is named, if that is permitted.
+		if !errors.Is(err, fs.ErrPermission) || in.Wanted == embedded.Auto || in.Wanted == embedded.ByFlag {
+			return nil, embedded.Decision{}, err
+		}
+		return nil, embedded.Decision{Kind: embedded.External, Endpoint: in.Wanted}, nil
+	}
+	if embedded.NeedsSurvey(in.Wanted, in.Record) {
+		in.Survey = embedded.ReadSurvey(ctx)
+	}
+	if embedded.Changes(in.Wanted, in.Record) && use >= RuntimeActs {
+		stored, err := store.StoredPods(r.settings.Layout())
+		if err != nil && !errors.Is(err, fs.ErrPermission) {
+			return nil, embedded.Decision{}, err
+		}
+		for _, id := range stored {
+			in.Pods = append(in.Pods, id.String())
+		}
+	}
+	d, err := embedded.Choose(in)
+	return in.Record, d, err
+}
+
+// recordExternal records a runtime of this host, once it answers: an endpoint that was
+// mistyped is not to be used again. Where the record cannot be written, nor can a pod be.
+func (r *Runtime) recordExternal(ctx context.Context, d embedded.Decision) error {
+	if !d.Record || os.Geteuid() != 0 || embedded.ReadSocket(ctx, d.Endpoint, time.Second) != embedded.Answers {
+		return nil
+	}
+	lock, err := r.lock(ctx)
+	if err == nil {
+		defer lock.Unlock()
+		err = embedded.WriteChoice(r.layout, embedded.Choice{Kind: embedded.External, Endpoint: d.Endpoint})
+	}
+	if store.CannotWrite(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && d.Notice != "" {
+		r.Note(d.Notice)
+	}
+	return err
+}
+
+// lock keeps other podruns from starting, stopping and removing the runtime.
+func (r *Runtime) lock(ctx context.Context) (*store.FileLock, error) {
+	if err := embedded.MakeDirs(r.layout); err != nil {
+		return nil, err
+	}
+	return store.Lock(ctx, r.layout.Lock(), r.Command, func(holder string) { r.Note("waiting for " + holder) })
+}
+
+// start starts the embedded runtime, if another podrun has not, and prepares it.
+func (r *Runtime) start(ctx context.Context) error {
+	lock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	record, err := embedded.ReadChoice(ctx, r.layout)
+	if err != nil {
+		return err
+	}
+	last := embedded.ReadDaemon(ctx, r.layout)
+	if last.Alive() {
+		if err := embedded.AwaitReady(ctx, r.layout, *last); err != nil {
+			return err
+		}
+	} else {
+		digest, err := r.unpack(ctx, last, record)
+		if err != nil {
+			return err
+		}
+		started, err := r.launch(ctx, digest)
+		if err != nil {
+			return err
+		}
+		last = &started
+	}
+	if record == nil || record.Kind != embedded.Own || record.Digest != last.Digest {
+		if err := embedded.WriteChoice(r.layout, embedded.Choice{Kind: embedded.Own, Digest: last.Digest}); err != nil {
+			return err
+		}
+		if record == nil || record.Kind != embedded.Own {
+			r.Note("using the embedded container runtime, in " + r.layout.Dir())
+		}
+	}
+	return r.loadDropped(ctx)
+}
+
+// unpack puts the files in place that are to be run, and returns their digest.
+func (r *Runtime) unpack(ctx context.Context, last *embedded.Daemon, record *embedded.Choice) (string, error) {
+	own := ""
+	if r.archive != nil {
+		own = r.archive.Digest
+	}
+	unpacked := func(digest string) bool { return embedded.Verify(ctx, r.layout, digest) == nil }
+	digest := embedded.PickDigest(last, record, own, unpacked)
+	switch {
+	case digest == "":
+		return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("this podrun has no archive, and none is unpacked in " + r.layout.Dir()), Hint: "use podrun-bundle"}
+	case digest == own:
+		return digest, embedded.Unpack(ctx, r.layout, *r.archive)
+	}
+	return digest, nil // was verified
+}
+
+// launch starts what is unpacked, and gives it its sandbox image.
+func (r *Runtime) launch(ctx context.Context, digest string) (embedded.Daemon, error) {
+	d, err := embedded.Start(ctx, r.layout, embedded.StartOptions{Digest: digest, CgroupRoot: r.settings.CgroupRoot, CgroupDriver: r.settings.CgroupDriver, Environment: os.Environ()})
+	if err != nil {
+		return d, err
+	}
+	if err := r.loadPause(ctx, digest); err != nil {
+		return d, err
+	}
+	if err := embedded.Prune(ctx, r.layout, digest); err != nil {
+		r.Warn(problem.List{problem.WarningOf(err)})
+	}
+	return d, nil
+}
+
+// client connects to the embedded runtime.
+func (r *Runtime) client() (*cri.Client, error) {
+	return cri.Dial(r.layout.Endpoint(), "", r.settings.RuntimeRequestTimeout)
+}
+
+func (r *Runtime) trimLog() {
+	if err := embedded.TrimLog(r.layout); err != nil && !errors.Is(err, fs.ErrPermission) {
+		r.Warn(problem.List{problem.WarningOf(err)})
+	}
+}
+
+// Keep starts the embedded runtime again when it has ended, and keeps its log small,
+// until ctx ends. It returns at once if another runtime is used.
+func (r *Runtime) Keep(ctx context.Context) {
+	for wait := time.Second; ctx.Err() == nil; {
+		record, err := embedded.ReadChoice(ctx, r.layout)
+		if err == nil && (record == nil || record.Kind != embedded.Own) {
+			return
+		}
+		last := embedded.ReadDaemon(ctx, r.layout)
+		if last.Alive() {
+			_, err = embedded.AwaitEnd(ctx, last, time.Minute)
+			r.trimLog()
+			wait = time.Second
+		} else if err = r.start(ctx); err == nil {
+			r.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: "containerd had ended: podrun has started it again"}})
+		}
+		if err == nil {
+			continue
+		}
+		if ctx.Err() == nil {
+			r.Warn(problem.List{problem.WarningOf(err)})
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, time.Minute)
+	}
+}
+
+// Logs writes the last lines of the embedded runtime's log, all if tail is negative;
+// with follow it goes on until ctx ends.
+func (r *Runtime) Logs(ctx context.Context, w io.Writer, tail int, follow bool) error {
+	err := embedded.CopyLog(ctx, r.layout, w, tail, follow)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("was never started for this root directory"), Hint: "see 'podrun runtime status'"}
+	}
+	return err
+}

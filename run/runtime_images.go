@@ -1,0 +1,146 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/hostfile"
+	"github.com/podrun/podrun/imagepull/archive"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/observe"
+)
+
+// loadPause puts the sandbox image, which no registry serves, into the embedded runtime.
+func (r *Runtime) loadPause(ctx context.Context, digest string) error {
+	fail := func(err error) error {
+		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "load its sandbox image", Err: err}
+	}
+	client, err := r.client()
+	if err != nil {
+		return fail(err)
+	}
+	defer client.Close()
+	has := func() (bool, error) {
+		image, err := client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: embedded.PauseImage})
+		return image != nil, err
+	}
+	if there, err := has(); err != nil || there {
+		return err
+	}
+	file, err := hostfile.Open(filepath.Join(r.layout.Unpacked(digest), "images", "pause.tar"))
+	if err != nil {
+		return fail(err)
+	}
+	defer file.Close()
+	if _, err := archive.Load(ctx, client.ImageConn(), file); err != nil {
+		return fail(err)
+	}
+	ctx, cancel := WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		if there, err := has(); err != nil || there {
+			return err
+		}
+		if err := observe.Sleep(ctx, 2*time.Millisecond); err != nil {
+			return fail(err)
+		}
+	}
+}
+
+// dropped is an archive of images that a user has put into the directory for them.
+type dropped struct {
+	Size    int64     `json:"size"`
+	ModTime time.Time `json:"modTime"`
+}
+
+// maxDropped bounds how many archives are looked at.
+const maxDropped = 1024
+
+// newImages are the archives that were not loaded yet, by name, and what was.
+func (r *Runtime) newImages() (fresh, loaded map[string]dropped, err error) {
+	entries, err := os.ReadDir(r.layout.Images())
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	loaded, fresh = map[string]dropped{}, map[string]dropped{}
+	if data, err := hostfile.ReadNoFollow(context.Background(), r.layout.Loaded(), 1<<20); err == nil {
+		_ = json.Unmarshal(data, &loaded) // what is not known is loaded again
+	}
+	for _, e := range entries {
+		if !strings.Contains(e.Name(), ".tar") || strings.HasPrefix(e.Name(), ".") || len(fresh) == maxDropped {
+			continue
+		}
+		info, err := os.Stat(filepath.Join(r.layout.Images(), e.Name()))
+		if err != nil || !info.Mode().IsRegular() {
+			continue // a dangling link, a directory
+		}
+		d := dropped{info.Size(), info.ModTime()}
+		if was, ok := loaded[e.Name()]; !ok || was.Size != d.Size || !was.ModTime.Equal(d.ModTime) {
+			fresh[e.Name()] = d
+		}
+	}
+	return fresh, loaded, nil
+}
+
+func (r *Runtime) hasNewImages() bool {
+	fresh, _, err := r.newImages()
+	return err != nil || len(fresh) > 0
+}
+
+// loadDropped loads the archives that a user has put into <root-dir>/images, each once. One
+// that cannot be loaded is a warning: no pod may need it. The layout's lock is held.
+func (r *Runtime) loadDropped(ctx context.Context) error {
+	fresh, loaded, err := r.newImages()
+	if err != nil {
+		r.Warn(problem.List{problem.WarningOf(fmt.Errorf("load the images of %s: %w", r.layout.Images(), err))})
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	client, err := r.client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	e := &Engine{Node: node.Node{Client: client, Settings: r.settings, Warn: r.Warn}}
+	for name, d := range fresh {
+		path := filepath.Join(r.layout.Images(), name)
+		if err := e.loadFile(ctx, path); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			r.Warn(problem.List{{Warning: true, Object: path, Message: problem.WithHint(err)}})
+			continue
+		}
+		loaded[name] = d
+	}
+	data, err := json.Marshal(loaded)
+	if err == nil {
+		err = hostfile.Write(r.layout.Loaded(), append(data, '\n'), 0o640)
+	}
+	return err
+}
+
+func (e *Engine) loadFile(ctx context.Context, path string) error {
+	file, err := hostfile.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = e.LoadImages(ctx, file)
+	return err
+}

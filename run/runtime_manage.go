@@ -1,0 +1,184 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/store"
+)
+
+// RuntimeStatus is which runtime a root directory uses, and how it is. It marshals to
+// stable JSON.
+type RuntimeStatus struct {
+	Kind     string `json:"kind"`              // embedded or external
+	Recorded bool   `json:"recorded"`          // false: what a command would choose now
+	Endpoint string `json:"endpoint"`          // unix:///…
+	State    string `json:"state"`             // running, stopped; answers, no CRI, silent or absent of an external one
+	PID      int    `json:"pid,omitempty"`     // of the embedded daemon
+	Unit     string `json:"unit,omitempty"`    // of systemd
+	Digest   string `json:"digest,omitempty"`  // of what runs, or ran last
+	Archive  string `json:"archive,omitempty"` // the digest of what is in this binary
+	Dir      string `json:"dir,omitempty"`     // of an embedded runtime
+	Log      string `json:"log,omitempty"`
+}
+
+// Upgradable reports whether `podrun runtime upgrade` would change anything.
+func (s RuntimeStatus) Upgradable() bool {
+	return s.Kind == string(embedded.Own) && s.Archive != "" && s.Digest != "" && s.Digest != s.Archive
+}
+
+// Status examines the runtime. It changes nothing.
+func (r *Runtime) Status(ctx context.Context) (RuntimeStatus, error) {
+	record, d, err := r.choose(ctx, RuntimeLooks)
+	if err != nil {
+		return RuntimeStatus{}, err
+	}
+	s := RuntimeStatus{Kind: string(d.Kind), Endpoint: d.Endpoint, Recorded: record != nil && record.Kind == d.Kind && record.Endpoint == d.Endpoint}
+	if r.archive != nil {
+		s.Archive = r.archive.Digest
+	}
+	if d.Kind == embedded.External {
+		if s.State = string(embedded.ReadSocket(ctx, d.Endpoint, embedded.AnswerWithin)); s.State == "" {
+			s.State = "absent"
+		}
+		return s, nil
+	}
+	s.Endpoint, s.Dir, s.Log, s.State = r.layout.Endpoint(), r.layout.Dir(), r.layout.Log(), "stopped"
+	if record != nil {
+		s.Digest = record.Digest
+	}
+	if last := embedded.ReadDaemon(ctx, r.layout); last.Alive() {
+		s.PID, s.Unit, s.Digest, s.State = last.PID, last.Unit, last.Digest, "running"
+	}
+	return s, nil
+}
+
+// Upgrade starts the archive of this binary instead of what runs. Containers keep
+// running. It reports false if that runs already. If the new one does not start, the old
+// one is started again.
+func (r *Runtime) Upgrade(ctx context.Context) (bool, error) {
+	if r.archive == nil {
+		return false, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("this podrun has no archive to upgrade to"), Hint: "use podrun-bundle"}
+	}
+	lock, err := r.lock(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer lock.Unlock()
+	record, err := embedded.ReadChoice(ctx, r.layout)
+	if err != nil {
+		return false, err
+	}
+	if record == nil || record.Kind != embedded.Own {
+		return false, &problem.Error{Kind: problem.Refused, Object: "embedded runtime", Err: errors.New("is not used by this root directory"), Hint: "see 'podrun runtime status'"}
+	}
+	last := embedded.ReadDaemon(ctx, r.layout)
+	if last.Alive() && last.Digest == r.archive.Digest {
+		return false, nil
+	}
+	if err := embedded.Unpack(ctx, r.layout, *r.archive); err != nil {
+		return false, err
+	}
+	if err := embedded.Stop(ctx, r.layout, last); err != nil {
+		return false, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: err}
+	}
+	if _, err := r.launch(ctx, r.archive.Digest); err != nil {
+		return false, errors.Join(err, r.startAgain(ctx, last))
+	}
+	return true, embedded.WriteChoice(r.layout, embedded.Choice{Kind: embedded.Own, Digest: r.archive.Digest})
+}
+
+// startAgain starts what ran before an upgrade that failed.
+func (r *Runtime) startAgain(ctx context.Context, last *embedded.Daemon) error {
+	if last == nil || embedded.Verify(ctx, r.layout, last.Digest) != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout)
+	defer cancel()
+	if err := embedded.Stop(ctx, r.layout, embedded.ReadDaemon(ctx, r.layout)); err != nil {
+		return err
+	}
+	if _, err := r.launch(ctx, last.Digest); err != nil {
+		return err
+	}
+	r.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: "the version that ran before was started again"}})
+	return nil
+}
+
+// Removable refuses to remove the runtime while podrun serve runs or pods exist, which it
+// lists.
+func (r *Runtime) Removable(ctx context.Context, force bool) error {
+	refuse := func(err error, hint string) error {
+		return &problem.Error{Kind: problem.Refused, Object: "embedded runtime", Err: err, Hint: hint}
+	}
+	if store.Supervised(r.settings.Layout()) {
+		return refuse(errors.New("podrun serve uses it"), "stop it first: 'systemctl stop podrun.service'")
+	}
+	if force {
+		return nil
+	}
+	pods, err := r.pods(ctx)
+	if err != nil {
+		return err
+	}
+	if len(pods) == 0 {
+		return nil
+	}
+	return refuse(fmt.Errorf("%d pods use it: %s", len(pods), strings.Join(pods[:min(5, len(pods))], ", ")), "delete them ('podrun delete --all --all-namespaces'), or use --force, which does that first")
+}
+
+// HasPods reports whether there are pods of the root directory, or of the running
+// embedded runtime.
+func (r *Runtime) HasPods(ctx context.Context) (bool, error) {
+	pods, err := r.pods(ctx)
+	return len(pods) > 0, err
+}
+
+// pods lists the pods of the root directory, and of the running embedded runtime, as
+// namespace/name.
+func (r *Runtime) pods(ctx context.Context) ([]string, error) {
+	stored, err := store.StoredPods(r.settings.Layout())
+	if err != nil {
+		return nil, err
+	}
+	var pods []string
+	for _, id := range stored {
+		pods = append(pods, id.String())
+	}
+	if last := embedded.ReadDaemon(ctx, r.layout); last.Alive() {
+		client, err := r.client()
+		if err != nil {
+			return nil, err
+		}
+		defer client.Close()
+		sandboxes, err := client.ListPodSandbox(ctx, nil)
+		if err != nil {
+			return nil, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "list its pods", Err: err, Hint: "--force removes it in any case"}
+		}
+		for _, sb := range sandboxes {
+			pods = append(pods, sb.GetMetadata().GetNamespace()+"/"+sb.GetMetadata().GetName())
+		}
+	}
+	slices.Sort(pods)
+	return slices.Compact(pods), nil
+}
+
+// Down removes the embedded runtime and everything that it made on this host, and the
+// record of which runtime is used. It reports what it could not remove, and can be called
+// again. Removable was asked, and all pods were removed.
+func (r *Runtime) Down(ctx context.Context) error {
+	lock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	if err := embedded.Remove(ctx, r.layout, r.settings.CgroupRoot); err != nil {
+		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "remove it", Err: err, Hint: "run 'podrun runtime down' again"}
+	}
+	return nil
+}
