@@ -246,6 +246,9 @@ var packages = map[string]struct {
 	"nodeconfig": {leaf, []string{"identity", "problem", "hostfile"}, "settings give the paths of identity, and a wrong file is a problem"},
 	"systemd":    {leaf, []string{"hostfile", "problem"}, "the unit and the messages of a service; knows files and systemctl, not pods"},
 
+	"embedded/archive": {leaf, nil, "the bytes of the runtime that podrun-bundle carries; what is done with them is its importers'"},
+	"sbom":             {leaf, nil, "what a program is made of, as SPDX; knows nothing of podrun"},
+
 	"volume/safepath": {leaf, nil, "file operations in directories that containers write to; knows paths and descriptors, not pods"},
 
 	"cri/critest":     {support, nil, "a runtime for tests"},

@@ -1,19 +1,97 @@
-// Package archive is the container runtime that is in a binary with the build tag
-// podrun_bundle; an ordinary build has none.
+// Package archive gives the container runtime that podrun-bundle carries: a tar,
+// compressed by zstd, of containerd, its shim, runc, network plugins and the
+// pause image (docs/bundle.md). It is linked only into a build with the tag
+// podrun_bundle; `make bundle` writes the files that such a build embeds.
 package archive
 
 import (
+	"archive/tar"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"io"
+	"strconv"
+	"strings"
 )
 
-// Archive is a tar archive, compressed by zstd.
+// Names of files in the archive. Sums comes first: a line "hex  name" for each
+// other file, in the order of names. Each name is relative and clean.
+const (
+	Sums     = "SHA256SUMS"
+	Versions = "share/versions.json"  // component to version: a map of strings; "pause" is the name of the image
+	Licenses = "share/licenses.txt"   // of podrun's modules, too
+	SBOM     = "share/sbom.spdx.json" // of the archive alone
+	Pause    = "images/pause.tar"     // a docker-archive
+)
+
+// Archive is the compressed archive.
 type Archive struct {
-	Digest string // SHA-256 of the compressed archive, in hex
-	Size   int64  // compressed, in bytes
+	Digest   string // SHA-256 of the compressed bytes in hex: the identity of this runtime
+	Size     int64  // bytes, compressed
+	Unpacked int64  // bytes of the tar: an upper bound of what its files take
+
+	data   string
+	decode func(io.Reader) (io.ReadCloser, error)
 }
 
-// Reader reads the compressed archive.
-func (a Archive) Reader() io.Reader { return reader() }
+// parse puts the embedded parts together. sum is "<digest> <bytes of the tar>".
+func parse(data, sum string, decode func(io.Reader) (io.ReadCloser, error)) (Archive, bool) {
+	digest, unpacked, ok := strings.Cut(strings.TrimSpace(sum), " ")
+	size, err := strconv.ParseInt(unpacked, 10, 64)
+	if !ok || err != nil || len(digest) != hex.EncodedLen(sha256.Size) {
+		return Archive{}, false
+	}
+	return Archive{Digest: digest, Size: int64(len(data)), Unpacked: size, data: data, decode: decode}, true
+}
 
-// Tar reads the archive, decompressed.
-func (a Archive) Tar() (io.ReadCloser, error) { return decompressed() }
+// Reader gives the compressed bytes, from the start at each call.
+func (a Archive) Reader() io.Reader { return strings.NewReader(a.data) }
+
+// Verify compares the compressed bytes with the digest. It reads all of them:
+// about 50 ms.
+func (a Archive) Verify() error {
+	sum := sha256.Sum256([]byte(a.data))
+	if got := hex.EncodeToString(sum[:]); got != a.Digest {
+		return fmt.Errorf("the embedded runtime is damaged: its SHA-256 is %s instead of %s: copy podrun-bundle again", got, a.Digest)
+	}
+	return nil
+}
+
+// Tar gives the uncompressed tar, from the start at each call. The caller closes
+// it. While it is open it takes about 40 MB of memory: the compression's window.
+func (a Archive) Tar() (io.ReadCloser, error) {
+	if a.decode == nil {
+		return nil, errors.New("this build of podrun has no embedded runtime: use podrun-bundle")
+	}
+	return a.decode(a.Reader())
+}
+
+// File reads one file of at most limit bytes. Those that describe the archive
+// (Sums, Versions, Licenses, SBOM) come first, so that little is decompressed.
+func (a Archive) File(name string, limit int64) ([]byte, error) {
+	packed, err := a.Tar()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = packed.Close() }() // of a reader of memory
+	files := tar.NewReader(packed)
+	for {
+		header, err := files.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil, fmt.Errorf("the embedded runtime has no file %s", name)
+		case err != nil:
+			return nil, fmt.Errorf("read %s of the embedded runtime: %w", name, err)
+		case header.Name != name:
+			continue
+		case header.Size > limit:
+			return nil, fmt.Errorf("%s of the embedded runtime has %d bytes, more than %d", name, header.Size, limit)
+		}
+		data, err := io.ReadAll(files)
+		if err != nil {
+			return nil, fmt.Errorf("read %s of the embedded runtime: %w", name, err)
+		}
+		return data, nil
+	}
+}

@@ -3,30 +3,23 @@
 package archive
 
 import (
-	_ "embed"
+	_ "embed" // the sum beside the archive
 	"io"
-	"strings"
 
 	"github.com/klauspost/compress/zstd"
 )
 
-//go:embed runtime.tar.zst
-var data string
+// Open gives the archive that this build carries; false in an ordinary build.
+func Open() (Archive, bool) { return parse(data, sum, decode) }
 
-//go:embed runtime.tar.zst.sha256
-var digest string
+// maxWindow bounds the memory of decompression: what hack/bundle compresses
+// with, in bytes.
+const maxWindow = 32 << 20
 
-// Open returns the archive of this binary.
-func Open() (Archive, bool) {
-	return Archive{Digest: strings.TrimSpace(digest), Size: int64(len(data))}, true
-}
-
-func reader() io.Reader { return strings.NewReader(data) }
-
-func decompressed() (io.ReadCloser, error) {
-	d, err := zstd.NewReader(reader(), zstd.WithDecoderConcurrency(0))
+func decode(packed io.Reader) (io.ReadCloser, error) {
+	r, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
 		return nil, err
 	}
-	return d.IOReadCloser(), nil
+	return r.IOReadCloser(), nil
 }

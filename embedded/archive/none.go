@@ -2,15 +2,6 @@
 
 package archive
 
-import (
-	"errors"
-	"io"
-	"strings"
-)
-
-// Open returns the archive of this binary; false if it has none.
+// Open gives the archive that this build carries; false in an ordinary build,
+// which has none, nor the code that decompresses one.
 func Open() (Archive, bool) { return Archive{}, false }
-
-func reader() io.Reader { return strings.NewReader("") }
-
-func decompressed() (io.ReadCloser, error) { return nil, errors.New("this podrun has no archive") }

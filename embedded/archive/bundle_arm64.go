@@ -1,0 +1,11 @@
+//go:build podrun_bundle
+
+package archive
+
+import _ "embed" // what make bundle wrote
+
+//go:embed runtime_arm64.tar.zst
+var data string
+
+//go:embed runtime_arm64.sum
+var sum string
