@@ -13,7 +13,17 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 # never called: 25 MB instead of 31, and 1.5 ms less at each start.
 .PHONY: build
 build: ## bin/podrun, one static binary (GOARCH=arm64 BINARY=… for another machine)
-	CGO_ENABLED=0 go build -tags grpcnotrace -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(BINARY) .
+	CGO_ENABLED=0 go build -tags grpcnotrace$(TAGS:%=,%) -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(BINARY) .
+
+.PHONY: bundle
+bundle: ## bin/podrun-bundle-linux-<arch>, with a container runtime inside (GOARCH=arm64)
+	arch=$${GOARCH:-$$(go env GOARCH)}; hack/make-bundle "$$arch" && \
+		$(MAKE) -s build GOARCH="$$arch" TAGS=podrun_bundle BINARY="bin/podrun-bundle-linux-$$arch"
+	@ls -l bin/podrun-bundle-linux-*
+
+.PHONY: bundle-check
+bundle-check: ## podrun-bundle built twice, in different directories and with a cold cache: the same bytes
+	hack/bundle-check $${GOARCH:-$$(go env GOARCH)}
 
 .PHONY: man
 man: ## man pages, in bin/man

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/licensecheck"
+
+	"github.com/podrun/podrun/sbom"
+)
+
+// allowed are the licenses whose terms the archive fulfils by their texts and the
+// versions of the modules (MPL-2.0: where the source is). Another one needs a
+// person to read it.
+var allowed = []string{"Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MPL-2.0"}
+
+// license is what a Go module is under.
+type license struct {
+	module sbom.Module
+	texts  map[string]string // by file, relative to the module
+}
+
+// readLicenses finds the licenses of the modules whose packages are listed, and
+// Go's own: the files in each package's directory and in those above it, up to
+// the module's. A module of podrun's has none of its own there.
+func readLicenses(packages, goroot string) ([]license, error) {
+	lines, err := fields(packages, 4)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]license{}
+	for _, line := range lines {
+		path, version, root, dir := line[0], line[1], line[2], line[3]
+		if version == "" { // podrun's
+			continue
+		}
+		id := path + "@" + version
+		if _, ok := found[id]; !ok {
+			found[id] = license{module: sbom.Module{Path: path, Version: version}, texts: map[string]string{}}
+		}
+		for ; within(root, dir); dir = filepath.Dir(dir) {
+			if err := readTexts(found[id].texts, root, dir); err != nil {
+				return nil, err
+			}
+		}
+	}
+	goTexts := map[string]string{}
+	if err := readTexts(goTexts, goroot, goroot); err != nil {
+		return nil, err
+	}
+	found["stdlib"] = license{module: sbom.Module{Path: "stdlib"}, texts: goTexts}
+	var out []license
+	for _, id := range slices.Sorted(maps.Keys(found)) {
+		l := found[id]
+		if l.module.License, err = identify(id, l.texts); err != nil {
+			return nil, err
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+func within(root, dir string) bool {
+	return root != "" && (dir == root || strings.HasPrefix(dir, root+string(filepath.Separator)))
+}
+
+// readTexts reads the files of a directory that state a license.
+func readTexts(texts map[string]string, root, dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() || !statesLicense(e.Name()) {
+			continue
+		}
+		name, err := filepath.Rel(root, filepath.Join(dir, e.Name()))
+		if err != nil {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return err
+		}
+		texts[name] = string(bytes.TrimSpace(text))
+	}
+	return nil
+}
+
+// statesLicense knows such files by their names; LICENSE.docs is that of a
+// module's documentation.
+func statesLicense(name string) bool {
+	upper := strings.ToUpper(name)
+	if strings.HasSuffix(upper, ".GO") || strings.HasSuffix(upper, ".DOCS") {
+		return false
+	}
+	for _, word := range []string{"LICENSE", "LICENCE", "COPYING", "NOTICE", "PATENTS"} {
+		if strings.HasPrefix(upper, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// identify gives the SPDX expression of a module's texts.
+func identify(module string, texts map[string]string) (string, error) {
+	ids := map[string]bool{}
+	for name, text := range texts {
+		if base := strings.ToUpper(filepath.Base(name)); strings.HasPrefix(base, "NOTICE") || strings.HasPrefix(base, "PATENTS") {
+			continue
+		}
+		for _, match := range licensecheck.Scan([]byte(text)).Match {
+			if !match.IsURL {
+				ids[match.ID] = true
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return "", fmt.Errorf("%s has no license that is known: read it, and teach hack/bundle", module)
+	}
+	for id := range ids {
+		if !slices.Contains(allowed, id) {
+			return "", fmt.Errorf("%s is under %s: read it, and fulfil its terms before it is allowed", module, id)
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(ids)), " AND "), nil
+}
+
+// library is a C library that is linked statically, as Debian packages it.
+type library struct {
+	sbom.Library
+	copyright string
+}
+
+func readLibraries(path string) ([]library, error) {
+	lines, err := fields(path, 5)
+	if err != nil {
+		return nil, err
+	}
+	var out []library
+	for _, line := range lines {
+		text, err := os.ReadFile(line[4])
+		if err != nil {
+			return nil, fmt.Errorf("copyright of %s: %w", line[0], err)
+		}
+		out = append(out, library{
+			Library:   sbom.Library{Name: line[0], Version: line[1], License: line[2], Source: line[3]},
+			copyright: string(bytes.TrimSpace(text)),
+		})
+	}
+	return out, nil
+}
+
+// relinking is what the LGPL 2.1, section 6, asks for.
+const relinking = `runc is linked statically with these libraries, which are under the GNU Lesser
+General Public License 2.1; its text is at the end of this file. Their complete source
+is that of Debian's source packages: "apt-get source PACKAGE=VERSION". You may change
+the libraries and link runc with yours; all other code in runc is open source. In
+podrun's source, run "make bundle", which unpacks libseccomp.a and libc.a below
+~/.cache/podrun-bundle/libraries-ARCH, replace them there, and run "make bundle" again.
+You may reverse engineer podrun-bundle to debug such changes.
+`
+
+// sources is what the MPL 2.0, section 3.2, asks for.
+const sources = `The source of each module, unmodified, is what "go mod download MODULE@VERSION" gets.
+`
+
+// licenseText puts all texts into one; equal ones once.
+func licenseText(licenses []license, libraries []library, lgpl []byte) []byte {
+	var out bytes.Buffer
+	heading := func(title string) {
+		fmt.Fprintf(&out, "%s\n%s\n%s\n\n", strings.Repeat("=", 80), title, strings.Repeat("=", 80))
+	}
+	heading("Go modules that are linked into podrun-bundle and the programs in it")
+	fmt.Fprintf(&out, "%s\n", sources)
+	owners := map[string][]string{} // by text
+	for _, l := range licenses {
+		id := strings.TrimSpace(l.module.Path + " " + l.module.Version)
+		fmt.Fprintf(&out, "%s: %s\n", id, l.module.License)
+		for _, name := range slices.Sorted(maps.Keys(l.texts)) {
+			owners[l.texts[name]] = append(owners[l.texts[name]], id+": "+name)
+		}
+	}
+	fmt.Fprintln(&out)
+	heading("C libraries that are linked into runc")
+	fmt.Fprintf(&out, "%s\n", relinking)
+	for _, l := range libraries {
+		fmt.Fprintf(&out, "%s %s: %s; source package %s\n", l.Name, l.Version, l.License, l.Source)
+		owners[l.copyright] = append(owners[l.copyright], l.Name+" "+l.Version)
+	}
+	fmt.Fprintln(&out)
+	texts := slices.SortedFunc(maps.Keys(owners), func(a, b string) int { return cmp.Compare(owners[a][0], owners[b][0]) })
+	for _, text := range texts {
+		heading(strings.Join(owners[text], "\n"))
+		fmt.Fprintf(&out, "%s\n\n", text)
+	}
+	heading("GNU Lesser General Public License 2.1")
+	fmt.Fprintf(&out, "%s\n", bytes.TrimSpace(lgpl))
+	return out.Bytes()
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"debug/buildinfo"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"github.com/podrun/podrun/embedded/archive"
+	"github.com/podrun/podrun/sbom"
+)
+
+// describe reads what the programs were built from, in the order of names. All
+// are Go's; runc alone is linked with C libraries.
+func describe(stage string, files map[string][]byte, licenses []license, libraries []library) ([]sbom.Program, error) {
+	known := map[string]string{}
+	for _, l := range licenses {
+		known[l.module.Path+"@"+l.module.Version] = l.module.License
+	}
+	var out []sbom.Program
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if name == archive.Pause {
+			continue
+		}
+		info, err := buildinfo.ReadFile(filepath.Join(stage, name))
+		if err != nil {
+			return nil, err
+		}
+		p := sbom.Program{
+			Name: path.Base(name), Version: info.Main.Version, License: known[info.Main.Path+"@"+info.Main.Version],
+			SHA256: digestOf(files[name]), Modules: sbom.Modules(info),
+		}
+		if info.Main.Version == "" || info.Main.Version == "(devel)" { // podrun-net
+			p.Version, p.License = "devel", "Apache-2.0"
+		}
+		for i, m := range p.Modules {
+			if license := known[m.Path+"@"+m.Version]; license != "" {
+				p.Modules[i].License = license
+			}
+			if p.Modules[i].License == "" {
+				return nil, fmt.Errorf("%s has module %s %s, whose license was not collected: list its packages", name, m.Path, m.Version)
+			}
+		}
+		if p.Name == "runc" {
+			for _, l := range libraries {
+				p.Libraries = append(p.Libraries, l.Library)
+			}
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// versionsOf says what is in the archive, and what built it.
+func versionsOf(programs []sbom.Program, libraries []library, compiler string) map[string]string {
+	out := map[string]string{"gcc": compiler}
+	for _, p := range programs {
+		name := p.Name
+		switch name {
+		case "containerd-shim-runc-v2": // always containerd's
+			continue
+		case "bridge", "host-local": // of one repository
+			name = "cni-plugins"
+		}
+		out[name], out["go"] = p.Version, p.Modules[0].Version
+	}
+	for _, l := range libraries {
+		out[l.Name] = l.Version
+	}
+	return out
+}
+
+// billOf is the SBOM of the archive; podrun adds itself when it prints it.
+func billOf(programs []sbom.Program, arch string) ([]byte, error) {
+	d := sbom.New("podrun runtime linux/"+arch, "", created)
+	for _, p := range programs {
+		d.Add(p)
+	}
+	content, err := json.Marshal(d.Packages)
+	if err != nil {
+		return nil, err
+	}
+	d.Namespace = "https://podrun.dev/spdx/runtime-" + arch + "-" + digestOf(content)[:16]
+	return json.MarshalIndent(d, "", " ")
+}
