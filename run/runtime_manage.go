@@ -58,6 +58,20 @@ func (r *Runtime) Status(ctx context.Context) (RuntimeStatus, error) {
 	return s, nil
 }
 
+// Embedded is the state of the embedded runtime, in words; empty if another is used, or
+// none can be found.
+func (r *Runtime) Embedded(ctx context.Context) string {
+	s, err := r.Status(ctx)
+	if err != nil || s.Kind != string(embedded.Own) {
+		return ""
+	}
+	text := "is " + s.State
+	if s.Upgradable() {
+		text += "; 'podrun runtime upgrade' starts the version of this podrun"
+	}
+	return text
+}
+
 // Upgrade starts the archive of this binary instead of what runs. Containers keep
 // running. It reports false if that runs already. If the new one does not start, the old
 // one is started again.
