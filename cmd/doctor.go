@@ -59,6 +59,7 @@ func (a *app) runDoctor(c *cobra.Command, f *inputFlags, named []string) error {
 	}
 	a.warnAbout(r, notes)
 	options := run.DoctorOptions{AllowKubelet: a.allowKubelet}
+	before := settings
 	client, err := a.dial(c.Context(), r, &settings, run.RuntimeLooks)
 	if e, ok := err.(*problem.Error); ok && e.Kind == problem.Usage {
 		return err
@@ -67,6 +68,7 @@ func (a *app) runDoctor(c *cobra.Command, f *inputFlags, named []string) error {
 	} else {
 		defer client.Close()
 	}
+	options.Embedded = a.runtime(r, before).Embedded(c.Context())
 	engine := &run.Engine{Node: run.Node{Client: client, Settings: settings, Warn: r.warn}}
 	diagnosis, err := engine.Doctor(c.Context(), objects, options)
 	if err != nil {

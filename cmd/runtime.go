@@ -121,7 +121,8 @@ func newRuntimeDown(a *app) *cobra.Command {
 		Short: "Stop the embedded runtime and remove everything that it made",
 		Long: `Stop the embedded runtime and remove everything that it made on this host: its
 processes, mounts, network interface, packet filter rules, control groups, images and
-directories. The record of which runtime is used is removed as well.
+directories. The record that it is used is removed as well; archives that you have put
+into <root-dir>/images stay.
 
 down refuses while pods exist. With --force it kills and removes them first, as
 'podrun delete --all --all-namespaces --force' does.`,
@@ -149,7 +150,7 @@ func (a *app) runtimeDown(ctx context.Context, rt *run.Runtime, force bool) erro
 			return err
 		}
 	}
-	if err := rt.Down(ctx); err != nil {
+	if err := rt.Down(ctx, force); err != nil {
 		return err
 	}
 	fmt.Fprintln(a.streams.Out, "runtime removed")

@@ -296,14 +296,14 @@ func (f *settingsFlags) oneRuntime(s *nodeconfig.Settings) error {
 // environment, 1 the file, 0 nowhere.
 func (f *settingsFlags) precedence(flag, value string) int {
 	switch g := f.set.Lookup(flag); {
+	case value == "":
+		return 0
 	case slices.Contains(f.asked, g):
 		return 2
 	case g.Changed:
 		return 3
-	case value != "":
-		return 1
 	}
-	return 0
+	return 1
 }
 
 // file puts the settings file over the defaults. The default file may be missing;

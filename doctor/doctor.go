@@ -49,9 +49,13 @@ type Input struct {
 	// Down is why the runtime does not answer, and DownHint what to do about
 	// it; empty if it does.
 	Down, DownHint string
-	Unread         []string // why facts could not be read, with what helps
-	Allocatable    corev1.ResourceList
-	Pressure       []Pressure
+	// Embedded is the state of the embedded runtime, in words; empty if another is used.
+	// Startable says that it does not run, and that commands start it.
+	Embedded    string
+	Startable   bool
+	Unread      []string // why facts could not be read, with what helps
+	Allocatable corev1.ResourceList
+	Pressure    []Pressure
 	// Refusals are what admission says to a plain pod, that is to any.
 	Refusals problem.List
 	// AllowKubelet says that pods run beside a kubelet, so that none was searched
@@ -71,9 +75,9 @@ type group struct {
 
 // groups is every check, in the order in which they are reported.
 var groups = []group{
-	{"host", []func(Input) Finding{root, facts, rootDir, podLogs, containerLogs, settings, nodeName, kubelet, allocatable, pressure, swap, inotify, leftovers}},
+	{"host", []func(Input) Finding{root, facts, rootFS, rootDir, podLogs, containerLogs, settings, nodeName, kubelet, allocatable, pressure, swap, inotify, leftovers}},
 	{"cgroups", []func(Input) Finding{cgroupVersion, controllers, cgroupsWritable, cgroupDriver}},
-	{"runtime", []func(Input) Finding{reachable, runtimeReady, runtimeWarnings, runtimeVersion, handlers, sandboxImage, oomScore, devices}},
+	{"runtime", []func(Input) Finding{reachable, embedded, runtimeReady, runtimeWarnings, runtimeVersion, handlers, sandboxImage, oomScore, devices}},
 	{"network", []func(Input) Finding{networkReady, cni, addresses, resolver}},
 	{"security", []func(Input) Finding{seccomp, appArmor, seLinux, userNamespaces}},
 }

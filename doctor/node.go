@@ -32,6 +32,15 @@ func facts(in Input) Finding {
 	return pass("facts", "node %s, %s/%s, Linux %s", f.NodeName, f.OS, f.Arch, f.KernelVersion)
 }
 
+// rootFS finds a root file system from which runc cannot start a container.
+func rootFS(in Input) Finding {
+	if in.Checkup.Initramfs {
+		return Finding{Check: "root-filesystem", Status: Fail, Summary: "the root file system is the kernel's initramfs, which containers cannot leave by pivot_root(2)",
+			Fix: "let the init program mount a tmpfs, copy the files there and run switch_root to it"}
+	}
+	return pass("root-filesystem", "containers can leave it by pivot_root(2)")
+}
+
 func rootDir(in Input) Finding       { return writable(in, "root-dir") }
 func podLogs(in Input) Finding       { return writable(in, "pod-logs-dir") }
 func containerLogs(in Input) Finding { return writable(in, "container-logs-dir") }

@@ -18,7 +18,24 @@ func reachable(in Input) Finding {
 	if !in.down() {
 		return pass("runtime", "%s %s answers at %s (CRI %s)", r.Name, r.Version, r.Endpoint, r.APIVersion)
 	}
+	if in.Startable {
+		return pass("runtime", "%s; 'podrun apply' starts it", in.Down)
+	}
 	return Finding{Check: "runtime", Status: Fail, Summary: in.Down, Fix: in.fixRuntime()}
+}
+
+// embedded is whether the runtime that podrun brings can run, where it is used.
+func embedded(in Input) Finding {
+	if in.Embedded == "" {
+		return pass("embedded-runtime", "not used")
+	}
+	for _, d := range in.Checkup.Directories {
+		if d.Setting == "--root-dir" && d.NoExec {
+			return Finding{Check: "embedded-runtime", Status: Fail, Summary: d.Path + " is on a file system that is mounted with noexec: the runtime's programs cannot be executed there",
+				Fix: "set a directory on another file system with --root-dir, or remount without noexec"}
+		}
+	}
+	return pass("embedded-runtime", "%s", in.Embedded)
 }
 
 // fixRuntime says how to get a runtime that answers.

@@ -104,15 +104,16 @@ func Choose(in ChooseInput) (Decision, error) {
 		return Decision{}, split(in)
 	}
 	starts := in.Use == Starts
+	fresh := starts && (in.Record == nil || Changes(in.Wanted, in.Record))
 	switch {
 	case in.Wanted == ByFlag:
 		if !in.Archive && (in.Record == nil || in.Record.Kind != Own) {
 			return Decision{}, &problem.Error{Kind: problem.Runtime, Object: "--runtime=embedded", Err: errors.New("this podrun has no embedded runtime"),
 				Hint: "use podrun-bundle, or a runtime of this host"}
 		}
-		return Decision{Kind: Own, Record: starts && Changes(in.Wanted, in.Record)}, nil
+		return Decision{Kind: Own, Record: fresh}, nil
 	case in.Wanted != Auto:
-		return Decision{Kind: External, Endpoint: in.Wanted, Record: starts && Changes(in.Wanted, in.Record)}, nil
+		return Decision{Kind: External, Endpoint: in.Wanted, Record: fresh}, nil
 	case in.Record != nil:
 		return Decision{Kind: in.Record.Kind, Endpoint: in.Record.Endpoint}, nil
 	}

@@ -27,6 +27,9 @@ type Checkup struct {
 	OtherSockets []string `json:"otherSockets,omitempty"`
 	// CRIDisabledIn is the containerd configuration that turns its CRI off.
 	CRIDisabledIn string `json:"criDisabledIn,omitempty"`
+	// Initramfs says that the root file system is the one that the kernel unpacks an
+	// initramfs to, which containers cannot leave by pivot_root(2).
+	Initramfs bool `json:"initramfs,omitempty"`
 	// SandboxImage is how the runtime's pause image is to be had.
 	SandboxImage SandboxImage `json:"sandboxImage"`
 }
@@ -39,6 +42,7 @@ type Directory struct {
 	Problem   string `json:"problem,omitempty"` // why it is not
 	FreeBytes int64  `json:"freeBytes"`
 	LongName  int64  `json:"longName,omitempty"` // the longest name of a file in it
+	NoExec    bool   `json:"noExec,omitempty"`   // programs in it cannot be executed
 }
 
 // CNI is how the runtime's network is configured.

@@ -121,9 +121,9 @@ const (
 	RuntimeEmbedded = "embedded" // the one in the binary
 )
 
-// CheckRuntime refuses what is no value of runtime.
+// CheckRuntime refuses what is no value of runtime; "" is auto.
 func CheckRuntime(v string) error {
-	if v == RuntimeAuto || v == RuntimeEmbedded || strings.HasPrefix(v, "unix:///") || strings.HasPrefix(v, "/") {
+	if v == "" || v == RuntimeAuto || v == RuntimeEmbedded || strings.HasPrefix(v, "unix:///") || strings.HasPrefix(v, "/") {
 		return nil
 	}
 	return fmt.Errorf("%q is not auto, embedded or a socket (unix:///path/to.sock)", v)

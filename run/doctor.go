@@ -13,6 +13,7 @@ import (
 
 	"github.com/podrun/podrun/admission"
 	"github.com/podrun/podrun/doctor"
+	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/manifest"
@@ -43,6 +44,8 @@ type DoctorOptions struct {
 	AllowKubelet bool
 	// NoRuntime is why there is no runtime to ask, where the engine has none.
 	NoRuntime error
+	// Embedded is the state of the embedded runtime; empty if another is used.
+	Embedded string
 }
 
 // Doctor examines this host and checks whether it can run the pods; objects may be
@@ -57,6 +60,7 @@ func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o Doctor
 	if err := context.Cause(ctx); err != nil {
 		return Diagnosis{}, err
 	}
+	seen.Checkup.Initramfs = embedded.ReadRootfs(ctx)
 	in := doctor.Input{AllowKubelet: o.AllowKubelet, Facts: seen.Facts, Checkup: seen.Checkup, Settings: e.Settings}
 	for _, err := range seen.Unread {
 		what, hint := describe(err)
@@ -66,6 +70,7 @@ func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o Doctor
 		in.Unread = append(in.Unread, what)
 	}
 	in.Down, in.DownHint = describe(errors.Join(seen.Down, o.NoRuntime))
+	in.Embedded, in.Startable = o.Embedded, errors.Is(o.NoRuntime, errNotUsed) || errors.Is(o.NoRuntime, errStopped)
 	in.Leftovers = e.listLeftovers(ctx, in.Down != "" || !seen.Checkup.Root)
 	in.Allocatable, _ = admission.Allocatable(seen.Facts, e.Settings)
 	short, _ := admission.Shortages(seen.Facts, e.Settings)

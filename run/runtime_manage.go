@@ -58,6 +58,20 @@ func (r *Runtime) Status(ctx context.Context) (RuntimeStatus, error) {
 	return s, nil
 }
 
+// Embedded is the state of the embedded runtime, in words; empty if another is used, or
+// none can be found.
+func (r *Runtime) Embedded(ctx context.Context) string {
+	s, err := r.Status(ctx)
+	if err != nil || s.Kind != string(embedded.Own) {
+		return ""
+	}
+	text := "is " + s.State
+	if s.Upgradable() {
+		text += "; 'podrun runtime upgrade' starts the version of this podrun"
+	}
+	return text
+}
+
 // Upgrade starts the archive of this binary instead of what runs. Containers keep
 // running. It reports false if that runs already. If the new one does not start, the old
 // one is started again.
@@ -132,23 +146,28 @@ func (r *Runtime) Removable(ctx context.Context, force bool) error {
 	return refuse(fmt.Errorf("%d pods use it: %s", len(pods), strings.Join(pods[:min(5, len(pods))], ", ")), "delete them ('podrun delete --all --all-namespaces'), or use --force, which does that first")
 }
 
-// HasPods reports whether there are pods of the root directory, or of the running
-// embedded runtime.
+// HasPods reports whether there are pods on the embedded runtime.
 func (r *Runtime) HasPods(ctx context.Context) (bool, error) {
 	pods, err := r.pods(ctx)
 	return len(pods) > 0, err
 }
 
-// pods lists the pods of the root directory, and of the running embedded runtime, as
-// namespace/name.
+// pods lists the pods of the root directory, if they are on the embedded runtime, and
+// what else this runs, as namespace/name.
 func (r *Runtime) pods(ctx context.Context) ([]string, error) {
-	stored, err := store.StoredPods(r.settings.Layout())
+	record, err := embedded.ReadChoice(ctx, r.layout)
 	if err != nil {
 		return nil, err
 	}
 	var pods []string
-	for _, id := range stored {
-		pods = append(pods, id.String())
+	if record != nil && record.Kind == embedded.Own {
+		stored, err := store.StoredPods(r.settings.Layout())
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range stored {
+			pods = append(pods, id.String())
+		}
 	}
 	if last := embedded.ReadDaemon(ctx, r.layout); last.Alive() {
 		client, err := r.client()
@@ -158,7 +177,7 @@ func (r *Runtime) pods(ctx context.Context) ([]string, error) {
 		defer client.Close()
 		sandboxes, err := client.ListPodSandbox(ctx, nil)
 		if err != nil {
-			return nil, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "list its pods", Err: err, Hint: "--force removes it in any case"}
+			return nil, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "list its pods", Err: err, Hint: fmt.Sprintf("kill process %d, and run the command again", last.PID)}
 		}
 		for _, sb := range sandboxes {
 			pods = append(pods, sb.GetMetadata().GetNamespace()+"/"+sb.GetMetadata().GetName())
@@ -169,16 +188,29 @@ func (r *Runtime) pods(ctx context.Context) ([]string, error) {
 }
 
 // Down removes the embedded runtime and everything that it made on this host, and the
-// record of which runtime is used. It reports what it could not remove, and can be called
-// again. Removable was asked, and all pods were removed.
-func (r *Runtime) Down(ctx context.Context) error {
+// record that it is used. It reports what it could not remove, and can be called again.
+// Unless force is set it refuses if there are pods, as Removable does.
+func (r *Runtime) Down(ctx context.Context, force bool) error {
 	lock, err := r.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
+	if err := r.Removable(ctx, force); err != nil {
+		return err // a pod was applied meanwhile
+	}
+	record, err := embedded.ReadChoice(ctx, r.layout)
+	if err != nil {
+		return err
+	}
 	if err := embedded.Remove(ctx, r.layout, r.settings.CgroupRoot); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "remove it", Err: err, Hint: "run 'podrun runtime down' again"}
 	}
-	return nil
+	if record == nil || record.Kind == embedded.Own {
+		return nil
+	}
+	if err := embedded.MakeDirs(r.layout); err != nil {
+		return err
+	}
+	return embedded.WriteChoice(r.layout, *record)
 }

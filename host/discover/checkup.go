@@ -82,7 +82,7 @@ func directory(setting, path string) host.Directory {
 		}
 		var st unix.Statfs_t
 		if err := unix.Statfs(at, &st); err == nil {
-			d.FreeBytes, d.LongName = int64(st.Bavail)*st.Bsize, st.Namelen
+			d.FreeBytes, d.LongName, d.NoExec = int64(st.Bavail)*st.Bsize, st.Namelen, st.Flags&unix.ST_NOEXEC != 0
 		}
 		return d
 	}

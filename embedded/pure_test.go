@@ -1,0 +1,225 @@
+package embedded
+
+import (
+	"encoding/json"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	someDigest  = strings.Repeat("a", 64)
+	otherDigest = strings.Repeat("b", 64)
+)
+
+func TestLayoutFitsTheKernelsLimits(t *testing.T) {
+	for _, root := range []string{"/var/lib/podrun", "/" + strings.Repeat("long/", 700)} {
+		l := Layout{RootDir: root}
+		if n := len(l.Socket() + ".ttrpc"); n > 107 {
+			t.Errorf("%d bytes in a socket's path, the kernel takes 107", n)
+		}
+		if n := len(l.Shims()); n > 42 {
+			t.Errorf("%d bytes in the shims' directory, containerd takes 42", n)
+		}
+		if n := len(l.Bridge()); n > 15 {
+			t.Errorf("%d characters in a network interface's name, the kernel takes 15", n)
+		}
+	}
+	if a, b := (Layout{RootDir: "/a"}), (Layout{RootDir: "/b"}); a.State() == b.State() || a.Bridge() == b.Bridge() || a.Cgroup() == b.Cgroup() {
+		t.Error("two root directories share something")
+	}
+}
+
+func TestConfig(t *testing.T) {
+	l := Layout{RootDir: "/data/pod \"run\""}
+	text := string(Config(l, someDigest, Traits{Overlay: true, SystemdCgroup: true, LowersOOM: true}))
+	for _, want := range []string{
+		"version = 4\n", `root = "/data/pod \"run\"/runtime/containerd"`, "oom_score = -999\n", "imports = []\n", "snapshotter = \"overlayfs\"\n",
+		"restrict_oom_score_adj = false\n", "SystemdCgroup = true\n", "use_internal_loopback = true\n", `sandbox = "podrun.dev/pause:1"`,
+		`bin_dirs = ["/data/pod \"run\"/runtime/` + someDigest + `/cni"]`, `BinaryName = "/data/pod \"run\"/runtime/` + someDigest + `/bin/runc"`,
+		`address = "` + l.Socket() + `"`, `socket_dir = "` + l.Shims() + `"`, "level = \"warn\"\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	text = string(Config(l, someDigest, Traits{}))
+	for _, want := range []string{"snapshotter = \"native\"\n", "oom_score = 0\n", "restrict_oom_score_adj = true\n", "SystemdCgroup = false\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "/run/containerd") || strings.Contains(text, "/var/lib/containerd") {
+		t.Errorf("a path of the host's own containerd in\n%s", text)
+	}
+}
+
+func TestEnvironmentHasNothingOfTheCaller(t *testing.T) {
+	got := Environment(Layout{RootDir: "/r"}, someDigest, []string{"HOME=/root", "PATH=/evil", "RUNNER_TRACKING_ID=1", "NOTIFY_SOCKET=/run/s", "https_proxy=http://proxy", "SSL_CERT_FILE=/ca"})
+	want := []string{"PATH=/r/runtime/" + someDigest + "/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "GOGC=50", "https_proxy=http://proxy", "SSL_CERT_FILE=/ca"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+}
+
+func TestSubnet(t *testing.T) {
+	prefixes := func(all ...string) []netip.Prefix {
+		var out []netip.Prefix
+		for _, s := range all {
+			out = append(out, netip.MustParsePrefix(s))
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		id   string
+		used []netip.Prefix
+		want string
+	}{
+		"the first":                {"00000000", nil, "10.64.0.0/24"},
+		"by the ID":                {"00000102", nil, "10.65.2.0/24"},
+		"IDs beyond the pool wrap": {"ffffffff", nil, "10.127.255.0/24"},
+		"a route":                  {"00000000", prefixes("10.64.0.0/24", "10.64.1.128/25"), "10.64.2.0/24"},
+		"a host's address":         {"00000000", prefixes("10.64.0.17/32"), "10.64.1.0/24"},
+		"half of the pool":         {"00000000", prefixes("10.64.0.0/11"), "10.96.0.0/24"},
+		"wraps over its end":       {"00003fff", prefixes("10.127.255.0/24"), "10.64.0.0/24"},
+		"the default route":        {"00000000", prefixes("0.0.0.0/0"), "10.64.0.0/24"},
+		"elsewhere":                {"00000000", prefixes("192.0.2.0/24", "172.17.0.0/16"), "10.64.0.0/24"},
+		"all in use":               {"00000000", prefixes("10.0.0.0/8"), ""},
+	} {
+		got, err := Subnet(c.id, c.used)
+		if c.want == "" && err == nil || c.want != "" && (err != nil || got.String() != c.want) {
+			t.Errorf("%s: %v, %v; want %q", name, got, err, c.want)
+		}
+	}
+}
+
+func TestNetworkKeepsItsSubnet(t *testing.T) {
+	l := Layout{RootDir: "/r"}
+	subnet := netip.MustParsePrefix("10.70.3.0/24")
+	data, err := Network(l, subnet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := subnetOf(data); !ok || got != subnet {
+		t.Errorf("read back %v, %t", got, ok)
+	}
+	var c struct {
+		Plugins []struct {
+			Type, Bridge string
+			Capabilities map[string]bool
+		}
+	}
+	if err := json.Unmarshal(data, &c); err != nil || len(c.Plugins) != 2 || c.Plugins[1].Type != "podrun-net" || c.Plugins[0].Bridge != l.Bridge() || c.Plugins[1].Bridge != l.Bridge() || !c.Plugins[1].Capabilities["portMappings"] {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for _, broken := range []string{"", "{", `{"plugins":[]}`, `{"plugins":[{"ipam":{"ranges":[[{"subnet":"x"}]]}}]}`} {
+		if got, ok := subnetOf([]byte(broken)); ok {
+			t.Errorf("%s gives %v", broken, got)
+		}
+	}
+}
+
+func TestPickDigest(t *testing.T) {
+	third := strings.Repeat("c", 64)
+	all := func(string) bool { return true }
+	none := func(string) bool { return false }
+	for name, c := range map[string]struct {
+		last     *Daemon
+		record   *Choice
+		archive  string
+		unpacked func(string) bool
+		want     string
+	}{
+		"first start":                            {nil, nil, someDigest, none, someDigest},
+		"a crash changes no version":             {&Daemon{Digest: otherDigest}, &Choice{Digest: otherDigest}, someDigest, all, otherDigest},
+		"a crash, the files are lost":            {&Daemon{Digest: otherDigest}, &Choice{Digest: otherDigest}, someDigest, none, someDigest},
+		"a crash of the archive's, files lost":   {&Daemon{Digest: someDigest}, nil, someDigest, none, someDigest},
+		"after a reboot, the binary's own":       {nil, &Choice{Digest: otherDigest}, someDigest, all, someDigest},
+		"no archive, what was recorded":          {nil, &Choice{Digest: otherDigest}, "", all, otherDigest},
+		"no archive, a crash":                    {&Daemon{Digest: third}, &Choice{Digest: otherDigest}, "", all, third},
+		"no archive, nothing unpacked":           {nil, &Choice{Digest: otherDigest}, "", none, ""},
+		"no archive, recorded without a version": {nil, &Choice{}, "", all, ""},
+	} {
+		if got := PickDigest(c.last, c.record, c.archive, c.unpacked); got != c.want {
+			t.Errorf("%s: %.3s, want %.3s", name, got, c.want)
+		}
+	}
+}
+
+func TestParseChoice(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"schemaVersion":1,"kind":"embedded","digest":"` + someDigest + `"}`: "",
+		`{"schemaVersion":1,"kind":"external","endpoint":"unix:///a"}`:        "",
+		`{"schemaVersion":2,"kind":"embedded"}`:                               "newer podrun",
+		`{"schemaVersion":1,"kind":"external"}`:                               "no endpoint",
+		`{"schemaVersion":1,"kind":"other"}`:                                  "unknown kind",
+		`{"kind":"embedded","digest":"../../etc"}`:                            "not a digest",
+		`{`: "not a record",
+		``:  "not a record",
+	} {
+		_, err := parseChoice([]byte(text))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestParseSums(t *testing.T) {
+	sums, err := parseSums([]byte(someDigest + "  bin/runc\n" + otherDigest + "  share/a b\n"))
+	if err != nil || sums["bin/runc"] != someDigest || sums["share/a b"] != otherDigest || len(sums) != 2 {
+		t.Errorf("%v, %v", sums, err)
+	}
+	for _, bad := range []string{"", someDigest + "  /etc/passwd\n", someDigest + "  ../x\n", someDigest + "  a//b\n", "abc  bin/runc\n", someDigest + " bin/runc\n"} {
+		if sums, err := parseSums([]byte(bad)); err == nil {
+			t.Errorf("%q: %v", bad, sums)
+		}
+	}
+}
+
+func TestRootfs(t *testing.T) {
+	for file, want := range map[string]bool{"initramfs": true, "switched": false, "debian": false, "empty": false} {
+		data, err := os.ReadFile(filepath.Join("testdata", "mountinfo-"+file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := rootfsIn(string(data)); got != want {
+			t.Errorf("%s: %t, want %t", file, got, want)
+		}
+	}
+}
+
+func TestDigestInAPath(t *testing.T) {
+	for exe, want := range map[string]string{
+		"/r/runtime/" + someDigest + "/bin/containerd":              someDigest,
+		"/r/runtime/" + someDigest + "/bin/containerd (deleted)":    someDigest,
+		"/r/runtime/" + someDigest + "/.broken/bin/x (deleted)":     someDigest,
+		"/r/runtime/containerd/io.containerd/" + someDigest + "/sh": "",
+		"/r/runtime/" + someDigest:                                  "",
+		"/other/" + someDigest + "/bin/containerd":                  "",
+		"/r/runtime/short/bin/containerd":                           "",
+	} {
+		if got := digestIn("/r/runtime", exe); got != want {
+			t.Errorf("%s: %q", exe, got)
+		}
+	}
+}
+
+func TestLastLines(t *testing.T) {
+	for n, want := range map[int]string{-1: "a\nb\nc\n", 0: "", 1: "c\n", 2: "b\nc\n", 9: "a\nb\nc\n"} {
+		if got := lastLines("a\nb\nc\n", n); got != want {
+			t.Errorf("%d: %q", n, got)
+		}
+	}
+	if got := lastLines("a\nb", 1); got != "b" {
+		t.Errorf("without an end: %q", got)
+	}
+}
+
+func TestCapability(t *testing.T) {
+	if lowersOOM("Name:\tx\nCapEff:\t000001fffeffffff\n") || !lowersOOM("CapEff:\t000001ffffffffff\n") || lowersOOM("") {
+		t.Error("CAP_SYS_RESOURCE is bit 24 of CapEff")
+	}
+}
