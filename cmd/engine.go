@@ -41,6 +41,9 @@ func (a *app) engine(ctx context.Context, r *renderer, use run.RuntimeUse) (*run
 	if err != nil {
 		return nil, nil, err
 	}
+	client.OnSilence(func() {
+		r.warn(problem.List{{Object: "runtime " + client.Endpoint(), Message: "does not answer; podrun waits for it", Hint: "is it overloaded, or is this another program's socket?", Warning: true}})
+	})
 	e := &run.Engine{Node: run.Node{
 		Client: client, Settings: settings,
 		Emit: r.event, Progress: r.event, Warn: r.warn,

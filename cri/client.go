@@ -31,6 +31,20 @@ type Client struct {
 	timeout                 time.Duration
 	conns                   []*grpc.ClientConn
 	observer                atomic.Pointer[Observer]
+	silence                 atomic.Pointer[func()]
+}
+
+// RequestTimeout is the limit of each call that has none of its own.
+func (c *Client) RequestTimeout() time.Duration { return c.timeout }
+
+// OnSilence makes TellSilence call f, which may run in any goroutine.
+func (c *Client) OnSilence(f func()) { c.silence.Store(&f) }
+
+// TellSilence says that a command waits for the runtime's first answer.
+func (c *Client) TellSilence() {
+	if f := c.silence.Load(); f != nil {
+		(*f)()
+	}
 }
 
 // Observer gets each call of a connected client when it has ended: the name of its

@@ -23,6 +23,14 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
+// TestMain leaves the engine no programs: this host's firewall rules are no subject of
+// these tests, and a process that one of them starts holds the locks of the others for
+// a moment, until it executes its program.
+func TestMain(m *testing.M) {
+	os.Unsetenv("PATH")
+	os.Exit(m.Run())
+}
+
 // rig is a host for tests of the engine: a fake runtime, directories and a
 // cgroup root of its own. Its control groups are real.
 type rig struct {

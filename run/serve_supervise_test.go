@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -351,5 +352,27 @@ func TestServeEnds(t *testing.T) {
 			s.same(web)
 			s.finish()
 		}
+	})
+}
+
+// TestServeEndsWhileItStarts: a signal before serve is ready ends it as one after that
+// does, and says nothing of a runtime that was not waited for.
+func TestServeEndsWhileItStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.rt.Fault("ListPodSandbox", critest.Fault{When: critest.Hang})()
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		e := r.engine()
+		files := newManifests(t, served)
+		files.write(file("web"), one("Always"))
+		s := serve.New(&e.Node, serve.Options{Sources: files, Changed: files.changed, AllowKubelet: true, Ready: func() { t.Error("ready") }})
+		if err := s.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		if len(r.warnings) > 0 {
+			t.Errorf("warnings: %q", r.warnings)
+		}
+		r.nothingLeft()
 	})
 }

@@ -16,14 +16,21 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// answerWithin bounds the first call: a runtime that can't even say its version
-// by then is none, or is stuck.
+// answerWithin bounds the first call where the command has no limit: a runtime that
+// can't even say its version by then is none, or is stuck.
 const answerWithin = 5 * time.Second
 
 // Reach requests the runtime's version, for commands that need no other facts. If
-// the runtime does not answer, the error is that of Unreachable.
+// the runtime does not answer, the error is that of Unreachable. A command with a limit
+// waits until then, at most for the limit of a call, as for any other answer: a runtime
+// that is frozen or overloaded for some seconds does not make it fail.
 func Reach(ctx context.Context, client *cri.Client) (*runtimeapi.VersionResponse, error) {
-	bounded, cancel := context.WithTimeout(ctx, answerWithin)
+	limit := answerWithin
+	if _, limited := ctx.Deadline(); limited {
+		limit = client.RequestTimeout()
+		defer time.AfterFunc(answerWithin, client.TellSilence).Stop()
+	}
+	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	version, err := client.Version(bounded)
 	switch {
@@ -32,7 +39,7 @@ func Reach(ctx context.Context, client *cri.Client) (*runtimeapi.VersionResponse
 	case ctx.Err() != nil:
 		return nil, ctx.Err() // the caller's own doing
 	}
-	return nil, Unreachable(client.Endpoint(), err)
+	return nil, Unreachable(client.Endpoint(), err, limit)
 }
 
 // runtimeFacts is what the runtime says of itself, and its sandboxes.
@@ -77,7 +84,7 @@ func readRuntime(ctx context.Context, client *cri.Client) (runtimeFacts, error) 
 		if _, said := errors.AsType[*problem.Error](errs[0]); said || ctx.Err() != nil {
 			return out, errs[0]
 		}
-		return out, Unreachable(client.Endpoint(), errs[0])
+		return out, Unreachable(client.Endpoint(), errs[0], client.RequestTimeout())
 	}
 	out.runtime = describe(version, status, config)
 	out.runtime.Endpoint = client.Endpoint()

@@ -25,10 +25,10 @@ func trouble(op string, err error, hint string) error {
 }
 
 // Unreachable returns the error (kind Runtime) for the failure of a runtime's
-// first call, with a hint. It uses the gRPC text only as a last resort, because
-// that names neither the socket nor a fix.
-func Unreachable(endpoint string, err error) error {
-	cause, hint := explain(endpoint, err)
+// first call, whose limit is that, with a hint. It uses the gRPC text only as a last
+// resort, because that names neither the socket nor a fix.
+func Unreachable(endpoint string, err error, limit time.Duration) error {
+	cause, hint := explain(endpoint, err, limit)
 	return &problem.Error{Kind: problem.Runtime, Object: "runtime " + endpoint, Op: "connect", Err: cause, Hint: hint}
 }
 
@@ -40,7 +40,7 @@ const (
 
 // explain finds out why a call failed: by the socket's file, then by a bare
 // connection, then by the gRPC status.
-func explain(endpoint string, err error) (error, string) {
+func explain(endpoint string, err error, limit time.Duration) (error, string) {
 	if path, perr := cri.SocketPath(endpoint); perr == nil {
 		if cause, hint := explainSocket(path); cause != nil {
 			return cause, hint
@@ -50,7 +50,7 @@ func explain(endpoint string, err error) (error, string) {
 	case st.Code() == codes.Unimplemented:
 		return fmt.Errorf("the server does not implement CRI: %s", st.Message()), hintCRI
 	case st.Code() == codes.DeadlineExceeded:
-		return fmt.Errorf("no answer within %s", answerWithin), "is the runtime overloaded, or is this another program's socket?"
+		return fmt.Errorf("no answer within %s", limit), "is the runtime overloaded, or is this another program's socket?"
 	// Closed before or after gRPC wrote its own preface.
 	case strings.Contains(st.Message(), "server preface") || strings.Contains(st.Message(), "client preface") || strings.Contains(st.Message(), "frame"),
 		strings.Contains(st.Message(), "broken pipe"), strings.Contains(st.Message(), "connection reset"):

@@ -108,6 +108,34 @@ func TestRuntimeThatIsNotThere(t *testing.T) {
 	}
 }
 
+// TestReadWaitsForASilentRuntime: the first call of a command with a limit ends with
+// that limit, and not before.
+func TestReadWaitsForASilentRuntime(t *testing.T) {
+	t.Parallel()
+	client, err := cri.Dial("unix://"+serve(t, silent), "", 2*time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	told := make(chan struct{})
+	client.OnSilence(func() { close(told) })
+	ctx, cancel := context.WithTimeout(t.Context(), answerWithin+500*time.Millisecond)
+	defer cancel()
+	for name, read := range map[string]func() error{
+		"Read":       func() error { _, err := Read(ctx, client, nodeconfig.Default(), Options{}); return err },
+		"ReadBasics": func() error { _, err := ReadBasics(ctx, client, nodeconfig.Default()); return err },
+	} {
+		if err := read(); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() == nil {
+			t.Errorf("%s: error %v before the end of the limit, or another one", name, err)
+		}
+	}
+	select {
+	case <-told:
+	default:
+		t.Errorf("nothing was said of a runtime that does not answer for %v", answerWithin)
+	}
+}
+
 func TestReadIsCanceled(t *testing.T) {
 	client, err := cri.Dial("unix://"+serve(t, silent), "", 2*time.Minute)
 	if err != nil {
@@ -127,7 +155,7 @@ func TestHangsUpAtOnce(t *testing.T) {
 		"connection error: desc = \"error reading server preface: EOF\"",
 		"connection error: desc = \"transport: failed to write client preface: write unix: broken pipe\"",
 	} {
-		cause, hint := explain("", status.Error(codes.Unavailable, text))
+		cause, hint := explain("", status.Error(codes.Unavailable, text), answerWithin)
 		if cause.Error() != "the server does not speak gRPC" || hint != hintCRI {
 			t.Errorf("%s: %v (%s)", text, cause, hint)
 		}

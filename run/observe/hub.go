@@ -126,11 +126,14 @@ func (h *Hub) hint(e *runtimeapi.ContainerEventResponse) {
 // Check lists the runtime's pods once, for at most firstList: a runtime that is not
 // there is known not to answer before any worker asks it.
 func (h *Hub) Check(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, firstList)
+	bounded, cancel := context.WithTimeout(ctx, firstList)
 	defer cancel()
-	if listed, err := h.list(ctx); err != nil {
+	listed, err := h.list(bounded)
+	switch {
+	case ctx.Err() != nil: // that says nothing of the runtime
+	case err != nil:
 		h.fail()
-	} else {
+	default:
 		h.take(listed)
 	}
 }
@@ -265,6 +268,9 @@ func (h *Hub) Down() time.Time {
 // AwaitRuntime waits for a runtime that did not answer a worker. The error is that
 // of ctx.
 func (h *Hub) AwaitRuntime(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause // it was not the runtime's fault
+	}
 	h.fail()
 	h.Relist()
 	h.mu.Lock()

@@ -140,10 +140,15 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	s.resumeShutdown(inner)
 	s.hub.Check(inner)
 	loops.Go(func() { s.hub.Run(inner) })
-	if err := s.readSources(inner); err != nil {
-		return err
+	err = s.readSources(inner)
+	if err == nil {
+		err = s.scan(inner)
 	}
-	if err := s.scan(inner); err != nil {
+	if ctx.Err() != nil {
+		s.workers.Wait()
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	if s.options.Ready != nil {

@@ -36,10 +36,6 @@ var harms = []harm{
 	{"frozen past the deadline", (*outside).freeze, 2 * time.Second, []int{0, 124, 125}},
 }
 
-// unanswered is the error of a command whose first call to the runtime takes as long
-// as the freeze, which is podrun's limit for it (host/discover/runtime.go).
-const unanswered = "connect: no answer within 5s"
-
 // overtime is what a command may take beyond its --timeout: a rollback or a removal
 // (30 s), the runtime's last answer (5 s), the pod's grace period (2 s).
 const overtime = 37 * time.Second
@@ -213,7 +209,7 @@ func (o *outside) tryFault(ctx context.Context, h *host, f fault) harmed {
 	if v.over > overtime {
 		v.failed = fmt.Sprintf("ended after %v, --timeout %v: %s", r.took, f.timeout, last(r.out, 3))
 	}
-	if !slices.Contains(f.codes, r.code) && !(r.code == 125 && strings.Contains(r.out, unanswered)) {
+	if !slices.Contains(f.codes, r.code) {
 		v.failed = fmt.Sprintf("code %d after %v: %s", r.code, r.took, last(r.out, 3))
 	}
 	if r.code == 0 {
