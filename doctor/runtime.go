@@ -219,7 +219,7 @@ func oomScore(in Input) Finding {
 				Fix: "grant the capability if sandboxes fail"}
 		case !*may:
 			return Finding{Status: Fail, Summary: fmt.Sprintf("the runtime (process %d) lacks CAP_SYS_RESOURCE and tries to lower OOM scores: every sandbox fails", in.Checkup.RuntimePID),
-				Fix: "set restrict_oom_score_adj = true in containerd's CRI configuration, or grant the capability"}
+				Fix: in.Facts.Runtime.LowerOOM()}
 		}
 		return pass("", "the runtime may lower OOM scores")
 	})

@@ -203,10 +203,31 @@ func (r Runtime) Containerd1() bool {
 	return r.Name == "containerd" && strings.HasPrefix(strings.TrimPrefix(r.Version, "v"), "1.")
 }
 
+// IsCRIO tells whether the runtime is CRI-O.
+func (r Runtime) IsCRIO() bool { return r.Name == "cri-o" }
+
+// LoadImage is how an image gets to the runtime of a host without a registry, as the
+// imperative of a hint.
+func (r Runtime) LoadImage() string {
+	if r.IsCRIO() {
+		return "copy it with 'skopeo copy docker-archive:FILE containers-storage:NAME'"
+	}
+	return "load it with 'podrun image load'"
+}
+
+// LowerOOM is what lets the runtime start sandboxes where it may not lower their OOM
+// scores, as the imperative of a hint. CRI-O has no setting for it.
+func (r Runtime) LowerOOM() string {
+	if r.IsCRIO() {
+		return "grant CRI-O the capability CAP_SYS_RESOURCE"
+	}
+	return "set restrict_oom_score_adj = true in containerd's CRI configuration, or grant the capability CAP_SYS_RESOURCE"
+}
+
 // SandboxKey is where a runtime's configuration names its sandbox (pause) image.
 func (r Runtime) SandboxKey() string {
 	switch {
-	case r.Name == "cri-o":
+	case r.IsCRIO():
 		return "pause_image in [crio.image]"
 	case r.Containerd1():
 		return `sandbox_image in [plugins."io.containerd.grpc.v1.cri"]`
