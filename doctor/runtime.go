@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/version"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -201,6 +202,31 @@ func devices(in Input) Finding {
 				Fix: "generate one with the vendor's tool, such as 'nvidia-ctk cdi generate'"}
 		}
 		return pass("", "%d configured, all with a CDI specification", n)
+	})
+}
+
+// runtimeConfig shows what podrun read of CRI-O's configuration files; no finding of
+// another runtime, which reports its configuration itself.
+func runtimeConfig(in Input) Finding {
+	if in.down() || !in.Facts.Runtime.IsCRIO() {
+		return Finding{}
+	}
+	return in.ofRuntime("runtime-config", func() Finding {
+		r := in.Facts.Runtime
+		switch {
+		case r.ConfigProblem != "":
+			return Finding{Status: Warn, Summary: r.ConfigProblem, Fix: "correct it"}
+		case len(r.ConfigFiles) == 0:
+			return Finding{Status: Skip, Summary: "no configuration file of CRI-O was found"}
+		}
+		text := strings.Join(r.ConfigFiles, ", ")
+		if least := r.MinMemory[""]; least > 0 {
+			text += fmt.Sprintf("; containers have a memory limit of at least %s", resource.NewQuantity(least, resource.BinarySI))
+		}
+		if len(r.Ulimits) > 0 {
+			text += "; ulimits: " + strings.Join(r.Ulimits, ", ")
+		}
+		return pass("", "%s", text)
 	})
 }
 

@@ -195,7 +195,16 @@ type Runtime struct {
 	CDIDirs    []string `json:"cdiDirs,omitempty"`    // of specifications, where the runtime tells
 	CNIConfDir string   `json:"cniConfDir,omitempty"` // where the runtime tells
 	CNIBinDirs []string `json:"cniBinDirs,omitempty"`
-	CgroupSaid string   `json:"cgroupSaid,omitempty"` // driver by RuntimeConfig or the default handler's options, empty if neither tells
+	// ConfigFiles are the configuration files that podrun read, of CRI-O, and
+	// ConfigProblem why one could not be read.
+	ConfigFiles   []string `json:"configFiles,omitempty"`
+	ConfigProblem string   `json:"configProblem,omitempty"`
+	// MinMemory is the least memory limit of a container by handler, in bytes, and
+	// Ulimits those that each container gets: nofile=1024:2048. Empty where the runtime
+	// has none, or does not tell.
+	MinMemory  map[string]int64 `json:"minMemory,omitempty"`
+	Ulimits    []string         `json:"ulimits,omitempty"`
+	CgroupSaid string           `json:"cgroupSaid,omitempty"` // driver by RuntimeConfig or the default handler's options, empty if neither tells
 }
 
 // Containerd1 tells whether the runtime is a containerd 1.x.

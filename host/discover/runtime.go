@@ -38,6 +38,7 @@ func Reach(ctx context.Context, client *cri.Client) (*runtimeapi.VersionResponse
 type runtimeFacts struct {
 	runtime   host.Runtime
 	imageFS   host.Filesystem
+	verbose   string // the runtime's own configuration, as its status has it
 	sandboxes []*runtimeapi.PodSandbox
 }
 
@@ -80,6 +81,7 @@ func readRuntime(ctx context.Context, client *cri.Client) (runtimeFacts, error) 
 	}
 	out.runtime = describe(version, status, config)
 	out.runtime.Endpoint = client.Endpoint()
+	out.verbose = status.GetInfo()["config"]
 	out.imageFS = imageFS(images)
 	return out, nil
 }
