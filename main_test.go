@@ -21,19 +21,23 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"podrun": func() { os.Exit(Main()) }})
 }
 
-// TestScripts runs testdata/script against the fake runtime, a new one for each
-// script. Control groups, mounts and directories are the host's own.
+// TestScripts runs testdata/script against the fake runtime with each of its profiles, a
+// new one for each script. Control groups, mounts and directories are the host's own.
 func TestScripts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")
 	}
-	h := &harness{cgroupRoot: fmt.Sprintf("/podrunscripts%d", os.Getpid())}
-	testscript.Run(t, h.params())
+	for _, p := range []critest.Profile{critest.Containerd(), critest.CRIO()} {
+		t.Run(p.Name, func(t *testing.T) {
+			h := &harness{profile: p, cgroupRoot: fmt.Sprintf("/podrunscripts%d%s", os.Getpid(), strings.ReplaceAll(p.Name, "-", ""))}
+			testscript.Run(t, h.params())
+		})
+	}
 }
 
-// TestScriptsOnContainerd runs the very same scripts against a real runtime;
-// `make test` and hack/with-runtime set what it needs.
-func TestScriptsOnContainerd(t *testing.T) {
+// TestScriptsOnRuntime runs the very same scripts against a real runtime, containerd or
+// CRI-O; `make test` and hack/with-runtime set what it needs, or `hack/crio up`.
+func TestScriptsOnRuntime(t *testing.T) {
 	h := &harness{
 		endpoint: os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), cgroupRoot: os.Getenv("PODRUN_CGROUP_ROOT"),
 		registry: os.Getenv("PODRUN_TEST_REGISTRY"), image: os.Getenv("PODRUN_TEST_IMAGE"), httpImage: os.Getenv("PODRUN_TEST_HTTP_IMAGE"),
@@ -41,12 +45,23 @@ func TestScriptsOnContainerd(t *testing.T) {
 	if h.endpoint == "" || h.image == "" {
 		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
 	}
+	c, err := cri.Dial(h.endpoint, "", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	v, err := c.Version(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.profile.Name = v.GetRuntimeName()
 	testscript.Run(t, h.params())
 }
 
 // harness is what the scripts of one run share. Without an endpoint each gets a
 // fake runtime.
 type harness struct {
+	profile                    critest.Profile // of the fake; of a real runtime only the name
 	endpoint, cgroupRoot       string
 	registry, image, httpImage string
 }
@@ -58,13 +73,16 @@ func (h *harness) params() testscript.Params {
 	}
 }
 
-// condition knows [fake], [real] and [cgroup1], which holds on cgroup v1.
+// condition knows [fake], [real], [crio], which holds on CRI-O and on the fake with its
+// profile, and [cgroup1], which holds on cgroup v1.
 func (h *harness) condition(name string) (bool, error) {
 	switch name {
 	case "fake":
 		return h.endpoint == "", nil
 	case "real":
 		return h.endpoint != "", nil
+	case "crio":
+		return h.profile.Name == critest.CRIO().Name, nil
 	case "cgroup1":
 		_, err := os.Stat("/sys/fs/cgroup/cgroup.controllers")
 		return err != nil, nil
@@ -105,7 +123,7 @@ func (h *harness) setup(env *testscript.Env) error {
 	endpoint := h.endpoint
 	if endpoint == "" {
 		endpoint = "unix://" + filepath.Join(env.WorkDir, "cri.sock")
-		if err := s.serveFake(env, vars); err != nil {
+		if err := s.serveFake(env, vars, h.profile); err != nil {
 			return err
 		}
 	}
@@ -164,8 +182,8 @@ func stuckRegistry(env *testscript.Env) (address string, err error) {
 
 // serveFake puts a fake runtime on a socket, with the images that hack/images
 // builds for the real one.
-func (s *script) serveFake(env *testscript.Env, vars map[string]string) error {
-	rt := critest.New()
+func (s *script) serveFake(env *testscript.Env, vars map[string]string, p critest.Profile) error {
+	rt := critest.New(critest.As(p))
 	busybox := func(tag string) critest.Image {
 		return critest.Image{Name: vars["REGISTRY"] + "/busybox:" + tag, Cmd: []string{"sh"}}
 	}
@@ -175,7 +193,7 @@ func (s *script) serveFake(env *testscript.Env, vars map[string]string) error {
 		rt.AddImage(image)
 	}
 	other := busybox("otherarch")
-	other.PullErr = fmt.Errorf("no match for platform in manifest: not found")
+	other.PullErr = critest.ErrNoPlatform
 	rt.AddRemote(busybox("pull"))
 	rt.AddRemote(other)
 	rt.AddRemote(critest.Image{Name: vars["DOWN"] + "/app:1", PullErr: critest.ErrRefused})

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -34,7 +35,7 @@ func checkNetworkReady(q question) problem.List {
 	}
 	return list(problem.Problem{
 		Reason: "NetworkNotReady", Message: "network is not ready" + because(c, ok),
-		Hint: "install a CNI plugin with a configuration in /etc/cni/net.d, or set spec.hostNetwork",
+		Hint: "install a CNI plugin with a configuration in " + cmp.Or(q.facts.Runtime.CNIConfDir, "/etc/cni/net.d") + ", or set spec.hostNetwork",
 	})
 }
 

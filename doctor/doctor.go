@@ -77,7 +77,7 @@ type group struct {
 var groups = []group{
 	{"host", []func(Input) Finding{root, facts, rootFS, rootDir, podLogs, containerLogs, settings, nodeName, kubelet, allocatable, pressure, swap, inotify, leftovers}},
 	{"cgroups", []func(Input) Finding{cgroupVersion, controllers, cgroupsWritable, cgroupDriver}},
-	{"runtime", []func(Input) Finding{reachable, embedded, runtimeReady, runtimeWarnings, runtimeVersion, handlers, sandboxImage, oomScore, devices}},
+	{"runtime", []func(Input) Finding{reachable, embedded, runtimeReady, runtimeWarnings, runtimeVersion, runtimeConfig, handlers, sandboxImage, oomScore, devices}},
 	{"network", []func(Input) Finding{networkReady, cni, addresses, resolver}},
 	{"security", []func(Input) Finding{seccomp, appArmor, seLinux, userNamespaces}},
 }
@@ -89,6 +89,9 @@ func Examine(in Input) []Finding {
 	for _, g := range groups {
 		for _, check := range g.checks {
 			f := check(in)
+			if f.Check == "" {
+				continue // it does not concern this host
+			}
 			f.Group = g.name
 			out = append(out, f)
 		}

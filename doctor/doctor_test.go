@@ -53,6 +53,12 @@ func down(what string) func(*Input) {
 	return func(in *Input) { in.Down, in.DownHint, in.Facts.Runtime = what, "the hint", host.Runtime{} }
 }
 
+func crio(in *Input) {
+	r := &in.Facts.Runtime
+	r.Name, r.Version, r.ConfigFiles = "cri-o", "1.36.3", []string{"/etc/crio/crio.conf"}
+	r.MinMemory, r.Ulimits = map[string]int64{"": 12 << 20}, []string{"nofile=1024:2048"}
+}
+
 func directory(change func(*host.Directory)) func(*Input) {
 	return func(in *Input) { change(&in.Checkup.Directories[1]) }
 }
@@ -135,6 +141,11 @@ var cases = []struct {
 	{"a device", []func(*Input){given}, "devices", Pass, "1 configured", ""},
 	{"a device without a specification", []func(*Input){given, func(in *Input) { in.Facts.CDI.Devices = nil }}, "devices", Warn, "no CDI specification of /etc/cdi defines x.example/gpu=0", "nvidia-ctk"},
 	{"a device, a runtime without CDI", []func(*Input){given, func(in *Input) { no := false; in.Facts.Runtime.CDI = &no }}, "devices", Warn, "does not add CDI devices", "enable_cdi"},
+	{"CRI-O's configuration", []func(*Input){crio}, "runtime-config", Pass, "/etc/crio/crio.conf; containers have a memory limit of at least 12Mi; ulimits: nofile=1024:2048", ""},
+	{"a broken configuration of CRI-O", []func(*Input){crio, func(in *Input) { in.Facts.Runtime.ConfigProblem = "crio.conf: line 3" }}, "runtime-config", Warn, "line 3", "correct it"},
+	{"no configuration of CRI-O", []func(*Input){crio, func(in *Input) { in.Facts.Runtime.ConfigFiles = nil }}, "runtime-config", Skip, "no configuration file", ""},
+	{"CRI-O and OOM scores", []func(*Input){crio, func(in *Input) { no := false; in.Checkup.RuntimeLowersOOM, in.Facts.Runtime.RestrictsOOM = &no, &no }}, "oom-score", Fail, "CAP_SYS_RESOURCE", "grant CRI-O the capability"},
+	{"CRI-O's plugins are missing", []func(*Input){crio, withCNI(func(c *host.CNI) { c.Missing = []string{"bridge"} })}, "cni", Fail, "requires bridge", "plugin_dirs in [crio.network]"},
 	{"no network", []func(*Input){refuse("NetworkNotReady", "network is not ready"), noPlugins}, "network-ready", Fail, "not ready", "apt-get install containernetworking-plugins; then add a network configuration to /etc/cni/net.d"},
 	{"no network, but plugins", []func(*Input){refuse("NetworkNotReady", "network is not ready"), noPlugins, withCNI(func(c *host.CNI) { c.Bridge = true })}, "network-ready", Fail, "not ready", "add a network configuration"},
 	{"a network that is not ready", []func(*Input){refuse("NetworkNotReady", "network is not ready")}, "network-ready", Fail, "not ready", "the hint"},

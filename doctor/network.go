@@ -42,7 +42,7 @@ func cni(in Input) Finding {
 		bad = Warn // or it may be another runtime's
 	}
 	switch {
-	case c.Config == "" && in.Facts.Runtime.Name == "cri-o":
+	case c.Config == "" && in.Facts.Runtime.IsCRIO() && in.Facts.Runtime.CNIConfDir == "":
 		return Finding{Check: "cni", Status: Skip, Summary: "the runtime does not report the directory of its network configuration"}
 	case c.Config == "":
 		f := Finding{Check: "cni", Status: Warn, Summary: "no network is configured in " + c.ConfDir, Fix: in.fixCNI()}
@@ -57,7 +57,11 @@ func cni(in Input) Finding {
 		if fix == "" {
 			fix = "install the CNI plugins"
 		}
-		return Finding{Check: "cni", Status: bad, Fix: fix + ", or set their directory in the runtime's configuration (bin_dir)",
+		key := "bin_dir"
+		if in.Facts.Runtime.IsCRIO() {
+			key = "plugin_dirs in [crio.network]"
+		}
+		return Finding{Check: "cni", Status: bad, Fix: fix + ", or set their directory in the runtime's configuration (" + key + ")",
 			Summary: fmt.Sprintf("network %s of %s requires %s, not found in %s", c.Network, c.Config, strings.Join(c.Missing, ", "), strings.Join(c.BinDirs, ", "))}
 	}
 	return pass("cni", "network %s of %s: %s", c.Network, c.Config, strings.Join(c.Plugins, ", "))

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/version"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -221,6 +222,31 @@ func devices(in Input) Finding {
 	})
 }
 
+// runtimeConfig shows what podrun read of CRI-O's configuration files; no finding of
+// another runtime, which reports its configuration itself.
+func runtimeConfig(in Input) Finding {
+	if in.down() || !in.Facts.Runtime.IsCRIO() {
+		return Finding{}
+	}
+	return in.ofRuntime("runtime-config", func() Finding {
+		r := in.Facts.Runtime
+		switch {
+		case r.ConfigProblem != "":
+			return Finding{Status: Warn, Summary: r.ConfigProblem, Fix: "correct it"}
+		case len(r.ConfigFiles) == 0:
+			return Finding{Status: Skip, Summary: "no configuration file of CRI-O was found"}
+		}
+		text := strings.Join(r.ConfigFiles, ", ")
+		if least := r.MinMemory[""]; least > 0 {
+			text += fmt.Sprintf("; containers have a memory limit of at least %s", resource.NewQuantity(least, resource.BinarySI))
+		}
+		if len(r.Ulimits) > 0 {
+			text += "; ulimits: " + strings.Join(r.Ulimits, ", ")
+		}
+		return pass("", "%s", text)
+	})
+}
+
 // oomScore tells whether the runtime can give containers the scores that the
 // kubelet gives them: it may not lower them without CAP_SYS_RESOURCE.
 func oomScore(in Input) Finding {
@@ -236,7 +262,7 @@ func oomScore(in Input) Finding {
 				Fix: "grant the capability if sandboxes fail"}
 		case !*may:
 			return Finding{Status: Fail, Summary: fmt.Sprintf("the runtime (process %d) lacks CAP_SYS_RESOURCE and tries to lower OOM scores: every sandbox fails", in.Checkup.RuntimePID),
-				Fix: "set restrict_oom_score_adj = true in containerd's CRI configuration, or grant the capability"}
+				Fix: in.Facts.Runtime.LowerOOM()}
 		}
 		return pass("", "the runtime may lower OOM scores")
 	})

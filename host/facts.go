@@ -195,7 +195,16 @@ type Runtime struct {
 	CDIDirs    []string `json:"cdiDirs,omitempty"`    // of specifications, where the runtime tells
 	CNIConfDir string   `json:"cniConfDir,omitempty"` // where the runtime tells
 	CNIBinDirs []string `json:"cniBinDirs,omitempty"`
-	CgroupSaid string   `json:"cgroupSaid,omitempty"` // driver by RuntimeConfig or the default handler's options, empty if neither tells
+	// ConfigFiles are the configuration files that podrun read, of CRI-O, and
+	// ConfigProblem why one could not be read.
+	ConfigFiles   []string `json:"configFiles,omitempty"`
+	ConfigProblem string   `json:"configProblem,omitempty"`
+	// MinMemory is the least memory limit of a container by handler, in bytes, and
+	// Ulimits those that each container gets: nofile=1024:2048. Empty where the runtime
+	// has none, or does not tell.
+	MinMemory  map[string]int64 `json:"minMemory,omitempty"`
+	Ulimits    []string         `json:"ulimits,omitempty"`
+	CgroupSaid string           `json:"cgroupSaid,omitempty"` // driver by RuntimeConfig or the default handler's options, empty if neither tells
 }
 
 // Containerd1 tells whether the runtime is a containerd 1.x.
@@ -203,10 +212,31 @@ func (r Runtime) Containerd1() bool {
 	return r.Name == "containerd" && strings.HasPrefix(strings.TrimPrefix(r.Version, "v"), "1.")
 }
 
+// IsCRIO tells whether the runtime is CRI-O.
+func (r Runtime) IsCRIO() bool { return r.Name == "cri-o" }
+
+// LoadImage is how an image gets to the runtime of a host without a registry, as the
+// imperative of a hint.
+func (r Runtime) LoadImage() string {
+	if r.IsCRIO() {
+		return "copy it with 'skopeo copy docker-archive:FILE containers-storage:NAME'"
+	}
+	return "load it with 'podrun image load'"
+}
+
+// LowerOOM is what lets the runtime start sandboxes where it may not lower their OOM
+// scores, as the imperative of a hint. CRI-O has no setting for it.
+func (r Runtime) LowerOOM() string {
+	if r.IsCRIO() {
+		return "grant CRI-O the capability CAP_SYS_RESOURCE"
+	}
+	return "set restrict_oom_score_adj = true in containerd's CRI configuration, or grant the capability CAP_SYS_RESOURCE"
+}
+
 // SandboxKey is where a runtime's configuration names its sandbox (pause) image.
 func (r Runtime) SandboxKey() string {
 	switch {
-	case r.Name == "cri-o":
+	case r.IsCRIO():
 		return "pause_image in [crio.image]"
 	case r.Containerd1():
 		return `sandbox_image in [plugins."io.containerd.grpc.v1.cri"]`

@@ -201,14 +201,29 @@ func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) e
 		case found == nil || at < 0:
 			errs = append(errs, &problem.Error{Kind: problem.Image, Object: "image " + name, Err: errors.New("not found"), Hint: "'podrun image ls' lists the images"})
 		case images[at].InUse && !force:
-			errs = append(errs, &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is in use"), Hint: "delete what uses it first, or use --force"})
+			errs = append(errs, e.imageInUse(ctx, name))
 		default:
-			if err := e.Client.RemoveImage(ctx, found.Id); err != nil {
+			if err := e.Client.RemoveImage(ctx, found.Id); err != nil && strings.Contains(err.Error(), imageHeld) {
+				errs = append(errs, e.imageInUse(ctx, name))
+			} else if err != nil {
 				errs = append(errs, imageError(name, "remove", err))
 			}
 		}
 	}
 	return errors.Join(append(errs, e.forgetPulls(ctx))...)
+}
+
+// imageHeld is CRI-O's refusal to remove an image that a container has
+// (go.podman.io/storage, ErrImageUsedByContainer).
+const imageHeld = "image is in use by a container"
+
+// imageInUse is the error of an image that is in use, which containerd removes by force.
+func (e *Engine) imageInUse(ctx context.Context, name string) error {
+	out := &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is in use"), Hint: "delete what uses it first, or use --force"}
+	if v, err := e.Client.Version(ctx); err == nil && v.GetRuntimeName() == "cri-o" {
+		out.Hint = "delete what uses it first: CRI-O does not remove an image that a container has"
+	}
+	return out
 }
 
 // forgetPulls removes the pull records of images that the runtime does not have.

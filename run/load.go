@@ -81,8 +81,11 @@ func (e *Engine) seen(ctx context.Context, names []string) error {
 
 // notContainerd refuses what only containerd can do.
 func notContainerd(is string) error {
-	return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("images can be loaded into containerd only, and this is %s", is),
-		Hint: "use the runtime's own tool, such as 'skopeo copy', or a registry on this host"}
+	hint := "use the runtime's own tool, or a registry on this host"
+	if is == "cri-o" {
+		hint = "use 'skopeo copy docker-archive:FILE containers-storage:NAME' (oci-archive: for an OCI layout), or a registry on this host"
+	}
+	return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("images can be loaded into containerd only, and this is %s", is), Hint: hint}
 }
 
 // tarWithin is tarFile until ctx ends. A read of a pipe can't be ended; what it

@@ -111,8 +111,11 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	)
 	facts.SeccompProfiles = m.readSeccomp(s.Layout().Seccomp(), o.SeccompProfiles)
 	facts.Runtime, facts.ImageFS = rt.runtime, rt.imageFS
+	if facts.Runtime.IsCRIO() {
+		m.addCRIO(&facts.Runtime, facts.Runtime.Endpoint, rt.verbose)
+	}
 	if len(s.Devices) > 0 {
-		facts.CDI = m.readCDI(rt.runtime.CDIDirs)
+		facts.CDI = m.readCDI(facts.Runtime.CDIDirs)
 	}
 	m.chooseDriver(&facts.Cgroup, s, rt.runtime.CgroupSaid)
 	if reservedErr != nil {

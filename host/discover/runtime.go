@@ -46,6 +46,7 @@ func Reach(ctx context.Context, client *cri.Client) (*runtimeapi.VersionResponse
 type runtimeFacts struct {
 	runtime   host.Runtime
 	imageFS   host.Filesystem
+	verbose   string // the runtime's own configuration, as its status has it
 	sandboxes []*runtimeapi.PodSandbox
 }
 
@@ -88,6 +89,7 @@ func readRuntime(ctx context.Context, client *cri.Client) (runtimeFacts, error) 
 	}
 	out.runtime = describe(version, status, config)
 	out.runtime.Endpoint = client.Endpoint()
+	out.verbose = status.GetInfo()["config"]
 	out.imageFS = imageFS(images)
 	return out, nil
 }

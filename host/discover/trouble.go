@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -33,10 +34,21 @@ func Unreachable(endpoint string, err error, limit time.Duration) error {
 }
 
 const (
-	hintRunning = "is containerd running? start it, or set another socket with --container-runtime-endpoint"
-	hintCRI     = "is this a CRI socket? containerd's CRI plugin may be disabled (disabled_plugins in /etc/containerd/config.toml)"
-	hintRoot    = "run as root"
+	hintCRI  = "is this a CRI socket? containerd's CRI plugin may be disabled (disabled_plugins in /etc/containerd/config.toml)"
+	hintRoot = "run as root"
 )
+
+// hintRunning names the program that serves an endpoint, as far as its path tells.
+func hintRunning(endpoint string) string {
+	program := "the container runtime"
+	switch name := filepath.Base(endpoint); {
+	case strings.HasPrefix(name, "crio"):
+		program = "CRI-O"
+	case strings.HasPrefix(name, "containerd"):
+		program = "containerd"
+	}
+	return "is " + program + " running? start it, or set another socket with --container-runtime-endpoint"
+}
 
 // explain finds out why a call failed: by the socket's file, then by a bare
 // connection, then by the gRPC status.
@@ -58,7 +70,7 @@ func explain(endpoint string, err error, limit time.Duration) (error, string) {
 	case st.Code() == codes.PermissionDenied:
 		return err, hintRoot
 	}
-	return err, hintRunning
+	return err, hintRunning(endpoint)
 }
 
 // explainSocket says what is wrong with a socket that can't be connected to;
@@ -67,7 +79,7 @@ func explainSocket(path string) (error, string) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("%s does not exist", path), hintRunning
+		return fmt.Errorf("%s does not exist", path), hintRunning(path)
 	case errors.Is(err, os.ErrPermission):
 		return err, hintRoot
 	case err != nil:
@@ -83,7 +95,7 @@ func explainSocket(path string) (error, string) {
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("connect to %s: %w", path, os.ErrPermission), hintRoot
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("no process listens on %s", path), hintRunning
+		return fmt.Errorf("no process listens on %s", path), hintRunning(path)
 	}
-	return err, hintRunning
+	return err, hintRunning(path)
 }

@@ -74,9 +74,9 @@ func TestRuntimeThatIsNotThere(t *testing.T) {
 		path, message, hint string
 		within              time.Duration
 	}{
-		"missing":    {filepath.Join(dir, "none.sock"), "does not exist", hintRunning, time.Second},
+		"missing":    {filepath.Join(dir, "none.sock"), "does not exist", hintRunning("none.sock"), time.Second},
 		"no socket":  {plain, "is not a socket", hintCRI, time.Second},
-		"no server":  {dead, "no process listens on", hintRunning, time.Second},
+		"no server":  {dead, "no process listens on", hintRunning("dead.sock"), time.Second},
 		"other gRPC": {other, "does not implement CRI", hintCRI, time.Second},
 		"HTTP/1": {serve(t, func(c net.Conn) {
 			c.Write([]byte("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"))
@@ -158,6 +158,17 @@ func TestHangsUpAtOnce(t *testing.T) {
 		cause, hint := explain("", status.Error(codes.Unavailable, text), answerWithin)
 		if cause.Error() != "the server does not speak gRPC" || hint != hintCRI {
 			t.Errorf("%s: %v (%s)", text, cause, hint)
+		}
+	}
+}
+
+// A missing socket names the program that would serve it.
+func TestHintRunning(t *testing.T) {
+	for path, program := range map[string]string{
+		"/run/crio/crio.sock": "is CRI-O running?", "unix:///run/containerd/containerd.sock": "is containerd running?", "/tmp/other.sock": "is the container runtime running?",
+	} {
+		if hint := hintRunning(path); !strings.HasPrefix(hint, program) {
+			t.Errorf("%s: %s", path, hint)
 		}
 	}
 }

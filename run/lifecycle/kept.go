@@ -25,6 +25,8 @@ type Kept struct {
 	OOMKilled []string `json:"oomKilled,omitempty"`
 	// Evicted is how the pod was evicted; nil if it was not.
 	Evicted *Evicted `json:"evicted,omitempty"`
+	// Unmade are the last containers of each name that could not be created.
+	Unmade []Container `json:"unmade,omitempty"`
 	// ShutDown is when the pod was stopped because the node shuts down; zero if it was
 	// not, or runs again.
 	ShutDown time.Time `json:"shutDown,omitzero"`
@@ -107,13 +109,31 @@ func (k Kept) WithContainers(all []Container) Kept {
 // maxKeptMessage bounds how a container's end is described, in bytes.
 const maxKeptMessage = 1024
 
-// PutKept adds the containers of an evicted pod that the runtime no longer has.
+// WithUnmade is k with a container that could not be created, in place of an earlier one
+// of its name.
+func (k Kept) WithUnmade(c Container) Kept {
+	k = k.WithoutUnmade(c.Name)
+	c.Message = event.CutBytes(c.Message, maxKeptMessage)
+	k.Unmade = append(k.Unmade, c)
+	return k
+}
+
+// WithoutUnmade is k without such a container of a name.
+func (k Kept) WithoutUnmade(name string) Kept {
+	k.Unmade = slices.DeleteFunc(slices.Clone(k.Unmade), func(c Container) bool { return c.Name == name })
+	return k
+}
+
+// PutKept adds the containers of an evicted pod that the runtime no longer has, and those
+// that it could not create in sandboxes that it has.
 func (o *Observed) PutKept() {
-	if o.Kept.Evicted == nil {
-		return
+	var kept []Container
+	if o.Kept.Evicted != nil {
+		kept = o.Kept.Evicted.Containers
 	}
-	for _, c := range o.Kept.Evicted.Containers {
-		if !slices.ContainsFunc(o.Containers, func(have Container) bool { return have.ID == c.ID }) {
+	for _, c := range slices.Concat(kept, o.Kept.Unmade) {
+		gone := c.Unmade && o.Kept.Evicted == nil && !slices.ContainsFunc(o.Sandboxes, func(s Sandbox) bool { return s.ID == c.SandboxID })
+		if !gone && !slices.ContainsFunc(o.Containers, func(have Container) bool { return have.ID == c.ID }) {
 			o.Containers = append(o.Containers, c)
 		}
 	}
@@ -133,7 +153,7 @@ func (k Kept) Terminal() bool { return k.Phase == corev1.PodSucceeded || k.Phase
 
 // Equal tells whether two say the same.
 func (k Kept) Equal(other Kept) bool {
-	return k.Phase == other.Phase && k.Reason == other.Reason && k.Message == other.Message && slices.Equal(k.OOMKilled, other.OOMKilled) && k.Evicted == other.Evicted && k.ShutDown.Equal(other.ShutDown) && k.ResizePending.Is(other.ResizePending) &&
+	return k.Phase == other.Phase && k.Reason == other.Reason && k.Message == other.Message && slices.Equal(k.OOMKilled, other.OOMKilled) && slices.EqualFunc(k.Unmade, other.Unmade, func(a, b Container) bool { return a.ID == b.ID }) && k.Evicted == other.Evicted && k.ShutDown.Equal(other.ShutDown) && k.ResizePending.Is(other.ResizePending) &&
 		slices.EqualFunc(k.Conditions, other.Conditions, func(a, b KeptCondition) bool {
 			return a.Type == b.Type && a.Status == b.Status && a.Since.Equal(b.Since)
 		})

@@ -170,3 +170,24 @@ func TestEvicted(t *testing.T) {
 		}
 	}
 }
+
+// A container that could not be created is kept once a name, and is gone with its
+// sandbox, as one in the runtime is.
+func TestUnmade(t *testing.T) {
+	unmade := func(id, name, sandbox string) Container {
+		return Container{ID: id, Name: name, SandboxID: sandbox, State: Exited, Unmade: true, Message: strings.Repeat("x", 4096)}
+	}
+	k := Kept{}.WithUnmade(unmade("a0", "a", "s0")).WithUnmade(unmade("a1", "a", "s1")).WithUnmade(unmade("b0", "b", "s0"))
+	if len(k.Unmade) != 2 || k.Unmade[0].ID != "a1" || len(k.Unmade[0].Message) != maxKeptMessage {
+		t.Fatalf("%+v", k.Unmade)
+	}
+	obs := &Observed{Kept: k, Sandboxes: []Sandbox{{ID: "s1"}}}
+	obs.PutKept()
+	obs.PutKept()
+	if len(obs.Containers) != 1 || obs.Containers[0].ID != "a1" {
+		t.Errorf("%+v", obs.Containers)
+	}
+	if k.Equal(Kept{}) || k.Equal(k.WithoutUnmade("a")) || !k.Equal(k) {
+		t.Error("Equal ignores what could not be created")
+	}
+}

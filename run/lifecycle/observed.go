@@ -67,6 +67,10 @@ type Container struct {
 	// message.
 	TerminationLog string `json:"terminationLog,omitempty"`
 
+	// Unmade is a container that the runtime failed to create because its program cannot
+	// be run. Only podrun has it, as ended; its ID is podrun's own.
+	Unmade bool `json:"unmade,omitempty"`
+
 	// Annotations are those the container was made with: what is known of it
 	// when its pod's checkpoint is gone.
 	Annotations map[string]string `json:"annotations,omitempty"`

@@ -234,7 +234,12 @@ func metaTime(t time.Time) metav1.Time {
 	return metav1.NewTime(t)
 }
 
-func containerID(c *Container, in StatusInput) string { return in.RuntimeName + "://" + c.ID }
+func containerID(c *Container, in StatusInput) string {
+	if c.Unmade {
+		return ""
+	}
+	return in.RuntimeName + "://" + c.ID
+}
 
 // mountStatuses says of each volume mount whether it is read-only, and how
 // deep (KEP-3857).

@@ -200,7 +200,9 @@ func statesOf(obs *lifecycle.Observed) states {
 		out[obs.Sandboxes[i].ID] = sandboxState(obs.Sandboxes[i].Ready)
 	}
 	for i := range obs.Containers {
-		out[obs.Containers[i].ID] = string(obs.Containers[i].State)
+		if c := &obs.Containers[i]; !c.Unmade {
+			out[c.ID] = string(c.State)
+		}
 	}
 	return out
 }

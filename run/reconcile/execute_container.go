@@ -51,7 +51,9 @@ func (w *starter) startContainer(ctx context.Context, a lifecycle.Action) error 
 	}
 	created, config, err := w.createContainer(ctx, a, image, mounted)
 	if err != nil {
-		return w.containerFailed(ctx, a.Container, "create", event.FailedToCreate, err)
+		created.Name = a.Container
+		created.LogPath = filepath.Join(w.plan.Layout.Logs(w.plan.ID), config.GetLogPath())
+		return w.notCreated(ctx, created, err)
 	}
 	w.obs.Put(created)
 	spec := lifecycle.FindContainer(w.pod(), a.Container).Container
@@ -129,7 +131,8 @@ func (w *starter) image(ctx context.Context, name string) (imagepull.Result, err
 	return pulls.Wait(ctx, name)
 }
 
-// createContainer makes the container and returns it as it is now known.
+// createContainer makes the container and returns it as it is now known. Beside an error
+// of the runtime it returns what it would have been.
 func (w *starter) createContainer(ctx context.Context, a lifecycle.Action, image imagepull.Result, mounted map[string]imagepull.Result) (lifecycle.Container, *runtimeapi.ContainerConfig, error) {
 	if err := w.removeOld(ctx, a.Container); err != nil {
 		return lifecycle.Container{}, nil, err
@@ -156,15 +159,14 @@ func (w *starter) createContainer(ctx context.Context, a lifecycle.Action, image
 	config.Annotations[identity.AnnotationGeneration] = w.lock.Mine.String()
 	sb := w.obs.Sandbox()
 	id, err := container.Apply(ctx, w.Client, sb.ID, config, w.sandboxConfig())
-	if err != nil {
-		return lifecycle.Container{}, nil, err
+	if err == nil {
+		w.emit(event.Normal, event.CreatedContainer, a.Container, "Container created")
 	}
-	w.emit(event.Normal, event.CreatedContainer, a.Container, "Container created")
 	return lifecycle.Container{
 		ID: id, Name: a.Container, SandboxID: sb.ID, State: lifecycle.Created, Restarts: a.Attempt,
 		Image: config.GetImage().GetUserSpecifiedImage(), ImageID: image.ImageID, Hash: container.Hash(spec),
 		CreatedAt: time.Now(), Annotations: config.GetAnnotations(),
-	}, config, nil
+	}, config, err
 }
 
 // late gathers what the container's config was still missing.
@@ -250,6 +252,11 @@ func (w *starter) removeOld(ctx context.Context, name string) error {
 			return fmt.Errorf("remove the log of an earlier run (%s): %w", observe.ShortID(c.ID), err)
 		}
 		w.obs.Drop(c.ID)
+		if c.Unmade {
+			if err := w.keep(w.obs.Kept.WithoutUnmade(c.Name)); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

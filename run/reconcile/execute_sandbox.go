@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/dns"
 	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
@@ -79,7 +80,7 @@ func (w *starter) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.Sa
 // sandboxError is the error of a sandbox that could not be made, and perhaps not
 // be cleared up either.
 func (w *starter) sandboxError(err, cleanup error) error {
-	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + w.plan.ID.String(), Op: "create sandbox", Err: err, Hint: sandboxHint(err)}
+	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + w.plan.ID.String(), Op: "create sandbox", Err: err, Hint: sandboxHint(err, w.plan.Facts.Runtime)}
 	if image := sandboxImage(err); image != "" {
 		out.Kind, out.Hint = problem.Image, sandboxImageHint(image, w.plan.Facts.Runtime)
 	}
@@ -170,13 +171,13 @@ func mountErrors(err error) []*volume.MountError {
 
 // sandboxHint says what to do about a sandbox that could not be made, where the
 // runtime's text is known to puzzle people.
-func sandboxHint(err error) string {
+func sandboxHint(err error, runtime host.Runtime) string {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "expected cgroupsPath to be of format"):
 		return "the runtime uses the systemd cgroup driver: use --cgroup-driver=systemd, or let the runtime use cgroupfs"
 	case strings.Contains(text, "can't get final child's PID"):
-		return "this process may not lower oom_score_adj: set restrict_oom_score_adj = true in containerd's CRI configuration"
+		return "the runtime may not lower oom_score_adj: " + runtime.LowerOOM()
 	}
 	return ""
 }

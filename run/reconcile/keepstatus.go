@@ -39,7 +39,7 @@ func (w *state) keepStatus() error {
 	ended := lifecycle.Next(w.pod(), w.world()).Ended
 	now := lifecycle.Keep(w.Status(), ended)
 	now.OOMKilled, now.Evicted = w.reportOOMs(), w.obs.Kept.Evicted
-	now.ResizePending, now.ShutDown = w.obs.Kept.ResizePending, w.obs.Kept.ShutDown
+	now.ResizePending, now.ShutDown, now.Unmade = w.obs.Kept.ResizePending, w.obs.Kept.ShutDown, w.obs.Kept.Unmade
 	if now.Equal(before) {
 		return nil
 	}

@@ -12,17 +12,17 @@ import (
 // it was something else.
 func sandboxImage(err error) string {
 	if m := unpulled().FindStringSubmatch(err.Error()); m != nil {
-		return m[1]
+		return m[1] + m[2]
 	}
 	return ""
 }
 
 func sandboxImageHint(image string, runtime host.Runtime) string {
-	return fmt.Sprintf("the runtime's sandbox (pause) image %s was not found and cannot be pulled: load it with 'podrun image load', or name one that is on this host as %s", image, runtime.SandboxKey())
+	return fmt.Sprintf("the runtime's sandbox (pause) image %s was not found and cannot be pulled: %s, or name one that is on this host as %s", image, runtime.LoadImage(), runtime.SandboxKey())
 }
 
 // unpulled are the texts of runtimes that could not pull their sandbox image:
-// containerd 1.6 to 2.1, and 2.4. A sandbox needs no other image.
+// containerd 1.6 to 2.1, and 2.4; CRI-O. A sandbox needs no other image.
 var unpulled = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`failed to (?:get sandbox|pull) image "([^"]+)"`)
+	return regexp.MustCompile(`failed to (?:get sandbox|pull) image "([^"]+)"|initializing source docker://(\S+): `)
 })

@@ -1,0 +1,225 @@
+package discover
+
+import (
+	"cmp"
+	"encoding/json"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/host"
+)
+
+// Bounds of CRI-O's configuration.
+const (
+	maxCRIOFile  = 1 << 20 // bytes
+	maxCRIOFiles = 100     // of the directory
+)
+
+// CRI-O's configuration files where its command line names no others
+// (pkg/config/config_unix.go).
+const (
+	crioFile = "/etc/crio/crio.conf"
+	crioDir  = "/etc/crio/crio.conf.d"
+)
+
+// CRI-O's own directories of networks.
+const (
+	crioNetworkDir = "/etc/cni/net.d"
+	crioPluginDir  = "/opt/cni/bin"
+)
+
+// crioConfig is the part of CRI-O's configuration that concerns pods. A zero value is
+// not configured, or not known.
+type crioConfig struct {
+	files          []string
+	problem        string // why a file of it cannot be read
+	pauseImage     string
+	defaultRuntime string
+	networkDir     string
+	pluginDirs     []string
+	cdiSpecDirs    []string
+	ulimits        []string
+	minMemory      map[string]string // by runtime handler: 12MiB
+}
+
+// addCRIO adds to what CRI-O reports of itself what it reports in its own format
+// (1.32 and later) and what its configuration files say. Changes that it has not loaded
+// count as well: CRI does not tell them apart.
+func (m machine) addCRIO(r *host.Runtime, endpoint, verbose string) {
+	file, dir := crioFile, crioDir
+	if pid, err := cri.ServerPID(m.ctx, endpoint); err == nil && pid > 0 {
+		if line, err := m.read(maxProcFile, "proc", strconv.Itoa(pid), "cmdline"); err == nil {
+			file, dir = crioFlags(strings.Split(string(line), "\x00"), file, dir)
+		}
+	}
+	c := m.readCRIO(file, dir)
+	c.override(verbose)
+	r.ConfigFiles, r.ConfigProblem, r.Ulimits = c.files, c.problem, c.ulimits
+	r.SandboxImg = cmp.Or(r.SandboxImg, c.pauseImage)
+	if len(c.files) > 0 { // else it may be configured elsewhere
+		c.networkDir = cmp.Or(c.networkDir, crioNetworkDir)
+		if len(c.pluginDirs) == 0 {
+			c.pluginDirs = []string{crioPluginDir}
+		}
+	}
+	r.CNIConfDir, r.CNIBinDirs = c.networkDir, c.pluginDirs
+	if len(c.cdiSpecDirs) > 0 {
+		r.CDIDirs = c.cdiSpecDirs
+	}
+	r.MinMemory = c.limits()
+}
+
+// crioFlags finds the configuration's file and directory in a command line.
+func crioFlags(args []string, file, dir string) (string, string) {
+	for i, arg := range args {
+		name, value, inOne := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if !strings.HasPrefix(arg, "-") {
+			continue
+		}
+		if !inOne && i+1 < len(args) {
+			value = args[i+1]
+		}
+		switch name {
+		case "config", "c":
+			file = value
+		case "config-dir", "d":
+			dir = value
+		}
+	}
+	return file, dir
+}
+
+// readCRIO reads a configuration: the file, and then those of the directory in the order
+// of their names, of which a later one overrides single keys.
+func (m machine) readCRIO(file, dir string) crioConfig {
+	var c crioConfig
+	files := []string{file}
+	root := m.path(dir)
+	// What cannot be listed has no files: CRI-O would not run with it.
+	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil || e.IsDir():
+			return nil
+		case len(files) > maxCRIOFiles:
+			return fs.SkipAll
+		}
+		if below, err := filepath.Rel(root, path); err == nil {
+			files = append(files, filepath.Join(dir, below))
+		}
+		return nil
+	})
+	for _, name := range files {
+		data, err := m.read(maxCRIOFile, name)
+		if err != nil {
+			if !m.exists(name) {
+				continue
+			}
+			c.problem = name + ": " + err.Error()
+			continue
+		}
+		values, err := tomlValues(string(data))
+		if err != nil {
+			c.problem = name + ": " + err.Error()
+		}
+		c.files = append(c.files, name)
+		c.take(values)
+	}
+	return c
+}
+
+// take takes over the keys of one file.
+func (c *crioConfig) take(values map[string][]string) {
+	for key, to := range map[string]*string{
+		"crio.image.pause_image": &c.pauseImage, "crio.network.network_dir": &c.networkDir, "crio.runtime.default_runtime": &c.defaultRuntime,
+	} {
+		if v := values[key]; len(v) == 1 {
+			*to = v[0]
+		}
+	}
+	for key, to := range map[string]*[]string{
+		"crio.network.plugin_dirs": &c.pluginDirs, "crio.runtime.cdi_spec_dirs": &c.cdiSpecDirs, "crio.runtime.default_ulimits": &c.ulimits,
+	} {
+		if v, set := values[key]; set {
+			*to = v
+		}
+	}
+	for key, v := range values {
+		handler, isHandler := strings.CutPrefix(key, "crio.runtime.runtimes.")
+		handler, isMin := strings.CutSuffix(handler, ".container_min_memory")
+		if isHandler && isMin && len(v) == 1 {
+			c.setMinMemory(handler, v[0])
+		}
+	}
+}
+
+func (c *crioConfig) setMinMemory(handler, size string) {
+	if c.minMemory == nil {
+		c.minMemory = map[string]string{}
+	}
+	c.minMemory[handler] = size
+}
+
+// override takes over what CRI-O's verbose status says of the configuration in use
+// (server/runtime_status.go): its fields have Go's names.
+func (c *crioConfig) override(verbose string) {
+	var v struct {
+		CRIO struct {
+			DefaultRuntime              string
+			CDISpecDirs, DefaultUlimits []string
+			Runtimes                    map[string]struct{ ContainerMinMemory string }
+		} `json:"crio"`
+	}
+	if json.Unmarshal([]byte(verbose), &v) != nil {
+		return
+	}
+	c.defaultRuntime = cmp.Or(v.CRIO.DefaultRuntime, c.defaultRuntime)
+	if v.CRIO.CDISpecDirs != nil {
+		c.cdiSpecDirs = v.CRIO.CDISpecDirs
+	}
+	if v.CRIO.DefaultUlimits != nil {
+		c.ulimits = v.CRIO.DefaultUlimits
+	}
+	for handler, r := range v.CRIO.Runtimes {
+		if r.ContainerMinMemory != "" {
+			c.setMinMemory(handler, r.ContainerMinMemory)
+		}
+	}
+}
+
+// limits are the least memory limits of containers by handler, in bytes; "" is the
+// default handler. Where none is configured CRI-O has its own, which depends on the
+// version and is not known here.
+func (c *crioConfig) limits() map[string]int64 {
+	out := map[string]int64{}
+	for handler, size := range c.minMemory {
+		if n, ok := ramInBytes(size); ok && n > 0 {
+			out[handler] = n
+		}
+	}
+	if n, known := out[c.defaultRuntime]; known {
+		out[""] = n
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// ramInBytes reads a size as CRI-O does (github.com/docker/go-units, RAMInBytes): all
+// units are powers of 1024.
+func ramInBytes(size string) (int64, bool) {
+	number := strings.TrimRight(size, "bBiIkKmMgGtT ")
+	unit := strings.TrimSpace(strings.ToLower(size[len(number):]))
+	suffix, known := map[string]string{"": "", "b": "", "k": "Ki", "m": "Mi", "g": "Gi", "t": "Ti"}[strings.TrimSuffix(strings.TrimSuffix(unit, "b"), "i")]
+	q, err := resource.ParseQuantity(number + suffix)
+	if !known || err != nil || q.Sign() < 0 || slices.Contains([]string{"i", "ib"}, unit) {
+		return 0, false
+	}
+	return q.Value(), true
+}

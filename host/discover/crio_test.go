@@ -1,0 +1,114 @@
+package discover
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/podrun/podrun/host"
+)
+
+// crioHost is a machine with files.
+func crioHost(t *testing.T, files map[string]string) machine {
+	t.Helper()
+	m := machine{ctx: t.Context(), root: t.TempDir()}
+	for name, text := range files {
+		path := m.path(name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+func TestCRIOConfiguration(t *testing.T) {
+	m := crioHost(t, map[string]string{
+		"/etc/crio/crio.conf": `[crio.image]
+pause_image = "registry.example/pause:1"
+[crio.network]
+network_dir = "/etc/first"
+[crio.runtime]
+default_runtime = "runc"
+default_ulimits = ["nofile=1:2"]`,
+		"/etc/crio/crio.conf.d/20-net": "[crio.network]\nnetwork_dir = \"/etc/second\"\nplugin_dirs = [\"/opt/a\", \"/opt/b\"]",
+		"/etc/crio/crio.conf.d/10-min": "[crio.runtime.runtimes.runc]\ncontainer_min_memory = \"12MiB\"\n[crio.runtime]\ncdi_spec_dirs = [\"/etc/mycdi\"]\n[crio.network]\nnetwork_dir = \"/etc/between\"",
+	})
+	r := host.Runtime{Name: "cri-o", SandboxImg: ""}
+	m.addCRIO(&r, "unix:///none.sock", "{}")
+	want := host.Runtime{
+		Name: "cri-o", SandboxImg: "registry.example/pause:1", CNIConfDir: "/etc/second", CNIBinDirs: []string{"/opt/a", "/opt/b"}, CDIDirs: []string{"/etc/mycdi"},
+		ConfigFiles: []string{"/etc/crio/crio.conf", "/etc/crio/crio.conf.d/10-min", "/etc/crio/crio.conf.d/20-net"},
+		MinMemory:   map[string]int64{"": 12 << 20, "runc": 12 << 20}, Ulimits: []string{"nofile=1:2"},
+	}
+	if diff := cmp.Diff(want, r); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	// What CRI-O reports of the configuration that it uses wins.
+	r = host.Runtime{Name: "cri-o", SandboxImg: "registry.example/pause:2"}
+	m.addCRIO(&r, "", `{"sandboxImage":"x","crio":{"DefaultRuntime":"crun","CDISpecDirs":["/run/cdi"],"DefaultUlimits":[],"Runtimes":{"crun":{"ContainerMinMemory":"500KiB"}}}}`)
+	if r.SandboxImg != "registry.example/pause:2" || r.CDIDirs[0] != "/run/cdi" || len(r.Ulimits) > 0 || r.MinMemory[""] != 500<<10 || r.MinMemory["runc"] != 12<<20 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestCRIOWithoutConfiguration(t *testing.T) {
+	r := host.Runtime{Name: "cri-o"}
+	crioHost(t, nil).addCRIO(&r, "", "")
+	if diff := cmp.Diff(host.Runtime{Name: "cri-o"}, r); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	r = host.Runtime{Name: "cri-o"}
+	crioHost(t, map[string]string{"/etc/crio/crio.conf.d/a.conf": "[crio]\n"}).addCRIO(&r, "", "")
+	if r.CNIConfDir != "/etc/cni/net.d" || !slices.Equal(r.CNIBinDirs, []string{"/opt/cni/bin"}) || r.MinMemory != nil {
+		t.Errorf("%+v", r)
+	}
+	r = host.Runtime{Name: "cri-o"}
+	crioHost(t, map[string]string{"/etc/crio/crio.conf": "[crio.image]\npause_image = \"a\"\nbroken"}).addCRIO(&r, "", "")
+	if r.ConfigProblem != "/etc/crio/crio.conf: line 3: expected a key and its value" || r.SandboxImg != "a" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// The number of files and their sizes are bounded.
+func TestCRIOConfigurationBounds(t *testing.T) {
+	files := map[string]string{"/etc/crio/crio.conf": "[crio.image]\npause_image = \"a\" #" + string(make([]byte, maxCRIOFile))}
+	for i := range 2 * maxCRIOFiles {
+		files[fmt.Sprintf("/etc/crio/crio.conf.d/%03d", i)] = "[crio]\n"
+	}
+	var r host.Runtime
+	crioHost(t, files).addCRIO(&r, "", "")
+	if len(r.ConfigFiles) != maxCRIOFiles || r.ConfigProblem == "" || r.SandboxImg != "" {
+		t.Errorf("%d files, %q, %q", len(r.ConfigFiles), r.ConfigProblem, r.SandboxImg)
+	}
+}
+
+func TestCRIOFlags(t *testing.T) {
+	for _, c := range []struct {
+		args      []string
+		file, dir string
+	}{
+		{[]string{"crio"}, "f", "d"},
+		{[]string{"crio", "--config", "/a", "--config-dir=/b", ""}, "/a", "/b"},
+		{[]string{"crio", "-c", "/a", "-d", "", "--log-level", "debug"}, "/a", ""},
+		{[]string{"crio", "--config"}, "", "d"},
+	} {
+		if file, dir := crioFlags(c.args, "f", "d"); file != c.file || dir != c.dir {
+			t.Errorf("%q: %q, %q", c.args, file, dir)
+		}
+	}
+}
+
+func TestRAMInBytes(t *testing.T) {
+	for size, want := range map[string]int64{"12MiB": 12 << 20, "12 MiB": 12 << 20, "12.5m": 12<<20 + 1<<19, "500KiB": 500 << 10, "1g": 1 << 30, "4096": 4096, "4096b": 4096, "": -1, "x": -1, "1x": -1, "-1m": -1, "1i": -1} {
+		if got, ok := ramInBytes(size); ok != (want >= 0) || ok && got != want {
+			t.Errorf("%q: %d, %v", size, got, ok)
+		}
+	}
+}

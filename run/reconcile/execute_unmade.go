@@ -1,0 +1,39 @@
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
+)
+
+// reasonStartError and codeStartError are what containerd gives a container whose
+// program cannot be run (internal/cri/server/container_start.go).
+const (
+	reasonStartError = "StartError"
+	codeStartError   = 128
+)
+
+// notCreated notes a container that could not be created. CRI-O runs the program of a
+// container when it creates it, so that one whose program is missing does not exist;
+// containerd keeps it as ended. podrun writes down what containerd would show.
+func (w *starter) notCreated(ctx context.Context, c lifecycle.Container, err error) error {
+	if _, _, ok := cri.CommandFailure(err); !ok || c.SandboxID == "" || context.Cause(ctx) != nil {
+		return w.containerFailed(ctx, c.Name, "create", event.FailedToCreate, err)
+	}
+	if err := w.beforeStart(); err != nil {
+		return err
+	}
+	now := time.Now()
+	c.ID, c.Unmade = store.RandomHex(32), true
+	c.State, c.CreatedAt, c.StartedAt, c.FinishedAt = lifecycle.Exited, now, now, now
+	c.ExitCode, c.Reason, c.Message = codeStartError, reasonStartError, w.redacted(c.Name, err).Error()
+	w.obs.Put(c)
+	if err := w.keep(w.obs.Kept.WithUnmade(c)); err != nil {
+		return err
+	}
+	return w.containerFailed(ctx, c.Name, "start", event.FailedToStart, err)
+}
