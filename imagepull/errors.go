@@ -97,6 +97,7 @@ func failure(container, image string, err error) error {
 	switch {
 	case !errors.As(err, &pull):
 		out.Kind = problem.Runtime
+		return out
 	case pull.Denied:
 		out.Hint = "the image is present, but was pulled with credentials that this pod lacks: add them with imagePullSecrets"
 	case pull.Reason == ReasonNeverPull:
@@ -105,6 +106,9 @@ func failure(container, image string, err error) error {
 		out.Kind = problem.Runtime
 	default:
 		out.Hint = pull.hint()
+	}
+	if err == error(pull) {
+		out.Err = brief{pull}
 	}
 	return out
 }
