@@ -47,3 +47,10 @@ func TestBrief(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestHintToFullDisk(t *testing.T) {
+	e := &PullError{Class: Transient, Err: status.Error(2, "failed to extract layer: write /var/lib/containerd/x: no space left on device")}
+	if got := e.hint(); !strings.Contains(got, "disk is full") || !strings.Contains(got, "podrun image prune") {
+		t.Error(got)
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/podrun/podrun/imagepull/auth"
 	"github.com/podrun/podrun/problem"
 )
@@ -72,6 +74,9 @@ func (e *PullError) tried() string {
 func (e *PullError) hint() string {
 	if e.Class == Unauthorized && len(e.Found.Credentials) > 0 {
 		return "correct these credentials: the registry rejects all of them for this image"
+	}
+	if e.Err != nil && strings.Contains(Detail(e.Err), unix.ENOSPC.Error()) {
+		return "the runtime's disk is full: free space on it ('podrun image prune' removes unused images)"
 	}
 	return e.Class.Hint()
 }
