@@ -35,7 +35,7 @@ func checkNetworkReady(q question) problem.List {
 	}
 	return list(problem.Problem{
 		Reason: "NetworkNotReady", Message: "network is not ready" + because(c, ok),
-		Hint: "install a CNI plugin with a configuration in " + cmp.Or(q.facts.Runtime.CNIConfDir, "/etc/cni/net.d") + ", or set spec.hostNetwork",
+		Hint: "add a network configuration to " + q.facts.Runtime.NetworkDir() + ", of which 'podrun doctor' prints one, or set spec.hostNetwork",
 	})
 }
 

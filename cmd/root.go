@@ -239,16 +239,15 @@ func eachError(err error, do func(error)) {
 // printError writes an error, of joined ones one, for a person: one line a
 // problem, then the hint.
 func printError(w io.Writer, err error) {
-	e, ok := errors.AsType[*problem.Error](err)
-	if !ok {
+	if _, ok := errors.AsType[*problem.Error](err); ok {
+		for line := range strings.Lines(err.Error()) {
+			fmt.Fprintln(w, "podrun:", strings.TrimRight(line, "\n"))
+		}
+	} else {
 		fmt.Fprintln(w, "podrun:", indented(err.Error()))
-		return
 	}
-	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintln(w, "podrun:", strings.TrimRight(line, "\n"))
-	}
-	if e.Hint != "" {
-		fmt.Fprintln(w, "hint:", indented(e.Hint))
+	if hint := hintTo(err); hint != "" {
+		fmt.Fprintln(w, "hint:", indented(hint))
 	}
 }
 
@@ -264,9 +263,9 @@ type errorLine struct {
 // printErrorJSON writes an error for a script: a JSON object on a line.
 func printErrorJSON(w io.Writer, err error) {
 	code := exitCode(err)
-	line := errorLine{Error: err.Error(), ExitCode: code, Reason: exitReason(code)}
+	line := errorLine{Error: err.Error(), Hint: hintTo(err), ExitCode: code, Reason: exitReason(code)}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
-		line.Hint, line.Problems = e.Hint, e.Problems
+		line.Problems = e.Problems
 	}
 	if data, err := json.Marshal(line); err == nil {
 		fmt.Fprintf(w, "%s\n", escapeJSON(data))

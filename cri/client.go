@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -159,7 +160,7 @@ func FindEndpoint() (string, error) {
 			return e, nil
 		}
 	}
-	return "", fmt.Errorf("no container runtime found: neither of %v exists", DefaultEndpoints())
+	return "", fmt.Errorf("no container runtime found: %s do not exist", strings.Join(DefaultEndpoints(), " and "))
 }
 
 // within bounds one call.

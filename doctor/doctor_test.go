@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -113,7 +114,7 @@ var cases = []struct {
 	{"an unknown driver", []func(*Input){func(in *Input) { in.Facts.Cgroup.DriverFrom = "host" }}, "cgroup-driver", Warn, "assumes systemd", "--cgroup-driver"},
 
 	{"no runtime, installed", []func(*Input){down("/run/c.sock does not exist")}, "runtime", Fail, "does not exist", "systemctl restart containerd"},
-	{"no runtime, not installed", []func(*Input){down("/run/c.sock does not exist"), notInstalled}, "runtime", Fail, "does not exist", "apt-get install containerd runc containernetworking-plugins"},
+	{"no runtime, not installed", []func(*Input){down("/run/c.sock does not exist"), notInstalled}, "runtime", Fail, "does not exist", "apt-get install containerd runc containernetworking-plugins && systemctl enable --now containerd"},
 	{"no runtime, nobody knows", []func(*Input){down("x"), notInstalled, func(in *Input) { in.Checkup.PackageManager = "" }}, "runtime", Fail, "x", "the hint"},
 	{"Docker's containerd", []func(*Input){down("unknown service"), func(in *Input) { in.Checkup.CRIDisabledIn = "/etc/containerd/config.toml" }}, "runtime", Fail, "unknown service",
 		`remove "cri" from disabled_plugins in /etc/containerd/config.toml, then: systemctl restart containerd`},
@@ -146,8 +147,10 @@ var cases = []struct {
 	{"no configuration of CRI-O", []func(*Input){crio, func(in *Input) { in.Facts.Runtime.ConfigFiles = nil }}, "runtime-config", Skip, "no configuration file", ""},
 	{"CRI-O and OOM scores", []func(*Input){crio, func(in *Input) { no := false; in.Checkup.RuntimeLowersOOM, in.Facts.Runtime.RestrictsOOM = &no, &no }}, "oom-score", Fail, "CAP_SYS_RESOURCE", "grant CRI-O the capability"},
 	{"CRI-O's plugins are missing", []func(*Input){crio, withCNI(func(c *host.CNI) { c.Missing = []string{"bridge"} })}, "cni", Fail, "requires bridge", "plugin_dirs in [crio.network]"},
-	{"no network", []func(*Input){refuse("NetworkNotReady", "network is not ready"), noPlugins}, "network-ready", Fail, "not ready", "apt-get install containernetworking-plugins; then add a network configuration to /etc/cni/net.d"},
-	{"no network, but plugins", []func(*Input){refuse("NetworkNotReady", "network is not ready"), noPlugins, withCNI(func(c *host.CNI) { c.Bridge = true })}, "network-ready", Fail, "not ready", "add a network configuration"},
+	{"no network", []func(*Input){refuse("NetworkNotReady", "network is not ready"), noPlugins}, "network-ready", Fail, "not ready",
+		"apt-get install containernetworking-plugins; mkdir -p /etc/cni/net.d && echo '{\"cniVersion\": \"1.0.0\", "},
+	{"no network, but plugins", []func(*Input){refuse("NetworkNotReady", "network is not ready"), noPlugins, withCNI(func(c *host.CNI) { c.Bridge = true })}, "network-ready", Fail, "not ready", "}' > /etc/cni/net.d/10-podrun.conflist; pods with spec.hostNetwork"},
+	{"no network in the runtime's directory", []func(*Input){refuse("NetworkNotReady", "network is not ready"), noPlugins, withCNI(func(c *host.CNI) { c.ConfDir = "/opt/net.d" })}, "network-ready", Fail, "not ready", "> /opt/net.d/10-podrun.conflist"},
 	{"a network that is not ready", []func(*Input){refuse("NetworkNotReady", "network is not ready")}, "network-ready", Fail, "not ready", "the hint"},
 	{"no network wanted", []func(*Input){noPlugins, func(in *Input) { in.HostNetworkOnly = true }}, "network-ready", Pass, "hostNetwork", ""},
 	{"plugins are missing", []func(*Input){withCNI(func(c *host.CNI) { c.Missing = []string{"bridge"} })}, "cni", Fail, "requires bridge, not found in /opt/cni/bin", "containernetworking-plugins"},
@@ -221,5 +224,31 @@ func TestWorst(t *testing.T) {
 		if got := Worst(findings); got != want {
 			t.Errorf("%v: %s", statuses, got)
 		}
+	}
+}
+
+// TestConflist holds the network that users paste to be one: the plugins that
+// containernetworking-plugins has, in the form of the CNI specification 1.0.0.
+func TestConflist(t *testing.T) {
+	var list struct {
+		Version string `json:"cniVersion"`
+		Name    string
+		Plugins []struct {
+			Type string
+			IPAM struct{ Type string }
+		}
+	}
+	if err := json.Unmarshal([]byte(conflist), &list); err != nil {
+		t.Fatal(err)
+	}
+	var plugins []string
+	for _, p := range list.Plugins {
+		plugins = append(plugins, p.Type, p.IPAM.Type)
+	}
+	if got := strings.Join(plugins, " "); list.Version != "1.0.0" || list.Name == "" || got != "bridge host-local portmap " {
+		t.Errorf("%+v: %s", list, got)
+	}
+	if strings.Contains(conflist, "'") {
+		t.Error("the shell would end the quotes")
 	}
 }

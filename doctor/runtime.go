@@ -60,10 +60,20 @@ func (in Input) fixRuntime() string {
 	case c.Programs["crio"] != "":
 		return restart("crio") + "; if it has another socket: --container-runtime-endpoint unix:///path/to.sock"
 	}
-	if command := install(c, "containerd", "runc", "cni"); command != "" {
-		return command
+	if commands := InstallRuntime(c); commands != "" {
+		return commands
 	}
 	return in.DownHint
+}
+
+// InstallRuntime returns the commands that install a container runtime with network
+// plugins on a host, and start it; empty if its package manager is not known.
+func InstallRuntime(c host.Checkup) string {
+	commands := install(c, "containerd", "runc", "cni")
+	if commands != "" && c.Systemd {
+		commands += " && systemctl enable --now containerd"
+	}
+	return commands
 }
 
 // names are what package managers call what differs.

@@ -69,6 +69,7 @@ type ChooseInput struct {
 	Survey  *Survey // may be nil unless NeedsSurvey
 	Archive bool    // the binary has one
 	Pods    []string
+	Install string // the commands that install a runtime, for an error; may be empty
 }
 
 // Decision is which runtime a command uses.
@@ -174,11 +175,11 @@ func discovered(in ChooseInput, starts bool) (Decision, error) {
 	if in.Archive {
 		return Decision{Kind: Own, Record: starts, Notice: "using the embedded container runtime"}, nil
 	}
-	return Decision{}, noRuntime(s)
+	return Decision{}, noRuntime(s, in.Install)
 }
 
-// noRuntime is the error of a host without a runtime.
-func noRuntime(s *Survey) error {
+// noRuntime is the error of a host without a runtime, which these commands install.
+func noRuntime(s *Survey, install string) error {
 	var sockets []string
 	for _, socket := range s.Sockets {
 		if socket.State == NoCRI {
@@ -187,6 +188,11 @@ func noRuntime(s *Survey) error {
 		}
 		sockets = append(sockets, socket.Endpoint)
 	}
-	return &problem.Error{Kind: problem.Runtime, Err: fmt.Errorf("no container runtime found: neither of %v exists", sockets),
-		Hint: "install containerd ('podrun doctor' prints the command) and start it, use podrun-bundle, which has a runtime of its own, or set a socket with --container-runtime-endpoint"}
+	if install == "" {
+		install = "install containerd and start it"
+	} else {
+		install = "install one: " + install
+	}
+	return &problem.Error{Kind: problem.Runtime, Err: fmt.Errorf("no container runtime found: %s do not exist", strings.Join(sockets, " and ")),
+		Hint: install + "; 'podrun doctor' checks the host; podrun-bundle has a runtime of its own; --container-runtime-endpoint sets another socket"}
 }

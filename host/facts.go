@@ -207,6 +207,15 @@ type Runtime struct {
 	CgroupSaid string           `json:"cgroupSaid,omitempty"` // driver by RuntimeConfig or the default handler's options, empty if neither tells
 }
 
+// NetworkDir is the directory from which the runtime reads its network configuration: what
+// it reports, or the default of containerd and CRI-O.
+func (r Runtime) NetworkDir() string {
+	if r.CNIConfDir == "" {
+		return "/etc/cni/net.d"
+	}
+	return r.CNIConfDir
+}
+
 // Containerd1 tells whether the runtime is a containerd 1.x.
 func (r Runtime) Containerd1() bool {
 	return r.Name == "containerd" && strings.HasPrefix(strings.TrimPrefix(r.Version, "v"), "1.")

@@ -95,7 +95,7 @@ func TestFatalFailureFailsAtOnceForEachContainer(t *testing.T) {
 		for _, name := range []string{"a", "b"} {
 			_, err := pulls.Wait(t.Context(), name)
 			wantFailure(t, err, ReasonPull, NotFound)
-			want := "container " + name + `: image "r.example/broken:1": ErrImagePull: ` + notFound
+			want := "container " + name + `: image "r.example/broken:1": ErrImagePull: not found`
 			if err.Error() != want {
 				t.Errorf("error %q, want %q", err, want)
 			}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/podrun/podrun/imagepull/auth"
 	"github.com/podrun/podrun/problem"
 )
@@ -73,6 +75,9 @@ func (e *PullError) hint() string {
 	if e.Class == Unauthorized && len(e.Found.Credentials) > 0 {
 		return "correct these credentials: the registry rejects all of them for this image"
 	}
+	if e.Err != nil && strings.Contains(Detail(e.Err), unix.ENOSPC.Error()) {
+		return "the runtime's disk is full: free space on it ('podrun image prune' removes unused images)"
+	}
 	return e.Class.Hint()
 }
 
@@ -97,6 +102,7 @@ func failure(container, image string, err error) error {
 	switch {
 	case !errors.As(err, &pull):
 		out.Kind = problem.Runtime
+		return out
 	case pull.Denied:
 		out.Hint = "the image is present, but was pulled with credentials that this pod lacks: add them with imagePullSecrets"
 	case pull.Reason == ReasonNeverPull:
@@ -105,6 +111,9 @@ func failure(container, image string, err error) error {
 		out.Kind = problem.Runtime
 	default:
 		out.Hint = pull.hint()
+	}
+	if err == error(pull) {
+		out.Err = brief{pull}
 	}
 	return out
 }

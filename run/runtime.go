@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/doctor"
 	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/embedded/archive"
+	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/store"
@@ -125,6 +127,11 @@ func (r *Runtime) choose(ctx context.Context, use RuntimeUse) (*embedded.Choice,
 		}
 	}
 	d, err := embedded.Choose(in)
+	if err != nil && in.Survey != nil {
+		// How to install one is read only to explain.
+		in.Install = doctor.InstallRuntime(discover.Software())
+		d, err = embedded.Choose(in)
+	}
 	return in.Record, d, err
 }
 

@@ -44,22 +44,34 @@ func (m machine) examine(client *cri.Client, s nodeconfig.Settings, o Options) E
 		Seccomp:         m.exists("proc/sys/kernel/seccomp"),
 		Sysctls:         m.sysctls("user.max_user_namespaces", "fs.inotify.max_user_instances", "fs.inotify.max_user_watches"),
 		Programs:        m.programs("containerd", "crio", "dockerd", "runc", "crun", "apparmor_parser"),
+		PackageManager:  m.packageManager(),
 		Systemd:         m.systemdIsInit(),
 		OtherSockets:    m.otherSockets(),
 		CRIDisabledIn:   m.criDisabledIn("/etc/containerd/config.toml"),
 		CNI:             m.cni(e.Facts.Runtime),
-	}
-	for _, name := range []string{"apt-get", "dnf", "zypper", "apk", "pacman"} {
-		if len(m.programs(name)) > 0 {
-			e.Checkup.PackageManager = name
-			break
-		}
 	}
 	if client != nil && e.Down == nil {
 		m.behindSocket(&e.Checkup, client.Endpoint())
 		e.Checkup.SandboxImage = SandboxImage(m.ctx, client, e.Facts.Runtime)
 	}
 	return e
+}
+
+// Software reads how to install and start programs on the host: PackageManager and
+// Systemd of the Checkup.
+func Software() host.Checkup {
+	m := machine{ctx: context.Background(), root: "/"}
+	return host.Checkup{PackageManager: m.packageManager(), Systemd: m.systemdIsInit()}
+}
+
+// packageManager is the host's; empty for one that podrun does not know.
+func (m machine) packageManager() string {
+	for _, name := range []string{"apt-get", "dnf", "zypper", "apk", "pacman"} {
+		if len(m.programs(name)) > 0 {
+			return name
+		}
+	}
+	return ""
 }
 
 // directory tells whether podrun can write into a directory, or make it.

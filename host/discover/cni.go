@@ -13,10 +13,7 @@ import (
 // cni reads the network's configuration as a runtime does: the first file of the
 // directory, by name.
 func (m machine) cni(r host.Runtime) host.CNI {
-	c := host.CNI{ConfDir: r.CNIConfDir, BinDirs: r.CNIBinDirs}
-	if c.ConfDir == "" {
-		c.ConfDir = "/etc/cni/net.d"
-	}
+	c := host.CNI{ConfDir: r.NetworkDir(), BinDirs: r.CNIBinDirs}
 	if len(c.BinDirs) == 0 {
 		c.BinDirs = []string{"/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni"}
 	}

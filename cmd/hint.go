@@ -1,0 +1,91 @@
+package cmd
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// hintTo is what a user can do about an error: its own hint, or else what the system's
+// error that it has calls for. Empty if neither is known.
+func hintTo(err error) string {
+	if e, ok := errors.AsType[*problem.Error](err); ok && (e.Hint != "" || len(e.Problems) > 0) {
+		return e.Hint
+	}
+	path := ""
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		path = e.Path
+	}
+	return systemHint(err, path, inodesOut, os.Geteuid() == 0)
+}
+
+// systemErrors are errors that also come as the text of a runtime, with what to do. "%s"
+// is the path, or "this host".
+var systemErrors = []struct {
+	errno syscall.Errno
+	fix   string
+}{
+	{unix.ENOSPC, "the disk is full: free space on the file system of %s ('podrun image prune' removes unused images), or move podrun's data with --root-dir"},
+	{unix.EDQUOT, "the disk quota is used up: increase it, or free space on the file system of %s"},
+	{unix.EROFS, "the file system of %s is mounted read-only: remount it, or move podrun's data with --root-dir"},
+	{unix.EMFILE, "increase the limit of open files (ulimit -n, or LimitNOFILE in the unit)"},
+	{unix.ENOMEM, "free memory on this host"},
+}
+
+// outOfInodes is what to do if ENOSPC, which says that there is no space, means this.
+const outOfInodes = "all inodes of the file system of %s are in use, although it may have space: remove small files there ('df -i' shows inodes), or move podrun's data with --root-dir"
+
+// systemHint is the hint to an error of the system about path, which may be empty;
+// noInodes reports whether a path's file system has no free inodes.
+func systemHint(err error, path string, noInodes func(string) bool, root bool) string {
+	where := path
+	if where == "" {
+		where = "this host"
+	}
+	for _, s := range systemErrors {
+		if !has(err, s.errno) {
+			continue
+		}
+		fix := s.fix
+		if s.errno == unix.ENOSPC && path != "" && noInodes(path) {
+			fix = outOfInodes
+		}
+		return strings.ReplaceAll(fix, "%s", where)
+	}
+	switch {
+	case !has(err, unix.EPERM) && !has(err, unix.EACCES):
+		return ""
+	case !root:
+		return "run as root"
+	}
+	return "root lacks a permission here, as in a container without capabilities, under SELinux or AppArmor, or on a network file system: 'podrun doctor' checks the host"
+}
+
+// has reports whether an error is, or a runtime's text ends with, an error of the system.
+func has(err error, errno syscall.Errno) bool {
+	return errors.Is(err, errno) || strings.HasSuffix(strings.TrimSpace(err.Error()), ": "+errno.Error())
+}
+
+// inodesOut reports whether the file system of a path, or of the nearest directory above
+// it that exists, has no free inodes. File systems without a fixed number have none in all.
+func inodesOut(path string) bool {
+	var st unix.Statfs_t
+	for {
+		err := unix.Statfs(path, &st)
+		if err == nil {
+			return st.Files > 0 && st.Ffree == 0
+		}
+		above := filepath.Dir(path)
+		if !errors.Is(err, unix.ENOENT) || above == path {
+			return false
+		}
+		path = above
+	}
+}

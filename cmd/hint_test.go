@@ -1,0 +1,95 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/problem"
+)
+
+func TestSystemHint(t *testing.T) {
+	wrote := func(errno syscall.Errno) error {
+		return &problem.Error{Kind: problem.Runtime, Object: "pod default/web", Op: "write the checkpoint", Err: &fs.PathError{Op: "write", Path: "/var/lib/podrun/x", Err: errno}}
+	}
+	for name, tc := range map[string]struct {
+		err            error
+		inodes, nobody bool
+		want           string // how the hint begins
+	}{
+		"full":          {err: wrote(unix.ENOSPC), want: "the disk is full: free space on the file system of /var/lib/podrun/x ('podrun image prune'"},
+		"inodes":        {err: wrote(unix.ENOSPC), inodes: true, want: "all inodes of the file system of /var/lib/podrun/x are in use"},
+		"quota":         {err: wrote(unix.EDQUOT), want: "the disk quota is used up"},
+		"read-only":     {err: wrote(unix.EROFS), want: "the file system of /var/lib/podrun/x is mounted read-only"},
+		"files":         {err: wrote(unix.EMFILE), want: "increase the limit of open files"},
+		"not root":      {err: wrote(unix.EACCES), nobody: true, want: "run as root"},
+		"root":          {err: wrote(unix.EPERM), want: "root lacks a permission here"},
+		"the runtime's": {err: errors.New("failed to extract layer: write /var/lib/containerd/x: no space left on device"), want: "the disk is full: free space on the file system of this host"},
+		"another":       {err: errors.New("no space left on device was the title of the page"), want: ""},
+		"not found":     {err: wrote(unix.ENOENT), want: ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := ""
+			if e, ok := errors.AsType[*fs.PathError](tc.err); ok {
+				path = e.Path
+			}
+			got := systemHint(tc.err, path, func(string) bool { return tc.inodes }, !tc.nobody)
+			if !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" || strings.Contains(got, "%s") {
+				t.Errorf("%q, want %q…", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestHintTo(t *testing.T) {
+	full := &fs.PathError{Op: "write", Path: t.TempDir() + "/a/b", Err: unix.ENOSPC}
+	for _, tc := range []struct {
+		err  error
+		want string
+	}{
+		{&problem.Error{Err: full, Hint: "its own"}, "its own"},
+		{fmt.Errorf("pod a: %w", full), "the disk is full"},
+		{problem.Refuse(problem.Manifest, problem.List{{Message: "m: permission denied"}}), ""}, // each has its hint
+		{errors.New("x"), ""},
+	} {
+		if got := hintTo(tc.err); !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" {
+			t.Errorf("%v: %q, want %q…", tc.err, got, tc.want)
+		}
+	}
+}
+
+// TestInodesOut fills a real file system.
+func TestInodesOut(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("requires root, to mount a tmpfs")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m,nr_inodes=3"); err != nil {
+		t.Skipf("mount: %v", err)
+	}
+	defer func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	if inodesOut(filepath.Join(dir, "none", "file")) {
+		t.Error("a new file system has no inodes")
+	}
+	var err error
+	for i := 0; err == nil && i < 10; i++ {
+		err = os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600)
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("not full: %v", err)
+	}
+	if got := hintTo(err); !strings.HasPrefix(got, "all inodes of the file system of "+dir) {
+		t.Error(got)
+	}
+}

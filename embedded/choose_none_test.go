@@ -1,0 +1,28 @@
+package embedded
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// TestNoRuntime: a host without a runtime gets the commands that install one.
+func TestNoRuntime(t *testing.T) {
+	survey := &Survey{Sockets: []Socket{{Endpoint: "unix:///run/containerd/containerd.sock", Program: "containerd"}, {Endpoint: "unix:///run/crio/crio.sock", Program: "crio"}}}
+	for install, want := range map[string]string{
+		"":                           "install containerd and start it; 'podrun doctor' checks the host; ",
+		"apt-get install containerd": "install one: apt-get install containerd; 'podrun doctor' checks the host; ",
+	} {
+		_, err := Choose(ChooseInput{Wanted: Auto, Survey: survey, Install: install})
+		e, ok := errors.AsType[*problem.Error](err)
+		if !ok || e.Kind != problem.Runtime || !strings.HasPrefix(e.Hint, want) {
+			t.Errorf("%+v, want %s…", e, want)
+			continue
+		}
+		if want := "no container runtime found: unix:///run/containerd/containerd.sock and unix:///run/crio/crio.sock do not exist"; e.Error() != want {
+			t.Errorf("%s, want %s", e, want)
+		}
+	}
+}

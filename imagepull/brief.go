@@ -1,0 +1,48 @@
+package imagepull
+
+import "strings"
+
+// brief is a PullError in a message that names the image already: without the names and
+// the wrapping that runtimes repeat. Events and statuses have the whole text, as the
+// kubelet's.
+type brief struct{ *PullError }
+
+// Error returns "reason: cause".
+func (b brief) Error() string {
+	if b.Reason == ReasonNeverPull {
+		return b.Reason + ": the image is not present, and its pull policy is Never"
+	}
+	return withoutName(b.PullError.Error(), b.Image)
+}
+
+// Unwrap gives the PullError.
+func (b brief) Unwrap() error { return b.PullError }
+
+var (
+	// wrapping is what runtimes put before the cause, with the image's name in it.
+	wrapping = expression(`(?i)(?:failed to (?:pull and unpack image|pull image|resolve (?:reference|image)|parse image reference) "[^"]*"|` +
+		`initializing source docker://\S+|(?:error )?reading manifest \S+ in \S+): `)
+	// wrapped are the names in it.
+	wrapped = expression(`(?:"([^"]*)"|docker://(\S+)): `)
+)
+
+// withoutName removes the image's name, in the forms in which a runtime's error has it,
+// with the words around it.
+func withoutName(text, image string) string {
+	names := []string{image}
+	clean := wrapping().ReplaceAllStringFunc(text, func(s string) string {
+		if m := wrapped().FindStringSubmatch(s); m != nil {
+			names = append(names, m[1]+m[2])
+		}
+		return ""
+	})
+	for _, name := range names {
+		if name != "" {
+			clean = strings.NewReplacer(" for "+name+" ", " ", " "+name+": ", " ").Replace(clean)
+		}
+	}
+	if clean == "" {
+		return text
+	}
+	return clean
+}

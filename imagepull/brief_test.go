@@ -1,0 +1,56 @@
+package imagepull
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/status"
+)
+
+// TestNameOnce: an error names its image once, whatever the runtime's text repeats.
+func TestNameOnce(t *testing.T) {
+	n := 0
+	for _, a := range readAnswers(t) {
+		image := ""
+		for _, m := range wrapped().FindAllStringSubmatch(wrapping().FindString(a.text), 1) {
+			image = m[1] + m[2]
+		}
+		if image == "" {
+			continue
+		}
+		n++
+		err := failure("app", image, &PullError{Image: image, Reason: ReasonPull, Class: a.class, Err: status.Error(a.code, a.text)})
+		if got := strings.Count(err.Error(), image); got != 1 {
+			t.Errorf("%s, %s: %d times: %s", a.runtime, a.what, got, err)
+		}
+	}
+	if n < 60 {
+		t.Errorf("only %d answers name an image", n)
+	}
+}
+
+func TestBrief(t *testing.T) {
+	const image = "r.example/busybox:nope"
+	for _, tc := range []struct{ text, want string }{
+		{`failed to pull and unpack image "r.example/busybox:nope": failed to resolve reference "r.example/busybox:nope": r.example/busybox:nope: not found`, "ErrImagePull: not found"},
+		{`failed to pull and unpack image "docker.io/library/busybox:nope": failed to resolve image: docker.io/library/busybox:nope: not found`, "ErrImagePull: failed to resolve image: not found"},
+		{`failed to parse image reference "a b": invalid reference format`, "ErrImagePull: invalid reference format"},
+		{`initializing source docker://r.example/busybox:nope: reading manifest nope in r.example/busybox: manifest unknown`, "ErrImagePull: manifest unknown"},
+		{`RegistryUnavailable: it is down`, "ErrImagePull: image pull failed because the registry is unavailable: it is down"},
+		{`no space left on device`, "ErrImagePull: no space left on device"},
+	} {
+		if got := (brief{&PullError{Image: image, Reason: ReasonPull, Err: status.Error(2, tc.text)}}).Error(); got != tc.want {
+			t.Errorf("got %q, want %q", got, tc.want)
+		}
+	}
+	if got := (brief{&PullError{Image: image, Reason: ReasonNeverPull}}).Error(); strings.Contains(got, image) {
+		t.Error(got)
+	}
+}
+
+func TestHintToFullDisk(t *testing.T) {
+	e := &PullError{Class: Transient, Err: status.Error(2, "failed to extract layer: write /var/lib/containerd/x: no space left on device")}
+	if got := e.hint(); !strings.Contains(got, "disk is full") || !strings.Contains(got, "podrun image prune") {
+		t.Error(got)
+	}
+}
