@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"cmp"
 	"fmt"
 	"path"
 	"slices"
