@@ -239,7 +239,6 @@ var packages = map[string]struct {
 	"host":             {leaf, nil, "the host's facts as data, so that plans can be replayed"},
 	"resource":         {leaf, nil, "the arithmetic that sandbox, container, cgroup and admission share"},
 	"cri":              {leaf, []string{"faultpoint"}, "the runtime's client; knows no pods"},
-	"embedded/archive": {leaf, nil, "what is in the binary: bytes and their digest"},
 
 	"faultpoint": {leaf, nil, "where the crash sweep kills podrun; nothing in an ordinary build"},
 	"hostfile":   {leaf, []string{"faultpoint"}, "files that others can write are read and replaced by one set of rules"},
