@@ -233,12 +233,12 @@ var packages = map[string]struct {
 
 	"host/discover": {reader, nil, "the only reader of a plan's inputs"},
 
-	"problem":          {leaf, nil, "how every package says that something is wrong"},
-	"event":            {leaf, nil, "what happened to a pod: told by nouns, rendered by cmd"},
-	"identity":         {leaf, nil, "a pod's labels and paths, on which all parts must agree"},
-	"host":             {leaf, nil, "the host's facts as data, so that plans can be replayed"},
-	"resource":         {leaf, nil, "the arithmetic that sandbox, container, cgroup and admission share"},
-	"cri":              {leaf, []string{"faultpoint"}, "the runtime's client; knows no pods"},
+	"problem":  {leaf, nil, "how every package says that something is wrong"},
+	"event":    {leaf, nil, "what happened to a pod: told by nouns, rendered by cmd"},
+	"identity": {leaf, nil, "a pod's labels and paths, on which all parts must agree"},
+	"host":     {leaf, nil, "the host's facts as data, so that plans can be replayed"},
+	"resource": {leaf, nil, "the arithmetic that sandbox, container, cgroup and admission share"},
+	"cri":      {leaf, []string{"faultpoint"}, "the runtime's client; knows no pods"},
 
 	"faultpoint": {leaf, nil, "where the crash sweep kills podrun; nothing in an ordinary build"},
 	"hostfile":   {leaf, []string{"faultpoint"}, "files that others can write are read and replaced by one set of rules"},
