@@ -1,8 +1,10 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -33,12 +35,25 @@ type runtimeVersion struct {
 }
 
 func newVersion(a *app) *cobra.Command {
-	var clientOnly bool
+	var clientOnly, licenses, bill bool
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of podrun and of the container runtime",
-		Args:  args(cobra.NoArgs),
+		Long: `Print the versions of podrun and of the container runtime.
+
+With --licenses or --sbom, print instead what this binary is made of: the Go
+modules that are linked into it and, of podrun-bundle, the programs of the
+embedded runtime with theirs.`,
+		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
+			switch {
+			case licenses && bill, (licenses || bill) && a.output != "":
+				return usage(c, errors.New("--licenses, --sbom and -o exclude each other"))
+			case licenses:
+				return a.printLicenses()
+			case bill:
+				return a.printSBOM(time.Now())
+			}
 			if err := checkOutput(a.output, "json", "yaml"); err != nil {
 				return err
 			}
@@ -55,6 +70,8 @@ func newVersion(a *app) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&clientOnly, "client", false, "do not contact the runtime")
+	c.Flags().BoolVar(&licenses, "licenses", false, "print the licenses of all that is in this binary; podrun-bundle has their texts")
+	c.Flags().BoolVar(&bill, "sbom", false, "print a software bill of materials as SPDX 2.3 JSON")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print as json or yaml")
 	return c
 }

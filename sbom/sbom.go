@@ -5,8 +5,11 @@ package sbom
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
+	"io"
 	"regexp"
 	"runtime/debug"
 	"slices"
@@ -94,10 +97,10 @@ type Library struct {
 	Source        string // where its source is
 }
 
-// New makes a document without packages.
-func New(name, namespace string, created time.Time) Document {
+// New makes a document without packages. Print gives it its namespace.
+func New(name string, created time.Time) Document {
 	return Document{
-		Version: "SPDX-2.3", DataLicense: "CC0-1.0", ID: documentID, Name: name, Namespace: namespace,
+		Version: "SPDX-2.3", DataLicense: "CC0-1.0", ID: documentID, Name: name,
 		Creation: Creation{Created: created.UTC().Format("2006-01-02T15:04:05Z"), Creators: []string{"Tool: podrun"}},
 	}
 }
@@ -150,6 +153,20 @@ func (d *Document) Join(other Document) {
 	for _, r := range other.Relationships {
 		d.relate(r)
 	}
+}
+
+// Print writes the document as JSON. Its namespace has subject and a hash of what
+// the document says, so that two documents share one only if they say the same.
+func (d Document) Print(w io.Writer, subject string) error {
+	content, err := json.Marshal([]any{d.Packages, d.Relationships})
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(content)
+	d.Namespace = "https://podrun.dev/spdx/" + subject + "-" + hex.EncodeToString(sum[:8])
+	out := json.NewEncoder(w)
+	out.SetIndent("", " ")
+	return out.Encode(d)
 }
 
 // add keeps the packages in the order of IDs. Of two with one ID it keeps the

@@ -1,6 +1,7 @@
 package sbom
 
 import (
+	"bytes"
 	"encoding/json"
 	"runtime/debug"
 	"strings"
@@ -11,7 +12,7 @@ import (
 )
 
 func TestDocument(t *testing.T) {
-	d := New("test", "https://podrun.dev/spdx/test", time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600)))
+	d := New("test", time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600)))
 	shared := Module{Path: "example.org/a", Version: "v1.0.0+incompatible", Sum: "h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=", License: "MIT"}
 	d.Add(Program{Name: "one", Version: "v1", SHA256: "ab", License: "Apache-2.0", Modules: []Module{shared}})
 	d.Add(Program{Name: "two", Version: "v2", Modules: []Module{shared, {Path: "stdlib", Version: "go1.26.8"}},
@@ -49,18 +50,11 @@ func TestDocument(t *testing.T) {
 // of the one that knows it.
 func TestJoin(t *testing.T) {
 	module := Module{Path: "example.org/a", Version: "v1.0.0"}
-	d, other := New("d", "", time.Time{}), New("other", "", time.Time{})
+	d, other := New("d", time.Time{}), New("other", time.Time{})
 	d.Add(Program{Name: "podrun", Version: "v1", Modules: []Module{module}})
 	module.License = "MIT"
 	other.Add(Program{Name: "runc", Version: "v1", Modules: []Module{module}})
-	text, err := json.Marshal(other)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var read Document
-	if err := json.Unmarshal(text, &read); err != nil {
-		t.Fatal(err)
-	}
+	read := printed(t, other)
 	d.Join(read)
 	d.Join(read)
 	want := []string{
@@ -85,6 +79,31 @@ func TestModules(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// TestNamespace: documents that say different things have different namespaces.
+func TestNamespace(t *testing.T) {
+	d := New("d", time.Unix(0, 0))
+	d.Add(Program{Name: "podrun", Version: "v1"})
+	before, again := printed(t, d).Namespace, printed(t, d).Namespace
+	d.Add(Program{Name: "runc", Version: "v1"})
+	after := printed(t, d).Namespace
+	if !strings.HasPrefix(before, "https://podrun.dev/spdx/test-") || before != again || before == after {
+		t.Errorf("namespaces %q, %q, %q", before, again, after)
+	}
+}
+
+func printed(t *testing.T, d Document) Document {
+	t.Helper()
+	var text bytes.Buffer
+	if err := d.Print(&text, "test"); err != nil {
+		t.Fatal(err)
+	}
+	var read Document
+	if err := json.Unmarshal(text.Bytes(), &read); err != nil {
+		t.Fatal(err)
+	}
+	return read
 }
 
 func packages(d Document) []string {

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"bytes"
 	"debug/buildinfo"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"path"
@@ -75,14 +75,11 @@ func versionsOf(programs []sbom.Program, libraries []library, compiler string) m
 
 // billOf is the SBOM of the archive; podrun adds itself when it prints it.
 func billOf(programs []sbom.Program, arch string) ([]byte, error) {
-	d := sbom.New("podrun runtime linux/"+arch, "", created)
+	d := sbom.New("podrun runtime linux/"+arch, created)
 	for _, p := range programs {
 		d.Add(p)
 	}
-	content, err := json.Marshal(d.Packages)
-	if err != nil {
-		return nil, err
-	}
-	d.Namespace = "https://podrun.dev/spdx/runtime-" + arch + "-" + digestOf(content)[:16]
-	return json.MarshalIndent(d, "", " ")
+	var out bytes.Buffer
+	err := d.Print(&out, "runtime-"+arch)
+	return out.Bytes(), err
 }
