@@ -112,7 +112,7 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	}
 	defer client.Close()
 	s.client = client
-	go a.runtime(r, settings).Keep(c.Context())
+	go a.runtime(r, settings).Keep(c.Context(), client.Endpoint())
 	engine := &run.Engine{Node: *s.node(settings)}
 	err = engine.Serve(c.Context(), s.options(c.Context(), f, settings, dirs))
 	s.tell(notifier.Stopping())

@@ -245,13 +245,13 @@ func (r *Runtime) trimLog() {
 }
 
 // Keep starts the embedded runtime again when it has ended, and keeps its log small,
-// until ctx ends. It returns at once if another runtime is used.
-func (r *Runtime) Keep(ctx context.Context) {
+// until ctx ends. It returns at once if the endpoint that Open returned is another's.
+func (r *Runtime) Keep(ctx context.Context, endpoint string) {
+	if endpoint != r.layout.Endpoint() {
+		return
+	}
 	for wait := time.Second; ctx.Err() == nil; {
-		record, err := embedded.ReadChoice(ctx, r.layout)
-		if err == nil && (record == nil || record.Kind != embedded.Own) {
-			return
-		}
+		var err error
 		last := embedded.ReadDaemon(ctx, r.layout)
 		if last.Alive() {
 			_, err = embedded.AwaitEnd(ctx, last, time.Minute)

@@ -1,0 +1,335 @@
+package embedded
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const hostArch = runtime.GOARCH
+
+// kill ends a daemon as the kernel does when memory is short.
+func (r *rig) kill() {
+	r.Helper()
+	d := r.daemon()
+	if err := syscall.Kill(d.PID, syscall.SIGKILL); err != nil {
+		r.Fatal(err)
+	}
+	for d.Alive() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestAPodFromNothing(t *testing.T) {
+	r := newRig(t)
+	r.fails(125, "is not used yet", "get")
+	out := r.must("apply", "pod.yaml")
+	if !strings.Contains(out, "using the embedded container runtime, in "+r.layout.Dir()) || !strings.Contains(out, "pod/web created") {
+		t.Errorf("apply wrote\n%s", out)
+	}
+	r.answers()
+	if out := r.must("apply", "pod.yaml"); out != "pod/web unchanged\n" {
+		t.Errorf("the second apply wrote\n%s", out)
+	}
+	if out := r.must("get"); !strings.Contains(out, "Running") {
+		t.Errorf("get wrote\n%s", out)
+	}
+	if out := r.must("exec", "web", "--", "echo", "inside"); out != "inside\n" {
+		t.Errorf("exec wrote\n%s", out)
+	}
+	r.must("logs", "web")
+	// A podrun without an archive uses what is recorded, and what is unpacked.
+	if out, err := r.run(plain, "get"); err != nil || !strings.Contains(out, "web") {
+		t.Errorf("podrun without an archive: %v\n%s", err, out)
+	}
+	r.fails(122, "1 pods use it: default/web", "runtime", "down")
+	r.fails(122, "pods of this root directory use the embedded runtime: default/web", "apply", "pod.yaml", "--runtime=unix:///run/none.sock")
+	r.must("delete", "web")
+	if out := r.must("runtime", "down"); out != "runtime removed\n" {
+		t.Errorf("down wrote\n%s", out)
+	}
+	if left := r.processes(); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+	r.must("runtime", "down") // once more
+	if _, err := os.Stat(filepath.Join(r.layout.Images(), "busybox.tar")); err != nil {
+		t.Errorf("the user's archive is gone: %v", err)
+	}
+}
+
+func TestTheDaemonIsItsOwn(t *testing.T) {
+	r := newRig(t)
+	lock, err := os.Create(filepath.Join(r.dir, "inherited"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	c := r.command(bundle, "runtime", "up")
+	c.Env = append(c.Env, "RUNNER_TRACKING_ID=job-1", "HTTPS_PROXY=http://127.0.0.1:1")
+	c.ExtraFiles = []*os.File{lock}
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	at := filepath.Join("/proc", itoa(r.daemon().PID))
+	env, err := os.ReadFile(filepath.Join(at, "environ"))
+	if err != nil || strings.Contains(string(env), "RUNNER_TRACKING_ID") || strings.Contains(string(env), "PODRUN_") || !strings.Contains(string(env), "HTTPS_PROXY=http://127.0.0.1:1") {
+		t.Errorf("its environment is %q, %v", env, err)
+	}
+	fds, err := filepath.Glob(filepath.Join(at, "fd", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		if to, err := os.Readlink(fd); err == nil && strings.Contains(to, "inherited") {
+			t.Errorf("it has inherited %s", to)
+		}
+	}
+	groups, err := os.ReadFile(filepath.Join(at, "cgroup"))
+	if err != nil || !strings.Contains(string(groups), r.layout.Cgroup()) {
+		t.Errorf("its control groups are\n%s%v", groups, err)
+	}
+	if session, err := getsid(r.daemon().PID); err != nil || session != r.daemon().PID {
+		t.Errorf("its session is %d, %v", session, err)
+	}
+}
+
+func TestADaemonThatWasKilledIsStartedAgain(t *testing.T) {
+	r := newRig(t)
+	r.must("apply", "pod.yaml")
+	r.kill()
+	if out := r.must("get"); !strings.Contains(out, "Running") {
+		t.Errorf("get wrote\n%s", out)
+	}
+	r.answers()
+	// serve starts it again by itself.
+	c := r.command(bundle, "serve", r.dir+"/none")
+	if err := os.Mkdir(filepath.Join(r.dir, "none"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	c.Stdout, c.Stderr = &said, &said
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Process.Kill(); _ = c.Wait(); t.Logf("serve wrote\n%s", said.String()) }()
+	r.until("serve runs", func() bool {
+		out, err := r.run(bundle, "runtime", "down")
+		return err != nil && strings.Contains(out, "podrun serve uses it")
+	})
+	before := r.daemon().PID
+	r.kill()
+	r.until("serve has started it again", func() bool {
+		out, err := r.run(bundle, "runtime", "status", "-o", "json")
+		return err == nil && strings.Contains(out, `"state": "running"`) && !strings.Contains(out, itoa(before))
+	})
+	r.answers()
+}
+
+func (r *rig) until(what string, holds func() bool) {
+	r.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.Fatalf("not so after a minute: %s", what)
+		}
+	}
+}
+
+// reboot ends every process of the runtime at once, and empties /run.
+func (r *rig) reboot() {
+	r.Helper()
+	r.kill()
+	for _, line := range r.processes() { // shims
+		pid := strings.Split(line, "/")[2]
+		children, err := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children")
+		if err != nil {
+			r.Fatal(err)
+		}
+		for _, p := range append(strings.Fields(string(children)), pid) {
+			_ = exec.Command("kill", "-9", p).Run() // it may have ended with another
+		}
+	}
+	r.until("nothing is mounted", func() bool {
+		data, err := os.ReadFile("/proc/self/mountinfo")
+		if err != nil {
+			r.Fatal(err)
+		}
+		left := 0
+		for line := range strings.Lines(string(data)) {
+			if f := strings.Fields(line); strings.HasPrefix(f[4], r.layout.State()) {
+				_ = syscall.Unmount(f[4], syscall.MNT_DETACH)
+				left++
+			}
+		}
+		return left == 0
+	})
+	if err := os.RemoveAll(r.layout.State()); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func TestAfterAReboot(t *testing.T) {
+	r := newRig(t)
+	r.must("apply", "pod.yaml")
+	r.reboot()
+	r.fails(125, "was not started since this host was booted", "get")
+	r.fails(125, "podrun runtime up", "delete", "web")
+	if out := r.must("apply", "pod.yaml"); !strings.Contains(out, "pod/web restarted") {
+		t.Errorf("apply wrote\n%s", out)
+	}
+	r.answers()
+}
+
+func TestTwoStartsAtOnce(t *testing.T) {
+	r := newRig(t)
+	var wg sync.WaitGroup
+	outs := make([]string, 4)
+	for i := range outs {
+		wg.Go(func() {
+			out, err := r.run(bundle, "runtime", "up")
+			if err != nil {
+				out += err.Error()
+			}
+			outs[i] = out
+		})
+	}
+	wg.Wait()
+	for i, out := range outs {
+		if !strings.HasSuffix(out, r.layout.Endpoint()+"\n") {
+			t.Errorf("%d: %s", i, out)
+		}
+	}
+	if n := len(r.processes()); n != 1 {
+		t.Errorf("%d processes run: %v", n, r.processes())
+	}
+}
+
+func TestABrokenCopyIsReplaced(t *testing.T) {
+	r := newRig(t)
+	r.must("runtime", "up")
+	digest := r.daemon().Digest
+	r.kill()
+	runc := filepath.Join(r.layout.Unpacked(digest), "bin", "runc")
+	if err := os.Truncate(runc, 100); err != nil {
+		t.Fatal(err)
+	}
+	out, err := r.run(plain, "runtime", "up")
+	if err == nil || !strings.Contains(out, "podrun-bundle") {
+		t.Errorf("without an archive: %v\n%s", err, out)
+	}
+	r.must("apply", "pod.yaml")
+	r.answers()
+}
+
+func TestUpgradeKeepsContainersRunning(t *testing.T) {
+	r := newRig(t)
+	r.must("runtime", "up")
+	current := r.daemon().Digest
+	// The same files as an older version, which a podrun without an archive starts.
+	older := strings.Repeat("0", 64)
+	if err := r.asOlder(current, older); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := r.run(plain, "apply", "pod.yaml"); err != nil {
+		t.Fatalf("%v\n%s\n%s", err, out, r.log())
+	}
+	if got := r.daemon().Digest; got != older {
+		t.Fatalf("%s runs", got)
+	}
+	r.answers()
+	pid := r.podPID()
+	r.must("get") // uses a version that runs as it is
+	if got := r.daemon().Digest; got != older {
+		t.Fatalf("get has started %s", got)
+	}
+	if out := r.must("runtime", "upgrade"); !strings.Contains(out, "runtime upgraded") {
+		t.Errorf("upgrade wrote\n%s", out)
+	}
+	if got := r.daemon().Digest; got != current {
+		t.Errorf("%s runs", got)
+	}
+	r.answers()
+	if got := r.podPID(); got != pid {
+		t.Errorf("the container is process %s, was %s", got, pid)
+	}
+	if _, err := os.Stat(r.layout.Unpacked(older)); err != nil {
+		t.Errorf("the version whose shim runs is gone: %v", err)
+	}
+	if out := r.must("runtime", "upgrade"); !strings.Contains(out, "runtime unchanged") {
+		t.Errorf("the second upgrade wrote\n%s", out)
+	}
+	r.must("delete", "web")
+	r.kill()
+	r.must("runtime", "up")
+	if _, err := os.Stat(r.layout.Unpacked(older)); err == nil {
+		t.Error("a version that nothing runs is left after a start")
+	}
+}
+
+func TestNoexecIsRefused(t *testing.T) {
+	r := newRig(t)
+	if err := syscall.Mount("none", r.layout.RootDir, "tmpfs", syscall.MS_NOEXEC, ""); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := syscall.Unmount(r.layout.RootDir, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	r.fails(122, "--root-dir", "apply", "pod.yaml")
+	r.fails(122, "mounted with noexec", "doctor")
+}
+
+func TestNoSpaceIsRefused(t *testing.T) {
+	r := newRig(t)
+	if err := syscall.Mount("none", r.layout.RootDir, "tmpfs", 0, "size=32m"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := syscall.Unmount(r.layout.RootDir, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	r.fails(122, "MB free", "apply", "pod.yaml")
+	if left, err := filepath.Glob(r.layout.Dir() + "/*[0-9a-f]"); err != nil || len(left) > 1 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+func TestADaemonThatDoesNotStartSaysWhy(t *testing.T) {
+	r := newRig(t)
+	r.must("runtime", "up")
+	r.kill()
+	if err := os.RemoveAll(filepath.Join(r.layout.Containerd())); err != nil {
+		t.Fatal(err)
+	}
+	r.write("root/runtime/containerd", "in the way")
+	r.fails(125, "not a directory", "get")
+	if err := os.Remove(r.layout.Containerd()); err != nil {
+		t.Fatal(err)
+	}
+	r.must("get")
+}
+
+func TestAnOrdinaryUser(t *testing.T) {
+	r := newRig(t)
+	r.must("runtime", "up")
+	for _, dir := range []string{r.dir, filepath.Dir(r.dir), filepath.Dir(bundle)} {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for args, want := range map[string]string{"apply pod.yaml": "must run as root", "get": "run as root", "runtime down": "must run as root"} {
+		c := r.command(bundle, strings.Fields(args)...)
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %v, want %q\n%s", args, err, want, out)
+		}
+	}
+}

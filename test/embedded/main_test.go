@@ -1,0 +1,302 @@
+// Package embedded runs podrun with the container runtime that it brings, on this
+// machine: PODRUN_TEST_BUNDLE names a podrun-bundle that `make bundle` has built. Each
+// test has a root directory, and so a runtime, of its own, and leaves nothing.
+package embedded
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	embed "github.com/podrun/podrun/embedded"
+)
+
+// bundle has a runtime, plain has none; both are podrun.
+var bundle, plain, image string
+
+func TestMain(m *testing.M) {
+	if bundle = os.Getenv("PODRUN_TEST_BUNDLE"); bundle == "" || os.Geteuid() != 0 {
+		os.Exit(m.Run())
+	}
+	dir, err := os.MkdirTemp("", "podrun-embedded-")
+	if err == nil {
+		bundle, err = filepath.Abs(bundle)
+	}
+	if err == nil {
+		plain, image = filepath.Join(dir, "podrun"), filepath.Join(dir, "image.tar")
+		build := exec.Command("go", "build", "-buildvcs=false", "-o", plain, "../..")
+		build.Stderr = os.Stderr
+		err = errors.Join(build.Run(), writeImage(image))
+	}
+	code := 1
+	if err == nil {
+		code = m.Run()
+	} else {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// imageName is the image of the pods, which no registry has.
+const imageName = "localhost/busybox:1"
+
+// writeImage writes an archive with an image of busybox.
+func writeImage(path string) error {
+	busybox, err := os.ReadFile("/bin/busybox")
+	if err != nil {
+		return fmt.Errorf("%w: install busybox-static", err)
+	}
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	err = errors.Join(w.WriteHeader(&tar.Header{Name: "bin/busybox", Mode: 0o755, Size: int64(len(busybox)), Typeflag: tar.TypeReg}))
+	if err == nil {
+		_, err = w.Write(busybox)
+	}
+	for _, applet := range []string{"sh", "httpd", "echo", "sleep"} {
+		err = errors.Join(err, w.WriteHeader(&tar.Header{Name: "bin/" + applet, Linkname: "busybox", Typeflag: tar.TypeSymlink}))
+	}
+	err = errors.Join(err, w.WriteHeader(&tar.Header{Name: "www/index.html", Mode: 0o644, Size: 6, Typeflag: tar.TypeReg}))
+	if err == nil {
+		_, err = w.Write([]byte("hello\n"))
+	}
+	if err := errors.Join(err, w.Close()); err != nil {
+		return err
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil })
+	if err != nil {
+		return err
+	}
+	img, err := mutate.AppendLayers(empty.Image, layer)
+	if err == nil {
+		img, err = mutate.ConfigFile(img, withPlatform(img))
+	}
+	if err != nil {
+		return err
+	}
+	ref, err := name.NewTag(imageName)
+	if err != nil {
+		return err
+	}
+	return tarball.WriteToFile(path, ref, img)
+}
+
+func withPlatform(img v1.Image) *v1.ConfigFile {
+	c, err := img.ConfigFile()
+	if err != nil {
+		panic(err) // it was just made
+	}
+	c = c.DeepCopy()
+	c.OS, c.Architecture, c.Config.Env = "linux", hostArch, []string{"PATH=/bin"}
+	return c
+}
+
+// rig is a root directory.
+type rig struct {
+	*testing.T
+	dir    string
+	layout embed.Layout
+	port   int
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	if bundle == "" {
+		t.Skip("no embedded runtime: PODRUN_TEST_BUNDLE is not set; 'make bundle' builds one")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("not root: podrun makes control groups and mounts")
+	}
+	r := &rig{T: t, dir: t.TempDir()}
+	r.layout = embed.Layout{RootDir: filepath.Join(r.dir, "root")}
+	r.port = 20000 + os.Getpid()%10000 + len(r.layout.ID())
+	if err := os.MkdirAll(r.layout.Images(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.write("root/images/busybox.tar", string(data))
+	r.write("pod.yaml", fmt.Sprintf(podText, imageName, r.port))
+	t.Cleanup(r.leavesNothing)
+	return r
+}
+
+const podText = `apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: web
+    image: %s
+    command: [httpd, -f, -p, "8080", -h, /www]
+    ports: [{containerPort: 8080, hostPort: %d}]
+`
+
+func (r *rig) write(name, text string) {
+	r.Helper()
+	if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o644); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// command is podrun with the rig's settings and nothing else: no PATH, no HOME.
+func (r *rig) command(program string, args ...string) *exec.Cmd {
+	c := exec.Command(program, args...)
+	c.Dir = r.dir
+	c.Env = []string{"PODRUN_CONFIG=", "PODRUN_RUNTIME=embedded", "PODRUN_ROOT_DIR=" + r.layout.RootDir, "PODRUN_POD_LOGS_DIR=" + r.dir + "/logs",
+		"PODRUN_CONTAINER_LOGS_DIR=" + r.dir + "/links", "PODRUN_CGROUP_ROOT=" + r.cgroup(), "PODRUN_EVICTION_HARD=", "PODRUN_HOSTNAME_OVERRIDE=node"}
+	return c
+}
+
+func (r *rig) cgroup() string { return "/podrunembedded" + r.layout.ID() }
+
+// run runs a command, bounded, and returns all that it wrote.
+func (r *rig) run(program string, args ...string) (string, error) {
+	c := r.command(program, args...)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	bounded := exec.CommandContext(ctx, c.Path, args...)
+	bounded.Dir, bounded.Env = c.Dir, c.Env
+	out, err := bounded.CombinedOutput()
+	return string(out), err
+}
+
+// must runs podrun-bundle.
+func (r *rig) must(args ...string) string {
+	r.Helper()
+	out, err := r.run(bundle, args...)
+	if err != nil {
+		r.Fatalf("podrun %s: %v\n%s\n%s", strings.Join(args, " "), err, out, r.log())
+	}
+	return out
+}
+
+// fails runs podrun-bundle, which must end with a code and say something.
+func (r *rig) fails(code int, want string, args ...string) {
+	r.Helper()
+	out, err := r.run(bundle, args...)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != code || !strings.Contains(out, want) {
+		r.Fatalf("podrun %s: %v, want code %d and %q\n%s", strings.Join(args, " "), err, code, want, out)
+	}
+}
+
+func (r *rig) log() string {
+	data, err := os.ReadFile(r.layout.Log())
+	if err != nil {
+		return err.Error()
+	}
+	return string(data[max(0, len(data)-4000):])
+}
+
+func (r *rig) daemon() *embed.Daemon {
+	r.Helper()
+	d := embed.ReadDaemon(context.Background(), r.layout)
+	if !d.Alive() {
+		r.Fatalf("no daemon runs: %+v", d)
+	}
+	return d
+}
+
+// answers asks the pod over its host port.
+func (r *rig) answers() {
+	r.Helper()
+	var last error
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		c := http.Client{Timeout: 2 * time.Second}
+		answer, err := c.Get("http://127.0.0.1:" + strconv.Itoa(r.port) + "/")
+		if last = err; err != nil {
+			continue
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if string(body) == "hello\n" {
+			return
+		}
+		last = fmt.Errorf("%q, %v", body, err)
+	}
+	r.Fatalf("the pod does not answer: %v", last)
+}
+
+// leavesNothing takes the runtime down, and looks for what is left of it.
+func (r *rig) leavesNothing() {
+	if r.Failed() {
+		r.Log(r.log())
+	}
+	if out, err := r.run(bundle, "runtime", "down", "--force"); err != nil {
+		r.Errorf("down: %v\n%s", err, out)
+	}
+	for _, path := range []string{r.layout.Dir(), r.layout.State(), "/sys/class/net/" + r.layout.Bridge()} {
+		if _, err := os.Lstat(path); err == nil {
+			r.Errorf("%s is left", path)
+		}
+	}
+	for _, pattern := range []string{"/sys/fs/cgroup/*/" + r.layout.Cgroup(), "/sys/fs/cgroup/" + r.layout.Cgroup(), "/sys/fs/cgroup/*" + r.cgroup() + "/*/*", "/var/lib/cni/results/" + r.layout.Bridge() + "*"} {
+		if found, err := filepath.Glob(pattern); err != nil || len(groupsOf(found)) > 0 {
+			r.Errorf("left: %v, %v", groupsOf(found), err)
+		}
+	}
+	for _, root := range []string{"/sys/fs/cgroup/*" + r.cgroup(), "/sys/fs/cgroup" + r.cgroup()} {
+		found, _ := filepath.Glob(root)
+		for _, dir := range found {
+			_ = syscall.Rmdir(dir) // the test's own
+		}
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || strings.Contains(string(mounts), r.dir) || strings.Contains(string(mounts), r.layout.State()) {
+		r.Errorf("something is mounted still (%v)", err)
+	}
+	if left := r.processes(); len(left) > 0 {
+		r.Errorf("processes are left: %v", left)
+	}
+	if out, err := exec.Command("nft", "list", "tables").Output(); err == nil && strings.Contains(string(out), r.layout.Bridge()) {
+		r.Errorf("tables of nftables are left:\n%s", out)
+	}
+}
+
+// groupsOf leaves the files of control groups out.
+func groupsOf(paths []string) []string {
+	var out []string
+	for _, p := range paths {
+		if info, err := os.Stat(p); err == nil && (info.IsDir() || !strings.HasPrefix(p, "/sys/fs/cgroup")) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// processes are those that run a program below the rig's directory.
+func (r *rig) processes() []string {
+	exes, err := filepath.Glob("/proc/[0-9]*/exe")
+	if err != nil {
+		r.Fatal(err)
+	}
+	var out []string
+	for _, path := range exes {
+		if exe, err := os.Readlink(path); err == nil && strings.HasPrefix(exe, r.dir) {
+			out = append(out, path+" "+exe)
+		}
+	}
+	return out
+}

@@ -1,0 +1,51 @@
+package embedded
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	embed "github.com/podrun/podrun/embedded"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func getsid(pid int) (int, error) { return unix.Getsid(pid) }
+
+// asOlder ends the daemon and gives what is unpacked another digest, as if another
+// archive had been started.
+func (r *rig) asOlder(current, older string) error {
+	r.Helper()
+	r.kill()
+	if err := os.Remove(r.layout.Daemon()); err != nil {
+		return err
+	}
+	if out, err := exec.Command("cp", "-a", r.layout.Unpacked(current), r.layout.Unpacked(older)).CombinedOutput(); err != nil {
+		return errors.Join(err, errors.New(string(out)))
+	}
+	return embed.WriteChoice(r.layout, embed.Choice{Kind: embed.Own, Digest: older})
+}
+
+// podPID is the process of the pod's container.
+func (r *rig) podPID() string {
+	r.Helper()
+	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		r.Fatal(err)
+	}
+	for _, name := range names {
+		if line, err := os.ReadFile(name); err == nil && strings.HasPrefix(string(line), "httpd\x00-f\x00") {
+			pid := strings.Split(name, "/")[2]
+			if groups, err := os.ReadFile("/proc/" + pid + "/cgroup"); err == nil && strings.Contains(string(groups), r.cgroup()) {
+				return pid
+			}
+		}
+	}
+	r.Fatal("the pod's container does not run")
+	return ""
+}
