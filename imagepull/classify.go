@@ -20,6 +20,7 @@ const (
 	InvalidName  Class = "InvalidName"  // the runtime can't parse the name
 	NoPlatform   Class = "NoPlatform"   // not for this host's architecture
 	Unavailable  Class = "Unavailable"  // the registry can't be reached or is ill
+	NotRegistry  Class = "NotRegistry"  // another server answers, such as a web server
 	Signature    Class = "Signature"    // the runtime's policy rejects the image
 	Transient    Class = "Transient"    // anything else
 	// BadCredentials: what the user gave as credentials can't be read. No answer of
@@ -34,7 +35,7 @@ const (
 // Fatal reports whether the error is permanent: a retry cannot succeed.
 func (c Class) Fatal() bool {
 	switch c {
-	case NotFound, Unauthorized, InvalidName, NoPlatform, BadCredentials:
+	case NotFound, Unauthorized, InvalidName, NoPlatform, NotRegistry, Signature, BadCredentials:
 		return true
 	}
 	return false
@@ -61,22 +62,23 @@ var texts = []struct {
 }{
 	{Signature, words(`^SignatureValidationFailed`, `source image rejected`)},
 	{Unavailable, words(`^RegistryUnavailable`)},
-	{InvalidName, words(`invalid reference format`, `failed to parse image reference`)},
+	{InvalidName, words(`invalid reference format`, `failed to parse image reference`, `repository name must have at least one component`, `: name invalid$`)},
 	{NoPlatform, words(`no match for platform in manifest`, `no image found in (?:manifest list|image index) for architecture`)},
+	{NotRegistry, words(`unexpected media type text/`, `invalid character '<'`, `pinging container registry \S+: statuscode: 404`)},
 	// A rate limit may be told as a refusal too.
-	{Transient, words(`toomanyrequests`, `429 too many requests`)},
+	{Transient, words(`toomanyrequests`, `429 too many requests`, `statuscode: 429`)},
 	{Unauthorized, words(`401 \(?unauthorized`, `403 \(?forbidden`, `authorization failed`, `pull access denied`,
 		`requested access to the resource is denied`, `denied: denied`, `unauthorized: `, `authentication required`,
-		`no basic auth credentials`, `invalid username/password`)},
+		`no basic auth credentials`, `invalid username/password`, `statuscode: 40[13]`, `: denied(?:: |$)`, `: unauthorized$`)},
 	{Unavailable, words(`connection refused`, `connection reset by peer`, `no such host`, `i/o timeout`, `tls handshake timeout`,
 		`network is unreachable`, `no route to host`, `server misbehaving`, `temporary failure in name resolution`,
-		`x509: `, `server gave http response to https client`, `unexpected media type text/`, `: 50[0234] `, `registry 50[0234] `)},
-	{NotFound, words(`manifest unknown`, `name unknown`, `404 not found`, `: not found$`)},
+		`x509: `, `server gave http response to https client`, `: 50[0234] `, `registry 50[0234] `)},
+	{NotFound, words(`manifest unknown`, `name unknown`, `blob unknown`, `404 not found`, `statuscode: 404`, `: not found$`)},
 }
 
-// quoted is a name or a URL that a runtime quotes. An image may be called
-// anything.
-var quoted = expression(`"[^"]*"`)
+// quoted is a name, a URL or an answer's body that a runtime quotes. An image may be
+// called anything.
+var quoted = expression(`"(?:[^"\\]|\\.)*"`)
 
 // words makes one case-blind expression of several.
 func words(alternatives ...string) func() *regexp.Regexp {
@@ -151,6 +153,8 @@ func (c Class) Hint() string {
 		return "the image does not support this host's architecture: use another tag, or build it for this architecture"
 	case Unavailable:
 		return "check that the registry is running, and that this host can reach it and trusts its certificate"
+	case NotRegistry:
+		return "the server does not answer as a registry does: check the host and port in the image's name"
 	case Stalled:
 		return "check the network connection to the registry, or increase --pull-stall-timeout"
 	case Overdue:

@@ -81,8 +81,8 @@ func TestClassifyIgnoresQuotedNames(t *testing.T) {
 
 func TestFatalClasses(t *testing.T) {
 	for class, want := range map[Class]bool{
-		NotFound: true, Unauthorized: true, InvalidName: true, NoPlatform: true,
-		Unavailable: false, Signature: false, Transient: false,
+		NotFound: true, Unauthorized: true, InvalidName: true, NoPlatform: true, NotRegistry: true, Signature: true,
+		Unavailable: false, Transient: false,
 	} {
 		if class.Fatal() != want {
 			t.Errorf("%s: fatal %v, want %v", class, !want, want)

@@ -111,7 +111,7 @@ func TestAnswersOfTheRuntime(t *testing.T) {
 		{"503", failing + "/err503/x:1", nil, imagepull.Unavailable},
 		{"504", failing + "/err504/x:1", nil, imagepull.Unavailable},
 		{"410", failing + "/gone/x:1", nil, imagepull.Transient},
-		{"a web page instead of a registry", failing + "/html/x:1", nil, imagepull.Unavailable},
+		{"a web page instead of a registry", failing + "/html/x:1", nil, imagepull.NotRegistry},
 	} {
 		_, err := client.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: test.image}, test.auth, nil)
 		if err == nil {

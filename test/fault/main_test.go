@@ -42,7 +42,7 @@ type profile struct {
 	options []critest.Option
 }
 
-var profiles = []profile{{name: "containerd 1.6"}}
+var profiles = []profile{{name: "containerd 1.6"}, {"CRI-O", []critest.Option{critest.As(critest.CRIO())}}}
 
 // host is a root directory of podrun's and a runtime, for one pod.
 type host struct {

@@ -1,0 +1,82 @@
+# shellcheck shell=bash
+# Part of hack/runtime: a CRI-O that is given (hack/crio).
+
+check_crio() { # the programs that no Debian package has
+	local name missing=()
+	for name in PODRUN_CRIO PODRUN_PINNS; do
+		[[ -n ${!name:-} ]] || missing+=("\$$name")
+	done
+	((${#missing[@]} == 0)) || die "${missing[*]} not set: no package of CRI-O exists for this system; set PODRUN_CRIO to a program crio and PODRUN_PINNS to its pinns"
+	for name in PODRUN_CRIO PODRUN_PINNS; do
+		command -v "${!name}" >/dev/null || die "$name: there is no program ${!name}"
+	done
+}
+
+# Sockets of consoles have the ID of a container in their path, which has at most 107
+# characters.
+crio_run=/run/prt-$id
+
+crio_config() { # writes what CRI-O reads beside its own configuration, and prints that
+	local driver=overlay manager=cgroupfs monitor=pod
+	# overlay cannot have its upper directory on overlayfs (a CI container).
+	[[ $(stat -f -c %T "$dir") != overlayfs ]] || driver=vfs
+	! on_systemd || { manager=systemd && monitor=system.slice; }
+	echo '{"default": [{"type": "insecureAcceptAnything"}]}' >"$dir/policy.json"
+	cat >"$dir/registries.conf" <<-TOML
+		unqualified-search-registries = ["docker.io"]
+		[[registry]]
+		location = "$registry"
+		insecure = true
+	TOML
+	cat <<-TOML
+		[crio]
+		root = "$dir/storage"
+		runroot = "$dir/storage-run"
+		storage_driver = "$driver"
+		log_dir = "$dir/logs/crio"
+		version_file = "$crio_run/version"
+		version_file_persist = "$dir/version"
+		clean_shutdown_file = "$dir/clean.shutdown"
+		[crio.api]
+		listen = "$socket"
+		stream_address = "127.0.0.1"
+		stream_port = "0"
+		[crio.image]
+		pause_image = "$registry/pause:3.9"
+		signature_policy = "$dir/policy.json"
+		signature_policy_dir = "$dir/policies"
+		[crio.network]
+		network_dir = "$dir/cni/conf"
+		plugin_dirs = ["/usr/lib/cni"]
+		[crio.nri]
+		enable_nri = false
+		[crio.runtime]
+		cgroup_manager = "$manager"
+		default_runtime = "runc"
+		pinns_path = "$(command -v "$PODRUN_PINNS")"
+		namespaces_dir = "$crio_run/ns"
+		container_exits_dir = "$crio_run/exits"
+		container_attach_socket_dir = "$crio_run/attach"
+		hooks_dir = []
+		cdi_spec_dirs = ["$dir/cdi"]
+		[crio.runtime.runtimes.runc]
+		runtime_path = "$(command -v runc)"
+		runtime_type = "oci"
+		runtime_root = "$dir/runc"
+		monitor_path = "$(command -v conmon)"
+		monitor_cgroup = "$monitor"
+	TOML
+}
+
+launch_crio() { # CRIO
+	mkdir -p "$crio_run"
+	CONTAINERS_REGISTRIES_CONF=$dir/registries.conf launch crio "$1" --config "$dir/crio.toml" --config-dir ""
+}
+
+remove_crio_run() {
+	local mount
+	awk -v dir="$crio_run/" 'index($5, dir) == 1 { print $5 }' /proc/self/mountinfo | tac | while read -r mount; do
+		umount -l -- "$mount" || true
+	done
+	rm -rf --one-file-system -- "$crio_run"
+}
