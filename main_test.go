@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -56,6 +57,34 @@ func TestScriptsOnRuntime(t *testing.T) {
 	}
 	h.profile.Name = v.GetRuntimeName()
 	testscript.Run(t, h.params())
+}
+
+// TestScriptsOnEmbedded runs them against the runtime of a podrun-bundle, which
+// PODRUN_TEST_BUNDLE names; images come from the registry of hack/with-runtime.
+func TestScriptsOnEmbedded(t *testing.T) {
+	bundle := os.Getenv("PODRUN_TEST_BUNDLE")
+	h := &harness{
+		cgroupRoot: os.Getenv("PODRUN_CGROUP_ROOT"),
+		registry:   os.Getenv("PODRUN_TEST_REGISTRY"), image: os.Getenv("PODRUN_TEST_IMAGE"), httpImage: os.Getenv("PODRUN_TEST_HTTP_IMAGE"),
+	}
+	if bundle == "" || h.image == "" {
+		t.Skip("no embedded runtime: PODRUN_TEST_BUNDLE and PODRUN_TEST_IMAGE are not set; 'make bundle' builds one, hack/with-runtime has the images")
+	}
+	root := t.TempDir()
+	podrun := func(args ...string) string {
+		c := exec.Command(bundle, append(args, "--runtime=embedded", "--root-dir="+root)...)
+		c.Env = []string{"PODRUN_CONFIG="}
+		out, err := c.Output()
+		if err != nil {
+			t.Fatalf("%v: %v", c.Args, err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	t.Cleanup(func() { podrun("runtime", "down", "--force") })
+	h.endpoint = podrun("runtime", "up")
+	podrun("image", "pull", h.image, h.httpImage, h.registry+"/busybox:nonroot", h.registry+"/busybox:username")
+	// Scripts are run when the group has been left, which is before the cleanup.
+	t.Run("script", func(t *testing.T) { testscript.Run(t, h.params()) })
 }
 
 // harness is what the scripts of one run share. Without an endpoint each gets a

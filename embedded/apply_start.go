@@ -3,6 +3,8 @@ package embedded
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -134,8 +136,10 @@ func spawn(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 	d := Daemon{SchemaVersion: schema, BootID: boot, Digest: o.Digest}
 	argv := []string{filepath.Join(l.Unpacked(o.Digest), "bin", "containerd"), "--config", l.Config()}
 	if systemdRuns() {
-		d.Unit = l.Unit()
-		d.PID, err = spawnUnit(ctx, l, argv, Environment(l, o.Digest, o.Environment))
+		word := make([]byte, 4)
+		rand.Read(word) // never fails (crypto/rand, Go 1.24)
+		d.Unit = l.Unit(hex.EncodeToString(word))
+		d.PID, err = spawnUnit(ctx, l, d.Unit, argv, Environment(l, o.Digest, o.Environment))
 	} else {
 		d.PID, err = spawnProcess(l, argv, Environment(l, o.Digest, o.Environment), o.CgroupRoot, log)
 	}

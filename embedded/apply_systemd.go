@@ -17,7 +17,7 @@ const unitWithin = 30 * time.Second
 // Delegate= leaves its control group alone, and KillMode=process ends containerd and no
 // shim. Neither a restart of podrun.service nor the end of a login session touches it.
 // The service leaves nothing in systemd when it ends.
-func spawnUnit(ctx context.Context, l Layout, argv, env []string) (int, error) {
+func spawnUnit(ctx context.Context, l Layout, unit string, argv, env []string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, unitWithin)
 	defer cancel()
 	conn, err := systemd.NewSystemdConnectionContext(ctx) // needs no D-Bus daemon
@@ -45,50 +45,24 @@ func spawnUnit(ctx context.Context, l Layout, argv, env []string) (int, error) {
 		property("Before", []string{"podrun.service"}),
 	}
 	done := make(chan string, 1)
-	if _, err := conn.StartTransientUnitContext(ctx, l.Unit(), "replace", properties, done); err != nil {
-		return 0, fmt.Errorf("start %s: %w", l.Unit(), err)
+	if _, err := conn.StartTransientUnitContext(ctx, unit, "replace", properties, done); err != nil {
+		return 0, fmt.Errorf("start %s: %w", unit, err)
 	}
 	select {
 	case result := <-done:
 		if result != "done" {
-			return 0, fmt.Errorf("start %s: its job ended as %q", l.Unit(), result)
+			return 0, fmt.Errorf("start %s: its job ended as %q", unit, result)
 		}
 	case <-ctx.Done():
-		return 0, fmt.Errorf("start %s: %w", l.Unit(), context.Cause(ctx))
+		return 0, fmt.Errorf("start %s: %w", unit, context.Cause(ctx))
 	}
-	main, err := conn.GetServicePropertyContext(ctx, l.Unit(), "MainPID")
+	main, err := conn.GetServicePropertyContext(ctx, unit, "MainPID")
 	if err != nil {
-		return 0, fmt.Errorf("read the process of %s: %w", l.Unit(), err)
+		return 0, fmt.Errorf("read the process of %s: %w", unit, err)
 	}
 	pid, ok := main.Value.Value().(uint32)
 	if !ok || pid == 0 {
-		return 0, errors.New(l.Unit() + " ended at once")
+		return 0, errors.New(unit + " ended at once")
 	}
 	return int(pid), nil
-}
-
-// stopUnit waits until systemd has forgotten the service, whose process has ended, so
-// that another of its name can be started. Shims may remain in its control group.
-func stopUnit(ctx context.Context, unit string) error {
-	ctx, cancel := context.WithTimeout(ctx, unitWithin)
-	defer cancel()
-	conn, err := systemd.NewSystemdConnectionContext(ctx)
-	if err != nil {
-		return fmt.Errorf("connect to systemd: %w", err)
-	}
-	defer conn.Close()
-	done := make(chan string, 1)
-	if _, err := conn.StopUnitContext(ctx, unit, "replace", done); err != nil {
-		var missing dbus.Error
-		if errors.As(err, &missing) && missing.Name == "org.freedesktop.systemd1.NoSuchUnit" {
-			return nil
-		}
-		return fmt.Errorf("stop %s: %w", unit, err)
-	}
-	select {
-	case <-done: // however it ended: the process is gone, or the next step says so
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("stop %s: %w", unit, context.Cause(ctx))
-	}
 }

@@ -105,5 +105,7 @@ func (l Layout) Bridge() string { return "podrun-" + l.ID() }
 // not run.
 func (l Layout) Cgroup() string { return "podrun-runtime-" + l.ID() }
 
-// Unit is the daemon's service, where systemd runs.
-func (l Layout) Unit() string { return l.Cgroup() + ".service" }
+// Unit is the daemon's service, where systemd runs. Each start has one of its own, with
+// another word in its name: systemd keeps a transient service, and refuses another of its
+// name, while shims are in its control group.
+func (l Layout) Unit(word string) string { return l.Cgroup() + "-" + word + ".service" }

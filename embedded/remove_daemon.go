@@ -22,11 +22,6 @@ func Stop(ctx context.Context, l Layout, d *Daemon) error {
 			return fmt.Errorf("stop containerd (process %d): %w", d.PID, err)
 		}
 	}
-	if d != nil && d.Unit != "" && systemdRuns() {
-		if err := stopUnit(ctx, d.Unit); err != nil {
-			return err
-		}
-	}
 	if err := os.Remove(l.Socket()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
