@@ -34,8 +34,9 @@ release-snapshot: ## archives, deb, rpm, bills of materials and checksums of thi
 	hack/release bin/release
 
 .PHONY: demo
-demo: build ## a pod from start to end
-	hack/with-runtime hack/demo
+demo: build ## a pod from start to end; on the embedded runtime, if make bundle has built it
+	bundle=bin/podrun-bundle-linux-$$(go env GOARCH); \
+	if [[ -x $$bundle ]]; then hack/demo "$$bundle"; else hack/with-runtime hack/demo; fi
 
 .PHONY: test
 test: lint shells ## every check and test, e2e on real containerd included
