@@ -125,11 +125,7 @@ func write(out string, files map[string][]byte) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		alone, _, _, err := compress(map[string][]byte{name: files[name]})
-		if err != nil {
-			return err
-		}
-		fmt.Printf("%-32s %9d bytes, %8d compressed alone\n", name, len(files[name]), len(alone))
+		fmt.Printf("%-32s %9d bytes\n", name, len(files[name]))
 	}
 	fmt.Printf("%-32s %9d bytes, %8d compressed\n", filepath.Base(out)+".tar.zst", unpacked, len(packed))
 	return nil
