@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/podrun/podrun/embedded"
 )
 
 // stage is what an archive is made of; a map's order differs from run to run.
@@ -80,13 +82,13 @@ func TestSums(t *testing.T) {
 
 // TestPauseImage reads the image as others do.
 func TestPauseImage(t *testing.T) {
-	archive, full, err := pauseImage([]byte("program"), "arm64")
+	archive, err := pauseImage([]byte("program"), "arm64")
 	if err != nil {
 		t.Fatal(err)
 	}
-	tag, err := name.NewTag(full, name.StrictValidation)
-	if err != nil {
-		t.Fatal(err)
+	tag, err := name.NewTag(embedded.PauseImage, name.StrictValidation)
+	if err != nil || !strings.HasSuffix(tag.RegistryStr(), ".invalid") {
+		t.Fatalf("%v, %v", tag, err)
 	}
 	image, err := tarball.Image(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive)), nil }, &tag)
 	if err != nil {
@@ -99,18 +101,24 @@ func TestPauseImage(t *testing.T) {
 	if config.Architecture != "arm64" || config.OS != "linux" || config.Config.User != "65535:65535" || strings.Join(config.Config.Entrypoint, " ") != "/pause" {
 		t.Errorf("config: %+v", config)
 	}
-	id, err := image.ConfigName()
-	if err != nil || tag.RepositoryStr() != "pause" || tag.TagStr() != id.Hex[:8] || !strings.HasSuffix(tag.RegistryStr(), ".invalid") {
-		t.Errorf("%s names image %v, %v", full, id, err)
-	}
 	root := mutate.Extract(image)
 	defer root.Close()
 	files := tar.NewReader(root)
 	if h, err := files.Next(); err != nil || h.Name != "pause" || h.Mode != 0o755 {
 		t.Errorf("%+v, %v", h, err)
 	}
-	if _, other, err := pauseImage([]byte("another"), "arm64"); err != nil || other == full {
-		t.Errorf("another program has the same name %s, %v", other, err)
+}
+
+// TestPauseName: a runtime that has the image does not load it again, so another
+// program takes another name.
+func TestPauseName(t *testing.T) {
+	program, err := os.ReadFile("../../bundle/pause/pause.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name, sum = "pause.podrun.invalid/pause:1", "9f6fbb2cb909b6b7d10263b481628426fb63e904fb87aa2adb903f058d0022ef"
+	if got := digestOf(program); embedded.PauseImage != name || got != sum {
+		t.Errorf("%s is of the program %s, not of %s: change its tag in embedded/config.go, and both here", embedded.PauseImage, sum, got)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/embedded/archive"
 )
 
@@ -54,11 +55,9 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
-	image, imageName, err := pauseImage(pause, o.arch)
-	if err != nil {
+	if files[archive.Pause], err = pauseImage(pause, o.arch); err != nil {
 		return err
 	}
-	files[archive.Pause] = image
 
 	libraries, err := readLibraries(o.libraries)
 	if err != nil {
@@ -73,7 +72,7 @@ func run(o options) error {
 		return err
 	}
 	versions := versionsOf(programs, libraries, o.compiler)
-	versions["arch"], versions["pause"] = o.arch, imageName
+	versions["arch"], versions["pause"] = o.arch, embedded.PauseImage
 	if files[archive.Versions], err = json.MarshalIndent(versions, "", "  "); err != nil {
 		return err
 	}
