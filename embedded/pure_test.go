@@ -38,7 +38,7 @@ func TestConfig(t *testing.T) {
 	text := string(Config(l, someDigest, Traits{Overlay: true, SystemdCgroup: true, LowersOOM: true}))
 	for _, want := range []string{
 		"version = 4\n", `root = "/data/pod \"run\"/runtime/containerd"`, "oom_score = -999\n", "imports = []\n", "snapshotter = \"overlayfs\"\n",
-		"restrict_oom_score_adj = false\n", "SystemdCgroup = true\n", "use_internal_loopback = true\n", `sandbox = "podrun.dev/pause:1"`,
+		"restrict_oom_score_adj = false\n", "SystemdCgroup = true\n", "use_internal_loopback = true\n", `sandbox = "pause.podrun.invalid/pause:1"`,
 		`bin_dirs = ["/data/pod \"run\"/runtime/` + someDigest + `/cni"]`, `BinaryName = "/data/pod \"run\"/runtime/` + someDigest + `/bin/runc"`,
 		`address = "` + l.Socket() + `"`, `socket_dir = "` + l.Shims() + `"`, "level = \"warn\"\n",
 	} {

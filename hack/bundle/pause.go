@@ -2,19 +2,16 @@ package main
 
 import (
 	"encoding/json"
+
+	"github.com/podrun/podrun/embedded"
 )
 
-// pauseRepository is a name that no registry can have (RFC 2606): a runtime that
-// has lost the image must not pull another one from whoever serves the name.
-const pauseRepository = "pause.podrun.invalid/pause"
-
-// pauseImage makes a docker-archive of the image whose only file is the program,
-// and the image's name, which has the image in its tag: another pause is another
-// name. As Kubernetes' pause it runs as 65535.
-func pauseImage(program []byte, arch string) (image []byte, name string, err error) {
+// pauseImage makes a docker-archive of embedded.PauseImage, whose only file is the
+// program. As Kubernetes' pause it runs as 65535.
+func pauseImage(program []byte, arch string) ([]byte, error) {
 	layer, err := plainTar(entry{"pause", 0o755, program})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	config, err := json.Marshal(map[string]any{
 		"architecture": arch, "os": "linux",
@@ -22,16 +19,14 @@ func pauseImage(program []byte, arch string) (image []byte, name string, err err
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digestOf(layer)}},
 	})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	id := digestOf(config)
-	name = pauseRepository + ":" + id[:8]
 	manifest, err := json.Marshal([]map[string]any{{
-		"Config": id + ".json", "RepoTags": []string{name}, "Layers": []string{"layer.tar"},
+		"Config": id + ".json", "RepoTags": []string{embedded.PauseImage}, "Layers": []string{"layer.tar"},
 	}})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	image, err = plainTar(entry{"manifest.json", 0o644, manifest}, entry{id + ".json", 0o644, config}, entry{"layer.tar", 0o644, layer})
-	return image, name, err
+	return plainTar(entry{"manifest.json", 0o644, manifest}, entry{id + ".json", 0o644, config}, entry{"layer.tar", 0o644, layer})
 }
