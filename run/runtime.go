@@ -49,7 +49,7 @@ type Runtime struct {
 func NewRuntime(s nodeconfig.Settings, o RuntimeOptions) *Runtime {
 	r := &Runtime{settings: s, layout: embedded.Layout{RootDir: s.RootDir}, RuntimeOptions: o}
 	if a, ok := archive.Open(); ok {
-		r.archive = &embedded.Archive{Digest: a.Digest, Size: a.Size, Reader: a.Reader, Tar: a.Tar}
+		r.archive = &embedded.Archive{Digest: a.Digest, Unpacked: a.Unpacked, Reader: a.Reader, Tar: a.Tar}
 	}
 	return r
 }
