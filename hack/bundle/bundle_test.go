@@ -15,8 +15,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/klauspost/compress/zstd"
-
-	"github.com/podrun/podrun/embedded"
 )
 
 // stage is what an archive is made of; a map's order differs from run to run.
@@ -86,7 +84,7 @@ func TestPauseImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tag, err := name.NewTag(embedded.PauseImage, name.StrictValidation)
+	tag, err := name.NewTag(pauseName, name.StrictValidation)
 	if err != nil || !strings.HasSuffix(tag.RegistryStr(), ".invalid") {
 		t.Fatalf("%v, %v", tag, err)
 	}
@@ -117,8 +115,8 @@ func TestPauseName(t *testing.T) {
 		t.Fatal(err)
 	}
 	const name, sum = "pause.podrun.invalid/pause:1", "9f6fbb2cb909b6b7d10263b481628426fb63e904fb87aa2adb903f058d0022ef"
-	if got := digestOf(program); embedded.PauseImage != name || got != sum {
-		t.Errorf("%s is of the program %s, not of %s: change its tag in embedded/config.go, and both here", embedded.PauseImage, sum, got)
+	if got := digestOf(program); pauseName != name || got != sum {
+		t.Errorf("%s is of the program %s, not of %s: change its tag in pause.go, and both here", pauseName, sum, got)
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/embedded/archive"
 )
 
@@ -72,7 +71,7 @@ func run(o options) error {
 		return err
 	}
 	versions := versionsOf(programs, libraries, o.compiler)
-	versions["arch"], versions["pause"] = o.arch, embedded.PauseImage
+	versions["arch"], versions["pause"] = o.arch, pauseName
 	if files[archive.Versions], err = json.MarshalIndent(versions, "", "  "); err != nil {
 		return err
 	}

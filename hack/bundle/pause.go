@@ -2,11 +2,14 @@ package main
 
 import (
 	"encoding/json"
-
-	"github.com/podrun/podrun/embedded"
 )
 
-// pauseImage makes a docker-archive of embedded.PauseImage, whose only file is the
+// pauseName is the sandbox image, which podrun reads from versions.json. No registry can
+// have this name (RFC 2606): a containerd that lost the image must not pull another one,
+// as root, from whoever serves it. Its tag changes with the program (bundle/pause).
+const pauseName = "pause.podrun.invalid/pause:1"
+
+// pauseImage makes a docker-archive of pauseName, whose only file is the
 // program. As Kubernetes' pause it runs as 65535.
 func pauseImage(program []byte, arch string) ([]byte, error) {
 	layer, err := plainTar(entry{"pause", 0o755, program})
@@ -23,7 +26,7 @@ func pauseImage(program []byte, arch string) ([]byte, error) {
 	}
 	id := digestOf(config)
 	manifest, err := json.Marshal([]map[string]any{{
-		"Config": id + ".json", "RepoTags": []string{embedded.PauseImage}, "Layers": []string{"layer.tar"},
+		"Config": id + ".json", "RepoTags": []string{pauseName}, "Layers": []string{"layer.tar"},
 	}})
 	if err != nil {
 		return nil, err
