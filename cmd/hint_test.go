@@ -93,3 +93,14 @@ func TestInodesOut(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestTroubleshootingInodes holds the page to the hint, which no test can cause in
+// /var/lib/podrun.
+func TestTroubleshootingInodes(t *testing.T) {
+	const dir = "/var/lib/podrun/pods"
+	err := fmt.Errorf("pod default/web: %w", &fs.PathError{Op: "mkdir", Path: dir, Err: unix.ENOSPC})
+	want := "    podrun: " + err.Error() + "\n    hint: " + systemHint(err, dir, func(string) bool { return true }, true) + "\n"
+	if !strings.Contains(readPage(t, "../docs/troubleshooting.md"), want) {
+		t.Errorf("docs/troubleshooting.md lacks\n%s", want)
+	}
+}

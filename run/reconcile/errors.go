@@ -73,7 +73,7 @@ func (w *state) explain(ctx context.Context, err error) error {
 	}
 	e, isProblem := errors.AsType[*problem.Error](err)
 	if isProblem && e.Kind == problem.Image {
-		return ofPod(w.plan.ID, err) // says more: why the image could not be pulled
+		return err // says more: why the image could not be pulled
 	}
 	_, timeout := errors.AsType[problem.TimeoutError](cause)
 	if timeout && w.pulls != nil {
