@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -254,5 +255,9 @@ func TestConflist(t *testing.T) {
 	}
 	if strings.Contains(conflist, "'") {
 		t.Error("the shell would end the quotes")
+	}
+	page, err := os.ReadFile("../docs/troubleshooting.md")
+	if want := "    mkdir -p /etc/cni/net.d && echo '" + conflist + "' > /etc/cni/net.d/10-podrun.conflist\n"; err != nil || !strings.Contains(string(page), want) {
+		t.Errorf("docs/troubleshooting.md lacks %s (%v)", want, err)
 	}
 }

@@ -1,11 +1,9 @@
-// Sbom prints the software bill of materials of a Go program, from what the compiler
-// recorded in it, as SPDX 2.3 in JSON:
+// Sbom prints the software bill of materials of a podrun for any machine, from what the
+// compiler recorded in it: `podrun version --sbom` runs on its own machine only.
 //
-//	go run ./hack/sbom -version 0.1.0 bin/podrun
+//	go run ./hack/sbom -version 0.1.0 -arch arm64 podrun
 //
 // The time in it is SOURCE_DATE_EPOCH, so that the same program has the same bill.
-// `podrun version --sbom` prints that of a podrun that runs here, with the embedded
-// runtime.
 package main
 
 import (
@@ -14,9 +12,7 @@ import (
 	"encoding/hex"
 	"flag"
 	"fmt"
-	"io"
 	"os"
-	"path"
 	"strconv"
 	"time"
 
@@ -25,14 +21,15 @@ import (
 
 func main() {
 	version := flag.String("version", "devel", "version of the program")
+	arch := flag.String("arch", "", "its `architecture`, as GOARCH")
 	flag.Parse()
-	if err := run(os.Stdout, flag.Arg(0), *version); err != nil {
+	if err := run(flag.Arg(0), *version, *arch); err != nil {
 		fmt.Fprintln(os.Stderr, "sbom:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out io.Writer, file, version string) error {
+func run(file, version, arch string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -45,9 +42,8 @@ func run(out io.Writer, file, version string) error {
 	if err != nil {
 		return fmt.Errorf("SOURCE_DATE_EPOCH: %w", err)
 	}
-	name := path.Base(info.Main.Path)
 	sum := sha256.Sum256(data)
-	d := sbom.New(name+" "+version, time.Unix(seconds, 0))
-	d.Add(sbom.Program{Name: name, Version: version, License: "Apache-2.0", SHA256: hex.EncodeToString(sum[:]), Modules: sbom.Modules(info)})
-	return d.Print(out, name)
+	d := sbom.New("podrun "+version+" linux/"+arch, time.Unix(seconds, 0))
+	d.Add(sbom.Program{Name: info.Main.Path, Version: version, License: "Apache-2.0", SHA256: hex.EncodeToString(sum[:]), Modules: sbom.Modules(info)})
+	return d.Print(os.Stdout, "podrun-"+arch)
 }
