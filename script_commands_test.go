@@ -126,6 +126,9 @@ func commandOf(ts *testscript.TestScript, name string, args []string) (*exec.Cmd
 			c.Env = append(c.Env, name+"="+v)
 		}
 	}
+	for _, name := range []string{"PODRUN_CONFIG", "PODRUN_EVICTION_HARD"} { // empty is a value: none
+		c.Env = append(c.Env, name+"="+ts.Getenv(name))
+	}
 	return c, nil
 }
 

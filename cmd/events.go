@@ -42,7 +42,7 @@ With --watch, print events as they happen, of 'podrun serve' and of other comman
 		RunE: func(c *cobra.Command, named []string) error { return a.runEvents(c, f, named) },
 	}
 	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "pods in all namespaces")
-	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "go on with events that happen")
+	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "then print events as they happen")
 	c.Flags().BoolVar(&f.noHeaders, "no-headers", false, "print no headings")
 	c.Flags().StringVar(&f.of, "for", "", "the `pod` whose events are shown, as pod/NAME")
 	c.Flags().StringSliceVar(&f.types, "types", nil, "only events of these `types` (Normal,Warning)")

@@ -74,13 +74,15 @@ func has(err error, errno syscall.Errno) bool {
 }
 
 // inodesOut reports whether the file system of a path, or of the nearest directory above
-// it that exists, has no free inodes. File systems without a fixed number have none in all.
+// it that exists, has fewer inodes left than blocks, each as a part of all. By the time
+// that an error is printed, podrun may have removed what it created, and none is 0. A file
+// system without a fixed number of inodes has none in all.
 func inodesOut(path string) bool {
 	var st unix.Statfs_t
 	for {
 		err := unix.Statfs(path, &st)
 		if err == nil {
-			return st.Files > 0 && st.Ffree == 0
+			return st.Files > 0 && st.Blocks > 0 && float64(st.Ffree)/float64(st.Files) < float64(st.Bavail)/float64(st.Blocks)
 		}
 		above := filepath.Dir(path)
 		if !errors.Is(err, unix.ENOENT) || above == path {

@@ -83,6 +83,64 @@ func TestSettingsPrecedence(t *testing.T) {
 	}
 }
 
+// TestOneRuntime: --runtime and --container-runtime-endpoint are one setting.
+func TestOneRuntime(t *testing.T) {
+	const a, b = "unix:///run/a.sock", "unix:///run/b.sock"
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	kubelet := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncontainerRuntimeEndpoint: " + a + "\n"
+	embedded := "apiVersion: podrun.dev/v1alpha1\nkind: PodrunConfiguration\nruntime: embedded\n"
+	none, byEndpoint, byRuntime, both := filepath.Join(dir, "none"), file("endpoint", kubelet), file("runtime", embedded), file("both", kubelet+"---\n"+embedded)
+	type got struct{ Runtime, Endpoint string }
+	for name, tc := range map[string]struct {
+		file string
+		env  map[string]string
+		args []string
+		want got
+		err  bool
+	}{
+		"nothing":                          {file: none},
+		"a socket by --runtime":            {file: none, args: []string{"--runtime", a}, want: got{"", a}},
+		"embedded":                         {file: none, args: []string{"--runtime=embedded"}, want: got{"embedded", ""}},
+		"both, the same":                   {file: none, args: []string{"--runtime", a, "--container-runtime-endpoint", a}, want: got{"", a}},
+		"both, different":                  {file: none, args: []string{"--runtime", a, "--container-runtime-endpoint", b}, err: true},
+		"both of the environment":          {file: none, env: map[string]string{"PODRUN_RUNTIME": "embedded", "PODRUN_CONTAINER_RUNTIME_ENDPOINT": a}, err: true},
+		"both of files":                    {file: both, err: true},
+		"a flag over the environment":      {file: none, env: map[string]string{"PODRUN_CONTAINER_RUNTIME_ENDPOINT": a}, args: []string{"--runtime=embedded"}, want: got{"embedded", ""}},
+		"the environment over a file":      {file: byRuntime, env: map[string]string{"PODRUN_CONTAINER_RUNTIME_ENDPOINT": a}, want: got{"", a}},
+		"a file":                           {file: byRuntime, want: got{"embedded", ""}},
+		"auto over a file":                 {file: byEndpoint, args: []string{"--runtime=auto"}, want: got{"auto", ""}},
+		"an empty variable is none":        {file: byEndpoint, env: map[string]string{"PODRUN_RUNTIME": ""}, want: got{"", a}},
+		"crictl's variable":                {file: none, env: map[string]string{"CONTAINER_RUNTIME_ENDPOINT": b}, want: got{"", b}},
+		"crictl's variable beside a file":  {file: byRuntime, env: map[string]string{"CONTAINER_RUNTIME_ENDPOINT": b}, want: got{"embedded", ""}},
+		"crictl's variable beside another": {file: byEndpoint, env: map[string]string{"CONTAINER_RUNTIME_ENDPOINT": b}, want: got{"", a}},
+		"no value":                         {file: none, args: []string{"--runtime=containerd"}, err: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for k, v := range tc.env {
+				t.Setenv(k, v)
+			}
+			app, err := settingsOf(t, tc.file, tc.args...)
+			if tc.err || err != nil {
+				if !tc.err || exitCode(err) != ExitUsage {
+					t.Fatalf("error %v, want one: %t", err, tc.err)
+				}
+				return
+			}
+			s, _, err := app.settings.settings()
+			if diff := cmp.Diff(tc.want, got{s.Runtime, s.ContainerRuntimeEndpoint}); err != nil || diff != "" {
+				t.Errorf("%v\n%s", err, diff)
+			}
+		})
+	}
+}
+
 // TestSettingsFileUnreadable: a file that is there and can't be read is an error
 // that names it, for every command that needs settings, and for no other.
 func TestSettingsFileUnreadable(t *testing.T) {

@@ -69,4 +69,3 @@ func (a *app) describeSelf() (sbom.Program, error) {
 	}
 	return sbom.Program{Name: "podrun", Version: a.version, License: "Apache-2.0", Modules: sbom.Modules(info)}, nil
 }
-

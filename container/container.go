@@ -7,6 +7,7 @@ package container
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -205,5 +206,8 @@ func (p Plan) problem(field, reason, format string, args ...any) problem.Problem
 func (p Plan) reference(field string, err error) problem.Problem {
 	bad := p.problem(field, reasonConfig, "%s", err)
 	bad.Kind = problem.Manifest
+	if m, ok := err.(missing); ok {
+		bad.Hint = fmt.Sprintf("add the %s to the input, or name its file with --%s", m.kind, strings.ToLower(m.kind))
+	}
 	return bad
 }

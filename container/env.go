@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -181,8 +182,16 @@ func (p Plan) addFrom(env *environ, field, prefix string, data map[string]string
 	return problem.List{w}, true
 }
 
+// missing is a ConfigMap or Secret that the input lacks.
+type missing struct{ kind, name string }
+
+// Error is the API server's text.
+func (m missing) Error() string {
+	return fmt.Sprintf("%s %q not found", strings.ToLower(m.kind), m.name)
+}
+
 // configMap finds a ConfigMap. It is nil with no error where it is missing and
-// optional. The text of the error is the API server's.
+// optional.
 func (p Plan) configMap(name string, optional *bool) (*corev1.ConfigMap, error) {
 	if cm := p.in.ConfigMaps[name]; cm != nil {
 		return cm, nil
@@ -190,7 +199,7 @@ func (p Plan) configMap(name string, optional *bool) (*corev1.ConfigMap, error) 
 	if optional != nil && *optional {
 		return nil, nil
 	}
-	return nil, fmt.Errorf("configmap %q not found", name)
+	return nil, missing{"ConfigMap", name}
 }
 
 func (p Plan) secret(name string, optional *bool) (*corev1.Secret, error) {
@@ -200,7 +209,7 @@ func (p Plan) secret(name string, optional *bool) (*corev1.Secret, error) {
 	if optional != nil && *optional {
 		return nil, nil
 	}
-	return nil, fmt.Errorf("secret %q not found", name)
+	return nil, missing{"Secret", name}
 }
 
 // secretText is the Secret's data as text; stringData, which a server would

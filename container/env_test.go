@@ -84,6 +84,9 @@ func TestMissingReferences(t *testing.T) {
 	}))
 	p, problems := New(in)
 	wantProblem(t, problems, "spec.containers[0].envFrom[0]", `configmap "x" not found`)
+	if want := "add the ConfigMap to the input, or name its file with --configmap"; problems[0].Hint != want {
+		t.Errorf("hint %q, want %q", problems[0].Hint, want)
+	}
 	wantProblem(t, problems, "spec.containers[0].env[0].valueFrom", `configmap "x" not found`)
 	wantProblem(t, problems, "spec.containers[0].env[1].valueFrom", "couldn't find key k in ConfigMap default/cm")
 	wantProblem(t, problems, "spec.containers[0].env[2].valueFrom", `secret "y" not found`)

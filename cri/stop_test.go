@@ -17,8 +17,12 @@ import (
 func TestStopDoesNotWaitForTERM(t *testing.T) {
 	for _, p := range []critest.Profile{critest.Containerd(), critest.CRIO()} {
 		for name, call := range map[string]func(ctx context.Context, c *cri.Client, sandbox, container string) error{
-			"StopPodSandbox":  func(ctx context.Context, c *cri.Client, sandbox, _ string) error { return c.StopPodSandbox(ctx, sandbox) },
-			"RemoveContainer": func(ctx context.Context, c *cri.Client, _, container string) error { return c.RemoveContainer(ctx, container) },
+			"StopPodSandbox": func(ctx context.Context, c *cri.Client, sandbox, _ string) error {
+				return c.StopPodSandbox(ctx, sandbox)
+			},
+			"RemoveContainer": func(ctx context.Context, c *cri.Client, _, container string) error {
+				return c.RemoveContainer(ctx, container)
+			},
 		} {
 			t.Run(p.Name+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {

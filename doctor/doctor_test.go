@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -88,6 +89,10 @@ var cases = []struct {
 	status       Status
 	summary, fix string
 }{
+	{"an initramfs as root", []func(*Input){func(in *Input) { in.Checkup.Initramfs = true }}, "root-filesystem", Fail, "pivot_root", "switch_root"},
+	{"the embedded runtime runs", []func(*Input){func(in *Input) { in.Embedded = "is running" }}, "embedded-runtime", Pass, "is running", ""},
+	{"the embedded runtime on noexec", []func(*Input){func(in *Input) { in.Embedded, in.Checkup.Directories[0].NoExec = "is stopped", true }}, "embedded-runtime", Fail, "noexec", "--root-dir"},
+	{"the embedded runtime is not started", []func(*Input){down("is not used yet"), func(in *Input) { in.Embedded, in.Startable = "is stopped", true }}, "runtime", Pass, "'podrun apply' starts it", ""},
 	{"not root", []func(*Input){func(in *Input) { in.Checkup.Root = false }}, "root", Fail, "must run as root", "sudo"},
 	{"a fact is missing", []func(*Input){func(in *Input) { in.Unread = []string{"host: no /proc"} }}, "facts", Fail, "host: no /proc", ""},
 	{"closed directory", []func(*Input){directory(func(d *host.Directory) { d.Writable, d.Problem = false, "read-only file system" })}, "pod-logs-dir", Fail, "read-only file system", "--pod-logs-dir"},
@@ -250,5 +255,9 @@ func TestConflist(t *testing.T) {
 	}
 	if strings.Contains(conflist, "'") {
 		t.Error("the shell would end the quotes")
+	}
+	page, err := os.ReadFile("../docs/troubleshooting.md")
+	if want := "    mkdir -p /etc/cni/net.d && echo '" + conflist + "' > /etc/cni/net.d/10-podrun.conflist\n"; err != nil || !strings.Contains(string(page), want) {
+		t.Errorf("docs/troubleshooting.md lacks %s (%v)", want, err)
 	}
 }

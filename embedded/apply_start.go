@@ -86,7 +86,7 @@ func configure(ctx context.Context, l Layout, o StartOptions) error {
 	if err := os.Remove(l.Socket()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err // a stale one accepts no connections
 	}
-	traits, err := readTraits(ctx, l, o.CgroupDriver)
+	traits, err := readTraits(ctx, l, o.Digest, o.CgroupDriver)
 	if err != nil {
 		return err
 	}

@@ -23,8 +23,8 @@ import (
 
 // Archive is the runtime in the binary.
 type Archive struct {
-	Digest string // SHA-256 of the compressed archive
-	Size   int64  // compressed, in bytes
+	Digest   string // SHA-256 of the compressed archive
+	Unpacked int64  // what its files take, in bytes
 	// Reader reads the compressed archive, Tar the files in it.
 	Reader func() io.Reader
 	Tar    func() (io.ReadCloser, error)
@@ -34,9 +34,7 @@ type Archive struct {
 const (
 	maxUnpacked = 1 << 30 // bytes of all files
 	maxFiles    = 256
-	// inflation is how many times its compressed size an archive takes on the disk, at
-	// most.
-	inflation = 6
+	headroom    = 16 << 20 // bytes that containerd takes when it has started
 )
 
 // sumsFile is the first file of an archive: the digests of all others.
@@ -59,7 +57,7 @@ func Unpack(ctx context.Context, l Layout, a Archive) error {
 	} else if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := CheckHost(ctx, l, a.Size*inflation); err != nil {
+	if err := CheckHost(ctx, l, a.Unpacked+headroom); err != nil {
 		return err
 	}
 	tmp, err := os.MkdirTemp(l.Dir(), ".unpack-")

@@ -52,7 +52,7 @@ func packed(t *testing.T, files map[string]string, entry func(*tar.Header)) Arch
 	}
 	data := b.Bytes()
 	sum := sha256.Sum256(data)
-	return Archive{Digest: hex.EncodeToString(sum[:]), Size: int64(len(data)),
+	return Archive{Digest: hex.EncodeToString(sum[:]), Unpacked: int64(len(data)),
 		Reader: func() io.Reader { return bytes.NewReader(data) },
 		Tar:    func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}
 }

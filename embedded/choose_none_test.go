@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -24,5 +25,20 @@ func TestNoRuntime(t *testing.T) {
 		if want := "no container runtime found: unix:///run/containerd/containerd.sock and unix:///run/crio/crio.sock do not exist"; e.Error() != want {
 			t.Errorf("%s, want %s", e, want)
 		}
+	}
+}
+
+// TestTroubleshootingNoRuntime holds the page to what a Debian host without a runtime
+// gets.
+func TestTroubleshootingNoRuntime(t *testing.T) {
+	survey := &Survey{Sockets: []Socket{{Endpoint: "unix:///run/containerd/containerd.sock", Program: "containerd"}, {Endpoint: "unix:///run/crio/crio.sock", Program: "crio"}}}
+	_, err := Choose(ChooseInput{Wanted: Auto, Survey: survey, Install: "apt-get install containerd runc containernetworking-plugins && systemctl enable --now containerd"})
+	e, ok := errors.AsType[*problem.Error](err)
+	if !ok {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../docs/troubleshooting.md")
+	if want := "    podrun: " + e.Error() + "\n    hint: " + e.Hint + "\n"; err != nil || !strings.Contains(string(page), want) {
+		t.Errorf("docs/troubleshooting.md lacks\n%s (%v)", want, err)
 	}
 }

@@ -40,7 +40,7 @@ func TestChoose(t *testing.T) {
 		"installed, late, no archive":                              {in: ChooseInput{Survey: survey(Absent, Absent, "containerd"), Use: Starts}, err: "is installed|start it, or set another socket", kind: problem.Runtime},
 		"a bare host":                                              {in: ChooseInput{Survey: survey(Absent, Absent), Use: Starts, Archive: true}, want: Decision{Kind: Own, Record: true, Notice: "using the embedded container runtime"}},
 		"a bare host, to read":                                     {in: ChooseInput{Survey: survey(Absent, Absent), Use: Reads, Archive: true}, want: Decision{Kind: Own, Notice: "using the embedded container runtime"}},
-		"a bare host without an archive":                           {in: ChooseInput{Survey: survey(Absent, Absent), Use: Starts}, err: "no container runtime found: neither of|podrun-bundle", kind: problem.Runtime},
+		"a bare host without an archive":                           {in: ChooseInput{Survey: survey(Absent, Absent), Use: Starts}, err: "no container runtime found: |podrun-bundle", kind: problem.Runtime},
 		"Docker alone without an archive":                          {in: ChooseInput{Survey: survey(NoCRI, Absent, "containerd"), Use: Starts}, err: "serves no CRI|disabled_plugins", kind: problem.Runtime},
 
 		"the record decides":                  {in: ChooseInput{Record: own, Use: Starts}, want: Decision{Kind: Own}},

@@ -7,14 +7,12 @@ import (
 	"strings"
 )
 
-// PauseImage is the sandbox image, which is in the archive. No registry serves it.
-const PauseImage = "podrun.dev/pause:1"
-
 // Traits are what the daemon's configuration depends on.
 type Traits struct {
-	Overlay       bool // overlayfs works in the root directory
-	SystemdCgroup bool // runc asks systemd for control groups
-	LowersOOM     bool // CAP_SYS_RESOURCE: OOM scores may be lowered
+	Pause         string // the sandbox image
+	Overlay       bool   // overlayfs works in the root directory
+	SystemdCgroup bool   // runc asks systemd for control groups
+	LowersOOM     bool   // CAP_SYS_RESOURCE: OOM scores may be lowered
 }
 
 // unusedPlugins are those of containerd that no pod needs. NRI would open a socket that
@@ -60,7 +58,7 @@ func Config(l Layout, digest string, t Traits) []byte {
 	line("[%s]", images)
 	line("snapshotter = %s", quote(snapshotter))
 	line("[%s.pinned_images]", images)
-	line("sandbox = %s", quote(PauseImage))
+	line("sandbox = %s", quote(t.Pause))
 	line("[%s.registry]", images)
 	line("config_path = \"/etc/containerd/certs.d\"")
 	runtime := "plugins.'io.containerd.cri.v1.runtime'"

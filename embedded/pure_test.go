@@ -35,10 +35,10 @@ func TestLayoutFitsTheKernelsLimits(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	l := Layout{RootDir: "/data/pod \"run\""}
-	text := string(Config(l, someDigest, Traits{Overlay: true, SystemdCgroup: true, LowersOOM: true}))
+	text := string(Config(l, someDigest, Traits{Pause: "pause.podrun.invalid/pause:1", Overlay: true, SystemdCgroup: true, LowersOOM: true}))
 	for _, want := range []string{
 		"version = 4\n", `root = "/data/pod \"run\"/runtime/containerd"`, "oom_score = -999\n", "imports = []\n", "snapshotter = \"overlayfs\"\n",
-		"restrict_oom_score_adj = false\n", "SystemdCgroup = true\n", "use_internal_loopback = true\n", `sandbox = "podrun.dev/pause:1"`,
+		"restrict_oom_score_adj = false\n", "SystemdCgroup = true\n", "use_internal_loopback = true\n", `sandbox = "pause.podrun.invalid/pause:1"`,
 		`bin_dirs = ["/data/pod \"run\"/runtime/` + someDigest + `/cni"]`, `BinaryName = "/data/pod \"run\"/runtime/` + someDigest + `/bin/runc"`,
 		`address = "` + l.Socket() + `"`, `socket_dir = "` + l.Shims() + `"`, "level = \"warn\"\n",
 	} {
@@ -175,6 +175,17 @@ func TestParseSums(t *testing.T) {
 	for _, bad := range []string{"", someDigest + "  /etc/passwd\n", someDigest + "  ../x\n", someDigest + "  a//b\n", "abc  bin/runc\n", someDigest + " bin/runc\n"} {
 		if sums, err := parseSums([]byte(bad)); err == nil {
 			t.Errorf("%q: %v", bad, sums)
+		}
+	}
+}
+
+func TestParsePause(t *testing.T) {
+	if got, err := parsePause([]byte(`{"containerd":"v2","pause":"pause.podrun.invalid/pause:7c"}`)); err != nil || got != "pause.podrun.invalid/pause:7c" {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, bad := range []string{"", "{}", `{"pause":"a\"\nb"}`, `{"pause":1}`} {
+		if got, err := parsePause([]byte(bad)); err == nil {
+			t.Errorf("%s gives %q", bad, got)
 		}
 	}
 }

@@ -162,13 +162,16 @@ func readUsed(except string) ([]netip.Prefix, error) {
 }
 
 // readTraits finds out what the configuration depends on. The root directory exists.
-func readTraits(ctx context.Context, l Layout, driver string) (Traits, error) {
+func readTraits(ctx context.Context, l Layout, digest, driver string) (Traits, error) {
 	t := Traits{SystemdCgroup: driver == "systemd" || driver == "" && systemdOnV2()}
 	data, err := hostfile.Read(ctx, "/proc/self/status", maxRecord)
 	if err != nil {
 		return t, err
 	}
 	t.LowersOOM = lowersOOM(string(data))
+	if t.Pause, err = readPause(ctx, l, digest); err != nil {
+		return t, err
+	}
 	t.Overlay, err = overlayWorks(l.Dir())
 	return t, err
 }

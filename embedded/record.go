@@ -86,6 +86,16 @@ func PickDigest(last *Daemon, record *Choice, archive string, unpacked func(stri
 	return ""
 }
 
+// parsePause finds the name of the sandbox image in the archive's versions.json. No
+// registry serves it.
+func parsePause(data []byte) (string, error) {
+	var versions struct{ Pause string }
+	if err := json.Unmarshal(data, &versions); err != nil || versions.Pause == "" || strings.ContainsAny(versions.Pause, " \n\"") {
+		return "", errors.Join(errors.New("it names no pause image"), err)
+	}
+	return versions.Pause, nil
+}
+
 // parseSums reads SHA256SUMS: digests by path. Paths are relative and clean.
 func parseSums(data []byte) (map[string]string, error) {
 	sums := map[string]string{}

@@ -182,7 +182,7 @@ func TestGates(t *testing.T) {
 		t.Errorf("sources: %v", s)
 	}
 	problems := SetGates(map[string]bool{"NoSuchGate": true, "SidecarContainers": false, "NodeSwap": true})
-	if want := "featureGates.NoSuchGate: unknown feature gate, ignored\nfeatureGates.SidecarContainers: can't be changed any more, ignored"; problems.String() != want || len(problems.Errors()) > 0 {
+	if want := "featureGates.NoSuchGate: unknown feature gate, ignored\nfeatureGates.SidecarContainers: cannot be changed any more, ignored"; problems.String() != want || len(problems.Errors()) > 0 {
 		t.Errorf("problems: %s", problems)
 	}
 }

@@ -81,7 +81,7 @@ func TestReadProblems(t *testing.T) {
 		"below a file":       {[]string{dir + "/large.yaml/x"}, dir + "/large.yaml/x: not a directory"},
 		"empty name":         {[]string{""}, "the name of a file is empty"},
 		"stdin twice":        {[]string{"-", "-"}, "-: standard input is named twice (name - once)"},
-		"no scheme we know":  {[]string{"ftp://host/a"}, "ftp://host/a: a URL of scheme \"ftp\" can't be read (use https)"},
+		"no scheme we know":  {[]string{"ftp://host/a"}, "ftp://host/a: a URL of scheme \"ftp\" is not supported (use https)"},
 		"http":               {[]string{"http://example.com/a?token=s3cret"}, "http://example.com/a: http is refused: anybody on the way could change the manifest (use https)"},
 		"http to an address": {[]string{"http://[2001:db8::1]/a"}, "http://[2001:db8::1]/a: http is refused: anybody on the way could change the manifest (use https)"},
 		"not a URL":          {[]string{"https://user:s3cret@ho st/a"}, "https://ho st/a: not a valid URL (write https://host/path)"},

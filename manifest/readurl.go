@@ -72,7 +72,7 @@ func allowed(u *url.URL) error {
 	case u.Scheme == "https":
 		return nil
 	case u.Scheme != "http":
-		return fmt.Errorf("a URL of scheme %q can't be read", u.Scheme)
+		return fmt.Errorf("a URL of scheme %q is not supported", u.Scheme)
 	}
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil

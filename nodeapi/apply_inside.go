@@ -58,7 +58,7 @@ func (s *Server) inside(ask func(context.Context, StreamRequest) (string, error)
 			}
 			to, err := url.Parse(address)
 			if err != nil {
-				fail(w, http.StatusBadGateway, "the runtime returned a URL that can't be read")
+				fail(w, http.StatusBadGateway, "the runtime returned an invalid URL")
 				return
 			}
 			proxyTo(to).ServeHTTP(w, r)

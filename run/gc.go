@@ -97,7 +97,7 @@ func (l *Leftover) collect(ctx context.Context, dry bool) error {
 	err := l.remove(ctx)
 	if l.Removed = err == nil; err != nil {
 		l.Error = err.Error()
-		return &problem.Error{Kind: problem.Runtime, Object: l.Kind + " " + l.Name, Op: "remove what is left of it", Err: err}
+		return &problem.Error{Kind: problem.Runtime, Object: l.Kind + " " + l.Name, Op: "remove the rest of it", Err: err}
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func TestForwardFails(t *testing.T) {
 	}
 	try("failed to connect to localhost:9")
 	clear := r.rt.Fault("PortForward", critest.Fault{Err: status.Error(codes.Unimplemented, "unknown method PortForward")})
-	try("the runtime does not tell the process ID of the sandbox")
+	try("the runtime does not report the process ID of the sandbox")
 	clear()
 	try("failed to connect to localhost:9")
 	stop()

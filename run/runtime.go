@@ -49,7 +49,7 @@ type Runtime struct {
 func NewRuntime(s nodeconfig.Settings, o RuntimeOptions) *Runtime {
 	r := &Runtime{settings: s, layout: embedded.Layout{RootDir: s.RootDir}, RuntimeOptions: o}
 	if a, ok := archive.Open(); ok {
-		r.archive = &embedded.Archive{Digest: a.Digest, Size: a.Size, Reader: a.Reader, Tar: a.Tar}
+		r.archive = &embedded.Archive{Digest: a.Digest, Unpacked: a.Unpacked, Reader: a.Reader, Tar: a.Tar}
 	}
 	return r
 }
@@ -88,6 +88,9 @@ func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 	switch {
 	case running && (use < RuntimeStarts || !d.Record && !r.hasNewImages()):
 		r.trimLog()
+		if use == RuntimeStarts && os.Geteuid() == 0 {
+			r.restoreNetwork(ctx)
+		}
 	case use == RuntimeStarts || last != nil && use > RuntimeLooks:
 		if os.Geteuid() != 0 {
 			return "", &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("is not running, and only root can start it"), Hint: "run as root"}
@@ -256,6 +259,7 @@ func (r *Runtime) Keep(ctx context.Context, endpoint string) {
 		if last.Alive() {
 			_, err = embedded.AwaitEnd(ctx, last, time.Minute)
 			r.trimLog()
+			r.restoreNetwork(ctx)
 			wait = time.Second
 		} else if err = r.start(ctx); err == nil {
 			r.Warn(problem.List{{Warning: true, Object: "embedded runtime", Message: "containerd had ended: podrun has started it again"}})

@@ -107,7 +107,7 @@ func (a *api) listen(ctx context.Context) {
 					_ = l.Close()
 				}
 				if err != nil && ctx.Err() == nil {
-					a.engine.WarnOnce(problem.Problem{Object: "HTTP API", Message: err.Error(), Hint: "podrun tries again every 10 s"})
+					a.engine.WarnOnce(problem.Problem{Object: "HTTP API", Message: err.Error(), Hint: "podrun retries every 10 s"})
 				}
 				if sleep(ctx, listenAgain) != nil {
 					return

@@ -6,7 +6,6 @@ package sbom
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"io"
@@ -47,11 +46,12 @@ type Package struct {
 	Declared         string      `json:"licenseDeclared"`
 	Copyright        string      `json:"copyrightText"`
 	Source           string      `json:"sourceInfo,omitempty"`
+	Comment          string      `json:"comment,omitempty"` // of a Go module: its sum in go.sum, which is that of no single file
 	Checksums        []Checksum  `json:"checksums,omitempty"`
 	Refs             []Reference `json:"externalRefs,omitempty"`
 }
 
-// Checksum is of a program's file; of a Go module it is that of go.sum.
+// Checksum is of a program's file.
 type Checksum struct {
 	Algorithm string `json:"algorithm"`
 	Value     string `json:"checksumValue"`
@@ -131,9 +131,7 @@ func (d *Document) Add(p Program) {
 		module := pack("go", m.Path, m.Version, m.License)
 		module.Purpose = "LIBRARY"
 		module.Refs = []Reference{{"PACKAGE-MANAGER", "purl", "pkg:golang/" + m.Path + "@" + strings.ReplaceAll(m.Version, "+", "%2B")}}
-		if raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:")); err == nil && len(raw) == 32 {
-			module.Checksums = []Checksum{{"SHA256", hex.EncodeToString(raw)}}
-		}
+		module.Comment = m.Sum
 		d.add(module)
 		d.relate(Relationship{program.ID, "DEPENDS_ON", module.ID})
 	}

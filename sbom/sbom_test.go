@@ -18,7 +18,7 @@ func TestDocument(t *testing.T) {
 	d.Add(Program{Name: "two", Version: "v2", Modules: []Module{shared, {Path: "stdlib", Version: "go1.26.8"}},
 		Libraries: []Library{{Name: "libseccomp", Version: "2.5.4", License: "LGPL-2.1-only", Source: "there"}}})
 	want := []string{
-		"SPDXRef-go-example.org-a-v1.0.0-incompatible MIT e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 pkg:golang/example.org/a@v1.0.0%2Bincompatible",
+		"SPDXRef-go-example.org-a-v1.0.0-incompatible MIT h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU= pkg:golang/example.org/a@v1.0.0%2Bincompatible",
 		"SPDXRef-go-stdlib-go1.26.8 NOASSERTION  pkg:golang/stdlib@go1.26.8",
 		"SPDXRef-library-libseccomp-2.5.4 LGPL-2.1-only  ",
 		"SPDXRef-program-one-v1 Apache-2.0 ab ",
@@ -109,7 +109,7 @@ func printed(t *testing.T, d Document) Document {
 func packages(d Document) []string {
 	var out []string
 	for _, p := range d.Packages {
-		line := p.ID + " " + p.Declared + " "
+		line := p.ID + " " + p.Declared + " " + p.Comment
 		for _, c := range p.Checksums {
 			line += c.Value
 		}

@@ -2,8 +2,10 @@ package critest
 
 import (
 	"context"
+	"path"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -92,6 +94,47 @@ func (rt *Runtime) strike(method string, req proto.Message) *fault {
 		return f
 	}
 	return nil
+}
+
+// strikeStream finds the fault that a stream runs into: GetContainerEvents, or what an
+// URL of Exec and Attach is for.
+func (rt *Runtime) strikeStream(method string) *fault {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return rt.strike(method, nil)
+}
+
+// before plays what a fault does before a stream begins. The error ends it; f may be nil.
+func (f *fault) before(ctx context.Context) error {
+	if f == nil {
+		return nil
+	}
+	if err := wait(ctx, f.Delay); err != nil {
+		return err
+	}
+	switch f.When {
+	case Before:
+		return f.failure(codes.Unavailable, "fault injected")
+	case Hang:
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
+}
+
+// gateStream is what every stream over a socket passes, as a gRPC interceptor.
+func (rt *Runtime) gateStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	f := rt.strikeStream(path.Base(info.FullMethod))
+	if err := f.before(stream.Context()); err != nil {
+		return asStatus(err)
+	}
+	switch {
+	case f != nil && f.When == Cut:
+		rt.cut()
+	case f != nil && f.When == After:
+		return f.failure(codes.DeadlineExceeded, "fault injected")
+	}
+	return handle(srv, stream)
 }
 
 // play does a call as a fault has it.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -116,9 +117,13 @@ func (rt *Runtime) ContainerStatus(_ context.Context, r *runtimeapi.ContainerSta
 }
 
 func (c *container) status() *runtimeapi.ContainerStatus {
+	startedAt := c.startedAt
+	if startedAt == 0 && c.finishedAt != 0 {
+		startedAt = time.Time{}.UnixNano() // as CRI-O: it was stopped before it was started
+	}
 	return &runtimeapi.ContainerStatus{
 		Id: c.id, Metadata: c.config.GetMetadata(), State: c.state,
-		CreatedAt: c.createdAt, StartedAt: c.startedAt, FinishedAt: c.finishedAt,
+		CreatedAt: c.createdAt, StartedAt: startedAt, FinishedAt: c.finishedAt,
 		ExitCode: c.exit.code, Reason: c.exit.reason, Message: c.exit.message,
 		Image: &runtimeapi.ImageSpec{Image: c.image.tag()}, ImageRef: c.image.repoDigest(),
 		Labels: c.config.GetLabels(), Annotations: c.config.GetAnnotations(),

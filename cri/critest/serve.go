@@ -19,7 +19,7 @@ func (rt *Runtime) Serve(socketPath string) (stop func(), err error) {
 		return nil, fmt.Errorf("serve the fake runtime: %w", err)
 	}
 	l := &cuttable{Listener: socket, rt: rt}
-	s := grpc.NewServer(grpc.UnaryInterceptor(rt.gate), grpc.MaxRecvMsgSize(16<<20))
+	s := grpc.NewServer(grpc.UnaryInterceptor(rt.gate), grpc.StreamInterceptor(rt.gateStream), grpc.MaxRecvMsgSize(16<<20))
 	runtimeapi.RegisterRuntimeServiceServer(s, rt)
 	runtimeapi.RegisterImageServiceServer(s, rt)
 	if rt.options.profile.Tasks {

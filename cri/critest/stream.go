@@ -32,7 +32,7 @@ func (rt *Runtime) Exec(_ context.Context, r *runtimeapi.ExecRequest) (*runtimea
 		return nil, err
 	}
 	url, err := rt.endpoint(c.process.ctx, "exec", func(w http.ResponseWriter, req *http.Request) {
-		converse(c.process.ctx, w, req, r, func(streams map[string]httpstream.Stream) metav1.Status { return rt.stream(c, r, streams) })
+		rt.converse(c.process.ctx, w, req, r, "ExecStream", func(streams map[string]httpstream.Stream) metav1.Status { return rt.stream(c, r, streams) })
 	})
 	return &runtimeapi.ExecResponse{Url: url}, err
 }
@@ -48,7 +48,7 @@ func (rt *Runtime) Attach(_ context.Context, r *runtimeapi.AttachRequest) (*runt
 	}
 	p := c.process
 	url, err := rt.endpoint(p.ctx, "attach", func(w http.ResponseWriter, req *http.Request) {
-		converse(p.ctx, w, req, r, func(streams map[string]httpstream.Stream) metav1.Status {
+		rt.converse(p.ctx, w, req, r, "AttachStream", func(streams map[string]httpstream.Stream) metav1.Status {
 			stdout, stderr := streams[corev1.StreamTypeStdout], streams[corev1.StreamTypeStderr]
 			if stderr == nil {
 				stderr = stdout
@@ -112,8 +112,15 @@ type asked interface {
 }
 
 // converse waits for the streams that the client opens, unless gone ends, and serves
-// them; what serve returns is told at the end.
-func converse(gone context.Context, w http.ResponseWriter, req *http.Request, a asked, serve func(map[string]httpstream.Stream) metav1.Status) {
+// them; what serve returns is told at the end. Faults are those of a method of its own,
+// ExecStream or AttachStream: Hang and Slow come before the connection is upgraded, the
+// others when the streams have been served.
+func (rt *Runtime) converse(gone context.Context, w http.ResponseWriter, req *http.Request, a asked, method string, serve func(map[string]httpstream.Stream) metav1.Status) {
+	f := rt.strikeStream(method)
+	if f.before(req.Context()) != nil {
+		http.Error(w, "fault injected", http.StatusInternalServerError) // or the client has gone
+		return
+	}
 	opened, session := upgrade(w, req, remotecommand.StreamProtocolV4Name)
 	if session == nil {
 		return // the client was told
@@ -138,7 +145,18 @@ func converse(gone context.Context, w http.ResponseWriter, req *http.Request, a 
 			return
 		}
 	}
-	end, err := json.Marshal(serve(streams))
+	status := serve(streams)
+	switch {
+	case f == nil:
+	case f.When == Cut:
+		return
+	case f.When == EffectThenHang:
+		<-session.CloseChan()
+		return
+	case f.When == After:
+		status = metav1.Status{Status: metav1.StatusFailure, Message: "fault injected"}
+	}
+	end, err := json.Marshal(status)
 	if err != nil {
 		end = []byte(err.Error())
 	}

@@ -54,11 +54,9 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
-	image, imageName, err := pauseImage(pause, o.arch)
-	if err != nil {
+	if files[archive.Pause], err = pauseImage(pause, o.arch); err != nil {
 		return err
 	}
-	files[archive.Pause] = image
 
 	libraries, err := readLibraries(o.libraries)
 	if err != nil {
@@ -73,7 +71,7 @@ func run(o options) error {
 		return err
 	}
 	versions := versionsOf(programs, libraries, o.compiler)
-	versions["arch"], versions["pause"] = o.arch, imageName
+	versions["arch"], versions["pause"] = o.arch, pauseName
 	if files[archive.Versions], err = json.MarshalIndent(versions, "", "  "); err != nil {
 		return err
 	}
@@ -125,11 +123,7 @@ func write(out string, files map[string][]byte) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		alone, _, _, err := compress(map[string][]byte{name: files[name]})
-		if err != nil {
-			return err
-		}
-		fmt.Printf("%-32s %9d bytes, %8d compressed alone\n", name, len(files[name]), len(alone))
+		fmt.Printf("%-32s %9d bytes\n", name, len(files[name]))
 	}
 	fmt.Printf("%-32s %9d bytes, %8d compressed\n", filepath.Base(out)+".tar.zst", unpacked, len(packed))
 	return nil

@@ -4,17 +4,17 @@ import (
 	"encoding/json"
 )
 
-// pauseRepository is a name that no registry can have (RFC 2606): a runtime that
-// has lost the image must not pull another one from whoever serves the name.
-const pauseRepository = "pause.podrun.invalid/pause"
+// pauseName is the sandbox image, which podrun reads from versions.json. No registry can
+// have this name (RFC 2606): a containerd that lost the image must not pull another one,
+// as root, from whoever serves it. Its tag changes with the program (bundle/pause).
+const pauseName = "pause.podrun.invalid/pause:1"
 
-// pauseImage makes a docker-archive of the image whose only file is the program,
-// and the image's name, which has the image in its tag: another pause is another
-// name. As Kubernetes' pause it runs as 65535.
-func pauseImage(program []byte, arch string) (image []byte, name string, err error) {
+// pauseImage makes a docker-archive of pauseName, whose only file is the
+// program. As Kubernetes' pause it runs as 65535.
+func pauseImage(program []byte, arch string) ([]byte, error) {
 	layer, err := plainTar(entry{"pause", 0o755, program})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	config, err := json.Marshal(map[string]any{
 		"architecture": arch, "os": "linux",
@@ -22,16 +22,14 @@ func pauseImage(program []byte, arch string) (image []byte, name string, err err
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digestOf(layer)}},
 	})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	id := digestOf(config)
-	name = pauseRepository + ":" + id[:8]
 	manifest, err := json.Marshal([]map[string]any{{
-		"Config": id + ".json", "RepoTags": []string{name}, "Layers": []string{"layer.tar"},
+		"Config": id + ".json", "RepoTags": []string{pauseName}, "Layers": []string{"layer.tar"},
 	}})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	image, err = plainTar(entry{"manifest.json", 0o644, manifest}, entry{id + ".json", 0o644, config}, entry{"layer.tar", 0o644, layer})
-	return image, name, err
+	return plainTar(entry{"manifest.json", 0o644, manifest}, entry{id + ".json", 0o644, config}, entry{"layer.tar", 0o644, layer})
 }

@@ -14,7 +14,7 @@
 //	```… no-guest       runs without -guest only
 //
 // In expected lines * stands for any text; blanks, addresses and durations match
-// any others.
+// any others, and the namespace is default.
 package main
 
 import (
@@ -148,9 +148,9 @@ ended() {
 }
 trap ended EXIT
 
-# settled replaces what differs from run to run.
+# settled replaces what differs from run to run. Documents show the default namespace.
 settled() {
-	sed -E 's/[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+/ADDRESS/g; s/\b[0-9.]+(ms|s|m)\b/TIME/g; s/[[:blank:]]+/ /g; s/ $//' "$@"
+	sed -E "s#\b${PODRUN_NAMESPACE:-default}/#default/#g"';s/[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+/ADDRESS/g; s/\b[0-9.]+(ms|s|m)\b/TIME/g; s/[[:blank:]]+/ /g; s/ $//' "$@"
 }
 
 # expect holds the lines of stdin to those of the output, in their order.

@@ -64,10 +64,17 @@ func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 
 // AnyStarted reports whether any container of the pod was started. A container
 // that was only created does not count; the kubelet counts it and leaves the pod
-// pending without end.
+// pending without end. CRI-O ends such a container when its sandbox is stopped.
 func AnyStarted(obs *Observed) bool {
-	return slices.ContainsFunc(obs.Containers, func(c Container) bool { return c.State != Created })
+	return slices.ContainsFunc(obs.Containers, func(c Container) bool {
+		unstarted := c.State == Exited && c.StartedAt.IsZero() && c.Reason != reasonStartError
+		return c.State != Created && !unstarted
+	})
 }
+
+// reasonStartError is containerd's for a container whose start failed, which has no
+// time of its start either.
+const reasonStartError = "StartError"
 
 // end stops what is left of a pod that is over.
 func end(obs *Observed) Decision {

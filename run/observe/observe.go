@@ -252,8 +252,10 @@ func stateOf(s runtimeapi.ContainerState) lifecycle.State {
 	return lifecycle.Unknown
 }
 
+// unixNano is a time of the CRI; zero for what has not happened. CRI-O gives a container
+// that ended before it was started Go's zero time, which is a negative number.
 func unixNano(ns int64) time.Time {
-	if ns == 0 {
+	if ns <= 0 {
 		return time.Time{}
 	}
 	return time.Unix(0, ns)

@@ -15,7 +15,7 @@ func SandboxPID(ctx context.Context, client *cri.Client, id string) (int, error)
 	}
 	pid := pidOf(info)
 	if pid <= 0 {
-		return 0, errors.New("the runtime does not tell the process ID of the sandbox")
+		return 0, errors.New("the runtime does not report the process ID of the sandbox")
 	}
 	return pid, nil
 }

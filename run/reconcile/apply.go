@@ -122,7 +122,7 @@ func (w *Worker) wantedImages(goal lifecycle.Goal) imagepull.Plan {
 // leftBehind reports what a rollback could not remove.
 func leftBehind(id identity.Pod, err error) error {
 	return &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: "clean up", Err: err,
-		Hint: "'podrun delete " + id.Name + " -n " + id.Namespace + "' tries again"}
+		Hint: "'podrun delete " + id.Name + " -n " + id.Namespace + "' retries"}
 }
 
 // applyTarget brings a pod as it was admitted to its goal.

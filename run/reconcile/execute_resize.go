@@ -131,7 +131,7 @@ func (w *starter) tryResize(ctx context.Context) error {
 	if sb := w.obs.Sandbox(); sb != nil {
 		linux := w.plan.Sandbox.Config.GetLinux()
 		if err := w.Client.UpdatePodSandboxResources(ctx, sb.ID, linux.GetOverhead(), linux.GetResources()); err != nil {
-			return fmt.Errorf("tell the runtime: %w", err)
+			return fmt.Errorf("update it in the runtime: %w", err)
 		}
 	}
 	if err := w.UnderNodeLock(ctx, func() error { return cgroup.Grow(ctx, w.plan.Cgroup) }); err != nil {

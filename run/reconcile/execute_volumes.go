@@ -45,7 +45,7 @@ func subpathError(spec *corev1.Container, index int, err error) error {
 	if m.SubPathExpr == "" {
 		return fmt.Errorf("volumeMounts[%d]: %w", index, err)
 	}
-	cause := errors.New("the path can't be made")
+	cause := errors.New("the path cannot be created")
 	for _, known := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrExist} {
 		if errors.Is(err, known) {
 			cause = known

@@ -19,6 +19,8 @@ type command struct {
 	// holds checks what is so when it has succeeded.
 	holds func(h *host, r result) error
 	then  string // the manifest that the next apply gets
+	// streams are the methods whose streams go wrong beside the calls (critest's names).
+	streams []string
 }
 
 func runs(h *host, _ result) error    { return h.runs() }
@@ -33,24 +35,39 @@ func hello(_ *host, r result) error {
 	return nil
 }
 
-var commands = []command{
-	{"apply", []string{"apply", "one.yaml"}, "", false, runs, "one.yaml"},
-	{"re-apply", []string{"apply", "one.yaml"}, "exited", false, runs, "one.yaml"},
-	{"run", []string{"run", "job.yaml"}, "", false, func(h *host, r result) error { return errors.Join(hello(h, r), h.gone()) }, "one.yaml"},
-	{"restart", []string{"restart", "web"}, "running", false, runs, "one.yaml"},
-	{"replace", []string{"apply", "two.yaml"}, "running", false, runs, "two.yaml"},
-	{"delete", []string{"delete", "web"}, "running", false, gone, "one.yaml"},
-	{"stop", []string{"stop", "web"}, "running", false, stopped, "one.yaml"},
-	{"start", []string{"start", "web"}, "stopped", false, runs, "one.yaml"},
-	{"exec", []string{"exec", "web", "--", "echo", "hello"}, "running", true, hello, "one.yaml"},
-	{"logs -f", []string{"logs", "-f", "web"}, "running", true, hello, "one.yaml"},
+// ended checks that the container has ended whose output a command followed.
+func ended(h *host, _ result) error {
+	if n := len(h.running()); n > 0 {
+		return fmt.Errorf("it ended while %d containers run", n)
+	}
+	return nil
 }
 
-// do runs the command. The container whose log is followed ends after a while.
-func (c command) do(ctx context.Context, h *host, limit time.Duration) result {
+var commands = []command{
+	{"apply", []string{"apply", "one.yaml"}, "", false, runs, "one.yaml", nil},
+	{"re-apply", []string{"apply", "one.yaml"}, "exited", false, runs, "one.yaml", nil},
+	{"run", []string{"run", "job.yaml"}, "", false, func(h *host, r result) error { return errors.Join(hello(h, r), h.gone()) }, "one.yaml", nil},
+	{"restart", []string{"restart", "web"}, "running", false, runs, "one.yaml", nil},
+	{"replace", []string{"apply", "two.yaml"}, "running", false, runs, "two.yaml", nil},
+	{"delete", []string{"delete", "web"}, "running", false, gone, "one.yaml", nil},
+	{"stop", []string{"stop", "web"}, "running", false, stopped, "one.yaml", nil},
+	{"start", []string{"start", "web"}, "stopped", false, runs, "one.yaml", nil},
+	{"exec", []string{"exec", "web", "--", "echo", "hello"}, "running", true, hello, "one.yaml", []string{"ExecStream"}},
+	{"logs -f", []string{"logs", "-f", "web"}, "running", true, hello, "one.yaml", nil},
+	{"attach", []string{"attach", "web"}, "running", true, ended, "one.yaml", []string{"AttachStream"}},
+	{"serve", []string{"serve"}, "", true, gone, "one.yaml", []string{"GetContainerEvents"}},
+}
+
+// do runs the command. The container whose log is followed, or to which it attaches,
+// ends after a while. Clear ends the fault.
+func (c command) do(ctx context.Context, h *host, limit time.Duration, clear func()) result {
+	if c.name == "serve" {
+		return h.serve(ctx, limit, clear)
+	}
+	defer clear()
 	if c.unbounded {
-		if c.name == "logs -f" {
-			defer time.AfterFunc(500*time.Millisecond, func() { h.rt.Exit("app", 0) }).Stop() // it may have ended
+		if after := map[string]time.Duration{"logs -f": 500 * time.Millisecond, "attach": 3 * time.Second}[c.name]; after > 0 {
+			defer time.AfterFunc(after, func() { h.rt.Exit("app", 0) }).Stop() // it may have ended
 		}
 		return h.podrun(ctx, []string{"PODRUN_RUNTIME_REQUEST_TIMEOUT=" + limit.String()}, slices.Clone(c.args)...)
 	}

@@ -42,7 +42,10 @@ type profile struct {
 	options []critest.Option
 }
 
-var profiles = []profile{{name: "containerd 1.6"}, {"CRI-O", []critest.Option{critest.As(critest.CRIO())}}}
+var profiles = []profile{
+	{"containerd 1.6", nil},
+	{"CRI-O", []critest.Option{critest.As(critest.CRIO())}},
+}
 
 // host is a root directory of podrun's and a runtime, for one pod.
 type host struct {
@@ -68,7 +71,7 @@ var manifests = map[string]string{
 	"one.yaml":    fmt.Sprintf(forPod, "Always", "app", "far:1"),
 	"two.yaml":    fmt.Sprintf(strings.Replace(forPod, "dnsPolicy: Default", "dnsPolicy: Default\n  hostname: other", 1), "Always", "app", "far:2"),
 	"job.yaml":    fmt.Sprintf(forPod, "Never", "job", "far:1"),
-	"config.yaml": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupsPerQOS: false\nenforceNodeAllocatable: []\nevictionHard: {}\n",
+	"config.yaml": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupsPerQOS: false\nenforceNodeAllocatable: []\nevictionHard: {}\nimageGCHighThresholdPercent: 100\n",
 }
 
 // newHost makes a host, and what ends it.
@@ -120,6 +123,16 @@ type result struct {
 // patience is when the test ends a command that does not end by itself.
 const patience = 60 * time.Second
 
+// process is podrun with a command.
+func (h *host) process(ctx context.Context, env []string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, os.Args[0], args...)
+	c.WaitDelay = time.Second
+	c.Env = append(os.Environ(), childEnv+"=1", "CONTAINER_RUNTIME_ENDPOINT=unix://"+h.dir+"/cri.sock", "PODRUN_NAMESPACE=fault", "PODRUN_HOSTNAME_OVERRIDE=node",
+		"PODRUN_CONFIG="+h.dir+"/config.yaml", "PODRUN_ROOT_DIR="+h.dir+"/root", "PODRUN_POD_LOGS_DIR="+h.dir+"/logs", "PODRUN_CONTAINER_LOGS_DIR="+h.dir+"/links")
+	c.Env = append(c.Env, env...)
+	return c
+}
+
 // podrun runs a command. Names of manifests are those of the host.
 func (h *host) podrun(ctx context.Context, env []string, args ...string) result {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -129,11 +142,11 @@ func (h *host) podrun(ctx context.Context, env []string, args ...string) result 
 			args[i] = filepath.Join(h.dir, a)
 		}
 	}
-	c := exec.CommandContext(ctx, os.Args[0], args...)
-	c.WaitDelay = time.Second
-	c.Env = append(os.Environ(), childEnv+"=1", "CONTAINER_RUNTIME_ENDPOINT=unix://"+h.dir+"/cri.sock", "PODRUN_NAMESPACE=fault", "PODRUN_HOSTNAME_OVERRIDE=node",
-		"PODRUN_CONFIG="+h.dir+"/config.yaml", "PODRUN_ROOT_DIR="+h.dir+"/root", "PODRUN_POD_LOGS_DIR="+h.dir+"/logs", "PODRUN_CONTAINER_LOGS_DIR="+h.dir+"/links")
-	c.Env = append(c.Env, env...)
+	return output(h.process(ctx, env, args...))
+}
+
+// output runs a process to its end.
+func output(c *exec.Cmd) result {
 	var out, stderr strings.Builder
 	c.Stdout, c.Stderr = &out, &stderr
 	begun := time.Now()

@@ -36,8 +36,12 @@ var mishaps = []mishap{
 	{"stale list", critest.Fault{When: critest.Stale}, 4 * time.Second, false},
 }
 
-// hits reports whether the mishap makes sense for a method.
+// hits reports whether the mishap makes sense for a method. How long the process of an
+// exec or attach runs has no limit, and events may never come.
 func (m mishap) hits(method string) bool {
+	if m.fault.When == critest.EffectThenHang && (strings.HasSuffix(method, "Stream") || method == "GetContainerEvents") {
+		return false
+	}
 	return m.fault.When != critest.Stale || method == "ListPodSandbox" || method == "ListContainers"
 }
 
@@ -72,8 +76,8 @@ func methodsOf(ctx context.Context, p profile, c command) ([]string, error) {
 		return nil, err
 	}
 	h.rt.ForgetCalls()
-	r := c.do(ctx, h, slowLimit)
-	var methods []string
+	r := c.do(ctx, h, slowLimit, func() {})
+	methods := slices.Clone(c.streams)
 	for _, call := range h.rt.Calls() {
 		if !slices.Contains(methods, call.Method) {
 			methods = append(methods, call.Method)
@@ -120,9 +124,9 @@ type verdict struct {
 	exercised bool
 }
 
-// sample is how many cells apart those of the short form are: prime, so that they have
-// all commands, methods and mishaps.
-const sample = 37
+// sample is how many cells apart those of the short form are, other ones of each profile:
+// prime, so that they have all commands, methods and mishaps.
+const sample = 61
 
 // TestMatrix makes calls to the runtime go wrong: each method that a command calls, in
 // each way, once or each time. Whatever happens the command ends in time, with a code
@@ -134,7 +138,8 @@ func TestMatrix(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes mounts")
 	}
-	for _, p := range profiles {
+	tried := 0
+	for n, p := range profiles {
 		all, err := plan(t.Context(), p)
 		if err != nil {
 			t.Fatal(err)
@@ -142,14 +147,16 @@ func TestMatrix(t *testing.T) {
 		var chosen []cell
 		only := os.Getenv("PODRUN_FAULT_ONLY")
 		for i, c := range all {
-			if strings.Contains(c.String(), only) && (only != "" || os.Getenv("PODRUN_TORTURE") != "" || i%sample == 0 && !c.long()) {
+			if strings.Contains(c.String(), only) && (only != "" || os.Getenv("PODRUN_TORTURE") != "" || i%sample == n && !c.long()) {
 				chosen = append(chosen, c)
 			}
 		}
-		if len(chosen) == 0 {
-			t.Fatalf("no cell has %q in its name", only)
+		if tried += len(chosen); len(chosen) > 0 {
+			report(t, p, len(all), sweep(t, chosen))
 		}
-		report(t, p, len(all), sweep(t, chosen))
+	}
+	if tried == 0 {
+		t.Fatal("no cell was chosen")
 	}
 }
 
@@ -203,8 +210,7 @@ func try(ctx context.Context, c cell) verdict {
 		fault.Delay /= 10
 	}
 	clear := h.rt.Fault(c.method, fault)
-	v.first = c.do(ctx, h, c.mishap.limit)
-	clear()
+	v.first = c.do(ctx, h, c.mishap.limit, clear)
 	v.exercised = slices.ContainsFunc(h.rt.Calls(), func(call critest.Call) bool { return call.Method == c.method })
 	v.wrong = c.wrong(v.first)
 	if v.first.code == 0 {
@@ -240,6 +246,10 @@ func (c cell) converge(ctx context.Context, h *host) string {
 func (c cell) wrong(r result) string {
 	most := c.mishap.limit + afterwards
 	switch {
+	case c.command.name == "serve": // it has a time for each thing that it does
+		if r.code != 0 {
+			return fmt.Sprintf("code %d", r.code)
+		}
 	case r.took > most:
 		return fmt.Sprintf("it took %v, more than %v", r.took.Round(time.Millisecond), most)
 	case r.code == 125 && strings.Contains(r.err, ": clean up: "): // worse than the end of the limit

@@ -1,0 +1,78 @@
+package cni
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Restore makes the rules of a network of podrun's own plugin again, below rootDir's own
+// runtime, where another program removed them: nft flush ruleset, a firewall that starts
+// anew, iptables-restore. The runtime calls plugins only when a sandbox begins or ends,
+// so that running pods would stay cut off. It returns how many sandboxes lacked rules.
+func Restore(ctx context.Context, rootDir, network string) (int, error) {
+	return restore(ctx, rootDir, ResultsDir, network)
+}
+
+func restore(ctx context.Context, rootDir, results, network string) (int, error) {
+	attachments, err := readOwn(ctx, results, network)
+	if err != nil || len(attachments) == 0 {
+		return 0, err
+	}
+	rules, err := readOwnRules(attachments[0].bridge)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	var errs []error
+	for _, a := range attachments {
+		if !rules.lacks(a) {
+			continue
+		}
+		plugin, err := ownPluginOf(rootDir)
+		if err == nil {
+			err = callOwn(ctx, plugin, "ADD", a.stdin, "CNI_CONTAINERID="+a.sandbox, "CNI_IFNAME="+a.ifName, "CNI_NETNS="+a.netns)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("restore the firewall rules of sandbox %s: %w", a.sandbox, err))
+			continue
+		}
+		n++
+	}
+	return n, errors.Join(errs...)
+}
+
+// errNoPlugin says that a root directory has no runtime of its own.
+var errNoPlugin = errors.New("no " + ownType + " is unpacked")
+
+// ownPluginOf finds podrun's own plugin: any, since the format of the rules is every
+// one's.
+func ownPluginOf(rootDir string) (string, error) {
+	plugins, err := filepath.Glob(filepath.Join(rootDir, ownPlugin))
+	if err != nil {
+		return "", err
+	}
+	if len(plugins) == 0 {
+		return "", errNoPlugin
+	}
+	return plugins[len(plugins)-1], nil
+}
+
+// callOwn runs the plugin as a runtime does (CNI specification, section 2).
+func callOwn(ctx context.Context, plugin, command string, stdin []byte, env ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, firewallLimit)
+	defer cancel()
+	c := exec.CommandContext(ctx, plugin)
+	c.Env = append(env, "CNI_COMMAND="+command, "CNI_PATH="+filepath.Dir(plugin))
+	c.Stdin = bytes.NewReader(stdin)
+	var out bytes.Buffer
+	c.Stdout = &out
+	if err := c.Run(); err != nil {
+		return fmt.Errorf("%s: %w: %.500s", plugin, err, strings.TrimSpace(out.String()))
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package cni
+
+import (
+	"encoding/json"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownType is what a network's configuration calls podrun's own plugin.
+const ownType = "podrun-net"
+
+// ownAttachment is an attachment to a network of podrun's own plugin.
+type ownAttachment struct {
+	sandbox, ifName string
+	netns           string // path of the sandbox's network namespace
+	bridge          string
+	families        []uint8 // NFPROTO_*, of the sandbox's addresses
+	stdin           []byte  // with which the plugin's ADD was called
+}
+
+// comment is what the plugin's rules of the attachment have (bundle/podrun-net).
+func (a ownAttachment) comment() string { return a.sandbox + "/" + a.ifName }
+
+// ownCached are the parts of libcni's file that a second ADD takes.
+type ownCached struct {
+	IfName     string `json:"ifName"`
+	NetNS      string `json:"netns"`
+	Capability struct {
+		PortMappings json.RawMessage `json:"portMappings"`
+	} `json:"capabilityArgs"`
+	Result json.RawMessage `json:"result"`
+}
+
+// parseOwn reads a file of libcni's; ok is false if it is not of the network, or if the
+// network has no plugin of podrun's.
+func parseOwn(data []byte, network string) (a ownAttachment, ok bool) {
+	var c cached
+	var own ownCached
+	if json.Unmarshal(data, &c) != nil || json.Unmarshal(data, &own) != nil ||
+		c.Network != network || !ids().MatchString(c.ContainerID) || own.IfName == "" || len(own.Result) == 0 {
+		return ownAttachment{}, false
+	}
+	var list struct {
+		CNIVersion string                       `json:"cniVersion"`
+		Plugins    []map[string]json.RawMessage `json:"plugins"`
+	}
+	var result struct {
+		IPs []struct {
+			Address string `json:"address"`
+		} `json:"ips"`
+	}
+	if json.Unmarshal(c.Config, &list) != nil || json.Unmarshal(own.Result, &result) != nil {
+		return ownAttachment{}, false
+	}
+	a = ownAttachment{sandbox: c.ContainerID, ifName: own.IfName, netns: own.NetNS}
+	for _, p := range list.Plugins {
+		var kind string
+		if json.Unmarshal(p["type"], &kind) != nil || kind != ownType || json.Unmarshal(p["bridge"], &a.bridge) != nil {
+			continue
+		}
+		input := map[string]any{"cniVersion": list.CNIVersion, "name": network, "type": ownType, "bridge": a.bridge, "prevResult": own.Result}
+		if len(own.Capability.PortMappings) > 0 {
+			input["runtimeConfig"] = map[string]any{"portMappings": own.Capability.PortMappings}
+		}
+		stdin, err := json.Marshal(input)
+		if err != nil {
+			return ownAttachment{}, false
+		}
+		a.stdin = stdin
+	}
+	for _, ip := range result.IPs {
+		family := uint8(unix.NFPROTO_IPV6)
+		if p, err := netip.ParsePrefix(ip.Address); err != nil {
+			continue
+		} else if p.Addr().Unmap().Is4() {
+			family = unix.NFPROTO_IPV4
+		}
+		if !slices.Contains(a.families, family) {
+			a.families = append(a.families, family)
+		}
+	}
+	return a, a.stdin != nil
+}
+
+// ownRules are comments of rules in the kernel, of one network.
+type ownRules struct {
+	attachments map[uint8][]string // by family: of the plugin's own table
+	forward     map[uint8][]string // of iptables' chain FORWARD; absent without that chain
+}
+
+// lacks reports whether rules of an attachment, or of its network, are missing.
+func (r ownRules) lacks(a ownAttachment) bool {
+	return slices.ContainsFunc(a.families, func(family uint8) bool {
+		forward, filtered := r.forward[family]
+		return !slices.Contains(r.attachments[family], a.comment()) || filtered && !slices.Contains(forward, ownType+" "+a.bridge)
+	})
+}

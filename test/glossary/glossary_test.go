@@ -1,0 +1,210 @@
+// Package glossary holds what users and maintainers read to the terms of the field: the
+// documents, and the string literals of the program, of which help, errors, hints and
+// events are made.
+package glossary
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// term is a phrase that is not to be written, and what to write instead.
+type term struct {
+	not   *regexp.Regexp
+	write string
+}
+
+// terms are those of the glossary, and riddles: words that name no actor.
+var terms = []term{
+	{phrase(`somebody|nobody|no one who`), "a process, a user, a supervisor; no process"},
+	{phrase(`who (watches|stays|waits)`), "supervisor, podrun serve, the command that"},
+	{phrase(`(is|are|was|were) (not |no longer |already )?here|here already|what is here|(is|are) not there`), "on this host; present; not found"},
+	{phrase(`mends?|mended|mending`), "fix, remediation"},
+	{phrase(`amiss`), "problem, wrong"},
+	{phrase(`tells?|told`), "report, print, show"},
+	{phrase(`says? of|said of|it is said`), "report, print, show"},
+	{phrase(`can't get better|what is tried again`), "permanent error, transient error"},
+	{phrase(`left alone|leaves? (it|them) alone`), "ignored; not changed"},
+	{phrase(`longer by|give it longer`), "increase --timeout"},
+	{phrase(`how far (it|they|pulls)`), "progress"},
+	{phrase(`leaves? what (it|they)`), "keep"},
+	{phrase(`go(es)? on with`), "resume, continue"},
+	{phrase(`it takes (containerd|linux|root|a kernel)`), "requires"},
+	{phrase(`has been run where|has been run what`), "tested configurations"},
+	{phrase(`what is left of`), "leftover"},
+	{phrase(`no room|the room|room for|same room`), "reservation, resources"},
+	{phrase(`whose it is`), "owner"},
+	{phrase(`anew`), "recreate, replace, again"},
+	{phrase(`side by side`), "concurrently, in parallel"},
+	{phrase(`in the meantime|meanwhile`), "while …"},
+	{phrase(`taken away|takes away|taken back`), "removed, undone"},
+	{phrase(`half gone|half made`), "interrupted, incomplete"},
+	{phrase(`can't be had|to be had|could not be had`), "not available"},
+	{phrase(`can't`), "cannot"},
+	{phrase(`for want of|wants? to be|is said|that there (is|are)`), "plain words"},
+	{phrase(`what helps|what to do about it`), "fix"},
+}
+
+func phrase(words string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(` + words + `)\b`) }
+
+// allowed are places where a phrase is right: "file: text around it". At most 20.
+var allowed = []string{
+	"gotemplate/eval.go: can't evaluate", // of text/template, whose templates users know
+	"gotemplate/functions.go: can't index",
+	"gotemplate/functions.go: can't slice",
+	"gotemplate/gotemplate.go: can't iterate",
+	"run/reconcile/execute_sandbox.go: can't get final child", // of runc
+	"volume/emptydir.go: can't be used if container requests", // of the kubelet
+}
+
+const root = "../.."
+
+func TestGlossary(t *testing.T) {
+	if len(allowed) > 20 {
+		t.Errorf("%d exceptions, more than 20", len(allowed))
+	}
+	used := make([]bool, len(allowed))
+	n := 0
+	check := func(place, file, text string) {
+		n++
+		for _, term := range terms {
+			for _, at := range term.not.FindAllStringIndex(text, -1) {
+				around := text[max(0, at[0]-30):min(len(text), at[1]+30)]
+				if !isAllowed(file, around, used) {
+					t.Errorf("%s: %q is not plain: write %s: …%s…", place, text[at[0]:at[1]], term.write, strings.ReplaceAll(around, "\n", " "))
+				}
+			}
+		}
+	}
+	documents(t, check)
+	literals(t, check)
+	if n < 3000 {
+		t.Errorf("only %d texts were read", n)
+	}
+	for i, was := range used {
+		if !was {
+			t.Errorf("the exception %q is not needed", allowed[i])
+		}
+	}
+}
+
+func isAllowed(file, around string, used []bool) bool {
+	for i, line := range allowed {
+		where, text, _ := strings.Cut(line, ": ")
+		if where == file && strings.Contains(around, text) {
+			used[i] = true
+			return true
+		}
+	}
+	return false
+}
+
+// documents passes on each line of the documents, without code. Texts of Kubernetes and
+// tables of other tools' commands are not podrun's.
+func documents(t *testing.T, check func(place, file, text string)) {
+	t.Helper()
+	var pages []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/commands/*.md", "test/guest/README.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	code := regexp.MustCompile("`[^`]*`")
+	for _, page := range pages {
+		file, err := filepath.Rel(root, page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(data), "\n") {
+			check(file+":"+strconv.Itoa(i+1), file, code.ReplaceAllString(line, "``"))
+		}
+	}
+}
+
+// literals passes on each string literal of the program's source.
+func literals(t *testing.T, check func(place, file, text string)) {
+	t.Helper()
+	files := token.NewFileSet()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		file, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			switch file {
+			case "test", "hack", "cri/critest", ".git", "bin", "bundle", "faultpoint":
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		syntax, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(syntax, func(n ast.Node) bool {
+			if _, isImport := n.(*ast.ImportSpec); isImport {
+				return false
+			}
+			lit, ok := n.(*ast.BasicLit)
+			if !ok || lit.Kind != token.STRING {
+				return true
+			}
+			if text, err := strconv.Unquote(lit.Value); err == nil {
+				check(file+":"+strconv.Itoa(files.Position(lit.Pos()).Line), file, text)
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTerms: the phrases of the page that the terms come from, and texts that are right.
+func TestTerms(t *testing.T) {
+	matches := func(text string) bool {
+		for _, term := range terms {
+			if term.not.MatchString(text) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, wrong := range []string{
+		"after apply has returned nobody restarts containers", "what keeps pods from running, and what mends it", "podrun tells where it is missing",
+		"give it longer by --timeout", "shows how far it came", "the image is not here", "is here already", "started side by side", "takes the same room", "makes the pod anew",
+		"goes on with them", "In the meantime", "What can't get better fails", "no podrun knows whose it is", "what is left of a pod",
+	} {
+		if !matches(wrong) {
+			t.Errorf("%q passes", wrong)
+		}
+	}
+	for _, right := range []string{
+		"increase --timeout; 'podrun get' shows the progress", "not found on this host", "the sandbox is removed", "pods run concurrently", "adhere to it", "recommended", "telling", "mushroom",
+	} {
+		if matches(right) {
+			t.Errorf("%q does not pass", right)
+		}
+	}
+}
