@@ -38,10 +38,17 @@ demo: build ## a pod from start to end; on the embedded runtime, if make bundle 
 	bundle=bin/podrun-bundle-linux-$$(go env GOARCH); \
 	if [[ -x $$bundle ]]; then hack/demo "$$bundle"; else hack/with-runtime hack/demo; fi
 
+# The runtime that tests of the embedded one use: what make bundle has built.
+export PODRUN_TEST_BUNDLE ?= $(abspath $(wildcard bin/podrun-bundle-linux-$(shell PATH=$(PATH) go env GOARCH)))
+
 .PHONY: test
-test: lint shells ## every check and test, e2e on real containerd included
-	hack/with-runtime go test -count=1 -timeout 15m ./...
+test: lint shells ## every check and test; the scripts in full on the fake, a part on containerd and on the runtime of make bundle
+	PODRUN_TEST_SCRIPTS=smoke hack/with-runtime go test -count=1 -timeout 15m ./...
 	cd bundle && go test -count=1 -timeout 5m ./podrun-net
+
+.PHONY: test-scripts
+test-scripts: shells ## all scripts on containerd and on the runtime of make bundle
+	hack/with-runtime go test -count=1 -timeout 30m -run 'TestScriptsOn' .
 
 .PHONY: shells
 shells: # of the tests of completion and of terminals; fish is not small, and tested where it is installed

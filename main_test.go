@@ -95,11 +95,25 @@ type harness struct {
 	registry, image, httpImage string
 }
 
+// smoke are the scripts that run on real runtimes if PODRUN_TEST_SCRIPTS is smoke: those
+// of which most depends on the runtime. `make test-scripts` runs all.
+var smoke = []string{
+	"apply-hello", "apply-changed", "configmap", "delete", "dns", "downward", "endings", "exec", "hooks", "image", "image-load",
+	"init", "inside", "life", "logs", "many", "ports", "run", "runtime-errors", "security", "serve", "signals", "subpath",
+	"volumes", "wait-probes",
+}
+
 func (h *harness) params() testscript.Params {
-	return testscript.Params{
-		Dir: filepath.Join("testdata", "script"), RequireUniqueNames: true,
-		Setup: h.setup, Condition: h.condition, Cmds: commands,
+	p := testscript.Params{RequireUniqueNames: true, Setup: h.setup, Condition: h.condition, Cmds: commands}
+	dir := filepath.Join("testdata", "script")
+	if h.endpoint == "" || os.Getenv("PODRUN_TEST_SCRIPTS") != "smoke" {
+		p.Dir = dir
+		return p
 	}
+	for _, name := range smoke {
+		p.Files = append(p.Files, filepath.Join(dir, name+".txtar"))
+	}
+	return p
 }
 
 // condition knows [fake], [real], [crio], which holds on CRI-O and on the fake with its

@@ -26,7 +26,7 @@ func TestRecipes(t *testing.T) {
 	mustRun(t, "podrun", "image", "load", archive)
 	t.Cleanup(func() { mustRun(t, "podrun", "image", "rm", "--force", "busybox:1.36") })
 	params := h.params()
-	params.Dir = writeRecipes(t, archive)
+	params.Dir, params.Files = writeRecipes(t, archive), nil
 	testscript.Run(t, params)
 }
 
