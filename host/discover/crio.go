@@ -17,8 +17,9 @@ import (
 
 // Bounds of CRI-O's configuration.
 const (
-	maxCRIOFile  = 1 << 20 // bytes
-	maxCRIOFiles = 100     // of the directory
+	maxCRIOFile    = 1 << 20 // bytes
+	maxCRIOFiles   = 100     // with those of the directory
+	maxCRIOEntries = 1000    // of the directory, with directories below it
 )
 
 // CRI-O's configuration files where its command line names no others
@@ -96,25 +97,15 @@ func crioFlags(args []string, file, dir string) (string, string) {
 }
 
 // readCRIO reads a configuration: the file, and then those of the directory in the order
-// of their names, of which a later one overrides single keys.
+// of their names, of which a later one overrides single keys. A path that is not
+// absolute, such as an empty one, names none.
 func (m machine) readCRIO(file, dir string) crioConfig {
 	var c crioConfig
-	files := []string{file}
-	root := m.path(dir)
-	// What cannot be listed has no files: CRI-O would not run with it.
-	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		switch {
-		case err != nil || e.IsDir():
-			return nil
-		case len(files) > maxCRIOFiles:
-			return fs.SkipAll
-		}
-		if below, err := filepath.Rel(root, path); err == nil {
-			files = append(files, filepath.Join(dir, below))
-		}
-		return nil
-	})
-	for _, name := range files {
+	files := m.below(dir)
+	if filepath.IsAbs(file) {
+		files = append([]string{file}, files...)
+	}
+	for _, name := range files[:min(len(files), maxCRIOFiles)] {
 		data, err := m.read(maxCRIOFile, name)
 		if err != nil {
 			if !m.exists(name) {
@@ -131,6 +122,28 @@ func (m machine) readCRIO(file, dir string) crioConfig {
 		c.take(values)
 	}
 	return c
+}
+
+// below lists the files of a directory and those below it, in the order of their names.
+func (m machine) below(dir string) (files []string) {
+	if !filepath.IsAbs(dir) {
+		return nil
+	}
+	root, seen := m.path(dir), 0
+	// What cannot be listed has no files: CRI-O would not run with it.
+	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if seen++; seen > maxCRIOEntries || m.ctx.Err() != nil {
+			return fs.SkipAll
+		}
+		if err != nil || e.IsDir() {
+			return nil
+		}
+		if name, err := filepath.Rel(root, path); err == nil {
+			files = append(files, filepath.Join(dir, name))
+		}
+		return nil
+	})
+	return files
 }
 
 // take takes over the keys of one file.

@@ -84,7 +84,7 @@ func TestCRIOConfigurationBounds(t *testing.T) {
 	}
 	var r host.Runtime
 	crioHost(t, files).addCRIO(&r, "", "")
-	if len(r.ConfigFiles) != maxCRIOFiles || r.ConfigProblem == "" || r.SandboxImg != "" {
+	if len(r.ConfigFiles) != maxCRIOFiles-1 || r.ConfigProblem == "" || r.SandboxImg != "" {
 		t.Errorf("%d files, %q, %q", len(r.ConfigFiles), r.ConfigProblem, r.SandboxImg)
 	}
 }
@@ -110,5 +110,18 @@ func TestRAMInBytes(t *testing.T) {
 		if got, ok := ramInBytes(size); ok != (want >= 0) || ok && got != want {
 			t.Errorf("%q: %d, %v", size, got, ok)
 		}
+	}
+}
+
+// An empty directory on CRI-O's command line names none, and not the root.
+func TestCRIOWithoutDirectory(t *testing.T) {
+	m := crioHost(t, map[string]string{"/etc/crio/crio.conf": "[crio]\n", "/other": "[crio.image]\npause_image = \"a\""})
+	for _, dir := range []string{"", ".", "etc"} {
+		if c := m.readCRIO("/etc/crio/crio.conf", dir); !slices.Equal(c.files, []string{"/etc/crio/crio.conf"}) {
+			t.Errorf("%q: %q", dir, c.files)
+		}
+	}
+	if c := m.readCRIO("", ""); len(c.files) > 0 || c.problem != "" {
+		t.Errorf("%q, %q", c.files, c.problem)
 	}
 }
