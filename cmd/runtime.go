@@ -211,8 +211,8 @@ func newRuntimeUpgrade(a *app) *cobra.Command {
 		Long: `Stop the embedded runtime and start the version of this podrun. Containers keep
 running. If the new version does not start, the old one is started again.
 
-Other commands use a running embedded runtime of another version as it is; after a
-reboot they start their own version.`,
+Other commands never change the version: after a crash or a reboot, too, they start
+the one that ran before.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := needRoot(); err != nil {

@@ -15,9 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openFiles is how many files containerd and its shims may open: what its own unit asks
-// for (LimitNOFILE=infinity is less portable).
-const openFiles = 1 << 20
+// How many files containerd, its shims and containers may open: the limits that systemd
+// sets, which containerd's own unit leaves so since 2.0. Programs that close or poll all
+// that they may open are slow with more; containerd itself raises its soft limit.
+const (
+	softFiles = 1024
+	openFiles = 512 << 10
+)
 
 // spawnProcess starts containerd where no systemd runs: in a session of its own, so that
 // no terminal and no clean-up of a process group ends it, and in control groups of its
@@ -60,15 +64,15 @@ func closeOnExec() error {
 	return nil
 }
 
-// raiseLimits lets the daemon open as many files as it may. Without CAP_SYS_RESOURCE
-// that is the hard limit. A lower limit is no reason not to start.
+// raiseLimits sets the daemon's limits, whoever starts it. Without CAP_SYS_RESOURCE a hard
+// limit can't be raised, which is no reason not to start.
 func raiseLimits(pid int) {
-	if unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: openFiles, Max: openFiles}, nil) == nil {
+	if unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: softFiles, Max: openFiles}, nil) == nil {
 		return
 	}
 	var have unix.Rlimit
 	if unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &have) == nil {
-		have.Cur = have.Max
+		have.Cur = min(softFiles, have.Max)
 		_ = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &have, nil)
 	}
 }

@@ -58,10 +58,12 @@ func Start(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 		d, err = spawn(ctx, l, o)
 	}
 	if err == nil {
-		err = awaitReady(ctx, l, d)
-	}
-	if err == nil {
-		return d, nil
+		if err = awaitReady(ctx, l, d); err == nil {
+			return d, nil
+		}
+		// One that does not answer, such as while another has its database open, must not
+		// count as running.
+		err = errors.Join(err, Stop(context.WithoutCancel(ctx), l, &d))
 	}
 	if ctx.Err() != nil {
 		return d, context.Cause(ctx)
@@ -86,7 +88,7 @@ func configure(ctx context.Context, l Layout, o StartOptions) error {
 	if err := os.Remove(l.Socket()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err // a stale one accepts no connections
 	}
-	traits, err := readTraits(ctx, l, o.Digest, o.CgroupDriver)
+	traits, err := readTraits(ctx, l, o.CgroupDriver)
 	if err != nil {
 		return err
 	}

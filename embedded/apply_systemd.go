@@ -37,6 +37,8 @@ func spawnUnit(ctx context.Context, l Layout, unit string, argv, env []string) (
 		property("KillMode", "process"),
 		property("OOMScoreAdjust", int32(oomScore)),
 		property("LimitNOFILE", uint64(openFiles)),
+		property("LimitNOFILESoft", uint64(softFiles)),
+		property("LimitNPROC", ^uint64(0)),
 		property("LimitCORE", ^uint64(0)),
 		property("TasksMax", ^uint64(0)),
 		property("CollectMode", "inactive-or-failed"),

@@ -44,6 +44,7 @@ const (
 	Absent  SocketState = ""
 	Answers SocketState = "answers"
 	NoCRI   SocketState = "no CRI" // containerd of Docker's packages, which disable the CRI
+	Stale   SocketState = "stale"  // no process listens
 	Silent  SocketState = "silent" // anything else: no answer, no permission
 )
 
@@ -130,14 +131,19 @@ func split(in ChooseInput) error {
 	case in.Record != nil:
 		now = "the container runtime at " + in.Record.Endpoint
 	}
-	shown := in.Pods[:min(3, len(in.Pods))]
-	more := ""
-	if n := len(in.Pods) - len(shown); n > 0 {
-		more = fmt.Sprintf(" and %d more", n)
-	}
 	return &problem.Error{Kind: problem.Refused, Object: "--runtime=" + in.Wanted,
-		Err:  fmt.Errorf("pods of this root directory use %s: %s%s", now, strings.Join(shown, ", "), more),
+		Err:  fmt.Errorf("pods of this root directory use %s: %s", now, shownPods(in.Pods)),
 		Hint: "to move, run 'podrun delete --all --all-namespaces' without --runtime first, then apply the pods again; or use another --root-dir"}
+}
+
+// shownPods names the first of many pods.
+func shownPods(pods []string) string {
+	shown := pods[:min(3, len(pods))]
+	text := strings.Join(shown, ", ")
+	if n := len(pods) - len(shown); n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
 }
 
 // discovered chooses by what is on the host. A runtime that is installed and does not
@@ -153,6 +159,11 @@ func discovered(in ChooseInput, starts bool) (Decision, error) {
 		switch socket.State {
 		case Answers:
 			return Decision{Kind: External, Endpoint: socket.Endpoint, Record: starts, Notice: "using the container runtime at " + socket.Endpoint}, nil
+		case Stale:
+			if s.Installed[socket.Program] == "" {
+				continue // left by a runtime that was uninstalled
+			}
+			return Decision{Kind: External, Endpoint: socket.Endpoint}, nil
 		case Silent: // the command's own call finds out why
 			return Decision{Kind: External, Endpoint: socket.Endpoint}, nil
 		case NoCRI:
@@ -171,6 +182,10 @@ func discovered(in ChooseInput, starts bool) (Decision, error) {
 			hint += ", or set another socket with --container-runtime-endpoint"
 		}
 		return Decision{}, &problem.Error{Kind: problem.Runtime, Err: fmt.Errorf("no container runtime is running: %s is installed, and %s does not exist", path, socket.Endpoint), Hint: hint}
+	}
+	if in.Archive && len(in.Pods) > 0 {
+		return Decision{}, &problem.Error{Kind: problem.Runtime, Err: fmt.Errorf("no container runtime is running, and there are pods of one that is not recorded: %s", shownPods(in.Pods)),
+			Hint: "start it, or set its socket with --runtime"}
 	}
 	if in.Archive {
 		return Decision{Kind: Own, Record: starts, Notice: "using the embedded container runtime"}, nil

@@ -43,6 +43,10 @@ func TestChoose(t *testing.T) {
 		"a bare host without an archive":                           {in: ChooseInput{Survey: survey(Absent, Absent), Use: Starts}, err: "no container runtime found: |podrun-bundle", kind: problem.Runtime},
 		"Docker alone without an archive":                          {in: ChooseInput{Survey: survey(NoCRI, Absent, "containerd"), Use: Starts}, err: "serves no CRI|disabled_plugins", kind: problem.Runtime},
 
+		"a socket that an uninstalled runtime left": {in: ChooseInput{Survey: survey(Stale, Absent), Use: Starts, Archive: true}, want: Decision{Kind: Own, Record: true, Notice: "using the embedded container runtime"}},
+		"a socket of a runtime that has ended":      {in: ChooseInput{Survey: survey(Stale, Absent, "containerd"), Use: Starts, Archive: true}, want: Decision{Kind: External, Endpoint: containerd}},
+		"a bare host with pods of an older podrun":  {in: ChooseInput{Survey: survey(Absent, Absent), Use: Starts, Archive: true, Pods: pods}, err: "pods of one that is not recorded: default/web|--runtime", kind: problem.Runtime},
+
 		"the record decides":                  {in: ChooseInput{Record: own, Use: Starts}, want: Decision{Kind: Own}},
 		"the record of another runtime":       {in: ChooseInput{Record: other, Use: Starts, Archive: true}, want: Decision{Kind: External, Endpoint: containerd}},
 		"what is recorded, explicitly":        {in: ChooseInput{Wanted: containerd, Record: other, Use: Starts, Pods: pods}, want: Decision{Kind: External, Endpoint: containerd}},

@@ -7,12 +7,16 @@ import (
 	"strings"
 )
 
+// PauseImage is the sandbox image, which is in the archive. No registry can have this
+// name (RFC 2606): a containerd that lost the image must not pull another one, as root,
+// from whoever serves it. Its tag changes with the program (bundle/pause).
+const PauseImage = "pause.podrun.invalid/pause:1"
+
 // Traits are what the daemon's configuration depends on.
 type Traits struct {
-	Pause         string // the sandbox image
-	Overlay       bool   // overlayfs works in the root directory
-	SystemdCgroup bool   // runc asks systemd for control groups
-	LowersOOM     bool   // CAP_SYS_RESOURCE: OOM scores may be lowered
+	Overlay       bool // overlayfs works in the root directory
+	SystemdCgroup bool // runc asks systemd for control groups
+	LowersOOM     bool // CAP_SYS_RESOURCE: OOM scores may be lowered
 }
 
 // unusedPlugins are those of containerd that no pod needs. NRI would open a socket that
@@ -45,6 +49,7 @@ func Config(l Layout, digest string, t Traits) []byte {
 	line("state = %s", quote(l.Tasks()))
 	line("oom_score = %d", score)
 	line("imports = []")
+	line("required_plugins = [\"io.containerd.grpc.v1.cri\"]")
 	line("disabled_plugins = [%s]", quoteAll(unusedPlugins))
 	line("[debug]")
 	line("level = \"warn\"")
@@ -58,7 +63,7 @@ func Config(l Layout, digest string, t Traits) []byte {
 	line("[%s]", images)
 	line("snapshotter = %s", quote(snapshotter))
 	line("[%s.pinned_images]", images)
-	line("sandbox = %s", quote(t.Pause))
+	line("sandbox = %s", quote(PauseImage))
 	line("[%s.registry]", images)
 	line("config_path = \"/etc/containerd/certs.d\"")
 	runtime := "plugins.'io.containerd.cri.v1.runtime'"
@@ -109,8 +114,8 @@ func quoteAll(all []string) string {
 }
 
 // kept are the variables of podrun's environment that the daemon gets: how registries
-// are reached and which certificates count.
-var kept = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+// are reached, which certificates count, and, for AppArmor, that this is a container.
+var kept = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "container"}
 
 // Environment is the daemon's, made of podrun's: nothing of a CI job, a user's shell or
 // a unit may follow containers around. PATH has the directories in which containerd

@@ -35,10 +35,10 @@ func TestLayoutFitsTheKernelsLimits(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	l := Layout{RootDir: "/data/pod \"run\""}
-	text := string(Config(l, someDigest, Traits{Pause: "pause.podrun.invalid/pause:1", Overlay: true, SystemdCgroup: true, LowersOOM: true}))
+	text := string(Config(l, someDigest, Traits{Overlay: true, SystemdCgroup: true, LowersOOM: true}))
 	for _, want := range []string{
 		"version = 4\n", `root = "/data/pod \"run\"/runtime/containerd"`, "oom_score = -999\n", "imports = []\n", "snapshotter = \"overlayfs\"\n",
-		"restrict_oom_score_adj = false\n", "SystemdCgroup = true\n", "use_internal_loopback = true\n", `sandbox = "pause.podrun.invalid/pause:1"`,
+		"required_plugins = [\"io.containerd.grpc.v1.cri\"]\n", "restrict_oom_score_adj = false\n", "SystemdCgroup = true\n", "use_internal_loopback = true\n", `sandbox = "pause.podrun.invalid/pause:1"`,
 		`bin_dirs = ["/data/pod \"run\"/runtime/` + someDigest + `/cni"]`, `BinaryName = "/data/pod \"run\"/runtime/` + someDigest + `/bin/runc"`,
 		`address = "` + l.Socket() + `"`, `socket_dir = "` + l.Shims() + `"`, "level = \"warn\"\n",
 	} {
@@ -137,8 +137,10 @@ func TestPickDigest(t *testing.T) {
 		"a crash changes no version":             {&Daemon{Digest: otherDigest}, &Choice{Digest: otherDigest}, someDigest, all, otherDigest},
 		"a crash, the files are lost":            {&Daemon{Digest: otherDigest}, &Choice{Digest: otherDigest}, someDigest, none, someDigest},
 		"a crash of the archive's, files lost":   {&Daemon{Digest: someDigest}, nil, someDigest, none, someDigest},
-		"after a reboot, the binary's own":       {nil, &Choice{Digest: otherDigest}, someDigest, all, someDigest},
-		"no archive, what was recorded":          {nil, &Choice{Digest: otherDigest}, "", all, otherDigest},
+		"a reboot changes no version":            {nil, &Choice{Kind: Own, Digest: otherDigest}, someDigest, all, otherDigest},
+		"a reboot, the files are lost":           {nil, &Choice{Kind: Own, Digest: otherDigest}, someDigest, none, someDigest},
+		"another runtime's record":               {nil, &Choice{Kind: External, Digest: otherDigest}, someDigest, all, someDigest},
+		"no archive, what was recorded":          {nil, &Choice{Kind: Own, Digest: otherDigest}, "", all, otherDigest},
 		"no archive, a crash":                    {&Daemon{Digest: third}, &Choice{Digest: otherDigest}, "", all, third},
 		"no archive, nothing unpacked":           {nil, &Choice{Digest: otherDigest}, "", none, ""},
 		"no archive, recorded without a version": {nil, &Choice{}, "", all, ""},
@@ -179,17 +181,6 @@ func TestParseSums(t *testing.T) {
 	}
 }
 
-func TestParsePause(t *testing.T) {
-	if got, err := parsePause([]byte(`{"containerd":"v2","pause":"pause.podrun.invalid/pause:7c"}`)); err != nil || got != "pause.podrun.invalid/pause:7c" {
-		t.Errorf("%q, %v", got, err)
-	}
-	for _, bad := range []string{"", "{}", `{"pause":"a\"\nb"}`, `{"pause":1}`} {
-		if got, err := parsePause([]byte(bad)); err == nil {
-			t.Errorf("%s gives %q", bad, got)
-		}
-	}
-}
-
 func TestRootfs(t *testing.T) {
 	for file, want := range map[string]bool{"initramfs": true, "switched": false, "debian": false, "empty": false} {
 		data, err := os.ReadFile(filepath.Join("testdata", "mountinfo-"+file))
@@ -214,6 +205,21 @@ func TestDigestInAPath(t *testing.T) {
 	} {
 		if got := digestIn("/r/runtime", exe); got != want {
 			t.Errorf("%s: %q", exe, got)
+		}
+	}
+}
+
+func TestRealPath(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(dir, filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{dir: dir, dir + "/": dir, dir + "/link": dir, dir + "/link/a/b": dir + "/a/b", "/": "/"} {
+		if got := ReadRealPath(path); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
 }

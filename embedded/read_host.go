@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -54,6 +55,11 @@ func ReadSocket(ctx context.Context, endpoint string, within time.Duration) Sock
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return Absent
+	}
+	if conn, err := (&net.Dialer{Timeout: within}).DialContext(ctx, "unix", path); errors.Is(err, unix.ECONNREFUSED) {
+		return Stale
+	} else if err == nil {
+		_ = conn.Close() // nothing was written
 	}
 	client, err := cri.Dial(endpoint, "", within)
 	if err != nil {
@@ -122,6 +128,21 @@ func ReadNoExec(dir string) bool {
 	return err == nil && st.Flags&unix.ST_NOEXEC != 0
 }
 
+// ReadRealPath resolves the symbolic links of a path, also of one that does not exist
+// yet: two names of a directory are one runtime.
+func ReadRealPath(path string) string {
+	rest := ""
+	for at := filepath.Clean(path); ; at = filepath.Dir(at) {
+		if real, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if at == filepath.Dir(at) {
+			return path
+		}
+		rest = filepath.Join(filepath.Base(at), rest)
+	}
+}
+
 // statfsAbove looks at the file system of a path, or of the next directory above it
 // that exists.
 func statfsAbove(path string) (at string, st unix.Statfs_t, err error) {
@@ -162,16 +183,13 @@ func readUsed(except string) ([]netip.Prefix, error) {
 }
 
 // readTraits finds out what the configuration depends on. The root directory exists.
-func readTraits(ctx context.Context, l Layout, digest, driver string) (Traits, error) {
+func readTraits(ctx context.Context, l Layout, driver string) (Traits, error) {
 	t := Traits{SystemdCgroup: driver == "systemd" || driver == "" && systemdOnV2()}
 	data, err := hostfile.Read(ctx, "/proc/self/status", maxRecord)
 	if err != nil {
 		return t, err
 	}
 	t.LowersOOM = lowersOOM(string(data))
-	if t.Pause, err = readPause(ctx, l, digest); err != nil {
-		return t, err
-	}
 	t.Overlay, err = overlayWorks(l.Dir())
 	return t, err
 }

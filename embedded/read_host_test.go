@@ -38,7 +38,7 @@ func TestReadSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stop(); rt.Close() })
-	for name, want := range map[string]SocketState{"cri": Answers, "docker": NoCRI, "stale": Silent, "silent": Silent, "none": Absent} {
+	for name, want := range map[string]SocketState{"cri": Answers, "docker": NoCRI, "stale": Stale, "silent": Silent, "none": Absent} {
 		within := time.Minute
 		if want == Silent {
 			within = 200 * time.Millisecond

@@ -34,7 +34,7 @@ func readRunning(l Layout) ([]Daemon, error) {
 			children[parent] = append(children[parent], pid)
 		}
 		if exe, err := os.Readlink(filepath.Join("/proc", e.Name(), "exe")); err == nil {
-			if digest := digestIn(dir, exe); digest != "" {
+			if digest := digestIn(dir, exe); digest != "" && runs(l, pid, exe) {
 				own[pid] = digest
 			}
 		}
@@ -54,6 +54,38 @@ func readRunning(l Layout) ([]Daemon, error) {
 		add(pid, own[pid])
 	}
 	return out, nil
+}
+
+// runs reports whether a process whose program has the path of one of ours runs that very
+// file: a podrun in a container with the same root directory has programs of the same
+// paths. Of one that was removed, its command line tells.
+func runs(l Layout, pid int, exe string) bool {
+	at := filepath.Join("/proc", strconv.Itoa(pid))
+	if path, removed := strings.CutSuffix(exe, " (deleted)"); removed {
+		line, err := os.ReadFile(filepath.Join(at, "cmdline"))
+		return err == nil && path != "" && (strings.Contains(string(line), l.Socket()) || strings.Contains(string(line), l.Config()))
+	}
+	its, err := os.Stat(filepath.Join(at, "exe"))
+	ours, oerr := os.Stat(exe)
+	return err == nil && oerr == nil && os.SameFile(its, ours)
+}
+
+// readShimDigests lists the archives of whose shim containerd has containers: it needs the
+// program to clean up after one that has ended.
+func readShimDigests(l Layout) []string {
+	files, err := filepath.Glob(filepath.Join(l.Tasks(), "io.containerd.runtime.v2.task", "k8s.io", "*", "shim-binary-path"))
+	if err != nil {
+		return nil // the pattern is right
+	}
+	var out []string
+	for _, f := range files {
+		if data, err := os.ReadFile(f); err == nil {
+			if digest := digestIn(l.Dir(), strings.TrimSpace(string(data))); digest != "" {
+				out = append(out, digest)
+			}
+		}
+	}
+	return out
 }
 
 // parentOf reads a process's parent (proc_pid_stat(5)).

@@ -93,29 +93,6 @@ func Listening(ctx context.Context, l Layout) bool {
 	return true
 }
 
-// ReadPause reads the name of the sandbox image of an archive that is unpacked, and opens
-// its file, a docker-archive.
-func ReadPause(ctx context.Context, l Layout, digest string) (name string, file *os.File, err error) {
-	name, err = readPause(ctx, l, digest)
-	if err == nil {
-		file, err = hostfile.Open(filepath.Join(l.Unpacked(digest), "images", "pause.tar"))
-	}
-	return name, file, err
-}
-
-func readPause(ctx context.Context, l Layout, digest string) (string, error) {
-	path := filepath.Join(l.Unpacked(digest), "share", "versions.json")
-	data, err := hostfile.ReadNoFollow(ctx, path, maxRecord)
-	if err != nil {
-		return "", err
-	}
-	name, err := parsePause(data)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
-	}
-	return name, nil
-}
-
 // UnpackedDigests lists the archives that are unpacked.
 func UnpackedDigests(l Layout) ([]string, error) {
 	entries, err := os.ReadDir(l.Dir())

@@ -70,30 +70,25 @@ func parseDaemon(data []byte) *Daemon {
 	return &d
 }
 
-// PickDigest chooses what to start: what ran since the host was booted, so that a crash
-// changes no version, else the binary's archive, else what ran before. Unpacked reports
-// whether the files of a digest are on this host. The result is empty if there is
-// nothing to start.
+// PickDigest chooses what to start: what ran before, after a crash and after a reboot, so
+// that which of several podruns comes first changes no version; only an upgrade does. The
+// binary's archive is for the first start, and where the files of the other are lost.
+// Unpacked reports whether those of a digest are on this host and whole. The result is
+// empty if there is nothing to start.
 func PickDigest(last *Daemon, record *Choice, archive string, unpacked func(string) bool) string {
-	switch {
-	case last != nil && (last.Digest == archive || unpacked(last.Digest)):
-		return last.Digest
-	case archive != "":
-		return archive
-	case record != nil && record.Digest != "" && unpacked(record.Digest):
-		return record.Digest
+	var before []string
+	if last != nil {
+		before = append(before, last.Digest)
 	}
-	return ""
-}
-
-// parsePause finds the name of the sandbox image in the archive's versions.json. No
-// registry serves it.
-func parsePause(data []byte) (string, error) {
-	var versions struct{ Pause string }
-	if err := json.Unmarshal(data, &versions); err != nil || versions.Pause == "" || strings.ContainsAny(versions.Pause, " \n\"") {
-		return "", errors.Join(errors.New("it names no pause image"), err)
+	if record != nil && record.Kind == Own && record.Digest != "" {
+		before = append(before, record.Digest)
 	}
-	return versions.Pause, nil
+	for _, digest := range before {
+		if digest == archive || unpacked(digest) {
+			return digest
+		}
+	}
+	return archive
 }
 
 // parseSums reads SHA256SUMS: digests by path. Paths are relative and clean.

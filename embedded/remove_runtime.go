@@ -194,7 +194,8 @@ func removeCgroups(ctx context.Context, l Layout, cgroupRoot string) error {
 	return nil
 }
 
-// Prune removes what is unpacked of archives that no process runs any more, but for one.
+// Prune removes what is unpacked of archives that no process runs and no container needs
+// any more, but for one.
 // It is called with the layout's lock held.
 func Prune(ctx context.Context, l Layout, keep string) error {
 	digests, err := UnpackedDigests(l)
@@ -208,6 +209,9 @@ func Prune(ctx context.Context, l Layout, keep string) error {
 	used := map[string]bool{keep: true}
 	for _, p := range running {
 		used[p.Digest] = true
+	}
+	for _, d := range readShimDigests(l) {
+		used[d] = true
 	}
 	var errs []error
 	for _, d := range digests {

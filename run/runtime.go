@@ -47,7 +47,7 @@ type Runtime struct {
 
 // NewRuntime returns the runtime of the settings.
 func NewRuntime(s nodeconfig.Settings, o RuntimeOptions) *Runtime {
-	r := &Runtime{settings: s, layout: embedded.Layout{RootDir: s.RootDir}, RuntimeOptions: o}
+	r := &Runtime{settings: s, layout: embedded.Layout{RootDir: embedded.ReadRealPath(s.RootDir)}, RuntimeOptions: o}
 	if a, ok := archive.Open(); ok {
 		r.archive = &embedded.Archive{Digest: a.Digest, Unpacked: a.Unpacked, Reader: a.Reader, Tar: a.Tar}
 	}
@@ -120,7 +120,7 @@ func (r *Runtime) choose(ctx context.Context, use RuntimeUse) (*embedded.Choice,
 	if embedded.NeedsSurvey(in.Wanted, in.Record) {
 		in.Survey = embedded.ReadSurvey(ctx)
 	}
-	if embedded.Changes(in.Wanted, in.Record) && use >= RuntimeActs {
+	if in.Survey != nil || embedded.Changes(in.Wanted, in.Record) && use >= RuntimeActs {
 		stored, err := store.StoredPods(r.settings.Layout())
 		if err != nil && !errors.Is(err, fs.ErrPermission) {
 			return nil, embedded.Decision{}, err
@@ -147,7 +147,7 @@ func (r *Runtime) recordExternal(ctx context.Context, d embedded.Decision) error
 	lock, err := r.lock(ctx)
 	if err == nil {
 		defer lock.Unlock()
-		err = embedded.WriteChoice(r.layout, embedded.Choice{Kind: embedded.External, Endpoint: d.Endpoint})
+		err = r.recordUnlessOther(ctx, embedded.Choice{Kind: embedded.External, Endpoint: d.Endpoint})
 	}
 	if store.CannotWrite(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -156,6 +156,19 @@ func (r *Runtime) recordExternal(ctx context.Context, d embedded.Decision) error
 		r.Note(d.Notice)
 	}
 	return err
+}
+
+// recordUnlessOther records a choice, unless another podrun has made another one since
+// this one looked: two first commands must agree. The layout's lock is held.
+func (r *Runtime) recordUnlessOther(ctx context.Context, c embedded.Choice) error {
+	now, err := embedded.ReadChoice(ctx, r.layout)
+	if err != nil {
+		return err
+	}
+	if r.wanted() == embedded.Auto && now != nil && (now.Kind != c.Kind || now.Endpoint != c.Endpoint) {
+		return &problem.Error{Kind: problem.Runtime, Err: errors.New("another podrun has chosen another container runtime at the same time"), Hint: "run the command again"}
+	}
+	return embedded.WriteChoice(r.layout, c)
 }
 
 // lock keeps other podruns from starting, stopping and removing the runtime.
@@ -194,7 +207,7 @@ func (r *Runtime) start(ctx context.Context) error {
 		last = &started
 	}
 	if record == nil || record.Kind != embedded.Own || record.Digest != last.Digest {
-		if err := embedded.WriteChoice(r.layout, embedded.Choice{Kind: embedded.Own, Digest: last.Digest}); err != nil {
+		if err := r.recordUnlessOther(ctx, embedded.Choice{Kind: embedded.Own, Digest: last.Digest}); err != nil {
 			return err
 		}
 		if record == nil || record.Kind != embedded.Own {

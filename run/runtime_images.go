@@ -31,18 +31,18 @@ func (r *Runtime) loadPause(ctx context.Context, digest string) error {
 		return fail(err)
 	}
 	defer client.Close()
-	name, file, err := embedded.ReadPause(ctx, r.layout, digest)
-	if err != nil {
-		return fail(err)
-	}
-	defer file.Close()
 	has := func() (bool, error) {
-		image, err := client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
+		image, err := client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: embedded.PauseImage})
 		return image != nil, err
 	}
 	if there, err := has(); err != nil || there {
 		return err
 	}
+	file, err := hostfile.Open(filepath.Join(r.layout.Unpacked(digest), "images", "pause.tar"))
+	if err != nil {
+		return fail(err)
+	}
+	defer file.Close()
 	if _, err := archive.Load(ctx, client.ImageConn(), file); err != nil {
 		return fail(err)
 	}
