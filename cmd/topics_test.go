@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestTopics reads every help topic on a terminal of 24 lines, twice at most, and of 88
@@ -14,7 +15,7 @@ func TestTopics(t *testing.T) {
 	known := knownFlags(root)
 	for _, name := range []string{"exit-codes", "config", "environment", "differences", "security"} {
 		var help, complaints bytes.Buffer
-		if code := Main(context.Background(), []string{"help", name}, Streams{Out: &help, Err: &complaints}, "test"); code != ExitOK || complaints.Len() > 0 {
+		if code := Main(context.Background(), []string{"help", name}, Streams{Out: &help, Err: &complaints}, "test", time.Now()); code != ExitOK || complaints.Len() > 0 {
 			t.Errorf("help %s exits with %d: %s", name, code, complaints.String())
 		}
 		text, _, _ := strings.Cut(help.String(), "\nUsage:")

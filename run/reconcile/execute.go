@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/trace"
 )
 
 // starter makes a pod's sandbox and starts its containers.
@@ -19,6 +20,9 @@ type starter struct {
 	remover
 	puller *node.Puller
 	acted  bool // something was done to the pod
+	// volumesMade says that the volumes are there, as this worker made them, or since
+	// containers of the pod were started.
+	volumesMade bool
 	// Those of a worker that supervises its pod.
 	watch         *observe.Watch
 	retries       retries
@@ -60,6 +64,7 @@ func (w *starter) execute(ctx context.Context, actions []lifecycle.Action) error
 
 // executeOne does one action.
 func (w *starter) executeOne(ctx context.Context, a lifecycle.Action) error {
+	defer trace.Begin(ctx, string(a.Verb), w.objectOf(a))()
 	switch a.Verb {
 	case lifecycle.KillPod:
 		return w.ofRuntime(w.stopPod(ctx, w.gracePeriod()))
@@ -77,6 +82,14 @@ func (w *starter) executeOne(ctx context.Context, a lifecycle.Action) error {
 		return w.resize(ctx)
 	}
 	return fmt.Errorf("unknown action %s", a.Verb)
+}
+
+// objectOf names what an action is about.
+func (w *starter) objectOf(a lifecycle.Action) string {
+	if a.Container == "" {
+		return w.plan.ID.String()
+	}
+	return w.plan.ID.String() + " " + a.Container
 }
 
 // graceOf is the grace period of a KillContainer: the action's, else the pod's.

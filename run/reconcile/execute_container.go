@@ -31,6 +31,9 @@ import (
 // starts it and runs its postStart hook. Only an interruption is returned as
 // an error; the container's own trouble is noted in failures.
 func (w *starter) startContainer(ctx context.Context, a lifecycle.Action) error {
+	if err := w.ensureVolumes(ctx); err != nil {
+		return err
+	}
 	image, err := w.waitImage(ctx, a.Container)
 	if errors.Is(err, store.ErrChanged) || IsDeleted(err) {
 		return err
