@@ -43,7 +43,7 @@ func TestTopics(t *testing.T) {
 // use instead.
 func TestTopicsAreNoCommands(t *testing.T) {
 	var out, talk bytes.Buffer
-	code := Main(context.Background(), []string{"config", "get-contexts"}, Streams{Out: &out, Err: &talk}, "test")
+	code := Main(context.Background(), []string{"config", "get-contexts"}, Streams{Out: &out, Err: &talk}, "test", time.Now())
 	if code != ExitUsage || !strings.Contains(talk.String(), `podrun has no command "config"`) {
 		t.Errorf("code %d: %s%s", code, out.String(), talk.String())
 	}
