@@ -87,8 +87,7 @@ func (m machine) facts(client *cri.Client, s nodeconfig.Settings, o Options) (ho
 func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (facts host.Facts, down error, unread []error) {
 	m.unreadable = &unreadable{}
 	reserved, reservedErr := m.readReservations(s.Layout())
-	pressure := m.readConditions(s.Layout(), time.Now())
-	shuttingDown := m.shuttingDown(s.Layout())
+	locked := host.Facts{Pressure: m.readConditions(s.Layout(), time.Now()), ShuttingDown: m.shuttingDown(s.Layout())}
 	a := o.Ahead
 	if a == nil {
 		a = m.begin(client, s, o.Kubelet, true)
@@ -97,10 +96,6 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	defer cancel()
 	var sandboxes []*runtimeapi.PodSandbox
 	var unlisted error
-	var userNS map[string]uint32
-	var images map[string]host.Image
-	var listeners []host.Listener
-	var sctp *bool
 	var stored map[string]host.Pod
 	// Each part fills fields of its own.
 	unread = together(
@@ -111,11 +106,11 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 			return nil
 		},
 		func() (err error) { stored, err = m.readStored(s.Layout()); return },
-		func() (err error) { userNS, err = m.userNS(s.Layout()); return },
-		func() error { images = readImages(m.ctx, client, o.Images); return nil },
+		func() (err error) { locked.UserNS, err = m.userNS(s.Layout()); return },
+		func() error { locked.Images = readImages(m.ctx, client, o.Images); return nil },
 		func() (err error) {
 			if o.Listeners || len(o.Ports) > 0 {
-				listeners, sctp, err = m.readListeners(o.Ports)
+				locked.Listeners, locked.SCTP, err = m.readListeners(o.Ports)
 			}
 			return err
 		},
@@ -128,8 +123,8 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 		down = unanswered(m.ctx, client, unlisted)
 	}
 	unread = append(unread, a.unread...)
-	facts.Pressure, facts.ShuttingDown, facts.UserNS, facts.Images = pressure, shuttingDown, userNS, images
-	facts.Listeners, facts.SCTP = listeners, sctp
+	facts.Pressure, facts.ShuttingDown, facts.UserNS, facts.Images = locked.Pressure, locked.ShuttingDown, locked.UserNS, locked.Images
+	facts.Listeners, facts.SCTP = locked.Listeners, locked.SCTP
 	facts.SeccompProfiles = m.readSeccomp(s.Layout().Seccomp(), o.SeccompProfiles)
 	if len(s.Devices) > 0 {
 		facts.CDI = m.readCDI(facts.Runtime.CDIDirs)
