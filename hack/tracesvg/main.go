@@ -76,7 +76,7 @@ func draw(t trace) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">`+"\n", labels+width+70, height)
 	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" fill="#fff"/>`+"\n")
-	fmt.Fprintf(&b, `<text x="8" y="17" font-weight="bold">podrun %s, %d ms</text>`+"\n", html.EscapeString(t.Command), t.DurationUs/1000)
+	fmt.Fprintf(&b, `<text x="8" y="17" font-weight="bold">%s, %d ms</text>`+"\n", html.EscapeString(t.Command), t.DurationUs/1000)
 	for i := range 5 {
 		at := labels + width*i/4
 		fmt.Fprintf(&b, `<line x1="%[1]d" y1="%[2]d" x2="%[1]d" y2="%[3]d" stroke="#ddd"/><text x="%[1]d" y="17" fill="#777" text-anchor="middle">%[4]d</text>`+"\n", at, top-6, height-6, t.DurationUs*int64(i)/4000)

@@ -10,7 +10,7 @@ import (
 // TestDraw checks that the picture is XML, that names are escaped, and that a bar is where
 // its span is.
 func TestDraw(t *testing.T) {
-	got := draw(trace{Command: "apply", DurationUs: 200_000, Spans: []span{
+	got := draw(trace{Command: "podrun apply", DurationUs: 200_000, Spans: []span{
 		{Kind: "phase", Name: "read <manifests>", BeginUs: 0, DurationUs: 20_000},
 		{Kind: "call", Name: "RunPodSandbox", BeginUs: 100_000, DurationUs: 50_000},
 		{Kind: "call", Name: "Version", BeginUs: 1, DurationUs: 999},
