@@ -17,6 +17,6 @@ func (r *Runtime) restoreNetwork(ctx context.Context) {
 	}
 	if n > 0 {
 		r.Warn(problem.List{{Warning: true, Object: "network " + r.layout.Bridge(),
-			Message: fmt.Sprintf("another program removed firewall rules of %d pods: podrun has made them again", n)}})
+			Message: fmt.Sprintf("firewall rules of %d sandboxes were missing, as another program has changed the host's: podrun has made them again", n)}})
 	}
 }
