@@ -83,16 +83,16 @@ func (s *suite) testImageUnknown(t *testing.T) {
 	}
 }
 
-// An image that a container has is removed, or the runtime refuses to.
+// A runtime that holds images refuses to remove one that a container has. Of another one
+// the image is not removed: tests of other packages use it at the same time.
 func (s *suite) testImageInUse(t *testing.T) {
+	if !s.cfg.Profile.HoldsImages {
+		t.Skip("the runtime would remove the image")
+	}
 	p := s.pod(t)
 	p.sh(t, "app", "sleep 1000")
-	spec := &runtimeapi.ImageSpec{Image: s.cfg.Image}
-	_, err := s.Images.RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: spec})
-	if held := err != nil && strings.Contains(err.Error(), "image is in use by a container"); held != s.cfg.Profile.HoldsImages {
+	_, err := s.Images.RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: s.cfg.Image}})
+	if err == nil || !strings.Contains(err.Error(), "image is in use by a container") {
 		t.Errorf("RemoveImage: %v", err)
-	}
-	if _, err := s.PullImage(t.Context(), spec, nil, nil); err != nil {
-		t.Errorf("pull it again: %v", err)
 	}
 }
