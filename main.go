@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/podrun/podrun/cmd"
-	_ "github.com/podrun/podrun/heap" // sets the pace of garbage collection, before all else
+	"github.com/podrun/podrun/heap" // sets the pace of garbage collection, before all else
 )
 
 // version is set by the linker (make build).
@@ -19,5 +19,5 @@ func main() {
 
 // Main is main without the exit, for the tests that run podrun in scripts.
 func Main() int {
-	return cmd.Main(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, version)
+	return cmd.Main(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, version, heap.Began)
 }

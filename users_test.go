@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -128,7 +129,7 @@ What podrun does not have is an error with exit code 120 and says what to use.
 func saidInstead(t *testing.T, line string) string {
 	t.Helper()
 	var out, stderr bytes.Buffer
-	code := cmd.Main(t.Context(), shellWords(line), cmd.Streams{In: strings.NewReader(""), Out: &out, Err: &stderr}, "test")
+	code := cmd.Main(t.Context(), shellWords(line), cmd.Streams{In: strings.NewReader(""), Out: &out, Err: &stderr}, "test", time.Now())
 	text := strings.TrimSpace(stderr.String())
 	said, hint, ok := strings.Cut(text, "\nhint: ")
 	if code != cmd.ExitUsage || out.Len() > 0 || !ok || strings.Contains(hint, "\n") || strings.Contains(said, "\n") {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"time"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/nodeconfig"
@@ -23,6 +24,9 @@ func (a *app) dial(ctx context.Context, r *renderer, s *nodeconfig.Settings, use
 		return nil, err
 	}
 	s.ContainerRuntimeEndpoint = endpoint
+	if c := a.ahead.client; c != nil && c.Endpoint() == endpoint {
+		return c, nil
+	}
 	client, err := cri.Dial(endpoint, s.ImageServiceEndpoint, s.RuntimeRequestTimeout)
 	if err != nil {
 		return nil, &problem.Error{Kind: problem.Usage, Object: "--container-runtime-endpoint", Err: err}
@@ -44,11 +48,13 @@ func (a *app) engine(ctx context.Context, r *renderer, use run.RuntimeUse) (*run
 	client.OnSilence(func() {
 		r.warn(problem.List{{Object: "runtime " + client.Endpoint(), Message: "does not answer; podrun waits for it", Hint: "is it overloaded, or is this another program's socket?", Warning: true}})
 	})
+	a.tracing.observe(client)
 	e := &run.Engine{Node: run.Node{
 		Client: client, Settings: settings,
 		Emit: r.event, Progress: r.event, Warn: r.warn,
 		Command: a.commandLine, Invocation: run.NewInvocation(),
 	}}
+	e.UseAhead(a.ahead.facts)
 	// Nothing is lost when closing a connection fails.
 	return e, func() { _ = client.Close() }, nil
 }
@@ -59,6 +65,38 @@ func (a *app) rootEngine(ctx context.Context, r *renderer, use run.RuntimeUse) (
 		return nil, nil, err
 	}
 	return a.engine(ctx, r, use)
+}
+
+// ahead is what a command that admits the pods of manifests begins while it reads them.
+type ahead struct {
+	client *cri.Client
+	facts  *run.Ahead
+}
+
+// readAhead begins to read the host's facts, which takes as long as to read manifests, for
+// the engine that is made afterwards; limit is the command's. It starts no runtime, and
+// what fails is tried again, and reported, by the engine.
+func (a *app) readAhead(ctx context.Context, r *renderer, limit time.Duration) (end func()) {
+	settings, _, err := a.settings.settings()
+	if err != nil || needRoot() != nil {
+		return func() {}
+	}
+	endpoint := a.runtime(r, settings).External(ctx)
+	if endpoint == "" {
+		return func() {}
+	}
+	client, err := cri.Dial(endpoint, settings.ImageServiceEndpoint, settings.RuntimeRequestTimeout)
+	if err != nil {
+		return func() {}
+	}
+	a.tracing.observe(client)
+	settings.ContainerRuntimeEndpoint = endpoint
+	ctx, cancel := run.WithTimeout(ctx, limit)
+	a.ahead = ahead{client, run.ReadAhead(ctx, client, settings, a.allowKubelet)}
+	return func() {
+		cancel()
+		_ = client.Close() // nothing is lost
+	}
 }
 
 // warnAbout says what is to be said of the settings file: fields that podrun

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -22,7 +23,7 @@ var exitLine = regexp.MustCompile(`(?m)^ +(\d+)  (.+)$`)
 // TestExitCodesInPages compares the pages with what podrun itself prints.
 func TestExitCodesInPages(t *testing.T) {
 	var help bytes.Buffer
-	if code := Main(context.Background(), []string{"help", "exit-codes"}, Streams{Out: &help, Err: &help}, "test"); code != ExitOK {
+	if code := Main(context.Background(), []string{"help", "exit-codes"}, Streams{Out: &help, Err: &help}, "test", time.Now()); code != ExitOK {
 		t.Fatalf("help exit-codes exits with %d: %s", code, help.String())
 	}
 	rows := exitLine.FindAllStringSubmatch(help.String(), -1)

@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/trace"
 )
 
 // inputFlags are the flags of commands that read manifests.
@@ -61,6 +62,7 @@ func (f *inputFlags) loadWithin(limit *time.Duration, a *app, c *cobra.Command, 
 		Err: fmt.Errorf("the input did not end within --timeout=%s", *limit), Hint: "check the program that writes it, or increase --timeout"})
 	defer cancel()
 	begin := time.Now()
+	defer trace.Begin(ctx, "read manifests", "")()
 	objects, err := f.load(ctx, a, c, named, warn)
 	if took := time.Since(begin).Round(100 * time.Millisecond); took > 0 {
 		*limit = max(*limit-took, time.Millisecond)

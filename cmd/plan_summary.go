@@ -35,6 +35,9 @@ func planSummary(w io.Writer, views []prepare.PlanView, problems problem.List) {
 		line("images", listed(imageTexts(v), ", "))
 		line("volumes", listed(volumeTexts(v), ", "))
 		line("order", "sandbox, "+listed(orderTexts(v), ", "))
+		if v.StartOrder != "" {
+			line("start", "app containers without a postStart hook in "+v.StartOrder)
+		}
 		var warnings []string
 		for _, e := range v.Warnings {
 			warnings = append(warnings, e.Reason)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podrun/podrun/nodeconfig"
@@ -40,6 +41,9 @@ type app struct {
 	color                    string // --color
 
 	version  string
+	began    time.Time // when the process began
+	tracing  tracing
+	ahead    ahead
 	systemd  systemd.Manager
 	settings *settingsFlags
 
@@ -63,12 +67,13 @@ type app struct {
 }
 
 // Main runs the command line and returns its exit code. It catches signals
-// (catchSignals); the second of a kind ends the process.
-func Main(parent context.Context, args []string, streams Streams, version string) int {
+// (catchSignals); the second of a kind ends the process. Began is when the process began,
+// for --trace.
+func Main(parent context.Context, args []string, streams Streams, version string, began time.Time) int {
 	a := newApp(streams)
 	ctx, stop := a.catchSignals(parent)
 	defer stop()
-	a.version, a.commandLine = version, strings.Join(append([]string{"podrun"}, args...), " ")
+	a.began, a.version, a.commandLine = began, version, strings.Join(append([]string{"podrun"}, args...), " ")
 	root := newRoot(a)
 	if slices.ContainsFunc(args, asksCompletion) {
 		a.addCompletions(root)
@@ -77,6 +82,7 @@ func Main(parent context.Context, args []string, streams Streams, version string
 	if err == nil {
 		root.SetArgs(args)
 		err = root.ExecuteContext(ctx)
+		a.finishTrace(ctx)
 	}
 	if err == nil {
 		return ExitOK
@@ -135,7 +141,7 @@ cluster, from the same YAML that a cluster takes.
 
 podrun uses the container runtime of this host (containerd, CRI-O) over CRI.
 Every global flag has an environment variable, PODRUN_ROOT_DIR for --root-dir, and
-a field in /etc/podrun/config.yaml. A flag takes precedence over its variable, and
+most have a field in /etc/podrun/config.yaml. A flag takes precedence over its variable, and
 the variable over the file.`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
@@ -144,6 +150,9 @@ the variable over the file.`,
 			a.settings.ctx = c.Context()
 			a.namespaceGiven = c.Flags().Changed("namespace")
 			if err := a.settings.setFromEnv(); err != nil {
+				return err
+			}
+			if err := a.startTrace(c); err != nil {
 				return err
 			}
 			return a.takeSettings(c)
@@ -165,15 +174,7 @@ the variable over the file.`,
 	root.SetUsageFunc(helpUsage)
 	root.Flags().BoolVar(&version, "version", false, "print the version of podrun (-v is --verbose)")
 	flags := root.PersistentFlags()
-	a.settings = addSettingsFlags(flags)
-	flags.StringVarP(&a.namespace, "namespace", "n", "", "`namespace` of pods (default \"default\")")
-	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print more on stderr")
-	flags.BoolVar(&a.allowKubelet, "allow-kubelet", false, "run on a host whose kubelet uses the same runtime and may remove podrun's pods")
-	flags.StringVar(&a.color, "color", colorAuto, "color status words: auto (on a terminal, unless NO_COLOR is set), always or never")
-	a.settings.into["color"] = func(s *nodeconfig.Settings) { s.Color = a.color }
-	a.settings.into["namespace"] = func(s *nodeconfig.Settings) { s.Namespace = a.namespace }
-	a.settings.into["verbose"] = func(s *nodeconfig.Settings) { s.Verbose = a.verbose }
-	a.settings.into["allow-kubelet"] = func(s *nodeconfig.Settings) { s.AllowKubelet = a.allowKubelet }
+	a.addGlobalFlags(flags)
 	root.AddCommand(newApply(a), newRun(a), newWait(a), newRestart(a), newStop(a), newStart(a), newPlan(a), newDiff(a), newDoctor(a), newDelete(a), newGC(a), newGet(a), newDescribe(a), newEvents(a), newLogs(a), newExec(a), newAttach(a), newPortForward(a), newCp(a), newImage(a), newServe(a), newService(a), newVersion(a), newOptions(), newTop(a), newExplain(a), newDebug(a), newRuntime(a))
 	root.AddCommand(topics(flags)...)
 	root.InitDefaultCompletionCmd()
@@ -183,6 +184,21 @@ the variable over the file.`,
 		}
 	}
 	return root
+}
+
+// addGlobalFlags adds the flags that every command has.
+func (a *app) addGlobalFlags(flags *pflag.FlagSet) {
+	a.settings = addSettingsFlags(flags)
+	flags.StringVarP(&a.namespace, "namespace", "n", "", "`namespace` of pods (default \"default\")")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print more on stderr")
+	flags.BoolVar(&a.allowKubelet, "allow-kubelet", false, "run on a host whose kubelet uses the same runtime and may remove podrun's pods")
+	flags.StringVar(&a.color, "color", colorAuto, "color status words: auto (on a terminal, unless NO_COLOR is set), always or never")
+	flags.StringVar(&a.tracing.to, "trace", "", "print when each phase and runtime call of the command began and how long it took, on stderr, or as JSON to a file: `text` or json:FILE")
+	flags.Lookup("trace").NoOptDefVal = traceText
+	a.settings.into["color"] = func(s *nodeconfig.Settings) { s.Color = a.color }
+	a.settings.into["namespace"] = func(s *nodeconfig.Settings) { s.Namespace = a.namespace }
+	a.settings.into["verbose"] = func(s *nodeconfig.Settings) { s.Verbose = a.verbose }
+	a.settings.into["allow-kubelet"] = func(s *nodeconfig.Settings) { s.AllowKubelet = a.allowKubelet }
 }
 
 // withoutSettings are the commands that work whatever the settings are. Of these,

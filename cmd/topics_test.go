@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestTopics reads every help topic on a terminal of 24 lines, twice at most, and of 88
@@ -14,7 +15,7 @@ func TestTopics(t *testing.T) {
 	known := knownFlags(root)
 	for _, name := range []string{"exit-codes", "config", "environment", "differences", "security"} {
 		var help, complaints bytes.Buffer
-		if code := Main(context.Background(), []string{"help", name}, Streams{Out: &help, Err: &complaints}, "test"); code != ExitOK || complaints.Len() > 0 {
+		if code := Main(context.Background(), []string{"help", name}, Streams{Out: &help, Err: &complaints}, "test", time.Now()); code != ExitOK || complaints.Len() > 0 {
 			t.Errorf("help %s exits with %d: %s", name, code, complaints.String())
 		}
 		text, _, _ := strings.Cut(help.String(), "\nUsage:")
@@ -42,7 +43,7 @@ func TestTopics(t *testing.T) {
 // use instead.
 func TestTopicsAreNoCommands(t *testing.T) {
 	var out, talk bytes.Buffer
-	code := Main(context.Background(), []string{"config", "get-contexts"}, Streams{Out: &out, Err: &talk}, "test")
+	code := Main(context.Background(), []string{"config", "get-contexts"}, Streams{Out: &out, Err: &talk}, "test", time.Now())
 	if code != ExitUsage || !strings.Contains(talk.String(), `podrun has no command "config"`) {
 		t.Errorf("code %d: %s%s", code, out.String(), talk.String())
 	}

@@ -16,6 +16,7 @@ package heap
 import (
 	"os"
 	"runtime/debug"
+	"time"
 )
 
 // percent is for debug.SetGCPercent; GOGC, where it is set, wins.
@@ -25,6 +26,9 @@ const percent = 300
 // Only the largest inputs come there, where three times what lives would be
 // garbage: a thousand pods took 465 MB, and take 215 in a quarter more time.
 const soft = 128 << 20
+
+// Began is when this package was initialized, before all that takes long at a start.
+var Began = time.Now()
 
 func init() {
 	if os.Getenv("GOGC") == "" {

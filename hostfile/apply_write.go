@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/podrun/podrun/faultpoint"
 )
 
@@ -22,6 +24,19 @@ func Write(path string, data []byte, mode fs.FileMode) error {
 // after the host has crashed.
 func WriteUnsynced(path string, data []byte, mode fs.FileMode) error {
 	return write(path, data, mode, false)
+}
+
+// Sync makes durable what WriteUnsynced wrote to path.
+func Sync(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", path, err)
+	}
+	return syncDir(filepath.Dir(path))
 }
 
 func write(path string, data []byte, mode fs.FileMode, sync bool) error {

@@ -34,6 +34,8 @@ const (
 	// AnnotationBackOff is how long a container that ends waits to be started
 	// again, as Go writes durations; none means not at all.
 	AnnotationBackOff = "podrun.dev/back-off"
+	// AnnotationStartOrder of a pod takes precedence over --start-order.
+	AnnotationStartOrder = "podrun.dev/start-order"
 
 	// ManagedBy is the value of AnnotationManagedBy.
 	ManagedBy = "podrun"

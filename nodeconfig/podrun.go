@@ -43,6 +43,7 @@ type PodrunConfiguration struct {
 
 	AllowPrivileged *bool   `json:"allowPrivileged"`
 	PodSecurity     *string `json:"podSecurity"` // privileged, baseline or restricted
+	StartOrder      *string `json:"startOrder"`  // kubelet or parallel
 	Preempt         *bool   `json:"preempt"`
 	AllowKubelet    *bool   `json:"allowKubelet"`
 
@@ -103,6 +104,9 @@ func (f *file) checkPodrun(pc *PodrunConfiguration) {
 	if err := CheckRuntime(deref(pc.Runtime, RuntimeAuto)); err != nil {
 		f.invalid("runtime", err.Error(), "")
 	}
+	if o := deref(pc.StartOrder, StartInOrder); !slices.Contains(StartOrders, o) {
+		f.invalid("startOrder", fmt.Sprintf("%q is not %s", o, strings.Join(StartOrders, " or ")), "")
+	}
 	if l := deref(pc.PodSecurity, "privileged"); !slices.Contains(PodSecurityLevels, l) {
 		f.invalid("podSecurity", fmt.Sprintf("%q is not a level of the Pod Security Standards", l), strings.Join(PodSecurityLevels, ", "))
 	}
@@ -137,6 +141,15 @@ const (
 
 // SecretsPlaces are the values of secrets.
 var SecretsPlaces = []string{SecretsOnDisk, SecretsInMemory}
+
+// The orders in which the app containers of a pod start.
+const (
+	StartInOrder  = "kubelet"  // that of the list, one after the other
+	StartParallel = "parallel" // all at once, where no postStart hook orders them
+)
+
+// StartOrders are the values of startOrder.
+var StartOrders = []string{StartInOrder, StartParallel}
 
 // PodSecurityLevels are the values of podSecurity.
 var PodSecurityLevels = []string{"privileged", "baseline", "restricted"}
@@ -240,7 +253,7 @@ func mergePodrun(s Settings, pc *PodrunConfiguration) Settings {
 	for into, value := range map[*string]*string{
 		&s.Color: pc.Color, &s.RootDir: pc.RootDir, &s.Secrets: pc.Secrets, &s.ContainerLogsDir: pc.ContainerLogsDir, &s.Runtime: pc.Runtime, &s.HostnameOverride: pc.HostnameOverride,
 		&s.RegistryAuth: pc.RegistryAuth, &s.ProviderConfig: pc.ProviderConfig, &s.ProviderBinDir: pc.ProviderBinDir,
-		&s.PodSecurity: pc.PodSecurity, &s.Namespace: pc.Namespace,
+		&s.StartOrder: pc.StartOrder, &s.PodSecurity: pc.PodSecurity, &s.Namespace: pc.Namespace,
 	} {
 		said(into, value)
 	}

@@ -33,7 +33,8 @@ type Settings struct {
 	Namespace    string `json:"namespace,omitempty"`    // of pods that name none; empty: default
 	AllowKubelet bool   `json:"allowKubelet,omitempty"` // run beside a kubelet on the same runtime
 	Verbose      bool   `json:"verbose,omitempty"`
-	Color        string `json:"-"` // auto, always or never; empty for auto
+	StartOrder   string `json:"startOrder,omitempty"` // kubelet, which "" means too, or parallel
+	Color        string `json:"-"`                    // auto, always or never; empty for auto
 
 	HostnameOverride string            `json:"hostnameOverride,omitempty"`
 	NodeIP           []string          `json:"nodeIP,omitempty"`

@@ -25,6 +25,7 @@ func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOp
 	if err != nil {
 		return nil, reconcile.OrEnded(ctx, err)
 	}
+	defer e.Settle()
 	workers := reconcile.NewWorkers(&e.Node, targets, objects, locks)
 	results := make([]Result, len(targets))
 	var wg sync.WaitGroup

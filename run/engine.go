@@ -1,8 +1,12 @@
 package run
 
 import (
+	"context"
 	"crypto/rand"
 
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/reconcile"
@@ -32,6 +36,8 @@ func RandomSuffix() string {
 type (
 	// Node is what the pods of a process share.
 	Node = node.Node
+	// Ahead are facts of the host that are being read.
+	Ahead = discover.Ahead
 	// Known is a pod of podrun's that is on this host.
 	Known = observe.Known
 	// PrepareOptions are the options of Prepare.
@@ -49,6 +55,12 @@ type (
 	// Log is a container's log file.
 	Log = reconcile.Log
 )
+
+// ReadAhead begins to read those of the host's facts that admission needs and that no other
+// podrun changes. AllowKubelet is that of ApplyOptions.
+func ReadAhead(ctx context.Context, client *cri.Client, s nodeconfig.Settings, allowKubelet bool) *Ahead {
+	return discover.ReadAhead(ctx, client, s, !allowKubelet)
+}
 
 // UndoTimeout is how long a command may take to undo what it made.
 const UndoTimeout = reconcile.UndoTimeout

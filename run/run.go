@@ -42,6 +42,7 @@ func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOption
 	if err != nil {
 		return nil, reconcile.OrEnded(bounded, err)
 	}
+	defer e.Settle()
 	workers := reconcile.NewWorkers(&e.Node, targets, objects, locks)
 	bounded, over := untilEnds(bounded, targets, o.ExitFrom)
 	results := make([]RunResult, len(targets))

@@ -71,6 +71,20 @@ func (r *Runtime) wanted() string {
 	return embedded.Auto
 }
 
+// External returns the endpoint of the runtime of this host that is named by the settings,
+// or recorded; "" where it is neither, or the embedded one. It starts and records nothing.
+func (r *Runtime) External(ctx context.Context) string {
+	wanted := r.wanted()
+	if wanted != embedded.Auto && wanted != embedded.ByFlag {
+		return wanted
+	}
+	record, err := embedded.ReadChoice(ctx, r.layout)
+	if wanted != embedded.Auto || err != nil || record == nil || record.Kind != embedded.External {
+		return ""
+	}
+	return record.Endpoint
+}
+
 // Open returns the endpoint of the runtime that a command uses. With RuntimeStarts it
 // starts an embedded one, and records which runtime it is. An embedded one that ran
 // since the host was booted is started in any case. The error is of kind Runtime or

@@ -62,7 +62,13 @@ func WriteHosts(layout identity.Layout, uid string, content []byte) error {
 	return nil
 }
 
-// WriteCheckpoint writes the pod's checkpoint, which may hold Secrets.
+// WriteCheckpoint writes the pod's checkpoint, which may hold Secrets. It is not durable
+// before SyncCheckpoint.
 func WriteCheckpoint(layout identity.Layout, uid string, data []byte) error {
-	return hostfile.Write(layout.Checkpoint(uid), data, 0o600)
+	return hostfile.WriteUnsynced(layout.Checkpoint(uid), data, 0o600)
+}
+
+// SyncCheckpoint makes the pod's checkpoint durable.
+func SyncCheckpoint(layout identity.Layout, uid string) error {
+	return hostfile.Sync(layout.Checkpoint(uid))
 }

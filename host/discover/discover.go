@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/hostfile"
@@ -28,6 +30,8 @@ type Options struct {
 	SeccompProfiles []string
 	// Images are those that a pod names, with tag or digest.
 	Images []string
+	// Ahead is what was read ahead of this; nil for nothing.
+	Ahead *Ahead
 	// Kubelet asks for a search for a kubelet that may remove podrun's pods.
 	Kubelet bool
 }
@@ -83,46 +87,54 @@ func (m machine) facts(client *cri.Client, s nodeconfig.Settings, o Options) (ho
 func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (facts host.Facts, down error, unread []error) {
 	m.unreadable = &unreadable{}
 	reserved, reservedErr := m.readReservations(s.Layout())
-	facts.Pressure = m.readConditions(s.Layout(), time.Now())
-	facts.ShuttingDown = m.shuttingDown(s.Layout())
-	var rt runtimeFacts
+	locked := host.Facts{Pressure: m.readConditions(s.Layout(), time.Now()), ShuttingDown: m.shuttingDown(s.Layout())}
+	a := o.Ahead
+	if a == nil {
+		a = m.begin(client, s, o.Kubelet, true)
+	}
+	asked, cancel := a.while(m.ctx)
+	defer cancel()
+	var sandboxes []*runtimeapi.PodSandbox
+	var unlisted error
 	var stored map[string]host.Pod
 	// Each part fills fields of its own.
 	unread = together(
-		func() error { rt, down = readRuntime(m.ctx, client); return nil },
-		func() (err error) { stored, err = m.readStored(s.Layout()); return },
-		func() (err error) { facts.UserNS, err = m.userNS(s.Layout()); return },
-		func() error { facts.Images = readImages(m.ctx, client, o.Images); return nil },
-		func() error { return m.readMachine(&facts, s) },
-		func() error { return m.readNetwork(&facts, s) },
-		func() error { return m.readCgroup(&facts.Cgroup) },
-		func() (err error) {
-			if o.Kubelet {
-				facts.Kubelet, err = m.findKubelet(endpointOf(client))
+		func() error {
+			if o.Ahead != nil && client != nil { // else they are listed with the rest
+				sandboxes, unlisted = client.ListPodSandbox(asked, nil)
 			}
-			return err
+			return nil
 		},
+		func() (err error) { stored, err = m.readStored(s.Layout()); return },
+		func() (err error) { locked.UserNS, err = m.userNS(s.Layout()); return },
+		func() error { locked.Images = readImages(m.ctx, client, o.Images); return nil },
 		func() (err error) {
 			if o.Listeners || len(o.Ports) > 0 {
-				facts.Listeners, facts.SCTP, err = m.readListeners(o.Ports)
+				locked.Listeners, locked.SCTP, err = m.readListeners(o.Ports)
 			}
 			return err
 		},
 	)
-	facts.SeccompProfiles = m.readSeccomp(s.Layout().Seccomp(), o.SeccompProfiles)
-	facts.Runtime, facts.ImageFS = rt.runtime, rt.imageFS
-	if facts.Runtime.IsCRIO() {
-		m.addCRIO(&facts.Runtime, facts.Runtime.Endpoint, rt.verbose)
+	facts = a.read()
+	if o.Ahead == nil {
+		sandboxes = a.sandboxes
 	}
+	if down = a.down; down == nil && unlisted != nil {
+		down = unanswered(m.ctx, client, unlisted)
+	}
+	unread = append(unread, a.unread...)
+	facts.Pressure, facts.ShuttingDown, facts.UserNS, facts.Images = locked.Pressure, locked.ShuttingDown, locked.UserNS, locked.Images
+	facts.Listeners, facts.SCTP = locked.Listeners, locked.SCTP
+	facts.SeccompProfiles = m.readSeccomp(s.Layout().Seccomp(), o.SeccompProfiles)
 	if len(s.Devices) > 0 {
 		facts.CDI = m.readCDI(facts.Runtime.CDIDirs)
 	}
-	m.chooseDriver(&facts.Cgroup, s, rt.runtime.CgroupSaid)
+	m.chooseDriver(&facts.Cgroup, s, facts.Runtime.CgroupSaid)
 	if reservedErr != nil {
 		unread = append(unread, reservedErr)
 	}
-	facts.Pods = m.readPods(rt.sandboxes, reserved, stored, s.Layout())
-	m.recoverUserNS(client, facts.UserNS, rt.sandboxes)
+	facts.Pods = m.readPods(sandboxes, reserved, stored, s.Layout())
+	m.recoverUserNS(client, facts.UserNS, sandboxes)
 	facts.UserNS = m.othersUserNS(facts.UserNS, facts.Pods)
 	facts.Unreadable = m.unreadable.sorted()
 	broken := slices.ContainsFunc(facts.Pods, func(p host.Pod) bool { return p.Broken != "" })

@@ -50,9 +50,17 @@ type runtimeFacts struct {
 	sandboxes []*runtimeapi.PodSandbox
 }
 
-// readRuntime asks the runtime everything at once. Whichever call fails first,
-// it is one error.
-func readRuntime(ctx context.Context, client *cri.Client) (runtimeFacts, error) {
+// unanswered is the one error for a runtime of which a call failed.
+func unanswered(ctx context.Context, client *cri.Client, err error) error {
+	if _, said := errors.AsType[*problem.Error](err); said || ctx.Err() != nil {
+		return err
+	}
+	return Unreachable(client.Endpoint(), err, client.RequestTimeout())
+}
+
+// readRuntime asks the runtime everything at once, with list for its sandboxes, too.
+// Whichever call fails first, it is one error.
+func readRuntime(ctx context.Context, client *cri.Client, list bool) (runtimeFacts, error) {
 	var out runtimeFacts
 	if client == nil {
 		return out, nil
@@ -72,7 +80,12 @@ func readRuntime(ctx context.Context, client *cri.Client) (runtimeFacts, error) 
 		},
 		func() (err error) { status, err = client.Status(asked, true); return },
 		func() (err error) { config, err = client.RuntimeConfig(asked); return },
-		func() (err error) { out.sandboxes, err = client.ListPodSandbox(asked, nil); return },
+		func() (err error) {
+			if list {
+				out.sandboxes, err = client.ListPodSandbox(asked, nil)
+			}
+			return err
+		},
 		func() error {
 			// A runtime that does not tell leaves no more than this unknown.
 			if info, err := client.ImageFsInfo(asked); err == nil {
@@ -82,10 +95,7 @@ func readRuntime(ctx context.Context, client *cri.Client) (runtimeFacts, error) 
 		},
 	)
 	if len(errs) > 0 {
-		if _, said := errors.AsType[*problem.Error](errs[0]); said || ctx.Err() != nil {
-			return out, errs[0]
-		}
-		return out, Unreachable(client.Endpoint(), errs[0], client.RequestTimeout())
+		return out, unanswered(ctx, client, errs[0])
 	}
 	out.runtime = describe(version, status, config)
 	out.runtime.Endpoint = client.Endpoint()

@@ -9,6 +9,7 @@ import (
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/trace"
 )
 
 // AdmitOptions are the options of Admit.
@@ -22,7 +23,8 @@ type AdmitOptions struct {
 // Admit reads the host, decides about all pods and reserves the resources of
 // those that are admitted, under the node's lock. An error of kind Refused names
 // every reason why a pod cannot run; with o.Continue such a pod's Target has them
-// instead. An error leaves nothing reserved.
+// instead. An error leaves nothing reserved. A warning about the runtime's sandbox image
+// may come later, until Settle returns.
 func (n *Node) Admit(ctx context.Context, objects *manifest.Objects, locks store.PodLocks, o AdmitOptions) (targets []prepare.Target, err error) {
 	err = n.UnderNodeLock(ctx, func() (err error) {
 		if err = store.Sweep(n.Layout()); err != nil {
@@ -44,6 +46,7 @@ func (n *Node) Admit(ctx context.Context, objects *manifest.Objects, locks store
 		if err != nil {
 			return err
 		}
+		defer trace.Begin(ctx, "reserve", "")()
 		for i := range targets {
 			if o.Debug == nil {
 				locks[targets[i].Plan.ID.String()].Origin = origin
@@ -57,6 +60,6 @@ func (n *Node) Admit(ctx context.Context, objects *manifest.Objects, locks store
 	if err != nil {
 		return nil, err
 	}
-	n.warnSandboxImage(ctx, targets)
+	n.asking.Go(func() { n.SendWarnings(n.sandboxImage(ctx, targets)) })
 	return targets, nil
 }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/nodeconfig"
@@ -43,6 +45,8 @@ type Node struct {
 	// them each time.
 	Facts func(context.Context) (host.Facts, error)
 
+	asking sync.WaitGroup // for what is only warned of
+	ahead  atomic.Pointer[discover.Ahead]
 	warned recent // warnings that WarnOnce has sent
 }
 
@@ -55,6 +59,12 @@ type Observer struct {
 	// Pulled gets a successful pull of an image: its size in bytes and how long it took.
 	Pulled func(size uint64, took time.Duration)
 }
+
+// UseAhead gives the next Prepare facts that are being read; nil for none.
+func (n *Node) UseAhead(facts *discover.Ahead) { n.ahead.Store(facts) }
+
+// Settle waits for what was asked of the runtime only to warn of it.
+func (n *Node) Settle() { n.asking.Wait() }
 
 // Layout is where the files of this node are, by its settings.
 func (n *Node) Layout() identity.Layout { return n.Settings.Layout() }

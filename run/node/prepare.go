@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/trace"
 	"github.com/podrun/podrun/volume"
 )
 
@@ -40,7 +41,13 @@ func (n *Node) Prepare(ctx context.Context, objects *manifest.Objects, o Prepare
 		Supervised: o.Facts == nil && store.Supervised(n.Layout())}
 	facts := o.Facts
 	if facts == nil {
-		read, err := discover.Read(ctx, n.Client, n.Settings, WantedFacts(objects, o.AllowKubelet))
+		end := trace.Begin(ctx, "read this host's facts", "")
+		wanted := WantedFacts(objects, o.AllowKubelet)
+		if ahead := n.ahead.Swap(nil); ahead.Fresh() {
+			wanted.Ahead = ahead
+		}
+		read, err := discover.Read(ctx, n.Client, n.Settings, wanted)
+		end()
 		if err != nil {
 			return nil, nil, err
 		}
@@ -50,7 +57,9 @@ func (n *Node) Prepare(ctx context.Context, objects *manifest.Objects, o Prepare
 		facts = &read
 	}
 	in.Facts = *facts
+	end := trace.Begin(ctx, "plan and admit", "")
 	targets, problems := prepare.All(in)
+	end()
 	if o.Facts == nil {
 		var err error
 		if problems, err = HostProblems(ctx, targets, objects, problems); err != nil {

@@ -45,7 +45,8 @@ func (n *Node) reserveTarget(t prepare.Target, lock *store.PodLock) (err error) 
 }
 
 // Reserve makes a pod's directory and writes its checkpoint: from then on the
-// pod's requests count for other admissions. The node's lock must be held.
+// pod's requests count for other admissions. It is durable after store.SyncCheckpoint,
+// which comes before the pod's first container. The node's lock must be held.
 func Reserve(p *prepare.Plan) error {
 	if err := volume.MakePodDir(p.Volumes); err != nil {
 		return fmt.Errorf("pod %s: %w", p.ID, err)
@@ -56,7 +57,7 @@ func Reserve(p *prepare.Plan) error {
 	if err := holdDevices(p); err != nil {
 		return err
 	}
-	return store.WriteCheckpoint(p.Layout, p.ID, p.Checkpoint)
+	return store.ReserveCheckpoint(p.Layout, p.ID, p.Checkpoint)
 }
 
 // holdRange keeps which host IDs the pod's user namespace has. The node's lock is

@@ -9,24 +9,24 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 )
 
-// warnSandboxImage warns where the runtime will have to pull its sandbox image
+// sandboxImage is a warning where the runtime will have to pull its sandbox image
 // before the first pod can start: a host without a registry can't.
-func (n *Node) warnSandboxImage(ctx context.Context, targets []prepare.Target) {
+func (n *Node) sandboxImage(ctx context.Context, targets []prepare.Target) problem.List {
 	at := slices.IndexFunc(targets, func(t prepare.Target) bool {
 		return t.Refused() == nil && (t.Change == prepare.ChangeNew || t.Change == prepare.ChangeReplace)
 	})
 	if at < 0 {
-		return
+		return nil
 	}
 	runtime := targets[at].Plan.Facts.Runtime
 	image := discover.SandboxImage(ctx, n.Client, runtime)
 	if image.Present == nil || *image.Present {
-		return
+		return nil
 	}
 	what := "the runtime's sandbox (pause) image"
 	if image.Name != "" {
 		what += " " + image.Name
 	}
-	n.SendWarnings(problem.List{{Warning: true, Reason: "SandboxImage", Message: what + " was not found on this host: the runtime will pull it before any pod can start",
-		Hint: "on a host without a registry " + runtime.LoadImage() + ", or name one that is on this host as " + runtime.SandboxKey()}})
+	return problem.List{{Warning: true, Reason: "SandboxImage", Message: what + " was not found on this host: the runtime will pull it before any pod can start",
+		Hint: "on a host without a registry " + runtime.LoadImage() + ", or name one that is on this host as " + runtime.SandboxKey()}}
 }

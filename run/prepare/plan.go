@@ -43,7 +43,10 @@ type Plan struct {
 	Runtime    string // the runtime's name, with which container IDs begin
 	EtcHosts   string // the host's /etc/hosts
 	Warnings   []event.Event
-	Devices    map[string][]string // the CDI devices of its containers, by their names
+	// ParallelStart says that app containers start in parallel where no postStart hook
+	// orders them.
+	ParallelStart bool
+	Devices       map[string][]string // the CDI devices of its containers, by their names
 	// Checkpoint holds what the pod was made from, for a later podrun.
 	Checkpoint manifest.Checkpoint
 
@@ -91,6 +94,7 @@ func NewPlan(in PlanInput) (*Plan, problem.List) {
 	p.Images = images
 	problems = append(problems, p.planContainers(in)...)
 	p.Checkpoint = manifest.Referred(pod, in.Objects)
+	problems = append(problems, p.planStartOrder(in.Settings)...)
 	return p, append(problems, p.planPullSecrets()...)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/resource"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/volume"
@@ -31,6 +32,7 @@ type PlanView struct {
 	Images     []imagepull.Image  `json:"images"`
 	Sandbox    SandboxView        `json:"sandbox"`
 	Containers []ContainerView    `json:"containers"`
+	StartOrder string             `json:"startOrder,omitempty"` // parallel; absent for the kubelet's
 }
 
 // SandboxView is the request that creates the sandbox.
@@ -61,6 +63,9 @@ func (t Target) view(shown func(container.Plan) container.Plan) (PlanView, error
 		Pod: p.ID, Change: t.Change, Changes: t.Changes, Preempts: t.Preempts, QOSClass: resource.QOSClass(p.Pod), Warnings: p.Warnings,
 		Cgroup: p.Cgroup, Volumes: p.Volumes, Images: p.Images.Images,
 		Sandbox: SandboxView{RuntimeHandler: p.Sandbox.Handler, Config: cri.Value(p.Sandbox.Config)},
+	}
+	if p.ParallelStart {
+		v.StartOrder = nodeconfig.StartParallel
 	}
 	for _, old := range t.Old {
 		v.Replaces = append(v.Replaces, old.ID)

@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/trace"
 )
 
 // starter makes a pod's sandbox and starts its containers.
@@ -19,6 +20,9 @@ type starter struct {
 	remover
 	puller *node.Puller
 	acted  bool // something was done to the pod
+	// volumesMade says that the volumes are there, as this worker made them, or since
+	// containers of the pod were started.
+	volumesMade bool
 	// Those of a worker that supervises its pod.
 	watch         *observe.Watch
 	retries       retries
@@ -30,11 +34,23 @@ type starter struct {
 // of a single container is noted in failures, and the next action has its turn, as
 // in the kubelet.
 func (w *starter) execute(ctx context.Context, actions []lifecycle.Action) error {
-	var late []lifecycle.Action // of containers whose images are backed off from
+	var late []lifecycle.Action   // of containers whose images are backed off from
+	var beside []lifecycle.Action // of containers that start in parallel
+	startBeside := func() error {
+		all := beside
+		beside = nil
+		return w.startBeside(ctx, all)
+	}
 	for i := 0; i < len(actions); i++ {
 		a := actions[i]
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
+		}
+		if len(beside) > 0 && (!w.startsBeside(a) || w.pulls != nil && !w.pulled[a.Container] && !w.pulls.Done(a.Container)) {
+			// Those whose images are here wait neither for a pull nor for a hook.
+			if err := startBeside(); err != nil {
+				return err
+			}
 		}
 		w.acted = w.acted || a.Verb != lifecycle.ResizePod
 		last := i == len(actions)-1 && len(late) == 0
@@ -48,6 +64,10 @@ func (w *starter) execute(ctx context.Context, actions []lifecycle.Action) error
 				continue
 			}
 		}
+		if w.startsBeside(a) {
+			beside = append(beside, a)
+			continue
+		}
 		if err := w.executeOne(ctx, a); err != nil {
 			return err
 		}
@@ -55,11 +75,22 @@ func (w *starter) execute(ctx context.Context, actions []lifecycle.Action) error
 			return nil // what comes after an init container depends on it
 		}
 	}
-	return nil
+	return startBeside()
+}
+
+// startBeside starts containers in parallel; nothing if there are none.
+func (w *starter) startBeside(ctx context.Context, actions []lifecycle.Action) error {
+	if len(actions) == 0 {
+		return nil
+	}
+	defer trace.Begin(ctx, "start containers in parallel", w.plan.ID.String())()
+	_, err := w.startContainers(ctx, actions...)
+	return err
 }
 
 // executeOne does one action.
 func (w *starter) executeOne(ctx context.Context, a lifecycle.Action) error {
+	defer trace.Begin(ctx, string(a.Verb), w.objectOf(a))()
 	switch a.Verb {
 	case lifecycle.KillPod:
 		return w.ofRuntime(w.stopPod(ctx, w.gracePeriod()))
@@ -68,7 +99,8 @@ func (w *starter) executeOne(ctx context.Context, a lifecycle.Action) error {
 	case lifecycle.KillContainer:
 		return w.killContainer(ctx, a.ID, w.graceOf(a), a.Message)
 	case lifecycle.StartContainer:
-		return w.startContainer(ctx, a)
+		_, err := w.startContainers(ctx, a)
+		return err
 	case lifecycle.RestartAll:
 		return w.restartAll(ctx)
 	case lifecycle.RunPostStart:
@@ -77,6 +109,14 @@ func (w *starter) executeOne(ctx context.Context, a lifecycle.Action) error {
 		return w.resize(ctx)
 	}
 	return fmt.Errorf("unknown action %s", a.Verb)
+}
+
+// objectOf names what an action is about.
+func (w *starter) objectOf(a lifecycle.Action) string {
+	if a.Container == "" {
+		return w.plan.ID.String()
+	}
+	return w.plan.ID.String() + " " + a.Container
 }
 
 // graceOf is the grace period of a KillContainer: the action's, else the pod's.

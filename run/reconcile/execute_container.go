@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -26,68 +25,6 @@ import (
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/volume"
 )
-
-// startContainer waits for the container's image, creates the container,
-// starts it and runs its postStart hook. Only an interruption is returned as
-// an error; the container's own trouble is noted in failures.
-func (w *starter) startContainer(ctx context.Context, a lifecycle.Action) error {
-	image, err := w.waitImage(ctx, a.Container)
-	if errors.Is(err, store.ErrChanged) || IsDeleted(err) {
-		return err
-	}
-	var mounted map[string]imagepull.Result
-	if err == nil {
-		mounted, err = w.volumeImages(ctx, a.Container)
-	}
-	if errors.Is(err, store.ErrChanged) || IsDeleted(err) || w.lock.Held == nil || !w.lock.Owned() {
-		return w.orNotOwner(err)
-	}
-	if err != nil {
-		w.fail(err)
-		return nil
-	}
-	if sb := w.obs.Sandbox(); sb == nil || !sb.Ready {
-		return store.ErrChanged // it has ended while the image was pulled
-	}
-	created, config, err := w.createContainer(ctx, a, image, mounted)
-	if err != nil {
-		created.Name = a.Container
-		created.LogPath = filepath.Join(w.plan.Layout.Logs(w.plan.ID), config.GetLogPath())
-		return w.notCreated(ctx, created, err)
-	}
-	w.obs.Put(created)
-	spec := lifecycle.FindContainer(w.pod(), a.Container).Container
-	if lifecycle.HasPostStart(spec) {
-		if err := w.markHook(created.ID, lifecycle.HookPending); err != nil {
-			return err
-		}
-	}
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	if err := w.beforeStart(); err != nil {
-		return err
-	}
-	answered, stop := cri.LastAnswer(ctx)
-	err = w.Client.StartContainer(answered, created.ID)
-	stop()
-	if err != nil {
-		return w.containerFailed(ctx, a.Container, "start", event.FailedToStart, err)
-	}
-	created.State, created.StartedAt = lifecycle.Running, time.Now()
-	w.obs.Put(created)
-	w.mine[created.ID] = true
-	w.emit(event.Normal, event.StartedContainer, a.Container, "Container started")
-	if err := w.linkLog(created, config); err != nil { // no reason not to run it, as in the kubelet
-		w.SendWarnings(problem.List{{Object: "pod " + w.plan.ID.String() + ": container " + created.Name, Warning: true, Message: "link its log: " + err.Error()}})
-	}
-	w.logs.started(Log{Pod: w.plan.ID, Container: created.Name, ID: created.ID, State: created.State,
-		Path: filepath.Join(w.plan.Layout.Logs(w.plan.ID), config.GetLogPath())})
-	if lifecycle.HasPostStart(spec) {
-		return w.postStart(ctx, a.Container)
-	}
-	return nil
-}
 
 // imageBacksOff reports whether the first try to pull an app container's image
 // failed. The kubelet then continues with the next container, and retries this one
@@ -131,11 +68,10 @@ func (w *starter) image(ctx context.Context, name string) (imagepull.Result, err
 	return pulls.Wait(ctx, name)
 }
 
-// createContainer makes the container and returns it as it is now known. Beside an error
-// of the runtime it returns what it would have been.
-func (w *starter) createContainer(ctx context.Context, a lifecycle.Action, image imagepull.Result, mounted map[string]imagepull.Result) (lifecycle.Container, *runtimeapi.ContainerConfig, error) {
+// configOf completes the config of a container.
+func (w *starter) configOf(ctx context.Context, a lifecycle.Action, image imagepull.Result, mounted map[string]imagepull.Result) (*runtimeapi.ContainerConfig, error) {
 	if err := w.removeOld(ctx, a.Container); err != nil {
-		return lifecycle.Container{}, nil, err
+		return nil, err
 	}
 	plan := w.plan.Container(a.Container)
 	spec := lifecycle.FindContainer(w.pod(), a.Container).Container
@@ -147,26 +83,17 @@ func (w *starter) createContainer(ctx context.Context, a lifecycle.Action, image
 		late.SubpathPaths, err = w.bindSubpaths(ctx, plan, spec, late)
 	}
 	if err != nil {
-		return lifecycle.Container{}, nil, err
+		return nil, err
 	}
 	config, err := plan.Config(late)
 	if err != nil {
-		return lifecycle.Container{}, nil, err
+		return nil, err
 	}
 	if last := w.obs.Newest(a.Container); last != nil {
 		config.Annotations[identity.AnnotationBackOff] = lifecycle.NextBackOff(last, container.Hash(spec), w.restartBackOff()).String()
 	}
 	config.Annotations[identity.AnnotationGeneration] = w.lock.Mine.String()
-	sb := w.obs.Sandbox()
-	id, err := container.Apply(ctx, w.Client, sb.ID, config, w.sandboxConfig())
-	if err == nil {
-		w.emit(event.Normal, event.CreatedContainer, a.Container, "Container created")
-	}
-	return lifecycle.Container{
-		ID: id, Name: a.Container, SandboxID: sb.ID, State: lifecycle.Created, Restarts: a.Attempt,
-		Image: config.GetImage().GetUserSpecifiedImage(), ImageID: image.ImageID, Hash: container.Hash(spec),
-		CreatedAt: time.Now(), Annotations: config.GetAnnotations(),
-	}, config, err
+	return config, nil
 }
 
 // late gathers what the container's config was still missing.

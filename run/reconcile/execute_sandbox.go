@@ -20,11 +20,12 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/sandbox"
+	"github.com/podrun/podrun/trace"
 	"github.com/podrun/podrun/volume"
 )
 
-// createSandbox makes the pod's control groups, directories and volumes, then
-// its sandbox. Each undo is registered before what it undoes.
+// createSandbox makes the pod's control groups, then its sandbox, and meanwhile its
+// directories and volumes.
 func (w *starter) createSandbox(ctx context.Context, a lifecycle.Action) error {
 	if a.Attempt > 0 {
 		w.emit(event.Normal, event.SandboxChanged, "", "Pod sandbox changed, it will be killed and re-created.")
@@ -32,9 +33,73 @@ func (w *starter) createSandbox(ctx context.Context, a lifecycle.Action) error {
 	if a.Attempt == 0 {
 		w.undo.push("remove the pod's logs", func(context.Context) error { return w.removeLogs() })
 	}
-	if err := w.makeHost(ctx); err != nil {
+	if err := w.makeGroups(ctx); err != nil {
 		return err
 	}
+	fresh, err := w.fresh()
+	if err != nil {
+		return err
+	}
+	// A podrun that finds a sandbox takes its volumes to be there, unless no container of
+	// the pod was started yet (ensureVolumes): only then may they come after it. Those
+	// that take long are made without the pod's lock.
+	if !fresh || a.Attempt > 0 || w.plan.Volumes.Slow() {
+		if err := w.makeVolumes(ctx); err != nil {
+			w.emitMountErrors(err)
+			return err
+		}
+		w.volumesMade = true
+	}
+	volumes := !w.volumesMade
+	beside := make(chan error, 1)
+	go func() { beside <- w.besideSandbox(ctx, fresh, volumes) }()
+	err = w.makeSandbox(ctx, a)
+	failed := <-beside
+	w.volumesMade = failed == nil
+	w.emitMountErrors(failed)
+	return errors.Join(failed, err)
+}
+
+// fresh reports whether no container of the pod was started yet.
+func (w *starter) fresh() (bool, error) {
+	if w.startNoted {
+		return false, nil
+	}
+	owner, err := w.lock.Owner()
+	return err == nil && owner != nil && owner.Fresh, err
+}
+
+// besideSandbox does what does not need the sandbox while the runtime makes it. It uses
+// nothing of w that changes.
+func (w *starter) besideSandbox(ctx context.Context, sync, volumes bool) (err error) {
+	defer trace.Begin(ctx, "beside the sandbox", w.plan.ID.String())()
+	if sync {
+		err = store.SyncCheckpoint(w.plan.Layout, w.plan.ID)
+	}
+	if volumes {
+		err = errors.Join(err, volume.Apply(ctx, w.plan.Volumes))
+	}
+	return err
+}
+
+// ensureVolumes makes the volumes of a pod whose sandbox was made by a podrun that ended
+// before it had made them, and before it started any container.
+func (w *starter) ensureVolumes(ctx context.Context) error {
+	if w.volumesMade {
+		return nil
+	}
+	fresh, err := w.fresh()
+	if err == nil && fresh {
+		err = w.makeVolumes(ctx)
+		w.emitMountErrors(err)
+	}
+	w.volumesMade = err == nil
+	return err
+}
+
+// makeSandbox makes the pod's sandbox, up to three times where it is in doubt whether
+// there is one. Each undo is registered before what it undoes.
+func (w *starter) makeSandbox(ctx context.Context, a lifecycle.Action) error {
 	plan := w.sandboxPlan(a.Attempt)
 	for try := 0; ; try++ {
 		made, err := w.trySandbox(ctx, plan)
@@ -131,16 +196,12 @@ func (w *starter) takeSandbox(plan sandbox.Plan, made sandbox.Sandbox) {
 	}}, w.obs.Sandboxes...)
 }
 
-// makeHost makes what the pod needs on this host beside its sandbox.
-func (w *starter) makeHost(ctx context.Context) error {
-	object := "pod " + w.plan.ID.String()
+// makeGroups makes the pod's control groups.
+func (w *starter) makeGroups(ctx context.Context) error {
 	w.undo.push("remove control group", w.removeGroups)
+	defer trace.Begin(ctx, "control groups", w.plan.ID.String())()
 	if err := w.UnderNodeLock(ctx, func() error { return cgroup.Apply(ctx, w.plan.Cgroup) }); err != nil {
-		return &problem.Error{Kind: problem.Runtime, Object: object, Op: "make control group", Err: err}
-	}
-	if err := w.makeVolumes(ctx); err != nil {
-		w.emitMountErrors(err)
-		return err
+		return &problem.Error{Kind: problem.Runtime, Object: "pod " + w.plan.ID.String(), Op: "make control group", Err: err}
 	}
 	return nil
 }

@@ -286,6 +286,7 @@ func (w *starter) superviseActions(ctx context.Context, actions []lifecycle.Acti
 	if w.retries.held("", now) {
 		return false, nil
 	}
+	var beside []lifecycle.Action // of containers that start in parallel
 	for _, a := range actions {
 		if cause := context.Cause(ctx); cause != nil {
 			return did, cause
@@ -308,10 +309,18 @@ func (w *starter) superviseActions(ctx context.Context, actions []lifecycle.Acti
 			if held && goOn && !init {
 				continue
 			} else if held {
-				return did, nil
+				return did, w.superviseBeside(ctx, beside)
 			}
 		}
 		did = true
+		if w.startsBeside(a) {
+			beside = append(beside, a)
+			continue
+		}
+		if err := w.superviseBeside(ctx, beside); err != nil {
+			return did, err
+		}
+		beside = nil
 		failures := len(w.failures)
 		if err := w.executeOne(ctx, a); err != nil {
 			return did, err
@@ -326,6 +335,29 @@ func (w *starter) superviseActions(ctx context.Context, actions []lifecycle.Acti
 			}
 		}
 	}
+	if err := w.superviseBeside(ctx, beside); err != nil {
+		return did, err
+	}
 	delete(w.retries, "")
 	return did, nil
+}
+
+// superviseBeside starts containers in parallel; nothing if there are none. One that
+// fails is started again later.
+func (w *starter) superviseBeside(ctx context.Context, actions []lifecycle.Action) error {
+	if len(actions) == 0 {
+		return nil
+	}
+	failed, err := w.startContainers(ctx, actions...)
+	if err != nil {
+		return err
+	}
+	for _, a := range actions {
+		if slices.Contains(failed, a.Container) {
+			w.retries.after(a.Container, time.Now())
+		} else {
+			delete(w.retries, a.Container)
+		}
+	}
+	return nil
 }

@@ -25,6 +25,24 @@ import (
 // is killed the two are of one writing. The error is of kind Refused if the checkpoint is
 // larger than identity.MaxCheckpoint, or the memory is full.
 func WriteCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Checkpoint) error {
+	if err := ReserveCheckpoint(layout, id, c); err != nil {
+		return err
+	}
+	return SyncCheckpoint(layout, id)
+}
+
+// SyncCheckpoint makes a checkpoint durable that ReserveCheckpoint wrote.
+func SyncCheckpoint(layout identity.Layout, id identity.Pod) error {
+	if err := volume.SyncCheckpoint(layout, id.UID); err != nil {
+		return fmt.Errorf("write the checkpoint of pod %s: %w", id, err)
+	}
+	return nil
+}
+
+// ReserveCheckpoint is WriteCheckpoint for a new pod: other processes see what it
+// reserves, but it is not durable before SyncCheckpoint. A sync takes milliseconds, for
+// which the node's lock is not held.
+func ReserveCheckpoint(layout identity.Layout, id identity.Pod, c manifest.Checkpoint) error {
 	if c.SecretsLost {
 		return LostSecrets(id)
 	}

@@ -57,29 +57,41 @@ type recipe struct {
 	inits      int // how many of them come first and are waited for
 }
 
-// recipeOf takes the recipe out of the calls that a podrun made.
-func recipeOf(calls []call, inits int) (recipe, error) {
-	r := recipe{inits: inits}
+// recipesOf takes the recipes out of the calls that a podrun made, in the order of the
+// sandboxes.
+func recipesOf(calls []call, inits int) ([]recipe, error) {
+	var all []recipe
+	byUID := map[string]int{}
 	for _, c := range calls {
 		switch c.Method {
 		case "RunPodSandbox":
 			var request runtimeapi.RunPodSandboxRequest
 			if err := proto.Unmarshal(c.Request, &request); err != nil {
-				return r, err
+				return nil, err
 			}
-			r.sandbox, r.handler = request.Config, request.RuntimeHandler
+			byUID[request.Config.GetMetadata().GetUid()] = len(all)
+			all = append(all, recipe{sandbox: request.Config, handler: request.RuntimeHandler, inits: inits})
 		case "CreateContainer":
 			var request runtimeapi.CreateContainerRequest
 			if err := proto.Unmarshal(c.Request, &request); err != nil {
-				return r, err
+				return nil, err
 			}
-			r.containers = append(r.containers, request.Config)
+			i, ok := byUID[request.SandboxConfig.GetMetadata().GetUid()]
+			if !ok {
+				return nil, errors.New("podrun made a container in no sandbox")
+			}
+			all[i].containers = append(all[i].containers, request.Config)
 		}
 	}
-	if r.sandbox == nil || len(r.containers) <= inits {
-		return r, fmt.Errorf("podrun made no such pod: %d containers", len(r.containers))
+	for _, r := range all {
+		if len(r.containers) <= inits {
+			return nil, fmt.Errorf("podrun made no such pod: %d containers", len(r.containers))
+		}
 	}
-	return r, nil
+	if len(all) == 0 {
+		return nil, errors.New("podrun made no pod")
+	}
+	return all, nil
 }
 
 // barePod is a recipe with a UID and files of its own, ready to be run once.

@@ -23,6 +23,13 @@
 //   - reaction: from the moment the runtime tells anybody that an init container
 //     has exited, which the proxy asks every millisecond, to the CreateContainer
 //     that follows.
+//   - start: version --client, and an empty Go program.
+//   - delete: podrun delete against a bare client's StopContainer, StopPodSandbox and
+//     RemovePodSandbox of the same pods, all at once.
+//   - pods on the fake: apply, get and delete of one pod while ever more pods of podrun's
+//     are on the host, on the fake runtime, with a checkpoint each.
+//   - peers: podman and nerdctl, each with the same pod or container, where they are
+//     installed. nerdctl uses the containerd of the bench.
 //   - images: podrun image pull of distinct images against bare PullImage calls,
 //     all at once and one after the other, from a registry that gives each at a
 //     rate; and what the registry is asked for a pod whose image is here.
@@ -59,7 +66,7 @@ type options struct {
 func main() {
 	o := options{match: regexp.MustCompile("")}
 	flag.StringVar(&o.podrun, "podrun", "bin/podrun", "the binary to time")
-	flag.IntVar(&o.pairs, "pairs", 7, "how often each scenario is run by podrun and by the bare client")
+	flag.IntVar(&o.pairs, "pairs", 11, "how often each scenario is run by podrun and by the bare client")
 	flag.Func("run", "only the scenarios that match this `regexp`", func(s string) (err error) {
 		o.match, err = regexp.Compile(s)
 		return err
@@ -149,6 +156,9 @@ func bench(ctx context.Context, o options) (err error) {
 	}
 	if report.Differences, err = measureDifferences(ctx, p, client, o); err != nil {
 		return err
+	}
+	if report.Growth, err = measureGrowth(ctx, p, o); err != nil {
+		return fmt.Errorf("pods on the fake: %w", err)
 	}
 	if o.match.MatchString("images") {
 		fmt.Fprintln(os.Stderr, "bench: images")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -28,15 +29,11 @@ func measureProcess(ctx context.Context, p *podrun) (processNumbers, error) {
 	if n.Stripped, err = stripped(p.path); err != nil {
 		return n, err
 	}
-	for range starts {
-		r, err := p.run(ctx, "version", "--client")
-		if err != nil {
-			return n, err
-		}
-		n.Start.add(r.wall())
+	if err := measureStart(ctx, p, &n); err != nil {
+		return n, err
 	}
 	for _, s := range scenarios(os.Getenv("PODRUN_TEST_IMAGE")) {
-		if s.Name != tenContainers {
+		if s.Name != tenContainers && s.Name != directory {
 			continue
 		}
 		if n.floor, err = ownPeak(); err != nil {
@@ -46,9 +43,42 @@ func measureProcess(ctx context.Context, p *podrun) (processNumbers, error) {
 		if err != nil {
 			return n, err
 		}
-		n.PeakMB = float64(runs[0].PeakRSS) / 1e6
+		peak := float64(runs[0].PeakRSS) / 1e6
+		if s.Name == directory {
+			n.PeakDirMB = peak
+		} else {
+			n.PeakMB = peak
+		}
+		if err := p.deleteAll(ctx); err != nil {
+			return n, err
+		}
 	}
-	return n, p.deleteAll(ctx)
+	return n, nil
+}
+
+// measureStart times version --client in turn with an empty Go program.
+func measureStart(ctx context.Context, p *podrun, n *processNumbers) error {
+	source, empty := filepath.Join(p.dir, "empty.go"), &podrun{path: filepath.Join(p.dir, "empty")}
+	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
+		return err
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-o", empty.path, source)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build an empty program: %w\n%s", err, out)
+	}
+	for range starts {
+		r, err := p.run(ctx, "version", "--client")
+		if err != nil {
+			return err
+		}
+		n.Start.add(r.wall())
+		if r, err = empty.run(ctx); err != nil {
+			return err
+		}
+		n.Empty.add(r.wall())
+	}
+	return nil
 }
 
 // stripped tells whether a binary has no symbols.
@@ -104,7 +134,11 @@ func measure(ctx context.Context, p *podrun, client *runtimeClient, o options, s
 		n.Bare.add(theirs)
 		n.Ratio = append(n.Ratio, float64(ours)/float64(theirs))
 	}
-	for i := range o.pairs {
+	runs := o.pairs
+	if s.OneProcess {
+		runs = 1
+	}
+	for i := range runs {
 		traces, err := traced(ctx, p, o, s)
 		if err != nil {
 			return nil, err
@@ -112,7 +146,7 @@ func measure(ctx context.Context, p *podrun, client *runtimeClient, o options, s
 		for _, t := range traces {
 			n.addTrace(t)
 		}
-		if o.trace && i == o.pairs-1 {
+		if o.trace && i == runs-1 {
 			traces[len(traces)-1].print(os.Stderr)
 		}
 	}
@@ -127,11 +161,11 @@ func record(ctx context.Context, p *podrun, o options, s scenario) ([]recipe, er
 	}
 	var recipes []recipe
 	for _, t := range traces {
-		r, err := recipeOf(t.calls, s.Inits)
+		all, err := recipesOf(t.calls, s.Inits)
 		if err != nil {
 			return nil, err
 		}
-		recipes = append(recipes, r)
+		recipes = append(recipes, all...)
 	}
 	return recipes, nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -52,8 +53,12 @@ func (p *podrun) run(ctx context.Context, args ...string) (process, error) {
 // write writes the manifests of a scenario and returns their paths.
 func (p *podrun) write(s scenario) ([]string, error) {
 	var paths []string
+	dir := filepath.Join(p.dir, "manifests", strings.ReplaceAll(s.Name, " ", "-"))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
 	for _, m := range s.Pods {
-		path := filepath.Join(p.dir, m.Name+".yaml")
+		path := filepath.Join(dir, m.Name+".yaml")
 		if err := os.WriteFile(path, []byte(m.YAML), 0o600); err != nil {
 			return nil, err
 		}
@@ -62,17 +67,21 @@ func (p *podrun) write(s scenario) ([]string, error) {
 	return paths, nil
 }
 
-// apply starts the pods of a scenario, each by a podrun of its own that speaks
-// to the endpoint of the same index, and returns the runs and the whole's wall.
+// apply starts the pods of a scenario, each by a podrun of its own, or all by one, that
+// speaks to the endpoint of the same index, and returns the runs and the whole's wall.
 func (p *podrun) apply(ctx context.Context, s scenario, endpoints []string) ([]process, time.Duration, error) {
 	paths, err := p.write(s)
 	if err != nil {
 		return nil, 0, err
 	}
+	if s.OneProcess {
+		paths = []string{filepath.Dir(paths[0])}
+	}
 	runs := make([]process, len(paths))
 	begin := time.Now()
 	err = atATime(s.Parallel, len(paths), func(i int) (err error) {
-		runs[i], err = p.run(ctx, "apply", "--container-runtime-endpoint=unix://"+endpoints[i], paths[i])
+		args := append([]string{"apply", "--container-runtime-endpoint=unix://" + endpoints[i]}, s.Args...)
+		runs[i], err = p.run(ctx, append(args, paths[i])...)
 		return err
 	})
 	return runs, time.Since(begin), err

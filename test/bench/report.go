@@ -15,8 +15,8 @@ type numbers []float64
 
 func (n *numbers) add(d time.Duration) { *n = append(*n, float64(d.Microseconds())/1000) }
 
-// spread gives the least, the middle and the greatest; zeros of none.
-func (n numbers) spread() (least, median, greatest float64) {
+// spread gives the least, the middle, and what 95 % are not above; zeros of none.
+func (n numbers) spread() (least, median, p95 float64) {
 	if len(n) == 0 {
 		return 0, 0, 0
 	}
@@ -25,7 +25,7 @@ func (n numbers) spread() (least, median, greatest float64) {
 	if len(s)%2 == 0 {
 		median = (s[len(s)/2-1] + median) / 2
 	}
-	return s[0], median, s[len(s)-1]
+	return s[0], median, s[(len(s)*95+99)/100-1]
 }
 
 func (n numbers) median() float64 {
@@ -71,10 +71,12 @@ func (n *scenarioNumbers) addTrace(t trace) {
 
 // processNumbers are those of the binary and its process.
 type processNumbers struct {
-	Start    numbers `json:"startMs"` // of version --client
-	PeakMB   float64 `json:"peakMB"`  // of apply with ten containers
-	BinaryMB float64 `json:"binaryMB"`
-	Stripped bool    `json:"stripped"`
+	Start     numbers `json:"startMs"`   // of version --client
+	Empty     numbers `json:"emptyMs"`   // of an empty Go program
+	PeakMB    float64 `json:"peakMB"`    // of apply with ten containers
+	PeakDirMB float64 `json:"peakDirMB"` // of apply of a directory of pods
+	BinaryMB  float64 `json:"binaryMB"`
+	Stripped  bool    `json:"stripped"`
 
 	floor float64 // what PeakMB can't be below
 }
@@ -85,6 +87,7 @@ type report struct {
 	Process     processNumbers     `json:"process"`
 	Scenarios   []*scenarioNumbers `json:"scenarios"`
 	Differences []*difference      `json:"differences"`
+	Growth      []growth           `json:"growth"`
 	Images      *imageNumbers      `json:"images,omitempty"`
 }
 
@@ -99,7 +102,7 @@ func (r *report) writeJSON(w io.Writer) error {
 // writeTable prints the numbers beside their targets.
 func (r *report) writeTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "%d processors, %d pairs\tpodrun\tbare\tmin / median / max\ttarget\t\n", r.CPUs, r.Pairs)
+	fmt.Fprintf(t, "%d processors, %d pairs\tpodrun\tbare\tmin / median / p95\ttarget\t\n", r.CPUs, r.Pairs)
 	row := func(name, ours, theirs, spread string, value, target float64, format string) {
 		want, mark := "-", ""
 		if target > 0 {
@@ -112,8 +115,8 @@ func (r *report) writeTable(w io.Writer) error {
 	}
 	ms := func(n numbers) string { return fmt.Sprintf("%.0f ms", n.median()) }
 	three := func(n numbers, format string) string {
-		least, median, greatest := n.spread()
-		return fmt.Sprintf(format+" / "+format+" / "+format, least, median, greatest)
+		least, median, p95 := n.spread()
+		return fmt.Sprintf(format+" / "+format+" / "+format, least, median, p95)
 	}
 	for _, n := range r.Scenarios {
 		row("wall, "+n.Name, ms(n.Podrun), ms(n.Bare), three(n.Ratio, "%.2f"), n.Ratio.median(), n.scenario.MaxRatio, "%.2f")
@@ -131,6 +134,10 @@ func (r *report) writeTable(w io.Writer) error {
 		}
 	}
 	for _, d := range r.Differences {
+		if d.ratio {
+			row(d.Name, ms(d.Ours), ms(d.Theirs), three(d.Ratio, "%.2f"), d.Ratio.median(), d.target, "%.2f")
+			continue
+		}
 		row(d.Name+", extra", fmt.Sprintf("%.0f ms", d.Extra.median()), "", three(d.Extra, "%.0f"), d.Extra.median(), d.target, "%.0f ms")
 	}
 	if n := r.Images; n != nil {
@@ -138,11 +145,40 @@ func (r *report) writeTable(w io.Writer) error {
 		row("the same, against one after the other", ms(n.Podrun), ms(n.OneByOne), three(n.OneByOne, "%.0f"), n.Podrun.median()/n.OneByOne.median(), maxOneByOne, "%.2f")
 		row("requests to the registry, image present", fmt.Sprint(n.Warm), "", "", float64(n.Warm), 0.5, "%.0f")
 	}
+	r.growthRows(row, three)
 	p := r.Process
-	row("podrun version --client", fmt.Sprintf("%.1f ms", p.Start.median()), "", three(p.Start, "%.1f"), p.Start.median(), maxStart, "%.0f ms")
+	row("peak memory, "+directory, fmt.Sprintf("%.1f MB", p.PeakDirMB), "", "", p.PeakDirMB, maxMemoryDir, "%.0f MB")
+	row("podrun version --client, against an empty Go program", fmt.Sprintf("%.1f ms", p.Start.median()), fmt.Sprintf("%.1f ms", p.Empty.median()), three(p.Start, "%.1f"), p.Start.median(), maxStart, "%.0f ms")
 	row("peak memory, "+tenContainers, p.peak(), "", "", p.PeakMB, maxMemory, "%.0f MB")
 	row("binary"+p.symbols(), fmt.Sprintf("%.1f MB", p.BinaryMB), "", "", p.BinaryMB, maxBinary, "%.0f MB")
 	return t.Flush()
+}
+
+// growthRows prints what pods on the host add to commands.
+func (r *report) growthRows(row func(name, ours, theirs, spread string, value, target float64, format string), three func(n numbers, format string) string) {
+	for _, g := range r.Growth {
+		for _, m := range []struct {
+			what string
+			n    numbers
+		}{{"apply", g.Apply}, {"get NAME", g.Get}, {"delete NAME", g.Delete}} {
+			row(fmt.Sprintf("%s, %d pods on the fake", m.what, g.Pods), fmt.Sprintf("%.1f ms", m.n.median()), "", three(m.n, "%.1f"), 0, 0, "")
+		}
+	}
+	if last := len(r.Growth) - 1; last > 0 {
+		a, b := r.Growth[0], r.Growth[last]
+		for _, m := range []struct {
+			what   string
+			of     func(growth) numbers
+			target float64
+		}{
+			{"apply", func(g growth) numbers { return g.Apply }, maxApplyGrowth},
+			{"get NAME", func(g growth) numbers { return g.Get }, maxOtherGrowth},
+			{"delete NAME", func(g growth) numbers { return g.Delete }, maxOtherGrowth},
+		} {
+			per := max(0, 1000*(m.of(b).median()-m.of(a).median())/float64(b.Pods-a.Pods))
+			row("… "+m.what+", a pod that is there", fmt.Sprintf("%.1f µs", per), "", "", per, m.target, "%.0f µs")
+		}
+	}
 }
 
 // peak is the peak memory, which is a bound where the bench's own is no less.

@@ -27,7 +27,7 @@ const childEnv = "PODRUN_HOSTILE_CHILD"
 
 func TestMain(m *testing.M) {
 	if file := os.Getenv(childEnv); file != "" {
-		code := cmd.Main(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, "test")
+		code := cmd.Main(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, "test", time.Now())
 		status, err := os.ReadFile("/proc/self/status")
 		if err == nil {
 			err = os.WriteFile(file, status, 0o600)

@@ -1,0 +1,95 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/trace"
+)
+
+// The values of --trace.
+const (
+	traceText = "text"
+	traceJSON = "json:" // and the name of a file
+)
+
+// tracing is what --trace asks for; its zero value is nothing.
+type tracing struct {
+	to       string
+	command  string
+	recorder *trace.Recorder
+}
+
+// startTrace begins to note what the command does, if --trace was given.
+func (a *app) startTrace(c *cobra.Command) error {
+	t := &a.tracing
+	switch {
+	case t.to == "":
+		return nil
+	case t.to != traceText && (!strings.HasPrefix(t.to, traceJSON) || t.to == traceJSON):
+		return usage(c, fmt.Errorf("--trace=%s is neither text nor json:FILE", t.to))
+	}
+	t.command, t.recorder = c.CommandPath(), trace.NewRecorder(a.began)
+	t.recorder.Add(trace.Phase, "start of podrun", "", time.Since(a.began), nil)
+	c.SetContext(trace.With(c.Context(), t.recorder))
+	return nil
+}
+
+// observe notes the calls of a client.
+func (t *tracing) observe(client *cri.Client) {
+	if t.recorder == nil {
+		return
+	}
+	client.Observe(func(method string, took time.Duration, err error) {
+		t.recorder.Add(trace.Call, method, "", took, err)
+	})
+}
+
+// finishTrace writes the trace of the command where --trace says, and sends it where the
+// variables of OpenTelemetry say. What goes wrong is a warning: the command has ended.
+func (a *app) finishTrace(ctx context.Context) {
+	t := &a.tracing
+	if t.recorder == nil {
+		return
+	}
+	done := t.recorder.Trace(t.command)
+	warn := func(object string, err error) {
+		(&renderer{w: a.streams.Err, json: a.jsonTalk}).warn(problem.List{{Object: object, Warning: true, Message: err.Error()}})
+	}
+	if err := a.writeTrace(done); err != nil {
+		warn("--trace", err)
+	}
+	if export := trace.ExportOf(os.Getenv); export != nil {
+		// An interrupted command has its trace sent, too.
+		if err := export.Send(context.WithoutCancel(ctx), done); err != nil {
+			warn("--trace", fmt.Errorf("the trace was not sent: %w", err))
+		}
+	}
+}
+
+func (a *app) writeTrace(t trace.Trace) error {
+	name, toFile := strings.CutPrefix(a.tracing.to, traceJSON)
+	switch {
+	case !toFile && a.jsonTalk: // a line among others
+		data, err := json.Marshal(map[string]trace.Trace{"trace": t})
+		if err == nil {
+			_, err = fmt.Fprintf(a.raw.Err, "%s\n", escapeJSON(data))
+		}
+		return err
+	case !toFile:
+		return t.WriteText(a.streams.Err)
+	}
+	data, err := json.MarshalIndent(t, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, append(data, '\n'), 0o644)
+}

@@ -1,0 +1,49 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// TestVolumesAfterSandbox: volumes are made while the runtime makes the sandbox, so a
+// sandbox may be there without them. No container starts before they are there, whichever
+// command starts it.
+func TestVolumesAfterSandbox(t *testing.T) {
+	r := newRig(t)
+	blocked := filepath.Join(t.TempDir(), "nowhere")
+	if err := os.Symlink("/proc/none", blocked); err != nil {
+		t.Fatal(err)
+	}
+	text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, volumeMounts: [{name: data, mountPath: /data}]}]",
+		"volumes: [{name: data, hostPath: {path: "+blocked+"/data, type: DirectoryOrCreate}}]")
+	apply := func() error {
+		results, err := r.engine().Apply(t.Context(), load(t, text), ApplyOptions{Timeout: testTimeout, AllowKubelet: true, KeepOnFailure: true})
+		if err != nil {
+			return err
+		}
+		return results[0].Err
+	}
+	for range 2 { // the second command finds a sandbox
+		wantErr(t, apply(), problem.Runtime, "pod default/web", "volume data")
+		if n := r.callsTo("CreateContainer"); n != 0 {
+			t.Fatalf("%d containers were created without their volume", n)
+		}
+		r.oneReadySandbox()
+	}
+	if err := os.Remove(blocked); err != nil {
+		t.Fatal(err)
+	}
+	if err := apply(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(blocked + "/data"); err != nil || !info.IsDir() {
+		t.Errorf("the volume: %v", err)
+	}
+	if n := r.callsTo("RunPodSandbox"); n != 1 {
+		t.Errorf("%d sandboxes were made", n)
+	}
+	r.mustDelete()
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// What a pod that is on the host may add, in µs.
+const (
+	maxApplyGrowth = 20 // to apply, whose admission counts all pods
+	maxOtherGrowth = 1  // to get and delete of one pod
+)
+
+// populations are how many pods of podrun's are on the host.
+var populations = []int{10, 100, 1_000, 10_000}
+
+// growth are the times of commands on one pod, at a number of other pods.
+type growth struct {
+	Pods   int     `json:"pods"`
+	Apply  numbers `json:"applyMs"`
+	Get    numbers `json:"getMs"`
+	Delete numbers `json:"deleteMs"`
+}
+
+// measureGrowth times commands on the fake runtime, with ever more pods.
+func measureGrowth(ctx context.Context, p *podrun, o options) (out []growth, err error) {
+	if !o.match.MatchString("growth") {
+		return nil, nil
+	}
+	fmt.Fprintln(os.Stderr, "bench: growth")
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	f := &fakeHost{podrun: p, socket: filepath.Join(p.dir, "growth.sock"), root: filepath.Join(p.dir, "growth")}
+	fake := exec.Command(self, "-fake", f.socket)
+	fake.Stderr = os.Stderr
+	fake.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := fake.Start(); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, fake.Process.Signal(syscall.SIGTERM), fake.Wait()) }()
+	if err := until(ctx, reactLimit, slowPoll, "for the fake runtime", func() (bool, error) {
+		_, err := os.Stat(f.socket)
+		return err == nil, nil
+	}); err != nil {
+		return nil, err
+	}
+	if f.client, err = dial(f.socket); err != nil {
+		return nil, err
+	}
+	defer f.client.Close()
+	pods := []manifest{pod("seed", o.image, 0, 1), pod("probe", o.image, 0, 1)}
+	for i := range pods { // 10,000 would request more than there is
+		pods[i].YAML = strings.ReplaceAll(pods[i].YAML, "requests: {cpu: 1m, memory: 1Mi}", "requests: {}")
+	}
+	manifests, err := p.write(scenario{Name: "growth", Pods: pods})
+	if err != nil {
+		return nil, err
+	}
+	if err := f.seed(ctx, manifests[0]); err != nil {
+		return nil, err
+	}
+	defer func() {
+		_, derr := f.run(context.WithoutCancel(ctx), "delete", "seed", "-n", namespace)
+		err = errors.Join(err, derr)
+	}()
+	have := 1
+	for _, n := range populations {
+		for ; have < n; have++ {
+			if err := f.copySeed(ctx, have); err != nil {
+				return nil, err
+			}
+		}
+		g := growth{Pods: n}
+		for i := range o.pairs + 1 {
+			if err := f.once(ctx, manifests[1], &g, i > 0); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, g)
+	}
+	return out, nil
+}
+
+// fakeHost is a root directory on a fake runtime.
+type fakeHost struct {
+	podrun *podrun
+	client *runtimeClient
+	socket string
+	root   string // directory
+
+	uid        string // of the pod that the others are copies of
+	checkpoint []byte
+	sandbox    *runtimeapi.PodSandbox
+}
+
+func (f *fakeHost) run(ctx context.Context, args ...string) (process, error) {
+	return f.podrun.run(ctx, append([]string{args[0], "--container-runtime-endpoint=unix://" + f.socket, "--root-dir=" + f.root, "--max-pods=100000"}, args[1:]...)...)
+}
+
+// once runs each command once; the first pass, which warms up, does not count.
+func (f *fakeHost) once(ctx context.Context, path string, g *growth, counts bool) error {
+	for _, c := range []struct {
+		into *numbers
+		args []string
+	}{{&g.Apply, []string{"apply", path}}, {&g.Get, []string{"get", "probe", "-n", namespace}}, {&g.Delete, []string{"delete", "probe", "-n", namespace}}} {
+		r, err := f.run(ctx, c.args...)
+		if err != nil {
+			return err
+		}
+		if counts {
+			c.into.add(r.wall())
+		}
+	}
+	return nil
+}
+
+// seed starts the pod that the others are copies of.
+func (f *fakeHost) seed(ctx context.Context, path string) error {
+	if _, err := f.run(ctx, "apply", path); err != nil {
+		return err
+	}
+	list, err := f.client.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if err != nil || len(list.Items) != 1 {
+		return fmt.Errorf("%d sandboxes, %w", len(list.GetItems()), err)
+	}
+	f.sandbox = list.Items[0]
+	f.uid = f.sandbox.Metadata.Uid
+	f.checkpoint, err = os.ReadFile(filepath.Join(f.root, "pods", f.uid, "pod.yaml"))
+	return err
+}
+
+// copySeed puts a pod like the seed on the host: its sandbox and its checkpoint.
+func (f *fakeHost) copySeed(ctx context.Context, n int) error {
+	uid, name := newUID(len(f.uid)), fmt.Sprintf("copy-%d", n)
+	metadata := proto.CloneOf(f.sandbox.Metadata)
+	metadata.Uid, metadata.Name = uid, name
+	labels := maps.Clone(f.sandbox.Labels)
+	for key, value := range labels {
+		switch value {
+		case f.uid:
+			labels[key] = uid
+		case "seed":
+			labels[key] = name
+		}
+	}
+	if _, err := f.client.runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: &runtimeapi.PodSandboxConfig{
+		Metadata: metadata, Labels: labels, Annotations: f.sandbox.Annotations, LogDirectory: filepath.Join(f.root, "logs", uid),
+		Linux: &runtimeapi.LinuxPodSandboxConfig{},
+	}}); err != nil {
+		return err
+	}
+	dir := filepath.Join(f.root, "pods", uid)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	data := bytes.ReplaceAll(f.checkpoint, []byte(f.uid), []byte(uid))
+	data = bytes.ReplaceAll(data, []byte("/seed"), []byte("/"+name))
+	data = bytes.ReplaceAll(data, []byte(`"seed"`), []byte(`"`+name+`"`))
+	return os.WriteFile(filepath.Join(dir, "pod.yaml"), data, 0o600)
+}

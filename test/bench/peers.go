@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+)
+
+// peer is another program that runs the pod of one container, or a container like it.
+type peer struct {
+	name    string
+	prepare []string // makes the image known to it
+	start   func(manifest string) []string
+	remove  func(manifest string) []string
+}
+
+// peers are those that are installed.
+func peers(o options) []peer {
+	const name = "podrun-bench-peer"
+	all := []peer{
+		{"podman kube play", []string{"podman", "pull", "--tls-verify=false", o.image},
+			func(m string) []string { return []string{"podman", "kube", "play", "--tls-verify=false", m} },
+			func(m string) []string { return []string{"podman", "kube", "down", "--force", m} }},
+		{"nerdctl run", nil,
+			func(string) []string {
+				return []string{"nerdctl", "--address", o.endpoint, "-n", "k8s.io", "run", "-d", "--pull=never", "--name", name, o.image, "sleep", "3600"}
+			},
+			func(string) []string {
+				return []string{"nerdctl", "--address", o.endpoint, "-n", "k8s.io", "rm", "-f", name}
+			}},
+	}
+	var out []peer
+	for _, p := range all {
+		if _, err := exec.LookPath(p.start("")[0]); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// measurePeer times podrun's start of a pod against a peer's.
+func measurePeer(ctx context.Context, p *podrun, o options, other peer) (*difference, error) {
+	d := &difference{Name: "1 container, against " + other.name, ratio: true}
+	s := scenario{Name: "peer", Pods: []manifest{pod("peer", o.image, 0, 1)}, Parallel: 1}
+	paths, err := p.write(s)
+	if err != nil {
+		return nil, err
+	}
+	run := func(args []string) (process, error) {
+		r, err := (&podrun{path: args[0]}).run(ctx, args[1:]...)
+		if err != nil {
+			return r, fmt.Errorf("%s: %w", other.name, err)
+		}
+		return r, nil
+	}
+	if other.prepare != nil {
+		if out, err := exec.CommandContext(ctx, other.prepare[0], other.prepare[1:]...).CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("%s: %w: %s", other.name, err, bytes.TrimSpace(out))
+		}
+	}
+	for i := range o.pairs + 1 {
+		_, ours, err := p.apply(ctx, s, []string{o.endpoint})
+		if err := errors.Join(err, p.deleteAll(ctx)); err != nil {
+			return nil, err
+		}
+		theirs, err := run(other.start(paths[0]))
+		_, removed := run(other.remove(paths[0]))
+		if err := errors.Join(err, removed); err != nil {
+			return nil, err
+		}
+		if i > 0 { // the first pair warms up
+			d.add(ours, theirs.wall())
+		}
+	}
+	return d, nil
+}

@@ -1,0 +1,66 @@
+package trace
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// maxSpans bounds a trace: a command of 1,000 pods has some 20,000 spans.
+const maxSpans = 50_000
+
+// Recorder notes the spans of one command. Its methods may be called concurrently, and on
+// nil, which notes nothing.
+type Recorder struct {
+	began time.Time
+
+	mu      sync.Mutex
+	spans   []Span
+	dropped int
+}
+
+// NewRecorder returns a recorder of a command that began then.
+func NewRecorder(began time.Time) *Recorder { return &Recorder{began: began} }
+
+// Add notes a span that has ended just now.
+func (r *Recorder) Add(kind Kind, name, object string, took time.Duration, err error) {
+	if r == nil {
+		return
+	}
+	s := Span{Kind: kind, Name: name, Object: object, Begin: (time.Since(r.began) - took).Microseconds(), Duration: took.Microseconds()}
+	if err != nil {
+		s.Error = err.Error()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.spans) == maxSpans {
+		r.dropped++
+		return
+	}
+	r.spans = append(r.spans, s)
+}
+
+// Trace returns what was noted so far.
+func (r *Recorder) Trace(command string) Trace {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := Trace{Command: command, Began: r.began, Duration: time.Since(r.began).Microseconds(), Spans: append([]Span{}, r.spans...), Dropped: r.dropped}
+	order(t.Spans)
+	return t
+}
+
+type key struct{}
+
+// With returns a context whose phases r notes.
+func With(ctx context.Context, r *Recorder) context.Context { return context.WithValue(ctx, key{}, r) }
+
+// Begin begins a phase, which the returned function ends. Where no recorder was given to
+// the context, neither does anything.
+func Begin(ctx context.Context, name, object string) (end func()) {
+	r, _ := ctx.Value(key{}).(*Recorder)
+	if r == nil {
+		return func() {}
+	}
+	begin := time.Now()
+	return func() { r.Add(Phase, name, object, time.Since(begin), nil) }
+}
