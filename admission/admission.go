@@ -1,7 +1,7 @@
-// Package admission says whether this host may run a pod, and if not, every
-// reason why. It is pure: a pod, the host's facts and the settings go in,
-// problems come out. Reasons and messages are the kubelet's where the kubelet
-// refuses for the same cause.
+// Package admission decides whether this host may run a pod, and lists all reasons for a
+// refusal. It is pure: its inputs are a pod, the host's facts and the settings, its
+// output is a list of problems. Reasons and messages are the kubelet's if the kubelet
+// refuses a pod for the same cause.
 package admission
 
 import (

@@ -1,10 +1,10 @@
-// Package cgroup gives each pod its control group, with the kubelet's names
-// and values: kubepods, below it burstable and besteffort, below these (and,
-// for Guaranteed pods, directly below kubepods) pod<uid>. The runtime makes the
-// containers' groups below the pod's, and never removes the pod's own.
+// Package cgroup creates and removes the cgroup of each pod, with the kubelet's names and
+// values: kubepods, which contains burstable and besteffort, which contain (as does
+// kubepods directly for Guaranteed pods) pod<uid>. The runtime creates the cgroups of
+// containers below the pod's cgroup, and never removes the pod's cgroup.
 //
-// Call Apply and RemoveParents while holding the node's lock: both touch
-// groups that pods share.
+// Call Apply and RemoveParents while holding the node's lock: both change cgroups that
+// pods share.
 package cgroup
 
 import (

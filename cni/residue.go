@@ -1,6 +1,6 @@
-// Package cni finds and removes what network plugins (CNI) leave of a sandbox that
-// is gone: a plugin that was killed amid its work cannot finish it, since its next run
-// knows neither the sandbox's address nor its network namespace any more.
+// Package cni finds and removes leftovers of network plugins (CNI) for removed sandboxes.
+// A plugin that was killed during its work cannot complete it at its next run, because
+// the sandbox's address and network namespace are no longer known.
 package cni
 
 import (

@@ -1,7 +1,7 @@
-// Package container plans a pod's containers: the config that the runtime gets for each
-// one. It works in two pure steps: New does all that is known before anything
-// is done, Plan.Config adds what is known late, such as the pod's addresses.
-// Apply then creates the container.
+// Package container plans a pod's containers, that is, the CRI config of each one, in two
+// pure steps: New computes everything that is known in advance, and Plan.Config adds
+// values that are known late, such as the pod's addresses. Apply then creates the
+// container.
 package container
 
 import (

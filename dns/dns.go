@@ -1,5 +1,5 @@
-// Package dns works out what a pod's resolver, host name and /etc/hosts are. It
-// is pure: the host's resolver configuration comes in as data.
+// Package dns computes a pod's resolver configuration, host name and /etc/hosts. It is
+// pure: the host's resolver configuration is an argument.
 package dns
 
 import (

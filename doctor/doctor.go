@@ -1,6 +1,6 @@
-// Package doctor says what is wrong with this host for running pods, and what
-// fixes it. It is pure: facts go in, findings come out. What admission would
-// refuse any pod for comes in as a value, so that both say the same.
+// Package doctor diagnoses why this host cannot run pods, and how to fix it. It is pure:
+// its input is facts, its output is findings. The reasons for which admission would
+// refuse any pod are an argument, so that both report the same.
 package doctor
 
 import (

@@ -1,7 +1,7 @@
-// Package eviction decides, from what the host and its pods use, under which
-// pressure the host is, what is reclaimed and which pod is evicted, as the kubelet's
-// eviction manager does (pkg/kubelet/eviction, v1.36). All of it is pure but the
-// files that read the disk.
+// Package eviction computes the node's pressure from the resource usage of the host and
+// its pods, and decides what to reclaim and which pod to evict, as the kubelet's eviction
+// manager does (pkg/kubelet/eviction, v1.36). It is pure except for the files that read
+// the disk.
 package eviction
 
 import (

@@ -1,6 +1,6 @@
-// Package host holds what podrun knows of the machine it runs on, as data. The
-// only code that reads it off the machine is host/discover; planning takes
-// Facts as an argument, so that `podrun plan --facts FILE` replays a plan.
+// Package host contains the facts about the host, as data. Only host/discover reads them
+// from the host; planning takes Facts as an argument, so that `podrun plan --facts FILE`
+// replays a plan.
 package host
 
 import (

@@ -1,9 +1,9 @@
-// Package imagepull pulls a pod's images: it plans which are needed, pulls them
-// concurrently from the moment a pod is admitted, and hands each container its
-// image as soon as that one is on this host. Order of the calls, texts of the events
-// and policies are the kubelet's (pkg/kubelet/images); it differs in pulling
-// concurrently and in failing immediately on permanent errors. Credentials are
-// found by imagepull/auth, archives are read by imagepull/archive.
+// Package imagepull pulls a pod's images. It plans the images that are needed, pulls them
+// concurrently from the moment a pod is admitted, and lets each container wait only for
+// its own image. The order of the calls, the texts of the events and the policies are the
+// kubelet's (pkg/kubelet/images); the differences are concurrent pulls, and that
+// permanent errors fail immediately. Package imagepull/auth finds credentials, package
+// imagepull/archive reads archives.
 package imagepull
 
 import (

@@ -1,7 +1,7 @@
-// Package manifest turns files into the Kubernetes objects that podrun runs,
-// and into every problem that they have: it splits streams, decodes strictly,
-// defaults and validates with the Kubernetes code itself. Read acts; all the
-// rest is pure.
+// Package manifest reads files into the Kubernetes objects that podrun runs, and reports
+// all their problems: it splits streams, decodes strictly, defaults and validates with
+// the Kubernetes code itself. Only Read has side effects; the rest of the package is
+// pure.
 package manifest
 
 import (

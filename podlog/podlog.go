@@ -1,12 +1,11 @@
-// Package podlog reads the logs of containers, which the runtime writes in the
-// CRI format (one "time stream tag content" a line), and shows them as kubectl
-// logs does: Stream one container's, Mux several.
+// Package podlog reads the logs of containers, which the runtime writes in the CRI format
+// (one "time stream tag content" per line), and prints them as kubectl logs does: Stream
+// for one container, Mux for several.
 //
-// It is not k8s.io/cri-client/pkg/logs, which asks the runtime at each end of
-// file, ends up to a second after the container, stops at a first line that is
-// not in the format, writes halves of long lines in between other lines, and
-// opens the new file of a rotated log without having read the old one to its
-// end.
+// It does not use k8s.io/cri-client/pkg/logs, which queries the runtime at each end of
+// file, ends up to a second after the container, stops at a first line that is not in CRI
+// format, interleaves parts of long lines with other lines, and opens the new file of a
+// rotated log before it has read the old one to its end.
 package podlog
 
 import (

@@ -1,6 +1,5 @@
-// Package sandbox plans a pod's sandbox, the namespaces and network that its
-// containers share, and makes and removes it. New is pure; Apply and Remove
-// speak to the runtime.
+// Package sandbox plans, creates and removes a pod's sandbox: the namespaces and the
+// network that its containers share. New is pure; Apply and Remove call the runtime.
 package sandbox
 
 import (

@@ -1,14 +1,14 @@
-// Package source reads the manifest directories of podrun serve, as the kubelet
-// reads its staticPodPath (pkg/kubelet/config/file.go), into the pods that
-// they ask for, and computes what changed.
+// Package source reads the manifest directories of podrun serve, as the kubelet reads its
+// staticPodPath (pkg/kubelet/config/file.go), into the pods that they define, and
+// computes the changes.
 //
-// Reader.Read makes a Snapshot of all directories, Merge turns it into what is
-// Desired, and Diff compares two of those. Watch signals when to read again.
+// Reader.Read creates a Snapshot of all directories, Merge computes the Desired pods from
+// it, and Diff compares two of these. Watch signals when to read again.
 //
-// A pod is never removed because something could not be read. A directory that
-// cannot be read, and a file that is broken or only partly written, keep the
-// objects that they held last. After a start of podrun, when those are unknown,
-// Snapshot.MayHaveHeld reports whether a pod could still be in a file.
+// A pod is never removed because something could not be read. A directory that cannot be
+// read, and a file that is invalid or incomplete, keep the objects of their last valid
+// content. After a start of podrun, when this content is unknown, Snapshot.MayHaveHeld
+// reports whether a pod could still be in a file.
 package source
 
 import (

@@ -1,6 +1,6 @@
-// Package discover reads the facts of this host: the machine, its network,
-// its control groups, its container runtime and the pods on it. It is the only
-// reader of what a plan is made from; planning itself takes host.Facts.
+// Package discover reads the facts of this host: the machine, its network, its cgroups,
+// its container runtime and the pods on it. No other package reads inputs of plans;
+// planning takes host.Facts.
 package discover
 
 import (

@@ -1,6 +1,6 @@
-// Package archive loads images from an archive, a docker-archive or an OCI image
-// layout as a tar, into containerd. It bounds what it reads: an archive is input
-// that podrun does not trust.
+// Package archive loads images from an archive, a docker-archive or an OCI image layout
+// in a tar, into containerd. Archives are untrusted input: the package limits how much it
+// reads.
 package archive
 
 import (

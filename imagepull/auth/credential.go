@@ -1,7 +1,7 @@
-// Package auth finds the credentials with which an image is pulled: of the pod's
-// imagePullSecrets, of docker configs and their credential helpers, and of the
-// kubelet's credential provider plugins (KEP-2133). Order and matching are the
-// kubelet's (pkg/credentialprovider).
+// Package auth finds the credentials for pulling an image: in the pod's imagePullSecrets,
+// in docker configs and their credential helpers, and in the kubelet's credential
+// provider plugins (KEP-2133). Order and matching are the kubelet's
+// (pkg/credentialprovider).
 package auth
 
 import (
