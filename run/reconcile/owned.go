@@ -43,9 +43,9 @@ type owned struct {
 	adopts, attends bool
 	// ending: this command stops or removes the pod; dooms: it removes it.
 	ending, dooms bool
-	// hasDir: the pod has a directory.
+	// hasDir is true if the pod has a directory.
 	hasDir bool
-	// startNoted: the owner record contains that a container was started.
+	// startNoted is true if the owner record shows that a container was started.
 	startNoted bool
 	// outage is since when the runtime has been away; zero while it answers.
 	outage time.Time

@@ -32,7 +32,7 @@ type state struct {
 	// supervision is that of a worker that supervises its pod; nil otherwise.
 	supervision *Supervision
 	groupSeen   bool // the pod's control group existed
-	// removes: the command removes the pod when it ends, so hints must not refer to the
+	// removes is true if the command removes the pod when it ends, so hints must not refer to the
 	// pod.
 	removes bool
 	// pending is the reason why the pod cannot be resized to its source's definition, if

@@ -9,9 +9,9 @@ type Presence string
 const (
 	// NoSource is that of a pod that no file asked for.
 	NoSource Presence = "none"
-	// Present: a file defines the pod.
+	// Present means that a file defines the pod.
 	Present Presence = "present"
-	// Gone: the pod's file was removed from a readable directory.
+	// Gone means that the pod's file was removed from a readable directory.
 	Gone Presence = "gone"
 	// Unreachable is that of a pod whose file may still be there: its directory
 	// can't be read, or the file can't be.
@@ -23,40 +23,40 @@ type Situation struct {
 	Source Presence
 	// Hash is the hash of the source's definition; "" unless the source is Present.
 	Hash string
-	// Restart: the pod has the annotation to restart when an object that it refers to
+	// Restart is true if the pod has the annotation to restart when an object that it refers to
 	// changes, and such an object changed, but not the pod.
 	Restart bool
 
-	// Exists: the pod is on this host, that is, it has a checkpoint. Otherwise the fields
+	// Exists is true if the pod is on this host, that is, it has a checkpoint. Otherwise the fields
 	// below are not set.
 	Exists bool
 	// Applied is the hash of the source when it was last applied; "" for never.
 	Applied string
-	// Run: `podrun run` created the pod.
+	// Run is true if `podrun run` created the pod.
 	Run bool
-	// Stopped: a command stopped the pod until a command starts it.
+	// Stopped is true if a command stopped the pod until a command starts it.
 	Stopped bool
-	// Doomed: a removal has begun.
+	// Doomed is true if a removal has begun.
 	Doomed bool
-	// Ended: the pod has ended permanently, as this process has observed.
+	// Ended is true if the pod has ended permanently, as this process has observed.
 	Ended bool
-	// Broken: its checkpoint cannot be read.
+	// Broken is true if its checkpoint cannot be read.
 	Broken bool
-	// SecretsLost: its Secrets were in memory only and are lost.
+	// SecretsLost is true if its Secrets were in memory only and are lost.
 	SecretsLost bool
-	// Evict: the pod must be evicted now.
+	// Evict is true if the pod must be evicted now.
 	Evict bool
-	// Evicted: it was evicted. RetryEvicted is the end of the transition period after
+	// Evicted is true if it was evicted. RetryEvicted is the end of the transition period after
 	// that, and Pressure means that the node is under pressure: the pod is retried when
 	// the period is over and there is no pressure.
 	Evicted      bool
 	RetryEvicted time.Time
 	Pressure     bool
 
-	// ShutDown: the pod was stopped for the node's shutdown, which is still in progress.
+	// ShutDown is true if the pod was stopped for the node's shutdown, which is still in progress.
 	ShutDown bool
 
-	// Owned: another command works on the pod.
+	// Owned is true if another command works on the pod.
 	Owned bool
 	// Failed is the hash of the definition that could not be applied last, and RetryApply
 	// the time of the next attempt.

@@ -61,10 +61,10 @@ type OwnerRecord struct {
 	// is the same for each pod that is made of one file.
 	Incarnation string  `json:"incarnation"`
 	Purpose     Purpose `json:"purpose"`
-	// Fresh: no container of the pod has been started yet, so a command that cannot start
+	// Fresh is true if no container of the pod has been started yet, so a command that cannot start
 	// the pod removes it. If it is not set, the pod is kept.
 	Fresh bool `json:"fresh,omitempty"`
-	// Doomed: a command has begun to remove the pod. It remains set until the pod is
+	// Doomed is true if a command has begun to remove the pod. It remains set until the pod is
 	// removed.
 	Doomed bool `json:"doomed,omitempty"`
 	// Ending are the containers and sandboxes that were told to stop, by ID, with the

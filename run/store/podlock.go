@@ -21,7 +21,7 @@ type PodLock struct {
 	path string
 	id   identity.Pod
 	Held *FileLock
-	// Removal: the command removes the pod, which must work even if the file system
+	// Removal is true if the command removes the pod, which must work even if the file system
 	// cannot be written.
 	Removal bool
 	// Mine is the generation that this command took last; Seen is the pod's when
@@ -29,7 +29,7 @@ type PodLock struct {
 	Mine, Seen Generation
 	// Incarnation is that of the pod that this command owned last.
 	Incarnation string
-	// keeps: the command requires the pod to exist.
+	// keeps is true if the command requires the pod to exist.
 	keeps bool
 	// Ending are the containers that an owner told to stop (OwnerRecord.Ending).
 	Ending map[string]time.Time
@@ -37,7 +37,7 @@ type PodLock struct {
 	// (OwnerRecord.Unreleased).
 	Unreleased []string
 	Claim      *LockedFile
-	// Killed: the previous owner was killed, and the runtime may still be executing its
+	// Killed is true if the previous owner was killed, and the runtime may still be executing its
 	// last call.
 	Killed bool
 	// Origin is recorded for the pod at the next Acquire; nil keeps the recorded one.
@@ -45,7 +45,7 @@ type PodLock struct {
 	// Reservation holds the resources that admission reserves for the pod until it has
 	// them; nil for none.
 	Reservation *LockedFile
-	// Pinned: no generation could be written, or the pod's generation belongs to another
+	// Pinned is true if no generation could be written, or the pod's generation belongs to another
 	// UID. The lock is then kept during long calls too.
 	Pinned bool
 }
