@@ -38,9 +38,9 @@ type Plan struct {
 // Image is one image that the pod needs.
 type Image struct {
 	Name string `json:"name"` // as the first container wrote it
-	Ref  string `json:"ref"`  // what the runtime is asked for: with a tag or a digest
-	// Policy is the strictest of the containers': one that says Always pulls for
-	// all, one that says Never only counts where all do.
+	Ref  string `json:"ref"`  // the reference for the runtime: with a tag or a digest
+	// Policy is the strictest policy of the containers: Always of one container pulls for
+	// all, Never applies only if all containers have it.
 	Policy     corev1.PullPolicy `json:"policy"`
 	Containers []Container       `json:"containers"`
 }
