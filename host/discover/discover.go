@@ -20,19 +20,17 @@ import (
 
 // Options select facts that are expensive to read.
 type Options struct {
-	// Listeners asks for all sockets that hold a port.
+	// Listeners requests all sockets that occupy a port.
 	Listeners bool
-	// Ports are the ports of the host that a pod asks for. If there are any,
-	// the listeners are read, and the processes that own these ports named.
+	// Ports are the host ports that a pod requests. If there are any, the listeners are
+	// read, including the processes that own these ports.
 	Ports []host.HostPort
 	// SeccompProfiles are the files that a pod names, below the directory of
 	// profiles.
 	SeccompProfiles []string
 	// Images are those that a pod names, with tag or digest.
 	Images []string
-	// Ahead is what was read ahead of this; nil for nothing.
-	Ahead *Ahead
-	// Kubelet asks for a search for a kubelet that may remove podrun's pods.
+	// Kubelet requests a search for a kubelet that may remove podrun's pods.
 	Kubelet bool
 }
 
@@ -82,8 +80,8 @@ func (m machine) facts(client *cri.Client, s nodeconfig.Settings, o Options) (ho
 	return facts, nil
 }
 
-// gather reads what it can. Down is why the runtime tells nothing, unread is what
-// went wrong with the rest.
+// gather reads all available facts. Down is the reason why the runtime does not answer,
+// unread are the errors of other facts.
 func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (facts host.Facts, down error, unread []error) {
 	m.unreadable = &unreadable{}
 	reserved, reservedErr := m.readReservations(s.Layout())
@@ -97,7 +95,7 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	var sandboxes []*runtimeapi.PodSandbox
 	var unlisted error
 	var stored map[string]host.Pod
-	// Each part fills fields of its own.
+	// Each part sets different fields.
 	unread = together(
 		func() error {
 			if o.Ahead != nil && client != nil { // else they are listed with the rest
