@@ -142,7 +142,8 @@ func (t *treeWalk) leave() error {
 }
 
 // reopen opens a level again from the directory below it, and continues the listing at
-// its position. It detects that a moved directory has a different parent.
+// its position. If the directory was moved, its parent is a different one: the error is
+// ErrMoved.
 func (t *treeWalk) reopen(l level, below int) error {
 	fd, err := unix.Openat(below, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
