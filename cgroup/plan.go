@@ -17,7 +17,7 @@ import (
 	"github.com/podrun/podrun/resource"
 )
 
-// Input is what a plan is made from.
+// Input is the input of a plan.
 type Input struct {
 	Pod      *corev1.Pod // defaulted, with a UID that is safe in a path
 	Facts    host.Facts  // Cgroup, Capacity, HugePageSizes; Pods: those that run already
@@ -44,7 +44,7 @@ type Group struct {
 	Name      []string  `json:"-"`    // its way from the root, without the driver's spelling
 	Path      string    `json:"path"` // below the mount point, with a leading slash
 	Resources Resources `json:"resources"`
-	MilliCPU  int64     `json:"-"` // what a pod's group requests
+	MilliCPU  int64     `json:"-"` // requests of a pod's cgroup
 }
 
 // Resources are the values of a cgroup. A zero value keeps the kernel's default.

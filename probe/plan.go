@@ -35,8 +35,8 @@ const (
 	Liveness  Kind = "Liveness"
 )
 
-// userAgent is what the kubelet of v1.36 calls itself in probes; a server may
-// tell its callers apart by it.
+// userAgent is the user agent of the v1.36 kubelet's probes; a server may distinguish its
+// clients by it.
 const userAgent = "kube-probe/1.36"
 
 // Plan is one probe of one container. It marshals to stable JSON. Of Exec,

@@ -26,8 +26,8 @@ type Input struct {
 	Invocation string // the random id of this run of podrun
 
 	DNS          *runtimeapi.DNSConfig
-	Hostname     string // what the kernel is told; not used in the host's network
-	CgroupParent string // the pod's cgroup as the runtime wants it named
+	Hostname     string // the kernel's hostname; not used in the host's network
+	CgroupParent string // the pod's cgroup in the runtime's format
 	Handler      string // the runtime handler; "" is the default
 
 	Layout   identity.Layout

@@ -34,7 +34,7 @@ type Snapshot struct {
 	ReadAgain time.Duration
 }
 
-// DirState says whether a directory could be read.
+// DirState reports whether a directory could be read.
 type DirState string
 
 // The states of a directory.
@@ -55,7 +55,7 @@ type Dir struct {
 	// Options.Identities takes it after a restart.
 	Identity Identity
 	Files    []File   // by name; of an Unreachable directory those that were read last
-	Ignored  []string // printable names of what podrun does not read, at most 100
+	Ignored  []string // printable names of ignored files, at most 100
 
 	listed  bool      // it was read once by this process
 	arrived time.Time // when the directory with this identity became Present
@@ -70,20 +70,20 @@ type Identity struct {
 	Inode  uint64 `json:"inode"`
 }
 
-// FileState says what the newest content of a file is worth.
+// FileState describes the newest content of a file.
 type FileState string
 
 // The states of a file.
 const (
 	Good FileState = "Good"
-	// Incomplete is a file that is probably still being written: it is not
-	// reported, and what it held before stays in force.
+	// Incomplete is a file that is probably still being written: it is not reported, and
+	// its previous content stays in effect.
 	Incomplete FileState = "Incomplete"
-	// Broken is a file whose settled content is refused, or that cannot be read:
-	// what it held before stays in force.
+	// Broken is a file whose settled content is invalid, or that cannot be read: its
+	// previous content stays in effect.
 	Broken FileState = "Broken"
-	// Missing is a file that disappeared less than the settle time ago. Editors
-	// remove a file for a moment; what it held stays in force for that long.
+	// Missing is a file that disappeared less than the settle time ago. Editors remove a
+	// file for a moment; its content stays in effect for that time.
 	Missing FileState = "Missing"
 )
 
