@@ -24,7 +24,8 @@ type Attachment struct {
 	Network string `json:"network"` // name
 	Sandbox string `json:"sandbox"` // ID
 	Pod     identity.Pod
-	// Managed says that a podrun made the sandbox; RootDir is that one's.
+	// Managed is true if a podrun created the sandbox; RootDir is the root directory of
+	// that podrun.
 	Managed bool   `json:"managed"`
 	RootDir string `json:"rootDir,omitempty"`
 	// LeaseDirs are the directories in which host-local keeps which addresses are in

@@ -19,7 +19,7 @@ import (
 	"github.com/podrun/podrun/event"
 )
 
-// Backend is what a Server shows. Its functions are called concurrently, with the
+// Backend provides a Server's data. Its functions are called concurrently, with the
 // context of the request, and must all be set.
 type Backend struct {
 	// Health returns the checks of /readyz. It must not wait.
@@ -50,7 +50,7 @@ type Check struct {
 	Name string // sources, runtime, workers
 	// Reason is why the check fails, without credentials; empty if it passes.
 	Reason string
-	// Live says that /healthz has the check too: a restart may help.
+	// Live is true if /healthz includes the check: a restart may fix the problem.
 	Live bool
 }
 

@@ -110,8 +110,7 @@ type File struct {
 	bytes   int64     // of the content that is in force
 }
 
-// print is what stat(2) says of a file. As long as it stays the same, the file is
-// not read again.
+// print is a file's stat(2) data. As long as it is unchanged, the file is not read again.
 type print struct {
 	device, inode     uint64
 	size              int64
@@ -193,7 +192,7 @@ func (s *Snapshot) Problems() problem.List {
 // that was read.
 func encodable(path string) string { return string([]rune(path)) }
 
-// kind is what a source is in messages.
+// kind is the kind of a source in messages.
 func (d *Dir) kind() string {
 	if IsRemote(d.Path) {
 		return "URL"
@@ -218,6 +217,6 @@ func printable(path string) string {
 	return path
 }
 
-// Shown is the name of a source, or of a file of one, in messages: without what may be
-// credentials.
+// Shown is the name of a source, or of a file of one, in messages, without parts that may
+// be credentials.
 func Shown(name string) string { return printable(name) }
