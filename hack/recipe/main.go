@@ -14,7 +14,7 @@
 //	```… no-guest       runs without -guest only
 //
 // In expected lines, * matches any text; blanks, addresses and durations match any
-// other ones.
+// other ones. The namespace is default.
 package main
 
 import (

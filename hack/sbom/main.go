@@ -1,10 +1,10 @@
-// Sbom prints the software bill of materials of a Go program, from the program's build
-// information, as SPDX 2.3 in JSON:
+// Sbom prints the software bill of materials of a podrun for any architecture, as SPDX 2.3
+// in JSON, from its build information:
 //
 //	go run ./hack/sbom -version 0.1.0 -arch arm64 podrun
 //
-// Its timestamp is SOURCE_DATE_EPOCH, so that the output is reproducible. For a podrun of
-// this architecture, `podrun version --sbom` prints it, including the embedded runtime.
+// Its timestamp is SOURCE_DATE_EPOCH, so that the output is reproducible. `podrun
+// version --sbom` prints it on its own architecture only.
 package main
 
 import (
