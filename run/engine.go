@@ -34,7 +34,7 @@ func RandomSuffix() string {
 
 // The types and outcomes of the packages below, for callers of the engine.
 type (
-	// Node is the state that the pods of a process share.
+	// Node is what the pods of a process share.
 	Node = node.Node
 	// Ahead are facts of the host that are being read.
 	Ahead = discover.Ahead
@@ -50,13 +50,19 @@ type (
 	Result = reconcile.Result
 	// RunResult is how a pod ended that was run to completion.
 	RunResult = reconcile.RunResult
-	// Outcome is the result of an operation on a pod.
+	// Outcome names what was done to a pod.
 	Outcome = reconcile.Outcome
 	// Log is a container's log file.
 	Log = reconcile.Log
 )
 
-// UndoTimeout limits the time for rolling back a command.
+// ReadAhead begins to read those of the host's facts that admission needs and that no other
+// podrun changes. AllowKubelet is that of ApplyOptions.
+func ReadAhead(ctx context.Context, client *cri.Client, s nodeconfig.Settings, allowKubelet bool) *Ahead {
+	return discover.ReadAhead(ctx, client, s, !allowKubelet)
+}
+
+// UndoTimeout is how long a command may take to undo what it made.
 const UndoTimeout = reconcile.UndoTimeout
 
 // The outcomes of operations.

@@ -1,6 +1,6 @@
-// Package discover reads the facts of this host: the machine, its network, its cgroups,
-// its container runtime and the pods on it. No other package reads inputs of plans;
-// planning takes host.Facts.
+// Package discover reads the facts of this host: the machine, its network,
+// its control groups, its container runtime and the pods on it. It is the only
+// reader of what a plan is made from; planning itself takes host.Facts.
 package discover
 
 import (
@@ -20,17 +20,19 @@ import (
 
 // Options select facts that are expensive to read.
 type Options struct {
-	// Listeners requests all sockets that occupy a port.
+	// Listeners asks for all sockets that hold a port.
 	Listeners bool
-	// Ports are the host ports that a pod requests. If there are any, the listeners are
-	// read, including the processes that own these ports.
+	// Ports are the ports of the host that a pod asks for. If there are any,
+	// the listeners are read, and the processes that own these ports named.
 	Ports []host.HostPort
 	// SeccompProfiles are the files that a pod names, below the directory of
 	// profiles.
 	SeccompProfiles []string
 	// Images are those that a pod names, with tag or digest.
 	Images []string
-	// Kubelet requests a search for a kubelet that may remove podrun's pods.
+	// Ahead is what was read ahead of this; nil for nothing.
+	Ahead *Ahead
+	// Kubelet asks for a search for a kubelet that may remove podrun's pods.
 	Kubelet bool
 }
 
@@ -80,8 +82,8 @@ func (m machine) facts(client *cri.Client, s nodeconfig.Settings, o Options) (ho
 	return facts, nil
 }
 
-// gather reads all available facts. Down is the reason why the runtime does not answer,
-// unread are the errors of other facts.
+// gather reads what it can. Down is why the runtime tells nothing, unread is what
+// went wrong with the rest.
 func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (facts host.Facts, down error, unread []error) {
 	m.unreadable = &unreadable{}
 	reserved, reservedErr := m.readReservations(s.Layout())
@@ -95,7 +97,7 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	var sandboxes []*runtimeapi.PodSandbox
 	var unlisted error
 	var stored map[string]host.Pod
-	// Each part sets different fields.
+	// Each part fills fields of its own.
 	unread = together(
 		func() error {
 			if o.Ahead != nil && client != nil { // else they are listed with the rest

@@ -43,8 +43,11 @@ type Plan struct {
 	Runtime    string // the runtime's name, with which container IDs begin
 	EtcHosts   string // the host's /etc/hosts
 	Warnings   []event.Event
-	Devices    map[string][]string // the CDI devices of its containers, by their names
-	// Checkpoint contains the objects from which the pod was created, for a later podrun.
+	// ParallelStart says that app containers start in parallel where no postStart hook
+	// orders them.
+	ParallelStart bool
+	Devices       map[string][]string // the CDI devices of its containers, by their names
+	// Checkpoint holds what the pod was made from, for a later podrun.
 	Checkpoint manifest.Checkpoint
 
 	Facts host.Facts `json:"-"` // that it was made from
@@ -58,7 +61,7 @@ type PlanInput struct {
 	Facts    host.Facts
 	Settings nodeconfig.Settings
 	Handler  string // the runtime handler of its RuntimeClass
-	// Allocatable are this host's resources for pods (admission.Allocatable).
+	// Allocatable is what this host has for pods (admission.Allocatable).
 	Allocatable corev1.ResourceList
 	Invocation  string // the random id of this run of podrun
 }
@@ -95,9 +98,9 @@ func NewPlan(in PlanInput) (*Plan, problem.List) {
 	return p, append(problems, p.planPullSecrets()...)
 }
 
-// planPullSecrets assigns the pod's imagePullSecrets to its images. A missing one is the
-// kubelet's warning and not an error: the image may be public, or the host may have
-// credentials. One of an unsuitable type is a warning too.
+// planPullSecrets hands the pod's imagePullSecrets to its images. One that is
+// missing is the kubelet's warning and no error: the image may be public, or the
+// host may have credentials. One that can't be what it is for is a warning, too.
 func (p *Plan) planPullSecrets() problem.List {
 	var missing []string
 	var problems problem.List
@@ -139,8 +142,8 @@ func (p *Plan) planVolumes(in PlanInput) problem.List {
 	return problems
 }
 
-// forgetMissingDNS drops the warning about missing cluster DNS for a pod that has
-// dnsPolicy ClusterFirst only by default: such a pod does not request cluster DNS.
+// forgetMissingDNS drops the warning that there is no cluster DNS, for a pod that has
+// dnsPolicy ClusterFirst by default only: without a cluster it asks for nothing.
 func (p *Plan) forgetMissingDNS() {
 	p.Warnings = slices.DeleteFunc(p.Warnings, func(e event.Event) bool { return e.Reason == event.MissingClusterDNS })
 }
@@ -217,7 +220,7 @@ func (p *Plan) Container(name string) *container.Plan {
 	return &p.Containers[i]
 }
 
-// Mounts returns the host paths of the pod's volumes, by name.
+// Mounts gives what the pod's volumes are on this host, by name.
 func (p *Plan) Mounts() map[string]container.MountSource {
 	out := map[string]container.MountSource{}
 	for name, source := range p.Volumes.Sources() {

@@ -24,8 +24,8 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// createSandbox creates the pod's cgroups, directories and volumes, then its sandbox. It
-// registers each undo step before the call that the step undoes.
+// createSandbox makes the pod's control groups, then its sandbox, and meanwhile its
+// directories and volumes.
 func (w *starter) createSandbox(ctx context.Context, a lifecycle.Action) error {
 	if a.Attempt > 0 {
 		w.emit(event.Normal, event.SandboxChanged, "", "Pod sandbox changed, it will be killed and re-created.")
@@ -176,8 +176,8 @@ func (w *starter) sandboxPlan(attempt uint32) sandbox.Plan {
 	return plan
 }
 
-// sandboxConfig is the config with which the current sandbox was created; CreateContainer
-// requires it.
+// sandboxConfig is the config that the current sandbox was made with, which
+// CreateContainer wants to see again.
 func (w *starter) sandboxConfig() *runtimeapi.PodSandboxConfig {
 	sb := w.obs.Sandbox()
 	config := w.sandboxPlan(sb.Attempt).Config
@@ -196,9 +196,8 @@ func (w *starter) takeSandbox(plan sandbox.Plan, made sandbox.Sandbox) {
 	}}, w.obs.Sandboxes...)
 }
 
-// makeHost creates the pod's objects on this host other than its sandbox.
-func (w *starter) makeHost(ctx context.Context) error {
-	object := "pod " + w.plan.ID.String()
+// makeGroups makes the pod's control groups.
+func (w *starter) makeGroups(ctx context.Context) error {
 	w.undo.push("remove control group", w.removeGroups)
 	defer trace.Begin(ctx, "control groups", w.plan.ID.String())()
 	if err := w.UnderNodeLock(ctx, func() error { return cgroup.Apply(ctx, w.plan.Cgroup) }); err != nil {
@@ -231,8 +230,8 @@ func mountErrors(err error) []*volume.MountError {
 	return nil
 }
 
-// sandboxHint returns a remedy for a sandbox that could not be created, if the runtime's
-// message is known to be hard to understand.
+// sandboxHint says what to do about a sandbox that could not be made, where the
+// runtime's text is known to puzzle people.
 func sandboxHint(err error, runtime host.Runtime) string {
 	text := err.Error()
 	switch {

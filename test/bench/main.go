@@ -1,30 +1,38 @@
-// Bench compares podrun with a bare CRI client: both start the same pods on the same
-// containerd, alternately, with the configs that podrun sends. It measures podrun's
-// overhead, not the speed of the machine, so no duration makes it fail: its exit code is
-// 0 unless something could not be run.
+// Bench times podrun against a bare CRI client: the same pods, started on the
+// same containerd with the very configs that podrun sends, in turn. It tells
+// what podrun costs, not how fast this machine is, so it never fails because of
+// a time: its exit code is 0 unless something could not be run.
 //
 //	make bench
 //	hack/with-runtime go run ./test/bench -pairs 15 -run '10 init' -json
 //	make bench-serve
 //	hack/with-runtime go run ./test/bench -serve -run 'start|restart|probe|real|fake'
 //
-// With -serve it measures `podrun serve` (serve.go): its memory, its CPU time while idle,
-// and its reaction times.
+// With -serve it measures `podrun serve` (serve.go): its memory, its processor time
+// while nothing happens, and how fast it reacts.
 //
-// Measurements:
+// What is counted:
 //
-//   - wall: podrun's time from before its process is started until its end; the bare
-//     client's time from its first call to its last response. The bare client is already
-//     connected, and the directories and files of its pods exist: only its CRI calls are
-//     measured.
-//   - own overhead, in separate runs through a proxy that records every call: podrun's
-//     wall time minus the union of the times during which a call was in progress or an
+//   - wall: podrun's from before its process is started to its end; the bare
+//     client's from its first call to its last answer. The bare client is
+//     connected already, and the directories and files that its pods need are
+//     made before: it pays for nothing but CRI calls.
+//   - own overhead, in runs of their own through a proxy that notes every call:
+//     podrun's wall less the union of the times that a call was under way or an
 //     init container was running.
-//   - reaction: the time from when the runtime reports the exit of an init container,
-//     which the proxy polls every millisecond, to the following CreateContainer.
-//   - images: podrun image pull of distinct images compared with bare PullImage calls, in
-//     parallel and sequentially, from a registry with a limited rate; and the number of
-//     registry requests for a pod whose image is present.
+//   - reaction: from the moment the runtime tells anybody that an init container
+//     has exited, which the proxy asks every millisecond, to the CreateContainer
+//     that follows.
+//   - start: version --client, and an empty Go program.
+//   - delete: podrun delete against a bare client's StopContainer, StopPodSandbox and
+//     RemovePodSandbox of the same pods, all at once.
+//   - pods on the fake: apply, get and delete of one pod while ever more pods of podrun's
+//     are on the host, on the fake runtime, with a checkpoint each.
+//   - peers: podman and nerdctl, each with the same pod or container, where they are
+//     installed. nerdctl uses the containerd of the bench.
+//   - images: podrun image pull of distinct images against bare PullImage calls,
+//     all at once and one after the other, from a registry that gives each at a
+//     rate; and what the registry is asked for a pod whose image is here.
 package main
 
 import (
