@@ -1,7 +1,7 @@
-// Package admission says whether this host may run a pod, and if not, every
-// reason why. It is pure: a pod, the host's facts and the settings go in,
-// problems come out. Reasons and messages are the kubelet's where the kubelet
-// refuses for the same cause.
+// Package admission decides whether this host may run a pod, and lists all reasons for a
+// refusal. It is pure: its inputs are a pod, the host's facts and the settings, its
+// output is a list of problems. Reasons and messages are the kubelet's if the kubelet
+// refuses a pod for the same cause.
 package admission
 
 import (
@@ -23,13 +23,13 @@ type Pod struct {
 
 // Options disable checks of admission.
 type Options struct {
-	AllowKubelet bool // run beside a kubelet
-	// Supervised says that a supervisor of this root directory runs: limits of local
-	// storage are enforced.
+	AllowKubelet bool // run on a host with a kubelet
+	// Supervised is true if a supervisor of this root directory runs, which enforces
+	// limits of local storage.
 	Supervised bool
 }
 
-// question is what a check gets to see.
+// question is the input of a check.
 type question struct {
 	pod      *corev1.Pod
 	handler  string
@@ -128,8 +128,8 @@ func among(list []host.Pod, p host.Pod) bool {
 	return slices.ContainsFunc(list, func(o host.Pod) bool { return o.UID == p.UID })
 }
 
-// verdict asks every check about the pod, and where a critical one lacks no
-// more than resources, finds pods that make room for it.
+// verdict runs all checks for the pod. If a critical pod lacks only resources, it selects
+// pods to preempt.
 func (q question) verdict() Verdict {
 	var out Verdict
 	for _, check := range checks {
@@ -167,8 +167,8 @@ func Describe(pod *corev1.Pod, devices map[string][]string) host.Pod {
 	return out
 }
 
-// holds tells whether a pod takes up resources and ports: it runs, or it was
-// promised to. Those of a podrun with another root directory do, too.
+// holds reports whether a pod occupies resources and ports: it runs, or they are reserved
+// for it. This includes pods of a podrun with another root directory.
 func holds(p host.Pod) bool { return (p.Managed || p.RootDir != "") && (p.Ready || p.Reserved) }
 
 // list is a list of at most one problem.

@@ -8,8 +8,8 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// checkAppArmor refuses a pod that asks for an AppArmor profile on a host
-// without AppArmor: nothing would enforce it.
+// checkAppArmor refuses a pod with an AppArmor profile on a host without AppArmor: the
+// profile would not be enforced.
 func checkAppArmor(q question) problem.List {
 	field := appArmorField(q.pod)
 	if field == "" || q.facts.AppArmor {
@@ -22,7 +22,7 @@ func checkAppArmor(q question) problem.List {
 	})
 }
 
-// appArmorField is the first field that asks for a profile; empty if none does.
+// appArmorField is the first field with a profile; empty if there is none.
 func appArmorField(pod *corev1.Pod) string {
 	if sc := pod.Spec.SecurityContext; sc != nil && confines(sc.AppArmorProfile) {
 		return "spec.securityContext.appArmorProfile"

@@ -41,8 +41,8 @@ func checkMinMemory(q question) problem.List {
 	return out
 }
 
-// checkLoopbackPorts warns of host ports on a loopback address where the runtime does not
-// serve them: CRI-O forwards what comes from other addresses only.
+// checkLoopbackPorts warns about host ports on a loopback address that the runtime does
+// not support: CRI-O forwards connections from other addresses only.
 func checkLoopbackPorts(q question) problem.List {
 	if !q.facts.Runtime.IsCRIO() || q.pod.Spec.HostNetwork {
 		return nil

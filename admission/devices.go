@@ -33,8 +33,8 @@ func checkDevices(q question) problem.List {
 	return out
 }
 
-// allocate gives an admitted pod its devices. One that runs keeps what it has;
-// one that was stopped, too, unless another pod was assigned it since.
+// allocate assigns devices to an admitted pod. A running pod keeps its devices; a stopped
+// one as well, unless another pod has been assigned one of them since.
 func (q question) allocate(v *Verdict) {
 	if q.runs() {
 		v.Devices = q.here().Devices
@@ -73,7 +73,7 @@ func (q question) allocate(v *Verdict) {
 	v.Problems = append(v.Problems, q.unknownDevices(devices)...)
 }
 
-// here is this very pod as it is here; the zero value if it is not.
+// here is this pod's current state on this host; the zero value if it does not exist.
 func (q question) here() host.Pod {
 	at := slices.IndexFunc(q.leaving, func(p host.Pod) bool { return p.UID == string(q.pod.UID) })
 	if at < 0 {

@@ -16,8 +16,8 @@ var imageVolumes = map[string]*version.Version{
 	"cri-o":      version.MustParseGeneric("1.31.0"),
 }
 
-// checkImageVolumes refuses image volumes where the runtime is known to be too
-// old for them. One that podrun does not know is asked when it comes to it.
+// checkImageVolumes refuses image volumes if the runtime is known to be too old for them.
+// For an unknown runtime, the request is sent.
 func checkImageVolumes(q question) problem.List {
 	if !q.runtimeOlder(imageVolumes) {
 		return nil

@@ -41,8 +41,8 @@ func checkUIDOwner(q question) problem.List {
 	return nil
 }
 
-// checkPathLengths refuses names that don't fit into the name of the pod's log
-// directory, <namespace>_<name>_<uid>: the kubelet retries for ever there.
+// checkPathLengths refuses names that are too long for the name of the pod's log
+// directory, <namespace>_<name>_<uid>: the kubelet retries without limit.
 func checkPathLengths(q question) problem.List {
 	n := len(q.pod.Namespace) + len(q.pod.Name) + len(q.pod.UID) + 2
 	if n <= maxFileName {
@@ -77,7 +77,7 @@ func checkName(q question) problem.List {
 	return nil
 }
 
-// checkKubelet refuses to run beside a kubelet that would remove podrun's pods
+// checkKubelet refuses to run on a host with a kubelet that would remove podrun's pods
 // (it uses the same runtime) or their cgroups (it uses the same cgroup root).
 func checkKubelet(q question) problem.List {
 	k := q.facts.Kubelet

@@ -34,8 +34,7 @@ func checkOS(q question) problem.List {
 	return out
 }
 
-// predicate is the kubelet's message of a predicate that failed, with what it
-// leaves out.
+// predicate is the kubelet's message for a failed predicate, with additional details.
 func predicate(name, text, detail string) string {
 	return "Predicate " + name + " failed: " + text + ": " + detail
 }
@@ -89,8 +88,8 @@ func labelsHint(missing []string) string {
 	return strings.Join(hints, ", and ")
 }
 
-// missingLabels lists what a selector wants and the labels lack, as key=value,
-// sorted.
+// missingLabels lists the labels that a selector requires and the node lacks, as
+// key=value, sorted.
 func missingLabels(selector, labels map[string]string) []string {
 	var out []string
 	for key, want := range selector {

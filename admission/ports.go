@@ -36,7 +36,7 @@ func checkHostPorts(q question) problem.List {
 	return out
 }
 
-// portHolder names who has a port, and what to do; empty if it is free.
+// portHolder names the owner of a port, and the remedy; empty if the port is free.
 func portHolder(q question, want host.HostPort) (holder, hint string) {
 	for _, p := range q.present() {
 		if !holds(p) {
@@ -89,8 +89,8 @@ func ofReplaced(q question, l host.Listener) bool {
 	return false
 }
 
-// overlap tells whether two addresses can both receive a packet. An empty one
-// and 0.0.0.0 are all of the host's; :: is too, unless it is for IPv6 alone.
+// overlap reports whether two addresses can receive the same packet. An empty one and
+// 0.0.0.0 include all addresses of the host; so does ::, unless it is IPv6-only.
 func overlap(want, have string, haveV6Only bool) bool {
 	w, h := net.ParseIP(want), net.ParseIP(have)
 	switch {

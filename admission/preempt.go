@@ -55,9 +55,9 @@ func (q question) preemptable() []host.Pod {
 	return out
 }
 
-// victims chooses pods: as few as can be of the best classes. Of each class,
-// from the best down, it takes what the classes below could not give if they
-// went altogether.
+// victims selects the pods to preempt: as few as possible of the best classes. From each
+// class, beginning with the best, it takes only what all pods of the lower classes
+// together could not provide.
 func (q question) victims(wanted needs) (chosen []host.Pod, ok bool) {
 	classes := []corev1.PodQOSClass{corev1.PodQOSGuaranteed, corev1.PodQOSBurstable, corev1.PodQOSBestEffort}
 	byClass := map[corev1.PodQOSClass][]host.Pod{}
@@ -86,7 +86,7 @@ type need struct {
 
 type needs []need
 
-// without is what is left to free once these pods are gone.
+// without returns the resources still to be freed after the removal of these pods.
 func (all needs) without(pods ...host.Pod) needs {
 	var out needs
 	for _, want := range all {
@@ -119,8 +119,8 @@ func (all needs) closest(pods []host.Pod) (chosen []host.Pod, ok bool) {
 	return chosen, true
 }
 
-// distance is how far a pod's end would leave the needs from being met: each
-// counts by the square of its share that is left, whatever its size.
+// distance measures how far the needs are from being met after a pod's removal: the sum
+// of the squares of the missing shares, regardless of their sizes.
 func (all needs) distance(p host.Pod) float64 {
 	sum := 0.0
 	for _, want := range all {

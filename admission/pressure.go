@@ -30,9 +30,9 @@ type signal struct {
 	known       bool
 }
 
-// signalsOf are the eviction signals of a host (pkg/kubelet/eviction), in the
-// order of their conditions. Memory is free by the kernel's own estimate; the
-// kubelet takes what is not in the working set of all, which is about the same.
+// signalsOf are the eviction signals of a host (pkg/kubelet/eviction), in the order of
+// their conditions. Available memory is the kernel's estimate; the kubelet uses the
+// memory outside the working set, which is about the same.
 func signalsOf(f host.Facts) []signal {
 	memory := f.Capacity[corev1.ResourceMemory]
 	out := []signal{{
@@ -55,10 +55,10 @@ func signalsOf(f host.Facts) []signal {
 	})
 }
 
-// checkPressure refuses pods on a host that is short of memory, disk or process
-// ids, as the kubelet's eviction manager does: of memory alone only pods of
-// class BestEffort that do not tolerate it, else all but critical ones. A pod
-// that runs already is left alone: the kubelet does not admit it again.
+// checkPressure refuses pods on a host that is short of memory, disk or process IDs, as
+// the kubelet's eviction manager does: under memory pressure alone, only BestEffort pods
+// that do not tolerate it, otherwise all but critical pods. A running pod is not refused:
+// the kubelet does not admit it again.
 func checkPressure(q question) problem.List {
 	short, bad := Shortages(q.facts, q.settings)
 	var conditions, why []string
@@ -109,7 +109,7 @@ func Shortages(f host.Facts, settings nodeconfig.Settings) (short []Shortage, ba
 			total := *apiresource.NewQuantity(s.total, apiresource.BinarySI)
 			least, err := parseReserved(value, total)
 			if err != nil {
-				if _, said := evictionSignals[s.name]; !said || setting.name != "evictionHard" { // checkResources says it of those
+				if _, said := evictionSignals[s.name]; !said || setting.name != "evictionHard" { // checkResources reports these
 					bad = append(bad, invalidSetting(setting.name+"."+s.name, value, err))
 				}
 				continue
@@ -117,7 +117,7 @@ func Shortages(f host.Facts, settings nodeconfig.Settings) (short []Shortage, ba
 			if s.free < least.Value() {
 				short = append(short, Shortage{s.condition,
 					fmt.Sprintf("the node is low on %s: %s is %s, %s keeps %s", s.what, s.name, shown(s, s.free), setting.name, shown(s, least.Value()))})
-				break // the soft one says no more
+				break // the soft threshold adds no information
 			}
 		}
 	}

@@ -6,10 +6,9 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// checkProcMount refuses procMount: Unmasked where the runtime is set to mask
-// /proc whatever it is told (containerd's disable_proc_mount). That the pod has a
-// user namespace of its own is the API's rule, and that the runtime has those
-// checkUserNamespaces' (KEP-4265).
+// checkProcMount refuses procMount: Unmasked if the runtime is configured to always mask
+// /proc (containerd's disable_proc_mount). The API requires that the pod has a user
+// namespace, and checkUserNamespaces that the runtime supports them (KEP-4265).
 func checkProcMount(q question) problem.List {
 	if !q.facts.Runtime.NoProcMount {
 		return nil

@@ -22,9 +22,9 @@ var evictionSignals = map[string]corev1.ResourceName{
 	"nodefs.available": corev1.ResourceEphemeralStorage,
 }
 
-// checkResources refuses a pod whose requests don't fit into what is left of
-// this host: allocatable, less what podrun's live pods request. Other owners'
-// pods are not known to request anything.
+// checkResources refuses a pod whose requests exceed the free resources of this host:
+// allocatable minus the requests of podrun's live pods. The requests of other programs'
+// pods are unknown.
 func checkResources(q question) problem.List {
 	shortages, out := lacking(q)
 	for _, s := range shortages {
@@ -33,8 +33,8 @@ func checkResources(q question) problem.List {
 	return out
 }
 
-// shortage is a resource of which a pod wants more than is left. CPU is in
-// milli-CPUs, the rest in bytes or pieces.
+// shortage is a resource of which a pod requests more than is free. CPU is in milli-CPUs,
+// the others in bytes or units.
 type shortage struct {
 	name              corev1.ResourceName
 	want, used, total int64
@@ -54,8 +54,8 @@ func (s shortage) problem() problem.Problem {
 
 const reasonOutOf = "OutOf"
 
-// lacking lists the resources that the pod can't have, and what is wrong with
-// the settings that say how much there is.
+// lacking lists the resources that are not available for the pod, and the problems of the
+// settings that determine them.
 func lacking(q question) ([]shortage, problem.List) {
 	allocatable, bad := Allocatable(q.facts, q.settings)
 	used := corev1.ResourceList{}
@@ -87,7 +87,7 @@ func lacking(q question) ([]shortage, problem.List) {
 	return out, bad
 }
 
-// shortHint says the same in quantities that people write.
+// shortHint contains the same information in human-readable quantities.
 func shortHint(name corev1.ResourceName, requests, used, allocatable corev1.ResourceList, known bool) string {
 	if !known {
 		return fmt.Sprintf("this host has no %s: podrun does not support device plugins; add a device with --device %s=CDI-ID", name, name)

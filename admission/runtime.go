@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// checkRuntimeReady refuses while the runtime says that it is not ready.
+// checkRuntimeReady refuses pods while the runtime reports that it is not ready.
 func checkRuntimeReady(q question) problem.List {
 	c, ok := condition(q.facts.Runtime, runtimeapi.RuntimeReady)
 	if ok && c.Status {
@@ -25,8 +25,8 @@ func checkRuntimeReady(q question) problem.List {
 	})
 }
 
-// checkNetworkReady refuses a pod that needs a network of its own while the
-// runtime can't give one.
+// checkNetworkReady refuses a pod that requires a pod network while the runtime cannot
+// provide one.
 func checkNetworkReady(q question) problem.List {
 	c, ok := condition(q.facts.Runtime, runtimeapi.NetworkReady)
 	if ok && c.Status || q.pod.Spec.HostNetwork {
@@ -73,8 +73,8 @@ func because(c host.RuntimeCondition, known bool) string {
 	return ""
 }
 
-// checkHandler refuses a RuntimeClass whose handler the runtime does not have.
-// A runtime that does not list its handlers is asked when the sandbox is made.
+// checkHandler refuses a RuntimeClass whose handler the runtime does not have. If the
+// runtime does not list its handlers, the creation of the sandbox decides.
 func checkHandler(q question) problem.List {
 	if q.handler == "" || !q.facts.Runtime.HandlersOK {
 		return nil
@@ -109,8 +109,8 @@ func checkUserNamespaces(q question) problem.List {
 	})
 }
 
-// runtimeOlder tells whether the runtime is known to be too old for what it does
-// since these versions, by its name. One that is not known is not.
+// runtimeOlder reports whether the runtime, by its name, is known to be older than these
+// versions. It is false for an unknown runtime.
 func (q question) runtimeOlder(since map[string]*version.Version) bool {
 	have, err := version.ParseGeneric(q.facts.Runtime.Version)
 	needs := since[q.facts.Runtime.Name]

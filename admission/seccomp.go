@@ -8,8 +8,8 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// checkSeccomp refuses Localhost profiles that are not here or can't be parsed:
-// the runtime would fail when it makes the container, with the pod half there.
+// checkSeccomp refuses Localhost profiles that are missing or cannot be parsed: otherwise
+// the runtime would fail when it creates the container of an already existing sandbox.
 func checkSeccomp(q question) problem.List {
 	var out problem.List
 	eachSeccomp(q.pod, func(field string, p *corev1.SeccompProfile) {

@@ -28,8 +28,8 @@ func checkPrivileged(q question) problem.List {
 	return out
 }
 
-// checkPodSecurity refuses what a level of the Pod Security Standards forbids,
-// by the API server's own checks, the latest of them.
+// checkPodSecurity refuses violations of a level of the Pod Security Standards, with the
+// latest version of the API server's checks.
 func checkPodSecurity(q question) problem.List {
 	level := api.Level(q.settings.PodSecurity)
 	if level == "" || level == api.LevelPrivileged {

@@ -9,9 +9,9 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// stopSignals is since when a runtime takes a container's stop signal from CRI
-// (KEP-4960; containerd pull 11774, CRI-O pull 9086). None advertises it; before,
-// they take the request and send what the image says.
+// stopSignals are the versions since which runtimes support a container's stop signal in
+// CRI (KEP-4960; containerd pull 11774, CRI-O pull 9086). No runtime advertises it; older
+// ones accept the request and send the image's signal.
 var stopSignals = map[string]*version.Version{
 	"containerd": version.MustParseGeneric("2.3.0"),
 	"cri-o":      version.MustParseGeneric("1.34.0"),

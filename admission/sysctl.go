@@ -63,9 +63,9 @@ func checkSysctls(q question) problem.List {
 	return out
 }
 
-// allowedSysctl looks a name up in the safe list and in the settings, where
-// name* stands for a prefix. What the kernel has no namespace for can't be
-// allowed: it would change the host.
+// allowedSysctl looks a name up in the safe list and in the settings, where name* is a
+// prefix. Sysctls without a kernel namespace cannot be allowed: they would change the
+// host.
 func allowedSysctl(q question, name string) bool {
 	if since, ok := safeSysctls[name]; ok && slices.Compare(kernelOf(q.facts.KernelVersion), since[:]) >= 0 {
 		return true

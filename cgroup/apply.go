@@ -52,9 +52,10 @@ func Apply(ctx context.Context, p Plan) error {
 	return p.reweigh(true)
 }
 
-// unmake takes back what was missing of a group: its directories, its slice and
-// those outer ones that came with it, which systemd would keep. A slice of which
-// a directory was there before is in use by others: stopping it stops the processes in it.
+// unmake removes the newly created parts of a cgroup: its directories, its slice, and
+// those parent slices that were created with it, which systemd would keep. A slice of
+// which a directory existed before is in use by other processes, which stopping it would
+// stop.
 func (p Plan) unmake(g Group, missing []string) error {
 	if !slices.ContainsFunc(missing, exists) {
 		return nil // nothing was made
@@ -106,8 +107,7 @@ func (p Plan) makeGroup(g Group, missing []string) error {
 	return err
 }
 
-// remark notes what a pod's group requests now, where it was noted before: the pod was
-// resized.
+// remark updates the recorded requests of a pod's cgroup after a resize of the pod.
 func (p Plan) remark(g Group) error {
 	for _, dir := range p.dirs(g) {
 		if milli, ok := noted(dir); ok && milli != g.MilliCPU {
@@ -169,8 +169,8 @@ func (p Plan) manager(g Group) (cgroups.Manager, *cgroups.Cgroup, error) {
 	return m, config, err
 }
 
-// config spells resources as the manager wants them. Devices and freezing are
-// the containers' own affair.
+// config converts resources to the manager's format. Devices and freezing belong to the
+// containers.
 func (r Resources) config() *cgroups.Resources {
 	c := &cgroups.Resources{
 		SkipDevices: true, SkipFreezeOnSet: true,

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Grow gives the pod's group of each value the larger one of what it has and what the
-// plan asks for, so that the containers in it can be resized in either direction. Apply
-// then sets what the plan asks for. It does nothing where there is no group. The error
-// is a *problem.Error of kind Runtime.
+// Grow sets each value of the pod's cgroup to the maximum of its current and its planned
+// value, so that the containers in it can be resized in either direction. Apply then sets
+// the planned values. It does nothing if the cgroup does not exist. The error is a
+// *problem.Error of kind Runtime.
 func Grow(ctx context.Context, p Plan) error {
 	for _, g := range p.Pods {
 		if err := ctx.Err(); err != nil {
@@ -38,7 +38,7 @@ func Grow(ctx context.Context, p Plan) error {
 	return nil
 }
 
-// growth are those values that are larger than what a group has.
+// growth are the values that are larger than those of a cgroup.
 func (r Resources) growth(has Resources) (more Resources, grows bool) {
 	if r.CPUShares > has.CPUShares {
 		more.CPUShares = r.CPUShares
@@ -55,8 +55,8 @@ func (r Resources) growth(has Resources) (more Resources, grows bool) {
 	return more, more.CPUShares+more.CPUWeight+uint64(more.Memory) > 0 || more.CPUQuota != 0
 }
 
-// readResources reads what the pod's group has: no quota is -1, no limit of memory the
-// largest number. It is false where the pod has no group.
+// readResources reads the values of the pod's cgroup: no quota is -1, no memory limit the
+// largest number. It is false if the pod has no cgroup.
 func (p Plan) readResources(g Group) (Resources, bool) {
 	cpu := filepath.Join(p.cpuMount(), g.Path)
 	if p.Version == 2 {
@@ -86,7 +86,7 @@ func orZero(n *uint64) uint64 {
 	return *n
 }
 
-// orUnlimited is the largest number for what is no number, such as "max".
+// orUnlimited is the largest number for text that is not a number, such as "max".
 func orUnlimited(n *uint64) int64 {
 	if n == nil || *n > math.MaxInt64 {
 		return math.MaxInt64

@@ -15,19 +15,19 @@ import (
 // lockWithin is how long a removal, or a change of weights, waits for the lock.
 const lockWithin = 30 * time.Second
 
-// lockShared keeps other podruns from the groups that pods share. The node's lock
-// does so only among those of one root directory; this one is of the whole host,
-// and ends with the process. What is locked is a directory that only root can
-// open: anybody may open, and so lock, a directory of the cgroup file system.
+// lockShared excludes other podrun processes from the cgroups that pods share. The node's
+// lock does so only for one root directory; this lock is host-wide, and is released when
+// the process ends. It is on a directory that only root can open: any user may open, and
+// thus lock, a directory of the cgroup file system.
 func (p Plan) lockShared(ctx context.Context) (unlock func(), err error) {
 	if len(p.Mounts) == 0 {
 		return func() {}, nil // nothing that could be shared
 	}
 	dir, err := openLock(p.Lock)
 	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		// Deleting a pod must work where nothing can be written. Another podrun
-		// that changes the same groups at this moment makes no more than a weight
-		// wrong, until the next change.
+		// Deleting a pod must work on a file system that cannot be written. A podrun that
+		// changes the same cgroups at the same time then only causes a wrong weight,
+		// until the next change.
 		return func() {}, nil
 	}
 	if err != nil {
@@ -52,9 +52,9 @@ func (p Plan) lockShared(ctx context.Context) (unlock func(), err error) {
 	return func() { _ = dir.Close() }, nil // which unlocks it
 }
 
-// openLock opens the directory that is locked, and the one around it, after
-// making them. Either must be of this user alone: else another one could put a
-// directory of its own in its place, or hold the lock.
+// openLock creates and opens the directory to be locked, and its parent. Both must belong
+// to this user and be inaccessible to others: otherwise another user could replace the
+// directory, or hold the lock.
 func openLock(path string) (*os.File, error) {
 	var dir *os.File
 	for _, at := range []string{filepath.Dir(path), path} {

@@ -13,9 +13,9 @@ import (
 	"github.com/podrun/podrun/hostfile"
 )
 
-// A directory of the cgroup file system cannot be made and marked in one step. So what
-// is about to be made is written down, under the lock: the next podrun that takes the
-// lock marks what one that was killed in between had made.
+// A directory of the cgroup file system cannot be created and marked in one step.
+// Therefore podrun first records, under the lock, which directories it is about to
+// create: if it is killed in between, the next podrun that takes the lock marks them.
 
 // maxMaking bounds the file, in bytes: a group has one directory a hierarchy.
 const maxMaking = 1 << 20
@@ -23,9 +23,9 @@ const maxMaking = 1 << 20
 // making is the file.
 func (p Plan) making() string { return filepath.Join(p.Lock, "making") }
 
-// noteMaking writes down the directories that are about to be made, with what is to be
-// noted on each. That it cannot be written hinders nothing: they are only missed by a
-// removal after a kill.
+// noteMaking records the directories that are about to be created, with their marks. A
+// failure is not an error: its only effect is that a removal after a kill misses these
+// directories.
 func (p Plan) noteMaking(g Group, missing []string) {
 	if len(missing) == 0 {
 		return
@@ -37,11 +37,11 @@ func (p Plan) noteMaking(g Group, missing []string) {
 	_ = os.WriteFile(p.making(), []byte(b.String()), 0o600)
 }
 
-// made says that what was to be made is marked.
+// made records that the created directories are marked.
 func (p Plan) made() { _ = os.Remove(p.making()) }
 
-// markMade marks what a podrun had made that was killed before it could mark it. The
-// lock must be held.
+// markMade marks directories that a podrun created before it was killed. The caller holds
+// the lock.
 func (p Plan) markMade(ctx context.Context) error {
 	data, readErr := hostfile.ReadNoFollow(ctx, p.making(), maxMaking)
 	if errors.Is(readErr, fs.ErrNotExist) {

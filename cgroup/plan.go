@@ -1,10 +1,10 @@
-// Package cgroup gives each pod its control group, with the kubelet's names
-// and values: kubepods, below it burstable and besteffort, below these (and,
-// for Guaranteed pods, directly below kubepods) pod<uid>. The runtime makes the
-// containers' groups below the pod's, and never removes the pod's own.
+// Package cgroup creates and removes the cgroup of each pod, with the kubelet's names and
+// values: kubepods, which contains burstable and besteffort, which contain (as does
+// kubepods directly for Guaranteed pods) pod<uid>. The runtime creates the cgroups of
+// containers below the pod's cgroup, and never removes the pod's cgroup.
 //
-// Call Apply and RemoveParents while holding the node's lock: both touch
-// groups that pods share.
+// Call Apply and RemoveParents while holding the node's lock: both change cgroups that
+// pods share.
 package cgroup
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/podrun/podrun/resource"
 )
 
-// Input is what a plan is made from.
+// Input is the input of a plan.
 type Input struct {
 	Pod      *corev1.Pod // defaulted, with a UID that is safe in a path
 	Facts    host.Facts  // Cgroup, Capacity, HugePageSizes; Pods: those that run already
@@ -44,7 +44,7 @@ type Group struct {
 	Name      []string  `json:"-"`    // its way from the root, without the driver's spelling
 	Path      string    `json:"path"` // below the mount point, with a leading slash
 	Resources Resources `json:"resources"`
-	MilliCPU  int64     `json:"-"` // what a pod's group requests
+	MilliCPU  int64     `json:"-"` // requests of a pod's cgroup
 }
 
 // Resources are the values of a cgroup. A zero value keeps the kernel's default.

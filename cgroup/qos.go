@@ -8,10 +8,10 @@ import (
 
 // sharedGroups are kubepods, burstable and besteffort with their values.
 //
-// kubepods weighs as much as the host has CPUs. Unlike the kubelet, which
-// limits kubepods to the node's allocatable memory, podrun leaves its memory
-// alone: it shares the host with other programs, and a limit without
-// configured reservations would only move the point of the kernel's OOM kill.
+// The weight of kubepods corresponds to the number of the host's CPUs. Unlike the
+// kubelet, which limits kubepods to the node's allocatable memory, podrun does not limit
+// its memory: it shares the host with other programs, and a limit without configured
+// reservations would only change when the kernel's OOM killer acts.
 func (p Plan) sharedGroups(pods []host.Pod, facts host.Facts) []Group {
 	unbounded := hugePages(facts.Cgroup, facts.HugePageSizes, func(int64) uint64 { return unboundedHugePages })
 	weigh := func(milli int64) Resources {

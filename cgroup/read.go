@@ -28,8 +28,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// processes lists the processes of a group and those below it. A group that is
-// gone has none.
+// processes lists the processes of a cgroup and its descendants. A removed cgroup has
+// none.
 func processes(dir string) ([]int, error) {
 	var out []int
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

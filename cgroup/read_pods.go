@@ -16,7 +16,7 @@ type PodGroup struct {
 	UID string
 	// Made is when it was made.
 	Made time.Time
-	// InUse says that it has processes.
+	// InUse is true if it has processes.
 	InUse bool
 }
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Stats is what the processes of a pod's cgroup use, as statistics show it; nil fields
-// are not known.
+// Stats is the resource usage of the processes in a pod's cgroup, for statistics; nil
+// fields are unknown.
 type Stats struct {
 	CPUNanoSeconds  *uint64 // since the cgroup was made
 	MemoryBytes     *uint64

@@ -2,14 +2,14 @@ package cgroup
 
 import "path/filepath"
 
-// Usage is what a pod's control group uses.
+// Usage is the resource usage of a pod's cgroup.
 type Usage struct {
 	Memory    int64 // bytes of the working set: without file pages that were not used lately
 	Processes int64 // and threads; 0 where the pids controller is missing
 }
 
-// ReadUsage reads what the pod's control group uses, as the kubelet counts it. It is
-// false where the pod has no group, or its memory is not accounted.
+// ReadUsage reads the resource usage of the pod's cgroup, as the kubelet computes it. It
+// is false if the pod has no cgroup, or its memory is not accounted.
 func ReadUsage(p Plan) (Usage, bool) {
 	memory, current, inactive := p.Mounts["memory"], "memory.usage_in_bytes", "total_inactive_file"
 	pids := p.Mounts["pids"]

@@ -170,8 +170,8 @@ func (p Plan) stopUnit(g Group) error {
 	return m.Destroy()
 }
 
-// gone tells whether an error says that the group does not exist any more: a
-// file of a group that is being removed gives ENODEV.
+// gone reports whether an error means that the cgroup no longer exists: a file of a
+// cgroup that is being removed returns ENODEV.
 func gone(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENODEV)
 }

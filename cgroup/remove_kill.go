@@ -14,9 +14,9 @@ import (
 // killPause is how long killed processes get to leave.
 const killPause = 2 * time.Millisecond
 
-// kill ends what is left in a pod's group, as the kubelet does before it
-// removes one: a process that outlived its container (a runtime that crashed,
-// an exec that was orphaned) would keep the group for ever.
+// kill ends the remaining processes of a pod's cgroup, as the kubelet does before it
+// removes a cgroup: a process that outlived its container (because the runtime crashed,
+// or an exec was orphaned) would keep the cgroup forever.
 func (p Plan) kill(ctx context.Context, g Group) error {
 	for {
 		left := 0
@@ -62,9 +62,9 @@ func killAll(dir string, pids []int) error {
 	return nil
 }
 
-// killMember kills a process that is in the directory's groups. The pidfd comes
-// first and the check after it, so that a number that was given to another
-// process meanwhile is never hit.
+// killMember kills a process in the directory's cgroups. It opens the pidfd first and
+// checks the membership afterwards, so that it never kills another process with a reused
+// PID.
 func killMember(dir string, pid int) error {
 	if pid <= 1 {
 		return fmt.Errorf("process %d is in another PID namespace and cannot be killed", pid)

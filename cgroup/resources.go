@@ -14,10 +14,10 @@ import (
 // unboundedHugePages is the kubelet's limit for groups that don't limit.
 const unboundedHugePages = 1 << 62
 
-// podResources are the values of the pod's own group, as the kubelet sets them
-// (pkg/kubelet/cm/helpers_linux.go): CPU by what the pod requests; a quota and
-// a memory limit only where every container has that limit or the pod itself
-// has; a value whose controller is missing is left out.
+// podResources are the values of the pod's cgroup, as the kubelet sets them
+// (pkg/kubelet/cm/helpers_linux.go): CPU according to the pod's requests; a quota and a
+// memory limit only if every container or the pod itself has that limit; values of
+// missing controllers are left out.
 func podResources(in Input, class corev1.PodQOSClass) Resources {
 	c := in.Facts.Cgroup
 	requests := resource.PodRequests(in.Pod)
@@ -83,8 +83,8 @@ func (r *Resources) setWeight(version int, milli int64) {
 	r.CPUWeight = 1 + (shares-2)*9999/262142
 }
 
-// podHugePages limits every page size of the host to what the pod requests,
-// nothing where it requests none.
+// podHugePages limits every page size of the host to the pod's request, or to zero
+// without a request.
 func podHugePages(c host.Cgroup, sizes []int64, requests corev1.ResourceList) []HugePages {
 	wanted := map[int64]uint64{}
 	for name, q := range requests {

@@ -20,8 +20,8 @@ const (
 	maxResults = 20_000
 )
 
-// ReadAttachments reads what is kept in ResultsDir. A file that cannot be read, or has
-// another form, is left out.
+// ReadAttachments reads the cached results in ResultsDir. A file that cannot be read, or
+// has another format, is left out.
 func ReadAttachments(ctx context.Context) ([]Attachment, error) {
 	return readAttachments(ctx, ResultsDir)
 }
@@ -42,7 +42,7 @@ func readAttachments(ctx context.Context, dir string) ([]Attachment, error) {
 		path := filepath.Join(dir, e.Name())
 		data, err := hostfile.ReadNoFollow(ctx, path, maxResult)
 		if err != nil {
-			continue // removed meanwhile, or no file
+			continue // removed in the meantime, or not a regular file
 		}
 		if a, ok := Parse(path, data); ok {
 			out = append(out, a)

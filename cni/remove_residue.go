@@ -20,7 +20,7 @@ import (
 // others hold while they change rules.
 const firewallLimit = 20 * time.Second
 
-// maxRules bounds what iptables-save may say, in bytes.
+// maxRules limits the output of iptables-save, in bytes.
 const maxRules = 64 << 20
 
 // Remove removes what plugins left of sandboxes that are gone: their rules and chains,

@@ -1,6 +1,6 @@
-// Package cni finds and removes what network plugins (CNI) leave of a sandbox that
-// is gone: a plugin that was killed amid its work cannot finish it, since its next run
-// knows neither the sandbox's address nor its network namespace any more.
+// Package cni finds and removes leftovers of network plugins (CNI) for removed sandboxes.
+// A plugin that was killed during its work cannot complete it at its next run, because
+// the sandbox's address and network namespace are no longer known.
 package cni
 
 import (
@@ -24,7 +24,8 @@ type Attachment struct {
 	Network string `json:"network"` // name
 	Sandbox string `json:"sandbox"` // ID
 	Pod     identity.Pod
-	// Managed says that a podrun made the sandbox; RootDir is that one's.
+	// Managed is true if a podrun created the sandbox; RootDir is the root directory of
+	// that podrun.
 	Managed bool   `json:"managed"`
 	RootDir string `json:"rootDir,omitempty"`
 	// LeaseDirs are the directories in which host-local keeps which addresses are in

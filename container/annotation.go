@@ -19,8 +19,8 @@ func labels(id identity.Pod, name string) map[string]string {
 	return out
 }
 
-// annotations are the facts that a later process needs of a container, which it
-// may have no pod for any more; the restart count comes late.
+// annotations are the facts about a container that a later process requires, which may no
+// longer have the pod; the restart count is added late.
 func annotations(pod *corev1.Pod, c *corev1.Container) map[string]string {
 	out := map[string]string{
 		identity.AnnotationHash:                     Hash(c),

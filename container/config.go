@@ -16,7 +16,7 @@ import (
 // Late has the values that are known only after the sandbox, the image and the
 // volumes exist.
 type Late struct {
-	PodIPs  []string // in the order of status.podIPs; empty in the host's network, where HostIPs stand for them
+	PodIPs  []string // in the order of status.podIPs; empty in the host's network, where HostIPs replace them
 	HostIPs []string // nil: the facts' node IPs
 
 	ImageID       string // the runtime's own ID of the image
@@ -54,8 +54,8 @@ func (p Plan) Config(late Late) (*runtimeapi.ContainerConfig, error) {
 	return config, nil
 }
 
-// config does the second step for Config, for Preview and for New, which wants
-// its problems. There may be a config beside problems.
+// config is the second step for Config, for Preview and for New, which uses its problems.
+// It may return a config together with problems.
 func (p Plan) config(late Late) (*runtimeapi.ContainerConfig, problem.List) {
 	if late.HostIPs == nil {
 		late.HostIPs = p.in.Facts.NodeIPs
@@ -84,8 +84,8 @@ func (p Plan) config(late Late) (*runtimeapi.ContainerConfig, problem.List) {
 	return config, append(problems, more...)
 }
 
-// setImageUser gives the image's user to a container whose pod sets none; an
-// image that names none runs as root, and the kubelet says so.
+// setImageUser sets the image's user for a container whose pod sets none; an image
+// without a user runs as root, and the kubelet sets this explicitly.
 func setImageUser(sc *runtimeapi.LinuxContainerSecurityContext, late Late) {
 	if sc.RunAsUser != nil {
 		return
@@ -122,7 +122,7 @@ func (p Plan) expand(field string, words []string, env *environ) ([]string, prob
 	return out, nil
 }
 
-// placeholders stand for what is not known yet, in a printed plan.
+// placeholders replace values that are not known yet, in a printed plan.
 func (p Plan) placeholders(mounts map[string]MountSource) Late {
 	late := Late{
 		ImageID:       "(imageID)",

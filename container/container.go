@@ -1,7 +1,7 @@
-// Package container plans a pod's containers: the config that the runtime gets for each
-// one. It works in two pure steps: New does all that is known before anything
-// is done, Plan.Config adds what is known late, such as the pod's addresses.
-// Apply then creates the container.
+// Package container plans a pod's containers, that is, the CRI config of each one, in two
+// pure steps: New computes everything that is known in advance, and Plan.Config adds
+// values that are known late, such as the pod's addresses. Apply then creates the
+// container.
 package container
 
 import (
@@ -52,8 +52,8 @@ type Input struct {
 	Namespaces *runtimeapi.NamespaceOption
 	// ExtraGroups are GIDs that the pod's persistent volumes bring along.
 	ExtraGroups []int64
-	// SwapLimits says that the kernel limits swap: memory.memsw.limit_in_bytes
-	// on cgroup v1, memory.swap.max on v2.
+	// SwapLimits is true if the kernel limits swap: memory.memsw.limit_in_bytes on cgroup
+	// v1, memory.swap.max on v2.
 	SwapLimits bool
 	// ThermalPaths are the /sys/devices/system/cpu/cpu<n>/thermal_throttle that
 	// the host has, which are hidden from containers.
@@ -61,7 +61,7 @@ type Input struct {
 
 	ConfigMaps map[string]*corev1.ConfigMap
 	Secrets    map[string]*corev1.Secret
-	// Mounts are what the pod's volumes are, by name, as far as it is known.
+	// Mounts are the mounts of the pod's volumes, by name, as far as they are known.
 	Mounts map[string]MountSource
 }
 
@@ -143,7 +143,7 @@ func (p Plan) Preview(mounts map[string]MountSource) (*runtimeapi.ContainerConfi
 	return config, problem.Refuse(problem.Manifest, problems)
 }
 
-// find fills in what the pod says of the container.
+// find sets the fields of the container that come from the pod.
 func find(in Input) (Plan, bool) {
 	for i := range in.Pod.Spec.InitContainers {
 		if c := &in.Pod.Spec.InitContainers[i]; c.Name == in.Name {
@@ -177,11 +177,11 @@ func plan(in Input, c *corev1.Container, kind Kind, list string, index int) Plan
 	}
 }
 
-// ImageName is the image as the pod names it, and as user_specified_image has
-// it; giving it a tag is the pull's business.
+// ImageName is the image as the pod names it, and as in user_specified_image; package
+// imagepull adds the tag.
 func ImageName(c *corev1.Container) string { return c.Image }
 
-// node is what the arithmetic of resources needs to know.
+// node contains the node's data for resource calculations.
 func (p Plan) node() resource.Node {
 	return resource.Node{
 		CFSQuota:     p.in.Settings.CPUCFSQuota,

@@ -14,11 +14,11 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// maxExpanded bounds what one container's variables, command, arguments and
-// subPathExprs come to, in bytes, after $(VAR) was replaced: as much as an API
-// server stores of an object (etcd's --max-request-bytes). A chain of variables
-// that each name the one above twice doubles with every line (CVE-2019-11253 is
-// the same for YAML). execve(2) takes 2 MiB with the usual stack.
+// maxExpanded limits the size of one container's variables, command, arguments and
+// subPathExprs, in bytes, after the expansion of $(VAR): the size of an object that an
+// API server stores (etcd's --max-request-bytes). A chain of variables that each refer
+// twice to the previous one doubles with every line (CVE-2019-11253 is the same for
+// YAML). execve(2) accepts 2 MiB with the usual stack.
 const maxExpanded = 3 << 19
 
 // environ is an environment in the order in which variables were first
@@ -26,8 +26,8 @@ const maxExpanded = 3 << 19
 type environ struct {
 	names  []string
 	values map[string]string
-	// spent is what has been made so far, in bytes: overwritten variables too,
-	// since they took the time.
+	// spent is the size of all expansions so far, in bytes, including overwritten
+	// variables, because they took time as well.
 	spent int
 }
 
@@ -44,7 +44,7 @@ func (e *environ) set(name, value string) bool {
 	return true
 }
 
-// spend takes bytes out of what is left of maxExpanded, if it is enough.
+// spend subtracts bytes from the rest of maxExpanded, if it is sufficient.
 func (e *environ) spend(bytes int) bool {
 	if bytes > maxExpanded-e.spent {
 		return false
@@ -97,8 +97,8 @@ func (e environ) keyValues() []*runtimeapi.KeyValue {
 // configured.
 const reasonConfig = "CreateContainerConfigError"
 
-// environment is the container's: envFrom first, then env, which overrides it.
-// A $(VAR) refers to what was declared above it.
+// environment returns the container's variables: envFrom first, then env, which overrides
+// it. A $(VAR) refers to variables declared before it.
 func (p Plan) environment(late Late) (environ, problem.List) {
 	env := environ{values: map[string]string{}}
 	var problems problem.List

@@ -17,10 +17,10 @@ import (
 // is mounted there.
 const etcHosts = "/etc/hosts"
 
-// MountSource is what a volume provides to a mount.
+// MountSource is the source of a mount, from a volume.
 type MountSource struct {
 	HostPath       string
-	ReadOnly       bool                  // whatever the mount says: configMap, secret, downwardAPI…
+	ReadOnly       bool                  // regardless of the mount: configMap, secret, downwardAPI…
 	SELinuxRelabel bool                  // managed by podrun and on a file system that knows labels
 	Image          *runtimeapi.ImageSpec // of an image volume, in place of HostPath
 	Device         string                // of a block volume: the host's device, for volumeDevices only
@@ -118,9 +118,9 @@ func propagationOf(m corev1.VolumeMount) (runtimeapi.MountPropagation, error) {
 	return 0, fmt.Errorf("invalid mountPropagation %q", *m.MountPropagation)
 }
 
-// recursiveReadOnly resolves IfPossible by what the runtime says of its handler
-// (KEP-3857). Never ask a runtime that does not say so: containerd 1.6 takes it
-// and mounts plainly.
+// recursiveReadOnly resolves IfPossible according to the features of the runtime's
+// handler (KEP-3857). It must not be requested from a runtime that does not advertise it:
+// containerd 1.6 accepts it and mounts non-recursively.
 func (p Plan) recursiveReadOnly(m corev1.VolumeMount) (bool, error) {
 	if m.RecursiveReadOnly == nil || *m.RecursiveReadOnly == corev1.RecursiveReadOnlyDisabled {
 		return false, nil

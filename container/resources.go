@@ -14,11 +14,11 @@ import (
 	"github.com/podrun/podrun/resource"
 )
 
-// Resources returns what a running container is resized to (KEP-1287).
+// Resources returns the new resources of a running container for a resize (KEP-1287).
 func (p Plan) Resources() *runtimeapi.LinuxContainerResources { return p.resources() }
 
-// resources are the container's. A limit that it does not have is the pod's,
-// where the pod has limits of its own (KEP-2837).
+// resources returns the container's resources. A limit that the container lacks is the
+// pod's, if the pod has limits (KEP-2837).
 func (p Plan) resources() *runtimeapi.LinuxContainerResources {
 	own := p.container.Resources
 	r := resource.Linux(p.node(),
@@ -77,9 +77,9 @@ func pageSize(name corev1.ResourceName) (string, error) {
 	return v1helper.HugePageUnitSizeFromByteSize(q.Value())
 }
 
-// swap limits what the container may swap: nothing, the kubelet's default
-// (NoSwap, KEP-2400), where the kernel can limit it at all. On v1 the limit of
-// memory and swap together is that of memory.
+// swap limits the container's swap: none, the kubelet's default (NoSwap, KEP-2400), if
+// the kernel can limit it at all. On v1, the limit for memory and swap together equals
+// that for memory.
 func (p Plan) swap(r *runtimeapi.LinuxContainerResources) {
 	switch {
 	case !p.in.SwapLimits:
@@ -90,10 +90,10 @@ func (p Plan) swap(r *runtimeapi.LinuxContainerResources) {
 	}
 }
 
-// swapShare is how many bytes the container may swap. With LimitedSwap a
-// container of a Burstable pod has of the host's swap what it requests of the
-// host's memory; a critical pod has none, nor one that requests what it is
-// limited to.
+// swapShare returns the container's swap limit in bytes. With LimitedSwap, a container of
+// a Burstable pod gets the part of the host's swap that corresponds to the part of the
+// host's memory that it requests; critical pods get none, nor do containers whose memory
+// request equals their limit.
 func (p Plan) swapShare() int64 {
 	request, limit := p.container.Resources.Requests.Memory(), p.container.Resources.Limits.Memory()
 	capacity := p.in.Facts.Capacity.Memory().Value()

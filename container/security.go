@@ -13,9 +13,9 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// maskedPaths and readonlyPaths are what a container can't read or write of
-// /proc and /sys unless its procMount is Unmasked; the kubelet has them from
-// moby. They are sent for privileged containers too, and the runtime knows better.
+// maskedPaths and readonlyPaths are the paths in /proc and /sys that a container cannot
+// read or write unless its procMount is Unmasked; the kubelet takes them from moby. They
+// are also sent for privileged containers, for which the runtime ignores them.
 var (
 	maskedPaths = []string{
 		"/proc/asound",

@@ -64,8 +64,8 @@ func first(list []string) string {
 	return list[0]
 }
 
-// resourceField reads a request or a limit of this container or a named one. A
-// limit that is not set is the pod's, else what the node has to give.
+// resourceField returns a request or a limit of this container or a named one. A limit
+// that is not set is the pod's, otherwise the node's allocatable.
 func (p Plan) resourceField(ref *corev1.ResourceFieldSelector) (string, error) {
 	name := ref.ContainerName
 	if name == "" {
@@ -78,7 +78,7 @@ func (p Plan) resourceField(ref *corev1.ResourceFieldSelector) (string, error) {
 	return value, nil
 }
 
-// limits are what a container's limits default to.
+// limits are the defaults of a container's limits.
 func (p Plan) limits() corev1.ResourceList {
 	if !resourcehelper.IsPodLevelLimitsSet(p.in.Pod) {
 		return p.in.Allocatable
@@ -116,8 +116,8 @@ func (p Plan) secretKey(ref *corev1.SecretKeySelector) (string, bool, error) {
 	return value, ok, nil
 }
 
-// fileKey takes what was read from the file. As in the kubelet, an empty value
-// is no value.
+// fileKey uses the content read from the file. As in the kubelet, an empty value counts
+// as missing.
 func (p Plan) fileKey(ref *corev1.FileKeySelector, late Late) (string, bool, error) {
 	value := late.FileValues[FileKey{Volume: ref.VolumeName, Path: ref.Path, Key: ref.Key}]
 	if value == "" && (ref.Optional == nil || !*ref.Optional) {

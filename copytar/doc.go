@@ -1,7 +1,7 @@
-// Package copytar packs local files into a tar stream, and unpacks one that a container
-// made, which may be hostile: nothing is written outside of the destination, whatever
-// names and links the stream has (CVE-2018-1002100, CVE-2019-1002101, CVE-2019-11246,
-// CVE-2019-11249, CVE-2019-11251).
+// Package copytar writes local files to a tar stream, and extracts a stream that a
+// container produced. Such a stream may be hostile: nothing is written outside of the
+// destination, regardless of the names and links in the stream (CVE-2018-1002100,
+// CVE-2019-1002101, CVE-2019-11246, CVE-2019-11249, CVE-2019-11251).
 package copytar
 
 import "path"

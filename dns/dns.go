@@ -1,5 +1,5 @@
-// Package dns works out what a pod's resolver, host name and /etc/hosts are. It
-// is pure: the host's resolver configuration comes in as data.
+// Package dns computes a pod's resolver configuration, host name and /etc/hosts. It is
+// pure: the host's resolver configuration is an argument.
 package dns
 
 import (
@@ -30,9 +30,9 @@ type Warning struct {
 // with five dots a service's short name is always tried with the searches first.
 var clusterOptions = []string{"ndots:5"}
 
-// New gives the pod's resolver configuration. HostConf is the host's, clusterDNS
-// and clusterDomain are the node's settings. A pod that wants the cluster's
-// server where none is configured gets the host's, and a warning.
+// New returns the pod's resolver configuration. HostConf is the host's, clusterDNS and
+// clusterDomain are the node's settings. If a pod requests the cluster's server but none
+// is configured, it gets the host's, with a warning.
 func New(pod *corev1.Pod, hostConf host.ResolvConf, clusterDNS []string, clusterDomain string) (Config, []Warning) {
 	var warnings []Warning
 	policy := effectivePolicy(pod)
@@ -61,8 +61,8 @@ func New(pod *corev1.Pod, hostConf host.ResolvConf, clusterDNS []string, cluster
 	return limit(c, warnings)
 }
 
-// effectivePolicy is one of None, Default and ClusterFirst. A pod in the host's
-// network has the host's resolver unless it says ClusterFirstWithHostNet.
+// effectivePolicy is one of None, Default and ClusterFirst. A pod in the host's network
+// has the host's resolver unless its policy is ClusterFirstWithHostNet.
 func effectivePolicy(pod *corev1.Pod) corev1.DNSPolicy {
 	switch p := pod.Spec.DNSPolicy; {
 	case p == corev1.DNSNone, p == corev1.DNSDefault:
@@ -82,9 +82,9 @@ func missingClusterDNS(pod *corev1.Pod) Warning {
 	}
 }
 
-// ofHost copies the host's configuration. Where resolvConf is "" there is none:
-// then the pod must not fall back to a file of the runtime's choice, and resolv.conf(5)
-// says that no nameserver means the local machine.
+// ofHost copies the host's configuration. If resolvConf is "", there is none: then the
+// pod must not use a file of the runtime's choice, and according to resolv.conf(5), no
+// nameserver means the local machine.
 func ofHost(conf host.ResolvConf) Config {
 	c := Config{
 		Servers:  slices.Clone(conf.Nameservers),

@@ -30,9 +30,9 @@ func (n Name) FQDN() string {
 	return n.Host + "." + n.Domain
 }
 
-// Hostname works out the pod's name. Override says whether spec.hostnameOverride
-// counts (KEP-4762, feature gate HostnameOverride, on by default). The error
-// is a full name that is too long for the kernel.
+// Hostname computes the pod's host name. Override reports whether spec.hostnameOverride
+// takes effect (KEP-4762, feature gate HostnameOverride, on by default). The error is a
+// full name that is too long for the kernel.
 func Hostname(pod *corev1.Pod, clusterDomain string, override bool) (Name, error) {
 	spec := pod.Spec
 	if override && spec.HostnameOverride != nil {
@@ -63,8 +63,8 @@ func Hostname(pod *corev1.Pod, clusterDomain string, override bool) (Name, error
 	return n, nil
 }
 
-// truncate cuts a name to a label's length; what is cut must not leave a name
-// that ends in - or . (kubernetes issue 36951).
+// truncate shortens a name to a label's maximum length; the result must not end in - or .
+// (kubernetes issue 36951).
 func truncate(name string) string {
 	if len(name) <= maxHostname {
 		return name

@@ -33,8 +33,8 @@ func EtcHosts(pod *corev1.Pod, name Name, podIPs []string, hostFile string) stri
 	return b.String()
 }
 
-// managedHosts begins the file of a pod with a network of its own. The header
-// lets programs tell the file from an image's.
+// managedHosts is the beginning of the file of a pod with a pod network. The header lets
+// programs distinguish the file from an image's.
 const managedHosts = "# Kubernetes-managed hosts file.\n" +
 	"127.0.0.1\tlocalhost\n" +
 	"::1\tlocalhost ip6-localhost ip6-loopback\n" +

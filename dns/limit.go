@@ -17,8 +17,8 @@ const (
 	maxPathChars   = 253  // one search path
 )
 
-// limit cuts what exceeds the limits, with a warning for servers and one for
-// searches, in the kubelet's words: they are searched for.
+// limit truncates the configuration to the limits, with one warning for servers and one
+// for searches, with the kubelet's messages, so that searches for them succeed.
 func limit(c Config, warnings []Warning) (Config, []Warning) {
 	if len(c.Servers) > maxServers {
 		c.Servers = c.Servers[:maxServers]

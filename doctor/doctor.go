@@ -1,6 +1,6 @@
-// Package doctor says what is wrong with this host for running pods, and what
-// fixes it. It is pure: facts go in, findings come out. What admission would
-// refuse any pod for comes in as a value, so that both say the same.
+// Package doctor diagnoses why this host cannot run pods, and how to fix it. It is pure:
+// its input is facts, its output is findings. The reasons for which admission would
+// refuse any pod are an argument, so that both report the same.
 package doctor
 
 import (
@@ -56,14 +56,14 @@ type Input struct {
 	Unread      []string // why facts could not be read, with what helps
 	Allocatable corev1.ResourceList
 	Pressure    []Pressure
-	// Refusals are what admission says to a plain pod, that is to any.
+	// Refusals are admission's problems for a plain pod, and thus for any pod.
 	Refusals problem.List
-	// AllowKubelet says that pods run beside a kubelet, so that none was searched
-	// for.
+	// AllowKubelet is true if pods may run on a host with a kubelet, so that no kubelet
+	// was searched for.
 	AllowKubelet bool
 	// Leftovers are what killed podruns left on this host, as kind/name.
 	Leftovers []string
-	// HostNetworkOnly says that no pod is to have a network of its own.
+	// HostNetworkOnly is true if no pod requires a pod network.
 	HostNetworkOnly bool
 }
 
@@ -130,7 +130,7 @@ func others(in Input) []Finding {
 	return out
 }
 
-// refused finds what admission says for a reason.
+// refused returns admission's problems for a reason.
 func (in Input) refused(reason string) (problem.Problem, bool) {
 	at := slices.IndexFunc(in.Refusals, func(p problem.Problem) bool { return p.Reason == reason && !p.Warning })
 	if at < 0 {

@@ -1,11 +1,11 @@
-// Package embedded is the container runtime that podrun brings with it: where it
-// lives, whether it or another one is used, what it is configured with, and how it is
-// unpacked, started, stopped and removed. It knows no pods.
+// Package embedded manages the container runtime that podrun includes: its paths, the
+// choice between it and another runtime, its configuration, and how it is unpacked,
+// started, stopped and removed. It has no knowledge of pods.
 //
-// The runtime is an unmodified containerd of the archive in the binary, which runs as
-// a daemon of its own: it outlives podrun, and podrun finds it again by its files.
-// There is one for each root directory, with a socket, a state, a bridge and a subnet
-// of its own.
+// The runtime is an unmodified containerd from the archive in the binary. It runs as a
+// separate daemon, which continues to run when podrun exits; podrun finds it again by its
+// files. There is one for each root directory, each with a separate socket, state, bridge
+// and subnet.
 package embedded
 
 import (

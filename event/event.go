@@ -1,5 +1,5 @@
-// Package event is what podrun tells while it works: the kubelet's events, one
-// value each, produced once and rendered by cmd as text or JSON.
+// Package event contains the events that podrun reports while it works: the kubelet's
+// events, one value each, which cmd prints as text or JSON.
 package event
 
 import "time"

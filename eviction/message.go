@@ -16,8 +16,8 @@ const Reason = "Evicted"
 // ReasonThresholdMet is that of the node's event when something is reclaimed.
 const ReasonThresholdMet = "EvictionThresholdMet"
 
-// Message is the kubelet's of an evicted pod: what the node was short of, and which
-// containers use more of it than they request.
+// Message is the kubelet's message for an evicted pod: the resource that the node was
+// short of, and the containers that use more of it than they request.
 func Message(c Candidate, met []Threshold, o Observations) string {
 	short := met[0].Signal.Resource()
 	text := fmt.Sprintf("The node was low on resource: %s. ", short)
@@ -61,10 +61,10 @@ func shown(s Signal, n int64) *apiresource.Quantity {
 	return bytes(n)
 }
 
-// OverLimit says for which limit of local storage a pod is evicted, with the kubelet's
-// message; "" if it keeps them. EmptyDirs count first, then the pod as a whole, then
-// its containers, whose layers are not counted where images have a disk of their own.
-// Signal is the kubelet's for the metric of evictions.
+// OverLimit returns the limit of local storage for which a pod is evicted, with the
+// kubelet's message; "" if it exceeds none. EmptyDirs are checked first, then the whole
+// pod, then its containers, whose layers are not counted if images are on a separate
+// disk. Signal is the kubelet's signal for the metric of evictions.
 func OverLimit(pod *corev1.Pod, u *Usage, dedicatedImages bool) (message, signal string) {
 	for _, v := range pod.Spec.Volumes {
 		if v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil || v.EmptyDir.SizeLimit.Sign() <= 0 {
@@ -92,7 +92,7 @@ func OverLimit(pod *corev1.Pod, u *Usage, dedicatedImages bool) (message, signal
 	return "", ""
 }
 
-// total is what a pod uses of local storage, on all disks.
+// total is a pod's usage of local storage, on all disks.
 func (u *Usage) total() Disk {
 	out := u.Hosts
 	for _, c := range u.Containers {

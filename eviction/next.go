@@ -69,11 +69,11 @@ func Next(s State, all []Threshold, o Observations, transition time.Duration, no
 // pod has to be evicted.
 func Resolved(all []Threshold, o Observations) bool { return len(crossed(all, o, true)) == 0 }
 
-// Reclaim is what is freed before pods are evicted.
+// Reclaim selects the resources that are freed before pods are evicted.
 type Reclaim struct{ Containers, Images bool }
 
-// ReclaimFor tells what can be freed for a threshold: dead containers and unused
-// images for the disk that they are on, nothing for memory and process IDs.
+// ReclaimFor returns what can be freed for a threshold: dead containers and unused images
+// on its disk, nothing for memory and process IDs.
 func ReclaimFor(s Signal, dedicatedImages bool) Reclaim {
 	switch s {
 	case ImageFSAvailable, ImageFSInodesFree:

@@ -15,7 +15,7 @@ type Disk struct{ Bytes, Inodes int64 }
 
 func (d Disk) plus(other Disk) Disk { return Disk{d.Bytes + other.Bytes, d.Inodes + other.Inodes} }
 
-// Usage is what a pod uses of the node.
+// Usage is a pod's usage of the node's resources.
 type Usage struct {
 	Memory     int64 // working set, in bytes
 	Processes  int64 // and threads
@@ -24,7 +24,7 @@ type Usage struct {
 	Hosts      Disk            // the file at /etc/hosts, which containers can write to (CVE-2020-8557)
 }
 
-// ContainerUsage is what a container of a pod uses.
+// ContainerUsage is the usage of a container of a pod.
 type ContainerUsage struct {
 	Memory int64 // working set, in bytes
 	Layer  Disk  // its writable layer, on the file system of images
@@ -44,9 +44,9 @@ func Critical(pod *corev1.Pod) bool {
 	return pod.Spec.Priority != nil && *pod.Spec.Priority >= scheduling.SystemCriticalPriority
 }
 
-// Rank orders pods by who is evicted first for a signal, and leaves critical ones out.
-// For memory and disk: those that use more than they request, then by priority, then
-// by how much more they use; for process IDs by priority and then by their number.
+// Rank sorts pods in the order of eviction for a signal, without critical ones. For
+// memory and disk: pods that use more than they request first, then by priority, then by
+// the usage beyond the request; for process IDs: by priority and then by their number.
 func Rank(pods []Candidate, s Signal, dedicatedImages bool) []Candidate {
 	out := slices.DeleteFunc(slices.Clone(pods), func(c Candidate) bool { return Critical(c.Pod) })
 	slices.SortStableFunc(out, func(a, b Candidate) int {
@@ -78,7 +78,7 @@ func priority(pod *corev1.Pod) int32 {
 	return *pod.Spec.Priority
 }
 
-// first orders what holds before what does not.
+// first sorts true before false.
 func first(a, b bool) int {
 	switch {
 	case a == b:
@@ -89,7 +89,7 @@ func first(a, b bool) int {
 	return 1
 }
 
-// of is how much a pod uses of what a signal is about, and how much it requests.
+// of returns a pod's usage of a signal's resource, and its request.
 func (c Candidate) of(s Signal, dedicatedImages bool) (used, requested int64) {
 	switch s.Resource() {
 	case corev1.ResourceMemory:
@@ -110,8 +110,8 @@ func (c Candidate) request(name corev1.ResourceName) int64 {
 	return q.Value()
 }
 
-// disk is what a pod uses of the file system of a signal: with images on another one,
-// layers count there, logs and volumes on the node's; else all of them count.
+// disk is a pod's usage of the file system of a signal: if images are on a separate one,
+// layers count there, and logs and volumes on the node's; otherwise all of them count.
 func (u *Usage) disk(s Signal, dedicatedImages bool) Disk {
 	images := s == ImageFSAvailable || s == ImageFSInodesFree
 	var out Disk

@@ -17,10 +17,10 @@ const maxEntries = 4 << 20
 // errEnough ends the count of a directory that has more than maxEntries.
 var errEnough = errors.New("too many files")
 
-// ReadDisk counts what a directory uses of its disk, as du does: blocks, and inodes
-// with the directory's own; files with several names once. It follows no symlinks and
-// enters no mounts. Of a directory with more than 4,194,304 entries it counts no more;
-// one that does not exist uses nothing. The error is that of ctx or of the disk.
+// ReadDisk measures the disk usage of a directory, as du does: blocks, and inodes
+// including the directory itself; files with several names once. It follows no symlinks
+// and enters no mounts. It counts at most 4,194,304 entries; a directory that does not
+// exist uses nothing. The error is that of ctx or of the disk.
 func ReadDisk(ctx context.Context, dir string) (Disk, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
@@ -37,7 +37,7 @@ func ReadDisk(ctx context.Context, dir string) (Disk, error) {
 	return c.sum, nil
 }
 
-// counter adds up what a tree uses.
+// counter adds up the usage of a tree.
 type counter struct {
 	sum    Disk
 	most   int64

@@ -1,7 +1,7 @@
-// Package eviction decides, from what the host and its pods use, under which
-// pressure the host is, what is reclaimed and which pod is evicted, as the kubelet's
-// eviction manager does (pkg/kubelet/eviction, v1.36). All of it is pure but the
-// files that read the disk.
+// Package eviction computes the node's pressure from the resource usage of the host and
+// its pods, and decides what to reclaim and which pod to evict, as the kubelet's eviction
+// manager does (pkg/kubelet/eviction, v1.36). It is pure except for the files that read
+// the disk.
 package eviction
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// Signal is what a threshold is about, by the kubelet's name.
+// Signal is the subject of a threshold, with the kubelet's name.
 type Signal string
 
 // The signals. The kubelet's containerfs and allocatableMemory are not among them:
@@ -48,7 +48,8 @@ func (s Signal) Condition() corev1.NodeConditionType {
 	return corev1.NodeDiskPressure
 }
 
-// Resource is what the node is short of: memory, ephemeral-storage, inodes or pids.
+// Resource is the resource that the node is short of: memory, ephemeral-storage, inodes
+// or pids.
 func (s Signal) Resource() corev1.ResourceName {
 	switch s {
 	case MemoryAvailable:
@@ -67,7 +68,8 @@ func (s Signal) known() bool { return slices.Contains(order, s) }
 // in bytes, inodes or process IDs.
 type Observation struct{ Available, Capacity int64 }
 
-// Observations are what was observed, by signal. What could not be read is missing.
+// Observations are the observed values, by signal. Values that could not be read are
+// missing.
 type Observations map[Signal]Observation
 
 // Observe takes the signals from the host's facts. Memory is available by the

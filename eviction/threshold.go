@@ -101,8 +101,8 @@ func threshold(signal Signal, value, reclaim string) (t Threshold, err error) {
 	return t, err
 }
 
-// crossed lists the thresholds of which less is available; with reclaim, than with
-// what is to be reclaimed beyond them.
+// crossed lists the thresholds that are crossed; with reclaim, including the amount to be
+// reclaimed beyond them.
 func crossed(all []Threshold, o Observations, reclaim bool) []Threshold {
 	var out []Threshold
 	for _, t := range all {

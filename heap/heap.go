@@ -1,16 +1,15 @@
-// Package heap lets podrun's heap grow before garbage is first collected.
+// Package heap lets podrun's heap grow before the first garbage collection.
 //
-// A whole apply allocates some 8 MB; at Go's default the collector runs once
-// while packages are initialized and once or twice more, which costs 2 to 3 ms
-// of the 20 that podrun needs for itself and saves no memory at the peak (31 MB
-// with and without, most of it the binary's own pages). At 300 the first
-// collection comes at 12 MB: commands that start something and end never have
-// one, and those that stay (logs -f) keep a heap of a few megabytes.
+// A complete apply allocates about 8 MB. With Go's default, the collector runs once
+// during the initialization of packages and once or twice afterwards. This takes 2 to 3
+// ms of the 20 ms of podrun's own work, without reducing the peak memory (31 MB in both
+// cases, most of it pages of the binary). At 300 %, the first collection happens at 12
+// MB: short commands never collect, and long ones (logs -f) keep a heap of a few
+// megabytes.
 //
-// It is a package of its own, that imports nothing but runtime/debug, so that
-// it is initialized before the large packages: Go goes by import path among
-// those that are ready (The Go Programming Language Specification, "Program
-// initialization").
+// The package imports only runtime/debug, so that it is initialized before the large
+// packages: Go initializes packages that are ready in the order of their import paths
+// (The Go Programming Language Specification, "Program initialization").
 package heap
 
 import (

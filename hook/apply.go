@@ -22,15 +22,15 @@ type Target struct {
 // HookError is the failure of a hook.
 type HookError struct {
 	Plan Plan
-	// Output is the first 10 KiB of what an exec hook wrote, stdout first. It may
-	// hold secrets: the kubelet keeps it out of events, since it is for the pod's
-	// author alone.
+	// Output is the first 10 KiB of the output of an exec hook, stdout first. It may
+	// contain secrets: the kubelet keeps it out of events, because only the pod's author
+	// may see it.
 	Output string
 	Err    error
 }
 
-// maxOutput is how much is kept of what a hook writes, and of what the runtime
-// says of it, in bytes: as much as of a probe's.
+// maxOutput limits how much of a hook's output, and of the runtime's message about it, is
+// kept, in bytes: the same as for probes.
 const maxOutput = 10 << 10
 
 // Error is the kubelet's sentence for the failure.

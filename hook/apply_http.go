@@ -23,11 +23,10 @@ const maxBody = 10 << 10
 // was told it.
 const userAgent = "kube-lifecycle/1.36"
 
-// runHTTP sends the hook's request. Any answer is a success, whatever its status,
-// which is why the prober of k8s.io/kubernetes/pkg/probe/http does not fit: the
-// client here is the kubelet's for hooks (pkg/kubelet/kubelet.go). A server that
-// speaks HTTP where HTTPS was asked for is asked again over HTTP, without its
-// Authorization.
+// runHTTP sends the hook's request. Any response is a success, regardless of its status,
+// so the prober of k8s.io/kubernetes/pkg/probe/http is not suitable: the client is like
+// the kubelet's for hooks (pkg/kubelet/kubelet.go). If a server responds with HTTP to
+// HTTPS, the request is repeated over HTTP, without its Authorization header.
 func runHTTP(ctx context.Context, h HTTP, t Target) error {
 	req, err := h.request(t.PodIP)
 	if err != nil {
@@ -77,7 +76,8 @@ func send(client *http.Client, req *http.Request) error {
 		return err
 	}
 	defer resp.Body.Close()
-	// What the answer says does not count; a server that ends early is not an error.
+	// The content of the response is ignored; a server that closes the connection early
+	// is not an error.
 	_, _ = io.CopyN(io.Discard, resp.Body, maxBody)
 	return nil
 }

@@ -1,7 +1,7 @@
-// Package hook runs lifecycle hooks: postStart and preStop. What a hook does and
-// how its failure reads are the kubelet's (pkg/kubelet/lifecycle/handlers.go):
-// exec runs in the container, httpGet and sleep run here, tcpSocket is accepted
-// by the API and fails. A hook has no time limit of its own.
+// Package hook runs the lifecycle hooks postStart and preStop. The behavior of hooks and
+// the messages of their failures are the kubelet's (pkg/kubelet/lifecycle/handlers.go):
+// exec runs in the container, httpGet and sleep run in podrun, tcpSocket is accepted by
+// the API and always fails. Hooks have no timeout.
 package hook
 
 import (

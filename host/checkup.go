@@ -8,9 +8,9 @@ type Checkup struct {
 	// ReadOnlyCgroups are the mount points of control groups that can't be
 	// written to.
 	ReadOnlyCgroups []string `json:"readOnlyCgroups,omitempty"`
-	// RuntimePID is the process behind the runtime's socket; 0 if it can't be
-	// seen. RuntimeLowersOOM tells whether that one may lower the OOM score of
-	// what it starts (CAP_SYS_RESOURCE); nil if it can't be seen.
+	// RuntimePID is the process behind the runtime's socket; 0 if it is unknown.
+	// RuntimeLowersOOM reports whether this process may lower the OOM scores of its
+	// children (CAP_SYS_RESOURCE); nil if it is unknown.
 	RuntimePID       int   `json:"runtimePID,omitempty"`
 	RuntimeLowersOOM *bool `json:"runtimeLowersOOM,omitempty"`
 	CNI              CNI   `json:"cni"`
@@ -27,8 +27,8 @@ type Checkup struct {
 	OtherSockets []string `json:"otherSockets,omitempty"`
 	// CRIDisabledIn is the containerd configuration that turns its CRI off.
 	CRIDisabledIn string `json:"criDisabledIn,omitempty"`
-	// Initramfs says that the root file system is the one that the kernel unpacks an
-	// initramfs to, which containers cannot leave by pivot_root(2).
+	// Initramfs is true if the root file system is the one to which the kernel unpacks an
+	// initramfs, which containers cannot leave with pivot_root(2).
 	Initramfs bool `json:"initramfs,omitempty"`
 	// SandboxImage is how the runtime's pause image is to be had.
 	SandboxImage SandboxImage `json:"sandboxImage"`
@@ -53,7 +53,7 @@ type CNI struct {
 	Network string   `json:"network,omitempty"` // the name that it gives
 	Plugins []string `json:"plugins,omitempty"` // the programs that it calls
 	Missing []string `json:"missing,omitempty"` // those of them that are not there
-	Problem string   `json:"problem,omitempty"` // what is wrong with the file
+	Problem string   `json:"problem,omitempty"` // the problem of the file
 	Bridge  bool     `json:"bridge"`            // the usual plugins are installed
 }
 

@@ -1,6 +1,6 @@
-// Package host holds what podrun knows of the machine it runs on, as data. The
-// only code that reads it off the machine is host/discover; planning takes
-// Facts as an argument, so that `podrun plan --facts FILE` replays a plan.
+// Package host contains the facts about the host, as data. Only host/discover reads them
+// from the host; planning takes Facts as an argument, so that `podrun plan --facts FILE`
+// replays a plan.
 package host
 
 import (
@@ -35,7 +35,8 @@ type Facts struct {
 	// host, which hold for a while after the shortage has ended.
 	Pressure []corev1.NodeConditionType `json:"pressure,omitempty"`
 
-	// ShuttingDown says that this host shuts down, by a supervisor of this root directory.
+	// ShuttingDown is true if this host is shutting down, according to a supervisor of
+	// this root directory.
 	ShuttingDown bool `json:"shuttingDown,omitempty"`
 
 	NodeIPs      []string   `json:"nodeIPs"`                // the primary one first, at most one of each family
@@ -43,7 +44,7 @@ type Facts struct {
 	ResolvConf   ResolvConf `json:"resolvConf"`
 	EtcHosts     string     `json:"etcHosts,omitempty"` // content of the host's /etc/hosts
 	Listeners    []Listener `json:"listeners,omitempty"`
-	// SCTP tells whether the kernel has SCTP loaded, where a pod wants a port of it.
+	// SCTP reports whether the kernel has SCTP loaded, if a pod requests an SCTP port.
 	SCTP *bool `json:"sctp,omitempty"`
 
 	Cgroup        Cgroup  `json:"cgroup"`
@@ -56,12 +57,11 @@ type Facts struct {
 	SELinux  bool `json:"selinux,omitempty"`
 	// AppArmorProfiles are those that are loaded; nil where that can't be read.
 	AppArmorProfiles []string `json:"appArmorProfiles,omitempty"`
-	// SeccompProfiles are the files that the pods name, below the directory of
-	// profiles: what is wrong with each, empty for nothing.
+	// SeccompProfiles are the files that the pods name, below the profile directory, with
+	// their problems; empty for none.
 	SeccompProfiles map[string]string `json:"seccompProfiles,omitempty"`
 	Runtime         Runtime           `json:"runtime"`
-	// Images are those that the pods name and that are here, by the name with a
-	// tag or digest.
+	// Images are the present images that the pods name, by the name with a tag or digest.
 	Images map[string]Image `json:"images,omitempty"`
 	// Emulated are the architectures whose programs the kernel hands to an
 	// emulator (binfmt_misc), in QEMU's names: aarch64.
@@ -84,8 +84,8 @@ type Facts struct {
 	Unreadable []string `json:"unreadable,omitempty"`
 }
 
-// UserNS is a pod's user namespace as the file of that name in the pod's
-// directory has it, which is the kubelet's.
+// UserNS is a pod's user namespace from the file of that name in the pod's directory, in
+// the kubelet's format.
 type UserNS struct {
 	UIDs []IDMapping `json:"uidMappings"`
 	GIDs []IDMapping `json:"gidMappings"`
@@ -103,10 +103,10 @@ type IDMapping struct {
 type Filesystem struct {
 	Path           string `json:"path"` // a directory on it
 	CapacityBytes  int64  `json:"capacityBytes"`
-	AvailableBytes int64  `json:"availableBytes"` // to who is not root
+	AvailableBytes int64  `json:"availableBytes"` // for users other than root
 	Inodes         int64  `json:"inodes,omitempty"`
 	InodesFree     int64  `json:"inodesFree,omitempty"`
-	Device         uint64 `json:"device,omitempty"` // its number, by which file systems are told apart
+	Device         uint64 `json:"device,omitempty"` // its device number, which identifies the file system
 }
 
 // Image is an image on this host, as reported by the runtime.
@@ -142,7 +142,7 @@ type Listener struct {
 	Protocol corev1.Protocol `json:"protocol"`
 	IP       string          `json:"ip"` // 0.0.0.0 and :: are the wildcards
 	Port     int32           `json:"port"`
-	V6Only   bool            `json:"v6Only,omitempty"` // :: that leaves IPv4 alone
+	V6Only   bool            `json:"v6Only,omitempty"` // :: without IPv4
 	PID      int             `json:"pid,omitempty"`
 	Process  string          `json:"process,omitempty"`
 }
@@ -151,7 +151,7 @@ type Listener struct {
 type Cgroup struct {
 	Version     int               `json:"version"`               // 1 or 2; hybrid is 1
 	Driver      string            `json:"driver"`                // cgroupfs or systemd
-	DriverFrom  string            `json:"driverFrom,omitempty"`  // flag, runtime or host: who said so
+	DriverFrom  string            `json:"driverFrom,omitempty"`  // flag, runtime or host: the origin of the setting
 	Controllers []string          `json:"controllers"`           // sorted: cpu, cpuset, hugetlb, memory, pids…
 	SwapLimits  bool              `json:"swapLimits,omitempty"`  // memory.memsw.* on v1, memory.swap.max on v2
 	MountPoints map[string]string `json:"mountPoints,omitempty"` // controller → mount point; "" is the v2 hierarchy
@@ -173,7 +173,7 @@ func (c Cgroup) Has(controller string) bool {
 	return false
 }
 
-// Runtime has what the container runtime reports about itself.
+// Runtime contains the properties that the container runtime reports.
 type Runtime struct {
 	Endpoint   string                    `json:"endpoint"` // unix:///run/containerd/containerd.sock
 	Name       string                    `json:"name"`     // containerd, cri-o
@@ -184,10 +184,10 @@ type Runtime struct {
 	Features   map[string]bool           `json:"features,omitempty"` // StatusResponse.features
 	SandboxImg string                    `json:"sandbox,omitempty"`  // the pause image, where the runtime tells
 	HandlersOK bool                      `json:"handlersKnown"`      // whether Handlers is the runtime's own list
-	// RestrictsOOM says whether the runtime leaves it at that where it may not
-	// lower the OOM score of what it starts; nil where it does not tell.
+	// RestrictsOOM reports whether the runtime tolerates that it cannot lower the OOM
+	// score of its children; nil if it does not report this.
 	RestrictsOOM *bool `json:"restrictsOOM,omitempty"`
-	// NoProcMount says that the runtime masks /proc whatever it is told.
+	// NoProcMount is true if the runtime always masks /proc.
 	NoProcMount bool `json:"noProcMount,omitempty"`
 	// CDI tells whether the runtime adds CDI devices to containers; nil where it
 	// does not tell.
@@ -207,8 +207,8 @@ type Runtime struct {
 	CgroupSaid string           `json:"cgroupSaid,omitempty"` // driver by RuntimeConfig or the default handler's options, empty if neither tells
 }
 
-// NetworkDir is the directory from which the runtime reads its network configuration: what
-// it reports, or the default of containerd and CRI-O.
+// NetworkDir is the directory from which the runtime reads its network configuration: the
+// one that it reports, or the default of containerd and CRI-O.
 func (r Runtime) NetworkDir() string {
 	if r.CNIConfDir == "" {
 		return "/etc/cni/net.d"
@@ -282,10 +282,10 @@ type Pod struct {
 	Name        string              `json:"name"`
 	UID         string              `json:"uid"`
 	Managed     bool                `json:"managed"`            // podrun's
-	RootDir     string              `json:"rootDir,omitempty"`  // of another podrun, whose it is
+	RootDir     string              `json:"rootDir,omitempty"`  // the root directory of the podrun that owns it
 	Ready       bool                `json:"ready"`              // its sandbox is ready
 	Reserved    bool                `json:"reserved,omitempty"` // podrun's, admitted, without a sandbox
-	Broken      string              `json:"broken,omitempty"`   // why its checkpoint can't be read: what it requests is not known
+	Broken      string              `json:"broken,omitempty"`   // why its checkpoint cannot be read; its requests are then unknown
 	HostNetwork bool                `json:"hostNetwork,omitempty"`
 	Priority    int32               `json:"priority,omitempty"`
 	QOSClass    corev1.PodQOSClass  `json:"qosClass,omitempty"`
@@ -300,5 +300,5 @@ type HostPort struct {
 	Protocol corev1.Protocol `json:"protocol"`
 	IP       string          `json:"ip,omitempty"` // empty: all addresses
 	Port     int32           `json:"port"`
-	Field    string          `json:"-"` // where the pod asks for it: spec.containers[0].ports[1]
+	Field    string          `json:"-"` // the field that requests it: spec.containers[0].ports[1]
 }

@@ -1,7 +1,7 @@
-// Package hostfile reads and writes files of the host that another process, a
-// user or a container may write, replace or keep from answering. A read takes
-// regular files only, at most a given number of bytes, and ends with its
-// context; a write replaces a file as a whole or leaves it as it is.
+// Package hostfile reads and writes files of the host that another process, a user or a
+// container may write, replace or block. A read accepts only regular files, is limited to
+// a number of bytes, and ends with its context. A write is atomic: it replaces the whole
+// file or leaves it unchanged.
 package hostfile
 
 import (

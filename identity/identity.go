@@ -1,6 +1,5 @@
-// Package identity names a pod and everything that belongs to it: its UID, the
-// labels by which the runtime finds its parts, and its paths on this host.
-// Nothing here reads the world.
+// Package identity names a pod and everything that belongs to it: its UID, the labels of
+// its sandboxes and containers, and its paths on this host. It is pure.
 package identity
 
 import (

@@ -1,7 +1,7 @@
-// Package imagegc decides which images are removed because nothing uses them, by the
-// kubelet's rules (pkg/kubelet/images/image_gc_manager.go, v1.36): when their disk is
-// as full as a threshold, those that were used longest ago; and those that were not
-// used for long. It is pure.
+// Package imagegc selects the unused images to remove, by the kubelet's rules
+// (pkg/kubelet/images/image_gc_manager.go, v1.36): the least recently used ones when the
+// usage of the disk has reached a threshold, and those that have not been used for a
+// given time. It is pure.
 package imagegc
 
 import (

@@ -22,9 +22,9 @@ type Options struct {
 	MaxParallel int     // pulls at a time, over all pods; 0: no limit
 	QPS         float64 // pulls begun a second; 0: no limit
 	Burst       int     // pulls that may begin at once
-	// Auth returns the credentials to try for an image reference, the best first;
-	// secrets are the pod's imagePullSecrets. None, or a nil Auth, pulls
-	// anonymously. Its error is final: what the user named is wrong.
+	// Auth returns the credentials to try for an image reference, the best first; secrets
+	// are the pod's imagePullSecrets. If it returns none, or Auth is nil, the pull is
+	// anonymous. Its error is permanent: the user's input is wrong.
 	Auth func(ctx context.Context, secrets []*corev1.Secret, ref string) (auth.Found, error)
 	// RetryAlways retries permanent errors, too, save BadCredentials.
 	RetryAlways bool
@@ -42,8 +42,8 @@ type Options struct {
 	Emit event.Sink
 	// Progress receives the progress of the pulls from time to time; may be nil.
 	Progress event.Sink
-	// Pulled is called after each successful pull with the image's size in bytes and how
-	// long the pull took, with what it waited; may be nil. It must not block.
+	// Pulled is called after each successful pull with the image's size in bytes and the
+	// duration of the pull, including waits; may be nil. It must not block.
 	Pulled func(size uint64, took time.Duration)
 	// StallTimeout ends a pull that has received no byte for this long, or whose
 	// registry has not answered for as long, and retries it; 0: never. It requires
@@ -253,7 +253,7 @@ func (s *Pulls) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Done reports whether the pull of a container's image has ended, well or not:
+// Done reports whether the pull of a container's image has ended, successfully or not:
 // whether Wait would return immediately. A container that is not in the plan is done.
 func (s *Pulls) Done(container string) bool {
 	j, ok := s.jobs[container]

@@ -14,10 +14,9 @@ import (
 	"github.com/podrun/podrun/identity"
 )
 
-// memory keeps the back-off of each pod's images in a file of its own,
-// <dir>/<uid>.json, so that a command that is run again and again asks a registry
-// no more often than one that goes on. It is not among the pod's own files: they
-// go when its image can't be had.
+// memory stores the back-off of each pod's images in a separate file, <dir>/<uid>.json,
+// so that a repeated command contacts a registry no more often than one long command. It
+// is not in the pod's directory, which is removed if the image is not available.
 type memory struct{ dir string }
 
 // remembered is the back-off of one image in such a file.
@@ -31,8 +30,8 @@ type remembered struct {
 
 func (m memory) path(uid string) string { return filepath.Join(m.dir, uid+".json") }
 
-// maxRecord bounds a file of what is kept of pulls, in bytes: one entry an image
-// or a Secret.
+// maxRecord limits a file of back-offs or records, in bytes: one entry per image or
+// Secret.
 const maxRecord = 4 << 20
 
 // read takes a pod's back-off in. A file that can't be understood counts for
@@ -55,8 +54,7 @@ func (m memory) read(b *backOff, uid string, now time.Time) {
 	}
 }
 
-// write keeps a pod's back-off, and removes what pods left that were not tried
-// again.
+// write stores a pod's back-off, and removes the files of pods that were not retried.
 func (m memory) write(b *backOff, uid string, now time.Time) error {
 	if m.dir == "" || uid == "" {
 		return nil
@@ -87,7 +85,7 @@ func (m memory) write(b *backOff, uid string, now time.Time) error {
 	return m.prune(now)
 }
 
-// prune removes the files of pods whose last failure counts no more.
+// prune removes the files of pods whose last failure has expired.
 func (m memory) prune(now time.Time) error {
 	files, err := os.ReadDir(m.dir)
 	if err != nil {
@@ -96,7 +94,7 @@ func (m memory) prune(now time.Time) error {
 	for _, f := range files {
 		info, err := f.Info()
 		if err != nil || now.Sub(info.ModTime()) <= 2*backOffMax {
-			continue // gone meanwhile, or it still counts
+			continue // removed in the meantime, or still valid
 		}
 		if err := os.Remove(filepath.Join(m.dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -35,7 +35,7 @@ func (p *Puller) run(ctx context.Context, plan Plan, j *job) {
 	p.emit(plan.ID, j.image.Containers[0], event.Warning, event.FailedToPullImage, "Failed to pull image %q: %v", j.image.Name, overdue.Err)
 }
 
-// try tries until the image is here, trying again can't help, or ctx ends.
+// try retries until the image is present, a permanent error occurs, or ctx ends.
 func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
 	key, who := backOffKey{UID: plan.ID.UID, Ref: j.image.Ref}, j.image.Containers[0]
 	if left := p.left(key); left > 0 && p.here(ctx, plan, j) {
@@ -101,8 +101,8 @@ func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool
 	return result, pulled, err
 }
 
-// here tells whether an image that is backed off from is here meanwhile, and
-// need not be pulled: then it is the job's.
+// here reports whether an image in back-off has become present in the meantime, so that
+// no pull is required: then the job uses it.
 func (p *Puller) here(ctx context.Context, plan Plan, j *job) bool {
 	if j.image.Policy == corev1.PullAlways {
 		return false
@@ -115,7 +115,7 @@ func (p *Puller) here(ctx context.Context, plan Plan, j *job) bool {
 	return j.err == nil
 }
 
-// inspect looks for an image; nil means it is not here.
+// inspect looks for an image; nil means that it is not present.
 func (p *Puller) inspect(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (*runtimeapi.Image, error) {
 	found, err := p.client.ImageStatus(ctx, spec)
 	if err == nil {
@@ -130,8 +130,8 @@ func (p *Puller) inspect(ctx context.Context, plan Plan, image Image, spec *runt
 	return nil, &PullError{Image: image.Name, Reason: ReasonInspect, Class: Classify(err), Err: err}
 }
 
-// pull pulls an image that is missing or has to be looked for. Of several pods
-// that want the same image at once one pulls it, for all that may have it.
+// pull pulls an image that is missing or must be checked with the registry. If several
+// pods need the same image at the same time, one pulls it for all pods that may use it.
 func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (result Result, pulled bool, err error) {
 	waited, came, unlock, err := p.lock(ctx, image.Ref)
 	if err != nil {
@@ -182,9 +182,9 @@ func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtime
 	return Result{ImageID: id, Size: found.GetSize()}, true, nil
 }
 
-// fetch calls PullImage with each credential in turn, and returns the one that
-// was taken. Of several failures the last that is no refusal is returned, else
-// the last.
+// fetch calls PullImage with one credential after the other, and returns the accepted
+// one. If all fail, it returns the last error that is not a refusal of the credentials,
+// otherwise the last error.
 func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (string, auth.Credential, *PullError) {
 	var found auth.Found
 	if p.opt.Auth != nil {

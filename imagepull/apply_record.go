@@ -86,7 +86,7 @@ func (r records) done(image string, f *os.File) {
 	defer f.Close()
 	unlock, err := r.lock()
 	if err != nil {
-		return // what stays makes the next pod ask the registry, no more
+		return // a record that remains only makes the next pod contact the registry
 	}
 	defer unlock()
 	if flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
@@ -105,7 +105,7 @@ func (r records) find(image, id string) (record *kubelet.ImagePulledRecord, ours
 	if !errors.Is(err, fs.ErrNotExist) {
 		record = &kubelet.ImagePulledRecord{}
 		if err != nil || json.Unmarshal(data, record) != nil || record.ImageRef != id {
-			record = nil // the registry is asked then, and the record written again
+			record = nil // the registry is then contacted, and the record written again
 		}
 		return record, true, nil
 	}

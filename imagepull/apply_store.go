@@ -12,13 +12,13 @@ import (
 	imagesapi "github.com/containerd/containerd/api/services/images/v1"
 )
 
-// The labels that containerd gives what it has fetched.
+// The labels that containerd sets on fetched content.
 const (
 	labelSource   = "containerd.io/distribution.source."
 	labelChildren = "containerd.io/gc.ref.content."
 )
 
-// manifests lists the manifests that are here of a repository.
+// manifests lists the present manifests of a repository.
 func (w *watcher) manifests(ctx context.Context, from source) ([]manifest, error) {
 	var out []manifest
 	filter := `labels."` + labelSource + from.host + `",labels."` + labelChildren + `config"`
@@ -40,7 +40,7 @@ func (w *watcher) manifests(ctx context.Context, from source) ([]manifest, error
 	return out, err
 }
 
-// present picks those of some blobs that are here whole.
+// present returns the blobs that are completely present.
 func (w *watcher) present(ctx context.Context, digests []string) []string {
 	if len(digests) == 0 {
 		return nil

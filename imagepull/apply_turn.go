@@ -16,9 +16,8 @@ type pulling struct {
 	ok   bool // whether it came; set before done is closed
 }
 
-// lock takes a reference for one pull, which unlock tells the end of. Waited
-// tells whether another process had it meanwhile, came whether the last of them
-// got it.
+// lock reserves a reference for one pull; unlock ends it. Waited reports whether another
+// job held it before, came whether the last of them got the image.
 func (p *Puller) lock(ctx context.Context, ref string) (waited, came bool, unlock func(ok bool), err error) {
 	for {
 		p.mu.Lock()
@@ -85,7 +84,7 @@ func (p *Puller) left(key backOffKey) time.Duration {
 	return p.backOff.Left(key, time.Now())
 }
 
-// Forget drops what is kept in memory of a pod that no worker acts on any longer. Its
+// Forget discards the state in memory of a pod that no worker handles any longer. Its
 // back-off is on disk, where the next Start finds it.
 func (p *Puller) Forget(uid string) {
 	p.mu.Lock()
@@ -105,9 +104,9 @@ func (p *Puller) succeed(key backOffKey) {
 	p.keep(key.UID)
 }
 
-// fail notes why a pull failed that is tried again, for the next try and for
-// commands that show the pod. It returns how long the registry asks to wait, if that is
-// longer than the back-off; 0 otherwise.
+// fail records why a pull failed that will be retried, for the next attempt and for
+// commands that show the pod. It returns the delay that the registry requests, if it is
+// longer than the back-off; otherwise 0.
 func (p *Puller) fail(key backOffKey, image Image, e *PullError) time.Duration {
 	because := why{Image: image.Name, Reason: e.Reason, Message: event.Cut(strings.TrimPrefix(e.Error(), e.Reason+": "))}
 	for _, c := range image.Containers {
@@ -127,8 +126,7 @@ func (p *Puller) fail(key backOffKey, image Image, e *PullError) time.Duration {
 	return asked
 }
 
-// keep writes a pod's back-off down. What can't be kept costs no more than a try that
-// is early.
+// keep stores a pod's back-off. If that fails, the only effect is an early retry.
 func (p *Puller) keep(uid string) {
 	_ = memory{p.opt.BackOffDir}.write(&p.backOff, uid, time.Now())
 }

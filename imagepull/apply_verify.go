@@ -9,9 +9,8 @@ import (
 	"github.com/podrun/podrun/imagepull/auth"
 )
 
-// mustPull tells whether a pod that wants an image which is here must pull it
-// all the same, to show that it may have it. A record that can't be read, and a
-// Secret that can't, leave it unshown.
+// mustPull reports whether a pod that uses a present image must still pull it, to verify
+// that it may use it. An unreadable record or Secret does not verify this.
 func (p *Puller) mustPull(plan Plan, image Image, found *runtimeapi.Image) bool {
 	if p.opt.RecordDir == "" {
 		return false
@@ -26,8 +25,8 @@ func (p *Puller) mustPull(plan Plan, image Image, found *runtimeapi.Image) bool 
 	return record == nil || !allows(record, plan, image)
 }
 
-// shown tells whether a pod that wants an image pulled, whatever is here, would
-// get it by what another pod of this command has just pulled.
+// shown reports whether a pod that always pulls an image may instead use what another pod
+// of this command has just pulled.
 func (p *Puller) shown(plan Plan, image Image, found *runtimeapi.Image) bool {
 	if p.opt.RecordDir == "" {
 		return false
@@ -46,8 +45,8 @@ func allows(record *kubelet.ImagePulledRecord, plan Plan, image Image) bool {
 	return err == nil && mayUse(recorded, have)
 }
 
-// intend writes down that an image is about to be pulled, until what it returns
-// is called.
+// intend records that an image is about to be pulled, until the returned function is
+// called.
 func (p *Puller) intend(image Image) (func(), error) {
 	if p.opt.RecordDir == "" {
 		return func() {}, nil

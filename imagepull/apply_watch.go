@@ -27,8 +27,8 @@ const lookEvery = 250 * time.Millisecond
 // errStalled is the cause of a pull that is given up because nothing comes.
 var errStalled = errors.New("the pull has stalled")
 
-// watcher tells how far pulls are, and gives those up that stall. All of it is
-// read from containerd's content service, which is on the CRI's own socket.
+// watcher reports the progress of pulls, and cancels those that stall. It reads
+// containerd's content service, which is available on the CRI socket.
 type watcher struct {
 	content contentapi.ContentClient // nil where there is no connection
 	images  imagesapi.ImagesClient   // likewise
@@ -100,7 +100,7 @@ func (w *watcher) end(p *watched) error {
 	return failed
 }
 
-// run looks until it is told to stop.
+// run observes the store periodically until it is stopped.
 func (w *watcher) run(stop <-chan struct{}, stopped chan<- struct{}) {
 	defer close(stopped)
 	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(context.Background(), "containerd-namespace", "k8s.io"))
@@ -124,7 +124,7 @@ func (w *watcher) run(stop <-chan struct{}, stopped chan<- struct{}) {
 	}
 }
 
-// round looks once, tells what it sees and gives up what stalls.
+// round observes the store once, reports progress and cancels stalled pulls.
 func (w *watcher) round(ctx context.Context) {
 	l, err := w.look(ctx)
 	if err != nil {
@@ -184,7 +184,7 @@ func (w *watcher) giveUp(ctx context.Context, p *watched, l look) {
 	p.cancel(errStalled)
 }
 
-// say tells how far a pull is.
+// say reports the progress of a pull.
 func (w *watcher) say(p *watched, pull event.Pull) {
 	if w.tell == nil {
 		return

@@ -17,8 +17,8 @@ import (
 	"github.com/podrun/podrun/cri"
 )
 
-// The lengths of inet_diag's structures and what is read of them (linux/inet_diag.h,
-// linux/tcp.h), in bytes.
+// The sizes of inet_diag's structures and the offsets of the fields used
+// (linux/inet_diag.h, linux/tcp.h), in bytes.
 const (
 	diagRequestLen  = 56 // struct inet_diag_req_v2
 	diagMessageLen  = 72 // struct inet_diag_msg
@@ -113,7 +113,7 @@ func socketsOf(pid int) (map[uint32]bool, error) {
 	for _, name := range names {
 		target, err := os.Readlink(dir.Name() + "/" + name)
 		if err != nil {
-			continue // closed meanwhile
+			continue // closed in the meantime
 		}
 		number, ok := strings.CutPrefix(target, "socket:[")
 		if inode, err := strconv.ParseUint(strings.TrimSuffix(number, "]"), 10, 32); ok && err == nil {

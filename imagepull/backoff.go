@@ -22,7 +22,7 @@ type backOffKey struct{ UID, Ref string }
 
 type backOffEntry struct {
 	delay  time.Duration
-	asked  time.Duration // what the registry asked for; at most maxRetryAfter
+	asked  time.Duration // the delay that the registry requested; at most maxRetryAfter
 	failed time.Time
 	why    why
 }
@@ -30,7 +30,7 @@ type backOffEntry struct {
 // wait is how long the image is not pulled again after its failure.
 func (e backOffEntry) wait() time.Duration { return max(e.delay, e.asked) }
 
-// why is what a container that waits for the image says in its status.
+// why is the waiting state of a container that waits for the image.
 type why struct {
 	Image      string   `json:"image,omitempty"` // as the pod writes it
 	Containers []string `json:"containers,omitempty"`
@@ -67,8 +67,8 @@ func (b *backOff) Left(key backOffKey, now time.Time) time.Duration {
 	return max(last.failed.Add(last.wait()).Sub(now), 0)
 }
 
-// restore takes in a failure of an earlier process, unless it counts no more. One
-// of the future is of a clock that was set back: it counts from now.
+// restore takes over a failure of an earlier process, unless it has expired. If it is in
+// the future, because the clock was set back, it counts from now.
 func (b *backOff) restore(key backOffKey, e backOffEntry, now time.Time) {
 	if e.failed.After(now) {
 		e.failed = now
@@ -79,7 +79,7 @@ func (b *backOff) restore(key backOffKey, e backOffEntry, now time.Time) {
 	b.put(key, e)
 }
 
-// Failure is why a container waits for its image, in the kubelet's words.
+// Failure is the reason why a container waits for its image, with the kubelet's message.
 type Failure struct {
 	Reason  string // ErrImagePull, ImagePullBackOff, InvalidImageName…
 	Message string

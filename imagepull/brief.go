@@ -26,8 +26,8 @@ var (
 	wrapped = expression(`(?:"([^"]*)"|docker://(\S+)): `)
 )
 
-// withoutName removes the image's name, in the forms in which a runtime's error has it,
-// with the words around it.
+// withoutName removes the image's name from a runtime's error, in all forms in which it
+// occurs, including the surrounding words.
 func withoutName(text, image string) string {
 	names := []string{image}
 	clean := wrapping().ReplaceAllStringFunc(text, func(s string) string {

@@ -20,7 +20,7 @@ type PullError struct {
 	Reason string     // the waiting reason: ErrImagePull, ImagePullBackOff…
 	Class  Class      // "" if no pull was attempted
 	Err    error      // the runtime's answer without credentials; may be nil
-	Found  auth.Found // what the pull was tried with
+	Found  auth.Found // the credentials that the pull was tried with
 	// Denied: the image is on this host, but the pod has not shown that it may use it.
 	Denied bool
 }
@@ -70,7 +70,7 @@ func (e *PullError) tried() string {
 	return text
 }
 
-// hint says what a user can do about the failure.
+// hint returns the remedy for the failure.
 func (e *PullError) hint() string {
 	if e.Class == Unauthorized && len(e.Found.Credentials) > 0 {
 		return "correct these credentials: the registry rejects all of them for this image"
@@ -118,7 +118,7 @@ func failure(container, image string, err error) error {
 	return out
 }
 
-// ended says that a context ended before an image was here.
+// ended is the error of a context that ended before an image was present.
 type ended struct {
 	cause    error
 	deadline bool

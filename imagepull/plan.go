@@ -1,9 +1,9 @@
-// Package imagepull pulls a pod's images: it plans which are needed, pulls them
-// concurrently from the moment a pod is admitted, and hands each container its
-// image as soon as that one is on this host. Order of the calls, texts of the events
-// and policies are the kubelet's (pkg/kubelet/images); it differs in pulling
-// concurrently and in failing immediately on permanent errors. Credentials are
-// found by imagepull/auth, archives are read by imagepull/archive.
+// Package imagepull pulls a pod's images. It plans the images that are needed, pulls them
+// concurrently from the moment a pod is admitted, and lets each container wait only for
+// its own image. The order of the calls, the texts of the events and the policies are the
+// kubelet's (pkg/kubelet/images); the differences are concurrent pulls, and that
+// permanent errors fail immediately. Package imagepull/auth finds credentials, package
+// imagepull/archive reads archives.
 package imagepull
 
 import (
@@ -38,9 +38,9 @@ type Plan struct {
 // Image is one image that the pod needs.
 type Image struct {
 	Name string `json:"name"` // as the first container wrote it
-	Ref  string `json:"ref"`  // what the runtime is asked for: with a tag or a digest
-	// Policy is the strictest of the containers': one that says Always pulls for
-	// all, one that says Never only counts where all do.
+	Ref  string `json:"ref"`  // the reference for the runtime: with a tag or a digest
+	// Policy is the strictest policy of the containers: Always of one container pulls for
+	// all, Never applies only if all containers have it.
 	Policy     corev1.PullPolicy `json:"policy"`
 	Containers []Container       `json:"containers"`
 }

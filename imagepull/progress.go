@@ -13,15 +13,15 @@ import (
 	"github.com/podrun/podrun/event"
 )
 
-// rateWindow is the time over which a pull's rate is told: long enough that
-// containerd's steps of 1 MiB don't make it jump.
+// rateWindow is the time over which a pull's rate is averaged: long enough to smooth
+// containerd's steps of 1 MiB.
 const rateWindow = 5 * time.Second
 
 // ingest is a blob on its way into containerd, by the ref that the fetcher gives
 // it: layer-sha256:…, config-sha256:…, manifest-sha256:…, index-sha256:….
 type ingest struct {
 	ref    string
-	offset int64 // bytes that are here
+	offset int64 // bytes present
 }
 
 // digest is the blob's.
@@ -30,8 +30,8 @@ func (i ingest) digest() string {
 	return digest
 }
 
-// ofImage tells whether the ingest is a manifest or an index, whose image can't
-// be told before it is here.
+// ofImage reports whether the ingest is a manifest or an index, whose image is unknown
+// until it is complete.
 func (i ingest) ofImage() bool {
 	return strings.HasPrefix(i.ref, "manifest-") || strings.HasPrefix(i.ref, "index-")
 }
@@ -43,8 +43,7 @@ type manifest struct {
 	blobs   []string // digests of its layers and its config
 }
 
-// source is how containerd labels what came from a repository: the host has no
-// port there.
+// source is containerd's label for content from a repository; its host has no port.
 type source struct{ host, repository string }
 
 // sourceOf is the source of a reference; empty if it can't be parsed.
@@ -70,7 +69,7 @@ func registryOf(ref string) string {
 	return reference.Domain(named)
 }
 
-// look is what was seen of the store at one time.
+// look is one observation of the store.
 type look struct {
 	at      time.Time
 	ingests map[string]ingest // by ref
@@ -94,8 +93,8 @@ type transfer struct {
 	from     source
 	registry string // with its port
 	begun    time.Time
-	// shared says that another pull of the repository was under way, too: then
-	// it can't be told which manifest is whose.
+	// shared is true if another pull of the repository was in progress too: then it is
+	// unknown which manifest belongs to which pull.
 	shared bool
 
 	candidates map[string]manifest // by digest
@@ -126,10 +125,10 @@ func newTransfer(ref string, now time.Time) *transfer {
 // wantsManifests tells whether the store is to be searched for its manifest.
 func (t *transfer) wantsManifests() bool { return !t.sure || t.shared }
 
-// offer shows a transfer the manifests of its repository. What it shows is the
-// first that came since it began and no other has taken. Until there is one it
-// is a manifest that was here, with blobs on their way: those of this pull, if
-// they move; what a pull left that was cut short lies there, too.
+// offer matches a transfer with the manifests of its repository. The transfer's manifest
+// is the first one that arrived since it began and that no other transfer has. Until
+// there is one, it is a manifest that was already present, with blobs in progress: they
+// belong to this pull if they grow, or are left by an interrupted pull.
 func (t *transfer) offer(found []manifest, l look, taken map[string]bool) {
 	slices.SortFunc(found, func(a, b manifest) int { return a.updated.Compare(b.updated) })
 	for _, m := range found {
@@ -145,8 +144,8 @@ func (t *transfer) offer(found []manifest, l look, taken map[string]bool) {
 		}
 		t.going = t.going || moves && m.digest == t.manifest
 	}
-	// What lies there stands still for ever: it counts no more once it is clear
-	// what this pull fetches.
+	// Leftovers of an interrupted pull never grow: they are ignored once it is known what
+	// this pull fetches.
 	if t.sure || t.going {
 		maps.DeleteFunc(t.candidates, func(digest string, m manifest) bool { return digest != t.manifest && m.updated.Before(t.begun) })
 	}
@@ -213,7 +212,7 @@ func (t *transfer) see(l look, present []string) {
 	}
 }
 
-// follow notes whether anything moved of what may be this pull's.
+// follow records whether any content that may belong to this pull has grown.
 func (t *transfer) follow(l look) {
 	mine := map[string]bool{}
 	for _, m := range t.candidates {
@@ -233,8 +232,7 @@ func (t *transfer) follow(l look) {
 	t.offsets = now
 }
 
-// stalled tells for how long nothing has come of what is open; 0 where nothing
-// is open.
+// stalled returns for how long no open ingest has grown; 0 if there is no open ingest.
 func (t *transfer) stalled(now time.Time) time.Duration {
 	if len(t.offsets) == 0 {
 		return 0
@@ -242,8 +240,8 @@ func (t *transfer) stalled(now time.Time) time.Duration {
 	return now.Sub(t.moved)
 }
 
-// unanswered tells for how long the registry has not answered: nothing of the image is
-// here or on its way; 0 where something is, or the store is not shown.
+// unanswered returns for how long the registry has not answered, that is, no content of
+// the image is present or in progress; 0 if there is some, or the store cannot be read.
 func (t *transfer) unanswered(now time.Time) time.Duration {
 	if !t.known || len(t.candidates)+len(t.offsets) > 0 {
 		return 0
@@ -251,8 +249,7 @@ func (t *transfer) unanswered(now time.Time) time.Duration {
 	return now.Sub(t.moved)
 }
 
-// bytes are those that are here, and all of the image's; 0 where they are not
-// known.
+// bytes returns the present and the total bytes of the image; 0 if they are unknown.
 func (t *transfer) bytes() (here, total int64) {
 	for digest, size := range t.sizes {
 		total += size
@@ -273,7 +270,7 @@ func (t *transfer) rate() int64 {
 	return 0
 }
 
-// progress is how far the pull is.
+// progress is the progress of the pull.
 func (t *transfer) progress(image string, now time.Time) event.Pull {
 	p := event.Pull{Image: image, State: event.Pulling, Elapsed: now.Sub(t.begun).Truncate(time.Millisecond)}
 	switch {
@@ -292,7 +289,7 @@ func (t *transfer) progress(image string, now time.Time) event.Pull {
 	return p
 }
 
-// stallError says what a pull that was given up had waited for.
+// stallError describes what a canceled pull had waited for.
 func (t *transfer) stallError(stalled time.Duration) error {
 	here, total := t.bytes()
 	if total == 0 {

@@ -23,8 +23,8 @@ type Verification struct {
 	Allowlist []string // of NeverVerifyAllowlistedImages: names without tag, or prefixes that end in /*
 }
 
-// wanted tells whether who wants an image must have pulled it, or be able to;
-// ours says that podrun pulled it once. The rules are the kubelet's
+// wanted reports whether a pod must have pulled an image, or be able to, before it may
+// use it; ours is true if podrun pulled the image. The rules are the kubelet's
 // (pkg/kubelet/images/pullmanager).
 func (v Verification) wanted(image string, ours bool) bool {
 	switch v.Policy {
@@ -64,8 +64,8 @@ func withoutTag(image string) string {
 // maxRecorded bounds the Secrets of one name in a record, as the kubelet does.
 const maxRecorded = 100
 
-// usedBy is what a record keeps of a pull: which Secret's credentials it was
-// made with. Those of this host, and none at all, are every pod's.
+// usedBy is the record of a pull: the Secret whose credentials were used. Credentials of
+// this host, and anonymous pulls, are valid for every pod.
 func usedBy(c auth.Credential) kubelet.ImagePullCredentials {
 	if c.Secret == nil {
 		return kubelet.ImagePullCredentials{NodePodsAccessible: true}
@@ -75,8 +75,8 @@ func usedBy(c auth.Credential) kubelet.ImagePullCredentials {
 	}}}
 }
 
-// hashOf is the kubelet's hash of credentials. It can't be turned back, but a
-// weak password can be guessed from it: records are for root alone.
+// hashOf is the kubelet's hash of credentials. It cannot be reversed, but a weak password
+// can be guessed from it: only root may read records.
 func hashOf(a *runtimeapi.AuthConfig) string {
 	data, err := json.Marshal(credentialprovider.AuthConfig{Username: a.GetUsername(), Password: a.GetPassword(), Auth: a.GetAuth(),
 		IdentityToken: a.GetIdentityToken(), RegistryToken: a.GetRegistryToken()})
@@ -87,10 +87,9 @@ func hashOf(a *runtimeapi.AuthConfig) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// mayUse tells whether one of some credentials is among those that a record has.
-// The kubelet takes a Secret's UID, namespace and name for it, too, which an API
-// server vouches for; in a file anybody can write them, so that here the
-// credentials themselves must be the same.
+// mayUse reports whether one of the credentials is in a record. The kubelet also accepts
+// a Secret's UID, namespace and name, which an API server guarantees; in a file, anyone
+// can set them, so podrun requires equal credentials.
 func mayUse(recorded kubelet.ImagePullCredentials, have []auth.Credential) bool {
 	if recorded.NodePodsAccessible {
 		return true
@@ -103,7 +102,7 @@ func mayUse(recorded kubelet.ImagePullCredentials, have []auth.Credential) bool 
 	return false
 }
 
-// merge adds a pull to what a record has; changed tells whether it had it not.
+// merge adds a pull to a record; changed reports whether the record lacked it.
 func merge(recorded, pulled kubelet.ImagePullCredentials) (out kubelet.ImagePullCredentials, changed bool) {
 	switch {
 	case recorded.NodePodsAccessible:

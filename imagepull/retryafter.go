@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// maxRetryAfter is the longest that a registry can ask for: the longest back-off.
+// maxRetryAfter is the longest delay that a registry can request: the longest back-off.
 const maxRetryAfter = backOffMax
 
-// overloaded are the answers with which a registry may say when to ask again (RFC 9110,
+// overloaded are the status codes with which a registry may request a delay (RFC 9110,
 // section 10.2.3; RFC 6585, section 4).
 var overloaded = words(`toomanyrequests`, `\b429\b`, `\b503\b`)
 
-// askedFor finds how long a registry asks to wait in the text of a pull's error. A
-// runtime does not pass on the header, but containerd's "Server message" and CRI-O's
-// text have what the registry says: ghcr.io "retry-after: 1.2ms, allowed: 44000/minute".
+// askedFor matches the delay that a registry requests in the text of a pull's error. A
+// runtime does not pass on the header, but containerd's "Server message" and CRI-O's text
+// contain the registry's message: ghcr.io "retry-after: 1.2ms, allowed: 44000/minute".
 var askedFor = expression(`(?i)\bretry-after"?[:=]? *"?([A-Za-z]{3}, \d{2} [A-Za-z]{3} \d{4} \d{2}:\d{2}:\d{2} GMT|[0-9][0-9.a-zµμ]*)`)
 
-// retryAfter returns how long a registry that is overloaded asks to wait, by the text of
-// a pull's error; 0 if it does not say so, at most maxRetryAfter.
+// retryAfter returns the delay that an overloaded registry requests in the text of a
+// pull's error; 0 if there is none, at most maxRetryAfter.
 func retryAfter(text string, now time.Time) time.Duration {
 	text = quoted().ReplaceAllString(text, `""`) // an image may be called anything
 	if !overloaded().MatchString(text) {
@@ -42,7 +42,8 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return min(max(wait, 0), maxRetryAfter)
 }
 
-// backOffMessage is the kubelet's message of a back-off, with what the registry asks for.
+// backOffMessage is the kubelet's back-off message, with the delay that the registry
+// requests.
 func backOffMessage(image string, asked time.Duration) string {
 	text := fmt.Sprintf("Back-off pulling image %q", image)
 	if asked > 0 {

@@ -31,7 +31,7 @@ const (
 	maxDepth = 100
 	// maxListDepth bounds lists within lists.
 	maxListDepth = 4
-	// maxProblems is as many as anybody reads.
+	// maxProblems limits the list to a readable length.
 	maxProblems = 1000
 	// maxPods are those of one command; a kubelet runs 110 (maxPods).
 	maxPods = 1000
@@ -88,9 +88,9 @@ func (d *document) jsonBounds(raw []byte) (values int, refused *problem.Problem)
 	return values, &p
 }
 
-// aliasMarks counts what may be aliases: a star behind a blank or an indicator, and
-// before a name. By hand: a regular expression takes 20 times as long, and this is
-// asked of every document.
+// aliasMarks counts possible aliases: a star after a blank or an indicator, and before a
+// name. It does not use a regular expression, which takes 20 times as long, because it
+// runs for every document.
 func aliasMarks(text []byte) int {
 	marks := 0
 	for i := 1; i+1 < len(text); i++ {
@@ -106,9 +106,9 @@ func aliasMarks(text []byte) int {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// aliasBounds refuses a document that would pass the limits once each alias is
-// replaced by what it stands for. The library that converts counts the nodes of
-// aliases, but not their bytes.
+// aliasBounds refuses a document that would exceed the limits after the replacement of
+// each alias by its content. The library that converts counts the nodes of aliases, but
+// not their bytes.
 func (d *document) aliasBounds() problem.List {
 	marks := aliasMarks(d.text)
 	if marks == 0 || marks*len(d.text) <= maxDocument {
@@ -127,7 +127,7 @@ func (d *document) aliasBounds() problem.List {
 	return problem.List{p}
 }
 
-// weight is what a node comes to with its aliases replaced.
+// weight is the size of a node with its aliases replaced.
 type weight struct{ bytes, values int }
 
 // weigher weighs nodes, each anchor once.
@@ -159,9 +159,9 @@ func (w *weigher) of(n *yaml.Node) weight {
 // longNumberDigits is how many digits a number has that may be beyond the bounds.
 const longNumberDigits = 40
 
-// hasLongNumber tells whether there is what may be a quantity beyond the bounds: an
-// exponent of two digits, or longNumberDigits digits and points in a row. By hand,
-// as aliasMarks.
+// hasLongNumber reports whether the text may contain a quantity beyond the limits: an
+// exponent of two digits, or longNumberDigits digits and points in a row. It uses no
+// regular expression, like aliasMarks.
 func hasLongNumber(raw []byte) bool {
 	run := 0
 	for i, c := range raw {
@@ -185,8 +185,8 @@ func hasLongNumber(raw []byte) bool {
 	return false
 }
 
-// quantityExceeds tells whether the text of a quantity is one that takes
-// Kubernetes' code for ever: "1e9999999" has ten million digits.
+// quantityExceeds reports whether Kubernetes' code would take practically unlimited time
+// for the text of a quantity: "1e9999999" has ten million digits.
 func quantityExceeds(text string) bool {
 	if len(text) > maxQuantity {
 		return true

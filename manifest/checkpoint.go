@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// Checkpoint is a pod and the objects that it uses, so that env, volumes and
-// the sandbox can be made again without the files that they came from.
+// Checkpoint contains a pod and the objects that it uses, so that its env, volumes and
+// sandbox can be recreated without the original files.
 type Checkpoint struct {
 	Pod          *corev1.Pod
 	ConfigMaps   []*corev1.ConfigMap
@@ -23,13 +23,13 @@ type Checkpoint struct {
 	Volumes      []*corev1.PersistentVolume
 	RuntimeClass *nodev1.RuntimeClass // nil when the pod names none
 
-	// InMemory says that its Secrets are kept in memory only, and SecretsLost that they
-	// are gone: then they have no data. Marshal does not write either.
+	// InMemory is true if the pod's Secrets are kept in memory only, SecretsLost if they
+	// are lost: then they have no data. Marshal writes neither.
 	InMemory, SecretsLost bool
 }
 
-// WithoutSecrets is the checkpoint with no more of its Secrets than their names and
-// types: annotations may have their data, too.
+// WithoutSecrets is the checkpoint with only the names and types of its Secrets:
+// annotations may contain their data, too.
 func (c Checkpoint) WithoutSecrets() Checkpoint {
 	secrets := c.Secrets
 	c.Secrets = nil
@@ -125,8 +125,8 @@ func Unmarshal(data []byte) (Checkpoint, error) {
 	return c, nil
 }
 
-// oneLine is the line of JSON that a document consists of, beside lines of
-// comment before it; nil if it is anything else.
+// oneLine returns the JSON line of a document that consists of comment lines followed by
+// one JSON line; nil for any other document.
 func oneLine(text []byte) []byte {
 	for bytes.HasPrefix(text, []byte("#")) {
 		_, text, _ = bytes.Cut(text, []byte("\n"))

@@ -89,8 +89,7 @@ func globalDefault(classes map[string]*schedulingv1.PriorityClass) *schedulingv1
 	return found
 }
 
-// setRuntimeClass adds what a RuntimeClass says of overhead and scheduling
-// (KEP-688).
+// setRuntimeClass adds the overhead and scheduling of a RuntimeClass (KEP-688).
 func setRuntimeClass(spec *corev1.PodSpec, class *nodev1.RuntimeClass, bad func(field, reason, message, hint string)) {
 	if o := class.Overhead; o != nil {
 		if len(spec.Overhead) > 0 && !equality.Semantic.DeepEqual(spec.Overhead, o.PodFixed) {

@@ -14,8 +14,8 @@ import (
 // service account's token (plugin/pkg/admission/serviceaccount).
 const tokenPrefix = "kube-api-access-"
 
-// tokenVolumes leaves out the token volume of a pod exported from a cluster,
-// and its mounts: there is no API server to ask for a token.
+// tokenVolumes drops the token volume of a pod exported from a cluster, and its mounts:
+// there is no API server to issue a token.
 func (l *loader) tokenVolumes(it item, object string, spec *corev1.PodSpec) {
 	index := slices.IndexFunc(spec.Volumes, isTokenVolume)
 	if index < 0 {
@@ -45,9 +45,9 @@ func (l *loader) tokenVolumes(it item, object string, spec *corev1.PodSpec) {
 	}
 }
 
-// noToken tells who asks for a token of a service account that there is none.
-// Every pod has an account; one that names another than the default, or asks for
-// the mount, means it.
+// noToken warns that there is no token for a pod that requests one explicitly. Every pod
+// has a service account; a pod requests the token if it names an account other than the
+// default, or requests the mount.
 func (l *loader) noToken(it item, object string, spec *corev1.PodSpec) {
 	account := spec.ServiceAccountName
 	if account == "" {

@@ -76,8 +76,9 @@ func (l *loader) strictProblem(it item, object string, into any, err error) {
 	l.add(l.loosen(p))
 }
 
-// meant is the hint to an unknown field: what is spelled nearly so, where a field of this
-// very name is, or what is spelled somewhat so; empty if there is none of these.
+// meant is the hint for an unknown field: a field with a very similar name, the level at
+// which a field of this name exists, or a field with a less similar name; empty if there
+// is none.
 func meant(t reflect.Type, path []string) string {
 	similar := similarField(t, path)
 	if similar == "" || edits(strings.ToLower(similar), strings.ToLower(path[len(path)-1])) > 1 {
@@ -137,8 +138,8 @@ type header struct {
 	} `json:"metadata"`
 }
 
-// readHeader reads what names an object, leniently: what is wrong with a field
-// of it is the decoder's to report.
+// readHeader reads the fields that identify an object, leniently: the decoder reports
+// their problems.
 func readHeader(raw []byte) (header, bool) {
 	if kindOf(raw) != "an object" {
 		return header{}, false

@@ -7,9 +7,8 @@ import (
 	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
 )
 
-// defaultPod does what the API server and its service account admission do to
-// a new pod. Without the latter's name, spec.serviceAccountName would be empty
-// in the downward API.
+// defaultPod does what the API server and its service account admission do to a new pod.
+// Without the latter's name, spec.serviceAccountName would be empty in the downward API.
 func defaultPod(pod *corev1.Pod) {
 	coredefaults.SetObjectDefaults_Pod(pod)
 	if pod.Spec.ServiceAccountName == "" {
@@ -22,11 +21,10 @@ func defaultPod(pod *corev1.Pod) {
 	syncAppArmor(pod)
 }
 
-// Default adds the defaults that this binary knows to the objects of a
-// checkpoint, which a podrun of another release may have written: an upgrade
-// that brings a default changes no pod, and the code that runs pods finds each
-// field set that it takes to be. What is set stays. The objects are changed in
-// place.
+// Default adds the defaults that this binary knows to the objects of a checkpoint, which
+// a podrun of another release may have written. An upgrade with a new default therefore
+// changes no pod, and the code that runs pods can rely on defaulted fields. Existing
+// values are kept. The objects are changed in place.
 func (c Checkpoint) Default() {
 	if c.Pod != nil {
 		defaultPod(c.Pod)
@@ -48,7 +46,7 @@ func (c Checkpoint) Default() {
 func withoutDisabled(pod *corev1.Pod) *corev1.Pod {
 	var internal core.Pod
 	var out corev1.Pod
-	// The conversions share memory with what they convert.
+	// The conversions share memory with their input.
 	if coredefaults.Convert_v1_Pod_To_core_Pod(pod.DeepCopy(), &internal, nil) != nil {
 		return nil
 	}

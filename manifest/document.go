@@ -62,9 +62,9 @@ func (d *document) toJSON() (out []byte, twice []duplicate, syntax problem.List)
 	return out, twice, d.trailing()
 }
 
-// trailing finds what follows a flow mapping ("{...}") and belongs to no
-// document: the library that converts would leave it out in silence. Behind
-// other content it fails by itself.
+// trailing finds content after a flow mapping ("{...}") that belongs to no document: the
+// library that converts would ignore it silently. After other content, it returns an
+// error.
 func (d *document) trailing() problem.List {
 	if first := documentStart(d.text); first < 0 || d.text[first] != '{' && d.text[first] != '[' {
 		return nil
@@ -100,9 +100,9 @@ var (
 	})
 )
 
-// syntaxErrors turns an error of the YAML library, whose lines count from the
-// document's beginning, into problems. A document whose first lines are JSON
-// was meant as JSON, and JSON's own error says more.
+// syntaxErrors converts an error of the YAML library, whose lines count from the
+// document's beginning, into problems. If the first lines of a document are JSON, the
+// document is treated as JSON, whose error is more specific.
 func (d *document) syntaxErrors(err error) problem.List {
 	if p, ok := d.jsonSyntax(); ok {
 		return problem.List{p}
@@ -146,7 +146,7 @@ func (d *document) jsonSyntax() (problem.Problem, bool) {
 	return problem.Problem{File: d.file, Line: line, Reason: "InvalidYAML", Message: "not valid JSON: " + syntax.Error()}, true
 }
 
-// syntaxHint says what usually is behind an error of the YAML library.
+// syntaxHint names the usual cause of an error of the YAML library.
 func syntaxHint(message string) string {
 	switch {
 	case strings.Contains(message, "cannot start any token"), strings.Contains(message, "tab character"):

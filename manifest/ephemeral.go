@@ -60,7 +60,7 @@ func EphemeralErrors(before, after *corev1.Pod) []string {
 	return out
 }
 
-// EphemeralOnCreate is what an API server says of ephemeral containers in a new pod.
+// EphemeralOnCreate is an API server's message for ephemeral containers in a new pod.
 const EphemeralOnCreate = "Forbidden: cannot be set on create"
 
 // exceptOnCreate leaves out that ephemeral containers cannot be set on create: only

@@ -10,10 +10,10 @@ import (
 	"k8s.io/component-base/featuregate"
 )
 
-// SetGates sets Kubernetes' feature gates for decoding, defaulting and
-// validation, as featureGates of a KubeletConfiguration or --feature-gates say.
-// They are of the whole process: call it once, before the first Load. A gate
-// that is unknown or can't be changed is a warning.
+// SetGates sets Kubernetes' feature gates for decoding, defaulting and validation,
+// according to the featureGates of a KubeletConfiguration or --feature-gates. They apply
+// to the whole process: call it once, before the first Load. A gate that is unknown or
+// cannot be changed causes a warning.
 func SetGates(gates map[string]bool) problem.List {
 	var out problem.List
 	known := utilfeature.DefaultMutableFeatureGate.GetAll()

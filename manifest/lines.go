@@ -79,8 +79,8 @@ type duplicate struct {
 	first int // of the first
 }
 
-// duplicates lists the keys that a tree has twice. Aliases are not followed:
-// what they stand for is in the tree itself.
+// duplicates lists the duplicate keys of a tree. Aliases are not followed, because their
+// content is in the tree itself.
 func duplicates(node *yaml.Node, path string) []duplicate {
 	var out []duplicate
 	switch node.Kind {

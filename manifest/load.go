@@ -16,16 +16,16 @@ type loader struct {
 	objects  *Objects
 	problems problem.List
 	seen     map[string]Position // by "Kind namespace/name"
-	// These are those of all sources so far; full says that there are too many of
-	// something, and the rest is not looked at.
+	// These are the totals of all sources so far; full means that a limit is exceeded,
+	// and the rest is not examined.
 	documents, values, containers int
 	full                          bool
 }
 
-// Load decodes, defaults and validates what the sources hold. The list has
-// every problem, in the order of the input; notes on what podrun makes of an
-// object are warnings in it. The objects are for use only when it has no errors.
-// It is pure, and quick to refuse hostile input.
+// Load decodes, defaults and validates the sources. The list contains all problems, in
+// the order of the input, including warnings about changes that podrun makes to an
+// object. The objects may be used only if there are no errors. It is pure, and refuses
+// hostile input quickly.
 func Load(sources []Source, opts Options) (*Objects, problem.List) {
 	l := &loader{opts: opts, objects: newObjects(), seen: map[string]Position{}}
 	if l.opts.Namespace == "" {

@@ -1,7 +1,7 @@
-// Package manifest turns files into the Kubernetes objects that podrun runs,
-// and into every problem that they have: it splits streams, decodes strictly,
-// defaults and validates with the Kubernetes code itself. Read acts; all the
-// rest is pure.
+// Package manifest reads files into the Kubernetes objects that podrun runs, and reports
+// all their problems: it splits streams, decodes strictly, defaults and validates with
+// the Kubernetes code itself. Only Read has side effects; the rest of the package is
+// pure.
 package manifest
 
 import (
@@ -19,7 +19,7 @@ type Source struct {
 	Data []byte
 }
 
-// Validate says what becomes of unknown and duplicate fields, by the words of
+// Validate determines how unknown and duplicate fields are handled, with the values of
 // kubectl's --validate.
 type Validate string
 
@@ -42,8 +42,8 @@ type Options struct {
 	WorkingDir string
 	// RestartPolicy replaces that of every pod, if it is not empty.
 	RestartPolicy corev1.RestartPolicy
-	// ToEnd says that the pods are to come to an end: one with no restartPolicy
-	// gets Never, and one with Always is a problem of the command line.
+	// ToEnd requires that the pods complete: one without restartPolicy gets Never, and
+	// one with Always is a problem of the command line.
 	ToEnd bool
 }
 
@@ -55,22 +55,22 @@ type Position struct {
 
 // Pod is one pod of the input, defaulted and valid.
 type Pod struct {
-	Object   *corev1.Pod // its spec.nodeName is empty, whatever the file said
+	Object   *corev1.Pod // its spec.nodeName is empty, regardless of the file
 	Position Position
 	From     string // "Deployment web" when it was made of a pod template, else empty
 	NodeName string // spec.nodeName of the file, which podrun replaces by this host
-	// WroteDNSPolicy reports whether the file has spec.dnsPolicy; a checkpoint does
-	// not say.
+	// WroteDNSPolicy reports whether the file has spec.dnsPolicy; it is unknown for a
+	// checkpoint.
 	WroteDNSPolicy bool
-	// SecretsInMemory says of a pod of a checkpoint that its Secrets are kept in memory
-	// only, which they stay whatever the settings are.
+	// SecretsInMemory is true for a pod of a checkpoint whose Secrets are kept in memory
+	// only, where they stay regardless of the settings.
 	SecretsInMemory bool
 
 	item item
 }
 
-// Objects is what the sources hold. Namespaced objects go by "namespace/name",
-// the others by name.
+// Objects contains the objects of the sources: namespaced ones by "namespace/name", the
+// others by name.
 type Objects struct {
 	Pods            []Pod // in the order of the input
 	ConfigMaps      map[string]*corev1.ConfigMap

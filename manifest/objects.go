@@ -126,8 +126,8 @@ func (l *loader) priorityClass(it item, h header) {
 	}
 }
 
-// valid reports what is wrong with a converted object, and claims its name
-// when nothing is.
+// valid reports the problems of a converted object, and registers its name if there are
+// none.
 func (l *loader) valid(it item, h header, meta *metav1.ObjectMeta, err error, validate func() field.ErrorList) bool {
 	object := nameOf(h.Kind, meta)
 	if err != nil {
@@ -206,8 +206,8 @@ func generated(base, suffix string) string {
 	return base + suffix
 }
 
-// Add takes the objects of another input in. Of two with one name the one that
-// is here already counts.
+// Add adds the objects of another input. If two have the same name, the existing one is
+// kept.
 func (o *Objects) Add(more *Objects) {
 	o.Pods = append(o.Pods, more.Pods...)
 	addTo(&o.ConfigMaps, more.ConfigMaps)
@@ -229,7 +229,7 @@ func addTo[T any](to *map[string]T, from map[string]T) {
 	}
 }
 
-// Objects gives what a checkpoint holds in the form of an input.
+// Objects returns the content of a checkpoint in the form of an input.
 func (c Checkpoint) Objects() *Objects {
 	o := &Objects{Pods: []Pod{{Object: c.Pod, SecretsInMemory: c.InMemory}}}
 	o.Add(&Objects{})

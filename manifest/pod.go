@@ -103,9 +103,9 @@ func (l *loader) toEnd(it item, object string, spec *corev1.PodSpec) {
 	}
 }
 
-// maxWarned is the size of the largest object, as JSON, for which Kubernetes'
-// warnings are asked, and maxWarnedPorts the most ports of it: the warnings take
-// the square of their number, 7,000 took 100 s.
+// maxWarned is the size of the largest object, as JSON, for which Kubernetes' warnings
+// are computed, and maxWarnedPorts its maximum number of ports: the time grows
+// quadratically with the number, and 7,000 ports took 100 s.
 const (
 	maxWarned      = 256 << 10
 	maxWarnedPorts = 300
@@ -121,9 +121,8 @@ func ports(spec *corev1.PodSpec) int {
 	return n
 }
 
-// validatePod reports what the API server would refuse or warn of, and drops
-// the fields whose feature gate is off, saying so: the API server drops them
-// in silence.
+// validatePod reports the errors and warnings of the API server, and drops fields whose
+// feature gate is off, with a warning: the API server drops them silently.
 func (l *loader) validatePod(it item, object string, pod *corev1.Pod) {
 	var internal core.Pod
 	if err := coredefaults.Convert_v1_Pod_To_core_Pod(pod, &internal, nil); err != nil {

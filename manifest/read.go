@@ -15,8 +15,8 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// Bounds of what is read: an API server takes 3 MiB a request, and a stream may
-// hold several objects. MaxSource is the kubelet's limit for a manifest file, too
+// Limits of input: an API server accepts 3 MiB per request, and a stream may contain
+// several objects. MaxSource is also the kubelet's limit for a manifest file
 // (maxConfigLength in pkg/kubelet/config).
 const (
 	MaxSource = 10 << 20 // bytes of one file, stream or URL
@@ -31,12 +31,11 @@ type ReadOptions struct {
 	HTTPClient *http.Client // nil: one with a timeout of 30 s; redirects are checked in any case
 }
 
-// Read reads what the command line names: a file, a directory (its *.yaml,
-// *.yml and *.json in the order of their names, not its subdirectories, nor
-// files that begin with a dot), "-" for standard input or an https URL. A file
-// may be a FIFO, such as a shell's <(command). Every name that can't be read is
-// a problem of the *problem.Error; when ctx ends, the error wraps its cause
-// instead.
+// Read reads the arguments of the command line: a file, a directory (its *.yaml, *.yml
+// and *.json in the order of their names, without subdirectories and files that begin
+// with a dot), "-" for standard input, or an https URL. A file may be a FIFO, such as a
+// shell's <(command). Every argument that cannot be read is a problem of the
+// *problem.Error; when ctx ends, the error wraps its cause instead.
 func Read(ctx context.Context, names []string, opts ReadOptions) ([]Source, error) {
 	if len(names) == 0 {
 		return nil, &problem.Error{Kind: problem.Usage, Err: errors.New("no file is given"), Hint: "name a file, a directory, an https URL, or - for standard input"}
@@ -153,8 +152,8 @@ func (r *reader) file(ctx context.Context, path string) (Source, *problem.Proble
 	return r.all(ctx, path, func() (io.ReadCloser, error) { return os.Open(path) })
 }
 
-// all opens and reads a source of bounded size. Opening or reading a pipe may
-// last for ever, so that the end of ctx ends the wait, not the read.
+// all opens and reads a source of limited size. Opening or reading a pipe may block
+// forever, so the end of ctx ends the wait, not the read.
 func (r *reader) all(ctx context.Context, name string, open func() (io.ReadCloser, error)) (Source, *problem.Problem) {
 	type result struct {
 		data []byte

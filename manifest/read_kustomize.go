@@ -17,7 +17,7 @@ import (
 // is taken: the directory is their last argument.
 var kustomizers = [][]string{{"kustomize", "build"}, {"kubectl", "kustomize"}}
 
-// maxComplaint limits what is shown of such a program's stderr, in bytes.
+// maxComplaint limits how much of such a program's stderr is shown, in bytes.
 const maxComplaint = 10 << 10
 
 // ReadKustomization builds the kustomization of a directory by `kustomize build`, or

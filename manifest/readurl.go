@@ -80,8 +80,8 @@ func allowed(u *url.URL) error {
 	return errPlainHTTP
 }
 
-// urlProblem says why a request had no answer. The URL that the client's error
-// repeats is left out: it may carry credentials.
+// urlProblem explains why a request got no response. It omits the URL in the client's
+// error, which may contain credentials.
 func urlProblem(name string, err error) *problem.Problem {
 	var urlErr *url.Error
 	hint := ""

@@ -62,7 +62,7 @@ func pick[T any](from map[string]T, namespace string, names map[string]bool) []T
 	return out
 }
 
-// references are the names of what a pod refers to.
+// references are the names of the objects that a pod refers to.
 type references struct{ configMaps, secrets, claims map[string]bool }
 
 func (r references) container(c *corev1.Container) {
@@ -149,7 +149,7 @@ func (c Checkpoint) Differ(after Checkpoint) (live, bound, frozen []string) {
 	return live, bound, frozen
 }
 
-// full makes of no map an empty one: a file can say either.
+// full replaces a nil map by an empty one: a file can contain either.
 func full[V any](m map[string]V) map[string]V {
 	if m == nil {
 		return map[string]V{}
@@ -157,7 +157,7 @@ func full[V any](m map[string]V) map[string]V {
 	return m
 }
 
-// pairs matches two lists of objects by namespace/name; what one list has not is
+// pairs matches two lists of objects by namespace/name; an object that one list lacks is
 // the zero value.
 func pairs[T interface {
 	comparable
@@ -175,7 +175,7 @@ func pairs[T interface {
 	return out
 }
 
-// sameVolume compares what two PersistentVolumes say, defaulted alike.
+// sameVolume compares two PersistentVolumes after defaulting.
 func sameVolume(a, b *corev1.PersistentVolume) bool {
 	a, b = a.DeepCopy(), b.DeepCopy()
 	coredefaults.SetObjectDefaults_PersistentVolume(a)

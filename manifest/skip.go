@@ -38,8 +38,8 @@ func isUnused(h header) bool {
 	return slices.Contains(unused[h.Kind], group)
 }
 
-// skips reports whether an object is skipped: because of its kind, or as an option
-// says. A misspelled kind never is.
+// skips reports whether an object is skipped: because of its kind, or because of an
+// option. A misspelled kind is never skipped.
 func (l *loader) skips(h header) bool {
 	if slices.ContainsFunc(l.opts.SkipKinds, func(k string) bool { return strings.EqualFold(k, h.Kind) }) || isUnused(h) {
 		return true

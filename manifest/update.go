@@ -40,11 +40,11 @@ func changes(before, after *corev1.Pod) []string {
 	return paths
 }
 
-// InPlace tells whether a pod that is here may become another without being
-// replaced: whether an API server would take the change as an update
-// (ValidatePodUpdate: images, activeDeadlineSeconds, labels and annotations, more
-// tolerations…), a resize (ValidatePodResize: CPU and memory, KEP-1287), more ephemeral
-// containers (ValidatePodEphemeralContainersUpdate), or all of these.
+// InPlace reports whether an existing pod can become another without being replaced:
+// whether an API server would accept the change as an update (ValidatePodUpdate: images,
+// activeDeadlineSeconds, labels and annotations, more tolerations…), a resize
+// (ValidatePodResize: CPU and memory, KEP-1287), more ephemeral containers
+// (ValidatePodEphemeralContainersUpdate), or a combination of these.
 func InPlace(before, after *corev1.Pod) bool {
 	was, will, ok := internal(before, after)
 	if !ok {
@@ -69,7 +69,7 @@ func InPlace(before, after *corev1.Pod) bool {
 func internal(before, after *corev1.Pod) (was, will core.Pod, ok bool) {
 	for pod, into := range map[*corev1.Pod]*core.Pod{before: &was, after: &will} {
 		authored := authored(pod)
-		authored.UID, authored.ResourceVersion = "u", "1" // an update must name what it updates
+		authored.UID, authored.ResourceVersion = "u", "1" // an update must identify the existing object
 		authored.Spec.NodeName = before.Spec.NodeName
 		if coredefaults.Convert_v1_Pod_To_core_Pod(authored, into, nil) != nil {
 			return was, will, false
@@ -79,10 +79,10 @@ func internal(before, after *corev1.Pod) (was, will core.Pod, ok bool) {
 	return was, will, true
 }
 
-// keepResources is a pod with the resources that it had: what an API server's update
-// changes, without the resize. A resize policy that only spells out the default is
-// none: defaulting adds it for each resource that a container comes to have, and an
-// API server's resize ignores it.
+// keepResources returns a pod with its previous resources: the part of a change that is
+// an API server's update, without the resize. A resize policy that only contains the
+// default is ignored: defaulting adds it for each new resource of a container, and an API
+// server's resize ignores it.
 func keepResources(will, was *core.Pod) *core.Pod {
 	kept := will.DeepCopy()
 	kept.Spec.Resources = was.Spec.Resources
@@ -103,7 +103,7 @@ func keepResources(will, was *core.Pod) *core.Pod {
 	return kept
 }
 
-// samePolicy tells whether two resize policies say the same of CPU and memory.
+// samePolicy reports whether two resize policies are equal for CPU and memory.
 func samePolicy(a, b []core.ContainerResizePolicy) bool {
 	for _, name := range []core.ResourceName{core.ResourceCPU, core.ResourceMemory} {
 		restarts := func(p core.ContainerResizePolicy) bool {
@@ -138,7 +138,7 @@ func authored(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// jsonTree is the object as JSON has it.
+// jsonTree is the object as decoded JSON.
 func jsonTree(pod *corev1.Pod) any {
 	data, err := json.Marshal(pod)
 	if err != nil {

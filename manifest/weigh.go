@@ -6,9 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// A few bytes of YAML make a node of 100 to 200 bytes, several times over:
-// [1,1,… of 10 MB took 2 GB. So what a document holds is counted before it is
-// parsed.
+// A few bytes of YAML can produce several nodes of 100 to 200 bytes: [1,1,… of 10 MB took
+// 2 GB. Therefore the nodes of a document are counted before it is parsed.
 
 // weighJSON counts the values of a JSON text, keys included, and how deep they
 // are nested. It never counts fewer than there are.
@@ -60,10 +59,10 @@ func weighYAML(text []byte, most int) int {
 	return s.nodes
 }
 
-// scanner finds the tokens of a document of YAML as the libraries' scanners do
-// (libyaml's scanner.c), as far as it takes to tell text from structure. Where
-// the text is no valid YAML they stop with an error, and what it counts from
-// there on does not matter.
+// scanner finds the tokens of a YAML document as the libraries' scanners do (libyaml's
+// scanner.c), as far as required to distinguish text from structure. If the text is not
+// valid YAML, the libraries stop with an error, and the count from there on does not
+// matter.
 type scanner struct {
 	text []byte
 	pos  int
@@ -112,7 +111,7 @@ func (s *scanner) blankAt(offset int) bool {
 	return i >= len(s.text) || isBlank(s.text[i]) || breakAt(s.text, i) > 0
 }
 
-// newLine goes on behind a line break of n bytes.
+// newLine continues after a line break of n bytes.
 func (s *scanner) newLine(n int) {
 	s.pos += n
 	s.lineStart, s.columnPos, s.column = s.pos, s.pos, 0
@@ -261,7 +260,7 @@ func (s *scanner) content(c byte) {
 	}
 }
 
-// isNameByte tells whether the name of an anchor goes on.
+// isNameByte reports whether the byte can be part of an anchor's name.
 func isNameByte(c byte) bool {
 	return c == '-' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
@@ -352,8 +351,8 @@ func (s *scanner) blockScalar() bool {
 	return false
 }
 
-// contentIndent is how far the lines here are indented: the first that is not
-// empty, or an empty one before it if that is longer.
+// contentIndent is the indentation of the following lines: that of the first line that is
+// not empty, or of an empty line before it if that is longer.
 func (s *scanner) contentIndent() int {
 	most := max(s.indent()+1, 1)
 	for i := s.pos; ; {

@@ -61,9 +61,8 @@ func workloadOf[T any](apiVersion, template string, restart []corev1.RestartPoli
 	}
 }
 
-// workload makes one pod of an object's pod template, named after the object,
-// and says so. What the object asks of a controller (replicas, schedules,
-// updates) has no controller.
+// workload creates one pod from an object's pod template, named after the object, with a
+// notice. Settings for a controller (replicas, schedules, updates) have no effect.
 func (l *loader) workload(it item, h header) {
 	w := workloads[h.Kind]
 	obj := w.make()
@@ -90,7 +89,7 @@ func (l *loader) workload(it item, h header) {
 	l.takePod(it, pod, h.Kind)
 }
 
-// restartPolicy refuses what the API refuses in a template of this kind.
+// restartPolicy refuses values that the API refuses in a template of this kind.
 func (l *loader) restartPolicy(it item, h header, w workload, spec *corev1.PodSpec) {
 	policy := spec.RestartPolicy
 	if policy == "" {

@@ -23,10 +23,10 @@ type StreamRequest struct {
 	Stdin, Stdout, Stderr, TTY bool
 }
 
-// inside answers a request by the runtime's streaming server, whose URL ask returns:
-// the client and it speak the protocol that they agree on, SPDY or websockets. Only
-// clients of the unix socket may do so, who are root or in its group: the certificates
-// of a TCP listener are those of who reads metrics, too.
+// inside forwards a request to the runtime's streaming server, whose URL ask returns: the
+// client and the server negotiate the protocol, SPDY or websockets. Only clients of the
+// unix socket, who are root or in its group, may do so: clients of a TCP listener have
+// certificates that also serve to read metrics.
 func (s *Server) inside(ask func(context.Context, StreamRequest) (string, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {

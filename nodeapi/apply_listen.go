@@ -198,10 +198,10 @@ func DialUnix(ctx context.Context, path string) (net.Conn, error) {
 	return d.DialContext(ctx, "unix", path)
 }
 
-// IsAbsent reports whether an error of DialUnix says that there is no server.
+// IsAbsent reports whether an error of DialUnix means that there is no server.
 func IsAbsent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED)
 }
 
-// quiet drops what the server would log: clients that break off, and bad requests.
+// quiet drops the server's log messages about disconnected clients and bad requests.
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }

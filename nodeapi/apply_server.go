@@ -18,7 +18,7 @@ const (
 	headerTimeout = 5 * time.Second
 	idleTimeout   = 90 * time.Second
 	answerTimeout = 60 * time.Second // to make an answer
-	writeTimeout  = 30 * time.Second // for a client to take what is written at once
+	writeTimeout  = 30 * time.Second // for a client to read a write
 )
 
 // Server serves the API of a backend.
@@ -58,7 +58,7 @@ func (s *Server) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if s.http.Shutdown(ctx) != nil {
-		_ = s.http.Close() // what did not end in time is cut off
+		_ = s.http.Close() // requests that did not end in time are aborted
 	}
 }
 

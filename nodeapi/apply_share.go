@@ -9,8 +9,8 @@ import (
 // sharedAge is how old an answer may be that is given to another request.
 const sharedAge = time.Second
 
-// share makes requests that come together share one answer of read, whatever becomes
-// of the request that asked first: many clients ask the runtime no more than one.
+// share makes concurrent requests share one response of read, independently of the
+// request that triggered it: many clients cause only one call to the runtime.
 func share[T any](age time.Duration, read func(context.Context) (T, error)) func(context.Context) (T, error) {
 	type answer struct {
 		done  chan struct{}

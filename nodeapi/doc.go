@@ -1,11 +1,11 @@
-// Package nodeapi is the HTTP API of podrun serve, in the form of the kubelet's:
-// health, pods, metrics, statistics, events and logs; and for clients of the unix
-// socket commands in containers, their own processes, and ports of pods.
+// Package nodeapi is the HTTP API of podrun serve, in the kubelet's format: health, pods,
+// metrics, statistics, events and logs; and, on the unix socket, exec, attach and port
+// forwarding.
 //
-// A Server answers requests with what a Backend returns and never changes a pod's definition.
-// It renders an answer completely before it writes it, so that a slow client holds
-// no lock and no other request up; what it streams, it drops for a client that does
-// not read. Metrics counts what workers report, without waiting for a scrape.
+// A Server answers requests with the results of a Backend and never changes a pod's
+// definition. It renders a response completely before it writes it, so that a slow client
+// does not hold a lock or delay other requests; it disconnects a client that does not
+// read a stream. Metrics are counted when workers report them, independently of scrapes.
 package nodeapi
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/podrun/podrun/event"
 )
 
-// Backend is what a Server shows. Its functions are called concurrently, with the
+// Backend provides a Server's data. Its functions are called concurrently, with the
 // context of the request, and must all be set.
 type Backend struct {
 	// Health returns the checks of /readyz. It must not wait.
@@ -50,7 +50,7 @@ type Check struct {
 	Name string // sources, runtime, workers
 	// Reason is why the check fails, without credentials; empty if it passes.
 	Reason string
-	// Live says that /healthz has the check too: a restart may help.
+	// Live is true if /healthz includes the check: a restart may fix the problem.
 	Live bool
 }
 

@@ -46,7 +46,7 @@ type Metrics struct {
 	probes             map[ProbeResult]float64
 }
 
-// State is what a scrape of /metrics reads of the supervisor.
+// State is the supervisor's data for a scrape of /metrics.
 type State struct {
 	// Known has the UIDs of the pods on this host: series of other pods end.
 	Known       map[string]bool
@@ -182,7 +182,7 @@ func (m *Metrics) PodBegun(id identity.Pod, at time.Time) {
 	}
 }
 
-// PodEnded forgets a pod that is not being started any more.
+// PodEnded discards a pod that is no longer being started.
 func (m *Metrics) PodEnded(id identity.Pod) {
 	id.UID = ""
 	m.mu.Lock()

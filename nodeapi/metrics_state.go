@@ -61,7 +61,7 @@ func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 	give(runtimeUpDesc, prometheus.GaugeValue, truth(!s.Down))
 	seen := map[string]bool{}
 	for _, source := range s.Sources {
-		if seen[source.Name] { // URLs that differ in their query alone
+		if seen[source.Name] { // URLs that differ only in their query
 			continue
 		}
 		seen[source.Name] = true

@@ -9,8 +9,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The interval over which Rates computes a rate. A shorter one says more of the
-// scheduler's ticks than of the load; after a longer one the average is of the past.
+// The interval over which Rates computes a rate. A shorter interval reflects the
+// scheduler's ticks rather than the load; a longer one makes the average outdated.
 const (
 	shortestInterval = 500 * time.Millisecond
 	longestInterval  = 30 * time.Second
@@ -25,8 +25,8 @@ type Rates struct {
 	last map[rated]sample
 }
 
-// rated is what a sample is of: a container of a pod, the pod if it names no container,
-// the node if it names nothing. A container that was restarted is another one.
+// rated identifies the subject of a sample: a container of a pod, the pod if it names no
+// container, the node if it names nothing. A restarted container is a different subject.
 type rated struct {
 	uid, container string
 	started        int64 // ns since 1970

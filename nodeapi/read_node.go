@@ -31,7 +31,7 @@ func ReadNode(ctx context.Context, dir string, now time.Time) (statsapi.NodeStat
 	}
 	n := nodeStats(stat, meminfo, now)
 	var fs unix.Statfs_t
-	if unix.Statfs(dir, &fs) == nil { // a file system that is gone has no statistics
+	if unix.Statfs(dir, &fs) == nil { // a missing file system has no statistics
 		size := uint64(fs.Bsize)
 		n.Fs = &statsapi.FsStats{Time: metav1.NewTime(now), CapacityBytes: ptr.To(fs.Blocks * size), AvailableBytes: ptr.To(fs.Bavail * size),
 			UsedBytes: ptr.To((fs.Blocks - fs.Bfree) * size), Inodes: ptr.To(fs.Files), InodesFree: ptr.To(fs.Ffree), InodesUsed: ptr.To(fs.Files - fs.Ffree)}
@@ -39,8 +39,8 @@ func ReadNode(ctx context.Context, dir string, now time.Time) (statsapi.NodeStat
 	return n, nil
 }
 
-// nodeStats reads the usage off /proc/stat and /proc/meminfo. The working set is what
-// is used but for inactive file pages, as cAdvisor computes it of the root.
+// nodeStats reads the usage from /proc/stat and /proc/meminfo. The working set is the
+// used memory without inactive file pages, as cAdvisor computes it for the root.
 func nodeStats(stat, meminfo []byte, now time.Time) statsapi.NodeStats {
 	var n statsapi.NodeStats
 	stamp := metav1.NewTime(now)

@@ -20,12 +20,12 @@ type Usage struct {
 	WorkingSetBytes *uint64 // without inactive file pages
 }
 
-// StatsInput is what a Summary is made of.
+// StatsInput is the input of a Summary.
 type StatsInput struct {
 	Now      time.Time
 	NodeName string
-	// Sandboxes and Containers are what the runtime lists; PodStats and Stats its
-	// statistics, empty where it has none.
+	// Sandboxes and Containers are the runtime's lists; PodStats and Stats its
+	// statistics, empty if it has none.
 	Sandboxes  []*runtimeapi.PodSandbox
 	Containers []*runtimeapi.Container
 	PodStats   []*runtimeapi.PodSandboxStats
@@ -38,12 +38,12 @@ type StatsInput struct {
 	Node   statsapi.NodeStats // but for the name
 }
 
-// Summarize makes the kubelet's /stats/summary of podrun's pods that run, by
-// namespace and name. A pod whose usage is not known anywhere has the sums of its
-// containers'. Containers that have ended are left out, as in the kubelet
-// (pkg/kubelet/stats, removeTerminatedContainers); a running one without statistics has
-// its name alone. UsageNanoCores is what the runtime reports, if it does; Rates replaces
-// it by what was used between two summaries.
+// Summarize returns the kubelet's /stats/summary for podrun's running pods, by namespace
+// and name. If the usage of a pod is unknown, it is the sum of its containers' usage.
+// Exited containers are left out, as in the kubelet (pkg/kubelet/stats,
+// removeTerminatedContainers); for a running one without statistics, only its name is
+// set. UsageNanoCores is the runtime's value, if it reports one; Rates replaces it by the
+// usage between two summaries.
 func Summarize(in StatsInput) *statsapi.Summary {
 	out := &statsapi.Summary{Node: in.Node, Pods: []statsapi.PodStats{}}
 	out.Node.NodeName = in.NodeName

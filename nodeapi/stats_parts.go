@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/identity"
 )
 
-// sumUp adds up the containers of a pod whose own usage is not known, and what they
-// write.
+// sumUp adds up the usage and the written data of the containers of a pod whose usage is
+// unknown.
 func sumUp(p *statsapi.PodStats, now time.Time) {
 	var cpu, working, used uint64
 	anyCPU, anyMemory, anyFS := false, false, false

@@ -1,7 +1,6 @@
-// Package nodeconfig holds the settings of this node, under the kubelet's
-// names, and reads them from a file with a KubeletConfiguration, a
-// PodrunConfiguration or both. A flag wins over the environment, which wins over
-// the file.
+// Package nodeconfig contains the settings of this node, under the kubelet's names, and
+// reads them from a file with a KubeletConfiguration, a PodrunConfiguration or both. A
+// flag overrides the environment, which overrides the file.
 package nodeconfig
 
 import (

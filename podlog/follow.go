@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// How often a log is looked at when nothing says that it has changed; how often
-// Alive is asked; how long a rotated file is still read, since the runtime may
-// write what it had in its pipe after it has made the new one; and how long a
-// log is still read whose container has ended, where Last says nothing.
+// The interval at which a log is checked without notifications of changes; the interval
+// of calls to Alive; how long a rotated file is still read, because the runtime may write
+// buffered data to it after it has created the new one; and how long the log of an exited
+// container is still read if Last is unknown.
 const (
 	lookWatched   = time.Second
 	lookUnwatched = 50 * time.Millisecond
@@ -23,8 +23,8 @@ const (
 	linger        = time.Second
 )
 
-// open opens the log. One that is followed may not be there yet, or for a
-// moment while it is rotated; that the container runs says that it will come.
+// open opens the log. A followed log may not exist yet, or be missing briefly during a
+// rotation; as long as the container runs, it will be created.
 func (s *stream) open(ctx context.Context) error {
 	for ended := false; ; {
 		f, err := openLog(s.src.Path)
@@ -51,15 +51,15 @@ func (s *stream) open(ctx context.Context) error {
 	}
 }
 
-// follow writes the log as it grows, across rotations, until the container has
-// ended and all is written. It looks at the log when changed says so, and every
+// follow writes the log as it grows, across rotations, until the container has ended and
+// everything is written. It checks the log at each signal of changed, and at intervals of
 // look.
 func (s *stream) follow(ctx context.Context, changed <-chan struct{}, look time.Duration) error {
 	if s.src.Alive != nil {
 		look = min(look, askAlive)
 	}
 	for {
-		// Asked before reading: what was written before the end is read.
+		// Check this before reading, so that everything written before the end is read.
 		ended, err := s.ended(ctx)
 		if err != nil {
 			return err
@@ -87,8 +87,7 @@ func (s *stream) follow(ctx context.Context, changed <-chan struct{}, look time.
 	}
 }
 
-// awaitLast waits, when the container has ended, until its log changes or what
-// may still come is written.
+// awaitLast waits, after the container has ended, until its log changes or is complete.
 func (s *stream) awaitLast(ctx context.Context, changed <-chan struct{}) error {
 	if s.lingers.IsZero() {
 		s.lingers = time.Now().Add(linger)
@@ -142,7 +141,7 @@ func (s *stream) pause(ctx context.Context, changed <-chan struct{}, limit time.
 	exited := s.src.Exited
 	select {
 	case <-exited:
-		exited = nil // known, and no reason to hurry any more
+		exited = nil // known, and no longer urgent
 	default:
 	}
 	timer := time.NewTimer(limit)
@@ -157,9 +156,9 @@ func (s *stream) pause(ctx context.Context, changed <-chan struct{}, limit time.
 	return nil
 }
 
-// rotated moves on when the log's file is not the one that is read any more, or
-// was cut short, and tells whether there is to be read again. A file that was
-// rotated away is read twice to its end, a moment apart, before it is left.
+// rotated continues with the new file if the log was rotated or truncated, and reports
+// whether there is more to read. It reads a rotated file to its end twice, with a pause,
+// before it leaves it.
 func (s *stream) rotated(ctx context.Context) (bool, error) {
 	mine, err := s.f.Stat()
 	if err != nil {
@@ -198,8 +197,8 @@ func (s *stream) successor(mine os.FileInfo) (*os.File, error) {
 	return nil, err
 }
 
-// switchTo goes on with the current file, after those that were rotated away since
-// mine. A line that the runtime cut may go on in the next one, a record may not.
+// switchTo continues with the current file, after the files that were rotated since mine.
+// A line that the runtime split may continue in the next file, a record may not.
 func (s *stream) switchTo(ctx context.Context, current *os.File, mine os.FileInfo) error {
 	s.f.Close()
 	s.f, s.offset, s.settled = current, 0, false
@@ -209,7 +208,7 @@ func (s *stream) switchTo(ctx context.Context, current *os.File, mine os.FileInf
 	return s.readBetween(ctx, mine)
 }
 
-// endFile takes what is left at the end of a file that another one follows.
+// endFile processes the rest of a file that is followed by another one.
 func (s *stream) endFile() error {
 	err := s.split.finish(true, s.piece)
 	s.split = splitter{}

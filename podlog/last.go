@@ -12,10 +12,10 @@ import (
 // at which runtimes cut lines.
 const lastBytes = 64 << 10
 
-// Tail returns the end of a log, of both streams: at most so many lines and so
-// many bytes, which begin at a character of UTF-8. However large the log and its
-// lines are, it reads no more than the log's last 64 KiB. Records that are not in
-// the CRI format, or do not begin in that part, are left out.
+// Tail returns the end of a log, of both streams: at most the given numbers of lines and
+// bytes, beginning at a UTF-8 character. It reads at most the last 64 KiB of the log,
+// regardless of the size of the log and its lines. Records that are not in CRI format, or
+// do not begin in that part, are left out.
 func Tail(ctx context.Context, path string, lines, limit int) (string, error) {
 	data, err := hostfile.ReadTail(ctx, path, lastBytes)
 	if err != nil {

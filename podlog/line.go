@@ -16,7 +16,7 @@ const (
 type record struct {
 	at      time.Time
 	stream  int  // stdout or stderr
-	partial bool // the container's line goes on in the stream's next record
+	partial bool // the line continues in the stream's next record
 	content []byte
 }
 
@@ -77,7 +77,7 @@ type piece struct {
 	err error // why it is none
 }
 
-// splitter cuts a file's bytes into lines and holds what may be continued.
+// splitter splits a file's bytes into lines and holds incomplete ones.
 type splitter struct {
 	carry  []byte
 	within bool  // carry continues a line whose head was given out
@@ -108,7 +108,7 @@ func (s *splitter) feed(data []byte, give func(piece) error) error {
 	return nil
 }
 
-// finish gives out what has no end of line, as if it had one if whole is set.
+// finish outputs incomplete lines, as complete ones if whole is set.
 func (s *splitter) finish(whole bool, give func(piece) error) error {
 	if len(s.carry) == 0 && !s.within {
 		return nil

@@ -80,9 +80,9 @@ func closeAll(files []*olderFile) {
 	}
 }
 
-// readOlder writes what is wanted of the rotated files: all, or of the last lines
-// those that the current file, which has have of them, lacks. A line that was cut by
-// a rotation counts twice.
+// readOlder writes the requested part of the rotated files: all, or the last lines that
+// the current file, which has have of them, lacks. A line that was split by a rotation
+// counts twice.
 func (s *stream) readOlder(ctx context.Context, have int64) error {
 	files := s.older("")
 	defer closeAll(files)
@@ -142,7 +142,7 @@ func (s *stream) orDamaged(ctx context.Context, o *olderFile, err error) error {
 	return nil
 }
 
-// warn reports what does not end the reading.
+// warn reports problems that do not end the reading.
 func (s *stream) warn(err error) {
 	if s.src.Warn != nil {
 		s.src.Warn(s.wrap(err))
@@ -187,8 +187,8 @@ func (o *olderFile) reader(ctx context.Context) (io.Reader, error) {
 	return packed, err
 }
 
-// seekTail arranges that no more than the file's last n lines are read, and returns
-// how many of them it has. A compressed file is read to its end to count them.
+// seekTail positions the file so that only its last n lines are read, and returns how
+// many of them it has. It reads a compressed file to its end to count them.
 func (o *olderFile) seekTail(ctx context.Context, n int64) (have int64, err error) {
 	if !o.packed {
 		at, have, err := tailOffset(o.f, o.info.Size(), n)

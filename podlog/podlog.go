@@ -1,12 +1,11 @@
-// Package podlog reads the logs of containers, which the runtime writes in the
-// CRI format (one "time stream tag content" a line), and shows them as kubectl
-// logs does: Stream one container's, Mux several.
+// Package podlog reads the logs of containers, which the runtime writes in the CRI format
+// (one "time stream tag content" per line), and prints them as kubectl logs does: Stream
+// for one container, Mux for several.
 //
-// It is not k8s.io/cri-client/pkg/logs, which asks the runtime at each end of
-// file, ends up to a second after the container, stops at a first line that is
-// not in the format, writes halves of long lines in between other lines, and
-// opens the new file of a rotated log without having read the old one to its
-// end.
+// It does not use k8s.io/cri-client/pkg/logs, which queries the runtime at each end of
+// file, ends up to a second after the container, stops at a first line that is not in CRI
+// format, interleaves parts of long lines with other lines, and opens the new file of a
+// rotated log before it has read the old one to its end.
 package podlog
 
 import (
@@ -21,10 +20,10 @@ import (
 	"github.com/podrun/podrun/hostfile"
 )
 
-// Options say which part of a log is wanted, and how. They are those of kubectl
-// logs; the zero value is all that the log holds now.
+// Options select the part of a log and its format. They are those of kubectl logs; the
+// zero value selects the current content of the log.
 type Options struct {
-	// Follow goes on until the container has ended and all is read.
+	// Follow continues until the container has ended and everything is read.
 	Follow bool
 	// Tail is how many lines to show, counted from the end; nil is all.
 	Tail *int64
@@ -43,8 +42,8 @@ type Source struct {
 	Container string
 	// Path is the log's file; it may be a symbolic link to it.
 	Path string
-	// State says how the container is, for the message that it has no log:
-	// "waiting (ImagePullBackOff)". It may be empty.
+	// State describes the container's state, for the message that it has no log: "waiting
+	// (ImagePullBackOff)". It may be empty.
 	State string
 	// Prefix is put before each line by Mux: "[pod/web/app] ".
 	Prefix string
@@ -61,7 +60,7 @@ type Source struct {
 	// the container has ended is enough.
 	Last <-chan struct{}
 
-	// Warn takes what is wrong with the log but does not end it; nil drops it.
+	// Warn receives problems of the log that do not end the reading; nil drops them.
 	Warn func(error)
 }
 
@@ -141,8 +140,8 @@ func (s *stream) read(ctx context.Context) error {
 	return s.follow(ctx, changed, look)
 }
 
-// once writes what the log holds at this moment, even if more comes faster than
-// it can be read.
+// once writes the current content of the log, even if it grows faster than it can be
+// read.
 func (s *stream) once(ctx context.Context) error {
 	info, err := s.f.Stat()
 	if err != nil {
@@ -183,7 +182,7 @@ func (s *stream) drain(ctx context.Context, end int64) error {
 	return context.Cause(ctx)
 }
 
-// finish takes what is left at the end of the log: a line without an end.
+// finish processes the rest at the end of the log: a line without a newline.
 func (s *stream) finish() error {
 	if err := s.split.finish(false, s.piece); err != nil {
 		return err
@@ -211,7 +210,7 @@ func openLog(path string) (*os.File, error) {
 	return hostfile.Open(path)
 }
 
-// missing says that a container has no log, and why.
+// missing is the error that a container has no log, with the reason.
 func (s *stream) missing(err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return s.wrap(err)

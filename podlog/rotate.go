@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Rotator bounds the logs of containers as the kubelet does
-// (pkg/kubelet/logs/container_log_manager.go, v1.36). It keeps no state: any process
-// can go on where another was killed. It is safe for concurrent use, but of two
-// rotations of one log at the same time one fails.
+// Rotator limits the logs of containers as the kubelet does
+// (pkg/kubelet/logs/container_log_manager.go, v1.36). It keeps no state: any process can
+// continue where another was killed. It is safe for concurrent use, but of two concurrent
+// rotations of one log, one fails.
 type Rotator struct {
 	// MaxSize is from which size on a log is rotated, in bytes; a negative one
 	// rotates nothing.
@@ -51,7 +51,7 @@ func (r *Rotator) RotateAll(ctx context.Context, containers []Running, reopen fu
 	for i, c := range containers {
 		group.Go(func() error {
 			if ctx.Err() != nil {
-				return nil // said once, below
+				return nil // reported once, below
 			}
 			err := r.rotateLarge(ctx, c.Path, func(ctx context.Context) error { return reopen(ctx, c.ID) })
 			if err != nil {
@@ -76,15 +76,15 @@ func (r *Rotator) rotateLarge(ctx context.Context, path string, reopen func(cont
 	return r.Rotate(ctx, path, reopen)
 }
 
-// Rotate renames a log to <path>.<time>, after it has compressed those that were
-// rotated before and removed the oldest beyond MaxFiles, and calls reopen, on which
-// the runtime must create the log again. If reopen fails the log has its name again.
+// Rotate compresses the previously rotated files of a log and removes the oldest beyond
+// MaxFiles, renames the log to <path>.<time>, and calls reopen, after which the runtime
+// must create the log again. If reopen fails, Rotate renames the log back.
 //
-// A rotation that was cut short at any step is completed by the next one. A log
-// that is missing is one whose rotation ended before reopen: then reopen is all that
-// is done. An older file that can't be compressed or removed is an error, but does
-// not keep the log from being rotated: else it would grow without a limit. The
-// error names the file; it wraps the cause of ctx where that ended it.
+// The next rotation completes one that was interrupted at any step. If the log is
+// missing, a rotation was interrupted before reopen: then Rotate only calls reopen. An
+// older file that cannot be compressed or removed is an error, but the log is rotated:
+// otherwise it would grow without a limit. The error names the file; it wraps the cause
+// of ctx if that ended the rotation.
 func (r *Rotator) Rotate(ctx context.Context, path string, reopen func(ctx context.Context) error) error {
 	dir, err := openDir(path)
 	if err != nil {
@@ -150,8 +150,8 @@ func (r *Rotator) tidy(ctx context.Context, dir *logDir, base string) (newest st
 	return newest, errors.Join(errs...)
 }
 
-// inUse says, by name, which rotated files hold lines that no other one has: not
-// those that were being written, nor those that were compressed already.
+// inUse reports, by name, which rotated files contain lines that no other file has: not
+// incomplete ones, nor those that have been compressed already.
 func inUse(files []rotatedFile) map[string]bool {
 	compressed := map[string]bool{}
 	for _, f := range files {
@@ -216,7 +216,7 @@ func (r untilDone) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// renameLatest gives the log the name of a rotated one and has it reopened.
+// renameLatest renames the log to a rotated file's name and has it reopened.
 func renameLatest(ctx context.Context, dir *logDir, base, newest string, reopen func(context.Context) error) error {
 	rotated := base + "." + nextStamp(newest, time.Now())
 	if err := dir.rename(base, rotated); err != nil {

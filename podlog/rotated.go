@@ -32,7 +32,7 @@ const (
 	dirBatch      = 256
 )
 
-// rotatedFile is a file that a rotation has left beside a log.
+// rotatedFile is a rotated file of a log.
 type rotatedFile struct {
 	name   string // in the log's directory
 	stamp  string // the time in its name
@@ -56,8 +56,8 @@ func parseRotated(base, name string) (f rotatedFile, ok bool) {
 	return f, err == nil && len(f.stamp) == len(stampFormat) // time.Parse accepts fractions, too
 }
 
-// logDir is an open directory of logs. Files in it are reached by their names alone,
-// and never through a link.
+// logDir is an open directory of logs. Its files are opened relative to it, and links are
+// never followed.
 type logDir struct{ root *os.Root }
 
 // openDir opens the directory of a log; one that is a symbolic link is refused.
@@ -77,8 +77,8 @@ func openDir(path string) (*logDir, error) {
 
 func (d *logDir) close() { d.root.Close() }
 
-// rotated lists the regular files that rotations left beside a log, the oldest
-// first. Others that have such a name are not this log's, and are left out.
+// rotated lists the regular files that rotations of a log created, the oldest first.
+// Other files with such a name do not belong to this log, and are left out.
 func (d *logDir) rotated(base string) ([]rotatedFile, error) {
 	f, err := d.root.Open(".")
 	if err != nil {

@@ -29,10 +29,10 @@ const (
 	headLen   = 128
 )
 
-// tailOffset returns where the last n lines begin in a log of that size, and how
-// many of them it has. It reads no more of the file than those lines and the record before them. A line
-// that the runtime cut into records counts once; where the two streams cut
-// lines at the same time, the head of the first may be missing.
+// tailOffset returns the offset of the last n lines in a log of that size, and how many
+// of them it has. It reads only those lines and the record before them. A line that the
+// runtime split into records counts once; if both streams split lines at the same time,
+// the beginning of the first line may be missing.
 func tailOffset(f io.ReaderAt, size, n int64) (at, have int64, err error) {
 	if n <= 0 {
 		return size, 0, nil

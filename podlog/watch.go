@@ -8,10 +8,10 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// watch says when a log changes or is rotated, and how often to look at it
-// nevertheless. Where the kernel gives no watch, as when the user's inotify
-// instances are used up, the log is looked at more often. The directory is
-// watched, since the file goes away when it is rotated.
+// watch signals when a log changes or is rotated, and determines the interval of
+// additional checks. If the kernel provides no watch, for example because the user's
+// inotify instances are exhausted, the log is checked more often. The directory is
+// watched, because a rotation renames the file.
 func watch(path string) (changed <-chan struct{}, look time.Duration, stop func()) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 	maxLine  = 1 << 20
 )
 
-// errLimit says that LimitBytes have been written.
+// errLimit is the error that LimitBytes have been written.
 var errLimit = errors.New("byte limit")
 
 // writeError is a failure of the output, not of the log.
@@ -53,8 +53,7 @@ func newLineWriter(out Output, opts Options) *lineWriter {
 	return w
 }
 
-// take takes a record in. What its line's first record says of the time counts
-// for the line.
+// take processes a record. The time of a line is that of its first record.
 func (w *lineWriter) take(r record) error {
 	l := &w.lines[r.stream]
 	if !l.open {

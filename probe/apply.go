@@ -16,13 +16,13 @@ import (
 	"github.com/podrun/podrun/event"
 )
 
-// tries is how often a probe that could not be run is tried in all; a failure
-// is not tried again.
+// tries is the total number of attempts for a probe that could not be run; a failure is
+// not retried.
 const tries = 3
 
-// maxOutput is how much is kept of what a probe was answered, in bytes, as the
-// kubelet keeps of a command's output and of an HTTP answer (pkg/probe/exec,
-// pkg/probe/http). A gRPC status, of which the kubelet keeps all, may have 16 MiB.
+// maxOutput limits how much of a probe's response is kept, in bytes, as the kubelet does
+// for a command's output and an HTTP response (pkg/probe/exec, pkg/probe/http). A gRPC
+// status, which the kubelet keeps completely, may have 16 MiB.
 const maxOutput = 10 << 10
 
 // Exec runs a command in a container and waits for it, no longer than the
@@ -71,9 +71,9 @@ func try(ctx context.Context, p Plan, t Target) (Result, error) {
 	return runExec(ctx, p.Exec, t, p.timeout())
 }
 
-// runExec runs a command: an exit code of 0 is a success, any other a failure,
-// and so is a command that took too long (k/k#92464). A runtime that tells of a
-// timeout by an exit code, as CRI-O does, is understood too.
+// runExec runs a command: exit code 0 is a success, any other is a failure, and so is a
+// command that exceeds the timeout (k/k#92464). It also handles a runtime that reports a
+// timeout as an exit code, such as CRI-O.
 func runExec(ctx context.Context, command []string, t Target, timeout time.Duration) (Result, error) {
 	stdout, stderr, code, err := t.Exec(ctx, t.ContainerID, command, timeout)
 	switch {
@@ -102,7 +102,7 @@ func runTCP(ctx context.Context, a TCP, podIP string, timeout time.Duration) (Re
 	if err != nil {
 		return Result{Failure, err.Error()}, nil
 	}
-	_ = conn.Close() // it was open: that is what was asked
+	_ = conn.Close() // the port was open, which is all that the probe checks
 	return Result{Outcome: Success}, nil
 }
 

@@ -19,19 +19,18 @@ type Options struct {
 	Exec Exec
 	// Emit takes the kubelet's Unhealthy and ProbeWarning events; it may be nil.
 	Emit event.Sink
-	// Report is called when a probe's value changes: a startup or readiness
-	// probe passed (ok), a readiness probe failed, a startup or liveness probe
-	// failed, which means that the container is to be killed; message says so,
-	// or is the failed probe's output. Results has the change by then. It is
-	// called from several goroutines, must not block for long and must not call
-	// Stop. It may be nil.
+	// Report is called when a probe's value changes: a startup or readiness probe passed
+	// (ok), a readiness probe failed, or a startup or liveness probe failed, which means
+	// that the container must be killed; message describes this, or is the output of the
+	// failed probe. Results already contains the change. Report is called from several
+	// goroutines, must not block for long and must not call Stop. It may be nil.
 	Report func(containerID string, kind Kind, ok bool, message string)
 	// Probed gets the result of each probe that counts, when Results has what follows
 	// from it. It is called from several goroutines and must not block. It may be nil.
 	Probed func(Plan, Outcome)
-	// Owned tells whether the caller still owns the pod: a probe is not run when
-	// it returns false, and its container is not probed any more until Set forgets
-	// it. It is called from several goroutines. Nil is always.
+	// Owned reports whether the caller still owns the pod. If it returns false, the probe
+	// is not run, and its container is not probed again until Set removes it. It is
+	// called from several goroutines. Nil means always.
 	Owned func() bool
 	// Settle is how long after its start a container is first probed, at the
 	// earliest, whatever its initialDelaySeconds: zero is at once. A kubelet
@@ -68,9 +67,9 @@ func (c Container) initial(p Plan) State {
 // Kill is a request to kill a container.
 type Kill struct {
 	Kind Kind
-	// Message is the kubelet's "Container app failed liveness probe", which
-	// goes on with ", will be restarted" where it will be; for a sidecar it is
-	// "Init container app failed liveness probe", and that is all.
+	// Message is the kubelet's "Container app failed liveness probe", followed by ", will
+	// be restarted" if it will be; for a sidecar it is only "Init container app failed
+	// liveness probe".
 	Message      string
 	GraceSeconds *int64 // replaces the pod's grace period; nil is the pod's
 }
@@ -80,7 +79,7 @@ type Kill struct {
 // a readiness probe is ready.
 type Results struct {
 	Started, Ready map[string]bool
-	Kill           map[string]Kill // what is to be killed
+	Kill           map[string]Kill // the container to be killed
 }
 
 // Prober probes the running containers of one pod until it is stopped. All of
@@ -95,8 +94,8 @@ type Prober struct {
 	stopped bool
 }
 
-// watched is a container that is being probed. What it says is guarded by the
-// prober's lock; a worker whose context is over changes nothing any more.
+// watched is a container that is being probed. The prober's lock guards its results; a
+// worker whose context has ended no longer changes them.
 type watched struct {
 	Container
 	states  map[Kind]State

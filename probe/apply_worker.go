@@ -7,8 +7,8 @@ import (
 	"github.com/podrun/podrun/event"
 )
 
-// work runs one probe of one container until there is no more to find out or
-// ctx is over. All but the startup probe wait until the container has started.
+// work runs one probe of one container until no further result is needed or ctx ends. All
+// probes except the startup probe wait until the container has started.
 func (p *Prober) work(ctx context.Context, w *watched, plan Plan) {
 	if plan.Kind != Startup {
 		select {
@@ -50,8 +50,8 @@ func sleepUntil(ctx context.Context, t time.Time) bool {
 	}
 }
 
-// probe runs one probe, reports it and adds its result. It returns false
-// when ctx is over: what the probe came to then says nothing.
+// probe runs one probe, reports it and adds its result. It returns false if ctx has
+// ended: the result is then meaningless.
 func (p *Prober) probe(ctx context.Context, w *watched, plan Plan, s State) (State, bool) {
 	select {
 	case p.slots <- struct{}{}:

@@ -7,8 +7,7 @@ import (
 	"github.com/podrun/podrun/event"
 )
 
-// eventOf gives the kubelet's event for what a probe came to; a success has
-// none.
+// eventOf returns the kubelet's event for a probe's result; a success has none.
 func (p Plan) eventOf(r Result, err error) (reason, message string) {
 	switch {
 	case err != nil:
@@ -21,9 +20,9 @@ func (p Plan) eventOf(r Result, err error) (reason, message string) {
 	return "", ""
 }
 
-// killMessage says why a container is to be killed, in the kubelet's words. A
-// container that will be restarted gets ", will be restarted" after it, an init
-// container never does; that is for who kills it.
+// killMessage is the kubelet's message for killing a container. The code that kills the
+// container appends ", will be restarted" if it will be restarted, but never for an init
+// container.
 func (p Plan) killMessage(init bool) string {
 	which := "Container"
 	if init {

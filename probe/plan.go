@@ -1,10 +1,10 @@
-// Package probe runs startup, readiness and liveness probes with the kubelet's
-// semantics (v1.36, pkg/kubelet/prober): what a probe sends, what counts as a
-// failure, when a container is ready and when it is to be killed.
+// Package probe runs startup, readiness and liveness probes with the kubelet's semantics
+// (v1.36, pkg/kubelet/prober): what a probe sends, what counts as a failure, when a
+// container is ready and when it must be killed.
 //
-// New plans a container's probes, State and Due say what results mean and when
-// the next probe is due, both pure. Run does one probe; a Prober keeps probing
-// the containers of a pod.
+// New plans a container's probes; State evaluates results and Due computes when the next
+// probe is due. All three are pure. Run runs one probe; a Prober runs the probes of all
+// containers of a pod periodically.
 package probe
 
 import (
@@ -35,8 +35,8 @@ const (
 	Liveness  Kind = "Liveness"
 )
 
-// userAgent is what the kubelet of v1.36 calls itself in probes; a server may
-// tell its callers apart by it.
+// userAgent is the user agent of the v1.36 kubelet's probes; a server may distinguish its
+// clients by it.
 const userAgent = "kube-probe/1.36"
 
 // Plan is one probe of one container. It marshals to stable JSON. Of Exec,

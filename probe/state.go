@@ -45,16 +45,16 @@ type State struct {
 	// Last is the last result and Run how often in a row it came.
 	Last Outcome
 	Run  int32
-	// Done says that there are no more probes of this container: a startup
-	// probe came to its end, or a liveness probe failed and the container is to
-	// be killed (k/k#21751, k/k#117153).
+	// Done is true if this container is not probed any further: a startup probe has
+	// completed, or a liveness probe failed and the container must be killed (k/k#21751,
+	// k/k#117153).
 	Done bool
 	// First and Began are when the first and the latest probe began.
 	First, Began time.Time
 }
 
-// Initial is a probe's state before its first result: a container is not ready
-// and is alive until a probe says otherwise.
+// Initial is a probe's state before its first result: a container is not ready and is
+// alive until a probe reports otherwise.
 func (p Plan) Initial() State {
 	switch p.Kind {
 	case Readiness:
@@ -98,14 +98,14 @@ func (s State) Next(p Plan, o Outcome, began time.Time) (State, Change) {
 	return s, Failed
 }
 
-// Due says when the next probe of a container that started at startedAt is to
-// begin: initialDelaySeconds after the start, then every period, counted from
-// the first. A time that has passed means at once: a probe that took longer
-// than its period is followed by the next without a pause, and ticks that were
-// missed are not made up for. ok is false when there is no further probe.
+// Due computes when the next probe of a container that started at startedAt begins:
+// initialDelaySeconds after the start, then every period, counted from the first probe. A
+// time in the past means immediately: if a probe took longer than its period, the next
+// one follows without a pause, and missed probes are not made up for. ok is false if
+// there is no further probe.
 //
-// The host's clock may have been set back since the container started; the
-// first probe then waits for the initial delay from now, no longer.
+// If the host's clock was set back since the container started, the first probe waits for
+// at most the initial delay from now.
 func Due(p Plan, s State, startedAt, now time.Time) (due time.Time, ok bool) {
 	switch {
 	case s.Done:

@@ -1,7 +1,6 @@
-// Package problem holds the two shapes in which podrun says that something is
-// wrong: a Problem, which is a fact about a manifest or a host and is data (a
-// command reports every one of them), and an Error, which is a step that could
-// not be done.
+// Package problem defines the two types with which podrun reports what is wrong: a
+// Problem describes a manifest or a host and is data (a command reports all of them), an
+// Error describes a step that failed.
 package problem
 
 import (

@@ -1,6 +1,6 @@
-// Package resource is the arithmetic between the API's resources and the
-// kernel's: shares, quotas, OOM scores and the QoS class. The figures are the
-// kubelet's (pkg/kubelet/cm/helpers_linux.go, pkg/kubelet/qos/policy.go).
+// Package resource converts between the API's resources and the kernel's: shares, quotas,
+// OOM scores and the QoS class. The formulas are the kubelet's
+// (pkg/kubelet/cm/helpers_linux.go, pkg/kubelet/qos/policy.go).
 package resource
 
 import (

@@ -18,11 +18,11 @@ import (
 // maxTarWords limits what is kept of tar's stderr, in bytes.
 const maxTarWords = 4 << 10
 
-// CopyOptions say how files are copied.
+// CopyOptions are the options of a copy.
 type CopyOptions struct {
 	// NoPreserve makes copied files belong to the container's user, with its umask.
 	NoPreserve bool
-	// Warn is told what is left out.
+	// Warn is called for each file that is skipped.
 	Warn func(string)
 }
 

@@ -88,7 +88,7 @@ func (e *Engine) Debug(ctx context.Context, t DebugTarget, o DebugOptions) (targ
 	return target, c.State == lifecycle.Running, nil
 }
 
-// check refuses what the API server would refuse of the container's names.
+// check refuses names of containers that the API server would refuse.
 func (t DebugTarget) check(c *corev1.EphemeralContainer) error {
 	wrong := func(format string, args ...any) error {
 		return &problem.Error{Kind: problem.Usage, Object: "pod " + t.known.ID.String(), Err: fmt.Errorf(format, args...)}

@@ -29,7 +29,7 @@ type Diagnosis struct {
 	Findings []doctor.Finding `json:"findings"` // one a check, in the order of the report
 	Pods     []PodVerdict     `json:"pods,omitempty"`
 	Facts    host.Facts       `json:"facts"`   // as for `podrun plan --facts`
-	Checkup  host.Checkup     `json:"checkup"` // what else was read
+	Checkup  host.Checkup     `json:"checkup"` // other facts that were read
 }
 
 // PodVerdict is whether this host can run one pod.
@@ -48,10 +48,10 @@ type DoctorOptions struct {
 	Embedded string
 }
 
-// Doctor examines this host and checks whether it can run the pods; objects may be
-// nil. It changes nothing, and reports what it can without a runtime. The error is
-// the cause that ended ctx, or says why a pod of the same name could not be read;
-// what is wrong with the host or the pods is in the Diagnosis.
+// Doctor examines this host and checks whether it can run the pods; objects may be nil.
+// It changes nothing, and reports all available findings if there is no runtime. The
+// error is the cause that ended ctx, or explains why a pod of the same name could not be
+// read; problems of the host or the pods are in the Diagnosis.
 func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o DoctorOptions) (Diagnosis, error) {
 	if objects == nil {
 		objects = &manifest.Objects{}
@@ -91,7 +91,7 @@ func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o Doctor
 	return d, nil
 }
 
-// describe takes an error apart into what is wrong and what to do.
+// describe splits an error into the problem and its remedy.
 func describe(err error) (what, hint string) {
 	if err == nil {
 		return "", ""
@@ -102,8 +102,8 @@ func describe(err error) (what, hint string) {
 	return err.Error(), ""
 }
 
-// plainPod is a pod that asks for no more than any does. It is none that memory
-// pressure refuses, which is no refusal of all.
+// plainPod is a pod without special requirements. It is not BestEffort, because memory
+// pressure alone does not prevent all pods from running.
 func plainPod(hostNetwork bool) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "podrun", Name: "doctor", UID: "doctor"},
@@ -116,8 +116,8 @@ func plainPod(hostNetwork bool) *corev1.Pod {
 	}
 }
 
-// verdicts plans and admits the pods. While the runtime does not answer it is
-// taken to be able to do everything: what it can't do is not known.
+// verdicts plans and admits the pods. If the runtime does not answer, it is assumed to
+// support all features, because its limitations are unknown.
 func (e *Engine) verdicts(ctx context.Context, objects *manifest.Objects, facts host.Facts, down bool, o DoctorOptions) ([]PodVerdict, error) {
 	if len(objects.Pods) == 0 {
 		return nil, nil
@@ -127,7 +127,7 @@ func (e *Engine) verdicts(ctx context.Context, objects *manifest.Objects, facts 
 	}
 	here, err := e.Here(ctx, objects, facts)
 	if errors.Is(err, fs.ErrPermission) {
-		err = nil // not root, which is a finding of its own
+		err = nil // not root, which is a separate finding
 	}
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (e *Engine) verdicts(ctx context.Context, objects *manifest.Objects, facts 
 	return out, nil
 }
 
-// ideal is a runtime that can do whatever the pods want.
+// ideal is a runtime that supports all features that the pods require.
 func ideal(r host.Runtime, objects *manifest.Objects) host.Runtime {
 	all := host.RuntimeHandler{RecursiveReadOnlyMounts: true, UserNamespaces: true}
 	r.Handlers = map[string]host.RuntimeHandler{"": all}

@@ -18,9 +18,9 @@ func (e *Engine) Events(uid string) ([]event.Event, error) {
 	return store.ReadJournal(e.Layout(), uid)
 }
 
-// EventsOf returns the events of the pods of a root directory that wanted selects, by
-// the time of their last occurrence. The error is beside the events of the other pods,
-// and names the pods whose events could not be read.
+// EventsOf returns the events of the selected pods of a root directory, in the order of
+// their last occurrence. If there is an error, it names the pods whose events could not
+// be read, and the events of the other pods are returned.
 func EventsOf(ctx context.Context, layout identity.Layout, wanted func(identity.Pod) bool) ([]event.Event, error) {
 	stored, err := store.StoredPods(layout)
 	if err != nil {

@@ -98,17 +98,17 @@ func chooseContainer(pod *corev1.Pod, name string) (chosen string, among []strin
 	return pod.Spec.Containers[0].Name, among, nil
 }
 
-// DefaultContainer is the container of a pod that kubectl takes where none is named.
-// The error says that the pod has none, or that the annotation is wrong.
+// DefaultContainer is the container of a pod that kubectl uses if none is specified. The
+// error means that the pod has no container, or that its annotation is invalid.
 func DefaultContainer(pod *corev1.Pod) (string, error) {
 	name, _, err := chooseContainer(pod, "")
 	return name, err
 }
 
-// ErrEnded is the cause of an error for a container that has ended meanwhile.
+// ErrEnded is the cause of an error for a container that has ended during the operation.
 var ErrEnded = errors.New("is not running: it has ended just now")
 
-// notRunning says how a container is that does not run.
+// notRunning describes the state of a container that is not running.
 func (t ExecTarget) notRunning(c *lifecycle.Container) error {
 	err := &problem.Error{Kind: problem.Failed, Object: t.object(), Hint: "'podrun describe " + t.Pod.Name + "' shows more"}
 	switch {
@@ -146,14 +146,14 @@ const (
 	ExecNotFound      = 127
 )
 
-// Exec runs a command in a container and returns its exit code. Its output
-// comes while it runs. With a Timeout and without In it comes when the command
-// has ended: only ExecSync kills a command whose time is over, and it does not
-// stream, nor has it a terminal. Where the runtime can't stream, a command without In is run by
-// ExecSync, too.
+// Exec runs a command in a container and returns its exit code. It streams the command's
+// output. With a Timeout and without In, the output is available only after the command
+// has ended: only ExecSync kills a command that exceeds its timeout, and it supports
+// neither streaming nor a terminal. If the runtime does not support streaming, a command
+// without In is also run with ExecSync.
 //
-// A code beside an error is ExecNotFound or ExecNotExecutable: the command
-// could not be started, and the error says why.
+// If there is an error, the code may be ExecNotFound or ExecNotExecutable: the command
+// could not be started, and the error explains why.
 func (e *Engine) Exec(ctx context.Context, t ExecTarget, o ExecOptions) (int, error) {
 	if o.Timeout > 0 && o.In == nil && !o.TTY {
 		return e.execSync(ctx, t, o)
@@ -197,7 +197,7 @@ func (e *Engine) execSync(ctx context.Context, t ExecTarget, o ExecOptions) (int
 	return int(resp.GetExitCode()), nil
 }
 
-// fault says why an operation on a container, such as exec, failed.
+// fault explains why an operation on a container, such as exec, failed.
 func (t ExecTarget) fault(op string, err error) (int, error) {
 	out := &problem.Error{Kind: problem.Runtime, Object: t.object(), Op: op, Err: err}
 	_, late := errors.AsType[problem.TimeoutError](err)

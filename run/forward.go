@@ -36,12 +36,12 @@ type ForwardPort struct {
 	Remote string
 }
 
-// ForwardOptions say what is forwarded.
+// ForwardOptions are the options of a port forwarding.
 type ForwardOptions struct {
 	Namespace, Name string
 	Ports           []ForwardPort
-	// Addresses are those of this host to listen on: IP addresses, or localhost, which
-	// is 127.0.0.1 and, where the host has it, ::1.
+	// Addresses are the addresses of this host to listen on: IP addresses, or localhost,
+	// which means 127.0.0.1 and, if the host has it, ::1.
 	Addresses []string
 	// Listening is called for each address once it is listened on, and Failed when a
 	// connection could not be forwarded.
@@ -50,10 +50,10 @@ type ForwardOptions struct {
 }
 
 // Forward forwards connections to ports of this host to a pod until ctx ends, which is
-// not an error, or the pod has no sandbox any more. It goes on when the pod's sandbox,
-// or the connection to the runtime, is replaced. An error is of kind Usage where the
-// pod has no such port, Failed where a port can't be listened on or the pod does not
-// run, and Runtime where the runtime does not answer.
+// not an error, or the pod no longer has a sandbox. It continues when the pod's sandbox,
+// or the connection to the runtime, is replaced. An error is of kind Usage if the pod has
+// no such port, Failed if it cannot listen on a port or the pod does not run, and Runtime
+// if the runtime does not answer.
 func (e *Engine) Forward(ctx context.Context, o ForwardOptions) error {
 	seen, err := e.seePod(ctx, o.Namespace, o.Name)
 	if err != nil {
@@ -181,7 +181,7 @@ func (f *forwarder) forward(ctx context.Context, conn *net.TCPConn, remote int) 
 			to.Close() // the client has gone
 			return
 		}
-		_ = to.CloseWrite() // the other direction tells of a broken connection
+		_ = to.CloseWrite() // the other direction reports a broken connection
 	}()
 	_, copied := io.Copy(conn, to)
 	limited, cancel := context.WithTimeout(ctx, time.Second) // a runtime may keep the connection

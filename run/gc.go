@@ -33,7 +33,7 @@ type Leftover struct {
 	Name    string `json:"name"` // a path, an ID, or the namespace/name of a pod
 	Why     string `json:"why"`  // it counts as left over, or is kept
 	Removed bool   `json:"removed"`
-	// Kept says that podrun does not touch it.
+	// Kept is the reason why podrun does not remove it.
 	Kept   bool   `json:"kept,omitempty"`
 	Error  string `json:"error,omitempty"` // why it could not be removed
 	remove func(context.Context) error
@@ -42,10 +42,11 @@ type Leftover struct {
 // gcAge is how old something must be that another podrun could be making right now.
 const gcAge = time.Minute
 
-// GC finds what killed podruns left on this host, and removes it. It touches only what
-// carries a mark of podrun's; what else looks like a leftover is in the result, with the
-// reason why it is kept. The error is of kind Runtime or Deadline where the host could
-// not be read, or joins what could not be removed.
+// GC finds and removes leftovers of killed podrun processes on this host. It removes only
+// objects with a mark of podrun; the result also contains other objects that look like
+// leftovers, with the reason why they are kept. The error is of kind Runtime or Deadline
+// if the host could not be read, or joins the errors of objects that could not be
+// removed.
 func (e *Engine) GC(ctx context.Context, o GCOptions) ([]Leftover, error) {
 	ctx, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
@@ -102,8 +103,8 @@ func (l *Leftover) collect(ctx context.Context, dry bool) error {
 	return nil
 }
 
-// leftovers finds what was left of one root directory; shared says that what belongs to
-// no root directory is this one's.
+// leftovers finds the leftovers of one root directory; if shared is true, also those that
+// belong to no root directory.
 func (e *Engine) leftovers(ctx context.Context, shared bool) ([]Leftover, error) {
 	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
 	if err != nil {
@@ -141,7 +142,7 @@ func (e *Engine) leftovers(ctx context.Context, shared bool) ([]Leftover, error)
 	return out, nil
 }
 
-// leftPods are those whose removal was interrupted, and those whose directory is gone.
+// leftPods are pods whose removal was interrupted, or whose directory no longer exists.
 func (e *Engine) leftPods(pods []Known, facts host.Facts) []Leftover {
 	var out []Leftover
 	for _, k := range pods {
@@ -186,7 +187,7 @@ func older(path string) bool {
 	return err == nil && time.Since(info.ModTime()) > gcAge
 }
 
-// leftContainers are podrun's containers whose sandbox is gone.
+// leftContainers are podrun's containers whose sandbox no longer exists.
 func (e *Engine) leftContainers(ctx context.Context, sandboxes map[string]bool) ([]Leftover, error) {
 	all, err := e.Client.ListContainers(ctx, nil)
 	if err != nil {
@@ -203,7 +204,7 @@ func (e *Engine) leftContainers(ctx context.Context, sandboxes map[string]bool) 
 	return out, nil
 }
 
-// leftGroups are the control groups that a podrun made for pods that are gone.
+// leftGroups are the cgroups that podrun created for pods that no longer exist.
 func (e *Engine) leftGroups(facts host.Facts, pods map[string]bool) []Leftover {
 	var out []Leftover
 	for _, g := range cgroup.ReadPodGroups(facts.Cgroup, e.Settings) {
@@ -223,7 +224,7 @@ func (e *Engine) leftGroups(facts host.Facts, pods map[string]bool) []Leftover {
 	return out
 }
 
-// leftLinks are the links to logs that are gone.
+// leftLinks are the links to logs that no longer exist.
 func (e *Engine) leftLinks() []Leftover {
 	links, err := filepath.Glob(filepath.Join(e.Layout().ContainerLogsDir, "*.log"))
 	if err != nil {
@@ -244,8 +245,8 @@ func (e *Engine) leftLinks() []Leftover {
 	return out
 }
 
-// leftLogs are logs of pods that are gone. They carry no mark: `delete --keep-logs`
-// leaves such, and so does a kubelet.
+// leftLogs are the logs of pods that no longer exist. They have no mark: `delete
+// --keep-logs` leaves such logs, and so does a kubelet.
 func (e *Engine) leftLogs(pods map[string]bool) []Leftover {
 	entries, err := os.ReadDir(e.Layout().PodLogsDir)
 	if err != nil {

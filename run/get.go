@@ -22,8 +22,8 @@ type View struct {
 	Known
 	Observed *lifecycle.Observed
 	Object   *corev1.Pod
-	// KnownAt is when the probes of a pod that no process watches last said how it is;
-	// zero for a pod that is watched or has no probes.
+	// KnownAt is the time of the last probe results of a pod that is not supervised; zero
+	// for a pod that is supervised or has no probes.
 	KnownAt time.Time
 }
 

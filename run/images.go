@@ -152,8 +152,8 @@ func imageOnly(err error, name string) error {
 // runtimeImages are the images that a supervisor may remove.
 type runtimeImages struct{ e *Engine }
 
-// List is serve.Images. Where not even the sandboxes' image is known to be in use, all
-// images are: it is not known then what the runtime needs.
+// List is serve.Images. If it is not even known that the sandbox image is in use, all
+// images count as in use, because the runtime's requirements are then unknown.
 func (r runtimeImages) List(ctx context.Context, names []string) ([]imagegc.Image, error) {
 	list, err := r.e.Images(ctx)
 	if err != nil {
@@ -239,15 +239,15 @@ func (e *Engine) forgetPulls(ctx context.Context) error {
 	return imagepull.ForgetPulls(e.Layout().ImageRecords(), present)
 }
 
-// PruneImages removes the images that nothing uses, and returns them, also beside
-// an error, which is of kind Runtime.
+// PruneImages removes the unused images and returns them. If there is an error, which is
+// of kind Runtime, it returns the images removed so far.
 func (e *Engine) PruneImages(ctx context.Context) ([]Image, error) {
 	images, err := e.Images(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !slices.ContainsFunc(images, func(i Image) bool { return i.InUse }) {
-		images = nil // not even the sandboxes' image is known: it is not for us to say that none is needed
+		images = nil // the sandbox image is unknown: no image can be assumed to be unused
 	}
 	var removed []Image
 	for _, i := range images {

@@ -88,8 +88,8 @@ func notContainerd(is string) error {
 	return &problem.Error{Kind: problem.Refused, Err: fmt.Errorf("images can be loaded into containerd only, and this is %s", is), Hint: hint}
 }
 
-// tarWithin is tarFile until ctx ends. A read of a pipe can't be ended; what it
-// would spool has no name, and goes with the process.
+// tarWithin is tarFile until ctx ends. A read from a pipe cannot be interrupted; the
+// spool file has no name, and is removed when the process ends.
 func tarWithin(ctx context.Context, archive io.Reader) (*os.File, func(), error) {
 	type result struct {
 		file *os.File
@@ -109,8 +109,8 @@ func tarWithin(ctx context.Context, archive io.Reader) (*os.File, func(), error)
 	}
 }
 
-// tarFile gives an archive as a file that can be read anywhere, unpacked; what it
-// came in is that already, or is copied.
+// tarFile returns an archive as an uncompressed file with random access: the input, if it
+// is such a file, otherwise a copy.
 func tarFile(archive io.Reader) (file *os.File, done func(), err error) {
 	f, ok := archive.(*os.File)
 	in := bufio.NewReader(archive)
@@ -149,7 +149,7 @@ func regular(f *os.File) (bool, error) {
 	return info.Mode().IsRegular(), nil
 }
 
-// spool copies what can be read only once into a file without a name.
+// spool copies input that can be read only once into an unnamed file.
 func spool(r io.Reader) (*os.File, error) {
 	f, err := os.CreateTemp("", "podrun-load-")
 	if err != nil {

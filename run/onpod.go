@@ -39,7 +39,7 @@ func (e *Engine) onPod(ctx context.Context, k Known, outcome Outcome, p store.Pu
 // seen is a pod as it was found on this host.
 type seen struct {
 	id  identity.Pod
-	pod *corev1.Pod // without checkpoint, what the runtime tells of it
+	pod *corev1.Pod // the runtime's data, if there is no checkpoint
 	obs *lifecycle.Observed
 }
 
@@ -66,9 +66,10 @@ func (e *Engine) seePod(ctx context.Context, namespace, name string) (seen, erro
 	return s, nil
 }
 
-// WithTimeout returns a context that ends after the limit of a command, its --timeout,
-// with a problem.TimeoutError as its cause; a limit of 0 is none. The operations of
-// Engine bound themselves: it is for what a command asks of the runtime before.
+// WithTimeout returns a context that ends after a command's --timeout, with a
+// problem.TimeoutError as its cause; a limit of 0 means none. The operations of Engine
+// apply their limits themselves: WithTimeout is for runtime calls that a command makes
+// before.
 func WithTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if limit <= 0 {
 		return context.WithCancel(ctx)

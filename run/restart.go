@@ -9,9 +9,9 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Restart recreates pods from their checkpoints: it stops and removes what they
-// have, within their grace periods, and starts them. Results and error are those
-// of Apply; the error is of kind Failed where a checkpoint was not found.
+// Restart recreates pods from their checkpoints: it stops and removes their containers
+// and sandboxes, within their grace periods, and starts them again. Results and error are
+// those of Apply; the error is of kind Failed if a checkpoint was not found.
 func (e *Engine) Restart(ctx context.Context, pods []Known, o ApplyOptions) ([]Result, error) {
 	objects, err := e.checkpointed(pods)
 	if err != nil {

@@ -79,8 +79,8 @@ func untilEnds(ctx context.Context, targets []prepare.Target, container string) 
 	}
 }
 
-// withRandomUIDs gives each pod a UID of its own, so that two runs of one file
-// share neither logs nor directories. One that the file names is kept.
+// withRandomUIDs gives each pod a unique UID, so that two runs of one file share neither
+// logs nor directories. A UID from the file is kept.
 func withRandomUIDs(objects *manifest.Objects) *manifest.Objects {
 	out := *objects
 	out.Pods = nil
@@ -94,8 +94,8 @@ func withRandomUIDs(objects *manifest.Objects) *manifest.Objects {
 	return &out
 }
 
-// refuseOthers refuses pods that have the names of live pods, or of pods that another
-// command than run has made: of those the user has not said that they may go.
+// refuseOthers refuses pods that have the names of live pods, or of pods that a command
+// other than run created, because the user has not allowed to remove them.
 func (e *Engine) refuseOthers(ctx context.Context, objects *manifest.Objects) error {
 	var errs []error
 	for _, p := range objects.Pods {

@@ -18,7 +18,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// RuntimeUse is what a command wants of the runtime.
+// RuntimeUse is a command's requirement on the runtime.
 type RuntimeUse = embedded.Use
 
 // The uses of the runtime, each of which includes those before it.
@@ -248,7 +248,7 @@ func (r *Runtime) unpack(ctx context.Context, last *embedded.Daemon, record *emb
 	return digest, nil // was verified
 }
 
-// launch starts what is unpacked, and gives it its sandbox image.
+// launch starts the unpacked runtime, and loads its sandbox image.
 func (r *Runtime) launch(ctx context.Context, digest string) (embedded.Daemon, error) {
 	d, err := embedded.Start(ctx, r.layout, embedded.StartOptions{Digest: digest, CgroupRoot: r.settings.CgroupRoot, CgroupDriver: r.settings.CgroupDriver, Environment: os.Environ()})
 	if err != nil {
@@ -305,8 +305,8 @@ func (r *Runtime) Keep(ctx context.Context, endpoint string) {
 	}
 }
 
-// Logs writes the last lines of the embedded runtime's log, all if tail is negative;
-// with follow it goes on until ctx ends.
+// Logs writes the last lines of the embedded runtime's log, or all if tail is negative;
+// with follow, it continues until ctx ends.
 func (r *Runtime) Logs(ctx context.Context, w io.Writer, tail int, follow bool) error {
 	err := embedded.CopyLog(ctx, r.layout, w, tail, follow)
 	if errors.Is(err, fs.ErrNotExist) {

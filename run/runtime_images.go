@@ -67,7 +67,7 @@ type dropped struct {
 // maxDropped bounds how many archives are looked at.
 const maxDropped = 1024
 
-// newImages are the archives that were not loaded yet, by name, and what was.
+// newImages are the archives that were not loaded yet, by name, and the loaded ones.
 func (r *Runtime) newImages() (fresh, loaded map[string]dropped, err error) {
 	entries, err := os.ReadDir(r.layout.Images())
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -78,7 +78,7 @@ func (r *Runtime) newImages() (fresh, loaded map[string]dropped, err error) {
 	}
 	loaded, fresh = map[string]dropped{}, map[string]dropped{}
 	if data, err := hostfile.ReadNoFollow(context.Background(), r.layout.Loaded(), 1<<20); err == nil {
-		_ = json.Unmarshal(data, &loaded) // what is not known is loaded again
+		_ = json.Unmarshal(data, &loaded) // archives without a record are loaded again
 	}
 	for _, e := range entries {
 		if !strings.Contains(e.Name(), ".tar") || strings.HasPrefix(e.Name(), ".") || len(fresh) == maxDropped {

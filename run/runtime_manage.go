@@ -16,13 +16,13 @@ import (
 // stable JSON.
 type RuntimeStatus struct {
 	Kind     string `json:"kind"`              // embedded or external
-	Recorded bool   `json:"recorded"`          // false: what a command would choose now
+	Recorded bool   `json:"recorded"`          // false: the runtime that a command would choose now
 	Endpoint string `json:"endpoint"`          // unix:///…
 	State    string `json:"state"`             // running, stopped; answers, no CRI, silent or absent of an external one
 	PID      int    `json:"pid,omitempty"`     // of the embedded daemon
 	Unit     string `json:"unit,omitempty"`    // of systemd
 	Digest   string `json:"digest,omitempty"`  // of what runs, or ran last
-	Archive  string `json:"archive,omitempty"` // the digest of what is in this binary
+	Archive  string `json:"archive,omitempty"` // the digest of the archive in this binary
 	Dir      string `json:"dir,omitempty"`     // of an embedded runtime
 	Log      string `json:"log,omitempty"`
 }
@@ -152,8 +152,8 @@ func (r *Runtime) HasPods(ctx context.Context) (bool, error) {
 	return len(pods) > 0, err
 }
 
-// pods lists the pods of the root directory, if they are on the embedded runtime, and
-// what else this runs, as namespace/name.
+// pods lists the pods of the root directory, if they are on the embedded runtime, and all
+// other pods of this runtime, as namespace/name.
 func (r *Runtime) pods(ctx context.Context) ([]string, error) {
 	record, err := embedded.ReadChoice(ctx, r.layout)
 	if err != nil {
@@ -187,9 +187,9 @@ func (r *Runtime) pods(ctx context.Context) ([]string, error) {
 	return slices.Compact(pods), nil
 }
 
-// Down removes the embedded runtime and everything that it made on this host, and the
-// record that it is used. It reports what it could not remove, and can be called again.
-// Unless force is set it refuses if there are pods, as Removable does.
+// Down removes the embedded runtime and everything that it created on this host, and the
+// record of its use. It reports objects that it could not remove, and can be called
+// again. Unless force is set, it refuses if there are pods, as Removable does.
 func (r *Runtime) Down(ctx context.Context, force bool) error {
 	lock, err := r.lock(ctx)
 	if err != nil {
@@ -197,7 +197,7 @@ func (r *Runtime) Down(ctx context.Context, force bool) error {
 	}
 	defer lock.Unlock()
 	if err := r.Removable(ctx, force); err != nil {
-		return err // a pod was applied meanwhile
+		return err // a pod was applied in the meantime
 	}
 	record, err := embedded.ReadChoice(ctx, r.layout)
 	if err != nil {

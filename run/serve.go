@@ -24,8 +24,7 @@ import (
 // ServeOptions are the options of Serve.
 type ServeOptions struct {
 	Dirs []string // of manifests, or https URLs; none supervises only what commands applied
-	// SettingsDirs says that Dirs are those of the settings: a reload takes them from
-	// there again.
+	// SettingsDirs is true if Dirs come from the settings: a reload reads them again.
 	SettingsDirs bool
 	Remote       RemoteOptions    // how URLs are read
 	Manifest     manifest.Options // how files are read
@@ -34,17 +33,17 @@ type ServeOptions struct {
 	AllowKubelet bool
 	// API is where the HTTP API is offered.
 	API APIOptions
-	// Reload gets the settings to go on with; nil for none.
+	// Reload receives changed settings; nil for none.
 	Reload <-chan *Node
-	// Ready is called once the directories were read; Progress every Heartbeat with a
-	// line about what is supervised, unless a worker is stuck.
+	// Ready is called after the first read of the directories; Progress every Heartbeat
+	// with a line about the supervised pods, unless a worker is stuck.
 	Ready     func()
 	Progress  func(string)
 	Heartbeat time.Duration
 }
 
-// Serve supervises the pods that manifest directories ask for, and those that
-// commands applied, until ctx ends. Their containers go on then.
+// Serve supervises the pods that manifest directories define, and those that commands
+// applied, until ctx ends. Their containers then keep running.
 func (e *Engine) Serve(ctx context.Context, o ServeOptions) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -121,7 +120,7 @@ func (e *Engine) stateChanges(ctx context.Context) <-chan identity.Pod {
 			select {
 			case <-ctx.Done():
 				return
-			case <-w.Errors: // an overflow: the next scan finds what it lost
+			case <-w.Errors: // an overflow: the next scan finds the lost changes
 			case ev := <-w.Events:
 				id, ok := store.NamedPod(filepath.Base(ev.Name))
 				if !ok {

@@ -15,10 +15,10 @@ import (
 	"github.com/podrun/podrun/run/serve"
 )
 
-// APIOptions say where Serve offers its HTTP API.
+// APIOptions are the options of Serve's HTTP API.
 type APIOptions struct {
 	Socket string // path of a unix socket; "" for none
-	Group  string // may use the socket, beside root; "" for none
+	Group  string // may use the socket, in addition to root; "" for none
 	Listen string // a TCP address, with TLS; "" for none
 	TLS    nodeapi.TLSFiles
 }
@@ -74,7 +74,7 @@ func probeResult(outcome string) string {
 	return "unknown"
 }
 
-// observe adds to a supervisor's options what the API is told.
+// observe adds the API's data sources to a supervisor's options.
 func (a *api) observe(ctx context.Context, o *serve.Options) {
 	a.engine.Client.Observe(a.metrics.RuntimeCall)
 	a.tap(&a.engine.Node)
@@ -90,9 +90,9 @@ func (a *api) supervised(s *serve.Supervisor) {
 	a.super = s
 }
 
-// listen begins to serve: the first attempt is over when it returns, so that who is
-// told that podrun is ready can connect. An address that can't be listened on, such as
-// one that the host does not have yet, is tried again: it must not keep pods from
+// listen starts to serve. It returns after the first attempt, so that clients can connect
+// once podrun has reported that it is ready. An address on which podrun cannot listen,
+// such as one that the host does not have yet, is retried: it must not keep pods from
 // running.
 func (a *api) listen(ctx context.Context) {
 	serve := func(address string, listen func() (net.Listener, error)) {

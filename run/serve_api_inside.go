@@ -8,7 +8,7 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// exec finds the container of a request, and asks for a URL to run the command by.
+// exec finds the container of a request, and requests a URL for running the command.
 func (a *api) exec(ctx context.Context, r nodeapi.StreamRequest) (string, error) {
 	t, err := a.engine.ExecTarget(ctx, r.Namespace, r.Pod, r.Container)
 	if err != nil {
@@ -34,7 +34,7 @@ func (a *api) attach(ctx context.Context, r nodeapi.StreamRequest) (string, erro
 	return url, err
 }
 
-// portForward finds the pod's sandbox, and asks for a URL to reach its ports by.
+// portForward finds the pod's sandbox, and requests a URL for reaching its ports.
 func (a *api) portForward(ctx context.Context, r nodeapi.StreamRequest) (string, error) {
 	seen, err := a.engine.seePod(ctx, r.Namespace, r.Pod)
 	if err != nil {

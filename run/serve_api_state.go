@@ -29,7 +29,7 @@ func hostname() string {
 	return strings.ToLower(strings.TrimSpace(name))
 }
 
-// state is what a scrape of /metrics reads. It asks no other process.
+// state is the data for a scrape of /metrics. It makes no calls to other processes.
 func (a *api) state() nodeapi.State {
 	out := nodeapi.State{Known: map[string]bool{}, Containers: map[string]int{}, Restarts: map[nodeapi.ContainerName]uint32{}}
 	s, err := a.supervisor()

@@ -10,20 +10,20 @@ import (
 	"github.com/podrun/podrun/source"
 )
 
-// RemoteOptions say how URLs among the sources are read.
+// RemoteOptions are the options for reading URLs among the sources.
 type RemoteOptions struct {
 	Every      time.Duration // 0 is 20 s
 	HeaderFile string        // with headers of each request; "" for none
-	Trust      []byte        // PEM certificates that count beside the system's, in tests
+	Trust      []byte        // PEM certificates in addition to the system's, for tests
 }
 
 // IsRemote reports whether a source is a URL, and not a directory.
 func IsRemote(name string) bool { return source.IsRemote(name) }
 
-// ShownSource is the name of a source without what may be credentials.
+// ShownSource is the name of a source without parts that may be credentials.
 func ShownSource(name string) string { return source.Shown(name) }
 
-// newRemotes reads what is kept of the URLs among the sources.
+// newRemotes reads the stored state of the URLs among the sources.
 func (e *Engine) newRemotes(o ServeOptions) (*source.Remotes, error) {
 	layout := e.Layout()
 	var urls []string

@@ -47,8 +47,8 @@ func (e *Engine) newSources(ctx context.Context, o ServeOptions) (*sources, erro
 	return s, s.open(o.Dirs)
 }
 
-// open begins to watch these sources, in place of those before. After an error those go
-// on.
+// open starts to watch these sources instead of the previous ones. After an error, the
+// previous ones remain in use.
 func (s *sources) open(dirs []string) error {
 	o := s.options
 	o.Dirs = dirs
@@ -96,8 +96,9 @@ func (s *sources) signal() {
 	}
 }
 
-// reload takes other sources from the settings, if they come from there, and has all of
-// them read again. Sources that can't be used are reported, and those before go on.
+// reload takes other sources from the settings, if they come from there, and triggers a
+// read of all of them. It reports sources that cannot be used and keeps the previous
+// ones.
 func (s *sources) reload(settings nodeconfig.Settings) {
 	if s == nil {
 		return
@@ -141,7 +142,7 @@ func (s *sources) Read(ctx context.Context) (*source.Snapshot, *source.Desired, 
 	return snapshot, want, nil
 }
 
-// keep writes down by what the directories are known again, if that has changed.
+// keep stores the identities of the directories, if they have changed.
 func (s *sources) keep(snapshot *source.Snapshot) error {
 	identities := map[string]source.Identity{}
 	for _, d := range snapshot.Dirs {

@@ -53,7 +53,7 @@ func (e *Engine) Top(ctx context.Context, sel Selector) ([]PodUsage, error) {
 	summary, err := read()
 	if err != nil {
 		if _, down := discover.Reach(ctx, e.Client); down != nil {
-			err = down // it says how to start the runtime
+			err = down // the error already explains how to start the runtime
 		}
 		return nil, err
 	}

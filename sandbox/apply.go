@@ -19,10 +19,10 @@ type Sandbox struct {
 	IPs []string `json:"ips,omitempty"` // the primary one first; none in the host's network
 }
 
-// Apply makes the log directory and the sandbox. On an error a sandbox may be
-// there all the same, since a runtime that took too long goes on working: have
-// Remove registered before the call, and ask Recover before another try. The
-// Sandbox has its ID as soon as that is known, also with an error.
+// Apply creates the log directory and the sandbox. The sandbox may exist even if there is
+// an error, because a runtime that exceeds the deadline continues to work: register
+// Remove before the call, and call Recover before another attempt. The Sandbox has its ID
+// as soon as it is known, even if there is an error.
 func Apply(ctx context.Context, client *cri.Client, p Plan) (Sandbox, error) {
 	fail := func(op string, err error) error {
 		return &problem.Error{Kind: problem.Runtime, Object: "pod " + p.ID.String(), Op: op, Err: err}
@@ -43,8 +43,8 @@ func Apply(ctx context.Context, client *cri.Client, p Plan) (Sandbox, error) {
 	return Sandbox{ID: id, IPs: ips}, nil
 }
 
-// addresses reads the pod's IPs. A sandbox with a network of its own and no
-// address is useless: the kubelet makes another one.
+// addresses reads the pod's IPs. A sandbox with a pod network but without an address is
+// unusable: the kubelet creates another one.
 func addresses(ctx context.Context, client *cri.Client, p Plan, id string) ([]string, error) {
 	if p.HostNetwork {
 		return nil, nil

@@ -11,10 +11,10 @@ import (
 	"github.com/podrun/podrun/identity"
 )
 
-// Remove stops and removes the sandbox of this plan, whether or not Apply said
-// that it made one: it is found by the pod's UID, the attempt and the
-// invocation, so that an earlier attempt or another run of podrun is never hit.
-// Nothing to remove is no error; the error names each id that could not be
+// Remove stops and removes the sandbox of this plan, regardless of whether Apply reported
+// its creation: it is identified by the pod's UID, the attempt and the invocation, so
+// that sandboxes of earlier attempts or other podrun processes are never removed. It
+// succeeds if there is nothing to remove; the error names each ID that could not be
 // removed.
 func Remove(ctx context.Context, client *cri.Client, p Plan) error {
 	_, err := remove(ctx, client, p)
@@ -50,8 +50,9 @@ func (p Plan) made(s *runtimeapi.PodSandbox) bool {
 		s.GetAnnotations()[identity.AnnotationInvocation] == p.Invocation
 }
 
-// removeOne does not remove what it could not stop: the runtime frees the
-// network in stopping, and a removed sandbox would leave its address taken.
+// removeOne does not remove a sandbox that could not be stopped: the runtime releases the
+// network when it stops a sandbox, so the address of a removed sandbox would stay
+// allocated.
 func removeOne(ctx context.Context, client *cri.Client, id string) error {
 	if err := client.StopPodSandbox(ctx, id); err != nil {
 		return stopError{id, err}
@@ -62,13 +63,13 @@ func removeOne(ctx context.Context, client *cri.Client, id string) error {
 	return nil
 }
 
-// stopError says that a sandbox could not be stopped.
+// stopError is the error that a sandbox could not be stopped.
 type stopError struct {
 	id  string
 	err error
 }
 
-// Error says what failed and why.
+// Error returns what failed and why.
 func (e stopError) Error() string { return "stop: " + e.err.Error() }
 
 // Unwrap returns the runtime's error.

@@ -1,6 +1,5 @@
-// Package sandbox plans a pod's sandbox, the namespaces and network that its
-// containers share, and makes and removes it. New is pure; Apply and Remove
-// speak to the runtime.
+// Package sandbox plans, creates and removes a pod's sandbox: the namespaces and the
+// network that its containers share. New is pure; Apply and Remove call the runtime.
 package sandbox
 
 import (
@@ -27,8 +26,8 @@ type Input struct {
 	Invocation string // the random id of this run of podrun
 
 	DNS          *runtimeapi.DNSConfig
-	Hostname     string // what the kernel is told; not used in the host's network
-	CgroupParent string // the pod's cgroup as the runtime wants it named
+	Hostname     string // the kernel's hostname; not used in the host's network
+	CgroupParent string // the pod's cgroup in the runtime's format
 	Handler      string // the runtime handler; "" is the default
 
 	Layout   identity.Layout

@@ -53,9 +53,9 @@ func securityContext(in Input) (*runtimeapi.LinuxSandboxSecurityContext, problem
 	return out, problems
 }
 
-// namespaces says which namespaces are the host's, the pod's or each
-// container's. CRI's zero value of all is POD, but a pod's containers do not
-// share their processes unless it asks for it.
+// namespaces selects for each namespace the host's, the pod's or each container's. CRI's
+// zero value is POD for all of them, but a pod's containers share their processes only if
+// the pod requests it.
 func namespaces(pod *corev1.Pod, userNS *runtimeapi.UserNamespace) *runtimeapi.NamespaceOption {
 	mode := func(node bool) runtimeapi.NamespaceMode {
 		if node {

@@ -1,6 +1,6 @@
 // Package shutdown decides in which order pods stop when the host shuts down, and how
-// long each may take (KEP-2000, KEP-2712). It is pure: the periods of the settings and
-// the pods go in, groups come out.
+// long each may take (KEP-2000, KEP-2712). It is pure: its inputs are the configured
+// periods and the pods, its output is groups.
 package shutdown
 
 import (

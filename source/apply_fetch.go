@@ -25,7 +25,7 @@ type fetcher struct {
 	client  *http.Client
 }
 
-// answer is what a server has answered.
+// answer is a server's response.
 type answer struct {
 	unchanged bool // since the content of the ETag that was sent
 	data      []byte
@@ -46,8 +46,9 @@ func newFetcher(o RemoteOptions) *fetcher {
 		MaxIdleConnsPerHost: 1, IdleConnTimeout: 2 * o.Every, TLSHandshakeTimeout: 10 * time.Second}}}
 }
 
-// fetch reads a URL, unless its content is that of the ETag. Errors repeat neither the
-// query of the URL, nor what the server sent, nor headers: all may hold credentials.
+// fetch reads a URL, unless its content still has the ETag. Errors contain neither the
+// query of the URL, nor the response, nor headers, because all of these may contain
+// credentials.
 func (f *fetcher) fetch(ctx context.Context, name, etag string) (answer, error) {
 	headers, err := f.headers(ctx)
 	if err != nil {

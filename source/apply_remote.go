@@ -22,7 +22,7 @@ type RemoteOptions struct {
 	// safe as that of a file.
 	ReadCopy  func(name string) ([]byte, error)
 	WriteCopy func(name string, data []byte) error
-	// Trust are PEM certificates that count beside the system's, in tests.
+	// Trust are PEM certificates in addition to the system's, for tests.
 	Trust []byte
 }
 
@@ -131,7 +131,7 @@ func (r *Remotes) poll(ctx context.Context, name string) time.Duration {
 	return got.retryAfter
 }
 
-// take takes in what a server has answered.
+// take processes a server's response.
 func (c *content) take(got answer) {
 	c.etag = got.etag
 	if c.have && c.sum == sha256.Sum256(got.data) {
@@ -148,8 +148,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// read decides on a URL, and keeps a content that is good. What could not be kept is
-// returned as an error beside the result.
+// read decides on the state of a URL, and stores valid content. If that fails, it returns
+// an error together with the result.
 func (r *Remotes) read(ctx context.Context, rules rules, name string, prev *Dir) (Dir, error) {
 	r.mu.Lock()
 	c := *r.urls[name]

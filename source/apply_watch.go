@@ -13,10 +13,10 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// Times of a watch. A change is signaled after quiet without another one, yet at
-// most bound after the first; two signals are at least apart from each other. A
-// directory is compared with the watched one every identityCheck, since no event
-// says that a file system was mounted over it.
+// Intervals of a watch. A change is signaled when no further change has followed for
+// quiet, but at most bound after the first change; apart is the minimum time between two
+// signals. Every identityCheck, a directory is compared with the watched one, because
+// there is no event for a file system that is mounted over it.
 const (
 	quiet         = 10 * time.Millisecond
 	apart         = 100 * time.Millisecond
@@ -33,16 +33,16 @@ type WatchOptions struct {
 	Relist time.Duration // how often to signal in any case; 0 is 20 s
 	// Also signals changes of other sources; nil for none.
 	Also <-chan struct{}
-	// Report is told when a directory cannot be watched, once, and when it is
-	// watched again. It is not called concurrently. Nil reports nothing.
+	// Report is called once when a directory cannot be watched, and when it is watched
+	// again. It is not called concurrently. Nil reports nothing.
 	Report func(problem.Problem)
 }
 
-// Watch signals on changed when a directory may hold something else, and at least
-// every Relist. A directory that does not exist is watched for at its nearest
-// existing parent. Files outside that symbolic links in a directory lead to are
-// not watched: the relist finds their changes. The watch ends with ctx, or when
-// stop is called; stop waits for it for at most 1 s, since a file system may hang.
+// Watch signals on changed when the content of a directory may have changed, and at least
+// every Relist. For a directory that does not exist, it watches the nearest existing
+// parent. It does not watch the targets of symbolic links outside of the directory: the
+// relist finds their changes. The watch ends with ctx, or when stop is called; stop waits
+// for it for at most 1 s, because a file system may hang.
 func Watch(ctx context.Context, o WatchOptions) (changed <-chan struct{}, stop func()) {
 	if o.Relist <= 0 {
 		o.Relist = defaultRelist
@@ -136,8 +136,8 @@ func notify(ch chan<- struct{}) {
 	}
 }
 
-// follower watches one directory. Each has an inotify instance of its own, so that
-// one that hangs in the kernel does not hold up the others.
+// follower watches one directory. Each has a separate inotify instance, so that one that
+// hangs in the kernel does not block the others.
 type follower struct {
 	dir    string
 	retry  time.Duration
@@ -179,7 +179,7 @@ func (f *follower) watch(ctx context.Context) error {
 	target, id := nearest(f.dir)
 	if err := w.Add(target); err != nil {
 		if _, now := nearest(f.dir); now != id {
-			return nil // it was replaced meanwhile
+			return nil // it was replaced in the meantime
 		}
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ChangeKind says what became of a pod.
+// ChangeKind is the kind of a pod's change.
 type ChangeKind string
 
 // The kinds of changes, as the kubelet calls them (PodOperation in
@@ -21,12 +21,12 @@ const (
 	Reconcile ChangeKind = "Reconcile"
 )
 
-// Change is one pod that is not what it was.
+// Change is one changed pod.
 type Change struct {
 	Kind ChangeKind
 	Pod  Pod // as it is; of Remove as it was
-	// Objects is the pod alone with the objects that it can refer to, as
-	// run.Engine.Apply takes it; nil for Remove.
+	// Objects contains only this pod and the objects that it can refer to, as the input
+	// of run.Engine.Apply; nil for Remove.
 	Objects *manifest.Objects
 	// What lists what an Update or Reconcile is about: paths of fields
 	// (spec.containers[0].image), objects (ConfigMap shop/web), "source file".

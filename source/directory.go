@@ -16,13 +16,13 @@ type listing struct {
 	ignored  []string      // printable names
 }
 
-// keepMarker is the file whose presence says that a directory without manifests
-// is not an empty mount point.
+// keepMarker is the name of the file that marks a directory without manifests as
+// intentionally empty, as opposed to an empty mount point.
 const keepMarker = ".keep"
 
-// dir decides what a directory is now. Prev is nil in the first pass, in which
-// remembered is the identity that an earlier process read, or zero. When ctx ends
-// the result is incomplete.
+// dir determines the state of a directory. Prev is nil in the first pass, in which
+// remembered is the identity that an earlier process read, or zero. If ctx ends, the
+// result is incomplete.
 func (r rules) dir(ctx context.Context, path string, prev *Dir, remembered Identity, l listing) Dir {
 	d := Dir{Path: path, Identity: remembered}
 	if prev != nil {
@@ -72,7 +72,7 @@ func afresh(files []File, now time.Time) []File {
 	return out
 }
 
-// files decides on the files of a directory, and on those that are gone. Both
+// files determines the states of the files of a directory, including removed ones. Both
 // lists are sorted by name, and so is the result.
 func (r rules) files(ctx context.Context, dir string, prev []File, found []observation) []File {
 	var in usage
@@ -99,7 +99,7 @@ func (r rules) files(ctx context.Context, dir string, prev []File, found []obser
 	return out
 }
 
-// missing decides on a file that is gone; false means that it is forgotten.
+// missing determines the state of a removed file; false means that it is discarded.
 func (r rules) missing(f File) (File, bool) {
 	if f.State != Missing {
 		f.State, f.since = Missing, r.now
@@ -134,8 +134,8 @@ func (r rules) readAgain(d *Dir) time.Duration {
 	return soonest
 }
 
-// unread is what the files of a previous pass looked like that need not be read
-// again while they look the same.
+// unread are the attributes of the files of a previous pass that are not read again while
+// these attributes are unchanged.
 func unread(prev *Dir) map[string]print {
 	out := map[string]print{}
 	if prev == nil {
@@ -150,7 +150,7 @@ func unread(prev *Dir) map[string]print {
 	return out
 }
 
-// nameKind says what to do with a name in a directory.
+// nameKind determines how a name in a directory is handled.
 type nameKind int
 
 const (

@@ -9,17 +9,17 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// Pod is one pod that a file asks for.
+// Pod is one pod that a file defines.
 type Pod struct {
 	manifest.Pod
-	Path string // File.Path of its file; what the pod records as its source
+	Path string // the File.Path of its file, which the pod records as its source
 }
 
 // Key is namespace/name.
 func (p *Pod) Key() string { return keyOf(&p.Pod) }
 
-// Desired is what all directories ask for together. It is not changed once it was
-// returned, and shares its objects with the Snapshot.
+// Desired is the content of all directories together. It is immutable, and shares its
+// objects with the Snapshot.
 type Desired struct {
 	Pods []Pod // by directory, file and place in the file
 	// Shared are the objects that pods refer to, of all directories; it has no pods.
@@ -29,8 +29,8 @@ type Desired struct {
 	Problems problem.List
 }
 
-// Objects returns pod i alone with all objects that it can refer to. The pods share
-// the maps.
+// Objects returns only pod i with all objects that it can refer to. The pods share the
+// maps.
 func (d *Desired) Objects(i int) *manifest.Objects {
 	out := *d.Shared
 	out.Pods = []manifest.Pod{d.Pods[i].Pod}
@@ -67,9 +67,9 @@ type merger struct {
 	uids    map[string]string
 }
 
-// Merge joins what the files of all directories hold: of two objects with one
-// name that of the earlier directory counts, then of the earlier file name. A
-// file that is Missing comes last: the file that it was renamed to counts.
+// Merge joins the files of all directories: of two objects with the same name, it uses
+// that of the earlier directory, then that of the earlier file name. A Missing file comes
+// last, so that the file to which it was renamed takes precedence.
 func Merge(s *Snapshot) *Desired {
 	d := &Desired{Shared: &manifest.Objects{}}
 	d.Shared.Add(&manifest.Objects{}) // makes the maps

@@ -47,8 +47,8 @@ func lacks[T any](have, want map[string]T) bool {
 
 func keyOf(p *manifest.Pod) string { return p.Object.Namespace + "/" + p.Object.Name }
 
-// refuseCronJobs takes the pods of CronJobs out: a directory asks for pods that
-// run now, and podrun has no schedule.
+// refuseCronJobs removes the pods of CronJobs: the pods of a directory run immediately,
+// and podrun has no scheduler.
 func refuseCronJobs(o *manifest.Objects) problem.List {
 	var out problem.List
 	o.Pods = slices.DeleteFunc(o.Pods, func(p manifest.Pod) bool {

@@ -27,8 +27,9 @@ type Options struct {
 	// Stall is for how long a directory may make no progress, as on a dead NFS
 	// mount, before it is Unreachable; 0 is 10 s.
 	Stall time.Duration
-	// Identities are what an earlier process read, by absolute path: Dir.Identity.
-	// With them an empty mount point is told from an empty directory.
+	// Identities are the identities that an earlier process read, by absolute path:
+	// Dir.Identity. With them, an empty mount point can be distinguished from an empty
+	// directory.
 	Identities map[string]Identity
 }
 

@@ -26,9 +26,9 @@ var errTooMuch = fmt.Errorf("more than %d MiB changed in the directory at once",
 
 var errDangling = errors.New("is a symbolic link to a file that does not exist")
 
-// list reads a directory. Known are the files that need not be read while they
-// look the same. Progress counts the calls that returned. All paths go through the
-// directory's descriptor, so that a mount or unmount meanwhile does not mix two
+// list reads a directory. Known are the files that are not read while their attributes
+// are unchanged. Progress counts the completed calls. All paths are relative to the
+// directory's descriptor, so that a concurrent mount or unmount does not mix two
 // directories.
 func list(ctx context.Context, dir string, known map[string]print, progress *atomic.Int64) listing {
 	d, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
@@ -132,7 +132,7 @@ func observe(base, name string, known map[string]print, left int64) (o observati
 	return o, false
 }
 
-// missing tells a symbolic link to nothing from a name that is gone.
+// missing distinguishes a dangling symbolic link from a removed name.
 func missing(path string, err error) error {
 	if _, gone := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && gone == nil {
 		return errDangling

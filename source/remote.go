@@ -114,8 +114,8 @@ func decodeCopy(data []byte, of string) (remoteCopy, bool) {
 	return c, ok
 }
 
-// isEmptyList reports whether a content is a list of no objects. It asks for no pod,
-// which an empty content does not.
+// isEmptyList reports whether the content is an empty list. It requests no pods
+// explicitly, unlike empty content.
 func isEmptyList(data []byte) bool {
 	const longest = 4096
 	if len(data) > longest {
@@ -128,7 +128,7 @@ func isEmptyList(data []byte) bool {
 	return yaml.Unmarshal(data, &list) == nil && (list.Kind == "List" || list.Kind == "PodList") && list.Items != nil && len(*list.Items) == 0
 }
 
-// remote decides what a URL is now; see dir.
+// remote determines the state of a URL; see dir.
 func (r rules) remote(ctx context.Context, name string, prev *Dir, c content) Dir {
 	d := Dir{Path: name}
 	if prev != nil {
@@ -156,7 +156,7 @@ func (r rules) remote(ctx context.Context, name string, prev *Dir, c content) Di
 // remoteFile is the name of the file of a URL, which is shown nowhere.
 const remoteFile = "content.yaml"
 
-// content is what is known of a URL.
+// content is the known state of a URL.
 type content struct {
 	have    bool   // data was read once, now or by an earlier process
 	fetched bool   // the server answered this process

@@ -24,7 +24,7 @@ const (
 	maxObjects = 10000
 )
 
-// writer says whether a process has the file open for writing.
+// writer reports whether a process has the file open for writing.
 type writer int
 
 const (
@@ -41,7 +41,7 @@ type observation struct {
 	kept   bool  // print is that of the previous pass, so that data was not read
 	data   []byte
 	writer writer
-	remote bool // the answer of a server: complete, and there is no other way to ask for nothing than an empty list
+	remote bool // a server's response: it is complete, and only an empty list requests no pods
 }
 
 // rules are the inputs of the decisions of one pass that are not in the files.
@@ -51,13 +51,13 @@ type rules struct {
 	manifest manifest.Options
 }
 
-// usage is what the files of a directory hold in all.
+// usage is the total size of the files of a directory.
 type usage struct {
 	bytes   int64
 	objects int
 }
 
-// file decides what a file is now. Prev is nil for a file that is new.
+// file determines the state of a file. Prev is nil for a new file.
 func (r rules) file(dir string, prev *File, o observation, in *usage) File {
 	path := encodable(join(dir, o.name))
 	f := File{Path: path, name: o.name, since: r.now}
@@ -105,8 +105,8 @@ func (r rules) file(dir string, prev *File, o observation, in *usage) File {
 	return f
 }
 
-// age is how long the file has been as it is. The clock may jump, and a
-// modification time may be in the future: then only what podrun saw counts.
+// age is how long the file has been unchanged. The clock may jump, and a modification
+// time may be in the future: then only podrun's observations count.
 func (r rules) age(f *File, o observation) time.Duration {
 	seen := r.now.Sub(f.since)
 	if o.err != nil {
@@ -123,7 +123,7 @@ func (o observation) failure() string {
 	return ""
 }
 
-// hash identifies what was read.
+// hash identifies the content.
 func (o observation) hash() string {
 	if o.err != nil {
 		return o.failure()
@@ -154,9 +154,9 @@ func (r rules) load(name string, o observation) (*manifest.Objects, problem.List
 	return objects, cut(append(refused, problems...))
 }
 
-// withoutNoPod drops the complaint that there is no pod: in a directory a file
-// may hold ConfigMaps alone. A file without any object stays refused, because it
-// looks like one that was truncated.
+// withoutNoPod drops the problem that there is no pod: in a directory, a file may contain
+// only ConfigMaps. A file without any object is still refused, because it may be
+// truncated.
 func withoutNoPod(problems problem.List, some bool, hint string) problem.List {
 	var out problem.List
 	for i, p := range problems {

@@ -1,14 +1,14 @@
-// Package source reads the manifest directories of podrun serve, as the kubelet
-// reads its staticPodPath (pkg/kubelet/config/file.go), into the pods that
-// they ask for, and computes what changed.
+// Package source reads the manifest directories of podrun serve, as the kubelet reads its
+// staticPodPath (pkg/kubelet/config/file.go), into the pods that they define, and
+// computes the changes.
 //
-// Reader.Read makes a Snapshot of all directories, Merge turns it into what is
-// Desired, and Diff compares two of those. Watch signals when to read again.
+// Reader.Read creates a Snapshot of all directories, Merge computes the Desired pods from
+// it, and Diff compares two of these. Watch signals when to read again.
 //
-// A pod is never removed because something could not be read. A directory that
-// cannot be read, and a file that is broken or only partly written, keep the
-// objects that they held last. After a start of podrun, when those are unknown,
-// Snapshot.MayHaveHeld reports whether a pod could still be in a file.
+// A pod is never removed because something could not be read. A directory that cannot be
+// read, and a file that is invalid or incomplete, keep the objects of their last valid
+// content. After a start of podrun, when this content is unknown, Snapshot.MayHaveHeld
+// reports whether a pod could still be in a file.
 package source
 
 import (
@@ -34,7 +34,7 @@ type Snapshot struct {
 	ReadAgain time.Duration
 }
 
-// DirState says whether a directory could be read.
+// DirState reports whether a directory could be read.
 type DirState string
 
 // The states of a directory.
@@ -55,7 +55,7 @@ type Dir struct {
 	// Options.Identities takes it after a restart.
 	Identity Identity
 	Files    []File   // by name; of an Unreachable directory those that were read last
-	Ignored  []string // printable names of what podrun does not read, at most 100
+	Ignored  []string // printable names of ignored files, at most 100
 
 	listed  bool      // it was read once by this process
 	arrived time.Time // when the directory with this identity became Present
@@ -70,20 +70,20 @@ type Identity struct {
 	Inode  uint64 `json:"inode"`
 }
 
-// FileState says what the newest content of a file is worth.
+// FileState describes the newest content of a file.
 type FileState string
 
 // The states of a file.
 const (
 	Good FileState = "Good"
-	// Incomplete is a file that is probably still being written: it is not
-	// reported, and what it held before stays in force.
+	// Incomplete is a file that is probably still being written: it is not reported, and
+	// its previous content stays in effect.
 	Incomplete FileState = "Incomplete"
-	// Broken is a file whose settled content is refused, or that cannot be read:
-	// what it held before stays in force.
+	// Broken is a file whose settled content is invalid, or that cannot be read: its
+	// previous content stays in effect.
 	Broken FileState = "Broken"
-	// Missing is a file that disappeared less than the settle time ago. Editors
-	// remove a file for a moment; what it held stays in force for that long.
+	// Missing is a file that disappeared less than the settle time ago. Editors remove a
+	// file for a moment; its content stays in effect for that time.
 	Missing FileState = "Missing"
 )
 
@@ -110,8 +110,7 @@ type File struct {
 	bytes   int64     // of the content that is in force
 }
 
-// print is what stat(2) says of a file. As long as it stays the same, the file is
-// not read again.
+// print is a file's stat(2) data. As long as it is unchanged, the file is not read again.
 type print struct {
 	device, inode     uint64
 	size              int64
@@ -193,7 +192,7 @@ func (s *Snapshot) Problems() problem.List {
 // that was read.
 func encodable(path string) string { return string([]rune(path)) }
 
-// kind is what a source is in messages.
+// kind is the kind of a source in messages.
 func (d *Dir) kind() string {
 	if IsRemote(d.Path) {
 		return "URL"
@@ -218,6 +217,6 @@ func printable(path string) string {
 	return path
 }
 
-// Shown is the name of a source, or of a file of one, in messages: without what may be
-// credentials.
+// Shown is the name of a source, or of a file of one, in messages, without parts that may
+// be credentials.
 func Shown(name string) string { return printable(name) }

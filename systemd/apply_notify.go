@@ -17,9 +17,9 @@ const sendLimit = 2 * time.Second
 // message only.
 type Notifier struct{ socket string }
 
-// NewNotifier returns the notifier of the value of NOTIFY_SOCKET, which is empty
-// if no service manager asks for messages. The variable must not be passed on to
-// other processes: unset it.
+// NewNotifier returns the notifier for the value of NOTIFY_SOCKET, which is empty if no
+// service manager expects messages. Unset the variable, because it must not be passed on
+// to other processes.
 func NewNotifier(socket string) (*Notifier, error) {
 	if socket == "" {
 		return &Notifier{}, nil

@@ -16,7 +16,7 @@ type Manager interface {
 	// Booted reports whether systemd runs this host, as sd_booted(3) does.
 	Booted() bool
 	// Run runs systemctl with arguments and returns its standard output. The error
-	// names the arguments and has what systemctl said.
+	// contains the arguments and systemctl's message.
 	Run(ctx context.Context, args ...string) ([]byte, error)
 }
 
@@ -29,7 +29,7 @@ func (Systemctl) Booted() bool {
 	return err == nil && info.IsDir()
 }
 
-// maxOutput bounds what is kept of systemctl's output, in bytes.
+// maxOutput limits how much of systemctl's output is kept, in bytes.
 const maxOutput = 64 << 10
 
 // Run runs systemctl until it ends or the context does.
@@ -59,7 +59,7 @@ func (Systemctl) Run(ctx context.Context, args ...string) ([]byte, error) {
 // ReadFrom would keep them all.
 type limited struct{ kept bytes.Buffer }
 
-// Write takes all of p, so that the process goes on.
+// Write accepts all of p, so that the process is not blocked.
 func (l *limited) Write(p []byte) (int, error) {
 	if room := maxOutput - l.kept.Len(); room > 0 {
 		l.kept.Write(p[:min(room, len(p))])

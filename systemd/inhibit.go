@@ -13,8 +13,8 @@ const DelayPath = "/etc/systemd/logind.conf.d/50-podrun.conf"
 // defaultDelay is logind's InhibitDelayMaxSec without a drop-in.
 const defaultDelay = 5 * time.Second
 
-// DelayMargin is how much longer than the periods of pods logind waits: what podrun
-// takes to write down that pods were stopped, and for the calls of the runtime.
+// DelayMargin is added to the periods of pods for logind's delay: the time for recording
+// that pods were stopped, and for calls to the runtime.
 const DelayMargin = 5 * time.Second
 
 // delayDropIn is the drop-in's text for pods that get so long to end; nil if logind

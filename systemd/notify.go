@@ -13,8 +13,8 @@ import (
 // maxStatus bounds a status text, in bytes.
 const maxStatus = 512
 
-// statusMessage is the message of a status: one line of UTF-8, since each line of
-// a message is an assignment of its own.
+// statusMessage is the message of a status: one line of UTF-8, because each line of a
+// message is a separate assignment.
 func statusMessage(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
@@ -38,7 +38,7 @@ func reloadingMessage(monotonic time.Duration) string {
 	return fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", monotonic.Microseconds())
 }
 
-// extendMessage asks for more time, rounded up to a microsecond.
+// extendMessage requests more time, rounded up to a microsecond.
 func extendMessage(more time.Duration) string {
 	usec := more / time.Microsecond
 	if more%time.Microsecond > 0 {

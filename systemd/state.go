@@ -20,7 +20,7 @@ type State struct {
 	Result   string `json:"result,omitempty"`   // success, exit-code, watchdog…
 	ExitCode int    `json:"exitCode,omitempty"` // of the last process that ended
 	Restarts int    `json:"restarts"`           // by systemd, since the unit was started
-	Status   string `json:"status,omitempty"`   // what the service reported last
+	Status   string `json:"status,omitempty"`   // the last status that the service reported
 }
 
 // fields are the properties of systemd that State has.
@@ -65,7 +65,7 @@ func parseState(out []byte) State {
 	return s
 }
 
-// number is 0 for what is none, as in "[not set]".
+// number is 0 for text that is not a number, such as "[not set]".
 func number(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil {

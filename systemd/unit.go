@@ -1,6 +1,6 @@
-// Package systemd is podrun as a service of systemd: the unit file, its
-// installation by systemctl, and the messages by which a running service tells
-// systemd its state (sd_notify(3)). It knows no pods.
+// Package systemd integrates podrun with systemd: the unit file, its installation with
+// systemctl, and the sd_notify(3) messages of a running service. It has no knowledge of
+// pods.
 package systemd
 
 import (

@@ -38,10 +38,9 @@ func (e *MountError) Event() string {
 	return fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", e.Volume, e.Err)
 }
 
-// Apply makes the pod's directories and volumes. It can be repeated, and what
-// it made half is removed by Remove, which the caller should register first.
-// It tries every volume; the error is a *problem.Error that wraps one
-// *MountError for each that failed.
+// Apply creates the pod's directories and volumes. It can be repeated, and Remove, which
+// the caller should register first, removes partial results. It tries every volume; the
+// error is a *problem.Error that wraps one *MountError for each failed volume.
 func Apply(ctx context.Context, p Plan) error {
 	if err := MakePodDir(p); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "pod " + p.ID.String(), Op: "create its directories", Err: err}
@@ -103,8 +102,8 @@ func makeVolume(ctx context.Context, v Volume) error {
 	return fmt.Errorf("its plan has the unknown setup %q", v.Setup.Kind)
 }
 
-// kindOfFailure is Refused if the host lacks what every failed volume asks
-// for, else Runtime.
+// kindOfFailure is Refused if every failed volume requires something that the host lacks,
+// otherwise Runtime.
 func kindOfFailure(failed []error) problem.Kind {
 	for _, err := range failed {
 		var check *CheckError

@@ -13,10 +13,10 @@ import (
 	"github.com/podrun/podrun/volume/safepath"
 )
 
-const volumeMode = 0o777 // anybody in the pod may write to an emptyDir
+const volumeMode = 0o777 // all users in the pod may write to an emptyDir
 
-// makeEmptyDir makes the directory or the mount. A volume that is ready is left alone:
-// containers may be using it.
+// makeEmptyDir creates the directory or the mount. It does not change a volume that is
+// ready, because containers may be using it.
 func makeEmptyDir(ctx context.Context, v Volume, e *EmptyDir) error {
 	mounted, err := safepath.IsMountPoint(ctx, v.HostPath)
 	if err != nil {

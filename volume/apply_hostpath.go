@@ -37,7 +37,7 @@ var hostPathChecks = map[corev1.HostPathType]struct {
 }
 
 // makeHostPath checks the path's type, following symlinks as the kubelet does, and
-// makes what the type says is to be made.
+// creates the path if the type requires it.
 func makeHostPath(ctx context.Context, v Volume, h *HostPath) error {
 	err := h.check(ctx, v.HostPath)
 	if make := hostPathChecks[h.Type].make; err == nil && make != nil {
@@ -48,7 +48,7 @@ func makeHostPath(ctx context.Context, v Volume, h *HostPath) error {
 	return err
 }
 
-// check tells whether the path is what its type says, or can be made.
+// check reports whether the path has its type, or can be created.
 func (h *HostPath) check(ctx context.Context, path string) error {
 	if h.Type == corev1.HostPathUnset {
 		return nil

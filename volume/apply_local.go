@@ -47,7 +47,7 @@ func (l *Local) check(ctx context.Context) error {
 	return nil
 }
 
-// bindOptions are the options that a bind mount can have of its own.
+// bindOptions are the options that a bind mount can set separately from its source.
 var bindOptions = map[string]uintptr{
 	"rw": 0, "bind": 0, "defaults": 0, "ro": unix.MS_RDONLY, "nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC,
 	"noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME, "relatime": unix.MS_RELATIME,

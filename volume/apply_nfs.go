@@ -36,10 +36,10 @@ func makeNFS(ctx context.Context, v Volume, n *NFS, mount mountFunc) error {
 	return nil
 }
 
-// mountByProgram runs mount(8), which runs mount.nfs: only that knows how to
-// agree with a server. As in the kubelet it runs in a systemd scope where there
-// is systemd, so that daemons it starts (rpc.statd) outlive podrun. mount-utils'
-// own call has no context: a server that does not answer would hold it for ever.
+// mountByProgram runs mount(8), which runs mount.nfs, because only mount.nfs implements
+// the negotiation with a server. As in the kubelet, it runs in a systemd scope on a host
+// with systemd, so that daemons that it starts (rpc.statd) outlive podrun. The function
+// of mount-utils has no context: a server that does not answer would block it forever.
 func mountByProgram(ctx context.Context, source, target, fstype string, options []string) error {
 	program, args := "mount", mountutils.MakeMountArgs(source, target, fstype, options)
 	if inSystemd(ctx) {
@@ -72,8 +72,8 @@ func inSystemd(ctx context.Context) bool {
 // waits in the kernel without being killable is left behind.
 const programEnd = 2 * time.Second
 
-// runProgram runs a program and gives its output. At the end of the context it
-// kills the program and what that has started: mount leaves mount.nfs behind.
+// runProgram runs a program and returns its output. At the end of the context it kills
+// the program and its children: killing only mount would leave mount.nfs behind.
 func runProgram(ctx context.Context, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

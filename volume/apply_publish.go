@@ -18,9 +18,9 @@ import (
 	"github.com/podrun/podrun/volume/safepath"
 )
 
-// The names of a volume of files, as the kubelet lays them out: a directory
-// named by the time holds the files, ..data leads to it, and a link for each
-// first name leads through ..data. Swapping ..data changes all files at once.
+// The names in a volume of files, in the kubelet's layout: a directory named after the
+// time contains the files, ..data links to it, and each top-level name is a link through
+// ..data. Replacing ..data changes all files atomically.
 const (
 	dataName    = "..data"
 	newDataName = "..data_tmp"
@@ -29,10 +29,9 @@ const (
 
 var timedName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\.\.\d{4}(_\d\d){5}\.\d+$`) })
 
-// publisher brings a directory to hold certain files. A container may have
-// planted what it likes there: nothing is written to but what was made just
-// now, no symlink is ever followed, and every name is looked up in a directory
-// that is open (CVE-2025-9566).
+// publisher updates a directory to contain certain files. A container may have placed
+// anything there: the publisher writes only to files that it has just created, never
+// follows symlinks, and looks up every name in an open directory (CVE-2025-9566).
 type publisher struct {
 	ctx   context.Context
 	dir   int // descriptor of the volume
@@ -234,8 +233,8 @@ func (p *publisher) replace(name, to string) error {
 	return nil
 }
 
-// tidy removes the links of files that are gone, and the directories of earlier
-// contents, one that was cut short included.
+// tidy removes the links of removed files, and the directories of earlier contents,
+// including interrupted updates.
 func (p *publisher) tidy(current string) error {
 	names, err := safepath.List(p.ctx, p.dir)
 	if err != nil {
@@ -264,7 +263,7 @@ func (p *publisher) tidy(current string) error {
 	}
 }
 
-// clear removes a name, with what is in it if it is a directory.
+// clear removes a name, including its content if it is a directory.
 func (p *publisher) clear(name string) error {
 	if err := safepath.Remove(p.ctx, p.dir, name); err != nil {
 		return fmt.Errorf("remove %s: %w", name, err)

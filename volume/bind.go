@@ -51,7 +51,7 @@ func Bind(claims map[string]*corev1.PersistentVolumeClaim, volumes map[string]*c
 	return out
 }
 
-// fits tells whether a volume is what a claim asks for.
+// fits reports whether a volume meets a claim's requirements.
 func fits(claim *corev1.PersistentVolumeClaim, selector labels.Selector, pv *corev1.PersistentVolume) bool {
 	if r := pv.Spec.ClaimRef; r != nil && (r.Namespace != claim.Namespace || r.Name != claim.Name) {
 		return false
@@ -85,7 +85,7 @@ func better(a, b *corev1.PersistentVolume) bool {
 	return x.Cmp(y) < 0
 }
 
-// WhyUnbound returns what a claim requests that no volume provides.
+// WhyUnbound returns the requirement of a claim that no volume meets.
 func WhyUnbound(claim *corev1.PersistentVolumeClaim) string {
 	if claim.Spec.VolumeName != "" {
 		return fmt.Sprintf("there is no PersistentVolume %s", claim.Spec.VolumeName)

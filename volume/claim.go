@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// planClaim plans what a claim is bound to: a directory or a device of this
+// planClaim plans the volume that a claim is bound to: a directory or a device of this
 // host, or an NFS export.
 func planClaim(in Input, v *corev1.Volume) (Volume, problem.List) {
 	ref := v.PersistentVolumeClaim

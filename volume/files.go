@@ -73,8 +73,8 @@ func (p *payload) add(at string, mode *int32, data []byte) error {
 	return nil
 }
 
-// checkPath refuses what can't be a file of a volume. The API lets NUL and names
-// without end pass.
+// checkPath refuses paths that cannot be files of a volume. The API accepts NUL and names
+// of any length.
 func checkPath(at string) error {
 	names := strings.Split(at, "/")
 	switch {
@@ -141,7 +141,7 @@ func (p Plan) FileCount() int {
 type source struct {
 	taken    *int   // files of the pod so far
 	word     string // configmap
-	key      string // what the kubelet calls a key: config key
+	key      string // the kubelet's term for a key: config key
 	name     string
 	data     map[string][]byte // nil: there is no such object
 	optional *bool

@@ -6,8 +6,8 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// HostPath checks a path of the host, and creates it if its type says so.
-// Removing the pod does not remove it.
+// HostPath checks a path of the host, and creates it if its type requires this. Removing
+// the pod does not remove it.
 type HostPath struct {
 	Type corev1.HostPathType `json:"type"` // "" checks and makes nothing
 }

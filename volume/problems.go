@@ -9,8 +9,8 @@ import (
 
 func field(index int, kind string) string { return fmt.Sprintf("spec.volumes[%d].%s", index, kind) }
 
-// whyNot says why kinds can't be served on a host without a cluster, and what
-// serves instead.
+// whyNot explains why kinds are not supported on a host without a cluster, and names
+// alternatives.
 var whyNot = map[string]string{
 	"csi":        "CSI drivers require a kubelet; mount it on the host and use hostPath",
 	"flexVolume": "these drivers require a kubelet; mount it on the host and use hostPath",

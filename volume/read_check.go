@@ -75,8 +75,8 @@ func checkVolume(ctx context.Context, v Volume) error {
 	return nil
 }
 
-// notShared says why a path, whose real path is given too, can't have a
-// propagation; empty if it can.
+// notShared explains why a path, whose real path is also an argument, does not support a
+// propagation; empty if it does.
 func notShared(mounts []*mountinfo.Info, path, real string, want corev1.MountPropagationMode) string {
 	var on *mountinfo.Info
 	for _, m := range mounts { // of several at one mount point the last is on top

@@ -13,11 +13,10 @@ import (
 	"github.com/podrun/podrun/volume/safepath"
 )
 
-// Remove unmounts everything below the pod's directory and deletes the
-// directory. It needs no plan and can be repeated; a pod that has no directory
-// is done already. It never follows a symlink, never deletes through a mount
-// (kubernetes/kubernetes#72257) and never touches the content of a hostPath.
-// While a mount is busy it deletes nothing.
+// Remove unmounts everything below the pod's directory and deletes the directory. It
+// requires no plan and can be repeated; it succeeds if the directory does not exist. It
+// never follows a symlink, never deletes through a mount (kubernetes/kubernetes#72257)
+// and never touches the content of a hostPath. While a mount is busy, it deletes nothing.
 func Remove(ctx context.Context, layout identity.Layout, uid string) error {
 	if !identity.SafeUID(uid) {
 		return fmt.Errorf("remove pod %q: its UID is not safe in a path", uid)

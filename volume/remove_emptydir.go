@@ -12,10 +12,9 @@ import (
 	"github.com/podrun/podrun/volume/safepath"
 )
 
-// RemoveContents unmounts all volumes of a pod that has ended for good, and deletes
-// the content of its emptyDirs, as the kubelet does with an evicted pod: that is what
-// the node is short of. The pod's directory stays. It can be repeated, and keeps to
-// Remove's rules.
+// RemoveContents unmounts all volumes of a pod that has ended permanently, and deletes
+// the content of its emptyDirs, as the kubelet does for an evicted pod, to reclaim disk
+// space. The pod's directory stays. It can be repeated, and follows the rules of Remove.
 func RemoveContents(ctx context.Context, layout identity.Layout, uid string) error {
 	if !identity.SafeUID(uid) {
 		return fmt.Errorf("clear pod %q: its UID is not safe in a path", uid)

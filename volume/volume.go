@@ -1,9 +1,10 @@
-// Package volume plans, makes and removes what a pod has on the host's disk:
-// its directory, its volumes, and the files that its containers mount. The
-// shape is the kubelet's, so that tools which look below /var/lib/kubelet/pods
-// find the same below podrun's root.
+// Package volume plans, creates and removes the files of a pod on the host: its
+// directory, its volumes, and the files that its containers mount. The layout is the
+// kubelet's, so that tools for /var/lib/kubelet/pods also work below podrun's root
+// directory.
 //
-// New is pure. Files named apply* act on the host, remove* undo it, read* look.
+// New is pure. Files named apply* change the host, remove* undo these changes, read* only
+// read.
 package volume
 
 import (

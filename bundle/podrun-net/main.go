@@ -1,11 +1,11 @@
-// podrun-net is a CNI plugin, chained after bridge, that makes what upstream's portmap
-// and ipMasq make: host ports, masquerading, and forwarding beside a firewall that drops
-// what it does not know. It talks to the kernel itself: a host needs neither iptables
-// nor nft, and no program is executed.
+// podrun-net is a CNI plugin, chained after bridge, that creates the same rules as
+// upstream's portmap and ipMasq: host ports, masquerading, and forwarding on hosts whose
+// firewall drops unknown traffic. It uses netlink: a host requires neither iptables nor
+// nft, and the plugin executes no programs.
 //
-// What it makes of a network is in one nftables table per address family, named after
-// the bridge, and in the chain FORWARD of iptables' table filter. The DEL of the
-// network's last attachment removes all of it. README.md describes both.
+// The rules of a network are in one nftables table per address family, named after the
+// bridge, and in the chain FORWARD of iptables' table filter. The DEL of the network's
+// last attachment removes all of them. README.md describes both.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package archive gives the container runtime that podrun-bundle carries: a tar,
+// Package archive contains the container runtime of podrun-bundle: a tar,
 // compressed by zstd, of containerd, its shim, runc, network plugins and the
 // pause image (docs/bundle.md). It is linked only into a build with the tag
 // podrun_bundle; `make bundle` writes the files that such a build embeds.

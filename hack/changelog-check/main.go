@@ -1,9 +1,9 @@
-// Changelog-check holds CHANGELOG.md to its form, and to the versions that git and go.mod
-// have:
+// Changelog-check checks the format of CHANGELOG.md, and that its versions agree with
+// those of git and go.mod:
 //
 //	go run ./hack/changelog-check
 //
-// In a clone without tags, the tags are not compared.
+// In a clone without tags, it does not compare the tags.
 package main
 
 import (

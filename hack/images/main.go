@@ -5,24 +5,24 @@
 //	go run ./hack/images -registry 127.0.0.1:5000 -bin DIR -save DIR
 //	go run ./hack/images -registry 127.0.0.1:5000 -bin DIR -serve
 //
-// DIR holds the static programs pause and httpd. With -save it pushes nothing:
-// the images that a runtime is to have beforehand become docker-archives, under
-// the names that they would have there, or without -registry under those that the
-// examples have. With -serve it is that registry itself,
-// until it is killed, and says when it has the images. A rebuilt image has the
-// same digest: no file in it carries a time of its own.
+// DIR contains the static programs pause and httpd. With -save, Images pushes
+// nothing, but writes the images that are loaded into a runtime in advance as
+// docker-archives, with their names in the registry, or, without -registry, with
+// the names in the examples. With -serve, it runs the registry until it is killed,
+// and prints a message when the images are available. Builds are reproducible: a
+// rebuilt image has the same digest.
 //
 //	pause:3.9          the sandbox's process
 //	busybox:1.36       busybox and its links; sh is the command
 //	busybox:nonroot    runs as 65532
 //	busybox:username   runs as "app", an entry of its /etc/passwd (uid 1000)
-//	busybox:pull       as 1.36 with a layer of its own; never pulled beforehand
-//	busybox:smoke      the same, for the runtime's own test
-//	busybox:private    the same, for the registries that want credentials
+//	busybox:pull       as 1.36 with an additional layer; never pulled in advance
+//	busybox:smoke      the same, for the test of the runtime
+//	busybox:private    the same, for the registries that require credentials
 //	busybox:listed     the same, for podrun image
-//	busybox:otherarch  an index that holds nothing for this machine
+//	busybox:otherarch  an index without an image for this architecture
 //	httpd:1            the server of hack/images/httpd
-//	big:1              busybox and 8 MiB that do not compress; never pulled beforehand
+//	big:1              busybox and 8 MiB that do not compress; never pulled in advance
 package main
 
 import (

@@ -1,12 +1,12 @@
-// Node does for hack/runtime what needs the runtime's own protocol:
+// Node performs the CRI calls of hack/runtime:
 //
 //	node wait                until the runtime and its network are ready
 //	node pull REF...         pull images
 //	node pods                list the sandboxes
 //	node remove              stop and remove every sandbox
 //
-// CONTAINER_RUNTIME_ENDPOINT names the runtime. It does not use podrun's own
-// client: what cleans up after a test must not share its bugs.
+// CONTAINER_RUNTIME_ENDPOINT names the runtime. It does not use podrun's
+// client: cleanup after a test must not share its bugs.
 package main
 
 import (

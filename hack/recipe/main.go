@@ -1,20 +1,20 @@
-// Recipe prints a bash script that does what a document says:
+// Recipe prints a bash script that executes the code blocks of a document:
 //
 //	go run ./hack/recipe docs/ci.md | bash
 //	go run ./hack/recipe -guest docs/edge.md
 //
-// Of the document's code blocks, those that name a language count:
+// Only code blocks with a language are executed:
 //
 //	```yaml web.yaml    a file, written before anything runs
 //	```sh               commands; each must succeed
-//	```console          "$ " before a command, and its output: each line must be
-//	                    among those that the command prints, in this order
-//	```… not-run        is shown only
+//	```console          commands after "$ ", with their output: the command must
+//	                    print each of these lines, in this order
+//	```… not-run        is not executed
 //	```… guest          runs with -guest only: it changes the host's services
 //	```… no-guest       runs without -guest only
 //
-// In expected lines * stands for any text; blanks, addresses and durations match
-// any others, and the namespace is default.
+// In expected lines, * matches any text; blanks, addresses and durations match any
+// other ones. The namespace is default.
 package main
 
 import (

@@ -1,9 +1,10 @@
-// Sbom prints the software bill of materials of a podrun for any machine, from what the
-// compiler recorded in it: `podrun version --sbom` runs on its own machine only.
+// Sbom prints the software bill of materials of a podrun for any architecture, as SPDX 2.3
+// in JSON, from its build information:
 //
 //	go run ./hack/sbom -version 0.1.0 -arch arm64 podrun
 //
-// The time in it is SOURCE_DATE_EPOCH, so that the same program has the same bill.
+// Its timestamp is SOURCE_DATE_EPOCH, so that the output is reproducible. `podrun
+// version --sbom` prints it on its own architecture only.
 package main
 
 import (

@@ -38,8 +38,8 @@ func ReadBasics(ctx context.Context, client *cri.Client, s nodeconfig.Settings) 
 	return facts, nil
 }
 
-// readVersion asks the runtime what it is. Of a runtime that answers, what it
-// does not tell of itself is left out.
+// readVersion requests the runtime's version and features. Features that a running
+// runtime does not report are left out.
 func readVersion(ctx context.Context, client *cri.Client) (host.Runtime, error) {
 	var version *runtimeapi.VersionResponse
 	var status *runtimeapi.StatusResponse

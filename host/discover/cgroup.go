@@ -179,9 +179,9 @@ func (m machine) enabledControllers() (map[string]bool, error) {
 	return on, nil
 }
 
-// chooseDriver settles who manages cgroups: the flag; else what the runtime
-// says, for the two must agree; else systemd where it is the first process and
-// there is v2 (what distributions configure), and cgroupfs elsewhere.
+// chooseDriver selects the cgroup driver: the flag; otherwise the runtime's, because both
+// must agree; otherwise systemd if it is process 1 and cgroup v2 is mounted (the
+// configuration of distributions), and cgroupfs elsewhere.
 func (m machine) chooseDriver(c *host.Cgroup, s nodeconfig.Settings, said string) {
 	switch {
 	case s.CgroupDriver != "":

@@ -23,7 +23,7 @@ type Examination struct {
 	Facts   host.Facts
 	Checkup host.Checkup
 	Down    error   // why the runtime tells nothing; nil if it does
-	Unread  []error // what else could not be read
+	Unread  []error // other data that could not be read
 }
 
 // Examine reads everything that it can of the host. A nil client skips the
@@ -143,7 +143,7 @@ func (m machine) programs(names ...string) map[string]string {
 	return out
 }
 
-// otherSockets are CRI sockets that podrun does not look at by itself.
+// otherSockets are CRI sockets that podrun does not try by default.
 func (m machine) otherSockets() []string {
 	var out []string
 	for _, path := range []string{"/run/k3s/containerd/containerd.sock", "/run/cri-dockerd.sock", "/var/snap/microk8s/common/run/containerd.sock", "/run/k0s/containerd.sock"} {

@@ -49,9 +49,9 @@ type crioConfig struct {
 	minMemory      map[string]string // by runtime handler: 12MiB
 }
 
-// addCRIO adds to what CRI-O reports of itself what it reports in its own format
-// (1.32 and later) and what its configuration files say. Changes that it has not loaded
-// count as well: CRI does not tell them apart.
+// addCRIO adds to CRI-O's CRI status the data in its verbose status (1.32 and later) and
+// in its configuration files. Changes that CRI-O has not loaded yet count as well: CRI
+// does not distinguish them.
 func (m machine) addCRIO(r *host.Runtime, endpoint, verbose string) {
 	file, dir := crioFile, crioDir
 	if pid, err := cri.ServerPID(m.ctx, endpoint); err == nil && pid > 0 {
@@ -178,8 +178,8 @@ func (c *crioConfig) setMinMemory(handler, size string) {
 	c.minMemory[handler] = size
 }
 
-// override takes over what CRI-O's verbose status says of the configuration in use
-// (server/runtime_status.go): its fields have Go's names.
+// override applies the configuration in use from CRI-O's verbose status
+// (server/runtime_status.go), whose fields have Go names.
 func (c *crioConfig) override(verbose string) {
 	var v struct {
 		CRIO struct {

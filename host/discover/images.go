@@ -11,9 +11,8 @@ import (
 	"github.com/podrun/podrun/host"
 )
 
-// readImages asks the runtime for images by name. One that is not here, or of
-// which the runtime does not tell, is left out: who starts a container looks
-// again.
+// readImages requests images by name from the runtime. An image that is not present, or
+// that the runtime does not report, is left out: each start of a container checks again.
 func readImages(ctx context.Context, client *cri.Client, names []string) map[string]host.Image {
 	if client == nil || len(names) == 0 {
 		return nil

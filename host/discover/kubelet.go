@@ -25,22 +25,21 @@ const (
 // has about 1 KiB.
 const maxKubeletConfig = 1 << 20
 
-// foreignWithin bounds the look at kubelets in namespaces of their own, of which
+// foreignWithin limits the time for examining kubelets in other namespaces, of which
 // there may be any number.
 const foreignWithin = time.Second
 
-// findKubelet looks for a running kubelet that may remove podrun's pods: one
-// with the same runtime, else one with the same view of the cgroups; nil if there
-// is none. Any process can be named kubelet and have a kubelet's arguments, so a
-// process counts for what it can prove:
+// findKubelet looks for a running kubelet that may remove podrun's pods: one with the
+// same runtime, otherwise one with the same view of the cgroups; nil if there is none.
+// Any process can have the name and the arguments of a kubelet, so a process counts only
+// on evidence that it cannot forge:
 //
-//   - it runs as the host's root, and its program is not one that anybody may
-//     start as root (setuid);
-//   - in podrun's own PID and mount namespaces its command line and configuration
-//     count. Only the host's root starts such a process;
-//   - in namespaces of its own (a container: kind, Talos) it counts only if it can
-//     reach the very socket that podrun uses, which takes a mount of it. Its files
-//     are not read.
+//   - it runs as the host's root, and its program is not one that any user may start as
+//     root (setuid);
+//   - in podrun's PID and mount namespaces, its command line and configuration count.
+//     Only the host's root can start such a process;
+//   - in other namespaces (a container: kind, Talos), it counts only if it can reach the
+//     same socket that podrun uses, which requires a mount of it. Its files are not read.
 func (m machine) findKubelet(endpoint string) (*host.KubeletProcess, error) {
 	entries, err := os.ReadDir(m.path("proc"))
 	if err != nil {
@@ -71,8 +70,8 @@ func (m machine) findKubelet(endpoint string) (*host.KubeletProcess, error) {
 	return found, m.ctx.Err()
 }
 
-// findForeign looks among kubelets in namespaces of their own for one with the
-// same runtime. A file system of theirs may not answer: it is not waited for.
+// findForeign looks among kubelets in other namespaces for one with the same runtime. It
+// does not wait for file systems that do not respond.
 func (m machine) findForeign(pids []int, endpoint string) *host.KubeletProcess {
 	if len(pids) == 0 || endpoint == "" {
 		return nil
@@ -123,9 +122,9 @@ func (m machine) sameNamespace(pid, kind string) bool {
 	return err == nil && oerr == nil && theirs == ours
 }
 
-// readShort reads a file of a few bytes; empty if it can't be read, as when its
-// process ended meanwhile. By three system calls in place of os.ReadFile's ten:
-// a host may have thousands of processes.
+// readShort reads a file of a few bytes; empty if it cannot be read, for example because
+// its process has ended. It uses three system calls instead of the ten of os.ReadFile,
+// because a host may have thousands of processes.
 func readShort(path string) string {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -206,10 +205,9 @@ func flagValue(args []string, name string) string {
 	return value
 }
 
-// sameSocket tells whether a kubelet's endpoint, in its own root, is the very
-// socket that podrun uses: by device and inode, since a path says nothing of
-// what is behind it in another root. A socket that is missing on either side is
-// not the same.
+// sameSocket reports whether a kubelet's endpoint, in the kubelet's root, is the same
+// socket that podrun uses: by device and inode, because the same path may be a different
+// file in another root. A socket that is missing on either side is not the same.
 func sameSocket(root, theirs, ours string) bool {
 	their, err := cri.SocketPath(theirs)
 	if err != nil {

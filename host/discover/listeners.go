@@ -29,9 +29,9 @@ const (
 	diagSKV6Only   = 11
 )
 
-// readListeners lists the sockets that hold a port, and names the processes of
-// those that stand in the way of the wanted ports. SCTP is looked at where a port
-// of it is wanted, and told whether the kernel has it loaded; nil where not.
+// readListeners lists the sockets that occupy a port, and names the processes that block
+// the wanted ports. It reads SCTP sockets only if an SCTP port is wanted, and reports
+// whether the kernel has SCTP loaded; otherwise nil.
 func (m machine) readListeners(wanted []host.HostPort) ([]host.Listener, *bool, error) {
 	sockets, err := diagSockets()
 	if err != nil {

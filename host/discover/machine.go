@@ -129,8 +129,8 @@ func (m machine) meminfo() (map[string]int64, error) {
 	return out, nil
 }
 
-// cpus counts the processors that are online: what the kubelet counts too, and
-// not those that this process may use.
+// cpus counts the processors that are online, as the kubelet does, rather than those that
+// this process may use.
 func (m machine) cpus() int {
 	data, err := m.read(maxProcFile, "sys/devices/system/cpu/online")
 	if err == nil {
@@ -141,8 +141,8 @@ func (m machine) cpus() int {
 	return runtime.NumCPU()
 }
 
-// thermalPaths lists the thermal counters of each CPU, which the kubelet hides
-// from containers: they tell what else runs on the host.
+// thermalPaths lists the thermal counters of each CPU, which the kubelet hides from
+// containers because they reveal the load of the host.
 func (m machine) thermalPaths() []string {
 	var out []string
 	for cpu := range m.cpus() {

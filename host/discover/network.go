@@ -41,11 +41,11 @@ func (m machine) readNetwork(f *host.Facts, s nodeconfig.Settings) error {
 	return nil
 }
 
-// nodeAddresses gives the node's IPs and the link of its default route. Told
-// addresses win. Else it is one, as the kubelet's choice is: of the link of
-// the default route, IPv4 before IPv6, else the first global unicast one of
-// the host, else 127.0.0.1. (The kubelet asks for the addresses of the
-// hostname first; on one host that is often 127.0.1.1 or a stale DNS record.)
+// nodeAddresses returns the node's IPs and the link of its default route. Configured
+// addresses take precedence. Otherwise it returns one address, like the kubelet: that of
+// the default route's link, IPv4 before IPv6, otherwise the first global unicast address
+// of the host, otherwise 127.0.0.1. (The kubelet tries the addresses of the hostname
+// first; on a single host these are often 127.0.1.1 or a stale DNS record.)
 func nodeAddresses(told []string) ([]string, string, error) {
 	link, addr, err := defaultRoute()
 	if err != nil {
@@ -70,9 +70,8 @@ func nodeAddresses(told []string) ([]string, string, error) {
 	return []string{addr}, link, nil
 }
 
-// parseNodeIPs checks --node-ip: at most one address of each family. An
-// unspecified address (0.0.0.0, ::) says no more than the default, as for the
-// kubelet, and is dropped.
+// parseNodeIPs checks --node-ip: at most one address of each family. An unspecified
+// address (0.0.0.0, ::) means the default, as in the kubelet, and is dropped.
 func parseNodeIPs(told []string) ([]string, error) {
 	var out []string
 	var v4, v6 bool

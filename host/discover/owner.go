@@ -107,7 +107,7 @@ func (m machine) nameOwners(sockets []socket, wanted []host.HostPort) {
 	}
 }
 
-// descriptors reads what a process's file descriptors point at.
+// descriptors reads the targets of a process's file descriptors.
 func (m machine) descriptors(pid string) []string {
 	fds, err := os.ReadDir(m.path("proc", pid, "fd"))
 	if err != nil {

@@ -57,8 +57,8 @@ func (m machine) readPods(sandboxes []*runtimeapi.PodSandbox, reserved []host.Po
 	return pods
 }
 
-// addReserved adds podrun's pods that have a checkpoint and no sandbox: what
-// they ask for was promised to them under the node's lock.
+// addReserved adds podrun's pods that have a checkpoint but no sandbox: their requests
+// were reserved under the node's lock.
 func addReserved(byUID map[string]*host.Pod, stored map[string]host.Pod) {
 	for uid := range stored {
 		if byUID[uid] == nil {
@@ -67,8 +67,8 @@ func addReserved(byUID map[string]*host.Pod, stored map[string]host.Pod) {
 	}
 }
 
-// readStored reads the checkpoints of podrun's pods, by UID. It takes the longest
-// of all that is read here, and goes on while the runtime is asked.
+// readStored reads the checkpoints of podrun's pods, by UID. This is the slowest part,
+// and runs concurrently with the calls to the runtime.
 func (m machine) readStored(layout identity.Layout) (map[string]host.Pod, error) {
 	entries, err := os.ReadDir(layout.PodsDir())
 	if errors.Is(err, os.ErrNotExist) {
@@ -91,7 +91,7 @@ func (m machine) readStored(layout identity.Layout) (map[string]host.Pod, error)
 	return out, nil
 }
 
-// asStored fills in what a pod's checkpoint says. One that was written since the
+// asStored adds the data of a pod's checkpoint. A checkpoint that was written after the
 // others were read is read now.
 func (m machine) asStored(p *host.Pod, stored map[string]host.Pod, layout identity.Layout) {
 	s, ok := stored[p.UID]
@@ -106,9 +106,9 @@ func (m machine) asStored(p *host.Pod, stored map[string]host.Pod, layout identi
 	*p = s
 }
 
-// readCheckpoint adds what a pod's checkpoint says: requests, ports, priority.
-// A pod without one (its directory was removed by hand) requests nothing; nor
-// does one whose checkpoint is corrupt, which is Broken.
+// readCheckpoint adds the data of a pod's checkpoint: requests, ports, priority. A pod
+// without a checkpoint (its directory was removed manually) requests nothing, nor does
+// one whose checkpoint is corrupt, which is Broken.
 func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout) {
 	if !identity.SafeUID(p.UID) {
 		return // podrun makes no such pod; never build a path of it
@@ -122,7 +122,7 @@ func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout) {
 	if err == nil {
 		pod, err = decodeCheckpoint(data)
 		if _, version := identity.CutSchema(data); err != nil && identity.CheckSchema(path, version) != nil {
-			// Of a form that this podrun does not know: run refuses to change the pod.
+			// A format that this podrun does not know: run refuses to change the pod.
 			p.Namespace, p.Name, _ = identity.HeadPod(data)
 			return
 		}

@@ -23,10 +23,10 @@ import (
 	"github.com/podrun/podrun/nodeconfig"
 )
 
-// ReadPressure reads the facts that evictions are decided by, and no others: the
-// memory's size and what is available of it, both file systems and process IDs. What a
-// runtime that does not answer would tell is left out, so that the node's own
-// resources are known without it. The error is of kind Runtime.
+// ReadPressure reads only the facts that evictions depend on: the size and the available
+// part of the memory, both file systems and process IDs. Facts from a runtime that does
+// not answer are left out, so that the node's resources are known without it. The error
+// is of kind Runtime.
 func ReadPressure(ctx context.Context, client *cri.Client, s nodeconfig.Settings) (f host.Facts, err error) {
 	m := machine{ctx: ctx, root: "/"}
 	memory, err := m.meminfo()
@@ -39,7 +39,7 @@ func ReadPressure(ctx context.Context, client *cri.Client, s nodeconfig.Settings
 		return f, trouble("read the capacity of "+s.RootDir, err, "")
 	}
 	f.PIDs = m.pids()
-	asked, cancel := context.WithTimeout(ctx, answerWithin) // memory must be watched beside a runtime that hangs
+	asked, cancel := context.WithTimeout(ctx, answerWithin) // memory must be observed even if the runtime hangs
 	defer cancel()
 	if info, err := client.ImageFsInfo(asked); err == nil {
 		f.ImageFS = imageFS(info)
@@ -71,7 +71,7 @@ func (m machine) readConditions(layout identity.Layout, now time.Time) []corev1.
 	return out
 }
 
-// statfs says how full the filesystem of a directory is.
+// statfs returns the usage of a directory's file system.
 func statfs(dir string) (host.Filesystem, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -103,9 +103,9 @@ func nodeFS(dir string) (host.Filesystem, error) {
 	}
 }
 
-// imageFS is the filesystem of the runtime's images. It is unknown where the
-// runtime does not say, or names a directory that podrun can't see (it may have
-// mounts of its own): then there is no pressure to be seen there either.
+// imageFS is the file system of the runtime's images. It is unknown if the runtime does
+// not report it, or reports a directory that podrun cannot see (the runtime may be in
+// another mount namespace): then there is no pressure on it.
 func imageFS(info *runtimeapi.ImageFsInfoResponse) host.Filesystem {
 	for _, usage := range info.GetImageFilesystems() {
 		if dir := usage.GetFsId().GetMountpoint(); dir != "" {

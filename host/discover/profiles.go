@@ -31,11 +31,11 @@ func (m machine) appArmorProfiles() []string {
 	return out
 }
 
-// largestProfile bounds what is read of a file that a pod names.
+// largestProfile limits how much of a profile file is read.
 const largestProfile = 4 << 20
 
-// readSeccomp says of each profile what is wrong with it. Names that lead out of
-// the directory are left out: whoever plans the container refuses them.
+// readSeccomp returns the problem of each profile. Names outside of the directory are
+// left out: planning the container refuses them.
 func (m machine) readSeccomp(dir string, names []string) map[string]string {
 	out := map[string]string{}
 	for _, name := range names {

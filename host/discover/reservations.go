@@ -17,10 +17,10 @@ import (
 	"github.com/podrun/podrun/identity"
 )
 
-// readReservations reads what running podruns keep free for pods that they are about to
-// replace, update or start again. It comes before the runtime is asked for its
-// pods: who gives a promise up has its pod running by then, so that one of the two
-// is seen.
+// readReservations reads the resources that running podrun processes reserve for pods
+// that they are about to replace, update or start again. It runs before the runtime is
+// asked for its pods: a process releases a reservation only when its pod runs, so that
+// one of the two is always seen.
 func (m machine) readReservations(layout identity.Layout) ([]host.Pod, error) {
 	entries, err := os.ReadDir(layout.Reservations())
 	if errors.Is(err, os.ErrNotExist) {
@@ -44,8 +44,9 @@ func (m machine) readReservations(layout identity.Layout) ([]host.Pod, error) {
 	return out, nil
 }
 
-// addReservations adds the reserved to the pods. A pod that has one holds the more of what
-// it has and of what it will have: the one goes before the other comes.
+// addReservations adds the reservations to the pods. A pod with a reservation counts with
+// the maximum of its current and its reserved resources: it releases the former before it
+// takes the latter.
 func addReservations(pods, reserved []host.Pod) []host.Pod {
 	for _, reservation := range reserved {
 		at := slices.IndexFunc(pods, func(p host.Pod) bool {
@@ -60,8 +61,8 @@ func addReservations(pods, reserved []host.Pod) []host.Pod {
 	return pods
 }
 
-// readReservation reads one promise. It is void once its maker does not hold its lock
-// any more.
+// readReservation reads one reservation. It is void if its process no longer holds its
+// lock.
 func (m machine) readReservation(path string) (reservation host.Pod, ok bool, err error) {
 	f, err := hostfile.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -87,8 +88,7 @@ func (m machine) readReservation(path string) (reservation host.Pod, ok bool, er
 	return reservation, true, nil
 }
 
-// both is a pod that holds what it has and what was promised to it: of each
-// resource the more.
+// both is a pod with the maximum of its current and its reserved amount of each resource.
 func both(has, reservation host.Pod) host.Pod {
 	has.Reserved = true
 	requests := corev1.ResourceList{}

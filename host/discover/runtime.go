@@ -16,8 +16,8 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// answerWithin bounds the first call where the command has no limit: a runtime that
-// can't even say its version by then is none, or is stuck.
+// answerWithin limits the first call if the command has no limit: a runtime that does not
+// report its version within this time is not a runtime, or is stuck.
 const answerWithin = 5 * time.Second
 
 // Reach requests the runtime's version, for commands that need no other facts. If
@@ -42,11 +42,11 @@ func Reach(ctx context.Context, client *cri.Client) (*runtimeapi.VersionResponse
 	return nil, Unreachable(client.Endpoint(), err, limit)
 }
 
-// runtimeFacts is what the runtime says of itself, and its sandboxes.
+// runtimeFacts are the runtime's properties and its sandboxes.
 type runtimeFacts struct {
 	runtime   host.Runtime
 	imageFS   host.Filesystem
-	verbose   string // the runtime's own configuration, as its status has it
+	verbose   string // the runtime's configuration, as reported in its status
 	sandboxes []*runtimeapi.PodSandbox
 }
 
@@ -87,7 +87,7 @@ func readRuntime(ctx context.Context, client *cri.Client, list bool) (runtimeFac
 			return err
 		},
 		func() error {
-			// A runtime that does not tell leaves no more than this unknown.
+			// If the runtime does not report this, only this fact is unknown.
 			if info, err := client.ImageFsInfo(asked); err == nil {
 				images = info
 			}
@@ -186,8 +186,8 @@ type told struct {
 	Containerd *struct{} // of any containerd
 }
 
-// cdi tells whether CDI devices are added to containers: since containerd 1.7
-// if it is told to, from 2.2 on always. 1.6 does not know them.
+// cdi reports whether the runtime adds CDI devices to containers: since containerd 1.7 if
+// configured, since 2.2 always. 1.6 does not support them.
 func (t told) cdi() *bool {
 	switch {
 	case t.EnableCDI != nil || t.Containerd == nil:

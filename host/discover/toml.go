@@ -193,7 +193,7 @@ func (s *tomlScanner) quoted() (string, error) {
 	return "", s.wrong("a string")
 }
 
-// asGo writes what is between a TOML string's quotes as a string of Go's.
+// asGo converts the content of a TOML string to a Go string literal.
 func asGo(text string) string {
 	var b strings.Builder
 	for escaped, i := false, 0; i < len(text); i++ {

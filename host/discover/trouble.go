@@ -73,8 +73,7 @@ func explain(endpoint string, err error, limit time.Duration) (error, string) {
 	return err, hintRunning(endpoint)
 }
 
-// explainSocket says what is wrong with a socket that can't be connected to;
-// nil if it can.
+// explainSocket explains why a socket cannot be connected to; nil if it can.
 func explainSocket(path string) (error, string) {
 	info, err := os.Stat(path)
 	switch {

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// unreadable gathers the state files that could not be read or understood, each
-// with the reason. A file of one pod that is corrupt is no reason to refuse
-// another pod, so a reading leaves it out. Nil drops what is added.
+// unreadable collects the state files that could not be read or understood, each with the
+// reason. A corrupt file of one pod must not cause the refusal of another pod, so the
+// file is left out. Nil drops added files.
 type unreadable struct {
 	mu   sync.Mutex
 	list []string

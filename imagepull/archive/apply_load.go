@@ -62,7 +62,8 @@ func Load(ctx context.Context, conn grpc.ClientConnInterface, file *os.File) ([]
 	}
 	leased := metadata.AppendToOutgoingContext(ctx, "containerd-lease", lease.GetLease().GetID())
 	defer func() {
-		// Without its lease containerd collects what no image holds.
+		// Without a lease, containerd's garbage collector removes content that no image
+		// refers to.
 		_, _ = leases.Delete(context.WithoutCancel(ctx), &leasesapi.DeleteRequest{ID: lease.GetLease().GetID()})
 	}()
 	for _, b := range blobs {
@@ -82,7 +83,7 @@ func Load(ctx context.Context, conn grpc.ClientConnInterface, file *os.File) ([]
 	return loaded, nil
 }
 
-// fullNames are the names as the CRI asks for them: docker.io/library/web:1.
+// fullNames are the names in the form that CRI uses: docker.io/library/web:1.
 func fullNames(names []string) ([]string, error) {
 	var out []string
 	for _, name := range names {
@@ -95,8 +96,8 @@ func fullNames(names []string) ([]string, error) {
 	return out, nil
 }
 
-// writeBlob writes a blob and lets it hold those that it points to. One that is
-// there already is not written again.
+// writeBlob writes a blob with references to the blobs that it points to. An existing
+// blob is not written again.
 func writeBlob(ctx context.Context, client contentapi.ContentClient, a *tarball, b blob) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -156,8 +157,8 @@ func writeBlob(ctx context.Context, client contentapi.ContentClient, a *tarball,
 	return err
 }
 
-// references are the labels by which containerd's collector knows what a blob
-// points to.
+// references are the labels from which containerd's garbage collector derives the
+// references of a blob.
 func references(b blob) map[string]string {
 	if len(b.children) == 0 {
 		return nil

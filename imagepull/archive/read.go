@@ -1,6 +1,6 @@
-// Package archive loads images from an archive, a docker-archive or an OCI image
-// layout as a tar, into containerd. It bounds what it reads: an archive is input
-// that podrun does not trust.
+// Package archive loads images from an archive, a docker-archive or an OCI image layout
+// in a tar, into containerd. Archives are untrusted input: the package limits how much it
+// reads.
 package archive
 
 import (
@@ -59,7 +59,7 @@ type blob struct {
 type named struct {
 	target    descriptor
 	names     []string
-	platforms []platform // that the archive has it for
+	platforms []platform // the platform in the archive
 }
 
 // What an archive may have. An image has 127 layers at most with docker, and an
@@ -108,7 +108,7 @@ func readTarball(ctx context.Context, f *os.File) (*tarball, error) {
 	return a, nil
 }
 
-// counter counts what is read, until its context ends.
+// counter counts the bytes that are read, until its context ends.
 type counter struct {
 	ctx context.Context
 	r   io.Reader
@@ -156,8 +156,8 @@ func (a *tarball) entries(name string) (document, error) {
 	return doc, err
 }
 
-// images finds what is in the archive: its images, and the blobs that they are
-// made of, each after those that it points to.
+// images finds the images in the archive and their blobs, each blob after those that it
+// points to.
 func (a *tarball) images() ([]named, []blob, error) {
 	if _, ok := a.files["index.json"]; ok {
 		return a.ociImages()

@@ -14,8 +14,8 @@ type platform struct {
 
 func (p platform) String() string { return p.OS + "/" + p.Architecture }
 
-// platforms lists what an image of the archive is for, of what the archive has
-// of it.
+// platforms lists the platforms of an image in the archive, as far as the archive
+// contains them.
 func (a *tarball) platforms(d descriptor, depth int) ([]platform, error) {
 	if d.Platform != nil && d.Platform.OS != "" {
 		return []platform{*d.Platform}, nil

@@ -53,11 +53,11 @@ func HostFiles(rootDir, dockerConfig, home string) (files, legacy []string) {
 	return append(files, "/.docker/config.json"), append(legacy, "/.dockercfg")
 }
 
-// Find returns the credentials to try for an image reference, the best first: of
-// the pod's imagePullSecrets, AuthFile, the credential provider plugins, and the
-// host's docker configs. An error is about what the user named (the reference, a
-// Secret, AuthFile or ProviderConfig), or ctx's; any other source that cannot be
-// read becomes a note. No error quotes a credential.
+// Find returns the credentials to try for an image reference, the best first: from the
+// pod's imagePullSecrets, AuthFile, the credential provider plugins, and the host's
+// docker configs. An error concerns the user's input (the reference, a Secret, AuthFile
+// or ProviderConfig), or is ctx's; any other source that cannot be read becomes a note.
+// Errors never contain credentials.
 func (k *Keychain) Find(ctx context.Context, secrets []*corev1.Secret, ref string) (Found, error) {
 	repository, err := repositoryOf(ref)
 	if err != nil {
@@ -98,7 +98,7 @@ func (k *Keychain) plugins(ctx context.Context) (*providers, error) {
 	if k.ProviderConfig != "" {
 		data, err := hostfile.Read(ctx, k.ProviderConfig, maxCredentials)
 		if ctx.Err() != nil {
-			return nil, err // which says nothing of the file
+			return nil, err // which does not describe the file
 		}
 		if err == nil {
 			if list.list, err = parseProviders(data); err != nil {
@@ -132,7 +132,7 @@ func (k *Keychain) files(ctx context.Context, found *Found, paths []string, lega
 	return any
 }
 
-// config adds what one docker config has for a repository: its own entries, then
+// config adds the credentials of one docker config for a repository: its entries, then
 // those of its helpers.
 func (f *Found) config(ctx context.Context, c dockerConfig, path, repository string) {
 	f.Credentials = append(f.Credentials, matching(entriesOf(c, path), repository)...)

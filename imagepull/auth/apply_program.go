@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	// helperTimeout bounds a program that is asked for credentials: the kubelet's
-	// figure for its plugins.
+	// helperTimeout limits a credential helper or provider: the kubelet's value for
+	// plugins.
 	helperTimeout = time.Minute
 	// helperOutput bounds its answer, in bytes.
 	helperOutput = 1 << 20
-	// noCredentials is what a helper says that has none
+	// noCredentials is the message of a helper without credentials
 	// (docker-credential-helpers, credentials/error.go).
 	noCredentials = "credentials not found in native keychain"
 	// tokenUser is the username that makes of the secret an identity token.
 	tokenUser = "<token>"
 )
 
-// askHelper asks docker-credential-<name> for the credentials of a registry; nil
-// if it has none. The error quotes nothing of what it wrote.
+// askHelper gets the credentials of a registry from docker-credential-<name>; nil if it
+// has none. The error does not contain the program's output.
 func askHelper(ctx context.Context, name, server string) (*runtimeapi.AuthConfig, error) {
 	if strings.ContainsAny(name, "/\\") {
 		return nil, fmt.Errorf("%q is not the name of a credential helper", name)
@@ -55,8 +55,8 @@ func askHelper(ctx context.Context, name, server string) (*runtimeapi.AuthConfig
 	return &runtimeapi.AuthConfig{Username: answer.Username, Password: answer.Secret}, nil
 }
 
-// output runs a program that gives credentials and returns what it wrote. The
-// error tells how it ended, not what it wrote.
+// output runs a credential program and returns its output. The error describes how the
+// program ended, and does not contain its output.
 func output(ctx context.Context, program string, args, env []string, in []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, helperTimeout)
 	defer cancel()
@@ -79,7 +79,7 @@ func output(ctx context.Context, program string, args, env []string, in []byte) 
 	return out.text.Bytes(), nil
 }
 
-// limited keeps what is written, up to helperOutput.
+// limited stores the bytes that are written, up to helperOutput.
 type limited struct {
 	text bytes.Buffer
 	over bool

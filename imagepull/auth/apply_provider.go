@@ -25,8 +25,8 @@ type providers struct {
 	cache []cached
 }
 
-// find adds what the plugins that want the repository answer. One that fails
-// becomes a note: another credential may do.
+// find adds the credentials of the plugins that match the repository. A plugin that fails
+// becomes a note: another credential may work.
 func (p *providers) find(ctx context.Context, found *Found, repository string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

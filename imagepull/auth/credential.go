@@ -1,7 +1,7 @@
-// Package auth finds the credentials with which an image is pulled: of the pod's
-// imagePullSecrets, of docker configs and their credential helpers, and of the
-// kubelet's credential provider plugins (KEP-2133). Order and matching are the
-// kubelet's (pkg/credentialprovider).
+// Package auth finds the credentials for pulling an image: in the pod's imagePullSecrets,
+// in docker configs and their credential helpers, and in the kubelet's credential
+// provider plugins (KEP-2133). Order and matching are the kubelet's
+// (pkg/credentialprovider).
 package auth
 
 import (
@@ -18,8 +18,8 @@ import (
 // Credential is one way to log in to a registry. The zero value logs in
 // anonymously.
 type Credential struct {
-	Auth *runtimeapi.AuthConfig // what the runtime gets with PullImage; nil for anonymous
-	// Source names the origin for messages: what the user corrects when the
+	Auth *runtimeapi.AuthConfig // the auth of PullImage; nil for anonymous
+	// Source names the origin for messages, so that the user can correct it when the
 	// registry refuses the credential ("Secret shop/registry", a path).
 	Source string
 	// Secret is the Secret that it is from; nil for a credential of this host.
@@ -100,8 +100,8 @@ func IsPullSecret(s *corev1.Secret) bool {
 	return len(s.Data[key]) > 0
 }
 
-// pullSecretKey is where a Secret of its type has the docker config, "" for
-// other types; legacy says which form it has.
+// pullSecretKey is the key of the docker config in a Secret of this type, "" for other
+// types; legacy is true for the older format.
 func pullSecretKey(s *corev1.Secret) (key string, legacy bool) {
 	switch s.Type {
 	case corev1.SecretTypeDockerConfigJson:

@@ -13,8 +13,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// dockerConfig is a docker config: what docker login writes, and what a Secret
-// of type kubernetes.io/dockerconfigjson holds.
+// dockerConfig is a docker config, as docker login writes it, and as in a Secret of type
+// kubernetes.io/dockerconfigjson.
 type dockerConfig struct {
 	Auths       map[string]dockerAuth `json:"auths"`
 	CredHelpers map[string]string     `json:"credHelpers"` // by registry
@@ -73,8 +73,8 @@ func decodeAuth(field string) (user, password string, err error) {
 	return user, strings.Trim(password, "\x00"), nil
 }
 
-// entriesOf lists what a docker config holds itself. An entry without
-// credentials only says that a store has some.
+// entriesOf lists the credentials in a docker config. An entry without credentials only
+// means that a credential store has them.
 func entriesOf(c dockerConfig, source string) []entry {
 	var out []entry
 	for _, registry := range slices.Sorted(maps.Keys(c.Auths)) {

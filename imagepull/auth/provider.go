@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// providerGroup is the API group of what is said to a credential provider.
+// providerGroup is the API group of the credential provider protocol.
 const providerGroup = "credentialprovider.kubelet.k8s.io/"
 
 // parseProviders reads a CredentialProviderConfig (kubelet.config.k8s.io/v1 and
@@ -55,7 +55,7 @@ func checkProvider(p kubeletconfig.CredentialProvider) error {
 	return nil
 }
 
-// wants tells whether a provider is to be asked about a repository.
+// wants reports whether a provider matches a repository.
 func wants(p kubeletconfig.CredentialProvider, repository string) bool {
 	return slices.ContainsFunc(p.MatchImages, func(glob string) bool {
 		ok, err := credentialprovider.URLsMatchStr(glob, repository)
@@ -76,7 +76,7 @@ type cached struct {
 	entries       []entry
 }
 
-// keep makes of an answer what is kept of it: for how long, and for which images.
+// keep determines how long a response is cached, and for which images.
 func keep(p kubeletconfig.CredentialProvider, answer providerapi.CredentialProviderResponse, repository string, now time.Time) (cached, error) {
 	c := cached{provider: p.Name}
 	switch answer.CacheKeyType {

@@ -28,9 +28,9 @@ func (b RestartBackOff) withDefaults() RestartBackOff {
 	return b
 }
 
-// RestartDelay is how long a container that has exited waits to be started again,
-// from its end on. The container carries it: what the runtime keeps outlives any
-// podrun process.
+// RestartDelay is the delay, counted from its end, before an exited container is started
+// again. It is stored on the container, because the runtime's data outlives podrun
+// processes.
 func RestartDelay(c *Container, limits RestartBackOff) time.Duration {
 	if c.ranLong() {
 		return 0

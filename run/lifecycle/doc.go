@@ -1,4 +1,4 @@
-// Package lifecycle decides what is to be done about a pod: from the pod, what was
-// observed of it and the time to the next actions, its status, whether a goal
-// holds, and its exit code. It is pure.
+// Package lifecycle decides the next actions for a pod, and computes its status, whether
+// a goal holds, and its exit code. Its inputs are the pod, the observed state and the
+// time. It is pure.
 package lifecycle

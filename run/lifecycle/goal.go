@@ -16,7 +16,7 @@ const (
 	GoalStarted   Goal = "started"   // every container was started and every postStart hook has finished
 	GoalReady     Goal = "ready"     // and its condition Ready is true
 	GoalCompleted Goal = "completed" // every app container has ended for good
-	GoalDeleted   Goal = "delete"    // nothing of the pod is here
+	GoalDeleted   Goal = "delete"    // the pod does not exist
 	GoalNever     Goal = "never"     // that of supervision: no state of the pod ends it
 )
 
@@ -33,10 +33,10 @@ func (g Goal) Debugs() string {
 	return name
 }
 
-// ParseGoal parses the value of --for or --wait as kubectl wait does: case does
-// not matter, and a condition is to be True unless a status follows it
-// (condition=Ready=False). Of kubectl's jsonpath it takes the phase,
-// jsonpath={.status.phase}=Running. The error names the valid goals.
+// ParseGoal parses the value of --for or --wait as kubectl wait does: case is ignored,
+// and the required status of a condition is True unless it is specified
+// (condition=Ready=False). Of kubectl's jsonpath, only the phase is supported:
+// jsonpath={.status.phase}=Running. The error lists the valid goals.
 func ParseGoal(text string) (Goal, error) {
 	for _, g := range []Goal{GoalStarted, GoalReady, GoalCompleted, GoalDeleted} {
 		if strings.EqualFold(text, string(g)) {
@@ -119,12 +119,12 @@ func (g Goal) Missing(status corev1.PodStatus) string {
 	return fmt.Sprintf("it is %s, not %s", status.Phase, g)
 }
 
-// StartedGoal reports whether the pod has started: its init containers have
-// completed, every app container was started in the current sandbox, and every
-// postStart hook has finished. Mine are the containers that this command started:
-// one of these that has terminated since counts as started; any other terminated
-// container must be restarted first, if the restartPolicy requires it. Waiting is
-// what is missing; it is empty when the pod has started.
+// StartedGoal reports whether the pod has started: its init containers have completed,
+// every app container was started in the current sandbox, and every postStart hook has
+// finished. Mine are the containers that this command started: one of these that has
+// terminated since counts as started; any other terminated container must be restarted
+// first, if the restartPolicy requires it. Waiting describes what is missing; it is empty
+// when the pod has started.
 func StartedGoal(pod *corev1.Pod, obs *Observed, mine map[string]bool) (done bool, waiting string) {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]

@@ -10,9 +10,9 @@ import (
 	"github.com/podrun/podrun/event"
 )
 
-// Kept is what the owner of a pod writes down of its status when it changes, for
-// other commands and for later owners: what does not follow from what the runtime
-// knows. The zero value is that of a pod whose status was never written down.
+// Kept is the part of a pod's status that cannot be derived from the runtime's records.
+// The owner of the pod writes it when it changes, for other commands and for later
+// owners. The zero value means that no status was written.
 type Kept struct {
 	// Phase is Succeeded or Failed of a pod that has ended, and empty for any other.
 	// A terminal phase is never taken back (pkg/kubelet/status/status_manager.go).
@@ -41,19 +41,19 @@ type ResizePending struct {
 	Message string `json:"message"`
 }
 
-// Is tells whether two say the same; nil is none.
+// Is reports whether two values are equal; nil means none.
 func (p *ResizePending) Is(other *ResizePending) bool {
 	return p == other || p != nil && other != nil && *p == *other
 }
 
-// Evicted is what is kept of a pod's eviction. Its phase is Failed.
+// Evicted is the record of a pod's eviction. Its phase is Failed.
 type Evicted struct {
 	At time.Time `json:"at"`
-	// ForNode says that the node was short of something, not that the pod was over a
-	// limit of its own: the pod has the condition DisruptionTarget.
+	// ForNode is true if the pod was evicted because the node was short of a resource, not because
+	// the pod exceeded a limit. The pod then has the condition DisruptionTarget.
 	ForNode bool `json:"forNode,omitempty"`
-	// Containers are the newest of each name, as they have ended: the runtime's were
-	// removed, for what they use of the disk.
+	// Containers are the most recent containers of each name with their exits; the
+	// eviction removed them from the runtime to free disk space.
 	Containers []Container `json:"containers,omitempty"`
 }
 
@@ -151,7 +151,7 @@ type KeptCondition struct {
 // nothing of it is started again.
 func (k Kept) Terminal() bool { return k.Phase == corev1.PodSucceeded || k.Phase == corev1.PodFailed }
 
-// Equal tells whether two say the same.
+// Equal reports whether two values are equal.
 func (k Kept) Equal(other Kept) bool {
 	return k.Phase == other.Phase && k.Reason == other.Reason && k.Message == other.Message && slices.Equal(k.OOMKilled, other.OOMKilled) && slices.EqualFunc(k.Unmade, other.Unmade, func(a, b Container) bool { return a.ID == b.ID }) && k.Evicted == other.Evicted && k.ShutDown.Equal(other.ShutDown) && k.ResizePending.Is(other.ResizePending) &&
 		slices.EqualFunc(k.Conditions, other.Conditions, func(a, b KeptCondition) bool {
@@ -159,9 +159,9 @@ func (k Kept) Equal(other Kept) bool {
 		})
 }
 
-// Keep returns what is to be kept of a status. Ended is that of Next: only of a pod
-// that has ended by itself the phase is kept, not of one that was stopped, which
-// can be started again.
+// Keep returns the part of a status to be kept. Ended is the Ended of Next: the phase is
+// kept only for a pod that has ended without being stopped, because a stopped pod can be
+// started again.
 func Keep(status corev1.PodStatus, ended bool) Kept {
 	var k Kept
 	if terminal := (Kept{Phase: status.Phase}); ended && terminal.Terminal() {
@@ -199,11 +199,11 @@ func (k Kept) condition(kind corev1.PodConditionType) *KeptCondition {
 	return &k.Conditions[at]
 }
 
-// since returns since when a condition has its status. Derived is what follows from
-// the times of the runtime. Where the status is another one than was kept it has
-// changed after that: at the derived time if that is later, else now. Of a condition
-// that became true only now is known where probes decide: the runtime knows nothing
-// of them.
+// since returns the time of a condition's last transition. Derived is the time that
+// follows from the runtime's timestamps. If the status differs from the kept one, it has
+// changed after that: at the derived time if that is later, otherwise now. If probes
+// decide a condition that became true, only the current time is known, because the
+// runtime has no knowledge of probes.
 func (k Kept) since(c corev1.PodCondition, derived, now time.Time, probed bool) time.Time {
 	old := k.condition(c.Type)
 	switch {
@@ -237,7 +237,7 @@ func ProbePeriod(pod *corev1.Pod, obs *Observed) (shortest time.Duration) {
 	return shortest
 }
 
-// hasProbes tells whether a container of the pod is ready only when a probe says so.
+// hasProbes reports whether the readiness of a container of the pod depends on probes.
 func hasProbes(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(SpecContainers(pod), func(c specContainer) bool {
 		return c.Container.ReadinessProbe != nil || c.Container.StartupProbe != nil

@@ -27,8 +27,8 @@ const (
 	RestartAll Verb = "RestartAll"
 	// RunPostStart runs a hook that an earlier podrun did not see finish.
 	RunPostStart Verb = "RunPostStart"
-	// ResizePod gives the pod's control group and its running containers the
-	// resources that the pod asks for (KEP-1287).
+	// ResizePod sets the resources of the pod's cgroup and its running containers to
+	// those of the spec (KEP-1287).
 	ResizePod Verb = "ResizePod"
 )
 
@@ -53,13 +53,13 @@ type Decision struct {
 	Watch   []string  // IDs of running containers whose end changes things
 	Until   time.Time // end of the shortest back-off; zero for none
 	BackOff []string  // names of the containers that are held back
-	// Ended says that the pod is over: nothing of it runs or will run again.
+	// Ended is true if no container of the pod runs or will run again.
 	Ended bool
-	// Overdue says that the pod has run longer than activeDeadlineSeconds.
+	// Overdue is true if the pod has run longer than activeDeadlineSeconds.
 	Overdue bool
 }
 
-// World is the input of Next beside the pod: the observed state, the desired
+// World is the input of Next in addition to the pod: the observed state, the desired
 // containers, and the time.
 type World struct {
 	Observed *Observed
@@ -73,13 +73,13 @@ type World struct {
 	// Since is when the pod was first taken on, from which
 	// activeDeadlineSeconds counts; zero if it was not yet.
 	Since time.Time
-	// GroupLost says that the pod's control group was there and no longer is: the
-	// kubelet kills such a pod and starts it again (syncPod in pkg/kubelet).
+	// GroupLost is true if the pod's cgroup existed and no longer does. The kubelet kills such a
+	// pod and starts it again (syncPod in pkg/kubelet).
 	GroupLost bool
 	// Ephemeral are the names of the ephemeral containers that are started if they
 	// never were.
 	Ephemeral []string
-	// DebugOnly says that nothing else is done about the pod.
+	// DebugOnly is true if only ephemeral containers are handled.
 	DebugOnly bool
 	// BackOff are the node's delays before a container that has exited is started
 	// again; the zero value is the kubelet's defaults.
@@ -259,8 +259,8 @@ func (d *Decision) start(name string, obs *Observed, why string) {
 	d.Actions = append(d.Actions, Action{Verb: StartContainer, Container: name, Attempt: attempt, Why: why})
 }
 
-// restartAll starts the pod over, after the back-off of the container that asks
-// for it.
+// restartAll restarts all containers of the pod, after the back-off of the container
+// whose rule requires it.
 func (d *Decision) restartAll(c *Container, w World) {
 	if d.holdBack(c, w) {
 		return
@@ -285,7 +285,7 @@ func (d *Decision) holdBack(c *Container, w World) bool {
 	}
 	delay := RestartDelay(c, w.BackOff)
 	at := c.FinishedAt.Add(delay)
-	// A clock that was set back meanwhile must not hold it back for longer.
+	// If the clock was set back, the delay must not become longer.
 	if left := at.Sub(w.Now); left <= 0 || left >= 2*delay {
 		return false
 	}

@@ -59,8 +59,7 @@ func nextRegularInit(pod *corev1.Pod, c *corev1.Container, w World, d *Decision)
 	return false
 }
 
-// nextSidecar plans one sidecar and tells whether what comes after it may
-// start.
+// nextSidecar plans one sidecar and reports whether later containers may start.
 func nextSidecar(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) bool {
 	have := w.Observed.Container(c.Name)
 	switch {
@@ -68,8 +67,8 @@ func nextSidecar(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) boo
 		d.start(c.Name, w.Observed, "next sidecar")
 		return false
 	case have.State == Running:
-		// Watched, for what comes after it may wait for it: an init container
-		// that needs its sidecar would otherwise wait for a dead one.
+		// Watched, because later containers may depend on it: an init container that
+		// requires its sidecar would otherwise wait for a dead one.
 		good := nextRunning(pod, c, have, w, d)
 		if good {
 			d.Watch = append(d.Watch, have.ID)

@@ -32,7 +32,7 @@ func needSandbox(pod *corev1.Pod, obs *Observed) (bool, uint32, string) {
 	return false, s.Attempt, ""
 }
 
-// startOver plans a new sandbox and what comes first in it.
+// startOver plans a new sandbox and the first actions in it.
 func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	obs := w.Observed
 	if obs.Sandbox() != nil && pod.Spec.RestartPolicy == corev1.RestartPolicyNever && AnyStarted(obs) {
@@ -72,11 +72,11 @@ func AnyStarted(obs *Observed) bool {
 	})
 }
 
-// reasonStartError is containerd's for a container whose start failed, which has no
-// time of its start either.
+// reasonStartError is containerd's reason for a container whose start failed; it has no
+// start time either.
 const reasonStartError = "StartError"
 
-// end stops what is left of a pod that is over.
+// end stops the remaining containers of an ended pod.
 func end(obs *Observed) Decision {
 	d := Decision{Ended: true}
 	for i := range obs.Sandboxes {

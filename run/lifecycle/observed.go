@@ -67,12 +67,12 @@ type Container struct {
 	// message.
 	TerminationLog string `json:"terminationLog,omitempty"`
 
-	// Unmade is a container that the runtime failed to create because its program cannot
-	// be run. Only podrun has it, as ended; its ID is podrun's own.
+	// Unmade is true for a container that the runtime failed to create because its program
+	// cannot be executed. Only podrun records it, as exited, with an ID from podrun.
 	Unmade bool `json:"unmade,omitempty"`
 
-	// Annotations are those the container was made with: what is known of it
-	// when its pod's checkpoint is gone.
+	// Annotations are those with which the container was created. They remain available
+	// if the pod's checkpoint is lost.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
@@ -91,8 +91,8 @@ type HookState string
 const (
 	HookPending HookState = "Pending"
 	HookDone    HookState = "Done"
-	// HookFailed is that of a hook that failed when the command that ran it did
-	// not own the pod any more: the owner kills the container.
+	// HookFailed means that a hook failed when the command that ran it no longer owned
+	// the pod: the owner kills the container.
 	HookFailed HookState = "Failed"
 )
 
@@ -107,10 +107,10 @@ type Observed struct {
 	Sandboxes  []Sandbox            `json:"sandboxes"`  // newest first
 	Containers []Container          `json:"containers"` // newest first
 	Hooks      map[string]HookState `json:"hooks,omitempty"`
-	// Epoch is when all containers of the pod were last restarted at once
-	// (KEP-5532): those made before say nothing about the pod's progress.
+	// Epoch is the time when all containers of the pod were last restarted together
+	// (KEP-5532): earlier containers do not count for the pod's progress.
 	Epoch  time.Time         `json:"epoch,omitzero"`
-	Probes map[string]Probed `json:"probes,omitempty"` // what they last said, by container ID
+	Probes map[string]Probed `json:"probes,omitempty"` // last results of probes, by container ID
 	// Kept is what an owner of the pod wrote down of its status.
 	Kept Kept `json:"kept,omitzero"`
 	// Resize is a resize in place that has not ended; nil for none.

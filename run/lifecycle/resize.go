@@ -16,8 +16,8 @@ type Resources struct {
 	MemoryLimit   int64 `json:"memoryLimit,omitempty"`
 }
 
-// ResourcesOf returns what a container of the pod asks for. A limit that the container
-// does not have is the pod's (KEP-2837).
+// ResourcesOf returns the resources of a container of the pod. Limits that the container
+// does not set are the pod's (KEP-2837).
 func ResourcesOf(pod *corev1.Pod, c *corev1.Container) Resources {
 	r := resourcesOf(c.Resources)
 	if pod.Spec.Resources != nil {
@@ -42,7 +42,7 @@ func resourcesOf(r corev1.ResourceRequirements) Resources {
 // Resize is a resize in place that has begun and has not ended (KEP-1287). It is
 // written down before the pod's new definition is.
 type Resize struct {
-	// Group says that the pod's control group has what the pod asks for.
+	// Group is true if the pod's cgroup has the resources of the spec.
 	Group bool `json:"group,omitempty"`
 	// Containers are what containers were last given, by ID, of those that ran when
 	// the resize began.
@@ -52,9 +52,9 @@ type Resize struct {
 	Since time.Time `json:"since"`
 }
 
-// BeginResize returns the resize by which a pod becomes another, of the same
-// containers; nil if CPU and memory are the same. A container that an earlier resize
-// has not reached keeps what it has.
+// BeginResize returns the resize from one pod to another with the same containers; nil if
+// CPU and memory are the same. A container that an earlier resize has not reached keeps
+// its current resources.
 func (o *Observed) BeginResize(was, will *corev1.Pod, now time.Time) *Resize {
 	if !Resizes(was, will) {
 		return nil
@@ -95,8 +95,8 @@ func Resizes(was, will *corev1.Pod) bool {
 	return false
 }
 
-// Resizing returns what a container was last given, where that is not what the pod
-// asks for.
+// Resizing returns the resources that a container has, if they differ from those of the
+// spec.
 func (o *Observed) Resizing(pod *corev1.Pod, c *corev1.Container, have *Container) (had Resources, differs bool) {
 	if o.Resize == nil || have == nil {
 		return had, false
@@ -133,8 +133,8 @@ func (o *Observed) ToResize(pod *corev1.Pod) []Container {
 	return out
 }
 
-// Resized tells whether a resize has ended: the pod's control group has what the pod
-// asks for, and so has every container that runs or will be started again.
+// Resized reports whether a resize is complete: the pod's cgroup, and every container
+// that runs or will be started again, have the resources of the spec.
 func (o *Observed) Resized(pod *corev1.Pod) bool {
 	if o.Resize == nil || !o.Resize.Group {
 		return false

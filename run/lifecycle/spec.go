@@ -12,8 +12,8 @@ type specContainer struct {
 	Field     string // spec.initContainers[0]
 	EventPath string // spec.initContainers{setup}
 	Init      bool
-	// Ephemeral says that it debugs the pod (KEP-277), and Target is the container
-	// whose processes it sees; empty for only its own.
+	// Ephemeral is true if the container debugs the pod (KEP-277). Target is the container whose
+	// processes it sees; empty for only its own.
 	Ephemeral bool
 	Target    string
 }

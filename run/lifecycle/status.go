@@ -19,7 +19,7 @@ type Waiting struct {
 	Message string `json:"message,omitempty"`
 }
 
-// StatusInput is the input of Status beside the pod.
+// StatusInput is the input of Status in addition to the pod.
 type StatusInput struct {
 	// Observed is the pod on the runtime; nil when it has nothing of the pod.
 	Observed *Observed
@@ -28,7 +28,7 @@ type StatusInput struct {
 	NodeIPs []string
 	// RuntimeName is what container IDs begin with; empty is containerd.
 	RuntimeName string
-	// Waiting says, by container name, why a container is not started.
+	// Waiting is the reason, by container name, why a container is not started.
 	Waiting map[string]Waiting
 	// Messages are the termination messages, by container ID.
 	Messages map[string]string
@@ -36,15 +36,15 @@ type StatusInput struct {
 	// container ID. A container whose probe has no result is not started, or
 	// not ready; one without that probe is both while it runs.
 	Started, Ready map[string]bool
-	// RecursiveReadOnly says that the pod's runtime handler can mount
-	// recursively read-only (KEP-3857).
+	// RecursiveReadOnly is true if the pod's runtime handler supports recursive read-only mounts
+	// (KEP-3857).
 	RecursiveReadOnly bool
 
-	// Over says that nothing of the pod will be started again, whatever its
-	// restart policy: it is being, or was, stopped for good.
+	// Over is true if no container of the pod will be started again, regardless of its restart
+	// policy, because the pod is being, or was, stopped permanently.
 	Over bool
-	// Reason and Message say why the pod as a whole failed (Evicted,
-	// DeadlineExceeded, a refusal such as OutOfcpu); empty when it did not.
+	// Reason and Message describe why the whole pod failed (Evicted, DeadlineExceeded, a
+	// refusal such as OutOfcpu); empty if it did not.
 	Reason, Message string
 
 	// StartTime is when podrun first took the pod on. If zero, it is the
@@ -56,13 +56,12 @@ type StatusInput struct {
 // Status computes a pod's status as the kubelet (v1.36) does
 // (pkg/kubelet/kubelet_pods.go, status/generate.go, prober/prober_manager.go).
 //
-// It needs no earlier status: terminations are derived from what the runtime
-// reports. Transition times, and the phase of a pod that has ended, are those that
-// the pod's owner wrote down (Observed.Kept); where none has, they are derived from
-// the runtime's timestamps, so that two calls with the same input return the same
-// result. Conditions in pod.Status that the kubelet does not set are kept. There is
-// one deliberate difference: an init container of an older sandbox never counts as
-// completed (k/k#140309).
+// It requires no earlier status: terminations are derived from the runtime's records.
+// Transition times, and the phase of a pod that has ended, are those that the pod's owner
+// recorded (Observed.Kept); if there are none, they are derived from the runtime's
+// timestamps, so that two calls with the same input return the same result. Conditions in
+// pod.Status that the kubelet does not set are kept. There is one deliberate difference:
+// an init container of an older sandbox never counts as completed (k/k#140309).
 func Status(pod *corev1.Pod, in StatusInput) corev1.PodStatus {
 	in = in.withDefaults()
 	if kept := in.Observed.Kept; kept.Terminal() {

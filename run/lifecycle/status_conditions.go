@@ -61,8 +61,8 @@ func disruption(pod *corev1.Pod, kept Kept) []corev1.PodCondition {
 	return []corev1.PodCondition{c}
 }
 
-// resizeConditions say that a resize in place waits or is under way. A pod that has
-// ended is not resized.
+// resizeConditions report that a resize in place is pending or in progress. A pod that
+// has ended is not resized.
 func resizeConditions(obs *Observed) (out []corev1.PodCondition) {
 	if obs.Kept.Terminal() {
 		return nil
@@ -80,16 +80,16 @@ func resizeConditions(obs *Observed) (out []corev1.PodCondition) {
 	return out
 }
 
-// readyToStartCondition says whether there is a sandbox, with its network, in
-// which containers can start (KEP-3085).
+// readyToStartCondition reports whether there is a sandbox, with its network, in which
+// containers can start (KEP-3085).
 func readyToStartCondition(pod *corev1.Pod, obs *Observed) corev1.PodCondition {
 	missing, _, _ := needSandbox(pod, obs)
 	return condition(corev1.PodReadyToStartContainers, !missing, "", "")
 }
 
-// initializedCondition says whether the init containers are done, and the
-// sidecars started. An app container of the current sandbox that runs or has
-// ended proves it, even when a sidecar restarts later.
+// initializedCondition reports whether the init containers have completed, and the
+// sidecars have started. A running or exited app container of the current sandbox proves
+// this, even if a sidecar restarts later.
 func initializedCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.PodPhase, obs *Observed) corev1.PodCondition {
 	if phase == corev1.PodSucceeded {
 		return condition(corev1.PodInitialized, true, podCompleted, "")
@@ -119,9 +119,8 @@ func anyAppRan(s *corev1.PodStatus, obs *Observed) bool {
 	})
 }
 
-// containersReadyCondition says whether all app containers and sidecars are
-// ready; sidecars are named first, then app containers, each in the spec's
-// order.
+// containersReadyCondition reports whether all app containers and sidecars are ready;
+// sidecars are named first, then app containers, each in the spec's order.
 func containersReadyCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.PodPhase) corev1.PodCondition {
 	switch phase {
 	case corev1.PodSucceeded:
@@ -147,9 +146,9 @@ func containersReadyCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1
 	return condition(corev1.ContainersReady, false, containersNotReady, fmt.Sprintf("containers with unready status: %s", unready))
 }
 
-// readyCondition says whether the pod is ready: its containers are, and so are
-// its readiness gates. No controller sets a gate's condition where there is no
-// cluster, so a pod with gates is ready only if its file brought them along.
+// readyCondition reports whether the pod is ready: its containers are ready, and its
+// readiness gates are true. Without a cluster, no controller sets the condition of a
+// gate, so a pod with gates is ready only if its file contains these conditions.
 func readyCondition(pod *corev1.Pod, containersReady corev1.PodCondition, others []corev1.PodCondition) corev1.PodCondition {
 	if containersReady.Status != corev1.ConditionTrue {
 		return condition(corev1.PodReady, false, containersReady.Reason, containersReady.Message)
@@ -178,9 +177,9 @@ func condition(kind corev1.PodConditionType, ok bool, reason, message string) co
 	return corev1.PodCondition{Type: kind, Status: status, Reason: reason, Message: message}
 }
 
-// transition returns since when a condition has its status: as an earlier
-// status or the pod's owner says, or else as follows from the times that the
-// runtime keeps, so that it does not change from one look at the pod to the next.
+// transition returns the time of a condition's last transition: from an earlier status or
+// the pod's owner, or otherwise derived from the runtime's timestamps, so that it is the
+// same at each observation of the pod.
 func transition(pod *corev1.Pod, s *corev1.PodStatus, c corev1.PodCondition, in StatusInput) time.Time {
 	for _, old := range pod.Status.Conditions {
 		if old.Type == c.Type && old.Status == c.Status && !old.LastTransitionTime.IsZero() {

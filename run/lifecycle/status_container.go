@@ -50,9 +50,9 @@ func initStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus {
 	return out
 }
 
-// ephemeralStatuses returns the ephemeral containers' statuses, sorted by name. They
-// are never ready, and the kubelet does not say whether they have started: it has no
-// probes of them (UpdatePodStatus in pkg/kubelet/prober).
+// ephemeralStatuses returns the ephemeral containers' statuses, sorted by name. They are
+// never ready, and Started is not set, because they have no probes (UpdatePodStatus in
+// pkg/kubelet/prober).
 func ephemeralStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus {
 	var out []corev1.ContainerStatus
 	for _, c := range SpecContainers(pod) {
@@ -117,8 +117,7 @@ func statusOf(pod *corev1.Pod, c *corev1.Container, have *Container, in StatusIn
 	return s
 }
 
-// setCurrent fills in what the runtime says of the current attempt, and of the
-// one before.
+// setCurrent sets the runtime's data of the current attempt and of the previous one.
 func setCurrent(s *corev1.ContainerStatus, c *corev1.Container, have *Container, in StatusInput) {
 	s.ContainerID = containerID(have, in)
 	s.RestartCount = int32(have.Restarts)
@@ -142,7 +141,7 @@ func setCurrent(s *corev1.ContainerStatus, c *corev1.Container, have *Container,
 	}
 }
 
-// setWaiting says why a container that is due to be started isn't. A container
+// setWaiting sets the reason why a container that should be started is not. A container
 // that will not be started (again) keeps its state.
 func setWaiting(s *corev1.ContainerStatus, pod *corev1.Pod, c *corev1.Container, have *Container, in StatusInput) {
 	why, ok := in.Waiting[c.Name]
@@ -241,8 +240,8 @@ func containerID(c *Container, in StatusInput) string {
 	return in.RuntimeName + "://" + c.ID
 }
 
-// mountStatuses says of each volume mount whether it is read-only, and how
-// deep (KEP-3857).
+// mountStatuses reports for each volume mount whether it is read-only, and whether
+// recursively (KEP-3857).
 func mountStatuses(c *corev1.Container, recursive bool) []corev1.VolumeMountStatus {
 	var out []corev1.VolumeMountStatus
 	for i := range c.VolumeMounts {

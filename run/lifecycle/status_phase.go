@@ -7,7 +7,7 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// tally counts a pod's containers by what they mean for its phase.
+// tally counts a pod's containers by their effect on its phase.
 type tally struct {
 	initFailed     bool // a regular init container failed and is not run again
 	initPending    bool // a regular init container has not ended for the first time
@@ -48,8 +48,9 @@ func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, in StatusInput) corev1.PodPha
 	return corev1.PodFailed
 }
 
-// restartsAll tells whether all containers are being restarted (KEP-5532), and an app
-// container was not yet: how that one ended before says nothing about the pod.
+// restartsAll reports whether all containers are being restarted (KEP-5532), and an app
+// container has not been restarted yet: its earlier exit does not count for the pod's
+// phase.
 func restartsAll(pod *corev1.Pod, obs *Observed) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
 		return obs.Newest(c.Name) != nil && obs.Latest(c.Name) == nil
@@ -128,8 +129,8 @@ func ended(s *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	return s.LastTerminationState.Terminated
 }
 
-// held keeps a pod out of a terminal phase while any of its containers runs: a
-// pod that is said to be over uses nothing any more.
+// held keeps a pod out of a terminal phase while any of its containers runs: a pod in a
+// terminal phase must use no resources.
 func held(pod *corev1.Pod, phase corev1.PodPhase, obs *Observed) corev1.PodPhase {
 	if phase != corev1.PodSucceeded && phase != corev1.PodFailed {
 		return phase

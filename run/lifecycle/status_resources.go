@@ -14,8 +14,8 @@ type Actual struct {
 	MemoryLimit int64 `json:"memoryLimit,omitempty"`
 }
 
-// The smallest effective values: what is at or below them is shown as the pod
-// has it (pkg/kubelet/cm, MinMilliCPULimit and MinShares).
+// The smallest effective values: for values at or below them, the status shows those of
+// the spec (pkg/kubelet/cm, MinMilliCPULimit and MinShares).
 const (
 	minMilliCPULimit = 10
 	minShares        = 2

@@ -1,4 +1,4 @@
-// Package node is what the pods of one process share: the settings, the runtime's
-// client, the locks, the warnings. It admits pods: it reads the host under the
-// node's lock, lets package prepare plan, and reserves what was admitted.
+// Package node contains the state that the pods of one process share: the settings, the
+// runtime's client, the locks, the warnings. It also admits pods: it reads the host under
+// the node's lock, calls package prepare to plan, and reserves the admitted resources.
 package node

@@ -30,16 +30,17 @@ type Node struct {
 	Progress event.Sink         // gets the progress of pulls; may be nil
 	Warn     func(problem.List) // gets warnings, which refuse nothing; may be nil
 	Command  string             // this command line, which locks show to others
-	// Invocation is the random id of this process, which marks what it makes.
+	// Invocation is the random ID of this process, which marks the objects that it
+	// creates.
 	Invocation string
-	// Patient says that no user waits for this process: for which command a lock
-	// waits is not reported.
+	// Patient means that no user waits for this process: it does not report which command
+	// holds a lock.
 	Patient bool
-	// PullLimit bounds the pull of an image where the settings say nothing; 0: no limit.
+	// PullLimit limits the pull of an image if the settings do not; 0: no limit.
 	PullLimit time.Duration
 	// Puller pulls the images of all pods; nil for a puller a command.
 	Puller *Puller
-	// Observer gets what is counted of the pods; its zero value counts nothing.
+	// Observer receives metrics of the pods; its zero value counts nothing.
 	Observer Observer
 	// Facts reads this host's facts for pods that were admitted before; nil reads
 	// them each time.
@@ -50,8 +51,8 @@ type Node struct {
 	warned recent // warnings that WarnOnce has sent
 }
 
-// Observer gets what is counted of the pods of a node. Its functions are called
-// concurrently and must not block; nil ones are not called.
+// Observer receives metrics of a node's pods. Its functions are called concurrently and
+// must not block; nil ones are not called.
 type Observer struct {
 	// Probed gets the result of a probe: its kind (startup, readiness or liveness) and
 	// success, failure, warning or unknown.
@@ -97,8 +98,8 @@ func (n *Node) Locks() store.Locks {
 	return store.NewLocks(n.Layout(), n.Holder(), warn)
 }
 
-// LockPods locks the pods of the objects. The locks must be released, also beside
-// an error, which is of kind Deadline or the cause that ended ctx.
+// LockPods locks the pods of the objects. The caller must release the locks even if there
+// is an error, which is of kind Deadline or the cause that ended ctx.
 func (n *Node) LockPods(ctx context.Context, objects *manifest.Objects) (store.PodLocks, error) {
 	ids := make([]identity.Pod, 0, len(objects.Pods))
 	for _, p := range objects.Pods {

@@ -15,8 +15,8 @@ func (n *Node) UnderNodeLock(ctx context.Context, do func() error) error {
 	return n.underNodeLock(ctx, store.TryLock, do)
 }
 
-// RemoveUnderNodeLock is UnderNodeLock for a removal, which must also work where
-// the file system takes no more writes (EROFS, ENOSPC, EDQUOT).
+// RemoveUnderNodeLock is UnderNodeLock for a removal, which must also work if the file
+// system cannot be written (EROFS, ENOSPC, EDQUOT).
 func (n *Node) RemoveUnderNodeLock(ctx context.Context, do func() error) error {
 	return n.underNodeLock(ctx, store.TryLockReadOnly, do)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// origin is what is kept of where a pod comes from, with this node's settings.
+// origin records where a pod comes from, with this node's settings.
 func (n *Node) origin(o store.Origin) (*store.Origin, error) {
 	data, err := json.Marshal(n.Settings)
 	if err != nil {

@@ -113,8 +113,8 @@ func (n *Node) Here(ctx context.Context, objects *manifest.Objects, facts host.F
 	return out, n.observeHere(ctx, out)
 }
 
-// observeHere reads what the runtime has of pods whose checkpoints could be read,
-// and whether they have ended.
+// observeHere reads the runtime's state of pods whose checkpoints are readable, and
+// whether they have ended.
 func (n *Node) observeHere(ctx context.Context, pods []prepare.Here) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
@@ -142,8 +142,8 @@ func (n *Node) ReadFacts(ctx context.Context, objects *manifest.Objects, allowKu
 	return discover.Read(ctx, n.Client, n.Settings, WantedFacts(objects, allowKubelet))
 }
 
-// HostProblems checks what the pods' volumes need from this host, adds what is
-// wrong to the targets, and returns problems with it appended. The error is the
+// HostProblems checks the requirements of the pods' volumes on this host, adds the
+// problems to the targets, and returns problems with them appended. The error is the
 // cause that ended ctx.
 func HostProblems(ctx context.Context, targets []prepare.Target, objects *manifest.Objects, problems problem.List) (problem.List, error) {
 	for i := range targets {

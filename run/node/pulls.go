@@ -21,8 +21,8 @@ type Puller struct {
 // Journal sends the events of the journal's pod to it.
 func (p *Puller) Journal(j *store.Journal) { p.journals.Store(j.Pod.UID, j) }
 
-// Forget removes a journal and what is kept of its pod, unless the pod has another
-// journal, which is that of another worker.
+// Forget discards a journal and the state of its pod, unless the pod has another journal,
+// which belongs to another worker.
 func (p *Puller) Forget(j *store.Journal) {
 	if p.journals.CompareAndDelete(j.Pod.UID, j) {
 		p.Puller.Forget(j.Pod.UID)
@@ -61,8 +61,8 @@ func (n *Node) pullLimit() time.Duration {
 	return n.PullLimit
 }
 
-// imageRecords is the directory of the records of who pulled which image; "" where
-// the feature gate is off.
+// imageRecords is the directory of the records of image credentials (KEP-2535); "" if the
+// feature gate is off.
 func (n *Node) imageRecords() string {
 	if !n.Settings.Gate(gateSecretPulled, true) {
 		return ""

@@ -15,10 +15,11 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// reserveTarget makes this command the owner of an admitted pod and reserves the
-// pod's resources: a new pod's by its checkpoint; those of a pod on this host,
-// which counts with what it has, by a locked file with what it will have. Of a pod
-// that is to be replaced, the owner is the old one's until that is removed.
+// reserveTarget makes this command the owner of an admitted pod and reserves the pod's
+// resources: for a new pod with its checkpoint; for a pod on this host, which is counted
+// with its current resources, with a locked file that contains its future resources. If
+// the pod will be replaced, the owner record belongs to the old pod until that is
+// removed.
 func (n *Node) reserveTarget(t prepare.Target, lock *store.PodLock) (err error) {
 	if t.Refused() != nil {
 		return nil
@@ -100,9 +101,8 @@ func (n *Node) unreserve(ctx context.Context, targets []prepare.Target, locks st
 	return errors.Join(errs...)
 }
 
-// HoldResources reserves what a pod on this host will request: a locked file,
-// which counts for other admissions until it is released. The node's lock must be
-// held.
+// HoldResources reserves the future requests of a pod on this host: with a locked file,
+// which other admissions count until it is released. The caller holds the node's lock.
 func (n *Node) HoldResources(p *prepare.Plan) (*store.LockedFile, error) {
 	data, err := json.Marshal(admission.Describe(p.Pod, p.Devices))
 	if err != nil {

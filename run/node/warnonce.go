@@ -6,9 +6,9 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// WarnOnce sends a warning, unless n has sent it before: what is wrong with a file is
-// found each time its pod is observed. A supervisor runs for months and warns of pods
-// that are long gone, so only the last maxWarned warnings are remembered.
+// WarnOnce sends a warning, unless n has sent it before: a problem of a file is found at
+// each observation of its pod. A supervisor runs for months and may warn about pods that
+// were deleted long ago, so only the last maxWarned warnings are remembered.
 func (n *Node) WarnOnce(p problem.Problem) {
 	if n.warned.add(p.String()) {
 		p.Warning = true

@@ -1,5 +1,4 @@
-// Package observe reads what is known of a pod: what the runtime has of it and
-// what its directory keeps of its hooks, probes and restarts. It waits for
-// containers to exit, and puts the status together that `get` shows. It changes
-// nothing.
+// Package observe reads the state of a pod: its sandboxes and containers from the
+// runtime, and the state of its hooks, probes and restarts from its directory. It waits
+// for containers to exit, and assembles the status that `get` shows. It changes nothing.
 package observe

@@ -15,10 +15,10 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// How often a Hub lists the runtime's pods: every fastestRelist while something
-// changes, or while a container cannot be watched by its process, and more rarely
-// up to slowestRelist otherwise. A runtime that does not answer is asked every
-// fastestRetry at first, up to slowestRetry.
+// The intervals at which a Hub lists the runtime's pods: fastestRelist while the state
+// changes, or while the process of a container cannot be watched, increasing to
+// slowestRelist otherwise. If the runtime does not answer, the interval is fastestRetry
+// at first and increases to slowestRetry.
 const (
 	fastestRelist = time.Second
 	slowestRelist = 30 * time.Second
@@ -107,7 +107,8 @@ func (h *Hub) follow(ctx context.Context) {
 	}
 }
 
-// hint makes the pod of a container be observed again that has stopped or is gone.
+// hint triggers an observation of a pod after one of its containers has stopped or was
+// removed.
 func (h *Hub) hint(e *runtimeapi.ContainerEventResponse) {
 	if t := e.GetContainerEventType(); t != runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT && t != runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT {
 		return
@@ -232,8 +233,8 @@ func (h *Hub) fail() (first bool) {
 	return first
 }
 
-// take compares a list with what the waiting workers know, and reports whether the
-// next list should come soon.
+// take compares a list with the state known to the waiting workers, and reports whether
+// the next list should follow soon.
 func (h *Hub) take(listed map[string]states) (soon bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

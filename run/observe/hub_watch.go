@@ -17,7 +17,7 @@ type Watch struct {
 	pids map[string]pidWatch // of the containers that are watched, by ID
 
 	// Guarded by hub.mu.
-	known     states   // what the worker knows while it waits; nil while it does not
+	known     states   // the worker's known state while it waits; otherwise nil
 	unwatched int      // running containers without a pidfd
 	stale     bool     // the runtime has something else
 	exited    []string // IDs of containers whose processes have ended
@@ -108,8 +108,8 @@ func (w *Watch) arm(ctx context.Context, client *cri.Client, obs *lifecycle.Obse
 		running[c.ID] = true
 		if _, watched := w.pids[c.ID]; !watched {
 			if c.PID == 0 {
-				// The verbose answer, which has the pid, costs the runtime much more: it is
-				// asked for once a container.
+				// The verbose response, which contains the pid, is much more expensive
+				// for the runtime: request it once per container.
 				now, err := ReadContainer(ctx, client, c.ID, c.SandboxID, true)
 				if err != nil {
 					return err
@@ -162,7 +162,7 @@ func (w *Watch) noteExit(id string) {
 	w.signal()
 }
 
-// disarm takes what has come.
+// disarm removes the received events.
 func (w *Watch) disarm() (stale bool, exited []string) {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// readKept reads what the pod's owner wrote down of its status; nothing if it did
-// not.
+// readKept reads the part of the status that the pod's owner recorded; nothing if there
+// is none.
 func readKept(l identity.Layout, uid string) (kept lifecycle.Kept, err error) {
 	data, err := store.ReadState(l.KeptStatus(uid))
 	if errors.Is(err, fs.ErrNotExist) {

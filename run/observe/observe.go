@@ -20,11 +20,11 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// ReadPod reads everything that the runtime has of the pod with that UID, its
-// sandboxes and containers, and what the pod's directory keeps of its hooks and
-// probes: these files are optional, and one that is corrupt counts as missing
-// (Observed.Unreadable). The observation is never nil, and empty beside an error,
-// which is the runtime's (its gRPC code is kept) and does not name the pod.
+// ReadPod reads the sandboxes and containers of the pod with this UID from the runtime,
+// and the state of its hooks and probes from the pod's directory. These files are
+// optional, and a corrupt one counts as missing (Observed.Unreadable). The observation is
+// never nil, and is empty if there is an error. The error is the runtime's, with its gRPC
+// code, and does not name the pod.
 func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, uid string) (*lifecycle.Observed, error) {
 	labels := map[string]string{identity.LabelPodUID: uid}
 	obs := &lifecycle.Observed{}
@@ -106,7 +106,8 @@ func addUnlisted(ctx context.Context, client *cri.Client, layout identity.Layout
 	return nil
 }
 
-// described is what a list of sandboxes and the status of one have in common.
+// described contains the fields that a list of sandboxes and the status of one have in
+// common.
 type described interface {
 	GetId() string
 	GetMetadata() *runtimeapi.PodSandboxMetadata

@@ -69,7 +69,7 @@ func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, e
 	return hooks, corrupt
 }
 
-// readProbed reads what probes last said; nothing if none was run.
+// readProbed reads the last results of probes; nothing if none has run.
 func readProbed(l identity.Layout, uid string) (map[string]lifecycle.Probed, error) {
 	data, err := store.ReadState(l.ProbeResults(uid))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -97,9 +97,9 @@ func ProbedAt(l identity.Layout, uid string) time.Time {
 	return info.ModTime()
 }
 
-// readResize reads a resize in place that has not ended; nil for none. One that can't
-// be read counts as not begun, but for the pod's control group: setting what it has is
-// harmless.
+// readResize reads a resize in place that is in progress; nil for none. An unreadable one
+// counts as not started, except for the pod's cgroup: setting values that it already has
+// is harmless.
 func readResize(l identity.Layout, uid string) (*lifecycle.Resize, error) {
 	data, err := store.ReadState(l.Resize(uid))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -16,7 +16,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// HostInfo is what a pod's status takes from the host.
+// HostInfo contains the host's data for a pod's status.
 type HostInfo struct {
 	IPs     []string
 	Runtime host.Runtime
@@ -34,10 +34,9 @@ func HandlerOf(obs *lifecycle.Observed) string {
 	return ""
 }
 
-// ViewOf returns the pod with its status computed; over says that it was stopped
-// until a command starts it, started and ready are the probes' results by
-// container ID. For a pod whose checkpoint is missing or broken, it shows what the
-// runtime has.
+// ViewOf returns the pod with its status computed. Over means that the pod was stopped
+// until a command starts it; started and ready are the probes' results by container ID.
+// For a pod whose checkpoint is missing or corrupt, it shows the runtime's data.
 func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, over bool, started, ready map[string]bool) *corev1.Pod {
 	pod := k.Pod.DeepCopy()
 	if pod == nil {
@@ -91,7 +90,7 @@ func WithoutCheckpoint(id identity.Pod, obs *lifecycle.Observed) *corev1.Pod {
 	return pod
 }
 
-// backingOff says which containers wait for the end of a back-off.
+// backingOff returns the containers that wait for the end of a back-off.
 func backingOff(d lifecycle.Decision, obs *lifecycle.Observed, limits lifecycle.RestartBackOff, id identity.Pod) map[string]lifecycle.Waiting {
 	out := map[string]lifecycle.Waiting{}
 	for _, name := range d.BackOff {

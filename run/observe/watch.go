@@ -12,10 +12,10 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// How a container's end is noticed. A pidfd wakes podrun at the exit itself;
-// the runtime says so some 25 ms later, and is then asked every settlePoll.
-// Where no pid is known, the runtime is asked more and more rarely; where one
-// is, it is asked every safeguardPoll.
+// How podrun detects a container's exit: a pidfd wakes podrun immediately; the runtime
+// reports the exit about 25 ms later, and is polled every settlePoll until then. If no
+// pid is known, the runtime is polled at increasing intervals; if a pid is known, it is
+// polled every safeguardPoll.
 const (
 	settlePoll    = 2 * time.Millisecond
 	settleTime    = 500 * time.Millisecond
@@ -24,7 +24,7 @@ const (
 	safeguardPoll = time.Second
 	// RelistAfter is how often a pod is observed in any case.
 	RelistAfter = 10 * time.Second
-	// OutagePoll is how often a runtime that does not answer is asked.
+	// OutagePoll is the interval at which a runtime that does not answer is polled.
 	OutagePoll = 100 * time.Millisecond
 )
 
@@ -36,8 +36,8 @@ func watchExit(ctx context.Context, client *cri.Client, c lifecycle.Container) (
 	poll := firstPoll
 	var settle time.Time
 	for {
-		// The verbose answer costs the runtime much more than the plain one: it
-		// is asked for the pid alone.
+		// The verbose response is much more expensive for the runtime than the plain one:
+		// request it only for the pid.
 		now, err := ReadContainer(ctx, client, c.ID, c.SandboxID, c.PID == 0)
 		if ctx.Err() != nil {
 			return c, context.Cause(ctx)
@@ -84,7 +84,7 @@ func watchExit(ctx context.Context, client *cri.Client, c lifecycle.Container) (
 	}
 }
 
-// IsUnavailable reports whether an error says that the runtime did not answer.
+// IsUnavailable reports whether an error means that the runtime did not answer.
 func IsUnavailable(err error) bool { return status.Code(err) == codes.Unavailable }
 
 // AwaitChange waits until a container of d.Watch exits, until d.Until, or until

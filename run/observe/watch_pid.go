@@ -13,7 +13,7 @@ import (
 type pidWatch struct {
 	// exited is closed when the process ends; nil where it can't be watched.
 	exited chan struct{}
-	// gone says that it had ended before it could be watched.
+	// gone is true if it had ended before it could be watched.
 	gone bool
 	stop func()
 }

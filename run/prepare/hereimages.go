@@ -28,9 +28,8 @@ func ImagesOf(objects *manifest.Objects) []string {
 	return out
 }
 
-// imageProblems are the problems of images that are present and
-// will not be pulled: each start looks again, since they may change meanwhile
-// (CVE-2019-11245).
+// imageProblems are the problems of images that are present and will not be pulled: each
+// start checks again, because the images may change (CVE-2019-11245).
 func (p *Plan) imageProblems() problem.List {
 	if p.Runs() {
 		return nil // its containers were started

@@ -21,14 +21,14 @@ func bound(o *manifest.Objects) *manifest.Objects {
 	return &out
 }
 
-// objectChanges takes in how the objects that a pod refers to differ from those
-// of the pod that is here. Content that running containers follow is an update;
-// another volume behind a claim is another pod.
+// objectChanges adds the differences between the objects that a pod refers to and those
+// of the existing pod. Content that running containers follow is an update; another
+// volume behind a claim makes it another pod.
 func (t *Target) objectChanges(was Here, pod *corev1.Pod, objects *manifest.Objects) (rebuilt bool) {
 	made := was.Made
 	after := manifest.Referred(pod, objects)
 	if made.SecretsLost && was.Ended {
-		made.Secrets = after.Secrets // nothing needs them any more
+		made.Secrets = after.Secrets // no longer required
 	}
 	live, bound, frozen := made.Differ(after)
 	t.live, t.frozen = live, frozen

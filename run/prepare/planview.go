@@ -22,7 +22,7 @@ import (
 type PlanView struct {
 	Pod        identity.Pod       `json:"pod"`
 	Change     Change             `json:"change"`
-	Changes    []string           `json:"changes,omitempty"` // the paths that differ from the pod that is here
+	Changes    []string           `json:"changes,omitempty"` // the paths that differ from the existing pod
 	Replaces   []identity.Pod     `json:"replaces,omitempty"`
 	Preempts   []identity.Pod     `json:"preempts,omitempty"` // stopped to free resources
 	QOSClass   corev1.PodQOSClass `json:"qosClass"`
@@ -45,7 +45,7 @@ type SandboxView struct {
 type ContainerView struct {
 	Name      string                   `json:"name"`
 	Kind      string                   `json:"kind"`   // init, sidecar or app
-	Config    any                      `json:"config"` // null where the problems say that it has none
+	Config    any                      `json:"config"` // null if the problems explain its absence
 	PostStart *corev1.LifecycleHandler `json:"postStart,omitempty"`
 }
 
@@ -78,7 +78,7 @@ func (t Target) view(shown func(container.Plan) container.Plan) (PlanView, error
 		switch {
 		case err == nil:
 			view.Config = cri.Value(config)
-		case t.Refused() == nil: // else the problems say why it has none
+		case t.Refused() == nil: // otherwise the problems explain its absence
 			return v, fmt.Errorf("pod %s: container %s: %w", p.ID, c.Name, err)
 		}
 		if spec := lifecycle.FindContainer(p.Pod, c.Name).Container; lifecycle.HasPostStart(spec) {

@@ -24,10 +24,10 @@ type Change string
 
 // The changes.
 const (
-	ChangeNew       Change = "new"       // no pod of that name is here
-	ChangeUnchanged Change = "unchanged" // the same pod is here
-	ChangeUpdate    Change = "update"    // the pod is here, and differs as the API lets it change in place
-	ChangeReplace   Change = "replace"   // another pod of that name is here, and goes first
+	ChangeNew       Change = "new"       // no pod of this name exists on this host
+	ChangeUnchanged Change = "unchanged" // the same pod exists
+	ChangeUpdate    Change = "update"    // the pod exists, and the API allows the change in place
+	ChangeReplace   Change = "replace"   // another pod of this name exists and is removed first
 )
 
 // Here is a podrun pod that exists on this host, from its checkpoint.
@@ -36,12 +36,12 @@ type Here struct {
 	Pod *corev1.Pod // as it was planned
 	// Made are the objects that it was made from.
 	Made manifest.Checkpoint
-	// Ending says that a command has begun to remove it: its containers may end
-	// at any time, also where that command was killed.
+	// Ending is true if a command has begun to remove it. Its containers may end at any time, even
+	// if that command was killed.
 	Ending bool
-	// Observed is what the runtime has of it; nil where it was not read.
+	// Observed is its state in the runtime; nil if it was not read.
 	Observed *lifecycle.Observed
-	// Ended says that none of its containers runs or will run again.
+	// Ended is true if none of its containers runs or will run again.
 	Ended bool
 	// Broken is why the checkpoint can't be read; then the fields above are not
 	// set.
@@ -56,16 +56,16 @@ type Target struct {
 	Old    []Here // the pods that it replaces
 	// Preempts are the pods that are stopped to free resources for it.
 	Preempts []identity.Pod
-	// Changes are the paths at which it differs from the pod that is here.
+	// Changes are the paths at which it differs from the existing pod.
 	Changes []string
 	// Problems are those of this pod. They are in the list that Prepare returns,
 	// too.
 	Problems problem.List
-	// Forced says that it is replaced though it did not change.
+	// Forced is true if the pod is replaced although it is unchanged.
 	Forced bool
 
 	UID   string       // of the pod, decided before it is planned
-	since *metav1.Time // when the pod was taken on that this one goes on with
+	since *metav1.Time // when the existing pod, which this one continues, was created
 	// live are the objects that changed whose content a running pod takes in,
 	// frozen those of them that were immutable.
 	live, frozen []string
@@ -80,7 +80,7 @@ type Input struct {
 	Here         []Here
 	Invocation   string
 	AllowKubelet bool
-	Force        bool // a pod that is here is replaced, whether it changed or not
+	Force        bool // replace an existing pod even if it is unchanged
 	// Debug is added to the ephemeral containers of the pods; nil for none.
 	Debug      *corev1.EphemeralContainer
 	Supervised bool // a supervisor runs, which enforces limits of local storage
@@ -147,12 +147,12 @@ func All(in Input) ([]Target, problem.List) {
 	return targets, problems
 }
 
-// maxText bounds what the variables, arguments and supplemental groups of all
-// containers of a command take, and the names of the files of their volumes, in bytes: a container may
+// maxText limits the size, in bytes, of the variables, arguments and supplemental groups
+// of all containers of a command, and of the file names of their volumes: a container may
 // have 1.5 MiB, and a pod 50,000 files, of a ConfigMap that all of them share.
 const maxText = 64 << 20
 
-// text is what the variables, arguments, groups and files of the pod take.
+// text is the size of the pod's variables, arguments, groups and file names.
 func (p *Plan) text() int {
 	const file = 256 // bytes for a file, without its content, which volumes share
 	n := file * p.Volumes.FileCount()
@@ -171,8 +171,8 @@ func tooMuchText(bytes int) problem.List {
 		Hint:    "use fewer keys of ConfigMaps and Secrets, or apply the pods one by one"}}
 }
 
-// withoutVaguer leaves out that a container can't be made, where p says why, of
-// a field below the one that planning came to.
+// withoutVaguer drops the problem that a container cannot be created if p explains it
+// with a field below the one that planning reached.
 func withoutVaguer(planning problem.List, p problem.Problem) problem.List {
 	return slices.DeleteFunc(planning, func(q problem.Problem) bool {
 		return !p.Warning && q.Reason == "CreateContainerConfigError" && strings.HasPrefix(p.Field, q.Field+".")

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// Resizes tells whether a pod on this host becomes another one by a resize in place
-// (KEP-1287), alone or beside an update.
+// Resizes reports whether a resize in place (KEP-1287), possibly together with an update,
+// changes a pod on this host into another one.
 func Resizes(here, pod *corev1.Pod) bool {
 	return manifest.InPlace(here, pod) && lifecycle.Resizes(here, pod)
 }

@@ -22,7 +22,7 @@ import (
 // ApplyOptions are the options of Apply.
 type ApplyOptions struct {
 	Timeout       time.Duration // bounds the whole; 0 for no limit
-	KeepOnFailure bool          // leave what was made when a pod can't be started
+	KeepOnFailure bool          // keep the created objects of a pod that fails to start
 	AllowKubelet  bool
 	Wait          lifecycle.Goal // GoalStarted if empty
 	Continue      bool           // start the other pods where some are refused
@@ -119,7 +119,7 @@ func (w *Worker) wantedImages(goal lifecycle.Goal) imagepull.Plan {
 	return w.plan.Images
 }
 
-// leftBehind reports what a rollback could not remove.
+// leftBehind reports the objects that a rollback could not remove.
 func leftBehind(id identity.Pod, err error) error {
 	return &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: "clean up", Err: err,
 		Hint: "'podrun delete " + id.Name + " -n " + id.Namespace + "' retries"}
@@ -183,9 +183,9 @@ func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptio
 	return outcomes[t.Change], nil
 }
 
-// observeTarget takes in what the runtime has of the pod: what was read when it was
-// admitted, under this same lock. Of a new pod that is nothing, unless the facts
-// have its UID.
+// observeTarget takes over the runtime's state of the pod that was read when the pod was
+// admitted, under the same lock. For a new pod it is empty, unless the facts contain its
+// UID.
 func (w *Worker) observeTarget(ctx context.Context, t prepare.Target) (err error) {
 	if t.Was.Observed != nil && t.Was.ID.UID == w.plan.ID.UID {
 		w.obs = t.Was.Observed
@@ -235,7 +235,7 @@ func (w *Worker) alreadyEnded() (Outcome, error) {
 	}
 }
 
-// failedWhy says which container made the pod fail.
+// failedWhy names the container that made the pod fail.
 func failedWhy(status corev1.PodStatus) string {
 	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
 		for _, c := range list {

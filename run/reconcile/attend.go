@@ -27,5 +27,5 @@ func (w *Worker) Close() error {
 	return w.journal.Close()
 }
 
-// Release releases the pod's lock and what it reserves.
+// Release releases the pod's lock and its reservations.
 func (w *Worker) Release() { w.lock.Release() }

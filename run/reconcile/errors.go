@@ -19,8 +19,8 @@ func RuntimeError(id identity.Pod, err error) error {
 	return &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Err: err}
 }
 
-// ofPod names the pod in an error that names a container alone: a command may
-// have several pods.
+// ofPod adds the pod to an error that names only a container: a command may have several
+// pods.
 func ofPod(id identity.Pod, err error) error {
 	e, ok := err.(*problem.Error)
 	if !ok || !strings.HasPrefix(e.Object, "container ") {
@@ -31,8 +31,8 @@ func ofPod(id identity.Pod, err error) error {
 	return &named
 }
 
-// waitError is the error of a wait: with what was waited for, unless the error is
-// about the pod.
+// waitError is the error of a wait. It names what the command waited for, unless the
+// error is about the pod.
 func (w *state) waitError(ctx context.Context, err error, waiting string) error {
 	if _, says := errors.AsType[*problem.Error](err); says {
 		return err
@@ -73,7 +73,7 @@ func (w *state) explain(ctx context.Context, err error) error {
 	}
 	e, isProblem := errors.AsType[*problem.Error](err)
 	if isProblem && e.Kind == problem.Image {
-		return err // says more: why the image could not be pulled
+		return err // why the image could not be pulled is more specific
 	}
 	_, timeout := errors.AsType[problem.TimeoutError](cause)
 	if timeout && w.pulls != nil {
@@ -108,7 +108,7 @@ func nameless(id identity.Pod, err error) error {
 	return err
 }
 
-// inStep says in which step of the pod's an error came up.
+// inStep adds the step of the pod's start in which an error occurred.
 func inStep(id identity.Pod, step string, err error) error {
 	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: step, Err: nameless(id, err)}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
@@ -117,8 +117,8 @@ func inStep(id identity.Pod, step string, err error) error {
 	return out
 }
 
-// DeadlineError is an error of kind Deadline that names the pod; waiting, which
-// may be empty, says what the command waited for.
+// DeadlineError is an error of kind Deadline that names the pod; waiting, which may be
+// empty, describes what the command waited for.
 func DeadlineError(id identity.Pod, cause error, waiting string) *problem.Error {
 	if waiting != "" {
 		cause = fmt.Errorf("%w while %s", cause, waiting)
@@ -137,15 +137,15 @@ func (w *state) endedBy(cause error, name, op string, err error) error {
 	return fmt.Errorf("%w; the runtime's last answer to %s container %s: %w", cause, op, name, w.redacted(name, err))
 }
 
-// onlyEnded reports whether an error says no more than that the call was ended.
+// onlyEnded reports whether an error means only that the call was interrupted.
 func onlyEnded(err error) bool {
 	code := status.Code(err)
 	return code == codes.DeadlineExceeded || code == codes.Canceled ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// ofRuntime names the pod in an error of the runtime. Other errors, which say that
-// the pod is another command's by now, name it already.
+// ofRuntime adds the pod to an error of the runtime. Other errors, for example that
+// another command now owns the pod, already name it.
 func (w *state) ofRuntime(err error) error {
 	if _, named := errors.AsType[*problem.Error](err); named || err == nil || errors.Is(err, store.ErrChanged) {
 		return err

@@ -21,24 +21,24 @@ type Eviction struct {
 	Grace   time.Duration // in place of the pod's own
 	Message string        // of the event and of the pod's status
 	ForNode bool          // the node is short of something; else the pod is over a limit
-	// Shutdown is the reason of a pod that is stopped because the node shuts down: it
-	// keeps what it has, and runs again afterwards. Empty for an eviction.
+	// Shutdown is the reason for stopping a pod when the node shuts down: the pod keeps
+	// its data, and runs again afterwards. Empty for an eviction.
 	Shutdown string
 }
 
-// Evict stops a pod for good: it is Failed with reason Evicted, as in the kubelet
-// (evictPod in pkg/kubelet/eviction), and what it has on disk is removed: its
-// containers with their layers, and the content of its emptyDirs. Its logs stay, and
-// its status with how the containers have ended. One that is stopped for a shutdown of
-// the node keeps all of it (nodeshutdown in pkg/kubelet). The pod's lock is the caller's. The
-// error is of kind Runtime, or the cause that ended ctx; a pod that an eviction has
-// not stopped is stopped by its next owner.
+// Evict stops a pod permanently: it is Failed with reason Evicted, as in the kubelet
+// (evictPod in pkg/kubelet/eviction), and its containers with their layers and the
+// content of its emptyDirs are removed. Its logs stay, and its status records how the
+// containers ended. A pod that is stopped for a shutdown of the node keeps all of these
+// (nodeshutdown in pkg/kubelet). The caller holds the pod's lock. The error is of kind
+// Runtime, or the cause that ended ctx; if an eviction could not stop the pod, the next
+// owner stops it.
 func Evict(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodLock, e Eviction) error {
 	w, err := Resume(ctx, n, id, lock)
 	if err != nil {
 		return err
 	}
-	lock.Removal = true // a disk that takes no more writes is a reason, not an obstacle
+	lock.Removal = true // a disk that cannot be written is a reason for evictions, and must not prevent them
 	return errors.Join(w.explain(ctx, w.evict(ctx, e)), w.Close())
 }
 
@@ -47,7 +47,7 @@ func (w *Worker) evict(ctx context.Context, e Eviction) error {
 		return err
 	}
 	if w.obs.Kept.Terminal() {
-		return nil // it has ended meanwhile
+		return nil // it ended in the meantime
 	}
 	// Written first: if this process ends now, the next one does not start the pod.
 	if e.Shutdown != "" {
@@ -69,8 +69,8 @@ func (w *Worker) evict(ctx context.Context, e Eviction) error {
 	return w.ofRuntime(w.clear(ctx))
 }
 
-// keepEvicted writes an eviction down. On a disk that takes no more writes the pod is
-// evicted all the same: that is why.
+// keepEvicted records an eviction. The pod is evicted even if the disk cannot be written,
+// because this may be the reason for the eviction.
 func (w *Worker) keepEvicted(kept lifecycle.Kept) error {
 	err := w.keep(kept)
 	if store.CannotWrite(err) {

@@ -72,7 +72,7 @@ func (w *starter) execute(ctx context.Context, actions []lifecycle.Action) error
 			return err
 		}
 		if len(w.failures) > 0 && a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(w.pod(), a.Container).Init {
-			return nil // what comes after an init container depends on it
+			return nil // later containers depend on an init container
 		}
 	}
 	return startBeside()

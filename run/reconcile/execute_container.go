@@ -56,8 +56,8 @@ func (w *starter) waitImage(ctx context.Context, name string) (image imagepull.R
 	return image, err
 }
 
-// image waits for the container's image. The first start has it from the pulls
-// that began when the pod was admitted, a restart asks again.
+// image waits for the container's image. The first start uses the pulls that began when
+// the pod was admitted; a restart requests the image again.
 func (w *starter) image(ctx context.Context, name string) (imagepull.Result, error) {
 	if w.pulls != nil && !w.pulled[name] {
 		w.pulled[name] = true
@@ -96,7 +96,7 @@ func (w *starter) configOf(ctx context.Context, a lifecycle.Action, image imagep
 	return config, nil
 }
 
-// late gathers what the container's config was still missing.
+// late computes the values that the container's config still lacks.
 func (w *starter) late(a lifecycle.Action, image imagepull.Result) (container.Late, error) {
 	uid := w.plan.ID.UID
 	if err := volume.MakeContainerDir(w.plan.Layout, uid, a.Container); err != nil {
@@ -139,7 +139,7 @@ func (w *starter) targetID(name string) (string, error) {
 	return have.ID, nil
 }
 
-// bindSubpaths binds what the container mounts of its volumes in part.
+// bindSubpaths bind-mounts the subPaths of volumes that the container mounts.
 func (w *starter) bindSubpaths(ctx context.Context, plan *container.Plan, spec *corev1.Container, late container.Late) (map[int]string, error) {
 	paths, err := plan.Subpaths(late)
 	if err != nil || len(paths) == 0 {

@@ -26,8 +26,8 @@ import (
 // such a name.
 const resizeStep = "/resize"
 
-// beginResize writes down what the pod's containers have, before the definition is
-// written by which they get something else.
+// beginResize records the current resources of the pod's containers before the definition
+// that changes them is written.
 func (w *state) beginResize(was *corev1.Pod) error {
 	r := w.obs.BeginResize(was, w.pod(), time.Now())
 	if r == nil {
@@ -40,7 +40,7 @@ func (w *state) beginResize(was *corev1.Pod) error {
 	return nil
 }
 
-// keepResize writes down how far a resize is; nil is none.
+// keepResize records the progress of a resize; nil means that there is none.
 func (w *state) keepResize(r *lifecycle.Resize) error {
 	file := w.plan.Layout.Resize(w.plan.ID.UID)
 	var err error
@@ -64,7 +64,8 @@ func (w *state) keepResize(r *lifecycle.Resize) error {
 	return nil
 }
 
-// endResize ends a resize once the pod and its containers have what the pod asks for.
+// endResize ends a resize when the pod and its containers have the resources of the pod's
+// spec.
 func (w *state) endResize() error {
 	if !w.obs.Resized(w.pod()) {
 		return nil
@@ -92,12 +93,12 @@ func (w *state) takePending() {
 	w.obs.Kept.ResizePending = p
 }
 
-// resize gives the pod's control group and its running containers what the pod asks
-// for, in the kubelet's order (doPodResizeAction in pkg/kubelet/kuberuntime): what
-// grows of the group, the containers, what shrinks of the group. Unlike the kubelet it
-// sets CPU and memory of a container by one call. Only an interruption is returned as
-// an error; why the runtime or the kernel refused is noted in failures and in the pod's
-// status, and the resize is tried again.
+// resize sets the resources of the pod's cgroup and its running containers to those of
+// the spec, in the kubelet's order (doPodResizeAction in pkg/kubelet/kuberuntime):
+// increases of the pod's cgroup, the containers, decreases of the pod's cgroup. Unlike
+// the kubelet, it sets CPU and memory of a container with one call. It returns an error
+// only for an interruption; a refusal by the runtime or the kernel is recorded in
+// failures and in the pod's status, and the resize is retried.
 func (w *starter) resize(ctx context.Context) error {
 	err := w.tryResize(ctx)
 	if cause := context.Cause(ctx); cause != nil {
@@ -179,9 +180,9 @@ func (w *starter) resizeContainer(ctx context.Context, c lifecycle.Container) er
 	return err
 }
 
-// checkUsage refuses to lower a limit of memory to what is used, as the kubelet does
-// (validateMemoryResizeAction): the kernel would kill processes on cgroup v2, and
-// refuse on v1, where a part of the resize was done by then.
+// checkUsage refuses to lower a memory limit below the current usage, as the kubelet does
+// (validateMemoryResizeAction): the kernel would kill processes on cgroup v2, and refuse
+// on v1, after a part of the resize was done.
 func (w *starter) checkUsage(ctx context.Context, containers []lifecycle.Container) error {
 	var errs []error
 	for _, c := range containers {
@@ -208,8 +209,8 @@ func (w *starter) checkUsage(ctx context.Context, containers []lifecycle.Contain
 	return fmt.Errorf("cannot decrease memory limits: %w", errors.Join(errs...))
 }
 
-// resizeMessage is the message of a resize's event: what the pod asks for, and an
-// error, as JSON of the kubelet's form (pkg/kubelet/events).
+// resizeMessage is the message of a resize event: the requested resources and an error,
+// as JSON in the kubelet's format (pkg/kubelet/events).
 func resizeMessage(what string, pod *corev1.Pod, failed string) string {
 	type resources struct {
 		Name      string                      `json:"name"`

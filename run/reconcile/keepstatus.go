@@ -46,7 +46,7 @@ func (w *state) keepStatus() error {
 	return w.keep(now)
 }
 
-// keep writes down what is kept of the pod's status.
+// keep writes the kept part of the pod's status.
 func (w *state) keep(now lifecycle.Kept) error {
 	data, err := json.Marshal(now)
 	if err != nil {

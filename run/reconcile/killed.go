@@ -16,17 +16,17 @@ import (
 	"github.com/podrun/podrun/sandbox"
 )
 
-// What a runtime does for a podrun that was killed ends some time after it: it cancels
-// the calls, and one that had come far takes effect all the same. The owner record says
-// that the last owner was killed (store.PodLock.Killed), so that only then the next one
-// waits.
+// Calls that the runtime executes for a killed podrun end some time later: the runtime
+// cancels them, but a call that is almost complete still takes effect. The owner record
+// shows that the last owner was killed (store.PodLock.Killed); only then does the next
+// owner wait.
 
 // quietFor is how long nothing of a removed pod may come up before it counts as
 // removed. containerd lists a sandbox when its network is set up, which takes well
 // below a second.
 const quietFor = 2 * time.Second
 
-// quietPoll is the interval at which the runtime is asked for it.
+// quietPoll is the interval at which podrun polls the runtime for such effects.
 const quietPoll = 200 * time.Millisecond
 
 // awaitKilled makes the sandbox for whose name the runtime still works on the call of a
@@ -49,8 +49,8 @@ func (w *starter) awaitKilled(ctx context.Context, plan sandbox.Plan, reserved e
 	return made, err
 }
 
-// removeLate removes what the runtime still makes of the pod for a podrun that was
-// killed, until nothing more comes up.
+// removeLate removes objects of the pod that the runtime still creates for a killed
+// podrun, until no more appear.
 func (w *remover) removeLate(ctx context.Context) error {
 	if !w.lock.Killed {
 		return nil
@@ -88,8 +88,9 @@ func (w *remover) removeLate(ctx context.Context) error {
 	return nil
 }
 
-// removeNetwork removes what network plugins left of the pod's sandboxes, all of which
-// are gone: a killed podrun takes the plugin with it that released a network for it.
+// removeNetwork removes leftovers of network plugins for the pod's sandboxes, all of
+// which have been removed: a kill of podrun also ends the plugin that was releasing a
+// network.
 func (w *remover) removeNetwork(ctx context.Context, gone []string) error {
 	all, err := cni.ReadAttachments(ctx)
 	if err != nil {
@@ -101,10 +102,10 @@ func (w *remover) removeNetwork(ctx context.Context, gone []string) error {
 	return cni.Remove(ctx, w.plan.Layout.RootDir, all, gone)
 }
 
-// removeUnreleased removes what network plugins left of sandboxes of which a stop was
-// cut short, once they are gone. The DEL of a later stop succeeds and does not remove
-// it: the bridge plugin reads the address of a rule from the interface, which its first
-// DEL has removed.
+// removeUnreleased removes leftovers of network plugins for sandboxes whose stop was
+// interrupted, after the sandboxes have been removed. The DEL of a later stop succeeds
+// without removing them: the bridge plugin reads the address of a rule from the
+// interface, which its first DEL has removed.
 func (w *remover) removeUnreleased(ctx context.Context) error {
 	if len(w.lock.Unreleased) == 0 {
 		return nil
@@ -123,8 +124,8 @@ func (w *remover) removeUnreleased(ctx context.Context) error {
 	return nil
 }
 
-// removeStopped kills what was observed of the pod, and removes it. A container whose
-// sandbox is gone is removed by itself.
+// removeStopped kills and removes the observed sandboxes and containers of the pod. A
+// container whose sandbox no longer exists is removed separately.
 func (w *remover) removeStopped(ctx context.Context) error {
 	for _, sb := range w.obs.Sandboxes {
 		if err := w.Client.StopPodSandbox(ctx, sb.ID); err != nil {

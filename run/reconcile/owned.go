@@ -14,17 +14,17 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// errLost ends a long call of a command that does not own the pod any more.
+// errLost ends a long call of a command that no longer owns the pod.
 var errLost = errors.New("another podrun has taken the pod over")
 
-// deletedError says that another podrun deleted the pod.
+// deletedError is the error that another podrun has deleted the pod.
 type deletedError struct{ by string }
 
 // Error names the process that deleted the pod.
 func (e deletedError) Error() string { return "was deleted by " + e.by }
 
-// IsDeleted reports whether an error says that another command deleted the pod that a
-// worker worked on. It is false for nil.
+// IsDeleted reports whether an error means that another command deleted the worker's pod.
+// It is false for nil.
 func IsDeleted(err error) bool {
 	_, ok := errors.AsType[deletedError](err)
 	return ok
@@ -37,16 +37,15 @@ const staleAfter = time.Second
 // owned acts on a pod while its command owns it.
 type owned struct {
 	state
-	// adopts says that the command adopts the pod's new definition when
-	// another one updates it; attends, that it does not ask for the pod to exist,
-	// but supervises it while it does.
+	// adopts: the command adopts the pod's new definition when another one updates it;
+	// attends: it does not require the pod to exist, but supervises it as long as it
+	// does.
 	adopts, attends bool
-	// ending says that this command stops or removes the pod; dooms, that it
-	// removes it.
+	// ending: this command stops or removes the pod; dooms: it removes it.
 	ending, dooms bool
-	// hasDir says that the pod has a directory.
+	// hasDir is true if the pod has a directory.
 	hasDir bool
-	// startNoted says that the owner record says that a container was started.
+	// startNoted is true if the owner record shows that a container was started.
 	startNoted bool
 	// outage is since when the runtime has been away; zero while it answers.
 	outage time.Time
@@ -108,7 +107,7 @@ func (w *owned) whileNot(ctx context.Context, over func() bool, slow func(contex
 	return err
 }
 
-// awaitOwnerCheck waits until it is time to check who owns the pod.
+// awaitOwnerCheck waits until the next check of the pod's ownership.
 func (w *owned) awaitOwnerCheck(ctx context.Context) error {
 	s := w.supervision
 	if s == nil {
@@ -125,8 +124,8 @@ func (w *owned) awaitOwnerCheck(ctx context.Context) error {
 	return nil
 }
 
-// lost reports whether the pod has another owner than when its lock was last held,
-// or is gone.
+// lost reports whether the owner of the pod has changed since its lock was last held, or
+// the pod no longer exists.
 func (w *owned) lost() bool {
 	now, err := w.lock.Current()
 	return err == nil && now != w.lock.Seen || w.gone()
@@ -155,8 +154,8 @@ func (w *owned) gone() bool {
 	return os.IsNotExist(err)
 }
 
-// reobserve is the only way on after a wait without the lock. Old says that what
-// is known of the pod must be observed again, even if it has no other owner.
+// reobserve must be called after every wait without the lock. Old means that the known
+// state must be observed again, even if the owner has not changed.
 func (w *owned) reobserve(ctx context.Context, err error, old bool) error {
 	now, ownerErr := w.lock.Current()
 	if ownerErr != nil {
@@ -174,7 +173,7 @@ func (w *owned) reobserve(ctx context.Context, err error, old bool) error {
 	}
 	switch {
 	case err != nil && !lost:
-		return err // as it is: its type is what the caller checks
+		return err // not wrapped: the caller checks its type
 	case !lost && !old:
 		return nil
 	}
@@ -196,14 +195,14 @@ func (w *owned) deleted() error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + w.plan.ID.String(), Err: deletedError{by}}
 }
 
-// own makes sure, under the lock, that this command owns the pod, or follows the
-// live command that does. An error says why it can do neither; store.ErrChanged,
-// that it has to decide again.
+// own ensures, under the lock, that this command owns the pod, or follows the live
+// command that does. An error explains why it can do neither; store.ErrChanged means that
+// it must decide again.
 func (w *owned) own(ctx context.Context) (owns bool, err error) {
 	if w.lock.Owned() {
 		return true, nil
 	}
-	w.undo.forget() // what is to be undone is in the record
+	w.undo.forget() // the record lists what must be undone
 	r, err := w.lock.Owner()
 	if err != nil {
 		return false, err

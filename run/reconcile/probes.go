@@ -18,9 +18,9 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// probeSettle is how long a container runs before it is first probed. A kubelet
-// learns up to a second after its start that it runs; without such a pause, a
-// probe that is allowed no failure would kill what has not opened its port yet.
+// probeSettle is how long a container runs before its first probe. A kubelet notices up
+// to a second after the start that the container runs; without a pause, a probe with
+// failureThreshold 1 would kill a container that has not opened its port yet.
 const probeSettle = time.Second
 
 // probes runs the probes of a pod's containers.
@@ -78,8 +78,8 @@ func (w *probes) wakeUp() {
 	}
 }
 
-// stopProbing ends the probes and keeps what they found, and the status that follows
-// from it, for `get` and for the next command.
+// stopProbing ends the probes and stores their results, and the status that follows from
+// them, for `get` and for the next command.
 func (w *probes) stopProbing() error {
 	w.prober.Stop()
 	owns := w.lock.Held != nil && w.lock.Owned()
@@ -123,9 +123,9 @@ func (w *probes) probe() {
 	w.prober.Set(running)
 }
 
-// confirmed reports whether the readiness of the containers that run is known from
-// probes that this command ran, and not from what was kept of an earlier one: that a
-// container is ready takes a last probe that succeeded.
+// confirmed reports whether the readiness of the running containers is known from probes
+// that this command ran, rather than from stored results: a container is ready only if
+// its last probe succeeded.
 func (w *probes) confirmed(ready bool) bool {
 	started, _, _ := w.probed()
 	for _, c := range lifecycle.SpecContainers(w.pod()) {
@@ -142,8 +142,8 @@ func (w *probes) confirmed(ready bool) bool {
 	return true
 }
 
-// probed is what the probes have found so far. Where none is run, what they
-// last said to an earlier podrun counts.
+// probed returns the current results of the probes. If no probes run, it returns the
+// stored results of an earlier podrun.
 func (w *state) probed() (started, ready map[string]bool, unhealthy map[string]lifecycle.Unhealthy) {
 	started, ready = w.obs.Probed()
 	if w.prober == nil {
@@ -159,10 +159,9 @@ func (w *state) probed() (started, ready map[string]bool, unhealthy map[string]l
 	return started, ready, unhealthy
 }
 
-// keepProbed writes down what the probes say now, if that has changed, for `get`
-// and for commands that follow this one. At the end of the command that is
-// everything; before, a container whose probes have not come to a result keeps
-// what an earlier command found.
+// keepProbed stores the current results of the probes, if they have changed, for `get`
+// and for later commands. At the end of the command it stores all results; before, a
+// container whose probes have no result yet keeps the result of an earlier command.
 func (w *probes) keepProbed(end bool) error {
 	results := w.prober.Results()
 	now := map[string]lifecycle.Probed{}

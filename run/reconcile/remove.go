@@ -102,7 +102,7 @@ func (w *remover) removedByOther(ctx context.Context) (bool, error) {
 	return len(left.Sandboxes)+len(left.Containers) == 0, nil
 }
 
-// knownPlan is a plan with no more in it than removing the pod takes.
+// knownPlan is a plan that contains only what is required to remove the pod.
 func knownPlan(n *node.Node, k observe.Known, facts host.Facts) *prepare.Plan {
 	p := &prepare.Plan{ID: k.ID, Pod: k.Pod, Layout: n.Layout(), NodeIPs: facts.NodeIPs, Runtime: facts.Runtime.Name, Facts: facts}
 	if p.Pod == nil {
@@ -112,8 +112,8 @@ func knownPlan(n *node.Node, k observe.Known, facts host.Facts) *prepare.Plan {
 	return p
 }
 
-// oldPlan is a plan with no more in it than removing a pod takes that is
-// replaced by this one.
+// oldPlan is a plan that contains only what is required to remove the pod that this one
+// replaces.
 func (w *remover) oldPlan(h prepare.Here) *prepare.Plan {
 	return knownPlan(w.Node, observe.Known{ID: h.ID, Pod: h.Pod}, w.plan.Facts)
 }
@@ -266,8 +266,8 @@ func (w *remover) removeGroups(ctx context.Context) error {
 	})
 }
 
-// lockDir locks the pod's directory, against a command that makes its volumes
-// without the pod's lock. That one ends soon: it does not own the pod any more.
+// lockDir locks the pod's directory against a command that creates its volumes without
+// the pod's lock. That command ends soon, because it no longer owns the pod.
 func (w *remover) lockDir(ctx context.Context) (*store.FileLock, error) {
 	path := w.plan.Layout.Pod(w.plan.ID.UID)
 	l, err := store.AwaitLock(ctx, path, nil, func() (*store.FileLock, error) {

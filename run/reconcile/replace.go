@@ -11,9 +11,9 @@ import (
 )
 
 // prepareChange prepares a changed pod. It pulls the new images first, so that a typo
-// costs no downtime. Then it writes an update in place down, or removes the old pod
-// and reserves the resources of the new one. Of a pod that has not changed, the place of
-// its Secrets may have.
+// causes no downtime. Then it records an in-place update, or removes the old pod and
+// reserves the resources of the new one. For an unchanged pod, the location of its
+// Secrets may have changed.
 func (w *Worker) prepareChange(ctx context.Context, t prepare.Target) error {
 	if t.Change == prepare.ChangeUnchanged && (t.Was.Made.SecretsLost || t.Was.Made.InMemory != w.plan.Checkpoint.InMemory) {
 		return store.WriteCheckpoint(w.plan.Layout, w.plan.ID, w.plan.Checkpoint)
@@ -40,7 +40,7 @@ func (w *Worker) prepareChange(ctx context.Context, t prepare.Target) error {
 	w.obs = &lifecycle.Observed{}
 	w.undo.push("remove the pod's directory", w.removeDirs)
 	err := w.UnderNodeLock(ctx, func() error {
-		defer w.lock.Reservation.Release() // what was just written counts from now on
+		defer w.lock.Reservation.Release() // the new definition applies from now on
 		return node.Reserve(w.plan)
 	})
 	if err != nil {

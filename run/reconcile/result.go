@@ -7,7 +7,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// Outcome is what a command did with a pod.
+// Outcome is the result of a command for a pod.
 type Outcome string
 
 // The outcomes of apply and delete.
@@ -27,7 +27,7 @@ const (
 type Result struct {
 	ID      identity.Pod
 	Outcome Outcome
-	What    []string // what the outcome is about: the fields that changed, the containers that were restarted
+	What    []string // details of the outcome: the changed fields, the restarted containers
 	Status  corev1.PodStatus
 	// Containers are how the containers ended, of a pod that was run to its end or
 	// deleted.

@@ -10,11 +10,11 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// rollback takes back what was made of a pod that could not be started. Of a pod
-// of which no container was started that is all of it, whoever made it, unless
-// another running command still wants the pod: then that one does so. Of another
-// pod it is what this command made, while it owns the pod. The context of the
-// command has often ended already, so this has one of its own.
+// rollback removes the objects of a pod that failed to start. If no container of the pod
+// was started, it removes the whole pod, regardless of which command created it, unless
+// another running command needs the pod: then that command does so. Otherwise it removes
+// what this command created, if the command owns the pod. It uses a separate context,
+// because the command's context has often ended already.
 func (w *Worker) rollback(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout)
 	defer cancel()
@@ -52,8 +52,8 @@ func (w *Worker) rollback(ctx context.Context) error {
 	return err
 }
 
-// mayUndo reports whether this command may take back what was made: it owns the
-// pod, or no container of the pod that it brought here was started.
+// mayUndo reports whether this command may remove the created objects: it owns the pod,
+// or no container of the pod that it created was started.
 func (w *Worker) mayUndo(r *store.OwnerRecord) bool {
 	if r == nil || w.lock.Incarnation == "" || r.Incarnation != w.lock.Incarnation {
 		return false
@@ -91,8 +91,8 @@ func (w *Worker) undoDebug(ctx context.Context) error {
 	return w.undo.run(ctx)
 }
 
-// removeDebug makes a pod's definition what it was before an ephemeral container was
-// added, and removes that.
+// removeDebug restores the pod's definition from before an ephemeral container was added,
+// and removes that container.
 func (w *Worker) removeDebug(ctx context.Context, t prepare.Target, name string) error {
 	if c := w.obs.Newest(name); c != nil {
 		if err := w.Client.RemoveContainer(ctx, c.ID); err != nil {

@@ -82,9 +82,9 @@ func (w *Worker) end(ctx context.Context, result *RunResult, o RunOptions) error
 	return err
 }
 
-// runOver stops what still runs, on a context of its own, waits for the logs
-// and removes the pod. All says that how containers ended that it stopped is part of
-// the result.
+// runOver stops the remaining containers, with a separate context, waits for the logs and
+// removes the pod. All means that the result includes the exits of containers that it
+// stopped.
 func (w *Worker) runOver(ctx context.Context, result *RunResult, all bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout+w.gracePeriod())
 	defer cancel()

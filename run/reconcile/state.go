@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// state is what a worker knows of its pod.
+// state is a worker's knowledge of its pod.
 type state struct {
 	*node.Node
 	plan    *prepare.Plan
@@ -32,11 +32,11 @@ type state struct {
 	// supervision is that of a worker that supervises its pod; nil otherwise.
 	supervision *Supervision
 	groupSeen   bool // the pod's control group existed
-	// removes says that the command removes the pod when it ends: no hint may point to
-	// the pod then.
+	// removes is true if the command removes the pod when it ends, so hints must not refer to the
+	// pod.
 	removes bool
-	// pending is why the pod can't be resized as its source asks, if knowsPending is
-	// set; else what was written down holds.
+	// pending is the reason why the pod cannot be resized to its source's definition, if
+	// knowsPending is set; otherwise the stored reason applies.
 	pending      *lifecycle.ResizePending
 	knowsPending bool
 }

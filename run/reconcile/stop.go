@@ -21,13 +21,13 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// minimumGrace is what a container gets at least after its preStop hook or the
+// minimumGrace is the minimum time for a container to stop after its preStop hook or the
 // containers before it have used up the pod's grace period (kubelet,
 // minimumGracePeriodInSeconds).
 const minimumGrace = 2 * time.Second
 
-// defaultGrace is the API's terminationGracePeriodSeconds, for a pod of which
-// no more than its containers is known.
+// defaultGrace is the API's default terminationGracePeriodSeconds, for a pod of which
+// only the containers are known.
 const defaultGrace = 30 * time.Second
 
 // hurryGrace is how long containers that are being stopped may still take once podrun
@@ -77,9 +77,9 @@ func gracePeriod(pod *corev1.Pod, obs *lifecycle.Observed) time.Duration {
 	return defaultGrace
 }
 
-// stopPod stops everything of the pod: app containers concurrently, then the
-// sidecars in reverse order with what is left of the grace period, then the
-// sandboxes. The error is store.ErrChanged where another command took the pod over.
+// stopPod stops the whole pod: app containers concurrently, then the sidecars in reverse
+// order with the rest of the grace period, then the sandboxes. The error is
+// store.ErrChanged if another command took the pod over.
 func (w *stopper) stopPod(ctx context.Context, grace time.Duration) error {
 	errs := []error{w.stopContainers(ctx, grace)}
 	if w.lock.Held == nil || errors.Is(errs[0], store.ErrChanged) {
@@ -151,10 +151,10 @@ func (w *stopper) running() (apps, sidecars []lifecycle.Container) {
 	return apps, sidecars
 }
 
-// stopAll stops containers, without the pod's lock: the first ones at once, then
-// one after the other. All are told at once, and their preStop hooks run from the
-// start, as in the kubelet. With no grace period there is no order either. The
-// error is store.ErrChanged where another command took the pod over.
+// stopAll stops containers, without the pod's lock: the first ones concurrently, the
+// others one after the other. It notifies all of them at the start, and runs their
+// preStop hooks from then on, as the kubelet does. Without a grace period there is no
+// order. The error is store.ErrChanged if another command took the pod over.
 func (w *stopper) stopAll(ctx context.Context, list []lifecycle.Container, together int, grace time.Duration) error {
 	stops := w.planStops(list, grace)
 	if err := w.noteEnding(list, grace); err != nil || len(list) == 0 {
@@ -190,7 +190,7 @@ func (w *stopper) stopAll(ctx context.Context, list []lifecycle.Container, toget
 		}
 	}
 	if lost != nil && ctx.Err() == nil {
-		return lost // says why the stops did not come to their end
+		return lost // explains why the stops did not complete
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -207,8 +207,8 @@ type stop struct {
 	after   []chan struct{}
 }
 
-// planStops says how containers are stopped. One that was told to stop before
-// keeps the end of its grace period: it is not made longer.
+// planStops plans the stops of containers. A container that is already being stopped
+// keeps its deadline: its grace period is not extended.
 func (w *stopper) planStops(list []lifecycle.Container, grace time.Duration) []stop {
 	var out []stop
 	for _, c := range list {
@@ -323,9 +323,9 @@ func (w *stopper) stopContainer(ctx context.Context, st stop) error {
 	}
 }
 
-// stopAgainFor is how long a stop that failed is tried again; the kubelet does
-// so for ever. On a busy machine containerd takes seconds to see that a container
-// has ended of which it only knows that its shim does not answer.
+// stopAgainFor is how long a failed stop is retried; the kubelet retries without limit.
+// On a busy machine, containerd takes seconds to notice that a container has ended if
+// only its shim does not respond.
 const stopAgainFor = 5 * time.Second
 
 // preStop finds the container's hook in the pod's spec, or where that is not

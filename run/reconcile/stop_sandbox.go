@@ -31,8 +31,8 @@ func (w *stopper) stopSandboxes(ctx context.Context, chosen func(lifecycle.Sandb
 	return errors.Join(errs...)
 }
 
-// noteEndingSandboxes writes down that the pod's sandboxes are about to be stopped. If
-// this process is killed meanwhile, the runtime reports them as ready for a while
+// noteEndingSandboxes records that the pod's sandboxes are about to be stopped. If this
+// process is killed during the stop, the runtime reports them as ready for a while,
 // although nothing can be started in them.
 func (w *stopper) noteEndingSandboxes() error {
 	ready := map[string]time.Time{}

@@ -20,9 +20,9 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Supervision is what a worker has that supervises its pod: it waits by a hub that
-// all workers share, and nothing but the end of its context, of the pod or of its
-// ownership ends its work.
+// Supervision is the additional state of a worker that supervises its pod: it waits with
+// a hub that all workers share, and works until its context, the pod or its ownership
+// ends.
 type Supervision struct {
 	Hub *observe.Hub
 	// OwnerChanged has something when the pod's owner may have changed; OwnerPoll is
@@ -43,18 +43,18 @@ func (w *state) progress() *Progress {
 	return w.supervision.Progress
 }
 
-// ErrOwned says that another command works on a pod that was supervised.
+// ErrOwned is the error that another command works on a supervised pod.
 var ErrOwned = errors.New("another command works on the pod")
 
-// How long a step that failed is not tried again: 1 s at first, doubling up to 10 s,
-// which is how long the kubelet waits (backOffPeriod in pkg/kubelet).
+// The delay before a failed step is retried: 1 s at first, doubling up to 10 s, which is
+// the kubelet's delay (backOffPeriod in pkg/kubelet).
 const (
 	firstRetry = time.Second
 	lastRetry  = 10 * time.Second
 )
 
-// retries are the steps of a supervised pod that are not tried again yet, by the
-// name of the container, or "" for the pod, or resizeStep.
+// retries are the delayed steps of a supervised pod, by the name of the container, or ""
+// for the pod, or resizeStep.
 type retries map[string]retry
 
 type retry struct {
@@ -68,10 +68,10 @@ func (r retries) after(name string, now time.Time) {
 	r[name] = retry{now.Add(delay), delay}
 }
 
-// held tells whether a step is not tried again yet.
+// held reports whether a step is still delayed.
 func (r retries) held(name string, now time.Time) bool { return now.Before(r[name].at) }
 
-// next is when the first step is tried again; zero for none.
+// next is the time of the first retry; zero if there is none.
 func (r retries) next(now time.Time) time.Time {
 	var next time.Time
 	for _, one := range r {
@@ -82,10 +82,9 @@ func (r retries) next(now time.Time) time.Time {
 	return next
 }
 
-// Supervise keeps a pod that is on this host as its definition says, until ctx ends
-// or the pod has ended. It follows another command's update. The error says why the
-// pod can't be supervised any longer: it was stopped or deleted, or its definition
-// can't be planned.
+// Supervise keeps a pod on this host running as defined, until ctx ends or the pod has
+// ended. It adopts updates of other commands. The error explains why the pod can no
+// longer be supervised: it was stopped or deleted, or its definition cannot be planned.
 func (w *Worker) Supervise(ctx context.Context, s Supervision) (ended bool, err error) {
 	w.adopts, w.attends = true, true
 	if err := w.wasStopped(); err != nil {
@@ -120,8 +119,8 @@ func (w *Worker) trim() {
 	w.plan.Facts = host.Facts{NodeName: f.NodeName, NodeIPs: f.NodeIPs, Runtime: f.Runtime, Cgroup: f.Cgroup}
 }
 
-// retryLater takes the failures of a supervised pod: they are reported, and what
-// failed is tried again. The error is one that ends the supervision.
+// retryLater handles the failures of a supervised pod: it reports them and schedules
+// retries. The error is one that ends the supervision.
 func (w *Worker) retryLater(ctx context.Context, err error) error {
 	if w.gone() || ctx.Err() != nil {
 		return err
@@ -180,8 +179,8 @@ func (w *Worker) awaitNews(ctx context.Context, d lifecycle.Decision) error {
 	return w.relist(ctx)
 }
 
-// forgetRemoved drops what is kept of containers that were removed: a supervised one
-// that crashes is started again some hundred thousand times a year.
+// forgetRemoved discards the state of removed containers: a supervised container that
+// crashes is started several hundred thousand times a year.
 func (w *Worker) forgetRemoved() {
 	here := make(map[string]bool, len(w.obs.Containers))
 	for i := range w.obs.Containers {
@@ -214,8 +213,8 @@ type imageWait struct {
 	err      error
 }
 
-// imageHeld tells whether a container has to wait for an image, and whether the
-// containers after it go on meanwhile, as where its pull is backed off from.
+// imageHeld reports whether a container must wait for an image, and whether later
+// containers may start in the meantime, as during the back-off of its pull.
 func (w *starter) imageHeld(a lifecycle.Action) (held, goOn bool) {
 	names := []string{a.Container}
 	for _, m := range lifecycle.FindContainer(w.pod(), a.Container).Container.VolumeMounts {
@@ -331,7 +330,7 @@ func (w *starter) superviseActions(ctx context.Context, actions []lifecycle.Acti
 		case len(w.failures) > failures:
 			w.retries.after(a.Container, time.Now())
 			if lifecycle.FindContainer(w.pod(), a.Container).Init {
-				return did, nil // what comes after an init container depends on it
+				return did, nil // later containers depend on an init container
 			}
 		}
 	}

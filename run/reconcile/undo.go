@@ -11,10 +11,9 @@ import (
 // UndoTimeout bounds a whole rollback.
 const UndoTimeout = 30 * time.Second
 
-// undo is the list of what takes back what was done so far. A step is pushed
-// before the call that it takes back, because a call that reports an error may
-// have taken effect; so every step is idempotent and keyed by an identity that
-// the plan chose.
+// undo is the list of undo steps. A step is registered before the call that it undoes,
+// because a call that returns an error may have taken effect; so every step is idempotent
+// and uses identifiers from the plan.
 type undo struct {
 	mu    sync.Mutex
 	steps []undoStep
@@ -43,7 +42,7 @@ func (u *undo) keep() {
 	u.off = true
 }
 
-// forget drops every step: what was done stays.
+// forget discards all steps: the created objects are kept.
 func (u *undo) forget() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -57,9 +56,9 @@ func (u *undo) empty() bool {
 	return len(u.steps) == 0
 }
 
-// run takes everything back, the last thing first, on a context of its own:
-// the caller's has often ended already, which is why there is a rollback. It
-// continues past errors and reports them all: each names what was left behind.
+// run executes all steps in reverse order, with a separate context: the caller's has
+// often ended already, which is the reason for the rollback. It continues after errors
+// and returns all of them; each names what was left behind.
 func (u *undo) run(ctx context.Context) error {
 	u.mu.Lock()
 	steps := u.steps

@@ -64,9 +64,10 @@ func (w *state) restartBackOff() lifecycle.RestartBackOff {
 	return lifecycle.RestartBackOff{First: first, Longest: longest}
 }
 
-// Resume returns a Worker for a pod on this host, from its checkpoint. The caller
-// closes it. Of a pod with lost Secrets, it can only stop it. The error is of kind Failed
-// where the checkpoint was not found, Refused where the pod cannot be planned, or Runtime.
+// Resume returns a Worker for a pod on this host, from its checkpoint. The caller closes
+// it. If the pod's Secrets are lost, the Worker can only stop it. The error is of kind
+// Failed if the checkpoint was not found, Refused if the pod cannot be planned, or
+// Runtime.
 func Resume(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodLock) (*Worker, error) {
 	c, err := store.ReadCheckpoint(n.Layout(), id.UID)
 	if err != nil {
@@ -114,13 +115,13 @@ func replan(n *node.Node, c *manifest.Checkpoint, facts host.Facts, settings nod
 	return plan, slices.Concat(found, bad, problems)
 }
 
-// Status computes the pod's status from what was observed last.
+// Status computes the pod's status from the last observation.
 func (w *state) Status() corev1.PodStatus {
 	return w.viewOf(observe.Known{ID: w.plan.ID, Pod: w.plan.Pod}, observe.IsStopped(w.plan.Layout, w.plan.ID.UID)).Status
 }
 
-// viewOf is the Worker's pod as it was last seen; over says that nothing of it is
-// started again.
+// viewOf is the pod as last observed; over means that none of its containers is started
+// again.
 func (w *state) viewOf(k observe.Known, over bool) *corev1.Pod {
 	started, ready, _ := w.probed()
 	// A sandbox that this command made was not read from the runtime.

@@ -17,23 +17,23 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// Worker brings one pod to a goal: it observes, asks Next, executes, and repeats.
-// It serves one operation on one incarnation of the pod, and is not safe for
-// concurrent use. What it knows is a memory of what the runtime reported.
+// Worker brings one pod to a goal: it observes, calls lifecycle.Next, executes the
+// actions, and repeats. It serves one operation on one incarnation of the pod, and is not
+// safe for concurrent use. Its state is a copy of what the runtime reported.
 //
-// Its parts are stacked, and each uses only those below it: state, owned (who may
-// act), probes, stopper, remover, starter.
+// Its parts are layered, and each uses only those before it: state, owned (ownership),
+// probes, stopper, remover, starter.
 type Worker struct {
 	starter
-	objects  *manifest.Objects // of a command that applies: this pod and what it refers to
+	objects  *manifest.Objects // for a command that applies: this pod and the objects that it refers to
 	endsWith string            // the container whose end is the pod's; "" for none (RunOptions.ExitFrom)
 }
 
 func (w *state) pod() *corev1.Pod { return w.plan.Pod }
 
-// until converges the pod until the goal holds, the pod has ended or it can't go
-// on. It returns whether the pod has ended. While another command owns the pod,
-// it only observes.
+// until converges the pod until the goal holds, the pod has ended, or an error occurs. It
+// returns whether the pod has ended. While another command owns the pod, it only
+// observes.
 func (w *Worker) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err error) {
 	if w.plan.Checkpoint.SecretsLost && !lifecycle.Next(w.pod(), w.world()).Ended {
 		return false, store.LostSecrets(w.plan.ID)
@@ -173,14 +173,14 @@ func (w *Worker) reached(goal lifecycle.Goal) bool {
 	return goal.ReachedBy(w.Status())
 }
 
-// confirms reports whether this command has seen for itself what a goal about readiness
-// follows from: no process may have watched the pod since another one has.
+// confirms reports whether this command has itself observed the facts that a goal about
+// readiness depends on: other processes may not have probed the pod.
 func (w *Worker) confirms(goal lifecycle.Goal) bool {
 	ready, is := goal.Readiness()
 	return !is || w.confirmed(ready)
 }
 
-// missing says why a goal does not hold.
+// missing explains why a goal does not hold.
 func (w *Worker) missing(goal lifecycle.Goal) string {
 	if name := goal.Debugs(); name != "" {
 		return fmt.Sprintf("ephemeral container %s is not started", name)
@@ -235,8 +235,8 @@ func (w *Worker) await(ctx context.Context, d lifecycle.Decision, owns bool) err
 	return w.relist(ctx)
 }
 
-// awaitRuntime waits, without the pod's lock, for a runtime that does not answer:
-// what was observed before that is not acted upon.
+// awaitRuntime waits, without the pod's lock, for a runtime that does not answer. Nothing
+// that was observed before is acted upon.
 func (w *Worker) awaitRuntime(ctx context.Context) error {
 	err := w.unlocked(ctx, w.lost, func(ctx context.Context) error {
 		if w.supervision != nil {
@@ -257,9 +257,9 @@ const followPoll = 500 * time.Millisecond
 // that is restarted is back by then.
 const longestOutage = time.Minute
 
-// relist observes the pod again. While the runtime is away, and where the pod can't be
-// read, what is known holds: nothing that is written down may follow from an
-// observation that failed.
+// relist observes the pod again. While the runtime does not answer or the pod cannot be
+// read, the known state remains: nothing that podrun records may follow from a failed
+// observation.
 func (w *owned) relist(ctx context.Context) error {
 	seen, err := w.Observe(ctx, w.plan.ID.UID)
 	if !observe.IsUnavailable(err) {

@@ -2,84 +2,83 @@ package serve
 
 import "time"
 
-// Presence is what the manifest directories say of a pod.
+// Presence is the state of a pod in the manifest directories.
 type Presence string
 
 // The presences.
 const (
 	// NoSource is that of a pod that no file asked for.
 	NoSource Presence = "none"
-	// Present is that of a pod that a file asks for.
+	// Present means that a file defines the pod.
 	Present Presence = "present"
-	// Gone is that of a pod whose file is gone, in a directory that can be read.
+	// Gone means that the pod's file was removed from a readable directory.
 	Gone Presence = "gone"
 	// Unreachable is that of a pod whose file may still be there: its directory
 	// can't be read, or the file can't be.
 	Unreachable Presence = "unreachable"
 )
 
-// Situation is what a step for a pod is decided by.
+// Situation is the input for deciding a pod's next step.
 type Situation struct {
 	Source Presence
-	// Hash is that of what the source asks for; "" unless it is Present.
+	// Hash is the hash of the source's definition; "" unless the source is Present.
 	Hash string
-	// Restart says that the pod asks to be restarted when an object that it refers
-	// to changes, and one did, but not the pod.
+	// Restart is true if the pod has the annotation to restart when an object that it refers to
+	// changes, and such an object changed, but not the pod.
 	Restart bool
 
-	// Exists says that the pod is on this host: it has a checkpoint. The fields
-	// below are not set otherwise.
+	// Exists is true if the pod is on this host, that is, it has a checkpoint. Otherwise the fields
+	// below are not set.
 	Exists bool
 	// Applied is the hash of the source when it was last applied; "" for never.
 	Applied string
-	// Run says that `podrun run` made the pod.
+	// Run is true if `podrun run` created the pod.
 	Run bool
-	// Stopped says that a command stopped the pod until a command starts it.
+	// Stopped is true if a command stopped the pod until a command starts it.
 	Stopped bool
-	// Doomed says that a removal has begun.
+	// Doomed is true if a removal has begun.
 	Doomed bool
-	// Ended says that the pod has ended for good, or was found so.
+	// Ended is true if the pod has ended permanently, as this process has observed.
 	Ended bool
-	// Broken says that its checkpoint can't be read.
+	// Broken is true if its checkpoint cannot be read.
 	Broken bool
-	// SecretsLost says that its Secrets were in memory only and are gone.
+	// SecretsLost is true if its Secrets were in memory only and are lost.
 	SecretsLost bool
-	// Evict says that the pod is to be evicted now.
+	// Evict is true if the pod must be evicted now.
 	Evict bool
-	// Evicted says that it was evicted, RetryEvicted when the transition period after
-	// that is over, and Pressure that the node is under pressure: until neither holds,
-	// the pod is not tried again.
+	// Evicted is true if it was evicted. RetryEvicted is the end of the transition period after
+	// that, and Pressure means that the node is under pressure: the pod is retried when
+	// the period is over and there is no pressure.
 	Evicted      bool
 	RetryEvicted time.Time
 	Pressure     bool
 
-	// ShutDown says that the pod was stopped because the node shuts down, which it still
-	// does.
+	// ShutDown is true if the pod was stopped for the node's shutdown, which is still in progress.
 	ShutDown bool
 
-	// Owned says that another command works on the pod now.
+	// Owned is true if another command works on the pod.
 	Owned bool
-	// Failed is the hash that could not be applied last, and RetryApply when it is
-	// tried again.
+	// Failed is the hash of the definition that could not be applied last, and RetryApply
+	// the time of the next attempt.
 	Failed     string
 	RetryApply time.Time
-	// RetryAttend and RetryDelete are when supervising and removing the pod are tried
-	// again after a failure. Each step has its own time: of two steps that both fail,
-	// none cancels the other's delay. Zero is for no failure.
+	// RetryAttend and RetryDelete are the times at which supervising and removing the pod
+	// are retried after a failure. The steps have separate times, so that of two failing
+	// steps, neither cancels the delay of the other. Zero means no failure.
 	RetryAttend, RetryDelete time.Time
 	Now                      time.Time
 }
 
-// Verb is what a supervisor does about a pod.
+// Verb is an action of a supervisor for a pod.
 type Verb string
 
 // The verbs.
 const (
-	// Apply brings the pod to what its source asks for, and supervises it.
+	// Apply applies the source's definition to the pod, and supervises it.
 	Apply Verb = "apply"
 	// Attend supervises the pod as it is.
 	Attend Verb = "attend"
-	// Delete removes the pod, and what is known of its source.
+	// Delete removes the pod, and the record of its source.
 	Delete Verb = "delete"
 	// Evict stops the pod for good, for the node's sake or for a limit that it exceeds.
 	Evict Verb = "evict"
@@ -89,7 +88,7 @@ const (
 	Forget Verb = "forget"
 )
 
-// Step is what a supervisor does about a pod.
+// Step is the next step of a supervisor for a pod.
 type Step struct {
 	Do    Verb
 	Force bool      // of Apply: the pod is restarted although it is the same
@@ -97,7 +96,7 @@ type Step struct {
 	Why   string    // of Wait, for the state that is shown
 }
 
-// The reasons of Wait by which the state of a pod is told, too.
+// The reasons of Wait that are also reported as the state of a pod.
 const (
 	whyEnded         = "has ended"
 	whyStopped       = "was stopped"
@@ -149,8 +148,8 @@ func Decide(s Situation) Step {
 	return Step{Do: Attend, Until: s.until()}
 }
 
-// asked tells whether a source asks for the pod, or may: nothing else tries an evicted
-// pod again.
+// asked reports whether a source defines the pod, or may define it: only then is an
+// evicted pod retried.
 func (s Situation) asked() bool { return s.Source == Present || s.Source == Unreachable }
 
 // afterEviction makes an evicted pod again when the node is no longer under pressure and
@@ -167,16 +166,16 @@ func (s Situation) afterEviction() Step {
 	return Step{Do: Apply, Force: true}
 }
 
-// changed tells whether the source asks for something else than what was applied, or has
-// what was lost of that.
+// changed reports whether the source's definition differs from the applied one, or has
+// the Secrets that were lost.
 func (s Situation) changed() bool {
 	return s.Source == Present && (s.Hash != s.Applied || s.SecretsLost)
 }
 
-// applyHeld tells whether what the source asks for is not tried again yet.
+// applyHeld reports whether applying the source's definition is still delayed.
 func (s Situation) applyHeld() bool { return s.Failed == s.Hash && s.Now.Before(s.RetryApply) }
 
-// until is when a definition that could not be applied is tried again; zero for
+// until is the time at which a definition that could not be applied is retried; zero for
 // never.
 func (s Situation) until() time.Time {
 	if s.changed() && s.applyHeld() {

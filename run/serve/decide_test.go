@@ -93,29 +93,29 @@ var stateTable = []row{
 	{"evicted", "the file has changed", func(s *Situation) { exists(s); s.Applied, s.Ended, s.Evicted, s.RetryEvicted = "h0", true, true, later },
 		[4]cell{apply, remove, {do: Wait, until: later}, wait}},
 	{"evicted", "and was stopped", func(s *Situation) { exists(s); s.Ended, s.Evicted, s.Stopped = true, true, true }, [4]cell{wait, remove, wait, wait}},
-	{"stopped because the host shuts down", "which it does", func(s *Situation) { exists(s); s.ShutDown = true }, [4]cell{wait, remove, wait, wait}},
-	{"stopped because the host shuts down", "which it does, and the file has changed", func(s *Situation) { exists(s); s.ShutDown, s.Applied = true, "h0" },
+	{"stopped for the host's shutdown", "which it does", func(s *Situation) { exists(s); s.ShutDown = true }, [4]cell{wait, remove, wait, wait}},
+	{"stopped for the host's shutdown", "which it does, and the file has changed", func(s *Situation) { exists(s); s.ShutDown, s.Applied = true, "h0" },
 		[4]cell{wait, remove, wait, wait}},
-	{"stopped because the host shuts down", "which it did", exists, [4]cell{attend, remove, attend, attend}},
+	{"stopped for the host's shutdown", "which it did", exists, [4]cell{attend, remove, attend, attend}},
 	{"running", "and is to be evicted", func(s *Situation) { exists(s); s.Evict = true }, [4]cell{evict, remove, evict, evict}},
 	{"running", "the file has changed, and it is to be evicted", func(s *Situation) { exists(s); s.Applied, s.Evict = "h0", true },
 		[4]cell{evict, remove, evict, evict}},
 	{"ended", "and was to be evicted", func(s *Situation) { exists(s); s.Ended, s.Evict = true, true }, [4]cell{wait, remove, wait, wait}},
-	{"being deleted by a command, or that command was interrupted", "the command runs", func(s *Situation) { exists(s); s.Doomed, s.Owned = true, true },
+	{"being deleted by a command, or the command was interrupted", "the command runs", func(s *Situation) { exists(s); s.Doomed, s.Owned = true, true },
 		[4]cell{wait, wait, wait, wait}},
-	{"being deleted by a command, or that command was interrupted", "it was interrupted", func(s *Situation) { exists(s); s.Doomed = true },
+	{"being deleted by a command, or the command was interrupted", "it was interrupted", func(s *Situation) { exists(s); s.Doomed = true },
 		[4]cell{remove, remove, remove, remove}},
-	{"being deleted by a command, or that command was interrupted", "it was interrupted, and the pod was stopped", func(s *Situation) { exists(s); s.Doomed, s.Stopped = true, true },
+	{"being deleted by a command, or the command was interrupted", "it was interrupted, and the pod was stopped", func(s *Situation) { exists(s); s.Doomed, s.Stopped = true, true },
 		[4]cell{remove, remove, remove, remove}},
-	{"made by podrun run", "", func(s *Situation) { exists(s); s.Run, s.Owned = true, true }, [4]cell{wait, wait, wait, wait}},
-	{"made by podrun run", "which was killed", func(s *Situation) { exists(s); s.Run = true }, [4]cell{wait, wait, wait, wait}},
-	{"made by podrun run", "which was killed while it removed the pod", func(s *Situation) { exists(s); s.Run, s.Doomed = true, true },
+	{"created by podrun run", "", func(s *Situation) { exists(s); s.Run, s.Owned = true, true }, [4]cell{wait, wait, wait, wait}},
+	{"created by podrun run", "which was killed", func(s *Situation) { exists(s); s.Run = true }, [4]cell{wait, wait, wait, wait}},
+	{"created by podrun run", "which was killed while it removed the pod", func(s *Situation) { exists(s); s.Run, s.Doomed = true, true },
 		[4]cell{wait, wait, wait, wait}},
-	{"another command works on it", "", func(s *Situation) { exists(s); s.Owned = true }, [4]cell{wait, wait, wait, wait}},
-	{"another command works on it", "and makes it", func(s *Situation) { s.Owned = true }, [4]cell{wait, wait, wait, wait}},
+	{"owned by another command", "", func(s *Situation) { exists(s); s.Owned = true }, [4]cell{wait, wait, wait, wait}},
+	{"owned by another command", "and makes it", func(s *Situation) { s.Owned = true }, [4]cell{wait, wait, wait, wait}},
 }
 
-// momentTable are the rows of the table of moments in docs/serve.md that Decide
+// momentTable are the rows of the table of events in docs/serve.md that Decide
 // has a part in.
 var momentTable = []row{
 	{"boot of the host", "a stopped pod", func(s *Situation) { exists(s); s.Stopped = true }, [4]cell{wait, remove, wait, wait}},
@@ -146,7 +146,7 @@ var momentTable = []row{
 	{"update: a ConfigMap or Secret changes", "with the annotation, of a pod that has ended", func(s *Situation) { exists(s); s.Applied, s.Restart, s.Ended = "h0", true, true },
 		[4]cell{apply, remove, wait, wait}},
 	{"update by a command (podrun apply of the same name)", "", exists, [4]cell{attend, remove, attend, attend}},
-	{"podrun delete of a pod that a file asks for", "", func(s *Situation) { s.Applied = "h1" }, [4]cell{apply, forget, wait, forget}},
+	{"podrun delete of a pod that a file defines", "", func(s *Situation) { s.Applied = "h1" }, [4]cell{apply, forget, wait, forget}},
 }
 
 func TestDecideStateTable(t *testing.T) {
@@ -179,14 +179,14 @@ func TestTablesAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	// These are not decided by Decide: package run tests them.
-	elsewhere := map[string]bool{"the container runtime is away": true, "a directory cannot be read": true, "a file is broken or half-written": true,
-		"pod": true, "moment": true}
+	elsewhere := map[string]bool{"the container runtime does not answer": true, "a directory cannot be read": true, "a file is invalid or incomplete": true,
+		"pod": true, "event": true}
 	tested := map[string]bool{}
 	for _, r := range append(append([]row{}, stateTable...), momentTable...) {
 		tested[r.state] = true
 	}
 	documented := map[string]bool{}
-	_, section, found := strings.Cut(string(data), "\n## What each pod's state leads to\n")
+	_, section, found := strings.Cut(string(data), "\n## Pod states and actions\n")
 	if !found {
 		t.Fatal("docs/serve.md has no section with the state tables")
 	}

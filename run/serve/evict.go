@@ -21,12 +21,12 @@ type eviction struct {
 // pass: the kubelet's podCleanupTimeout (pkg/kubelet/eviction).
 const cleanup = 30 * time.Second
 
-// errSlow says that an eviction has begun and goes on.
+// errSlow means that an eviction has begun and is still in progress.
 var errSlow = errors.New("the eviction takes long")
 
-// askEviction asks the pod's goroutine to evict the pod, and waits until it has done
-// so. The error is that of the eviction, that of ctx, errSlow, or says that it did not
-// begin.
+// askEviction requests the eviction from the pod's goroutine and waits for its
+// completion. The error is that of the eviction, that of ctx, errSlow, or reports that it
+// did not begin.
 func (p *pod) askEviction(ctx context.Context, e reconcile.Eviction) error {
 	asked := &eviction{Eviction: e, done: make(chan struct{})}
 	p.mu.Lock()

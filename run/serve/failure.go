@@ -22,7 +22,7 @@ type failure struct {
 	message string
 }
 
-// How long a step that failed is not tried again.
+// The delays before a failed step is retried.
 const (
 	firstDelay = time.Second
 	lastDelay  = 10 * time.Second
@@ -31,8 +31,8 @@ const (
 	lastRefusal = time.Minute
 )
 
-// fail notes the failure of a step and reports it once; retry is when the step is
-// tried again.
+// fail records the failure of a step and reports it once; retry is the time of the next
+// attempt.
 func (p *pod) fail(step Verb, hash string, err error) (retry time.Time) {
 	p.mu.Lock()
 	f := p.failures[step]
@@ -71,7 +71,7 @@ func (p *pod) report(err error) {
 	p.node().SendWarnings(problem.List{problem.WarningOf(err)})
 }
 
-// freed makes a pod be tried again that this host could not run.
+// freed triggers a retry of a pod that this host could not run.
 func (p *pod) freed() {
 	p.mu.Lock()
 	refused := false
@@ -109,8 +109,8 @@ func (p *pod) noteUnstarted(in facing, err error) {
 	}
 }
 
-// reasonOf is the reason of the first problem that refuses, as the kubelet's status of
-// a rejected pod has it.
+// reasonOf is the reason of the first refusing problem, as in the kubelet's status of a
+// rejected pod.
 func reasonOf(e *problem.Error) string {
 	for _, one := range e.Problems {
 		if !one.Warning && one.Reason != "" {
@@ -123,7 +123,7 @@ func reasonOf(e *problem.Error) string {
 // conclude takes in how a step has ended.
 func (p *pod) conclude(step Step, in facing, err error) {
 	if errors.Is(err, errChanged) || errors.Is(err, reconcile.ErrOwned) || reconcile.IsDeleted(err) || err != nil && step.Do == Evict {
-		return // who asked for an eviction reports that it failed
+		return // the requester of an eviction reports its failure
 	}
 	if err == nil {
 		p.succeed()

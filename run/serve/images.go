@@ -27,11 +27,11 @@ type Images interface {
 	Remove(ctx context.Context, id string) error
 }
 
-// collectEvery is how often images are observed and removed (ImageGCPeriod in
-// pkg/kubelet), and what is left of pods that are gone.
+// collectEvery is the interval at which images are observed and removed (ImageGCPeriod in
+// pkg/kubelet), and leftovers of deleted pods are removed.
 const collectEvery = 5 * time.Minute
 
-// imageUse is what is known of the use of images.
+// imageUse records the use of images.
 type imageUse struct {
 	mu      sync.Mutex // one observation or removal at a time
 	read    bool       // the records that an earlier process kept
@@ -133,7 +133,7 @@ func (u *imageUse) observe(ctx context.Context, s *Supervisor) ([]imagegc.Image,
 }
 
 // wantedImages are the names of the images of all pods that the manifest directories
-// ask for, also of those that could not be started.
+// define, including those that could not be started.
 func (s *Supervisor) wantedImages() []string {
 	s.mu.Lock()
 	want := s.want

@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// pod is the supervision of one pod, by a goroutine of its own.
+// pod is the supervision of one pod, by one goroutine.
 type pod struct {
 	s  *Supervisor
 	id identity.Pod // without a UID: that may change
@@ -23,7 +23,7 @@ type pod struct {
 	waitsForOwner  atomic.Bool
 
 	mu       sync.Mutex // guards all below
-	step     Step       // that is done now
+	step     Step       // the current step
 	reloaded bool       // the settings are others than those of the step
 
 	failures map[Verb]failure // the last one of each step; none after a success
@@ -33,7 +33,7 @@ type pod struct {
 	ended     store.Generation // under which the pod was found to have ended
 	eviction  *eviction        // that was asked for; nil for none
 
-	reported string // the last error; used by the pod's goroutine alone
+	reported string // the last error; used only by the pod's goroutine
 }
 
 func newPod(s *Supervisor, id identity.Pod) *pod {
@@ -116,7 +116,7 @@ func (p *pod) drain() {
 	}
 }
 
-// do does a step until it is over or the pod's situation asks for another one.
+// do executes a step until it ends or the pod's situation requires another one.
 func (p *pod) do(ctx context.Context, step Step, in facing) {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -125,13 +125,13 @@ func (p *pod) do(ctx context.Context, step Step, in facing) {
 	p.mu.Unlock()
 	if step.Do == Wait {
 		p.waitsForOwner.Store(in.Owned)
-		_ = p.await(inner, p.owner, step.Until) // what comes next is decided again
+		_ = p.await(inner, p.owner, step.Until) // the next step is decided again
 		p.waitsForOwner.Store(false)
 		return
 	}
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		for p.await(inner, nil, step.checkAt()) == nil { // what the owner does the worker sees
+		for p.await(inner, nil, step.checkAt()) == nil { // the worker observes the owner's changes
 			if p.outdated(step, in) {
 				cancel(errChanged)
 			}
@@ -156,8 +156,8 @@ func (p *pod) do(ctx context.Context, step Step, in facing) {
 	}
 }
 
-// await waits for anything that may ask for another step: a signal of changed or
-// owner, or until, which is never where it is zero. The error is that of ctx.
+// await waits for an event that may require another step: a signal of changed or owner,
+// or until; zero means never. The error is that of ctx.
 func (p *pod) await(ctx context.Context, owner <-chan struct{}, until time.Time) error {
 	var due <-chan time.Time
 	if !until.IsZero() {
@@ -175,8 +175,8 @@ func (p *pod) await(ctx context.Context, owner <-chan struct{}, until time.Time)
 	return nil
 }
 
-// checkAt is when a step is compared with its situation for the time that it asks for:
-// not more than once a second.
+// checkAt is the next time at which the pod's situation is checked against the current
+// step: at most once a second.
 func (s Step) checkAt() time.Time {
 	if soon := time.Now().Add(time.Second); !s.Until.IsZero() && s.Until.Before(soon) {
 		return soon
@@ -184,20 +184,20 @@ func (s Step) checkAt() time.Time {
 	return s.Until
 }
 
-// outdated tells whether the pod's situation asks for another step than the one
-// that is being done.
+// outdated reports whether the pod's situation requires another step than the current
+// one.
 func (p *pod) outdated(step Step, begun facing) bool {
 	p.mu.Lock()
 	reloaded := p.reloaded
 	p.mu.Unlock()
 	in, err := p.situation(time.Now())
 	if err != nil {
-		return false // the step goes on with what it knows
+		return false // the step continues with its current state
 	}
 	in.Owned = false // by this very step
 	switch next := Decide(in.Situation); step.Do {
 	case Apply:
-		// The step is also the supervision of what it has applied.
+		// The step also supervises the pod after applying it.
 		return reloaded || next.Do == Delete || next.Do == Forget || next.Do == Evict || in.Source == Present && in.Hash != begun.Hash
 	case Attend:
 		return reloaded || next.Do != Attend && next.Do != Wait || !p.resizePending(in).Is(p.resizePending(begun))

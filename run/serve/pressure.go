@@ -23,8 +23,8 @@ import (
 
 // Stats reads what evictions are decided by.
 type Stats interface {
-	// Node reads what is available of the host's memory, file systems and process IDs;
-	// other facts need not be set.
+	// Node reads the available memory, file systems and process IDs of the host; it may
+	// leave other facts unset.
 	Node(ctx context.Context) (host.Facts, error)
 	// Pods reads what pods use, by UID. One that can't be read is missing.
 	Pods(ctx context.Context, pods []*corev1.Pod) map[string]*evictions.Usage
@@ -38,9 +38,9 @@ const (
 	measureEvery = time.Minute
 )
 
-// pressure is what is known of the node's pressure.
+// pressure is the state of the node's pressure.
 type pressure struct {
-	state    evictions.State // used by one goroutine alone, as what follows
+	state    evictions.State // used only by one goroutine, like the following fields
 	measured time.Time       // when the local storage of pods was measured
 	limited  map[string]bool // which pods have limits of it, by UID
 	reported string          // for which resource was reclaimed last
@@ -115,8 +115,8 @@ func (s *Supervisor) warnNode(reason, message string) {
 	n.SendWarnings(problem.List{{Object: "node", Reason: reason, Message: message, Warning: true}})
 }
 
-// setConditions takes in under which conditions the node is: commands refuse pods for
-// them, too, and pods that waited for their end are tried again.
+// setConditions records the node's conditions: other commands also refuse pods because of
+// them, and pods that waited for their end are retried.
 func (s *Supervisor) setConditions(d evictions.Decision) {
 	p := &s.pressure
 	p.mu.Lock()
@@ -145,7 +145,7 @@ func (s *Supervisor) setConditions(d evictions.Decision) {
 	}
 }
 
-// conditionsText says which conditions began and ended.
+// conditionsText describes which conditions began and ended.
 func conditionsText(before, now []corev1.NodeConditionType) string {
 	var parts []string
 	for _, c := range now {
@@ -161,7 +161,7 @@ func conditionsText(before, now []corev1.NodeConditionType) string {
 	return strings.Join(parts, ", ")
 }
 
-// reclaim frees what is not a pod's, and tells whether that was enough.
+// reclaim frees resources that no pod uses, and reports whether that was sufficient.
 func (s *Supervisor) reclaim(ctx context.Context, r evictions.Reclaim, all []evictions.Threshold) bool {
 	if !r.Containers && !r.Images {
 		return false

@@ -19,7 +19,7 @@ import (
 	"github.com/podrun/podrun/shutdown"
 )
 
-// Shutdowns is how this host announces that it shuts down, and is asked to delay that.
+// Shutdowns is how this host announces its shutdown and lets podrun delay it.
 type Shutdowns interface {
 	// Events gets true when a shutdown begins, and false when it was canceled; it is
 	// closed when the connection ends.
@@ -42,15 +42,15 @@ type shuttingDown struct {
 
 func (d *shuttingDown) begun() bool { return d.now.Load() }
 
-// How long it takes until a connection that failed or ended is made again: the
-// kubelet's dbusReconnectPeriod at first.
+// The delay before a failed or closed connection is opened again: initially the kubelet's
+// dbusReconnectPeriod.
 const (
 	firstReconnect = time.Second
 	lastReconnect  = time.Minute
 )
 
-// resumeShutdown takes in that the host was shutting down when an earlier supervisor
-// ended, until the host says otherwise.
+// resumeShutdown records that the host was shutting down when an earlier supervisor
+// ended, until the host reports otherwise.
 func (s *Supervisor) resumeShutdown(ctx context.Context) {
 	layout := s.current().Layout()
 	watched := s.options.Shutdowns != nil && len(s.current().Settings.ShutdownPeriods()) > 0
@@ -97,8 +97,8 @@ func (s *Supervisor) watchShutdowns(ctx context.Context) {
 	}
 }
 
-// attendShutdowns waits for shutdowns until the settings change; the error says why it
-// can't.
+// attendShutdowns waits for shutdowns until the settings change; the error explains why
+// it cannot.
 func (s *Supervisor) attendShutdowns(ctx context.Context) error {
 	h, err := s.options.Shutdowns(ctx)
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// facing is a situation with what the steps need beside it.
+// facing is a situation with the additional input of the steps.
 type facing struct {
 	Situation
 	id      identity.Pod      // with the UID of the pod that exists
 	path    string            // of its source
-	objects *manifest.Objects // that the source asks for: this pod alone, and what it may refer to
+	objects *manifest.Objects // the source's definition: only this pod, and the objects that it may refer to
 }
 
-// containers are those that the source asks for.
+// containers are those of the source's definition.
 func (f facing) containers() []corev1.Container {
 	if f.objects == nil || len(f.objects.Pods) == 0 {
 		return nil
@@ -29,12 +29,12 @@ func (f facing) containers() []corev1.Container {
 	return f.objects.Pods[0].Object.Spec.Containers
 }
 
-// AnnotationRestart asks for a restart of the pod when a ConfigMap or Secret that it
+// AnnotationRestart requests a restart of the pod when a ConfigMap or Secret that it
 // refers to changes.
 const AnnotationRestart = "podrun.dev/restart-on-change"
 
-// situation reads what a step for the pod is decided by. The error is that of the
-// files of its state.
+// situation reads the input for deciding the pod's next step. The error is that of the
+// pod's state files.
 func (p *pod) situation(now time.Time) (facing, error) {
 	layout := p.node().Layout()
 	record, err := store.ReadSource(layout, p.id)
@@ -97,7 +97,7 @@ func storedPod(layout identity.Layout, id identity.Pod) (identity.Pod, error) {
 	return id, err
 }
 
-// wanted is what the manifest directories say of a pod.
+// wanted is the state of a pod in the manifest directories.
 func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) facing {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -42,7 +42,7 @@ func (s *Supervisor) heartbeat(ctx context.Context) {
 	}
 }
 
-// Summary tells what the supervisor does now.
+// Summary returns the current state of the supervisor.
 func (s *Supervisor) Summary() Summary {
 	out := Summary{Pods: map[string]int{}, Down: s.hub.Down()}
 	s.mu.Lock()
@@ -57,9 +57,9 @@ func (s *Supervisor) Summary() Summary {
 	return out
 }
 
-// Summary is what a supervisor does, as `podrun serve` reports it to systemd.
+// Summary is the state of a supervisor, as `podrun serve` reports it to systemd.
 type Summary struct {
-	Pods  map[string]int // how many pods are in each state, by what Situation says
+	Pods  map[string]int // number of pods in each state, according to Situation
 	Down  time.Time      // since when the runtime does not answer; zero while it does
 	Stuck []string       // pods whose workers make no progress
 }
@@ -84,8 +84,8 @@ func (s Summary) String() string {
 	return out
 }
 
-// facts reads the host's facts once for pods that ask for them at about the same
-// time, as at the start.
+// facts reads the host's facts once for pods that request them at about the same time, as
+// at startup.
 type facts struct {
 	node *node.Node
 	mu   sync.Mutex

@@ -19,11 +19,11 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// stats reads what this host and its pods use.
+// stats reads the resource usage of this host and its pods.
 type stats struct{ node *node.Node }
 
-// NewStats reads what a node and its pods use: memory and process IDs from control
-// groups, layers of containers from the runtime, logs and emptyDirs from the disk.
+// NewStats reads the resource usage of a node and its pods: memory and process IDs from
+// cgroups, layers of containers from the runtime, logs and emptyDirs from the disk.
 func NewStats(n *node.Node) Stats { return stats{n} }
 
 // Node is Stats.
@@ -31,8 +31,8 @@ func (s stats) Node(ctx context.Context) (host.Facts, error) {
 	return discover.ReadPressure(ctx, s.node.Client, s.node.Settings)
 }
 
-// measureWithin bounds how long the disk usage of one directory is counted; what was
-// counted by then counts.
+// measureWithin limits the time for measuring the disk usage of one directory; after
+// that, the partial result is used.
 const measureWithin = 30 * time.Second
 
 // Pods is Stats. What a pod uses is not known if neither its control group nor the
@@ -81,7 +81,7 @@ func newest(list []*runtimeapi.ContainerStats) map[string]map[string]*runtimeapi
 	return out
 }
 
-// usage is what a pod uses of the disk, and the memory of its containers.
+// usage is a pod's disk usage, and the memory usage of its containers.
 func (s stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]*runtimeapi.ContainerStats) *evictions.Usage {
 	layout, id := s.node.Layout(), identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}
 	u := &evictions.Usage{Containers: map[string]evictions.ContainerUsage{}, Volumes: map[string]evictions.Disk{}}
@@ -109,7 +109,7 @@ func (s stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]*
 	return u
 }
 
-// disk counts what a directory uses.
+// disk measures the usage of a directory.
 func (s stats) disk(ctx context.Context, dir string) evictions.Disk {
 	bounded, cancel := context.WithTimeout(ctx, measureWithin)
 	defer cancel()

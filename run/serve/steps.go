@@ -16,7 +16,7 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// apply brings the pod to what its source asks for, and supervises it from then on.
+// apply applies the source's definition to the pod, and supervises the pod from then on.
 func (p *pod) apply(ctx context.Context, step Step, in facing) error {
 	n := p.node()
 	if err := p.awaitRuntime(ctx); err != nil {
@@ -34,8 +34,8 @@ func (p *pod) apply(ctx context.Context, step Step, in facing) error {
 		objects = c.Objects()
 	}
 	if !in.Exists && in.Source == Present && in.Applied == "" {
-		// Before the pod has a checkpoint: a supervisor that is killed after that knows
-		// whose pod it is, also if the file is removed meanwhile.
+		// Before the pod has a checkpoint: if the supervisor is killed afterwards, the
+		// next one knows the pod's source, even if the file has been removed.
 		if err := store.WriteSource(n.Layout(), p.id, store.SourceRecord{Path: in.path}); err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (p *pod) apply(ctx context.Context, step Step, in facing) error {
 		Origin: store.Origin{Command: store.OriginServe}, Supervision: p.supervision(),
 		Admitted: func() error {
 			if in.Source != Present {
-				return nil // what is known of the source holds
+				return nil // the recorded state of the source remains valid
 			}
 			return store.WriteSource(n.Layout(), p.id, store.SourceRecord{Path: in.path, Hash: in.Hash})
 		}}
@@ -104,9 +104,9 @@ func (p *pod) attend(ctx context.Context, in facing) error {
 	return errors.Join(err, w.Close())
 }
 
-// resizePending is why the pod could not be resized in place as its source asks; nil if
-// it does not ask for that, or nothing is known against it. Whatever refuses it, the
-// resize is Deferred, unless it is Infeasible (SetPodResizePendingCondition in
+// resizePending is the reason why the pod could not be resized in place to its source's
+// definition; nil if the definition requires no resize, or no reason is known. The resize
+// is Deferred for every reason, unless it is Infeasible (SetPodResizePendingCondition in
 // pkg/kubelet/status).
 func (p *pod) resizePending(in facing) *lifecycle.ResizePending {
 	p.mu.Lock()
@@ -134,8 +134,8 @@ func (p *pod) supervision() *reconcile.Supervision {
 	return s
 }
 
-// ownerPoll is how often a worker checks who owns its pod although it is told when
-// that changes.
+// ownerPoll is the interval at which a worker checks the owner of its pod, in addition to
+// notifications.
 const ownerPoll = 10 * time.Second
 
 // noteEnded remembers under which generation the pod has ended: a command that
@@ -149,7 +149,7 @@ func (p *pod) noteEnded(n *node.Node) {
 	p.s.resourcesFreed()
 }
 
-// delete removes the pod, and then what is known of its source.
+// delete removes the pod, and then the record of its source.
 func (p *pod) delete(ctx context.Context, in facing) error {
 	n := p.node()
 	f, err := n.HostFacts(ctx)

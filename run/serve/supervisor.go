@@ -36,11 +36,11 @@ type Options struct {
 	// Evicted is called after each eviction of a pod, with the kubelet's signal of why; nil
 	// for nothing.
 	Evicted func(signal string)
-	// AllowKubelet lets pods run beside a kubelet.
+	// AllowKubelet allows pods on a host with a kubelet.
 	AllowKubelet bool
 	// Ready is called once the directories were read, and every pod is supervised.
 	Ready func()
-	// Progress is called every Heartbeat with what the supervisor does, as long as no
+	// Progress is called every Heartbeat with the state of the supervisor, as long as no
 	// worker is stuck.
 	Progress  func(Summary)
 	Heartbeat time.Duration // 0 is 10 s
@@ -56,12 +56,12 @@ type Options struct {
 	Images Images
 	// Shutdowns connects to what announces shutdowns of this host; nil for nothing.
 	Shutdowns func(context.Context) (Shutdowns, error)
-	// Collect removes what is left of pods that are gone, every 5 minutes, from one
-	// goroutine; nil for nothing.
+	// Collect removes leftovers of deleted pods, every 5 minutes, from one goroutine; nil
+	// for nothing.
 	Collect func(context.Context)
 }
 
-// Sources reads what pods are asked for; source.Reader with source.Merge is one.
+// Sources reads the definitions of pods; source.Reader with source.Merge is one.
 type Sources interface {
 	// Read reads the directories. The error is that of the context.
 	Read(ctx context.Context) (*source.Snapshot, *source.Desired, error)
@@ -83,11 +83,11 @@ type Supervisor struct {
 	node     *node.Node
 	pods     map[identity.Pod]*pod // by namespace and name
 	snapshot *source.Snapshot      // nil before the directories were read
-	desired  map[identity.Pod]int  // into want.Pods
+	desired  map[identity.Pod]int  // index of want.Pods
 	want     *source.Desired
 }
 
-// errChanged ends a step because the pod's situation asks for another one.
+// errChanged ends a step because the pod's situation requires another one.
 var errChanged = errors.New("the situation of the pod has changed")
 
 // pollEvery is how often state on disk is read whose changes are not signaled, and
@@ -106,8 +106,8 @@ func New(n *node.Node, o Options) *Supervisor {
 	return s
 }
 
-// Reload makes the supervisor go on with other settings. Pods keep those that they
-// were applied with.
+// Reload makes the supervisor continue with other settings. Pods keep the settings that
+// they were applied with.
 func (s *Supervisor) Reload(n *node.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,8 +122,8 @@ func (s *Supervisor) Reload(n *node.Node) {
 	signal(s.shutdown.reloaded)
 }
 
-// Run supervises until ctx ends. Containers that run go on then. The error says why
-// nothing was supervised: another supervisor has the root directory.
+// Run supervises until ctx ends. Running containers keep running afterwards. The error
+// explains why nothing was supervised: another supervisor uses the root directory.
 func (s *Supervisor) Run(ctx context.Context) error {
 	lock, err := s.lock()
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	return nil
 }
 
-// maintain starts what is done about the node as a whole.
+// maintain starts the tasks that concern the whole node.
 func (s *Supervisor) maintain(ctx context.Context, loops *sync.WaitGroup) {
 	if s.options.Housekeeping != nil {
 		loops.Go(func() { s.housekeeping(ctx) })
@@ -241,7 +241,7 @@ func (s *Supervisor) readSources(ctx context.Context) error {
 	return nil
 }
 
-// take takes in what the manifest directories hold.
+// take processes the content of the manifest directories.
 func (s *Supervisor) take(ctx context.Context, snapshot *source.Snapshot, want *source.Desired) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -363,7 +363,7 @@ func (s *Supervisor) pollIdle() {
 	}
 }
 
-// resourcesFreed makes pods be tried again that this host could not run.
+// resourcesFreed triggers a retry of pods that this host could not run.
 func (s *Supervisor) resourcesFreed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,12 +6,12 @@ import (
 	"github.com/podrun/podrun/source"
 )
 
-// Snapshot is what the manifest sources held when they were last read; nil before.
+// Snapshot is the content of the manifest sources when they were last read; nil before.
 func (s *Supervisor) Snapshot() *source.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.snapshot
 }
 
-// Inventory is what the runtime's last list had; see observe.Hub.
+// Inventory is the runtime's last list; see observe.Hub.
 func (s *Supervisor) Inventory() ([]observe.Listed, []identity.Pod) { return s.hub.Inventory() }

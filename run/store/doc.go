@@ -1,4 +1,4 @@
-// Package store is what podrun keeps on disk: checkpoints, journals and other state
-// files with their schema versions, locks, and who owns a pod. It knows nothing of
-// what is done with pods.
+// Package store manages podrun's state on disk: checkpoints, journals and other state
+// files with their schema versions, locks, and the ownership of pods. It does not act on
+// pods.
 package store

@@ -133,9 +133,9 @@ func (j *Journal) fail(err error) {
 	}
 }
 
-// flush writes what is held back. While another podrun replaces the file, which
-// takes milliseconds, it waits; if that one stands still, it returns, and the
-// events are held until the next.
+// flush writes the events that are held back. While another podrun replaces the file,
+// which takes milliseconds, it waits; if that process does not make progress, it returns,
+// and the events are held until the next flush.
 func (j *Journal) flush(wait time.Duration) {
 	if len(j.held) == 0 {
 		return

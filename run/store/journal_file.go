@@ -21,9 +21,9 @@ import (
 // journalName is the base name of identity.Layout.Journal.
 const journalName = "events.jsonl"
 
-// lockFile locks the pod's journal in common with other writers. If the file was
-// replaced since it was opened, it goes on with the new one; if the pod was
-// deleted, with the file that is gone.
+// lockFile takes a shared lock on the pod's journal, like other writers. If the file was
+// replaced since it was opened, it uses the new one; if the pod was deleted, it uses the
+// deleted file.
 func (j *Journal) lockFile(deadline time.Time) error {
 	for {
 		if err := flockUntil(j.file, deadline); err != nil {
@@ -61,7 +61,7 @@ func flockUntil(f *os.File, deadline time.Time) error {
 
 // unlockFile frees a lock before its file is closed.
 func unlockFile(f *os.File) {
-	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN) // it fails only for what is no file
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN) // fails only if it is not a regular file
 }
 
 // isCurrent tells whether an open file is the pod's journal, or there is none.
@@ -104,9 +104,9 @@ func (j *Journal) compact() {
 	j.replace(lines.Bytes(), info)
 }
 
-// replace renames a new file over the journal, unless the pod has been deleted.
-// The file's lock must be held alone: then no other podrun has a new file, and
-// one that is there is of a podrun that was killed.
+// replace renames a new file over the journal, unless the pod has been deleted. The
+// caller holds the file's lock exclusively: then no other running podrun has a new file,
+// and an existing one belongs to a killed podrun.
 func (j *Journal) replace(data []byte, was fs.FileInfo) {
 	const temporary = "." + journalName + ".new"
 	if err := j.dir.RemoveAll(temporary); err != nil {

@@ -20,12 +20,12 @@ import (
 // when the process ends.
 type FileLock struct {
 	File *os.File // nil where none could be made
-	// Before is what the file said when the lock was taken: its last holder.
+	// Before is the content of the file when the lock was taken: its last holder.
 	Before string
 }
 
-// A lock that is held is tried again after firstLockPoll, then more and more
-// rarely: the node's lock is held for a few milliseconds, a pod's for longer.
+// A held lock is retried after firstLockPoll, then at increasing intervals: the node's
+// lock is held for a few milliseconds, a pod's lock for longer.
 const (
 	firstLockPoll   = time.Millisecond
 	SlowestLockPoll = 10 * time.Millisecond
@@ -33,10 +33,10 @@ const (
 	tellLockAfter = 500 * time.Millisecond
 )
 
-// Lock acquires the lock at path, and waits until ctx ends. It writes who into
-// the file. If it has to wait for half a second, it calls waiting, which may be nil,
-// once with the name of the holder. If --timeout ends the wait, the error is a *problem.Error
-// of kind Deadline; otherwise it wraps the cause of ctx.
+// Lock acquires the lock at path, and waits until ctx ends. It writes who into the file.
+// If it has to wait for half a second, it calls waiting, which may be nil, once with the
+// name of the holder. If --timeout ends the wait, the error is a *problem.Error of kind
+// Deadline; otherwise it wraps the cause of ctx.
 func Lock(ctx context.Context, path, who string, waiting func(holder string)) (*FileLock, error) {
 	return AwaitLock(ctx, path, waiting, func() (*FileLock, error) { return TryLock(path, who) })
 }
@@ -147,8 +147,8 @@ func lockWaitEnded(ctx context.Context, holder string) error {
 	return err
 }
 
-// writeHolder replaces what the file says. It does not truncate it to nothing
-// first: ext4 writes a file out at its close when that was done (auto_da_alloc).
+// writeHolder replaces the content of the file. It does not truncate the file first,
+// because ext4 then writes the file to disk when it is closed (auto_da_alloc).
 func writeHolder(f *os.File, who string) error {
 	if _, err := f.WriteAt([]byte(who), 0); err != nil {
 		return fmt.Errorf("write lock: %w", err)
@@ -159,7 +159,7 @@ func writeHolder(f *os.File, who string) error {
 	return nil
 }
 
-// maxHolder bounds what a lock's file says of its holder, in bytes.
+// maxHolder limits the description of the holder in a lock file, in bytes.
 const maxHolder = 64 << 10
 
 // Holder returns the name of the process that holds the lock at path, or "another

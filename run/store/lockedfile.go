@@ -63,7 +63,7 @@ func (l *LockedFile) Release() {
 	if l == nil || l.file == nil {
 		return
 	}
-	_ = os.Remove(l.path) // without its lock it counts no more, and is swept
+	_ = os.Remove(l.path) // without its lock it is ignored, and swept
 	l.file.Close()
 	l.file = nil
 }

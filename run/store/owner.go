@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Generation identifies one ownership of a pod. Generations are compared by
-// equality alone: a pod's UID is deterministic, so after a delete a counter
-// would repeat, but the token never does. The zero value is no generation.
+// Generation identifies one ownership of a pod. Generations are compared only for
+// equality: a pod's UID is deterministic, so a counter would repeat after a delete, but
+// the token never does. The zero value means no generation.
 type Generation struct {
 	Counter uint64 `json:"counter"`
 	Token   string `json:"token"` // 128 random bits in hex
@@ -49,9 +49,9 @@ func (p Purpose) rank() int {
 // ownerSchema is the version of the owner records that this podrun writes.
 const ownerSchema = 1
 
-// OwnerRecord says who owns a pod, and what of the pod's state a later owner must
-// know. It is kept in <root-dir>/owners, one file for each namespace/name, and is
-// only written under the pod's lock. It is absent for a pod that was never owned
+// OwnerRecord contains the owner of a pod, and the part of the pod's state that a later
+// owner must know. It is stored in <root-dir>/owners, one file for each namespace/name,
+// and is only written under the pod's lock. It is absent for a pod that was never owned
 // or that was removed.
 type OwnerRecord struct {
 	Schema int `json:"schema"`
@@ -61,11 +61,11 @@ type OwnerRecord struct {
 	// is the same for each pod that is made of one file.
 	Incarnation string  `json:"incarnation"`
 	Purpose     Purpose `json:"purpose"`
-	// Fresh says that no container of the pod was started yet: a command that
-	// can't start the pod removes it. Without the word, the pod stays.
+	// Fresh is true if no container of the pod has been started yet, so a command that cannot start
+	// the pod removes it. If it is not set, the pod is kept.
 	Fresh bool `json:"fresh,omitempty"`
-	// Doomed says that a command has begun to remove the pod. It stays so until
-	// the pod is removed.
+	// Doomed is true if a command has begun to remove the pod. It remains set until the pod is
+	// removed.
 	Doomed bool `json:"doomed,omitempty"`
 	// Ending are the containers and sandboxes that were told to stop, by ID, with the
 	// end of their grace periods: they may end at any time, also where the command
@@ -84,7 +84,7 @@ type OwnerRecord struct {
 	Origin *Origin `json:"origin,omitempty"`
 }
 
-// Origin is how a pod came to be on this host.
+// Origin is the way in which a pod was created on this host.
 type Origin struct {
 	// Command applied the pod last: OriginApply, OriginRun or OriginServe.
 	Command string `json:"command"`

@@ -72,8 +72,8 @@ func (r *OwnerRecord) Live(layout identity.Layout) bool {
 	return r != nil && r.Claim != "" && IsLocked(filepath.Join(layout.Claims(), filepath.Base(r.Claim)))
 }
 
-// killed reports whether the owner's process ended without releasing its claim: the
-// file is there, and no process has it locked. A sweep keeps it as long as the record
+// killed reports whether the owner's process ended without releasing its claim: the file
+// exists, and no process has locked it. A sweep keeps the file as long as the record
 // names it.
 func (r *OwnerRecord) killed(layout identity.Layout) bool {
 	if r == nil || r.Claim == "" {
@@ -84,8 +84,8 @@ func (r *OwnerRecord) killed(layout identity.Layout) bool {
 	return err == nil && !IsLocked(path)
 }
 
-// sweepClaims removes the claims of processes that have ended, but for those of owners:
-// each says that its owner was killed.
+// sweepClaims removes the claims of processes that have ended, except those of owners,
+// which record that the owner was killed.
 func sweepClaims(layout identity.Layout) error {
 	return sweepDir(layout.Claims(), func(name string) {
 		path := filepath.Join(layout.Claims(), name)
@@ -103,9 +103,8 @@ func sweepClaims(layout identity.Layout) error {
 	})
 }
 
-// claimText is what a claim file says: the incarnation of the pod, and whether
-// its command wants the pod to be on this host, as apply does, or only looks after
-// it, as wait does.
+// claimText is the content of a claim file: the incarnation of the pod, and whether its
+// command requires the pod to exist, as apply does, or only attends it, as wait does.
 func claimText(keeps bool, incarnation string) string {
 	if keeps {
 		return "keeps " + incarnation

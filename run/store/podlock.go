@@ -21,15 +21,15 @@ type PodLock struct {
 	path string
 	id   identity.Pod
 	Held *FileLock
-	// Removal says that the command removes the pod: it goes on where the file
-	// system takes no more writes.
+	// Removal is true if the command removes the pod, which must work even if the file system
+	// cannot be written.
 	Removal bool
 	// Mine is the generation that this command took last; Seen is the pod's when
 	// the lock was last held.
 	Mine, Seen Generation
 	// Incarnation is that of the pod that this command owned last.
 	Incarnation string
-	// keeps says that the command wants the pod to be on this host.
+	// keeps is true if the command requires the pod to exist.
 	keeps bool
 	// Ending are the containers that an owner told to stop (OwnerRecord.Ending).
 	Ending map[string]time.Time
@@ -37,16 +37,16 @@ type PodLock struct {
 	// (OwnerRecord.Unreleased).
 	Unreleased []string
 	Claim      *LockedFile
-	// Killed says that the owner before this command was killed: the runtime may still
-	// be at work on its last call.
+	// Killed is true if the previous owner was killed, and the runtime may still be executing its
+	// last call.
 	Killed bool
-	// Origin is kept of the pod from the next Acquire on; nil keeps what it has.
+	// Origin is recorded for the pod at the next Acquire; nil keeps the recorded one.
 	Origin *Origin
-	// Reservation is what admission keeps free for the pod until it has it; nil
-	// for nothing.
+	// Reservation holds the resources that admission reserves for the pod until it has
+	// them; nil for none.
 	Reservation *LockedFile
-	// Pinned says that no generation could be written down, or that the pod's is
-	// about another UID: the lock is kept during long calls too.
+	// Pinned is true if no generation could be written, or the pod's generation belongs to another
+	// UID. The lock is then kept during long calls too.
 	Pinned bool
 }
 
@@ -299,9 +299,9 @@ func (l *PodLock) Update(change func(*OwnerRecord)) error {
 // maxUnreleased bounds OwnerRecord.Unreleased.
 const maxUnreleased = 1000
 
-// NoteUnreleased writes down sandboxes whose networks may be released in part. Where
-// that cannot be written, and where another command owns the pod, this command alone
-// knows. The lock must be held.
+// NoteUnreleased records sandboxes whose networks may be partially released. If the
+// record cannot be written, or another command owns the pod, only this command knows. The
+// caller holds the lock.
 func (l *PodLock) NoteUnreleased(ids []string) {
 	if len(ids) == 0 {
 		return

@@ -14,8 +14,7 @@ import (
 	"github.com/podrun/podrun/manifest"
 )
 
-// maxCopy bounds the copy of a remote source: its content as base64, and what is known
-// of it.
+// maxCopy limits the copy of a remote source: its content as base64, and its metadata.
 const maxCopy = manifest.MaxSource/3*4 + 64<<10
 
 // ReadRemoteCopy reads the last good content of a remote source by the name of its
@@ -32,9 +31,9 @@ func ReadRemoteCopy(layout identity.Layout, name string) ([]byte, error) {
 	return content, nil
 }
 
-// WriteRemoteCopy writes that file: synced, as it is what a boot without a network has;
-// or in memory, if Secrets are kept there, because it may have some. There is one only,
-// where it was written last.
+// WriteRemoteCopy writes that file: synced, because a boot without a network uses it; or
+// in memory, if Secrets are kept there, because it may contain some. Only the copy that
+// was written last exists.
 func WriteRemoteCopy(layout identity.Layout, name string, data []byte, inMemory bool) error {
 	disk, memory := filepath.Join(layout.RemoteCopies(), name), layout.SecretCopies()
 	var err error

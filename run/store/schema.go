@@ -29,9 +29,9 @@ func WriteStateUnsynced(path string, data []byte, mode fs.FileMode) error {
 // container at most.
 const maxState = 1 << 20
 
-// ReadState reads the content of a state file of any schema version. It does not
-// refuse a newer version, because commands that only show or remove a pod use
-// what they can read; ReadCheckpoint refuses it.
+// ReadState reads the content of a state file of any schema version. It does not refuse a
+// newer version, because commands that only show or remove a pod use what they can read;
+// ReadCheckpoint refuses it.
 func ReadState(path string) ([]byte, error) {
 	data, err := hostfile.ReadNoFollow(context.Background(), path, maxState)
 	if err != nil {
@@ -48,28 +48,28 @@ func StateNewer(path string) bool {
 	return err == nil && version > identity.Schema
 }
 
-// stateFiles are the files that say how a pod is and have a version: not the
-// journal, whose lines stand alone, nor userns, which has the kubelet's form.
+// stateFiles are the state files of a pod that have a schema version: not the journal,
+// whose lines are independent, nor userns, which has the kubelet's format.
 func stateFiles(l identity.Layout, uid string) []string {
 	files := []string{
 		l.Checkpoint(uid), l.StoppedMark(uid), l.Devices(uid), l.ProbeResults(uid), l.RestartEpoch(uid), l.KeptStatus(uid), l.Resize(uid),
 		filepath.Join(l.ImageBackOff(), uid+".json"),
 	}
-	hooks, _ := os.ReadDir(l.HookMarks(uid)) // readHooks reports what is wrong with it
+	hooks, _ := os.ReadDir(l.HookMarks(uid)) // readHooks reports its problems
 	for _, e := range hooks {
 		files = append(files, filepath.Join(l.HookMarks(uid), e.Name()))
 	}
 	return files
 }
 
-// checkSchemas refuses to change a pod of which a newer podrun wrote a state
-// file: this one may misread it, and would write it back without what it does not
-// know.
+// checkSchemas refuses to change a pod if a newer podrun wrote one of its state files:
+// this podrun may misread the file, and would drop the fields that it does not know when
+// writing it.
 func checkSchemas(l identity.Layout, uid string) error {
 	for _, file := range stateFiles(l, uid) {
 		version, err := stateVersion(file)
 		if err != nil {
-			continue // it is not there, or the one who reads it reports what is wrong
+			continue // the file does not exist, or its reader reports the error
 		}
 		if err := identity.CheckSchema(file, version); err != nil {
 			id, _ := discover.StoredPod(context.Background(), l, uid)
@@ -86,8 +86,8 @@ func IsNewer(err error) bool {
 	return newer
 }
 
-// stateVersion reads the schema version of a state file, of which it reads no
-// more than the head.
+// stateVersion reads the schema version of a state file; it reads only the beginning of
+// the file.
 func stateVersion(path string) (int, error) {
 	const head = 4 << 10
 	data, err := hostfile.ReadHead(context.Background(), path, head)

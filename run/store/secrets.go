@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// secretsSize bounds what a root directory keeps in a tmpfs of its own, in bytes:
-	// four checkpoints of the largest size.
+	// secretsSize limits the tmpfs of a root directory, in bytes: four checkpoints of the
+	// maximum size.
 	secretsSize = 4 * identity.MaxCheckpoint
 	// secretsPatience is how long the lock is waited for, which is held for as long as a
 	// file in memory is written.
@@ -27,7 +27,7 @@ const (
 )
 
 // LostSecrets is the error (kind Failed) of a pod whose Secrets were kept in memory and
-// are gone.
+// are lost.
 func LostSecrets(id identity.Pod) error {
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + id.String(),
 		Err:  errors.New("its Secrets were kept in memory only (--secrets=memory) and are lost, as they are when the host is rebooted"),
@@ -57,9 +57,9 @@ func writeSecretFile(layout identity.Layout, path string, data []byte) error {
 	return nil
 }
 
-// underSecretsLock calls do while no other podrun makes or removes a SecretsDir, of
-// whichever root directory. The lock is the directory around them, which is root's
-// alone: else another user could hold it, or put a directory in its place.
+// underSecretsLock calls do while no other podrun, of any root directory, creates or
+// removes a SecretsDir. The lock is on the parent directory, which only root can access:
+// otherwise another user could hold it, or replace the directory.
 func underSecretsLock(layout identity.Layout, do func() error) error {
 	around := filepath.Dir(layout.SecretsDir())
 	for _, dir := range []string{filepath.Dir(around), around} {
@@ -126,8 +126,8 @@ func isInMemory(dir string) (bool, error) {
 	return int64(st.Type) == unix.TMPFS_MAGIC || int64(st.Type) == unix.RAMFS_MAGIC, nil
 }
 
-// dropSecrets removes what a pod has in memory but the file named keep, "" for all of
-// it. What is empty then goes, too, the file system included.
+// dropSecrets removes a pod's files in memory except the file named keep; "" removes all
+// of them. It also removes directories that are then empty, and the file system.
 func dropSecrets(layout identity.Layout, uid, keep string) error {
 	if !identity.SafeUID(uid) {
 		return fmt.Errorf("remove the Secrets of pod %q: its UID is not safe in a path", uid)
@@ -140,7 +140,7 @@ func dropSecrets(layout identity.Layout, uid, keep string) error {
 // directories that are empty then.
 func dropFiles(layout identity.Layout, dir string, chosen func(name string) bool) error {
 	if top, err := os.ReadDir(layout.SecretsDir()); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return nil // the latter is for other users than root, who have none there
+		return nil // the latter occurs for users other than root, who have no files there
 	} else if len(top) > 0 && !isDir(dir) {
 		return err
 	}
@@ -212,8 +212,8 @@ func sweepSecrets(layout identity.Layout) error {
 	return errors.Join(errs...)
 }
 
-// RemovePod removes what podrun keeps of a pod: its Secrets in memory, and its directory
-// as volume.Remove does, last, because the pod is found by it.
+// RemovePod removes podrun's data of a pod: its Secrets in memory and, as volume.Remove
+// does, its directory. The directory is removed last, because it identifies the pod.
 func RemovePod(ctx context.Context, layout identity.Layout, uid string) error {
 	return errors.Join(dropSecrets(layout, uid, ""), volume.Remove(ctx, layout, uid))
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/podrun/podrun/identity"
 )
 
-// TryServeLock locks the root directory for a supervisor. It returns nil where another
-// process has it.
+// TryServeLock locks the root directory for a supervisor. It returns nil if another
+// process holds the lock.
 func TryServeLock(layout identity.Layout, holder string) (*FileLock, error) {
 	return TryLock(layout.ServeLock(), holder)
 }

@@ -10,15 +10,14 @@ import (
 	"github.com/podrun/podrun/identity"
 )
 
-// SourceRecord is which file of a supervisor's manifest directories asks for a pod.
-// It belongs to the pod's name: it stays when a command changes or deletes the pod,
-// and goes when the file is gone and the pod was removed for that.
+// SourceRecord names the file in a supervisor's manifest directories that defines a pod.
+// It belongs to the pod's name: it is kept when a command changes or deletes the pod, and
+// is removed after the file was removed and the pod was deleted because of that.
 type SourceRecord struct {
 	Path string `json:"path"`
-	// Hash is that of the pod, and of the objects that it refers to, as the file had
-	// them when they were last applied. A supervisor applies a file only when it is
-	// another one: what a command has changed since then stays. "" before the first
-	// time.
+	// Hash is the hash of the pod, and of the objects that it refers to, as they were in
+	// the file when they were last applied. A supervisor applies a file only when the
+	// hash differs, so that changes by commands are kept. "" before the first time.
 	Hash string `json:"hash"`
 }
 
@@ -39,8 +38,8 @@ func ReadSource(layout identity.Layout, id identity.Pod) (*SourceRecord, error) 
 	return &r, nil
 }
 
-// WriteSource writes a pod's source record, synced: without it the pod would stay
-// when its file is gone.
+// WriteSource writes a pod's source record, synced: without it, the pod would remain
+// after its file was removed.
 func WriteSource(layout identity.Layout, id identity.Pod, r SourceRecord) error {
 	data, err := json.Marshal(r)
 	if err == nil {

@@ -88,12 +88,12 @@ func ReadCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, e
 	return ViewCheckpoint(layout, uid)
 }
 
-// ViewCheckpoint reads a pod's checkpoint in order to show or remove the pod; nil
-// if there is none. Of a newer podrun's checkpoint it returns the fields that
-// this one knows. It defaults the objects, because the podrun that wrote them may
-// have known fewer defaults. If the pod's Secrets were in memory and are gone, the
-// checkpoint is SecretsLost. An error (kind Runtime) means that the checkpoint is
-// corrupt; it concerns this pod only.
+// ViewCheckpoint reads a pod's checkpoint in order to show or remove the pod; nil if
+// there is none. From a newer podrun's checkpoint it returns the fields that this podrun
+// knows. It defaults the objects, because the podrun that wrote them may have known fewer
+// defaults. If the pod's Secrets were in memory and are lost, the checkpoint is
+// SecretsLost. An error (kind Runtime) means that the checkpoint is corrupt; it affects
+// only this pod.
 func ViewCheckpoint(layout identity.Layout, uid string) (*manifest.Checkpoint, error) {
 	c, err := viewCheckpoint(layout, uid)
 	for range 2 {
@@ -176,10 +176,10 @@ func StoredPods(layout identity.Layout) ([]identity.Pod, error) {
 	return pods, nil
 }
 
-// Sweep removes what a killed podrun left behind: empty pod directories without a
+// Sweep removes leftovers of killed podrun processes: empty pod directories without a
 // checkpoint, which no command finds, and the locks, owner records, claims and
-// reservations of pods and processes that no longer exist. The node's lock must
-// be held: it covers the creation of every pod's directory.
+// reservations of pods and processes that no longer exist. The caller holds the node's
+// lock, which covers the creation of every pod's directory.
 func Sweep(layout identity.Layout) error {
 	entries, err := os.ReadDir(layout.PodsDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -193,7 +193,7 @@ func Sweep(layout identity.Layout) error {
 		}
 		inner, err := os.ReadDir(dir)
 		if err != nil {
-			continue // gone meanwhile
+			continue // removed in the meantime
 		}
 		for _, i := range inner {
 			if i.IsDir() || strings.HasPrefix(i.Name(), ".pod.yaml.") {
@@ -212,10 +212,10 @@ func Sweep(layout identity.Layout) error {
 	return errors.Join(sweepLockedFiles(layout.Reservations()), sweepClaims(layout), sweepSecrets(layout))
 }
 
-// sweepLocks removes the locks and owner records of pods that are not on this
-// host any more, of which each run of a generated name would leave one. Those that
-// a process holds stay. The node's lock must be held: it covers the making of
-// every pod's directory.
+// sweepLocks removes the locks and owner records of pods that are no longer on this host;
+// otherwise each run with a generated name would leave one. It keeps locks that a process
+// holds. The caller holds the node's lock, which covers the creation of every pod's
+// directory.
 func sweepLocks(layout identity.Layout, here int) error {
 	names := map[string]bool{}
 	for _, dir := range []string{layout.Locks(), layout.Owners()} {

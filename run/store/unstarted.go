@@ -9,7 +9,7 @@ import (
 	"github.com/podrun/podrun/identity"
 )
 
-// Unstarted is a pod that a manifest directory asks for and that is not on this host,
+// Unstarted is a pod that a manifest directory defines and that is not on this host,
 // because it could not be applied.
 type Unstarted struct {
 	Namespace  string   `json:"namespace"`

@@ -1,13 +1,13 @@
-// Soak lets `podrun serve` supervise pods on the runtime of the tests while it and
-// the runtime are killed again and again, and judges every start of every container
-// by a model of its restart policy and back-off (model.go), written from
-// docs/serve.md and fed by what the containers themselves note. After that the
-// manifests are removed, and nothing may be left.
+// Soak lets `podrun serve` supervise pods on the test runtime while it repeatedly kills
+// podrun and the runtime, and checks every start of every container with a model of its
+// restart policy and back-off (model.go). The model is written from docs/serve.md; its
+// input is what the containers record. Finally, Soak removes the manifests, after which
+// nothing may be left.
 //
 //	make soak                               30 pods, 20 minutes
 //	make soak SOAK_PODS=6 SOAK_MINUTES=1    the short form
 //
-// Its exit code is 1 when the model finds a fault or something is left.
+// Its exit code is 1 if the model finds a violation or something is left.
 package main
 
 import (

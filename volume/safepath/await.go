@@ -12,10 +12,10 @@ import (
 // ended: those that are answered at all are within it.
 const awaitAfter = time.Second
 
-// Await makes a system call on path that a network file system whose server is
-// gone may never answer, and ends the wait a second after the context. Then the
-// call itself goes on: it must do no harm whenever it is answered. The error is
-// the call's, or wraps the context's cause.
+// Await makes a system call on path to which a network file system may never respond if
+// its server is unreachable, and stops waiting a second after the end of the context. The
+// call then continues: it must be harmless whenever it completes. The error is the
+// call's, or wraps the context's cause.
 func Await[T any](ctx context.Context, path string, call func() (T, error)) (T, error) {
 	type answer struct {
 		value T

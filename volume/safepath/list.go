@@ -30,8 +30,8 @@ type Listing struct {
 	next int64  // cookie of the entry after the one that was returned last
 }
 
-// List lists an open directory from its start, with a descriptor of its own: the
-// caller closes it with Close. The listing ends with the context.
+// List lists an open directory from its start, with a separate descriptor: the caller
+// closes it with Close. The listing ends with the context.
 func List(ctx context.Context, dir int) (*Listing, error) {
 	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

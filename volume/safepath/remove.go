@@ -36,13 +36,13 @@ func Remove(ctx context.Context, dir int, name string) error {
 	return d.remove(dir, name, 0)
 }
 
-// clear deletes what is in a directory, but for one name at the first level.
+// clear deletes the content of a directory, except one name at the first level.
 func (d *deletion) clear(dir, depth int, keep string) error {
 	for {
 		// Files may have been added during the last pass, or moved up from below.
 		done, err := d.pass(dir, depth, keep)
 		if errors.Is(err, unix.ENOENT) {
-			return nil // another podrun removed the empty directory of a pod that is gone
+			return nil // another podrun removed the empty directory of a deleted pod
 		}
 		if err != nil || done == 0 {
 			return err
@@ -50,7 +50,7 @@ func (d *deletion) clear(dir, depth int, keep string) error {
 	}
 }
 
-// pass deletes what one listing of a directory has, and counts it.
+// pass deletes the entries of one listing of a directory, and counts them.
 func (d *deletion) pass(dir, depth int, keep string) (done int, err error) {
 	list, err := List(d.ctx, dir)
 	if err != nil {
@@ -75,8 +75,8 @@ func (d *deletion) pass(dir, depth int, keep string) (done int, err error) {
 	}
 }
 
-// remove deletes one name of a directory: a file or a symlink itself, a
-// directory with what is in it.
+// remove deletes one name of a directory: a file, a symlink itself, or a directory with
+// its content.
 func (d *deletion) remove(dir int, name string, depth int) error {
 	if err := d.ctx.Err(); err != nil {
 		return context.Cause(d.ctx)

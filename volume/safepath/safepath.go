@@ -1,18 +1,16 @@
-// Package safepath works on directories that a container can write to at the
-// same time: it lists, walks, writes, binds, unmounts and removes below an open
-// directory. Only OpenSubpath and ReadFile follow symlinks, with the volume as the
-// root of every path; Walk, Clear and Remove do not enter mounts. Neither memory
-// nor descriptors depend on how many entries a directory has or how deep it is
-// nested.
+// Package safepath works on directories that a container can write to concurrently: it
+// lists, walks, writes, binds, unmounts and removes files below an open directory. Only
+// OpenSubpath and ReadFile follow symlinks, with the volume as the root of every path;
+// Walk, Clear and Remove do not enter mounts. Memory and descriptors are constant,
+// regardless of the number of entries and the depth of a directory.
 //
-// An open directory is a descriptor of golang.org/x/sys/unix, which the caller owns
-// and closes. A function that takes a path follows symlinks in all but its last
-// name: only root may be able to write to the directories above. Stat follows the
-// last one too.
+// An open directory is a descriptor of golang.org/x/sys/unix, which the caller owns and
+// closes. A function that takes a path follows symlinks in all but its last name: only
+// root may be able to write to the directories above. Stat also follows the last one.
 //
-// Errors wrap the unix.Errno of the system call. At the end of its context a
-// function returns an error that wraps the context's cause. The functions may be
-// called concurrently; a Listing may not.
+// Errors wrap the unix.Errno of the system call. When its context ends, a function
+// returns an error that wraps the context's cause. The functions are safe for concurrent
+// use; a Listing is not.
 package safepath
 
 import (

@@ -14,16 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resolveInside makes the kernel take the volume for the root of everything on
-// the way: absolute symlinks and ".." stay inside, whoever swaps what meanwhile
-// (CVE-2017-1002101, CVE-2021-25741). Needs Linux 5.6.
+// resolveInside makes the kernel resolve every component with the volume as the root:
+// absolute symlinks and ".." stay inside, even if components are replaced concurrently
+// (CVE-2017-1002101, CVE-2021-25741). Requires Linux 5.6.
 const resolveInside = unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS
 
-// OpenSubpath opens a path inside the directory volume, only to bind it (O_PATH).
-// A missing one is made, as directories with the mode of the volume's own. A
-// symlink on the way is followed inside the volume; one that leads nowhere is an
-// error. Other errors: fs.ErrNotExist if there is no such volume, EAGAIN if files
-// are renamed all the time, ENOSYS before Linux 5.6. It ends with the context.
+// OpenSubpath opens a path inside the directory volume, only to bind it (O_PATH). It
+// creates missing components, as directories with the mode of the volume's directory. It
+// follows symlinks inside the volume; a dangling one is an error. Other errors:
+// fs.ErrNotExist if the volume does not exist, EAGAIN if files are renamed continuously,
+// ENOSYS before Linux 5.6. It ends with the context.
 func OpenSubpath(ctx context.Context, volume, subpath string) (*os.File, error) {
 	root, err := unix.Open(volume, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -43,10 +43,9 @@ func OpenSubpath(ctx context.Context, volume, subpath string) (*os.File, error) 
 	return os.NewFile(uintptr(fd), filepath.Join(volume, subpath)), nil
 }
 
-// How often openat2 is tried again after EAGAIN, and the pause after the first
-// hundred times. The kernel gives it when anything on the host was renamed or
-// mounted during the call; a container that renames without pause makes nearly
-// every call fail.
+// How often openat2 is retried after EAGAIN, and the pause after the first hundred
+// attempts. The kernel returns it if anything on the host was renamed or mounted during
+// the call; a container that renames continuously makes nearly every call fail.
 const (
 	againTries = 1000
 	againAt    = 100
@@ -163,9 +162,9 @@ func makeTarget(target string, dir bool) error {
 	return f.Close()
 }
 
-// ReadFile reads a regular file inside the directory volume, whatever symlinks are
-// on the way, of at most limit bytes. Errors: fs.ErrNotExist, one for a larger
-// file or another kind of file, or the context's cause.
+// ReadFile reads a regular file of at most limit bytes inside the directory volume,
+// resolving symlinks inside it. Errors: fs.ErrNotExist, one for a larger file or another
+// file type, or the context's cause.
 func ReadFile(ctx context.Context, volume, file string, limit int64) ([]byte, error) {
 	root, err := unix.Open(volume, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -12,18 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How often and how long a busy mount is tried again: a container's mounts go
-// a moment after its process does.
+// How often and how long a busy mount is retried: a container's mounts disappear shortly
+// after its process.
 const (
 	busyTries = 20
 	busyPause = 50 * time.Millisecond
 )
 
-// UnmountBelow unmounts everything at or below dir, the last mounted first. Root
-// is an open descriptor of base, an ancestor of dir; both are real paths, as in
-// mountinfo. A mount that stays busy for a second is an error (EBUSY): it is never
-// detached lazily, for what still uses it could go on writing while the directory
-// is deleted.
+// UnmountBelow unmounts everything at or below dir, the most recent mount first. Root is
+// an open descriptor of base, an ancestor of dir; both are real paths, as in mountinfo. A
+// mount that stays busy for a second is an error (EBUSY): it is never detached lazily,
+// because a process that uses it could continue to write while the directory is deleted.
 func UnmountBelow(ctx context.Context, root int, base, dir string) error {
 	for try := 0; ; try++ {
 		left, err := unmountOnce(ctx, root, base, dir)
@@ -43,9 +42,9 @@ func UnmountBelow(ctx context.Context, root int, base, dir string) error {
 	}
 }
 
-// unmountOnce unmounts what it can. It reads the mounts again after each success,
-// since one mount may hide another, until none is left or none gives way; left
-// then says why.
+// unmountOnce unmounts as many mounts as possible. It reads the mounts again after each
+// success, because one mount may hide another, until none is left or none can be
+// unmounted; left then contains the reason.
 func unmountOnce(ctx context.Context, root int, base, dir string) (left, err error) {
 	for {
 		all, err := Mounts()

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openLevels is how many directories on the way down a walk keeps open. A
-// container decides how deep its directories are nested: neither descriptors
-// nor memory must depend on it.
+// openLevels is the number of parent directories that a walk keeps open. A container
+// determines the depth of its directories, so neither descriptors nor memory may depend
+// on it.
 const openLevels = 64
 
 // ErrMoved reports that the way back up from a deeply nested directory is lost.
@@ -28,7 +28,7 @@ type Visitor struct {
 	Leave func(dir int) error
 }
 
-// level is a directory on the way from the root of a walk to where it is.
+// level is a directory between the root of a walk and its current position.
 type level struct {
 	*Listing        // closed (fd -1) in a level that is far above
 	id       fileID // by which the directory is found again from below
@@ -111,7 +111,7 @@ func (t *treeWalk) entry(dir int, name string) error {
 	return err
 }
 
-// enter goes down into a directory, whose descriptor it takes over.
+// enter descends into a directory, and takes over its descriptor.
 func (t *treeWalk) enter(fd int) error {
 	id, err := identify(fd)
 	if err != nil {
@@ -141,8 +141,9 @@ func (t *treeWalk) leave() error {
 	return nil
 }
 
-// reopen opens a level again from the directory below it, and goes on listing
-// where it was. The parent of a directory that was moved is another one.
+// reopen opens a level again from the directory below it, and continues the listing at
+// its position. If the directory was moved, its parent is a different one: the error is
+// ErrMoved.
 func (t *treeWalk) reopen(l level, below int) error {
 	fd, err := unix.Openat(below, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

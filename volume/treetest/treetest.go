@@ -1,5 +1,5 @@
-// Package treetest makes and removes the file trees that the tests of volume and
-// volume/safepath work on, among them trees deeper than any path.
+// Package treetest creates and removes file trees for the tests of volume and
+// volume/safepath, including trees that are deeper than the maximum length of a path.
 package treetest
 
 import (
