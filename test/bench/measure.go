@@ -202,7 +202,7 @@ func traced(ctx context.Context, p *podrun, o options, s scenario) ([]trace, err
 		t.calls, t.exits = proxies[i].recorded()
 		traces = append(traces, t)
 	}
-	return traces, errors.Join(err, p.deleteAll(ctx))
+	return traces, errors.Join(err, p.deleteAll(ctx, paths...))
 }
 
 // runBare runs a scenario by the bare client and removes it, and returns how

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -80,18 +81,32 @@ func (p *podrun) apply(ctx context.Context, s scenario, endpoints []string) ([]p
 	runs := make([]process, len(paths))
 	begin := time.Now()
 	err = atATime(s.Parallel, len(paths), func(i int) (err error) {
-		args := append([]string{"apply", "--container-runtime-endpoint=unix://" + endpoints[i]}, s.Args...)
+		args := append(append([]string{"apply"}, p.at(endpoints[i])...), s.Args...)
 		runs[i], err = p.run(ctx, append(args, paths[i])...)
 		return err
 	})
 	return runs, time.Since(begin), err
 }
 
-// deleteAll deletes the pods of the bench, also when it was interrupted.
-func (p *podrun) deleteAll(ctx context.Context) error {
+// at is the flags for an endpoint. The runtime's own has the root directory of the
+// environment; each proxy has its own, because a root directory keeps to one endpoint.
+func (p *podrun) at(endpoint string) []string {
+	if endpoint == strings.TrimPrefix(os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), "unix://") {
+		return nil
+	}
+	return []string{"--container-runtime-endpoint=unix://" + endpoint, "--root-dir=" + filepath.Join(p.dir, "roots", filepath.Base(endpoint))}
+}
+
+// deleteAll deletes the pods of the bench, also when it was interrupted: those of the
+// runtime's own endpoint, and those of proxies.
+func (p *podrun) deleteAll(ctx context.Context, proxies ...string) error {
 	fresh, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	_, err := p.run(fresh, "delete", "--all", "--force", "-n", namespace)
+	for _, endpoint := range proxies {
+		_, failed := p.run(fresh, append(p.at(endpoint), "delete", "--all", "--force", "-n", namespace)...)
+		err = errors.Join(err, failed)
+	}
 	return err
 }
 

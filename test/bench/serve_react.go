@@ -102,7 +102,7 @@ func (b *serveBench) applied(ctx context.Context, m manifest, starts int) (time.
 		return 0, err
 	}
 	end, err := x.awaitStarts(ctx, runs[0].Begin, starts)
-	return end.Sub(runs[0].Begin), errors.Join(err, b.podrun.deleteAll(ctx))
+	return end.Sub(runs[0].Begin), errors.Join(err, b.podrun.deleteAll(ctx, x.path))
 }
 
 // awaitStarts waits for the n-th StartContainer since a time, and returns when it was
