@@ -214,6 +214,20 @@ func TestRepeated(t *testing.T) {
 	}
 	h.outside.wants("tcp", hostIP4+":8080", "hi "+outsideIP4)
 	h.must("CHECK", p, p.config(port))
+	h.do(func() { // nft flush ruleset; podrun serve repeats the ADD then
+		c, err := conn()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		c.FlushRuleset()
+		if err := c.Flush(); err != nil {
+			t.Error(err)
+		}
+	})
+	h.outside.wants("tcp", hostIP4+":8080", "")
+	p.add(port)
+	h.outside.wants("tcp", hostIP4+":8080", "hi "+outsideIP4)
 	p.add() // with other ports
 	h.outside.wants("tcp", hostIP4+":8080", "")
 	if _, _, err := h.call("CHECK", p, p.config(port)); err == nil {
