@@ -182,7 +182,7 @@ func TestUsersLinesThatWork(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "users.txtar"), []byte(s.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	p := (&harness{cgroupRoot: fmt.Sprintf("/podrunusers%d", os.Getpid())}).params()
+	p := (&harness{profile: critest.Containerd(), cgroupRoot: fmt.Sprintf("/podrunusers%d", os.Getpid())}).params()
 	p.Dir = dir
 	testscript.Run(t, p)
 }

@@ -61,6 +61,9 @@ func CRIO() Profile {
 
 // As makes the runtime behave as a profile says.
 func As(p Profile) Option {
+	if p.LogPart <= 0 {
+		panic("critest: As: the profile has no LogPart: start from Containerd or CRIO")
+	}
 	return func(o *options) {
 		o.profile, o.runtimeName, o.version = p, p.Name, p.Version
 		if p.crio() {
