@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -322,14 +324,21 @@ func httpGet(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprintf(ts.Stdout(), "%s", body)
 }
 
+// lastPort is below the range of which the kernel takes ports for connections
+// (ip_local_port_range): one of those could be in use when a pod wants it.
+var lastPort atomic.Int32
+
+func init() { lastPort.Store(10000 + rand.Int32N(9000)) }
+
+// freePort returns a port that no other script has got, and that is free now.
 func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	for range 1000 {
+		port := strconv.Itoa(int(lastPort.Add(1)))
+		if l, err := net.Listen("tcp", ":"+port); err == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
+	return "", errors.New("no free port")
 }
 
 // listen ADDRESS http|grpc|silent listens until the script ends: at a TCP

@@ -57,7 +57,16 @@ func (w *starter) createSandbox(ctx context.Context, a lifecycle.Action) error {
 	failed := <-beside
 	w.volumesMade = failed == nil
 	w.emitMountErrors(failed)
-	return errors.Join(failed, err)
+	return errorsBeside(ctx, failed, err)
+}
+
+// errorsBeside joins the errors of two steps that ran concurrently. Where the context has
+// ended, both mean only that: one of them is enough for a message.
+func errorsBeside(ctx context.Context, beside, err error) error {
+	if ctx.Err() != nil && err != nil {
+		return err
+	}
+	return errors.Join(beside, err)
 }
 
 // fresh reports whether no container of the pod was started yet.
