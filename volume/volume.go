@@ -159,6 +159,21 @@ func (p Plan) Slow() bool {
 	})
 }
 
+// OfHost reports whether the host may lack what a volume needs: a path of a type, a
+// directory of a PersistentVolume, a server. The pod then gets no sandbox, as with the
+// kubelet; volumes that podrun makes itself fail only if the host does.
+func (p Plan) OfHost() bool {
+	return slices.ContainsFunc(p.Volumes, func(v Volume) bool {
+		switch v.Setup.Kind {
+		case SetupHostPath:
+			return v.Setup.HostPath.Type != ""
+		case SetupLocal, SetupNFS:
+			return true
+		}
+		return false
+	})
+}
+
 // kindOf names the field of the source that is set; emptyDir if none is, as
 // the API's defaulting has it.
 func kindOf(v *corev1.Volume) string {

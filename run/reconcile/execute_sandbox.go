@@ -42,8 +42,9 @@ func (w *starter) createSandbox(ctx context.Context, a lifecycle.Action) error {
 	}
 	// A podrun that finds a sandbox takes its volumes to be there, unless no container of
 	// the pod was started yet (ensureVolumes): only then may they come after it. Those
-	// that take long are made without the pod's lock.
-	if !fresh || a.Attempt > 0 || w.plan.Volumes.Slow() {
+	// that take long are made without the pod's lock; without those of the host there is
+	// no sandbox.
+	if !fresh || a.Attempt > 0 || w.plan.Volumes.Slow() || w.plan.Volumes.OfHost() {
 		if err := w.makeVolumes(ctx); err != nil {
 			w.emitMountErrors(err)
 			return err
