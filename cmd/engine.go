@@ -73,6 +73,10 @@ type ahead struct {
 	facts  *run.Ahead
 }
 
+// aheadGrace is how much longer the reading may take than the command: what ends the
+// command is its own limit, which has a name in the message.
+const aheadGrace = 5 * time.Second
+
 // readAhead begins to read the host's facts, which takes as long as to read manifests, for
 // the engine that is made afterwards; limit is the command's. It starts no runtime, and
 // what fails is tried again, and reported, by the engine.
@@ -91,6 +95,9 @@ func (a *app) readAhead(ctx context.Context, r *renderer, limit time.Duration) (
 	}
 	a.tracing.observe(client)
 	settings.ContainerRuntimeEndpoint = endpoint
+	if limit > 0 {
+		limit += aheadGrace
+	}
 	ctx, cancel := run.WithTimeout(ctx, limit)
 	a.ahead = ahead{client, run.ReadAhead(ctx, client, settings, a.allowKubelet)}
 	return func() {

@@ -48,10 +48,14 @@ func (a *Ahead) Fresh() bool {
 	}
 }
 
-// read waits for the reading.
-func (a *Ahead) read() host.Facts {
-	<-a.done
-	return a.facts
+// read waits for the reading, or for the end of ctx: its error is that of ctx.
+func (a *Ahead) read(ctx context.Context) (host.Facts, error) {
+	select {
+	case <-a.done:
+		return a.facts, nil
+	case <-ctx.Done():
+		return host.Facts{}, ctx.Err()
+	}
 }
 
 // while returns a context that ends when the runtime turns out not to answer: other calls

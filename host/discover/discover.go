@@ -95,8 +95,8 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	asked, cancel := a.while(m.ctx)
 	defer cancel()
 	var sandboxes []*runtimeapi.PodSandbox
-	var unlisted error
 	var stored map[string]host.Pod
+	var unlisted error
 	// Each part fills fields of its own.
 	unread = together(
 		func() error {
@@ -115,16 +115,15 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 			return err
 		},
 	)
-	facts = a.read()
+	if facts, down = a.read(m.ctx); down != nil {
+		return facts, down, nil
+	}
 	if o.Ahead == nil {
 		sandboxes = a.sandboxes
 	}
-	if down = a.down; down == nil && unlisted != nil {
-		down = unanswered(m.ctx, client, unlisted)
-	}
+	down = m.whyDown(client, a, unlisted)
 	unread = append(unread, a.unread...)
-	facts.Pressure, facts.ShuttingDown, facts.UserNS, facts.Images = locked.Pressure, locked.ShuttingDown, locked.UserNS, locked.Images
-	facts.Listeners, facts.SCTP = locked.Listeners, locked.SCTP
+	facts.Pressure, facts.ShuttingDown, facts.Images, facts.Listeners, facts.SCTP = locked.Pressure, locked.ShuttingDown, locked.Images, locked.Listeners, locked.SCTP
 	facts.SeccompProfiles = m.readSeccomp(s.Layout().Seccomp(), o.SeccompProfiles)
 	if len(s.Devices) > 0 {
 		facts.CDI = m.readCDI(facts.Runtime.CDIDirs)
@@ -134,8 +133,8 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 		unread = append(unread, reservedErr)
 	}
 	facts.Pods = m.readPods(sandboxes, reserved, stored, s.Layout())
-	m.recoverUserNS(client, facts.UserNS, sandboxes)
-	facts.UserNS = m.othersUserNS(facts.UserNS, facts.Pods)
+	m.recoverUserNS(client, locked.UserNS, sandboxes)
+	facts.UserNS = m.othersUserNS(locked.UserNS, facts.Pods)
 	facts.Unreadable = m.unreadable.sorted()
 	broken := slices.ContainsFunc(facts.Pods, func(p host.Pod) bool { return p.Broken != "" })
 	if m.ctx.Err() != nil && (broken || len(facts.Unreadable) > 0) {
@@ -143,6 +142,14 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 		unread = append(unread, trouble("read the state of pods", context.Cause(m.ctx), ""))
 	}
 	return facts, down, unread
+}
+
+// whyDown is the error of a runtime that told nothing, or did not list its sandboxes.
+func (m machine) whyDown(client *cri.Client, a *Ahead, unlisted error) error {
+	if a.down != nil || unlisted == nil {
+		return a.down
+	}
+	return unanswered(m.ctx, client, unlisted)
 }
 
 // endpointOf is a client's endpoint; empty for none.
