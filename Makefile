@@ -46,6 +46,12 @@ test: lint shells ## every check and test; the scripts in full on the fake, a pa
 	PODRUN_TEST_SCRIPTS=smoke hack/with-runtime go test -count=1 -timeout 15m ./...
 	cd bundle && go test -count=1 -timeout 5m ./podrun-net
 
+.PHONY: test-embedded
+test-embedded: ## the runtime of make bundle: from nothing to nothing, and the smoke set of the scripts on it
+	[[ -n $$PODRUN_TEST_BUNDLE ]] || { echo "run make bundle first" >&2 && exit 1; }
+	go test -count=1 -timeout 5m ./test/embedded
+	PODRUN_TEST_SCRIPTS=smoke hack/with-runtime go test -count=1 -timeout 5m -run TestScriptsOnEmbedded .
+
 .PHONY: test-scripts
 test-scripts: shells ## all scripts on containerd and on the runtime of make bundle
 	hack/with-runtime go test -count=1 -timeout 30m -run 'TestScriptsOn' .
