@@ -3,6 +3,7 @@ package run
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/podrun/podrun/problem"
@@ -13,12 +14,16 @@ import (
 // command starts it.
 func TestVolumesAfterSandbox(t *testing.T) {
 	r := newRig(t)
-	blocked := filepath.Join(t.TempDir(), "nowhere")
-	if err := os.Symlink("/proc/none", blocked); err != nil {
+	const uid = "0f8a1c52-6c5e-4c1e-9d0e-3a5b7c9d1e2f"
+	blocked := filepath.Join(r.layout().Pod(uid), "volumes", "kubernetes.io~empty-dir")
+	if err := os.MkdirAll(filepath.Dir(blocked), 0o750); err != nil {
 		t.Fatal(err)
 	}
-	text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, volumeMounts: [{name: data, mountPath: /data}]}]",
-		"volumes: [{name: data, hostPath: {path: "+blocked+"/data, type: DirectoryOrCreate}}]")
+	if err := os.WriteFile(blocked, []byte("in the way"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, volumeMounts: [{name: data, mountPath: /data}]}]",
+		"volumes: [{name: data, emptyDir: {}}]"), "name: web", "name: web, uid: "+uid, 1)
 	apply := func() error {
 		results, err := r.engine().Apply(t.Context(), load(t, text), ApplyOptions{Timeout: testTimeout, AllowKubelet: true, KeepOnFailure: true})
 		if err != nil {
