@@ -98,9 +98,8 @@ type harness struct {
 // smoke are the scripts that run on real runtimes if PODRUN_TEST_SCRIPTS is smoke: those
 // of which most depends on the runtime. `make test-scripts` runs all.
 var smoke = []string{
-	"apply-hello", "apply-changed", "configmap", "delete", "dns", "downward", "endings", "exec", "hooks", "image", "image-load",
-	"init", "inside", "life", "logs", "many", "ports", "run", "runtime-errors", "security", "serve", "signals", "subpath",
-	"volumes", "wait-probes",
+	"apply-hello", "configmap", "delete", "endings", "exec", "hooks", "image-load", "init", "inside", "logs", "ports", "run",
+	"runtime-errors", "security", "serve", "signals", "volumes", "wait-probes",
 }
 
 func (h *harness) params() testscript.Params {
