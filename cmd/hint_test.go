@@ -20,16 +20,16 @@ func TestSystemHint(t *testing.T) {
 		return &problem.Error{Kind: problem.Runtime, Object: "pod default/web", Op: "write the checkpoint", Err: &fs.PathError{Op: "write", Path: "/var/lib/podrun/x", Err: errno}}
 	}
 	for name, tc := range map[string]struct {
-		err            error
-		inodes, nobody bool
-		want           string // how the hint begins
+		err                  error
+		inodes, unprivileged bool
+		want                 string // how the hint begins
 	}{
 		"full":          {err: wrote(unix.ENOSPC), want: "the disk is full: free space on the file system of /var/lib/podrun/x ('podrun image prune'"},
 		"inodes":        {err: wrote(unix.ENOSPC), inodes: true, want: "all inodes of the file system of /var/lib/podrun/x are in use"},
 		"quota":         {err: wrote(unix.EDQUOT), want: "the disk quota is used up"},
 		"read-only":     {err: wrote(unix.EROFS), want: "the file system of /var/lib/podrun/x is mounted read-only"},
 		"files":         {err: wrote(unix.EMFILE), want: "increase the limit of open files"},
-		"not root":      {err: wrote(unix.EACCES), nobody: true, want: "run as root"},
+		"not root":      {err: wrote(unix.EACCES), unprivileged: true, want: "run as root"},
 		"root":          {err: wrote(unix.EPERM), want: "root lacks a permission here"},
 		"the runtime's": {err: errors.New("failed to extract layer: write /var/lib/containerd/x: no space left on device"), want: "the disk is full: free space on the file system of this host"},
 		"another":       {err: errors.New("no space left on device was the title of the page"), want: ""},
@@ -40,7 +40,7 @@ func TestSystemHint(t *testing.T) {
 			if e, ok := errors.AsType[*fs.PathError](tc.err); ok {
 				path = e.Path
 			}
-			got := systemHint(tc.err, path, func(string) bool { return tc.inodes }, !tc.nobody)
+			got := systemHint(tc.err, path, func(string) bool { return tc.inodes }, !tc.unprivileged)
 			if !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" || strings.Contains(got, "%s") {
 				t.Errorf("%q, want %q…", got, tc.want)
 			}

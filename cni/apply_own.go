@@ -11,8 +11,8 @@ import (
 )
 
 // Restore makes the rules of a network of podrun's own plugin again, below rootDir's own
-// runtime, where another program removed them: nft flush ruleset, a firewall that starts
-// anew, iptables-restore. The runtime calls plugins only when a sandbox begins or ends,
+// runtime, where another program removed them: nft flush ruleset, a firewall that is
+// restarted, iptables-restore. The runtime calls plugins only when a sandbox begins or ends,
 // so that running pods would stay cut off. It returns how many sandboxes lacked rules.
 func Restore(ctx context.Context, rootDir, network string) (int, error) {
 	return restore(ctx, rootDir, ResultsDir, network)

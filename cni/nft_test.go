@@ -96,14 +96,7 @@ func TestIsNftComment(t *testing.T) {
 // On this machine's kernel, in a network namespace of its own: what is left is what the
 // rules without those of the sandbox would be.
 func TestRemoveNft(t *testing.T) {
-	nft, err := exec.LookPath("nft")
-	if err != nil || os.Getuid() != 0 {
-		t.Skip("requires root and nft (Debian package nftables)")
-	}
-	runtime.LockOSThread() // the thread ends with the test: its namespace is not the others'
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Fatal(err)
-	}
+	nft := inOwnNetwork(t)
 	if out, err := exec.Command(nft, "-f", "testdata/rules.nft").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -123,4 +116,19 @@ func TestRemoveNft(t *testing.T) {
 	if n := strings.Count(left, here); n != 5 || !strings.Contains(left, "id: "+here[:40]) || !strings.Contains(left, `comment "of the host"`) || !strings.Contains(left, "goto masq_checks") {
 		t.Errorf("of another sandbox 5 places and one that is cut off must be left, and the host's own rules; %d are:\n%s", n, left)
 	}
+}
+
+// inOwnNetwork moves the test's thread to a network namespace, and returns the path of nft.
+// The thread ends with the test: the namespace is not that of other tests.
+func inOwnNetwork(t *testing.T) (nft string) {
+	t.Helper()
+	nft, err := exec.LookPath("nft")
+	if err != nil || os.Getuid() != 0 {
+		t.Skip("requires root and nft (Debian package nftables)")
+	}
+	runtime.LockOSThread()
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		t.Fatal(err)
+	}
+	return nft
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -77,14 +76,7 @@ func TestLacks(t *testing.T) {
 // On this machine's kernel, in a network namespace of its own, with a plugin that writes
 // down how it was called. What its ADD does is tested in bundle/podrun-net.
 func TestRestore(t *testing.T) {
-	nft, err := exec.LookPath("nft")
-	if err != nil || os.Getuid() != 0 {
-		t.Skip("requires root and nft (Debian package nftables)")
-	}
-	runtime.LockOSThread() // the thread ends with the test: its namespace is not the others'
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Fatal(err)
-	}
+	nft := inOwnNetwork(t)
 	root, results := t.TempDir(), t.TempDir()
 	plugin, calls := filepath.Join(root, "runtime/ab/cni/podrun-net"), filepath.Join(root, "calls")
 	netns := fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), unix.Gettid())

@@ -89,7 +89,7 @@ func hasChain(family uint8, table, chain string) (bool, error) {
 func readComments(family uint8, table, chain string) ([]string, error) {
 	var messages [][]byte
 	var err error
-	for range 3 { // anew where the rules changed meanwhile
+	for range 3 { // again if the rules changed while they were read
 		req := nftRequest(unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP, family, table, chain, [2]int{unix.NFTA_RULE_TABLE, unix.NFTA_RULE_CHAIN})
 		if messages, err = req.Execute(unix.NETLINK_NETFILTER, 0); !errors.Is(err, netlink.ErrDumpInterrupted) {
 			break

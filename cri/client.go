@@ -7,8 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -147,20 +145,6 @@ func SocketPath(endpoint string) (string, error) {
 // DefaultEndpoints are the sockets looked for when none is named, in order.
 func DefaultEndpoints() []string {
 	return []string{"unix:///run/containerd/containerd.sock", "unix:///run/crio/crio.sock"}
-}
-
-// FindEndpoint returns the first of the default endpoints whose socket exists.
-func FindEndpoint() (string, error) {
-	for _, e := range DefaultEndpoints() {
-		path, err := SocketPath(e)
-		if err != nil {
-			return "", err
-		}
-		if _, err := os.Stat(path); err == nil {
-			return e, nil
-		}
-	}
-	return "", fmt.Errorf("no container runtime found: %s do not exist", strings.Join(DefaultEndpoints(), " and "))
 }
 
 // within bounds one call.

@@ -121,13 +121,6 @@ func ReadRootfs(ctx context.Context) bool {
 	return is && err == nil
 }
 
-// ReadNoExec reports whether a directory, or the next above it that exists, is on a
-// file system that is mounted with noexec.
-func ReadNoExec(dir string) bool {
-	_, st, err := statfsAbove(dir)
-	return err == nil && st.Flags&unix.ST_NOEXEC != 0
-}
-
 // ReadRealPath resolves the symbolic links of a path, also of one that does not exist
 // yet: two names of a directory are one runtime.
 func ReadRealPath(path string) string {

@@ -185,7 +185,7 @@ func (d *Document) relate(r Relationship) {
 	}
 }
 
-// unknown is SPDX's word for what nobody has looked at.
+// unknown is SPDX's value for what was not determined.
 const unknown = "NOASSERTION"
 
 // unfit are the characters that an ID of SPDX may not have.

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tries is how often a change of the kernel's rules is planned anew, where what it
+// tries is how often a change of the kernel's rules is planned again if what it
 // builds on was removed by another program in between.
 const tries = 3
 

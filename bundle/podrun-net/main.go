@@ -24,11 +24,7 @@ func main() {
 }
 
 func cmdAdd(args *skel.CmdArgs) error {
-	c, err := parse(args.StdinData)
-	if err != nil {
-		return err
-	}
-	a, err := c.attachment(args.ContainerID, args.IfName)
+	c, a, err := attachmentOf(args)
 	if err != nil {
 		return err
 	}
@@ -36,6 +32,16 @@ func cmdAdd(args *skel.CmdArgs) error {
 		return fmt.Errorf("network %s, sandbox %s: %w", c.Name, args.ContainerID, err)
 	}
 	return types.PrintResult(c.PrevResult, c.CNIVersion)
+}
+
+// attachmentOf reads the configuration of a call, and what it is about.
+func attachmentOf(args *skel.CmdArgs) (*config, attachment, error) {
+	c, err := parse(args.StdinData)
+	if err != nil {
+		return nil, attachment{}, err
+	}
+	a, err := c.attachment(args.ContainerID, args.IfName)
+	return c, a, err
 }
 
 // cmdDel needs the configuration for nothing: an attachment is known by its IDs in
@@ -58,11 +64,7 @@ func cmdGC(args *skel.CmdArgs) error {
 }
 
 func cmdCheck(args *skel.CmdArgs) error {
-	c, err := parse(args.StdinData)
-	if err != nil {
-		return err
-	}
-	a, err := c.attachment(args.ContainerID, args.IfName)
+	_, a, err := attachmentOf(args)
 	if err != nil {
 		return err
 	}

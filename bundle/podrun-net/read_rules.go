@@ -98,7 +98,7 @@ func readRules(t *nftables.Table, chains []string) ([]rule, error) {
 	return out, nil
 }
 
-// dumpRules reads the rules of a chain, anew where they changed meanwhile.
+// dumpRules reads the rules of a chain, and reads them again if they changed while it read them.
 func dumpRules(t *nftables.Table, chain string) (messages [][]byte, err error) {
 	for range tries {
 		req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP)
