@@ -206,16 +206,19 @@ func TestApplyFailedPod(t *testing.T) {
 // (research: runonce took it for one that does not run).
 func TestApplyCompletedPod(t *testing.T) {
 	for _, policy := range []string{"Never", "OnFailure"} {
-		r := newRig(t)
-		r.rt.Script("app", critest.Behavior{})
-		r.mustApply(one(policy), OutcomeCreated)
-		if result := r.mustApply(one(policy), OutcomeUnchanged); result.Status.Phase != corev1.PodSucceeded {
-			t.Errorf("phase %s", result.Status.Phase)
-		}
-		if n := countOf(r.rt.Changes(), "StartContainer app"); n != 1 {
-			t.Errorf("started %d times", n)
-		}
-		r.mustDelete()
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.rt.Script("app", critest.Behavior{})
+			r.mustApply(one(policy), OutcomeCreated)
+			synctest.Wait() // the container has exited
+			if result := r.mustApply(one(policy), OutcomeUnchanged); result.Status.Phase != corev1.PodSucceeded {
+				t.Errorf("phase %s", result.Status.Phase)
+			}
+			if n := countOf(r.rt.Changes(), "StartContainer app"); n != 1 {
+				t.Errorf("started %d times", n)
+			}
+			r.mustDelete()
+		})
 	}
 }
 
