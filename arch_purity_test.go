@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// pureFile tells whether a file may only compute: everything that it knows
+// pureFile reports whether a file may only compute: everything that it knows
 // comes in as an argument. Others act, and say so by their names.
 func pureFile(s *source) bool {
 	switch {
@@ -49,7 +49,7 @@ var worldly = map[string]func(name string) bool{
 	"github.com/moby/sys/mountinfo":     oneOf("GetMounts", "Mounted", "MountedFast", "PidMountInfo"),
 	"github.com/opencontainers/cgroups": always, "github.com/opencontainers/cgroups/manager": always,
 	"github.com/vishvananda/netlink": always, "github.com/vishvananda/netlink/nl": always,
-	module + "/cri": oneOf("Client"), // its methods can't be told apart by their names alone
+	module + "/cri": oneOf("Client"), // its methods cannot be distinguished by their names alone
 }
 
 func always(string) bool { return true }

@@ -79,7 +79,7 @@ func parse(name string, text []byte) (*source, error) {
 	}, nil
 }
 
-// built tells whether the file's //go:build line holds in an ordinary build.
+// built reports whether the file's //go:build line holds in an ordinary build.
 func built(file *ast.File) bool {
 	for _, group := range file.Comments {
 		for _, c := range group.List {

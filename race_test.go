@@ -64,7 +64,7 @@ func TestProcessesRaceForReservations(t *testing.T) {
 	}
 }
 
-// TestProcessesRaceForReservationsAgain: pods that are here, and start again or are
+// TestProcessesRaceForReservationsAgain: pods that are present, and start again or are
 // replaced by larger ones, are admitted one after the other, too.
 func TestProcessesRaceForReservationsAgain(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -144,7 +144,7 @@ func (s *script) groups() []string {
 	return found
 }
 
-// clean takes away what is left. What can't be was named before.
+// clean removes what is left. What cannot be was named before.
 func (s *script) clean(ctx context.Context, sandboxes, mounts, groups []string) {
 	for _, id := range sandboxes {
 		_ = s.client.StopPodSandbox(ctx, id)

@@ -123,7 +123,7 @@ func CheckAll(pods []Pod, facts host.Facts, s nodeconfig.Settings, o Options) []
 	return out
 }
 
-// among tells whether a pod is in a list.
+// among reports whether a pod is in a list.
 func among(list []host.Pod, p host.Pod) bool {
 	return slices.ContainsFunc(list, func(o host.Pod) bool { return o.UID == p.UID })
 }
@@ -146,7 +146,7 @@ func (q question) verdict() Verdict {
 // present are the other pods that count: those here and those that come.
 func (q question) present() []host.Pod { return slices.Concat(q.others, q.arrived) }
 
-// replaces tells whether a pod takes the place of one of podrun's on this host.
+// replaces reports whether a pod takes the place of one of podrun's on this host.
 // One of the same UID and another name is not replaced: checkUIDOwner refuses.
 func replaces(pod *corev1.Pod, here host.Pod) bool {
 	return here.Managed && here.Namespace == pod.Namespace && here.Name == pod.Name

@@ -101,7 +101,7 @@ func (q question) unknownDevices(devices map[string][]string) problem.List {
 	return out
 }
 
-// unexpectedAllocation is the kubelet's message of devices that can't be had.
+// unexpectedAllocation is the kubelet's message for devices that are not available.
 func unexpectedAllocation(why, hint string) problem.Problem {
 	return problem.Problem{Field: "spec", Reason: "UnexpectedAdmissionError",
 		Message: "Allocate failed due to " + why + ", which is unexpected", Hint: hint}

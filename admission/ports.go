@@ -72,7 +72,7 @@ func listenerName(l host.Listener) string {
 	return fmt.Sprintf("%s, which listens on %s:%d", name, address, l.Port)
 }
 
-// ofReplaced tells whether a listener is likely a pod's that this command
+// ofReplaced reports whether a listener is likely a pod's that this command
 // replaces: one on the host's network that declared the port. It stops before
 // the new one starts.
 func ofReplaced(q question, l host.Listener) bool {

@@ -148,7 +148,7 @@ func toleratesMemoryPressure(pod *corev1.Pod) bool {
 	})
 }
 
-// runs tells whether this very pod is on the runtime already.
+// runs reports whether this very pod is on the runtime already.
 func (q question) runs() bool {
 	return slices.ContainsFunc(q.leaving, func(p host.Pod) bool { return p.UID == string(q.pod.UID) && p.Ready })
 }

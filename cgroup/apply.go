@@ -186,7 +186,7 @@ func (r Resources) config() *cgroups.Resources {
 	return c
 }
 
-// holds tells whether a shared group has its weight already, which spares
+// holds reports whether a shared group has its weight already, which spares
 // systemd a call for every pod. Groups with other values are always set.
 func (p Plan) holds(g Group) bool {
 	r := g.Resources

@@ -65,7 +65,7 @@ func (p Plan) markMade(ctx context.Context) error {
 	return nil
 }
 
-// within tells whether a directory is in one of the hierarchies.
+// within reports whether a directory is in one of the hierarchies.
 func (p Plan) within(dir string) bool {
 	for _, mount := range p.Mounts {
 		if strings.HasPrefix(filepath.Clean(dir), mount+"/") {

@@ -13,7 +13,7 @@ import (
 const markName = "trusted.podrun"
 
 // mark notes that podrun made a group, and how many milli-CPUs the pod
-// requests whose group it is. Where it can't be kept (in a user namespace, or
+// requests whose group it is. Where it cannot be kept (in a user namespace, or
 // on cgroup v1 before Linux 3.14), a shared group stays when it is empty.
 func mark(dir string, milli int64) error {
 	err := unix.Setxattr(dir, markName, []byte(strconv.FormatInt(milli, 10)), 0)
@@ -23,7 +23,7 @@ func mark(dir string, milli int64) error {
 	return &os.PathError{Op: "setxattr", Path: dir, Err: err}
 }
 
-// marked tells whether podrun made a group.
+// marked reports whether podrun made a group.
 func marked(dir string) bool {
 	_, err := unix.Getxattr(dir, markName, nil)
 	return err == nil

@@ -40,7 +40,7 @@ func live(t testing.TB) (host.Facts, nodeconfig.Settings) {
 	return facts, s
 }
 
-// remains lists what is left of the test's cgroup root in any hierarchy, and of
+// remains lists leftovers of the test's cgroup root in any hierarchy, and of
 // its units where systemd manages cgroups.
 func remains(t testing.TB, p Plan) []string {
 	t.Helper()

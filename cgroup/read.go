@@ -50,7 +50,7 @@ func processes(dir string) ([]int, error) {
 }
 
 // procs reads one group's cgroup.procs. A process of a PID namespace that this
-// one can't see shows as 0.
+// one cannot see shows as 0.
 func procs(dir string) ([]int, error) {
 	data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
@@ -70,7 +70,7 @@ func procs(dir string) ([]int, error) {
 	return out, nil
 }
 
-// ReadExists tells whether the pod's cgroup exists in any hierarchy. False where the
+// ReadExists reports whether the pod's cgroup exists in any hierarchy. False where the
 // plan has none.
 func ReadExists(p Plan) bool {
 	for _, g := range p.Pods {

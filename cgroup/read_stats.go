@@ -54,7 +54,7 @@ func workingSet(used uint64, dir, inactive string) uint64 {
 	return used
 }
 
-// readCount reads a file with one number; nil if it can't be read.
+// readCount reads a file with one number; nil if it cannot be read.
 func readCount(path string) *uint64 {
 	data, err := os.ReadFile(path)
 	if err != nil {

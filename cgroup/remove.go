@@ -132,7 +132,7 @@ func (p Plan) removeEmpty(g Group) error {
 	return removeDirs(dirs)
 }
 
-// inUse tells whether a group holds a process or another group.
+// inUse reports whether a group holds a process or another group.
 func inUse(dir string) (bool, error) {
 	pids, err := procs(dir)
 	if err != nil || len(pids) > 0 {

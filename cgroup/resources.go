@@ -43,7 +43,7 @@ func podResources(in Input, class corev1.PodQOSClass) Resources {
 	return r
 }
 
-// declaredLimits sums the pod's limits and tells whether they bound the whole
+// declaredLimits sums the pod's limits and reports whether they bound the whole
 // pod: every container, init containers included, has one, or the pod has
 // (KEP-2837).
 func declaredLimits(pod *corev1.Pod) (limits corev1.ResourceList, everyCPU, everyMemory bool) {

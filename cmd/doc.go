@@ -4,6 +4,6 @@
 //
 // The rules of output, for all commands: stdout carries data (what was asked
 // for: a plan, a table, logs, a JSON summary), stderr carries talk (events,
-// warnings, errors). An error is one message, with what to do about it on a
+// warnings, errors). An error is one message, with a hint for the fix on a
 // line of its own, and its exit code is that of exit.go.
 package cmd

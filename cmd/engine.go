@@ -116,7 +116,7 @@ func (a *app) warnAbout(r *renderer, notes problem.List) {
 	}
 }
 
-// needRoot refuses commands that act, where podrun can't.
+// needRoot refuses commands that act, where podrun cannot.
 func needRoot() error {
 	if os.Geteuid() != 0 {
 		return &problem.Error{Kind: problem.Runtime, Err: errors.New("podrun creates cgroups and mounts and must run as root"), Hint: "use sudo"}

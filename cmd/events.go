@@ -111,7 +111,7 @@ func (a *app) eventsWanted(f *eventsFlags, named []string) func(event.Event) boo
 	}
 }
 
-// shows tells whether events of that type are asked for.
+// shows reports whether events of that type are asked for.
 func (f *eventsFlags) shows(e event.Event) bool {
 	return len(f.types) == 0 || slices.Contains(f.types, e.Type)
 }

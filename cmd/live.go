@@ -51,7 +51,7 @@ type tolled struct {
 
 func keyOf(e event.Event) pullKey { return pullKey{e.UID, e.FieldPath, e.Pull.Image} }
 
-// due tells whether a progress is to be shown now.
+// due reports whether a progress is to be shown now.
 func (l *live) due(e event.Event) bool {
 	if l.terminal != nil {
 		return true

@@ -78,7 +78,7 @@ func (i *interactor) start(log run.Log, exited <-chan struct{}) func() {
 	}
 }
 
-// attach attaches until the container has ended, and tells whether it had before, so
+// attach attaches until the container has ended, and reports whether it had before, so
 // that a terminal has shown nothing of it.
 func (i *interactor) attach(ctx context.Context, log run.Log) (missed bool) {
 	streams, restore, err := i.app.streamsOf(ctx, i.stdin, i.tty)

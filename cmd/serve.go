@@ -95,7 +95,7 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	if err != nil {
 		return err
 	}
-	_ = os.Unsetenv("NOTIFY_SOCKET") // plugins that podrun executes must not inherit it; it can't fail
+	_ = os.Unsetenv("NOTIFY_SOCKET") // plugins that podrun executes must not inherit it; it cannot fail
 	r := a.renderer()
 	settings, notes, err := a.settings.settings()
 	if err != nil {
@@ -197,7 +197,7 @@ func (s *server) connect(ctx context.Context, settings *nodeconfig.Settings) (*c
 	}
 }
 
-// reloads gets the settings to go on with at each SIGHUP. Settings that are wrong are
+// reloads gets the settings to continue with at each SIGHUP. Settings that are wrong are
 // reported, and those before stay.
 func (s *server) reloads(ctx context.Context) <-chan *run.Node {
 	out := make(chan *run.Node)

@@ -142,7 +142,7 @@ func TestOneRuntime(t *testing.T) {
 	}
 }
 
-// TestSettingsFileUnreadable: a file that is there and can't be read is an error
+// TestSettingsFileUnreadable: a file that is there and cannot be read is an error
 // that names it, for every command that needs settings, and for no other.
 func TestSettingsFileUnreadable(t *testing.T) {
 	dir := t.TempDir() // reading a directory fails for root, too

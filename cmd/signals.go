@@ -85,7 +85,7 @@ func (w *work) restoresBy(restore func()) {
 const saysFor = time.Second
 
 // catchSignals returns a context that the first SIGINT, SIGTERM or SIGHUP ends, with
-// the signal as its cause: signal.NotifyContext can't tell them apart. SIGHUP stays
+// the signal as its cause: signal.NotifyContext cannot distinguish them. SIGHUP stays
 // ignored where it was (nohup), and `podrun serve` takes it over.
 func (a *app) catchSignals(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)

@@ -48,7 +48,7 @@ func summarize(pod *corev1.Pod) podSummary {
 }
 
 // inits takes in the init containers, up to and including the first that is not
-// done, and tells whether there is one. It also returns the restarts of the
+// done, and reports whether there is one. It also returns the restarts of the
 // sidecars alone, of those it came to, as kubectl counts them.
 func (s *podSummary) inits(pod *corev1.Pod) (sidecars podSummary, initializing bool) {
 	for i := range pod.Status.InitContainerStatuses {

@@ -42,7 +42,7 @@ func readAttachments(ctx context.Context, dir string) ([]Attachment, error) {
 		path := filepath.Join(dir, e.Name())
 		data, err := hostfile.ReadNoFollow(ctx, path, maxResult)
 		if err != nil {
-			continue // removed in the meantime, or not a regular file
+			continue // removed since then, or not a regular file
 		}
 		if a, ok := Parse(path, data); ok {
 			out = append(out, a)

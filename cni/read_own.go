@@ -26,7 +26,7 @@ func readOwn(ctx context.Context, dir, network string) ([]ownAttachment, error) 
 	for _, path := range files[:min(len(files), maxResults)] {
 		data, err := hostfile.ReadNoFollow(ctx, path, maxResult)
 		if err != nil {
-			continue // removed meanwhile, or no file
+			continue // removed since then, or no file
 		}
 		a, ok := parseOwn(data, network)
 		if !ok {

@@ -168,7 +168,7 @@ func removal(saved []byte, attachments []Attachment, sandboxes []string) []byte 
 	return out.Bytes()
 }
 
-// leads tells whether a rule leads to one of the chains, or is for one of the
+// leads reports whether a rule leads to one of the chains, or is for one of the
 // sandboxes.
 func leads(line string, words []string, own map[string]bool, sandboxes []string) bool {
 	if at := slices.Index(words, "-j"); at > 0 && at+1 < len(words) && own[words[at+1]] {

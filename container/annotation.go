@@ -50,7 +50,7 @@ func Hash(c *corev1.Container) string {
 	return strconv.FormatUint(uint64(h.Sum32()), 16)
 }
 
-// asJSON marshals an API type, which can't fail.
+// asJSON marshals an API type, which cannot fail.
 func asJSON(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -65,7 +65,7 @@ func awaitName(ctx context.Context, client *cri.Client, sandboxID string, config
 	return id, err
 }
 
-// ended tells whether a call had no answer before its context ended.
+// ended reports whether a call had no answer before its context ended.
 func ended(err error) bool {
 	code := status.Code(err)
 	return code == codes.DeadlineExceeded || code == codes.Canceled ||
@@ -96,7 +96,7 @@ func removeStray(ctx context.Context, client *cri.Client, sandboxID string, conf
 	return removed, nil
 }
 
-// inDoubt tells whether the runtime may have created the container that it
+// inDoubt reports whether the runtime may have created the container that it
 // failed to create with err. A name's reservation has code Unknown.
 func inDoubt(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded || cri.Reserved(err)

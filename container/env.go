@@ -93,7 +93,7 @@ func (e environ) keyValues() []*runtimeapi.KeyValue {
 	return out
 }
 
-// reasonConfig is the kubelet's reason for a container that can't be
+// reasonConfig is the kubelet's reason for a container that cannot be
 // configured.
 const reasonConfig = "CreateContainerConfigError"
 
@@ -158,7 +158,7 @@ func (p Plan) envFrom(from corev1.EnvFromSource) (map[string]string, error) {
 }
 
 // addFrom adds variables in the order of their names, and reports whether they
-// fit. A key that can't be a variable's name is left out with a warning; since
+// fit. A key that cannot be a variable's name is left out with a warning; since
 // Kubernetes 1.34 that is only what breaks the environment itself: an empty
 // name, =, or bytes that don't print (KEP-4369).
 func (p Plan) addFrom(env *environ, field, prefix string, data map[string]string) (warnings problem.List, fits bool) {

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// ErrEmpty is that a stream has no entry: what was asked for is not there.
+// ErrEmpty is that a stream has no entry: what was asked for is missing.
 var ErrEmpty = errors.New("the archive is empty")
 
 // errOutside is that an entry is not below the one that was asked for.

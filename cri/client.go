@@ -62,7 +62,7 @@ func New(rt runtimeapi.RuntimeServiceClient, img runtimeapi.ImageServiceClient, 
 
 // Dial prepares a connection to the runtime at a unix:// endpoint or a path. An
 // empty imageEndpoint is the runtime's own. It does not wait for the runtime:
-// the first call tells whether it is there.
+// the first call reports whether it is there.
 func Dial(endpoint, imageEndpoint string, timeout time.Duration) (*Client, error) {
 	c := &Client{endpoint: endpoint, timeout: timeout}
 	rt, err := c.connect(endpoint)

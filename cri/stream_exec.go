@@ -201,7 +201,7 @@ func resize(ctx context.Context, to io.Writer, sizes <-chan TerminalSize) {
 	}
 }
 
-// pass copies a command's output. What can't be written is still read, or the
+// pass copies a command's output. What cannot be written is still read, or the
 // other streams would stop too (k/k#96339).
 func pass(to io.Writer, from io.Reader) error {
 	_, err := io.Copy(to, from)

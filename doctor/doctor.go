@@ -139,7 +139,7 @@ func (in Input) refused(reason string) (problem.Problem, bool) {
 	return in.Refusals[at], true
 }
 
-// down tells whether the runtime says nothing.
+// down reports whether the runtime says nothing.
 func (in Input) down() bool { return in.Down != "" }
 
 // ofRuntime is a finding that only a runtime that answers can make.

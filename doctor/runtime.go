@@ -145,7 +145,7 @@ func tried(r host.Runtime) Finding {
 	return pass("", "%s %s", r.Name, r.Version)
 }
 
-// handlers tells what the runtime can do for pods.
+// handlers reports what the runtime can do for pods.
 func handlers(in Input) Finding {
 	return in.ofRuntime("handlers", func() Finding {
 		r := in.Facts.Runtime
@@ -182,7 +182,7 @@ func describe(name string, h host.RuntimeHandler) string {
 	return name + ": " + strings.Join(can, ", ")
 }
 
-// sandboxImage tells whether the pause image is here: without it, and without a
+// sandboxImage reports whether the pause image is present: without it, and without a
 // registry, no pod starts.
 func sandboxImage(in Input) Finding {
 	return in.ofRuntime("sandbox-image", func() Finding {
@@ -257,7 +257,7 @@ func runtimeConfig(in Input) Finding {
 	})
 }
 
-// oomScore tells whether the runtime can give containers the scores that the
+// oomScore reports whether the runtime can give containers the scores that the
 // kubelet gives them: it may not lower them without CAP_SYS_RESOURCE.
 func oomScore(in Input) Finding {
 	return in.ofRuntime("oom-score", func() Finding {

@@ -47,7 +47,7 @@ func seLinux(in Input) Finding {
 // are on, for a pod with a user namespace (KEP-127).
 var idMapped = version.MustParseGeneric("6.3.0")
 
-// userNamespaces tells what keeps pods with hostUsers: false from running here.
+// userNamespaces reports what keeps pods with hostUsers: false from running here.
 func userNamespaces(in Input) Finding {
 	limit, known := in.Checkup.Sysctls["user.max_user_namespaces"]
 	able := func(h host.RuntimeHandler) bool { return h.UserNamespaces }

@@ -58,14 +58,14 @@ func closeOnExec() error {
 	}
 	for _, e := range entries {
 		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
-			_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC) // closed meanwhile: that of the listing
+			_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC) // closed since then: that of the listing
 		}
 	}
 	return nil
 }
 
 // raiseLimits sets the daemon's limits, whoever starts it. Without CAP_SYS_RESOURCE a hard
-// limit can't be raised, which is no reason not to start.
+// limit cannot be raised, which is no reason not to start.
 func raiseLimits(pid int) {
 	if unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: softFiles, Max: openFiles}, nil) == nil {
 		return

@@ -113,7 +113,7 @@ func (c *Correlator) Add(e Event) Event {
 	return e
 }
 
-// combines tells whether an event is one of too many similar ones, and counts it
+// combines reports whether an event is one of too many similar ones, and counts it
 // among them if it isn't yet.
 func (c *Correlator) combines(group key, e Event) bool {
 	s := c.similar[group]
@@ -195,7 +195,7 @@ func Correlate(events []Event) []Event {
 		if strings.HasPrefix(e.Message, combined) {
 			k.message = combined
 		}
-		if i, ok := at[k]; ok && e.Count > 1 { // else it was forgotten meanwhile
+		if i, ok := at[k]; ok && e.Count > 1 { // else it was forgotten since then
 			out[i] = e
 			continue
 		}

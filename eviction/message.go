@@ -104,7 +104,7 @@ func (u *Usage) total() Disk {
 	return out
 }
 
-// Limited tells whether a pod has limits of local storage, for which its usage has to
+// Limited reports whether a pod has limits of local storage, for which its usage has to
 // be measured.
 func Limited(pod *corev1.Pod) bool {
 	limits := resource.PodLimits(pod)

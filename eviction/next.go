@@ -65,7 +65,7 @@ func Next(s State, all []Threshold, o Observations, transition time.Duration, no
 	return next, d
 }
 
-// Resolved tells whether no threshold is crossed, minimum reclaims included: then no
+// Resolved reports whether no threshold is crossed, minimum reclaims included: then no
 // pod has to be evicted.
 func Resolved(all []Threshold, o Observations) bool { return len(crossed(all, o, true)) == 0 }
 

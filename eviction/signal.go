@@ -97,7 +97,7 @@ func Observe(f host.Facts) Observations {
 	return out
 }
 
-// DedicatedImages tells whether images, and the containers' own layers, are on another
+// DedicatedImages reports whether images, and the containers' own layers, are on another
 // file system than the node's. It is false where that of the images is not known.
 func DedicatedImages(f host.Facts) bool {
 	return f.ImageFS.CapacityBytes > 0 && f.ImageFS.Device != f.NodeFS.Device

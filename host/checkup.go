@@ -5,7 +5,7 @@ package host
 type Checkup struct {
 	Root        bool        `json:"root"` // the examiner is root
 	Directories []Directory `json:"directories"`
-	// ReadOnlyCgroups are the mount points of control groups that can't be
+	// ReadOnlyCgroups are the mount points of control groups that cannot be
 	// written to.
 	ReadOnlyCgroups []string `json:"readOnlyCgroups,omitempty"`
 	// RuntimePID is the process behind the runtime's socket; 0 if it is unknown.

@@ -55,7 +55,7 @@ type Facts struct {
 
 	AppArmor bool `json:"appArmor,omitempty"` // enabled in the kernel
 	SELinux  bool `json:"selinux,omitempty"`
-	// AppArmorProfiles are those that are loaded; nil where that can't be read.
+	// AppArmorProfiles are those that are loaded; nil where that cannot be read.
 	AppArmorProfiles []string `json:"appArmorProfiles,omitempty"`
 	// SeccompProfiles are the files that the pods name, below the profile directory, with
 	// their problems; empty for none.
@@ -76,7 +76,7 @@ type Facts struct {
 	Pods    []Pod           `json:"pods,omitempty"`    // the sandboxes of the runtime, podrun's and others'
 	// UserNS has the first host ID of the range that each of podrun's pods with a
 	// user namespace holds, by UID.
-	// Its value is 0 where the range can't be found out: then no other pod can be
+	// Its value is 0 where the range cannot be found out: then no other pod can be
 	// given one.
 	UserNS map[string]uint32 `json:"userNS,omitempty"`
 	// Unreadable are podrun's state files that are corrupt, with the reasons. They
@@ -189,7 +189,7 @@ type Runtime struct {
 	RestrictsOOM *bool `json:"restrictsOOM,omitempty"`
 	// NoProcMount is true if the runtime always masks /proc.
 	NoProcMount bool `json:"noProcMount,omitempty"`
-	// CDI tells whether the runtime adds CDI devices to containers; nil where it
+	// CDI reports whether the runtime adds CDI devices to containers; nil where it
 	// does not tell.
 	CDI        *bool    `json:"cdi,omitempty"`
 	CDIDirs    []string `json:"cdiDirs,omitempty"`    // of specifications, where the runtime tells
@@ -216,12 +216,12 @@ func (r Runtime) NetworkDir() string {
 	return r.CNIConfDir
 }
 
-// Containerd1 tells whether the runtime is a containerd 1.x.
+// Containerd1 reports whether the runtime is a containerd 1.x.
 func (r Runtime) Containerd1() bool {
 	return r.Name == "containerd" && strings.HasPrefix(strings.TrimPrefix(r.Version, "v"), "1.")
 }
 
-// IsCRIO tells whether the runtime is CRI-O.
+// IsCRIO reports whether the runtime is CRI-O.
 func (r Runtime) IsCRIO() bool { return r.Name == "cri-o" }
 
 // LoadImage is how an image gets to the runtime of a host without a registry, as the

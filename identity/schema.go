@@ -21,7 +21,7 @@ const (
 	secretsSchema = 2 // a checkpoint whose Secrets are in memory
 )
 
-// The first lines of a state file are comments in YAML, and told apart at a
+// The first lines of a state file are comments in YAML, and distinguished at a
 // glance from the content of every other file.
 const (
 	// CheckpointHead is how a checkpoint begins, followed by the pod's

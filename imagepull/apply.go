@@ -175,7 +175,7 @@ func (s *Pulls) Trouble() error {
 	return nil
 }
 
-// failed tells why a container won't have its image. The job told it to the
+// failed reports why a container won't have its image. The job told it to the
 // first container already, where it tried a pull.
 func (s *Pulls) failed(j *job, c Container, first bool) error {
 	var end *ended
@@ -212,7 +212,7 @@ func (j *job) setLast(e *PullError) {
 	j.last = e
 }
 
-// container finds a container of the image; first tells whether it is the one
+// container finds a container of the image; first reports whether it is the one
 // that the pull's events are about.
 func (i Image) container(name string) (c Container, first bool) {
 	for at, c := range i.Containers {

@@ -81,7 +81,7 @@ func TestRefusedCredentialsAreNamedAndNotShown(t *testing.T) {
 	})
 }
 
-// A Secret that can't be read is not skipped: its image can't be had.
+// A Secret that cannot be read is not skipped: its image is not available.
 func TestUnreadableCredentialsFailAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()

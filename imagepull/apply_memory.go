@@ -34,7 +34,7 @@ func (m memory) path(uid string) string { return filepath.Join(m.dir, uid+".json
 // Secret.
 const maxRecord = 4 << 20
 
-// read takes a pod's back-off in. A file that can't be understood counts for
+// read takes a pod's back-off in. A file that cannot be understood counts for
 // nothing: the next failure writes it again.
 func (m memory) read(b *backOff, uid string, now time.Time) {
 	data, err := hostfile.Read(context.Background(), m.path(uid), maxRecord)
@@ -94,7 +94,7 @@ func (m memory) prune(now time.Time) error {
 	for _, f := range files {
 		info, err := f.Info()
 		if err != nil || now.Sub(info.ModTime()) <= 2*backOffMax {
-			continue // removed in the meantime, or still valid
+			continue // removed since then, or still valid
 		}
 		if err := os.Remove(filepath.Join(m.dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -15,7 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// A second process goes on with the back-off of the first, and takes an image
+// A second process continues with the back-off of the first, and takes an image
 // that came meanwhile at once.
 func TestBackOffSurvivesItsProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

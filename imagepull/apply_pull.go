@@ -101,7 +101,7 @@ func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool
 	return result, pulled, err
 }
 
-// here reports whether an image in back-off has become present in the meantime, so that
+// here reports whether an image in back-off has become present since then, so that
 // no pull is required: then the job uses it.
 func (p *Puller) here(ctx context.Context, plan Plan, j *job) bool {
 	if j.image.Policy == corev1.PullAlways {

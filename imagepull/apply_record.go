@@ -98,8 +98,8 @@ func typeOf(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: kubelet.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// find reads an image's record: nil if there is none, or it can't be understood.
-// Ours tells whether podrun pulled the image, or may have.
+// find reads an image's record: nil if there is none, or it cannot be understood.
+// Ours reports whether podrun pulled the image, or may have.
 func (r records) find(image, id string) (record *kubelet.ImagePulledRecord, ours bool, err error) {
 	data, err := hostfile.Read(context.Background(), r.pulled(id), maxRecord)
 	if !errors.Is(err, fs.ErrNotExist) {

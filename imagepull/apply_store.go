@@ -88,7 +88,7 @@ type blobJSON struct {
 	Size   int64  `json:"size"` // bytes
 }
 
-// sizes reads from a manifest how long its blobs are; nil if it can't be read.
+// sizes reads from a manifest how long its blobs are; nil if it cannot be read.
 func (w *watcher) sizes(ctx context.Context, digest string) map[string]int64 {
 	stream, err := w.content.Read(ctx, &contentapi.ReadContentRequest{Digest: digest, Size: 0})
 	if err != nil {

@@ -275,7 +275,7 @@ func TestQPS(t *testing.T) {
 	})
 }
 
-// Of several pods that lack the same image, or want it pulled whatever is here,
+// Of several pods that lack the same image, or want it pulled whatever is present,
 // one pulls it.
 func TestPodsShareAPull(t *testing.T) {
 	for _, policy := range []string{"IfNotPresent", "Always"} {
@@ -362,7 +362,7 @@ func TestWaitForAStranger(t *testing.T) {
 	}
 }
 
-// What trying again can't help is tried again all the same, where that is asked for.
+// What trying again cannot help is tried again all the same, where that is asked for.
 func TestRetryAlways(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry()

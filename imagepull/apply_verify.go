@@ -35,7 +35,7 @@ func (p *Puller) shown(plan Plan, image Image, found *runtimeapi.Image) bool {
 	return err == nil && record != nil && allows(record, plan, image)
 }
 
-// allows tells whether a record has that a pod could pull the image.
+// allows reports whether a record has that a pod could pull the image.
 func allows(record *kubelet.ImagePulledRecord, plan Plan, image Image) bool {
 	recorded := record.CredentialMapping[withoutTag(image.Name)]
 	if recorded.NodePodsAccessible {

@@ -37,7 +37,7 @@ func privately(r *registry) {
 	}
 }
 
-// Whether a pod gets an image that is here, after others have pulled it.
+// Whether a pod gets an image that is present, after others have pulled it.
 func TestWhoMayUseAnImageThatIsHere(t *testing.T) {
 	const private, public = "r.example/private:1", "r.example/public:1"
 	good, renamed, bad := registrySecret("a", "u", "good"), registrySecret("b", "u", "good"), registrySecret("a", "u", "bad")
@@ -131,7 +131,7 @@ func eachShowsItsOwn(t *testing.T, policy string) {
 }
 
 // What is kept is for root alone, holds no credentials, goes with its image, and
-// counts for nothing where it can't be understood.
+// counts for nothing where it cannot be understood.
 func TestRecords(t *testing.T) {
 	dir := t.TempDir()
 	r := records{filepath.Join(dir, "image_manager")}

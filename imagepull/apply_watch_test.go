@@ -62,7 +62,7 @@ func (s storeImages) List(context.Context, *imagesapi.ListImagesRequest, ...grpc
 }
 
 // A pull is given up only if neither the store nor the connections show that it goes
-// on, and for want of an answer only if nothing can be unpacked.
+// on, and for lack of an answer only if nothing can be unpacked.
 func TestGiveUp(t *testing.T) {
 	const limit = 10 * time.Second
 	image := &contentapi.Info{Digest: "m", Labels: map[string]string{labelChildren + "config": "c", labelSource + "registry.example": "app"}}

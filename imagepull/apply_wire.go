@@ -113,7 +113,7 @@ func socketsOf(pid int) (map[uint32]bool, error) {
 	for _, name := range names {
 		target, err := os.Readlink(dir.Name() + "/" + name)
 		if err != nil {
-			continue // closed in the meantime
+			continue // closed since then
 		}
 		number, ok := strings.CutPrefix(target, "socket:[")
 		if inode, err := strconv.ParseUint(strings.TrimSuffix(number, "]"), 10, 32); ok && err == nil {

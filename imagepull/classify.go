@@ -17,13 +17,13 @@ type Class string
 const (
 	NotFound     Class = "NotFound"     // no such repository, tag or digest
 	Unauthorized Class = "Unauthorized" // no or wrong credentials
-	InvalidName  Class = "InvalidName"  // the runtime can't parse the name
+	InvalidName  Class = "InvalidName"  // the runtime cannot parse the name
 	NoPlatform   Class = "NoPlatform"   // not for this host's architecture
-	Unavailable  Class = "Unavailable"  // the registry can't be reached or is ill
+	Unavailable  Class = "Unavailable"  // the registry cannot be reached or is ill
 	NotRegistry  Class = "NotRegistry"  // another server answers, such as a web server
 	Signature    Class = "Signature"    // the runtime's policy rejects the image
 	Transient    Class = "Transient"    // anything else
-	// BadCredentials: what the user gave as credentials can't be read. No answer of
+	// BadCredentials: what the user gave as credentials cannot be read. No answer of
 	// a runtime is of this class.
 	BadCredentials Class = "BadCredentials"
 	// Overdue: the time for one image is over. No answer is of this class.

@@ -46,7 +46,7 @@ type manifest struct {
 // source is containerd's label for content from a repository; its host has no port.
 type source struct{ host, repository string }
 
-// sourceOf is the source of a reference; empty if it can't be parsed.
+// sourceOf is the source of a reference; empty if it cannot be parsed.
 func sourceOf(ref string) source {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
@@ -60,7 +60,7 @@ func sourceOf(ref string) source {
 }
 
 // registryOf is the registry of a reference, with its port; the reference itself if it
-// can't be parsed.
+// cannot be parsed.
 func registryOf(ref string) string {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
@@ -122,7 +122,7 @@ func newTransfer(ref string, now time.Time) *transfer {
 		candidates: map[string]manifest{}, here: map[string]int64{}, offsets: map[string]int64{}}
 }
 
-// wantsManifests tells whether the store is to be searched for its manifest.
+// wantsManifests reports whether the store is to be searched for its manifest.
 func (t *transfer) wantsManifests() bool { return !t.sure || t.shared }
 
 // offer matches a transfer with the manifests of its repository. The transfer's manifest
@@ -151,7 +151,7 @@ func (t *transfer) offer(found []manifest, l look, taken map[string]bool) {
 	}
 }
 
-// motion tells whether a manifest has blobs on their way, and whether one of
+// motion reports whether a manifest has blobs on their way, and whether one of
 // them moved since the last look.
 func (t *transfer) motion(m manifest, l look) (open, moves bool) {
 	for ref, i := range l.ingests {

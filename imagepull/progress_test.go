@@ -68,7 +68,7 @@ func TestProgressOfAPull(t *testing.T) {
 	want(state(lookAt(4*time.Second, nil), "one"), event.Pull{State: event.Pulling, Bytes: 151, Total: 301, Rate: 46})
 	want(state(lookAt(5*time.Second, map[string]int64{"layer-two": 50})), event.Pull{State: event.Pulling, Bytes: 151, Total: 301, Rate: 35})
 	want(state(lookAt(6*time.Second, nil), "two"), event.Pull{State: event.PullUnpacks, Bytes: 301, Total: 301})
-	// Layers whose snapshots are here are not fetched: then nothing opens any more.
+	// Layers whose snapshots are present are not fetched: then nothing opens any more.
 	p = newTransfer("r/app:1", begun)
 	p.offer([]manifest{m}, first, map[string]bool{})
 	p.sizes = map[string]int64{"config": 1, "one": 100}
@@ -114,7 +114,7 @@ func TestWhoseManifest(t *testing.T) {
 }
 
 // What a pull left that was cut short is not taken for another tag's, once that
-// one's manifest is here; of two such leavings the one that moves counts.
+// one's manifest is present; of two such leavings the one that moves counts.
 func TestLeavingsOfAnotherTag(t *testing.T) {
 	left := manifest{digest: "left", updated: begun.Add(-time.Hour), blobs: []string{"a"}}
 	other := manifest{digest: "other", updated: begun.Add(-time.Minute), blobs: []string{"b"}}

@@ -58,7 +58,7 @@ func (o *Objects) serveClaim(namespace, name, path string, block bool) {
 	o.Volumes[pv.Name] = pv
 }
 
-// isDevice tells whether containers have a volume as a device.
+// isDevice reports whether containers have a volume as a device.
 func isDevice(pod *corev1.Pod, volume string) bool {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for _, c := range list {

@@ -12,7 +12,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// decode fills into from the item, and tells whether it could: not with a
+// decode fills into from the item, and reports whether it could: not with a
 // value of the wrong type, nor with an unknown or duplicate field under Strict
 // (then into is filled all the same, so that it can be validated too).
 func (l *loader) decode(it item, object string, into any) bool {

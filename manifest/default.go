@@ -41,7 +41,7 @@ func (c Checkpoint) Default() {
 }
 
 // withoutDisabled is a pod without the fields whose feature gate is off in this
-// binary, as the API server stores a new one; nil if it can't be converted. A
+// binary, as the API server stores a new one; nil if it cannot be converted. A
 // podrun of another release may have had the gate on.
 func withoutDisabled(pod *corev1.Pod) *corev1.Pod {
 	var internal core.Pod

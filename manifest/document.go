@@ -162,7 +162,7 @@ func syntaxHint(message string) string {
 }
 
 // tree is the document's node tree, which only problems need; nil when the
-// library can't make one.
+// library cannot make one.
 func (d *document) tree() *yaml.Node {
 	if d.parsed {
 		return d.root

@@ -14,7 +14,7 @@ import (
 )
 
 // Referred is a pod with those of the objects that it refers to, in the order
-// of their names. What it refers to and is not there is left out.
+// of their names. What it refers to and is missing is left out.
 func Referred(pod *corev1.Pod, o *Objects) Checkpoint {
 	if o == nil {
 		o = &Objects{}

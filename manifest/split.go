@@ -10,7 +10,7 @@ import (
 
 // split cuts a source into its documents, empty ones left out. It knows the
 // line of each, and cuts only where YAML does: at a line of "---" or "...",
-// which can't be part of a block scalar. Objects of JSON may also follow one
+// which cannot be part of a block scalar. Objects of JSON may also follow one
 // another with no separator, as jq prints them.
 func split(source Source) ([]*document, error) {
 	text, err := utf8Text(source.Data)
@@ -91,14 +91,14 @@ func chunks(text []byte) []chunk {
 	return out
 }
 
-// isMarker tells whether a line is a separator: the marker, then white space
+// isMarker reports whether a line is a separator: the marker, then white space
 // or nothing.
 func isMarker(line []byte, marker string) bool {
 	rest, ok := bytes.CutPrefix(line, []byte(marker))
 	return ok && (len(rest) == 0 || strings.IndexByte(" \t\r\n", rest[0]) >= 0)
 }
 
-// onlyDirectives tells whether text has a directive, and nothing else but
+// onlyDirectives reports whether text has a directive, and nothing else but
 // comments: then the "---" behind it begins its document and ends none.
 func onlyDirectives(text []byte) bool {
 	first := firstContent(text)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// typeError is a value that can't be decoded into its field.
+// typeError is a value that cannot be decoded into its field.
 type typeError struct {
 	path, message, hint string
 	bounds              bool // a quantity that was not even tried
@@ -18,7 +18,7 @@ type typeError struct {
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
 // typeErrors walks JSON down a Go type and lists every value that its field
-// can't take. It never quotes a value: it may be a secret.
+// cannot take. It never quotes a value: it may be a secret.
 func typeErrors(t reflect.Type, raw json.RawMessage, path string) []typeError {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {

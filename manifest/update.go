@@ -65,7 +65,7 @@ func InPlace(before, after *corev1.Pod) bool {
 }
 
 // internal are two pods as the API's validation of an update takes them; false where
-// one can't be converted.
+// one cannot be converted.
 func internal(before, after *corev1.Pod) (was, will core.Pod, ok bool) {
 	for pod, into := range map[*corev1.Pod]*core.Pod{before: &was, after: &will} {
 		authored := authored(pod)

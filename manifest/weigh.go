@@ -104,7 +104,7 @@ func breakAt(text []byte, i int) int {
 	return 0
 }
 
-// blankAt tells whether a token ends before an offset: white space, a line
+// blankAt reports whether a token ends before an offset: white space, a line
 // break or the end.
 func (s *scanner) blankAt(offset int) bool {
 	i := s.pos + offset
@@ -208,7 +208,7 @@ func (s *scanner) next() bool {
 	return true
 }
 
-// marker tells whether the position is that of a document's "---" or "...".
+// marker reports whether the position is that of a document's "---" or "...".
 func (s *scanner) marker() bool {
 	rest := s.text[s.pos:]
 	return s.pos == s.lineStart && s.blankAt(3) &&
@@ -237,7 +237,7 @@ func (s *scanner) content(c byte) {
 		if len(s.flow) > 0 {
 			s.flow = s.flow[:len(s.flow)-1]
 		}
-		s.nodes++ // {a} ends with a value that is not there
+		s.nodes++ // {a} ends with a value that is missing
 		s.pos++
 	case ',':
 		s.nodes++
@@ -314,7 +314,7 @@ func (s *scanner) plain() {
 	}
 }
 
-// endsPlain tells whether a plain scalar ends before the character here.
+// endsPlain reports whether a plain scalar ends before the character here.
 func (s *scanner) endsPlain() bool {
 	return s.at(0) == ':' && s.blankAt(1) || len(s.flow) > 0 && strings.IndexByte(",?[]{}", s.at(0)) >= 0
 }

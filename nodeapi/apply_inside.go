@@ -66,7 +66,7 @@ func (s *Server) inside(ask func(context.Context, StreamRequest) (string, error)
 	}
 }
 
-// bySocket tells whether a request came by a unix socket.
+// bySocket reports whether a request came by a unix socket.
 func bySocket(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return ok && local.Network() == "unix"

@@ -115,12 +115,12 @@ type Settings struct {
 	ShutdownGracePeriodCriticalPods  time.Duration                              `json:"shutdownGracePeriodCriticalPods,omitempty"`
 	ShutdownGracePeriodByPodPriority []kubelet.ShutdownGracePeriodByPodPriority `json:"shutdownGracePeriodByPodPriority,omitempty"`
 
-	// PullVerification and PullAllowlist say for which images that are here a pod
+	// PullVerification and PullAllowlist say for which images that are present a pod
 	// must show that it could pull them.
 	PullVerification kubelet.ImagePullCredentialsVerificationPolicy `json:"imagePullCredentialsVerificationPolicy"`
 	PullAllowlist    []string                                       `json:"preloadedImagesVerificationAllowlist,omitempty"`
 
-	RetryPullAlways bool           `json:"retryPullAlways,omitempty"`               // what trying again can't help, too
+	RetryPullAlways bool           `json:"retryPullAlways,omitempty"`               // what trying again cannot help, too
 	PullTimeout     *time.Duration `json:"pullTimeout,omitempty"`                   // of one image; 0: no limit; nil: the command's own; ns in JSON
 	PullStall       time.Duration  `json:"pullStallTimeout,omitempty"`              // of one pull without a byte; 0: no limit; ns in JSON
 	RegistryAuth    string         `json:"registryAuth,omitempty"`                  // path of a docker config

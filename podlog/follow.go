@@ -114,7 +114,7 @@ func (s *stream) catchUp(ctx context.Context) error {
 	return s.w.flush()
 }
 
-// ended tells whether the container has ended, as far as was asked.
+// ended reports whether the container has ended, as far as was asked.
 func (s *stream) ended(ctx context.Context) (bool, error) {
 	select {
 	case <-s.src.Exited:

@@ -10,7 +10,7 @@ import (
 
 // Mux writes several logs, each line with its source's prefix: one after the
 // other, as kubectl does, or, when they are followed, whole lines as they come.
-// A log that can't be read does not keep the others from being written; the
+// A log that cannot be read does not keep the others from being written; the
 // error names each. A failure to write ends all.
 func Mux(ctx context.Context, out Output, sources []Source, opts Options) error {
 	m := NewMerger(out)
@@ -48,7 +48,7 @@ func muxFollow(ctx context.Context, m *Merger, sources []Source, opts Options) e
 	return errors.Join(errs...)
 }
 
-// fatal tells whether an error ends all streams: the context's, or one of the
+// fatal reports whether an error ends all streams: the context's, or one of the
 // output.
 func fatal(ctx context.Context, err error) bool {
 	var w *writeError

@@ -20,13 +20,13 @@ type olderFile struct {
 	stamp   string
 	packed  bool
 	skip    int64 // of its lines, how many are not wanted
-	damaged bool  // can't be decompressed
+	damaged bool  // cannot be decompressed
 }
 
 // older lists the files that were rotated away from the log after that time, which
 // is in their names, the oldest first, but not the one that is read. What else lies
 // under such a name is left out; so is a file that a rotation removes now. Those that
-// it returns are open. That they can't be listed is a warning.
+// it returns are open. That they cannot be listed is a warning.
 func (s *stream) older(after string) []*olderFile {
 	out, err := s.listOlder(after)
 	if err != nil {

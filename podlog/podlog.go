@@ -48,7 +48,7 @@ type Source struct {
 	// Prefix is put before each line by Mux: "[pod/web/app] ".
 	Prefix string
 
-	// Exited is closed when the container has ended, and Alive tells whether
+	// Exited is closed when the container has ended, and Alive reports whether
 	// it still runs, asked when there is nothing to read and at most four
 	// times a second. Either ends a Follow; without both, only the context
 	// does.

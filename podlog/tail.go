@@ -72,7 +72,7 @@ type tailCount struct {
 	start      int64 // of the record that was counted last
 }
 
-// line counts the record that begins at an offset and tells whether it is one
+// line counts the record that begins at an offset and reports whether it is one
 // too many. A record tagged P belongs to the line that was counted before it,
 // unless it is the last of all.
 func (t *tailCount) line(at int64, data []byte) bool {
@@ -86,7 +86,7 @@ func (t *tailCount) line(at int64, data []byte) bool {
 	return false
 }
 
-// partialHead tells whether a record that begins so is tagged P.
+// partialHead reports whether a record that begins so is tagged P.
 func partialHead(data []byte) bool {
 	data = data[:min(len(data), headLen)]
 	if n := bytes.IndexByte(data, '\n'); n >= 0 {

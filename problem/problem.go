@@ -36,7 +36,7 @@ type Problem struct {
 	Field   string `json:"field,omitempty"`  // spec.containers[0].image
 	Reason  string `json:"reason,omitempty"` // a word for scripts: the kubelet's or the API's (OutOfcpu, SysctlForbidden, FieldValueInvalid)
 	Message string `json:"message"`          // one sentence, no final period
-	Hint    string `json:"hint,omitempty"`   // what to do about it
+	Hint    string `json:"hint,omitempty"`   // a hint for the fix
 	// Kind is whose fault it is, where that is not the one that the report is
 	// about: an invalid image name that is found during admission.
 	Kind    Kind `json:"kind,omitempty"`
@@ -110,7 +110,7 @@ type Error struct {
 	Object   string // "pod default/web", "container app"; may be empty
 	Op       string // "create sandbox"; may be empty
 	Err      error
-	Hint     string // what to do about it; may be empty
+	Hint     string // a hint for the fix; may be empty
 	Problems List   // set when the failure is a list of problems
 }
 

@@ -12,7 +12,7 @@ func WarningOf(err error) Problem {
 	return Problem{Message: err.Error(), Warning: true}
 }
 
-// WithHint is an error with what to do about it, on one line.
+// WithHint is an error with a hint for the fix, on one line.
 func WithHint(err error) string {
 	p := WarningOf(err)
 	p.Object = ""

@@ -74,7 +74,7 @@ const (
 
 // ServeEvents returns events of a supervisor's pods as they happen, until ctx ends or
 // the supervisor does, which closes the channel. The error is that of a supervisor
-// that is not there.
+// that is missing.
 func ServeEvents(ctx context.Context, layout identity.Layout) (<-chan event.Event, error) {
 	body, err := askAPI(ctx, layout, "/events?watch=only")
 	if err != nil {

@@ -92,8 +92,8 @@ func TestImageTroubleBeforeSandbox(t *testing.T) {
 	})
 }
 
-// TestImageBackOffHoldsNobodyBack: the kubelet goes on with the next container
-// where an image can't be had at once, and comes back to it.
+// TestImageBackOffHoldsNobodyBack: the kubelet continues with the next container
+// where an image is not available at once, and comes back to it.
 func TestImageBackOffHoldsNobodyBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

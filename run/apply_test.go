@@ -276,7 +276,7 @@ func TestLongLogLink(t *testing.T) {
 	}
 }
 
-// TestNoLogLink: that the link can't be made is a warning, and the pod starts.
+// TestNoLogLink: that the link cannot be made is a warning, and the pod starts.
 func TestNoLogLink(t *testing.T) {
 	r := newRig(t)
 	if err := os.Symlink("/proc/none", r.settings.ContainerLogsDir); err != nil {

@@ -195,7 +195,7 @@ func TestCorruptOptionalFilesStartOver(t *testing.T) {
 	}
 }
 
-// F2: with a user namespace whose range can't be read, and not be asked of the
+// F2: with a user namespace whose range cannot be read, and not be asked of the
 // runtime, no other pod gets a range: two must not share one.
 func TestCorruptUserNS(t *testing.T) {
 	taken := map[string]uint32{"a": 65536, "broken": 0}
@@ -240,7 +240,7 @@ func TestObserveIsNeverNil(t *testing.T) {
 }
 
 // Deleting and showing pods read no more of the host than they need: no fact that
-// can't be read keeps them from it.
+// cannot be read keeps them from it.
 func TestDeleteReadsFewFacts(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), OutcomeCreated)

@@ -176,7 +176,7 @@ func TestApplyKilled(t *testing.T) {
 }
 
 // TestDeleteKilled kills podrun at every call of a delete that changes something:
-// the next delete takes away the rest.
+// the next delete removes the rest.
 func TestDeleteKilled(t *testing.T) {
 	steps := stepsOf(t, func(r *rig) {
 		r.mustApply(faultPod, OutcomeCreated)

@@ -155,7 +155,7 @@ func TestDeleteTellsOfFailedPreStop(t *testing.T) {
 	}
 }
 
-// A container whose slice was stopped by another program, or whose shim was killed, can't be
+// A container whose slice was stopped by another program, or whose shim was killed, cannot be
 // stopped for a while ("ttrpc: closed"): the kubelet tries again, and so does a
 // delete.
 func TestDeleteStopsAgain(t *testing.T) {

@@ -73,7 +73,7 @@ spec: {dnsPolicy: Default, terminationGracePeriodSeconds: 0, containers: [{name:
 var talk = []string{"sh", "-c", "echo out; echo err >&2; exit 7"}
 
 // TestExecWithoutStreams falls back to ExecSync where nothing was run yet, but
-// not if there is input, which ExecSync can't pass on.
+// not if there is input, which ExecSync cannot pass on.
 func TestExecWithoutStreams(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(execPod, OutcomeCreated)
@@ -153,7 +153,7 @@ type writerFunc func([]byte) error
 
 func (f writerFunc) Write(p []byte) (int, error) { return len(p), f(p) }
 
-// TestExecFault has the words of runtimes for commands that can't be run.
+// TestExecFault has the words of runtimes for commands that cannot be run.
 func TestExecFault(t *testing.T) {
 	for _, c := range []struct {
 		text, want string

@@ -16,7 +16,7 @@ import (
 )
 
 // faultPod needs every call of the CRI that apply and delete make: an image that
-// is here and one that is not, an init container, a sidecar, hooks.
+// is present and one that is not, an init container, a sidecar, hooks.
 var faultPod = podText("web", "Always", "terminationGracePeriodSeconds: 5", "initContainers:",
 	"- {name: setup, image: registry.example/setup:1}",
 	"- {name: side, image: registry.example/web:1, restartPolicy: Always}",
@@ -243,7 +243,7 @@ func checkFaultErr(t *testing.T, err error, at step, m mishap) {
 }
 
 // TestDeleteFaults lets every single call of a delete go wrong in every way:
-// another delete takes away what is left.
+// another delete removes what is left.
 func TestDeleteFaults(t *testing.T) {
 	steps := stepsOf(t, func(r *rig) {
 		r.mustApply(faultPod, OutcomeCreated)

@@ -181,7 +181,7 @@ func (e *Engine) leftNetworks(ctx context.Context, sandboxes map[string]bool) ([
 	return out, nil
 }
 
-// older tells whether a file is older than gcAge.
+// older reports whether a file is older than gcAge.
 func older(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && time.Since(info.ModTime()) > gcAge

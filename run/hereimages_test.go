@@ -32,7 +32,7 @@ func TestRunsHere(t *testing.T) {
 	}
 }
 
-// TestForeignImageRefused: an image for another machine that is here already is
+// TestForeignImageRefused: an image for another machine that is present already is
 // refused before anything is made; who pulls it again may get the right one.
 func TestForeignImageRefused(t *testing.T) {
 	r := newRig(t)

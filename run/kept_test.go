@@ -109,7 +109,7 @@ func TestEndedPodStaysEnded(t *testing.T) {
 	})
 }
 
-// TestImageBackOffIsShown (conformance C7): `get` beside an `apply` that can't pull.
+// TestImageBackOffIsShown (conformance C7): `get` beside an `apply` that cannot pull.
 func TestImageBackOffIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -194,7 +194,7 @@ func TestExitsOfStoppedAndDeletedPods(t *testing.T) {
 	})
 }
 
-// TestCorruptKeptStatus: a status file that can't be read counts as missing.
+// TestCorruptKeptStatus: a status file that cannot be read counts as missing.
 func TestCorruptKeptStatus(t *testing.T) {
 	r := newRig(t)
 	text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")

@@ -53,7 +53,7 @@ func applyOf(text string, force bool) func(context.Context, *rig) error {
 	}
 }
 
-// onKnown does something with the pod, if it is here.
+// onKnown does something with the pod, if it is present.
 func onKnown(do func(context.Context, *Engine, []Known) (Result, error)) func(context.Context, *rig) error {
 	return func(ctx context.Context, r *rig) error {
 		e := r.engine()
@@ -94,14 +94,14 @@ type pairCell struct {
 	first, second pairCommand
 	at            step
 	interrupt     string // "", "first" or "second"
-	onPod         bool   // whether the pod is here before
+	onPod         bool   // whether the pod is present before
 }
 
 func (c pairCell) String() string {
 	return fmt.Sprintf("%s at %s %d|%s|interrupt %s|pod here %v", c.first.name, c.at.method, c.at.n, c.second.name, c.interrupt, c.onPod)
 }
 
-// pairRig is a host for a pair; the pod is here if the cell says so.
+// pairRig is a host for a pair; the pod is present if the cell says so.
 func pairRig(t *testing.T, onPod bool) *rig {
 	r := newRig(t)
 	r.settings.CgroupsPerQOS = false // real control groups would cost most of the time
@@ -290,7 +290,7 @@ func (c pairCell) check(t *testing.T, r *rig, first, second pairEnd) {
 	}
 }
 
-// interruptedEnds tells whether the interrupted command may have ended the pod.
+// interruptedEnds reports whether the interrupted command may have ended the pod.
 func (c pairCell) interruptedEnds() bool {
 	command := c.first
 	if c.interrupt == "second" {
@@ -299,7 +299,7 @@ func (c pairCell) interruptedEnds() bool {
 	return command.wants != pairRuns || command.name == "restart" || command.name == "apply replaced" || command.name == "apply updated"
 }
 
-// mayFail tells whether an error is one that says truly that another command has
+// mayFail reports whether an error is one that says truly that another command has
 // had its way.
 func (c pairCell) mayFail(err error) bool {
 	if c.at.method == "Version" && strings.Contains(err.Error(), "no answer within 5s") || errors.Is(err, errCtrlC) || strings.Contains(err.Error(), "Canceled") {

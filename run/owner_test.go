@@ -166,7 +166,7 @@ func TestBothGiveUpAtOnce(t *testing.T) {
 	})
 }
 
-// TestC1WaitTakesUpAnUpdate: a wait goes on with the image that another command's
+// TestC1WaitTakesUpAnUpdate: a wait continues with the image that another command's
 // update brought, and never starts the old one again.
 func TestC1WaitTakesUpAnUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestC1WaitTakesUpADeadline(t *testing.T) {
 	})
 }
 
-// TestRollbackNeedsTheLock: where the pod's lock can't be taken back, a rollback
+// TestRollbackNeedsTheLock: where the pod's lock cannot be undone, a rollback
 // removes nothing, and says what to do.
 func TestRollbackNeedsTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ var testFacts = host.Facts{NodeName: "node-a", Capacity: corev1.ResourceList{
 	corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"),
 }}
 
-// hereOf is a pod that is here, as an earlier apply of the text planned it.
+// hereOf is a pod that is present, as an earlier apply of the text planned it.
 func hereOf(t *testing.T, text, uid string) prepare.Here {
 	t.Helper()
 	pod := load(t, text).Pods[0].Object
@@ -40,7 +40,7 @@ func hereOf(t *testing.T, text, uid string) prepare.Here {
 }
 
 // TestRefusedMountIsToldOnce: admission names the field and what to do; that the
-// container can't be planned adds nothing. The plan is printed all the same.
+// container cannot be planned adds nothing. The plan is printed all the same.
 func TestRefusedMountIsToldOnce(t *testing.T) {
 	text := podText("web", "Always", "containers:",
 		"- {name: app, image: registry.example/app:1, volumeMounts: [{name: d, mountPath: /d, readOnly: true, recursiveReadOnly: Enabled}]}",
@@ -78,7 +78,7 @@ func TestChange(t *testing.T) {
 		pod  string
 		here []prepare.Here
 		want prepare.Change
-		uid  string // empty: not the one that is here
+		uid  string // empty: not the one that is present
 		old  int
 		diff []string
 	}{

@@ -66,7 +66,7 @@ func TestSandboxInDoubt(t *testing.T) {
 			changes: []string{"RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "RunPodSandbox", "CreateContainer app", "StartContainer app"}},
 		{name: "it was made too late", fault: critest.Fault{When: critest.After, Times: 1}, attempts: []uint32{0, 1},
 			changes: []string{"RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "RunPodSandbox", "CreateContainer app", "StartContainer app"}},
-		// CRI-O goes on with what is asked for again, byte for byte (timeout.bats).
+		// CRI-O continues with what is asked for again, byte for byte (timeout.bats).
 		{name: "it was not made", fault: critest.Fault{When: critest.Hang, Times: 1}, attempts: []uint32{0, 0},
 			changes: []string{"RunPodSandbox", "RunPodSandbox", "CreateContainer app", "StartContainer app"}},
 		{name: "it is made while the next is asked for", fault: critest.Fault{When: critest.Late, Delay: 5 * time.Minute, Times: 1}, attempts: []uint32{0, 0},
@@ -163,7 +163,7 @@ func TestKeepOnFailure(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestReserveFails: of two pods the second can't be written down; nothing of the
+// TestReserveFails: of two pods the second cannot be written down; nothing of the
 // first stays.
 func TestReserveFails(t *testing.T) {
 	r := newRig(t)
@@ -190,7 +190,7 @@ func TestReserveFails(t *testing.T) {
 	wantChanges(t, r.rt)
 }
 
-// TestVolumeIsNotThere: a hostPath that is not there is the host's lack, found
+// TestVolumeIsNotThere: a hostPath that is missing is the host's lack, found
 // before anything is done.
 func TestVolumeIsNotThere(t *testing.T) {
 	r := newRig(t)
@@ -201,7 +201,7 @@ func TestVolumeIsNotThere(t *testing.T) {
 	r.nothingLeft()
 }
 
-// TestVolumeFails: a hostPath that can't be made leaves nothing.
+// TestVolumeFails: a hostPath that cannot be made leaves nothing.
 func TestVolumeFails(t *testing.T) {
 	r := newRig(t)
 	const impossible = "/proc/none/data"
@@ -239,7 +239,7 @@ func TestRunAsNonRootRefused(t *testing.T) {
 		r.rt.ForgetCalls()
 		result := r.apply(text)
 		wantErr(t, result.Err, problem.Refused, "image will run as root", "container: app")
-		// What was pulled for the first try is here for the second.
+		// What was pulled for the first try is present for the second.
 		pulled := i == 2 || i == 4
 		if made := slices.Contains(r.rt.Changes(), "RunPodSandbox"); made != pulled {
 			t.Errorf("%s: a sandbox was made: %v", image, made)

@@ -94,7 +94,7 @@ func TestUpdateCutShort(t *testing.T) {
 	r.mustDelete()
 }
 
-// TestTypoCostsNoDowntime: an image that can't be had leaves the old version as
+// TestTypoCostsNoDowntime: an image that is not available leaves the old version as
 // it was.
 func TestTypoCostsNoDowntime(t *testing.T) {
 	for name, text := range map[string]string{"update": version("tpyo:1", "one"), "replacement": version("tpyo:1", "two")} {

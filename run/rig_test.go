@@ -102,7 +102,7 @@ func cgroupsOf(root string) []string {
 	return found
 }
 
-// removeCgroupRoot takes away what a test that failed, or that keeps its pods,
+// removeCgroupRoot removes what a test that failed, or that keeps its pods,
 // left of its cgroup root.
 func removeCgroupRoot(t testing.TB, root string) {
 	for _, dir := range cgroupsOf(root) {
@@ -211,7 +211,7 @@ func (r *rig) mustDelete() {
 	r.nothingLeft()
 }
 
-// known lists the pods that are here.
+// known lists the pods that are present.
 func (r *rig) known() []Known {
 	r.t.Helper()
 	known, err := r.engine().Find(r.t.Context(), Selector{})
@@ -294,7 +294,7 @@ func (r *rig) reasons() []string {
 	return out
 }
 
-// said tells whether an event has that reason (as reasons gives them) and text.
+// said reports whether an event has that reason (as reasons gives them) and text.
 func (r *rig) said(reason, text string) bool {
 	all := r.reasons()
 	r.mu.Lock()

@@ -197,7 +197,7 @@ func (r *Runtime) Down(ctx context.Context, force bool) error {
 	}
 	defer lock.Unlock()
 	if err := r.Removable(ctx, force); err != nil {
-		return err // a pod was applied in the meantime
+		return err // a pod was applied since then
 	}
 	record, err := embedded.ReadChoice(ctx, r.layout)
 	if err != nil {

@@ -98,7 +98,7 @@ func (e *Engine) Serve(ctx context.Context, o ServeOptions) error {
 }
 
 // stateChanges gets the pods whose owner records or claims change; nil, with a
-// warning, where the directories can't be watched.
+// warning, where the directories cannot be watched.
 func (e *Engine) stateChanges(ctx context.Context) <-chan identity.Pod {
 	w, err := fsnotify.NewWatcher()
 	for _, dir := range []string{e.Layout().Owners(), e.Layout().Claims()} {
@@ -165,7 +165,7 @@ func (e *Engine) collectLeftovers(ctx context.Context) {
 	}
 }
 
-// Supervised tells whether `podrun serve` supervises the pods of this root
+// Supervised reports whether `podrun serve` supervises the pods of this root
 // directory.
 func (e *Engine) Supervised() bool { return store.Supervised(e.Layout()) }
 

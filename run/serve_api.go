@@ -35,7 +35,7 @@ type api struct {
 
 	mu    sync.Mutex
 	super *serve.Supervisor // nil before it is made
-	deaf  map[string]string // why an address can't be listened on, by address
+	deaf  map[string]string // why an address cannot be listened on, by address
 }
 
 // newAPI makes the API of a supervisor that observe makes known later.

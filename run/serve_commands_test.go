@@ -215,7 +215,7 @@ func TestServeOutage(t *testing.T) {
 }
 
 // TestServeRemovedDuringOutage: what was removed and came back while the runtime was
-// away is left alone.
+// away is left unchanged.
 func TestServeRemovedDuringOutage(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))

@@ -226,7 +226,7 @@ func TestServeAfterReboot(t *testing.T) {
 }
 
 // TestServeWithoutShutdowns: without periods no lock is taken, until a reload sets some;
-// a host that can't be asked is reported once and asked again.
+// a host that cannot be asked is reported once and asked again.
 func TestServeWithoutShutdowns(t *testing.T) {
 	shutdownTest(t, nil, func(t *testing.T, s *serving) {
 		s.files.write(file("web"), servedPod("web"))

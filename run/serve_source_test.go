@@ -97,7 +97,7 @@ func TestServeUpdate(t *testing.T) {
 	})
 }
 
-// TestServeUnreachable: what can't be read is not taken for removed, also after a
+// TestServeUnreachable: what cannot be read is not taken for removed, also after a
 // restart of serve, which does not know what was there.
 func TestServeUnreachable(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
@@ -138,7 +138,7 @@ func TestServeUnreachable(t *testing.T) {
 	})
 }
 
-// TestServeBrokenFile: the pod of a file that broke is left alone, and what else
+// TestServeBrokenFile: the pod of a file that broke is left unchanged, and what else
 // happens to other files goes on.
 func TestServeBrokenFile(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
@@ -224,7 +224,7 @@ func TestServeConfigMap(t *testing.T) {
 	}
 }
 
-// TestServeImageLater: a pod whose image can't be pulled waits for it with the
+// TestServeImageLater: a pod whose image cannot be pulled waits for it with the
 // kubelet's back-off, and the others do not wait.
 func TestServeImageLater(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
@@ -232,7 +232,7 @@ func TestServeImageLater(t *testing.T) {
 		s.files.write(file("web"), servedPod("web"))
 		time.Sleep(20 * time.Second)
 		s.running("web")
-		s.running("other") // the kubelet goes on with the next container
+		s.running("other") // the kubelet continues with the next container
 		s.absent("late")
 		time.Sleep(10 * time.Minute)
 		s.rt.AddRemote(critest.Image{Name: "registry.example/late:1", Entrypoint: []string{"/server"}})
@@ -251,7 +251,7 @@ func TestServeImageLater(t *testing.T) {
 	})
 }
 
-// TestServeRefused: a pod that this host can't run waits until another one ends.
+// TestServeRefused: a pod that this host cannot run waits until another one ends.
 func TestServeRefused(t *testing.T) {
 	serveTest(t, func(t *testing.T, s *serving) {
 		port := func(name string) string {

@@ -324,7 +324,7 @@ func TestServeTwice(t *testing.T) {
 }
 
 // TestServeEnds: containers run on when serve ends, whatever it was doing, and the
-// next one goes on with them.
+// next one continues with them.
 func TestServeEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for after := range 20 {

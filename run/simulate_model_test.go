@@ -138,7 +138,7 @@ func (m *model) back() {
 
 func (m *model) quiet() bool { return m.away == 0 && !m.now().Before(m.blind) }
 
-// allows tells whether a change to the pod lets a container be stopped or made now,
+// allows reports whether a change to the pod lets a container be stopped or made now,
 // and uses the change up for that.
 func (m *model) allows(p *modelPod, what string) bool {
 	for i := range p.changes {
@@ -236,7 +236,7 @@ func (m *model) exited(c *runtimeapi.ContainerStatus, sandbox *runtimeapi.PodSan
 			m.fail(p, "%s was killed %s before its liveness probe could have failed 3 times", name, early)
 		}
 	case p.over():
-		m.kills++ // what is left of a pod that has ended
+		m.kills++ // leftovers of a pod that has ended
 	case m.allows(p, "kill "+name):
 		m.kills++
 	default:
@@ -251,7 +251,7 @@ func (m *model) exited(c *runtimeapi.ContainerStatus, sandbox *runtimeapi.PodSan
 	}
 }
 
-// over tells whether a pod has ended for good: nothing of it is restarted.
+// over reports whether a pod has ended for good: nothing of it is restarted.
 func (p *modelPod) over() bool {
 	if r := p.runs["init"]; r != nil && !r.running && r.code != 0 && !p.spec.restarts("init", r.code) {
 		return true
@@ -268,7 +268,7 @@ func (p *modelPod) over() bool {
 	return true
 }
 
-// waits tells whether a container waits for a sidecar before it, which has exited.
+// waits reports whether a container waits for a sidecar before it, which has exited.
 func (p *modelPod) waits(name string) bool {
 	side := p.runs["side"]
 	return p.spec.side && !p.grown && name != "side" && side != nil && !side.running

@@ -20,7 +20,7 @@ func (p simPod) String() string {
 	return fmt.Sprintf("%s image %d args %d apps %d init %v side %v probe %v config %v", p.policy, p.image, p.args, p.apps, p.init, p.side, p.probe, p.config)
 }
 
-// restarts tells whether a container of the pod that exits with a code is restarted.
+// restarts reports whether a container of the pod that exits with a code is restarted.
 func (p simPod) restarts(name string, code int32) bool {
 	switch {
 	case name == "side":

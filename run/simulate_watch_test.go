@@ -72,14 +72,14 @@ func (s *eventSink) SetTrailer(metadata.MD)                          {}
 func (s *eventSink) SendMsg(any) error                               { return nil }
 func (s *eventSink) RecvMsg(any) error                               { return nil }
 
-// good tells whether nothing wrong was found.
+// good reports whether nothing wrong was found.
 func (m *model) good() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.wrong) == 0
 }
 
-// state tells whether a pod has ended, and whether its first app container runs and
+// state reports whether a pod has ended, and whether its first app container runs and
 // is healthy.
 func (m *model) state(p *modelPod) (over, healthy bool) {
 	m.mu.Lock()

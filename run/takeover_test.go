@@ -124,7 +124,7 @@ func TestRunLeavesAnothersPod(t *testing.T) {
 	})
 }
 
-// TestDeleteOnAReadOnlyRootDirectory: a delete that can't write anything down
+// TestDeleteOnAReadOnlyRootDirectory: a delete that cannot write anything down
 // still stops the pod and removes it from the runtime, and says what is left.
 func TestDeleteOnAReadOnlyRootDirectory(t *testing.T) {
 	for _, what := range []string{"read-only", "full"} {

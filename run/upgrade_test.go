@@ -145,7 +145,7 @@ func TestUpgradeNewDefault(t *testing.T) {
 	}
 }
 
-// TestUpgradeHostname: a host that got another name (DHCP) goes on with its pods,
+// TestUpgradeHostname: a host that got another name (DHCP) continues with its pods,
 // with their UIDs.
 func TestUpgradeHostname(t *testing.T) {
 	r := newRig(t)

@@ -77,7 +77,7 @@ func Recover(ctx context.Context, client *cri.Client, p Plan, cause error) (atte
 	return p.Attempt, nil
 }
 
-// InDoubt tells whether the runtime may have made, or still be making, the
+// InDoubt reports whether the runtime may have made, or still be making, the
 // sandbox that Apply failed to make with err. Then another try is worth it.
 func InDoubt(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) || cri.Reserved(err) {

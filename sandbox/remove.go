@@ -42,7 +42,7 @@ func remove(ctx context.Context, client *cri.Client, p Plan) (int, error) {
 	return removed, errors.Join(failed...)
 }
 
-// made tells whether a sandbox is the one of this plan.
+// made reports whether a sandbox is the one of this plan.
 func (p Plan) made(s *runtimeapi.PodSandbox) bool {
 	return s.GetMetadata().GetUid() == p.ID.UID &&
 		s.GetMetadata().GetAttempt() == p.Attempt &&

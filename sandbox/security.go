@@ -75,7 +75,7 @@ func namespaces(pod *corev1.Pod, userNS *runtimeapi.UserNamespace) *runtimeapi.N
 	}
 }
 
-// anyPrivileged tells whether a container of any kind is privileged: a runtime
+// anyPrivileged reports whether a container of any kind is privileged: a runtime
 // refuses a privileged container in a sandbox that is not.
 func anyPrivileged(spec *corev1.PodSpec) bool {
 	privileged := func(sc *corev1.SecurityContext) bool {

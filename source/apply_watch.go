@@ -179,7 +179,7 @@ func (f *follower) watch(ctx context.Context) error {
 	target, id := nearest(f.dir)
 	if err := w.Add(target); err != nil {
 		if _, now := nearest(f.dir); now != id {
-			return nil // it was replaced in the meantime
+			return nil // it was replaced since then
 		}
 		return err
 	}

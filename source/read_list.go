@@ -170,7 +170,7 @@ func (o *observation) read(path string, limit int64) {
 	}
 }
 
-// writerOf tells whether a process has the file open for writing: only then does
+// writerOf reports whether a process has the file open for writing: only then does
 // the kernel refuse a read lease (fcntl(2), F_SETLEASE). It takes CAP_LEASE, or to
 // own the file. The lease is given back at once; a process that opens the file
 // for writing in between waits for that.

@@ -94,7 +94,7 @@ func (l *Logind) DelayMax(ctx context.Context) (time.Duration, error) {
 	return time.Duration(us) * time.Microsecond, err
 }
 
-// Preparing tells whether a shutdown has begun.
+// Preparing reports whether a shutdown has begun.
 func (l *Logind) Preparing(ctx context.Context) (begun bool, err error) {
 	err = l.property(ctx, "PreparingForShutdown", &begun)
 	return begun, err

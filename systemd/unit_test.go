@@ -22,7 +22,7 @@ var mountNamespace = []string{
 	"TemporaryFileSystem",
 }
 
-// harmful are other options with which podrun can't do its work, with the reason.
+// harmful are other options with which podrun cannot do its work, with the reason.
 var harmful = map[string]string{
 	"RestrictSUIDSGID":        "volumes of a pod with fsGroup have the setgid bit",
 	"NoNewPrivileges":         "mount helpers change their SELinux domain",

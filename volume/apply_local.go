@@ -32,7 +32,7 @@ func makeLocal(ctx context.Context, v Volume, l *Local) error {
 	return giveToGroup(ctx, v.HostPath, *v.FSGroup, v.FSGroupPolicy)
 }
 
-// check tells whether the directory is there.
+// check reports whether the directory is there.
 func (l *Local) check(ctx context.Context) error {
 	info, err := safepath.Stat(ctx, l.Path)
 	if ctx.Err() != nil && err != nil {

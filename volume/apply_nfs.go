@@ -58,7 +58,7 @@ func mountByProgram(ctx context.Context, source, target, fstype string, options 
 	return err
 }
 
-// inSystemd tells whether systemd-run works: it may be installed without systemd
+// inSystemd reports whether systemd-run works: it may be installed without systemd
 // running, as in a container.
 func inSystemd(ctx context.Context) bool {
 	if _, err := exec.LookPath("systemd-run"); err != nil {

@@ -67,7 +67,7 @@ func TestNFSMountEndsWithTheContext(t *testing.T) {
 	unix.Kill(child, unix.SIGKILL)
 }
 
-// zombie tells whether a process has ended and only waits for its parent.
+// zombie reports whether a process has ended and only waits for its parent.
 func zombie(pid int) bool {
 	data, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	_, rest, _ := strings.Cut(string(data), ") ")

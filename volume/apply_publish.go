@@ -72,7 +72,7 @@ func (p *publisher) current() string {
 	return name
 }
 
-// same tells whether a directory holds exactly the files.
+// same reports whether a directory holds exactly the files.
 func (p *publisher) same(name string) bool {
 	fd, err := safepath.OpenSubdir(p.dir, name)
 	if err != nil {
@@ -125,7 +125,7 @@ func (p *publisher) list(dir int, below string, out *[]string) error {
 	return nil
 }
 
-// hasBelow tells whether any of the files is below a directory. One that a
+// hasBelow reports whether any of the files is below a directory. One that a
 // container planted is not gone into: it may be nested without end.
 func (p *publisher) hasBelow(dir string) bool {
 	i, _ := slices.BinarySearchFunc(p.files, dir+"/", func(f File, prefix string) int { return strings.Compare(f.Path, prefix) })

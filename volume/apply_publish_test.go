@@ -111,7 +111,7 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// Unchanged content is left alone to the inode.
+// Unchanged content is left unchanged to the inode.
 func TestPublishAgainWritesNothing(t *testing.T) {
 	dir := t.TempDir()
 	content := map[string]string{"a": "1", "b/c": "2"}

@@ -45,7 +45,7 @@ func attachmentOf(args *skel.CmdArgs) (*config, attachment, error) {
 }
 
 // cmdDel needs the configuration for nothing: an attachment is known by its IDs in
-// whatever table it is, also when the bridge was renamed meanwhile.
+// whatever table it is, also when the bridge was renamed since then.
 func cmdDel(args *skel.CmdArgs) error {
 	gone := comment(args.ContainerID, args.IfName)
 	return removeAttachments("", func(comment string) bool { return comment == gone })

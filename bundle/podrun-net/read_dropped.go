@@ -49,7 +49,7 @@ const (
 )
 
 // legacyDrops reports whether the policy of the chain FORWARD is to drop in the tables
-// that iptables kept before nftables. Asking for a table that is not there would make
+// that iptables kept before nftables. Asking for a table that is missing would make
 // the kernel load it.
 func legacyDrops() bool {
 	names, err := os.ReadFile(legacyNameFile)

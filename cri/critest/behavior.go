@@ -44,7 +44,7 @@ type Exec struct {
 	Err            error // fails the call with no exit code
 }
 
-// Script tells what the containers of a name do: the n-th start takes the n-th
+// Script reports what the containers of a name do: the n-th start takes the n-th
 // behavior, and the starts after the last take the last. The name is a
 // container's, or pod/container where several pods have one of that name.
 func (rt *Runtime) Script(name string, runs ...Behavior) {
@@ -54,7 +54,7 @@ func (rt *Runtime) Script(name string, runs ...Behavior) {
 	delete(rt.runs, name)
 }
 
-// ScriptExec tells what commands in the containers of a name do; nil from answer
+// ScriptExec reports what commands in the containers of a name do; nil from answer
 // leaves the command to the shell. The name is as Script's.
 func (rt *Runtime) ScriptExec(name string, answer func(cmd []string) *Exec) {
 	rt.mu.Lock()
@@ -114,7 +114,7 @@ func (b Behavior) play(ctx context.Context, term <-chan struct{}, _ io.Reader, s
 	return exited(b.ExitCode)
 }
 
-// pause waits, and tells whether it came to the end.
+// pause waits, and reports whether it came to the end.
 func (b Behavior) pause(ctx context.Context, term <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

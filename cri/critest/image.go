@@ -82,7 +82,7 @@ func normal(name string) (string, error) {
 	return named.String(), nil
 }
 
-// findImage takes an ID, its beginning, or a name; nil when it is not here.
+// findImage takes an ID, its beginning, or a name; nil when it is not present.
 // rt.mu is held.
 func (rt *Runtime) findImage(ref string) *Image {
 	for _, name := range sortedKeys(rt.images) {
@@ -150,7 +150,7 @@ func (i *Image) proto() *runtimeapi.Image {
 
 var errNoName = status.Error(codes.Unknown, `can not resolve "" locally: ambiguous digest string`)
 
-// ImageStatus implements the CRI: no image and no error when it is not here.
+// ImageStatus implements the CRI: no image and no error when it is not present.
 func (rt *Runtime) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -214,7 +214,7 @@ func (rt *Runtime) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest
 	return &runtimeapi.PullImageResponse{ImageRef: remote.ID}, nil
 }
 
-// refuse tells why a registry would not give an image, if it would not.
+// refuse reports why a registry would not give an image, if it would not.
 func (rt *Runtime) refuse(img *Image, auth *runtimeapi.AuthConfig) error {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()

@@ -151,7 +151,7 @@ func (rt *Runtime) Container(name string) (Container, bool) {
 }
 
 // Leaked lists every record that is left, of sandboxes and of containers; for
-// tests that everything was taken away.
+// tests that everything was removed.
 func (rt *Runtime) Leaked() []string {
 	var left []string
 	for _, s := range rt.Sandboxes() {

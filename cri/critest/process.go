@@ -202,7 +202,7 @@ func (rt *Runtime) ashProcess(c *container, args []string) ash.Process {
 	return p
 }
 
-// ownPIDs tells whether the container's program is process 1.
+// ownPIDs reports whether the container's program is process 1.
 func (c *container) ownPIDs() bool {
 	return c.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetPid() == runtimeapi.NamespaceMode_CONTAINER
 }

@@ -71,7 +71,7 @@ func (s *suite) testEvents(t *testing.T) {
 	}
 }
 
-// second tells whether this is containerd 2.
+// second reports whether this is containerd 2.
 func (s *suite) second(t *testing.T) bool {
 	t.Helper()
 	v, err := s.Version(t.Context())

@@ -34,7 +34,7 @@ func (rt *Runtime) Version(context.Context, *runtimeapi.VersionRequest) (*runtim
 	}, nil
 }
 
-// SandboxImage is the image of the sandboxes, which is here from the beginning.
+// SandboxImage is the image of the sandboxes, which is present from the beginning.
 const SandboxImage = "registry.k8s.io/pause:3.6"
 
 // Status implements the CRI.

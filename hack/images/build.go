@@ -35,7 +35,7 @@ func build(bin, busybox string) (map[string]remote.Taggable, error) {
 		}
 	}
 	// One for each test that pulls: tests share a runtime, and one's pull must
-	// not be another's image that is here already.
+	// not be another's image that is present already.
 	for tag, text := range map[string]string{"pull": "yes", "smoke": "smoke", "private": "by those who may", "listed": "and listed"} {
 		if images["busybox:"+tag], err = withLayers(base, tree{file("etc/pulled", 0o644, []byte(text+"\n"))}); err != nil {
 			return nil, err

@@ -19,7 +19,7 @@ import (
 // tell (CNCF Container Device Interface).
 var cdiDirs = []string{"/etc/cdi", "/var/run/cdi"}
 
-// readCDI lists the devices of all specifications. A file that can't be read has
+// readCDI lists the devices of all specifications. A file that cannot be read has
 // none: runtimes leave it out, too.
 func (m machine) readCDI(dirs []string) *host.CDI {
 	if len(dirs) == 0 {

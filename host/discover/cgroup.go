@@ -82,7 +82,7 @@ func (m machine) cgroupMounts() (v1 map[string]string, unified string, err error
 const cgroupDir = "/sys/fs/cgroup"
 
 // usualMounts looks below cgroupDir. It is not ok where a hierarchy of
-// /proc/self/cgroup is not there under its own name.
+// /proc/self/cgroup is missing under its own name.
 func (m machine) usualMounts() (v1 map[string]string, unified string, ok bool) {
 	if m.isMount(cgroupDir, unix.CGROUP2_SUPER_MAGIC) {
 		return map[string]string{}, cgroupDir, true
@@ -112,7 +112,7 @@ func (m machine) usualMounts() (v1 map[string]string, unified string, ok bool) {
 	return v1, unified, len(v1) > 0
 }
 
-// isMount tells whether a directory is the root of a file system of this kind.
+// isMount reports whether a directory is the root of a file system of this kind.
 func (m machine) isMount(dir string, kind int64) bool {
 	var fs unix.Statfs_t
 	var here, above unix.Stat_t
@@ -195,7 +195,7 @@ func (m machine) chooseDriver(c *host.Cgroup, s nodeconfig.Settings, said string
 	}
 }
 
-// systemdIsInit tells whether systemd runs as the first process
+// systemdIsInit reports whether systemd runs as the first process
 // (sd_booted(3)).
 func (m machine) systemdIsInit() bool {
 	info, err := os.Lstat(m.path("run/systemd/system"))

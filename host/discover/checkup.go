@@ -74,7 +74,7 @@ func (m machine) packageManager() string {
 	return ""
 }
 
-// directory tells whether podrun can write into a directory, or make it.
+// directory reports whether podrun can write into a directory, or make it.
 func directory(setting, path string) host.Directory {
 	d := host.Directory{Setting: setting, Path: path}
 	for at := path; ; {
@@ -100,7 +100,7 @@ func directory(setting, path string) host.Directory {
 	}
 }
 
-// readOnly lists the hierarchies of control groups that can't be written to, as
+// readOnly lists the hierarchies of control groups that cannot be written to, as
 // inside of most containers.
 func readOnly(c host.Cgroup) []string {
 	var out []string
@@ -171,7 +171,7 @@ func (m machine) criDisabledIn(path string) string {
 // capSysResource is the bit of CAP_SYS_RESOURCE in a process's capabilities.
 const capSysResource = 24
 
-// behindSocket looks at the process that answers at a socket. It can't be seen
+// behindSocket looks at the process that answers at a socket. It cannot be seen
 // from another PID namespace.
 func (m machine) behindSocket(c *host.Checkup, endpoint string) {
 	pid, err := cri.ServerPID(m.ctx, endpoint)

@@ -98,7 +98,7 @@ func (m machine) findForeign(pids []int, endpoint string) *host.KubeletProcess {
 	return nil
 }
 
-// runsAsRoot tells whether a process is of the host's root, by all of its user
+// runsAsRoot reports whether a process is of the host's root, by all of its user
 // IDs, and runs a program that only root starts as root: whoever starts a setuid
 // program chooses its name and its arguments.
 func (m machine) runsAsRoot(pid string) bool {
@@ -115,7 +115,7 @@ func (m machine) runsAsRoot(pid string) bool {
 	return false
 }
 
-// sameNamespace tells whether a process is in podrun's own namespace of a kind.
+// sameNamespace reports whether a process is in podrun's own namespace of a kind.
 func (m machine) sameNamespace(pid, kind string) bool {
 	theirs, err := os.Readlink(m.path("proc", pid, "ns", kind))
 	ours, oerr := os.Readlink(m.path("proc/self/ns", kind))
@@ -167,7 +167,7 @@ func (m machine) readArguments(k *host.KubeletProcess) (config string) {
 }
 
 // readKubeletConfig takes from a KubeletConfiguration, a path in the kubelet's
-// own root, what concerns podrun. A file that can't be read leaves the defaults.
+// own root, what concerns podrun. A file that cannot be read leaves the defaults.
 func (m machine) readKubeletConfig(k *host.KubeletProcess, root, path string) {
 	data, err := hostfile.ReadBelow(m.ctx, root, path, maxKubeletConfig)
 	if err != nil {

@@ -213,7 +213,7 @@ func (m machine) exists(path string) bool {
 	return err == nil
 }
 
-// flag reads a kernel module's Y or N; a file that is not there is N.
+// flag reads a kernel module's Y or N; a file that is missing is N.
 func (m machine) flag(path string) bool {
 	data, err := m.read(maxProcFile, path)
 	return err == nil && strings.HasPrefix(string(data), "Y")

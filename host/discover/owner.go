@@ -13,7 +13,7 @@ import (
 )
 
 // procSockets reads /proc/net, for a kernel without sock_diag. It does not
-// tell whether an IPv6 wildcard takes IPv4 as well; it counts as if it did.
+// report whether an IPv6 wildcard takes IPv4 as well; it counts as if it did.
 func (m machine) procSockets() ([]socket, error) {
 	var out []socket
 	for _, kind := range socketKinds {
@@ -71,7 +71,7 @@ func parseProcSocket(local, inode string) (socket, error) {
 }
 
 // nameOwners fills PID and Process of the sockets whose port is wanted. It
-// walks /proc only if there is such a socket. An owner that can't be found (of
+// walks /proc only if there is such a socket. An owner that cannot be found (of
 // another PID namespace, or gone) stays unnamed: the port is taken all the
 // same.
 func (m machine) nameOwners(sockets []socket, wanted []host.HostPort) {

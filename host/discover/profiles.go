@@ -12,7 +12,7 @@ import (
 )
 
 // appArmorProfiles lists the profiles that the kernel has loaded, in its order:
-// lines such as "docker-default (enforce)". Nil where they can't be read.
+// lines such as "docker-default (enforce)". Nil where they cannot be read.
 func (m machine) appArmorProfiles() []string {
 	data, err := m.read(maxProcFile, "sys/kernel/security/apparmor/profiles")
 	if err != nil {

@@ -33,7 +33,7 @@ func (s imageService) ListImages(context.Context, *runtimeapi.ListImagesRequest,
 	return &runtimeapi.ListImagesResponse{Images: s.images}, s.err
 }
 
-// Whether the sandbox image is here: containerd 1.x names it, 2.x pins it, and
+// Whether the sandbox image is present: containerd 1.x names it, 2.x pins it, and
 // others leave it unknown.
 func TestSandboxImageHere(t *testing.T) {
 	pause := &runtimeapi.Image{Id: "p", RepoTags: []string{"pause:3"}}

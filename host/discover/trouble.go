@@ -17,7 +17,7 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// trouble makes the error of a fact that can't be read.
+// trouble makes the error of a fact that cannot be read.
 func trouble(op string, err error, hint string) error {
 	if hint == "" && errors.Is(err, os.ErrPermission) {
 		hint = "run as root"

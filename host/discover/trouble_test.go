@@ -45,7 +45,7 @@ func serve(t *testing.T, answer func(net.Conn)) string {
 // silent reads what comes and says nothing.
 func silent(c net.Conn) { io.Copy(io.Discard, c) }
 
-// Each way in which a runtime is not there gives one sentence that says what to
+// Each way in which a runtime is missing gives one sentence that says what to
 // do, and soon.
 func TestRuntimeThatIsNotThere(t *testing.T) {
 	dir := t.TempDir()

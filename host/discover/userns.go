@@ -91,7 +91,7 @@ func (m machine) recoverUserNS(client *cri.Client, held map[string]uint32, sandb
 }
 
 // othersUserNS adds the ranges that pods of other podruns on the same runtime
-// hold. What can't be read of another podrun's is not known of it.
+// hold. What cannot be read of another podrun's is not known of it.
 func (m machine) othersUserNS(held map[string]uint32, pods []host.Pod) map[string]uint32 {
 	roots := map[string]bool{}
 	for _, p := range pods {

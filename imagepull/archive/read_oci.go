@@ -94,7 +94,7 @@ func blobPath(digest string) string {
 	return path.Join("blobs", string(algorithm), string(hash))
 }
 
-// isDocument tells whether a blob points to others.
+// isDocument reports whether a blob points to others.
 func isDocument(mediaType string) bool {
 	switch mediaType {
 	case "application/vnd.oci.image.index.v1+json", "application/vnd.oci.image.manifest.v1+json",

@@ -114,7 +114,7 @@ func (k *Keychain) plugins(ctx context.Context) (*providers, error) {
 	return list, nil
 }
 
-// files adds what docker configs have that need not be there; any tells whether
+// files adds what docker configs have that need not be there; any reports whether
 // one was.
 func (k *Keychain) files(ctx context.Context, found *Found, paths []string, legacy bool, repository string) (any bool) {
 	for _, path := range paths {

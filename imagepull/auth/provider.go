@@ -63,7 +63,7 @@ func wants(p kubeletconfig.CredentialProvider, repository string) bool {
 	})
 }
 
-// needsToken tells whether a provider works by tokens of service accounts only,
+// needsToken reports whether a provider works by tokens of service accounts only,
 // which only a cluster issues.
 func needsToken(p kubeletconfig.CredentialProvider) bool {
 	return p.TokenAttributes != nil && p.TokenAttributes.RequireServiceAccount != nil && *p.TokenAttributes.RequireServiceAccount
@@ -102,7 +102,7 @@ func keep(p kubeletconfig.CredentialProvider, answer providerapi.CredentialProvi
 	return c, nil
 }
 
-// valid tells whether the answer still holds, for a repository.
+// valid reports whether the answer still holds, for a repository.
 func (c cached) valid(provider, repository string, now time.Time) bool {
 	return c.provider == provider && now.Before(c.until) &&
 		(c.key == "" || c.key == repository || c.key == registryOf(repository))

@@ -38,7 +38,7 @@ func RestartDelay(c *Container, limits RestartBackOff) time.Duration {
 	return c.backOff(limits.withDefaults())
 }
 
-// ranLong tells whether the container ran long enough to start the back-off
+// ranLong reports whether the container ran long enough to start the back-off
 // over.
 func (c *Container) ranLong() bool {
 	return !c.StartedAt.IsZero() && c.FinishedAt.Sub(c.StartedAt) >= restartDelayReset

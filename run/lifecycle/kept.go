@@ -15,7 +15,7 @@ import (
 // owners. The zero value means that no status was written.
 type Kept struct {
 	// Phase is Succeeded or Failed of a pod that has ended, and empty for any other.
-	// A terminal phase is never taken back (pkg/kubelet/status/status_manager.go).
+	// A terminal phase is never undone (pkg/kubelet/status/status_manager.go).
 	Phase   corev1.PodPhase `json:"phase,omitempty"`
 	Reason  string          `json:"reason,omitempty"`  // of the phase: DeadlineExceeded, Evicted…
 	Message string          `json:"message,omitempty"` // of the phase
@@ -30,7 +30,7 @@ type Kept struct {
 	// ShutDown is when the pod was stopped because the node shuts down; zero if it was
 	// not, or runs again.
 	ShutDown time.Time `json:"shutDown,omitzero"`
-	// ResizePending is a resize in place that this host can't do now; nil for none.
+	// ResizePending is a resize in place that this host cannot do now; nil for none.
 	ResizePending *ResizePending `json:"resizePending,omitempty"`
 }
 
@@ -147,7 +147,7 @@ type KeptCondition struct {
 	Since  time.Time               `json:"since"`
 }
 
-// Terminal tells whether the pod has ended for good: whatever the runtime has of it,
+// Terminal reports whether the pod has ended for good: whatever the runtime has of it,
 // nothing of it is started again.
 func (k Kept) Terminal() bool { return k.Phase == corev1.PodSucceeded || k.Phase == corev1.PodFailed }
 
@@ -244,7 +244,7 @@ func hasProbes(pod *corev1.Pod) bool {
 	})
 }
 
-// WithImages adds to the reasons why containers wait those why their images can't be
+// WithImages adds to the reasons why containers wait those why their images cannot be
 // had, where there is no other. A container that was created since has its image.
 // Waiting may be nil; the result is a new map.
 func (o *Observed) WithImages(waiting map[string]Waiting) map[string]Waiting {

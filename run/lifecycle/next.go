@@ -86,7 +86,7 @@ type World struct {
 	BackOff RestartBackOff
 }
 
-// changed tells whether a container was made from another definition than the pod
+// changed reports whether a container was made from another definition than the pod
 // has now.
 func (w World) changed(c *Container) bool {
 	want := w.Hashes[c.Name]
@@ -178,7 +178,7 @@ func deadline(pod *corev1.Pod, since time.Time) time.Time {
 	return since.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
 }
 
-// allEndedBefore tells whether the app containers had all ended for good before
+// allEndedBefore reports whether the app containers had all ended for good before
 // the deadline: then it came too late to matter.
 func allEndedBefore(pod *corev1.Pod, obs *Observed, due time.Time) bool {
 	for i := range pod.Spec.Containers {
@@ -220,7 +220,7 @@ func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 	return 1
 }
 
-// nextRunning plans a running container and tells whether it is as it should
+// nextRunning plans a running container and reports whether it is as it should
 // be. A changed spec (name or image: all that the API lets change) replaces it.
 func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World, d *Decision) bool {
 	if w.changed(have) {
@@ -277,7 +277,7 @@ func (d *Decision) restart(pod *corev1.Pod, c *corev1.Container, last *Container
 	}
 }
 
-// holdBack tells whether the back-off of an exited container has not ended, and
+// holdBack reports whether the back-off of an exited container has not ended, and
 // takes its end in. The back-off of another definition does not count.
 func (d *Decision) holdBack(c *Container, w World) bool {
 	if w.changed(c) {
@@ -294,7 +294,7 @@ func (d *Decision) holdBack(c *Container, w World) bool {
 	return true
 }
 
-// hasEnded tells whether a container has exited and is not to be started again, by
+// hasEnded reports whether a container has exited and is not to be started again, by
 // its own restart policy and rules (KEP-5307) or the pod's.
 func hasEnded(pod *corev1.Pod, c *corev1.Container, last *Container) bool {
 	return last != nil && last.State == Exited && !podutil.ContainerShouldRestart(*c, pod.Spec, last.ExitCode)
@@ -316,7 +316,7 @@ func asksRestartAll(pod *corev1.Pod, obs *Observed) *Container {
 	return nil
 }
 
-// restartsAfterKill tells whether a container that is killed is started again.
+// restartsAfterKill reports whether a container that is killed is started again.
 func restartsAfterKill(pod *corev1.Pod, c *corev1.Container) bool {
 	return podutil.ContainerShouldRestart(*c, pod.Spec, killedExitCode)
 }

@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// nextInit plans the init containers and tells whether the app containers'
+// nextInit plans the init containers and reports whether the app containers'
 // turn has come.
 func nextInit(pod *corev1.Pod, w World, d *Decision) bool {
 	initialized := AnyAppContainer(pod, w.Observed)
@@ -38,7 +38,7 @@ func AnyAppContainer(pod *corev1.Pod, obs *Observed) bool {
 	return false
 }
 
-// nextRegularInit plans one init container and tells whether it has succeeded.
+// nextRegularInit plans one init container and reports whether it has succeeded.
 func nextRegularInit(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) bool {
 	have := w.Observed.Container(c.Name)
 	switch {

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// needSandbox tells whether the pod needs a new sandbox, of which attempt.
+// needSandbox reports whether the pod needs a new sandbox, of which attempt.
 func needSandbox(pod *corev1.Pod, obs *Observed) (bool, uint32, string) {
 	s := obs.Sandbox()
 	if s == nil {

@@ -75,7 +75,7 @@ func (o *Observed) BeginResize(was, will *corev1.Pod, now time.Time) *Resize {
 	return r
 }
 
-// Resizes tells whether CPU or memory of two pods with the same containers differ.
+// Resizes reports whether CPU or memory of two pods with the same containers differ.
 func Resizes(was, will *corev1.Pod) bool {
 	pod := func(p *corev1.Pod) (r Resources) {
 		if p.Spec.Resources != nil {
@@ -105,7 +105,7 @@ func (o *Observed) Resizing(pod *corev1.Pod, c *corev1.Container, have *Containe
 	return had, ok && had != ResourcesOf(pod, c)
 }
 
-// resizeRestarts tells whether the container has to be restarted to be resized, by its
+// resizeRestarts reports whether the container has to be restarted to be resized, by its
 // resizePolicy.
 func (o *Observed) resizeRestarts(pod *corev1.Pod, c *corev1.Container, have *Container) bool {
 	had, differs := o.Resizing(pod, c, have)
@@ -115,7 +115,7 @@ func (o *Observed) resizeRestarts(pod *corev1.Pod, c *corev1.Container, have *Co
 	return differs && (cpu && RestartsToResize(c, corev1.ResourceCPU) || memory && RestartsToResize(c, corev1.ResourceMemory))
 }
 
-// RestartsToResize tells whether a container is restarted when a resource of it is
+// RestartsToResize reports whether a container is restarted when a resource of it is
 // resized.
 func RestartsToResize(c *corev1.Container, name corev1.ResourceName) bool {
 	return slices.Contains(c.ResizePolicy, corev1.ContainerResizePolicy{ResourceName: name, RestartPolicy: corev1.RestartContainer})

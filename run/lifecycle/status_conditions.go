@@ -111,7 +111,7 @@ func initializedCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.Pod
 	return condition(corev1.PodInitialized, false, containersNotInitialized, fmt.Sprintf("containers with incomplete status: %s", incomplete))
 }
 
-// anyAppRan tells whether an app container of the current sandbox runs or has
+// anyAppRan reports whether an app container of the current sandbox runs or has
 // ended. One that waits to be restarted does not count, as in the kubelet.
 func anyAppRan(s *corev1.PodStatus, obs *Observed) bool {
 	return slices.ContainsFunc(s.ContainerStatuses, func(st corev1.ContainerStatus) bool {

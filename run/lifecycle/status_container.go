@@ -154,7 +154,7 @@ func setWaiting(s *corev1.ContainerStatus, pod *corev1.Pod, c *corev1.Container,
 	s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: why.Reason, Message: why.Message}}
 }
 
-// due tells whether a container is to be started (again).
+// due reports whether a container is to be started (again).
 func due(pod *corev1.Pod, c *corev1.Container, have *Container) bool {
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -175,7 +175,7 @@ func isRegularInit(pod *corev1.Pod, c *corev1.Container) bool {
 	return !IsSidecar(c) && slices.ContainsFunc(pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
 }
 
-// probed tells whether a container passes a probe: it has none, or its last
+// probed reports whether a container passes a probe: it has none, or its last
 // result was a success.
 func probed(p *corev1.Probe, results map[string]bool, have *Container) bool {
 	return have != nil && (p == nil || results[have.ID])
@@ -259,8 +259,8 @@ func mountStatuses(c *corev1.Container, recursive bool) []corev1.VolumeMountStat
 	return out
 }
 
-// wantsRecursive tells whether a read-only mount asks to be recursively so. One
-// that propagates can't be.
+// wantsRecursive reports whether a read-only mount asks to be recursively so. One
+// that propagates cannot be.
 func wantsRecursive(m *corev1.VolumeMount) bool {
 	if m.MountPropagation != nil && *m.MountPropagation != corev1.MountPropagationNone {
 		return false

@@ -21,7 +21,7 @@ func (n *Node) origin(o store.Origin) (*store.Origin, error) {
 
 // AppliedSettings are the settings that a pod was applied with: what an owner record
 // keeps, over this node's. How the runtime is reached and where podrun keeps its
-// state are always this node's. Settings that can't be read are this node's, with a
+// state are always this node's. Settings that cannot be read are this node's, with a
 // warning.
 func (n *Node) AppliedSettings(r *store.OwnerRecord) nodeconfig.Settings {
 	s := n.Settings

@@ -84,7 +84,7 @@ func holdRange(p *prepare.Plan) error {
 	return hostfile.Write(p.Layout.UserNS(p.ID.UID), data, 0o600)
 }
 
-// unreserveTimeout bounds how long reservations are taken back.
+// unreserveTimeout bounds how long reservations are undone.
 const unreserveTimeout = 30 * time.Second
 
 // unreserve takes the reservations of new pods back.

@@ -10,7 +10,7 @@ import (
 )
 
 // sandboxImage is a warning where the runtime will have to pull its sandbox image
-// before the first pod can start: a host without a registry can't.
+// before the first pod can start: a host without a registry cannot.
 func (n *Node) sandboxImage(ctx context.Context, targets []prepare.Target) problem.List {
 	at := slices.IndexFunc(targets, func(t prepare.Target) bool {
 		return t.Refused() == nil && (t.Change == prepare.ChangeNew || t.Change == prepare.ChangeReplace)

@@ -29,7 +29,7 @@ type recent struct {
 	next  int      // the place of the oldest in it
 }
 
-// add adds a text, and tells whether it is new.
+// add adds a text, and reports whether it is new.
 func (r *recent) add(text string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -36,7 +36,7 @@ func readKept(l identity.Layout, uid string) (kept lifecycle.Kept, err error) {
 }
 
 // ReadDisrupted reads when a pod was evicted, and when it was stopped because the node
-// shuts down; zero if it was not, or that can't be read.
+// shuts down; zero if it was not, or that cannot be read.
 func ReadDisrupted(l identity.Layout, uid string) (evicted, shutDown time.Time) {
 	kept, err := readKept(l, uid)
 	if err != nil {

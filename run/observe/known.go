@@ -15,7 +15,7 @@ import (
 type Known struct {
 	ID  identity.Pod
 	Pod *corev1.Pod // from its checkpoint; nil when that is missing or broken
-	// Broken is why the checkpoint can't be read, with what to do; nil if it can,
+	// Broken is why the checkpoint cannot be read, with what to do; nil if it can,
 	// or is missing. Such a pod can be shown and deleted, nothing else.
 	Broken error
 	// LostSecrets is why nothing of the pod can be started until it is applied again:

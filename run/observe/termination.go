@@ -40,7 +40,7 @@ func TerminationMessages(ctx context.Context, obs *lifecycle.Observed) map[strin
 	return out
 }
 
-// readTail reads the end of a termination log; nothing if it can't be read.
+// readTail reads the end of a termination log; nothing if it cannot be read.
 func readTail(ctx context.Context, path string) string {
 	if path == "" {
 		return ""
@@ -52,7 +52,7 @@ func readTail(ctx context.Context, path string) string {
 	return string(text)
 }
 
-// logTail reads the end of a container's log; nothing if it can't be read.
+// logTail reads the end of a container's log; nothing if it cannot be read.
 func logTail(ctx context.Context, c lifecycle.Container) string {
 	text, err := podlog.Tail(ctx, c.LogPath, terminationLogLines, terminationLogLimit)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // pidWatch watches a container's first process by a pidfd.
 type pidWatch struct {
-	// exited is closed when the process ends; nil where it can't be watched.
+	// exited is closed when the process ends; nil where it cannot be watched.
 	exited chan struct{}
 	// gone is true if it had ended before it could be watched.
 	gone bool

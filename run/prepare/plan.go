@@ -100,7 +100,7 @@ func NewPlan(in PlanInput) (*Plan, problem.List) {
 
 // planPullSecrets hands the pod's imagePullSecrets to its images. One that is
 // missing is the kubelet's warning and no error: the image may be public, or the
-// host may have credentials. One that can't be what it is for is a warning, too.
+// host may have credentials. One that cannot be what it is for is a warning, too.
 func (p *Plan) planPullSecrets() problem.List {
 	var missing []string
 	var problems problem.List
@@ -242,7 +242,7 @@ func (p *Plan) Hashes() map[string]string {
 	return out
 }
 
-// Runs tells whether the plan's pod has a sandbox that is ready, by the facts.
+// Runs reports whether the plan's pod has a sandbox that is ready, by the facts.
 func (p *Plan) Runs() bool {
 	return slices.ContainsFunc(p.Facts.Pods, func(h host.Pod) bool { return h.UID == p.ID.UID && h.Ready })
 }

@@ -43,7 +43,7 @@ type Here struct {
 	Observed *lifecycle.Observed
 	// Ended is true if none of its containers runs or will run again.
 	Ended bool
-	// Broken is why the checkpoint can't be read; then the fields above are not
+	// Broken is why the checkpoint cannot be read; then the fields above are not
 	// set.
 	Broken error
 }

@@ -47,7 +47,7 @@ func (w *Worker) evict(ctx context.Context, e Eviction) error {
 		return err
 	}
 	if w.obs.Kept.Terminal() {
-		return nil // it ended in the meantime
+		return nil // it ended since then
 	}
 	// Written first: if this process ends now, the next one does not start the pod.
 	if e.Shutdown != "" {

@@ -47,7 +47,7 @@ func (w *starter) execute(ctx context.Context, actions []lifecycle.Action) error
 			return cause
 		}
 		if len(beside) > 0 && (!w.startsBeside(a) || w.pulls != nil && !w.pulled[a.Container] && !w.pulls.Done(a.Container)) {
-			// Those whose images are here wait neither for a pull nor for a hook.
+			// Those whose images are present wait neither for a pull nor for a hook.
 			if err := startBeside(); err != nil {
 				return err
 			}

@@ -78,7 +78,7 @@ func (w *starter) startContainers(ctx context.Context, actions ...lifecycle.Acti
 }
 
 // awaitImages waits for the images of a container: its own, and those that it mounts. Nil
-// without an error means that they can't be had, which is noted.
+// without an error means that they is not available, which is noted.
 func (w *starter) awaitImages(ctx context.Context, a lifecycle.Action) (*starting, error) {
 	s := &starting{action: a}
 	var err error

@@ -38,7 +38,7 @@ func (w *starter) lateVolumes(ctx context.Context, plan *container.Plan, spec *c
 	return nil
 }
 
-// subpathError names a mount that can't be prepared. The path that a subPathExpr
+// subpathError names a mount that cannot be prepared. The path that a subPathExpr
 // gives is not shown: it may hold a Secret.
 func subpathError(spec *corev1.Container, index int, err error) error {
 	m := spec.VolumeMounts[index]

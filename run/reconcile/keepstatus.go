@@ -27,7 +27,7 @@ func (w *state) reportOOMs() (reported []string) {
 	return reported
 }
 
-// keepStatus writes down what others can't find out of the pod's status, if that has
+// keepStatus writes down what others cannot find out of the pod's status, if that has
 // changed: since when its conditions hold, and how it has ended. The pod's lock must
 // be held, and this command own the pod.
 func (w *state) keepStatus() error {

@@ -30,7 +30,7 @@ type Supervision struct {
 	OwnerChanged <-chan struct{}
 	OwnerPoll    time.Duration
 	Progress     *Progress // nil for none
-	// ResizePending is why the pod can't be resized as its source asks; nil if it does
+	// ResizePending is why the pod cannot be resized as its source asks; nil if it does
 	// not, or it can.
 	ResizePending *lifecycle.ResizePending
 }
@@ -214,7 +214,7 @@ type imageWait struct {
 }
 
 // imageHeld reports whether a container must wait for an image, and whether later
-// containers may start in the meantime, as during the back-off of its pull.
+// containers may start since then, as during the back-off of its pull.
 func (w *starter) imageHeld(a lifecycle.Action) (held, goOn bool) {
 	names := []string{a.Container}
 	for _, m := range lifecycle.FindContainer(w.pod(), a.Container).Container.VolumeMounts {
@@ -279,7 +279,7 @@ func (w *starter) takeImage(name string) (imagepull.Result, error) {
 }
 
 // superviseActions does the actions of a supervised pod that need not wait, and
-// tells whether it did any.
+// reports whether it did any.
 func (w *starter) superviseActions(ctx context.Context, actions []lifecycle.Action) (did bool, err error) {
 	now := time.Now()
 	if w.retries.held("", now) {

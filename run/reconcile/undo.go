@@ -17,7 +17,7 @@ const UndoTimeout = 30 * time.Second
 type undo struct {
 	mu    sync.Mutex
 	steps []undoStep
-	off   bool // nothing is taken back: a supervisor tries again, without end
+	off   bool // nothing is undone: a supervisor tries again, without end
 }
 
 type undoStep struct {

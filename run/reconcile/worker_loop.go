@@ -303,5 +303,5 @@ func (w *state) emit(kind, reason, container, message string) {
 	w.journal.Emit(event.Event{Type: kind, Reason: reason, FieldPath: path, Message: message})
 }
 
-// fail notes that one container can't be started; the others are started.
+// fail notes that one container cannot be started; the others are started.
 func (w *state) fail(err error) { w.failures = append(w.failures, ofPod(w.plan.ID, err)) }

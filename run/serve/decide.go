@@ -14,7 +14,7 @@ const (
 	// Gone means that the pod's file was removed from a readable directory.
 	Gone Presence = "gone"
 	// Unreachable is that of a pod whose file may still be there: its directory
-	// can't be read, or the file can't be.
+	// cannot be read, or the file cannot be.
 	Unreachable Presence = "unreachable"
 )
 

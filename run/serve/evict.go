@@ -53,7 +53,7 @@ func (p *pod) askEviction(ctx context.Context, e reconcile.Eviction) error {
 	}
 }
 
-// withdraw takes an eviction back that has not begun, and tells whether it did.
+// withdraw takes an eviction back that has not begun, and reports whether it did.
 func (p *pod) withdraw(asked *eviction) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,7 +70,7 @@ func (p *pod) evict(ctx context.Context, in facing) (err error) {
 	asked := p.eviction
 	p.mu.Unlock()
 	if asked == nil {
-		return nil // taken back
+		return nil // undone
 	}
 	defer func() {
 		p.mu.Lock()

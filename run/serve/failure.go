@@ -17,7 +17,7 @@ type failure struct {
 	hash    string // of Apply: see Situation.Failed
 	retry   time.Time
 	delay   time.Duration
-	refused bool // this host can't run the pod as it is now
+	refused bool // this host cannot run the pod as it is now
 	reason  string
 	message string
 }
@@ -26,7 +26,7 @@ type failure struct {
 const (
 	firstDelay = time.Second
 	lastDelay  = 10 * time.Second
-	// lastRefusal is for a pod that this host can't run: the facts may change
+	// lastRefusal is for a pod that this host cannot run: the facts may change
 	// without a signal.
 	lastRefusal = time.Minute
 )

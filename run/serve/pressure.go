@@ -26,7 +26,7 @@ type Stats interface {
 	// Node reads the available memory, file systems and process IDs of the host; it may
 	// leave other facts unset.
 	Node(ctx context.Context) (host.Facts, error)
-	// Pods reads what pods use, by UID. One that can't be read is missing.
+	// Pods reads what pods use, by UID. One that cannot be read is missing.
 	Pods(ctx context.Context, pods []*corev1.Pod) map[string]*evictions.Usage
 }
 
@@ -49,7 +49,7 @@ type pressure struct {
 	conditions []corev1.NodeConditionType
 }
 
-// any tells whether the node is under pressure.
+// any reports whether the node is under pressure.
 func (p *pressure) any() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *Supervisor) watchPressure(ctx context.Context) {
 	}
 }
 
-// examine is one pass; evicted tells whether a pod was evicted.
+// examine is one pass; evicted reports whether a pod was evicted.
 func (s *Supervisor) examine(ctx context.Context) (evicted bool, err error) {
 	settings := s.current().Settings
 	all, bad := evictions.Thresholds(settings)
@@ -229,7 +229,7 @@ func objectsOf(list []candidate) []*corev1.Pod {
 }
 
 // enforceLimits evicts pods that use more local storage than their limits, which it
-// measures once a minute, and tells whether it evicted any.
+// measures once a minute, and reports whether it evicted any.
 func (s *Supervisor) enforceLimits(ctx context.Context, dedicated bool, now time.Time) (evicted bool) {
 	if now.Sub(s.pressure.measured) < measureEvery {
 		return false
@@ -285,7 +285,7 @@ func (s *Supervisor) evictOne(ctx context.Context, d evictions.Decision, seen ev
 	return false
 }
 
-// evict evicts a pod, and tells whether it did, or still does: the kubelet, too, waits
+// evict evicts a pod, and reports whether it did, or still does: the kubelet, too, waits
 // for no pod longer than that, and evicts no other one for it in the same pass.
 func (s *Supervisor) evict(ctx context.Context, c candidate, signal string, e reconcile.Eviction) bool {
 	err := c.askEviction(ctx, e)

@@ -24,7 +24,7 @@ type Shutdowns interface {
 	// Events gets true when a shutdown begins, and false when it was canceled; it is
 	// closed when the connection ends.
 	Events() <-chan bool
-	// Preparing tells whether a shutdown has begun.
+	// Preparing reports whether a shutdown has begun.
 	Preparing(ctx context.Context) (bool, error)
 	// Inhibit delays shutdowns until release is called, for DelayMax at most.
 	Inhibit(ctx context.Context) (release func() error, err error)
@@ -32,7 +32,7 @@ type Shutdowns interface {
 	Close() error
 }
 
-// shuttingDown tells whether the host shuts down.
+// shuttingDown reports whether the host shuts down.
 type shuttingDown struct {
 	now atomic.Bool
 	// reloaded has something when the settings may have changed.

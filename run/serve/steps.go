@@ -23,7 +23,7 @@ func (p *pod) apply(ctx context.Context, step Step, in facing) error {
 		return err
 	}
 	objects := in.objects
-	if in.Source != Present { // an evicted pod whose file can't be read now
+	if in.Source != Present { // an evicted pod whose file cannot be read now
 		c, err := store.ReadCheckpoint(n.Layout(), in.id.UID)
 		if err != nil || c == nil {
 			return err

@@ -64,7 +64,7 @@ func unlockFile(f *os.File) {
 	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN) // fails only if it is not a regular file
 }
 
-// isCurrent tells whether an open file is the pod's journal, or there is none.
+// isCurrent reports whether an open file is the pod's journal, or there is none.
 func isCurrent(dir *os.Root, f *os.File) (bool, error) {
 	named, err := dir.Lstat(journalName)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/identity"
 )
 
-// testJournal makes a journal whose pod's directory is not there yet.
+// testJournal makes a journal whose pod's directory is missing yet.
 func testJournal(t *testing.T) (*Journal, identity.Layout, *[]event.Event) {
 	t.Helper()
 	layout := testLayout(t)
@@ -73,7 +73,7 @@ func TestJournalHoldsEventsBack(t *testing.T) {
 	if len(*seen) != 3 {
 		t.Errorf("%d events handed on", len(*seen))
 	}
-	if err := j.Open(layout); err != nil { // the next sync goes on with it
+	if err := j.Open(layout); err != nil { // the next sync continues with it
 		t.Fatal(err)
 	}
 	if err := j.Close(); err != nil {

@@ -100,7 +100,7 @@ const (
 	OriginServe = "serve"
 )
 
-// Ends tells whether the owner stops, replaces or removes the pod.
+// Ends reports whether the owner stops, replaces or removes the pod.
 func (r *OwnerRecord) Ends() bool { return r != nil && (r.Purpose.rank() > 0 || r.Doomed) }
 
 // Shown returns the owner's process, for messages. A nil record is "another
@@ -112,5 +112,5 @@ func (r *OwnerRecord) Shown() string {
 	return ShownHolder(r.Holder)
 }
 
-// outranks tells whether a command with that purpose must wait for the owner.
+// outranks reports whether a command with that purpose must wait for the owner.
 func (r *OwnerRecord) outranks(p Purpose) bool { return r != nil && r.Purpose.rank() > p.rank() }

@@ -13,7 +13,7 @@ func TryServeLock(layout identity.Layout, holder string) (*FileLock, error) {
 	return TryLock(layout.ServeLock(), holder)
 }
 
-// Supervised tells whether a supervisor runs for the root directory.
+// Supervised reports whether a supervisor runs for the root directory.
 func Supervised(layout identity.Layout) bool { return IsLocked(layout.ServeLock()) }
 
 // MakeStateDir makes a directory of state, if it is missing.

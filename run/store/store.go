@@ -193,7 +193,7 @@ func Sweep(layout identity.Layout) error {
 		}
 		inner, err := os.ReadDir(dir)
 		if err != nil {
-			continue // removed in the meantime
+			continue // removed since then
 		}
 		for _, i := range inner {
 			if i.IsDir() || strings.HasPrefix(i.Name(), ".pod.yaml.") {

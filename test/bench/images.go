@@ -27,7 +27,7 @@ type imageNumbers struct {
 	Podrun   numbers `json:"podrunMs"`   // podrun image pull
 	Bare     numbers `json:"bareMs"`     // PullImage, all at once
 	OneByOne numbers `json:"oneByOneMs"` // PullImage, one after the other, as the kubelet does
-	// Warm are the requests that the registry got for a pod whose image is here.
+	// Warm are the requests that the registry got for a pod whose image is present.
 	Warm int64 `json:"warmRequests"`
 }
 
@@ -94,7 +94,7 @@ func removeImages(ctx context.Context, client *runtimeClient, names []string) er
 }
 
 // warmRequests counts what the registry is asked when a pod is run whose image
-// is here.
+// is present.
 func warmRequests(ctx context.Context, p *podrun, client *runtimeClient, r *registry, o options) (int64, error) {
 	_, rest, _ := strings.Cut(o.image, "/")
 	image := r.address + "/" + rest

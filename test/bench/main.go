@@ -32,7 +32,7 @@
 //     installed. nerdctl uses the containerd of the bench.
 //   - images: podrun image pull of distinct images against bare PullImage calls,
 //     all at once and one after the other, from a registry that gives each at a
-//     rate; and what the registry is asked for a pod whose image is here.
+//     rate; and what the registry is asked for a pod whose image is present.
 package main
 
 import (

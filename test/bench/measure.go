@@ -81,7 +81,7 @@ func measureStart(ctx context.Context, p *podrun, n *processNumbers) error {
 	return nil
 }
 
-// stripped tells whether a binary has no symbols.
+// stripped reports whether a binary has no symbols.
 func stripped(path string) (bool, error) {
 	f, err := elf.Open(path)
 	if err != nil {

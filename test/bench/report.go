@@ -78,7 +78,7 @@ type processNumbers struct {
 	BinaryMB  float64 `json:"binaryMB"`
 	Stripped  bool    `json:"stripped"`
 
-	floor float64 // what PeakMB can't be below
+	floor float64 // what PeakMB cannot be below
 }
 
 type report struct {

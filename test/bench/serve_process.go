@@ -152,7 +152,7 @@ type usage struct {
 	files     int     // open descriptors
 }
 
-// settle is how long serve is left alone before it counts as idle: it returns unused
+// settle is how long serve is left unchanged before it counts as idle: it returns unused
 // memory every 30 s.
 const settle = 35 * time.Second
 

@@ -124,7 +124,7 @@ func (p *proxy) awaitStarts(ctx context.Context, since time.Time, n int) (at tim
 
 // measureRestarts times what lies between the end of a container's process and the
 // CreateContainer of its first restart, which has no back-off; and the part of it that
-// comes after the runtime reports the end, with which podrun can't be faster.
+// comes after the runtime reports the end, with which podrun cannot be faster.
 func (b *serveBench) measureRestarts(ctx context.Context) (rows []serveRow, err error) {
 	s, x, end, err := b.behindProxy(ctx, "restart", true)
 	if err != nil {

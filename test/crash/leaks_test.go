@@ -87,7 +87,7 @@ func (o *outside) runsNow(ctx context.Context, pod string) error {
 	return nil
 }
 
-// leaks lists what is left of a host whose pod was deleted. What goes by itself
+// leaks lists leftovers of a host whose pod was deleted. What goes by itself
 // within some seconds is none.
 func (o *outside) leaks(ctx context.Context, h *host) []string {
 	left := append(o.ofHost(ctx, h), o.ofNetwork(ctx)...)
@@ -109,7 +109,7 @@ func (o *outside) leaks(ctx context.Context, h *host) []string {
 	return left
 }
 
-// ofHost lists what is left of one pod.
+// ofHost lists leftovers of one pod.
 func (o *outside) ofHost(ctx context.Context, h *host) []string {
 	var left []string
 	sandboxes, _, err := o.sandboxes(ctx, h.pod)

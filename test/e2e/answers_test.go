@@ -69,7 +69,7 @@ func failingRegistry(t *testing.T) (address string) {
 	return address
 }
 
-// What the runtime answers to pulls that can't succeed is understood. With -v it
+// What the runtime answers to pulls that cannot succeed is understood. With -v it
 // prints rows for imagepull/testdata/pull-errors.tsv.
 func TestAnswersOfTheRuntime(t *testing.T) {
 	newRig(t)

@@ -250,7 +250,7 @@ func TestPullHonoursRetryAfter(t *testing.T) {
 	}
 }
 
-// An image that is here is given to a pod without a word to its registry.
+// An image that is present is given to a pod without a word to its registry.
 func TestWarmImageAsksNobody(t *testing.T) {
 	r := newRig(t)
 	s := newSlowRegistry(t)

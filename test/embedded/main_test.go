@@ -239,7 +239,7 @@ func (r *rig) answers() {
 	r.Fatalf("the pod does not answer: %v", last)
 }
 
-// leavesNothing takes the runtime down, and looks for what is left of it.
+// leavesNothing takes the runtime down, and looks for leftovers of it.
 func (r *rig) leavesNothing() {
 	if r.Failed() {
 		r.Log(r.log())

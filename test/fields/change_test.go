@@ -43,7 +43,7 @@ func find(node any, steps []string, at *place) []place {
 	return out
 }
 
-// others are values for fields that can't have just any.
+// others are values for fields that cannot have just any.
 var others = map[string]any{
 	"metadata.uid": "0b5fb0f5-3b1c-4d5a-9d5d-2f1b5b1e9c99", "metadata.namespace": "",
 	"spec.priorityClassName":                "system-cluster-critical",
@@ -136,7 +136,7 @@ func (p place) get() any {
 	return p.holder.([]any)[p.key.(int)]
 }
 
-// matters tells whether some change of the field, that validation takes, changes
+// matters reports whether some change of the field, that validation takes, changes
 // what podrun does. It says how far it came.
 func matters(t *testing.T, pod any, before string, l leaf) (does bool, tried string) {
 	t.Helper()

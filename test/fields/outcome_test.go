@@ -148,7 +148,7 @@ func later(p *prepare.Plan, does map[string]any) {
 	}
 }
 
-// says tells whether a list has a problem about a field, or what is below or
+// says reports whether a list has a problem about a field, or what is below or
 // around it, and with that text.
 func says(l problem.List, path, text string) bool {
 	return slices.ContainsFunc(l, func(p problem.Problem) bool {

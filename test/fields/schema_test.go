@@ -59,7 +59,7 @@ func walk(path string, t reflect.Type, out *[]leaf) {
 	}
 }
 
-// below tells whether a field is another or part of it.
+// below reports whether a field is another or part of it.
 func below(path, parent string) bool {
 	rest, ok := strings.CutPrefix(path, parent)
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')

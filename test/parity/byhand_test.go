@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// byHand are pods that a standalone kubelet can't run, with lines that a kubelet
+// byHand are pods that a standalone kubelet cannot run, with lines that a kubelet
 // with an API server sends or makes for them, each with where that follows from.
 // What they have in common with the recorded pods is compared there.
 var byHand = map[string]struct {

@@ -85,7 +85,7 @@ var causes = []cause{
 	},
 }
 
-// explained tells whether a cause explains a difference, and notes which.
+// explained reports whether a cause explains a difference, and notes which.
 func (s *tally) explained(golden string, d difference) bool {
 	for _, c := range causes {
 		if (c.goldens == nil || slices.Contains(c.goldens, golden)) && c.lines.MatchString(d.String()) {

@@ -131,7 +131,7 @@ func compareRefusal(t *testing.T, name, manifest, said string) {
 	}
 }
 
-// thisHostRefuses tells whether a reason of the recording host holds here.
+// thisHostRefuses reports whether a reason of the recording host holds here.
 func thisHostRefuses(t *testing.T, reason string) bool {
 	t.Helper()
 	switch reason {

@@ -28,7 +28,7 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
-// settle is how long no call that acts may have come until the pod is taken away
+// settle is how long no call that acts may have come until the pod is removed
 // again, as when the kubelet was recorded.
 const settle = 3 * time.Second
 
@@ -365,7 +365,7 @@ func (r *rig) normal(v any) any {
 	return v
 }
 
-// removeCgroups takes away what the pods of a failed test left.
+// removeCgroups removes what the pods of a failed test left.
 func (r *rig) removeCgroups() {
 	roots, err := filepath.Glob("/sys/fs/cgroup/*" + r.settings.CgroupRoot)
 	if err != nil {

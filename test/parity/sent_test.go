@@ -96,7 +96,7 @@ func sentSet(t *testing.T, set string) {
 	total.report(t)
 }
 
-// needsHost skips where the recordings' control groups can't be made.
+// needsHost skips where the recordings' control groups cannot be made.
 func needsHost(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -213,7 +213,7 @@ func (s *tally) differs(t *testing.T, name string, d difference) {
 var hostValues = regexp.MustCompile(`oom_score_adj|hugepage_limits|^hugetlb|^memory\.swappiness|memory_swap_limit|size=\d+k|` +
 	`^etc-hosts text "# Kubernetes-managed hosts file \(host network\)|(CPU|MEM)[A-Z_]*=`)
 
-// recordedHere tells whether this host is like the one that recorded.
+// recordedHere reports whether this host is like the one that recorded.
 func recordedHere(t *testing.T) bool {
 	t.Helper()
 	memory, err := os.ReadFile("/proc/meminfo")
@@ -329,7 +329,7 @@ func hostDir(t *testing.T) string {
 
 // prepared makes the pod's hostPath volumes below host. Of the corpus, which
 // names directories that a machine may have or not, the types are left out:
-// podrun would make what is not there, and the runtime is told nothing of them.
+// podrun would make what is missing, and the runtime is told nothing of them.
 func prepared(t *testing.T, pod *corev1.Pod, host string) *corev1.Pod {
 	t.Helper()
 	pod = pod.DeepCopy()

@@ -25,7 +25,7 @@ spec:
     command: [sleep, "3600"]
 `
 
-// references are the pods that a standalone kubelet refuses, for want of an API
+// references are the pods that a standalone kubelet refuses, for lack of an API
 // server (kubelet-golden 31 to 34 and 42, and 22), with what a kubelet that has
 // one sends and writes for them: from its sources, by hand.
 var references = map[string]struct {

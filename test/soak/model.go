@@ -145,7 +145,7 @@ func (v *verdict) judgeRestart(i int, r run, start time.Duration, c conditions) 
 	}
 }
 
-// again tells whether a run is followed by another one.
+// again reports whether a run is followed by another one.
 func (c conditions) again(r run) bool {
 	return c.policy == "Always" || c.policy == "OnFailure" && r.code != 0
 }
@@ -153,7 +153,7 @@ func (c conditions) again(r run) bool {
 // startTime is how long a start takes at most: a kill within it may cut it, or hide it.
 const startTime = 5 * time.Second
 
-// hidden tells whether a kill may have ended a start: one that came after it, while
+// hidden reports whether a kill may have ended a start: one that came after it, while
 // StartContainer was under way. A kill before it excuses nothing.
 func (c conditions) hidden(r run) bool {
 	return slices.ContainsFunc(slices.Concat(c.kills, c.crashes), func(at time.Duration) bool {
@@ -161,7 +161,7 @@ func (c conditions) hidden(r run) bool {
 	})
 }
 
-// cut tells whether a kill may have cut a start that was due, and when.
+// cut reports whether a kill may have cut a start that was due, and when.
 func (c conditions) cut(due time.Duration) (at time.Duration, was bool) {
 	for _, at := range slices.Concat(c.kills, c.crashes) {
 		if at >= due-tolerance && at < due+startTime {

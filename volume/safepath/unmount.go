@@ -76,7 +76,7 @@ func unmountError(m *mountinfo.Info, err error) error {
 
 // unmount unmounts one mount point below base. Its directory is opened without
 // following any symlink and the mount is named through that descriptor, so that
-// a container which swaps a directory for a symlink can't make podrun unmount
+// a container which swaps a directory for a symlink cannot make podrun unmount
 // something of the host. The mount itself is not opened: that would keep it busy.
 func unmount(ctx context.Context, root int, base, point string) error {
 	rel, err := filepath.Rel(base, point)

@@ -34,7 +34,7 @@ type level struct {
 	id       fileID // by which the directory is found again from below
 }
 
-// fileID tells two open files apart.
+// fileID distinguishes two open files.
 type fileID struct{ dev, ino, mount uint64 }
 
 // treeWalk walks below a directory, without following symlinks or entering mounts.

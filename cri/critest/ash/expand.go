@@ -36,7 +36,7 @@ func (sh *shell) expansion(ctx context.Context) *expand.Config {
 	}
 }
 
-// expanded tells what a script did wrong from what ended a substitution.
+// expanded reports what a script did wrong from what ended a substitution.
 func (sh *shell) expanded(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || errors.Is(err, errTerminated) {
 		return err
