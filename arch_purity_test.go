@@ -24,7 +24,7 @@ func pureFile(s *source) bool {
 	return !starts("apply", "remove", "read")(path.Base(s.name)) && (layerOf(s.pkg) == noun || layerOf(s.pkg) == leaf)
 }
 
-// worldly says of a name of a package whether using it reads or changes the
+// worldly reports whether using a name of a package reads or changes the
 // world. Types and constants don't; a function does even when it is only passed
 // on. What is not listed computes.
 var worldly = map[string]func(name string) bool{
@@ -64,7 +64,7 @@ func starts(prefixes ...string) func(string) bool {
 	}
 }
 
-// systemCall tells the functions of unix and syscall, Open, from constants,
+// systemCall distinguishes the functions of unix and syscall, Open, from constants,
 // O_PATH, and types, Stat_t.
 func systemCall(n string) bool {
 	return strings.ContainsFunc(n, unicode.IsLower) && !strings.HasSuffix(n, "_t") && n != "Errno" && n != "Signal"

@@ -20,7 +20,7 @@ import (
 const racers = 16
 
 // TestProcessesRaceForReservations: of sixteen processes that apply a pod each as many
-// succeed as there is room for, and the others are refused with the reason:
+// succeed as fit, and the others are refused with the reason:
 // admission and reservation are one step, whoever takes it.
 func TestProcessesRaceForReservations(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -136,7 +136,7 @@ func (s *script) groups() []string {
 			if err == nil && d.IsDir() {
 				found = append(found, path)
 			}
-			return nil // gone meanwhile
+			return nil // removed since then
 		})
 		found = append(found, note(err)...)
 	}

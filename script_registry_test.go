@@ -113,8 +113,8 @@ func saveImage(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // saveOCI IMAGE NAME DIR [PLATFORM] writes an image of a registry as an OCI layout
-// under another name: as an index that says that there is more than this
-// platform, and has no more. With PLATFORM the image is said to be for that one.
+// under another name: as an index that has more than this
+// platform, and has no more. With PLATFORM the image is labeled as one for it.
 func saveOCI(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 || len(args) > 4 {
 		ts.Fatalf("usage: saveoci IMAGE NAME DIR [PLATFORM]")

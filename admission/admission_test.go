@@ -17,8 +17,8 @@ import (
 
 const uid = "d9607e19-f88f-11e6-a518-42010a800195"
 
-// room is a host with room for everything: 2 CPUs, 4Gi, Linux 6.1.
-func room() host.Facts {
+// largeHost is a host with resources for everything: 2 CPUs, 4Gi, Linux 6.1.
+func largeHost() host.Facts {
 	return host.Facts{
 		NodeName: "here", OS: "linux", KernelVersion: "6.1.0-13-amd64",
 		NodeLabels: map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/hostname": "here"},
@@ -392,7 +392,7 @@ var cases = []struct {
 func TestCheck(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			s := &scene{pod: plain(), facts: room(), settings: nodeconfig.Default()}
+			s := &scene{pod: plain(), facts: largeHost(), settings: nodeconfig.Default()}
 			for _, f := range tc.setup {
 				f(s)
 			}
@@ -424,7 +424,7 @@ func TestCheckAll(t *testing.T) {
 		arriving("a", "1", 1), arriving("too-big", "1500m", 2), arriving("b", "1", 3),
 		arriving("late", "100m", 4), arriving("clash", "0", 1),
 	}
-	facts := room()
+	facts := largeHost()
 	facts.Pods = []host.Pod{{Namespace: "default", Name: "b", UID: "old", Managed: true, Ready: true,
 		Requests: corev1.ResourceList{"cpu": resource.MustParse("2")}, HostPorts: []host.HostPort{{Protocol: "TCP", Port: 1}}}}
 	var got []string
@@ -488,7 +488,7 @@ func TestD3UIDOfAnotherPod(t *testing.T) {
 		"its own":              {other(host.Pod{Namespace: "default", Name: "web", UID: uid, Managed: true, Ready: true}), false},
 		"another UID":          {other(host.Pod{Namespace: "default", Name: "vic", UID: "other", Managed: true, Ready: true}), false},
 	} {
-		s := &scene{pod: plain(), facts: room()}
+		s := &scene{pod: plain(), facts: largeHost()}
 		test.here(s)
 		got := Check(Pod{Pod: s.pod}, s.facts, s.settings, s.options)
 		refused := slices.ContainsFunc(got, func(p problem.Problem) bool {
@@ -500,7 +500,7 @@ func TestD3UIDOfAnotherPod(t *testing.T) {
 	}
 	second := plain()
 	second.Namespace = "other"
-	verdicts := CheckAll([]Pod{{Pod: plain()}, {Pod: second}}, room(), nodeconfig.Settings{}, Options{})
+	verdicts := CheckAll([]Pod{{Pod: plain()}, {Pod: second}}, largeHost(), nodeconfig.Settings{}, Options{})
 	if len(verdicts[0].Problems.Errors()) > 0 || !strings.Contains(verdicts[1].Problems.String(), `Pod other/web: metadata.uid: "`+uid+`" is the UID of pod default/web (remove metadata.uid`) {
 		t.Errorf("%v", verdicts)
 	}

@@ -37,7 +37,7 @@ func checkDevices(q question) problem.List {
 // one as well, unless another pod has been assigned one of them since.
 func (q question) allocate(v *Verdict) {
 	if q.runs() {
-		v.Devices = q.here().Devices
+		v.Devices = q.current().Devices
 		return
 	}
 	if len(q.facts.Devices) == 0 || len(v.Problems.Errors()) > 0 {
@@ -49,7 +49,7 @@ func (q question) allocate(v *Verdict) {
 			held = append(held, devicesOf(p)...)
 		}
 	}
-	had := devicesOf(q.here())
+	had := devicesOf(q.current())
 	free := map[corev1.ResourceName][]string{}
 	for name, devices := range q.facts.Devices {
 		mine, rest := []string{}, []string{}
@@ -73,8 +73,8 @@ func (q question) allocate(v *Verdict) {
 	v.Problems = append(v.Problems, q.unknownDevices(devices)...)
 }
 
-// here is this pod's current state on this host; the zero value if it does not exist.
-func (q question) here() host.Pod {
+// current is this pod's current state on this host; the zero value if it does not exist.
+func (q question) current() host.Pod {
 	at := slices.IndexFunc(q.leaving, func(p host.Pod) bool { return p.UID == string(q.pod.UID) })
 	if at < 0 {
 		return host.Pod{}

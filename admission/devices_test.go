@@ -64,7 +64,7 @@ func TestDevices(t *testing.T) {
 		}()}, []Pod{pod("a", "1")}, []string{"UnexpectedAdmissionError: Allocate failed due to requested number of devices unavailable for example.com/gpu. Requested: 1, Available: 0, which is unexpected"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			facts := room()
+			facts := largeHost()
 			facts.Devices, facts.CDI = map[string][]string{gpu: {"g0", "g1"}}, &host.CDI{Dirs: []string{"/etc/cdi"}, Devices: []string{"g0", "g1"}}
 			facts.Capacity[gpu], facts.Runtime.CDI, facts.Pods = resource.MustParse("2"), &yes, tc.here
 			if tc.change != nil {

@@ -27,7 +27,7 @@ func TestKubeletRefusals(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Skip("the recordings are not on this machine")
 	}
-	facts := room()
+	facts := largeHost()
 	facts.Capacity["hugepages-2Mi"] = resource.MustParse("1Gi")
 	facts.Runtime.Version = "2.4.2" // mounts images
 	facts.Runtime.HandlersOK = true

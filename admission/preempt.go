@@ -13,7 +13,7 @@ import (
 )
 
 // preempt admits a critical pod that lacks nothing but resources by naming the
-// pods that make room for it (the kubelet's pkg/kubelet/preemption). Where no
+// pods that free resources for it (the kubelet's pkg/kubelet/preemption). Where no
 // pods can, its problems become the kubelet's.
 func (q question) preempt(v *Verdict) {
 	if !critical(q.pod.Spec.Priority) || !q.settings.Preempt || q.runs() {

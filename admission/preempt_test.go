@@ -60,7 +60,7 @@ func TestPreempt(t *testing.T) {
 		{"in place of itself", []host.Pod{victim("a" + b + "1 1Gi"), with(oldSelf, func(p *host.Pod) { p.Requests = corev1.ResourceList{"cpu": resource.MustParse("1")} })}, []func(*scene){critical, requests("1", "1Gi")}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := &scene{pod: plain(), facts: room(), settings: nodeconfig.Default()}
+			s := &scene{pod: plain(), facts: largeHost(), settings: nodeconfig.Default()}
 			s.facts.Pods = tc.here
 			for _, f := range tc.setup {
 				f(s)
@@ -80,7 +80,7 @@ func TestPreempt(t *testing.T) {
 	}
 }
 
-// What one pod of a command preempts makes no room for the next, and pods of the
+// What one pod of a command preempts frees nothing for the next, and pods of the
 // command don't preempt each other.
 func TestPreemptTogether(t *testing.T) {
 	arriving := func(name, cpu string, n int32) Pod {
@@ -90,7 +90,7 @@ func TestPreemptTogether(t *testing.T) {
 		s.pod.Name, s.pod.UID = name, types.UID("uid-"+name)
 		return Pod{Pod: s.pod}
 	}
-	facts := room()
+	facts := largeHost()
 	facts.Pods = []host.Pod{victim("here Burstable 1 1Mi")}
 	var got []string
 	for _, v := range CheckAll([]Pod{arriving("plain", "1", 0), arriving("first", "1", 2000000000), arriving("second", "1", 2000000000)}, facts, nodeconfig.Default(), Options{}) {

@@ -135,7 +135,7 @@ func shown(s signal, n int64) string {
 	return apiresource.NewQuantity(n, format).String()
 }
 
-// critical tells a priority of those pods without which a node does not work
+// critical reports whether a priority is one of those pods without which a node does not work
 // (the kubelet's IsCriticalPod; podrun's static pods are not so as such).
 func critical(priority *int32) bool {
 	return priority != nil && *priority >= scheduling.SystemCriticalPriority

@@ -11,7 +11,7 @@ import (
 
 // The hint has the figures: what there is, and what the setting wants.
 func TestPressureHint(t *testing.T) {
-	s := &scene{pod: plain(), facts: room(), settings: nodeconfig.Default()}
+	s := &scene{pod: plain(), facts: largeHost(), settings: nodeconfig.Default()}
 	low("nodefs")(s)
 	low("pid")(s)
 	s.facts.PIDs.Used = 950
@@ -44,7 +44,7 @@ func TestPressureOfTheSupervisor(t *testing.T) {
 		}, "The node had condition: [PIDPressure]."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &scene{pod: plain(), facts: room(), settings: nodeconfig.Default()}
+			s := &scene{pod: plain(), facts: largeHost(), settings: nodeconfig.Default()}
 			s.pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{} // of class BestEffort
 			tc.change(s)
 			found := Check(Pod{Pod: s.pod}, s.facts, s.settings, Options{})

@@ -142,7 +142,7 @@ func (p Plan) missing(g Group) []string {
 	return out
 }
 
-// skipped tells a hierarchy in which the manager makes no group: devices,
+// skipped reports whether a hierarchy is one in which the manager makes no group: devices,
 // where the runtime makes the whole path when a container needs it.
 func (p Plan) skipped(dir string) bool {
 	mount, ok := p.Mounts["devices"]

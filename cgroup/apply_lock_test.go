@@ -60,7 +60,7 @@ func TestLockSharedKeepsOthersOut(t *testing.T) {
 	}
 }
 
-// Nobody but root may make, replace or hold what is locked.
+// Only root may make, replace or hold what is locked.
 func TestLockSharedRefusesWhatOthersCanReach(t *testing.T) {
 	for name, prepare := range map[string]func(dir string) error{
 		"a directory that others can open":  func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o755)) },

@@ -13,7 +13,7 @@ func Reweigh(p Plan) error {
 	return p.underLock("set its weight", func() error { return p.reweigh(false) })
 }
 
-// reweigh falls back to the plan's weight, if told so.
+// reweigh falls back to the plan's weight, if requested.
 func (p Plan) reweigh(planned bool) error {
 	for _, g := range p.Shared {
 		weighs := g.Resources.CPUShares > 0 || g.Resources.CPUWeight > 0
@@ -46,7 +46,7 @@ func (p Plan) reweigh(planned bool) error {
 func (p Plan) requested(g Group) (milli int64, known bool, err error) {
 	dir := filepath.Join(p.cpuMount(), g.Path)
 	entries, err := os.ReadDir(dir)
-	if err != nil && !gone(err) {
+	if err != nil && !noGroup(err) {
 		return 0, false, err
 	}
 	for _, e := range entries {

@@ -41,7 +41,7 @@ func podOf(class corev1.PodQOSClass) *corev1.Pod {
 }
 
 // A wrong name is refused by the runtime (cri-tools#1696, cri-o#842: the slice
-// spelled twice), or puts the pod where nobody limits it.
+// spelled twice), or puts the pod where it has no limits.
 func TestParent(t *testing.T) {
 	for _, tc := range []struct {
 		driver, root string

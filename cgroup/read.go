@@ -34,7 +34,7 @@ func processes(dir string) ([]int, error) {
 	var out []int
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
-			if gone(err) {
+			if noGroup(err) {
 				return nil
 			}
 			return err
@@ -54,7 +54,7 @@ func processes(dir string) ([]int, error) {
 func procs(dir string) ([]int, error) {
 	data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
-		if gone(err) {
+		if noGroup(err) {
 			return nil, nil
 		}
 		return nil, err

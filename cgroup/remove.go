@@ -66,7 +66,7 @@ func (p Plan) remove(ctx context.Context, g Group) error {
 func removeTree(ctx context.Context, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		if gone(err) {
+		if noGroup(err) {
 			return nil
 		}
 		return err
@@ -81,7 +81,7 @@ func removeTree(ctx context.Context, dir string) error {
 	for pause := removePause; ; pause = min(2*pause, 100*removePause) {
 		err := unix.Rmdir(dir)
 		switch {
-		case err == nil || gone(err):
+		case err == nil || noGroup(err):
 			return nil
 		case err != unix.EBUSY:
 			return &os.PathError{Op: "rmdir", Path: dir, Err: err}
@@ -139,7 +139,7 @@ func inUse(dir string) (bool, error) {
 		return len(pids) > 0, err
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil && !gone(err) {
+	if err != nil && !noGroup(err) {
 		return false, err
 	}
 	return slices.ContainsFunc(entries, fs.DirEntry.IsDir), nil
@@ -151,7 +151,7 @@ func removeDirs(dirs []string) error {
 	var errs []error
 	for _, dir := range slices.Backward(dirs) {
 		err := unix.Rmdir(dir)
-		if err != nil && !gone(err) && err != unix.EBUSY && err != unix.ENOTEMPTY {
+		if err != nil && !noGroup(err) && err != unix.EBUSY && err != unix.ENOTEMPTY {
 			errs = append(errs, &os.PathError{Op: "rmdir", Path: dir, Err: err})
 		}
 	}
@@ -170,8 +170,8 @@ func (p Plan) stopUnit(g Group) error {
 	return m.Destroy()
 }
 
-// gone reports whether an error means that the cgroup no longer exists: a file of a
+// noGroup reports whether an error means that the cgroup no longer exists: a file of a
 // cgroup that is being removed returns ENODEV.
-func gone(err error) bool {
+func noGroup(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENODEV)
 }

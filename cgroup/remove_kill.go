@@ -88,7 +88,7 @@ func killMember(dir string, pid int) error {
 }
 
 // thaw lets frozen processes die: SIGKILL does not reach a frozen group of v1.
-// That there is no such file is the ordinary case.
+// Usually there is no such file.
 func (p Plan) thaw(g Group) {
 	mount, ok := p.Mounts["freezer"]
 	if !ok || p.Version != 1 {

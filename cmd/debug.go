@@ -66,7 +66,7 @@ func (a *app) runDebug(c *cobra.Command, f *debugFlags, given []string) error {
 		return err
 	}
 	if f.tty && a.stdinTerminal() == nil {
-		f.tell(a, ignoredTTY)
+		f.printf(a, ignoredTTY)
 		f.tty = false
 	}
 	debugged, err := f.ephemeral(command)
@@ -86,7 +86,7 @@ func (a *app) runDebug(c *cobra.Command, f *debugFlags, given []string) error {
 	}
 	if debugged.Name == "" {
 		debugged.Name = pod.Name()
-		f.tell(a, "Defaulting debug container name to %s.", debugged.Name)
+		f.printf(a, "Defaulting debug container name to %s.", debugged.Name)
 	}
 	target, running, err := engine.Debug(c.Context(), pod, run.DebugOptions{Container: *debugged, Timeout: f.timeout, AllowKubelet: a.allowKubelet})
 	if err != nil || !f.attach {
@@ -158,7 +158,7 @@ func (f *debugFlags) ephemeral(command []string) (*corev1.EphemeralContainer, er
 	return out, err
 }
 
-func (f *debugFlags) tell(a *app, format string, values ...any) {
+func (f *debugFlags) printf(a *app, format string, values ...any) {
 	if !f.quiet {
 		fmt.Fprintf(a.streams.Err, format+"\n", values...)
 	}
@@ -167,7 +167,7 @@ func (f *debugFlags) tell(a *app, format string, values ...any) {
 // attachTerminal attaches to a container with a terminal until it ends.
 func (a *app) attachTerminal(c *cobra.Command, engine *run.Engine, target run.ExecTarget, f *debugFlags) error {
 	if f.stdin {
-		f.tell(a, promptHint)
+		f.printf(a, promptHint)
 	}
 	streams, restore, err := a.streamsOf(c.Context(), f.stdin, true)
 	if err != nil {

@@ -119,11 +119,11 @@ func (d *description) probe(title string, p *corev1.Probe) {
 		return
 	}
 	d.row(2, title+":", fmt.Sprintf("%s delay=%ds timeout=%ds period=%ds #success=%d #failure=%d",
-		asked(p.ProbeHandler), p.InitialDelaySeconds, p.TimeoutSeconds, p.PeriodSeconds, p.SuccessThreshold, p.FailureThreshold))
+		handlerText(p.ProbeHandler), p.InitialDelaySeconds, p.TimeoutSeconds, p.PeriodSeconds, p.SuccessThreshold, p.FailureThreshold))
 }
 
 // asked says what a probe asks.
-func asked(h corev1.ProbeHandler) string {
+func handlerText(h corev1.ProbeHandler) string {
 	switch {
 	case h.Exec != nil:
 		return fmt.Sprintf("exec %v", h.Exec.Command)

@@ -106,7 +106,7 @@ func (a *app) readAhead(ctx context.Context, r *renderer, limit time.Duration) (
 	}
 }
 
-// warnAbout says what is to be said of the settings file: fields that podrun
+// warnAbout returns the warnings about the settings file: fields that podrun
 // does not use only when asked to say more.
 func (a *app) warnAbout(r *renderer, notes problem.List) {
 	for _, n := range notes {

@@ -50,7 +50,7 @@ func (s shownEvents) forget(list []event.Event) {
 const maxShown = 10000
 
 // watchEvents shows the events of the journals, and then those that happen, until ctx
-// ends: as the supervisor tells them where one runs, and what the journals have beside
+// ends: as the supervisor reports them where one runs, and what the journals have beside
 // that of other commands.
 func watchEvents(ctx context.Context, w eventWatch) error {
 	shown := shownEvents{}

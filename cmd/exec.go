@@ -105,7 +105,7 @@ func (a *app) execCode(code int, err error) error {
 	case code == 0:
 		return nil
 	default:
-		// It tells the command's 120 to 125 from podrun's.
+		// It distinguishes the command's 120 to 125 from podrun's.
 		fmt.Fprintf(a.streams.Err, "podrun: the command exited with code %d\n", code)
 	}
 	return exitStatus(code)

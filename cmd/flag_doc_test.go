@@ -24,7 +24,7 @@ var commandInPage = regexp.MustCompile(`(?m)(?:^ *|\$ |&& |\| )(?:bin/)?podrun (
 // firstCells are those of the rows of tables.
 var firstCells = regexp.MustCompile(`(?m)^\| (?:[^|\\]|\\.)*\|`)
 
-// TestFlagsInPages holds the pages to the flags that there are, and docs/settings.md
+// TestFlagsInPages compares the pages with the existing flags, and docs/settings.md
 // to name every global one.
 func TestFlagsInPages(t *testing.T) {
 	root := newRoot(&app{})

@@ -18,7 +18,7 @@ import (
 	"github.com/podrun/podrun/run"
 )
 
-// How often `get --watch` reads the pods: often where no supervisor tells it of
+// How often `get --watch` reads the pods: often where no supervisor reports
 // events, and rarely for what is no event where one does. After an event it waits for
 // eventsSettle: events come in groups.
 const (

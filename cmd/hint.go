@@ -39,7 +39,7 @@ var systemErrors = []struct {
 	{unix.ENOMEM, "free memory on this host"},
 }
 
-// outOfInodes is what to do if ENOSPC, which says that there is no space, means this.
+// outOfInodes is the hint for an ENOSPC that has this cause.
 const outOfInodes = "all inodes of the file system of %s are in use, although it may have space: remove small files there ('df -i' shows inodes), or move podrun's data with --root-dir"
 
 // systemHint is the hint to an error of the system about path, which may be empty;

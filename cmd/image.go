@@ -118,7 +118,7 @@ func newImagePull(a *app) *cobra.Command {
 }
 
 // printPulled prints the images that came, where that is asked for: they were
-// told on stderr.
+// printed on stderr.
 func (a *app) printPulled(images []run.PulledImage) error {
 	switch a.output {
 	case "json", "yaml":

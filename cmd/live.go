@@ -14,8 +14,8 @@ import (
 	"github.com/podrun/podrun/event"
 )
 
-// How often a pull is told where there is no terminal: when another tenth is
-// here, and after a while in any case. What is quick tells nothing.
+// How often the progress of a pull is printed where there is no terminal: when another tenth is
+// done, and after a while in any case. A quick pull prints nothing.
 const (
 	tellAfter = 3 * time.Second
 	tellTenth = 2 * time.Second
@@ -46,7 +46,7 @@ type tolled struct {
 	at     time.Time
 	tenth  int64
 	state  event.PullState
-	silent bool // nothing was told yet
+	silent bool // nothing was printed yet
 }
 
 func keyOf(e event.Event) pullKey { return pullKey{e.UID, e.FieldPath, e.Pull.Image} }
@@ -104,7 +104,7 @@ func (l *live) erase() {
 	}
 }
 
-// draw puts the lines on the terminal: as many as it has room for, each cut to
+// draw puts the lines on the terminal: as many as fit, each cut to
 // its width.
 func (l *live) draw() {
 	if l.terminal == nil || l.held || len(l.lines) == 0 || l.drawn > 0 {

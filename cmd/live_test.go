@@ -16,7 +16,7 @@ func pullEvent(seconds float64, p event.Pull) event.Event {
 	return event.Event{Time: at, Type: event.Normal, Reason: event.PullProgress, FieldPath: "spec.containers{app}", Message: p.String(), Pull: &p}
 }
 
-// Where there is no terminal a pull tells little: nothing if it is quick, then
+// Where there is no terminal a pull prints little: nothing if it is quick, then
 // each tenth, but not more often than every two seconds.
 func TestPlainProgress(t *testing.T) {
 	var out bytes.Buffer
@@ -38,7 +38,7 @@ func TestPlainProgress(t *testing.T) {
 	if out.Len() > 0 {
 		t.Errorf("a quick pull: %s", out.String())
 	}
-	// Where only the time is known, it is told now and then.
+	// Where only the time is known, it is printed now and then.
 	for tick := range 4 * 60 {
 		r.event(pullEvent(float64(tick)/4, event.Pull{State: event.Pulling, Elapsed: time.Duration(tick) * 250 * time.Millisecond}))
 	}

@@ -78,7 +78,7 @@ func (r *renderer) event(e event.Event) {
 	defer r.live.draw()
 	switch data, err := json.Marshal(e); {
 	case e.Pull != nil && r.live.terminal != nil:
-		r.live.keep(e, r.who(e))
+		r.live.keep(e, r.object(e))
 	case r.json && err == nil:
 		fmt.Fprintf(r.w, "%s\n", escapeJSON(data))
 	case !r.json:
@@ -102,7 +102,7 @@ func (r *renderer) println(text, status string) {
 
 func (r *renderer) line(e event.Event) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-8s%-23s %s", e.Type, e.Reason, r.who(e))
+	fmt.Fprintf(&b, "%-8s%-23s %s", e.Type, e.Reason, r.object(e))
 	if e.Pull != nil {
 		b.WriteString(oneLine(e.Pull.Image) + ": ")
 	}
@@ -110,8 +110,8 @@ func (r *renderer) line(e event.Event) string {
 	return b.String()
 }
 
-// who names what an event is about, for the beginning of a line.
-func (r *renderer) who(e event.Event) string {
+// object names the object of an event, for the beginning of a line.
+func (r *renderer) object(e event.Event) string {
 	who := ""
 	if r.many {
 		who = e.Namespace + "/" + e.Pod + " "
@@ -151,12 +151,12 @@ func (r *renderer) warn(l problem.List) {
 // note writes a line that is no warning, on stderr, unless events are unwanted.
 func (r *renderer) note(text string) {
 	if !r.quiet {
-		r.say(text)
+		r.print(text)
 	}
 }
 
-// say writes a line that is no warning, on stderr.
-func (r *renderer) say(text string) {
+// print writes a line that is no warning, on stderr.
+func (r *renderer) print(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.live.erase()

@@ -207,13 +207,13 @@ func (a *app) reportRun(results []run.RunResult, f *runFlags) error {
 		a.printErrors(err)
 	}
 	if !a.jsonTalk { // the summary has it
-		a.sayCode(results, sum.ExitCode)
+		a.printWhoseCode(results, sum.ExitCode)
 	}
 	return exitStatus(sum.ExitCode)
 }
 
-// sayCode tells whose exit code the command's is: it may look like podrun's.
-func (a *app) sayCode(results []run.RunResult, code int) {
+// printWhoseCode prints whose exit code the command's is: it may look like podrun's.
+func (a *app) printWhoseCode(results []run.RunResult, code int) {
 	for _, r := range results {
 		for _, c := range r.Containers {
 			if int(c.ExitCode) == code {

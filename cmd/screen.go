@@ -223,8 +223,8 @@ func secondColumn(line []rune) int {
 	return len(line) - utf8.RuneCountInString(rest)
 }
 
-// fitPull puts what is pulled and how far it is on a line of that width. Of what is
-// pulled the end says more, and how far it is comes first.
+// fitPull puts the image and the progress of its pull on a line of that width. Of what is
+// name the end is the more specific part, and the progress comes first.
 func fitPull(name, message string, width int) string {
 	n, m := []rune(name), []rune(message)
 	room := width - len(m) - 2

@@ -115,7 +115,7 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	go a.runtime(r, settings).Keep(c.Context(), client.Endpoint())
 	engine := &run.Engine{Node: *s.node(settings)}
 	err = engine.Serve(c.Context(), s.options(c.Context(), f, settings, dirs))
-	s.tell(notifier.Stopping())
+	s.warnNotSent(notifier.Stopping())
 	if _, ended := errors.AsType[SignalError](context.Cause(c.Context())); ended && err == nil {
 		return nil
 	}
@@ -142,12 +142,12 @@ func (s *server) options(ctx context.Context, f *serveFlags, settings nodeconfig
 			IgnoreUnknownKinds: f.ignoreKinds, SkipKinds: f.skipKinds, StrictClusterFields: f.strictCluster, Suffix: run.RandomSuffix},
 		Reload: s.reloads(ctx), Heartbeat: heartbeat,
 		Ready: func() {
-			s.tell(s.notifier.Ready())
+			s.warnNotSent(s.notifier.Ready())
 			s.renderer.note("supervising the pods of " + strings.Join(shown, ", "))
 		},
 		Progress: func(summary string) {
-			s.tell(s.notifier.Status(summary))
-			s.tell(s.notifier.Watchdog())
+			s.warnNotSent(s.notifier.Status(summary))
+			s.warnNotSent(s.notifier.Watchdog())
 		},
 	}
 }
@@ -161,8 +161,8 @@ type server struct {
 	shutdown shutdownFlags
 }
 
-// tell reports that systemd could not be told something, once.
-func (s *server) tell(err error) {
+// warnNotSent warns that systemd could not be notified; an error is reported once.
+func (s *server) warnNotSent(err error) {
 	if err != nil {
 		s.renderer.warn(problem.List{problem.WarningOf(err)})
 	}
@@ -185,10 +185,10 @@ func (s *server) connect(ctx context.Context, settings *nodeconfig.Settings) (*c
 		if !waiting {
 			waiting = true
 			s.renderer.warn(problem.List{problem.WarningOf(err)})
-			s.tell(s.notifier.Ready())
-			s.tell(s.notifier.Status("waiting for a container runtime"))
+			s.warnNotSent(s.notifier.Ready())
+			s.warnNotSent(s.notifier.Status("waiting for a container runtime"))
 		}
-		s.tell(s.notifier.Watchdog())
+		s.warnNotSent(s.notifier.Watchdog())
 		select {
 		case <-ctx.Done():
 			return nil, nil
@@ -211,7 +211,7 @@ func (s *server) reloads(ctx context.Context) <-chan *run.Node {
 				return
 			case <-signals:
 			}
-			s.tell(s.notifier.Reloading())
+			s.warnNotSent(s.notifier.Reloading())
 			settings, notes, err := s.app.settings.reload()
 			if err != nil {
 				s.renderer.warn(problem.List{problem.WarningOf(err)})
@@ -224,7 +224,7 @@ func (s *server) reloads(ctx context.Context) <-chan *run.Node {
 					return
 				}
 			}
-			s.tell(s.notifier.Ready())
+			s.warnNotSent(s.notifier.Ready())
 		}
 	}()
 	return out

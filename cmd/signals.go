@@ -81,8 +81,8 @@ func (w *work) restoresBy(restore func()) {
 	w.restore = restore
 }
 
-// saysFor bounds what is written at a signal: the terminal may be held up.
-const saysFor = time.Second
+// printLimit bounds what is written at a signal: the terminal may be held up.
+const printLimit = time.Second
 
 // catchSignals returns a context that the first SIGINT, SIGTERM or SIGHUP ends, with
 // the signal as its cause: signal.NotifyContext cannot distinguish them. SIGHUP stays
@@ -100,7 +100,7 @@ func (a *app) catchSignals(parent context.Context) (context.Context, func()) {
 			s := sig.(syscall.Signal)
 			switch before.next(s, time.Now()) {
 			case stopWork:
-				boundedBy(saysFor, func() { a.sayStopping(s) })
+				boundedBy(printLimit, func() { a.printStopping(s) })
 				cancel(SignalError{Signal: s})
 			case hurryWork: // once: the next SIGTERM abandons
 				close(a.work.hurry)
@@ -111,7 +111,7 @@ func (a *app) catchSignals(parent context.Context) (context.Context, func()) {
 				if restore != nil {
 					restore()
 				}
-				boundedBy(saysFor, a.sayAbandoned)
+				boundedBy(printLimit, a.printAbandoned)
 				os.Exit(128 + int(s))
 			}
 		}
@@ -143,21 +143,21 @@ func (a *app) worksOn(r *renderer, e *run.Engine, pods []identity.Pod, limit tim
 		if s == syscall.SIGINT {
 			text += "; press Ctrl-C again to abandon"
 		}
-		r.say(text)
+		r.print(text)
 	}
 }
 
-func (a *app) sayStopping(s syscall.Signal) {
+func (a *app) printStopping(s syscall.Signal) {
 	a.work.mu.Lock()
-	say := a.work.stopping
+	announce := a.work.stopping
 	a.work.mu.Unlock()
-	if say != nil {
-		say(s)
+	if announce != nil {
+		announce(s)
 	}
 }
 
-// sayAbandoned names the pods that an abandoned command leaves.
-func (a *app) sayAbandoned() {
+// printAbandoned names the pods that an abandoned command leaves.
+func (a *app) printAbandoned() {
 	a.work.mu.Lock()
 	remains := a.work.remains
 	a.work.mu.Unlock()

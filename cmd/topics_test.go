@@ -9,7 +9,7 @@ import (
 )
 
 // TestTopics reads every help topic on a terminal of 24 lines, twice at most, and of 88
-// columns, and holds it to the flags that there are.
+// columns, and compares it with the existing flags.
 func TestTopics(t *testing.T) {
 	root := Commands()
 	known := knownFlags(root)

@@ -68,7 +68,7 @@ func TestEnvOrder(t *testing.T) {
 	}
 }
 
-// All that is missing is told at once, before anything is done, with the field.
+// All that is missing is reported at once, before anything is done, with the field.
 func TestMissingReferences(t *testing.T) {
 	in := refs(input(corev1.Container{
 		EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "x"}}}},

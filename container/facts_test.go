@@ -9,7 +9,7 @@ import (
 )
 
 // TestPlanKeepsNoOtherPods checks that a plan, which a supervisor keeps for as long as
-// the pod exists, does not keep what the node's facts say of all other pods.
+// the pod exists, does not keep the node's facts about all other pods.
 func TestPlanKeepsNoOtherPods(t *testing.T) {
 	in := input(corev1.Container{})
 	in.Facts.Pods, in.Facts.Listeners = make([]host.Pod, 100), make([]host.Listener, 100)

@@ -50,8 +50,8 @@ func (c *Client) TellSilence() {
 // method, such as RunPodSandbox, how long it took, and its error. It must not block.
 type Observer func(method string, took time.Duration, err error)
 
-// Observe makes the client tell its calls to an observer from then on; streams are
-// not told. A client from New has none.
+// Observe makes the client report its calls to an observer from then on; streams are
+// not reported. A client from New has none.
 func (c *Client) Observe(o Observer) { c.observer.Store(&o) }
 
 // New makes a client of two services that are connected already. Timeout bounds

@@ -85,7 +85,7 @@ func (c *Client) UpdateContainerResources(ctx context.Context, id string, r *run
 }
 
 // ListContainerStats reads what all containers use. It asks again where the runtime
-// could not tell: containerd fails for all while one is being removed.
+// could not be determined: containerd fails for all while one is being removed.
 func (c *Client) ListContainerStats(ctx context.Context) ([]*runtimeapi.ContainerStats, error) {
 	for tries := 3; ; tries-- {
 		resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListContainerStatsResponse, error) {

@@ -36,7 +36,7 @@ func untilDue(ctx context.Context, method string, req, reply any, conn *grpc.Cli
 	return err
 }
 
-// observed is an interceptor that tells a call to the observer.
+// observed is an interceptor that reports a call to the observer.
 func (c *Client) observed(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	observer := c.observer.Load()
 	if observer == nil {

@@ -17,7 +17,7 @@ type Dialed struct{ *net.TCPConn }
 // Close ends the connection.
 func (c Dialed) Close() { _ = c.TCPConn.Close() } // nothing is lost by an error
 
-// Err is nil: what the connection has to tell comes by Read and Write.
+// Err is nil: errors of the connection come by Read and Write.
 func (c Dialed) Err(context.Context) error { return nil }
 
 // DialPort connects to a port on localhost of the network namespace of a process, as a

@@ -71,7 +71,7 @@ func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
 	})
 }
 
-// UpdatePodSandboxResources tells the runtime of a pod's new resources, before its
+// UpdatePodSandboxResources sends the runtime a pod's new resources, before its
 // control group gets them. A runtime without the call is no error: it needs none of
 // it. containerd up to 2.2 answers "not implemented" with another code than
 // Unimplemented.

@@ -102,7 +102,7 @@ func (c *Client) AttachURL(ctx context.Context, id string, k StreamKinds) (strin
 }
 
 // stream speaks the fourth version of the remote command protocol, the first that
-// tells exit codes; containerd and CRI-O both have it, and no later one over SPDY.
+// carries exit codes; containerd and CRI-O both have it, and no later one over SPDY.
 func (c *Client) stream(ctx context.Context, url string, s Streams) (int, error) {
 	conn, session, err := c.upgraded(ctx, url, remotecommand.StreamProtocolV4Name)
 	if err != nil {
@@ -185,7 +185,7 @@ func open(ctx context.Context, session httpstream.Connection, kinds []string) (m
 	}
 }
 
-// resize tells a terminal's sizes, each a JSON object, until ctx ends or the
+// resize sends a terminal's sizes, each a JSON object, until ctx ends or the
 // connection is closed.
 func resize(ctx context.Context, to io.Writer, sizes <-chan TerminalSize) {
 	encoder := json.NewEncoder(to)

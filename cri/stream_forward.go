@@ -15,7 +15,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// portForwardProtocol is the one version of the protocol that there is.
+// portForwardProtocol is the only version of the protocol.
 const portForwardProtocol = "portforward.k8s.io"
 
 // Forwarded is a connection to a TCP port of a sandbox.
@@ -100,7 +100,7 @@ func (f *Forwarded) Read(p []byte) (int, error) { return f.data.Read(p) }
 // Write sends to the pod.
 func (f *Forwarded) Write(p []byte) (int, error) { return f.data.Write(p) }
 
-// CloseWrite tells the pod that no more comes.
+// CloseWrite signals the pod the end of the input.
 func (f *Forwarded) CloseWrite() error { return f.data.Close() }
 
 // Err waits until the runtime is done with the connection, or ctx ends, and returns

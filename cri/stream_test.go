@@ -103,13 +103,13 @@ func TestExecOverTLS(t *testing.T) {
 	}
 }
 
-// TestExecInputUnread ends although its input is endless and nobody reads it,
+// TestExecInputUnread ends although its input is endless and is not read,
 // not even the server, which keeps the connection.
 func TestExecInputUnread(t *testing.T) {
 	over := make(chan struct{})
 	defer close(over)
 	server := httptest.NewServer(speaking(4, func(all map[string]httpstream.Stream) {
-		// What is sent meanwhile fills every buffer on the way.
+		// What is sent before that fills every buffer on the way.
 		time.Sleep(200 * time.Millisecond)
 		says(`{"status":"Success"}`)(all)
 		<-over

@@ -53,7 +53,7 @@ type Input struct {
 	// Startable says that it does not run, and that commands start it.
 	Embedded    string
 	Startable   bool
-	Unread      []string // why facts could not be read, with what helps
+	Unread      []string // why facts could not be read, with a hint
 	Allocatable corev1.ResourceList
 	Pressure    []Pressure
 	// Refusals are admission's problems for a plain pod, and thus for any pod.

@@ -122,7 +122,7 @@ func allocatable(in Input) Finding {
 	return pass("allocatable", "%s", text)
 }
 
-// pressure tells shortages. Of memory alone it refuses pods of class BestEffort.
+// pressure reports shortages. Of memory alone it refuses pods of class BestEffort.
 func pressure(in Input) Finding {
 	f := pass("pressure", "memory %s, %s %s, process ids %d of %d free", bytes(in.Facts.MemoryAvailable), in.Facts.NodeFS.Path,
 		bytes(in.Facts.NodeFS.AvailableBytes), in.Facts.PIDs.Max-in.Facts.PIDs.Used, in.Facts.PIDs.Max)

@@ -108,7 +108,7 @@ func runtimeReady(in Input) Finding {
 	})
 }
 
-// runtimeWarnings passes on what else the runtime says of itself: containerd tells
+// runtimeWarnings passes on other warnings in the runtime's status: containerd reports
 // of settings and kernels that it will not take for long.
 func runtimeWarnings(in Input) Finding {
 	return in.ofRuntime("runtime-warnings", func() Finding {
@@ -128,7 +128,7 @@ func runtimeWarnings(in Input) Finding {
 // oldest are the versions from which on a runtime speaks CRI v1.
 var oldest = map[string]string{"containerd": "1.6.0", "cri-o": "1.23.0"}
 
-// runtimeVersion tells a runtime that podrun was not tried with.
+// runtimeVersion reports a runtime that podrun was not tested with.
 func runtimeVersion(in Input) Finding {
 	return in.ofRuntime("runtime-version", func() Finding { return tried(in.Facts.Runtime) })
 }

@@ -78,7 +78,7 @@ type Decision struct {
 	Kind     Kind
 	Endpoint string // of an external runtime
 	Record   bool   // the choice is to be recorded once the runtime has answered
-	Notice   string // what to tell the user when it is; empty for nothing
+	Notice   string // the message to the user when it is; empty for none
 }
 
 // NeedsSurvey reports whether Choose needs to know what is on the host.

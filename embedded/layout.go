@@ -25,7 +25,7 @@ type Layout struct {
 	RunDir  string // empty for RunDir
 }
 
-// ID tells runtimes of different root directories apart: 8 hex digits.
+// ID distinguishes runtimes of different root directories: 8 hex digits.
 func (l Layout) ID() string {
 	sum := sha256.Sum256([]byte(l.RootDir))
 	return hex.EncodeToString(sum[:4])

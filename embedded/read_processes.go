@@ -11,7 +11,7 @@ import (
 )
 
 // readRunning lists the processes that run a program of an unpacked archive, and, after
-// each, those that it has started: a shim's containers. What they are told is by their
+// each, those that it has started: a shim's containers. They are identified by their
 // records, as for a daemon.
 func readRunning(l Layout) ([]Daemon, error) {
 	entries, err := os.ReadDir("/proc")
@@ -58,7 +58,7 @@ func readRunning(l Layout) ([]Daemon, error) {
 
 // runs reports whether a process whose program has the path of one of ours runs that very
 // file: a podrun in a container with the same root directory has programs of the same
-// paths. Of one that was removed, its command line tells.
+// paths. If the program was removed, its command line identifies it.
 func runs(l Layout, pid int, exe string) bool {
 	at := filepath.Join("/proc", strconv.Itoa(pid))
 	if path, removed := strings.CutSuffix(exe, " (deleted)"); removed {

@@ -72,7 +72,7 @@ const (
 	ResizeDeferred                  = "ResizeDeferred"
 	ResizeInfeasible                = "ResizeInfeasible"
 	Evicted                         = "Evicted" // pkg/kubelet/eviction
-	// NodeShutdown is also the reason of pods that are refused meanwhile.
+	// NodeShutdown is also the reason of pods that are refused during a shutdown.
 	NodeShutdown = "NodeShutdown"
 	// OOMKilling is the node problem detector's (config/kernel-monitor.json): the
 	// kubelet reports only OOM kills outside containers, as SystemOOM of the node

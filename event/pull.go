@@ -15,8 +15,8 @@ type PullState string
 // The states of a pull.
 const (
 	PullWaits   PullState = "waiting"   // for the registry
-	Pulling     PullState = "pulling"   // bytes are on their way, or the runtime does not tell
-	PullUnpacks PullState = "unpacking" // all bytes are here
+	Pulling     PullState = "pulling"   // bytes are being transferred, or the runtime does not report it
+	PullUnpacks PullState = "unpacking" // all bytes were received
 	PullEnded   PullState = "ended"     // well or not: another event says so
 )
 

@@ -116,7 +116,7 @@ func Limited(pod *corev1.Pod) bool {
 	}) || slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return !c.Resources.Limits.StorageEphemeral().IsZero() })
 }
 
-// OnDisk tells an emptyDir that is a directory. One in memory has its limit from the
+// OnDisk reports whether an emptyDir is a directory. One in memory has its limit from the
 // kernel.
 func OnDisk(v corev1.Volume) bool {
 	return v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault

@@ -38,7 +38,7 @@ type Candidate struct {
 	Usage *Usage
 }
 
-// Critical tells a pod that is never evicted (the kubelet's IsCriticalPod; podrun's
+// Critical reports whether a pod is never evicted (the kubelet's IsCriticalPod; podrun's
 // static pods are not so as such).
 func Critical(pod *corev1.Pod) bool {
 	return pod.Spec.Priority != nil && *pod.Spec.Priority >= scheduling.SystemCriticalPriority
@@ -60,7 +60,7 @@ func Rank(pods []Candidate, s Signal, dedicatedImages bool) []Candidate {
 			exceeds = 0
 		}
 		if s.Resource() == inodes {
-			// Nobody requests inodes. The kubelet subtracts the request of disk space
+			// Inodes cannot be requested. The kubelet subtracts the request of disk space
 			// from their number all the same (disk in pkg/kubelet/eviction/helpers.go).
 			requested, requested2 = a.request(corev1.ResourceEphemeralStorage), b.request(corev1.ResourceEphemeralStorage)
 		}

@@ -56,7 +56,7 @@ type Threshold struct {
 	Reclaim Amount
 }
 
-// Hard tells a threshold for which pods are evicted at once.
+// Hard reports whether pods are evicted at once for a threshold.
 func (t Threshold) Hard() bool { return t.Grace == 0 }
 
 // Thresholds are the node's, in the order in which they are reclaimed by: memory

@@ -45,7 +45,7 @@ var table = sync.OnceValue(func() map[string]Claim {
 	return out
 })
 
-// claim is what podrun does with a field; nothing is said of one whose fields are
+// claim is what podrun does with a field; there is none for one whose fields are
 // handled otherwise than the row it is below says.
 func (f Field) claim() Claim {
 	if f.path == "" {
@@ -63,8 +63,8 @@ func (f Field) claim() Claim {
 	return c
 }
 
-// claimOf is what is said of a field of a pod or a pod template: of the longest path
-// that it is below, and of an init container's field what is said of a container's
+// claimOf is the claim about a field of a pod or a pod template: that of the longest path
+// that it is below, and for an init container's field the claim about a container's
 // unless it has a row of its own.
 func claimOf(k *Kind, path string) Claim {
 	if k.Name != "Pod" {

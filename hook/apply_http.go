@@ -20,7 +20,7 @@ const maxBody = 10 << 10
 
 // userAgent is the kubelet's of v1.36 in hooks; a server may distinguish its
 // callers by it. k8s.io/kubernetes knows its version only in binaries whose linker
-// was told it.
+// was informed of it.
 const userAgent = "kube-lifecycle/1.36"
 
 // runHTTP sends the hook's request. Any response is a success, regardless of its status,

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// TestD5HookTextIsBounded: of what a hook writes, and of what the runtime says of
+// TestD5HookTextIsBounded: of what a hook writes, and of the runtime's messages about
 // it, at most 10 KiB each are kept.
 func TestD5HookTextIsBounded(t *testing.T) {
 	huge := []byte(strings.Repeat("漢", 1<<20))

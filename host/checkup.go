@@ -30,7 +30,7 @@ type Checkup struct {
 	// Initramfs is true if the root file system is the one to which the kernel unpacks an
 	// initramfs, which containers cannot leave with pivot_root(2).
 	Initramfs bool `json:"initramfs,omitempty"`
-	// SandboxImage is how the runtime's pause image is to be had.
+	// SandboxImage is how the runtime's pause image is available.
 	SandboxImage SandboxImage `json:"sandboxImage"`
 }
 
@@ -52,7 +52,7 @@ type CNI struct {
 	Config  string   `json:"config,omitempty"`  // the file that counts: the first by name
 	Network string   `json:"network,omitempty"` // the name that it gives
 	Plugins []string `json:"plugins,omitempty"` // the programs that it calls
-	Missing []string `json:"missing,omitempty"` // those of them that are not there
+	Missing []string `json:"missing,omitempty"` // those of them that do not exist
 	Problem string   `json:"problem,omitempty"` // the problem of the file
 	Bridge  bool     `json:"bridge"`            // the usual plugins are installed
 }

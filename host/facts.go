@@ -180,9 +180,9 @@ type Runtime struct {
 	Version    string                    `json:"version"`
 	APIVersion string                    `json:"apiVersion"`
 	Conditions []RuntimeCondition        `json:"conditions"`         // RuntimeReady, NetworkReady
-	Handlers   map[string]RuntimeHandler `json:"handlers,omitempty"` // by name; "" is the default. Empty where the runtime does not tell
+	Handlers   map[string]RuntimeHandler `json:"handlers,omitempty"` // by name; "" is the default. Empty where the runtime does not report it
 	Features   map[string]bool           `json:"features,omitempty"` // StatusResponse.features
-	SandboxImg string                    `json:"sandbox,omitempty"`  // the pause image, where the runtime tells
+	SandboxImg string                    `json:"sandbox,omitempty"`  // the pause image, where the runtime reports it
 	HandlersOK bool                      `json:"handlersKnown"`      // whether Handlers is the runtime's own list
 	// RestrictsOOM reports whether the runtime tolerates that it cannot lower the OOM
 	// score of its children; nil if it does not report this.
@@ -190,10 +190,10 @@ type Runtime struct {
 	// NoProcMount is true if the runtime always masks /proc.
 	NoProcMount bool `json:"noProcMount,omitempty"`
 	// CDI reports whether the runtime adds CDI devices to containers; nil where it
-	// does not tell.
+	// does not report it.
 	CDI        *bool    `json:"cdi,omitempty"`
-	CDIDirs    []string `json:"cdiDirs,omitempty"`    // of specifications, where the runtime tells
-	CNIConfDir string   `json:"cniConfDir,omitempty"` // where the runtime tells
+	CDIDirs    []string `json:"cdiDirs,omitempty"`    // of specifications, where the runtime reports it
+	CNIConfDir string   `json:"cniConfDir,omitempty"` // where the runtime reports it
 	CNIBinDirs []string `json:"cniBinDirs,omitempty"`
 	// ConfigFiles are the configuration files that podrun read, of CRI-O, and
 	// ConfigProblem why one could not be read.
@@ -201,10 +201,10 @@ type Runtime struct {
 	ConfigProblem string   `json:"configProblem,omitempty"`
 	// MinMemory is the least memory limit of a container by handler, in bytes, and
 	// Ulimits those that each container gets: nofile=1024:2048. Empty where the runtime
-	// has none, or does not tell.
+	// has none, or does not report it.
 	MinMemory  map[string]int64 `json:"minMemory,omitempty"`
 	Ulimits    []string         `json:"ulimits,omitempty"`
-	CgroupSaid string           `json:"cgroupSaid,omitempty"` // driver by RuntimeConfig or the default handler's options, empty if neither tells
+	CgroupSaid string           `json:"cgroupSaid,omitempty"` // driver by RuntimeConfig or the default handler's options, empty if neither has it
 }
 
 // NetworkDir is the directory from which the runtime reads its network configuration: the

@@ -191,7 +191,7 @@ func TestReadInputTakesAPipe(t *testing.T) {
 	if _, err := ReadInput(deadline(t), "/dev/zero", 10); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("%v, want ErrTooLarge", err)
 	}
-	// A FIFO that nobody writes to ends with the context.
+	// A FIFO without a writer ends with the context.
 	fifo := filepath.Join(tree(t), "fifo")
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)

@@ -28,7 +28,7 @@ const (
 	// container was made. It is provenance for people: nothing is decided by it.
 	AnnotationGeneration = "podrun.dev/owner-generation"
 	// AnnotationRootDir is the root directory of the podrun that made the
-	// sandbox. Another podrun's with another one leaves it alone. Sandboxes of
+	// sandbox. A podrun with another one does not change it. Sandboxes of
 	// before it was written have none, and are anybody's.
 	AnnotationRootDir = "podrun.dev/root-dir"
 	// AnnotationBackOff is how long a container that ends waits to be started

@@ -89,7 +89,7 @@ func PolicyOf(s nodeconfig.Settings) Policy {
 	return Policy{High: int(s.ImageGCHighThresholdPercent), Low: int(s.ImageGCLowThresholdPercent), MinAge: s.ImageMinimumGCAge, MaxAge: s.ImageMaximumGCAge}
 }
 
-// Off tells a policy that removes nothing, as in the kubelet.
+// Off reports whether a policy removes nothing, as in the kubelet.
 func (p Policy) Off() bool { return p.High == 100 && p.MaxAge == 0 }
 
 // Unused lists the images that may be removed for their disk, in the order in which

@@ -175,7 +175,7 @@ func (s *Pulls) Trouble() error {
 	return nil
 }
 
-// failed reports why a container won't have its image. The job told it to the
+// failed reports why a container won't have its image. The job reported it to the
 // first container already, where it tried a pull.
 func (s *Pulls) failed(j *job, c Container, first bool) error {
 	var end *ended
@@ -223,7 +223,7 @@ func (i Image) container(name string) (c Container, first bool) {
 	return Container{}, false
 }
 
-// emit tells an event of a container.
+// emit reports an event of a container.
 func (p *Puller) emit(id identity.Pod, c Container, kind, reason, format string, args ...any) {
 	if p.opt.Emit == nil {
 		return

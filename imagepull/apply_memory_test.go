@@ -16,7 +16,7 @@ import (
 )
 
 // A second process continues with the back-off of the first, and takes an image
-// that came meanwhile at once.
+// that was pulled since then at once.
 func TestBackOffSurvivesItsProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, dir := newRegistry(), t.TempDir()

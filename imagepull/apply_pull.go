@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/imagepull/auth"
 )
 
-// run gets one image within the time that there is for one.
+// run gets one image within the time limit for one.
 func (p *Puller) run(ctx context.Context, plan Plan, j *job) {
 	if p.opt.Timeout <= 0 {
 		p.try(ctx, plan, j)

@@ -23,7 +23,7 @@ import (
 // pulled: as files of the kubelet's shape, <dir>/pulled/sha256-<of the image's
 // ID> and, while a pull is under way, <dir>/pulling/sha256-<of its name>. An
 // image whose puller died in between has the latter, and is known not to be one
-// that was here before. They hold hashes of credentials, never credentials.
+// that was present before. They hold hashes of credentials, never credentials.
 // Several processes may use a directory at once.
 type records struct{ dir string }
 

@@ -310,7 +310,7 @@ func podsShareAPull(t *testing.T, policy string) {
 	}
 }
 
-// A pull that failed is nobody else's: each that wants the image pulled tries.
+// A failed pull is not shared: each container that wants the image pulled tries.
 func TestAFailedPullIsNotShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry("app:1")

@@ -44,7 +44,7 @@ func TestWhoMayUseAnImageThatIsHere(t *testing.T) {
 	never, allowlist, always := kubelet.NeverVerify, kubelet.NeverVerifyAllowlistedImages, kubelet.AlwaysVerify
 	for name, test := range map[string]struct {
 		image     string
-		preloaded bool           // nobody pulled it by podrun
+		preloaded bool           // not pulled by podrun
 		puller    *corev1.Secret // of the pod that did; nil: none
 		user      *corev1.Secret // of the pod that wants it
 		policy    kubelet.ImagePullCredentialsVerificationPolicy
@@ -93,7 +93,7 @@ func TestWhoMayUseAnImageThatIsHere(t *testing.T) {
 			if got := r.tries[test.image] - before; got != test.pulls || (err != nil) != (test.fails != "") || err != nil && !strings.Contains(err.Error(), test.fails) {
 				t.Errorf("%s: %d pulls, %v", name, got, err)
 			}
-			// Never asks nobody, and refuses what would have to be asked for.
+			// Never asks no registry, and refuses what would require a registry's answer.
 			before = r.tries[test.image]
 			err = get(test.user, "Never")
 			if r.tries[test.image] != before || (err != nil) != (test.fails != "") || err != nil && !strings.Contains(err.Error(), ReasonNeverPull) {

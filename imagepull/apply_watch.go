@@ -32,7 +32,7 @@ var errStalled = errors.New("the pull has stalled")
 type watcher struct {
 	content contentapi.ContentClient // nil where there is no connection
 	images  imagesapi.ImagesClient   // likewise
-	// wire tells for how long containerd has received nothing on its connections; false
+	// wire reports for how long containerd has received nothing on its connections; false
 	// if that cannot be seen.
 	wire  func(ctx context.Context) (time.Duration, bool)
 	blind atomic.Bool   // the runtime does not show its store

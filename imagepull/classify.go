@@ -13,7 +13,7 @@ import (
 type Class string
 
 // The classes. Runtimes answer nearly all of them with gRPC code Unknown, so
-// that only the text tells.
+// that only the text shows.
 const (
 	NotFound     Class = "NotFound"     // no such repository, tag or digest
 	Unauthorized Class = "Unauthorized" // no or wrong credentials
@@ -65,7 +65,7 @@ var texts = []struct {
 	{InvalidName, words(`invalid reference format`, `failed to parse image reference`, `repository name must have at least one component`, `: name invalid$`)},
 	{NoPlatform, words(`no match for platform in manifest`, `no image found in (?:manifest list|image index) for architecture`)},
 	{NotRegistry, words(`unexpected media type text/`, `invalid character '<'`, `pinging container registry \S+: statuscode: 404`)},
-	// A rate limit may be told as a refusal too.
+	// A rate limit may be reported as a refusal too.
 	{Transient, words(`toomanyrequests`, `429 too many requests`, `statuscode: 429`)},
 	{Unauthorized, words(`401 \(?unauthorized`, `403 \(?forbidden`, `authorization failed`, `pull access denied`,
 		`requested access to the resource is denied`, `denied: denied`, `unauthorized: `, `authentication required`,

@@ -48,7 +48,7 @@ func (e *PullError) detail() string {
 	return text
 }
 
-// tried tells, of a refusal, whose credentials were refused, and which could not
+// tried reports, for a refusal, whose credentials were refused, and which could not
 // be had.
 func (e *PullError) tried() string {
 	if e.Class != Unauthorized && e.Class != NotFound {

@@ -86,7 +86,7 @@ func (l look) open() map[string]bool {
 }
 
 // transfer is one call of PullImage, as far as it can be seen from outside.
-// Containerd does not tell which call an ingest belongs to: a pull's are the
+// Containerd does not report which call an ingest belongs to: a pull's are the
 // blobs of the manifests of its repository that came since it began or, where
 // an earlier pull got no further, that have blobs on their way.
 type transfer struct {

@@ -38,7 +38,7 @@ func TestSourceOf(t *testing.T) {
 	}
 }
 
-// A pull from its begin to its end, as it is told.
+// A pull from its begin to its end, as it is reported.
 func TestProgressOfAPull(t *testing.T) {
 	p := newTransfer("r/app:1", begun)
 	state := func(l look, present ...string) event.Pull {
@@ -146,7 +146,7 @@ func TestLeavingsOfAnotherTag(t *testing.T) {
 	}
 }
 
-// What stalls is told from what is slow, and from what does not fetch.
+// A stall is distinguished from a slow pull, and from one that does not fetch.
 func TestStalled(t *testing.T) {
 	m := manifest{digest: "m", updated: begun, blobs: []string{"one", "two"}}
 	other := manifest{digest: "other", updated: begun, blobs: []string{"three"}}
@@ -177,7 +177,7 @@ func TestStalled(t *testing.T) {
 	}
 }
 
-// A runtime that shows nothing leaves the time, which is told until the pull
+// A runtime that shows nothing leaves the time, which is reported until the pull
 // has ended, and no longer.
 func TestWatchWithoutContainerd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

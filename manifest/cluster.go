@@ -45,7 +45,7 @@ func (l *loader) tokenVolumes(it item, object string, spec *corev1.PodSpec) {
 	}
 }
 
-// noToken warns that there is no token for a pod that requests one explicitly. Every pod
+// noToken warns about the missing token of a pod that requests one explicitly. Every pod
 // has a service account; a pod requests the token if it names an account other than the
 // default, or requests the mount.
 func (l *loader) noToken(it item, object string, spec *corev1.PodSpec) {
@@ -69,7 +69,7 @@ func (l *loader) note(it item, object, field, message string) {
 	l.add(p)
 }
 
-// isTokenVolume tells the admission's volume from one of the same name that
+// isTokenVolume distinguishes the admission's volume from one of the same name that
 // the user wrote.
 func isTokenVolume(v corev1.Volume) bool {
 	return strings.HasPrefix(v.Name, tokenPrefix) && v.Projected != nil &&

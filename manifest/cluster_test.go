@@ -111,7 +111,7 @@ func TestTokenVolumeOfSomebody(t *testing.T) {
 	}
 }
 
-// TestNoToken: who means a service account learns that there is no token of it.
+// TestNoToken: a pod with a service account gets a warning that it has no token.
 func TestNoToken(t *testing.T) {
 	for spec, want := range map[string]string{
 		"serviceAccountName: default":                                      "",

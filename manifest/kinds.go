@@ -40,7 +40,7 @@ func kindNamed(name string) (kind, bool) {
 var kindNames = []string{"Pod", "ConfigMap", "Secret", "PersistentVolumeClaim", "PersistentVolume", "RuntimeClass", "PriorityClass",
 	"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job", "CronJob", "ReplicationController", "PodTemplate"}
 
-// isList tells a list from an object: "List" itself, or that of a known kind.
+// isList distinguishes a list from an object: "List" itself, or that of a known kind.
 func isList(name string) bool {
 	of, ok := strings.CutSuffix(name, "List")
 	if !ok {

@@ -62,7 +62,7 @@ func TestReadFiles(t *testing.T) {
 }
 
 // TestReadProblems: each bad name ends with one clear message, and all of them
-// are told at once.
+// are reported at once.
 func TestReadProblems(t *testing.T) {
 	dir := tree(t, map[string]string{"empty/": "", "texts/a.txt": "", "large.yaml": strings.Repeat("#", MaxSource+1), "dangling/": ""})
 	if err := os.Symlink("nowhere", filepath.Join(dir, "dangling", "a.yaml")); err != nil {
@@ -105,7 +105,7 @@ func TestReadProblems(t *testing.T) {
 	}
 }
 
-// TestReadCanceled: Ctrl-C ends the wait for a pipe that nobody writes.
+// TestReadCanceled: Ctrl-C ends the wait for a pipe without a writer.
 func TestReadCanceled(t *testing.T) {
 	stopped := errors.New("stopped")
 	ctx, cancel := context.WithCancelCause(t.Context())

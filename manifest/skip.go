@@ -8,7 +8,7 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// unused are the kinds that tell a cluster how to reach, count or authorize pods, by
+// unused are the kinds that configure how a cluster has to reach, count or authorize pods, by
 // name, with their API groups. A pod runs the same without them, so that Load skips
 // them with one warning for all.
 var unused = map[string][]string{

@@ -117,7 +117,7 @@ func (s *scanner) newLine(n int) {
 	s.lineStart, s.columnPos, s.column = s.pos, s.pos, 0
 }
 
-func (s *scanner) here() int {
+func (s *scanner) currentColumn() int {
 	s.column += utf8.RuneCount(s.text[s.columnPos:s.pos])
 	s.columnPos = s.pos
 	return s.column
@@ -167,7 +167,7 @@ func (s *scanner) next() bool {
 	}
 	column := 0
 	if len(s.flow) == 0 {
-		column = s.here()
+		column = s.currentColumn()
 		for s.indent() > column {
 			s.indents = s.indents[:len(s.indents)-1]
 		}
@@ -308,7 +308,7 @@ func (s *scanner) plain() {
 				s.pos++
 			}
 		}
-		if s.pos >= len(s.text) || s.at(0) == '#' || s.marker() || broken && len(s.flow) == 0 && s.here() <= s.indent() {
+		if s.pos >= len(s.text) || s.at(0) == '#' || s.marker() || broken && len(s.flow) == 0 && s.currentColumn() <= s.indent() {
 			return
 		}
 	}

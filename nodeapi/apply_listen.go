@@ -198,7 +198,7 @@ func DialUnix(ctx context.Context, path string) (net.Conn, error) {
 	return d.DialContext(ctx, "unix", path)
 }
 
-// IsAbsent reports whether an error of DialUnix means that there is no server.
+// IsAbsent reports whether an error of DialUnix means that no server listens.
 func IsAbsent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED)
 }

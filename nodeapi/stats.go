@@ -30,7 +30,7 @@ type StatsInput struct {
 	Containers []*runtimeapi.Container
 	PodStats   []*runtimeapi.PodSandboxStats
 	Stats      []*runtimeapi.ContainerStats
-	// Owned tells podrun's sandboxes from others.
+	// Owned distinguishes podrun's sandboxes from others.
 	Owned func(*runtimeapi.PodSandbox) bool
 	// Groups are the usages of the pods' control groups, by UID, of pods without
 	// statistics of the runtime.

@@ -37,7 +37,7 @@ func ParseDevices(given []string) (map[string][]string, error) {
 	return out, nil
 }
 
-// extended tells the name of an extended resource: one with a domain that is not
+// extended reports whether a name is that of an extended resource: one with a domain that is not
 // Kubernetes' own.
 func extended(name string) bool {
 	domain, _, ok := strings.Cut(name, "/")

@@ -120,7 +120,7 @@ func (f *file) checkImageGC(kc *kubelet.KubeletConfiguration) {
 	}
 }
 
-// mergeEvictions puts what a valid file says of evictions and of images that are not
+// mergeEvictions puts a valid file's settings for evictions and for images that are not
 // used over s.
 func mergeEvictions(s *Settings, kc *kubelet.KubeletConfiguration) {
 	s.EvictionHard = evictionHard(s.EvictionHard, kc)
@@ -155,5 +155,5 @@ func evictionHard(base map[string]string, kc *kubelet.KubeletConfiguration) map[
 	return kc.EvictionHard
 }
 
-// NoThreshold tells a percentage by which the kubelet turns an eviction threshold off.
+// NoThreshold reports whether a percentage is one by which the kubelet turns an eviction threshold off.
 func NoThreshold(value string) bool { return value == "0%" || value == "100%" }

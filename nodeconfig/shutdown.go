@@ -90,7 +90,7 @@ func gateOf(kc *kubelet.KubeletConfiguration, name string) bool {
 	return on || !set
 }
 
-// mergeShutdown puts what a valid file says of shutdowns over s. A file that has one
+// mergeShutdown puts a valid file's settings for shutdowns over s. A file that has one
 // form replaces the other one.
 func mergeShutdown(s *Settings, kc *kubelet.KubeletConfiguration) {
 	if d := kc.ShutdownGracePeriod.Duration; d != 0 {

@@ -132,7 +132,7 @@ func TestFollow(t *testing.T) {
 	out.await(t, "last\none\ntwo\nend")
 }
 
-// TestFollowReadsLastLine: containerd 1.6 tells that a container has ended and
+// TestFollowReadsLastLine: containerd 1.6 reports that a container has ended and
 // may write what it wrote last only then.
 func TestFollowReadsLastLine(t *testing.T) {
 	l, out, exited, last := newLogFile(t), newScreen(), make(chan struct{}), make(chan struct{})

@@ -68,7 +68,7 @@ var (
 )
 
 // maxCarry is how much of a line is kept until its end comes. Runtimes cut
-// lines at 16 KiB, but can be told not to.
+// lines at 16 KiB, but can be configured not to.
 const maxCarry = 64 << 10
 
 // piece is a line, or what could be had of one: then record.partial is set.

@@ -18,7 +18,7 @@ import (
 // runGRPC asks a health service (grpc.health.v1.Health): SERVING is a success,
 // all else a failure. It is not k8s.io/kubernetes/pkg/probe/grpc, which cannot be
 // canceled and calls itself kube-probe/1.36 only in binaries whose linker was
-// told the version.
+// given the version.
 func runGRPC(ctx context.Context, g GRPC, podIP string, timeout time.Duration) (Result, error) {
 	address, err := addressOf("", podIP, g.Port)
 	if err != nil {

@@ -106,7 +106,7 @@ func TestWithoutIP(t *testing.T) {
 	}
 }
 
-// closedPort returns a port that nobody listens on.
+// closedPort returns a port without a listener.
 func closedPort(t *testing.T) int {
 	t.Helper()
 	l := listen(t)

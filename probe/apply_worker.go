@@ -68,7 +68,7 @@ func (p *Prober) probe(ctx context.Context, w *watched, plan Plan, s State) (Sta
 	if ctx.Err() != nil || p.options.Owned != nil && !p.options.Owned() {
 		return s, false
 	}
-	// Told before it counts, so that a container's death comes after its cause.
+	// Reported before it counts, so that a container's death comes after its cause.
 	p.emit(w, plan, result, err)
 	outcome := result.Outcome
 	if err != nil {

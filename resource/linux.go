@@ -16,7 +16,7 @@ type Node struct {
 
 // Linux converts CPU and memory of a container or a sandbox. A nil cpuRequest
 // means that none was given: then the limit stands for it. On cgroup v2 the
-// kernel is told to kill the whole group when out of memory, since the kubelet's
+// kernel is configured to kill the whole group when out of memory, since the kubelet's
 // singleProcessOOMKill defaults to false there (issue 117793).
 func Linux(n Node, cpuRequest, cpuLimit, memoryLimit *resource.Quantity) *runtimeapi.LinuxContainerResources {
 	if cpuRequest == nil {
@@ -36,7 +36,7 @@ func Linux(n Node, cpuRequest, cpuLimit, memoryLimit *resource.Quantity) *runtim
 	return r
 }
 
-// SandboxLinux is what the sandbox config says of the whole pod's resources,
+// SandboxLinux is the sandbox config's part about the whole pod's resources,
 // without its overhead (KEP-2371: runtimes that size a virtual machine read it).
 func SandboxLinux(n Node, pod *corev1.Pod) *runtimeapi.LinuxContainerResources {
 	opts := resourcehelper.PodResourcesOptions{ExcludeOverhead: true}

@@ -51,7 +51,7 @@ func OOMScoreAdj(pod *corev1.Pod, c *corev1.Container, memoryCapacity int64) int
 		pod = &critical
 	}
 	if memoryCapacity <= 0 {
-		memoryCapacity = math.MaxInt64 // facts that do not tell: no share of the memory counts
+		memoryCapacity = math.MaxInt64 // facts without it: no share of the memory counts
 	}
 	return int64(qos.GetContainerOOMScoreAdjust(pod, c, memoryCapacity))
 }

@@ -25,7 +25,7 @@ func TestApplyFailingPostStart(t *testing.T) {
 		result := r.apply(text)
 		wantErr(t, result.Err, problem.Failed, "container first", "postStart hook", "exited with 4")
 		wantChanges(t, r.rt, "RunPodSandbox", "CreateContainer first", "StartContainer first", "ExecSync first", "StopContainer first", "CreateContainer second", "StartContainer second")
-		if !r.said("FailedPostStartHook first", "PostStartHook failed") || !r.said("Killing first", "FailedPostStartHook") {
+		if !r.emitted("FailedPostStartHook first", "PostStartHook failed") || !r.emitted("Killing first", "FailedPostStartHook") {
 			t.Errorf("events %q", r.reasons())
 		}
 		for _, e := range r.events {
@@ -62,7 +62,7 @@ func TestApplyPostStartSleep(t *testing.T) {
 
 // TestApplyPostStartDeadlock: a hook that waits for a later container never ends
 // by itself (k/k#59161, #81450): the command's timeout ends it, and its name is
-// told.
+// reported.
 func TestApplyPostStartDeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -106,7 +106,7 @@ func TestDeleteWhilePostStart(t *testing.T) {
 		if took := time.Since(began); took > time.Minute {
 			t.Errorf("took %s", took)
 		}
-		if r.said("FailedPostStartHook app", "") {
+		if r.emitted("FailedPostStartHook app", "") {
 			t.Error("the hook did not fail: the pod was deleted")
 		}
 		r.nothingLeft()

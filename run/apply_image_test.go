@@ -63,7 +63,7 @@ func TestApplyImageBacksOff(t *testing.T) {
 		if took := time.Since(begun); took < 30*time.Second || took > 31*time.Second {
 			t.Errorf("took %s", took)
 		}
-		if !r.said("BackOff app", `Back-off pulling image "registry.example/late:1"`) {
+		if !r.emitted("BackOff app", `Back-off pulling image "registry.example/late:1"`) {
 			t.Errorf("events %q", r.reasons())
 		}
 		r.mustDelete()

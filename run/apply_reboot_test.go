@@ -53,7 +53,7 @@ func TestApplyAfterReboot(t *testing.T) {
 	if len(boxes) != 2 || boxes[1].Config.GetMetadata().GetAttempt() != 1 || boxes[0].Ready || !boxes[1].Ready {
 		t.Errorf("%+v", boxes)
 	}
-	if !r.said("SandboxChanged", "re-created") {
+	if !r.emitted("SandboxChanged", "re-created") {
 		t.Errorf("events %q", r.reasons())
 	}
 	// The stale sandbox is stopped first, which frees its address on a runtime

@@ -179,7 +179,7 @@ func TestApplyAgain(t *testing.T) {
 		if took := time.Since(begun); took < 10*time.Second || took > 11*time.Second {
 			t.Errorf("restarted after %s", took)
 		}
-		if !r.said("BackOff app", "Back-off restarting failed container app in pod web_default(") {
+		if !r.emitted("BackOff app", "Back-off restarting failed container app in pod web_default(") {
 			t.Errorf("no BackOff among %q", r.reasons())
 		}
 		wantChanges(t, r.rt, "RemoveContainer app", "CreateContainer app", "StartContainer app")

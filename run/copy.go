@@ -132,7 +132,7 @@ func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, arch
 func (e *Engine) isDir(ctx context.Context, t ExecTarget, name string) (bool, error) {
 	code, err := e.Exec(ctx, t, ExecOptions{Command: []string{"test", "-d", name}, Streams: Streams{Out: io.Discard, Err: io.Discard}})
 	if code == ExecNotFound {
-		return strings.HasSuffix(name, "/"), nil // no test in the image: tar tells
+		return strings.HasSuffix(name, "/"), nil // no test in the image: tar reports it
 	}
 	return code == 0, err
 }

@@ -150,7 +150,7 @@ func TestDeleteTellsOfFailedPreStop(t *testing.T) {
 	r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 3} })
 	r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {exec: {command: [x]}}}}]"), OutcomeCreated)
 	r.mustDelete()
-	if !r.said("FailedPreStopHook app", "PreStopHook failed") || !r.said("Killing app", "Stopping container app") {
+	if !r.emitted("FailedPreStopHook app", "PreStopHook failed") || !r.emitted("Killing app", "Stopping container app") {
 		t.Errorf("events %q", r.reasons())
 	}
 }
@@ -293,7 +293,7 @@ func TestDeleteAtOnceRunsNoHook(t *testing.T) {
 		if len(calls) != hooks {
 			t.Errorf("a grace period of %s: %d hooks, want %d", d, len(calls), hooks)
 		}
-		if r.said("FailedPreStopHook app", "") {
+		if r.emitted("FailedPreStopHook app", "") {
 			t.Errorf("a grace period of %s: the hook failed", d)
 		}
 		r.nothingLeft()

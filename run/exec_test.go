@@ -102,7 +102,7 @@ func TestExecWithoutStreams(t *testing.T) {
 	}
 }
 
-// TestExecTimeout has whole seconds at least, and tells the runtime's answers
+// TestExecTimeout has whole seconds at least, and distinguishes the runtime's answers
 // apart.
 func TestExecTimeout(t *testing.T) {
 	r := newRig(t)

@@ -65,7 +65,7 @@ type step struct {
 	n      int
 }
 
-// reads tells a call that changes nothing.
+// reads reports whether a call changes nothing.
 func (s step) reads() bool {
 	return !slices.Contains([]string{"RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "CreateContainer", "StartContainer",
 		"StopContainer", "RemoveContainer", "PullImage", "ExecSync"}, s.method)
@@ -204,7 +204,7 @@ func applyFault(t *testing.T, at step, m mishap) {
 	r.mustDelete()
 }
 
-// oneReadySandbox checks that there are no twins (containerd#12438).
+// oneReadySandbox checks that the pod has one ready sandbox at most (containerd#12438).
 func (r *rig) oneReadySandbox() {
 	r.t.Helper()
 	ready := 0

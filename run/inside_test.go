@@ -31,7 +31,7 @@ func inside(t *testing.T) (*rig, ExecTarget) {
 }
 
 // TestForwardFails: that the runtime does not forward ports, and that the pod's own
-// network cannot be entered either, is told for the connection, and the command goes on.
+// network cannot be entered either, is reported for the connection, and the command goes on.
 func TestForwardFails(t *testing.T) {
 	r, _ := inside(t)
 	defer r.mustDelete()

@@ -151,7 +151,7 @@ func TestOOMKillIsReportedOnce(t *testing.T) {
 				n++
 			}
 		}
-		if n != 1 || !r.said("OOMKilling app", "Memory cgroup out of memory: container app (exit code 137)") {
+		if n != 1 || !r.emitted("OOMKilling app", "Memory cgroup out of memory: container app (exit code 137)") {
 			t.Errorf("reported %d times: %q", n, r.reasons())
 		}
 		r.mustDelete()

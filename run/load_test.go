@@ -12,7 +12,7 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// Only containerd lets images in; of another runtime it is said at once.
+// Only containerd lets images in; for another runtime the command fails at once.
 func TestLoadIntoAnotherRuntime(t *testing.T) {
 	r := newRig(t, critest.Version("cri-o", "1.31.0"))
 	_, err := r.engine().LoadImages(t.Context(), strings.NewReader("no archive"))

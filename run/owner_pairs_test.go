@@ -89,7 +89,7 @@ func pairCommands() []pairCommand {
 }
 
 // pairCell is one interleaving: the first command is held up in one of its calls,
-// the second one runs meanwhile, and one of them may be interrupted.
+// the second one runs during that, and one of them may be interrupted.
 type pairCell struct {
 	first, second pairCommand
 	at            step

@@ -16,7 +16,7 @@ func criticalText(name string) string {
 	return podText(name, "Always", "priorityClassName: system-node-critical", "containers: [{name: app, image: registry.example/app:1}]")
 }
 
-// TestPreempt: where there is room for two pods only, a critical one stops the
+// TestPreempt: on a host with resources for two pods only, a critical one stops the
 // one of the lowest class, within its grace period, and no more.
 func TestPreempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestPreempt(t *testing.T) {
 		if got := result.Status.Phase; got != "Running" {
 			t.Errorf("phase %s", got)
 		}
-		if !r.said("Preempting", reconcile.Preempted) || !r.said("Killing web", "Stopping container web") || r.said("Killing db", "") {
+		if !r.emitted("Preempting", reconcile.Preempted) || !r.emitted("Killing web", "Stopping container web") || r.emitted("Killing db", "") {
 			t.Errorf("events: %q", r.reasons())
 		}
 		if i, j := slices.Index(r.reasons(), "Preempting"), slices.Index(r.reasons(), "Killing web"); i > j {
@@ -97,7 +97,7 @@ func TestPreemptPlan(t *testing.T) {
 		if len(view.Preempts) != 1 || view.Preempts[0].Name != "web" {
 			t.Errorf("preempts %+v", view.Preempts)
 		}
-		if r.said("Preempting", "") {
+		if r.emitted("Preempting", "") {
 			t.Error("planning preempted")
 		}
 		r.mustDelete()

@@ -99,7 +99,7 @@ func TestSandboxInDoubt(t *testing.T) {
 					t.Fatal(result.Err)
 				}
 				r.oneReadySandbox()
-				if !r.said("FailedCreatePodSandBox", "Failed to create pod sandbox: rpc error") {
+				if !r.emitted("FailedCreatePodSandBox", "Failed to create pod sandbox: rpc error") {
 					t.Errorf("events %q", r.reasons())
 				}
 				r.mustApply(one("Always"), OutcomeUnchanged)
@@ -208,7 +208,7 @@ func TestVolumeFails(t *testing.T) {
 	result := r.apply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, volumeMounts: [{name: data, mountPath: /data}]}]",
 		"volumes: [{name: data, hostPath: {path: "+impossible+", type: DirectoryOrCreate}}]"))
 	wantErr(t, result.Err, problem.Runtime, "pod default/web", "volume data", "/proc/none")
-	if !r.said("FailedMount", `MountVolume.SetUp failed for volume "data"`) {
+	if !r.emitted("FailedMount", `MountVolume.SetUp failed for volume "data"`) {
 		t.Errorf("events %q", r.reasons())
 	}
 	r.nothingLeft()
@@ -220,7 +220,7 @@ func TestStartFails(t *testing.T) {
 	r.rt.Script("app", critest.Behavior{StartErr: `exec: "nope": executable file not found in $PATH`}, critest.Behavior{Forever: true})
 	result := r.apply(one("Always"))
 	wantErr(t, result.Err, problem.NotFound, "pod default/web: container app", "start", "its command was not found", "executable file not found")
-	if !r.said("Failed app", "executable file not found") {
+	if !r.emitted("Failed app", "executable file not found") {
 		t.Errorf("events %q", r.reasons())
 	}
 	if result := r.apply(one("Always")); result.Err != nil {
@@ -230,7 +230,7 @@ func TestStartFails(t *testing.T) {
 }
 
 // TestRunAsNonRootRefused: it is checked before the sandbox where the image is
-// here, and on every start, whether or not the image was here (CVE-2019-11245).
+// here, and on every start, whether or not the image was present (CVE-2019-11245).
 func TestRunAsNonRootRefused(t *testing.T) {
 	r := newRig(t)
 	r.rt.AddRemote(critest.Image{Name: "registry.example/away:1"})

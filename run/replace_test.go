@@ -72,7 +72,7 @@ func TestUpdateInPlace(t *testing.T) {
 		t.Errorf("uid %s, then %s; what: %q", first.ID.UID, second.ID.UID, second.What)
 	}
 	wantChanges(t, r.rt, "StopContainer app", "CreateContainer app", "StartContainer app")
-	if !r.said("Killing app", "Container app definition changed, will be restarted") {
+	if !r.emitted("Killing app", "Container app definition changed, will be restarted") {
 		t.Errorf("events %q", r.reasons())
 	}
 	r.mustApply(version("app:2", "one"), OutcomeUnchanged)

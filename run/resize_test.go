@@ -88,7 +88,7 @@ func TestResize(t *testing.T) {
 			t.Errorf("the resize has not ended: %+v", s.Conditions)
 		}
 	}
-	if !r.said("ResizeStarted", `{"containers":[{"name":"app","resources":{"limits":{"cpu":"1","memory":"128Mi"}`) || !r.said("ResizeCompleted", "Pod resize completed: {") {
+	if !r.emitted("ResizeStarted", `{"containers":[{"name":"app","resources":{"limits":{"cpu":"1","memory":"128Mi"}`) || !r.emitted("ResizeCompleted", "Pod resize completed: {") {
 		t.Errorf("events %q", r.reasons())
 	}
 	r.mustApply(sized("200m", "32Mi", "NotRequired"), OutcomeUnchanged)
@@ -114,7 +114,7 @@ func TestResizeRestarts(t *testing.T) {
 	if got := r.rt.CallNames("UpdateContainerResources"); len(got) > 0 {
 		t.Errorf("calls %q", got)
 	}
-	if !r.said("Killing app", "Container app resize requires restart") || !r.said("ResizeCompleted", "") {
+	if !r.emitted("Killing app", "Container app resize requires restart") || !r.emitted("ResizeCompleted", "") {
 		t.Errorf("events %q", r.reasons())
 	}
 }
@@ -223,7 +223,7 @@ func TestServeResizes(t *testing.T) {
 		if got := pending(); !strings.HasPrefix(got, "Deferred ") || !strings.Contains(got, "Node didn't have enough resource: memory") {
 			t.Errorf("condition %q; warnings %q", got, s.warnings)
 		}
-		if !s.said("ResizeDeferred", "Pod resize Deferred: ") {
+		if !s.emitted("ResizeDeferred", "Pod resize Deferred: ") {
 			t.Errorf("events %q", s.reasons())
 		}
 		s.files.write(file("web"), text("web", "32Mi"))

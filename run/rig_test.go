@@ -248,7 +248,7 @@ func (r *rig) nothingLeft() {
 	r.noLockHeld()
 }
 
-// noLockHeld checks that nobody holds a lock.
+// noLockHeld checks that no process holds a lock.
 func (r *rig) noLockHeld() {
 	r.t.Helper()
 	entries, err := os.ReadDir(r.layout().Locks())
@@ -294,8 +294,8 @@ func (r *rig) reasons() []string {
 	return out
 }
 
-// said reports whether an event has that reason (as reasons gives them) and text.
-func (r *rig) said(reason, text string) bool {
+// emitted reports whether an event has that reason (as reasons gives them) and text.
+func (r *rig) emitted(reason, text string) bool {
 	all := r.reasons()
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -47,7 +47,7 @@ func newAPI(e *Engine, o APIOptions) *api {
 	return a
 }
 
-// tap makes a node tell the API what happens.
+// tap makes a node report its events to the API.
 func (a *api) tap(n *node.Node) {
 	emit := n.Emit
 	n.Emit = func(e event.Event) {

@@ -181,7 +181,7 @@ func TestServeAPIBrokenSource(t *testing.T) {
 }
 
 // TestServeRemote: pods of a URL start, stay while the server fails and when serve is
-// started again meanwhile, and go when the URL asks for nothing.
+// started again since then, and are removed when the URL asks for nothing.
 func TestServeRemote(t *testing.T) {
 	r := newRig(t)
 	var text atomic.Pointer[string]

@@ -123,7 +123,7 @@ func TestServeEvictsForMemory(t *testing.T) {
 		s.same(web)
 		s.absent("db")
 		s.wantEvicted("db", "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. Container db was using 3Gi, request is 0, has larger consumption of memory.")
-		if !s.said("Evicted", "The node was low on resource: memory.") {
+		if !s.emitted("Evicted", "The node was low on resource: memory.") {
 			t.Errorf("no event: %q", s.reasons())
 		}
 		if got := fmt.Sprint(s.evicted); got != "[memory.available]" {
@@ -200,7 +200,7 @@ func TestServeEvictionIsFinished(t *testing.T) {
 		time.Sleep(25 * time.Second)
 		s.running("db") // the soft threshold has a grace period
 		time.Sleep(20 * time.Second)
-		if !s.said("Evicted", "memory") {
+		if !s.emitted("Evicted", "memory") {
 			t.Fatalf("not evicted: %q", s.reasons())
 		}
 		s.running("db") // and so has the pod
@@ -354,7 +354,7 @@ func TestServeReclaimsImagesFirst(t *testing.T) {
 		if n := len(s.images()); n != 2 {
 			t.Errorf("%d images are left, want those of the pod and of the sandbox: %v", n, s.images())
 		}
-		if s.said("Evicted", "") {
+		if s.emitted("Evicted", "") {
 			t.Errorf("a pod was evicted: %q", s.reasons())
 		}
 		s.same(web)

@@ -49,7 +49,7 @@ func (m *manifests) Read(ctx context.Context) (*source.Snapshot, *source.Desired
 	return s, source.Merge(s), ctx.Err()
 }
 
-// change changes a file's directory, and tells the supervisor.
+// change changes a file's directory, and notifies the supervisor.
 func (m *manifests) change(path string, f func(d *source.Dir, i int)) {
 	m.t.Helper()
 	m.mu.Lock()
@@ -290,7 +290,7 @@ func (s *serving) same(before critest.Container) {
 	}
 }
 
-// absent checks that there is no container of that name.
+// absent checks that no container has that name.
 func (s *serving) absent(name string) {
 	s.t.Helper()
 	if c, ok := s.rt.Container(name); ok {
@@ -317,7 +317,7 @@ func (s *serving) wantStarts(name string, want int) {
 	}
 }
 
-// warned tells how often a warning with that text was given out.
+// warned counts the warnings with that text.
 func (r *rig) warned(text string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -101,7 +101,7 @@ func ranked(name string, priority int, policy string) string {
 	return podText(name, policy, fmt.Sprintf("priority: %d", priority), "containers:", "- {name: "+name+", image: registry.example/app:1}")
 }
 
-// stops tells in which second after a time each container got SIGTERM, and its grace
+// stops lists in which second after a time each container got SIGTERM, and its grace
 // period: "web 0s 5s".
 func (s *serving) stops(since time.Time) []string {
 	var out []string
@@ -170,7 +170,7 @@ func TestServeShutdownOrder(t *testing.T) {
 		s.ended("web")
 		s.absent("late")
 
-		// A restart of podrun meanwhile starts nothing.
+		// A restart of podrun during a shutdown starts nothing.
 		s.restart()
 		time.Sleep(time.Minute)
 		s.wantStarts("web", 1)

@@ -143,7 +143,7 @@ func TestServeProbes(t *testing.T) {
 			answer(s, 1)
 			time.Sleep(17 * time.Second)
 			s.wantStarts("web", 2)
-			if !s.said("Killing web", "failed liveness probe, will be restarted") {
+			if !s.emitted("Killing web", "failed liveness probe, will be restarted") {
 				t.Errorf("events %q", s.reasons())
 			}
 			// The run was long: no back-off at first, then 10 s. A container is probed

@@ -49,7 +49,7 @@ type modelPod struct {
 type change struct {
 	kind  string
 	at    time.Time
-	until time.Time       // for which it counts, unless the supervisor or the runtime was away meanwhile
+	until time.Time       // for which it counts, unless the supervisor or the runtime was down during it
 	used  map[string]bool // by whom: "kill a0", "start a0"
 }
 

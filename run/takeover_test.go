@@ -20,8 +20,8 @@ import (
 var slowEnd = podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {exec: {command: [x]}}}}]")
 
 // TestApplyAfterAKilledDelete: containers may be ending that a killed delete has
-// told to stop. The next apply does not take them for running ones, and does not
-// tell them twice to run their hooks.
+// asked to stop. The next apply does not take them for running ones, and does not
+// run their hooks twice.
 func TestApplyAfterAKilledDelete(t *testing.T) {
 	for _, again := range []string{"apply", "delete"} {
 		t.Run(again, func(t *testing.T) {

@@ -30,7 +30,7 @@ func portMappings(pod *corev1.Pod) []*runtimeapi.PortMapping {
 	return out
 }
 
-// portName tells one container's ports apart. The family is part of it, since
+// portName distinguishes one container's ports. The family is part of it, since
 // the same port may be mapped once for IPv4 and once for IPv6 (issue 82373).
 func portName(p corev1.ContainerPort) string {
 	if p.Name != "" {

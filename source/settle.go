@@ -30,7 +30,7 @@ type writer int
 const (
 	noWriter writer = iota
 	hasWriter
-	writerUnknown // the file system does not tell (NFS, FUSE), or podrun may not ask
+	writerUnknown // the file system does not report it (NFS, FUSE), or podrun may not ask
 )
 
 // observation is one file of a directory as one pass found it.
@@ -154,7 +154,7 @@ func (r rules) load(name string, o observation) (*manifest.Objects, problem.List
 	return objects, cut(append(refused, problems...))
 }
 
-// withoutNoPod drops the problem that there is no pod: in a directory, a file may contain
+// withoutNoPod drops the problem of a missing pod: in a directory, a file may contain
 // only ConfigMaps. A file without any object is still refused, because it may be
 // truncated.
 func withoutNoPod(problems problem.List, some bool, hint string) problem.List {

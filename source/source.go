@@ -64,7 +64,7 @@ type Dir struct {
 	young   bool      // that was less than the settle time ago: an editor may be replacing a file
 }
 
-// Identity tells a directory from another one at the same path.
+// Identity distinguishes a directory from another one at the same path.
 type Identity struct {
 	Device uint64 `json:"device,omitempty"` // may differ after a reboot
 	Inode  uint64 `json:"inode"`

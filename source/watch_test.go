@@ -115,7 +115,7 @@ func TestWatchMounts(t *testing.T) {
 	await(t, changed, "a file below")
 }
 
-// Without inotify the relist remains; it is said once, and again when it works.
+// Without inotify the relist remains; a message says so once, and again when it works.
 func TestWatchWithoutInotify(t *testing.T) {
 	var mu sync.Mutex
 	var reports []string

@@ -43,7 +43,7 @@ func DialLogind(ctx context.Context) (*Logind, error) {
 	err = conn.AddMatchSignalContext(bounded, dbus.WithMatchSender(logindName), dbus.WithMatchInterface(logindIface),
 		dbus.WithMatchMember(prepareEvent), dbus.WithMatchObjectPath(logindPath))
 	if err == nil {
-		_, err = l.DelayMax(bounded) // starts logind, or tells that there is none
+		_, err = l.DelayMax(bounded) // starts logind, or reports that it is missing
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listen to logind: %w", err), conn.Close())

@@ -11,7 +11,7 @@ import (
 // sendLimit bounds a message to systemd, whose queue may be full.
 const sendLimit = 2 * time.Second
 
-// Notifier tells systemd the state of this process, by the protocol of
+// Notifier reports the state of this process to systemd, by the protocol of
 // sd_notify(3). The nil Notifier, and one without a socket, do nothing. It may be
 // used concurrently. Every method takes at most 2 s; an error concerns that
 // message only.

@@ -129,7 +129,7 @@ func TestNotifierWithoutSocket(t *testing.T) {
 	}
 }
 
-// TestNotifierWithFullQueue: nobody reads, and a message does not wait forever.
+// TestNotifierWithFullQueue: the socket is not read, and a message does not wait forever.
 func TestNotifierWithFullQueue(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})

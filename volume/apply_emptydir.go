@@ -55,7 +55,7 @@ func mountEmptyDir(e *EmptyDir, path string) error {
 }
 
 // MountTmpfs mounts a tmpfs of at most size bytes, which the kernel does not swap out if
-// it can be told so; 0 is the kernel's cap. Flags are those of mount(2).
+// it can be given one; 0 is the kernel's cap. Flags are those of mount(2).
 func MountTmpfs(path string, size int64, flags uintptr) error {
 	var options string
 	if size > 0 {

@@ -44,7 +44,7 @@ func takesForward(c *nftables.Chain) bool {
 }
 
 // dropsForwarded reports whether a chain that is someone else's own drops what it does
-// not know: the plugin leaves it alone, and says so.
+// not know: the plugin does not change it, and prints a warning.
 func dropsForwarded(c *nftables.Chain) bool {
 	return isForward(c) && !takesForward(c) && c.Policy != nil && *c.Policy == nftables.ChainPolicyDrop
 }

@@ -10,7 +10,7 @@ import (
 // listener is one reader of the event stream. Its runtime's lock guards it.
 type listener struct {
 	waiting []*runtimeapi.ContainerEventResponse
-	wake    chan struct{} // has room for one
+	wake    chan struct{} // holds one
 	ended   bool
 }
 
@@ -26,7 +26,7 @@ func (l *listener) rouse() {
 	}
 }
 
-// announce tells every listener of an event. rt.mu is held.
+// announce sends every listener an event. rt.mu is held.
 func (rt *Runtime) announce(s *sandbox, id string, kind runtimeapi.ContainerEventType) {
 	if len(rt.listeners) == 0 {
 		return

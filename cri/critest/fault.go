@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// When tells how a fault stands to the effect of the call.
+// When is whether a fault comes before or after the effect of the call.
 type When int
 
 const (

@@ -14,7 +14,7 @@ type Call struct {
 	Method     string // "CreateContainer"
 	Subject    string // the container's name, or the image's; "" for others
 	Request    proto.Message
-	Err        error     // what the caller was told; nil also while it runs
+	Err        error     // what the caller got; nil also while it runs
 	Start, End time.Time // End is zero while it runs
 }
 

@@ -160,7 +160,7 @@ func (rt *Runtime) notExecutable(c *container, op string, args []string) error {
 	return fmt.Errorf("failed to exec in container: failed to start exec %q: OCI runtime exec failed: exec failed: %s: unknown", digest(fmt.Sprint(args)), why)
 }
 
-// whyNot says what runc says of a program that it cannot run.
+// whyNot is runc's message for a program that it cannot run.
 func (rt *Runtime) whyNot(c *container, args []string) string {
 	if len(args) == 0 {
 		return "args must not be empty"

@@ -112,7 +112,7 @@ type asked interface {
 }
 
 // converse waits for the streams that the client opens, unless gone ends, and serves
-// them; what serve returns is told at the end. Faults are those of a method of its own,
+// them; what serve returns is reported at the end. Faults are those of a method of its own,
 // ExecStream or AttachStream: Hang and Slow come before the connection is upgraded, the
 // others when the streams have been served.
 func (rt *Runtime) converse(gone context.Context, w http.ResponseWriter, req *http.Request, a asked, method string, serve func(map[string]httpstream.Stream) metav1.Status) {
@@ -123,7 +123,7 @@ func (rt *Runtime) converse(gone context.Context, w http.ResponseWriter, req *ht
 	}
 	opened, session := upgrade(w, req, remotecommand.StreamProtocolV4Name)
 	if session == nil {
-		return // the client was told
+		return // the client was notified
 	}
 	defer session.Close()
 	want := 1

@@ -72,7 +72,7 @@ func connect(host string, data, fault httpstream.Stream) {
 	}
 	defer conn.Close()
 	go func() {
-		io.Copy(conn, data) // the other direction tells of a broken connection
+		io.Copy(conn, data) // the other direction reports a broken connection
 		conn.(*net.TCPConn).CloseWrite()
 	}()
 	io.Copy(data, conn)

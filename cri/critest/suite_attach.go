@@ -29,7 +29,7 @@ func (s *suite) testAttach(t *testing.T) {
 	}
 }
 
-// testTerminal runs a command with a terminal, whose output is one stream, and tells
+// testTerminal runs a command with a terminal, whose output is one stream, and reports
 // it the size.
 func (s *suite) testTerminal(t *testing.T) {
 	p := s.pod(t)

@@ -81,7 +81,7 @@ func (s *suite) second(t *testing.T) bool {
 	return strings.HasPrefix(strings.TrimPrefix(v.GetRuntimeVersion(), "v"), "2.")
 }
 
-// testRuntimeConfig asks for the cgroup driver, which containerd tells from 2.0.
+// testRuntimeConfig asks for the cgroup driver, which containerd reports from 2.0.
 func (s *suite) testRuntimeConfig(t *testing.T) {
 	config, err := s.RuntimeConfig(t.Context())
 	if err != nil {

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write docs/commands")
 
 const commandsDir = "../../docs/commands"
 
-// TestCommandPages holds docs/commands to the commands and flags that there are.
+// TestCommandPages compares docs/commands with the existing commands and flags.
 func TestCommandPages(t *testing.T) {
 	pages, err := markdownPages(cmd.Commands())
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // TestSmoke runs a pod on what hack/runtime started, without any of podrun: it
-// tells a broken test runtime from a broken podrun.
+// distinguishes a broken test runtime from a broken podrun.
 func TestSmoke(t *testing.T) {
 	registry := os.Getenv("PODRUN_TEST_REGISTRY")
 	if registry == "" {

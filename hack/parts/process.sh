@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Part of hack/runtime: processes. NAME.pid holds the pid and its start
-# time, so that a number given to somebody else since is never signaled.
+# time, so that a PID that was reused since is never signaled.
 
 started_at() { # PID: its start time in ticks after boot; fails when it is gone
 	local stat fields

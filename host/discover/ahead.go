@@ -22,7 +22,7 @@ type Ahead struct {
 	facts host.Facts
 	// sandboxes are all of the runtime's, if they were to be listed.
 	sandboxes []*runtimeapi.PodSandbox
-	down      error // why the runtime tells nothing
+	down      error // why the runtime does not respond
 	unread    []error
 }
 

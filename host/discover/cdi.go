@@ -16,7 +16,7 @@ import (
 )
 
 // cdiDirs are where specifications of devices are, where the runtime does not
-// tell (CNCF Container Device Interface).
+// report any (CNCF Container Device Interface).
 var cdiDirs = []string{"/etc/cdi", "/var/run/cdi"}
 
 // readCDI lists the devices of all specifications. A file that cannot be read has

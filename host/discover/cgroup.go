@@ -150,7 +150,7 @@ func listedMounts(text string) (v1 map[string]string, unified string) {
 	return v1, unified
 }
 
-// controllerOption tells a controller from the other options of a mount.
+// controllerOption distinguishes a controller from the other options of a mount.
 func controllerOption(option string) bool {
 	switch option {
 	case "rw", "ro", "xattr", "clone_children", "noprefix", "none", "all", "cpuset_v2_mode", "favordynmods":

@@ -22,7 +22,7 @@ import (
 type Examination struct {
 	Facts   host.Facts
 	Checkup host.Checkup
-	Down    error   // why the runtime tells nothing; nil if it does
+	Down    error   // why the runtime does not respond; nil if it does
 	Unread  []error // other data that could not be read
 }
 

@@ -94,13 +94,13 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// TestToldBy: what containerd says of itself, in the words of each version.
-func TestToldBy(t *testing.T) {
-	told := toldBy(`{"cni": {"binDir": "/usr/lib/cni", "confDir": "/etc/x"}, "restrictOOMScoreAdj": true}`)
-	if told.RestrictOOM == nil || !*told.RestrictOOM || told.CNI.ConfDir != "/etc/x" || !slices.Equal(told.CNI.bins(), []string{"/usr/lib/cni"}) {
-		t.Errorf("%+v", told)
+// TestParseContainerdConfig: containerd's verbose status, in the form of each version.
+func TestParseContainerdConfig(t *testing.T) {
+	config := parseContainerdConfig(`{"cni": {"binDir": "/usr/lib/cni", "confDir": "/etc/x"}, "restrictOOMScoreAdj": true}`)
+	if config.RestrictOOM == nil || !*config.RestrictOOM || config.CNI.ConfDir != "/etc/x" || !slices.Equal(config.CNI.bins(), []string{"/usr/lib/cni"}) {
+		t.Errorf("%+v", config)
 	}
-	if !toldBy(`{"disableProcMount": true}`).DisableProcMount || told.DisableProcMount {
+	if !parseContainerdConfig(`{"disableProcMount": true}`).DisableProcMount || config.DisableProcMount {
 		t.Error("disable_proc_mount")
 	}
 	for config, want := range map[string]string{
@@ -108,18 +108,18 @@ func TestToldBy(t *testing.T) {
 		`{"containerd": {}, "cdiSpecDirs": ["/etc/cdi"]}`: "yes", "[crio]": "unknown", `{}`: "unknown",
 	} {
 		got := "unknown"
-		if cdi := toldBy(config).cdi(); cdi != nil {
+		if cdi := parseContainerdConfig(config).cdi(); cdi != nil {
 			got = map[bool]string{true: "yes", false: "no"}[*cdi]
 		}
 		if got != want {
 			t.Errorf("CDI by %s: %s, want %s", config, got, want)
 		}
 	}
-	if bins := toldBy(`{"cni": {"binDirs": ["/a", "/b"]}}`).CNI.bins(); !slices.Equal(bins, []string{"/a", "/b"}) {
+	if bins := parseContainerdConfig(`{"cni": {"binDirs": ["/a", "/b"]}}`).CNI.bins(); !slices.Equal(bins, []string{"/a", "/b"}) {
 		t.Error(bins)
 	}
-	if told := toldBy("[crio]\n"); told.RestrictOOM != nil || told.CNI.bins() != nil {
-		t.Errorf("of CRI-O: %+v", told)
+	if config := parseContainerdConfig("[crio]\n"); config.RestrictOOM != nil || config.CNI.bins() != nil {
+		t.Errorf("of CRI-O: %+v", config)
 	}
 }
 

@@ -82,7 +82,7 @@ func (m machine) facts(client *cri.Client, s nodeconfig.Settings, o Options) (ho
 	return facts, nil
 }
 
-// gather reads what it can. Down is why the runtime tells nothing, unread is what
+// gather reads what it can. Down is why the runtime does not respond, unread is what
 // went wrong with the rest.
 func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (facts host.Facts, down error, unread []error) {
 	m.unreadable = &unreadable{}
@@ -144,7 +144,7 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	return facts, down, unread
 }
 
-// whyDown is the error of a runtime that told nothing, or did not list its sandboxes.
+// whyDown is the error of a runtime that did not respond, or did not list its sandboxes.
 func (m machine) whyDown(client *cri.Client, a *Ahead, unlisted error) error {
 	if a.down != nil || unlisted == nil {
 		return a.down

@@ -46,12 +46,12 @@ func (m machine) readNetwork(f *host.Facts, s nodeconfig.Settings) error {
 // the default route's link, IPv4 before IPv6, otherwise the first global unicast address
 // of the host, otherwise 127.0.0.1. (The kubelet tries the addresses of the hostname
 // first; on a single host these are often 127.0.1.1 or a stale DNS record.)
-func nodeAddresses(told []string) ([]string, string, error) {
+func nodeAddresses(addresses []string) ([]string, string, error) {
 	link, addr, err := defaultRoute()
 	if err != nil {
 		return nil, "", trouble("read the routes", err, "")
 	}
-	ips, err := parseNodeIPs(told)
+	ips, err := parseNodeIPs(addresses)
 	if err != nil {
 		return nil, "", err
 	}
@@ -72,10 +72,10 @@ func nodeAddresses(told []string) ([]string, string, error) {
 
 // parseNodeIPs checks --node-ip: at most one address of each family. An unspecified
 // address (0.0.0.0, ::) means the default, as in the kubelet, and is dropped.
-func parseNodeIPs(told []string) ([]string, error) {
+func parseNodeIPs(addresses []string) ([]string, error) {
 	var out []string
 	var v4, v6 bool
-	for _, t := range told {
+	for _, t := range addresses {
 		ip := net.ParseIP(strings.TrimSpace(t))
 		if ip == nil {
 			return nil, trouble("read --node-ip", fmt.Errorf("%q is not an IP address", t), "use an address such as 192.0.2.7")
@@ -85,7 +85,7 @@ func parseNodeIPs(told []string) ([]string, error) {
 		}
 		is4 := ip.To4() != nil
 		if is4 && v4 || !is4 && v6 {
-			return nil, trouble("read --node-ip", fmt.Errorf("%v: two addresses of one family", told), "set at most one IPv4 and one IPv6 address")
+			return nil, trouble("read --node-ip", fmt.Errorf("%v: two addresses of one family", addresses), "set at most one IPv4 and one IPv6 address")
 		}
 		v4, v6 = v4 || is4, v6 || !is4
 		out = append(out, ip.String())

@@ -129,7 +129,7 @@ func TestSandboxImage(t *testing.T) {
 	}
 }
 
-// containerd 1.x has no RuntimeConfig; its default handler's options tell. (The
+// containerd 1.x has no RuntimeConfig; its default handler's options have it. (The
 // texts are what 1.6 and 1.7 answer, shortened.)
 func TestCgroupSaid(t *testing.T) {
 	config := func(kind, options string) string {

@@ -119,7 +119,7 @@ func imageFS(info *runtimeapi.ImageFsInfoResponse) host.Filesystem {
 
 // pids counts as the kubelet does (pkg/kubelet/stats/pidlimit): threads too, by
 // the smaller of both of the kernel's limits. It is unknown where /proc does not
-// tell.
+// show it.
 func (m machine) pids() host.PIDs {
 	most := int64(0)
 	for _, file := range []string{"pid_max", "threads-max"} {

@@ -113,7 +113,7 @@ func describe(v *runtimeapi.VersionResponse, s *runtimeapi.StatusResponse, c *ru
 		SandboxImg: sandboxImage(s.GetInfo()["config"]),
 		CgroupSaid: cgroupSaid(c, s.GetInfo()["config"]),
 	}
-	more := toldBy(s.GetInfo()["config"])
+	more := parseContainerdConfig(s.GetInfo()["config"])
 	r.RestrictsOOM, r.CNIConfDir, r.CNIBinDirs = more.RestrictOOM, more.CNI.ConfDir, more.CNI.bins()
 	r.CDI, r.CDIDirs, r.NoProcMount = more.cdi(), more.CDISpecDirs, more.DisableProcMount
 	for _, cond := range s.GetStatus().GetConditions() {
@@ -139,7 +139,7 @@ func describe(v *runtimeapi.VersionResponse, s *runtimeapi.StatusResponse, c *ru
 
 // cgroupSaid is the driver by RuntimeConfig, or by the verbose status of a
 // containerd 1.x, which has no RuntimeConfig: there it is an option of the
-// default handler. Empty if neither tells, or the handler is not runc's.
+// default handler. Empty if neither has it, or the handler is not runc's.
 func cgroupSaid(c *runtimeapi.RuntimeConfigResponse, config string) string {
 	if c.GetLinux() == nil {
 		return optionSaid(config)
@@ -174,8 +174,8 @@ func optionSaid(config string) string {
 	return host.DriverCgroupfs
 }
 
-// told is the part of containerd's configuration that concerns pods.
-type told struct {
+// containerdConfig is the part of containerd's verbose status that concerns pods.
+type containerdConfig struct {
 	RestrictOOM *bool `json:"restrictOOMScoreAdj"`
 	CNI         cniDirs
 	EnableCDI   *bool
@@ -188,7 +188,7 @@ type told struct {
 
 // cdi reports whether the runtime adds CDI devices to containers: since containerd 1.7 if
 // configured, since 2.2 always. 1.6 does not support them.
-func (t told) cdi() *bool {
+func (t containerdConfig) cdi() *bool {
 	switch {
 	case t.EnableCDI != nil || t.Containerd == nil:
 		return t.EnableCDI
@@ -211,11 +211,11 @@ func (c cniDirs) bins() []string {
 	return c.BinDirs
 }
 
-// toldBy reads containerd's configuration; another runtime's tells nothing.
-func toldBy(config string) told {
-	var t told
+// parseContainerdConfig reads containerd's configuration; for another runtime it returns nothing.
+func parseContainerdConfig(config string) containerdConfig {
+	var t containerdConfig
 	if json.Unmarshal([]byte(config), &t) != nil {
-		return told{}
+		return containerdConfig{}
 	}
 	return t
 }
@@ -226,7 +226,7 @@ var crioPause = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 // sandboxImage finds the pause image in the verbose status: sandboxImage in
 // containerd 1.x; 2.x moved it to pinnedImages of the image service's
 // configuration and shows it in neither or both, by version. Empty if the
-// runtime does not tell.
+// runtime does not report it.
 func sandboxImage(config string) string {
 	var c struct {
 		SandboxImage string            `json:"sandboxImage"`

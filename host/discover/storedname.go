@@ -19,7 +19,7 @@ const maxHead = 4 << 10
 
 // StoredPod names the pod of a directory: by the first line of its checkpoint,
 // else, where that is corrupt, by its directory of logs, which the runtime made.
-// If neither tells, it has no namespace and its UID is its name. Found is false
+// If neither has it, it has no namespace and its UID is its name. Found is false
 // where the directory has no checkpoint.
 func StoredPod(ctx context.Context, layout identity.Layout, uid string) (id identity.Pod, found bool) {
 	id, err := headOf(ctx, layout, uid)

@@ -38,7 +38,7 @@ const (
 	hintRoot = "run as root"
 )
 
-// hintRunning names the program that serves an endpoint, as far as its path tells.
+// hintRunning names the program that serves an endpoint, as far as its path shows.
 func hintRunning(endpoint string) string {
 	program := "the container runtime"
 	switch name := filepath.Base(endpoint); {

@@ -56,7 +56,7 @@ func (a *tarball) platforms(d descriptor, depth int) ([]platform, error) {
 	return out, nil
 }
 
-// platformOf reads it from an image's config; none where that does not tell.
+// platformOf reads it from an image's config; none where that does not have it.
 func (a *tarball) platformOf(config string) ([]platform, error) {
 	var p platform
 	if err := a.document(config, &p); err != nil || p.OS == "" || p.Architecture == "" {

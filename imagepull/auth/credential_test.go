@@ -134,7 +134,7 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// What is wrong with a docker config is said without its content.
+// Problems of a docker config are reported without its content.
 func TestBrokenConfigsAreNotQuoted(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"auths":{"r.example":{"auth":"s3cret!"}}}`:                          `Secret shop/x: .dockerconfigjson: the auth of registry "r.example" is not base64`,

@@ -46,7 +46,7 @@ func (c *Container) ranLong() bool {
 
 // backOff is the delay that the container was made with: the one before the
 // next restart, if it ends soon. Without one, as in a pod of an older podrun,
-// its restarts tell.
+// its restarts show.
 func (c *Container) backOff(limits RestartBackOff) time.Duration {
 	if d, err := time.ParseDuration(c.Annotations[identity.AnnotationBackOff]); err == nil {
 		return min(max(d, 0), limits.Longest)

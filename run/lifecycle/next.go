@@ -138,7 +138,7 @@ func nextStep(pod *corev1.Pod, w World) Decision {
 	if d.ephemeral(w); w.DebugOnly {
 		return d
 	}
-	if c := asksRestartAll(pod, w.Observed); c != nil {
+	if c := requestsRestartAll(pod, w.Observed); c != nil {
 		d.restartAll(c, w)
 		return d
 	}
@@ -300,9 +300,9 @@ func hasEnded(pod *corev1.Pod, c *corev1.Container, last *Container) bool {
 	return last != nil && last.State == Exited && !podutil.ContainerShouldRestart(*c, pod.Spec, last.ExitCode)
 }
 
-// asksRestartAll finds a container that has exited in a way for which its rules
+// requestsRestartAll finds a container that has exited in a way for which its rules
 // restart the whole pod (KEP-5532).
-func asksRestartAll(pod *corev1.Pod, obs *Observed) *Container {
+func requestsRestartAll(pod *corev1.Pod, obs *Observed) *Container {
 	for _, s := range SpecContainers(pod) {
 		c := obs.Container(s.Container.Name)
 		if c == nil || c.State != Exited {

@@ -55,7 +55,7 @@ type Container struct {
 	Reason     string    `json:"reason,omitempty"`
 	Message    string    `json:"message,omitempty"`
 	LogPath    string    `json:"logPath,omitempty"` // absolute
-	PID        int       `json:"pid,omitempty"`     // on this host, where the runtime tells
+	PID        int       `json:"pid,omitempty"`     // on this host, where the runtime reports it
 	// User is the identity that the first process began with; nil where the
 	// runtime does not report it (containerd 1.x).
 	User *corev1.ContainerUser `json:"user,omitempty"`

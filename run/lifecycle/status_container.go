@@ -23,7 +23,7 @@ func appStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus {
 	out := make([]corev1.ContainerStatus, 0, len(pod.Spec.Containers))
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		// Where the current sandbox has none, that of an older one still tells
+		// Where the current sandbox has none, that of an older one still shows
 		// how the container ended: it may be one that is not run again.
 		out = append(out, statusOf(pod, c, in.Observed.Newest(c.Name), in))
 	}

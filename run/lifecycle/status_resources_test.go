@@ -54,7 +54,7 @@ func TestStatusResources(t *testing.T) {
 	}
 }
 
-// TestD5StatusIsBounded: what containers and the runtime say of their ends has
+// TestD5StatusIsBounded: the messages of containers and the runtime about an exit have
 // 12 KiB for all of a pod together, as in the kubelet (normalizeStatus).
 func TestD5StatusIsBounded(t *testing.T) {
 	long := strings.Repeat("漢", 1<<20)

@@ -89,7 +89,7 @@ func (w *Watch) Await(ctx context.Context, client *cri.Client, obs *lifecycle.Ob
 		if ended {
 			obs.Put(now)
 		} else {
-			w.unfollow(id) // the runtime is late: its lists will tell
+			w.unfollow(id) // the runtime is late: its lists will show it
 		}
 	}
 	return stale, nil

@@ -7,7 +7,7 @@ import (
 )
 
 // A process is watched only if it is the container's own: the control group's
-// name tells. Every line of /proc/PID/cgroup has a slash, which stands for the
+// name shows. Every line of /proc/PID/cgroup has a slash, which stands for the
 // container's ID here.
 func TestWatchPID(t *testing.T) {
 	child := exec.Command("sleep", "60")
@@ -61,7 +61,7 @@ func TestWatchPID(t *testing.T) {
 	}
 }
 
-// A watch that is given up ends at once, and tells no exit.
+// A canceled watch ends at once, and reports no exit.
 func TestWatchPIDStop(t *testing.T) {
 	child := exec.Command("sleep", "60")
 	if err := child.Start(); err != nil {

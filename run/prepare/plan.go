@@ -142,7 +142,7 @@ func (p *Plan) planVolumes(in PlanInput) problem.List {
 	return problems
 }
 
-// forgetMissingDNS drops the warning that there is no cluster DNS, for a pod that has
+// forgetMissingDNS drops the warning about the missing cluster DNS, for a pod that has
 // dnsPolicy ClusterFirst by default only: without a cluster it asks for nothing.
 func (p *Plan) forgetMissingDNS() {
 	p.Warnings = slices.DeleteFunc(p.Warnings, func(e event.Event) bool { return e.Reason == event.MissingClusterDNS })

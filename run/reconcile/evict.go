@@ -99,7 +99,7 @@ func (w *Worker) clear(ctx context.Context) error {
 		}
 	}
 	if len(errs) == 0 { // a container that is there may use its volumes
-		errs = append(errs, w.clearVolumes(ctx), w.keep(w.obs.Kept)) // now there is room for it
+		errs = append(errs, w.clearVolumes(ctx), w.keep(w.obs.Kept)) // now the resources are free
 	}
 	return errors.Join(errs...)
 }

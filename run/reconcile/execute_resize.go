@@ -40,7 +40,7 @@ func (w *state) beginResize(was *corev1.Pod) error {
 	return nil
 }
 
-// keepResize records the progress of a resize; nil means that there is none.
+// keepResize records the progress of a resize; nil means none.
 func (w *state) keepResize(r *lifecycle.Resize) error {
 	file := w.plan.Layout.Resize(w.plan.ID.UID)
 	var err error

@@ -24,7 +24,7 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// createSandbox makes the pod's control groups, then its sandbox, and meanwhile its
+// createSandbox makes the pod's control groups, then its sandbox, and concurrently its
 // directories and volumes.
 func (w *starter) createSandbox(ctx context.Context, a lifecycle.Action) error {
 	if a.Attempt > 0 {

@@ -128,25 +128,25 @@ func (w *owned) awaitOwnerCheck(ctx context.Context) error {
 // the pod no longer exists.
 func (w *owned) lost() bool {
 	now, err := w.lock.Current()
-	return err == nil && now != w.lock.Seen || w.gone()
+	return err == nil && now != w.lock.Seen || w.removed()
 }
 
 // ended reports whether another command stops, replaces or removes the pod, or has
 // done so.
 func (w *owned) ended() bool {
 	r, err := w.lock.Owner()
-	return err == nil && r != nil && r.Generation != w.lock.Seen && r.Ends() || w.gone()
+	return err == nil && r != nil && r.Generation != w.lock.Seen && r.Ends() || w.removed()
 }
 
 // startedByOther reports whether another command has taken the pod over and begun
 // to start its containers, or to end it.
 func (w *owned) startedByOther() bool {
 	r, err := w.lock.Owner()
-	return err == nil && r != nil && r.Generation != w.lock.Seen && (!r.Fresh || r.Ends()) || w.gone()
+	return err == nil && r != nil && r.Generation != w.lock.Seen && (!r.Fresh || r.Ends()) || w.removed()
 }
 
-// gone reports whether a pod that had a directory has none.
-func (w *owned) gone() bool {
+// removed reports whether a pod that had a directory has none.
+func (w *owned) removed() bool {
 	if !w.hasDir {
 		return false
 	}
@@ -164,7 +164,7 @@ func (w *owned) reobserve(ctx context.Context, err error, old bool) error {
 	lost := now != w.lock.Seen || errors.Is(err, errLost)
 	w.lock.Seen = now
 	if !w.ending {
-		if w.gone() {
+		if w.removed() {
 			return w.deleted()
 		}
 		if stopped := w.wasStopped(); stopped != nil {
@@ -211,7 +211,7 @@ func (w *owned) own(ctx context.Context) (owns bool, err error) {
 	switch {
 	case live && r.Ends():
 		return false, w.endOf(ctx, r)
-	case w.gone():
+	case w.removed():
 		return false, w.deleted()
 	case r != nil && r.Doomed:
 		return false, &problem.Error{Kind: problem.Failed, Object: "pod " + w.plan.ID.String(),

@@ -203,7 +203,7 @@ type stop struct {
 	lifecycle.Container
 	grace   time.Duration
 	message string // of the Killing event
-	again   bool   // an earlier owner has told it to stop, and run its preStop hook
+	again   bool   // an earlier owner has asked it to stop, and run its preStop hook
 	after   []chan struct{}
 }
 
@@ -221,7 +221,7 @@ func (w *stopper) planStops(list []lifecycle.Container, grace time.Duration) []s
 	return out
 }
 
-// finishStops stops the containers that an earlier owner had told to stop: they
+// finishStops stops the containers that an earlier owner had asked to stop: they
 // end, now or later, and must not be taken for running ones.
 func (w *stopper) finishStops(ctx context.Context) error {
 	if len(w.lock.Ending) == 0 {
@@ -247,7 +247,7 @@ func (w *stopper) finishStops(ctx context.Context) error {
 	return w.ofRuntime(w.stopAll(ctx, list, len(list), w.gracePeriod()))
 }
 
-// noteEnding writes down which containers are about to be told to stop, and when
+// noteEnding writes down which containers are about to be asked to stop, and when
 // their grace periods end; for a removal, that the pod is being removed.
 func (w *stopper) noteEnding(list []lifecycle.Container, grace time.Duration) error {
 	if len(list) == 0 && !w.dooms {

@@ -122,7 +122,7 @@ func (w *Worker) trim() {
 // retryLater handles the failures of a supervised pod: it reports them and schedules
 // retries. The error is one that ends the supervision.
 func (w *Worker) retryLater(ctx context.Context, err error) error {
-	if w.gone() || ctx.Err() != nil {
+	if w.removed() || ctx.Err() != nil {
 		return err
 	}
 	if stopped := w.wasStopped(); stopped != nil {
@@ -158,7 +158,7 @@ func (w *Worker) report(err error) {
 func (w *Worker) awaitNews(ctx context.Context, d lifecycle.Decision) error {
 	w.forgetRemoved()
 	w.probe()
-	w.sayBackOff(d)
+	w.emitBackOff(d)
 	if next := w.retries.next(time.Now()); !next.IsZero() && (d.Until.IsZero() || next.Before(d.Until)) {
 		d.Until = next
 	}
@@ -166,7 +166,7 @@ func (w *Worker) awaitNews(ctx context.Context, d lifecycle.Decision) error {
 	err := w.unlocked(ctx, w.lost, func(ctx context.Context) (err error) {
 		stale, err = w.watch.Await(ctx, w.Client, w.obs, d, w.wake)
 		if code := status.Code(err); code == codes.NotFound || code == codes.Unavailable {
-			stale, err = true, nil // observing again tells
+			stale, err = true, nil // observing again shows it
 		}
 		return err
 	})

@@ -211,7 +211,7 @@ func (w *Worker) await(ctx context.Context, d lifecycle.Decision, owns bool) err
 	relist := observe.RelistAfter
 	if owns {
 		w.probe()
-		w.sayBackOff(d)
+		w.emitBackOff(d)
 	} else {
 		w.probing.Store(nil)
 		w.prober.Set(nil)
@@ -278,8 +278,8 @@ func (w *owned) relist(ctx context.Context) error {
 	return err
 }
 
-// sayBackOff reports containers that are held back, once for each exit.
-func (w *state) sayBackOff(d lifecycle.Decision) {
+// emitBackOff reports containers that are held back, once for each exit.
+func (w *state) emitBackOff(d lifecycle.Decision) {
 	for _, name := range d.BackOff {
 		c := w.obs.Container(name)
 		if c == nil || w.saidBackOff[c.ID] {

@@ -192,7 +192,7 @@ type candidate struct {
 }
 
 // candidates are the pods that this supervisor may evict: those that it supervises,
-// not those of podrun run, or on which another command works. Wanted tells, by UID,
+// not those of podrun run, or on which another command works. Wanted reports, by UID,
 // those that count.
 func (s *Supervisor) candidates(wanted func(uid string) bool) []candidate {
 	s.mu.Lock()

@@ -36,7 +36,7 @@ func (s stats) Node(ctx context.Context) (host.Facts, error) {
 const measureWithin = 30 * time.Second
 
 // Pods is Stats. What a pod uses is not known if neither its control group nor the
-// runtime tells.
+// runtime reports it.
 func (s stats) Pods(ctx context.Context, pods []*corev1.Pod) map[string]*evictions.Usage {
 	facts, err := discover.ReadBasics(ctx, s.node.Client, s.node.Settings)
 	if err != nil {

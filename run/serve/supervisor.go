@@ -227,7 +227,7 @@ func (s *Supervisor) current() *node.Node {
 	return s.node
 }
 
-// readSources reads the manifest directories and tells the pods that changed.
+// readSources reads the manifest directories and notifies the pods that changed.
 func (s *Supervisor) readSources(ctx context.Context) error {
 	if s.options.Sources == nil {
 		s.take(ctx, &source.Snapshot{}, source.Merge(&source.Snapshot{}))
@@ -326,7 +326,7 @@ func (s *Supervisor) watchSources(ctx context.Context) {
 	}
 }
 
-// watchState tells pods that their state on disk may have changed.
+// watchState notifies pods that their state on disk may have changed.
 func (s *Supervisor) watchState(ctx context.Context) {
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
@@ -352,7 +352,7 @@ func (s *Supervisor) watchState(ctx context.Context) {
 }
 
 // pollIdle makes the pods check their state that wait for another command to end,
-// which no file may tell.
+// which no file event may report.
 func (s *Supervisor) pollIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

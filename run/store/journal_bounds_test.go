@@ -143,7 +143,7 @@ func TestJournalLosesNoLine(t *testing.T) {
 }
 
 // TestJournalDoesNotWaitForAStoppedPodrun: one that stands still while it
-// replaces the file delays nobody for long, and no event is lost once it goes on.
+// replaces the file delays no writer for long, and no event is lost once it continues.
 func TestJournalDoesNotWaitForAStoppedPodrun(t *testing.T) {
 	layout := testLayout(t)
 	j := openedJournal(t, layout)

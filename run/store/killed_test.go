@@ -94,7 +94,7 @@ func TestSweepOfAPodWithoutCheckpoint(t *testing.T) {
 
 // TestUnreleasedAreKept: a sandbox of which a stop failed is known to each later owner
 // of the name, whichever pod it brings, until it is released; so is one that a killed
-// owner had told to stop.
+// owner had asked to stop.
 func TestUnreleasedAreKept(t *testing.T) {
 	layout := testLayout(t)
 	acquire := func(uid string) *PodLock {

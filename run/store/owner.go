@@ -67,9 +67,9 @@ type OwnerRecord struct {
 	// Doomed is true if a command has begun to remove the pod. It remains set until the pod is
 	// removed.
 	Doomed bool `json:"doomed,omitempty"`
-	// Ending are the containers and sandboxes that were told to stop, by ID, with the
+	// Ending are the containers and sandboxes that were asked to stop, by ID, with the
 	// end of their grace periods: they may end at any time, also where the command
-	// that told them was killed. The next owner stops them before it decides anything.
+	// that asked them was killed. The next owner stops them before it decides anything.
 	Ending map[string]time.Time `json:"ending,omitempty"`
 	// Unreleased are sandboxes, by ID, of which a stop failed or was cut short: what
 	// network plugins leave of them then, no later DEL removes. They are kept until a

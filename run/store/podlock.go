@@ -31,7 +31,7 @@ type PodLock struct {
 	Incarnation string
 	// keeps is true if the command requires the pod to exist.
 	keeps bool
-	// Ending are the containers that an owner told to stop (OwnerRecord.Ending).
+	// Ending are the containers that an owner asked to stop (OwnerRecord.Ending).
 	Ending map[string]time.Time
 	// Unreleased are the sandboxes whose networks may be released in part
 	// (OwnerRecord.Unreleased).

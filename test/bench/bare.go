@@ -154,7 +154,7 @@ func newUID(length int) string {
 }
 
 // start starts the pod by the least calls that do it. An interruption counts
-// between containers: a runtime cannot remove what it was told to stop starting.
+// between containers: a runtime cannot remove what it was asked to stop while it starts.
 func (p *barePod) start(interrupted context.Context, c *runtimeClient) error {
 	ctx := context.WithoutCancel(interrupted)
 	made, err := c.runtime.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: p.sandbox, RuntimeHandler: p.handler})

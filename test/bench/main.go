@@ -1,5 +1,5 @@
 // Bench times podrun against a bare CRI client: the same pods, started on the
-// same containerd with the very configs that podrun sends, in turn. It tells
+// same containerd with the very configs that podrun sends, in turn. It reports
 // what podrun costs, not how fast this machine is, so it never fails because of
 // a time: its exit code is 0 unless something could not be run.
 //
@@ -20,7 +20,7 @@
 //   - own overhead, in runs of their own through a proxy that notes every call:
 //     podrun's wall less the union of the times that a call was under way or an
 //     init container was running.
-//   - reaction: from the moment the runtime tells anybody that an init container
+//   - reaction: from the moment the runtime first reports that an init container
 //     has exited, which the proxy asks every millisecond, to the CreateContainer
 //     that follows.
 //   - start: version --client, and an empty Go program.
@@ -49,7 +49,7 @@ import (
 )
 
 // namespace is that of all pods of the bench, so that what an interrupted one
-// left can be told from others.
+// left can be distinguished from others.
 const namespace = "bench"
 
 type options struct {

@@ -37,7 +37,7 @@ type proxy struct {
 
 	mu    sync.Mutex
 	calls []call
-	// exits are the moments at which the runtime first told that a container
+	// exits are the moments at which the runtime first reported that a container
 	// has exited, by ID; only of those that were watched.
 	exits    map[string]exit
 	watching sync.WaitGroup
@@ -106,7 +106,7 @@ func (p *proxy) handle(_ any, down grpc.ServerStream) error {
 		return err
 	}
 	if err := up.SendMsg(&request); err != nil && !errors.Is(err, io.EOF) {
-		return err // EOF: the status tells
+		return err // EOF: the status shows it
 	}
 	if err := up.CloseSend(); err != nil {
 		return err

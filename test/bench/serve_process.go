@@ -72,7 +72,7 @@ func (s *served) remove(ctx context.Context) error {
 	return errors.Join(err, s.log.Close())
 }
 
-// put drops a manifest in by a rename, and tells when.
+// put drops a manifest in by a rename, and returns when.
 func (s *served) put(m manifest) (time.Time, error) {
 	path := filepath.Join(s.dir, m.Name)
 	if err := os.WriteFile(path, []byte(m.YAML), 0o600); err != nil {

@@ -52,7 +52,7 @@ func newHost(dir string, n int) *host {
 }
 
 // manifest writes the pod's file: a volume to mount, an init container, a port to
-// map, a container that ends when it is told to, or by itself where ends is set.
+// map, a container that ends when it is asked to, or by itself where ends is set.
 func (h *host) manifest(variant string, ends bool) (string, error) {
 	command := "trap 'exit 0' TERM; sleep 600 & wait"
 	if ends {
@@ -98,7 +98,7 @@ type result struct {
 // podrun runs a command; env are variables for it.
 func (h *host) podrun(env []string, args ...string) result { return h.during(env, nil, args...) }
 
-// during runs a command, meanwhile another function if it is not nil, and ends the
+// during runs a command, concurrently another function if it is not nil, and ends the
 // command by SIGTERM when that has returned. Its context ends with the command.
 func (h *host) during(env []string, meanwhile func(context.Context), args ...string) result {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)

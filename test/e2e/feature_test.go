@@ -111,7 +111,7 @@ func TestFeatures(t *testing.T) {
 }
 
 // TestStopSignal: with its feature gate a container is stopped with the signal that
-// it names, and where the runtime is too old, the user is told (KEP-4960).
+// it names, and where the runtime is too old, the user gets a warning (KEP-4960).
 func TestStopSignal(t *testing.T) {
 	r := newRig(t)
 	config := r.write("config.yaml", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nfeatureGates: {ContainerStopSignals: true}\n")

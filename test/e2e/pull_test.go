@@ -20,7 +20,7 @@ import (
 
 const megabyte = 1 << 20
 
-// Where stderr is no terminal, a slow pull tells how far it is by a line now and
+// Where stderr is no terminal, a slow pull prints its progress as a line now and
 // then, whose bytes are those that containerd has.
 func TestPullTellsHowFarItIs(t *testing.T) {
 	r := newRig(t)
@@ -120,7 +120,7 @@ func (r *rig) onTerminal(args ...string) string {
 	}
 	program.Close()
 	var raw strings.Builder
-	io.Copy(&raw, bufio.NewReader(terminal)) // ends with EIO when nobody has the terminal any more
+	io.Copy(&raw, bufio.NewReader(terminal)) // ends with EIO when no process has the terminal open any more
 	if err := c.Wait(); err != nil {
 		r.Fatalf("%v\n%s", err, raw.String())
 	}
@@ -228,7 +228,7 @@ func TestRegistryThatNeverAnswers(t *testing.T) {
 	}
 }
 
-// What a registry that is overloaded says of when to ask again reaches podrun by
+// The Retry-After of an overloaded registry reaches podrun by
 // containerd's error, and is shown.
 func TestPullHonoursRetryAfter(t *testing.T) {
 	r := newRig(t)

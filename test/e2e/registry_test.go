@@ -57,7 +57,7 @@ func newSlowRegistry(t *testing.T) *slowRegistry {
 		s.mu.Lock()
 		s.requests = append(s.requests, r.Method+" "+r.URL.Path)
 		s.mu.Unlock()
-		s.tell(0)
+		s.add(0)
 		if user, password, _ := r.BasicAuth(); s.user != "" && (user != s.user || password != s.password) {
 			w.Header().Set("WWW-Authenticate", `Basic realm="e2e"`)
 			w.WriteHeader(http.StatusUnauthorized)
@@ -164,8 +164,8 @@ func (s *slowRegistry) ringAt(bytes int64) <-chan struct{} {
 	return s.rings
 }
 
-// tell counts bytes that were sent.
-func (s *slowRegistry) tell(n int64) {
+// add counts the bytes sent.
+func (s *slowRegistry) add(n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sent += n
@@ -215,6 +215,6 @@ func (b *slowBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.sent += int64(n)
-	b.of.tell(int64(n))
+	b.of.add(int64(n))
 	return n, err
 }

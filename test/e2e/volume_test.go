@@ -166,7 +166,7 @@ func (r *rig) bindFromOutside(pod string) {
 	r.must("delete", "mounts")
 }
 
-// Nobody but root reads a pod's directory, and a Secret is on no disk.
+// Only root can read a pod's directory, and a Secret is on no disk.
 func TestOthersCannotReadAPodsDirectory(t *testing.T) {
 	r := newRig(t)
 	pod := r.pod("secret", `

@@ -160,7 +160,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// long tells a cell that may take the whole time of a rollback, or of the removal that
+// long reports whether a cell may take the whole time of a rollback, or of the removal that
 // ends a run.
 func (c cell) long() bool {
 	return c.mishap.silent && c.all && (c.command.name == "run" || c.method == "StopPodSandbox" || c.method == "RemovePodSandbox")

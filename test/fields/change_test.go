@@ -137,7 +137,7 @@ func (p place) get() any {
 }
 
 // matters reports whether some change of the field, that validation takes, changes
-// what podrun does. It says how far it came.
+// what podrun does. It reports its progress.
 func matters(t *testing.T, pod any, before string, l leaf) (does bool, tried string) {
 	t.Helper()
 	at := places(pod, l.path)

@@ -30,7 +30,7 @@ func rowOf(path string) (row, bool) {
 	return best, best.path != ""
 }
 
-// claim is what is said of a field: for an init container's what is said of a
+// claim is the claim about a field: for an init container's the one about a
 // container's, where it has no row of its own.
 func claim(path string) row {
 	r, _ := rowOf(path)
@@ -108,7 +108,7 @@ func TestOthers(t *testing.T) {
 }
 
 // idle checks that no field of a row changes what podrun does, nor that they are
-// there at all, and that there is no warning of them.
+// there at all, and without a warning about them.
 func idle(t *testing.T, r row, pod any, before outcome) {
 	t.Helper()
 	if says(before.problems.Warnings(), r.path, "") {
@@ -213,7 +213,7 @@ func with(t *testing.T, part string) any {
 	return pod
 }
 
-// explained is what podrun explain says of fields.
+// explained is podrun explain's output for fields.
 const explained = "../../fielddoc/claims.txt"
 
 // TestPage checks that every field has a row, every row a field, and that the

@@ -1,4 +1,4 @@
-// Package fields checks what docs/pod-fields.md says of every field of a Pod:
+// Package fields checks the claims of docs/pod-fields.md about every field of a Pod:
 // the list of fields is the API's Go types', and each claim is tried out.
 package fields
 
@@ -26,7 +26,7 @@ type leaf struct {
 }
 
 // leaves lists every field of a Pod that has a value, but for its status, which
-// is nobody's to write.
+// users do not write.
 func leaves() []leaf {
 	var out []leaf
 	walk("metadata", reflect.TypeFor[metav1.ObjectMeta](), &out)

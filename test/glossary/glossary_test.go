@@ -1,6 +1,6 @@
-// Package glossary holds what users and maintainers read to the terms of the field: the
-// documents, and the string literals of the program, of which help, errors, hints and
-// events are made.
+// Package glossary checks that the texts for users and maintainers use the terms of the
+// field: the documents, the comments, and the string literals of the program, of which
+// help, errors, hints and events are made.
 package glossary
 
 import (
@@ -86,7 +86,8 @@ func TestGlossary(t *testing.T) {
 	}
 	documents(t, check)
 	literals(t, check)
-	if n < 3000 {
+	comments(t, check)
+	if n < 12000 {
 		t.Errorf("only %d texts were read", n)
 	}
 	for i, was := range used {
@@ -174,6 +175,42 @@ func literals(t *testing.T, check func(place, file, text string)) {
 			}
 			return true
 		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// comments passes on each line of the comments of all Go files, tests too, without code
+// in quotes.
+func comments(t *testing.T, check func(place, file, text string)) {
+	t.Helper()
+	quoted := regexp.MustCompile("`[^`]*`|\"[^\"]*\"|'[^' ]+ [^']*'")
+	files := token.NewFileSet()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		file, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (file == ".git" || file == "bin" || file == "test/glossary") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(file, ".go") {
+			return nil
+		}
+		syntax, err := parser.ParseFile(files, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, group := range syntax.Comments {
+			for _, c := range group.List {
+				check(file+":"+strconv.Itoa(files.Position(c.Pos()).Line), file, quoted.ReplaceAllString(c.Text, "``"))
+			}
+		}
 		return nil
 	})
 	if err != nil {

@@ -33,7 +33,7 @@ const (
 	logs   = "/pod-logs"
 )
 
-// facts are those of the host that recorded, as the recordings' README tells
+// facts are those of the host that recorded, as the recordings' README describes
 // them; its memory is what fits the oom_score_adj of all Burstable containers.
 func facts() host.Facts {
 	return host.Facts{

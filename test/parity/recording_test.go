@@ -140,7 +140,7 @@ func filesystem(fs string) string {
 }
 
 // compact writes a message on one line. Marks of static pods are left out: they
-// are on every request about an image and tell nothing more there.
+// are on every request about an image and carry no information there.
 func compact(v any) string {
 	if m, ok := v.(map[string]any); ok {
 		if image, ok := m["image"].(map[string]any); ok {

@@ -141,7 +141,7 @@ func (r *rig) addSeccomp(pod *corev1.Pod) {
 }
 
 // script makes containers run until they are stopped, but for those whose name
-// begins with init and those that the pod's annotation tells the end of.
+// begins with init and those whose end the pod's annotation has.
 func (r *rig) script(pod *corev1.Pod) {
 	codes := map[string]string{}
 	for end := range strings.SplitSeq(pod.Annotations["crioracle/exits"], ",") {
@@ -257,14 +257,14 @@ var acting = map[string]bool{
 	"UpdateContainerResources": true, "ExecSync": true, "ImageStatus": true, "PullImage": true,
 }
 
-// ofSandboxImage tells a look at the runtime's own image, which is about the host
+// ofSandboxImage reports whether a call asks for the runtime's own image, which is about the host
 // and not about a pod.
 func ofSandboxImage(request any) bool {
 	status, ok := request.(*runtimeapi.ImageStatusRequest)
 	return ok && status.GetImage().GetImage() == critest.SandboxImage
 }
 
-// detailed tells a look at what an image's own configuration says, which is a fact
+// detailed reports whether a call asks for an image's own configuration, which is a fact
 // that the pod is admitted by and not part of starting a container.
 func detailed(request any) bool {
 	status, ok := request.(*runtimeapi.ImageStatusRequest)

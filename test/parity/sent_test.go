@@ -280,7 +280,7 @@ type world struct {
 	// nothing more comes.
 	starts int
 	// bare has none of the seccomp profiles that the pod names, and a runtime that
-	// tells beforehand what is in images.
+	// declares beforehand what is in images.
 	bare bool
 }
 
@@ -329,7 +329,7 @@ func hostDir(t *testing.T) string {
 
 // prepared makes the pod's hostPath volumes below host. Of the corpus, which
 // names directories that a machine may have or not, the types are left out:
-// podrun would make what is missing, and the runtime is told nothing of them.
+// podrun would make what is missing, and the runtime gets none of them.
 func prepared(t *testing.T, pod *corev1.Pod, host string) *corev1.Pod {
 	t.Helper()
 	pod = pod.DeepCopy()

@@ -68,7 +68,7 @@ func delayBefore(n int) time.Duration {
 // counts hundredths of a second.
 const tolerance = 50 * time.Millisecond
 
-// verdict is what the model says of one container.
+// verdict is the model's verdict on one container.
 type verdict struct {
 	starts int
 	late   []time.Duration // of each restart: how long after the end of its back-off
@@ -88,7 +88,7 @@ func (v *verdict) fault(format string, args ...any) {
 type conditions struct {
 	policy string
 	now    time.Duration
-	slack  time.Duration // how late a restart may be, with all that was away meanwhile
+	slack  time.Duration // how late a restart may be, with all times of absence during it
 	// crashes are when the runtime was killed, kills when podrun was.
 	crashes, kills []time.Duration
 }

@@ -9,7 +9,7 @@ import (
 type subject struct {
 	pod, container string
 	policy         string // "Always", "OnFailure" or "Never"
-	starts         int    // how often it is started in all; 0 where the back-off tells
+	starts         int    // how often it is started in all; 0 where the back-off decides
 }
 
 // soakPod is a pod of the soak.

@@ -117,7 +117,7 @@ func TestD11OpenIsNotTriedForEver(t *testing.T) {
 	})
 }
 
-// CVE-2021-25741: a container that swaps a directory for a symlink meanwhile.
+// CVE-2021-25741: a container that swaps a directory for a symlink during the walk.
 func TestOpenSubpathUnderASymlinkRace(t *testing.T) {
 	volume, host := t.TempDir(), t.TempDir()
 	treetest.Write(t, host+"/sub/file")

@@ -55,7 +55,7 @@ type Process struct {
 	TERM <-chan struct{}
 }
 
-// Known reports whether args name a program that there is.
+// Known reports whether args name an existing program.
 func Known(args []string) bool {
 	name, _ := program(args)
 	return name == "sh" || programs[name] != nil

@@ -1,6 +1,6 @@
 // Pause is the process of a pod's sandbox: it holds the namespaces, reaps the
 // children it inherits when the pod shares its process namespace, and ends
-// with code 0 when it is told to.
+// with code 0 on SIGTERM or SIGINT.
 package main
 
 import (
