@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -31,6 +32,18 @@ func TestScripts(t *testing.T) {
 	for _, p := range []critest.Profile{critest.Containerd(), critest.CRIO()} {
 		t.Run(p.Name, func(t *testing.T) {
 			h := &harness{profile: p, cgroupRoot: fmt.Sprintf("/podrunscripts%d%s", os.Getpid(), strings.ReplaceAll(p.Name, "-", ""))}
+			// Not after each script: another one may be creating a group below it.
+			t.Cleanup(func() {
+				for _, pattern := range []string{"/sys/fs/cgroup/*", "/sys/fs/cgroup"} {
+					dirs, err := filepath.Glob(pattern + h.cgroupRoot)
+					for _, dir := range dirs {
+						err = errors.Join(err, os.Remove(dir))
+					}
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
 			testscript.Run(t, h.params())
 		})
 	}

@@ -157,12 +157,4 @@ func (s *script) clean(ctx context.Context, sandboxes, mounts, groups []string) 
 	for _, g := range groups {
 		_ = os.Remove(g)
 	}
-	if s.fake == nil {
-		return
-	}
-	// The root that scripts share; it goes with the last of them.
-	dirs, _ := filepath.Glob("/sys/fs/cgroup/*" + filepath.Dir(s.cgroupRoot))
-	for _, d := range dirs {
-		_ = os.Remove(d)
-	}
 }

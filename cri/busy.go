@@ -4,6 +4,10 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // BusyFor is how long a call is repeated while the runtime is still at work on the
@@ -77,6 +81,20 @@ func finished(ctx context.Context, call func(context.Context) error) error {
 		answered, stop := LastAnswer(ctx)
 		defer stop()
 		return call(answered)
+	})
+}
+
+// notInitialized is containerd's message while its services start: it listens before its
+// plugins are ready, and refuses every call by an interceptor, so that a refused call had
+// no effect (containerd 1.6 to 2.4, internal/cri/instrument).
+const notInitialized = "server is not initialized yet"
+
+// onceInitialized is an interceptor that repeats a call while containerd starts, up to
+// BusyFor or the end of ctx.
+func onceInitialized(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	return While(ctx, BusyFor, func() (bool, error) {
+		err := call(ctx, method, req, reply, conn, opts...)
+		return status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), notInitialized), err
 	})
 }
 

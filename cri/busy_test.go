@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -67,6 +68,45 @@ func TestUnbusyIsBoundedAndEndsWithItsContext(t *testing.T) {
 				})
 				if took := time.Since(begun); !errors.Is(err, tc.want) || took < tc.took || took > tc.took+2*busyPoll {
 					t.Errorf("%v after %v, want %v after %v", err, took, tc.want, tc.took)
+				}
+			})
+		})
+	}
+}
+
+// TestOnceInitialized: containerd listens before its services are ready. The first command
+// after its start waits for them, within its own deadline.
+func TestOnceInitialized(t *testing.T) {
+	starting := status.Error(codes.Unavailable, "server is not initialized yet")
+	absent := status.Error(codes.Unavailable, "connection refused")
+	for _, tc := range []struct {
+		name    string
+		answers []error // the last one again and again
+		within  time.Duration
+		want    error
+		took    time.Duration
+	}{
+		{name: "ready", answers: []error{nil}, within: time.Minute},
+		{name: "soon ready", answers: []error{starting, starting, nil}, within: time.Minute, took: 2 * busyPoll},
+		{name: "never ready", answers: []error{starting}, within: time.Minute, want: starting, took: BusyFor + busyPoll},
+		{name: "the deadline comes first", answers: []error{starting}, within: time.Second, want: starting, took: time.Second},
+		{name: "absent", answers: []error{absent, nil}, within: time.Minute, want: absent},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), tc.within)
+				defer cancel()
+				calls, begun := 0, time.Now()
+				err := onceInitialized(ctx, "/runtime.v1.RuntimeService/Version", nil, nil, nil,
+					func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+						calls++
+						return tc.answers[min(calls, len(tc.answers))-1]
+					})
+				if !errors.Is(err, tc.want) {
+					t.Errorf("error %v after %d calls", err, calls)
+				}
+				if took := time.Since(begun); took < tc.took-busyPoll || took > tc.took {
+					t.Errorf("it took %s, want %s", took, tc.took)
 				}
 			})
 		})

@@ -93,7 +93,7 @@ func (c *Client) connect(endpoint string) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("unix:"+path,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
-		grpc.WithChainUnaryInterceptor(c.observed, untilDue, marked),
+		grpc.WithChainUnaryInterceptor(c.observed, untilDue, onceInitialized, marked),
 		// The authority of a unix socket is its path, which some runtimes' HTTP/2
 		// servers refuse: say localhost, as the kubelet does.
 		grpc.WithAuthority("localhost"))
