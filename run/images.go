@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/imagegc"
@@ -25,7 +26,7 @@ type Image struct {
 	Names   []string `json:"names,omitempty"`   // with tags
 	Digests []string `json:"digests,omitempty"` // names with digests
 	Size    uint64   `json:"size"`              // bytes
-	InUse   bool     `json:"inUse"`             // by a container, by a pod of podrun's, or by the runtime itself
+	InUse   bool     `json:"inUse"`             // by a container, by a pod of podrun's, by the runtime itself, or loaded from <root-dir>/images
 }
 
 // Images lists the runtime's images by their names. The error is of kind Runtime.
@@ -43,6 +44,9 @@ func (e *Engine) Images(ctx context.Context) ([]Image, error) {
 		return nil, err
 	}
 	used[facts.Runtime.SandboxImg] = true
+	for _, name := range e.archivedImages(ctx) {
+		used[name] = true
+	}
 	out := []Image{}
 	for _, i := range list {
 		image := Image{ID: i.Id, Names: i.RepoTags, Digests: i.RepoDigests, Size: i.Size, InUse: i.Pinned}
@@ -185,7 +189,7 @@ func (r runtimeImages) Remove(ctx context.Context, id string) error {
 
 // RemoveImages removes images by name or ID, with all their names. The error joins
 // those of single images: Image where one is not found, Refused where one is in
-// use and force is false, Runtime otherwise.
+// use and force is false, or is the embedded runtime's sandbox image, Runtime otherwise.
 func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) error {
 	images, err := e.Images(ctx)
 	if err != nil {
@@ -200,6 +204,9 @@ func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) e
 			errs = append(errs, imageError(name, "find it", err))
 		case found == nil || at < 0:
 			errs = append(errs, &problem.Error{Kind: problem.Image, Object: "image " + name, Err: errors.New("not found"), Hint: "'podrun image ls' lists the images"})
+		case slices.Contains(images[at].Names, embedded.PauseImage):
+			errs = append(errs, &problem.Error{Kind: problem.Refused, Object: "image " + name, Err: errors.New("is the sandbox image of the embedded runtime, which no registry has"),
+				Hint: "'podrun runtime down' removes it with the runtime"})
 		case images[at].InUse && !force:
 			errs = append(errs, e.imageInUse(ctx, name))
 		default:

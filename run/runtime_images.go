@@ -62,6 +62,7 @@ func (r *Runtime) loadPause(ctx context.Context, digest string) error {
 type dropped struct {
 	Size    int64     `json:"size"`
 	ModTime time.Time `json:"modTime"`
+	Images  []string  `json:"images,omitempty"` // names; of one that was loaded
 }
 
 // maxDropped bounds how many archives are looked at.
@@ -76,10 +77,7 @@ func (r *Runtime) newImages() (fresh, loaded map[string]dropped, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	loaded, fresh = map[string]dropped{}, map[string]dropped{}
-	if data, err := hostfile.ReadNoFollow(context.Background(), r.layout.Loaded(), 1<<20); err == nil {
-		_ = json.Unmarshal(data, &loaded) // archives without a record are loaded again
-	}
+	loaded, fresh = readLoaded(context.Background(), r.layout), map[string]dropped{}
 	for _, e := range entries {
 		if !strings.Contains(e.Name(), ".tar") || strings.HasPrefix(e.Name(), ".") || len(fresh) == maxDropped {
 			continue
@@ -88,12 +86,39 @@ func (r *Runtime) newImages() (fresh, loaded map[string]dropped, err error) {
 		if err != nil || !info.Mode().IsRegular() {
 			continue // a dangling link, a directory
 		}
-		d := dropped{info.Size(), info.ModTime()}
+		d := dropped{Size: info.Size(), ModTime: info.ModTime()}
 		if was, ok := loaded[e.Name()]; !ok || was.Size != d.Size || !was.ModTime.Equal(d.ModTime) {
 			fresh[e.Name()] = d
 		}
 	}
 	return fresh, loaded, nil
+}
+
+// readLoaded reads the archives that were loaded, by name. Those without a record are loaded
+// again.
+func readLoaded(ctx context.Context, l embedded.Layout) map[string]dropped {
+	loaded := map[string]dropped{}
+	if data, err := hostfile.ReadNoFollow(ctx, l.Loaded(), 1<<20); err == nil {
+		_ = json.Unmarshal(data, &loaded) // of one that is corrupt, what could be read
+	}
+	return loaded
+}
+
+// archivedImages are the names of the images that were loaded from archives which are still
+// in <root-dir>/images. They count as in use: a host without a network cannot pull them
+// again.
+func (e *Engine) archivedImages(ctx context.Context) []string {
+	l := embedded.Layout{RootDir: embedded.ReadRealPath(e.Settings.RootDir)}
+	if e.Client.Endpoint() != l.Endpoint() {
+		return nil // those of another runtime
+	}
+	var names []string
+	for archive, d := range readLoaded(ctx, l) {
+		if _, err := os.Stat(filepath.Join(l.Images(), archive)); err == nil {
+			names = append(names, d.Images...)
+		}
+	}
+	return names
 }
 
 func (r *Runtime) hasNewImages() bool {
@@ -119,13 +144,15 @@ func (r *Runtime) loadDropped(ctx context.Context) error {
 	e := &Engine{Node: node.Node{Client: client, Settings: r.settings, Warn: r.Warn}}
 	for name, d := range fresh {
 		path := filepath.Join(r.layout.Images(), name)
-		if err := e.loadFile(ctx, path); err != nil {
+		names, err := e.loadFile(ctx, path)
+		if err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
 			r.Warn(problem.List{{Warning: true, Object: path, Message: problem.WithHint(err)}})
 			continue
 		}
+		d.Images = names
 		loaded[name] = d
 	}
 	data, err := json.Marshal(loaded)
@@ -135,12 +162,11 @@ func (r *Runtime) loadDropped(ctx context.Context) error {
 	return err
 }
 
-func (e *Engine) loadFile(ctx context.Context, path string) error {
+func (e *Engine) loadFile(ctx context.Context, path string) ([]string, error) {
 	file, err := hostfile.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer file.Close()
-	_, err = e.LoadImages(ctx, file)
-	return err
+	return e.LoadImages(ctx, file)
 }
