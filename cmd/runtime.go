@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run"
 )
 
@@ -125,7 +126,7 @@ directories. The record that it is used is removed as well; archives that you ha
 into <root-dir>/images stay.
 
 down refuses while pods exist. With --force it kills and removes them first, as
-'podrun delete --all --all-namespaces --force' does.`,
+'podrun delete --all --all-namespaces --force' does, even if the runtime does not start.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := needRoot(); err != nil {
@@ -146,8 +147,12 @@ func (a *app) runtimeDown(ctx context.Context, rt *run.Runtime, force bool) erro
 		return err
 	}
 	if force {
-		if err := a.removePods(ctx, rt); err != nil {
-			return err
+		err := a.removePods(ctx, rt)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil { // the runtime may not start: its pods are removed without it
+			a.renderer().warn(problem.List{problem.WarningOf(err)})
 		}
 	}
 	if err := rt.Down(ctx, force); err != nil {
@@ -205,21 +210,25 @@ func newRuntimeLogs(a *app) *cobra.Command {
 }
 
 func newRuntimeUpgrade(a *app) *cobra.Command {
-	return &cobra.Command{
+	var force bool
+	c := &cobra.Command{
 		Use:   "upgrade",
 		Short: "Replace the running embedded runtime by the one of this podrun",
 		Long: `Stop the embedded runtime and start the version of this podrun. Containers keep
 running. If the new version does not start, the old one is started again.
 
 Other commands never change the version: after a crash or a reboot, too, they start
-the one that ran before.`,
+the one that ran before.
+
+upgrade refuses an older version of containerd than the one in use, which may not be
+able to read its data, unless --force is set.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := needRoot(); err != nil {
 				return err
 			}
 			return a.withRuntime(func(rt *run.Runtime) error {
-				changed, err := rt.Upgrade(c.Context())
+				changed, err := rt.Upgrade(c.Context(), force)
 				if err != nil {
 					return err
 				}
@@ -232,4 +241,6 @@ the one that ran before.`,
 			})
 		},
 	}
+	c.Flags().BoolVar(&force, "force", false, "start an older version of containerd, too")
+	return c
 }

@@ -174,25 +174,56 @@ func (s *server) node(settings nodeconfig.Settings) *run.Node {
 		Command: s.app.commandLine, Invocation: run.NewInvocation()}
 }
 
+// startPatience is how long systemd is kept waiting for a runtime that is being started: less
+// than the TimeoutStartSec and the WatchdogSec of podrun.service.
+const startPatience = 20 * time.Second
+
 // connect connects to the runtime. One that is not installed yet, or not started, is
 // waited for; nil is returned when a signal ends that.
 func (s *server) connect(ctx context.Context, settings *nodeconfig.Settings) (*cri.Client, error) {
-	for waiting := false; ; {
-		client, err := s.app.dial(ctx, s.renderer, settings, run.RuntimeStarts)
-		if e, ok := errors.AsType[*problem.Error](err); !ok || e.Kind != problem.Runtime {
-			return client, err
-		}
+	waiting := false
+	wait := func() {
 		if !waiting {
 			waiting = true
-			s.renderer.warn(problem.List{problem.WarningOf(err)})
 			s.warnNotSent(s.notifier.Ready())
 			s.warnNotSent(s.notifier.Status("waiting for a container runtime"))
 		}
 		s.warnNotSent(s.notifier.Watchdog())
+	}
+	for said := false; ; {
+		var client *cri.Client
+		err := during(startPatience, wait, func() (err error) {
+			client, err = s.app.dial(ctx, s.renderer, settings, run.RuntimeStarts)
+			return err
+		})
+		if e, ok := errors.AsType[*problem.Error](err); !ok || e.Kind != problem.Runtime {
+			return client, err
+		}
+		if !said {
+			said = true
+			s.renderer.warn(problem.List{problem.WarningOf(err)})
+		}
+		wait()
 		select {
 		case <-ctx.Done():
 			return nil, nil
 		case <-time.After(time.Second):
+		}
+	}
+}
+
+// during calls do and returns its error; until do returns, it calls each at intervals.
+func during(interval time.Duration, each func(), do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-ticker.C:
+			each()
 		}
 	}
 }

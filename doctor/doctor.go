@@ -51,8 +51,10 @@ type Input struct {
 	Down, DownHint string
 	// Embedded is the state of the embedded runtime, in words; empty if another is used.
 	// Startable says that it does not run, and that commands start it.
+	// Collision says which networks of this host overlap the subnet of its pods.
 	Embedded    string
 	Startable   bool
+	Collision   string
 	Unread      []string // why facts could not be read, with a hint
 	Allocatable corev1.ResourceList
 	Pressure    []Pressure

@@ -92,6 +92,7 @@ var cases = []struct {
 	{"an initramfs as root", []func(*Input){func(in *Input) { in.Checkup.Initramfs = true }}, "root-filesystem", Fail, "pivot_root", "switch_root"},
 	{"the embedded runtime runs", []func(*Input){func(in *Input) { in.Embedded = "is running" }}, "embedded-runtime", Pass, "is running", ""},
 	{"the embedded runtime on noexec", []func(*Input){func(in *Input) { in.Embedded, in.Checkup.Directories[0].NoExec = "is stopped", true }}, "embedded-runtime", Fail, "noexec", "--root-dir"},
+	{"the subnet of the embedded runtime", []func(*Input){func(in *Input) { in.Embedded, in.Collision = "is running", "10.64.0.0/24 overlaps 10.64.0.0/16" }}, "embedded-runtime", Warn, "overlaps", "runtime down"},
 	{"the embedded runtime is not started", []func(*Input){down("is not used yet"), func(in *Input) { in.Embedded, in.Startable = "is stopped", true }}, "runtime", Pass, "'podrun apply' starts it", ""},
 	{"not root", []func(*Input){func(in *Input) { in.Checkup.Root = false }}, "root", Fail, "must run as root", "sudo"},
 	{"a fact is missing", []func(*Input){func(in *Input) { in.Unread = []string{"host: no /proc"} }}, "facts", Fail, "host: no /proc", ""},

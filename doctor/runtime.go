@@ -36,8 +36,14 @@ func embedded(in Input) Finding {
 				Fix: "set a directory on another file system with --root-dir, or remount without noexec"}
 		}
 	}
+	if in.Collision != "" {
+		return Finding{Check: "embedded-runtime", Status: Warn, Summary: in.Collision, Fix: CollisionFix}
+	}
 	return pass("embedded-runtime", "%s", in.Embedded)
 }
+
+// CollisionFix is how pods of the embedded runtime get another subnet.
+const CollisionFix = "delete the pods and run 'podrun runtime down'; the next start chooses another subnet"
 
 // fixRuntime says how to get a runtime that answers.
 func (in Input) fixRuntime() string {

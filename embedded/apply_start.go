@@ -22,9 +22,11 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// startWithin bounds how long containerd may take until it answers: a slow disk under
-// load, never a healthy host.
-const startWithin = time.Minute
+// startWithin bounds how long containerd may take until it answers. A host that is slow,
+// because of its disk or because it is emulated, is no reason to kill it; but containerd
+// waits forever for a database that another process has open, and podrun serve has no time
+// limit. Other commands have limits that end sooner.
+const startWithin = 5 * time.Minute
 
 // StartOptions are what Start needs to know beside the layout.
 type StartOptions struct {
@@ -74,6 +76,20 @@ func Start(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 	return d, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "start containerd", Err: err, Hint: "'podrun runtime logs' shows all of its log"}
 }
 
+// remember reads the recorded variables for the environment, with those of the command that
+// starts the daemon, and records them. The file may have the password of a proxy.
+func remember(ctx context.Context, l Layout, own []string) (string, error) {
+	data, err := hostfile.ReadNoFollow(ctx, l.Environment(), maxRecord)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	record := Remember(string(data), own)
+	if record == string(data) {
+		return record, nil
+	}
+	return record, hostfile.Write(l.Environment(), []byte(record), 0o600)
+}
+
 // configure writes what containerd reads.
 func configure(ctx context.Context, l Layout, o StartOptions) error {
 	// Of the state, only what root of a user namespace must reach may be entered.
@@ -112,7 +128,7 @@ func writeNetwork(ctx context.Context, l Layout) error {
 	}
 	subnet, known := subnetOf(have)
 	_, noBridge := netlink.LinkByName(l.Bridge())
-	if !known || noBridge != nil && overlaps(subnet, used) {
+	if !known || noBridge != nil && len(overlapping(subnet, used)) > 0 {
 		if subnet, err = Subnet(l.ID(), used); err != nil {
 			return err
 		}
@@ -135,15 +151,20 @@ func spawn(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
 		return Daemon{}, err
 	}
 	defer log.Close()
+	record, err := remember(ctx, l, o.Environment)
+	if err != nil {
+		return Daemon{}, err
+	}
+	env := Environment(l, o.Digest, record, o.Environment)
 	d := Daemon{SchemaVersion: schema, BootID: boot, Digest: o.Digest}
 	argv := []string{filepath.Join(l.Unpacked(o.Digest), "bin", "containerd"), "--config", l.Config()}
 	if systemdRuns() {
 		word := make([]byte, 4)
 		rand.Read(word) // never fails (crypto/rand, Go 1.24)
 		d.Unit = l.Unit(hex.EncodeToString(word))
-		d.PID, err = spawnUnit(ctx, l, d.Unit, argv, Environment(l, o.Digest, o.Environment))
+		d.PID, err = spawnUnit(ctx, l, d.Unit, argv, env)
 	} else {
-		d.PID, err = spawnProcess(l, argv, Environment(l, o.Digest, o.Environment), o.CgroupRoot, log)
+		d.PID, err = spawnProcess(l, argv, env, o.CgroupRoot, log)
 	}
 	if err != nil {
 		return d, err

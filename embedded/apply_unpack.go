@@ -25,9 +25,11 @@ import (
 type Archive struct {
 	Digest   string // SHA-256 of the compressed archive
 	Unpacked int64  // what its files take, in bytes
-	// Reader reads the compressed archive, Tar the files in it.
+	// Reader reads the compressed archive, Tar the files in it, and File one of them, of
+	// at most limit bytes.
 	Reader func() io.Reader
 	Tar    func() (io.ReadCloser, error)
+	File   func(name string, limit int64) ([]byte, error)
 }
 
 // Limits of an archive.

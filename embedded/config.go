@@ -113,23 +113,51 @@ func quoteAll(all []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// kept are the variables of podrun's environment that the daemon gets: how registries
-// are reached, which certificates count, and, for AppArmor, that this is a container.
-var kept = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "container"}
+// remembered are the variables that say how registries are reached and which certificates
+// count. They are recorded, because the command that starts the daemon again, such as
+// podrun serve after a crash, may have none of them.
+var remembered = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 
-// Environment is the daemon's, made of podrun's: nothing of a CI job, a user's shell or
-// a unit may follow containers around. PATH has the directories in which containerd
+// inherited are the variables of podrun's environment that the daemon gets in addition:
+// AppArmor support depends on whether this is a container.
+var inherited = []string{"container"}
+
+// Remember returns the recorded variables, one NAME=VALUE a line, after a start by a command
+// whose environment is own: its variables replace those of the same name, and an empty one
+// removes it. Other lines of the record are dropped. It is pure.
+func Remember(record string, own []string) string {
+	values := map[string]string{}
+	for _, v := range slices.Concat(strings.Split(record, "\n"), own) {
+		name, value, ok := strings.Cut(strings.TrimSuffix(v, "\r"), "=")
+		if ok && slices.Contains(remembered, name) && !strings.ContainsAny(value, "\n\x00") {
+			values[name] = value
+		}
+	}
+	var b strings.Builder
+	for _, name := range remembered {
+		if values[name] != "" {
+			fmt.Fprintf(&b, "%s=%s\n", name, values[name])
+		}
+	}
+	return b.String()
+}
+
+// Environment is the daemon's, made of podrun's and of what Remember has returned: nothing
+// of a CI job, a user's shell or a unit may follow containers around. PATH has the directories in which containerd
 // looks for helpers that a host may have, such as apparmor_parser. GOGC keeps the
 // daemon's memory small: it does little.
-func Environment(l Layout, digest string, own []string) []string {
+func Environment(l Layout, digest, record string, own []string) []string {
 	env := []string{
 		"PATH=" + filepath.Join(l.Unpacked(digest), "bin") + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"GOGC=50",
 	}
 	for _, v := range own {
-		if name, _, ok := strings.Cut(v, "="); ok && slices.Contains(kept, name) {
+		if name, _, ok := strings.Cut(v, "="); ok && slices.Contains(inherited, name) {
 			env = append(env, v)
 		}
+	}
+	for line := range strings.Lines(record) {
+		env = append(env, strings.TrimSuffix(line, "\n"))
 	}
 	return env
 }

@@ -55,6 +55,9 @@ func (l Layout) Addresses() string { return filepath.Join(l.Dir(), "cni", "addre
 // Choice is the file that keeps which runtime the pods of this root directory use.
 func (l Layout) Choice() string { return filepath.Join(l.Dir(), "choice.json") }
 
+// Environment is the file of the variables for proxies and certificates that containerd gets.
+func (l Layout) Environment() string { return filepath.Join(l.Dir(), "environment") }
+
 // Loaded is the file that keeps which archives of Images were loaded.
 func (l Layout) Loaded() string { return filepath.Join(l.Dir(), "loaded.json") }
 

@@ -8,8 +8,9 @@ import (
 	"strconv"
 )
 
-// The subnets of pods: every /24 of pool.
-var pool = netip.MustParsePrefix("10.64.0.0/10")
+// pools are the private networks (RFC 1918) whose /24 are the subnets of pods, in the order
+// in which they are tried: a host with a route to all of 10.0.0.0/8 gets one of the others.
+var pools = []netip.Prefix{netip.MustParsePrefix("10.64.0.0/10"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16")}
 
 const subnetBits = 24
 
@@ -21,26 +22,35 @@ const netPlugin = "podrun-net"
 // runtimes of two root directories, of which neither has a pod yet, choose different
 // ones. It is deterministic. The error says that all are in use.
 func Subnet(id string, used []netip.Prefix) (netip.Prefix, error) {
-	count := uint32(1) << (subnetBits - pool.Bits())
 	start, err := strconv.ParseUint(id, 16, 32)
 	if err != nil {
 		return netip.Prefix{}, fmt.Errorf("ID %q is not a hexadecimal number", id)
 	}
-	base := pool.Addr().As4()
-	for i := range count {
-		n := (uint32(start) + i) % count
-		at := uint32(base[0])<<24 | uint32(base[1])<<16 + n<<8
-		candidate := netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(at >> 24), byte(at >> 16), byte(at >> 8), 0}), subnetBits)
-		if !overlaps(candidate, used) {
-			return candidate, nil
+	for _, pool := range pools {
+		count := uint32(1) << (subnetBits - pool.Bits())
+		base := pool.Addr().As4()
+		for i := range count {
+			n := (uint32(start) + i) % count
+			at := uint32(base[0])<<24 | uint32(base[1])<<16 + n<<8
+			candidate := netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(at >> 24), byte(at >> 16), byte(at >> 8), 0}), subnetBits)
+			if len(overlapping(candidate, used)) == 0 {
+				return candidate, nil
+			}
 		}
 	}
-	return netip.Prefix{}, fmt.Errorf("every network of %s is in use by this host's routes or addresses", pool)
+	return netip.Prefix{}, fmt.Errorf("every network of %v is in use by this host's routes or addresses", pools)
 }
 
-func overlaps(p netip.Prefix, used []netip.Prefix) bool {
-	// The default route overlaps everything, and says nothing.
-	return slices.ContainsFunc(used, func(u netip.Prefix) bool { return u.Bits() > 0 && u.Overlaps(p) })
+// overlapping returns the networks that overlap one. The default route overlaps everything
+// and is left out.
+func overlapping(p netip.Prefix, used []netip.Prefix) []netip.Prefix {
+	var out []netip.Prefix
+	for _, u := range used {
+		if u.Bits() > 0 && u.Overlaps(p) && !slices.Contains(out, u) {
+			out = append(out, u)
+		}
+	}
+	return out
 }
 
 // conflist is the part of a network configuration list that podrun writes.

@@ -58,10 +58,30 @@ func TestConfig(t *testing.T) {
 }
 
 func TestEnvironmentHasNothingOfTheCaller(t *testing.T) {
-	got := Environment(Layout{RootDir: "/r"}, someDigest, []string{"HOME=/root", "PATH=/evil", "RUNNER_TRACKING_ID=1", "NOTIFY_SOCKET=/run/s", "https_proxy=http://proxy", "SSL_CERT_FILE=/ca"})
-	want := []string{"PATH=/r/runtime/" + someDigest + "/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "GOGC=50", "https_proxy=http://proxy", "SSL_CERT_FILE=/ca"}
+	own := []string{"HOME=/root", "PATH=/evil", "RUNNER_TRACKING_ID=1", "NOTIFY_SOCKET=/run/s", "https_proxy=http://proxy", "SSL_CERT_FILE=/ca", "container=lxc"}
+	got := Environment(Layout{RootDir: "/r"}, someDigest, Remember("", own), own)
+	want := []string{"PATH=/r/runtime/" + someDigest + "/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "GOGC=50", "container=lxc", "https_proxy=http://proxy", "SSL_CERT_FILE=/ca"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
+	}
+}
+
+func TestRemember(t *testing.T) {
+	for name, c := range map[string]struct {
+		record string
+		own    []string
+		want   string
+	}{
+		"first start":                {"", []string{"HTTPS_PROXY=http://a", "HOME=/root"}, "HTTPS_PROXY=http://a\n"},
+		"a command without settings": {"HTTPS_PROXY=http://a\nNO_PROXY=b, c\n", []string{"HOME=/root"}, "HTTPS_PROXY=http://a\nNO_PROXY=b, c\n"},
+		"another value":              {"HTTPS_PROXY=http://a\nNO_PROXY=b\n", []string{"HTTPS_PROXY=http://c"}, "HTTPS_PROXY=http://c\nNO_PROXY=b\n"},
+		"an empty value":             {"HTTPS_PROXY=http://a\nNO_PROXY=b\n", []string{"HTTPS_PROXY="}, "NO_PROXY=b\n"},
+		"a user's file":              {"# proxy\n\nNO_PROXY=b\r\nLD_PRELOAD=/x\nHTTP_PROXY", nil, "NO_PROXY=b\n"},
+		"a value of two lines":       {"", []string{"NO_PROXY=a\nPATH=/x"}, ""},
+	} {
+		if got := Remember(c.record, c.own); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }
 
@@ -87,7 +107,9 @@ func TestSubnet(t *testing.T) {
 		"wraps over its end":       {"00003fff", prefixes("10.127.255.0/24"), "10.64.0.0/24"},
 		"the default route":        {"00000000", prefixes("0.0.0.0/0"), "10.64.0.0/24"},
 		"elsewhere":                {"00000000", prefixes("192.0.2.0/24", "172.17.0.0/16"), "10.64.0.0/24"},
-		"all in use":               {"00000000", prefixes("10.0.0.0/8"), ""},
+		"a route to all of 10":     {"00000102", prefixes("10.0.0.0/8"), "172.17.2.0/24"},
+		"and of 172.16":            {"00000102", prefixes("10.0.0.0/8", "172.16.0.0/12"), "192.168.2.0/24"},
+		"all in use":               {"00000000", prefixes("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"), ""},
 	} {
 		got, err := Subnet(c.id, c.used)
 		if c.want == "" && err == nil || c.want != "" && (err != nil || got.String() != c.want) {
@@ -147,6 +169,25 @@ func TestPickDigest(t *testing.T) {
 	} {
 		if got := PickDigest(c.last, c.record, c.archive, c.unpacked); got != c.want {
 			t.Errorf("%s: %.3s, want %.3s", name, got, c.want)
+		}
+	}
+}
+
+func TestOlderContainerd(t *testing.T) {
+	of := func(v string) []byte { return []byte(`{"containerd":"` + v + `","go":"go1.26.6"}`) }
+	for name, c := range map[string]struct {
+		before, after []byte
+		want          bool
+	}{
+		"the same":       {of("v2.4.2"), of("v2.4.2"), false},
+		"newer":          {of("v2.4.2"), of("v2.10.0"), false},
+		"older":          {of("v2.10.0"), of("v2.4.2"), true},
+		"a prerelease":   {of("v2.4.2"), of("v2.4.2-rc.1"), true},
+		"unknown before": {[]byte("{"), of("v2.4.2"), false},
+		"unknown after":  {of("v2.4.2"), []byte("{}"), false},
+	} {
+		if got := olderContainerd(c.before, c.after); got != c.want {
+			t.Errorf("%s: %t", name, got)
 		}
 	}
 }

@@ -175,6 +175,22 @@ func readUsed(except string) ([]netip.Prefix, error) {
 	return used, nil
 }
 
+// ReadCollision returns the subnet of the pods, and the networks of this host's routes and
+// addresses that have come to overlap it since it was chosen; none if there is no network
+// yet.
+func ReadCollision(ctx context.Context, l Layout) (netip.Prefix, []netip.Prefix, error) {
+	data, err := hostfile.ReadNoFollow(ctx, l.NetworkFile(), maxRecord)
+	subnet, known := subnetOf(data)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !known {
+		return netip.Prefix{}, nil, nil
+	}
+	if err != nil {
+		return netip.Prefix{}, nil, err
+	}
+	used, err := readUsed(l.Bridge())
+	return subnet, overlapping(subnet, used), err
+}
+
 // readTraits finds out what the configuration depends on. The root directory exists.
 func readTraits(ctx context.Context, l Layout, driver string) (Traits, error) {
 	t := Traits{SystemdCgroup: driver == "systemd" || driver == "" && systemdOnV2()}

@@ -20,15 +20,21 @@ import (
 	"github.com/podrun/podrun/volume/safepath"
 )
 
+// End ends containerd, the shims, and the containers that these have started. It is called
+// with the layout's lock held.
+func End(ctx context.Context, l Layout) error {
+	return errors.Join(Stop(ctx, l, ReadDaemon(ctx, l)), stopStrays(ctx, l))
+}
+
 // Remove removes the runtime and all that it made on this host. It is called with the
 // layout's lock held, once no pod is left; cgroupRoot is --cgroup-root. It does all it
 // can and can be called again: the error joins what is left.
 func Remove(ctx context.Context, l Layout, cgroupRoot string) error {
 	digests, err := UnpackedDigests(l)
-	errs := []error{err, Stop(ctx, l, ReadDaemon(ctx, l)), stopStrays(ctx, l)}
-	if errors.Join(errs...) != nil {
-		return errors.Join(errs...) // what runs would make again what is removed
+	if err := errors.Join(err, End(ctx, l)); err != nil {
+		return err // what runs would make again what is removed
 	}
+	var errs []error
 	errs = append(errs, removeRules(ctx, l, digests), removeBridge(l))
 	for _, dir := range []string{l.State(), l.Dir()} {
 		errs = append(errs, unmountBelow(ctx, dir))

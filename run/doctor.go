@@ -44,8 +44,9 @@ type DoctorOptions struct {
 	AllowKubelet bool
 	// NoRuntime is why there is no runtime to ask, where the engine has none.
 	NoRuntime error
-	// Embedded is the state of the embedded runtime; empty if another is used.
-	Embedded string
+	// Embedded is the state of the embedded runtime; empty if another is used. Collision
+	// says which networks of this host overlap the subnet of its pods; empty for none.
+	Embedded, Collision string
 }
 
 // Doctor examines this host and checks whether it can run the pods; objects may be nil.
@@ -70,7 +71,8 @@ func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o Doctor
 		in.Unread = append(in.Unread, what)
 	}
 	in.Down, in.DownHint = describe(errors.Join(seen.Down, o.NoRuntime))
-	in.Embedded, in.Startable = o.Embedded, errors.Is(o.NoRuntime, errNotUsed) || errors.Is(o.NoRuntime, errStopped)
+	in.Embedded, in.Collision = o.Embedded, o.Collision
+	in.Startable = errors.Is(o.NoRuntime, errNotUsed) || errors.Is(o.NoRuntime, errStopped)
 	in.Leftovers = e.listLeftovers(ctx, in.Down != "" || !seen.Checkup.Root)
 	in.Allocatable, _ = admission.Allocatable(seen.Facts, e.Settings)
 	short, _ := admission.Shortages(seen.Facts, e.Settings)

@@ -49,7 +49,7 @@ type Runtime struct {
 func NewRuntime(s nodeconfig.Settings, o RuntimeOptions) *Runtime {
 	r := &Runtime{settings: s, layout: embedded.Layout{RootDir: embedded.ReadRealPath(s.RootDir)}, RuntimeOptions: o}
 	if a, ok := archive.Open(); ok {
-		r.archive = &embedded.Archive{Digest: a.Digest, Unpacked: a.Unpacked, Reader: a.Reader, Tar: a.Tar}
+		r.archive = &embedded.Archive{Digest: a.Digest, Unpacked: a.Unpacked, Reader: a.Reader, Tar: a.Tar, File: a.File}
 	}
 	return r
 }
@@ -280,8 +280,10 @@ func (r *Runtime) Keep(ctx context.Context, endpoint string) {
 	if endpoint != r.layout.Endpoint() {
 		return
 	}
+	collision := ""
 	for wait := time.Second; ctx.Err() == nil; {
 		var err error
+		r.warnOfCollision(ctx, &collision)
 		last := embedded.ReadDaemon(ctx, r.layout)
 		if last.Alive() {
 			_, err = embedded.AwaitEnd(ctx, last, time.Minute)

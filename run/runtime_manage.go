@@ -58,24 +58,26 @@ func (r *Runtime) Status(ctx context.Context) (RuntimeStatus, error) {
 	return s, nil
 }
 
-// Embedded is the state of the embedded runtime, in words; empty if another is used, or
-// none can be found.
-func (r *Runtime) Embedded(ctx context.Context) string {
+// Embedded returns the state of the embedded runtime, in words, and which networks of this
+// host overlap the subnet of its pods. Both are empty if another runtime is used, or none
+// can be found.
+func (r *Runtime) Embedded(ctx context.Context) (state, collision string) {
 	s, err := r.Status(ctx)
 	if err != nil || s.Kind != string(embedded.Own) {
-		return ""
+		return "", ""
 	}
-	text := "is " + s.State
+	state = "is " + s.State
 	if s.Upgradable() {
-		text += "; 'podrun runtime upgrade' starts the version of this podrun"
+		state += "; 'podrun runtime upgrade' starts the version of this podrun"
 	}
-	return text
+	collision, _ = r.collision(ctx) // not root, or the routes cannot be read: not known
+	return state, collision
 }
 
 // Upgrade starts the archive of this binary instead of what runs. Containers keep
 // running. It reports false if that runs already. If the new one does not start, the old
-// one is started again.
-func (r *Runtime) Upgrade(ctx context.Context) (bool, error) {
+// one is started again. Unless force is set, it refuses an older containerd.
+func (r *Runtime) Upgrade(ctx context.Context, force bool) (bool, error) {
 	if r.archive == nil {
 		return false, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: errors.New("this podrun has no archive to upgrade to"), Hint: "use podrun-bundle"}
 	}
@@ -94,6 +96,15 @@ func (r *Runtime) Upgrade(ctx context.Context) (bool, error) {
 	last := embedded.ReadDaemon(ctx, r.layout)
 	if last.Alive() && last.Digest == r.archive.Digest {
 		return false, nil
+	}
+	if !force {
+		used := record.Digest
+		if last != nil {
+			used = last.Digest
+		}
+		if err := embedded.CheckUpgrade(ctx, r.layout, used, *r.archive); err != nil {
+			return false, err
+		}
 	}
 	if err := embedded.Unpack(ctx, r.layout, *r.archive); err != nil {
 		return false, err
@@ -189,7 +200,8 @@ func (r *Runtime) pods(ctx context.Context) ([]string, error) {
 
 // Down removes the embedded runtime and everything that it created on this host, and the
 // record of its use. It reports objects that it could not remove, and can be called
-// again. Unless force is set, it refuses if there are pods, as Removable does.
+// again. Unless force is set, it refuses if there are pods, as Removable does; otherwise it
+// removes pods that are left without asking containerd, which may not start.
 func (r *Runtime) Down(ctx context.Context, force bool) error {
 	lock, err := r.lock(ctx)
 	if err != nil {
@@ -202,6 +214,11 @@ func (r *Runtime) Down(ctx context.Context, force bool) error {
 	record, err := embedded.ReadChoice(ctx, r.layout)
 	if err != nil {
 		return err
+	}
+	if force && record != nil && record.Kind == embedded.Own {
+		if err := r.removeStored(ctx); err != nil {
+			return err
+		}
 	}
 	if err := embedded.Remove(ctx, r.layout, r.settings.CgroupRoot); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "remove it", Err: err, Hint: "run 'podrun runtime down' again"}

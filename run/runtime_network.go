@@ -3,8 +3,12 @@ package run
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"strings"
 
 	"github.com/podrun/podrun/cni"
+	"github.com/podrun/podrun/doctor"
+	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/problem"
 )
 
@@ -18,5 +22,36 @@ func (r *Runtime) restoreNetwork(ctx context.Context) {
 	if n > 0 {
 		r.Warn(problem.List{{Warning: true, Object: "network " + r.layout.Bridge(),
 			Message: fmt.Sprintf("firewall rules of %d sandboxes were missing, as another program has changed the host's: podrun has made them again", n)}})
+	}
+}
+
+// collision says which networks of this host overlap the subnet of the embedded runtime's
+// pods, and is empty if there are none: one of a VPN, for example, that was connected after
+// the subnet had been chosen.
+func (r *Runtime) collision(ctx context.Context) (string, error) {
+	subnet, overlapping, err := embedded.ReadCollision(ctx, r.layout)
+	return describeCollision(subnet, overlapping), err
+}
+
+// describeCollision is pure.
+func describeCollision(subnet netip.Prefix, overlapping []netip.Prefix) string {
+	if len(overlapping) == 0 {
+		return ""
+	}
+	var names []string
+	for _, p := range overlapping[:min(3, len(overlapping))] {
+		names = append(names, p.String())
+	}
+	return fmt.Sprintf("the subnet of the pods, %s, overlaps %s of this host's routes or addresses: some hosts or pods cannot be reached", subnet, strings.Join(names, ", "))
+}
+
+// warnOfCollision reports a collision once: said is what was reported last.
+func (r *Runtime) warnOfCollision(ctx context.Context, said *string) {
+	text, err := r.collision(ctx)
+	if err != nil || text == *said {
+		return // the next round, or command, reads the routes again
+	}
+	if *said = text; text != "" {
+		r.Warn(problem.List{{Warning: true, Object: "network " + r.layout.Bridge(), Message: text, Hint: doctor.CollisionFix}})
 	}
 }

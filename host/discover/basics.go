@@ -38,6 +38,17 @@ func ReadBasics(ctx context.Context, client *cri.Client, s nodeconfig.Settings) 
 	return facts, nil
 }
 
+// ReadCgroup reads the cgroup mounts and chooses the driver without a runtime.
+func ReadCgroup(ctx context.Context, s nodeconfig.Settings) (host.Cgroup, error) {
+	m := machine{ctx: ctx, root: "/"}
+	var c host.Cgroup
+	if err := m.readCgroup(&c); err != nil {
+		return host.Cgroup{}, err
+	}
+	m.chooseDriver(&c, s, "")
+	return c, nil
+}
+
 // readVersion requests the runtime's version and features. Features that a running
 // runtime does not report are left out.
 func readVersion(ctx context.Context, client *cri.Client) (host.Runtime, error) {

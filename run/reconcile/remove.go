@@ -56,6 +56,29 @@ func Remove(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts
 	return result
 }
 
+// RemoveStored removes what podrun keeps of a pod on this host if its runtime cannot be
+// asked, and was stopped with all of its containers: the processes that are left in the pod's
+// cgroup, the cgroup, the logs and the directory. It can be repeated; k.Pod may be nil. The
+// error is of kind Runtime, or the cause that ended ctx.
+func RemoveStored(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts, lock *store.PodLock) error {
+	w := newWorker(n, knownPlan(n, k, facts), nil, lock)
+	w.ending, w.dooms = true, true
+	err := w.acquire(store.PurposeRemove)
+	if err == nil {
+		err = w.removeGroups(ctx)
+	}
+	if err == nil {
+		err = w.removeFiles(ctx, RemoveOptions{})
+	}
+	if err == nil {
+		return w.lock.Disown()
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return RuntimeError(k.ID, err)
+}
+
 // removeOwned makes this command the owner of a pod and removes it. Where another
 // command takes it over, that one removes it, or it is removed already and the pod
 // that has its name is another incarnation.

@@ -2,12 +2,16 @@ package embedded
 
 import (
 	"errors"
+	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"testing"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	embed "github.com/podrun/podrun/embedded"
@@ -48,4 +52,19 @@ func (r *rig) podPID() string {
 	}
 	r.Fatal("the pod's container does not run")
 	return ""
+}
+
+// addRoute adds a route to the loopback interface until the end of the test.
+func addRoute(t *testing.T, to netip.Prefix) error {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	route := &netlink.Route{LinkIndex: lo.Attrs().Index, Dst: &net.IPNet{IP: to.Addr().AsSlice(), Mask: net.CIDRMask(to.Bits(), 32)}}
+	t.Cleanup(func() {
+		if err := netlink.RouteDel(route); err != nil {
+			t.Error(err)
+		}
+	})
+	return netlink.RouteAdd(route)
 }

@@ -1,0 +1,151 @@
+package embedded
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	embed "github.com/podrun/podrun/embedded"
+)
+
+func TestNoexecIsRefused(t *testing.T) {
+	r := newRig(t)
+	if err := syscall.Mount("none", r.layout.RootDir, "tmpfs", syscall.MS_NOEXEC, ""); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := syscall.Unmount(r.layout.RootDir, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	r.fails(122, "--root-dir", "apply", "pod.yaml")
+	r.fails(122, "mounted with noexec", "doctor")
+}
+
+func TestNoSpaceIsRefused(t *testing.T) {
+	r := newRig(t)
+	if err := syscall.Mount("none", r.layout.RootDir, "tmpfs", 0, "size=32m"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := syscall.Unmount(r.layout.RootDir, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	r.fails(122, "MB free", "apply", "pod.yaml")
+	if left, err := filepath.Glob(r.layout.Dir() + "/*[0-9a-f]"); err != nil || len(left) > 1 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+func TestADaemonThatDoesNotStartSaysWhy(t *testing.T) {
+	r := newRig(t)
+	r.must("runtime", "up")
+	r.kill()
+	if err := os.RemoveAll(filepath.Join(r.layout.Containerd())); err != nil {
+		t.Fatal(err)
+	}
+	r.write("root/runtime/containerd", "in the way")
+	r.fails(125, "not a directory", "get")
+	if err := os.Remove(r.layout.Containerd()); err != nil {
+		t.Fatal(err)
+	}
+	r.must("get")
+}
+
+func TestDownWithoutContainerd(t *testing.T) {
+	r := newRig(t)
+	r.must("apply", "pod.yaml")
+	r.kill()
+	for _, line := range r.processes() { // shims: the containers run on
+		if err := exec.Command("kill", "-9", strings.Split(line, "/")[2]).Run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.podPID()
+	if err := os.Rename(r.layout.Containerd(), r.dir+"/containerd"); err != nil {
+		t.Fatal(err)
+	}
+	r.write("root/runtime/containerd", "in the way")
+	r.fails(122, "default/web", "runtime", "down")
+	if out := r.must("runtime", "down", "--force"); !strings.Contains(out, "not a directory") || !strings.HasSuffix(out, "runtime removed\n") {
+		t.Errorf("down wrote\n%s", out)
+	}
+	if left, err := filepath.Glob(r.layout.RootDir + "/pods/*"); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if left, err := filepath.Glob(r.dir + "/l[oi][gn]*s/*"); err != nil || len(left) > 0 {
+		t.Errorf("logs are left: %v, %v", left, err)
+	}
+}
+
+func TestTheSandboxImageStays(t *testing.T) {
+	r := newRig(t)
+	r.must("runtime", "up")
+	r.fails(122, "sandbox image", "image", "rm", embed.PauseImage, "--force")
+	r.must("image", "prune")
+	r.must("apply", "pod.yaml")
+	r.answers()
+}
+
+func TestTheProxyIsRemembered(t *testing.T) {
+	r := newRig(t)
+	environment := func() string {
+		data, err := os.ReadFile(filepath.Join("/proc", itoa(r.daemon().PID), "environ"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	c := r.command(bundle, "runtime", "up")
+	c.Env = append(c.Env, "NO_PROXY=localhost, .example")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	r.kill()
+	r.must("get")
+	if got := environment(); !strings.Contains(got, "NO_PROXY=localhost, .example\x00") {
+		t.Errorf("another command has started it with %q", got)
+	}
+}
+
+func TestALaterRouteIsReported(t *testing.T) {
+	r := newRig(t)
+	r.must("runtime", "up")
+	subnet, _, err := embed.ReadCollision(context.Background(), r.layout)
+	if err != nil || !subnet.IsValid() {
+		t.Fatalf("%v, %v", subnet, err)
+	}
+	if out, _ := r.run(bundle, "doctor"); strings.Contains(out, "overlaps") {
+		t.Errorf("doctor wrote\n%s", out)
+	}
+	route := netip.PrefixFrom(subnet.Addr(), 25)
+	if err := addRoute(t, route); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := r.run(bundle, "doctor"); !strings.Contains(out, subnet.String()+", overlaps "+route.String()) || !strings.Contains(out, "podrun runtime down") {
+		t.Errorf("doctor wrote\n%s", out)
+	}
+}
+
+func TestAnOrdinaryUser(t *testing.T) {
+	r := newRig(t)
+	r.must("runtime", "up")
+	for _, dir := range []string{r.dir, filepath.Dir(r.dir), filepath.Dir(bundle)} {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for args, want := range map[string]string{"apply pod.yaml": "must run as root", "get": "run as root", "runtime down": "must run as root"} {
+		c := r.command(bundle, strings.Fields(args)...)
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %v, want %q\n%s", args, err, want, out)
+		}
+	}
+}
