@@ -158,13 +158,14 @@ func readLibraries(path string) ([]library, error) {
 }
 
 // relinking is what the LGPL 2.1, section 6, asks for.
-const relinking = `runc is linked statically with these libraries, which are under the GNU Lesser
-General Public License 2.1; its text is at the end of this file. Their complete source
-is that of Debian's source packages: "apt-get source PACKAGE=VERSION". You may change
-the libraries and link runc with yours; all other code in runc is open source. In
-podrun's source, run "make bundle", which unpacks libseccomp.a and libc.a below
-~/.cache/podrun-bundle/libraries-ARCH, replace them there, and run "make bundle" again.
-You may reverse engineer podrun-bundle to debug such changes.
+const relinking = `runc is linked statically with these libraries. libseccomp and glibc are under the GNU
+Lesser General Public License 2.1; its text is at the end of this file. The license of
+libgcc, the library of the compiler, has an exception for programs such as runc. The
+complete source of the libraries is that of Debian's source packages: "apt-get source
+PACKAGE=VERSION". You may change libseccomp and glibc and link runc with yours; all
+other code in runc is open source. In podrun's source, run "make bundle", which unpacks
+libseccomp.a and libc.a below ~/.cache/podrun-bundle/libraries-ARCH, replace them there,
+and run "make bundle" again. You may reverse engineer podrun-bundle to debug such changes.
 `
 
 // sources is what the MPL 2.0, section 3.2, asks for.
