@@ -83,7 +83,7 @@ func ReadInput(ctx context.Context, path string, limit int64) ([]byte, error) {
 			return nil, failed("open", path, err)
 		}
 		defer unix.Close(fd)
-		return readLimited(ctx, path, fd, limit)
+		return readLimited(ctx, path, fd, 0, limit)
 	})
 }
 
@@ -169,12 +169,12 @@ func readAll(ctx context.Context, path string, limit int64, open func() (int, er
 		return nil, failed("read", path, tooLarge{limit})
 	}
 	// The size is no more than a hint: procfs says 0, and a file may grow.
-	return readLimited(ctx, path, fd, limit)
+	return readLimited(ctx, path, fd, size, limit)
 }
 
 // readLimited reads to the end, and fails if that is after more than limit bytes.
-func readLimited(ctx context.Context, path string, fd int, limit int64) ([]byte, error) {
-	data, err := readUpTo(ctx, fd, -1, limit+1)
+func readLimited(ctx context.Context, path string, fd int, size, limit int64) ([]byte, error) {
+	data, err := readUpTo(ctx, fd, size, -1, limit+1)
 	if err == nil && int64(len(data)) > limit {
 		err = tooLarge{limit}
 	}
@@ -197,7 +197,7 @@ func readPart(ctx context.Context, path string, open func() (int, error), part f
 		return nil, failed("read", path, err)
 	}
 	offset, n := part(size)
-	data, err := readUpTo(ctx, fd, offset, n)
+	data, err := readUpTo(ctx, fd, size-offset, offset, n)
 	if err != nil {
 		return nil, failed("read", path, err)
 	}
@@ -205,9 +205,14 @@ func readPart(ctx context.Context, path string, open func() (int, error), part f
 }
 
 // readUpTo reads at most n bytes, from an offset, or, if that is negative, from
-// the descriptor's own. The buffer grows with what there is to read.
-func readUpTo(ctx context.Context, fd int, offset, n int64) ([]byte, error) {
-	data := make([]byte, 0, min(n, 4<<10))
+// the descriptor's own. The buffer grows with what there is to read. If it is as much as
+// expected, which is 0 if that is not known, it does not ask for the end.
+func readUpTo(ctx context.Context, fd int, expected, offset, n int64) ([]byte, error) {
+	first := int64(4 << 10)
+	if expected > 0 {
+		first = expected + 1 // so that a file that has grown shows
+	}
+	data := make([]byte, 0, min(n, first))
 	for int64(len(data)) < n && ctx.Err() == nil {
 		if len(data) == cap(data) {
 			data = append(make([]byte, 0, min(n, 2*int64(cap(data)))), data...)
@@ -222,6 +227,9 @@ func readUpTo(ctx context.Context, fd int, offset, n int64) ([]byte, error) {
 			return data, err
 		}
 		data = data[:len(data)+got]
+		if int64(len(data)) == expected && len(data) < cap(data) {
+			break
+		}
 	}
 	return data, context.Cause(ctx)
 }

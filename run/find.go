@@ -52,23 +52,22 @@ func (e *Engine) Remaining(pods []identity.Pod) []string {
 // runtime has a sandbox, and those that have a directory, which are what an
 // interrupted delete leaves. The error is of kind Runtime where the runtime does
 // not answer, and Deadline where it did not before the end of ctx.
+//
+// The time to find pods of given names in one namespace does not depend on how many
+// other pods are on the host.
 func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
-	found := map[string]identity.Pod{}
-	stored, err := store.StoredPods(e.Layout())
-	if err != nil {
-		return nil, err
+	searches := []Selector{sel}
+	if sel.Namespace != "" && len(sel.Names) > 0 {
+		searches = nil
+		for _, name := range slices.Compact(slices.Sorted(slices.Values(sel.Names))) {
+			searches = append(searches, Selector{Namespace: sel.Namespace, Names: []string{name}, UID: sel.UID})
+		}
 	}
-	for _, id := range stored {
-		found[id.UID] = id
-	}
-	sandboxes, err := observe.ReadSandboxes(ctx, e.Client, e.Layout(), nil)
-	if err != nil {
-		return nil, reconcile.OrEnded(ctx, &problem.Error{Kind: problem.Runtime, Object: "runtime", Err: err})
-	}
+	found := map[string]identity.Pod{} // by UID
 	running := map[string]bool{}
-	for _, s := range sandboxes {
-		if s.Managed {
-			found[s.Pod.UID], running[s.Pod.UID] = s.Pod, true
+	for _, one := range searches {
+		if err := e.search(ctx, one, found, running); err != nil {
+			return nil, err
 		}
 	}
 	var out []Known
@@ -84,4 +83,43 @@ func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].ID.String() < out[j].ID.String() })
 	return out, nil
+}
+
+// search adds the pods that may match to found, and those of which the runtime has a
+// sandbox to running.
+func (e *Engine) search(ctx context.Context, sel Selector, found map[string]identity.Pod, running map[string]bool) error {
+	stored, labels, err := e.stored(sel)
+	if err != nil {
+		return err
+	}
+	for _, id := range stored {
+		found[id.UID] = id
+	}
+	sandboxes, err := observe.ReadSandboxes(ctx, e.Client, e.Layout(), labels)
+	if err != nil {
+		return reconcile.OrEnded(ctx, &problem.Error{Kind: problem.Runtime, Object: "runtime", Err: err})
+	}
+	for _, s := range sandboxes {
+		if s.Managed {
+			found[s.Pod.UID], running[s.Pod.UID] = s.Pod, true
+		}
+	}
+	return nil
+}
+
+// stored lists the pods with a directory that may match, and the labels of their
+// sandboxes; nil for all.
+func (e *Engine) stored(sel Selector) ([]identity.Pod, map[string]string, error) {
+	if sel.Namespace == "" || len(sel.Names) != 1 {
+		all, err := store.StoredPods(e.Layout())
+		return all, nil, err
+	}
+	id := identity.Pod{Namespace: sel.Namespace, Name: sel.Names[0]}
+	named, err := store.StoredNamed(e.Layout(), id)
+	for _, p := range named {
+		if p.Namespace == "" && sel.matches(p) {
+			return named, nil, err // its sandbox may know its name
+		}
+	}
+	return named, map[string]string{identity.LabelPodNamespace: id.Namespace, identity.LabelPodName: id.Name}, err
 }

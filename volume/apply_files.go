@@ -3,7 +3,6 @@ package volume
 import (
 	"context"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -62,10 +61,11 @@ func Refresh(ctx context.Context, p Plan) error {
 
 // tops are the first names of the files' paths, sorted.
 func tops(files []File) []string {
-	names := map[string]bool{}
+	names := make([]string, 0, len(files))
 	for _, f := range files {
 		top, _, _ := strings.Cut(f.Path, "/")
-		names[top] = true
+		names = append(names, top)
 	}
-	return slices.Sorted(maps.Keys(names))
+	slices.Sort(names)
+	return slices.Compact(names)
 }

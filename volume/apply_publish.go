@@ -57,10 +57,11 @@ func (p *publisher) publish() error {
 		}
 		current = made
 	}
-	if err := p.link(); err != nil {
+	links := tops(p.files)
+	if err := p.link(links); err != nil {
 		return err
 	}
-	return p.tidy(current)
+	return p.tidy(current, links)
 }
 
 // current is the directory that ..data leads to; empty if there is none.
@@ -206,23 +207,23 @@ func (p *publisher) swap(name string) error {
 
 // link makes the links that containers see, and corrects those that a user
 // changed.
-func (p *publisher) link() error {
-	for _, name := range tops(p.files) {
-		to := dataName + "/" + name
-		if have, err := safepath.Readlink(p.dir, name); err == nil && have == to {
-			continue
-		}
-		if err := p.replace(name, to); err != nil {
+func (p *publisher) link(names []string) error {
+	for _, name := range names {
+		if err := p.replace(name, dataName+"/"+name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// replace makes a symlink, in place of whatever has its name.
+// replace makes a symlink, in place of whatever has its name. One that is there already
+// stays: a container sees it all the time.
 func (p *publisher) replace(name, to string) error {
 	err := unix.Symlinkat(to, p.dir, name)
 	if errors.Is(err, unix.EEXIST) {
+		if have, err := safepath.Readlink(p.dir, name); err == nil && have == to {
+			return nil
+		}
 		if err = p.clear(name); err == nil {
 			err = unix.Symlinkat(to, p.dir, name)
 		}
@@ -234,14 +235,13 @@ func (p *publisher) replace(name, to string) error {
 }
 
 // tidy removes the links of removed files, and the directories of earlier contents,
-// including interrupted updates.
-func (p *publisher) tidy(current string) error {
+// including interrupted updates. Links are the names that stay, sorted.
+func (p *publisher) tidy(current string, links []string) error {
 	names, err := safepath.List(p.ctx, p.dir)
 	if err != nil {
 		return err
 	}
 	defer names.Close()
-	want := tops(p.files)
 	for {
 		name, err := names.Next()
 		if errors.Is(err, io.EOF) {
@@ -250,8 +250,10 @@ func (p *publisher) tidy(current string) error {
 		if err != nil {
 			return err
 		}
-		old := timedName().MatchString(name) && name != current || name == newDataName
-		if _, wanted := slices.BinarySearch(want, name); !wanted && !strings.HasPrefix(name, "..") {
+		var old bool
+		if strings.HasPrefix(name, "..") {
+			old = timedName().MatchString(name) && name != current || name == newDataName
+		} else if _, wanted := slices.BinarySearch(links, name); !wanted {
 			to, err := safepath.Readlink(p.dir, name)
 			old = err == nil && to == dataName+"/"+name
 		}

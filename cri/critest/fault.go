@@ -70,7 +70,7 @@ func (rt *Runtime) Fault(method string, f Fault) (clear func()) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	if f.When == Stale {
-		set.stale = rt.records()
+		set.stale = rt.records(nil)
 	}
 	rt.faults = append(rt.faults, set)
 	return func() {

@@ -20,14 +20,14 @@ import (
 func (rt *Runtime) ListContainers(_ context.Context, r *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	return rt.records().listContainers(r.GetFilter()), nil
+	return rt.records(r.GetFilter().GetLabelSelector()).listContainers(r.GetFilter()), nil
 }
 
 // ListPodSandbox implements the CRI, in the order of ListContainers.
 func (rt *Runtime) ListPodSandbox(_ context.Context, r *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	return rt.records().listSandboxes(r.GetFilter()), nil
+	return rt.records(r.GetFilter().GetLabelSelector()).listSandboxes(r.GetFilter()), nil
 }
 
 // records is what a runtime has at one moment, in the order of IDs.
@@ -36,13 +36,13 @@ type records struct {
 	containers []*runtimeapi.Container
 }
 
-// records copies what there is. rt.mu is held.
-func (rt *Runtime) records() *records {
+// records copies what has all the labels; nil for all there is. rt.mu is held.
+func (rt *Runtime) records(labels map[string]string) *records {
 	all := &records{}
-	for _, id := range sortedKeys(rt.sandboxes) {
+	for _, id := range sortedKeysOf(rt.sandboxes, func(s *sandbox) bool { return matchesLabels(s.config.GetLabels(), labels) }) {
 		all.sandboxes = append(all.sandboxes, rt.sandboxes[id].summary())
 	}
-	for _, id := range sortedKeys(rt.containers) {
+	for _, id := range sortedKeysOf(rt.containers, func(c *container) bool { return matchesLabels(c.config.GetLabels(), labels) }) {
 		all.containers = append(all.containers, rt.containers[id].summary())
 	}
 	return all
@@ -169,6 +169,18 @@ func (rt *Runtime) members(s *sandbox) []*container {
 	}
 	slices.SortFunc(got, func(a, b *container) int { return int(a.createdAt - b.createdAt) })
 	return got
+}
+
+// sortedKeysOf are the sorted keys of the values that are chosen.
+func sortedKeysOf[T any](m map[string]T, chosen func(T) bool) []string {
+	var keys []string
+	for key, value := range m {
+		if chosen(value) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -24,26 +25,43 @@ func UserNS(ctx context.Context, layout identity.Layout) (map[string]uint32, err
 }
 
 func (m machine) userNS(layout identity.Layout) (map[string]uint32, error) {
-	// A glob would look at each directory in four calls.
-	pods, err := os.ReadDir(layout.PodsDir())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, trouble("list the user namespaces of podrun's pods", err, "")
-	}
-	var held map[string]uint32
-	for _, pod := range pods {
-		first, err := m.readRange(layout.UserNS(pod.Name()))
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
-			continue // most have none
+	return apart(m, func(in machine) (map[string]uint32, error) {
+		dir, err := os.Open(layout.PodsDir())
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		var pods []string
+		if err == nil {
+			defer dir.Close()
+			pods, err = dir.Readdirnames(-1)
 		}
 		if err != nil {
-			m.unreadable.add("host IDs of pod "+pod.Name(), err)
+			return nil, trouble("list the user namespaces of podrun's pods", err, "")
 		}
-		if held == nil {
-			held = map[string]uint32{}
+		var held map[string]uint32
+		for _, uid := range pods {
+			if m.ctx.Err() != nil {
+				break
+			}
+			file := layout.UserNS(uid)
+			below := filepath.Join(uid, filepath.Base(file))
+			if err := unix.Faccessat(int(dir.Fd()), below, unix.F_OK, 0); err == unix.ENOENT || err == unix.ENOTDIR {
+				continue // most have none
+			}
+			first, err := in.readRange(file)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				in.unreadable.add("host IDs of pod "+uid, err)
+			}
+			if held == nil {
+				held = map[string]uint32{}
+			}
+			held[uid] = first
 		}
-		held[pod.Name()] = first
-	}
-	return held, nil
+		return held, nil
+	})
 }
 
 // readRange reads the first host ID of the range that a pod holds.
@@ -108,6 +126,9 @@ func (m machine) othersUserNS(held map[string]uint32, pods []host.Pod) map[strin
 		}
 		for uid, first := range others {
 			if _, own := held[uid]; !own && first != 0 {
+				if held == nil {
+					held = map[string]uint32{}
+				}
 				held[uid] = first
 			}
 		}

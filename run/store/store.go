@@ -176,41 +176,94 @@ func StoredPods(layout identity.Layout) ([]identity.Pod, error) {
 	return pods, nil
 }
 
+// StoredNamed lists the pods of a namespace and name whose directory has a checkpoint,
+// and may list others as well. It reads one directory: that of the pod in the owner
+// record, which is written before the pod's directory and removed after it. If there is
+// no such record or directory, it is StoredPods.
+func StoredNamed(layout identity.Layout, id identity.Pod) ([]identity.Pod, error) {
+	r, err := ReadOwner(layout, id)
+	if err != nil || r == nil || !identity.SafeUID(r.UID) {
+		return StoredPods(layout)
+	}
+	stored, ok := discover.StoredPod(context.Background(), layout, r.UID)
+	if id.UID = r.UID; !ok || stored != id {
+		return StoredPods(layout)
+	}
+	return []identity.Pod{stored}, nil
+}
+
 // Sweep removes leftovers of killed podrun processes: empty pod directories without a
 // checkpoint, which no command finds, and the locks, owner records, claims and
 // reservations of pods and processes that no longer exist. The caller holds the node's
 // lock, which covers the creation of every pod's directory.
 func Sweep(layout identity.Layout) error {
-	entries, err := os.ReadDir(layout.PodsDir())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("list the pods of %s: %w", layout.PodsDir(), err)
-	}
-	here := len(entries)
-	for _, e := range entries {
-		dir := layout.Pod(e.Name())
-		if _, err := os.Lstat(layout.Checkpoint(e.Name())); !errors.Is(err, fs.ErrNotExist) || !e.IsDir() {
-			continue
-		}
-		inner, err := os.ReadDir(dir)
-		if err != nil {
-			continue // removed since then
-		}
-		for _, i := range inner {
-			if i.IsDir() || strings.HasPrefix(i.Name(), ".pod.yaml.") {
-				_ = os.Remove(filepath.Join(dir, i.Name())) // not empty: then the directory stays, too
-			}
-		}
-		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
-			return fmt.Errorf("remove leftovers of a killed podrun: %w", err)
-		} else if err == nil {
-			here--
-		}
+	here, err := sweepDirs(layout)
+	if err != nil {
+		return err
 	}
 	if err := sweepLocks(layout, here); err != nil {
 		return err
 	}
 	return errors.Join(sweepLockedFiles(layout.Reservations()), sweepClaims(layout), sweepSecrets(layout))
 }
+
+// sweepDirs removes empty pod directories without a checkpoint, and counts the others. It
+// runs for each pod on the host, at each apply and delete: it makes one short system call
+// for each.
+func sweepDirs(layout identity.Layout) (here int, err error) {
+	dir, err := os.Open(layout.PodsDir())
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	var entries []fs.DirEntry
+	if err == nil {
+		defer dir.Close()
+		entries, err = dir.ReadDir(-1)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("list the pods of %s: %w", layout.PodsDir(), err)
+	}
+	here = len(entries)
+	for _, e := range entries {
+		checkpoint := e.Name() + "/" + filepath.Base(layout.Checkpoint(e.Name()))
+		var st unix.Stat_t
+		if err := unix.Fstatat(int(dir.Fd()), checkpoint, &st, unix.AT_SYMLINK_NOFOLLOW); err != unix.ENOENT || !e.IsDir() {
+			continue
+		}
+		removed, err := sweepPodDir(layout.Pod(e.Name()))
+		if err != nil {
+			return here, err
+		}
+		if removed {
+			here--
+		}
+	}
+	return here, nil
+}
+
+// sweepPodDir removes a pod directory without a checkpoint, if no more than empty
+// directories and a checkpoint that was being written are in it.
+func sweepPodDir(dir string) (removed bool, err error) {
+	inner, err := os.ReadDir(dir)
+	if err != nil {
+		return false, nil // removed since then
+	}
+	for _, i := range inner {
+		if i.IsDir() || strings.HasPrefix(i.Name(), ".pod.yaml.") {
+			_ = os.Remove(filepath.Join(dir, i.Name())) // not empty: then the directory stays, too
+		}
+	}
+	err = os.Remove(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
+		return false, fmt.Errorf("remove leftovers of a killed podrun: %w", err)
+	}
+	return err == nil, nil
+}
+
+// sweepShare is how many pods on this host there are for each lock without a pod that
+// sweepLocks leaves: to find them, it reads the names of all pods, which an apply must
+// not do for the lock that it has itself taken for its new pod.
+const sweepShare = 50
 
 // sweepLocks removes the locks and owner records of pods that are no longer on this host;
 // otherwise each run with a generated name would leave one. It keeps locks that a process
@@ -223,7 +276,7 @@ func sweepLocks(layout identity.Layout, here int) error {
 			return err
 		}
 	}
-	if len(names) <= here+1 {
+	if len(names) <= here+1+here/sweepShare {
 		return nil // the node's, and one for each of the pods on this host
 	}
 	pods, err := StoredPods(layout)

@@ -74,12 +74,29 @@ func WriteNew(dir int, name string, mode uint32, data []byte) error {
 	if err != nil {
 		return err
 	}
-	file := os.NewFile(uintptr(fd), name)
-	_, err = file.Write(data)
+	err = writeAll(fd, data)
 	if err == nil {
 		err = unix.Fchmod(fd, mode) // whatever the umask
 	}
-	return errors.Join(err, file.Close())
+	return errors.Join(err, unix.Close(fd))
+}
+
+// writeAll writes data to a regular file. An os.File would cost a system call and a
+// finalizer more, for each of the thousands of files of a pod.
+func writeAll(fd int, data []byte) error {
+	for len(data) > 0 {
+		n, err := unix.Write(fd, data)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return err
+		case n == 0:
+			return io.ErrShortWrite
+		}
+		data = data[n:]
+	}
+	return nil
 }
 
 // HasContent reports whether the file at path below dir has exactly the content

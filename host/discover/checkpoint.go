@@ -1,0 +1,203 @@
+package discover
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/hostfile"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/resource"
+)
+
+// readStored reads the checkpoints of podrun's pods, by UID. This is the slowest part,
+// and runs concurrently with the calls to the runtime.
+func (m machine) readStored(layout identity.Layout) (map[string]host.Pod, error) {
+	return apart(m, func(in machine) (map[string]host.Pod, error) {
+		entries, err := os.ReadDir(layout.PodsDir())
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, trouble("list podrun's pods", err, "")
+		}
+		pods := make([]host.Pod, len(entries))
+		var next atomic.Int64
+		var readers sync.WaitGroup
+		for range runtime.GOMAXPROCS(0) {
+			readers.Go(func() {
+				for i := next.Add(1) - 1; i < int64(len(entries)) && m.ctx.Err() == nil; i = next.Add(1) - 1 {
+					if entries[i].IsDir() {
+						pods[i].UID = entries[i].Name()
+						in.readCheckpoint(&pods[i], layout)
+					}
+				}
+			})
+		}
+		readers.Wait()
+		out := make(map[string]host.Pod, len(pods))
+		for _, p := range pods {
+			if p.Name != "" {
+				out[p.UID] = p
+			}
+		}
+		return out, nil
+	})
+}
+
+// apart calls read in a goroutine of its own, and stops waiting for it when the context
+// ends: a file system may never answer. The files of the machine that read gets are read
+// without watching the context, which for each of thousands of small files would take as
+// long as reading it.
+func apart[T any](m machine, read func(machine) (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	in := m
+	in.ctx = context.WithoutCancel(m.ctx)
+	done := make(chan result, 1)
+	go func() {
+		value, err := read(in)
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		if m.ctx.Err() == nil { // else it may be a part of what there is
+			return r.value, r.err
+		}
+	case <-m.ctx.Done():
+	}
+	var none T
+	return none, trouble("read the state of pods", context.Cause(m.ctx), "")
+}
+
+// readCheckpoint adds the data of a pod's checkpoint: requests, ports, priority. A pod
+// without a checkpoint (its directory was removed manually) requests nothing, nor does
+// one whose checkpoint is corrupt, which is Broken.
+func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout) {
+	if !identity.SafeUID(p.UID) {
+		return // podrun makes no such pod; never build a path of it
+	}
+	path := layout.Checkpoint(p.UID)
+	data, err := hostfile.Read(m.ctx, path, identity.MaxCheckpoint)
+	if errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	var pod *corev1.Pod
+	if err == nil {
+		pod, err = decodeCheckpoint(data)
+		if _, version := identity.CutSchema(data); err != nil && identity.CheckSchema(path, version) != nil {
+			// A format that this podrun does not know: run refuses to change the pod.
+			p.Namespace, p.Name, _ = identity.HeadPod(data)
+			return
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if err != nil {
+		p.Broken = err.Error()
+		if p.Name == "" {
+			id, _ := StoredPod(m.ctx, layout, p.UID)
+			p.Namespace, p.Name = id.Namespace, id.Name
+		}
+		return
+	}
+	p.Namespace, p.Name = pod.Namespace, pod.Name
+	p.HostNetwork = pod.Spec.HostNetwork
+	if pod.Spec.Priority != nil {
+		p.Priority = *pod.Spec.Priority
+	}
+	p.QOSClass = resource.QOSClass(pod)
+	p.Requests = resource.PodRequests(pod)
+	p.HostPorts = host.HostPorts(pod)
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(p.Requests)), extended) {
+		return
+	}
+	if p.Devices, err = m.readDevices(layout.Devices(p.UID)); err != nil {
+		m.unreadable.add("devices of pod "+p.Namespace+"/"+p.Name, err)
+	}
+}
+
+// extended reports whether a resource is an extended one: only these are devices.
+func extended(name corev1.ResourceName) bool { return strings.Contains(string(name), "/") }
+
+// decodeCheckpoint decodes what readCheckpoint takes of the first document of a checkpoint,
+// the pod, behind lines of comment. JSON is YAML that decodes ten times faster, so it is
+// tried first.
+func decodeCheckpoint(data []byte) (*corev1.Pod, error) {
+	for bytes.HasPrefix(data, []byte("#")) || bytes.HasPrefix(data, []byte("---\n")) {
+		_, data, _ = bytes.Cut(data, []byte("\n"))
+	}
+	doc, _, _ := bytes.Cut(data, []byte("\n---\n"))
+	pod := &corev1.Pod{}
+	var err error
+	if bytes.HasPrefix(bytes.TrimSpace(doc), []byte("{")) {
+		var part demand
+		if err = json.Unmarshal(doc, &part); err == nil {
+			pod = part.pod()
+		}
+	} else {
+		err = yaml.Unmarshal(doc, pod)
+	}
+	if err == nil && pod.Name == "" {
+		err = fmt.Errorf("its first document is not a pod")
+	}
+	return pod, err
+}
+
+// demand are the fields of a pod that say what it takes of the host. To decode only these
+// takes half the time, and every apply does it for each pod on the host.
+type demand struct {
+	Metadata struct {
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+	} `json:"metadata"`
+	Spec struct {
+		HostNetwork    bool                         `json:"hostNetwork"`
+		Priority       *int32                       `json:"priority"`
+		Resources      *corev1.ResourceRequirements `json:"resources"`
+		Overhead       corev1.ResourceList          `json:"overhead"`
+		InitContainers []containerDemand            `json:"initContainers"`
+		Containers     []containerDemand            `json:"containers"`
+	} `json:"spec"`
+}
+
+type containerDemand struct {
+	Name          string                         `json:"name"`
+	RestartPolicy *corev1.ContainerRestartPolicy `json:"restartPolicy"`
+	Ports         []corev1.ContainerPort         `json:"ports"`
+	Resources     corev1.ResourceRequirements    `json:"resources"`
+}
+
+// pod is a pod with these fields alone.
+func (d *demand) pod() *corev1.Pod {
+	pod := &corev1.Pod{}
+	pod.Namespace, pod.Name = d.Metadata.Namespace, d.Metadata.Name
+	pod.Spec.HostNetwork, pod.Spec.Priority = d.Spec.HostNetwork, d.Spec.Priority
+	pod.Spec.Resources, pod.Spec.Overhead = d.Spec.Resources, d.Spec.Overhead
+	pod.Spec.InitContainers, pod.Spec.Containers = containersOf(d.Spec.InitContainers), containersOf(d.Spec.Containers)
+	return pod
+}
+
+func containersOf(demands []containerDemand) []corev1.Container {
+	out := make([]corev1.Container, len(demands))
+	for i, d := range demands {
+		out[i] = corev1.Container{Name: d.Name, RestartPolicy: d.RestartPolicy, Ports: d.Ports, Resources: d.Resources}
+	}
+	return out
+}
