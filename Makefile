@@ -61,11 +61,12 @@ shells: # of the tests of completion and of terminals; fish is not small, and te
 	command -v tmux >/dev/null && command -v zsh >/dev/null || hack/install tmux zsh
 
 .PHONY: torture
-torture: ## all interleavings of two commands, simulated days of serve, the fault matrix, faults of containerd, hostile input: about two hours
+torture: ## all interleavings of two commands, simulated days of serve, the fault matrix, faults of containerd, hostile input, the crash sweep, random kills: about three hours
 	PODRUN_TORTURE=1 go test -count=1 -timeout 120m -v -run 'TestPairs|TestSimulatedDay' ./run
 	PODRUN_TORTURE=1 go test -count=1 -timeout 60m -v ./test/fault
 	PODRUN_TORTURE=1 go test -count=1 -timeout 30m -v ./test/hostile
 	PODRUN_TORTURE=1 hack/with-runtime go test -count=1 -timeout 90m -v -run 'TestRuntimeFaults|TestNetworkOfACutStop' ./test/crash
+	$(MAKE) crash-sweep crash-random
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME=10s, two at a time
@@ -93,7 +94,11 @@ soak: build ## podrun serve while it and containerd are killed: SOAK_PODS=30 SOA
 
 .PHONY: crash-sweep
 crash-sweep: ## podrun killed at each of its steps, on real containerd; EVERY=10 for one in ten
-	PODRUN_CRASH_EVERY=$(or $(EVERY),1) PODRUN_CRASH_SEED=$(or $(SEED),$$RANDOM) hack/with-runtime go test ./test/crash -count=1 -v -timeout 3h
+	PODRUN_CRASH_EVERY=$(or $(EVERY),1) PODRUN_CRASH_SEED=$(or $(SEED),$$RANDOM) hack/with-runtime go test ./test/crash -run TestCrashSweep -count=1 -v -timeout 3h
+
+.PHONY: crash-random
+crash-random: ## podrun killed at random times, on real containerd: KILLS=500
+	PODRUN_CRASH_KILLS=$(or $(KILLS),500) PODRUN_CRASH_SEED=$(or $(SEED),$$RANDOM) hack/with-runtime go test ./test/crash -run TestRandomKills -count=1 -v -timeout 2h
 
 .PHONY: lint
 lint: ## formatting, vet, shell scripts, the Kubernetes pins

@@ -88,7 +88,7 @@ func exitCode(err error) int {
 		}
 		return worst
 	}
-	if e, ok := errors.AsType[*problem.Error](err); ok {
+	if e, ok := errors.AsType[*problem.Error](err); ok && !problem.Exhausted(err) {
 		for _, row := range exitTable {
 			if row.kind == e.Kind && row.kind != "" {
 				return row.code

@@ -22,6 +22,8 @@ func hintTo(err error) string {
 	path := ""
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		path = e.Path
+	} else if e, ok := errors.AsType[*os.LinkError](err); ok {
+		path = e.New
 	}
 	return systemHint(err, path, inodesOut, os.Geteuid() == 0)
 }

@@ -58,9 +58,20 @@ func TestHintTo(t *testing.T) {
 		{fmt.Errorf("pod a: %w", full), "the disk is full"},
 		{problem.Refuse(problem.Manifest, problem.List{{Message: "m: permission denied"}}), ""}, // each has its hint
 		{errors.New("x"), ""},
+		{&os.LinkError{Op: "rename", Old: "/a/x", New: "/a/y", Err: unix.EDQUOT}, "the disk quota is used up: increase it, or free space on the file system of /a/y"},
 	} {
 		if got := hintTo(tc.err); !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" {
 			t.Errorf("%v: %q, want %q…", tc.err, got, tc.want)
+		}
+	}
+}
+
+// TestExhaustedHost: what could not be opened is not at fault.
+func TestExhaustedHost(t *testing.T) {
+	for errno, want := range map[syscall.Errno]int{unix.EMFILE: ExitRuntime, unix.ENFILE: ExitRuntime, unix.ENOMEM: ExitRuntime, unix.EACCES: ExitUsage} {
+		err := &problem.Error{Kind: problem.Usage, Object: "--config", Err: &fs.PathError{Op: "open", Path: "/etc/podrun/config.yaml", Err: errno}}
+		if got := exitCode(err); got != want {
+			t.Errorf("%v: code %d, want %d", errno, got, want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ package faultpoint
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,10 +27,14 @@ var (
 	seen = map[string]int{}
 )
 
+// tokens are random parts of the names of files, which differ in each run.
+var tokens = regexp.MustCompile(`[0-9a-f]{16,}`)
+
 // At is a step between two changes of the host.
 func At(step string) {
 	mu.Lock()
 	defer mu.Unlock()
+	step = tokens.ReplaceAllString(step, "token")
 	seen[step]++
 	if file := os.Getenv(traceEnv); file != "" {
 		trace(file, fmt.Sprintf("%s#%d\n", step, seen[step]))

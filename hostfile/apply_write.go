@@ -45,6 +45,7 @@ func write(path string, data []byte, mode fs.FileMode, sync bool) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
+	faultpoint.At("file/" + filepath.Base(path) + "/created")
 	if err := fill(f, data, mode, sync); err != nil {
 		os.Remove(f.Name())
 		return fmt.Errorf("write %s: %w", path, err)

@@ -81,7 +81,7 @@ func (r *reader) name(ctx context.Context, name string) ([]Source, problem.List)
 	info, err := os.Stat(name)
 	switch {
 	case err != nil:
-		return nil, unreadable(name, cause(err), fileHint(err))
+		return nil, problem.List{failed(name, err)}
 	case info.IsDir():
 		return r.dir(ctx, name)
 	}
@@ -92,7 +92,7 @@ func (r *reader) name(ctx context.Context, name string) ([]Source, problem.List)
 func (r *reader) dir(ctx context.Context, dir string) ([]Source, problem.List) {
 	names, err := manifestNames(ctx, dir)
 	if err != nil {
-		return nil, unreadable(dir, cause(err), fileHint(err))
+		return nil, problem.List{failed(dir, err)}
 	}
 	var sources []Source
 	var problems problem.List
@@ -100,7 +100,7 @@ func (r *reader) dir(ctx context.Context, dir string) ([]Source, problem.List) {
 		path := filepath.Join(dir, name)
 		info, err := os.Stat(path) // a symlink's target counts
 		if err != nil {
-			problems = append(problems, unreadable(path, cause(err), fileHint(err))...)
+			problems = append(problems, failed(path, err))
 			continue
 		}
 		if info.IsDir() {
@@ -180,7 +180,8 @@ func (r *reader) all(ctx context.Context, name string, open func() (io.ReadClose
 	r.left -= size
 	switch {
 	case got.err != nil:
-		return Source{}, &unreadable(name, cause(got.err), fileHint(got.err))[0]
+		bad := failed(name, got.err)
+		return Source{}, &bad
 	case size > MaxSource:
 		return Source{}, &unreadable(name, fmt.Sprintf("larger than %d MiB", MaxSource>>20), "is it a manifest?")[0]
 	case r.left < 0:
@@ -198,6 +199,16 @@ func one(s Source, bad *problem.Problem) ([]Source, problem.List) {
 
 func unreadable(name, message, hint string) problem.List {
 	return problem.List{{File: shown(name), Reason: "Unreadable", Message: message, Hint: hint}}
+}
+
+// failed is the problem of a file that the system could not open or read. It is not the
+// file's if the host lacks a resource for it.
+func failed(name string, err error) problem.Problem {
+	p := unreadable(name, cause(err), fileHint(err))[0]
+	if problem.Exhausted(err) {
+		p.Kind, p.Hint = problem.Runtime, "increase the limit of open files (ulimit -n), or free memory on this host"
+	}
+	return p
 }
 
 // cause is an error without the path or URL that it repeats.

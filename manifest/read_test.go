@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -102,6 +104,15 @@ func TestReadProblems(t *testing.T) {
 	var e *problem.Error
 	if _, err := Read(t.Context(), nil, ReadOptions{}); !errors.As(err, &e) || e.Kind != problem.Usage {
 		t.Errorf("no name: %v", err)
+	}
+}
+
+// TestReadOnAnExhaustedHost: a host without free descriptors is no problem of the manifest.
+func TestReadOnAnExhaustedHost(t *testing.T) {
+	in := iotest.ErrReader(&fs.PathError{Op: "open", Path: "pod.yaml", Err: syscall.EMFILE})
+	_, err := Read(t.Context(), []string{"-"}, ReadOptions{Stdin: in})
+	if e, ok := errors.AsType[*problem.Error](err); !ok || e.Kind != problem.Runtime || !strings.Contains(e.Problems.String(), "-: too many open files (increase the limit") {
+		t.Errorf("error %v", err)
 	}
 }
 

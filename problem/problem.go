@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"syscall"
 )
 
 // Kind is the category of a failure, which determines the exit code.
@@ -134,6 +135,12 @@ func (e *Error) Error() string {
 
 // Unwrap gives errors.Is and errors.As the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Exhausted reports whether an error is the lack of descriptors or memory on this host:
+// what podrun needed them for, such as a file that it could not open, is then not at fault.
+func Exhausted(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+}
 
 // Refuse returns the error of a list of problems; nil if all of them are
 // warnings. Problems without a kind get the given one; there is one error per

@@ -19,7 +19,10 @@ import (
 
 // trouble makes the error of a fact that cannot be read.
 func trouble(op string, err error, hint string) error {
-	if hint == "" && errors.Is(err, os.ErrPermission) {
+	switch {
+	case problem.Exhausted(err):
+		hint = "" // the command line has one for each
+	case hint == "" && errors.Is(err, os.ErrPermission):
 		hint = "run as root"
 	}
 	return &problem.Error{Kind: problem.Runtime, Object: "host", Op: op, Err: err, Hint: hint}

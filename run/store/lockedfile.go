@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/faultpoint"
 )
 
 // LockedFile is a file whose content is valid only while the process that created
@@ -30,6 +32,7 @@ func MakeLockedFile(dir, prefix string, data []byte) (*LockedFile, error) {
 	if err != nil {
 		return nil, err
 	}
+	faultpoint.At("locked/" + filepath.Base(dir) + "/created")
 	l := &LockedFile{file: f, path: f.Name()}
 	final := filepath.Join(dir, filepath.Base(f.Name())[1:])
 	_, err = f.Write(data)
@@ -43,6 +46,7 @@ func MakeLockedFile(dir, prefix string, data []byte) (*LockedFile, error) {
 		l.Release()
 		return nil, err
 	}
+	faultpoint.At("locked/" + filepath.Base(dir) + "/renamed")
 	l.path = final
 	return l, nil
 }

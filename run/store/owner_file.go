@@ -64,7 +64,21 @@ func removeOwner(layout identity.Layout, id identity.Pod) error {
 	if err := os.Remove(layout.Owner(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("pod %s: remove its owner: %w", id, err)
 	}
+	removeTemporary(layout.Owners(), "."+filepath.Base(layout.Owner(id))+".")
+	removeTemporary(layout.Claims(), "."+claimPrefix(id))
 	return nil
+}
+
+// removeTemporary removes what a process left that was killed before it renamed a file:
+// the files in dir whose names are prefix and digits (os.CreateTemp). The pod's lock must
+// be held, so that no live process has one.
+func removeTemporary(dir, prefix string) {
+	entries, _ := os.ReadDir(dir) // the sweep tries again
+	for _, e := range entries {
+		if random, ok := strings.CutPrefix(e.Name(), prefix); ok && strings.Trim(random, "0123456789") == "" {
+			_ = os.Remove(filepath.Join(dir, e.Name())) // likewise
+		}
+	}
 }
 
 // Live reports whether the owner's process still holds its claim on the pod.

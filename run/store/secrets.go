@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/faultpoint"
 	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
@@ -108,6 +109,8 @@ func makeSecretsDir(layout identity.Layout) error {
 	if memory || err != nil {
 		return err
 	}
+	faultpoint.At("secrets/mount")
+	defer faultpoint.At("secrets/mounted")
 	if err := volume.MountTmpfs(dir, secretsSize, unix.MS_NOEXEC|unix.MS_NOSUID|unix.MS_NODEV); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
@@ -158,6 +161,8 @@ func dropFiles(layout identity.Layout, dir string, chosen func(name string) bool
 		return err
 	}
 	return underSecretsLock(layout, func() error {
+		faultpoint.At("secrets/remove")
+		defer faultpoint.At("secrets/removed")
 		var errs []error
 		for _, e := range entries {
 			if !chosen(e.Name()) {
@@ -191,7 +196,9 @@ func removeEmpty(layout identity.Layout, dir string) {
 	}
 	var inner, outer unix.Stat_t
 	if unix.Lstat(top, &inner) == nil && unix.Lstat(filepath.Dir(top), &outer) == nil && inner.Dev != outer.Dev {
+		faultpoint.At("secrets/unmount")
 		_ = unix.Unmount(top, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		faultpoint.At("secrets/unmounted")
 	}
 	_ = os.Remove(top)
 }

@@ -2,6 +2,7 @@ package crash
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,6 +26,10 @@ type outside struct {
 
 	mu    sync.Mutex
 	known map[string]bool // leaks that were counted
+
+	shared    sync.Mutex // of the lanes, which read the network together
+	residue   []string
+	residueAt time.Time // when that began to be read
 }
 
 func newOutside() (*outside, error) {
@@ -56,13 +61,12 @@ func (o *outside) containers(ctx context.Context, pod string) ([]*runtimeapi.Con
 
 // runs checks that the pod runs, in one sandbox, and goes on doing so.
 func (o *outside) runs(ctx context.Context, pod string) error {
-	for range 4 {
-		if err := o.runsNow(ctx, pod); err != nil {
+	for n := 3; ; n-- {
+		if err := o.runsNow(ctx, pod); err != nil || n == 0 {
 			return err
 		}
 		time.Sleep(600 * time.Millisecond)
 	}
-	return nil
 }
 
 func (o *outside) runsNow(ctx context.Context, pod string) error {
@@ -87,19 +91,12 @@ func (o *outside) runsNow(ctx context.Context, pod string) error {
 	return nil
 }
 
-// leaks lists leftovers of a host whose pod was deleted. What goes by itself
-// within some seconds is none.
+// leaks lists the leftovers of a host whose pod was deleted. What goes by itself
+// within some seconds is none; of the network that is more, since it includes what the
+// other lanes are creating.
 func (o *outside) leaks(ctx context.Context, h *host) []string {
-	left := append(o.ofHost(ctx, h), o.ofNetwork(ctx)...)
-	for range 8 {
-		if len(left) == 0 {
-			return nil
-		}
-		time.Sleep(500 * time.Millisecond)
-		now := append(o.ofHost(ctx, h), o.ofNetwork(ctx)...)
-		// What another lane is making is there for a moment only.
-		left = slices.DeleteFunc(left, func(l string) bool { return !slices.Contains(now, l) })
-	}
+	left := stays(4*time.Second, func() []string { return o.ofHost(ctx, h) })
+	left = append(left, stays(12*time.Second, func() []string { return o.ofNetwork(ctx, time.Now()) })...)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	left = slices.DeleteFunc(left, func(l string) bool { return o.known[l] })
@@ -107,6 +104,28 @@ func (o *outside) leaks(ctx context.Context, h *host) []string {
 		o.known[l] = true
 	}
 	return left
+}
+
+// stays returns what a list has each time for as long.
+func stays(limit time.Duration, list func() []string) []string {
+	left := list()
+	for end := time.Now().Add(limit); len(left) > 0 && time.Now().Before(end); {
+		time.Sleep(500 * time.Millisecond)
+		now := list()
+		left = slices.DeleteFunc(left, func(l string) bool { return !slices.Contains(now, l) })
+	}
+	return left
+}
+
+// secrets is the directory in memory of the host's Secrets, "" if there is none
+// (docs/settings.md, Secrets at rest).
+func (h *host) secrets() string {
+	sum := sha256.Sum256([]byte(h.dir + "/root"))
+	dir := fmt.Sprintf("/run/podrun/secrets/%x", sum[:8])
+	if _, err := os.Lstat(dir); err != nil {
+		return ""
+	}
+	return dir
 }
 
 // ofHost lists leftovers of one pod.
@@ -132,6 +151,9 @@ func (o *outside) ofHost(ctx context.Context, h *host) []string {
 			left = append(left, dir+"/"+e.Name())
 		}
 	}
+	if dir := h.secrets(); dir != "" {
+		left = append(left, dir)
+	}
 	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
 		groups, _ := filepath.Glob(pattern + h.cgroupRoot())
 		left = append(left, groups...)
@@ -148,9 +170,20 @@ func (o *outside) ofHost(ctx context.Context, h *host) []string {
 // sandboxID is how the network's files and rules name a sandbox.
 var sandboxID = regexp.MustCompile(`[0-9a-f]{64}`)
 
-// ofNetwork lists what is left on the host of sandboxes that the runtime does not
+// ofNetwork is what readNetwork lists at the time or later.
+func (o *outside) ofNetwork(ctx context.Context, since time.Time) []string {
+	o.shared.Lock()
+	defer o.shared.Unlock()
+	if o.residueAt.Before(since) {
+		o.residueAt = time.Now()
+		o.residue = o.readNetwork(ctx)
+	}
+	return slices.Clone(o.residue)
+}
+
+// readNetwork lists what is left on the host of sandboxes that the runtime does not
 // know: rules, leases, kept answers of plugins, shims and tasks.
-func (o *outside) ofNetwork(ctx context.Context) []string {
+func (o *outside) readNetwork(ctx context.Context) []string {
 	found := map[string]bool{}
 	add := func(what, text string) {
 		for _, id := range sandboxID.FindAllString(text, -1) {

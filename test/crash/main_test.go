@@ -45,10 +45,16 @@ func TestMain(m *testing.M) {
 type host struct {
 	dir, pod string // the pod's name
 	port     int
+	// killAfter is when a command is killed by SIGKILL; 0 is never.
+	killAfter time.Duration
+	memory    bool // the pod has a Secret, which is kept in memory
 }
 
+// anyPod stands for the name of a host's pod in the names of steps.
+const anyPod = "POD"
+
 func newHost(dir string, n int) *host {
-	return &host{dir: filepath.Join(dir, fmt.Sprint("h", n)), pod: fmt.Sprint("p", n), port: 21000 + n%2000}
+	return &host{dir: filepath.Join(dir, fmt.Sprint("h", n)), pod: fmt.Sprint("crashed", n), port: 21000 + n%2000}
 }
 
 // manifest writes the pod's file: a volume to mount, an init container, a port to
@@ -57,6 +63,11 @@ func (h *host) manifest(variant string, ends bool) (string, error) {
 	command := "trap 'exit 0' TERM; sleep 600 & wait"
 	if ends {
 		command = "sleep 0.2"
+	}
+	secret := ""
+	if h.memory {
+		secret = "    envFrom: [{secretRef: {name: key}}]\n---\n" +
+			"apiVersion: v1\nkind: Secret\nmetadata: {name: key, namespace: crash}\nstringData: {KEY: " + variant + "}\n"
 	}
 	text := fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -74,7 +85,7 @@ spec:
     env: [{name: VARIANT, value: "%[5]s"}]
     ports: [{containerPort: 80, hostPort: %[6]d}]
     volumeMounts: [{name: mem, mountPath: /mem}]
-`, h.pod, map[bool]string{false: "Always", true: "Never"}[ends], os.Getenv("PODRUN_TEST_IMAGE"), command, variant, h.port)
+%[7]s`, h.pod, map[bool]string{false: "Always", true: "Never"}[ends], os.Getenv("PODRUN_TEST_IMAGE"), command, variant, h.port, secret)
 	path := filepath.Join(h.dir, variant+".yaml")
 	if err := os.MkdirAll(h.dir, 0o755); err != nil {
 		return "", err
@@ -106,12 +117,18 @@ func (h *host) during(env []string, meanwhile func(context.Context), args ...str
 	c := exec.CommandContext(ctx, program, args...)
 	c.Env = append(os.Environ(), "PODRUN_CONFIG=", "PODRUN_ROOT_DIR="+h.dir+"/root", "PODRUN_POD_LOGS_DIR="+h.dir+"/logs",
 		"PODRUN_CONTAINER_LOGS_DIR="+h.dir+"/links", "PODRUN_NAMESPACE=crash", "PODRUN_CGROUP_ROOT="+h.cgroupRoot())
+	if h.memory {
+		c.Env = append(c.Env, "PODRUN_SECRETS=memory")
+	}
 	c.Env = append(c.Env, env...)
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	begun := time.Now()
 	if err := c.Start(); err != nil {
 		return result{code: -1, out: err.Error()}
+	}
+	if h.killAfter > 0 {
+		defer time.AfterFunc(h.killAfter, func() { _ = c.Process.Kill() }).Stop() // or it has ended
 	}
 	beside, ended := context.WithCancel(ctx)
 	var other sync.WaitGroup
@@ -135,6 +152,7 @@ func (h *host) during(env []string, meanwhile func(context.Context), args ...str
 // command returns the arguments of a command of the sweep, and what must have been
 // applied before it.
 func (h *host) command(name string) (args []string, before string, err error) {
+	name, h.memory = strings.CutSuffix(name, inMemory)
 	forever, err := h.manifest("one", false)
 	if err != nil {
 		return nil, "", err

@@ -118,8 +118,8 @@ func TestRuntimeFaults(t *testing.T) {
 	o := ownRuntime(t)
 	dir := t.TempDir()
 	chosen := []fault{
-		{cell{"apply", "cri/StartContainer/sent#1", "apply"}, harms[0]},
-		{cell{"delete", "cri/StopPodSandbox/sent#1", "delete"}, harms[2]},
+		{cell{command: "apply", point: "cri/StartContainer/sent#1", then: "apply"}, harms[0]},
+		{cell{command: "delete", point: "cri/StopPodSandbox/sent#1", then: "delete"}, harms[2]},
 	}
 	all := chosen
 	if os.Getenv("PODRUN_TORTURE") != "" {
@@ -163,7 +163,7 @@ func faults(o *outside, dir string) ([]fault, error) {
 			continue
 		}
 		for _, h := range harms {
-			f := fault{cell{c.command, step, c.then}, h}
+			f := fault{cell{command: c.command, point: step, then: c.then}, h}
 			if !slices.ContainsFunc(out, func(other fault) bool { return other.name() == f.name() }) {
 				out = append(out, f)
 			}

@@ -16,7 +16,12 @@ import (
 )
 
 // commands are those that are killed.
-var commands = []string{"apply", "run", "delete", "restart", "replace", "stop", "start", "serve"}
+var commands = []string{"apply", "run", "delete", "restart", "replace", "stop", "start", "serve",
+	"apply" + inMemory, "replace" + inMemory, "delete" + inMemory}
+
+// inMemory marks commands of a pod with a Secret and --secrets=memory. They are killed
+// at steps that concern files only.
+const inMemory = "-memory"
 
 // delays are how long after a call was sent podrun is killed.
 var delays = map[string][]string{
@@ -57,9 +62,25 @@ func points(trace string) []string {
 
 // cell is one kill, and the command that follows: apply, delete, serve, or serve after
 // the pod's file was removed (gone).
-type cell struct{ command, point, then string }
+type cell struct {
+	command, point, then string
+	after                time.Duration // when it is killed, instead of at a point
+}
 
-func (c cell) name() string { return c.command + "/" + c.point + "/" + c.then }
+func (c cell) name() string {
+	if c.after > 0 {
+		return c.command + "/" + c.after.String() + "/" + c.then
+	}
+	return c.command + "/" + c.point + "/" + c.then
+}
+
+// thens are the commands that follow one that was killed.
+func thens(command string) []string {
+	if command == "serve" {
+		return []string{"apply", "delete", "serve", "gone"}
+	}
+	return []string{"apply", "delete"}
+}
 
 // verdict is what came of a cell.
 type verdict struct {
@@ -103,7 +124,7 @@ func TestCrashSweep(t *testing.T) {
 		}
 	}
 	t.Logf("PODRUN_CRASH_SEED=%d", seed)
-	report(len(cells), sweep(t, o, dir, slices.Repeat(chosen, number("PODRUN_CRASH_ROUNDS", 1))))
+	report("crash sweep", len(cells), sweep(t, o, dir, 100, slices.Repeat(chosen, number("PODRUN_CRASH_ROUNDS", 1))))
 }
 
 func number(name string, otherwise int) int {
@@ -136,10 +157,12 @@ func plan(o *outside, dir string, commands ...string) ([]cell, error) {
 		if r := h.podrun(nil, "delete", "--all"); r.code != 0 {
 			return nil, fmt.Errorf("delete: code %d: %s", r.code, r.out)
 		}
-		for _, p := range points(string(trace)) {
-			out = append(out, cell{command, p, "apply"}, cell{command, p, "delete"})
-			if command == "serve" {
-				out = append(out, cell{command, p, "serve"}, cell{command, p, "gone"})
+		for _, p := range points(strings.ReplaceAll(string(trace), h.pod, anyPod)) {
+			if h.memory && !strings.HasPrefix(p, "file/") && !strings.HasPrefix(p, "secrets/") && !strings.HasPrefix(p, "remove/") {
+				continue
+			}
+			for _, then := range thens(command) {
+				out = append(out, cell{command: command, point: p, then: then})
 			}
 		}
 	}
@@ -149,14 +172,18 @@ func plan(o *outside, dir string, commands ...string) ([]cell, error) {
 // patience is the time that a cell may take.
 const patience = 90 * time.Second
 
-// sweep runs the cells in a few lanes, and returns what came of each.
-func sweep(t *testing.T, o *outside, dir string, cells []cell) []verdict {
+// lanes is how many cells are tried at once: half of the time they wait.
+const lanes = 6
+
+// sweep runs the cells in a few lanes, and returns what came of each. Their hosts are
+// numbered from first on.
+func sweep(t *testing.T, o *outside, dir string, first int, cells []cell) []verdict {
 	var mu sync.Mutex
 	next := 0
 	out := make([]verdict, len(cells))
-	var lanes sync.WaitGroup
-	for range number("PODRUN_CRASH_LANES", 2) {
-		lanes.Go(func() {
+	var all sync.WaitGroup
+	for range number("PODRUN_CRASH_LANES", lanes) {
+		all.Go(func() {
 			for end, bounded := t.Deadline(); t.Context().Err() == nil && (!bounded || time.Until(end) > patience); {
 				mu.Lock()
 				i := next
@@ -165,12 +192,12 @@ func sweep(t *testing.T, o *outside, dir string, cells []cell) []verdict {
 				if i >= len(cells) {
 					return
 				}
-				out[i] = try(t.Context(), o, newHost(dir, 100+i), cells[i])
+				out[i] = try(t.Context(), o, newHost(dir, first+i), cells[i])
 				out[i].log(t)
 			}
 		})
 	}
-	lanes.Wait()
+	all.Wait()
 	return slices.DeleteFunc(out, func(v verdict) bool { return v.command == "" }) // the time was up
 }
 
@@ -185,7 +212,9 @@ func try(ctx context.Context, o *outside, h *host, c cell) verdict {
 		v.trouble = err.Error()
 		return v
 	}
-	r := o.do(h, []string{"PODRUN_FAULTPOINT=" + c.point}, args...)
+	h.killAfter = c.after
+	r := o.do(h, []string{"PODRUN_FAULTPOINT=" + strings.ReplaceAll(c.point, anyPod, h.pod)}, args...)
+	h.killAfter = 0
 	v.killed = r.killed
 	if !r.killed && r.code != 0 {
 		v.trouble = fmt.Sprintf("not killed: code %d: %s", r.code, last(r.out, 3))
@@ -218,9 +247,10 @@ func (o *outside) andThen(ctx context.Context, h *host, v *verdict) {
 		}
 	}
 	v.leaks = o.leaks(ctx, h)
-	h.podrun(nil, "delete", "--all")
 	if len(v.leaks) == 0 {
 		os.RemoveAll(h.dir)
+	} else {
+		h.podrun(nil, "delete", "--all")
 	}
 }
 
@@ -249,9 +279,9 @@ func (v verdict) log(t *testing.T) {
 }
 
 // report prints the counts that docs/reliability.md quotes.
-func report(points int, all []verdict) {
+func report(name string, points int, all []verdict) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "crash sweep: %d cells of %d\n%-20s %6s %6s %8s %6s %6s\n", len(all), points, "killed -> then", "cells", "kills", "failures", "lies", "leaks")
+	fmt.Fprintf(&b, "%s: %d cells of %d\n%-20s %6s %6s %8s %6s %6s\n", name, len(all), points, "killed -> then", "cells", "kills", "failures", "lies", "leaks")
 	line := func(name string, of func(verdict) bool) {
 		var cells, kills, failures, lies, leaks int
 		for _, v := range slices.DeleteFunc(slices.Clone(all), func(v verdict) bool { return !of(v) }) {
@@ -265,10 +295,7 @@ func report(points int, all []verdict) {
 		fmt.Fprintf(&b, "%-20s %6d %6d %8d %6d %6d\n", name, cells, kills, failures, lies, leaks)
 	}
 	for _, c := range commands {
-		for _, then := range []string{"apply", "delete", "serve", "gone"} {
-			if c != "serve" && (then == "serve" || then == "gone") {
-				continue
-			}
+		for _, then := range thens(c) {
 			line(c+" -> "+then, func(v verdict) bool { return v.command == c && v.then == then })
 		}
 	}

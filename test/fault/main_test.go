@@ -26,6 +26,12 @@ const childEnv = "PODRUN_FAULT_CHILD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
+		if calls := os.Getenv(refuseEnv); calls != "" {
+			if err := refuse(calls); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+		}
 		os.Exit(cmd.Main(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, "test", time.Now()))
 	}
 	for _, v := range os.Environ() { // those of the tests' real runtime

@@ -1,0 +1,62 @@
+package crash
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestRandomKills kills commands at random times instead of at their steps, until
+// PODRUN_CRASH_KILLS (default 3) were killed; PODRUN_CRASH_SEED chooses the commands,
+// the times, and the commands that follow.
+func TestRandomKills(t *testing.T) {
+	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
+		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
+	}
+	o, err := newOutside()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	o.leaks(t.Context(), newHost(dir, 0)) // what was there before counts for nothing
+	seed := uint64(number("PODRUN_CRASH_SEED", 1))
+	t.Logf("PODRUN_CRASH_SEED=%d", seed)
+	random := rand.New(rand.NewPCG(seed, seed))
+	var all []verdict
+	for kills := number("PODRUN_CRASH_KILLS", 3); kills > 0; {
+		cells := make([]cell, kills)
+		for i := range cells {
+			cells[i] = randomCell(random)
+		}
+		tried := sweep(t, o, dir, 100+len(all), cells)
+		if len(tried) == 0 {
+			break // the time is up
+		}
+		all = append(all, tried...)
+		for _, v := range tried {
+			if v.killed {
+				kills--
+			}
+		}
+	}
+	report(fmt.Sprintf("random kills, seed %d", seed), len(all), all)
+}
+
+// mostOf is about how long a command takes while other lanes are busy: a kill that comes
+// later has no effect.
+var mostOf = map[string]time.Duration{"restart": 3 * time.Second, "replace": 3 * time.Second, "serve": 5 * time.Second}
+
+// randomCell chooses a command, when it is killed, and what follows.
+func randomCell(random *rand.Rand) cell {
+	command := commands[random.IntN(len(commands))]
+	most := mostOf[strings.TrimSuffix(command, inMemory)]
+	if most == 0 {
+		most = 2 * time.Second
+	}
+	follow := thens(command)
+	return cell{command: command, then: follow[random.IntN(len(follow))],
+		after: time.Duration(1 + random.Int64N(int64(most))).Round(time.Millisecond)}
+}
