@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/event"
@@ -28,13 +29,17 @@ const lookEvery = 250 * time.Millisecond
 var errStalled = errors.New("the pull has stalled")
 
 // watcher reports the progress of pulls, and cancels those that stall. It reads
-// containerd's content service, which is available on the CRI socket.
+// containerd's content service, which is available on the CRI socket. For a runtime
+// without it, watcher requests the manifests of long pulls from their registries.
 type watcher struct {
 	content contentapi.ContentClient // nil where there is no connection
 	images  imagesapi.ImagesClient   // likewise
 	// wire reports for how long containerd has received nothing on its connections; false
 	// if that cannot be seen.
-	wire  func(ctx context.Context) (time.Duration, bool)
+	wire func(ctx context.Context) (time.Duration, bool)
+	// describe requests an image's manifest from its registry; false if that fails.
+	describe func(ctx context.Context, ref string, with *runtimeapi.AuthConfig) (described, bool)
+
 	blind atomic.Bool   // the runtime does not show its store
 	stall time.Duration // 0: nothing is given up
 	tell  event.Sink    // may be nil
@@ -53,10 +58,13 @@ type watched struct {
 	cancel context.CancelCauseFunc
 	failed error     // why it was given up
 	askAt  time.Time // when its connections are worth the next look
+	// describe requests its manifest, once; nil if that was done.
+	describe   func() (described, bool)
+	describing sync.WaitGroup
 }
 
 func newWatcher(client *cri.Client, stall time.Duration, tell event.Sink) *watcher {
-	w := &watcher{stall: stall, tell: tell}
+	w := &watcher{stall: stall, tell: tell, describe: describe}
 	if conn := client.ImageConn(); conn != nil {
 		w.content, w.images = contentapi.NewContentClient(conn), imagesapi.NewImagesClient(conn)
 	}
@@ -64,13 +72,15 @@ func newWatcher(client *cri.Client, stall time.Duration, tell event.Sink) *watch
 	return w
 }
 
-// begin watches a pull until end, which returns why it was given up, if it was.
-func (w *watcher) begin(ctx context.Context, plan Plan, image Image) (context.Context, func() error) {
+// begin watches a pull with a credential until end, which returns why it was given up,
+// if it was.
+func (w *watcher) begin(ctx context.Context, plan Plan, image Image, with *runtimeapi.AuthConfig) (context.Context, func() error) {
 	if w.tell == nil && (w.stall <= 0 || w.content == nil) {
 		return ctx, func() error { return nil }
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	p := &watched{transfer: newTransfer(image.Ref, time.Now()), id: plan.ID, who: image.Containers[0], cancel: cancel}
+	p.describe = func() (described, bool) { return w.describe(ctx, image.Ref, with) }
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.pulls = append(w.pulls, p)
@@ -94,6 +104,7 @@ func (w *watcher) end(p *watched) error {
 	w.say(p, event.Pull{Image: p.who.Image, State: event.PullEnded})
 	failed := p.failed
 	w.mu.Unlock()
+	p.describing.Wait()
 	if stopped != nil {
 		<-stopped
 	}
@@ -135,6 +146,8 @@ func (w *watcher) round(ctx context.Context) {
 	w.mu.Unlock()
 	if l.known {
 		w.findManifests(ctx, pulls, l)
+	} else {
+		w.describeLong(l.at)
 	}
 	for _, p := range pulls {
 		present := w.present(ctx, p.missing(l))
@@ -145,6 +158,25 @@ func (w *watcher) round(ctx context.Context) {
 		}
 		w.mu.Unlock()
 		w.giveUp(ctx, p, l)
+	}
+}
+
+// describeLong begins to request the manifests of the pulls that have taken describeAfter.
+func (w *watcher) describeLong(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.pulls {
+		ask := p.describe
+		if ask == nil || w.tell == nil || now.Sub(p.begun) < describeAfter {
+			continue
+		}
+		p.describe = nil
+		p.describing.Go(func() {
+			got, _ := ask() // without a manifest the elapsed time remains
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			p.described = got
+		})
 	}
 }
 
