@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -29,17 +30,40 @@ func (Systemctl) Booted() bool {
 	return err == nil && info.IsDir()
 }
 
+// programDirs are the directories in which systemctl is searched for if PATH does not have
+// it: the environment of a device's init program, or of a cron job, may have no PATH.
+var programDirs = []string{"/usr/bin", "/bin"}
+
+// find returns the path of systemctl. The error is exec.ErrNotFound if it is not installed.
+func find() (string, error) {
+	path, err := exec.LookPath("systemctl")
+	for _, dir := range programDirs {
+		if err == nil {
+			break
+		}
+		path, err = exec.LookPath(filepath.Join(dir, "systemctl"))
+	}
+	if err != nil {
+		return "", exec.ErrNotFound
+	}
+	return path, nil
+}
+
 // maxOutput limits how much of systemctl's output is kept, in bytes.
 const maxOutput = 64 << 10
 
 // Run runs systemctl until it ends or the context does.
 func (Systemctl) Run(ctx context.Context, args ...string) ([]byte, error) {
-	c := exec.CommandContext(ctx, "systemctl", append([]string{"--no-pager", "--no-ask-password"}, args...)...)
+	path, err := find()
+	if err != nil {
+		return nil, errors.New("systemctl is not installed")
+	}
+	c := exec.CommandContext(ctx, path, append([]string{"--no-pager", "--no-ask-password"}, args...)...)
 	c.Env = append(os.Environ(), "LC_ALL=C", "SYSTEMD_COLORS=0")
 	c.WaitDelay = time.Second
 	var stdout, stderr limited
 	c.Stdout, c.Stderr = &stdout, &stderr
-	err := c.Run()
+	err = c.Run()
 	if err == nil {
 		return stdout.kept.Bytes(), nil
 	}
@@ -48,9 +72,6 @@ func (Systemctl) Run(ctx context.Context, args ...string) ([]byte, error) {
 	}
 	if said := strings.TrimSpace(stderr.kept.String()); said != "" {
 		err = fmt.Errorf("%w: %s", err, said)
-	}
-	if errors.Is(err, exec.ErrNotFound) {
-		return nil, errors.New("systemctl is not installed")
 	}
 	return nil, fmt.Errorf("systemctl %s: %w", strings.Join(args, " "), err)
 }

@@ -268,8 +268,15 @@ func TestSystemctl(t *testing.T) {
 	if _, err := (Systemctl{}).Run(ctx, "restart"); err == nil || !strings.Contains(err.Error(), "ended by SIGINT") {
 		t.Errorf("%v", err)
 	}
+	was := programDirs
+	defer func() { programDirs = was }()
+	programDirs = []string{filepath.Join(dir, "none"), dir}
+	t.Setenv("PATH", "")
+	script("echo found\n")
+	if out, err := (Systemctl{}).Run(t.Context(), "show"); err != nil || string(out) != "found\n" {
+		t.Errorf("without PATH: %q, %v", out, err)
+	}
 	must(t, os.Remove(filepath.Join(dir, "systemctl")))
-	t.Setenv("PATH", dir)
 	if _, err := (Systemctl{}).Run(t.Context(), "show"); err == nil || err.Error() != "systemctl is not installed" {
 		t.Errorf("%v", err)
 	}
