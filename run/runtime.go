@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/trace"
 )
 
 // RuntimeUse is a command's requirement on the runtime.
@@ -233,6 +234,7 @@ func (r *Runtime) start(ctx context.Context) error {
 
 // unpack puts the files in place that are to be run, and returns their digest.
 func (r *Runtime) unpack(ctx context.Context, last *embedded.Daemon, record *embedded.Choice) (string, error) {
+	defer trace.Begin(ctx, "unpack or verify the embedded runtime", "")()
 	own := ""
 	if r.archive != nil {
 		own = r.archive.Digest
@@ -250,7 +252,9 @@ func (r *Runtime) unpack(ctx context.Context, last *embedded.Daemon, record *emb
 
 // launch starts the unpacked runtime, and loads its sandbox image.
 func (r *Runtime) launch(ctx context.Context, digest string) (embedded.Daemon, error) {
+	end := trace.Begin(ctx, "start containerd", "")
 	d, err := embedded.Start(ctx, r.layout, embedded.StartOptions{Digest: digest, CgroupRoot: r.settings.CgroupRoot, CgroupDriver: r.settings.CgroupDriver, Environment: os.Environ()})
+	end()
 	if err != nil {
 		return d, err
 	}

@@ -19,10 +19,12 @@ import (
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/trace"
 )
 
 // loadPause puts the sandbox image, which no registry serves, into the embedded runtime.
 func (r *Runtime) loadPause(ctx context.Context, digest string) error {
+	defer trace.Begin(ctx, "load the sandbox image", "")()
 	fail := func(err error) error {
 		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "load its sandbox image", Err: err}
 	}
@@ -136,6 +138,7 @@ func (r *Runtime) loadDropped(ctx context.Context) error {
 	if len(fresh) == 0 {
 		return nil
 	}
+	defer trace.Begin(ctx, "load image archives", "")()
 	client, err := r.client()
 	if err != nil {
 		return err

@@ -30,9 +30,11 @@ func (r *rig) kill() {
 func TestAPodFromNothing(t *testing.T) {
 	r := newRig(t)
 	r.fails(125, "is not used yet", "get")
-	out := r.must("apply", "pod.yaml")
-	if !strings.Contains(out, "using the embedded container runtime, in "+r.layout.Dir()) || !strings.Contains(out, "pod/web created") {
-		t.Errorf("apply wrote\n%s", out)
+	out := r.must("apply", "pod.yaml", "--trace")
+	for _, want := range []string{"using the embedded container runtime, in " + r.layout.Dir(), "pod/web created", "unpack or verify the embedded runtime", "start containerd", "load image archives"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in what apply wrote:\n%s", want, out)
+		}
 	}
 	r.answers()
 	if out := r.must("apply", "pod.yaml"); out != "pod/web unchanged\n" {
