@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/systemd"
@@ -190,7 +191,7 @@ supervision; manifests and settings stay.`,
 			if err != nil {
 				return err
 			}
-			removed, err := service.Uninstall(c.Context(), f.force)
+			removed, err := service.Uninstall(c.Context(), f.force, nodeconfig.DefaultSource, filepath.Dir(nodeconfig.DefaultSource))
 			if err != nil {
 				return err
 			}

@@ -6,16 +6,18 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/podrun/podrun/hostfile"
 )
 
 // Uninstall stops and disables the service and removes its unit; false if there is
-// none. Pods, manifests, settings and the administrator's drop-ins stay. An
-// Uninstall that was interrupted can be repeated. Force removes a unit that podrun
+// none. It removes the given directories, which are absolute, and logind's directory of
+// drop-ins if they are empty. Pods, manifests, settings and the administrator's drop-ins
+// stay. An Uninstall that was interrupted can be repeated. Force removes a unit that podrun
 // did not write.
-func (s Service) Uninstall(ctx context.Context, force bool) (removed bool, err error) {
+func (s Service) Uninstall(ctx context.Context, force bool, empty ...string) (removed bool, err error) {
 	if err := s.ready(); err != nil {
 		return false, err
 	}
@@ -42,7 +44,24 @@ func (s Service) Uninstall(ctx context.Context, force bool) (removed bool, err e
 			return false, err
 		}
 	}
+	for _, dir := range append(empty, filepath.Dir(DelayPath)) {
+		s.removeEmpty(dir)
+	}
 	return true, s.forget(ctx)
+}
+
+// removeEmpty removes a directory if it is empty. Below a prefix it follows no link out of
+// the prefix.
+func (s Service) removeEmpty(dir string) {
+	root, err := os.OpenRoot(s.path("/"))
+	if err != nil {
+		return // there is nothing below it
+	}
+	defer root.Close()
+	name := strings.TrimPrefix(dir, "/")
+	if info, err := root.Lstat(name); err == nil && info.IsDir() {
+		_ = root.Remove(name) // not empty, or in use
+	}
 }
 
 // forget has systemd drop the unit that is removed, by this or an interrupted

@@ -150,16 +150,22 @@ func TestInstallRefuses(t *testing.T) {
 
 func TestUninstall(t *testing.T) {
 	s, m := newService(t)
-	must(t, s.Install(t.Context(), InstallOptions{Unit: []byte(unit(t, UnitOptions{})), Dirs: []string{"/m"}}))
+	must(t, s.Install(t.Context(), InstallOptions{Unit: []byte(unit(t, UnitOptions{})), Dirs: []string{"/m", "/etc/podrun/empty", "/etc/podrun/used"}, Delay: time.Minute}))
+	must(t, os.WriteFile(s.path("/etc/podrun/used/pod.yaml"), nil, 0o600))
 	m.calls, m.fail = nil, "disable"
 	if _, err := s.Uninstall(t.Context(), false); err == nil || s.read(t) == "" {
 		t.Errorf("a service that can't be stopped: %v", err)
 	}
 	m.calls, m.fail = nil, ""
-	if removed, err := s.Uninstall(t.Context(), false); err != nil || !removed {
+	if removed, err := s.Uninstall(t.Context(), false, "/etc/podrun/empty", "/etc/podrun/used", "/etc/podrun", "/none"); err != nil || !removed {
 		t.Errorf("removed %t, %v", removed, err)
 	}
-	if diff := cmp.Diff([]string{"disable --now podrun.service", "daemon-reload"}, m.calls); diff != "" {
+	for dir, want := range map[string]bool{"/etc/podrun/empty": false, "/etc/podrun/used/pod.yaml": true, filepath.Dir(DelayPath): false} {
+		if _, err := os.Stat(s.path(dir)); (err == nil) != want {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	if diff := cmp.Diff([]string{"disable --now podrun.service", "kill --signal=HUP systemd-logind.service", "daemon-reload"}, m.calls); diff != "" {
 		t.Error(diff)
 	}
 	if _, err := os.Stat(s.path("/m")); err != nil || s.read(t) != "" {
@@ -319,6 +325,7 @@ func TestDelay(t *testing.T) {
 	if _, err := s.Uninstall(t.Context(), false); err != nil || drop() != "" {
 		t.Errorf("uninstall: %v, %q", err, drop())
 	}
+	must(t, os.MkdirAll(filepath.Dir(s.path(DelayPath)), 0o755)) // went with the drop-in
 	must(t, os.WriteFile(s.path(DelayPath), []byte("[Login]\n"), 0o644))
 	install(time.Minute)
 	if _, err := s.Uninstall(t.Context(), false); err != nil || drop() != "[Login]\n" {
