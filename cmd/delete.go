@@ -85,15 +85,8 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	ctx, cancel := run.WithTimeout(c.Context(), f.Timeout)
 	defer cancel()
 	var missing error
-	pods, err := findAll(ctx, engine, selectors, func(sel run.Selector) {
-		for _, name := range sel.Names {
-			if f.ignoreMissing {
-				fmt.Fprintf(a.streams.Err, "pod/%s not found\n", name)
-			} else {
-				missing = notFound(name)
-			}
-		}
-	})
+	f.Found = !f.all && f.labels == ""
+	pods, err := findAll(ctx, engine, selectors, func(sel run.Selector) { missing = errors.Join(missing, f.missing(a, sel)) })
 	if err = errors.Join(err, missing); err != nil {
 		return err
 	}
@@ -116,6 +109,19 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 		}
 	}
 	return a.report(c.Context(), results)
+}
+
+// missing reports pods that were not found, as an error unless that is ignored.
+func (f *deleteFlags) missing(a *app, sel run.Selector) (err error) {
+	f.Found = false
+	for _, name := range sel.Names {
+		if f.ignoreMissing {
+			fmt.Fprintf(a.streams.Err, "pod/%s not found\n", name)
+		} else {
+			err = notFound(name)
+		}
+	}
+	return err
 }
 
 // knownPods are the pods as objects; of one whose checkpoint cannot be read, its name.

@@ -255,6 +255,10 @@ func TestSweep(t *testing.T) {
 	r.mustApply(one("Always"), OutcomeUnchanged)
 	check()
 	made("u-empty")
+	r.delete(DeleteOptions{Found: true}, "none")
+	if _, err := os.Stat(half[0]); err != nil {
+		t.Errorf("a command on found pods read the others: %v", err)
+	}
 	r.delete(DeleteOptions{}, "none")
 	check()
 	r.delete(DeleteOptions{})

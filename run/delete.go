@@ -16,6 +16,10 @@ type DeleteOptions struct {
 	Timeout  time.Duration  // bounds the whole; 0 for no limit
 	Grace    *time.Duration // instead of the pods' own; nil for those
 	KeepLogs bool
+	// Found means that the pods were selected by name, and all were found: nothing of
+	// them was left by a killed command. Then leftovers of other pods stay until the next
+	// command that reads all pods, and the time does not depend on how many there are.
+	Found bool
 }
 
 // Delete removes pods with everything that podrun made for them, one result a pod.
@@ -31,8 +35,10 @@ func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]R
 	if err != nil {
 		return nil, reconcile.OrEnded(ctx, err)
 	}
-	if err := e.RemoveUnderNodeLock(ctx, func() error { return store.Sweep(e.Layout()) }); err != nil && !store.CannotWrite(err) {
-		return nil, err
+	if !o.Found {
+		if err := e.RemoveUnderNodeLock(ctx, func() error { return store.Sweep(e.Layout()) }); err != nil && !store.CannotWrite(err) {
+			return nil, err
+		}
 	}
 	// Pods of one name share a lock: they go one after the other.
 	var names []string
