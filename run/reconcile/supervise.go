@@ -286,9 +286,8 @@ func (w *starter) takeImage(name string) (imagepull.Result, error) {
 // superviseActions does the actions of a supervised pod that need not wait, and
 // reports whether it did any.
 func (w *starter) superviseActions(ctx context.Context, actions []lifecycle.Action) (did bool, err error) {
-	w.decided = time.Now()
-	now := w.decided
-	if w.retries.held("", now) {
+	now := time.Now()
+	if w.decided = now; w.retries.held("", now) {
 		return false, nil
 	}
 	var beside []lifecycle.Action // of containers that start in parallel

@@ -114,7 +114,7 @@ func (o *outside) readResidue(ctx context.Context) []string {
 
 // lostShim is a shim whose directory containerd has removed without ending the process:
 // RunPodSandbox was canceled, because podrun was killed, while the shim started. Compare
-// containerd issue 5015. Nothing on the host tells whose it was.
+// containerd issue 5015. Nothing identifies its pod.
 const lostShim = "lost shim"
 
 // splitLost takes the shims that containerd lost off a list of leaks.
