@@ -65,5 +65,9 @@ func (e *Engine) deleteOne(ctx context.Context, k Known, facts host.Facts, o Del
 	if err != nil {
 		return Result{ID: k.ID, Outcome: OutcomeFailed, Err: err}
 	}
-	return reconcile.Remove(ctx, &e.Node, k, facts, lock, reconcile.RemoveOptions{Grace: o.Grace, KeepLogs: o.KeepLogs})
+	result := reconcile.Remove(ctx, &e.Node, k, facts, lock, reconcile.RemoveOptions{Grace: o.Grace, KeepLogs: o.KeepLogs})
+	if result.Err == nil {
+		lock.Forget()
+	}
+	return result
 }

@@ -140,6 +140,9 @@ func TestDeleteGrace(t *testing.T) {
 					t.Errorf("stops\n got %q\nwant %q", stops, tc.want)
 				}
 				r.nothingLeft()
+				if _, err := os.Lstat(r.layout().PodLock(identity.Pod{Namespace: "default", Name: "web"})); err == nil {
+					t.Error("the file of the pod's lock is left")
+				}
 			})
 		})
 	}

@@ -26,6 +26,7 @@ type starter struct {
 	// Those of a worker that supervises its pod.
 	watch         *observe.Watch
 	retries       retries
+	decided       time.Time // when the actions were decided that the retries may delay
 	waits         *imageWaits
 	reportedError string // the last one
 }

@@ -71,11 +71,12 @@ func (r retries) after(name string, now time.Time) {
 // held reports whether a step is still delayed.
 func (r retries) held(name string, now time.Time) bool { return now.Before(r[name].at) }
 
-// next is the time of the first retry; zero if there is none.
-func (r retries) next(now time.Time) time.Time {
+// next is the time of the first retry after decided, which may have passed by now; zero if
+// there is none.
+func (r retries) next(decided time.Time) time.Time {
 	var next time.Time
 	for _, one := range r {
-		if now.Before(one.at) && (next.IsZero() || one.at.Before(next)) {
+		if decided.Before(one.at) && (next.IsZero() || one.at.Before(next)) {
 			next = one.at
 		}
 	}
@@ -159,7 +160,7 @@ func (w *Worker) awaitNews(ctx context.Context, d lifecycle.Decision) error {
 	w.forgetRemoved()
 	w.probe()
 	w.emitBackOff(d)
-	if next := w.retries.next(time.Now()); !next.IsZero() && (d.Until.IsZero() || next.Before(d.Until)) {
+	if next := w.nextRetry(); !next.IsZero() && (d.Until.IsZero() || next.Before(d.Until)) {
 		d.Until = next
 	}
 	stale := false
@@ -178,6 +179,10 @@ func (w *Worker) awaitNews(ctx context.Context, d lifecycle.Decision) error {
 	}
 	return w.relist(ctx)
 }
+
+// nextRetry is when the first step is to be retried that was delayed when the actions were
+// decided. On a busy host that time may have passed: then it is due at once.
+func (w *starter) nextRetry() time.Time { return w.retries.next(w.decided) }
 
 // forgetRemoved discards the state of removed containers: a supervised container that
 // crashes is started several hundred thousand times a year.
@@ -282,7 +287,7 @@ func (w *starter) takeImage(name string) (imagepull.Result, error) {
 // reports whether it did any.
 func (w *starter) superviseActions(ctx context.Context, actions []lifecycle.Action) (did bool, err error) {
 	now := time.Now()
-	if w.retries.held("", now) {
+	if w.decided = now; w.retries.held("", now) {
 		return false, nil
 	}
 	var beside []lifecycle.Action // of containers that start in parallel

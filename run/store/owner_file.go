@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/podrun/podrun/hostfile"
@@ -132,6 +133,15 @@ const claimMaxBytes = 128
 // claimPrefix begins the names of a pod's claim files. No name of a pod has an
 // underscore.
 func claimPrefix(id identity.Pod) string { return id.Namespace + "_" + id.Name + "_" }
+
+// claimed reports whether another running command has a claim on the pod. Mine is this
+// command's claim, or nil.
+func claimed(layout identity.Layout, id identity.Pod, mine *LockedFile) bool {
+	entries, _ := os.ReadDir(layout.Claims()) // none, or unreadable
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		return strings.HasPrefix(e.Name(), claimPrefix(id)) && (mine == nil || e.Name() != mine.name()) && IsLocked(filepath.Join(layout.Claims(), e.Name()))
+	})
+}
 
 // KeptByOthers reports whether another running command requires this incarnation
 // of the pod. Mine is this command's claim, or nil.

@@ -342,12 +342,17 @@ func (l *PodLock) Disown() error {
 	return removeOwner(l.layout, l.id)
 }
 
-// Forget deletes the lock file of a pod that was removed, and releases the lock.
+// Forget deletes the lock file of a pod that was removed, and releases the lock. The file
+// stays, and is swept another time, if another running command has a claim on the pod: it
+// reads there which process removed the pod.
 func (l *PodLock) Forget() {
-	if l != nil && l.Held != nil {
-		_ = os.Remove(l.path) // it stays then, and is swept another time
-		l.Release()
+	if l == nil || l.Held == nil {
+		return
 	}
+	if !claimed(l.layout, l.id, l.Claim) {
+		_ = os.Remove(l.path) // likewise
+	}
+	l.Release()
 }
 
 // ErrChanged reports that another podrun changed the pod: the pod was observed

@@ -5,9 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -92,11 +90,11 @@ func (o *outside) runsNow(ctx context.Context, pod string) error {
 }
 
 // leaks lists the leftovers of a host whose pod was deleted. What goes by itself
-// within some seconds is none; of the network that is more, since it includes what the
-// other lanes are creating.
+// within some seconds is none; of sandboxes that is more, since they include those that
+// the other lanes are creating.
 func (o *outside) leaks(ctx context.Context, h *host) []string {
 	left := stays(4*time.Second, func() []string { return o.ofHost(ctx, h) })
-	left = append(left, stays(12*time.Second, func() []string { return o.ofNetwork(ctx, time.Now()) })...)
+	left = append(left, stays(12*time.Second, func() []string { return o.ofSandboxes(ctx, time.Now()) })...)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	left = slices.DeleteFunc(left, func(l string) bool { return o.known[l] })
@@ -145,10 +143,12 @@ func (o *outside) ofHost(ctx context.Context, h *host) []string {
 	for _, c := range containers {
 		left = append(left, "container "+c.Id+" "+c.State.String())
 	}
-	for _, dir := range []string{"root/pods", "root/owners", "root/claims", "root/reservations", "root/image-backoff", "logs", "links"} {
+	for _, dir := range []string{"root/locks", "root/pods", "root/owners", "root/claims", "root/reservations", "root/image-backoff", "logs", "links"} {
 		entries, _ := os.ReadDir(filepath.Join(h.dir, dir)) // none where it was never made
 		for _, e := range entries {
-			left = append(left, dir+"/"+e.Name())
+			if dir != "root/locks" || e.Name() != "node" { // which is that of all pods
+				left = append(left, dir+"/"+e.Name())
+			}
 		}
 	}
 	if dir := h.secrets(); dir != "" {
@@ -164,69 +164,5 @@ func (o *outside) ofHost(ctx context.Context, h *host) []string {
 			left = append(left, "mount "+strings.Fields(line)[4])
 		}
 	}
-	return left
-}
-
-// sandboxID is how the network's files and rules name a sandbox.
-var sandboxID = regexp.MustCompile(`[0-9a-f]{64}`)
-
-// ofNetwork is what readNetwork lists at the time or later.
-func (o *outside) ofNetwork(ctx context.Context, since time.Time) []string {
-	o.shared.Lock()
-	defer o.shared.Unlock()
-	if o.residueAt.Before(since) {
-		o.residueAt = time.Now()
-		o.residue = o.readNetwork(ctx)
-	}
-	return slices.Clone(o.residue)
-}
-
-// readNetwork lists what is left on the host of sandboxes that the runtime does not
-// know: rules, leases, kept answers of plugins, shims and tasks.
-func (o *outside) readNetwork(ctx context.Context) []string {
-	found := map[string]bool{}
-	add := func(what, text string) {
-		for _, id := range sandboxID.FindAllString(text, -1) {
-			found[what+" "+id] = true
-		}
-	}
-	network := "podrun-test-" + strings.TrimPrefix(strings.Split(os.Getenv("PODRUN_CGROUP_ROOT"), "/")[1], "podruntest")
-	rules, _ := exec.CommandContext(ctx, "iptables-save").Output()
-	for line := range strings.Lines(string(rules)) {
-		if strings.Contains(line, network) {
-			add("rule of", line)
-		}
-	}
-	leases, _ := filepath.Glob(o.dir + "/cni/addresses/*/[0-9]*")
-	for _, lease := range leases {
-		text, _ := os.ReadFile(lease)
-		add("lease "+filepath.Base(lease)+" of", string(text))
-	}
-	results, _ := filepath.Glob("/var/lib/cni/results/" + network + "-*")
-	for _, r := range results {
-		add("result of", r)
-	}
-	tasks, _ := filepath.Glob(o.dir + "/state/io.containerd.runtime.v2.task/k8s.io/*")
-	_, all, err := o.sandboxes(ctx, "")
-	if err != nil {
-		return []string{err.Error()}
-	}
-	resp, err := o.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
-	if err != nil {
-		return []string{err.Error()}
-	}
-	for _, c := range resp.Containers {
-		all = append(all, c.Id)
-	}
-	for _, t := range tasks {
-		add("task", filepath.Base(t))
-	}
-	var left []string
-	for what := range found {
-		if !slices.ContainsFunc(all, func(id string) bool { return strings.HasSuffix(what, id) }) {
-			left = append(left, what)
-		}
-	}
-	slices.Sort(left)
 	return left
 }

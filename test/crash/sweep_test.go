@@ -89,6 +89,7 @@ type verdict struct {
 	failed  string   // why the first command after the kill failed
 	lied    string   // what was not so although it succeeded
 	leaks   []string // what was left after a delete that succeeded
+	lost    int      // shims, tasks and states of tasks that containerd lost
 	trouble string   // of the sweep itself
 }
 
@@ -246,7 +247,9 @@ func (o *outside) andThen(ctx context.Context, h *host, v *verdict) {
 			v.lied += " gc: " + last(r.out, 3)
 		}
 	}
-	v.leaks = o.leaks(ctx, h)
+	lost := 0
+	v.leaks, lost = splitLost(o.leaks(ctx, h))
+	v.lost += lost
 	if len(v.leaks) == 0 {
 		os.RemoveAll(h.dir)
 	} else {
@@ -281,18 +284,19 @@ func (v verdict) log(t *testing.T) {
 // report prints the counts that docs/reliability.md quotes.
 func report(name string, points int, all []verdict) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d cells of %d\n%-20s %6s %6s %8s %6s %6s\n", name, len(all), points, "killed -> then", "cells", "kills", "failures", "lies", "leaks")
+	fmt.Fprintf(&b, "%s: %d cells of %d\n%-24s %6s %6s %8s %6s %6s %6s\n", name, len(all), points, "killed -> then", "cells", "kills", "failures", "lies", "leaks", "lost")
 	line := func(name string, of func(verdict) bool) {
-		var cells, kills, failures, lies, leaks int
+		var cells, kills, failures, lies, leaks, lost int
 		for _, v := range slices.DeleteFunc(slices.Clone(all), func(v verdict) bool { return !of(v) }) {
 			cells++
+			lost += v.lost
 			for n, is := range map[*int]bool{&kills: v.killed, &failures: v.failed != "", &lies: v.lied != "", &leaks: len(v.leaks) > 0} {
 				if is {
 					*n++
 				}
 			}
 		}
-		fmt.Fprintf(&b, "%-20s %6d %6d %8d %6d %6d\n", name, cells, kills, failures, lies, leaks)
+		fmt.Fprintf(&b, "%-24s %6d %6d %8d %6d %6d %6d\n", name, cells, kills, failures, lies, leaks, lost)
 	}
 	for _, c := range commands {
 		for _, then := range thens(c) {

@@ -1,0 +1,32 @@
+package reconcile
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestRetryThatFallsDueMeanwhile: a step was still delayed when the actions were decided,
+// and is due when the worker begins to wait for news, as on a busy host. The worker waits
+// until then, which is no wait, and not for ever (fault matrix, CRI-O, `serve`, the
+// connection cut in CreateContainer, at a load average of 45).
+func TestRetryThatFallsDueMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &starter{retries: retries{}}
+		w.retries.after("setup", time.Now())
+		due := time.Now().Add(firstRetry)
+		time.Sleep(firstRetry - time.Millisecond)
+		w.decided = time.Now()
+		if !w.retries.held("setup", w.decided) {
+			t.Fatal("the step is not delayed")
+		}
+		time.Sleep(2 * time.Millisecond)
+		if got := w.nextRetry(); !got.Equal(due) {
+			t.Errorf("the next retry is at %v, want %v", got, due)
+		}
+		w.decided = time.Now()
+		if got := w.nextRetry(); w.retries.held("setup", w.decided) || !got.IsZero() {
+			t.Errorf("decided again, the step is delayed until %v", got)
+		}
+	})
+}
