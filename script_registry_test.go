@@ -51,7 +51,11 @@ func (h *harness) privateRegistries(env *testscript.Env, s *script, vars map[str
 
 // serveHTTP serves on loopback until the script ends.
 func serveHTTP(env *testscript.Env, handler http.Handler) (address string, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freePort() // for which hack/crio configures CRI-O
+	if err != nil {
+		return "", err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:"+port)
 	if err != nil {
 		return "", err
 	}

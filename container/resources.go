@@ -44,8 +44,12 @@ func (p Plan) limit(own *apiresource.Quantity, name corev1.ResourceName) *apires
 }
 
 // hugepages limits every page size of the host, to nothing unless the container
-// or else the pod has a limit.
+// or else the pod has a limit. A host without the controller has no limits: containerd
+// ignores them there, but with CRI-O no container can be created.
 func (p Plan) hugepages() []*runtimeapi.HugepageLimit {
+	if !p.in.Facts.Cgroup.Has("hugetlb") {
+		return nil
+	}
 	limits := map[string]uint64{}
 	add := func(list corev1.ResourceList) {
 		for name, q := range list {

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/util/version"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -35,11 +36,22 @@ func (c *Client) RuntimeConfig(ctx context.Context) (*runtimeapi.RuntimeConfigRe
 	return resp, err
 }
 
+// podStatsSafe is the first CRI-O that survives ListPodSandboxStats at any time.
+var podStatsSafe = version.MustParseGeneric("1.37.0")
+
 // ListPodSandboxStats returns the usage of all pods with their networks; none if the
 // runtime does not implement the call, or cannot answer for all: containerd 1.6 fails
 // with Unknown while one sandbox of the host is not ready, and with NotFound while one
-// is being made.
+// is being made. CRI-O before 1.37 is not asked: it crashes if a container ends during
+// the call (cri-o/cri-o#10206).
 func (c *Client) ListPodSandboxStats(ctx context.Context) ([]*runtimeapi.PodSandboxStats, error) {
+	v, err := c.Version(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if have, err := version.ParseGeneric(v.GetRuntimeVersion()); v.GetRuntimeName() == "cri-o" && (err != nil || have.LessThan(podStatsSafe)) {
+		return nil, nil
+	}
 	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListPodSandboxStatsResponse, error) {
 		return c.Runtime.ListPodSandboxStats(ctx, &runtimeapi.ListPodSandboxStatsRequest{})
 	})

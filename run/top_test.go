@@ -133,3 +133,25 @@ func TestTopBesideDeadSandbox(t *testing.T) {
 		r.mustDelete()
 	})
 }
+
+// TestTopOnCRIO: before 1.37, CRI-O crashes if it is asked for the usage of pods while a
+// container ends (cri-o/cri-o#10206).
+func TestTopOnCRIO(t *testing.T) {
+	for version, asked := range map[string]bool{"1.36.3": false, "1.37.0": true} {
+		synctest.Test(t, func(t *testing.T) {
+			profile := critest.CRIO()
+			profile.Version = version
+			r := newRig(t, critest.As(profile), critest.UsesCPU(1))
+			r.mustApply(podText("web", "Always", "containers:", "- {name: app, image: registry.example/app:1}"), OutcomeCreated)
+			time.Sleep(time.Second)
+			pods, err := r.engine().Top(t.Context(), Selector{})
+			if err != nil || len(pods) != 1 || *pods[0].NanoCores != 1e9 {
+				t.Errorf("%s: %+v %v", version, pods, err)
+			}
+			if got := len(r.rt.CallNames("ListPodSandboxStats")) > 0; got != asked {
+				t.Errorf("%s: asked for the usage of pods: %v", version, got)
+			}
+			r.mustDelete()
+		})
+	}
+}

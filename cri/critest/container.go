@@ -51,7 +51,7 @@ func (rt *Runtime) CreateContainer(_ context.Context, r *runtimeapi.CreateContai
 	defer rt.mu.Unlock()
 	s, err := rt.findSandbox(r.GetPodSandboxId())
 	if err != nil {
-		return nil, status.Errorf(codes.NotFound, "failed to find sandbox id %q: not found", r.GetPodSandboxId())
+		return nil, rt.options.profile.noSandbox(r.GetPodSandboxId())
 	}
 	if !s.ready && rt.options.profile.crio() {
 		return nil, status.Error(codes.Unknown, "CreateContainer failed as the sandbox was stopped: "+s.id)
@@ -79,6 +79,10 @@ func (rt *Runtime) CreateContainer(_ context.Context, r *runtimeapi.CreateContai
 	if c.image = rt.findImage(c.config.GetImage().GetImage()); c.image == nil {
 		delete(rt.names, c.name)
 		return nil, status.Errorf(codes.NotFound, "failed to resolve image %q: not found", c.config.GetImage().GetImage())
+	}
+	if err := rt.options.profile.uncreatable(c); err != nil {
+		delete(rt.names, c.name)
+		return nil, err
 	}
 	if rt.options.profile.CreateRuns {
 		if c.run, err = rt.programOf(c); err != nil {

@@ -193,7 +193,7 @@ func (c *container) args() []string {
 func (rt *Runtime) ashProcess(c *container, args []string) ash.Process {
 	sc := c.config.GetLinux().GetSecurityContext()
 	p := ash.Process{
-		Args: args, Env: c.env(), Dir: c.config.GetWorkingDir(), Hostname: c.sandbox.hostname(),
+		Args: args, Env: c.env(rt.options.profile), Dir: c.config.GetWorkingDir(), Hostname: c.sandbox.hostname(),
 		Files: rt.filesOf(c), UID: sc.GetRunAsUser().GetValue(), GID: sc.GetRunAsGroup().GetValue(),
 	}
 	if sc.GetRunAsUser() == nil {
@@ -207,10 +207,10 @@ func (c *container) ownPIDs() bool {
 	return c.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetPid() == runtimeapi.NamespaceMode_CONTAINER
 }
 
-// env is what containerd and runc give a process.
-func (c *container) env() []string {
+// env is what the runtime and runc give a process.
+func (c *container) env(profile Profile) []string {
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-	if c.config.GetTty() {
+	if c.config.GetTty() || profile.SetsTERM {
 		env = append(env, "TERM=xterm")
 	}
 	env = append(env, "HOSTNAME="+c.sandbox.hostname(), "HOME=/root")

@@ -2,6 +2,8 @@ package critest
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -38,6 +40,25 @@ type Profile struct {
 	LogPart int
 	// CarriageReturns says that lines of a terminal end with \r\n in the log.
 	CarriageReturns bool
+	// PartReads says that a part of a longer line also ends where a read of the output
+	// ended, so that parts may be shorter than LogPart. The fake's are not.
+	PartReads bool
+	// LosesOutput says that the last output of a command with a terminal may be lost: the
+	// runtime does not wait until it was read. The fake does not lose any.
+	LosesOutput bool
+	// SetsTERM says that processes without a terminal have the variable TERM, too.
+	SetsTERM bool
+	// KeepsIPs says that the status of a stopped sandbox still has its addresses.
+	KeepsIPs bool
+	// NeedsLogDir says that CreateContainer fails if the directory of the log is missing;
+	// else the runtime creates it.
+	NeedsLogDir bool
+	// NeedsName says that CreateContainer fails without the image's name
+	// (ImageSpec.user_specified_image), by which its signature is verified.
+	NeedsName bool
+	// ForwardsLate says that PortForward does not look for the sandbox: the error comes by
+	// the connection.
+	ForwardsLate bool
 	// PlainIDs says that IDs of images have no sha256: before them.
 	PlainIDs bool
 	// Tasks says that containerd's own services are on the socket.
@@ -55,7 +76,8 @@ func Containerd() Profile {
 func CRIO() Profile {
 	return Profile{
 		Name: "cri-o", Version: "1.36.3-fake", CreateRuns: true, Repeats: true, WaitsForTERM: true, StopsCreated: true, HoldsImages: true,
-		ExecExpires: true, ExecPrints: true, LogPart: 8 << 10, CarriageReturns: true, PlainIDs: true, NoEvents: true,
+		ExecExpires: true, ExecPrints: true, LogPart: 8 << 10, PartReads: true, LosesOutput: true, CarriageReturns: true, SetsTERM: true,
+		KeepsIPs: true, NeedsLogDir: true, NeedsName: true, ForwardsLate: true, PlainIDs: true, NoEvents: true,
 	}
 }
 
@@ -97,6 +119,36 @@ func (p Profile) noContainer(id, doing string) error {
 		return status.Errorf(codes.NotFound, "could not find container %q: container with ID starting with %s not found: ID does not exist", id, id)
 	}
 	return status.Errorf(codes.NotFound, "%sfailed to find container %q in store: not found", doing, id)
+}
+
+// noContainerStreams is that error in Exec and Attach.
+func (p Profile) noContainerStreams(id string) error {
+	err := p.noContainer(id, "")
+	if p.crio() {
+		return status.Error(codes.Unknown, status.Convert(err).Message())
+	}
+	return err
+}
+
+// noSandbox is the error for a container in a sandbox that does not exist.
+func (p Profile) noSandbox(id string) error {
+	if p.crio() {
+		return status.Errorf(codes.Unknown, "specified sandbox not found: %s: PodSandbox with ID starting with %s not found: ID does not exist", id, id)
+	}
+	return status.Errorf(codes.NotFound, "failed to find sandbox id %q: not found", id)
+}
+
+// uncreatable is the error for a container whose request or log directory is incomplete.
+func (p Profile) uncreatable(c *container) error {
+	if p.NeedsName && c.config.GetImage().GetUserSpecifiedImage() == "" {
+		return status.Error(codes.Unknown, "user specified image not specified, cannot verify image signature")
+	}
+	if path := c.logPath(); p.NeedsLogDir && path != "" {
+		if _, err := os.Stat(filepath.Dir(path)); err != nil {
+			return status.Error(codes.Unknown, "exit status 1") // conmon says why in CRI-O's log
+		}
+	}
+	return nil
 }
 
 // notRunning is the error for a command in a container that does not run.

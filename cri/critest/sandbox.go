@@ -22,6 +22,7 @@ type sandbox struct {
 	ready     bool
 	createdAt int64
 	ips       []netip.Addr
+	lastIPs   []netip.Addr // of a stopped sandbox, if its status has them
 }
 
 func sandboxName(m *runtimeapi.PodSandboxMetadata) string {
@@ -112,6 +113,9 @@ func (rt *Runtime) stopSandbox(ctx context.Context, s *sandbox) error {
 	if s.ready {
 		s.ready = false
 		rt.addresses.free(s.ips)
+		if rt.options.profile.KeepsIPs {
+			s.lastIPs = s.ips
+		}
 		s.ips = nil
 		rt.announce(s, s.id, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
 	}
@@ -177,7 +181,7 @@ func (s *sandbox) status() *runtimeapi.PodSandboxStatus {
 		}},
 		Labels: s.config.GetLabels(), Annotations: s.config.GetAnnotations(), RuntimeHandler: s.handler,
 	}
-	for i, ip := range s.ips {
+	for i, ip := range append(s.ips[:len(s.ips):len(s.ips)], s.lastIPs...) {
 		if i == 0 {
 			st.Network.Ip = ip.String()
 		} else {

@@ -73,7 +73,7 @@ func (rt *Runtime) Attach(_ context.Context, r *runtimeapi.AttachRequest) (*runt
 func (rt *Runtime) streamed(id string) (*container, error) {
 	c, err := rt.findContainer(id)
 	if err != nil {
-		return nil, rt.options.profile.noContainer(id, "")
+		return nil, rt.options.profile.noContainerStreams(id)
 	}
 	if c.state != runtimeapi.ContainerState_CONTAINER_RUNNING {
 		return nil, rt.options.profile.notRunning(c, "")

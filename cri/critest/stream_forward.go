@@ -19,23 +19,34 @@ import (
 func (rt *Runtime) PortForward(_ context.Context, r *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	s, err := rt.findSandbox(r.GetPodSandboxId())
-	if err != nil {
-		return nil, status.Errorf(codes.NotFound, "failed to find sandbox %q: not found", r.GetPodSandboxId())
+	host, refused := rt.forwardHost(r.GetPodSandboxId())
+	if refused != nil && !rt.options.profile.ForwardsLate {
+		return nil, refused
 	}
-	if !s.ready {
-		return nil, status.Errorf(codes.Unknown, "sandbox container is not running")
-	}
-	host := "127.0.0.1"
-	if len(s.ips) > 0 {
-		host = s.ips[0].String()
-	}
-	url, err := rt.endpoint(context.Background(), "portforward", func(w http.ResponseWriter, req *http.Request) { forward(w, req, host) })
+	url, err := rt.endpoint(context.Background(), "portforward", func(w http.ResponseWriter, req *http.Request) { forward(w, req, host, refused) })
 	return &runtimeapi.PortForwardResponse{Url: url}, err
 }
 
-// forward connects each pair of streams to a port of the host.
-func forward(w http.ResponseWriter, req *http.Request, host string) {
+// forwardHost is the address of a sandbox that is ready. rt.mu is held.
+func (rt *Runtime) forwardHost(id string) (string, error) {
+	s, err := rt.findSandbox(id)
+	switch {
+	case err != nil && rt.options.profile.crio():
+		return "", fmt.Errorf("PodSandbox with ID starting with %s not found: ID does not exist", id)
+	case err != nil:
+		return "", status.Errorf(codes.NotFound, "failed to find sandbox %q: not found", id)
+	case !s.ready && rt.options.profile.crio():
+		return "", fmt.Errorf("sandbox %s is not running", id)
+	case !s.ready:
+		return "", status.Error(codes.Unknown, "sandbox container is not running")
+	case len(s.ips) > 0:
+		return s.ips[0].String(), nil
+	}
+	return "127.0.0.1", nil
+}
+
+// forward connects each pair of streams to a port of the host, or refuses to.
+func forward(w http.ResponseWriter, req *http.Request, host string, refused error) {
 	opened, session := upgrade(w, req, "portforward.k8s.io")
 	if session == nil {
 		return
@@ -50,9 +61,9 @@ func forward(w http.ResponseWriter, req *http.Request, host string) {
 				waiting[id] = s
 				continue
 			} else if delete(waiting, id); s.Headers().Get(corev1.StreamType) == corev1.StreamTypeError {
-				go connect(host, other, s)
+				go connect(host, refused, other, s)
 			} else {
-				go connect(host, s, other)
+				go connect(host, refused, s, other)
 			}
 		case <-session.CloseChan():
 			return
@@ -60,10 +71,14 @@ func forward(w http.ResponseWriter, req *http.Request, host string) {
 	}
 }
 
-// connect copies both ways.
-func connect(host string, data, fault httpstream.Stream) {
+// connect copies both ways, or says why it was refused.
+func connect(host string, refused error, data, fault httpstream.Stream) {
 	defer data.Close()
 	defer fault.Close()
+	if refused != nil {
+		fmt.Fprintf(fault, "an error occurred when forwarding port: %v", refused)
+		return
+	}
 	port := data.Headers().Get(corev1.PortHeader)
 	conn, err := net.Dial("tcp", net.JoinHostPort(host, port))
 	if err != nil {

@@ -2,6 +2,7 @@ package critest
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -134,7 +135,7 @@ func (s *suite) pod(t *testing.T) *pod {
 func (p *pod) container(name string, command ...string) *runtimeapi.ContainerConfig {
 	return &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: name},
-		Image:    &runtimeapi.ImageSpec{Image: p.cfg.Image},
+		Image:    &runtimeapi.ImageSpec{Image: p.cfg.Image, UserSpecifiedImage: p.cfg.Image},
 		Command:  command,
 		Labels:   map[string]string{"uid": p.config.GetMetadata().GetUid(), "name": name},
 		LogPath:  name + "/0.log",
@@ -146,9 +147,19 @@ func (p *pod) container(name string, command ...string) *runtimeapi.ContainerCon
 	}
 }
 
+// tryCreate creates a container, and first the directory of its log as the kubelet does:
+// CRI-O does not create it.
+func (p *pod) tryCreate(t *testing.T, config *runtimeapi.ContainerConfig) (string, error) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(p.config.GetLogDirectory(), config.GetLogPath())), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return p.CreateContainer(t.Context(), p.id, config, p.config)
+}
+
 func (p *pod) create(t *testing.T, config *runtimeapi.ContainerConfig) string {
 	t.Helper()
-	id, err := p.CreateContainer(t.Context(), p.id, config, p.config)
+	id, err := p.tryCreate(t, config)
 	if err != nil {
 		t.Fatalf("CreateContainer %s: %v", config.GetMetadata().GetName(), err)
 	}

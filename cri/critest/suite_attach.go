@@ -61,7 +61,12 @@ func (s *suite) testForward(t *testing.T) {
 	if err := c.Err(limited); err == nil || !strings.Contains(err.Error(), "connect") {
 		t.Errorf("the runtime says %v", err)
 	}
-	if _, err := s.PortForward(t.Context(), "none", 9); err == nil {
+	none, err := s.PortForward(t.Context(), "none", 9)
+	if err == nil && s.cfg.Profile.ForwardsLate {
+		defer none.Close()
+		err = none.Err(limited)
+	}
+	if err == nil {
 		t.Error("no error for a sandbox that is not there")
 	}
 }

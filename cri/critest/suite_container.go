@@ -70,7 +70,7 @@ func (s *suite) testContainerName(t *testing.T) {
 	p := s.pod(t)
 	config := p.container("app", "true")
 	id := p.create(t, config)
-	again, err := s.CreateContainer(t.Context(), p.id, config, p.config)
+	again, err := p.tryCreate(t, config)
 	if s.cfg.Profile.Repeats && (err != nil || again != id) {
 		t.Errorf("the same request again: %q, %v; want %q", again, err, id)
 	}
@@ -123,7 +123,7 @@ func (s *suite) testNotStarted(t *testing.T) {
 	p := s.pod(t)
 	config := p.container("app", "/no/such/program")
 	if s.cfg.Profile.CreateRuns {
-		_, err := s.CreateContainer(t.Context(), p.id, config, p.config)
+		_, err := p.tryCreate(t, config)
 		if why, absent, ok := cri.CommandFailure(err); !ok || !absent || !strings.Contains(why, "/no/such/program") {
 			t.Errorf("CreateContainer: %v", err)
 		}

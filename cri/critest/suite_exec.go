@@ -58,7 +58,11 @@ func (s *suite) testSurroundings(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if want := []string{"A", "B", "HOSTNAME", "PATH"}; !slices.Equal(names, want) {
+	want := []string{"A", "B", "HOSTNAME", "PATH"}
+	if s.cfg.Profile.SetsTERM {
+		want = append(want, "TERM")
+	}
+	if !slices.Equal(names, want) {
 		t.Errorf("the environment has %q, want %q", names, want)
 	}
 }

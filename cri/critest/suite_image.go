@@ -34,7 +34,7 @@ func (s *suite) testImage(t *testing.T) {
 		}
 	}
 	resp, err := s.Images.ListImages(t.Context(), &runtimeapi.ListImagesRequest{})
-	if err != nil || !slices.ContainsFunc(resp.GetImages(), func(i *runtimeapi.Image) bool { return proto.Equal(i, img) }) {
+	if err != nil || !slices.ContainsFunc(resp.GetImages(), func(i *runtimeapi.Image) bool { return sameImage(i, img) }) {
 		t.Errorf("ListImages: %v, %v; want it to have %v", resp, err, img)
 	}
 	if fs, err := s.Images.ImageFsInfo(t.Context(), &runtimeapi.ImageFsInfoRequest{}); err != nil || len(fs.GetImageFilesystems()) == 0 {
@@ -43,12 +43,20 @@ func (s *suite) testImage(t *testing.T) {
 	s.checkImageOfContainer(t, img)
 }
 
+// sameImage compares an image in a list with its status, in which CRI-O sets the
+// specification, too.
+func sameImage(listed, shown *runtimeapi.Image) bool {
+	shown = proto.CloneOf(shown)
+	shown.Spec = listed.GetSpec()
+	return proto.Equal(listed, shown)
+}
+
 // A container made by the image's ID shows its name and its digest.
 func (s *suite) checkImageOfContainer(t *testing.T, img *runtimeapi.Image) {
 	t.Helper()
 	p := s.pod(t)
 	config := p.container("app", "true")
-	config.Image = &runtimeapi.ImageSpec{Image: img.GetId()}
+	config.Image = &runtimeapi.ImageSpec{Image: img.GetId(), UserSpecifiedImage: s.cfg.Image}
 	st := s.status(t, p.create(t, config))
 	if st.GetImage().GetImage() != img.GetRepoTags()[0] || st.GetImageRef() != img.GetRepoDigests()[0] {
 		t.Errorf("the container's image is %q, its reference %q; want %q and %q",
@@ -75,7 +83,7 @@ func (s *suite) testImageUnknown(t *testing.T) {
 	p := s.pod(t)
 	config := p.container("app", "true")
 	config.Image = spec
-	_, err = s.CreateContainer(t.Context(), p.id, config, p.config)
+	_, err = p.tryCreate(t, config)
 	wantCode(t, err, codes.NotFound, codes.Unknown)
 	p.create(t, p.container("app", "true")) // the name was given back
 	if _, err := s.Images.RemoveImage(t.Context(), &runtimeapi.RemoveImageRequest{Image: spec}); err != nil {

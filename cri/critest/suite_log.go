@@ -55,6 +55,10 @@ func (s *suite) testLog(t *testing.T) {
 	// The two streams are read concurrently: only each one's order is certain.
 	want := []string{"stdout F one", "stdout F "}
 	long, part := pad+"x", s.cfg.Profile.LogPart
+	if s.cfg.Profile.PartReads {
+		out = s.joined(t, out)
+		part = len(long)
+	}
 	for ; len(long) > part; long = long[part:] {
 		want = append(want, "stdout P "+long[:part])
 	}
@@ -65,6 +69,29 @@ func (s *suite) testLog(t *testing.T) {
 	if !slices.Equal(errs, []string{"stderr F two"}) {
 		t.Errorf("stderr: got %q", errs)
 	}
+}
+
+// joined puts the parts of lines together, none of which may be too long.
+func (s *suite) joined(t *testing.T, entries []string) []string {
+	t.Helper()
+	var out []string
+	part, parts := "", 0
+	for _, e := range entries {
+		stream, text, _ := strings.Cut(e, " ")
+		tag, text, _ := strings.Cut(text, " ")
+		if len(text) > s.cfg.Profile.LogPart {
+			t.Errorf("a part has %d bytes", len(text))
+		}
+		if part += text; tag == "P" {
+			parts++
+			continue
+		}
+		out, part = append(out, stream+" "+tag+" "+part), ""
+	}
+	if parts == 0 {
+		t.Error("no line is in parts")
+	}
+	return out
 }
 
 func (s *suite) testLogTail(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -104,8 +105,8 @@ func (s *suite) testSandboxAddress(t *testing.T) {
 	if err := s.StopPodSandbox(t.Context(), p.id); err != nil {
 		t.Fatal(err)
 	}
-	if ip := s.sandboxStatus(t, p.id).GetNetwork().GetIp(); ip != "" {
-		t.Errorf("a stopped sandbox has the IP %s", ip)
+	if ip := s.sandboxStatus(t, p.id).GetNetwork().GetIp(); (ip != "") != s.cfg.Profile.KeepsIPs {
+		t.Errorf("a stopped sandbox has the IP %q", ip)
 	}
 
 	host := s.sandboxConfig(t)
@@ -131,7 +132,7 @@ func (s *suite) testSandboxStop(t *testing.T) {
 	if err := s.StartContainer(t.Context(), created); err == nil {
 		t.Error("a container started in a stopped sandbox")
 	}
-	_, err := s.CreateContainer(t.Context(), p.id, p.container("late", "true"), p.config)
+	_, err := p.tryCreate(t, p.container("late", "true"))
 	wantCode(t, err, codes.NotFound, codes.Unknown)
 	if err := s.RemovePodSandbox(t.Context(), p.id); err != nil {
 		t.Fatal(err)
@@ -140,8 +141,8 @@ func (s *suite) testSandboxStop(t *testing.T) {
 		_, err := s.ContainerStatus(t.Context(), id, false)
 		wantCode(t, err, codes.NotFound)
 	}
-	_, err = s.CreateContainer(t.Context(), p.id, p.container("later", "true"), p.config)
-	wantCode(t, err, codes.NotFound)
+	_, err = p.tryCreate(t, p.container("later", "true"))
+	wantCode(t, err, status.Code(s.cfg.Profile.noSandbox(p.id)))
 }
 
 // A program that exits at TERM ends by it, or is killed at once; a program that ignores

@@ -22,12 +22,12 @@ crio_config() { # writes what CRI-O reads beside its own configuration, and prin
 	[[ $(stat -f -c %T "$dir") != overlayfs ]] || driver=vfs
 	! on_systemd || { manager=systemd && monitor=system.slice; }
 	echo '{"default": [{"type": "insecureAcceptAnything"}]}' >"$dir/policy.json"
-	cat >"$dir/registries.conf" <<-TOML
-		unqualified-search-registries = ["docker.io"]
-		[[registry]]
-		location = "$registry"
-		insecure = true
-	TOML
+	# The scripts have registries at ports below 20000 (freePort). CRI-O takes plain HTTP
+	# from a registry that is configured, with its port.
+	{
+		echo 'unqualified-search-registries = ["docker.io"]'
+		printf '[[registry]]\nlocation = "%s"\ninsecure = true\n' "$registry" 127.0.0.1:{10000..19999}
+	} >"$dir/registries.conf"
 	cat <<-TOML
 		[crio]
 		root = "$dir/storage"
@@ -70,7 +70,7 @@ crio_config() { # writes what CRI-O reads beside its own configuration, and prin
 
 launch_crio() { # CRIO
 	mkdir -p "$crio_run"
-	CONTAINERS_REGISTRIES_CONF=$dir/registries.conf launch crio "$1" --config "$dir/crio.toml" --config-dir ""
+	launch crio "$1" --config "$dir/crio.toml" --config-dir "" --registries-conf "$dir/registries.conf" --registries-conf-dir "$dir/registries.conf.d"
 }
 
 remove_crio_run() {
