@@ -55,10 +55,10 @@ func build(bin, busybox string) (map[string]remote.Taggable, error) {
 	return images, nil
 }
 
-// image is one of this machine's platform, a layer for each tree.
+// image is one of the architecture, a layer for each tree.
 func image(config v1.Config, layers ...tree) (v1.Image, error) {
 	img, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{
-		OS: "linux", Architecture: runtime.GOARCH, Config: config,
+		OS: "linux", Architecture: architecture, Config: config,
 		RootFS: v1.RootFS{Type: "layers"},
 	})
 	if err != nil {
@@ -104,7 +104,7 @@ func programImage(path string) (v1.Image, error) {
 // elsewhere is an index that offers the image for another architecture only.
 func elsewhere(base v1.Image) (v1.ImageIndex, error) {
 	other := "s390x"
-	if runtime.GOARCH == other {
+	if architecture == other {
 		other = "amd64"
 	}
 	config, err := base.ConfigFile()
@@ -138,7 +138,11 @@ func busyboxTree(path string) (tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := exec.Command(path, "--list-full").Output()
+	runs := path
+	if architecture != runtime.GOARCH {
+		runs = "/bin/busybox" // of this machine, which has the same commands
+	}
+	list, err := exec.Command(runs, "--list-full").Output()
 	if err != nil {
 		return nil, fmt.Errorf("list the commands of %s: %w", path, err)
 	}

@@ -29,6 +29,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -36,12 +37,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
+// architecture is the images' (GOARCH).
+var architecture = runtime.GOARCH
+
 func main() {
 	registry := flag.String("registry", "", "`host:port` to push to")
 	bin := flag.String("bin", "", "`directory` of the static programs pause and httpd")
 	busybox := flag.String("busybox", "/bin/busybox", "`path` of a static busybox")
 	archives := flag.String("save", "", "write docker-archives to this `directory` instead of pushing")
 	serves := flag.Bool("serve", false, "be the registry")
+	flag.StringVar(&architecture, "arch", architecture, "of the images, and of the programs in -bin and -busybox")
 	flag.Parse()
 	if err := run(*registry, *bin, *busybox, *archives, *serves); err != nil {
 		fmt.Fprintln(os.Stderr, "images:", err)
