@@ -42,7 +42,7 @@ func (e *MountError) Event() string {
 // the caller should register first, removes partial results. It tries every volume; the
 // error is a *problem.Error that wraps one *MountError for each failed volume.
 func Apply(ctx context.Context, p Plan) error {
-	if err := MakePodDir(p); err != nil {
+	if err := makePodDirs(p); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "pod " + p.ID.String(), Op: "create its directories", Err: err}
 	}
 	failed := makeAll(ctx, p.Volumes)
@@ -114,13 +114,25 @@ func kindOfFailure(failed []error) problem.Kind {
 	return problem.Refused
 }
 
-// MakePodDir makes the pod's directory and the ones directly below it.
+// MakePodDir makes the pod's directory, and the one for what podrun keeps of the pod. It
+// is part of admission, one pod after the other: Apply makes the others.
 func MakePodDir(p Plan) error {
 	if err := os.MkdirAll(p.Layout.PodsDir(), dirMode); err != nil {
 		return err
 	}
-	uid := p.ID.UID
-	for _, dir := range []string{p.Dir, p.Layout.Volumes(uid), p.Layout.Plugins(uid), filepath.Join(p.Dir, "containers")} {
+	return makeDirs(p.Dir, p.Layout.Plugins(p.ID.UID))
+}
+
+// makePodDirs makes the pod's directory and the ones directly below it.
+func makePodDirs(p Plan) error {
+	if err := MakePodDir(p); err != nil {
+		return err
+	}
+	return makeDirs(p.Layout.Volumes(p.ID.UID), filepath.Join(p.Dir, "containers"))
+}
+
+func makeDirs(dirs ...string) error {
+	for _, dir := range dirs {
 		if err := safepath.MakeDir(dir, dirMode); err != nil {
 			return err
 		}

@@ -126,7 +126,7 @@ func TestNFS(t *testing.T) {
 			mounted = append(mounted, mountutils.MountPoint{Device: source, Path: target, Type: fstype, Opts: options})
 			return nil
 		}
-		if err := MakePodDir(plan); err != nil {
+		if err := makePodDirs(plan); err != nil {
 			t.Fatal(err)
 		}
 		if err := makeNFS(t.Context(), plan.Volumes[0], plan.Volumes[0].Setup.NFS, mount); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -79,17 +80,20 @@ func (w *starter) fresh() (bool, error) {
 	return err == nil && owner != nil && owner.Fresh, err
 }
 
-// besideSandbox does what does not need the sandbox while the runtime makes it. It uses
-// nothing of w that changes.
-func (w *starter) besideSandbox(ctx context.Context, sync, volumes bool) (err error) {
+// besideSandbox does what does not need the sandbox while the runtime makes it: it makes
+// the checkpoint durable, and the volumes. It uses nothing of w that changes.
+func (w *starter) besideSandbox(ctx context.Context, durable, volumes bool) (err error) {
 	defer trace.Begin(ctx, "beside the sandbox", w.plan.ID.String())()
-	if sync {
-		err = store.SyncCheckpoint(w.plan.Layout, w.plan.ID)
+	var synced error
+	var wait sync.WaitGroup
+	if durable {
+		wait.Go(func() { synced = store.SyncCheckpoint(w.plan.Layout, w.plan.ID) })
 	}
 	if volumes {
-		err = errors.Join(err, volume.Apply(ctx, w.plan.Volumes))
+		err = volume.Apply(ctx, w.plan.Volumes)
 	}
-	return err
+	wait.Wait()
+	return errors.Join(synced, err)
 }
 
 // ensureVolumes makes the volumes of a pod whose sandbox was made by a podrun that ended

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// unlinked are import paths, and all below them, that podrun must not reach through any
+// package, besides those of banned: each of them has a cost for every command.
+var unlinked = []struct{ path, why string }{
+	{"golang.org/x/net/trace", "it calls methods by name, so that the linker keeps every method: 6 MB and 1.5 ms at each start; build with the tag grpcnotrace"},
+	{"html/template", "it calls methods by name, as text/template does: gotemplate does its work"},
+	{"net/http/pprof", "it registers handlers at each start, and keeps the sampling of allocations on"},
+	{"runtime/pprof", "it keeps the sampling of allocations on"},
+	{"testing", "its flags; only tests have it"},
+	{"k8s.io/client-go/kubernetes", "11 MB: there is no API server"},
+	{"k8s.io/client-go/rest", "it needs an API server"},
+	{"k8s.io/client-go/tools", "it needs an API server"},
+	{"k8s.io/cli-runtime/pkg/genericclioptions", "10 MB: cmd prints by the printers alone"},
+	{"k8s.io/kubectl", "it needs an API server"},
+	{"k8s.io/apiserver/pkg/server", "the whole API server, with etcd's client"},
+	{"k8s.io/apiserver/pkg/cel", "an interpreter of expressions, with the packages of cel-go"},
+	{"github.com/google/cel-go", "expressions of custom resources, of which there are none"},
+	{"go.opentelemetry.io/otel/sdk", "trace sends what it has by net/http"},
+	{"go.opentelemetry.io/otel/exporters", "trace sends what it has by net/http"},
+	{"github.com/containerd/containerd/v2", "containerd's client; containerd/api has the messages"},
+	{"github.com/google/go-containerregistry", "it is for tests only"},
+	{"github.com/klauspost/compress", "only podrun-bundle decompresses"},
+	{forTests, "it is for tests only"},
+}
+
+// TestUnlinked follows every import of the binary, also those of other modules: an update
+// of one of them may bring a package that costs more than it is worth.
+func TestUnlinked(t *testing.T) {
+	out, err := exec.Command("go", "list", "-tags", "grpcnotrace", "-deps", "-f", `{{.ImportPath}} {{join .Imports " "}}`, ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	graph := string(out)
+	if n := strings.Count(graph, "\n"); n < 300 {
+		t.Fatalf("only %d packages were found: the table would hold for nothing", n)
+	}
+	for _, complaint := range checkLinked(graph) {
+		t.Error(complaint)
+	}
+}
+
+func TestUnlinkedBites(t *testing.T) {
+	complains(t, checkLinked("testing\na testing\nb a\nk8s.io/client-go/restful\nk8s.io/kubernetes/pkg/volume/util/subpath\nk8s.io/kubernetes/pkg/volume/util/fs\n"),
+		[]string{"k8s.io/kubernetes/pkg/volume/util/fs is linked", "testing, which a imports"})
+}
+
+// checkLinked finds packages that must not be linked in lines of a package and its
+// imports.
+func checkLinked(graph string) []string {
+	var out []string
+	for line := range strings.Lines(graph) {
+		path, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		for _, b := range slices.Concat(banned, unlinked) {
+			if within(path, b.path) && !slices.Contains(light, path) {
+				out = append(out, path+importers(graph, path)+" is linked: "+b.why)
+			}
+		}
+	}
+	return sorted(out)
+}
+
+// importers names a package that imports another one.
+func importers(graph, path string) string {
+	for line := range strings.Lines(graph) {
+		if fields := strings.Fields(line); len(fields) > 1 && slices.Contains(fields[1:], path) {
+			return ", which " + fields[0] + " imports,"
+		}
+	}
+	return ""
+}
