@@ -52,6 +52,11 @@ test-embedded: ## the runtime of make bundle: from nothing to nothing, and the s
 	go test -count=1 -timeout 5m ./test/embedded
 	PODRUN_TEST_SCRIPTS=smoke hack/with-runtime go test -count=1 -timeout 5m -run TestScriptsOnEmbedded .
 
+.PHONY: test-crio
+test-crio: ## all scripts and the runtime suite on CRI-O; skipped if PODRUN_CRIO is not set
+	if [[ -z $${PODRUN_CRIO:-} ]]; then echo 'test-crio: skipped: PODRUN_CRIO and PODRUN_PINNS are not set (see hack/crio)'; else \
+		PODRUN_TEST_RUNTIME=crio hack/with-runtime go test -count=1 -timeout 40m -run 'TestScriptsOnRuntime|TestSuiteOnRuntime' . ./cri/critest; fi
+
 .PHONY: test-scripts
 test-scripts: shells ## all scripts on containerd and on the runtime of make bundle
 	hack/with-runtime go test -count=1 -timeout 30m -run 'TestScriptsOn' .

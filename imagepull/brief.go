@@ -1,6 +1,9 @@
 package imagepull
 
-import "strings"
+import (
+	"errors"
+	"strings"
+)
 
 // brief is a PullError in a message that names the image already: without the names and
 // the wrapping that runtimes repeat. Events and statuses have the whole text, as the
@@ -12,7 +15,11 @@ func (b brief) Error() string {
 	if b.Reason == ReasonNeverPull {
 		return b.Reason + ": the image is not present, and its pull policy is Never"
 	}
-	return withoutName(b.PullError.Error(), b.Image)
+	short := *b.PullError
+	if short.Err != nil {
+		short.Err = errors.New(asImage().ReplaceAllString(Detail(short.Err), "$1"))
+	}
+	return withoutName(short.Error(), b.Image)
 }
 
 // Unwrap gives the PullError.
@@ -25,6 +32,10 @@ var (
 	// wrapped are the names in it.
 	wrapped = expression(`(?:"([^"]*)"|docker://(\S+)): `)
 )
+
+// asImage matches what CRI-O adds to the error of a pull: the image may be an OCI artifact
+// (internal/storage/image.go, pullImageImplementation).
+var asImage = expression(`unable to pull image(?: or OCI artifact: pull image err)?: ((?s:.*?))(?:; artifact err: (?s:.*))?$`)
 
 // withoutName removes the image's name from a runtime's error, in all forms in which it
 // occurs, including the surrounding words.

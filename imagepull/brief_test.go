@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/status"
+
+	"github.com/podrun/podrun/imagepull/auth"
 )
 
 // TestNameOnce: an error names its image once, whatever the runtime's text repeats.
@@ -36,12 +38,20 @@ func TestBrief(t *testing.T) {
 		{`failed to pull and unpack image "docker.io/library/busybox:nope": failed to resolve image: docker.io/library/busybox:nope: not found`, "ErrImagePull: failed to resolve image: not found"},
 		{`failed to parse image reference "a b": invalid reference format`, "ErrImagePull: invalid reference format"},
 		{`initializing source docker://r.example/busybox:nope: reading manifest nope in r.example/busybox: manifest unknown`, "ErrImagePull: manifest unknown"},
+		{`unable to pull image or OCI artifact: pull image err: initializing source docker://r.example/busybox:nope: reading manifest nope in r.example/busybox: manifest unknown; ` +
+			`artifact err: image reference: get manifest from ref: create image source: reading manifest nope in r.example/busybox: manifest unknown`, "ErrImagePull: manifest unknown"},
+		{`RegistryUnavailable: unable to pull image: initializing source docker://r.example/busybox:nope: it is down`, "ErrImagePull: image pull failed because the registry is unavailable: it is down"},
 		{`RegistryUnavailable: it is down`, "ErrImagePull: image pull failed because the registry is unavailable: it is down"},
 		{`no space left on device`, "ErrImagePull: no space left on device"},
 	} {
 		if got := (brief{&PullError{Image: image, Reason: ReasonPull, Err: status.Error(2, tc.text)}}).Error(); got != tc.want {
 			t.Errorf("got %q, want %q", got, tc.want)
 		}
+	}
+	refused := &PullError{Image: image, Reason: ReasonPull, Class: Unauthorized, Found: auth.Found{Credentials: []auth.Credential{{Source: "Secret a/b"}}},
+		Err: status.Error(2, "unable to pull image or OCI artifact: pull image err: no; artifact err: no")}
+	if got := (brief{refused}).Error(); got != "ErrImagePull: no (with the credentials of Secret a/b)" {
+		t.Error(got)
 	}
 	if got := (brief{&PullError{Image: image, Reason: ReasonNeverPull}}).Error(); strings.Contains(got, image) {
 		t.Error(got)

@@ -29,7 +29,7 @@ func (p Profile) badName(ref string, err error) error {
 func (p Profile) missing(name string) error {
 	if p.crio() {
 		repository, tag := split(name)
-		return status.Errorf(codes.Unknown, "initializing source docker://%s: reading manifest %s in %s: manifest unknown", name, tag, repository)
+		return noManifest(name, fmt.Sprintf("reading manifest %s in %s: manifest unknown", tag, repository))
 	}
 	return unresolved(codes.NotFound, name, name+": not found")
 }
@@ -38,7 +38,7 @@ func (p Profile) missing(name string) error {
 func (p Profile) denied(name string) error {
 	if p.crio() {
 		repository, tag := split(name)
-		return status.Errorf(codes.Unknown, "initializing source docker://%s: reading manifest %s in %s: unauthorized: authentication required", name, tag, repository)
+		return noManifest(name, fmt.Sprintf("reading manifest %s in %s: authentication required", tag, repository))
 	}
 	return unresolved(codes.Unknown, name, "pull access denied, repository does not exist or may require authorization: "+
 		"server message: insufficient_scope: authorization failed")
@@ -50,13 +50,26 @@ func (p Profile) unpulled(name string, why error) error {
 	case !p.crio():
 		return unresolved(codes.Unknown, name, why.Error())
 	case errors.Is(why, ErrNoPlatform):
-		return status.Errorf(codes.Unknown, "choosing image instance: no image found in image index for architecture %q, variant %q, OS %q", runtime.GOARCH, "", "linux")
+		return artifactError("choosing an image from manifest list docker://"+name+": "+noPlatform, "choose manifest instance: "+noPlatform)
 	case errors.Is(why, ErrRefused):
 		host, _, _ := strings.Cut(name, "/")
-		return status.Errorf(codes.Unknown, "RegistryUnavailable: initializing source docker://%s: pinging container registry %s: Get %q: dial tcp %s: connect: connection refused",
+		return status.Errorf(codes.Unknown, "RegistryUnavailable: unable to pull image: initializing source docker://%s: pinging container registry %s: Get %q: dial tcp %s: connect: connection refused",
 			name, host, "https://"+host+"/v2/", host)
 	}
-	return status.Error(codes.Unknown, fmt.Sprintf("initializing source docker://%s: %v", name, why))
+	return status.Error(codes.Unknown, fmt.Sprintf("unable to pull image: initializing source docker://%s: %v", name, why))
+}
+
+// noPlatform is CRI-O's reason for ErrNoPlatform.
+var noPlatform = fmt.Sprintf("no image found in image index for architecture %q, variant %q, OS %q", runtime.GOARCH, "", "linux")
+
+// noManifest is CRI-O's error for a manifest that a registry does not give.
+func noManifest(name, why string) error {
+	return artifactError("initializing source docker://"+name+": "+why, "get manifest from ref: create image source: "+why)
+}
+
+// artifactError is CRI-O's error for what is neither an image nor an OCI artifact.
+func artifactError(image, artifact string) error {
+	return status.Errorf(codes.Unknown, "unable to pull image or OCI artifact: pull image err: %s; artifact err: image reference: %s", image, artifact)
 }
 
 func unresolved(code codes.Code, name, why string) error {
