@@ -36,7 +36,7 @@ func TestStopDoesNotWaitForTERM(t *testing.T) {
 						t.Fatal(err)
 					}
 					container, err := c.CreateContainer(t.Context(), sandbox, &runtimeapi.ContainerConfig{
-						Metadata: &runtimeapi.ContainerMetadata{Name: "app"}, Image: &runtimeapi.ImageSpec{Image: "registry.example/app:1"},
+						Metadata: &runtimeapi.ContainerMetadata{Name: "app"}, Image: &runtimeapi.ImageSpec{Image: "registry.example/app:1", UserSpecifiedImage: "registry.example/app:1"},
 					}, config)
 					if err != nil {
 						t.Fatal(err)
