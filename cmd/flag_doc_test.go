@@ -13,7 +13,7 @@ import (
 )
 
 // ofOthers are the flags in the pages that are not podrun's.
-var ofOthers = []string{"version", "unix-socket", "user", "stdout", "config-dir", "timout"} // of containerd, curl, systemctl, kompose and CRI-O; a mistake in troubleshooting.md
+var ofOthers = []string{"version", "unix-socket", "user", "stdout", "config-dir", "registries-conf", "timout"} // of containerd, curl, systemctl, kompose and CRI-O; a mistake in troubleshooting.md
 
 // flagInPage finds a flag in code, such as `--timeout`.
 var flagInPage = regexp.MustCompile("--([a-z][a-z-]+)")
