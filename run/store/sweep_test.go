@@ -4,6 +4,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -110,4 +111,42 @@ func lockFiles(t *testing.T, layout identity.Layout) []string {
 		names = append(names, e.Name())
 	}
 	return names
+}
+
+// TestSweepReadsAllPodsForManyLocksOnly: an apply holds the lock of its new pod, which has
+// no directory yet, and must not read the names of all pods for it.
+func TestSweepReadsAllPodsForManyLocksOnly(t *testing.T) {
+	layout := testLayout(t)
+	for n := range 2 * sweepShare {
+		id := identity.Pod{Namespace: "default", Name: "here-" + strconv.Itoa(n), UID: "u" + strconv.Itoa(n)}
+		if err := os.MkdirAll(layout.Pod(id.UID), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteCheckpoint(layout, id, manifest.Checkpoint{Pod: &corev1.Pod{}}); err != nil {
+			t.Fatal(err)
+		}
+		writeLock(t, layout, id)
+	}
+	writeLock(t, layout, identity.Pod{Namespace: "default", Name: "node"}) // in place of the node's
+	for gone, left := range []int{1, 2, 0} {
+		writeLock(t, layout, identity.Pod{Namespace: "default", Name: "gone-" + strconv.Itoa(gone)})
+		if err := Sweep(layout); err != nil {
+			t.Fatal(err)
+		}
+		have := slices.DeleteFunc(lockFiles(t, layout), func(name string) bool { return !strings.HasPrefix(name, "default_gone-") })
+		if len(have) != left {
+			t.Errorf("after %d locks of pods that are gone: %q, want %d", gone+1, have, left)
+		}
+	}
+}
+
+// writeLock leaves the lock of a pod, as a command that was killed does.
+func writeLock(t *testing.T, layout identity.Layout, id identity.Pod) {
+	t.Helper()
+	if err := os.MkdirAll(layout.Locks(), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(layout.PodLock(id), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
