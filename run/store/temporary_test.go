@@ -39,6 +39,17 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Forget()
+	reservation := filepath.Join(layout.Reservations(), ".2490658966")
+	temporary[reservation] = false
+	if err := os.MkdirAll(layout.Reservations(), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(reservation, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Sweep(layout); err != nil {
+		t.Fatal(err)
+	}
 	for path, stays := range temporary {
 		if _, err := os.Lstat(path); (err == nil) != stays {
 			t.Errorf("%s: %v, want it kept: %v", path, err, stays)
