@@ -56,3 +56,39 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 		}
 	}
 }
+
+// TestNoOwnerOfAnUnmadePodIsLeft: a replacement was killed after it had become the owner
+// of the new pod, and before it created that pod's directory. The removal of the old pod
+// also removes the record and the claim; with the directory, they stay for the removal
+// of the new one.
+func TestNoOwnerOfAnUnmadePodIsLeft(t *testing.T) {
+	for _, made := range []bool{false, true} {
+		layout := testLayout(t)
+		id := identity.Pod{Namespace: "default", Name: "web", UID: "old"}
+		killed, err := testLocks(layout).LockPod(t.Context(), id, PurposeRun)
+		if err == nil {
+			err = killed.Acquire("new", PurposeRun, true, true)
+		}
+		if err == nil && made {
+			err = os.MkdirAll(layout.Pod("new"), 0o750)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		killed.Claim.file.Close()
+		killed.Unlock()
+		l, err := testLocks(layout).LockPod(t.Context(), id, PurposeRemove)
+		if err == nil {
+			err = l.Acquire(id.UID, PurposeRemove, false, false)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Forget()
+		for _, dir := range []string{layout.Owners(), layout.Claims()} {
+			if left, _ := os.ReadDir(dir); (len(left) > 0) != made {
+				t.Errorf("directory created: %v: %d files are left in %s", made, len(left), dir)
+			}
+		}
+	}
+}
