@@ -119,3 +119,19 @@ func TestApplyAfterAnInterruptedStop(t *testing.T) {
 	r.oneReadySandbox()
 	r.mustDelete()
 }
+
+// TestApplyAfterAStopThatIsRecordedLate: on a busy host, containerd records the exit of a
+// container some time after it has answered that the container is stopped. The next apply
+// does not take it for a running one (random kills, seed 500: stop, then apply).
+func TestApplyAfterAStopThatIsRecordedLate(t *testing.T) {
+	r := newRig(t)
+	r.mustApply(one("Always"), OutcomeCreated)
+	r.killLate("StopContainer", 300*time.Millisecond, childJob{Stop: true})
+	r.rt.ForgetCalls()
+	r.rt.Fault("StopContainer", critest.Fault{When: critest.AlreadyEnded, Times: 1})
+	if result := r.apply(one("Always")); result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	wantChanges(t, r.rt, "StopContainer app", "CreateContainer app", "StartContainer app")
+	r.mustDelete()
+}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // When is whether a fault comes before or after the effect of the call.
@@ -35,6 +36,9 @@ const (
 	// Stale answers ListPodSandbox and ListContainers with what there was when the
 	// fault was set.
 	Stale
+	// AlreadyEnded answers StopContainer with success and without effect, as containerd
+	// 1.6 does if the task has ended and the container is not yet recorded as exited.
+	AlreadyEnded
 )
 
 // Fault is what goes wrong with calls of a method.
@@ -152,6 +156,8 @@ func (rt *Runtime) play(ctx context.Context, f *fault, req proto.Message, do fun
 		return do(ctx)
 	case Stale:
 		return f.stale.list(req)
+	case AlreadyEnded:
+		return &runtimeapi.StopContainerResponse{}, nil
 	case Hang:
 		<-ctx.Done()
 		return nil, ctx.Err()

@@ -353,10 +353,14 @@ func (w *stopper) runPreStop(ctx context.Context, c lifecycle.Container, plan ho
 }
 
 // noteStopped takes in how a stopped container has ended. The runtime may have
-// forgotten it already, which is as good.
+// forgotten it already, or, on a busy host, not yet recorded its exit: containerd answers
+// that a container whose task has ended is stopped.
 func (w *stopper) noteStopped(ctx context.Context, c lifecycle.Container) {
 	now, err := observe.ReadContainer(ctx, w.Client, c.ID, c.SandboxID, false)
-	if err != nil {
+	if err == nil && now.State == lifecycle.Running && observe.Settled(ctx, w.Client, c) {
+		now, err = observe.ReadContainer(ctx, w.Client, c.ID, c.SandboxID, false)
+	}
+	if err != nil || now.State == lifecycle.Running {
 		now = c
 		now.State = lifecycle.Exited
 	}

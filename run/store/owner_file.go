@@ -71,8 +71,8 @@ func removeOwner(layout identity.Layout, id identity.Pod) error {
 }
 
 // removeTemporary removes what a process left that was killed before it renamed a file:
-// the files in dir whose names are prefix and digits (os.CreateTemp). The pod's lock must
-// be held, so that no live process has one.
+// the files in dir whose names are prefix and digits (os.CreateTemp). The lock under which
+// such files are created must be held, so that no live process has one.
 func removeTemporary(dir, prefix string) {
 	entries, _ := os.ReadDir(dir) // the sweep tries again
 	for _, e := range entries {

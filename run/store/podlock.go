@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -349,10 +350,29 @@ func (l *PodLock) Forget() {
 	if l == nil || l.Held == nil {
 		return
 	}
+	if l.Pinned {
+		l.forgetUnmade()
+	}
 	if !claimed(l.layout, l.id, l.Claim) {
 		_ = os.Remove(l.path) // likewise
 	}
 	l.Release()
+}
+
+// forgetUnmade removes the owner record and the claim of a command that was killed before
+// it created the directory of its pod, which has another UID than the removed one: a
+// replacement. The lock must be held.
+func (l *PodLock) forgetUnmade() {
+	r, err := l.Owner()
+	if err != nil || r == nil || r.Live(l.layout) || !identity.SafeUID(r.UID) {
+		return
+	}
+	if _, err := os.Lstat(l.layout.Pod(r.UID)); !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if removeOwner(l.layout, l.id) == nil && r.Claim != "" {
+		_ = os.Remove(filepath.Join(l.layout.Claims(), filepath.Base(r.Claim))) // it stays then, and is swept another time
+	}
 }
 
 // ErrChanged reports that another podrun changed the pod: the pod was observed

@@ -204,6 +204,7 @@ func Sweep(layout identity.Layout) error {
 	if err := sweepLocks(layout, here); err != nil {
 		return err
 	}
+	removeTemporary(layout.Reservations(), ".") // each is created under the node's lock
 	return errors.Join(sweepLockedFiles(layout.Reservations()), sweepClaims(layout), sweepSecrets(layout))
 }
 

@@ -39,9 +39,56 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Forget()
+	reservation := filepath.Join(layout.Reservations(), ".2490658966")
+	temporary[reservation] = false
+	if err := os.MkdirAll(layout.Reservations(), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(reservation, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Sweep(layout); err != nil {
+		t.Fatal(err)
+	}
 	for path, stays := range temporary {
 		if _, err := os.Lstat(path); (err == nil) != stays {
 			t.Errorf("%s: %v, want it kept: %v", path, err, stays)
+		}
+	}
+}
+
+// TestNoOwnerOfAnUnmadePodIsLeft: a replacement was killed after it had become the owner
+// of the new pod, and before it created that pod's directory. The removal of the old pod
+// also removes the record and the claim; with the directory, they stay for the removal
+// of the new one.
+func TestNoOwnerOfAnUnmadePodIsLeft(t *testing.T) {
+	for _, made := range []bool{false, true} {
+		layout := testLayout(t)
+		id := identity.Pod{Namespace: "default", Name: "web", UID: "old"}
+		killed, err := testLocks(layout).LockPod(t.Context(), id, PurposeRun)
+		if err == nil {
+			err = killed.Acquire("new", PurposeRun, true, true)
+		}
+		if err == nil && made {
+			err = os.MkdirAll(layout.Pod("new"), 0o750)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		killed.Claim.file.Close()
+		killed.Unlock()
+		l, err := testLocks(layout).LockPod(t.Context(), id, PurposeRemove)
+		if err == nil {
+			err = l.Acquire(id.UID, PurposeRemove, false, false)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Forget()
+		for _, dir := range []string{layout.Owners(), layout.Claims()} {
+			if left, _ := os.ReadDir(dir); (len(left) > 0) != made {
+				t.Errorf("directory created: %v: %d files are left in %s", made, len(left), dir)
+			}
 		}
 	}
 }
