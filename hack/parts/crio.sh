@@ -45,6 +45,7 @@ crio_config() { # writes what CRI-O reads beside its own configuration, and prin
 		pause_image = "$registry/pause:3.9"
 		signature_policy = "$dir/policy.json"
 		signature_policy_dir = "$dir/policies"
+		namespaced_auth_dir = "$dir/auth"
 		[crio.network]
 		network_dir = "$dir/cni/conf"
 		plugin_dirs = ["/usr/lib/cni"]
@@ -79,4 +80,10 @@ remove_crio_run() {
 		umount -l -- "$mount" || true
 	done
 	rm -rf --one-file-system -- "$crio_run"
+	# Every CRI-O of a host has its host ports in this table, and keeps it when it ends.
+	local family table
+	for family in ip ip6; do
+		table=$(nft list table "$family" crio-hostports 2>/dev/null) || continue
+		grep -q 'elements = ' <<<"$table" || pgrep -x -r D,R,S crio >/dev/null || nft delete table "$family" crio-hostports
+	done
 }
