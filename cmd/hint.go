@@ -16,7 +16,8 @@ import (
 // hintTo is what a user can do about an error: its own hint, or else what the system's
 // error that it has calls for. Empty if neither is known.
 func hintTo(err error) string {
-	if e, ok := errors.AsType[*problem.Error](err); ok && (e.Hint != "" || len(e.Problems) > 0) {
+	// A program that failed (Failed) has the container's own permissions and files.
+	if e, ok := errors.AsType[*problem.Error](err); ok && (e.Hint != "" || len(e.Problems) > 0 || e.Kind == problem.Failed) {
 		return e.Hint
 	}
 	path := ""

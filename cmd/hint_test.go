@@ -58,6 +58,7 @@ func TestHintTo(t *testing.T) {
 		{fmt.Errorf("pod a: %w", full), "the disk is full"},
 		{problem.Refuse(problem.Manifest, problem.List{{Message: "m: permission denied"}}), ""}, // each has its hint
 		{errors.New("x"), ""},
+		{&problem.Error{Kind: problem.Failed, Err: errors.New(`exec: "/etc": permission denied`)}, ""}, // in the container
 		{&os.LinkError{Op: "rename", Old: "/a/x", New: "/a/y", Err: unix.EDQUOT}, "the disk quota is used up: increase it, or free space on the file system of /a/y"},
 	} {
 		if got := hintTo(tc.err); !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" {
