@@ -191,10 +191,15 @@ func TestHugepages(t *testing.T) {
 	in.Pod.Spec.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{
 		"hugepages-2Mi": resource.MustParse("8Mi"), "hugepages-1Gi": resource.MustParse("1Gi"),
 	}}
-	if got := mustConfig(t, in, Late{}).Linux.Resources.HugepageLimits; len(got) > 0 {
-		t.Errorf("without the controller: %v", got)
+	crio := in
+	crio.Facts.Runtime.Name = "cri-o"
+	if got := mustConfig(t, crio, Late{}).Linux.Resources.HugepageLimits; len(got) > 0 {
+		t.Errorf("without the controller, on CRI-O: %v", got)
 	}
-	in.Facts.Cgroup.Controllers = []string{"hugetlb"}
+	crio.Facts.Cgroup.Controllers = []string{"hugetlb"}
+	if got := mustConfig(t, crio, Late{}).Linux.Resources.HugepageLimits; len(got) == 0 {
+		t.Error("CRI-O with the controller gets no limits")
+	}
 	got := map[string]uint64{}
 	for _, l := range mustConfig(t, in, Late{}).Linux.Resources.HugepageLimits {
 		got[l.PageSize] = l.Limit

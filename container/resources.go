@@ -44,10 +44,10 @@ func (p Plan) limit(own *apiresource.Quantity, name corev1.ResourceName) *apires
 }
 
 // hugepages limits every page size of the host, to nothing unless the container
-// or else the pod has a limit. A host without the controller has no limits: containerd
-// ignores them there, but with CRI-O no container can be created.
+// or else the pod has a limit. On a host without the controller, containerd ignores the
+// limits, but CRI-O creates no container with one.
 func (p Plan) hugepages() []*runtimeapi.HugepageLimit {
-	if !p.in.Facts.Cgroup.Has("hugetlb") {
+	if p.in.Facts.Runtime.IsCRIO() && !p.in.Facts.Cgroup.Has("hugetlb") {
 		return nil
 	}
 	limits := map[string]uint64{}
