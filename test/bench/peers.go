@@ -22,7 +22,7 @@ func peers(o options) []peer {
 	all := []peer{
 		{"podman kube play", []string{"podman", "pull", "--tls-verify=false", o.image},
 			func(m string) []string { return []string{"podman", "kube", "play", "--tls-verify=false", m} },
-			func(m string) []string { return []string{"podman", "kube", "down", "--force", m} }},
+			func(m string) []string { return []string{"podman", "kube", "down", m} }},
 		{"nerdctl run", nil,
 			func(string) []string {
 				return []string{"nerdctl", "--address", o.endpoint, "-n", "k8s.io", "run", "-d", "--pull=never", "--name", name, o.image, "sleep", "3600"}
