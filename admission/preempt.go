@@ -56,7 +56,7 @@ func (q question) preemptable() []host.Pod {
 }
 
 // victims selects the pods to preempt: as few as possible of the best classes. From each
-// class, starting with the best, it takes only what all pods of the lower classes
+// class, starting with the best, it selects only what all pods of the lower classes
 // together could not provide.
 func (q question) victims(wanted needs) (chosen []host.Pod, ok bool) {
 	classes := []corev1.PodQOSClass{corev1.PodQOSGuaranteed, corev1.PodQOSBurstable, corev1.PodQOSBestEffort}

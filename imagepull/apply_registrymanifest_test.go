@@ -147,8 +147,8 @@ func TestReadRedirects(t *testing.T) {
 	check(true)
 }
 
-// A pull without a runtime's store is described once it takes long, and only once. Its
-// end ends the request.
+// A long pull without a runtime's store requests the manifest, once. The end of the pull
+// ends the request.
 func TestDescribeLong(t *testing.T) {
 	for name, test := range map[string]struct {
 		took, answer time.Duration

@@ -160,7 +160,7 @@ func decodeCheckpoint(data []byte) (*corev1.Pod, error) {
 	return pod, err
 }
 
-// demand are the fields of a pod that say what it takes of the host. To decode only these
+// demand are the fields of a pod that determine its use of the host. To decode only these
 // takes half the time, and every apply does it for each pod on the host.
 type demand struct {
 	Metadata struct {

@@ -3,7 +3,6 @@ package crash
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,14 +12,7 @@ import (
 // PODRUN_CRASH_KILLS (default 3) were killed; PODRUN_CRASH_SEED chooses the commands,
 // the times, and the commands that follow.
 func TestRandomKills(t *testing.T) {
-	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
-		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
-	}
-	o, err := newOutside()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
+	o, dir := onRuntime(t)
 	o.leaks(t.Context(), newHost(dir, 0)) // what was there before counts for nothing
 	seed := uint64(number("PODRUN_CRASH_SEED", 1))
 	t.Logf("PODRUN_CRASH_SEED=%d", seed)

@@ -3,7 +3,6 @@ package crash
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,14 +46,7 @@ func (o *outside) stick(ctx context.Context, pod string) (id string, err error) 
 // TestTaskNeverStarted is the one failure of the sweep with seed 3 (faults.md, F11):
 // containerd refuses to remove the container for ever, or until it is restarted.
 func TestTaskNeverStarted(t *testing.T) {
-	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
-		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
-	}
-	o, err := newOutside()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
+	o, dir := onRuntime(t)
 	o.leaks(t.Context(), newHost(dir, 0)) // what was there before counts for nothing
 	for i, then := range []string{"apply", "delete"} {
 		t.Run(then, func(t *testing.T) {

@@ -93,11 +93,10 @@ type verdict struct {
 	trouble string   // of the sweep itself
 }
 
-// TestCrashSweep kills each command at a sample of its steps: one in
-// PODRUN_CRASH_EVERY (default 80; 1 kills at each), chosen by PODRUN_CRASH_SEED.
-// PODRUN_CRASH_ONLY is a regular expression for the cells' names to choose them by,
-// PODRUN_CRASH_ROUNDS how many times each is tried.
-func TestCrashSweep(t *testing.T) {
+// onRuntime connects to the runtime of the tests, and makes a directory for hosts; without
+// a runtime the test is skipped.
+func onRuntime(t *testing.T) (*outside, string) {
+	t.Helper()
 	if program == "" || os.Getenv("PODRUN_TEST_IMAGE") == "" {
 		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
 	}
@@ -105,7 +104,15 @@ func TestCrashSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	return o, t.TempDir()
+}
+
+// TestCrashSweep kills each command at a sample of its steps: one in
+// PODRUN_CRASH_EVERY (default 80; 1 kills at each), chosen by PODRUN_CRASH_SEED.
+// PODRUN_CRASH_ONLY is a regular expression for the cells' names to choose them by,
+// PODRUN_CRASH_ROUNDS how many times each is tried.
+func TestCrashSweep(t *testing.T) {
+	o, dir := onRuntime(t)
 	cells, err := plan(o, dir, commands...)
 	if err != nil {
 		t.Fatal(err)

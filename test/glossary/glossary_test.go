@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -136,31 +137,15 @@ func documents(t *testing.T, check func(place, file, text string)) {
 	}
 }
 
+// notProgram are the directories whose Go files are not the program's.
+var notProgram = []string{"test", "hack", "cri/critest", "bundle", "faultpoint"}
+
 // literals passes on each string literal of the program's source.
 func literals(t *testing.T, check func(place, file, text string)) {
 	t.Helper()
-	files := token.NewFileSet()
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		file, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			switch file {
-			case "test", "hack", "cri/critest", ".git", "bin", "bundle", "faultpoint":
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
-			return nil
-		}
-		syntax, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
+	goFiles(t, notProgram, func(file string, line func(token.Pos) string, syntax *ast.File) {
+		if strings.HasSuffix(file, "_test.go") {
+			return
 		}
 		ast.Inspect(syntax, func(n ast.Node) bool {
 			if _, isImport := n.(*ast.ImportSpec); isImport {
@@ -171,15 +156,11 @@ func literals(t *testing.T, check func(place, file, text string)) {
 				return true
 			}
 			if text, err := strconv.Unquote(lit.Value); err == nil {
-				check(file+":"+strconv.Itoa(files.Position(lit.Pos()).Line), file, text)
+				check(line(lit.Pos()), file, text)
 			}
 			return true
 		})
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // comments passes on each line of the comments of all Go files, tests too, without code
@@ -187,6 +168,19 @@ func literals(t *testing.T, check func(place, file, text string)) {
 func comments(t *testing.T, check func(place, file, text string)) {
 	t.Helper()
 	quoted := regexp.MustCompile("`[^`]*`|\"[^\"]*\"|'[^' ]+ [^']*'")
+	goFiles(t, []string{"test/glossary"}, func(file string, line func(token.Pos) string, syntax *ast.File) {
+		for _, group := range syntax.Comments {
+			for _, c := range group.List {
+				check(line(c.Pos()), file, quoted.ReplaceAllString(c.Text, "``"))
+			}
+		}
+	})
+}
+
+// goFiles parses each Go file that is in none of the skipped directories; line returns
+// the file and line of a position.
+func goFiles(t *testing.T, skipped []string, visit func(file string, line func(token.Pos) string, syntax *ast.File)) {
+	t.Helper()
 	files := token.NewFileSet()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -196,7 +190,7 @@ func comments(t *testing.T, check func(place, file, text string)) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (file == ".git" || file == "bin" || file == "test/glossary") {
+		if d.IsDir() && (file == ".git" || file == "bin" || slices.Contains(skipped, file)) {
 			return filepath.SkipDir
 		}
 		if d.IsDir() || !strings.HasSuffix(file, ".go") {
@@ -206,11 +200,7 @@ func comments(t *testing.T, check func(place, file, text string)) {
 		if err != nil {
 			return err
 		}
-		for _, group := range syntax.Comments {
-			for _, c := range group.List {
-				check(file+":"+strconv.Itoa(files.Position(c.Pos()).Line), file, quoted.ReplaceAllString(c.Text, "``"))
-			}
-		}
+		visit(file, func(at token.Pos) string { return file + ":" + strconv.Itoa(files.Position(at).Line) }, syntax)
 		return nil
 	})
 	if err != nil {
