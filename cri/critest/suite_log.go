@@ -121,7 +121,9 @@ func (s *suite) testLogTTY(t *testing.T) {
 // Rotation: the file is moved away, and ReopenContainerLog makes a new one.
 func (s *suite) testLogReopened(t *testing.T) {
 	p := s.pod(t)
-	id := p.sh(t, "app", "echo before; while [ ! -e /go ]; do sleep 0.02; done; echo after")
+	config := p.container("app", "sh", "-c", "echo before; while [ ! -e /host/go ]; do sleep 0.02; done; echo after")
+	let := lets(t, config)
+	id := p.start(t, config)
 	path := s.status(t, id).GetLogPath()
 	for deadline := time.Now().Add(10 * time.Second); len(s.readLog(t, path)) == 0 && time.Now().Before(deadline); {
 		time.Sleep(10 * time.Millisecond)
@@ -133,7 +135,7 @@ func (s *suite) testLogReopened(t *testing.T) {
 	if _, err := s.Runtime.ReopenContainerLog(t.Context(), reopen); err != nil {
 		t.Fatal(err)
 	}
-	s.say(t, id, "touch /go")
+	let()
 	s.ended(t, id)
 	if got := s.readLog(t, path+".1"); !slices.Equal(got, []string{"stdout F before"}) {
 		t.Errorf("the old file has %q", got)
