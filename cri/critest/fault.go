@@ -74,7 +74,7 @@ func (rt *Runtime) Fault(method string, f Fault) (clear func()) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	if f.When == Stale {
-		set.stale = rt.records(nil)
+		set.stale = rt.records()
 	}
 	rt.faults = append(rt.faults, set)
 	return func() {

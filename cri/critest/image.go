@@ -29,9 +29,11 @@ type Image struct {
 	Entrypoint, Cmd []string
 	Env             []string // KEY=value
 
-	// Of an image in a registry: how long a pull takes, what it fails with and
-	// how often (0 is always), and the credentials that it wants.
+	// Of an image in a registry: how long a pull takes, until what is closed it lasts
+	// in any case, what it fails with and how often (0 is always), and the credentials
+	// that it wants.
 	PullDelay          time.Duration
+	PullUntil          <-chan struct{}
 	PullErr            error
 	FailTimes          int
 	Username, Password string
@@ -198,12 +200,8 @@ func (rt *Runtime) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest
 	if remote == nil {
 		return nil, rt.options.profile.missing(name)
 	}
-	timer := time.NewTimer(remote.PullDelay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := remote.arrive(ctx); err != nil {
+		return nil, err
 	}
 	if err := rt.refuse(remote, r.GetAuth()); err != nil {
 		return nil, err
@@ -212,6 +210,19 @@ func (rt *Runtime) PullImage(ctx context.Context, r *runtimeapi.PullImageRequest
 	defer rt.mu.Unlock()
 	rt.images[name] = remote
 	return &runtimeapi.PullImageResponse{ImageRef: remote.ID}, nil
+}
+
+// arrive waits until the image has been pulled.
+func (i *Image) arrive(ctx context.Context) error {
+	if err := wait(ctx, i.PullDelay); err != nil || i.PullUntil == nil {
+		return err
+	}
+	select {
+	case <-i.PullUntil:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // refuse reports why a registry would not give an image, if it would not.

@@ -20,14 +20,14 @@ import (
 func (rt *Runtime) ListContainers(_ context.Context, r *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	return rt.records(r.GetFilter().GetLabelSelector()).listContainers(r.GetFilter()), nil
+	return (&records{containers: rt.containersWith(r.GetFilter().GetLabelSelector())}).listContainers(r.GetFilter()), nil
 }
 
 // ListPodSandbox implements the CRI, in the order of ListContainers.
 func (rt *Runtime) ListPodSandbox(_ context.Context, r *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	return rt.records(r.GetFilter().GetLabelSelector()).listSandboxes(r.GetFilter()), nil
+	return (&records{sandboxes: rt.sandboxesWith(r.GetFilter().GetLabelSelector())}).listSandboxes(r.GetFilter()), nil
 }
 
 // records is what a runtime has at one moment, in the order of IDs.
@@ -36,16 +36,28 @@ type records struct {
 	containers []*runtimeapi.Container
 }
 
-// records copies what has all the labels; nil for all there is. rt.mu is held.
-func (rt *Runtime) records(labels map[string]string) *records {
-	all := &records{}
+// records copies all sandboxes and containers. rt.mu is held.
+func (rt *Runtime) records() *records {
+	return &records{sandboxes: rt.sandboxesWith(nil), containers: rt.containersWith(nil)}
+}
+
+// sandboxesWith copies the sandboxes that have all the labels, in the order of IDs. It
+// looks at every sandbox, as containerd does. rt.mu is held.
+func (rt *Runtime) sandboxesWith(labels map[string]string) []*runtimeapi.PodSandbox {
+	var out []*runtimeapi.PodSandbox
 	for _, id := range sortedKeysOf(rt.sandboxes, func(s *sandbox) bool { return matchesLabels(s.config.GetLabels(), labels) }) {
-		all.sandboxes = append(all.sandboxes, rt.sandboxes[id].summary())
+		out = append(out, rt.sandboxes[id].summary())
 	}
+	return out
+}
+
+// containersWith is sandboxesWith for containers.
+func (rt *Runtime) containersWith(labels map[string]string) []*runtimeapi.Container {
+	var out []*runtimeapi.Container
 	for _, id := range sortedKeysOf(rt.containers, func(c *container) bool { return matchesLabels(c.config.GetLabels(), labels) }) {
-		all.containers = append(all.containers, rt.containers[id].summary())
+		out = append(out, rt.containers[id].summary())
 	}
-	return all
+	return out
 }
 
 // list answers a request for either list.

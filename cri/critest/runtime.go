@@ -35,26 +35,28 @@ type Runtime struct {
 
 	options options
 
-	mu         sync.Mutex // guards all below
-	clock      int64      // the last time given out, ns
-	serial     int        // of IDs
-	names      map[string]string
-	sandboxes  map[string]*sandbox
-	containers map[string]*container
-	memory     map[string]uint64 // what containers use, by name: SetMemory
-	addresses  addresses
-	images     map[string]*Image // by normalized name
-	remotes    map[string]*Image // likewise; what PullImage finds
-	scripts    map[string][]Behavior
-	execs      map[string]func(cmd []string) *Exec
-	runs       map[string]int // how often a container name has been started
-	files      map[string][]byte
-	conditions []*runtimeapi.RuntimeCondition
-	faults     []*fault
-	calls      []*Call
-	listeners  map[*listener]bool
-	wires      []net.Conn // of Serve
-	closed     bool
+	mu           sync.Mutex    // guards all below
+	clock        int64         // the last time given out, ns
+	ahead        time.Duration // SetClock
+	serial       int           // of IDs
+	names        map[string]string
+	sandboxes    map[string]*sandbox
+	sandboxTasks map[string]bool // LeaveSandboxTask
+	containers   map[string]*container
+	memory       map[string]uint64 // what containers use, by name: SetMemory
+	addresses    addresses
+	images       map[string]*Image // by normalized name
+	remotes      map[string]*Image // likewise; what PullImage finds
+	scripts      map[string][]Behavior
+	execs        map[string]func(cmd []string) *Exec
+	runs         map[string]int // how often a container name has been started
+	files        map[string][]byte
+	conditions   []*runtimeapi.RuntimeCondition
+	faults       []*fault
+	calls        []*Call
+	listeners    map[*listener]bool
+	wires        []net.Conn // of Serve
+	closed       bool
 
 	busy sync.WaitGroup // processes, late effects and streams
 }
@@ -124,8 +126,16 @@ func (rt *Runtime) Close() {
 // now gives the time in ns, later than any time given before: two events of a
 // bubble's one instant still have an order. rt.mu is held.
 func (rt *Runtime) now() int64 {
-	rt.clock = max(rt.clock+1, time.Now().UnixNano())
+	rt.clock = max(rt.clock+1, time.Now().Add(rt.ahead).UnixNano())
 	return rt.clock
+}
+
+// SetClock makes the runtime's clock differ from the host's, as the times of before do
+// after the host's clock was set.
+func (rt *Runtime) SetClock(ahead time.Duration) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	rt.ahead, rt.clock = ahead, 0
 }
 
 // newID makes a 64-character ID, the same in every run of a test and in no

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -179,6 +180,37 @@ func (p *pod) start(t *testing.T, config *runtimeapi.ContainerConfig) string {
 func (p *pod) sh(t *testing.T, name, script string) string {
 	t.Helper()
 	return p.start(t, p.container(name, "sh", "-c", script))
+}
+
+// lets mounts a directory of the host as /host, and returns what makes the file go in it.
+// A container that ends because of a command executed in it kills that command if it is
+// the faster one.
+func lets(t *testing.T, config *runtimeapi.ContainerConfig) (let func()) {
+	t.Helper()
+	dir := t.TempDir()
+	config.Mounts = append(config.Mounts, &runtimeapi.Mount{ContainerPath: "/host", HostPath: dir})
+	return func() {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// up waits until a container has written up to its log: what comes before that in its
+// script is done, such as a trap.
+func (p *pod) up(t *testing.T, name string) {
+	t.Helper()
+	path := filepath.Join(p.config.GetLogDirectory(), name, "0.log")
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		data, err := os.ReadFile(path)
+		if strings.Contains(string(data), " stdout F up\n") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the log of %s after 20 s: %q, %v", name, data, err)
+		}
+	}
 }
 
 func (s *suite) status(t *testing.T, id string) *runtimeapi.ContainerStatus {

@@ -3,12 +3,14 @@ package critest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -25,22 +27,24 @@ func (s *suite) testEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := make(chan *runtimeapi.ContainerEventResponse)
-	ended := make(chan error, 1)
-	go func() {
-		for {
-			e, err := stream.Recv()
-			if err != nil {
-				ended <- err
+	got, ended := receive(ctx, stream)
+	over := func(err error) bool { // containerd 1.6, or CRI-O without enable_pod_events
+		return status.Code(err) == codes.Unimplemented && !s.second(t) || errors.Is(err, io.EOF) && s.cfg.Profile.NoEvents
+	}
+	// A stream says nothing of when it begins: by then it has an event.
+	for i, begun := 0, false; !begun; i++ {
+		first := p.create(t, p.container(fmt.Sprintf("first%d", i), "true"))
+		select {
+		case e := <-got:
+			begun = e.GetContainerId() == first
+		case err := <-ended:
+			if over(err) {
 				return
 			}
-			select {
-			case got <- e:
-			case <-ctx.Done():
-			}
+			t.Fatalf("the stream ended before an event: %v", err)
+		case <-time.After(200 * time.Millisecond):
 		}
-	}()
-	time.Sleep(300 * time.Millisecond) // a stream says nothing of when it begins
+	}
 	id := p.sh(t, "app", "sleep 1000")
 	if err := s.StopContainer(t.Context(), id, 0); err != nil {
 		t.Fatal(err)
@@ -60,8 +64,8 @@ func (s *suite) testEvents(t *testing.T) {
 				seen = append(seen, e.GetContainerEventType())
 			}
 		case err := <-ended:
-			if status.Code(err) == codes.Unimplemented && !s.second(t) || errors.Is(err, io.EOF) && s.cfg.Profile.NoEvents {
-				return // containerd 1.6, or CRI-O without enable_pod_events
+			if over(err) {
+				return
 			}
 			t.Fatalf("the stream ended after %v: %v", seen, err)
 		}
@@ -69,6 +73,26 @@ func (s *suite) testEvents(t *testing.T) {
 	if !slices.Equal(seen, want) {
 		t.Errorf("events %v, want %v", seen, want)
 	}
+}
+
+// receive receives events until the stream ends.
+func receive(ctx context.Context, stream grpc.ServerStreamingClient[runtimeapi.ContainerEventResponse]) (<-chan *runtimeapi.ContainerEventResponse, <-chan error) {
+	got := make(chan *runtimeapi.ContainerEventResponse)
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			e, err := stream.Recv()
+			if err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case got <- e:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return got, ended
 }
 
 // second reports whether this is containerd 2.

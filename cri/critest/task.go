@@ -2,6 +2,8 @@ package critest
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
 	"google.golang.org/grpc/codes"
@@ -26,6 +28,28 @@ func (rt *Runtime) LeaveTask(id string) bool {
 	return true
 }
 
+// LeaveSandboxTask brings a sandbox to the state in which containerd 2 can be left by a
+// RunPodSandbox whose client was killed: it is not ready, and its task was created and
+// never started, which a removal of the sandbox does not delete (containerd issue 12344).
+func (rt *Runtime) LeaveSandboxTask(id string) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if s, there := rt.sandboxes[id]; there {
+		s.ready = false
+	}
+	if rt.sandboxTasks == nil {
+		rt.sandboxTasks = map[string]bool{}
+	}
+	rt.sandboxTasks[id] = true
+}
+
+// SandboxTasks lists the tasks of LeaveSandboxTask that are left.
+func (rt *Runtime) SandboxTasks() []string {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return slices.Sorted(maps.Keys(rt.sandboxTasks))
+}
+
 // undeletable is containerd's refusal to remove a container that has a task. rt.mu is
 // held.
 func (c *container) undeletable() error {
@@ -48,6 +72,10 @@ func (t tasks) Delete(ctx context.Context, r *tasksapi.DeleteTaskRequest) (*task
 	}
 	t.rt.mu.Lock()
 	defer t.rt.mu.Unlock()
+	if t.rt.sandboxTasks[r.GetContainerID()] {
+		delete(t.rt.sandboxTasks, r.GetContainerID())
+		return &tasksapi.DeleteResponse{ID: r.GetContainerID()}, nil
+	}
 	c, ok := t.rt.containers[r.GetContainerID()]
 	switch {
 	case !ok || c.process == nil && !c.unstarted:
