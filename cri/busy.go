@@ -19,7 +19,7 @@ const BusyFor = 10 * time.Second
 const busyPoll = 100 * time.Millisecond
 
 // busyTexts are parts of the answers by which a runtime refuses a call for as long as
-// it works on the same object. They have gRPC's code Unknown.
+// it works on the same object, or by which it ends a call that can be repeated.
 var busyTexts = []string{
 	// containerd 1.6 to 2.4, internal/cri/server (before 2.0 pkg/cri/server):
 	// container_remove.go (a sandbox is removed with its containers), container_start.go,
@@ -32,6 +32,12 @@ var busyTexts = []string{
 	"state is unknown, to stop first",
 	// containerd 1.6 and 1.7, pkg/cri/server/sandbox_remove.go: its containers are removed first.
 	"is not fully stopped",
+	// containerd 2, internal/cri/server/podsandbox/sandbox_stop.go: StopPodSandbox has limits
+	// of its own for its steps, which pass while containerd is frozen.
+	"failed to get pod sandbox container: context deadline exceeded",
+	// containerd 1.6 and 1.7, pkg/cri/server/sandbox_stop.go: the shim ends at the same time,
+	// because an earlier StopPodSandbox was canceled. containerd 2 repeats this itself.
+	"failed to kill sandbox container: ttrpc: closed",
 }
 
 // reservedTexts are those by which a runtime refuses to make a second sandbox or

@@ -17,15 +17,17 @@ func TestBusyAndReserved(t *testing.T) {
 		text           string
 		busy, reserved bool
 	}{
-		{text: `failed to set removing state for container "c": container is in starting state, can't be removed`, busy: true},                                                    // containerd 1.6, 1.7, 2.4
-		{text: `failed to set removing state for container "c": container is already in removing state`, busy: true},                                                              // containerd 1.6, 1.7, 2.4
-		{text: `failed to remove container "c": failed to set removing state for container "c": container is in starting state, can't be removed`, busy: true},                    // RemovePodSandbox
-		{text: `failed to set starting state for container "c": container is already in starting state`, busy: true},                                                              // containerd 1.6, 1.7, 2.4
-		{text: `failed to set starting state for container "c": container is in removing state, can't be started`, busy: true},                                                    // containerd 1.6, 1.7, 2.4
-		{text: `failed to set removing state for container "c": container is still running, to stop first`, busy: true},                                                           // containerd 1.6, 1.7, 2.4
-		{text: `failed to reserve sandbox name "web_default_u_0": name "web_default_u_0" is reserved for "abc"`, reserved: true},                                                  // containerd
-		{text: `failed to reserve container name "app_web_default_u_0": name "app_web_default_u_0" is reserved for "abc"`, reserved: true},                                        // containerd
-		{text: `Kubelet may be retrying requests that are timing out in CRI-O due to system load: error reserving ctr name k8s_app for id abc: name is reserved`, reserved: true}, // CRI-O
+		{text: `failed to set removing state for container "c": container is in starting state, can't be removed`, busy: true},                                                          // containerd 1.6, 1.7, 2.4
+		{text: `failed to set removing state for container "c": container is already in removing state`, busy: true},                                                                    // containerd 1.6, 1.7, 2.4
+		{text: `failed to remove container "c": failed to set removing state for container "c": container is in starting state, can't be removed`, busy: true},                          // RemovePodSandbox
+		{text: `failed to set starting state for container "c": container is already in starting state`, busy: true},                                                                    // containerd 1.6, 1.7, 2.4
+		{text: `failed to set starting state for container "c": container is in removing state, can't be started`, busy: true},                                                          // containerd 1.6, 1.7, 2.4
+		{text: `failed to set removing state for container "c": container is still running, to stop first`, busy: true},                                                                 // containerd 1.6, 1.7, 2.4
+		{text: `failed to stop sandbox "s": failed to stop sandbox container "s" in "SANDBOX_READY" state: failed to get pod sandbox container: context deadline exceeded`, busy: true}, // containerd 2.4
+		{text: `failed to stop sandbox container "s" in "SANDBOX_READY" state: failed to kill sandbox container: ttrpc: closed: unknown`, busy: true},                                   // containerd 1.6
+		{text: `failed to reserve sandbox name "web_default_u_0": name "web_default_u_0" is reserved for "abc"`, reserved: true},                                                        // containerd
+		{text: `failed to reserve container name "app_web_default_u_0": name "app_web_default_u_0" is reserved for "abc"`, reserved: true},                                              // containerd
+		{text: `Kubelet may be retrying requests that are timing out in CRI-O due to system load: error reserving ctr name k8s_app for id abc: name is reserved`, reserved: true},       // CRI-O
 		{text: `failed to setup network for sandbox "abc": plugin type="bridge" failed (add)`},
 		{text: `container "c" is not running - in state exited`},
 	} {

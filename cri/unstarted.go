@@ -55,6 +55,21 @@ func (c *Client) removal(ctx context.Context, call func() error, mine func(id st
 	}
 }
 
+// DeleteUnstartedTask deletes the task of a stopped sandbox, if there is one: if podrun is
+// killed during RunPodSandbox, containerd 2 can be left with a task that was created and
+// never started, which RemovePodSandbox does not delete (containerd issue 12344). What
+// containerd stores of such a sandbox stays until its next restart, and can be removed
+// then. Runtimes other than containerd have no such tasks.
+func (c *Client) DeleteUnstartedTask(ctx context.Context, sandbox string) error {
+	if c.tasks == nil {
+		return nil
+	}
+	if err := c.deleteTask(ctx, sandbox); err != nil && status.Code(err) != codes.Unimplemented {
+		return fmt.Errorf("delete its task, which was never started: %w; restart containerd", err)
+	}
+	return nil
+}
+
 // deleteTask deletes a task that does not run, and its process. containerd refuses to
 // delete one that runs. A missing task is not an error.
 func (c *Client) deleteTask(ctx context.Context, id string) error {
