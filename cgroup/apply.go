@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,14 +32,20 @@ func Apply(ctx context.Context, p Plan) error {
 		return failed(groups[len(groups)-1], "create the cgroup", err)
 	}
 	defer unlock()
+	if p.Driver != host.DriverSystemd {
+		// The manager creates the groups around a group with it: the innermost one comes
+		// first. A slice, in contrast, must exist with its values before those in it.
+		slices.Reverse(groups)
+	}
+	created := map[string]bool{}
 	var undo []func() error
 	for _, g := range groups {
-		missing := p.missing(g)
+		missing := p.missing(g, created)
 		undo = append(undo, func() error { return p.unmake(g, missing) })
 		err := ctx.Err()
 		faultpoint.At("cgroup/make")
 		if err == nil {
-			err = p.makeGroup(g, missing)
+			err = p.makeGroup(g, missing, created[g.Path])
 		}
 		faultpoint.At("cgroup/made")
 		if err != nil {
@@ -74,10 +81,10 @@ func (p Plan) unmake(g Group, missing []string) error {
 }
 
 // makeGroup makes one group, of which these directories are missing, the outer ones
-// first.
-func (p Plan) makeGroup(g Group, missing []string) error {
-	// Reweigh comes after, with what Burstable pods there are by then.
-	if len(missing) == 0 && (p.holds(g) || isBurstable(g)) {
+// first. Created is true if it has new directories, which may be those of an earlier call.
+func (p Plan) makeGroup(g Group, missing []string, created bool) error {
+	// reweigh comes after, with what Burstable pods there are by then.
+	if !created && (p.holds(g) || isBurstable(g)) {
 		return nil
 	}
 	m, config, err := p.manager(g)
@@ -94,13 +101,15 @@ func (p Plan) makeGroup(g Group, missing []string) error {
 		err = m.Set(config.Resources)
 	}
 	if len(missing) == 0 {
-		return errors.Join(err, p.remark(g))
+		if err == nil && isPod(g) {
+			err = p.remark(g)
+		}
+		return err
 	}
 	for _, dir := range missing {
-		if exists(dir) {
-			if markErr := mark(dir, milliOf(g, dir)); err == nil {
-				err = markErr
-			}
+		// systemd creates none in hierarchies that the slice does not need.
+		if markErr := mark(dir, milliOf(g, dir)); err == nil && !errors.Is(markErr, fs.ErrNotExist) {
+			err = markErr
 		}
 	}
 	p.made()
@@ -129,15 +138,20 @@ func milliOf(g Group, dir string) int64 {
 }
 
 // missing lists the directories that the group lacks, those of the cgroup root
-// included, the outer ones first.
-func (p Plan) missing(g Group) []string {
+// included, the outer ones first. It adds the paths of the groups that it examines to
+// created, with whether they lack any, and expects those in it to be created.
+func (p Plan) missing(g Group, created map[string]bool) []string {
 	var out []string
-	for i := 1; i <= len(g.Name); i++ {
-		for _, dir := range p.dirs(p.level(g.Name[:i])) {
-			if !p.skipped(dir) && !exists(dir) {
-				out = append(out, dir)
-			}
+	for i := len(g.Name); i > 0; i-- {
+		level := p.level(g.Name[:i])
+		if _, known := created[level.Path]; known {
+			break
 		}
+		dirs := slices.DeleteFunc(p.dirs(level), func(dir string) bool { return p.skipped(dir) || exists(dir) })
+		if created[level.Path] = len(dirs) > 0; len(dirs) == 0 {
+			break // then nor do the groups around it
+		}
+		out = append(dirs, out...)
 	}
 	return out
 }

@@ -29,7 +29,7 @@ func TestLockOfTheMountDelaysNothing(t *testing.T) {
 	if err := unix.Flock(int(mount.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	unlock, err := p.lockShared(ctx)
 	if err != nil {

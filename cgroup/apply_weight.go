@@ -5,15 +5,10 @@ import (
 	"path/filepath"
 )
 
-// Reweigh sets the weight of the shared Burstable cgroup from the requests of the
-// pods whose cgroups are in it. The plan's weight may be outdated, because other
-// pods may have started or ended since. It does nothing if the cgroups carry no
-// marks.
-func Reweigh(p Plan) error {
-	return p.underLock("set its weight", func() error { return p.reweigh(false) })
-}
-
-// reweigh falls back to the plan's weight, if requested.
+// reweigh sets the weight of the shared Burstable cgroup, if it exists, from the requests
+// of the pods whose cgroups are in it. The plan's weight may be outdated, because other
+// pods may have started or ended since. If these cgroups carry no marks, it sets the
+// plan's weight or, without planned, nothing. The caller holds the lock.
 func (p Plan) reweigh(planned bool) error {
 	for _, g := range p.Shared {
 		weighs := g.Resources.CPUShares > 0 || g.Resources.CPUWeight > 0

@@ -110,11 +110,6 @@ func TestApplyAndRemoveLeaveNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if i%10 == 9 {
-			if err := RemoveParents(p); err != nil {
-				t.Fatal(err)
-			}
-		}
 	}
 	t.Logf("slowest Apply: %s", slowest)
 	if left := remains(t, p); len(left) > 0 {
@@ -131,9 +126,6 @@ func TestApplySetsValues(t *testing.T) {
 	}
 	defer func() {
 		if err := Remove(context.Background(), p); err != nil {
-			t.Error(err)
-		}
-		if err := RemoveParents(p); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -212,10 +204,9 @@ func TestSharedWeightFollowsPods(t *testing.T) {
 		if err := Remove(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
-		expect(int64(2-i) * 500)
-	}
-	if err := RemoveParents(plans[0]); err != nil {
-		t.Fatal(err)
+		if i < 2 { // with the last pod, the group is removed
+			expect(int64(2-i) * 500)
+		}
 	}
 	if left := remains(t, plans[0]); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
@@ -249,9 +240,6 @@ func TestRemoveKillsWhatIsLeft(t *testing.T) {
 		}
 	}
 	if err := Remove(t.Context(), Leftovers(uid, facts.Cgroup, s)); err != nil {
-		t.Fatal(err)
-	}
-	if err := RemoveParents(p); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "killed") {
@@ -298,9 +286,6 @@ func TestRemoveAfterSystemdForgot(t *testing.T) {
 		t.Errorf("without a unit: %v", err)
 	}
 	<-ended
-	if err := RemoveParents(p); err != nil {
-		t.Error(err)
-	}
 	if left := remains(t, p); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
@@ -317,7 +302,7 @@ func TestSharedGroupsOfSeveralPodruns(t *testing.T) {
 			pod.UID = types.UID(fmt.Sprintf("%s-%d", uid, i))
 			p := New(Input{Pod: pod, Facts: facts, Settings: s})
 			for range 20 {
-				if err := errors.Join(Apply(t.Context(), p), Remove(t.Context(), p), RemoveParents(p)); err != nil {
+				if err := errors.Join(Apply(t.Context(), p), Remove(t.Context(), p)); err != nil {
 					t.Error(err)
 					return
 				}
@@ -331,7 +316,7 @@ func TestSharedGroupsOfSeveralPodruns(t *testing.T) {
 }
 
 // Groups that another program made, or uses, are not podrun's to remove.
-func TestRemoveParentsSparesOthers(t *testing.T) {
+func TestRemoveSparesOthers(t *testing.T) {
 	facts, s := live(t)
 	p := Leftovers(uid, facts.Cgroup, s)
 	p.Pods = nil
@@ -358,7 +343,7 @@ func TestRemoveParentsSparesOthers(t *testing.T) {
 	if err := os.Mkdir(busy, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := RemoveParents(p); err != nil {
+	if err := Remove(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	if !exists(busy) || !exists(p.dirs(p.Shared[1])[0]) || exists(p.dirs(p.Shared[2])[0]) {
@@ -367,7 +352,7 @@ func TestRemoveParentsSparesOthers(t *testing.T) {
 	if err := os.Remove(busy); err != nil {
 		t.Fatal(err)
 	}
-	if err := RemoveParents(p); err != nil {
+	if err := Remove(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	root, _ := unit(groupPath(p.Driver, p.Root))
@@ -419,9 +404,6 @@ func TestApplyUndoesWhenInterrupted(t *testing.T) {
 		if err := Remove(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
-		if err := RemoveParents(p); err != nil {
-			t.Fatal(err)
-		}
 		if left := remains(t, p); len(left) > 0 {
 			t.Errorf("%d: left behind: %v", times, left)
 		}
@@ -439,8 +421,5 @@ func BenchmarkApplyRemove(b *testing.B) {
 		if err := Remove(ctx, p); err != nil {
 			b.Fatal(err)
 		}
-	}
-	if err := RemoveParents(p); err != nil {
-		b.Fatal(err)
 	}
 }

@@ -37,6 +37,9 @@ func podName(class corev1.PodQOSClass, uid string) []string {
 	return []string{kubepods, bestEffort, pod}
 }
 
+// isPod reports whether a group is that of a pod.
+func isPod(g Group) bool { return strings.HasPrefix(g.Name[len(g.Name)-1], "pod") }
+
 // groupPath spells a name as the driver does, below the mount point.
 func groupPath(driver string, name []string) string {
 	if driver == host.DriverSystemd {

@@ -3,12 +3,13 @@
 // kubepods directly for Guaranteed pods) pod<uid>. The runtime creates the cgroups of
 // containers below the pod's cgroup, and never removes the pod's cgroup.
 //
-// Call Apply and RemoveParents while holding the node's lock: both change cgroups that
+// Call Apply and Remove while holding the node's lock: both change cgroups that
 // pods share.
 package cgroup
 
 import (
 	"path"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -32,7 +33,8 @@ type Plan struct {
 	Mounts  map[string]string `json:"-"` // controller → mount point; "" is v2's
 	Root    []string          `json:"root,omitempty"`
 	Lock    string            `json:"-"` // directory that is locked while shared groups change
-	// Shared are the groups that pods share, the outer one first.
+	// Shared are the groups that the pod shares with others, the outer one first. In a
+	// plan made by Leftovers they are those of all QoS classes.
 	Shared []Group `json:"shared,omitempty"`
 	// Pods is the pod's group. In a plan made by Leftovers it is one for each
 	// QoS class.
@@ -75,8 +77,10 @@ func New(in Input) Plan {
 	pods := append(othersThan(string(in.Pod.UID), in.Facts.Pods), host.Pod{
 		UID: string(in.Pod.UID), Managed: true, Ready: true, QOSClass: class, Requests: resource.PodRequests(in.Pod),
 	})
-	p.Shared = p.sharedGroups(pods, in.Facts)
 	g := p.group(podResources(in, class), podName(class, string(in.Pod.UID))...)
+	p.Shared = slices.DeleteFunc(p.sharedGroups(pods, in.Facts), func(shared Group) bool {
+		return !slices.Equal(shared.Name, g.Name[:min(len(shared.Name), len(g.Name))])
+	})
 	requests := resource.PodRequests(in.Pod)
 	g.MilliCPU = requests.Cpu().MilliValue()
 	p.Pods = []Group{g}

@@ -155,13 +155,18 @@ func TestSharedWeights(t *testing.T) {
 		{UID: "foreign", Ready: true, QOSClass: corev1.PodQOSBurstable, Requests: list("8", "1Mi")},
 		{UID: uid, Managed: true, Ready: true, QOSClass: corev1.PodQOSBurstable, Requests: list("4", "1Mi")},
 	}
-	p := New(Input{Pod: podOf(corev1.PodQOSBurstable), Facts: facts, Settings: nodeconfig.Default()})
-	got := map[string]uint64{}
-	for _, g := range p.Shared {
-		got[g.Path] = g.Resources.CPUShares
-	}
-	want := map[string]uint64{"/kubepods": 2048, "/kubepods/burstable": 1024, "/kubepods/besteffort": 2}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
+	for class, want := range map[corev1.PodQOSClass]map[string]uint64{
+		corev1.PodQOSGuaranteed: {"/kubepods": 2048},
+		corev1.PodQOSBurstable:  {"/kubepods": 2048, "/kubepods/burstable": 1024},
+		corev1.PodQOSBestEffort: {"/kubepods": 2048, "/kubepods/besteffort": 2},
+	} {
+		p := New(Input{Pod: podOf(class), Facts: facts, Settings: nodeconfig.Default()})
+		got := map[string]uint64{}
+		for _, g := range p.Shared {
+			got[g.Path] = g.Resources.CPUShares
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", class, diff)
+		}
 	}
 }

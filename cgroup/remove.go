@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -25,8 +23,9 @@ const (
 )
 
 // Remove removes the pod's cgroup in every hierarchy, including children that the
-// runtime created, kills processes that remain in it, and updates the weight of
-// the shared cgroup. A missing cgroup is not an error.
+// runtime created, and kills processes that remain in it. Then it removes the shared
+// cgroups and those of the cgroup root if podrun created them and they are empty, and
+// otherwise updates the weight of the shared cgroup. A missing cgroup is not an error.
 func Remove(ctx context.Context, p Plan) error {
 	ctx, cancel := context.WithTimeout(ctx, removeWithin)
 	defer cancel()
@@ -36,16 +35,23 @@ func Remove(ctx context.Context, p Plan) error {
 			errs = append(errs, failed(g, "remove the cgroup", err))
 		}
 	}
-	return errors.Join(append(errs, Reweigh(p))...)
+	errs = append(errs, p.underLock("update the cgroups that pods share", func() error {
+		return errors.Join(p.removeParents(), p.reweigh(false))
+	}))
+	return errors.Join(errs...)
 }
 
 func (p Plan) remove(ctx context.Context, g Group) error {
+	if !isPod(g) {
+		return fmt.Errorf("%s is not the cgroup of a pod", g.Path)
+	}
 	dirs := p.dirs(g)
+	if p.Driver != host.DriverSystemd {
+		// Usually it is empty, and the attempt takes less than finding that out.
+		dirs = slices.DeleteFunc(dirs, func(dir string) bool { err := unix.Rmdir(dir); return err == nil || noGroup(err) })
+	}
 	if !slices.ContainsFunc(dirs, exists) {
 		return p.stopUnit(g) // systemd may know the unit still
-	}
-	if !strings.HasPrefix(g.Name[len(g.Name)-1], "pod") {
-		return fmt.Errorf("%s is not the cgroup of a pod", g.Path)
 	}
 	if err := p.kill(ctx, g); err != nil {
 		return err
@@ -95,12 +101,8 @@ func removeTree(ctx context.Context, dir string) error {
 	}
 }
 
-// RemoveParents removes the shared cgroups and those of the cgroup root if podrun
-// created them and they are empty.
-func RemoveParents(p Plan) error {
-	return p.underLock("remove the cgroup", p.removeParents)
-}
-
+// removeParents removes the shared cgroups and those of the cgroup root. The caller holds
+// the lock.
 func (p Plan) removeParents() error {
 	groups := slices.Clone(p.Shared)
 	slices.Reverse(groups)
@@ -118,31 +120,27 @@ func (p Plan) removeParents() error {
 // removeEmpty removes a cgroup that podrun created and that is not in use.
 func (p Plan) removeEmpty(g Group) error {
 	dirs := p.dirs(g)
-	for _, dir := range dirs {
-		if used, err := inUse(dir); used || err != nil {
+	if slices.ContainsFunc(dirs, hasGroups) || !slices.ContainsFunc(dirs, marked) {
+		return nil
+	}
+	if p.Driver == host.DriverSystemd {
+		for _, dir := range dirs { // stopping the unit would end them
+			if pids, err := procs(dir); len(pids) > 0 || err != nil {
+				return err
+			}
+		}
+		if err := p.stopUnit(g); err != nil {
 			return err
 		}
 	}
-	if !slices.ContainsFunc(dirs, marked) {
-		return nil
-	}
-	if err := p.stopUnit(g); err != nil {
-		return err
-	}
-	return removeDirs(dirs)
+	return removeDirs(dirs) // without those that have processes
 }
 
-// inUse reports whether a group holds a process or another group.
-func inUse(dir string) (bool, error) {
-	pids, err := procs(dir)
-	if err != nil || len(pids) > 0 {
-		return len(pids) > 0, err
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil && !noGroup(err) {
-		return false, err
-	}
-	return slices.ContainsFunc(entries, fs.DirEntry.IsDir), nil
+// hasGroups reports whether a group holds another group: the kernel counts a link for each
+// (kernfs_refresh_inode), besides those of the directory itself.
+func hasGroups(dir string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(dir, &st) == nil && st.Nlink > 2
 }
 
 // removeDirs removes directories, the last ones first. One that is in use

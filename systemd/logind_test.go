@@ -44,7 +44,8 @@ func privateBus(t *testing.T) {
 type fakeLogind struct {
 	t     *testing.T
 	conn  *dbus.Conn
-	locks chan *os.File
+	locks chan *os.File // the reading ends
+	sent  chan *os.File // the writing ends, to be closed once the client has them
 	asked chan []string
 }
 
@@ -55,7 +56,7 @@ func (f *fakeLogind) Inhibit(what, who, why, mode string) (dbus.UnixFD, *dbus.Er
 	}
 	f.locks <- r
 	f.asked <- []string{what, who, mode}
-	time.AfterFunc(time.Second, func() { w.Close() }) // it was sent by then
+	f.sent <- w
 	return dbus.UnixFD(w.Fd()), nil
 }
 
@@ -64,7 +65,7 @@ func startLogind(t *testing.T) *fakeLogind {
 	conn, err := dbus.ConnectSystemBus()
 	must(t, err)
 	t.Cleanup(func() { conn.Close() })
-	f := &fakeLogind{t: t, conn: conn, locks: make(chan *os.File, 4), asked: make(chan []string, 4)}
+	f := &fakeLogind{t: t, conn: conn, locks: make(chan *os.File, 4), sent: make(chan *os.File, 4), asked: make(chan []string, 4)}
 	must(t, conn.Export(f, logindPath, logindIface))
 	_, err = prop.Export(conn, logindPath, prop.Map{logindIface: {
 		"InhibitDelayMaxUSec":  {Value: uint64(35_000_000)},
@@ -102,8 +103,9 @@ func TestLogind(t *testing.T) {
 	if got := strings.Join(<-f.asked, " "); got != "shutdown podrun delay" {
 		t.Errorf("asked for %s", got)
 	}
+	must(t, (<-f.sent).Close())
 	lock := <-f.locks
-	must(t, lock.SetReadDeadline(time.Now().Add(1500*time.Millisecond)))
+	must(t, lock.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
 	if _, err := lock.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the lock is not held: %v", err)
 	}
