@@ -82,6 +82,14 @@ type Facts struct {
 	// Unreadable are podrun's state files that are corrupt, with the reasons. They
 	// count for nothing.
 	Unreadable []string `json:"unreadable,omitempty"`
+	// PodDirs are the directories of podrun's pods. A replay has none.
+	PodDirs PodDirs `json:"-"`
+}
+
+// PodDirs are the directories of podrun's pods.
+type PodDirs struct {
+	Count   int
+	Unnamed []string // names of those whose checkpoints name no pod; most have none
 }
 
 // UserNS is a pod's user namespace from the file of that name in the pod's directory, in

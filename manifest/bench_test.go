@@ -1,6 +1,10 @@
 package manifest
 
-import "testing"
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
 
 const onePod = `apiVersion: v1
 kind: Pod
@@ -43,5 +47,24 @@ func BenchmarkStaticUID(b *testing.B) {
 	objects, _ := Load([]Source{{Name: "pod.yaml", Data: []byte(onePod)}}, Options{})
 	for b.Loop() {
 		StaticUID(objects.Pods[0].Object, "node1")
+	}
+}
+
+// BenchmarkLoadObjects loads a pod with 50 ConfigMaps and Secrets of 100 keys.
+func BenchmarkLoadObjects(b *testing.B) {
+	var text strings.Builder
+	text.WriteString(onePod)
+	for i := range 50 {
+		fmt.Fprintf(&text, "---\napiVersion: v1\nkind: %s\nmetadata: {name: o%d, namespace: default}\ndata:\n", []string{"ConfigMap", "Secret"}[i%2], i)
+		for k := range 100 {
+			fmt.Fprintf(&text, "  key%d: dmFsdWU=\n", k)
+		}
+	}
+	source := []Source{{Name: "pod.yaml", Data: []byte(text.String())}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if objects, problems := Load(source, Options{}); len(objects.Secrets) != 25 || len(problems) != 0 {
+			b.Fatal(problems)
+		}
 	}
 }

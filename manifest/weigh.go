@@ -177,6 +177,7 @@ func (s *scanner) next() bool {
 	case s.marker() && c == '.':
 		return false
 	case s.marker():
+		s.nodes++ // a document without content is a null
 		s.pos += 3
 		s.indents, s.keyColumn = s.indents[:1], -1
 		return true

@@ -25,12 +25,9 @@ func MakeContainerDir(layout identity.Layout, uid, container string) error {
 }
 
 // MakeTerminationLog creates the empty file for a container's termination message
-// and returns its path. Name is 8 hexadecimal digits, new for each attempt. Any
+// in the container's directory (MakeContainerDir), and returns its path. Name is 8 hexadecimal digits, new for each attempt. Any
 // user may write to the file, because the container's user is not known yet.
 func MakeTerminationLog(layout identity.Layout, uid, container, name string) (string, error) {
-	if err := MakeContainerDir(layout, uid, container); err != nil {
-		return "", err
-	}
 	path := filepath.Join(layout.Container(uid, container), name)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW, 0o666)
 	if err != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -57,15 +55,4 @@ func Refresh(ctx context.Context, p Plan) error {
 		}
 	}
 	return Apply(ctx, only)
-}
-
-// tops are the first names of the files' paths, sorted.
-func tops(files []File) []string {
-	names := make([]string, 0, len(files))
-	for _, f := range files {
-		top, _, _ := strings.Cut(f.Path, "/")
-		names = append(names, top)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }

@@ -161,6 +161,7 @@ func (p *publisher) write() (string, error) {
 
 // fill writes the files below a directory; they are sorted by path.
 func (p *publisher) fill(root int) error {
+	var writer safepath.Writer
 	parent, at := root, "."
 	defer func() {
 		if parent != root {
@@ -181,7 +182,7 @@ func (p *publisher) fill(root int) error {
 			}
 			parent, at = next, dir
 		}
-		if err := safepath.WriteNew(parent, path.Base(f.Path), f.Mode, f.Data); err != nil {
+		if err := writer.WriteNew(parent, path.Base(f.Path), f.Mode, f.Data); err != nil {
 			return fmt.Errorf("write %s: %w", f.Path, err)
 		}
 	}

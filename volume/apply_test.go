@@ -102,6 +102,9 @@ volumes:
 	if err := Apply(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
+	if err := MakeContainerDir(plan.Layout, plan.ID.UID, "app"); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := MakeTerminationLog(plan.Layout, plan.ID.UID, "app", "00c0ffee"); err != nil {
 		t.Fatal(err)
 	}

@@ -46,10 +46,9 @@ const (
 	longestPath = 4096
 )
 
-// payload gathers the files of a volume, by path. Of two for one path the last
-// counts, as in the kubelet.
+// payload gathers the files of a volume.
 type payload struct {
-	files       map[string]File
+	files       []File // of two with one path the last counts, as in the kubelet
 	defaultMode uint32
 }
 
@@ -58,7 +57,7 @@ func newPayload(defaultMode *int32) *payload {
 	if defaultMode != nil {
 		mode = *defaultMode
 	}
-	return &payload{files: map[string]File{}, defaultMode: uint32(mode)}
+	return &payload{files: []File{}, defaultMode: uint32(mode)}
 }
 
 func (p *payload) add(at string, mode *int32, data []byte) error {
@@ -69,7 +68,7 @@ func (p *payload) add(at string, mode *int32, data []byte) error {
 	if mode != nil {
 		f.Mode = uint32(*mode)
 	}
-	p.files[f.Path] = f
+	p.files = append(p.files, f)
 	return nil
 }
 
@@ -110,16 +109,32 @@ func shortened(text string) string {
 // sorted lists the files by path. One that is a file to one source and a
 // directory to another is an error.
 func (p *payload) sorted() ([]File, error) {
-	out := make([]File, 0, len(p.files))
-	for _, at := range slices.Sorted(maps.Keys(p.files)) {
-		for dir := path.Dir(at); dir != "."; dir = path.Dir(dir) {
-			if _, ok := p.files[dir]; ok {
-				return nil, fmt.Errorf("path %s is both a file and the directory of %s", shortened(dir), shortened(at))
+	slices.SortStableFunc(p.files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	out := p.files[:0]
+	for i, f := range p.files {
+		if i+1 == len(p.files) || p.files[i+1].Path != f.Path {
+			out = append(out, f)
+		}
+	}
+	for _, f := range out {
+		for dir := path.Dir(f.Path); dir != "."; dir = path.Dir(dir) {
+			if _, ok := slices.BinarySearchFunc(out, dir, func(f File, dir string) int { return strings.Compare(f.Path, dir) }); ok {
+				return nil, fmt.Errorf("path %s is both a file and the directory of %s", shortened(dir), shortened(f.Path))
 			}
 		}
-		out = append(out, p.files[at])
 	}
 	return out, nil
+}
+
+// tops are the first names of the files' paths, sorted.
+func tops(files []File) []string {
+	names := make([]string, 0, len(files))
+	for _, f := range files {
+		top, _, _ := strings.Cut(f.Path, "/")
+		names = append(names, top)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // maxFiles bounds the files of all volumes of a pod: each volume may have all
@@ -172,15 +187,21 @@ func configMapFiles(cm *corev1.ConfigMap) map[string][]byte {
 func (in Input) secretSource(name string, items []corev1.KeyToPath, optional *bool) source {
 	s := source{taken: in.taken, word: "secret", key: "secret key", name: name, items: items, optional: optional}
 	if secret := in.Secrets[name]; secret != nil && *in.taken <= maxFiles {
-		s.data = maps.Clone(secret.Data)
-		if s.data == nil {
-			s.data = map[string][]byte{}
-		}
-		for k, v := range secret.StringData {
-			s.data[k] = []byte(v)
-		}
+		s.data = secretFiles(secret)
 	}
 	return s
+}
+
+func secretFiles(secret *corev1.Secret) map[string][]byte {
+	if len(secret.StringData) == 0 && secret.Data != nil {
+		return secret.Data // a manifest's: only a Secret of another source has both
+	}
+	data := make(map[string][]byte, len(secret.Data)+len(secret.StringData))
+	maps.Copy(data, secret.Data)
+	for k, v := range secret.StringData {
+		data[k] = []byte(v)
+	}
+	return data
 }
 
 // take adds the files of an object: all of its keys, or its items. What is
@@ -199,11 +220,10 @@ func (p *payload) take(at string, s source) problem.List {
 	var out problem.List
 	items, field := s.items, func(i int) string { return join(at, fmt.Sprintf("items[%d]", i)) }
 	if len(items) == 0 {
-		for _, key := range slices.Sorted(maps.Keys(s.data)) {
-			items = append(items, corev1.KeyToPath{Key: key, Path: key})
-		}
+		items = allItems(s.data)
 		field = func(int) string { return at }
 	}
+	p.files = slices.Grow(p.files, len(items))
 	for i, item := range items {
 		data, ok := s.data[item.Key]
 		if !ok {
@@ -221,6 +241,16 @@ func (p *payload) take(at string, s source) problem.List {
 		}
 	}
 	return out
+}
+
+// allItems selects every key, each as the file of its name.
+func allItems(data map[string][]byte) []corev1.KeyToPath {
+	items := make([]corev1.KeyToPath, 0, len(data))
+	for key := range data {
+		items = append(items, corev1.KeyToPath{Key: key, Path: key})
+	}
+	slices.SortFunc(items, func(a, b corev1.KeyToPath) int { return strings.Compare(a.Key, b.Key) })
+	return items
 }
 
 // missing is a problem of the manifest, of a field below the volume's.

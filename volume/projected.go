@@ -139,21 +139,21 @@ func (in Input) files(name, plugin string, p *payload, problems problem.List) (V
 // nestedMounts lists where, inside a volume, containers mount others. What is
 // below another of the list, or below one of the files, is not to be made.
 func nestedMounts(pod *corev1.Pod, volume string, files []File) []string {
-	taken := map[string]bool{}
-	for _, f := range files {
-		top, _, _ := strings.Cut(f.Path, "/")
-		taken[top] = true
-	}
 	var out []string
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
-			for _, at := range nestedIn(list[i].VolumeMounts, volume) {
-				if top, _, _ := strings.Cut(at, "/"); !taken[top] && !strings.HasPrefix(top, "..") {
-					out = append(out, at)
-				}
-			}
+			out = append(out, nestedIn(list[i].VolumeMounts, volume)...)
 		}
 	}
+	if len(out) == 0 {
+		return nil
+	}
+	taken := tops(files)
+	out = slices.DeleteFunc(out, func(at string) bool {
+		top, _, _ := strings.Cut(at, "/")
+		_, found := slices.BinarySearch(taken, top)
+		return found || strings.HasPrefix(top, "..")
+	})
 	slices.Sort(out)
 	return slices.Compact(out)
 }
@@ -164,8 +164,9 @@ func nestedIn(mounts []corev1.VolumeMount, volume string) []string {
 		if outer.Name != volume || outer.SubPath != "" || outer.SubPathExpr != "" {
 			continue
 		}
+		above := path.Clean("/"+outer.MountPath) + "/"
 		for _, inner := range mounts {
-			if at, ok := strings.CutPrefix(path.Clean("/"+inner.MountPath), path.Clean("/"+outer.MountPath)+"/"); ok {
+			if at, ok := strings.CutPrefix(path.Clean("/"+inner.MountPath), above); ok {
 				out = append(out, at)
 			}
 		}

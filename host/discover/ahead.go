@@ -2,6 +2,7 @@ package discover
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -71,6 +72,16 @@ func (a *Ahead) while(ctx context.Context) (context.Context, context.CancelFunc)
 	return ctx, cancel
 }
 
+// behind makes a part let other goroutines run first: those that connect to the runtime and
+// call it, which takes longest. With few CPUs they would otherwise run last, because each
+// wakes the next.
+func behind(part func() error) func() error {
+	return func() error {
+		runtime.Gosched()
+		return part()
+	}
+}
+
 // begin begins to read, with list also the runtime's sandboxes.
 func (m machine) begin(client *cri.Client, s nodeconfig.Settings, kubelet, list bool) *Ahead {
 	a := &Ahead{begun: time.Now(), asked: make(chan struct{}), done: make(chan struct{})}
@@ -79,6 +90,15 @@ func (m machine) begin(client *cri.Client, s nodeconfig.Settings, kubelet, list 
 		defer close(a.done)
 		// Each part fills fields of its own.
 		a.unread = together(
+			behind(func() error { return m.readMachine(f, s) }),
+			behind(func() error { return m.readNetwork(f, s) }),
+			behind(func() error { return m.readCgroup(&f.Cgroup) }),
+			behind(func() (err error) {
+				if kubelet {
+					f.Kubelet, err = m.findKubelet(endpointOf(client))
+				}
+				return err
+			}),
 			func() error {
 				defer close(a.asked)
 				var rt runtimeFacts
@@ -88,15 +108,6 @@ func (m machine) begin(client *cri.Client, s nodeconfig.Settings, kubelet, list 
 					m.addCRIO(&f.Runtime, f.Runtime.Endpoint, rt.verbose)
 				}
 				return nil
-			},
-			func() error { return m.readMachine(f, s) },
-			func() error { return m.readNetwork(f, s) },
-			func() error { return m.readCgroup(&f.Cgroup) },
-			func() (err error) {
-				if kubelet {
-					f.Kubelet, err = m.findKubelet(endpointOf(client))
-				}
-				return err
 			},
 		)
 	}()

@@ -20,13 +20,13 @@ func ReadBasics(ctx context.Context, client *cri.Client, s nodeconfig.Settings) 
 	var down, mounts error
 	together(
 		func() error { facts.Runtime, down = readVersion(ctx, client); return nil },
-		func() error { mounts = m.readCgroup(&facts.Cgroup); return nil },
-		func() error {
+		behind(func() error { mounts = m.readCgroup(&facts.Cgroup); return nil }),
+		behind(func() error {
 			// Without an address hooks of pods on the host's network have no
 			// default host, and a status shows none.
 			facts.NodeIPs, facts.DefaultRoute, _ = nodeAddresses(s.NodeIP)
 			return nil
-		},
+		}),
 	)
 	if down != nil {
 		return host.Facts{}, down

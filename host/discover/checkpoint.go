@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,37 +21,58 @@ import (
 	"github.com/podrun/podrun/resource"
 )
 
-// readStored reads the checkpoints of podrun's pods, by UID. This is the slowest part,
-// and runs concurrently with the calls to the runtime.
-func (m machine) readStored(layout identity.Layout) (map[string]host.Pod, error) {
-	return apart(m, func(in machine) (map[string]host.Pod, error) {
-		entries, err := os.ReadDir(layout.PodsDir())
+// storedPods is what the directories of podrun's pods contain.
+type storedPods struct {
+	byUID  map[string]*host.Pod // those whose checkpoints name them
+	userNS map[string]uint32    // see UserNS
+	dirs   host.PodDirs
+}
+
+// readStored reads the checkpoints of podrun's pods, and the ranges of host IDs that they
+// hold. This is the slowest part, and runs concurrently with the calls to the runtime.
+func (m machine) readStored(layout identity.Layout) (storedPods, error) {
+	return apart(m, func(in machine) (storedPods, error) {
+		dir, err := os.Open(layout.PodsDir())
 		if errors.Is(err, os.ErrNotExist) {
-			return nil, nil
+			return storedPods{}, nil
+		}
+		var entries []os.DirEntry
+		if err == nil {
+			defer dir.Close()
+			entries, err = dir.ReadDir(-1)
 		}
 		if err != nil {
-			return nil, trouble("list podrun's pods", err, "")
+			return storedPods{}, trouble("list podrun's pods", err, "")
 		}
 		pods := make([]host.Pod, len(entries))
+		hostUsers := make([]bool, len(entries))
 		var next atomic.Int64
 		var readers sync.WaitGroup
 		for range runtime.GOMAXPROCS(0) {
 			readers.Go(func() {
+				var pod corev1.Pod
 				for i := next.Add(1) - 1; i < int64(len(entries)) && m.ctx.Err() == nil; i = next.Add(1) - 1 {
 					if entries[i].IsDir() {
 						pods[i].UID = entries[i].Name()
-						in.readCheckpoint(&pods[i], layout)
+						hostUsers[i] = in.readCheckpoint(&pods[i], layout, &pod)
 					}
 				}
 			})
 		}
 		readers.Wait()
-		out := make(map[string]host.Pod, len(pods))
-		for _, p := range pods {
-			if p.Name != "" {
-				out[p.UID] = p
+		out := storedPods{byUID: make(map[string]*host.Pod, len(pods)), dirs: host.PodDirs{Count: len(entries)}}
+		var ranged []string
+		for i := range pods {
+			if p := &pods[i]; p.Name != "" {
+				out.byUID[p.UID] = p
+			} else if entries[i].IsDir() {
+				out.dirs.Unnamed = append(out.dirs.Unnamed, p.UID)
+			}
+			if !hostUsers[i] {
+				ranged = append(ranged, entries[i].Name())
 			}
 		}
+		out.userNS = in.readRanges(layout, ranged)
 		return out, nil
 	})
 }
@@ -87,23 +106,23 @@ func apart[T any](m machine, read func(machine) (T, error)) (T, error) {
 
 // readCheckpoint adds the data of a pod's checkpoint: requests, ports, priority. A pod
 // without a checkpoint (its directory was removed manually) requests nothing, nor does
-// one whose checkpoint is corrupt, which is Broken.
-func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout) {
+// one whose checkpoint is corrupt, which is Broken. It reports whether the pod has, by its
+// checkpoint, no user namespace. Pod, which the many pods of a host share, is overwritten.
+func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout, pod *corev1.Pod) (hostUsers bool) {
 	if !identity.SafeUID(p.UID) {
-		return // podrun makes no such pod; never build a path of it
+		return false // podrun makes no such pod; never build a path of it
 	}
 	path := layout.Checkpoint(p.UID)
 	data, err := hostfile.Read(m.ctx, path, identity.MaxCheckpoint)
 	if errors.Is(err, os.ErrNotExist) {
-		return
+		return false
 	}
-	var pod *corev1.Pod
 	if err == nil {
-		pod, err = decodeCheckpoint(data)
+		err = decodeCheckpoint(data, pod)
 		if _, version := identity.CutSchema(data); err != nil && identity.CheckSchema(path, version) != nil {
 			// A format that this podrun does not know: run refuses to change the pod.
 			p.Namespace, p.Name, _ = identity.HeadPod(data)
-			return
+			return false
 		}
 		if err != nil {
 			err = fmt.Errorf("%s: %w", path, err)
@@ -115,7 +134,7 @@ func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout) {
 			id, _ := StoredPod(m.ctx, layout, p.UID)
 			p.Namespace, p.Name = id.Namespace, id.Name
 		}
-		return
+		return false
 	}
 	p.Namespace, p.Name = pod.Namespace, pod.Name
 	p.HostNetwork = pod.Spec.HostNetwork
@@ -125,31 +144,38 @@ func (m machine) readCheckpoint(p *host.Pod, layout identity.Layout) {
 	p.QOSClass = resource.QOSClass(pod)
 	p.Requests = resource.PodRequests(pod)
 	p.HostPorts = host.HostPorts(pod)
-	if !slices.ContainsFunc(slices.Collect(maps.Keys(p.Requests)), extended) {
-		return
+	if hasExtended(p.Requests) {
+		if p.Devices, err = m.readDevices(layout.Devices(p.UID)); err != nil {
+			m.unreadable.add("devices of pod "+p.Namespace+"/"+p.Name, err)
+		}
 	}
-	if p.Devices, err = m.readDevices(layout.Devices(p.UID)); err != nil {
-		m.unreadable.add("devices of pod "+p.Namespace+"/"+p.Name, err)
-	}
+	return pod.Spec.HostUsers == nil || *pod.Spec.HostUsers
 }
 
-// extended reports whether a resource is an extended one: only these are devices.
-func extended(name corev1.ResourceName) bool { return strings.Contains(string(name), "/") }
+// hasExtended reports whether a resource is an extended one: only these are devices.
+func hasExtended(requests corev1.ResourceList) bool {
+	for name := range requests {
+		if strings.Contains(string(name), "/") {
+			return true
+		}
+	}
+	return false
+}
 
 // decodeCheckpoint decodes what readCheckpoint takes of the first document of a checkpoint,
 // the pod, behind lines of comment. JSON is YAML that decodes ten times faster, so it is
 // tried first.
-func decodeCheckpoint(data []byte) (*corev1.Pod, error) {
+func decodeCheckpoint(data []byte, pod *corev1.Pod) error {
+	*pod = corev1.Pod{}
 	for bytes.HasPrefix(data, []byte("#")) || bytes.HasPrefix(data, []byte("---\n")) {
 		_, data, _ = bytes.Cut(data, []byte("\n"))
 	}
 	doc, _, _ := bytes.Cut(data, []byte("\n---\n"))
-	pod := &corev1.Pod{}
 	var err error
 	if bytes.HasPrefix(bytes.TrimSpace(doc), []byte("{")) {
 		var part demand
 		if err = json.Unmarshal(doc, &part); err == nil {
-			pod = part.pod()
+			part.fill(pod)
 		}
 	} else {
 		err = yaml.Unmarshal(doc, pod)
@@ -157,7 +183,7 @@ func decodeCheckpoint(data []byte) (*corev1.Pod, error) {
 	if err == nil && pod.Name == "" {
 		err = fmt.Errorf("its first document is not a pod")
 	}
-	return pod, err
+	return err
 }
 
 // demand are the fields of a pod that determine its use of the host. To decode only these
@@ -169,6 +195,7 @@ type demand struct {
 	} `json:"metadata"`
 	Spec struct {
 		HostNetwork    bool                         `json:"hostNetwork"`
+		HostUsers      *bool                        `json:"hostUsers"`
 		Priority       *int32                       `json:"priority"`
 		Resources      *corev1.ResourceRequirements `json:"resources"`
 		Overhead       corev1.ResourceList          `json:"overhead"`
@@ -184,14 +211,12 @@ type containerDemand struct {
 	Resources     corev1.ResourceRequirements    `json:"resources"`
 }
 
-// pod is a pod with these fields alone.
-func (d *demand) pod() *corev1.Pod {
-	pod := &corev1.Pod{}
+// fill sets these fields of a pod.
+func (d *demand) fill(pod *corev1.Pod) {
 	pod.Namespace, pod.Name = d.Metadata.Namespace, d.Metadata.Name
-	pod.Spec.HostNetwork, pod.Spec.Priority = d.Spec.HostNetwork, d.Spec.Priority
+	pod.Spec.HostNetwork, pod.Spec.HostUsers, pod.Spec.Priority = d.Spec.HostNetwork, d.Spec.HostUsers, d.Spec.Priority
 	pod.Spec.Resources, pod.Spec.Overhead = d.Spec.Resources, d.Spec.Overhead
 	pod.Spec.InitContainers, pod.Spec.Containers = containersOf(d.Spec.InitContainers), containersOf(d.Spec.Containers)
-	return pod
 }
 
 func containersOf(demands []containerDemand) []corev1.Container {

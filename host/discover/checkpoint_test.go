@@ -13,6 +13,7 @@ import (
 
 // TestDemand: a checkpoint is decoded in part, and the pod counts as if it were in whole.
 func TestDemand(t *testing.T) {
+	part := &corev1.Pod{} // one for all, as readStored has it
 	for name, spec := range map[string]string{
 		"nothing":         `{"containers":[{"name":"a"}]}`,
 		"requests":        `{"containers":[{"name":"a","resources":{"requests":{"cpu":"1","memory":"1Gi","vendor.example/x":"2"}}},{"name":"b","resources":{"requests":{"cpu":"500m"}}}]}`,
@@ -31,7 +32,7 @@ func TestDemand(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &whole); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		part, err := decodeCheckpoint([]byte("# podrun pod ci/web\n" + text + "\n---\n{}\n"))
+		err := decodeCheckpoint([]byte("# podrun pod ci/web\n"+text+"\n---\n{}\n"), part)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

@@ -95,7 +95,7 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	asked, cancel := a.while(m.ctx)
 	defer cancel()
 	var sandboxes []*runtimeapi.PodSandbox
-	var stored map[string]host.Pod
+	var stored storedPods
 	var unlisted error
 	// Each part fills fields of its own.
 	unread = together(
@@ -106,7 +106,6 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 			return nil
 		},
 		func() (err error) { stored, err = m.readStored(s.Layout()); return },
-		func() (err error) { locked.UserNS, err = m.userNS(s.Layout()); return },
 		func() error { locked.Images = readImages(m.ctx, client, o.Images); return nil },
 		func() (err error) {
 			if o.Listeners || len(o.Ports) > 0 {
@@ -132,9 +131,10 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	if reservedErr != nil {
 		unread = append(unread, reservedErr)
 	}
-	facts.Pods = m.readPods(sandboxes, reserved, stored, s.Layout())
-	m.recoverUserNS(client, locked.UserNS, sandboxes)
-	facts.UserNS = m.othersUserNS(locked.UserNS, facts.Pods)
+	facts.Pods = m.readPods(sandboxes, reserved, stored.byUID, s.Layout())
+	facts.PodDirs = stored.dirs
+	m.recoverUserNS(client, stored.userNS, sandboxes)
+	facts.UserNS = m.othersUserNS(stored.userNS, facts.Pods)
 	facts.Unreadable = m.unreadable.sorted()
 	broken := slices.ContainsFunc(facts.Pods, func(p host.Pod) bool { return p.Broken != "" })
 	if m.ctx.Err() != nil && (broken || len(facts.Unreadable) > 0) {

@@ -2,6 +2,7 @@ package discover
 
 import (
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,10 @@ const maxKubeletConfig = 1 << 20
 // there may be any number.
 const foreignWithin = time.Second
 
+// yieldAfter is how many processes are examined before other goroutines get their turn, as
+// in behind.
+const yieldAfter = 8
+
 // findKubelet looks for a running kubelet that may remove podrun's pods: one with the
 // same runtime, otherwise one with the same view of the cgroups; nil if there is none.
 // Any process can have the name and the arguments of a kubelet, so a process counts only
@@ -47,7 +52,10 @@ func (m machine) findKubelet(endpoint string) (*host.KubeletProcess, error) {
 	}
 	var found *host.KubeletProcess
 	var foreign []int
-	for _, e := range entries {
+	for i, e := range entries {
+		if i%yieldAfter == 0 {
+			runtime.Gosched()
+		}
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil || readShort(m.path("proc", e.Name(), "comm")) != "kubelet\n" || !m.runsAsRoot(e.Name()) {
 			continue

@@ -42,15 +42,20 @@ func sandbox(ns, name, uid string, managed bool, state runtimeapi.PodSandboxStat
 	return s
 }
 
+func writeCheckpoint(t *testing.T, layout identity.Layout, uid, text string) {
+	t.Helper()
+	if err := os.MkdirAll(layout.Pod(uid), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(layout.Checkpoint(uid), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestPods(t *testing.T) {
 	layout := identity.Layout{RootDir: t.TempDir()}
 	for uid, text := range map[string]string{"u1": yamlCheckpoint, "u2": jsonCheckpoint} {
-		if err := os.MkdirAll(layout.Pod(uid), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(layout.Checkpoint(uid), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeCheckpoint(t, layout, uid, text)
 	}
 	// A directory without a checkpoint is no pod.
 	if err := os.MkdirAll(filepath.Join(layout.PodsDir(), "empty"), 0o755); err != nil {
@@ -61,12 +66,15 @@ func TestPods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if diff := cmp.Diff(host.PodDirs{Count: 3, Unnamed: []string{"empty"}}, stored.dirs); diff != "" {
+		t.Errorf("directories: -want +got:\n%s", diff)
+	}
 	got := machine{ctx: t.Context()}.readPods([]*runtimeapi.PodSandbox{
 		sandbox("default", "web", "u1", true, notReady, 1),
 		sandbox("default", "web", "u1", true, ready, 5),
 		sandbox("kube-system", "theirs", "u3", false, ready, 2),
 		sandbox("x", "evil", "../../etc", true, ready, 3),
-	}, nil, stored, layout)
+	}, nil, stored.byUID, layout)
 	type brief struct {
 		Ref                                   string
 		Managed, Ready, Reserved, HostNetwork bool
@@ -98,7 +106,8 @@ func TestPods(t *testing.T) {
 
 func TestBrokenCheckpoint(t *testing.T) {
 	for _, text := range []string{"", "{", "kind: [", "kind: ConfigMap\n"} {
-		if _, err := decodeCheckpoint([]byte(text)); err == nil {
+		var pod corev1.Pod
+		if err := decodeCheckpoint([]byte(text), &pod); err == nil {
 			t.Errorf("%q is taken for a pod", text)
 		}
 	}
@@ -107,8 +116,9 @@ func TestBrokenCheckpoint(t *testing.T) {
 func BenchmarkCheckpoint(b *testing.B) {
 	for name, text := range map[string]string{"yaml": yamlCheckpoint, "json": jsonCheckpoint} {
 		b.Run(name, func(b *testing.B) {
+			var pod corev1.Pod
 			for b.Loop() {
-				if _, err := decodeCheckpoint([]byte(text)); err != nil {
+				if err := decodeCheckpoint([]byte(text), &pod); err != nil {
 					b.Fatal(err)
 				}
 			}

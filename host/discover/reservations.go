@@ -47,15 +47,16 @@ func (m machine) readReservations(layout identity.Layout) ([]host.Pod, error) {
 // addReservations adds the reservations to the pods. A pod with a reservation counts with
 // the maximum of its current and its reserved resources: it releases the former before it
 // takes the latter.
-func addReservations(pods, reserved []host.Pod) []host.Pod {
-	for _, reservation := range reserved {
-		at := slices.IndexFunc(pods, func(p host.Pod) bool {
+func addReservations(pods []*host.Pod, reserved []host.Pod) []*host.Pod {
+	for i := range reserved {
+		reservation := &reserved[i]
+		at := slices.IndexFunc(pods, func(p *host.Pod) bool {
 			return p.Managed && p.Namespace == reservation.Namespace && p.Name == reservation.Name
 		})
 		if at < 0 {
 			pods = append(pods, reservation)
 		} else {
-			pods[at] = both(pods[at], reservation)
+			*pods[at] = both(*pods[at], *reservation)
 		}
 	}
 	return pods

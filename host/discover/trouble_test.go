@@ -74,15 +74,15 @@ func TestRuntimeThatIsNotThere(t *testing.T) {
 		path, message, hint string
 		within              time.Duration
 	}{
-		"missing":    {filepath.Join(dir, "none.sock"), "does not exist", hintRunning("none.sock"), time.Second},
-		"no socket":  {plain, "is not a socket", hintCRI, time.Second},
-		"no server":  {dead, "no process listens on", hintRunning("dead.sock"), time.Second},
-		"other gRPC": {other, "does not implement CRI", hintCRI, time.Second},
+		"missing":    {filepath.Join(dir, "none.sock"), "does not exist", hintRunning("none.sock"), answerWithin},
+		"no socket":  {plain, "is not a socket", hintCRI, answerWithin},
+		"no server":  {dead, "no process listens on", hintRunning("dead.sock"), answerWithin},
+		"other gRPC": {other, "does not implement CRI", hintCRI, answerWithin},
 		"HTTP/1": {serve(t, func(c net.Conn) {
 			c.Write([]byte("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"))
 			c.Close()
-		}), "does not speak gRPC", hintCRI, 3 * time.Second},
-		"silent": {serve(t, silent), "no answer within 5s", "", answerWithin + time.Second},
+		}), "does not speak gRPC", hintCRI, answerWithin},
+		"silent": {serve(t, silent), "no answer within 5s", "", answerWithin + 5*time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

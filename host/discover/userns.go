@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -26,42 +25,35 @@ func UserNS(ctx context.Context, layout identity.Layout) (map[string]uint32, err
 
 func (m machine) userNS(layout identity.Layout) (map[string]uint32, error) {
 	return apart(m, func(in machine) (map[string]uint32, error) {
-		dir, err := os.Open(layout.PodsDir())
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		var pods []string
-		if err == nil {
-			defer dir.Close()
-			pods, err = dir.Readdirnames(-1)
-		}
-		if err != nil {
+		entries, err := os.ReadDir(layout.PodsDir())
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, trouble("list the user namespaces of podrun's pods", err, "")
 		}
-		var held map[string]uint32
-		for _, uid := range pods {
-			if m.ctx.Err() != nil {
-				break
-			}
-			file := layout.UserNS(uid)
-			below := filepath.Join(uid, filepath.Base(file))
-			if err := unix.Faccessat(int(dir.Fd()), below, unix.F_OK, 0); err == unix.ENOENT || err == unix.ENOTDIR {
-				continue // most have none
-			}
-			first, err := in.readRange(file)
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if err != nil {
-				in.unreadable.add("host IDs of pod "+uid, err)
-			}
-			if held == nil {
-				held = map[string]uint32{}
-			}
-			held[uid] = first
+		pods := make([]string, len(entries))
+		for i, e := range entries {
+			pods[i] = e.Name()
 		}
-		return held, nil
+		return in.readRanges(layout, pods), nil
 	})
+}
+
+// readRanges reads the ranges of these pods; most hold none.
+func (m machine) readRanges(layout identity.Layout, pods []string) map[string]uint32 {
+	var held map[string]uint32
+	for _, uid := range pods {
+		first, err := m.readRange(layout.UserNS(uid))
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+			continue
+		}
+		if err != nil {
+			m.unreadable.add("host IDs of pod "+uid, err)
+		}
+		if held == nil {
+			held = map[string]uint32{}
+		}
+		held[uid] = first
+	}
+	return held
 }
 
 // readRange reads the first host ID of the range that a pod holds.

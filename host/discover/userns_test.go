@@ -11,26 +11,55 @@ import (
 	"github.com/podrun/podrun/identity"
 )
 
+// hold writes the file of a pod's user namespace.
+func hold(t *testing.T, l identity.Layout, uid, text string) {
+	t.Helper()
+	file := l.UserNS(uid)
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ids is the content of that file.
+func ids(first int) string {
+	one := fmt.Sprintf(`[{"hostId": %d, "containerId": 0, "length": 65536}]`, first)
+	return `{"uidMappings": ` + one + `, "gidMappings": ` + one + `}`
+}
+
+// TestStoredUserNS: only a checkpoint that says so shows that a pod holds no range.
+func TestStoredUserNS(t *testing.T) {
+	layout := identity.Layout{RootDir: t.TempDir()}
+	const head = `{"metadata":{"name":"web","namespace":"default"},"spec":{`
+	first := 65536
+	want := map[string]uint32{}
+	for uid, text := range map[string]string{
+		"json": head + `"hostUsers":false}}`, "yaml": "metadata: {name: web}\nspec: {hostUsers: false}\n",
+		"corrupt": "{", "newer": "# podrun pod default/web\n# podrun schema 999\n{", "none": "",
+	} {
+		hold(t, layout, uid, ids(first))
+		if want[uid] = uint32(first); text != "" {
+			writeCheckpoint(t, layout, uid, text)
+		}
+		first += 65536
+	}
+	writeCheckpoint(t, layout, "host", head+`"hostUsers":true}}`)
+	writeCheckpoint(t, layout, "default", head+`}}`)
+	stored, err := machine{ctx: t.Context(), unreadable: &unreadable{}}.readStored(layout)
+	if err != nil || !maps.Equal(stored.userNS, want) {
+		t.Errorf("held are %v, %v; want %v", stored.userNS, err, want)
+	}
+}
+
 // TestOthersUserNS: pods of podruns with other root directories share the host's
 // IDs, too.
 func TestOthersUserNS(t *testing.T) {
 	ours, theirs, broken := identity.Layout{RootDir: t.TempDir()}, identity.Layout{RootDir: t.TempDir()}, identity.Layout{RootDir: t.TempDir()}
-	hold := func(l identity.Layout, uid, text string) {
-		file := l.UserNS(uid)
-		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ids := func(first int) string {
-		one := fmt.Sprintf(`[{"hostId": %d, "containerId": 0, "length": 65536}]`, first)
-		return `{"uidMappings": ` + one + `, "gidMappings": ` + one + `}`
-	}
-	hold(ours, "a", ids(65536))
-	hold(theirs, "b", ids(131072))
-	hold(broken, "c", "{")
+	hold(t, ours, "a", ids(65536))
+	hold(t, theirs, "b", ids(131072))
+	hold(t, broken, "c", "{")
 	m := machine{ctx: t.Context()}
 	held, err := m.userNS(ours)
 	if err != nil {

@@ -43,7 +43,6 @@ type treeWalk struct {
 	ctx    context.Context
 	visit  Visitor
 	levels []level
-	spare  [][]byte // buffers of listings that were closed
 }
 
 // Walk visits everything below an open directory, and the directory itself. It
@@ -65,9 +64,7 @@ func Walk(ctx context.Context, root int, visit Visitor) error {
 
 func (t *treeWalk) close() {
 	for _, l := range t.levels {
-		if l.fd >= 0 {
-			l.Close()
-		}
+		l.Close()
 	}
 }
 
@@ -118,9 +115,11 @@ func (t *treeWalk) enter(fd int) error {
 		unix.Close(fd)
 		return err
 	}
-	t.levels = append(t.levels, level{Listing: &Listing{ctx: t.ctx, fd: fd, buf: t.buffer()}, id: id})
+	names := &Listing{ctx: t.ctx}
+	names.open(fd)
+	t.levels = append(t.levels, level{Listing: names, id: id})
 	if above := len(t.levels) - 1 - openLevels; above >= 0 {
-		t.release(t.levels[above].Listing)
+		t.levels[above].Close() // reopen reads the rest of its batch again
 	}
 	return nil
 }
@@ -137,7 +136,7 @@ func (t *treeWalk) leave() error {
 		}
 	}
 	t.levels = t.levels[:len(t.levels)-1]
-	t.release(at.Listing)
+	at.Close()
 	return nil
 }
 
@@ -160,27 +159,8 @@ func (t *treeWalk) reopen(l level, below int) error {
 		unix.Close(fd)
 		return err
 	}
-	l.fd, l.buf = fd, t.buffer()
+	l.open(fd)
 	return nil
-}
-
-func (t *treeWalk) buffer() []byte {
-	if n := len(t.spare); n > 0 {
-		buf := t.spare[n-1]
-		t.spare = t.spare[:n-1]
-		return buf
-	}
-	return make([]byte, listBuffer)
-}
-
-// release closes a listing's descriptor; what it has not returned of its batch
-// is read again.
-func (t *treeWalk) release(l *Listing) {
-	if l.fd >= 0 {
-		l.Close()
-		t.spare = append(t.spare, l.buf)
-	}
-	l.fd, l.buf, l.left = -1, nil, nil
 }
 
 // identify reads which file is open.

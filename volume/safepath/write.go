@@ -67,18 +67,44 @@ func makeDirAt(dir int, name string) (int, error) {
 	return fd, err
 }
 
+// Writer writes new files. It learns from them which permission bits the umask clears,
+// so that it need not set the mode of each of the thousands of files of a pod. The zero
+// value is ready; the directories of one Writer must be on one volume.
+type Writer struct {
+	kept, lost uint32 // bits that earlier files had, or had not, after they were created with them
+}
+
 // WriteNew writes a new file with exactly that mode (permission bits), whatever the
 // umask. The error is EEXIST if the name is taken, by a symlink too.
-func WriteNew(dir int, name string, mode uint32, data []byte) error {
+func (w *Writer) WriteNew(dir int, name string, mode uint32, data []byte) error {
 	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
 	if err != nil {
 		return err
 	}
 	err = writeAll(fd, data)
 	if err == nil {
-		err = unix.Fchmod(fd, mode) // whatever the umask
+		err = w.setMode(fd, mode)
 	}
 	return errors.Join(err, unix.Close(fd))
+}
+
+// setMode sets the mode of a file that was created with it, if it lacks a bit.
+func (w *Writer) setMode(fd int, mode uint32) error {
+	if mode&^w.kept == 0 {
+		return nil
+	}
+	if mode&w.lost == 0 {
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return err
+		}
+		w.kept |= mode & st.Mode
+		w.lost |= mode &^ st.Mode
+		if mode&w.lost == 0 {
+			return nil
+		}
+	}
+	return unix.Fchmod(fd, mode)
 }
 
 // writeAll writes data to a regular file. An os.File would cost a system call and a

@@ -2,6 +2,7 @@ package safepath
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"testing"
 
@@ -28,7 +29,7 @@ func TestWritesFollowNoSymlink(t *testing.T) {
 	}
 	defer unix.Close(fd)
 	for _, name := range []string{"link", "dangling"} {
-		if err := WriteNew(fd, name, 0o644, []byte("x")); !errors.Is(err, unix.EEXIST) {
+		if err := new(Writer).WriteNew(fd, name, 0o644, []byte("x")); !errors.Is(err, unix.EEXIST) {
 			t.Errorf("%s: error %v, want EEXIST", name, err)
 		}
 	}
@@ -65,15 +66,24 @@ func TestWriteNewHasItsMode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(sub)
-	if err := WriteNew(sub, "file", 0o664, []byte("text")); err != nil {
-		t.Fatal(err)
+	var w Writer
+	modes := []uint32{0o600, 0o664, 0o400, 0o640, 0o777, 0o600}
+	for i, mode := range modes {
+		if err := w.WriteNew(sub, fmt.Sprint("file", i), mode, []byte("text")); err != nil {
+			t.Fatal(err)
+		}
 	}
-	for path, want := range map[string]os.FileMode{"/a": os.ModeDir | 0o755, "/a/b": os.ModeDir | 0o755, "/a/b/file": 0o664} {
+	for i, mode := range modes {
+		if info, err := os.Stat(fmt.Sprint(dir, "/a/b/file", i)); err != nil || info.Mode() != os.FileMode(mode) {
+			t.Errorf("file %d: %v, %v; want %v", i, info.Mode(), err, os.FileMode(mode))
+		}
+	}
+	for path, want := range map[string]os.FileMode{"/a": os.ModeDir | 0o755, "/a/b": os.ModeDir | 0o755} {
 		if info, err := os.Stat(dir + path); err != nil || info.Mode() != want {
 			t.Errorf("%s: %v, %v; want %v", path, info.Mode(), err, want)
 		}
 	}
-	if !HasContent(fd, "a/b/file", []byte("text")) || HasContent(fd, "a/b/file", []byte("tex")) || HasContent(fd, "a/b", nil) {
+	if !HasContent(fd, "a/b/file0", []byte("text")) || HasContent(fd, "a/b/file0", []byte("tex")) || HasContent(fd, "a/b", nil) {
 		t.Error("HasContent does not compare the content of the file")
 	}
 }
