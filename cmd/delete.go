@@ -84,6 +84,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 	defer closeAll()
 	ctx, cancel := run.WithTimeout(c.Context(), f.Timeout)
 	defer cancel()
+	f.Basics = engine.ReadBasics(ctx)
 	var missing error
 	f.Found = !f.all && f.labels == ""
 	pods, err := findAll(ctx, engine, selectors, func(sel run.Selector) { missing = errors.Join(missing, f.missing(a, sel)) })

@@ -58,15 +58,18 @@ func (f *inputFlags) loadWithin(limit *time.Duration, a *app, c *cobra.Command, 
 	if *limit <= 0 {
 		return f.load(c.Context(), a, c, named, warn)
 	}
-	ctx, cancel := context.WithTimeoutCause(c.Context(), *limit, &problem.Error{Kind: problem.Deadline,
-		Err: fmt.Errorf("the input did not end within --timeout=%s", *limit), Hint: "check the program that writes it, or increase --timeout"})
+	late := &problem.Error{Kind: problem.Deadline,
+		Err: fmt.Errorf("the input did not end within --timeout=%s", *limit), Hint: "check the program that writes it, or increase --timeout"}
+	ctx, cancel := context.WithTimeoutCause(c.Context(), *limit, late)
 	defer cancel()
 	begin := time.Now()
 	defer trace.Begin(ctx, "read manifests", "")()
 	objects, err := f.load(ctx, a, c, named, warn)
-	if took := time.Since(begin).Round(100 * time.Millisecond); took > 0 {
-		*limit = max(*limit-took, time.Millisecond)
+	took := time.Since(begin).Round(100 * time.Millisecond)
+	if err == nil && took >= *limit { // this process did not run: a read would have been interrupted
+		return nil, late
 	}
+	*limit = max(*limit-took, time.Millisecond)
 	return objects, err
 }
 

@@ -102,6 +102,7 @@ func (a *app) catchSignals(parent context.Context) (context.Context, func()) {
 			case stopWork:
 				boundedBy(printLimit, func() { a.printStopping(s) })
 				cancel(SignalError{Signal: s})
+				before.at = time.Now() // the same one may have come while this was printed
 			case hurryWork: // once: the next SIGTERM abandons
 				close(a.work.hurry)
 			case abandonWork:

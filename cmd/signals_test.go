@@ -2,6 +2,8 @@ package cmd
 
 import (
 	"errors"
+	"io"
+	"os"
 	"slices"
 	"syscall"
 	"testing"
@@ -71,4 +73,37 @@ func TestSignalsBurst(t *testing.T) {
 	if !slices.Equal(all, []verdict{stopWork, noNews, abandonWork}) {
 		t.Errorf("%v", all)
 	}
+}
+
+// TestSameSignalWhilePrinting: the second signal of timeout(1) is still the same one if
+// the terminal is slow to show what the first one does.
+func TestSameSignalWhilePrinting(t *testing.T) {
+	a := newApp(Streams{Out: io.Discard, Err: io.Discard})
+	printing := make(chan struct{})
+	a.work.stopping = func(syscall.Signal) { close(printing); time.Sleep(2 * sameWithin) }
+	abandoned := make(chan struct{}, 1)
+	a.work.restore = func() { abandoned <- struct{}{}; select {} } // instead of the end of this process
+	ctx, stop := a.catchSignals(t.Context())
+	send := func() {
+		t.Helper()
+		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send()
+	<-printing
+	send()
+	<-ctx.Done()
+	select {
+	case <-abandoned:
+		t.Fatal("the work was abandoned")
+	case <-time.After(2 * sameWithin):
+	}
+	send()
+	select {
+	case <-abandoned:
+	case <-time.After(20 * time.Second):
+		t.Error("a later one does not abandon the work")
+	}
+	stop() // the goroutine stays in restore
 }

@@ -51,10 +51,10 @@ const UserNSLength = 1 << 16
 // again.
 func (l Layout) StoppedMark(uid string) string { return filepath.Join(l.Pod(uid), "stopped") }
 
-// RestartEpoch is the file that holds when all containers of the pod were last
-// restarted at once.
-func (l Layout) RestartEpoch(uid string) string {
-	return filepath.Join(l.Plugins(uid), "podrun.dev~restart-all", "epoch")
+// Restarted is the file that lists the containers that the last restart of all
+// containers of the pod ended, as a JSON list of their IDs.
+func (l Layout) Restarted(uid string) string {
+	return filepath.Join(l.Plugins(uid), "podrun.dev~restart-all", "ended")
 }
 
 // HookMarks holds one file for each container with a postStart hook, named by the

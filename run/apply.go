@@ -6,6 +6,7 @@ import (
 
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/store"
 )
 
 // Apply brings pods to o.Wait, or to be started. It validates and admits all of
@@ -21,6 +22,11 @@ func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOp
 	if err != nil {
 		return nil, err
 	}
+	return e.applyLocked(ctx, objects, locks, o)
+}
+
+// applyLocked is Apply under the pods' locks.
+func (e *Engine) applyLocked(ctx context.Context, objects *manifest.Objects, locks store.PodLocks, o ApplyOptions) ([]Result, error) {
 	targets, err := e.Admit(ctx, objects, locks, o.Admit())
 	if err != nil {
 		return nil, reconcile.OrEnded(ctx, err)

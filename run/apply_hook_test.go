@@ -193,3 +193,42 @@ func TestApplyRunsHookOfKilledPodrun(t *testing.T) {
 		r.mustDelete()
 	})
 }
+
+// TestHookOfAnAbandonedDelete: a delete takes the pod over while an apply runs a postStart
+// hook, and is interrupted before it has stopped anything. Podrun ended the hook itself,
+// which is no failure of it: the apply runs it again (hooks are delivered at least once,
+// https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/) and succeeds.
+func TestHookOfAnAbandonedDelete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		runs := 0
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { runs++; return &critest.Exec{After: 30 * time.Second} })
+		_, first := r.applyLater(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: [x]}}}}]"), testTimeout)
+		time.Sleep(10 * time.Second)
+		known := r.known()
+		// The delete owns the pod, and the runtime does not answer what there is of it.
+		r.rt.Fault("PodSandboxStatus", critest.Fault{When: critest.Slow, Delay: 20 * time.Second, Times: 1})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		deleted := make(chan error, 1)
+		go func() {
+			results, err := r.engine().Delete(ctx, known, DeleteOptions{})
+			if err == nil {
+				err = results[0].Err
+			}
+			deleted <- err
+		}()
+		time.Sleep(5 * time.Second)
+		cancel(errCtrlC)
+		if err := <-deleted; !errors.Is(err, errCtrlC) {
+			t.Errorf("delete: %v", err)
+		}
+		if result := <-first; result.Err != nil {
+			t.Errorf("apply: %v", result.Err)
+		}
+		r.wantRunning("app")
+		if runs != 2 {
+			t.Errorf("the hook ran %d times", runs)
+		}
+		r.mustDelete()
+	})
+}

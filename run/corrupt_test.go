@@ -154,7 +154,7 @@ func TestCorruptOptionalFilesStartOver(t *testing.T) {
 				t.Fatalf("marks of hooks: %v, %v", hooks, err)
 			}
 			files := []string{
-				layout.ProbeResults(uid), layout.RestartEpoch(uid),
+				layout.ProbeResults(uid), layout.Restarted(uid),
 				layout.Journal(uid), layout.Devices(uid), layout.UserNS(uid), filepath.Join(layout.Reservations(), "123"),
 			}
 			again := OutcomeUnchanged

@@ -1,7 +1,9 @@
 package run
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,8 +14,10 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/podrun/podrun/cni"
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/identity"
 )
 
 // killLate does something in a process of its own, which is killed while the runtime
@@ -106,16 +110,18 @@ func TestRemoveWhileStarting(t *testing.T) {
 // TestApplyAfterAnInterruptedStop: the sandbox that a killed podrun was stopping counts
 // as ready until the runtime has ended that call, and no container can be made in it.
 func TestApplyAfterAnInterruptedStop(t *testing.T) {
+	t.Parallel()
+	const late = 4 * time.Second // the apply has listed the sandbox by then
 	r := newRig(t)
 	r.mustApply(one("Always"), OutcomeCreated)
 	r.rt.ForgetCalls()
-	r.killLate("StopPodSandbox", time.Second, childJob{Stop: true})
+	r.killLate("StopPodSandbox", late, childJob{Stop: true})
 	r.rt.ForgetCalls()
 	if result := r.apply(one("Always")); result.Err != nil {
 		t.Fatal(result.Err)
 	}
 	wantChanges(t, r.rt, "StopPodSandbox", "StopPodSandbox", "RunPodSandbox", "CreateContainer app", "StartContainer app")
-	time.Sleep(1200 * time.Millisecond)
+	time.Sleep(late + 200*time.Millisecond)
 	r.oneReadySandbox()
 	r.mustDelete()
 }
@@ -124,9 +130,11 @@ func TestApplyAfterAnInterruptedStop(t *testing.T) {
 // container some time after it has answered that the container is stopped. The next apply
 // does not take it for a running one (random kills, seed 500: stop, then apply).
 func TestApplyAfterAStopThatIsRecordedLate(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.mustApply(one("Always"), OutcomeCreated)
-	r.killLate("StopContainer", 300*time.Millisecond, childJob{Stop: true})
+	r.killLate("StopContainer", 4*time.Second, // the apply has listed the container by then
+		childJob{Stop: true})
 	r.rt.ForgetCalls()
 	r.rt.Fault("StopContainer", critest.Fault{When: critest.AlreadyEnded, Times: 1})
 	if result := r.apply(one("Always")); result.Err != nil {
@@ -134,4 +142,112 @@ func TestApplyAfterAStopThatIsRecordedLate(t *testing.T) {
 	}
 	wantChanges(t, r.rt, "StopContainer app", "CreateContainer app", "StartContainer app")
 	r.mustDelete()
+}
+
+// TestTaskOfALateSandbox: containerd 2 has a task of the sandbox that it created for a
+// podrun that was killed, and does not remove it with the sandbox. The next command
+// deletes it.
+func TestTaskOfALateSandbox(t *testing.T) {
+	for _, then := range []string{"apply", "delete"} {
+		t.Run(then, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.killLate("RunPodSandbox", time.Second, childJob{Manifest: one("Always")})
+			for end := time.Now().Add(20 * time.Second); len(r.rt.Sandboxes()) == 0 && time.Now().Before(end); {
+				time.Sleep(time.Millisecond)
+			}
+			for _, sb := range r.rt.Sandboxes() {
+				r.rt.LeaveSandboxTask(sb.ID)
+			}
+			if len(r.rt.SandboxTasks()) != 1 {
+				t.Fatalf("%d tasks, want 1", len(r.rt.SandboxTasks()))
+			}
+			socket := filepath.Join(t.TempDir(), "tasks.sock") // tasks are not served otherwise
+			stop, err := r.rt.Serve(socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(stop)
+			next := r.engine()
+			if next.Client, err = cri.Dial("unix://"+socket, "", time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { next.Client.Close() })
+			job := childJob{}
+			if then == "apply" {
+				job.Manifest = one("Always")
+			}
+			if err := job.do(t, next); err != nil {
+				t.Fatalf("%s: %v", then, err)
+			}
+			if tasks := r.rt.SandboxTasks(); len(tasks) > 0 {
+				t.Errorf("tasks are left: %v", tasks)
+			}
+			r.mustDelete()
+		})
+	}
+}
+
+// TestDeleteAwaitsRelease: the runtime still releases the network of a sandbox that it
+// was creating for a podrun that was killed. Delete removes what network plugins left
+// only after that, because the plugins' DEL fails without its rules; if the runtime never
+// ends, it removes them nevertheless.
+func TestDeleteAwaitsRelease(t *testing.T) {
+	for name, releases := range map[string]bool{"released": true, "never released": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.killLate("RunPodSandbox", 100*time.Millisecond, childJob{Manifest: one("Always")})
+			result := r.attachment()
+			released := make(chan time.Time, 1)
+			if releases {
+				time.AfterFunc(4*time.Second, func() {
+					if err := os.Remove(result); err != nil {
+						t.Errorf("it was removed before the runtime had released the network: %v", err)
+					}
+					released <- time.Now()
+				})
+			}
+			r.mustDelete()
+			if releases {
+				select {
+				case <-released:
+				default:
+					t.Error("delete ended before the runtime had released the network")
+					<-released
+				}
+			} else if _, err := os.Stat(result); !os.IsNotExist(err) {
+				t.Errorf("the attachment is left: %v", err)
+			}
+		})
+	}
+}
+
+// attachment makes a file of libcni's, as if the pod had a network, and returns its path.
+func (r *rig) attachment() string {
+	r.t.Helper()
+	known := r.known()
+	if len(known) != 1 {
+		r.t.Fatalf("%d pods", len(known))
+	}
+	id := known[0].ID
+	sandbox := fmt.Sprintf("%x", sha256.Sum256([]byte(r.settings.RootDir)))
+	data, err := json.Marshal(map[string]any{
+		"kind": "cniCacheV1", "networkName": "podrun-ut", "containerId": sandbox, "ifName": "eth0",
+		"cniArgs": [][2]string{{"K8S_POD_NAMESPACE", id.Namespace}, {"K8S_POD_NAME", id.Name}, {"K8S_POD_UID", id.UID}},
+		"capabilityArgs": map[string]any{"io.kubernetes.cri.pod-annotations": map[string]string{
+			identity.AnnotationManagedBy: identity.ManagedBy, identity.AnnotationRootDir: r.settings.RootDir}},
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.MkdirAll(cni.ResultsDir, 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	path := filepath.Join(cni.ResultsDir, "podrun-ut-"+sandbox+"-eth0")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { os.Remove(path) })
+	return path
 }

@@ -63,11 +63,7 @@ func (e *Engine) Debug(ctx context.Context, t DebugTarget, o DebugOptions) (targ
 	if err := t.check(&o.Container); err != nil {
 		return ExecTarget{}, false, err
 	}
-	objects, err := e.checkpointed([]Known{t.known})
-	if err != nil {
-		return ExecTarget{}, false, err
-	}
-	results, err := e.Apply(ctx, objects, ApplyOptions{Timeout: o.Timeout, AllowKubelet: o.AllowKubelet,
+	results, err := e.applyStored(ctx, []Known{t.known}, ApplyOptions{Timeout: o.Timeout, AllowKubelet: o.AllowKubelet,
 		Wait: lifecycle.GoalDebugged(o.Container.Name), Debug: &o.Container})
 	if err == nil {
 		err = results[0].Err

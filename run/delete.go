@@ -2,11 +2,14 @@ package run
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
@@ -16,10 +19,41 @@ type DeleteOptions struct {
 	Timeout  time.Duration  // bounds the whole; 0 for no limit
 	Grace    *time.Duration // instead of the pods' own; nil for those
 	KeepLogs bool
+	// Basics are facts that are read while the pods are searched for; nil to read them
+	// afterwards.
+	Basics *Basics
 	// Found means that the pods were selected by name, and all were found: nothing of
 	// them was left by a killed command. Then leftovers of other pods stay until the next
-	// command that reads all pods, and the time does not depend on how many there are.
+	// command that reads all pods, and the time does not depend on how many there are. A
+	// pod that another command replaced after it was found is deleted as it is then.
 	Found bool
+}
+
+// Basics are those of the host's facts that Delete needs; they are being read.
+type Basics struct {
+	done  chan struct{} // closed when the others are set
+	facts host.Facts
+	err   error
+}
+
+// ReadBasics begins to read the facts that Delete needs, until ctx ends.
+func (e *Engine) ReadBasics(ctx context.Context) *Basics {
+	b := &Basics{done: make(chan struct{})}
+	go func() {
+		defer close(b.done)
+		b.facts, b.err = discover.ReadBasics(ctx, e.Client, e.Settings)
+	}()
+	return b
+}
+
+// read waits for the facts, or for the end of ctx: its error is that of ctx.
+func (b *Basics) read(ctx context.Context) (host.Facts, error) {
+	select {
+	case <-b.done:
+		return b.facts, b.err
+	case <-ctx.Done():
+		return host.Facts{}, ctx.Err()
+	}
 }
 
 // Delete removes pods with everything that podrun made for them, one result a pod.
@@ -31,12 +65,15 @@ type DeleteOptions struct {
 func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]Result, error) {
 	ctx, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	facts, err := discover.ReadBasics(ctx, e.Client, e.Settings)
+	if o.Basics == nil {
+		o.Basics = e.ReadBasics(ctx)
+	}
+	facts, err := o.Basics.read(ctx)
 	if err != nil {
 		return nil, reconcile.OrEnded(ctx, err)
 	}
 	if !o.Found {
-		if err := e.RemoveUnderNodeLock(ctx, func() error { return store.Sweep(e.Layout()) }); err != nil && !store.CannotWrite(err) {
+		if err := e.sweep(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -59,11 +96,30 @@ func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]R
 	return results, nil
 }
 
+// sweepPatience is how long a delete waits for the node's lock to sweep: a process that
+// holds it and does not run must not prevent a delete that has nothing to do with it.
+const sweepPatience = 500 * time.Millisecond
+
+// sweep removes files that no pod needs any more, or leaves that to the next command if
+// another process holds the node's lock or the file system cannot be written.
+func (e *Engine) sweep(ctx context.Context) error {
+	short, cancel := context.WithTimeout(ctx, sweepPatience)
+	defer cancel()
+	err := e.RemoveUnderNodeLock(short, func() error { return store.Sweep(e.Layout()) })
+	if store.CannotWrite(err) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil
+	}
+	return err
+}
+
 func (e *Engine) deleteOne(ctx context.Context, k Known, facts host.Facts, o DeleteOptions) Result {
 	lock, err := e.Locks().LockPod(ctx, k.ID, store.PurposeRemove)
 	defer lock.Release()
 	if err != nil {
 		return Result{ID: k.ID, Outcome: OutcomeFailed, Err: err}
+	}
+	if uid := e.successor(k, lock); o.Found && uid != "" {
+		k = observe.ReadKnown(e.Layout(), identity.Pod{Namespace: k.ID.Namespace, Name: k.ID.Name, UID: uid})
 	}
 	result := reconcile.Remove(ctx, &e.Node, k, facts, lock, reconcile.RemoveOptions{Grace: o.Grace, KeepLogs: o.KeepLogs})
 	if result.Err == nil {

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sort"
 
@@ -63,21 +64,23 @@ func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 			searches = append(searches, Selector{Namespace: sel.Namespace, Names: []string{name}, UID: sel.UID})
 		}
 	}
-	found := map[string]identity.Pod{} // by UID
-	running := map[string]bool{}
+	f := finding{found: map[string]identity.Pod{}, running: map[string]bool{}, known: map[string]Known{}}
 	for _, one := range searches {
-		if err := e.search(ctx, one, found, running); err != nil {
+		if err := e.search(ctx, one, f); err != nil {
 			return nil, err
 		}
 	}
 	var out []Known
-	for _, id := range found {
+	for _, id := range f.found {
 		if !sel.matches(id) {
 			continue
 		}
-		k := observe.ReadKnown(e.Layout(), id)
-		if k.Pod == nil && k.Broken == nil && !running[id.UID] && !store.HasCheckpoint(e.Layout(), id.UID) {
+		if !f.running[id.UID] && !store.HasCheckpoint(e.Layout(), id.UID) {
 			continue // removed, or replaced under another UID, while the runtime was asked
+		}
+		k, read := f.known[id.UID]
+		if !read || k.ID != id || k.Pod == nil {
+			k = observe.ReadKnown(e.Layout(), id)
 		}
 		out = append(out, k)
 	}
@@ -85,25 +88,42 @@ func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 	return out, nil
 }
 
-// search adds the pods that may match to found, and those of which the runtime has a
-// sandbox to running.
-func (e *Engine) search(ctx context.Context, sel Selector, found map[string]identity.Pod, running map[string]bool) error {
+// finding are the pods of a search, by UID.
+type finding struct {
+	found   map[string]identity.Pod // those that may match
+	running map[string]bool         // those of which the runtime has a sandbox
+	known   map[string]Known        // those whose checkpoints were read while the runtime was asked
+}
+
+// search adds the pods that may match to f.
+func (e *Engine) search(ctx context.Context, sel Selector, f finding) error {
 	stored, labels, err := e.stored(sel)
 	if err != nil {
 		return err
 	}
 	for _, id := range stored {
-		found[id.UID] = id
+		f.found[id.UID] = id
 	}
+	known := make(chan map[string]Known, 1)
+	go func() {
+		read := map[string]Known{}
+		for _, id := range stored {
+			if sel.matches(id) {
+				read[id.UID] = observe.ReadKnown(e.Layout(), id)
+			}
+		}
+		known <- read
+	}()
 	sandboxes, err := observe.ReadSandboxes(ctx, e.Client, e.Layout(), labels)
 	if err != nil {
 		return reconcile.OrEnded(ctx, &problem.Error{Kind: problem.Runtime, Object: "runtime", Err: err})
 	}
 	for _, s := range sandboxes {
 		if s.Managed {
-			found[s.Pod.UID], running[s.Pod.UID] = s.Pod, true
+			f.found[s.Pod.UID], f.running[s.Pod.UID] = s.Pod, true
 		}
 	}
+	maps.Copy(f.known, <-known)
 	return nil
 }
 

@@ -217,7 +217,7 @@ func (e *Engine) leftGroups(facts host.Facts, pods map[string]bool) []Leftover {
 		}
 		plan := cgroup.Leftovers(g.UID, facts.Cgroup, e.Settings)
 		l.remove = func(ctx context.Context) error {
-			return e.RemoveUnderNodeLock(ctx, func() error { return errors.Join(cgroup.Remove(ctx, plan), cgroup.RemoveParents(plan)) })
+			return e.RemoveUnderNodeLock(ctx, func() error { return cgroup.Remove(ctx, plan) })
 		}
 		out = append(out, l)
 	}

@@ -75,7 +75,11 @@ func (e *Engine) knownAt(k Known, obs *lifecycle.Observed) time.Time {
 	}
 	at := observe.ProbedAt(e.Layout(), k.ID.UID)
 	if at.IsZero() { // no command has probed it yet: it was not ready when it started
-		at = obs.Containers[0].StartedAt
+		for _, c := range obs.Containers {
+			if c.StartedAt.After(at) {
+				at = c.StartedAt
+			}
+		}
 	}
 	owner, err := store.ReadOwner(e.Layout(), k.ID)
 	if at.IsZero() || time.Since(at) <= period || err == nil && owner.Live(e.Layout()) {

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -25,6 +26,37 @@ func TestNodeLockIsWaitedForWithAMessage(t *testing.T) {
 		if len(said) != 1 {
 			t.Errorf("%q", r.warnings)
 		}
+		r.mustDelete()
+	})
+}
+
+// TestDeleteWithoutTheNodeLock: a delete that finds no pod does not wait for a process
+// that holds the node's lock, because it only wants to remove old files. One that waits
+// for the lock until its deadline names it and its holder.
+func TestDeleteWithoutTheNodeLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.mustApply(one("Always"), OutcomeCreated)
+		known := r.known()
+		held, err := store.Lock(t.Context(), r.layout().NodeLock(), "process 7 (podrun apply x)", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		if _, err := r.engine().Delete(t.Context(), nil, DeleteOptions{}); err != nil || time.Since(begun) > time.Second {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+		results, err := r.engine().Delete(t.Context(), known, DeleteOptions{Timeout: 5 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantErr(t, results[0].Err, problem.Deadline, "pod default/web: node: wait for process 7 (podrun apply x): timed out after 5s")
+		if results, err := r.engine().Apply(t.Context(), load(t, one("Always")), ApplyOptions{Timeout: time.Second, AllowKubelet: true}); err == nil {
+			t.Errorf("%v", results)
+		} else {
+			wantErr(t, err, problem.Deadline, "node: wait for process 7 (podrun apply x)")
+		}
+		held.Unlock()
 		r.mustDelete()
 	})
 }

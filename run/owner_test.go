@@ -11,6 +11,7 @@ import (
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/store"
 )
@@ -289,5 +290,106 @@ func TestGenerations(t *testing.T) {
 		if rec, err := store.ReadOwner(r.layout(), id); rec != nil || err != nil {
 			t.Errorf("after a delete: %v, %v", rec, err)
 		}
+	}
+}
+
+// TestRestartOfAChangedPod: restart and start act on the pod as it is when they own it,
+// not as it was when they found it.
+func TestRestartOfAChangedPod(t *testing.T) {
+	text := func(value string) string {
+		return podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, env: [{name: V, value: "+value+"}]}]")
+	}
+	for name, again := range map[string]func(*Engine, context.Context, []Known, ApplyOptions) ([]Result, error){"restart": (*Engine).Restart, "start": (*Engine).Start} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.mustApply(text("old"), OutcomeCreated)
+				known := r.known()
+				r.mustApply(text("new"), OutcomeReplaced)
+				results, err := again(r.engine(), t.Context(), known, ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+				if err != nil || results[0].Err != nil {
+					t.Fatal(err, results)
+				}
+				if c, _ := r.rt.Container("app"); string(c.Config.GetEnvs()[0].GetValue()) != "new" {
+					t.Errorf("it runs with %v", c.Config.GetEnvs()[0])
+				}
+				r.mustDelete()
+			})
+		})
+	}
+}
+
+// TestDeleteOfAReplacedPod: a delete by name removes the pod that has the name when it
+// owns it; one that knows its pod otherwise removes only that.
+func TestDeleteOfAReplacedPod(t *testing.T) {
+	for _, byName := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.mustApply(one("Always"), OutcomeCreated)
+			known := r.known()
+			r.mustApply(podText("web", "Never", "containers: [{name: app, image: registry.example/app:1}]"), OutcomeReplaced)
+			results, err := r.engine().Delete(t.Context(), known, DeleteOptions{Found: byName})
+			if err != nil || results[0].Err != nil {
+				t.Fatal(err, results)
+			}
+			if left := len(r.known()); (left == 0) != byName {
+				t.Errorf("by name %v: %d pods are left", byName, left)
+			}
+			r.mustDelete()
+		})
+	}
+}
+
+// TestRestartOfPodsOneOfWhichIsDeleted: the others are restarted.
+func TestRestartOfPodsOneOfWhichIsDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.mustApply(one("Always"), OutcomeCreated)
+		r.mustApply(podText("gone", "Always", "containers: [{name: side, image: registry.example/web:1}]"), OutcomeCreated)
+		known := r.known()
+		before, _ := r.rt.Container("app")
+		r.delete(DeleteOptions{}, "gone")
+		results, err := r.engine().Restart(t.Context(), known, ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+		if err != nil || len(results) != 2 || results[0].Err != nil {
+			t.Fatal(err, results)
+		}
+		wantErr(t, results[1].Err, problem.Failed, "pod default/gone: was deleted by another command")
+		if after, _ := r.rt.Container("app"); after.ID == before.ID {
+			t.Error("the other pod was not restarted")
+		}
+		r.mustDelete()
+	})
+}
+
+// TestRestartOfADeletedPod: restart and start find the pod, and wait while a delete removes
+// it. They do not create it again: no container of a deleted pod may come up.
+func TestRestartOfADeletedPod(t *testing.T) {
+	for name, again := range map[string]func(*Engine, context.Context, []Known, ApplyOptions) ([]Result, error){"restart": (*Engine).Restart, "start": (*Engine).Start} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.mustApply(one("Always"), OutcomeCreated)
+				known := r.known()
+				r.rt.Fault("StopPodSandbox", critest.Fault{When: critest.Slow, Delay: time.Minute, Times: 1})
+				deleted := make(chan error, 1)
+				go func() {
+					results, err := r.engine().Delete(t.Context(), known, DeleteOptions{})
+					if err == nil {
+						err = results[0].Err
+					}
+					deleted <- err
+				}()
+				time.Sleep(10 * time.Second)
+				results, err := again(r.engine(), t.Context(), known, ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+				if err == nil {
+					err = results[0].Err
+				}
+				wantErr(t, err, problem.Failed, "pod default/web: was deleted by another command")
+				if err := <-deleted; err != nil {
+					t.Errorf("delete: %v", err)
+				}
+				r.nothingLeft()
+			})
+		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/store"
@@ -11,14 +12,81 @@ import (
 
 // Restart recreates pods from their checkpoints: it stops and removes their containers
 // and sandboxes, within their grace periods, and starts them again. Results and error are
-// those of Apply; the error is of kind Failed if a checkpoint was not found.
+// those of Apply; the error is of kind Failed if a checkpoint was not found. A pod that
+// another command deletes before this one owns it has failed; one that another command
+// changes is restarted as it is then.
 func (e *Engine) Restart(ctx context.Context, pods []Known, o ApplyOptions) ([]Result, error) {
-	objects, err := e.checkpointed(pods)
+	o.Force = true
+	return e.applyStored(ctx, pods, o)
+}
+
+// applyStored applies pods of this host as their checkpoints define them. They are read
+// under the pods' locks: another command may have changed or deleted a pod since it was
+// found.
+func (e *Engine) applyStored(ctx context.Context, pods []Known, o ApplyOptions) ([]Result, error) {
+	ctx, cancel := WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	ids := make([]identity.Pod, len(pods))
+	for i, k := range pods {
+		ids[i] = k.ID
+	}
+	locks, err := e.Locks().LockPods(ctx, ids)
+	defer locks.Release()
 	if err != nil {
 		return nil, err
 	}
-	o.Force = true
-	return e.Apply(ctx, objects, o)
+	here, gone, err := e.stillHere(pods, locks)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := e.checkpointed(here)
+	if err != nil || len(here) == 0 {
+		return gone, err
+	}
+	results, err := e.applyLocked(ctx, objects, locks, o)
+	if err != nil {
+		return nil, err
+	}
+	return append(results, gone...), nil
+}
+
+// stillHere returns the pods that were not deleted since they were found, each with the
+// UID that it has now, and the results of the others. The pods' locks must be held.
+func (e *Engine) stillHere(pods []Known, locks store.PodLocks) (here []Known, gone []Result, err error) {
+	for _, k := range pods {
+		if k.Pod == nil || store.HasCheckpoint(e.Layout(), k.ID.UID) {
+			here = append(here, k)
+			continue
+		}
+		r, err := locks[k.ID.String()].Owner()
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case r == nil:
+			err := &problem.Error{Kind: problem.Failed, Object: "pod " + k.ID.String(),
+				Err: errors.New("was deleted by another command"), Hint: "apply its manifest again"}
+			gone = append(gone, Result{ID: k.ID, Outcome: OutcomeFailed, Err: err})
+			continue
+		}
+		if uid := e.successor(k, locks[k.ID.String()]); uid != "" {
+			k.ID.UID = uid
+		}
+		here = append(here, k)
+	}
+	return here, gone, nil
+}
+
+// successor is the UID of the pod that another command put in the place of one after that
+// was found; empty if it is still there, or none was. The pod's lock must be held.
+func (e *Engine) successor(k Known, lock *store.PodLock) string {
+	if store.HasCheckpoint(e.Layout(), k.ID.UID) {
+		return ""
+	}
+	r, err := lock.Owner()
+	if err != nil || r == nil || !identity.SafeUID(r.UID) || r.UID == k.ID.UID || !store.HasCheckpoint(e.Layout(), r.UID) {
+		return ""
+	}
+	return r.UID
 }
 
 // checkpointed are the pods as objects of a manifest.

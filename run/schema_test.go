@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
@@ -31,7 +30,7 @@ func (r *rig) keepAll(uid string) []string {
 	}
 	backOff := filepath.Join(l.ImageBackOff(), uid+".json")
 	for file, content := range map[string]string{
-		l.Devices(uid): `{"app":["vendor.example/device=1"]}`, l.RestartEpoch(uid): "2026-01-02T03:04:05Z",
+		l.Devices(uid): `{"app":["vendor.example/device=1"]}`, l.Restarted(uid): `["0123456789abc"]`,
 		l.ProbeResults(uid): `{"0123456789abc":{"started":true,"ready":true}}`, backOff: "[]",
 		l.Resize(uid): `{"group":true,"since":"2026-01-02T03:04:05Z"}`,
 	} {
@@ -42,7 +41,7 @@ func (r *rig) keepAll(uid string) []string {
 			r.t.Fatal(err)
 		}
 	}
-	return []string{l.Checkpoint(uid), l.Devices(uid), l.RestartEpoch(uid), l.ProbeResults(uid), backOff, filepath.Join(l.HookMarks(uid), hooks[0].Name()), l.Resize(uid)}
+	return []string{l.Checkpoint(uid), l.Devices(uid), l.Restarted(uid), l.ProbeResults(uid), backOff, filepath.Join(l.HookMarks(uid), hooks[0].Name()), l.Resize(uid)}
 }
 
 // setVersion rewrites a state file as one of another version; 0 is a file of a
@@ -89,8 +88,8 @@ func TestSchemaOfBefore(t *testing.T) {
 	if len(now.Hooks) != 1 || now.Hooks[filepath.Base(files[5])] != lifecycle.HookDone || old.Hooks[filepath.Base(files[5])] != lifecycle.HookDone {
 		t.Errorf("hooks %v, of before %v", now.Hooks, old.Hooks)
 	}
-	if want := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC); !now.Epoch.Equal(want) || !old.Epoch.Equal(want) {
-		t.Errorf("epoch %v, of before %v", now.Epoch, old.Epoch)
+	if !now.Restarted["0123456789abc"] || !old.Restarted["0123456789abc"] {
+		t.Errorf("restarted %v, of before %v", now.Restarted, old.Restarted)
 	}
 	if want := (lifecycle.Probed{Started: true, Ready: true}); now.Probes["0123456789abc"] != want || old.Probes["0123456789abc"] != want {
 		t.Errorf("probes %v, of before %v", now.Probes, old.Probes)

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
@@ -141,6 +142,10 @@ func TestServeShutdownOrder(t *testing.T) {
 		if s.host.held() != 1 {
 			t.Fatalf("%d locks, want one; warnings %q", s.host.held(), s.warnings)
 		}
+		// The runtime kills app after 5 s, and ends it later than that.
+		s.rt.Fault("StopContainer", critest.Fault{When: critest.Slow, Delay: time.Second, Match: func(req proto.Message) bool {
+			return req.(*runtimeapi.StopContainerRequest).Timeout == 5
+		}})
 		begun := time.Now()
 		s.host.prepare(true)
 		time.Sleep(time.Second)

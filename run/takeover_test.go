@@ -11,9 +11,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/store"
 )
 
 // slowEnd is a pod whose container takes 20 s to end.
@@ -71,6 +75,32 @@ func TestDeleteTakesOverFromDelete(t *testing.T) {
 		if took := time.Since(begun); took > 10*time.Second {
 			t.Errorf("took %s", took)
 		}
+		r.nothingLeft()
+	})
+}
+
+// TestLoserOfADeleteStopsNothing: a delete from which another took over stops no
+// container in the other's grace period, even if it cannot observe the pod again.
+func TestLoserOfADeleteStopsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true})
+		r.mustApply(podText("web", "Always", "terminationGracePeriodSeconds: 3600", "containers: [{name: app, image: registry.example/app:1}]"), OutcomeCreated)
+		first, second := make(chan []Result, 1), make(chan []Result, 1)
+		go func() { first <- r.delete(DeleteOptions{}) }()
+		time.Sleep(time.Minute + store.OwnerPoll/2)
+		grace := 10 * time.Minute
+		go func() { second <- r.delete(DeleteOptions{Grace: &grace}) }()
+		time.Sleep(store.OwnerPoll / 10) // the second is the owner; the first does not know
+		r.rt.Fault("ListPodSandbox", critest.Fault{When: critest.Before, Err: status.Error(codes.DeadlineExceeded, "slow"), Times: 1})
+		time.Sleep(time.Minute)
+		if c, _ := r.rt.Container("app"); c.State != runtimeapi.ContainerState_CONTAINER_RUNNING || len(r.rt.CallNames("StopPodSandbox")) != 0 {
+			t.Errorf("in the grace period the container is %s", c.State)
+		}
+		if result := (<-second)[0]; result.Err != nil {
+			t.Error(result.Err)
+		}
+		<-first
 		r.nothingLeft()
 	})
 }

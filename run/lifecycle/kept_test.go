@@ -90,12 +90,12 @@ func TestTerminalPhaseIsNeverTakenBack(t *testing.T) {
 func TestPhaseWhileAllRestart(t *testing.T) {
 	pod := statusPod(corev1.RestartPolicyNever, "a", "b")
 	obs := statusObserved(t, 1, "a=137", "b=137", "a#1=0")
-	obs.Epoch = statusMinute(3)
+	obs.Restarted = firstRuns(obs)
 	if got := Status(pod, StatusInput{Observed: obs}).Phase; got != corev1.PodRunning {
 		t.Errorf("phase %s before b is restarted, want Running", got)
 	}
 	obs = statusObserved(t, 1, "a=137", "b=137", "a#1=0", "b#1=1")
-	obs.Epoch = statusMinute(3)
+	obs.Restarted = firstRuns(obs)
 	if got := Status(pod, StatusInput{Observed: obs}).Phase; got != corev1.PodFailed {
 		t.Errorf("phase %s after both have ended, want Failed", got)
 	}

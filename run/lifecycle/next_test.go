@@ -194,8 +194,8 @@ func TestNext(t *testing.T) {
 		{name: "a rule that restarts all", policy: never, pod: "i:i a b", sandboxes: 1, have: "i=0 a=42 b=run", change: ruleAll("a", 42), want: "RestartAll"},
 		{name: "its other code", policy: never, pod: "i:i a b", sandboxes: 1, have: "i=0 a=1 b=run", change: ruleAll("a", 42), want: "watch b-0"},
 		{name: "it backs off", policy: never, pod: "a b", sandboxes: 1, have: "a#1=42 b=run", change: both(ruleAll("a", 42), at(statusMinute(1).Add(33*time.Second))), want: "wait 7s a"},
-		{name: "all were restarted since", policy: never, pod: "i:i a", sandboxes: 1, have: "i=0 a=42", change: both(ruleAll("a", 42), epoch(5)), want: "Start i/1"},
-		{name: "and init is done again", policy: never, pod: "i:i a", sandboxes: 1, have: "i=0 a=42 i#1=0", change: both(ruleAll("a", 42), epoch(3)), want: "Start a/1"},
+		{name: "all were restarted since", policy: never, pod: "i:i a", sandboxes: 1, have: "i=0 a=42", change: both(ruleAll("a", 42), restarted), want: "Start i/1"},
+		{name: "and init is done again", policy: never, pod: "i:i a", sandboxes: 1, have: "i=0 a=42 i#1=0", change: both(ruleAll("a", 42), restarted), want: "Start a/1"},
 
 		// Probes.
 		{name: "a sidecar's startup probe gates what follows", policy: always, pod: "s:s i:i a", sandboxes: 1, have: "s=run", change: startup("s", false), want: "watch s-0"},
@@ -279,9 +279,17 @@ func both(a, b func(*corev1.Pod, *World)) func(*corev1.Pod, *World) {
 	return func(p *corev1.Pod, w *World) { a(p, w); b(p, w) }
 }
 
-// epoch restarts all at the n-th minute, before what was created then.
-func epoch(n int) func(*corev1.Pod, *World) {
-	return func(_ *corev1.Pod, w *World) { w.Observed.Epoch = statusMinute(n) }
+// restarted has all first runs of containers ended by a restart of all.
+func restarted(_ *corev1.Pod, w *World) { w.Observed.Restarted = firstRuns(w.Observed) }
+
+func firstRuns(obs *Observed) map[string]bool {
+	ids := map[string]bool{}
+	for _, c := range obs.Containers {
+		if c.Restarts == 0 {
+			ids[c.ID] = true
+		}
+	}
+	return ids
 }
 
 func startup(name string, succeeded bool) func(*corev1.Pod, *World) {

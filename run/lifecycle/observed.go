@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -107,10 +108,11 @@ type Observed struct {
 	Sandboxes  []Sandbox            `json:"sandboxes"`  // newest first
 	Containers []Container          `json:"containers"` // newest first
 	Hooks      map[string]HookState `json:"hooks,omitempty"`
-	// Epoch is the time when all containers of the pod were last restarted together
-	// (KEP-5532): earlier containers do not count for the pod's progress.
-	Epoch  time.Time         `json:"epoch,omitzero"`
-	Probes map[string]Probed `json:"probes,omitempty"` // last results of probes, by container ID
+	// Restarted are the IDs of the containers that the last restart of all containers of
+	// the pod ended (KEP-5532): they do not count for the pod's progress. Their times of
+	// creation do not identify them: the host's clock may be set.
+	Restarted map[string]bool   `json:"restarted,omitempty"`
+	Probes    map[string]Probed `json:"probes,omitempty"` // last results of probes, by container ID
 	// Kept is what an owner of the pod wrote down of its status.
 	Kept Kept `json:"kept,omitzero"`
 	// Resize is a resize in place that has not ended; nil for none.
@@ -140,7 +142,7 @@ func (o *Observed) Container(name string) *Container {
 		return nil
 	}
 	for i := range o.Containers {
-		if c := &o.Containers[i]; c.Name == name && c.SandboxID == s.ID && !c.CreatedAt.Before(o.Epoch) {
+		if c := &o.Containers[i]; c.Name == name && c.SandboxID == s.ID && !o.Restarted[c.ID] {
 			return c
 		}
 	}
@@ -161,7 +163,7 @@ func (o *Observed) Newest(name string) *Container {
 // Latest returns the newest container of a name in any sandbox that was created
 // since all containers were last restarted together; nil if there is none.
 func (o *Observed) Latest(name string) *Container {
-	if c := o.Newest(name); c != nil && !c.CreatedAt.Before(o.Epoch) {
+	if c := o.Newest(name); c != nil && !o.Restarted[c.ID] {
 		return c
 	}
 	return nil
@@ -170,7 +172,7 @@ func (o *Observed) Latest(name string) *Container {
 // Previous returns the container of the same name before c; nil if there is none.
 func (o *Observed) Previous(c *Container) *Container {
 	for i := range o.Containers {
-		if p := &o.Containers[i]; p.Name == c.Name && p.CreatedAt.Before(c.CreatedAt) {
+		if p := &o.Containers[i]; p.Name == c.Name && p.compare(c) < 0 {
 			return p
 		}
 	}
@@ -208,15 +210,18 @@ func TakenOn(pod *corev1.Pod, o *Observed) time.Time {
 	return time.Time{}
 }
 
-// Order sorts sandboxes and containers newest first.
+// Order sorts sandboxes and containers newest first: by their attempts, which increase with
+// each one of a name, and only then by time, since the host's clock may have been set back.
 func (o *Observed) Order() {
-	slices.SortStableFunc(o.Sandboxes, func(a, b Sandbox) int { return b.CreatedAt.Compare(a.CreatedAt) })
-	slices.SortStableFunc(o.Containers, func(a, b Container) int {
-		if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
-			return c
-		}
-		return int(b.Restarts) - int(a.Restarts)
+	slices.SortStableFunc(o.Sandboxes, func(a, b Sandbox) int {
+		return cmp.Or(cmp.Compare(b.Attempt, a.Attempt), b.CreatedAt.Compare(a.CreatedAt))
 	})
+	slices.SortStableFunc(o.Containers, func(a, b Container) int { return -a.compare(&b) })
+}
+
+// compare orders the containers of a name from the oldest to the newest.
+func (c *Container) compare(other *Container) int {
+	return cmp.Or(cmp.Compare(c.Restarts, other.Restarts), c.CreatedAt.Compare(other.CreatedAt))
 }
 
 // Drop removes a container that was deleted in the runtime.

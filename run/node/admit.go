@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/prepare"
@@ -27,13 +28,11 @@ type AdmitOptions struct {
 // may come later, until Settle returns.
 func (n *Node) Admit(ctx context.Context, objects *manifest.Objects, locks store.PodLocks, o AdmitOptions) (targets []prepare.Target, err error) {
 	err = n.UnderNodeLock(ctx, func() (err error) {
-		if err = store.Sweep(n.Layout()); err != nil {
-			return err
-		}
 		prepared := o.PrepareOptions
 		prepared.Now = time.Now()
 		var problems problem.List
-		if targets, problems, err = n.Prepare(ctx, objects, prepared); err != nil {
+		sweep := func(dirs host.PodDirs) error { return store.SweepDirs(n.Layout(), dirs) }
+		if targets, problems, err = n.prepare(ctx, objects, prepared, sweep); err != nil {
 			return err
 		}
 		n.SendWarnings(problems.Warnings())

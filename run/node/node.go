@@ -46,6 +46,7 @@ type Node struct {
 	// them each time.
 	Facts func(context.Context) (host.Facts, error)
 
+	turn   turn           // to wait for the node's lock
 	asking sync.WaitGroup // for what is only warned of
 	ahead  atomic.Pointer[discover.Ahead]
 	warned recent // warnings that WarnOnce has sent

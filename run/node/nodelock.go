@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/podrun/podrun/problem"
@@ -23,6 +24,10 @@ func (n *Node) RemoveUnderNodeLock(ctx context.Context, do func() error) error {
 
 func (n *Node) underNodeLock(ctx context.Context, try func(path, who string) (*store.FileLock, error), do func() error) error {
 	path := n.Layout().NodeLock()
+	if err := n.turn.take(ctx); err != nil {
+		return waitEnded(store.LockWaitEnded(ctx, store.ShownHolder(store.Holder(path))))
+	}
+	defer n.turn.leave()
 	begun, reported := time.Now(), n.Patient
 	l, err := store.AwaitLock(ctx, path, nil, func() (*store.FileLock, error) {
 		l, err := try(path, n.Holder())
@@ -33,11 +38,48 @@ func (n *Node) underNodeLock(ctx context.Context, try func(path, who string) (*s
 		return l, err
 	})
 	if err != nil {
-		return err
+		return waitEnded(err)
 	}
 	defer l.Unlock()
 	return do()
 }
+
+// waitEnded is the error of a wait for the node's lock, with its object.
+func waitEnded(err error) error {
+	e, ok := err.(*problem.Error)
+	if !ok || e.Object != "" {
+		return err
+	}
+	out := *e
+	out.Object = "node"
+	return &out
+}
+
+// turn lets one goroutine of this process after the other wait for the node's lock, in
+// their order: the lock is polled, and the pods of a command would delay each other. Its
+// zero value is free.
+type turn struct {
+	once  sync.Once
+	taken chan struct{}
+}
+
+// take waits for the turn, or for the end of ctx: its error is that of ctx.
+func (t *turn) take(ctx context.Context) error {
+	t.once.Do(func() { t.taken = make(chan struct{}, 1) })
+	select {
+	case t.taken <- struct{}{}: // also if ctx has ended: the lock is tried once
+		return nil
+	default:
+	}
+	select {
+	case t.taken <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t *turn) leave() { <-t.taken }
 
 // nodeLockPatience is how long a command waits for the node's lock without a word:
 // whoever holds it for longer is stopped, or its disk is slow.

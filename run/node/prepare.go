@@ -37,24 +37,34 @@ type PrepareOptions struct {
 // Refusals are problems, of the targets and of the list; the error is of kind
 // Runtime, or of a checkpoint that may not be read or that a newer podrun wrote.
 func (n *Node) Prepare(ctx context.Context, objects *manifest.Objects, o PrepareOptions) ([]prepare.Target, problem.List, error) {
+	return n.prepare(ctx, objects, o, func(host.PodDirs) error { return nil })
+}
+
+// prepare is Prepare that calls read once the host is read, before anything is concluded
+// from it.
+func (n *Node) prepare(ctx context.Context, objects *manifest.Objects, o PrepareOptions, read func(host.PodDirs) error) ([]prepare.Target, problem.List, error) {
 	in := prepare.Input{Objects: objects, Settings: n.Settings, Invocation: n.Invocation, AllowKubelet: o.AllowKubelet, Force: o.Force, Now: o.Now, Debug: o.Debug,
 		Supervised: o.Facts == nil && store.Supervised(n.Layout())}
 	facts := o.Facts
 	if facts == nil {
+		go initEncoders()
 		end := trace.Begin(ctx, "read this host's facts", "")
 		wanted := WantedFacts(objects, o.AllowKubelet)
 		if ahead := n.ahead.Swap(nil); ahead.Fresh() {
 			wanted.Ahead = ahead
 		}
-		read, err := discover.Read(ctx, n.Client, n.Settings, wanted)
+		found, err := discover.Read(ctx, n.Client, n.Settings, wanted)
 		end()
+		if err == nil {
+			err = read(found.PodDirs)
+		}
 		if err != nil {
 			return nil, nil, err
 		}
-		if in.Here, err = n.Here(ctx, objects, read); err != nil {
+		if in.Here, err = n.Here(ctx, objects, found); err != nil {
 			return nil, nil, err
 		}
-		facts = &read
+		facts = &found
 	}
 	in.Facts = *facts
 	end := trace.Begin(ctx, "plan and admit", "")

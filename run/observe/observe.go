@@ -29,8 +29,16 @@ func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 	labels := map[string]string{identity.LabelPodUID: uid}
 	obs := &lifecycle.Observed{}
 	group, gctx := errgroup.WithContext(ctx)
+	read := "" // the sandbox whose addresses were read while the containers were
 	group.Go(func() (err error) {
-		obs.Sandboxes, err = ReadSandboxes(gctx, client, layout, labels)
+		if obs.Sandboxes, err = ReadSandboxes(gctx, client, layout, labels); err != nil {
+			return err
+		}
+		listed := &lifecycle.Observed{Sandboxes: obs.Sandboxes}
+		listed.Order()
+		if s := listed.Sandbox(); s != nil {
+			read, err = s.ID, readNetwork(gctx, client, s)
+		}
 		return err
 	})
 	group.Go(func() (err error) {
@@ -44,18 +52,15 @@ func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 		return &lifecycle.Observed{}, err
 	}
 	obs.Order()
-	if s := obs.Sandbox(); s != nil && s.Ready && !s.HostNetwork {
-		switch err := readIPs(ctx, client, s); {
-		case status.Code(err) == codes.NotFound:
-			s.Ready = false // removed since it was listed
-		case err != nil:
+	if s := obs.Sandbox(); s != nil && s.ID != read {
+		if err := readNetwork(ctx, client, s); err != nil {
 			return &lifecycle.Observed{}, err
 		}
 	}
 	var errs [5]error
 	obs.Hooks, errs[0] = readHooks(layout, uid)
 	obs.Probes, errs[1] = readProbed(layout, uid)
-	obs.Epoch, errs[2] = readEpoch(layout, uid)
+	obs.Restarted, errs[2] = readRestarted(layout, uid)
 	obs.Kept, errs[3] = readKept(layout, uid)
 	obs.Resize, errs[4] = readResize(layout, uid)
 	obs.PutKept()
@@ -136,10 +141,17 @@ func sandboxOf(item described, layout identity.Layout) lifecycle.Sandbox {
 	}
 }
 
-// readIPs fills in what only PodSandboxStatus has: the network mode and the
-// addresses.
-func readIPs(ctx context.Context, client *cri.Client, s *lifecycle.Sandbox) error {
+// readNetwork fills in what only PodSandboxStatus has, if the sandbox is ready: the network
+// mode and the addresses. A sandbox that was removed since it was listed is not ready.
+func readNetwork(ctx context.Context, client *cri.Client, s *lifecycle.Sandbox) error {
+	if !s.Ready {
+		return nil
+	}
 	st, err := client.PodSandboxStatus(ctx, s.ID)
+	if status.Code(err) == codes.NotFound {
+		s.Ready = false
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("read sandbox %s: %w", ShortID(s.ID), err)
 	}

@@ -15,23 +15,29 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-func readEpoch(l identity.Layout, uid string) (time.Time, error) {
-	file := l.RestartEpoch(uid)
+// readRestarted reads the IDs of the containers that a restart of all containers ended;
+// nothing if there was none.
+func readRestarted(l identity.Layout, uid string) (map[string]bool, error) {
+	file := l.Restarted(uid)
 	data, err := store.ReadState(file)
-	if os.IsNotExist(err) {
-		return time.Time{}, nil
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	var epoch time.Time
+	var ids []string
 	if err == nil {
-		epoch, err = time.Parse(time.RFC3339Nano, string(data))
+		err = json.Unmarshal(data, &ids)
 	}
 	if err != nil && store.StateNewer(file) {
-		return time.Time{}, nil // of a form that this podrun does not know
+		return nil, nil // of a form that this podrun does not know
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("read when all containers were restarted: %w", inFile(file, err))
+		return nil, fmt.Errorf("read which containers were restarted together: %w", inFile(file, err))
 	}
-	return epoch, nil
+	out := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		out[id] = true
+	}
+	return out, nil
 }
 
 func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, error) {

@@ -49,7 +49,9 @@ func RemoveDead(ctx context.Context, n *node.Node) error {
 // dead are the runs that have ended and have a newer one that was started.
 func dead(list []*runtimeapi.Container) []*runtimeapi.Container {
 	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b *runtimeapi.Container) int { return cmp.Compare(b.CreatedAt, a.CreatedAt) })
+	slices.SortStableFunc(list, func(a, b *runtimeapi.Container) int { // as lifecycle.Observed.Order does
+		return cmp.Or(cmp.Compare(b.GetMetadata().GetAttempt(), a.GetMetadata().GetAttempt()), cmp.Compare(b.CreatedAt, a.CreatedAt))
+	})
 	started := map[[2]string]bool{}
 	var out []*runtimeapi.Container
 	for _, c := range list {

@@ -9,7 +9,14 @@ import (
 	"github.com/podrun/podrun/identity"
 )
 
+// The host's clock may have been set back: then the newest runs have the earliest times.
 func TestDead(t *testing.T) {
+	for _, step := range []int64{1, -1} {
+		testDead(t, step)
+	}
+}
+
+func testDead(t *testing.T, step int64) {
 	const created, running, exited = runtimeapi.ContainerState_CONTAINER_CREATED, runtimeapi.ContainerState_CONTAINER_RUNNING, runtimeapi.ContainerState_CONTAINER_EXITED
 	var list []*runtimeapi.Container
 	for i, c := range []struct {
@@ -21,7 +28,7 @@ func TestDead(t *testing.T) {
 		{"c0", "p1", "c", exited}, {"c1", "p1", "c", created}, // is being started
 		{"d0", "p2", "a", exited}, {"e0", "p2", "e", running},
 	} {
-		list = append(list, &runtimeapi.Container{Id: c.id, State: c.state, CreatedAt: int64(i),
+		list = append(list, &runtimeapi.Container{Id: c.id, State: c.state, CreatedAt: int64(i) * step, Metadata: &runtimeapi.ContainerMetadata{Attempt: uint32(c.id[1] - '0')},
 			Labels: map[string]string{identity.LabelPodUID: c.pod, identity.LabelContainerName: c.name}})
 	}
 	slices.Reverse(list)

@@ -83,6 +83,7 @@ func (w *state) explain(ctx context.Context, err error) error {
 	}
 	switch {
 	case errors.Is(err, cause):
+		err = nameless(w.plan.ID, err)
 	case isProblem && e.Op != "":
 		err = fmt.Errorf("%w: %s", cause, e.Op)
 	default:

@@ -2,7 +2,9 @@ package reconcile
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,7 +55,6 @@ func (w *starter) execute(ctx context.Context, actions []lifecycle.Action) error
 				return err
 			}
 		}
-		w.acted = w.acted || a.Verb != lifecycle.ResizePod
 		last := i == len(actions)-1 && len(late) == 0
 		if !last && !slices.Contains(late, a) {
 			backsOff, err := w.imageBacksOff(ctx, a)
@@ -70,8 +71,9 @@ func (w *starter) execute(ctx context.Context, actions []lifecycle.Action) error
 			continue
 		}
 		if err := w.executeOne(ctx, a); err != nil {
-			return err
+			return err // ErrChanged: another process did it, or something else is to be done
 		}
+		w.acted = w.acted || a.Verb != lifecycle.ResizePod
 		if len(w.failures) > 0 && a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(w.pod(), a.Container).Init {
 			return nil // later containers depend on an init container
 		}
@@ -86,6 +88,7 @@ func (w *starter) startBeside(ctx context.Context, actions []lifecycle.Action) e
 	}
 	defer trace.Begin(ctx, "start containers in parallel", w.plan.ID.String())()
 	_, err := w.startContainers(ctx, actions...)
+	w.acted = w.acted || err == nil
 	return err
 }
 
@@ -128,21 +131,27 @@ func (w *starter) graceOf(a lifecycle.Action) time.Duration {
 	return w.gracePeriod()
 }
 
-// restartAll stops every container, and writes down when: older containers no
-// longer count.
+// restartAll stops every container, and writes down that they no longer count.
 func (w *starter) restartAll(ctx context.Context) error {
 	if err := w.stopContainers(ctx, w.gracePeriod()); err != nil {
 		return w.ofRuntime(err)
 	}
-	epoch := time.Now()
-	file := w.plan.Layout.RestartEpoch(w.plan.ID.UID)
-	err := os.MkdirAll(filepath.Dir(file), 0o750)
+	ended := map[string]bool{}
+	for _, c := range w.obs.Containers {
+		ended[c.ID] = true
+	}
+	data, err := json.Marshal(slices.Sorted(maps.Keys(ended)))
+	if err != nil {
+		return err
+	}
+	file := w.plan.Layout.Restarted(w.plan.ID.UID)
+	err = os.MkdirAll(filepath.Dir(file), 0o750)
 	if err == nil {
-		err = store.WriteState(file, []byte(epoch.Format(time.RFC3339Nano)), 0o640)
+		err = store.WriteState(file, data, 0o640)
 	}
 	if err != nil {
 		return fmt.Errorf("pod %s: keep that its containers are restarted: %w", w.plan.ID, err)
 	}
-	w.obs.Epoch = epoch
+	w.obs.Restarted = ended
 	return nil
 }

@@ -44,8 +44,10 @@ func (w *starter) postStart(ctx context.Context, name string) error {
 	defer claim.Close()
 	plan, _ := hook.New(w.plan.ID, lifecycle.FindContainer(w.pod(), c.Name).Container, hook.PostStart)
 	var failed error
+	canceled := false
 	lost := w.unlocked(ctx, w.ended, func(ctx context.Context) error {
 		failed = hook.Apply(ctx, plan, w.hookTarget(c))
+		canceled = failed != nil && ctx.Err() != nil
 		return nil
 	})
 	if cause := context.Cause(ctx); failed != nil && cause != nil {
@@ -56,6 +58,9 @@ func (w *starter) postStart(ctx context.Context, name string) error {
 	}
 	if now := w.obs.Container(c.Name); lost != nil && (now == nil || now.ID != c.ID || now.State != lifecycle.Running) {
 		return lost // it was stopped, and the hook with it
+	}
+	if canceled {
+		return store.ErrChanged
 	}
 	if failed != nil && w.lock.Owned() {
 		return errors.Join(w.failHook(ctx, c, failed), lost)

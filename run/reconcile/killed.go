@@ -29,6 +29,10 @@ const quietFor = 2 * time.Second
 // quietPoll is the interval at which podrun polls the runtime for such effects.
 const quietPoll = 200 * time.Millisecond
 
+// releaseFor is how long the runtime may take to release the network of a sandbox whose
+// creation it cancels.
+const releaseFor = 5 * time.Second
+
 // awaitKilled makes the sandbox for whose name the runtime still works on the call of a
 // podrun that was killed. The error is store.ErrChanged if that one's sandbox has
 // come up instead: it is the pod's, and the caller decides again.
@@ -81,6 +85,9 @@ func (w *remover) removeLate(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := w.awaitRelease(ctx); err != nil {
+		return err
+	}
 	if err := w.removeNetwork(ctx, gone); err != nil {
 		return err
 	}
@@ -92,14 +99,29 @@ func (w *remover) removeLate(ctx context.Context) error {
 // which have been removed: a kill of podrun also ends the plugin that was releasing a
 // network.
 func (w *remover) removeNetwork(ctx context.Context, gone []string) error {
-	all, err := cni.ReadAttachments(ctx)
+	all, err := w.attachments(ctx)
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(a cni.Attachment) bool {
-		return !a.Managed || a.RootDir != w.plan.Layout.RootDir || a.Pod.UID != w.plan.ID.UID
-	})
 	return cni.Remove(ctx, w.plan.Layout.RootDir, all, gone)
+}
+
+// awaitRelease waits, for as long as releaseFor, until the runtime has released the
+// networks of the pod's sandboxes: the plugins' DEL fails if its rules are removed before,
+// and the runtime then keeps the network namespace.
+func (w *remover) awaitRelease(ctx context.Context) error {
+	return cri.While(ctx, releaseFor, func() (again bool, err error) {
+		left, err := w.attachments(ctx)
+		return len(left) > 0, err
+	})
+}
+
+// attachments are those of the pod's sandboxes to networks.
+func (w *remover) attachments(ctx context.Context) ([]cni.Attachment, error) {
+	all, err := cni.ReadAttachments(ctx)
+	return slices.DeleteFunc(all, func(a cni.Attachment) bool {
+		return !a.Managed || a.RootDir != w.plan.Layout.RootDir || a.Pod.UID != w.plan.ID.UID
+	}), err
 }
 
 // removeUnreleased removes leftovers of network plugins for sandboxes whose stop was
@@ -128,9 +150,8 @@ func (w *remover) removeUnreleased(ctx context.Context) error {
 // container whose sandbox no longer exists is removed separately.
 func (w *remover) removeStopped(ctx context.Context) error {
 	for _, sb := range w.obs.Sandboxes {
-		if err := w.Client.StopPodSandbox(ctx, sb.ID); err != nil {
-			w.lock.NoteUnreleased([]string{sb.ID})
-			return fmt.Errorf("stop sandbox %s: %w", observe.ShortID(sb.ID), err)
+		if err := w.stopSandbox(ctx, sb.ID); err != nil {
+			return err
 		}
 	}
 	if err := w.removeSandboxes(ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +25,7 @@ import (
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/trace"
 )
 
 // remover removes a pod.
@@ -173,29 +175,57 @@ func (w *remover) remove(ctx context.Context, o RemoveOptions) error {
 	if o.stopped != nil {
 		o.stopped()
 	}
-	err = w.removeSandboxes(ctx)
+	if err := w.removeObjects(ctx); err != nil {
+		return err
+	}
+	faultpoint.At("remove/files")
+	return w.removeFiles(ctx, o)
+}
+
+// removeObjects removes what the runtime and the kernel have of a pod that has stopped: its
+// sandboxes and, concurrently, its control groups, for whose removal the kubelet does not
+// wait for that of the sandboxes either (SyncTerminatedPod in pkg/kubelet). After a killed
+// podrun, the groups come last, because the runtime may still create a sandbox in them.
+func (w *remover) removeObjects(ctx context.Context) error {
+	var groups error
+	removeGroups := func() {
+		faultpoint.At("remove/groups")
+		groups = w.removeGroups(ctx)
+	}
+	late := w.lock.Killed
+	var beside sync.WaitGroup
+	if !late {
+		beside.Go(removeGroups)
+	}
+	err := w.removeSandboxes(ctx)
 	if err == nil {
 		err = w.removeLate(ctx)
 	}
 	if err == nil {
 		err = w.removeUnreleased(ctx)
 	}
+	beside.Wait()
 	if err != nil {
+		if ctx.Err() == nil {
+			err = errors.Join(err, groups)
+		}
 		return RuntimeError(w.plan.ID, err)
 	}
-	if cause := context.Cause(ctx); cause != nil {
+	if cause := context.Cause(ctx); cause != nil && groups == nil {
 		return cause // the last call may have outlived it
 	}
-	faultpoint.At("remove/groups")
-	if err := w.removeGroups(ctx); err != nil {
-		return RuntimeError(w.plan.ID, err)
+	if late {
+		removeGroups()
 	}
-	faultpoint.At("remove/files")
-	return w.removeFiles(ctx, o)
+	if groups != nil {
+		return RuntimeError(w.plan.ID, groups)
+	}
+	return nil
 }
 
 // removeFiles removes the pod's logs and directory, as much of them as it can.
 func (w *remover) removeFiles(ctx context.Context, o RemoveOptions) error {
+	defer trace.Begin(ctx, "remove files", w.plan.ID.String())()
 	var errs []error
 	if !o.KeepLogs {
 		errs = append(errs, w.removeLogs())
@@ -281,12 +311,8 @@ func (w *remover) removeDirs(ctx context.Context) error {
 // removeGroups removes the pod's control group, and those that pods share if
 // this was the last one in them.
 func (w *remover) removeGroups(ctx context.Context) error {
-	return w.RemoveUnderNodeLock(ctx, func() error {
-		if err := cgroup.Remove(ctx, w.plan.Cgroup); err != nil {
-			return err
-		}
-		return cgroup.RemoveParents(w.plan.Cgroup)
-	})
+	defer trace.Begin(ctx, "remove control groups", w.plan.ID.String())()
+	return w.RemoveUnderNodeLock(ctx, func() error { return cgroup.Remove(ctx, w.plan.Cgroup) })
 }
 
 // lockDir locks the pod's directory against a command that creates its volumes without

@@ -248,7 +248,8 @@ func (w *stopper) finishStops(ctx context.Context) error {
 }
 
 // noteEnding writes down which containers are about to be asked to stop, and when
-// their grace periods end; for a removal, that the pod is being removed.
+// their grace periods end; for a removal, that the pod is being removed, and with it its
+// sandboxes.
 func (w *stopper) noteEnding(list []lifecycle.Container, grace time.Duration) error {
 	if len(list) == 0 && !w.dooms {
 		return nil
@@ -264,6 +265,9 @@ func (w *stopper) noteEnding(list []lifecycle.Container, grace time.Duration) er
 			if before, told := r.Ending[c.ID]; told && before.Before(ending[c.ID]) {
 				ending[c.ID] = before
 			}
+		}
+		if w.dooms {
+			maps.Copy(ending, w.endingSandboxes(r.Ending))
 		}
 		r.Ending, r.Doomed = ending, r.Doomed || w.dooms
 	})

@@ -21,9 +21,8 @@ func (w *stopper) stopSandboxes(ctx context.Context, chosen func(lifecycle.Sandb
 		if !sb.Managed || !chosen(*sb) {
 			continue
 		}
-		if err := w.Client.StopPodSandbox(ctx, sb.ID); err != nil {
-			w.lock.NoteUnreleased([]string{sb.ID})
-			errs = append(errs, fmt.Errorf("stop sandbox %s: %w", observe.ShortID(sb.ID), err))
+		if err := w.stopSandbox(ctx, sb.ID); err != nil {
+			errs = append(errs, err)
 			continue
 		}
 		sb.Ready = false
@@ -31,16 +30,30 @@ func (w *stopper) stopSandboxes(ctx context.Context, chosen func(lifecycle.Sandb
 	return errors.Join(errs...)
 }
 
+// stopSandbox stops a sandbox. If the last owner was killed, it may have been killed
+// while the runtime created the sandbox.
+func (w *stopper) stopSandbox(ctx context.Context, id string) error {
+	err := w.Client.StopPodSandbox(ctx, id)
+	if err != nil {
+		w.lock.NoteUnreleased([]string{id})
+	} else if w.lock.Killed {
+		err = w.Client.DeleteUnstartedTask(ctx, id)
+	}
+	if err != nil {
+		return fmt.Errorf("stop sandbox %s: %w", observe.ShortID(id), err)
+	}
+	return nil
+}
+
 // noteEndingSandboxes records that the pod's sandboxes are about to be stopped. If this
 // process is killed during the stop, the runtime reports them as ready for a while,
-// although nothing can be started in them.
+// although nothing can be started in them. The error is store.ErrChanged if another
+// command owns the pod.
 func (w *stopper) noteEndingSandboxes() error {
-	ready := map[string]time.Time{}
-	for _, sb := range w.obs.Sandboxes {
-		if sb.Managed && sb.Ready {
-			ready[sb.ID] = time.Now()
-		}
+	if !w.lock.Owned() {
+		return store.ErrChanged
 	}
+	ready := w.endingSandboxes(w.lock.Ending)
 	if len(ready) == 0 {
 		return nil
 	}
@@ -48,6 +61,17 @@ func (w *stopper) noteEndingSandboxes() error {
 		maps.Copy(ready, r.Ending)
 		r.Ending = ready
 	})
+}
+
+// endingSandboxes are the sandboxes that are ready and not noted yet.
+func (w *stopper) endingSandboxes(noted map[string]time.Time) map[string]time.Time {
+	ready := map[string]time.Time{}
+	for _, sb := range w.obs.Sandboxes {
+		if _, is := noted[sb.ID]; sb.Managed && sb.Ready && !is {
+			ready[sb.ID] = time.Now()
+		}
+	}
+	return ready
 }
 
 // removeDead removes the pod's sandboxes that have ended but for the newest one, and

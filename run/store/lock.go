@@ -57,7 +57,7 @@ func AwaitLock(ctx context.Context, path string, waiting func(holder string), tr
 		}
 		select {
 		case <-ctx.Done():
-			return nil, lockWaitEnded(ctx, ShownHolder(Holder(path)))
+			return nil, LockWaitEnded(ctx, ShownHolder(Holder(path)))
 		case <-time.After(poll):
 		}
 	}
@@ -138,8 +138,10 @@ func FlockFile(path string, flags int) (*os.File, error) {
 	}
 }
 
-// lockWaitEnded is the error of a wait that its context ended.
-func lockWaitEnded(ctx context.Context, holder string) error {
+// LockWaitEnded is the error of a wait for a lock that its context ended. Holder is shown.
+// If --timeout ended it, the error is a *problem.Error of kind Deadline; otherwise it wraps
+// the cause of ctx.
+func LockWaitEnded(ctx context.Context, holder string) error {
 	err := fmt.Errorf("wait for %s: %w", holder, context.Cause(ctx))
 	if _, timeout := errors.AsType[problem.TimeoutError](err); timeout {
 		return &problem.Error{Kind: problem.Deadline, Err: err, Hint: "increase --timeout, or stop the other podrun"}

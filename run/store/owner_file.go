@@ -67,7 +67,19 @@ func removeOwner(layout identity.Layout, id identity.Pod) error {
 	}
 	removeTemporary(layout.Owners(), "."+filepath.Base(layout.Owner(id))+".")
 	removeTemporary(layout.Claims(), "."+claimPrefix(id))
+	removeEndedClaims(layout, id)
 	return nil
+}
+
+// removeEndedClaims removes the claims of processes that were killed before they recorded
+// them, or whose owner record is removed. The pod's lock must be held.
+func removeEndedClaims(layout identity.Layout, id identity.Pod) {
+	entries, _ := os.ReadDir(layout.Claims()) // the sweep tries again
+	for _, e := range entries {
+		if path := filepath.Join(layout.Claims(), e.Name()); strings.HasPrefix(e.Name(), claimPrefix(id)) && !IsLocked(path) {
+			_ = os.Remove(path) // likewise
+		}
+	}
 }
 
 // removeTemporary removes what a process left that was killed before it renamed a file:

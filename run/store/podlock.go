@@ -115,7 +115,7 @@ func (l *PodLock) AwaitEnd(ctx context.Context, r *OwnerRecord) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("pod %s: %w", l.id, lockWaitEnded(ctx, r.Shown()))
+			return fmt.Errorf("pod %s: %w", l.id, LockWaitEnded(ctx, r.Shown()))
 		case <-time.After(OwnerPoll):
 		}
 	}
@@ -370,9 +370,7 @@ func (l *PodLock) forgetUnmade() {
 	if _, err := os.Lstat(l.layout.Pod(r.UID)); !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	if removeOwner(l.layout, l.id) == nil && r.Claim != "" {
-		_ = os.Remove(filepath.Join(l.layout.Claims(), filepath.Base(r.Claim))) // it stays then, and is swept another time
-	}
+	_ = removeOwner(l.layout, l.id) // it stays then, and is swept another time
 }
 
 // ErrChanged reports that another podrun changed the pod: the pod was observed

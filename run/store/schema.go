@@ -52,7 +52,7 @@ func StateNewer(path string) bool {
 // whose lines are independent, nor userns, which has the kubelet's format.
 func stateFiles(l identity.Layout, uid string) []string {
 	files := []string{
-		l.Checkpoint(uid), l.StoppedMark(uid), l.Devices(uid), l.ProbeResults(uid), l.RestartEpoch(uid), l.KeptStatus(uid), l.Resize(uid),
+		l.Checkpoint(uid), l.StoppedMark(uid), l.Devices(uid), l.ProbeResults(uid), l.Restarted(uid), l.KeptStatus(uid), l.Resize(uid),
 		filepath.Join(l.ImageBackOff(), uid+".json"),
 	}
 	hooks, _ := os.ReadDir(l.HookMarks(uid)) // readHooks reports its problems

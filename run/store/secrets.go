@@ -203,12 +203,16 @@ func removeEmpty(layout identity.Layout, dir string) {
 	_ = os.Remove(top)
 }
 
-// sweepSecrets removes the Secrets of pods that have no checkpoint. The node's lock must
-// be held, as each new pod's is written under it.
+// sweepSecrets removes the Secrets of pods that have no checkpoint, and SecretsDir if it
+// is empty: a podrun that was killed before it wrote a file leaves it. The node's lock
+// must be held, as each new pod's is written under it.
 func sweepSecrets(layout identity.Layout) error {
 	entries, err := os.ReadDir(layout.SecretPods())
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+	if errors.Is(err, fs.ErrPermission) {
 		return nil
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
 	errs := []error{err}
 	for _, e := range entries {
@@ -216,7 +220,8 @@ func sweepSecrets(layout identity.Layout) error {
 			errs = append(errs, dropSecrets(layout, e.Name(), ""))
 		}
 	}
-	return errors.Join(errs...)
+	none := func(string) bool { return false }
+	return errors.Join(append(errs, dropFiles(layout, layout.SecretPods(), none))...)
 }
 
 // RemovePod removes podrun's data of a pod: its Secrets in memory and, as volume.Remove

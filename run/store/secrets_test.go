@@ -167,6 +167,39 @@ func TestSecretsOfAKilledPodrun(t *testing.T) {
 	}
 }
 
+// A podrun that is killed before it writes the first file in memory leaves a directory,
+// which may be a tmpfs already: the sweep removes both, unless there are Secrets.
+func TestSecretsDirOfAKilledPodrun(t *testing.T) {
+	layout := secretsLayout(t)
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"the directory", func() error { return os.MkdirAll(layout.SecretsDir(), 0o700) }},
+		{"the tmpfs", func() error { return makeSecretsDir(layout) }},
+		{"the directory of all pods", func() error { return os.Mkdir(layout.SecretPods(), 0o700) }},
+	} {
+		err := os.MkdirAll(layout.SecretsDir(), 0o700)
+		if err == nil {
+			err = step.do()
+		}
+		if err == nil {
+			err = Sweep(layout)
+		}
+		if err != nil || exists(layout.SecretsDir()) {
+			t.Errorf("killed after it made %s: %v, or %s is left", step.name, err, layout.SecretsDir())
+		}
+	}
+	if err := os.MkdirAll(layout.Pod("u1"), 0o750); err != nil { // which the sweep removed
+		t.Fatal(err)
+	}
+	id, c := secretPod(true, secretText)
+	mustWrite(t, layout, id, c)
+	if err := Sweep(layout); err != nil || len(holds(t, layout.SecretPods(), secretText)) == 0 {
+		t.Errorf("%v, or the Secrets of a pod are gone", err)
+	}
+}
+
 // A podrun that does not know of Secrets in memory must not change such a pod.
 func TestSecretsInMemoryHaveASchemaOfTheirOwn(t *testing.T) {
 	layout := secretsLayout(t)

@@ -24,6 +24,8 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 	temporary := map[string]bool{ // and whether it stays
 		filepath.Join(layout.Owners(), ".default_web.621076597"):     false,
 		filepath.Join(layout.Claims(), ".default_web_3966333247"):    false,
+		filepath.Join(layout.Claims(), "default_web_3966333248"):     false, // complete, but in no record
+		filepath.Join(layout.Claims(), "default_web.5_3966333248"):   true,
 		filepath.Join(layout.Owners(), ".default_web.5.621076597"):   true, // pod web.5
 		filepath.Join(layout.Owners(), ".default_web-2.621076597"):   true,
 		filepath.Join(layout.Claims(), ".default_web.5_3966333247"):  true,
@@ -39,6 +41,11 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Forget()
+	for path, stays := range temporary {
+		if _, err := os.Lstat(path); (err == nil) != stays {
+			t.Errorf("after the removal: %s: %v, want it kept: %v", path, err, stays)
+		}
+	}
 	reservation := filepath.Join(layout.Reservations(), ".2490658966")
 	temporary[reservation] = false
 	if err := os.MkdirAll(layout.Reservations(), 0o750); err != nil {
@@ -50,6 +57,7 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 	if err := Sweep(layout); err != nil {
 		t.Fatal(err)
 	}
+	delete(temporary, filepath.Join(layout.Claims(), "default_web.5_3966333248")) // which the sweep removes
 	for path, stays := range temporary {
 		if _, err := os.Lstat(path); (err == nil) != stays {
 			t.Errorf("%s: %v, want it kept: %v", path, err, stays)

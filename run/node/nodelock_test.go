@@ -1,0 +1,78 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
+)
+
+func lockNode(t *testing.T) *Node {
+	s := nodeconfig.Default()
+	s.RootDir = t.TempDir()
+	return &Node{Settings: s, Command: "podrun apply x", Invocation: "1", Patient: true}
+}
+
+// TestNodeLockIsHandedOn: the pods of one command wait for each other, and not for a poll of
+// the lock: 100 of them would take 100 ms at the shortest interval.
+func TestNodeLockIsHandedOn(t *testing.T) {
+	n := lockNode(t)
+	var inside, most, done int
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			err := n.UnderNodeLock(t.Context(), func() error {
+				inside++
+				most = max(most, inside)
+				time.Sleep(10 * time.Microsecond)
+				inside--
+				done++
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if most != 1 || done != 100 {
+		t.Errorf("%d under the lock at once, %d in all", most, done)
+	}
+}
+
+// TestNodeLockTurnEndsWithContext: a command waits no longer than its limit for another pod
+// of the same process, which may itself wait for another process.
+func TestNodeLockTurnEndsWithContext(t *testing.T) {
+	n := lockNode(t)
+	if err := n.turn.take(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, problem.TimeoutError{After: 10 * time.Millisecond})
+	defer cancel()
+	err := n.UnderNodeLock(ctx, func() error { return errors.New("done without the lock") })
+	if e, ok := errors.AsType[*problem.Error](err); !ok || e.Kind != problem.Deadline {
+		t.Errorf("%v", err)
+	}
+	n.turn.leave()
+	if err := n.UnderNodeLock(t.Context(), func() error { return nil }); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTurnThatIsFree: a command whose time has ended gets a free turn: the lock is tried
+// once, as without others.
+func TestTurnThatIsFree(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	var free turn
+	for range 100 {
+		if err := free.take(ended); err != nil {
+			t.Fatal(err)
+		}
+		free.leave()
+	}
+}
