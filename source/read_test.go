@@ -20,7 +20,12 @@ const settleTime = 100 * time.Millisecond
 
 func reader(t *testing.T, dirs ...string) *Reader {
 	t.Helper()
-	r, err := NewReader(Options{Dirs: dirs, Settle: settleTime})
+	return readerOf(t, Options{Dirs: dirs, Settle: settleTime})
+}
+
+func readerOf(t *testing.T, o Options) *Reader {
+	t.Helper()
+	r, err := NewReader(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,103 +118,6 @@ func TestReadOddFiles(t *testing.T) {
 	}
 	if s.Complete() {
 		t.Error("complete, although files are broken")
-	}
-}
-
-// Whatever a writer does, the old pod or the new one is in force, never none.
-func TestReadWhileWritten(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root, to know which files are open for writing")
-	}
-	const was, is = "web=old db=old", "web=new db=new"
-	old := pod("web", "old") + "---\n" + pod("db", "old")
-	changed := pod("web", "new") + "---\n" + pod("db", "new")
-	save := func(t *testing.T, path string, flags int, chunks ...string) {
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|flags, 0o644)
-		do(t, err)
-		for _, c := range chunks {
-			_, err := f.WriteString(c)
-			do(t, err)
-			time.Sleep(time.Millisecond)
-		}
-		do(t, f.Close())
-	}
-	large := changed + "---\n" + configMap("pad", strings.Repeat("x", 1<<19))
-	for name, change := range map[string]func(t *testing.T, path string){
-		"truncate and write": func(t *testing.T, path string) { save(t, path, os.O_TRUNC, changed) },
-		"one byte at a time": func(t *testing.T, path string) { save(t, path, os.O_TRUNC, strings.Split(changed, "")...) },
-		"one line at a time, closed after each": func(t *testing.T, path string) {
-			save(t, path, os.O_TRUNC)
-			for line := range strings.Lines(changed) {
-				save(t, path, os.O_APPEND, line)
-			}
-		},
-		"vim": func(t *testing.T, path string) {
-			write(t, filepath.Join(filepath.Dir(path), "4913"), "")
-			do(t, os.Remove(filepath.Join(filepath.Dir(path), "4913")), os.Rename(path, path+"~"))
-			time.Sleep(5 * time.Millisecond)
-			save(t, path, os.O_EXCL, changed)
-			do(t, os.Chmod(path, 0o600), os.Remove(path+"~"))
-		},
-		"emacs": func(t *testing.T, path string) {
-			base := filepath.Base(path)
-			do(t, os.Symlink("me@host.1", filepath.Join(filepath.Dir(path), ".#"+base)))
-			write(t, filepath.Join(filepath.Dir(path), "#"+base+"#"), changed)
-			do(t, os.Rename(path, path+"~"))
-			time.Sleep(5 * time.Millisecond)
-			save(t, path, os.O_EXCL, changed)
-			do(t, os.Remove(filepath.Join(filepath.Dir(path), ".#"+base)), os.Remove(filepath.Join(filepath.Dir(path), "#"+base+"#")))
-		},
-		"mv": func(t *testing.T, path string) {
-			write(t, path+".tmp", changed)
-			do(t, os.Rename(path+".tmp", path))
-		},
-		"a slow copy of a large file": func(t *testing.T, path string) {
-			var chunks []string
-			for rest := large; rest != ""; {
-				n := min(len(rest), 8<<10)
-				chunks, rest = append(chunks, rest[:n]), rest[n:]
-			}
-			save(t, path, os.O_TRUNC, chunks...)
-		},
-		"removed and written": func(t *testing.T, path string) {
-			do(t, os.Remove(path))
-			time.Sleep(10 * time.Millisecond)
-			save(t, path, os.O_EXCL, changed)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "web.yaml")
-			write(t, path, old)
-			r := reader(t, filepath.Dir(path))
-			if s, _ := settled(t, r); pods(s) != was {
-				t.Fatal(pods(s))
-			}
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				change(t, path)
-			}()
-			defer func() { <-done }()
-			for over := false; !over; {
-				select {
-				case <-done:
-					over = true
-				default:
-				}
-				s := read(t, r)
-				if got := pods(s); got != was && got != is {
-					t.Fatalf("pods are %q: %+v", got, s.Dirs[0].Files)
-				}
-				if len(s.News) > 0 {
-					t.Fatalf("reported: %s", s.News)
-				}
-			}
-			s, news := settled(t, r)
-			if pods(s) != is || news != "" {
-				t.Errorf("in the end: %s, %q", pods(s), news)
-			}
-		})
 	}
 }
 

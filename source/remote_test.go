@@ -48,15 +48,16 @@ func (c *copies) write(name string, data []byte) error {
 
 // site is a web server whose answer a test changes.
 type site struct {
-	t      *testing.T
-	server *httptest.Server
-	answer atomic.Pointer[http.HandlerFunc]
-	kept   *copies
-	header string
+	t       *testing.T
+	server  *httptest.Server
+	answer  atomic.Pointer[http.HandlerFunc]
+	timeout time.Duration // of podrun's requests
+	kept    *copies
+	header  string
 }
 
 func newSite(t *testing.T) *site {
-	s := &site{t: t, kept: &copies{files: map[string][]byte{}}}
+	s := &site{t: t, timeout: 20 * time.Second, kept: &copies{files: map[string][]byte{}}}
 	s.server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.answer.Load())(w, r) }))
 	t.Cleanup(s.server.Close)
 	return s
@@ -80,7 +81,7 @@ func (s *site) url() string { return s.server.URL + "/pods.yaml" + secretQuery }
 func (s *site) process() (*Remotes, *Reader) {
 	s.t.Helper()
 	trust := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.server.Certificate().Raw})
-	remotes, err := NewRemotes(RemoteOptions{URLs: []string{s.url()}, Timeout: time.Second, HeaderFile: s.header, Trust: trust, ReadCopy: s.kept.read, WriteCopy: s.kept.write})
+	remotes, err := NewRemotes(RemoteOptions{URLs: []string{s.url()}, Timeout: s.timeout, HeaderFile: s.header, Trust: trust, ReadCopy: s.kept.read, WriteCopy: s.kept.write})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -209,6 +210,9 @@ func TestRemoteFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
 			s.server.Config.ErrorLog = nil
+			if test.want == "in time" {
+				s.timeout = 2 * time.Second
+			}
 			s.holds(podText("a"))
 			remotes, reader := s.process()
 			s.pass(remotes, reader)

@@ -72,8 +72,8 @@ func (r rules) file(dir string, prev *File, o observation, in *usage) File {
 		f.State = f.settled
 		return f
 	}
-	f.print = o.print
 	age := r.age(&f, o)
+	f.print = o.print
 	f.racy = age < racyWindow
 	hash := o.hash()
 	if f.settled != "" && hash == f.Hash {
@@ -105,11 +105,13 @@ func (r rules) file(dir string, prev *File, o observation, in *usage) File {
 	return f
 }
 
-// age is how long the file has been unchanged. The clock may jump, and a modification
-// time may be in the future: then only podrun's observations count.
+// age is how long the file has been unchanged since f, its state of before. The clock may
+// jump, a modification time may be in the future, and the kernel may show a truncated file
+// with its new size before its new time: then only podrun's observations count.
 func (r rules) age(f *File, o observation) time.Duration {
 	seen := r.now.Sub(f.since)
-	if o.err != nil {
+	untimed := !o.remote && f.print != print{} && f.print != o.print && f.print.modified == o.print.modified
+	if o.err != nil || untimed {
 		return seen
 	}
 	return max(seen, r.now.Sub(time.Unix(0, o.print.modified)))

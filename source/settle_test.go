@@ -58,6 +58,14 @@ func TestFile(t *testing.T) {
 			{text: a, want: Good, image: "a"},
 			{at: 5 * s, modified: 5 * s, text: "", want: Incomplete, image: "a"},
 			{at: 6 * s, modified: 5 * s, text: "", want: Broken, image: "a", problems: "no objects in input (remove the file"}},
+		"truncated, with its new size before its new time": {
+			{at: 5 * s, text: a, want: Good, image: "a"},
+			{at: 10 * s, text: "", writer: hasWriter, want: Incomplete, image: "a"},
+			{at: 10*s + ms, modified: 10 * s, text: b, want: Good, image: "b"}},
+		"changed without a new time": {
+			{at: 5 * s, text: a, want: Good, image: "a"},
+			{at: 10 * s, text: broken, want: Incomplete, image: "a"},
+			{at: 11 * s, text: broken, want: Broken, image: "a", problems: "not valid YAML"}},
 		"comments alone": {{at: 5 * s, text: "# nothing\n", want: Broken, problems: "no objects"}},
 		"open for writing": {
 			{text: a, writer: hasWriter, want: Incomplete},
