@@ -22,6 +22,7 @@ type difference struct {
 	Theirs numbers `json:"theirsMs"`
 	Extra  numbers `json:"extraMs"`
 	Ratio  numbers `json:"ratio"`
+	Floor  numbers `json:"floorMs,omitempty"` // Extra of the bare client
 	ratio  bool    // target is of Ratio, not of Extra
 	target float64 // 0: none
 }
@@ -41,11 +42,15 @@ func measureDifferences(ctx context.Context, p *podrun, client *runtimeClient, o
 		measure func() (*difference, error)
 	}{
 		{"run", func() (*difference, error) { return measureRun(ctx, p, client, o) }},
-		{"volumes", func() (*difference, error) { return measureVolumes(ctx, p, o) }},
+		{"volumes", func() (*difference, error) { return measureVolumes(ctx, p, client, o) }},
 		{"delete of 1", func() (*difference, error) { return measureDelete(ctx, p, client, o, 1) }},
 		{"delete of 20", func() (*difference, error) { return measureDelete(ctx, p, client, o, 20) }},
 	}
-	for _, peer := range peers(o) {
+	installed, err := peers(o, p.dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, peer := range installed {
 		all = append(all, struct {
 			name    string
 			measure func() (*difference, error)
@@ -118,23 +123,36 @@ const (
 )
 
 // measureVolumes times an apply of a pod with many ConfigMaps and Secrets as
-// volumes against the same pod without them.
-func measureVolumes(ctx context.Context, p *podrun, o options) (*difference, error) {
+// volumes against the same pod without them. Its floor is what as many mounts add to the
+// bare client's start of the pod.
+func measureVolumes(ctx context.Context, p *podrun, client *runtimeClient, o options) (*difference, error) {
 	d := &difference{Name: fmt.Sprintf("%d ConfigMaps and Secrets of %d keys", manyObjects, manyKeys), target: maxVolumesExtra}
-	with := scenario{Name: "with", Parallel: 1, Pods: []manifest{withVolumes(pod("with", o.image, 0, 1))}}
-	without := scenario{Name: "without", Parallel: 1, Pods: []manifest{pod("without", o.image, 0, 1)}}
-	direct := []string{o.endpoint}
+	both := [2]scenario{
+		{Name: "with", Parallel: 1, Pods: []manifest{withVolumes(pod("with", o.image, 0, 1))}},
+		{Name: "without", Parallel: 1, Pods: []manifest{pod("without", o.image, 0, 1)}},
+	}
+	var recipes [2][]recipe
+	for i, s := range both {
+		var err error
+		if recipes[i], err = record(ctx, p, o, s); err != nil {
+			return nil, err
+		}
+	}
 	for i := range o.pairs + 1 {
-		_, ours, err := p.apply(ctx, with, direct)
-		if err := errors.Join(err, p.deleteAll(ctx)); err != nil {
-			return nil, err
+		var ours, bare [2]time.Duration
+		for k, s := range both {
+			var err error
+			_, ours[k], err = p.apply(ctx, s, []string{o.endpoint})
+			if err = errors.Join(err, p.deleteAll(ctx)); err != nil {
+				return nil, err
+			}
+			if bare[k], err = runBare(ctx, client, p.dir, s, recipes[k]); err != nil {
+				return nil, err
+			}
 		}
-		_, theirs, err := p.apply(ctx, without, direct)
-		if err := errors.Join(err, p.deleteAll(ctx)); err != nil {
-			return nil, err
-		}
-		if i > 0 {
-			d.add(ours, theirs)
+		if i > 0 { // the first pair warms up
+			d.add(ours[0], ours[1])
+			d.Floor.add(bare[0] - bare[1])
 		}
 	}
 	return d, nil

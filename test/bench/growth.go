@@ -19,7 +19,7 @@ import (
 // What a pod that is on the host may add, in µs.
 const (
 	maxApplyGrowth = 20 // to apply, whose admission counts all pods
-	maxOtherGrowth = 1  // to get and delete of one pod
+	maxOtherGrowth = 1  // to podrun's own processor time in get and delete of one pod
 )
 
 // populations are how many pods of podrun's are on the host.
@@ -27,10 +27,17 @@ var populations = []int{10, 100, 1_000, 10_000}
 
 // growth are the times of commands on one pod, at a number of other pods.
 type growth struct {
-	Pods   int     `json:"pods"`
-	Apply  numbers `json:"applyMs"`
-	Get    numbers `json:"getMs"`
-	Delete numbers `json:"deleteMs"`
+	Pods   int    `json:"pods"`
+	Apply  timing `json:"apply"`
+	Get    timing `json:"get"`
+	Delete timing `json:"delete"`
+}
+
+// timing is how long a command takes, and the processor time of its process: the rest of
+// the time is mostly the runtime's, which looks at every pod to answer a filtered list.
+type timing struct {
+	Wall numbers `json:"wallMs"`
+	Own  numbers `json:"processorMs"`
 }
 
 // measureGrowth times commands on the fake runtime, with ever more pods.
@@ -113,7 +120,7 @@ func (f *fakeHost) run(ctx context.Context, args ...string) (process, error) {
 // once runs each command once; the first pass, which warms up, does not count.
 func (f *fakeHost) once(ctx context.Context, path string, g *growth, counts bool) error {
 	for _, c := range []struct {
-		into *numbers
+		into *timing
 		args []string
 	}{{&g.Apply, []string{"apply", path}}, {&g.Get, []string{"get", "probe", "-n", namespace}}, {&g.Delete, []string{"delete", "probe", "-n", namespace}}} {
 		r, err := f.run(ctx, c.args...)
@@ -121,7 +128,8 @@ func (f *fakeHost) once(ctx context.Context, path string, g *growth, counts bool
 			return err
 		}
 		if counts {
-			c.into.add(r.wall())
+			c.into.Wall.add(r.wall())
+			c.into.Own.add(r.Processor)
 		}
 	}
 	return nil

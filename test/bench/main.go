@@ -26,8 +26,12 @@
 //   - start: version --client, and an empty Go program.
 //   - delete: podrun delete against a bare client's StopContainer, StopPodSandbox and
 //     RemovePodSandbox of the same pods, all at once.
+//   - ConfigMaps and Secrets: what their volumes add to podrun's apply of a pod, and, in
+//     the column of the bare client, what the same mounts add to its start of the pod:
+//     that is the runtime's time.
 //   - pods on the fake: apply, get and delete of one pod while ever more pods of podrun's
-//     are on the host, on the fake runtime, with a checkpoint each.
+//     are on the host, on the fake runtime, with a checkpoint each; and podrun's own
+//     processor time in each.
 //   - peers: podman and nerdctl, each with the same pod or container, where they are
 //     installed. nerdctl uses the containerd of the bench.
 //   - images: podrun image pull of distinct images against bare PullImage calls,

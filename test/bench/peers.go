@@ -1,29 +1,39 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 )
 
 // peer is another program that runs the pod of one container, or a container like it.
 type peer struct {
 	name    string
+	env     []string
 	prepare []string // makes the image known to it
 	start   func(manifest string) []string
 	remove  func(manifest string) []string
 }
 
-// peers are those that are installed.
-func peers(o options) []peer {
+// podmanSettings are for hosts on which podman may not raise limits, because they have no
+// CAP_SYS_RESOURCE.
+const podmanSettings = "[containers]\ndefault_ulimits = []\n"
+
+// peers are those that are installed. Their settings are written to dir.
+func peers(o options, dir string) ([]peer, error) {
 	const name = "podrun-bench-peer"
+	settings := filepath.Join(dir, "containers.conf")
+	if err := os.WriteFile(settings, []byte(podmanSettings), 0o600); err != nil {
+		return nil, err
+	}
 	all := []peer{
-		{"podman kube play", []string{"podman", "pull", "--tls-verify=false", o.image},
+		{"podman kube play", []string{"CONTAINERS_CONF=" + settings}, []string{"podman", "pull", "--tls-verify=false", o.image},
 			func(m string) []string { return []string{"podman", "kube", "play", "--tls-verify=false", m} },
 			func(m string) []string { return []string{"podman", "kube", "down", m} }},
-		{"nerdctl run", nil,
+		{"nerdctl run", nil, nil,
 			func(string) []string {
 				return []string{"nerdctl", "--address", o.endpoint, "-n", "k8s.io", "run", "-d", "--pull=never", "--name", name, o.image, "sleep", "3600"}
 			},
@@ -37,7 +47,7 @@ func peers(o options) []peer {
 			out = append(out, p)
 		}
 	}
-	return out
+	return out, nil
 }
 
 // measurePeer times podrun's start of a pod against a peer's.
@@ -49,15 +59,15 @@ func measurePeer(ctx context.Context, p *podrun, o options, other peer) (*differ
 		return nil, err
 	}
 	run := func(args []string) (process, error) {
-		r, err := (&podrun{path: args[0]}).run(ctx, args[1:]...)
+		r, err := (&podrun{path: args[0], env: other.env}).run(ctx, args[1:]...)
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", other.name, err)
 		}
 		return r, nil
 	}
 	if other.prepare != nil {
-		if out, err := exec.CommandContext(ctx, other.prepare[0], other.prepare[1:]...).CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("%s: %w: %s", other.name, err, bytes.TrimSpace(out))
+		if _, err := run(other.prepare); err != nil {
+			return nil, err
 		}
 	}
 	for i := range o.pairs + 1 {

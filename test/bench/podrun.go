@@ -18,6 +18,7 @@ import (
 type podrun struct {
 	path string
 	dir  string // for manifests
+	env  []string
 }
 
 // process is a run of podrun.
@@ -32,6 +33,7 @@ func (p process) wall() time.Duration { return p.End.Sub(p.Begin) }
 // run runs podrun and waits for it.
 func (p *podrun) run(ctx context.Context, args ...string) (process, error) {
 	cmd := exec.CommandContext(ctx, p.path, args...)
+	cmd.Env = append(os.Environ(), p.env...)
 	// Let an interrupted one take back what it made.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 20 * time.Second
@@ -42,7 +44,7 @@ func (p *podrun) run(ctx context.Context, args ...string) (process, error) {
 	err := cmd.Run()
 	r.End = time.Now()
 	if err != nil {
-		return r, fmt.Errorf("podrun %s: %w\n%s", args[0], err, out.Bytes())
+		return r, fmt.Errorf("%s %s: %w\n%s", filepath.Base(p.path), args[0], err, out.Bytes())
 	}
 	r.Processor = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {

@@ -93,15 +93,22 @@ func (o *outside) runsNow(ctx context.Context, pod string) error {
 // within some seconds is none; of sandboxes that is more, since they include those that
 // the other lanes are creating.
 func (o *outside) leaks(ctx context.Context, h *host) []string {
-	left := stays(4*time.Second, func() []string { return o.ofHost(ctx, h) })
-	left = append(left, stays(12*time.Second, func() []string { return o.ofSandboxes(ctx, time.Now()) })...)
+	left := stays(4*time.Second, func() []string { return o.unknown(o.ofHost(ctx, h)) })
+	left = append(left, stays(12*time.Second, func() []string { return o.unknown(o.ofSandboxes(ctx, time.Now())) })...)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	left = slices.DeleteFunc(left, func(l string) bool { return o.known[l] })
-	for _, l := range left {
+	return slices.DeleteFunc(left, func(l string) bool { // another lane may have counted it by now
+		was := o.known[l]
 		o.known[l] = true
-	}
-	return left
+		return was
+	})
+}
+
+// unknown returns the leaks that were not counted yet.
+func (o *outside) unknown(leaks []string) []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.DeleteFunc(leaks, func(l string) bool { return o.known[l] })
 }
 
 // stays returns what a list has each time for as long.

@@ -15,6 +15,7 @@ import (
 
 	containersapi "github.com/containerd/containerd/api/services/containers/v1"
 	snapshotsapi "github.com/containerd/containerd/api/services/snapshots/v1"
+	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
 	"google.golang.org/grpc/metadata"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -58,7 +59,7 @@ func (o *outside) readResidue(ctx context.Context) []string {
 		add("lease "+filepath.Base(lease)+" of", string(text))
 	}
 	for what, pattern := range map[string]string{
-		"task":           o.dir + "/state/io.containerd.runtime.v2.task/k8s.io/*",
+		"bundle":         o.dir + "/state/io.containerd.runtime.v2.task/k8s.io/*", // of a task
 		"runc's state":   o.dir + "/runc/k8s.io/*",
 		"CRI's state":    o.dir + "/state/io.containerd.grpc.v1.cri/*/*",
 		"CRI's files of": o.dir + "/containerd/io.containerd.grpc.v1.cri/*/*",
@@ -117,13 +118,37 @@ func (o *outside) readResidue(ctx context.Context) []string {
 // containerd issue 5015. Nothing identifies its pod.
 const lostShim = "lost shim"
 
-// splitLost takes the shims that containerd lost off a list of leaks.
+// records are what containerd 2 can keep of a container or sandbox that its CRI does not
+// list, and that has neither a task nor a process: it failed to clean up after a call that
+// the kill canceled (containerd issue 12344). Its CRI lists it again, or removes it, after a
+// restart.
+var records = []string{"container of containerd", "snapshot", "bundle", "runc's state"}
+
+// splitLost takes what containerd lost off a list of leaks: shims, and records of
+// containers of which nothing else is left. lost counts the containers.
 func splitLost(leaks []string) (left []string, lost int) {
-	left = slices.DeleteFunc(slices.Clone(leaks), func(l string) bool { return strings.HasPrefix(l, lostShim+" ") })
-	return left, len(leaks) - len(left)
+	others := map[string]bool{} // IDs of which more is left
+	ids := map[string]bool{}
+	split := func(leak string) (what, id string) {
+		at := strings.LastIndexByte(leak, ' ')
+		return leak[:max(at, 0)], leak[at+1:]
+	}
+	for _, l := range leaks {
+		if what, id := split(l); what != lostShim && !slices.Contains(records, what) {
+			others[id] = true
+		}
+	}
+	for _, l := range leaks {
+		if what, id := split(l); what == lostShim || slices.Contains(records, what) && !others[id] {
+			ids[id] = true
+		} else {
+			left = append(left, l)
+		}
+	}
+	return left, len(ids)
 }
 
-// ofContainerd adds the containers and the snapshots of containers that containerd has.
+// ofContainerd adds the containers, their tasks and their snapshots that containerd has.
 func (o *outside) ofContainerd(ctx context.Context, add func(what, text string)) error {
 	in := metadata.AppendToOutgoingContext(ctx, "containerd-namespace", "k8s.io")
 	containers, err := containersapi.NewContainersClient(o.conn).List(in, &containersapi.ListContainersRequest{})
@@ -133,12 +158,20 @@ func (o *outside) ofContainerd(ctx context.Context, add func(what, text string))
 	for _, c := range containers.Containers {
 		add("container of containerd", c.ID)
 	}
+	tasks, err := tasksapi.NewTasksClient(o.conn).List(in, &tasksapi.ListTasksRequest{})
+	if err != nil {
+		return err
+	}
+	for _, t := range tasks.Tasks {
+		add("task", t.ID)
+	}
 	stream, err := snapshotsapi.NewSnapshotsClient(o.conn).List(in, &snapshotsapi.ListSnapshotsRequest{Snapshotter: "overlayfs"})
 	for err == nil {
 		var some *snapshotsapi.ListSnapshotsResponse
 		if some, err = stream.Recv(); err == nil {
 			for _, s := range some.Info {
-				if s.Kind != snapshotsapi.Kind_COMMITTED { // those are of images
+				// Those are of images, or of one that another test's pull unpacks.
+				if s.Kind != snapshotsapi.Kind_COMMITTED && !strings.Contains(s.Name, "extract-") {
 					add("snapshot", s.Name)
 				}
 			}

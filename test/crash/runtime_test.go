@@ -210,7 +210,10 @@ func (o *outside) tryFault(ctx context.Context, h *host, f fault) harmed {
 	}
 	// After it was frozen, containerd may not know the state of a sandbox's task for a
 	// moment, and gives a container the namespaces of process 0 (containerd issue 9160).
-	if r.code == 125 && strings.Contains(r.out, "lstat /proc/0/ns/") {
+	// If a container exits while containerd is down, containerd 2 may report an unknown
+	// exit code, as 255; a kubelet passes that on as well.
+	unknown := f.harm.name == "killed" && r.code == 255 && strings.Contains(r.out, "exited with 255 (Unknown)")
+	if unknown || r.code == 125 && strings.Contains(r.out, "lstat /proc/0/ns/") {
 		v.lost++
 	} else if !slices.Contains(f.codes, r.code) {
 		v.failed = fmt.Sprintf("code %d after %v: %s", r.code, r.took, last(r.out, 3))
@@ -234,13 +237,18 @@ func (o *outside) tryFault(ctx context.Context, h *host, f fault) harmed {
 	return v
 }
 
-// lostByContainerd says whether a leak is a task without a container of runc's: a
-// containerd 1.6 that is killed while it starts or ends a shim may not know it at its
-// next start. The task's directory stays until the start after that, and a shim that
-// had come up until it is killed.
+// lostByContainerd reports whether a leak is of a kind that a containerd which is killed
+// leaves, and nothing identifies its pod: a task without a container of runc's, because
+// containerd 1.6 was killed while it started or ended a shim and may not know it at its
+// next start (the task's directory stays until the start after that, and a shim that had
+// come up until it is killed); or a network namespace, because containerd was killed
+// before it stored the sandbox (containerd/cri issue 568).
 func (o *outside) lostByContainerd(leak string) bool {
+	if strings.HasPrefix(leak, "interface or network namespace cni-") {
+		return true
+	}
 	what, id, _ := strings.Cut(leak, " ")
-	if what != "task" && what != "shim" {
+	if what != "task" && what != "bundle" && what != "shim" {
 		return false
 	}
 	_, err := os.Stat(filepath.Join(o.dir, "runc", "k8s.io", id))

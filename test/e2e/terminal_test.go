@@ -50,7 +50,7 @@ func TestTerminal(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			defer func(of *testing.T) { w.T = of }(w.T)
 			w.T = t
-			w.keys("stty size", "Enter")
+			w.keys("until stty size | grep '30 90'; do sleep 0.1; done", "Enter") // tmux resizes it late
 			w.await(`(?m)30 90$`)
 			w.keys("clear; podrun "+c.line, "Enter")
 			if c.name == "run" {
@@ -58,13 +58,14 @@ func TestTerminal(t *testing.T) {
 				w.keys("Enter")
 			}
 			w.await(c.prompt)
-			w.keys("Enter", "stty size; echo up | tr u U", "Enter")
+			// Its first size is one too large, and the right one may come late.
+			w.keys("Enter", "until stty size | grep '30 90'; do sleep 0.1; done; echo up | tr u U", "Enter")
 			w.await(`(?m)^30 90\nUp$`)
 			w.tmux("resize-window", "-t", "x", "-x", "71", "-y", "24")
 			w.keys("clear; until stty size | grep '24 71'; do sleep 0.1; done", "Enter")
 			w.await(`(?m)^24 71$`)
-			w.keys("sleep 1000; echo slept", "Enter")
-			time.Sleep(300 * time.Millisecond) // sleep must run when the key comes
+			w.keys("(echo begun | tr b B; exec sleep 1000); echo slept", "Enter")
+			w.await(`(?m)^Begun$`)
 			w.keys("C-c")
 			w.keys("echo after", "Enter")
 			if text := w.await(`(?m)^after$`); strings.Contains(text, "\nslept") {

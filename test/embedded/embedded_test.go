@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	embed "github.com/podrun/podrun/embedded"
 )
 
 const hostArch = runtime.GOARCH
@@ -127,9 +129,13 @@ func TestADaemonThatWasKilledIsStartedAgain(t *testing.T) {
 	})
 	before := r.daemon().PID
 	r.kill()
+	var status string
+	defer func() { t.Logf("runtime status wrote\n%s", status) }()
 	r.until("serve has started it again", func() bool {
-		out, err := r.run(bundle, "runtime", "status", "-o", "json")
-		return err == nil && strings.Contains(out, `"state": "running"`) && !strings.Contains(out, itoa(before))
+		var err error
+		status, err = r.run(bundle, "runtime", "status", "-o", "json")
+		d := embed.ReadDaemon(t.Context(), r.layout)
+		return err == nil && strings.Contains(status, `"state": "running"`) && d.Alive() && d.PID != before
 	})
 	r.answers()
 }

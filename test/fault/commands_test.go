@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/podrun/podrun/cri/critest"
 )
 
 // command is one whose calls go wrong.
@@ -66,12 +68,33 @@ func (c command) do(ctx context.Context, h *host, limit time.Duration, clear fun
 	}
 	defer clear()
 	if c.unbounded {
-		if after := map[string]time.Duration{"logs -f": 500 * time.Millisecond, "attach": 3 * time.Second}[c.name]; after > 0 {
-			defer time.AfterFunc(after, func() { h.rt.Exit("app", 0) }).Stop() // it may have ended
+		switch c.name {
+		case "logs -f":
+			defer time.AfterFunc(500*time.Millisecond, func() { h.rt.Exit("app", 0) }).Stop() // it may have ended
+		case "attach":
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			go h.exitAttached(ctx)
 		}
 		return h.podrun(ctx, []string{"PODRUN_RUNTIME_REQUEST_TIMEOUT=" + limit.String()}, slices.Clone(c.args)...)
 	}
 	return h.podrun(ctx, nil, append(slices.Clone(c.args), "--timeout", limit.String())...)
+}
+
+// exitAttached ends the container a while after an Attach was asked for: its streams
+// come after that.
+func (h *host) exitAttached(ctx context.Context) {
+	asked := func() bool {
+		return slices.ContainsFunc(h.rt.Calls(), func(c critest.Call) bool { return c.Method == "Attach" })
+	}
+	for !asked() && ctx.Err() == nil {
+		time.Sleep(20 * time.Millisecond)
+	}
+	select {
+	case <-time.After(3 * time.Second):
+		_ = h.rt.Exit("app", 0) // it may have ended
+	case <-ctx.Done():
+	}
 }
 
 // prepare brings the pod to the state before the command.

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		os.Exit(cmd.Main(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, "test", time.Now()))
 	}
 	for _, v := range os.Environ() { // those of the tests' real runtime
-		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PODRUN_") && name != "PODRUN_TORTURE" && name != "PODRUN_FAULT_ONLY" || name == "CONTAINER_RUNTIME_ENDPOINT" {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "PODRUN_") && name != "PODRUN_TORTURE" && !strings.HasPrefix(name, "PODRUN_FAULT_") || name == "CONTAINER_RUNTIME_ENDPOINT" {
 			os.Unsetenv(name)
 		}
 	}
@@ -143,12 +143,18 @@ func (h *host) process(ctx context.Context, env []string, args ...string) *exec.
 func (h *host) podrun(ctx context.Context, env []string, args ...string) result {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	return output(h.process(ctx, env, h.paths(args)...))
+}
+
+// paths puts the host's manifests in the place of their names.
+func (h *host) paths(args []string) []string {
+	args = slices.Clone(args)
 	for i, a := range args {
 		if _, ok := manifests[a]; ok {
 			args[i] = filepath.Join(h.dir, a)
 		}
 	}
-	return output(h.process(ctx, env, args...))
+	return args
 }
 
 // output runs a process to its end.

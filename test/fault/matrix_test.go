@@ -18,7 +18,7 @@ import (
 type mishap struct {
 	name  string
 	fault critest.Fault
-	limit time.Duration // of the command
+	limit time.Duration // of the command, where each call goes wrong or gets no answer
 	// silent says that the caller gets no answer, so that a limit ends it.
 	silent bool
 }
@@ -62,6 +62,15 @@ func (c cell) String() string {
 		which = "each"
 	}
 	return strings.Join([]string{c.profile.name, c.command.name, which + " " + c.method, c.mishap.name, c.next}, " | ")
+}
+
+// limit is that of the command: what goes wrong once, and is answered, lets it end long
+// before, so that only a starved one would come to a short limit.
+func (c cell) limit() time.Duration {
+	if !c.all && !c.mishap.silent {
+		return slowLimit
+	}
+	return c.mishap.limit
 }
 
 // methodsOf lists the methods that a command calls when all goes well, in the order of
@@ -171,22 +180,29 @@ const lanes = 24
 
 func sweep(t *testing.T, cells []cell) []verdict {
 	out := make([]verdict, len(cells))
+	inLanes(len(cells), func(i int) {
+		out[i] = try(t.Context(), cells[i])
+		out[i].log(t)
+	})
+	return out
+}
+
+// inLanes calls do for 0 to n-1, in lanes.
+func inLanes(n int, do func(i int)) {
 	next := make(chan int)
 	var wg sync.WaitGroup
 	for range lanes {
 		wg.Go(func() {
 			for i := range next {
-				out[i] = try(t.Context(), cells[i])
-				out[i].log(t)
+				do(i)
 			}
 		})
 	}
-	for i := range cells {
+	for i := range n {
 		next <- i
 	}
 	close(next)
 	wg.Wait()
-	return out
 }
 
 // try does one cell.
@@ -210,7 +226,7 @@ func try(ctx context.Context, c cell) verdict {
 		fault.Delay /= 10
 	}
 	clear := h.rt.Fault(c.method, fault)
-	v.first = c.do(ctx, h, c.mishap.limit, clear)
+	v.first = c.do(ctx, h, c.limit(), clear)
 	v.exercised = slices.ContainsFunc(h.rt.Calls(), func(call critest.Call) bool { return call.Method == c.method })
 	v.wrong = c.wrong(v.first)
 	if v.first.code == 0 {
@@ -244,7 +260,7 @@ func (c cell) converge(ctx context.Context, h *host) string {
 
 // wrong says what is wrong with how the command ended; empty if nothing is.
 func (c cell) wrong(r result) string {
-	most := c.mishap.limit + afterwards
+	most := c.limit() + afterwards
 	switch {
 	case c.command.name == "serve": // it has a time for each thing that it does
 		if r.code != 0 {
@@ -332,7 +348,7 @@ func report(t *testing.T, p profile, all int, verdicts []verdict) {
 					*count++
 				}
 			}
-			slowest, over = max(slowest, v.first.took), max(over, v.first.took-m.limit)
+			slowest, over = max(slowest, v.first.took), max(over, v.first.took-v.limit())
 			codes[v.first.code]++
 		}
 		fmt.Fprintf(&b, "%-26s %6d %6d %6d %6d %9.1f %14.1f  %v\n", m.name, n, wrong, lies, leaks, slowest.Seconds(), over.Seconds(), codes)

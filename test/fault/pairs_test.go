@@ -1,0 +1,311 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/podrun/podrun/cri/critest"
+)
+
+// harm is how one of two commands is interrupted.
+type harm string
+
+const (
+	killed      harm = "killed"            // SIGKILL
+	interrupted harm = "interrupted"       // SIGINT
+	frozen      harm = "frozen"            // SIGSTOP, until the other command has ended
+	overdue     harm = "past the deadline" // its --timeout is over
+)
+
+var harms = []harm{killed, interrupted, frozen, overdue}
+
+// member is one of two commands that work on the pod at the same time.
+type member struct {
+	name   string
+	args   []string
+	before string // the state of the pod, if it is the first command
+	goal   string // what is so after it has succeeded: runs, stopped, gone; empty for nothing
+	// ends says that it may end the pod's containers, also if it is interrupted.
+	ends bool
+}
+
+var members = []member{
+	{"apply", []string{"apply", "one.yaml"}, "", "runs", false},
+	{"apply changed", []string{"apply", "two.yaml"}, "running", "runs", true},
+	{"run", []string{"run", "--replace", "job.yaml"}, "", "gone", true},
+	{"delete", []string{"delete", "web"}, "running", "gone", true},
+	{"stop", []string{"stop", "web"}, "running", "stopped", true},
+	{"start", []string{"start", "web"}, "stopped", "runs", false},
+	{"restart", []string{"restart", "web"}, "running", "runs", true},
+	{"wait", []string{"wait", "web", "--for=condition=Ready"}, "running", "", false},
+}
+
+// pair is one cell: the first command is held up in one of its calls, the second one
+// starts, and one of them is interrupted.
+type pair struct {
+	first, second member
+	method        string // of the call
+	nth           int    // which of the calls of the method, from 0
+	harm          harm
+	victim        int // 0 is the first, 1 the second
+}
+
+func (p pair) String() string {
+	return fmt.Sprintf("%s in %s #%d | %s | the %s %s", p.first.name, p.method, p.nth+1, p.second.name, []string{"first", "second"}[p.victim], p.harm)
+}
+
+const (
+	// holdUp is how long the first command is held up in its call.
+	holdUp = 1500 * time.Millisecond
+	// lead is how long the second command works, after its first call, until one of both is
+	// interrupted.
+	lead = 100 * time.Millisecond
+	// pairLimit is the --timeout of a command, frozenLimit that of one of which the other
+	// is frozen, for which it may wait, and shortLimit that of one that is interrupted by
+	// its deadline.
+	pairLimit, frozenLimit, shortLimit = 30 * time.Second, 6 * time.Second, time.Second
+	// pairSample is how many cells apart those of the short form are: prime, so that
+	// they have all commands, methods and harms.
+	pairSample = 151
+)
+
+// TestPairsOfProcesses runs each two commands on one pod as processes, and interrupts
+// either at each call of the first: by SIGKILL, SIGINT, SIGSTOP until the other one has
+// ended, or its deadline. A model checks from outside what became of the pod, and that
+// the codes are true; another apply and a delete must succeed. It is the form of
+// run.TestPairs for what needs processes. PODRUN_TORTURE=1 tries all cells, otherwise
+// one in pairSample or in PODRUN_FAULT_EVERY; PODRUN_FAULT_ONLY is a part of the names to
+// choose them by.
+func TestPairsOfProcesses(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: podrun makes mounts")
+	}
+	all, err := planPairs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	only, every := os.Getenv("PODRUN_FAULT_ONLY"), pairSample
+	if os.Getenv("PODRUN_TORTURE") != "" {
+		every = 1
+	}
+	if n, err := strconv.Atoi(os.Getenv("PODRUN_FAULT_EVERY")); err == nil && n > 0 {
+		every = n
+	}
+	var chosen []pair
+	for i, p := range all {
+		if strings.Contains(p.String(), only) && (only != "" || i%every == 0) {
+			chosen = append(chosen, p)
+		}
+	}
+	if len(chosen) == 0 {
+		t.Skip("no cell has that name")
+	}
+	tried := make([]pairVerdict, len(chosen))
+	inLanes(len(chosen), func(i int) {
+		tried[i] = tryPair(t.Context(), chosen[i])
+		tried[i].log(t)
+	})
+	reportPairs(len(all), tried)
+}
+
+// planPairs lists all cells: each call that a command makes alone, a call that only
+// reads at most twice.
+func planPairs(ctx context.Context) ([]pair, error) {
+	var out []pair
+	for _, first := range members {
+		h, end, err := newHost(profiles[0])
+		if err != nil {
+			return nil, err
+		}
+		err = command{before: first.before}.prepare(ctx, h)
+		h.rt.ForgetCalls()
+		if err == nil {
+			if r := h.podrun(ctx, nil, first.args...); r.code != 0 {
+				err = fmt.Errorf("%s alone: code %d: %s", first.name, r.code, r.err)
+			}
+		}
+		calls := h.rt.Calls()
+		end()
+		if err != nil {
+			return nil, err
+		}
+		seen := map[string]int{}
+		for _, call := range calls {
+			n := seen[call.Method]
+			seen[call.Method]++
+			if n >= 2 && readsOnly(call.Method) {
+				continue
+			}
+			for _, second := range members {
+				for _, harm := range harms {
+					for victim := range 2 {
+						out = append(out, pair{first, second, call.Method, n, harm, victim})
+					}
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+func readsOnly(method string) bool {
+	return strings.HasPrefix(method, "List") || strings.HasSuffix(method, "Status") || method == "Version" || method == "RuntimeConfig"
+}
+
+// ending is how a command of a pair ended.
+type ending struct {
+	result
+	at     time.Time
+	signal syscall.Signal // that ended it; 0 for none
+}
+
+// pairVerdict is what came of a cell.
+type pairVerdict struct {
+	pair
+	reached   bool // the first command made the call
+	ends      [2]ending
+	violation string
+	diverged  string // the next command failed, or its goal does not hold
+	trouble   string // of the test itself
+}
+
+// tryPair does one cell.
+func tryPair(ctx context.Context, p pair) pairVerdict {
+	v := pairVerdict{pair: p}
+	h, end, err := newHost(profiles[0])
+	if err != nil {
+		v.trouble = err.Error()
+		return v
+	}
+	defer end()
+	if err := (command{before: p.first.before}).prepare(ctx, h); err != nil {
+		v.trouble = err.Error()
+		return v
+	}
+	h.rt.ForgetCalls()
+	// What a killed process has asked for, the runtime may still do.
+	fault := critest.Fault{When: critest.Slow, Delay: holdUp, Skip: p.nth, Times: 1}
+	if p.harm == killed {
+		fault.When = critest.Late
+	}
+	clear := h.rt.Fault(p.method, fault)
+	defer clear()
+
+	bounded, cancel := context.WithTimeout(ctx, pairLimit+2*afterwards)
+	defer cancel()
+	first := h.start(bounded, p, 0)
+	for end := time.Now().Add(pairLimit); !first.over() && h.callsTo(p.method) <= p.nth && time.Now().Before(end); {
+		time.Sleep(2 * time.Millisecond)
+	}
+	v.reached = h.callsTo(p.method) > p.nth
+	before := len(h.rt.Calls())
+	second := h.start(bounded, p, 1)
+	for end := time.Now().Add(holdUp); !second.over() && len(h.rt.Calls()) == before && time.Now().Before(end); {
+		time.Sleep(2 * time.Millisecond)
+	}
+	time.Sleep(lead)
+	harmed := time.Now()
+	both := [2]*started{first, second}
+	v.trouble = p.harm.do(both[p.victim], both[1-p.victim])
+	v.ends = [2]ending{first.wait(), second.wait()}
+	time.Sleep(time.Until(harmed.Add(holdUp + 100*time.Millisecond))) // what the runtime does late, it has done
+	v.violation = v.check(h, harmed)
+	v.diverged = cell{command: command{then: "one.yaml"}, next: "apply"}.converge(ctx, h)
+	return v
+}
+
+// callsTo counts the calls of a method so far.
+func (h *host) callsTo(method string) (n int) {
+	for _, call := range h.rt.Calls() {
+		if call.Method == method {
+			n++
+		}
+	}
+	return n
+}
+
+// started is a command that runs.
+type started struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+	end  ending
+}
+
+// start starts a command of a pair.
+func (h *host) start(ctx context.Context, p pair, which int) *started {
+	limit := pairLimit
+	switch {
+	case p.harm == overdue && which == p.victim:
+		limit = shortLimit
+	case p.harm == frozen && which != p.victim:
+		limit = frozenLimit
+	}
+	args := h.paths([]member{p.first, p.second}[which].args)
+	s := &started{cmd: h.process(ctx, nil, append(args, "--timeout", limit.String())...), done: make(chan struct{})}
+	begun := make(chan struct{})
+	go func() {
+		defer close(s.done)
+		var out, stderr strings.Builder
+		s.cmd.Stdout, s.cmd.Stderr = &out, &stderr
+		from := time.Now()
+		err := s.cmd.Start()
+		close(begun)
+		if err != nil {
+			s.end = ending{result: result{code: -1, err: err.Error()}, at: time.Now()}
+			return
+		}
+		_ = s.cmd.Wait() // how it ended is in its state
+		s.end = ending{result: result{code: s.cmd.ProcessState.ExitCode(), out: out.String(), err: stderr.String(), took: time.Since(from)}, at: time.Now()}
+		if ws, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+			s.end.signal = ws.Signal()
+		}
+	}()
+	<-begun
+	return s
+}
+
+func (s *started) over() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *started) wait() ending {
+	<-s.done
+	return s.end
+}
+
+// do interrupts the victim. It returns what the test itself could not do.
+func (k harm) do(victim, other *started) (trouble string) {
+	signal := func(s syscall.Signal) {
+		if victim.cmd.Process == nil {
+			trouble = "the victim did not start"
+		} else if err := victim.cmd.Process.Signal(s); err != nil && !victim.over() {
+			if !errors.Is(err, os.ErrProcessDone) {
+				trouble = err.Error()
+			}
+		}
+	}
+	switch k {
+	case killed:
+		signal(syscall.SIGKILL)
+	case interrupted:
+		signal(syscall.SIGINT)
+	case frozen:
+		signal(syscall.SIGSTOP)
+		other.wait()
+		signal(syscall.SIGCONT)
+	}
+	return trouble
+}
