@@ -152,7 +152,8 @@ type script struct {
 	fake       *critest.Runtime // nil on a real runtime
 	client     *cri.Client      // the harness's own
 	background map[string]*background
-	words      *strings.Replacer // fills in the archive's ${NAME}
+	faults     map[string][]func() // by method, what ends each
+	words      *strings.Replacer   // fills in the archive's ${NAME}
 }
 
 type scriptKey struct{}
@@ -164,7 +165,7 @@ func of(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*scri
 func (h *harness) setup(env *testscript.Env) error {
 	s := &script{
 		name: strings.TrimPrefix(filepath.Base(env.WorkDir), "script-"), work: env.WorkDir,
-		background: map[string]*background{},
+		background: map[string]*background{}, faults: map[string][]func(){},
 	}
 	s.cgroupRoot = filepath.Join(h.cgroupRoot, strings.ReplaceAll(s.name, "-", ""))
 	env.Values[scriptKey{}] = s
@@ -211,13 +212,9 @@ func (h *harness) variables(s *script) (map[string]string, error) {
 		vars["REGISTRY"] = "registry.example:5000"
 		vars["IMAGE"], vars["HTTP_IMAGE"] = "registry.example:5000/busybox:1.36", "registry.example:5000/httpd:1"
 	}
-	// LIMIT is enough for a pod's first container to be started, SOON for a
-	// command in one.
-	vars["SOON"] = (time.Second * slowness).String()
-	vars["LIMIT"] = (3 * time.Second * slowness).String()
-	if h.endpoint == "" {
-		vars["LIMIT"] = "700ms"
-	}
+	// LIMIT is enough, on a busy machine as well, for a pod's first container to be
+	// started, a command in one to be run, or a pull to fail.
+	vars["LIMIT"] = (4 * time.Second * slowness).String()
 	// DOWN is where no registry listens.
 	for _, name := range []string{"PORT", "PORT2", "DOWN"} {
 		port, err := freePort()

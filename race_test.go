@@ -196,9 +196,10 @@ func (r *race) apply(i int, container string, flags []string) (output string, co
 
 // run runs podrun as a process of its own.
 func (r *race) run(stdin string, args ...string) (output string, code int) {
-	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	const limit = 4 // times the patience: many of them share the CPUs
+	ctx, cancel := context.WithTimeout(r.t.Context(), limit*patience)
 	if r.t.Context().Err() != nil { // in a cleanup
-		ctx, cancel = context.WithTimeout(context.Background(), patience)
+		ctx, cancel = context.WithTimeout(context.Background(), limit*patience)
 	}
 	defer cancel()
 	c := exec.CommandContext(ctx, r.program, args...)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,7 +16,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -134,128 +132,22 @@ func commandOf(ts *testscript.TestScript, name string, args []string) (*exec.Cmd
 	return c, nil
 }
 
-// background is a command under way.
-type background struct {
-	cmd            *exec.Cmd
-	stdout, stderr buffer
-	done           chan error
-}
-
-// buffer can be read while a command writes to it.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
-func (b *background) kill() {
-	_ = b.cmd.Process.Kill() // it may have ended
-	<-b.done
-}
-
-// start NAME COMMAND [ARG...] begins a command in the background. Unlike with
-// testscript's own &, its output can be awaited and its code be checked.
-func start(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "start NAME COMMAND [ARG...]")
-	c, err := commandOf(ts, args[1], args[2:])
-	ts.Check(err)
-	b := &background{cmd: c, done: make(chan error, 1)}
-	c.Stdout, c.Stderr = &b.stdout, &b.stderr
-	ts.Check(c.Start())
-	of(ts).background[args[0]] = b
-	go func() { b.done <- c.Wait(); close(b.done) }()
-}
-
-func started(ts *testscript.TestScript, name string) *background {
-	b := of(ts).background[name]
-	if b == nil {
-		ts.Fatalf("nothing was started as %s", name)
-	}
-	return b
-}
-
-// await NAME PATTERN waits until the command has written what matches.
-func await(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "await NAME PATTERN")
-	b := started(ts, args[0])
-	pattern, err := regexp.Compile("(?m)" + args[1])
-	ts.Check(err)
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		text := b.stdout.String() + b.stderr.String()
-		switch {
-		case pattern.MatchString(text):
-			return
-		case len(b.done) > 0 || time.Now().After(deadline):
-			ts.Fatalf("%s did not write %q:\n%s", args[0], args[1], text)
-		}
-	}
-}
-
-var signals = map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "HUP": syscall.SIGHUP}
-
-// signal NAME INT|TERM|KILL signals a command.
-func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "signal NAME INT|TERM|KILL")
-	ts.Check(started(ts, args[0]).cmd.Process.Signal(signals[args[1]]))
-}
-
-// finish NAME CODE|SIGNAL waits for a command's end, by itself or by a signal;
-// stdout and stderr are then its.
-func finish(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "finish NAME CODE|SIGNAL")
-	b := started(ts, args[0])
-	select {
-	case err := <-b.done:
-		delete(of(ts).background, args[0])
-		fmt.Fprint(ts.Stdout(), b.stdout.String())
-		fmt.Fprint(ts.Stderr(), b.stderr.String())
-		checkCode(ts, args[1], err)
-	case <-time.After(patience):
-		ts.Fatalf("%s did not end:\n%s%s", args[0], b.stdout.String(), b.stderr.String())
-	}
-}
-
-// until PATTERN COMMAND [ARG...] runs a command again and again until what it
-// prints matches.
-func until(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "until PATTERN COMMAND [ARG...]")
-	pattern, err := regexp.Compile("(?m)" + args[0])
-	ts.Check(err)
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		c, err := commandOf(ts, args[1], args[2:])
-		ts.Check(err)
-		out, err := c.CombinedOutput()
-		if pattern.Match(out) {
-			fmt.Fprint(ts.Stdout(), string(out))
-			return
-		}
-		if time.Now().After(deadline) {
-			ts.Fatalf("no %q in:\n%s(%v)", args[0], out, err)
-		}
-	}
-}
-
 var faults = map[string]critest.When{"before": critest.Before, "after": critest.After, "hang": critest.Hang,
 	"effecthang": critest.EffectThenHang, "slow": critest.Slow, "late": critest.Late}
 
-// fault METHOD before|after|hang|slow|late [TIMES [DELAY]] makes calls of the
-// fake go wrong.
+// fault METHOD before|after|hang|effecthang|slow|late|none [TIMES [DELAY]] makes calls
+// of the fake go wrong; none ends what was set for the method.
 func fault(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "fault METHOD before|after|hang|slow|late [TIMES [DELAY]]")
-	f := critest.Fault{Delay: 0}
+	want(ts, neg, args, 2, "fault METHOD before|after|hang|effecthang|slow|late|none [TIMES [DELAY]]")
+	s, f := of(ts), critest.Fault{}
+	if args[1] == "none" {
+		for _, clear := range s.faults[args[0]] {
+			clear()
+		}
+		return
+	}
 	var known bool
-	if f.When, known = faults[args[1]]; !known || of(ts).fake == nil {
+	if f.When, known = faults[args[1]]; !known || s.fake == nil {
 		ts.Fatalf("no fault %s, or no fake", args[1])
 	}
 	var err error
@@ -267,7 +159,7 @@ func fault(ts *testscript.TestScript, neg bool, args []string) {
 		f.Delay, err = time.ParseDuration(args[3])
 		ts.Check(err)
 	}
-	of(ts).fake.Fault(args[0], f)
+	s.faults[args[0]] = append(s.faults[args[0]], s.fake.Fault(args[0], f))
 }
 
 // calls [METHOD...] prints the fake's calls of these methods since it was last
@@ -325,10 +217,11 @@ func httpGet(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // lastPort is below the range of which the kernel takes ports for connections
-// (ip_local_port_range): one of those could be in use when a pod wants it.
+// (ip_local_port_range): one of those could be in use when a pod wants it. It is also
+// below the ports of the documents' recipes, 18080 and up, which run beside.
 var lastPort atomic.Int32
 
-func init() { lastPort.Store(10000 + rand.Int32N(9000)) }
+func init() { lastPort.Store(10000 + rand.Int32N(6000)) }
 
 // freePort returns a port that no other script has got, and that is free now.
 func freePort() (string, error) {

@@ -41,7 +41,7 @@ func (h *harness) privateRegistries(env *testscript.Env, s *script, vars map[str
 		}
 		vars[name] = address
 		if s.fake != nil {
-			for _, tag := range []string{"private", "listed"} {
+			for _, tag := range []string{"private", "credentials", "listed"} {
 				s.fake.AddRemote(critest.Image{Name: address + "/busybox:" + tag, Cmd: []string{"sh"}, Username: registryUser, Password: registryPassword})
 			}
 		}
@@ -51,13 +51,16 @@ func (h *harness) privateRegistries(env *testscript.Env, s *script, vars map[str
 
 // serveHTTP serves on loopback until the script ends.
 func serveHTTP(env *testscript.Env, handler http.Handler) (address string, err error) {
-	port, err := freePort() // for which hack/crio configures CRI-O
-	if err != nil {
-		return "", err
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:"+port)
-	if err != nil {
-		return "", err
+	var l net.Listener
+	for tries := 0; l == nil; tries++ {
+		port, err := freePort() // for which hack/crio configures CRI-O
+		if err != nil {
+			return "", err
+		}
+		// Another process may just have taken the port.
+		if l, err = net.Listen("tcp", "127.0.0.1:"+port); err != nil && tries == 10 {
+			return "", err
+		}
 	}
 	srv := &http.Server{Handler: handler}
 	go srv.Serve(l)

@@ -33,8 +33,10 @@ func TestTerminalWidths(t *testing.T) {
 	for _, width := range []int{40, 80, 200} {
 		t.Run(fmt.Sprint(width), func(t *testing.T) {
 			w := newTerminal(t, width)
-			w.race.runtime.AddRemote(critest.Image{Name: "registry.example/some/where/in/a/deep/path/app:1", Entrypoint: []string{"/server"}, PullDelay: 2 * time.Second})
-			w.run("apply --allow-kubelet pod.yaml", "pulling, 1s")
+			seen := make(chan struct{})
+			w.race.runtime.AddRemote(critest.Image{Name: "registry.example/some/where/in/a/deep/path/app:1", Entrypoint: []string{"/server"}, PullUntil: seen})
+			w.run("apply --allow-kubelet pod.yaml", `pulling, [1-9]\d*s`)
+			close(seen)
 			done := w.run("apply --allow-kubelet pod.yaml", "exit code 0")
 			w.contains(done, "Pulled", "Started", "pod/a-pod")
 			table := w.run("get", "exit code 0")

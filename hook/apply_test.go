@@ -189,7 +189,7 @@ func TestHTTPGetEndsWithTheContext(t *testing.T) {
 	release := make(chan struct{})
 	_, plan, ip := server(t, httptest.NewServer, func(http.ResponseWriter, *http.Request) { <-release })
 	defer close(release)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	failureOf(t, Apply(ctx, plan, Target{PodIP: ip}), problem.Deadline)
 }

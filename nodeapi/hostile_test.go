@@ -40,7 +40,7 @@ func TestSlowClient(t *testing.T) {
 	io.WriteString(conn, "GET /containerLogs/a/b/c?follow=true HTTP/1.1\r\nHost: x\r\n\r\n")
 	select {
 	case <-ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("the stream did not end")
 	}
 }
@@ -66,7 +66,7 @@ func TestClientLeaves(t *testing.T) {
 	conn.Close()
 	select {
 	case <-ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("the stream did not end")
 	}
 }
@@ -80,7 +80,7 @@ func TestLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		conn.SetDeadline(time.Now().Add(10 * time.Second))
+		conn.SetDeadline(time.Now().Add(30 * time.Second))
 		io.WriteString(conn, text) // the server may close before it has read all
 		line, _ := bufio.NewReader(conn).ReadString('\n')
 		if !strings.Contains(line, want) {
@@ -107,7 +107,7 @@ func TestLimits(t *testing.T) {
 	for _, conn := range idle {
 		conn.Close()
 	}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for {
 		resp, err := c.Get("http://podrun/healthz")
 		if err == nil {

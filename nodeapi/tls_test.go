@@ -84,7 +84,7 @@ func TestListenTLS(t *testing.T) {
 			return 0, err
 		}
 		req.Header.Set("Upgrade", "websocket")
-		resp, err := (&http.Client{Transport: transport, Timeout: 5 * time.Second}).Do(req)
+		resp, err := (&http.Client{Transport: transport, Timeout: 30 * time.Second}).Do(req)
 		if err != nil {
 			return 0, err
 		}

@@ -75,18 +75,20 @@ func TestGRPC(t *testing.T) {
 
 func TestGRPCTimeouts(t *testing.T) {
 	const short = 200 * time.Millisecond
+	const enough = 2 * time.Second // to connect on a busy host
 	closed := closedPort(t)
 	silent := listen(t) // accepts and says nothing
 	for _, test := range []struct {
-		name string
-		plan GRPC
-		want string
+		name   string
+		plan   GRPC
+		within time.Duration
+		want   string
 	}{
-		{"nobody listens", GRPC{Port: closed}, fmt.Sprintf(`timeout: failed to connect service "127.0.0.1:%d" within 200ms: context deadline exceeded`, closed)},
-		{"not gRPC", GRPC{Port: portOf(silent)}, fmt.Sprintf(`timeout: failed to connect service "127.0.0.1:%d" within 200ms: context deadline exceeded`, portOf(silent))},
-		{"no answer", GRPC{Port: serveGRPC(t, &health{}), Service: "hang"}, "timeout: health rpc did not complete within 200ms"},
+		{"nobody listens", GRPC{Port: closed}, short, fmt.Sprintf(`timeout: failed to connect service "127.0.0.1:%d" within 200ms: context deadline exceeded`, closed)},
+		{"not gRPC", GRPC{Port: portOf(silent)}, short, fmt.Sprintf(`timeout: failed to connect service "127.0.0.1:%d" within 200ms: context deadline exceeded`, portOf(silent))},
+		{"no answer", GRPC{Port: serveGRPC(t, &health{}), Service: "hang"}, enough, "timeout: health rpc did not complete within 2s"},
 	} {
-		got, err := runGRPC(t.Context(), test.plan, "127.0.0.1", short)
+		got, err := runGRPC(t.Context(), test.plan, "127.0.0.1", test.within)
 		if err != nil || got != (Result{Failure, test.want}) {
 			t.Errorf("%s: %v %v", test.name, got, err)
 		}

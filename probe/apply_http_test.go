@@ -183,7 +183,7 @@ func TestHTTPTimeout(t *testing.T) {
 	release := make(chan struct{})
 	plan := serve(t, false, func(http.ResponseWriter, *http.Request) { <-release })
 	defer close(release)
-	got, err := runHTTP(t.Context(), *plan.HTTP, "127.0.0.1", 10*time.Millisecond)
+	got, err := runHTTP(t.Context(), *plan.HTTP, "127.0.0.1", time.Second)
 	if err != nil || got.Outcome != Failure || !strings.Contains(got.Output, "context deadline exceeded") || !strings.HasPrefix(got.Output, `Get "http://127.0.0.1:`) {
 		t.Errorf("%v %v", got, err)
 	}

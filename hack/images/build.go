@@ -30,13 +30,14 @@ func build(bin, busybox string) (map[string]remote.Taggable, error) {
 	}
 	images := map[string]remote.Taggable{"busybox:1.36": base}
 	for tag, user := range map[string]string{"busybox:nonroot": "65532", "busybox:username": "app"} {
-		if images[tag], err = withUser(base, user); err != nil {
+		if images[tag], err = withConfig(base, func(c *v1.Config) { c.User = user }); err != nil {
 			return nil, err
 		}
 	}
 	// One for each test that pulls: tests share a runtime, and one's pull must
 	// not be another's image that is present already.
-	for tag, text := range map[string]string{"pull": "yes", "smoke": "smoke", "private": "by those who may", "listed": "and listed"} {
+	for tag, text := range map[string]string{"pull": "yes", "smoke": "smoke", "private": "by those who may", "credentials": "with credentials",
+		"listed": "and listed", "warm": "once", "volume": "as a volume"} {
 		if images["busybox:"+tag], err = withLayers(base, tree{file("etc/pulled", 0o644, []byte(text+"\n"))}); err != nil {
 			return nil, err
 		}
@@ -81,14 +82,15 @@ func withLayers(base v1.Image, layers ...tree) (v1.Image, error) {
 	return base, nil
 }
 
-func withUser(base v1.Image, user string) (v1.Image, error) {
+// withConfig changes the image's config, and so its ID.
+func withConfig(base v1.Image, change func(*v1.Config)) (v1.Image, error) {
 	file, err := base.ConfigFile()
 	if err != nil {
 		return nil, fmt.Errorf("image config: %w", err)
 	}
-	config := *file.Config.DeepCopy()
-	config.User = user
-	return mutate.Config(base, config)
+	config := file.Config.DeepCopy()
+	change(config)
+	return mutate.Config(base, *config)
 }
 
 // programImage holds one static program, its entrypoint, and nothing else.

@@ -19,7 +19,8 @@
 //	busybox:pull       as 1.36 with an additional layer; never pulled in advance
 //	busybox:smoke      the same, for the test of the runtime
 //	busybox:private    the same, for the registries that require credentials
-//	busybox:listed     the same, for podrun image
+//	busybox:credentials, busybox:listed, busybox:warm, busybox:volume
+//	                   the same, each for one test
 //	busybox:otherarch  an index without an image for this architecture
 //	httpd:1            the server of hack/images/httpd
 //	big:1              busybox and 8 MiB that do not compress; never pulled in advance

@@ -16,7 +16,9 @@ import (
 var beforehand = []string{"pause:3.9", "busybox:1.36", "busybox:nonroot", "busybox:username", "httpd:1"}
 
 // save writes each of those images into a docker-archive of its own: one for all
-// would have them in another order each time.
+// would have them in another order each time. Without a registry the image is not the
+// one that a registry has, but another with the same content: a runtime removes an
+// image with all its names, and tests on it need theirs.
 func save(dir, registry string, images map[string]remote.Taggable) error {
 	for _, ref := range beforehand {
 		tag, err := name.NewTag(strings.TrimPrefix(registry+"/"+ref, "/"), name.Insecure)
@@ -26,6 +28,11 @@ func save(dir, registry string, images map[string]remote.Taggable) error {
 		img, ok := images[ref].(v1.Image)
 		if !ok {
 			return fmt.Errorf("save %s: %T is no image", ref, images[ref])
+		}
+		if registry == "" {
+			if img, err = withConfig(img, func(c *v1.Config) { c.Labels = map[string]string{"podrun.example/from": "archive"} }); err != nil {
+				return fmt.Errorf("save %s: %w", ref, err)
+			}
 		}
 		path := filepath.Join(dir, strings.ReplaceAll(ref, ":", "-")+".tar")
 		if err := tarball.WriteToFile(path, tag, img); err != nil {
