@@ -66,9 +66,9 @@ shells: # of the tests of completion and of terminals; fish is not small, and te
 	command -v tmux >/dev/null && command -v zsh >/dev/null || hack/install tmux zsh
 
 .PHONY: torture
-torture: ## all interleavings of two commands, simulated days of serve, the fault matrix, faults of containerd, hostile input, the crash sweep, random kills: about three hours
+torture: ## all interleavings of two commands, simulated days of serve, the fault matrix, faults of containerd, hostile input, the crash sweep, random kills: about four hours
 	PODRUN_TORTURE=1 go test -count=1 -timeout 120m -v -run 'TestPairs|TestSimulatedDay' ./run
-	PODRUN_TORTURE=1 go test -count=1 -timeout 60m -v ./test/fault
+	PODRUN_TORTURE=1 go test -count=1 -timeout 120m -v ./test/fault
 	PODRUN_TORTURE=1 go test -count=1 -timeout 30m -v ./test/hostile
 	PODRUN_TORTURE=1 hack/with-runtime go test -count=1 -timeout 90m -v -run 'TestRuntimeFaults|TestNetworkOfACutStop' ./test/crash
 	$(MAKE) crash-sweep crash-random
