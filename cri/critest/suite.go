@@ -202,13 +202,13 @@ func lets(t *testing.T, config *runtimeapi.ContainerConfig) (let func()) {
 func (p *pod) up(t *testing.T, name string) {
 	t.Helper()
 	path := filepath.Join(p.config.GetLogDirectory(), name, "0.log")
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		data, err := os.ReadFile(path)
 		if strings.Contains(string(data), " stdout F up\n") {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the log of %s after 20 s: %q, %v", name, data, err)
+			t.Fatalf("the log of %s after a minute: %q, %v", name, data, err)
 		}
 	}
 }
@@ -225,13 +225,13 @@ func (s *suite) status(t *testing.T, id string) *runtimeapi.ContainerStatus {
 // ended waits for a container's end.
 func (s *suite) ended(t *testing.T, id string) *runtimeapi.ContainerStatus {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		st := s.status(t, id)
 		if st.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED {
 			return st
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("container is still in state %s after 20 s", st.GetState())
+			t.Fatalf("container is still in state %s after a minute", st.GetState())
 		}
 	}
 }

@@ -97,7 +97,7 @@ func (s *suite) testVolumes(t *testing.T) {
 func (s *suite) testExec(t *testing.T) {
 	p := s.pod(t)
 	id := p.sh(t, "app", "sleep 1000")
-	resp, err := s.ExecSync(t.Context(), id, []string{"sh", "-c", "echo out; echo err >&2; exit 7"}, 5*time.Second)
+	resp, err := s.ExecSync(t.Context(), id, []string{"sh", "-c", "echo out; echo err >&2; exit 7"}, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,14 +110,14 @@ func (s *suite) testExecTimeout(t *testing.T) {
 	p := s.pod(t)
 	id := p.sh(t, "app", "sleep 1000")
 	begin := time.Now()
-	resp, err := s.ExecSync(t.Context(), id, []string{"sleep", "30"}, time.Second)
+	resp, err := s.ExecSync(t.Context(), id, []string{"sleep", "600"}, time.Second)
 	if s.cfg.Profile.ExecExpires && (err != nil || resp.GetExitCode() != -1) {
 		t.Errorf("got %v, %v; want exit code -1", resp, err)
 	}
 	if !s.cfg.Profile.ExecExpires {
 		wantCode(t, err, codes.DeadlineExceeded)
 	}
-	if took := time.Since(begin); took < time.Second || took > 10*time.Second {
+	if took := time.Since(begin); took < time.Second || took > time.Minute {
 		t.Errorf("it took %v", took)
 	}
 	wantState(t, s.status(t, id), runtimeapi.ContainerState_CONTAINER_RUNNING)

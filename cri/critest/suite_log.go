@@ -125,7 +125,7 @@ func (s *suite) testLogReopened(t *testing.T) {
 	let := lets(t, config)
 	id := p.start(t, config)
 	path := s.status(t, id).GetLogPath()
-	for deadline := time.Now().Add(10 * time.Second); len(s.readLog(t, path)) == 0 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); len(s.readLog(t, path)) == 0 && time.Now().Before(deadline); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if err := os.Rename(path, path+".1"); err != nil {
