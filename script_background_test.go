@@ -105,12 +105,14 @@ func finish(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // until PATTERN COMMAND [ARG...] runs a command again and again until what it
-// prints matches.
+// prints matches, at intervals that grow: each start takes time from what it waits for.
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "until PATTERN COMMAND [ARG...]")
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	pause := 20 * time.Millisecond
+	for deadline := time.Now().Add(patience); ; time.Sleep(pause) {
+		pause = min(pause*3/2, 200*time.Millisecond)
 		c, err := commandOf(ts, args[1], args[2:])
 		ts.Check(err)
 		out, err := c.CombinedOutput()

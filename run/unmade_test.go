@@ -2,6 +2,7 @@ package run
 
 import (
 	"testing"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -22,22 +23,24 @@ spec:
   - {name: side, image: "registry.example/web:1"}`
 	for _, p := range []critest.Profile{critest.Containerd(), critest.CRIO()} {
 		t.Run(p.Name, func(t *testing.T) {
-			r := newRig(t, critest.As(p))
-			for restarts := range int32(3) {
-				result := r.apply(pod)
-				wantErr(t, result.Err, problem.NotFound, "pod default/web: container app", `its command was not found: exec: "nosuch": executable file not found in $PATH`)
-				s := containerStatus(t, result.Status, "app")
-				if end := s.State.Terminated; end == nil && s.State.Waiting == nil || end != nil && (end.ExitCode != 128 || end.Reason != "StartError") || s.RestartCount != restarts {
-					t.Errorf("after %d restarts: %+v", restarts, s)
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, critest.As(p))
+				for restarts := range int32(3) {
+					result := r.apply(pod)
+					wantErr(t, result.Err, problem.NotFound, "pod default/web: container app", `its command was not found: exec: "nosuch": executable file not found in $PATH`)
+					s := containerStatus(t, result.Status, "app")
+					if end := s.State.Terminated; end == nil && s.State.Waiting == nil || end != nil && (end.ExitCode != 128 || end.Reason != "StartError") || s.RestartCount != restarts {
+						t.Errorf("after %d restarts: %+v", restarts, s)
+					}
+					if last := s.LastTerminationState.Terminated; restarts > 0 && (last == nil || last.Reason != "StartError") {
+						t.Errorf("after %d restarts: the run before is %+v", restarts, last)
+					}
+					if side := containerStatus(t, result.Status, "side"); side.State.Running == nil || side.RestartCount > 0 {
+						t.Errorf("after %d restarts: the other container is %+v", restarts, side)
+					}
 				}
-				if last := s.LastTerminationState.Terminated; restarts > 0 && (last == nil || last.Reason != "StartError") {
-					t.Errorf("after %d restarts: the run before is %+v", restarts, last)
-				}
-				if side := containerStatus(t, result.Status, "side"); side.State.Running == nil || side.RestartCount > 0 {
-					t.Errorf("after %d restarts: the other container is %+v", restarts, side)
-				}
-			}
-			r.mustDelete()
+				r.mustDelete()
+			})
 		})
 	}
 }
