@@ -152,7 +152,7 @@ func (e *Engine) leftPods(pods []Known, facts host.Facts) []Leftover {
 		}
 		l := Leftover{Kind: "pod", Name: k.ID.String(), remove: func(ctx context.Context) error { return e.deleteOne(ctx, k, facts, DeleteOptions{}).Err }}
 		switch {
-		case owner != nil && owner.Doomed && owner.UID == k.ID.UID:
+		case owner.Removes() && owner.UID == k.ID.UID:
 			l.Why = "its removal was interrupted"
 		case !store.HasCheckpoint(e.Layout(), k.ID.UID):
 			l.Why = "it has a sandbox and no checkpoint"

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
@@ -391,5 +393,52 @@ func TestRestartOfADeletedPod(t *testing.T) {
 				r.nothingLeft()
 			})
 		})
+	}
+}
+
+// TestRestartThatFails: the pod's definition is nowhere but here. A restart, or a start of a
+// stopped pod, that fails or is interrupted keeps it, without a sandbox, and can be repeated.
+func TestRestartThatFails(t *testing.T) {
+	again := map[string]func(*Engine, context.Context, []Known, ApplyOptions) ([]Result, error){"restart": (*Engine).Restart, "start": (*Engine).Start}
+	faults := map[string]critest.Fault{
+		"sandbox refused":         {Err: errors.New("no network"), Times: 3},
+		"no answer for a sandbox": {When: critest.Hang},
+	}
+	for name, again := range again {
+		for fault, f := range faults {
+			t.Run(name+" "+fault, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newRig(t)
+					r.mustApply(one("Always"), OutcomeCreated)
+					known := r.known()
+					if name == "start" {
+						if stopped := r.engine().Stop(t.Context(), known, DeleteOptions{}); stopped[0].Err != nil {
+							t.Fatal(stopped[0].Err)
+						}
+					}
+					clear := r.rt.Fault("RunPodSandbox", f)
+					results, err := again(r.engine(), t.Context(), known, ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+					if err != nil || results[0].Err == nil {
+						t.Fatalf("it did not fail: %v, %v", results, err)
+					}
+					clear()
+					if slices.ContainsFunc(r.rt.Sandboxes(), func(s critest.Sandbox) bool { return s.Ready }) {
+						t.Error("a sandbox is left that runs")
+					}
+					if known = r.known(); len(known) != 1 || known[0].Pod == nil {
+						t.Fatalf("the pod is lost: %v", known)
+					}
+					results, err = again(r.engine(), t.Context(), known, ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+					if err != nil || results[0].Err != nil {
+						t.Fatalf("the next one: %v, %v", results, err)
+					}
+					if c, _ := r.rt.Container("app"); c.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
+						t.Error("the container does not run")
+					}
+					r.mustDelete()
+					r.nothingLeft()
+				})
+			})
+		}
 	}
 }

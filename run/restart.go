@@ -11,7 +11,8 @@ import (
 )
 
 // Restart recreates pods from their checkpoints: it stops and removes their containers
-// and sandboxes, within their grace periods, and starts them again. Results and error are
+// and sandboxes, within their grace periods, and starts them again. A pod that fails to
+// start stays on this host, without containers, and can be restarted. Results and error are
 // those of Apply; the error is of kind Failed if a checkpoint was not found. A pod that
 // another command deletes before this one owns it has failed; one that another command
 // changes is restarted as it is then.
@@ -24,6 +25,7 @@ func (e *Engine) Restart(ctx context.Context, pods []Known, o ApplyOptions) ([]R
 // under the pods' locks: another command may have changed or deleted a pod since it was
 // found.
 func (e *Engine) applyStored(ctx context.Context, pods []Known, o ApplyOptions) ([]Result, error) {
+	o.FromCheckpoint = true
 	ctx, cancel := WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	ids := make([]identity.Pod, len(pods))

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,39 @@ func TestServeApplied(t *testing.T) {
 		time.Sleep(time.Minute)
 		s.absent("web")
 	})
+}
+
+// TestServeRestartInterrupted: a restart of a pod that no file defines, and that ends before
+// it has created the pod again, leaves the pod to the supervisor, which starts it.
+func TestServeRestartInterrupted(t *testing.T) {
+	for name, fault := range map[string]struct {
+		method string
+		critest.Fault
+	}{
+		"while it stops containers":    {"StopContainer", critest.Fault{When: critest.Slow, Delay: 20 * time.Second, Times: 1}},
+		"while it removes the sandbox": {"RemovePodSandbox", critest.Fault{When: critest.Slow, Delay: 20 * time.Second, Times: 1}},
+		"while it creates the sandbox": {"RunPodSandbox", critest.Fault{When: critest.Slow, Delay: 20 * time.Second, Times: 1}},
+		"sandbox refused":              {"RunPodSandbox", critest.Fault{Times: 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			serveTest(t, func(t *testing.T, s *serving) {
+				s.noError(s.applyAll(t.Context(), servedPod("web")))
+				time.Sleep(time.Minute)
+				before := s.running("web")
+				s.rt.Fault(fault.method, fault.Fault)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				results, err := s.engine().Restart(ctx, s.pod("web"), ApplyOptions{AllowKubelet: true})
+				if err == nil && results[0].Err == nil {
+					t.Fatal("it was not interrupted")
+				}
+				time.Sleep(10 * time.Minute)
+				if c := s.running("web"); c.ID == before.ID {
+					t.Error("it was not restarted")
+				}
+			})
+		})
+	}
 }
 
 // TestServeRestartCommand: `podrun restart` recreates the pod once.

@@ -18,18 +18,25 @@ import (
 // never follows a symlink, never deletes through a mount (kubernetes/kubernetes#72257)
 // and never touches the content of a hostPath. While a mount is busy, it deletes nothing.
 func Remove(ctx context.Context, layout identity.Layout, uid string) error {
+	return remove(ctx, layout, uid, func(pods int) error { return removePodDir(ctx, pods, uid) })
+}
+
+// Empty is Remove for a pod that is created again: the directory stays, with the checkpoint
+// and what other pods may not have.
+func Empty(ctx context.Context, layout identity.Layout, uid string) error {
+	keep := []string{checkpointName, filepath.Base(layout.UserNS(uid)), filepath.Base(layout.Devices(uid))}
+	return remove(ctx, layout, uid, func(pods int) error { return clearPodDir(ctx, pods, uid, keep...) })
+}
+
+func remove(ctx context.Context, layout identity.Layout, uid string, do func(pods int) error) error {
 	if !identity.SafeUID(uid) {
 		return fmt.Errorf("remove pod %q: its UID is not safe in a path", uid)
 	}
-	if err := remove(ctx, layout, uid); err != nil {
+	if err := unmounted(ctx, layout, uid, do); err != nil {
 		return &problem.Error{Kind: problem.Runtime, Object: "pod " + uid, Op: "remove its directory", Err: err,
 			Hint: "the remaining files are in " + layout.Pod(uid)}
 	}
 	return nil
-}
-
-func remove(ctx context.Context, layout identity.Layout, uid string) error {
-	return unmounted(ctx, layout, uid, func(pods int) error { return removePodDir(ctx, pods, uid) })
 }
 
 // unmounted unmounts everything below a pod's directory, and then calls do with the
@@ -57,6 +64,20 @@ func unmounted(ctx context.Context, layout identity.Layout, uid string, do func(
 // removePodDir deletes the pod's directory, its checkpoint last, so that a
 // removal that was cut short can still be found and repeated.
 func removePodDir(ctx context.Context, pods int, uid string) error {
+	if err := clearPodDir(ctx, pods, uid, checkpointName); err != nil {
+		return err
+	}
+	if err := clearPodDir(ctx, pods, uid); err != nil {
+		return err
+	}
+	if err := unix.Unlinkat(pods, uid, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	return nil
+}
+
+// clearPodDir deletes what the pod's directory contains, except the files keep.
+func clearPodDir(ctx context.Context, pods int, uid string, keep ...string) error {
 	dir, err := safepath.OpenSubdir(pods, uid)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
@@ -65,16 +86,7 @@ func removePodDir(ctx context.Context, pods int, uid string) error {
 		return fmt.Errorf("open it: %w", err)
 	}
 	defer unix.Close(dir)
-	if err := safepath.Clear(ctx, dir, checkpointName); err != nil {
-		return err
-	}
-	if err := safepath.Clear(ctx, dir, ""); err != nil {
-		return err
-	}
-	if err := unix.Unlinkat(pods, uid, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
-		return err
-	}
-	return nil
+	return safepath.Clear(ctx, dir, keep...)
 }
 
 // checkpointName is the base name of identity.Layout.Checkpoint.

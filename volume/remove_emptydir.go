@@ -43,7 +43,7 @@ func clearEmptyDirs(ctx context.Context, pods int, uid string) error {
 		dir = next
 	}
 	defer unix.Close(dir)
-	return safepath.Clear(ctx, dir, "")
+	return safepath.Clear(ctx, dir)
 }
 
 // EmptyDirPath is the directory of an emptyDir of a pod.

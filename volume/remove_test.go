@@ -67,6 +67,35 @@ func TestRemoveIsIdempotent(t *testing.T) {
 	}
 }
 
+// TestEmpty: a pod that is created again keeps its definition, and what other pods may not
+// have; the rest is removed as by Remove.
+func TestEmpty(t *testing.T) {
+	plan := mustApply(t, `volumes: [{name: disk, emptyDir: {}}, {name: "mem", emptyDir: {medium: Memory}}]`)
+	treetest.Write(t, plan.Volumes[0].HostPath+"/a/b/c")
+	kept := []string{plan.Layout.Checkpoint(plan.ID.UID), plan.Layout.UserNS(plan.ID.UID), plan.Layout.Devices(plan.ID.UID)}
+	for _, path := range append(kept, plan.Layout.StoppedMark(plan.ID.UID)) {
+		treetest.Write(t, path)
+	}
+	for range 2 {
+		if err := Empty(t.Context(), plan.Layout, plan.ID.UID); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range kept {
+			wantIntact(t, path)
+		}
+		if entries, err := os.ReadDir(plan.Dir); err != nil || len(entries) != len(kept) {
+			t.Errorf("it contains %v, %v", entries, err)
+		}
+		if mounts := mountsBelow(t, plan.Dir); len(mounts) > 0 {
+			t.Errorf("left mounted: %v", mounts)
+		}
+	}
+	if err := remove1(plan); err != nil {
+		t.Fatal(err)
+	}
+	wantGone(t, plan)
+}
+
 func TestRemoveRefusesUnsafeUIDs(t *testing.T) {
 	root := t.TempDir()
 	treetest.Write(t, root+"/pods/x")

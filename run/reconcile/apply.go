@@ -27,6 +27,9 @@ type ApplyOptions struct {
 	Wait          lifecycle.Goal // GoalStarted if empty
 	Continue      bool           // start the other pods where some are refused
 	Force         bool           // run pods again that have ended or have not changed
+	// FromCheckpoint means that the pods come from their checkpoints, which podrun keeps if a
+	// pod fails to start.
+	FromCheckpoint bool
 	// Debug is an ephemeral container that is added to a pod on this host; nil for none.
 	// Wait is then lifecycle.GoalDebugged of its name.
 	Debug  *corev1.EphemeralContainer
@@ -145,7 +148,7 @@ func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptio
 		w.pulls = w.puller.Start(ctx, w.wantedImages(o.goal()))
 		defer w.pulls.Stop()
 	}
-	if err := w.prepareChange(ctx, t); err != nil {
+	if err := w.prepareChange(ctx, t, o); err != nil {
 		return OutcomeFailed, err
 	}
 	if o.Admitted != nil {

@@ -41,8 +41,9 @@ type owned struct {
 	// attends: it does not require the pod to exist, but supervises it as long as it
 	// does.
 	adopts, attends bool
-	// ending: this command stops or removes the pod; dooms: it removes it.
-	ending, dooms bool
+	// ending: this command stops or removes the pod; dooms: it removes it; again: it creates it
+	// again from its checkpoint then.
+	ending, dooms, again bool
 	// hasDir is true if the pod has a directory.
 	hasDir bool
 	// startNoted is true if the owner record shows that a container was started.
@@ -213,7 +214,7 @@ func (w *owned) own(ctx context.Context) (owns bool, err error) {
 		return false, w.endOf(ctx, r)
 	case w.removed():
 		return false, w.deleted()
-	case r != nil && r.Doomed:
+	case r.Removes():
 		return false, &problem.Error{Kind: problem.Failed, Object: "pod " + w.plan.ID.String(),
 			Err: fmt.Errorf("its removal by %s was interrupted", r.Shown()), Hint: "run 'podrun delete' or 'podrun apply' again"}
 	}

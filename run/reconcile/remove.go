@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/cgroup"
 	"github.com/podrun/podrun/faultpoint"
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
@@ -26,6 +27,7 @@ import (
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/trace"
+	"github.com/podrun/podrun/volume"
 )
 
 // remover removes a pod.
@@ -233,7 +235,11 @@ func (w *remover) removeFiles(ctx context.Context, o RemoveOptions) error {
 	if !o.unstarted { // one that is applied again keeps its back-off
 		errs = append(errs, imagepull.ForgetBackOff(w.plan.Layout.ImageBackOff(), w.plan.ID.UID))
 	}
-	if err := errors.Join(append(errs, w.removeDirs(ctx))...); err != nil {
+	dirs := w.removeDirs
+	if w.again { // its definition stays on disk
+		dirs = w.emptyDir
+	}
+	if err := errors.Join(append(errs, dirs(ctx))...); err != nil {
 		return RuntimeError(w.plan.ID, err)
 	}
 	return nil
@@ -298,6 +304,15 @@ func (w *remover) removeLogs() error {
 
 // removeDirs removes the pod's directory.
 func (w *remover) removeDirs(ctx context.Context) error {
+	return w.underDirLock(ctx, store.RemovePod)
+}
+
+// emptyDir removes what the pod's directory contains, except the pod's definition.
+func (w *remover) emptyDir(ctx context.Context) error {
+	return w.underDirLock(ctx, volume.Empty)
+}
+
+func (w *remover) underDirLock(ctx context.Context, remove func(ctx context.Context, layout identity.Layout, uid string) error) error {
 	dir, err := w.lockDir(ctx)
 	if err != nil {
 		return err
@@ -305,7 +320,7 @@ func (w *remover) removeDirs(ctx context.Context) error {
 	defer dir.Unlock()
 	faultpoint.At("remove/directory")
 	defer faultpoint.At("remove/record")
-	return store.RemovePod(ctx, w.plan.Layout, w.plan.ID.UID)
+	return remove(ctx, w.plan.Layout, w.plan.ID.UID)
 }
 
 // removeGroups removes the pod's control group, and those that pods share if

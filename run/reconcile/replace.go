@@ -14,7 +14,7 @@ import (
 // causes no downtime. Then it records an in-place update, or removes the old pod and
 // reserves the resources of the new one. For an unchanged pod, the location of its
 // Secrets may have changed.
-func (w *Worker) prepareChange(ctx context.Context, t prepare.Target) error {
+func (w *Worker) prepareChange(ctx context.Context, t prepare.Target, o ApplyOptions) error {
 	if t.Change == prepare.ChangeUnchanged && (t.Was.Made.SecretsLost || t.Was.Made.InMemory != w.plan.Checkpoint.InMemory) {
 		return store.WriteCheckpoint(w.plan.Layout, w.plan.ID, w.plan.Checkpoint)
 	}
@@ -34,30 +34,43 @@ func (w *Worker) prepareChange(ctx context.Context, t prepare.Target) error {
 		}
 		return store.WriteCheckpoint(w.plan.Layout, w.plan.ID, w.plan.Checkpoint)
 	}
-	if err := w.removeReplaced(ctx, t.Old); err != nil {
+	again := o.FromCheckpoint && len(t.Old) == 1 && t.Old[0].ID.UID == w.plan.ID.UID
+	if err := w.removeReplaced(ctx, t.Old, again); err != nil {
 		return err
 	}
+	return w.reserveAfter(ctx, again)
+}
+
+// reserveAfter reserves the resources of a pod whose predecessor was removed. One that is
+// created again keeps its definition also if it fails to start: podrun has the only copy.
+func (w *Worker) reserveAfter(ctx context.Context, again bool) error {
 	w.obs = &lifecycle.Observed{}
-	w.undo.push("remove the pod's directory", w.removeDirs)
+	if !again {
+		w.undo.push("remove the pod's directory", w.removeDirs)
+	}
 	err := w.UnderNodeLock(ctx, func() error {
 		defer w.lock.Reservation.Release() // the new definition applies from now on
 		return node.Reserve(w.plan)
 	})
+	if err == nil && again {
+		err = store.SyncCheckpoint(w.plan.Layout, w.plan.ID)
+	}
 	if err != nil {
 		return err
 	}
 	w.hasDir = true
 	return w.lock.Update(func(r *store.OwnerRecord) {
-		r.UID, r.Incarnation, r.Fresh, r.Doomed, r.Ending = w.plan.ID.UID, store.RandomHex(8), true, false, nil
+		r.UID, r.Incarnation, r.Fresh = w.plan.ID.UID, store.RandomHex(8), !again
+		r.Doomed, r.Again, r.Ending = false, false, nil
 	})
 }
 
 // removeReplaced removes the pods that this one takes the place of. The error is
 // store.ErrChanged where another command takes them over.
-func (w *Worker) removeReplaced(ctx context.Context, old []prepare.Here) error {
+func (w *Worker) removeReplaced(ctx context.Context, old []prepare.Here, again bool) error {
 	for _, h := range old {
 		o := newWorker(w.Node, w.oldPlan(h), w.puller, w.lock)
-		o.ending, o.dooms = true, true
+		o.ending, o.dooms, o.again = true, true, again
 		if err := o.remove(ctx, RemoveOptions{}); errors.Is(err, store.ErrChanged) {
 			return err
 		} else if err != nil {

@@ -269,7 +269,10 @@ func (w *stopper) noteEnding(list []lifecycle.Container, grace time.Duration) er
 		if w.dooms {
 			maps.Copy(ending, w.endingSandboxes(r.Ending))
 		}
-		r.Ending, r.Doomed = ending, r.Doomed || w.dooms
+		r.Ending = ending
+		if w.dooms {
+			r.Doomed, r.Again = true, w.again
+		}
 	})
 	return err
 }

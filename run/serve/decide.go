@@ -36,7 +36,7 @@ type Situation struct {
 	Run bool
 	// Stopped is true if a command stopped the pod until a command starts it.
 	Stopped bool
-	// Doomed is true if a removal has begun.
+	// Doomed is true if a removal for good has begun.
 	Doomed bool
 	// Ended is true if the pod has ended permanently, as this process has observed.
 	Ended bool

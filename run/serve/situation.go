@@ -59,7 +59,7 @@ func (p *pod) situation(now time.Time) (facing, error) {
 	if owner != nil {
 		in.id.UID = owner.UID
 		in.Owned = owner.Live(layout)
-		in.Doomed = owner.Doomed
+		in.Doomed = owner.Removes()
 		in.Run = owner.Origin != nil && owner.Origin.Command == store.OriginRun
 		in.Ended = owner.Generation == ended
 	} else if in.id, err = storedPod(layout, p.id); err != nil {

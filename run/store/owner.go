@@ -67,6 +67,9 @@ type OwnerRecord struct {
 	// Doomed is true if a command has begun to remove the pod. It remains set until the pod is
 	// removed.
 	Doomed bool `json:"doomed,omitempty"`
+	// Again is true if the command that has begun to remove the pod creates it again from its
+	// checkpoint: where that command does not, the next owner starts the pod.
+	Again bool `json:"again,omitempty"`
 	// Ending are the containers and sandboxes that were asked to stop, by ID, with the
 	// end of their grace periods: they may end at any time, also where the command
 	// that asked them was killed. The next owner stops them before it decides anything.
@@ -102,6 +105,9 @@ const (
 
 // Ends reports whether the owner stops, replaces or removes the pod.
 func (r *OwnerRecord) Ends() bool { return r != nil && (r.Purpose.rank() > 0 || r.Doomed) }
+
+// Removes reports whether a command has begun to remove the pod for good.
+func (r *OwnerRecord) Removes() bool { return r != nil && r.Doomed && !r.Again }
 
 // Shown returns the owner's process, for messages. A nil record is "another
 // podrun".

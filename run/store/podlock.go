@@ -219,6 +219,9 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 	if killed { // perhaps in a stop
 		r.Unreleased = withIDs(r.Unreleased, slices.Collect(maps.Keys(before.Ending)))
 	}
+	if r.Again { // its owner did not create it again
+		r.Doomed, r.Again = false, false
+	}
 	if fresh {
 		r.Incarnation, r.Fresh, r.Doomed, r.Ending = RandomHex(8), true, false, nil
 	}

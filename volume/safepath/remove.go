@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,10 +22,10 @@ type deletion struct {
 	moved int // how many parts were moved up
 }
 
-// Clear deletes everything in an open directory except the entry keep ("" keeps
-// none), symlinks as such. It does not delete through a mount: the error is then
+// Clear deletes everything in an open directory except the entries keep, symlinks as
+// such. It does not delete through a mount: the error is then
 // ErrOtherMount. A directory that another process has removed is no error.
-func Clear(ctx context.Context, dir int, keep string) error {
+func Clear(ctx context.Context, dir int, keep ...string) error {
 	d := deletion{ctx: ctx, top: dir}
 	return d.clear(dir, 0, keep)
 }
@@ -36,8 +37,8 @@ func Remove(ctx context.Context, dir int, name string) error {
 	return d.remove(dir, name, 0)
 }
 
-// clear deletes the content of a directory, except one name at the first level.
-func (d *deletion) clear(dir, depth int, keep string) error {
+// clear deletes the content of a directory, except some names at the first level.
+func (d *deletion) clear(dir, depth int, keep []string) error {
 	for {
 		// Files may have been added during the last pass, or moved up from below.
 		done, err := d.pass(dir, depth, keep)
@@ -51,7 +52,7 @@ func (d *deletion) clear(dir, depth int, keep string) error {
 }
 
 // pass deletes the entries of one listing of a directory, and counts them.
-func (d *deletion) pass(dir, depth int, keep string) (done int, err error) {
+func (d *deletion) pass(dir, depth int, keep []string) (done int, err error) {
 	list, err := List(d.ctx, dir)
 	if err != nil {
 		return 0, err
@@ -65,7 +66,7 @@ func (d *deletion) pass(dir, depth int, keep string) (done int, err error) {
 		if err != nil {
 			return done, err
 		}
-		if depth == 0 && name == keep {
+		if depth == 0 && slices.Contains(keep, name) {
 			continue
 		}
 		if err := d.remove(dir, name, depth); err != nil && !errors.Is(err, unix.ENOENT) {
@@ -103,7 +104,7 @@ func (d *deletion) remove(dir int, name string, depth int) error {
 		d.moved++
 		return unix.Renameat(dir, name, d.top, fmt.Sprintf(".podrun-remove-%d-%d", unix.Getpid(), d.moved))
 	}
-	if err := d.clear(sub, depth+1, ""); err != nil {
+	if err := d.clear(sub, depth+1, nil); err != nil {
 		return err
 	}
 	return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
