@@ -60,8 +60,8 @@ func points(trace string) []string {
 	return out
 }
 
-// cell is one kill, and the command that follows: apply, delete, serve, or serve after
-// the pod's file was removed (gone).
+// cell is one kill, and the command that follows: apply, delete, restart, serve, or serve
+// after the pod's file was removed (gone).
 type cell struct {
 	command, point, then string
 	after                time.Duration // when it is killed, instead of at a point
@@ -78,6 +78,9 @@ func (c cell) name() string {
 func thens(command string) []string {
 	if command == "serve" {
 		return []string{"apply", "delete", "serve", "gone"}
+	}
+	if command == "restart" { // which has no manifest
+		return []string{"apply", "delete", "restart"}
 	}
 	return []string{"apply", "delete"}
 }
@@ -242,7 +245,7 @@ func (o *outside) andThen(ctx context.Context, h *host, v *verdict) {
 		}
 	}
 	serves := v.then == "serve" || v.then == "gone"
-	if v.then == "apply" || serves && h.asked() {
+	if v.then == "apply" || v.then == "restart" || serves && h.asked() {
 		if err := o.runs(ctx, h.pod); err != nil {
 			v.lied += err.Error()
 		}
@@ -269,6 +272,8 @@ func (o *outside) first(h *host, then string) result {
 	switch then {
 	case "apply":
 		return h.podrun(nil, "apply", filepath.Join(h.dir, "one.yaml"), "--timeout", "60s")
+	case "restart":
+		return h.podrun(nil, "restart", h.pod, "--timeout", "60s")
 	case "serve":
 		return o.serveAgain(h)
 	case "gone":
