@@ -167,7 +167,7 @@ func TestPairs(t *testing.T) {
 }
 
 // pairSample is prime, so that a sample has all commands and calls.
-const pairSample = 31
+const pairSample = 97
 
 // pairEnd is how a command ended, and when.
 type pairEnd struct {

@@ -135,7 +135,7 @@ type verdict struct {
 
 // sample is how many cells apart those of the short form are, other ones of each profile:
 // prime, so that they have all commands, methods and mishaps.
-const sample = 97
+const sample = 151
 
 // TestMatrix makes calls to the runtime go wrong: each method that a command calls, in
 // each way, once or each time. Whatever happens the command ends in time, with a code

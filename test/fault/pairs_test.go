@@ -74,7 +74,7 @@ const (
 	pairLimit, frozenLimit, shortLimit = 30 * time.Second, 6 * time.Second, time.Second
 	// pairSample is how many cells apart those of the short form are: prime, so that
 	// they have all commands, methods and harms.
-	pairSample = 211
+	pairSample = 307
 )
 
 // TestPairsOfProcesses runs each two commands on one pod as processes, and interrupts
