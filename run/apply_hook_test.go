@@ -168,6 +168,31 @@ func TestApplyWhilePostStart(t *testing.T) {
 	})
 }
 
+// TestRestartsWhileAnotherIsAdmitted: an apply restarts a container, and another apply of
+// the pod is admitted while it runs the postStart hook. The first one says what it did.
+func TestRestartsWhileAnotherIsAdmitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 30 * time.Second} })
+		text := podText("web", "Always", hooked)
+		r.mustApply(text, OutcomeCreated)
+		if err := r.rt.Exit("app", 1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(15 * time.Minute) // no back-off
+		_, first := r.applyLater(text, testTimeout)
+		time.Sleep(10 * time.Second)
+		second := r.apply(text)
+		if second.Err != nil || second.Outcome != OutcomeUnchanged {
+			t.Errorf("the second apply: %s, %v", second.Outcome, second.Err)
+		}
+		if got := <-first; got.Err != nil || got.Outcome != OutcomeRestarted || !slices.Equal(got.What, []string{"app"}) {
+			t.Errorf("the first apply: %s %q, %v", got.Outcome, got.What, got.Err)
+		}
+		r.mustDelete()
+	})
+}
+
 // TestApplyRunsHookOfKilledPodrun: podrun ended between StartContainer and the
 // end of the hook (k/k#60053, #122803).
 func TestApplyRunsHookOfKilledPodrun(t *testing.T) {

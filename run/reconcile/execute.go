@@ -88,7 +88,6 @@ func (w *starter) startBeside(ctx context.Context, actions []lifecycle.Action) e
 	}
 	defer trace.Begin(ctx, "start containers in parallel", w.plan.ID.String())()
 	_, err := w.startContainers(ctx, actions...)
-	w.acted = w.acted || err == nil
 	return err
 }
 

@@ -179,7 +179,7 @@ func (w *starter) started(s *starting) {
 	c := s.created
 	c.State, c.StartedAt = lifecycle.Running, time.Now()
 	w.obs.Put(c)
-	w.mine[c.ID] = true
+	w.mine[c.ID], w.acted = true, true
 	w.emit(event.Normal, event.StartedContainer, c.Name, "Container started")
 	if err := w.linkLog(c, s.config); err != nil { // no reason not to run it, as in the kubelet
 		w.SendWarnings(problem.List{{Object: "pod " + w.plan.ID.String() + ": container " + c.Name, Warning: true, Message: "link its log: " + err.Error()}})

@@ -111,7 +111,7 @@ func onRuntime(t *testing.T) (*outside, string) {
 }
 
 // TestCrashSweep kills each command at a sample of its steps: one in
-// PODRUN_CRASH_EVERY (default 120; 1 kills at each), chosen by PODRUN_CRASH_SEED.
+// PODRUN_CRASH_EVERY (default 200; 1 kills at each), chosen by PODRUN_CRASH_SEED.
 // PODRUN_CRASH_ONLY is a regular expression for the cells' names to choose them by,
 // PODRUN_CRASH_ROUNDS how many times each is tried.
 func TestCrashSweep(t *testing.T) {
@@ -121,7 +121,7 @@ func TestCrashSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.leaks(t.Context(), newHost(dir, 0)) // what was there before counts for nothing
-	every := number("PODRUN_CRASH_EVERY", 120)
+	every := number("PODRUN_CRASH_EVERY", 200)
 	seed := uint64(number("PODRUN_CRASH_SEED", 1)) // the gate tries the same cells each time
 	rand.New(rand.NewPCG(seed, seed)).Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
 	only, err := regexp.Compile(os.Getenv("PODRUN_CRASH_ONLY"))
