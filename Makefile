@@ -43,7 +43,7 @@ export PODRUN_TEST_BUNDLE ?= $(abspath $(wildcard bin/podrun-bundle-linux-$(shel
 
 .PHONY: test
 test: lint shells ## every check and test; the scripts in full on the fake, a part on containerd and on the runtime of make bundle
-	PODRUN_TEST_SCRIPTS=smoke hack/with-runtime go test -count=1 -timeout 15m ./...
+	PODRUN_TEST_SCRIPTS=smoke hack/with-runtime go test -count=1 -timeout 15m -p 3 ./... # they wait more than they compute
 	cd bundle && go test -count=1 -timeout 5m ./podrun-net
 
 .PHONY: test-embedded
@@ -75,7 +75,7 @@ torture: ## all interleavings of two commands, simulated days of serve, the faul
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME=10s, two at a time
-	FUZZTIME=$(or $(FUZZTIME),10s) hack/fuzz
+	FUZZTIME=$(or $(FUZZTIME),10s) nice -n 15 hack/fuzz
 
 .PHONY: test-arm64
 test-arm64: ## podrun for arm64, under emulation: the same plans
