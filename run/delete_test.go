@@ -171,6 +171,26 @@ func TestDeleteStopsAgain(t *testing.T) {
 	}
 }
 
+// A busy machine's containerd takes seconds to notice that a shim has ended.
+func TestDeleteStopsAgainForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.mustApply(one("Always"), OutcomeCreated)
+		clear := r.rt.Fault("StopContainer", critest.Fault{When: critest.Before})
+		time.AfterFunc(12*time.Second, clear)
+		r.mustDelete()
+		clear = r.rt.Fault("StopContainer", critest.Fault{When: critest.Before})
+		r.mustApply(one("Always"), OutcomeCreated)
+		begun := time.Now()
+		results := r.delete(DeleteOptions{}, "web")
+		if took := time.Since(begun); len(results) != 1 || results[0].Err == nil || took < 15*time.Second || took > 20*time.Second {
+			t.Errorf("%v after %s", results, took)
+		}
+		clear()
+		r.mustDelete()
+	})
+}
+
 func TestDeleteTwice(t *testing.T) {
 	r := newRig(t)
 	r.mustApply(one("Always"), OutcomeCreated)

@@ -332,8 +332,8 @@ func (w *stopper) stopContainer(ctx context.Context, st stop) error {
 
 // stopAgainFor is how long a failed stop is retried; the kubelet retries without limit.
 // On a busy machine, containerd takes seconds to notice that a container has ended if
-// only its shim does not respond.
-const stopAgainFor = 5 * time.Second
+// only its shim does not respond; more than 5 in a guest with a third of a processor.
+const stopAgainFor = 15 * time.Second
 
 // preStop finds the container's hook in the pod's spec, or where that is not
 // known, in the annotation that the container was made with.
