@@ -173,6 +173,7 @@ func screenOf(raw string) string {
 // A registry that stops sending is not waited for: the pull is given up, and
 // the next one gets the rest.
 func TestStalledPullIsTriedAgain(t *testing.T) {
+	t.Parallel() // it waits
 	r := newRig(t)
 	s := newSlowRegistry(t)
 	image := s.image(r, "stall", 6*megabyte, 1)
@@ -201,6 +202,7 @@ func TestStalledPullIsTriedAgain(t *testing.T) {
 // containerd's store shows what comes by 1 MiB: a pull that takes longer for it than
 // the limit is no stall. It was canceled and tried again for ever (faults.md, F7).
 func TestSlowPullIsNoStall(t *testing.T) {
+	t.Parallel() // it waits
 	r := newRig(t)
 	s := newSlowRegistry(t)
 	image := s.image(r, "slow", 2*megabyte, 1)
@@ -213,6 +215,7 @@ func TestSlowPullIsNoStall(t *testing.T) {
 
 // A registry that accepts the connection and never answers is given up, by its name.
 func TestRegistryThatNeverAnswers(t *testing.T) {
+	t.Parallel() // it waits
 	r := newRig(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -231,6 +234,7 @@ func TestRegistryThatNeverAnswers(t *testing.T) {
 // The Retry-After of an overloaded registry reaches podrun by
 // containerd's error, and is shown.
 func TestPullHonoursRetryAfter(t *testing.T) {
+	t.Parallel() // it waits
 	r := newRig(t)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method == http.MethodHead {
