@@ -110,8 +110,10 @@ func (r rules) file(dir string, prev *File, o observation, in *usage) File {
 // with its new size before its new time: then only podrun's observations count.
 func (r rules) age(f *File, o observation) time.Duration {
 	seen := r.now.Sub(f.since)
-	untimed := !o.remote && f.print != print{} && f.print != o.print && f.print.modified == o.print.modified
-	if o.err != nil || untimed {
+	if f.print != o.print {
+		f.untimed = !o.remote && f.print != print{} && f.print.modified == o.print.modified
+	}
+	if o.err != nil || f.untimed {
 		return seen
 	}
 	return max(seen, r.now.Sub(time.Unix(0, o.print.modified)))

@@ -105,6 +105,7 @@ type File struct {
 	failure string    // why the last pass could not read the file, else empty
 	since   time.Time // when print and failure, or that the file is missing, were first seen
 	racy    bool      // print may stay the same although the content changes
+	untimed bool      // print has the modification time of the content before
 	settled FileState // Good, Broken, or empty when there was none yet: the state of Hash
 	inode   uint64    // of the content that is in force
 	bytes   int64     // of the content that is in force
