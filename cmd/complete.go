@@ -12,6 +12,7 @@ import (
 
 	"github.com/podrun/podrun/fielddoc"
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
 )
 
@@ -32,7 +33,7 @@ var flagValues = map[string][]string{
 	"restart-policy":        {"Never", "OnFailure"},
 	"cgroup-driver":         {"cgroupfs", "systemd"},
 	"sort-by":               {".metadata.name", ".metadata.creationTimestamp", ".status.startTime", ".status.phase"},
-	"skip-kinds":            {"NetworkPolicy", "LimitRange", "ResourceQuota"},
+	"skip-kinds":            {manifest.CustomKinds, "NetworkPolicy", "LimitRange", "ResourceQuota"},
 	"output":                {"json", "yaml", "name"},
 	"get output":            {"wide", "json", "yaml", "name", "jsonpath=", "jsonpath-file=", "go-template=", "go-template-file=", "custom-columns=", "custom-columns-file="},
 	"events output":         {"wide", "json", "yaml"},

@@ -62,7 +62,7 @@ those of 'podrun apply' must be applied again.`,
 	}
 	c.Flags().StringVar(&f.validate, "validate", string(manifest.Strict), "how to handle unknown and duplicate fields: strict, warn or ignore")
 	c.Flags().BoolVar(&f.ignoreKinds, "ignore-unknown-kinds", false, "ignore objects of kinds that podrun does not use")
-	c.Flags().StringSliceVar(&f.skipKinds, "skip-kinds", nil, "skip objects of these `kinds` (NetworkPolicy,Certificate); Service, Ingress, RBAC kinds and the like are skipped in any case")
+	c.Flags().StringSliceVar(&f.skipKinds, "skip-kinds", nil, "skip objects of these `kinds` (NetworkPolicy,Certificate), or all custom resources (custom); Service, Ingress, RBAC kinds and the like are skipped in any case")
 	c.Flags().BoolVar(&f.strictCluster, "strict-cluster-fields", false, "refuse pods with fields that only a cluster supports, instead of dropping the fields")
 	c.Flags().DurationVar(&f.remote.Every, "http-check-frequency", 20*time.Second, "how often to read each URL")
 	c.Flags().StringVar(&f.remote.HeaderFile, "source-header-file", "", "`file` with headers of the requests for URLs, such as \"Authorization: Bearer TOKEN\", one a line; it is read at each request")

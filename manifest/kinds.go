@@ -47,7 +47,7 @@ func isList(name string) bool {
 		return false
 	}
 	_, known := kindNamed(of)
-	return of == "" || known || unused[of] != nil
+	return of == "" || known || unused[of] != nil || slices.Contains(controls, of)
 }
 
 // kind finds the kind of an object, and reports an unknown one and a wrong
@@ -58,7 +58,7 @@ func (l *loader) kind(it item, h header) (kind, bool) {
 		return kind{}, false
 	}
 	k, ok := kindNamed(h.Kind)
-	if !ok || isForeign(h.APIVersion) {
+	if !ok || isCustom(h) {
 		l.unknownKind(it, h)
 		return kind{}, false
 	}
@@ -82,10 +82,14 @@ func (l *loader) unknownKind(it item, h header) {
 	}
 	p := it.problem(h.object(), "kind", "UnknownKind", fmt.Sprintf("podrun does not read kind %s", name))
 	p.Hint = "remove it, or skip it with --skip-kinds=" + h.Kind
-	if similar := misspelled(h.Kind); similar != "" {
+	similar := misspelled(h)
+	switch {
+	case similar != "":
 		p.Hint = "did you mean " + similar + "?"
-	} else if slices.Contains(controls, h.Kind) {
+	case restricts(h.Kind):
 		p.Message = "podrun does not enforce a " + h.Kind
+	case isCustom(h):
+		p.Hint += ", or every custom resource with --skip-kinds=" + CustomKinds
 	}
 	l.add(p)
 }
@@ -100,11 +104,4 @@ func (h header) object() string {
 		name = h.Metadata.Namespace + "/" + name
 	}
 	return h.Kind + " " + name
-}
-
-// isForeign reports whether a group is not one of Kubernetes' own. A custom kind may
-// have the name of a Kubernetes kind (Job of batch.volcano.sh/v1alpha1).
-func isForeign(apiVersion string) bool {
-	group, _, ok := strings.Cut(apiVersion, "/")
-	return ok && strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
 }

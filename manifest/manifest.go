@@ -33,7 +33,7 @@ const (
 type Options struct {
 	Namespace           string        // of objects that name none; "default" when empty
 	Validate            Validate      // Strict when empty
-	SkipKinds           []string      // kinds that are skipped, whatever they are; upper and lower case are one
+	SkipKinds           []string      // kinds that are skipped, whatever they are, and CustomKinds; upper and lower case are one
 	IgnoreUnknownKinds  bool          // a kind that podrun does not read is skipped, unless it restricts pods
 	StrictClusterFields bool          // a service account token volume is an error
 	Suffix              func() string // five random characters for generateName; nil refuses generateName

@@ -10,6 +10,11 @@ import (
 // head is a valid pod up to its one container's image, at line 7.
 const head = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - name: c\n    image: i\n"
 
+// object is a document with an object that has only a name.
+func object(apiVersion, kind, name string) string {
+	return "---\napiVersion: " + apiVersion + "\nkind: " + kind + "\nmetadata: {name: " + name + "}\n"
+}
+
 // TestProblems has every problem of each input, as the user reads it.
 func TestProblems(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -35,7 +40,7 @@ func TestProblems(t *testing.T) {
 		"an old apiVersion": {text: "apiVersion: extensions/v1beta1\nkind: Deployment\nmetadata: {name: a}\n", want: []string{
 			"f:1: Deployment a: apiVersion: apiVersion \"extensions/v1beta1\" does not serve kind Deployment (write apiVersion: apps/v1)"}},
 		"a foreign kind of a known name": {text: "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: a}\n", want: []string{
-			"f:2: Job a: kind: podrun does not read kind Job of batch.volcano.sh/v1alpha1 (remove it, or skip it with --skip-kinds=Job)"}},
+			"f:2: Job a: kind: podrun does not read kind Job of batch.volcano.sh/v1alpha1 (remove it, or skip it with --skip-kinds=Job, or every custom resource with --skip-kinds=custom)"}},
 		"an unknown kind": {text: "apiVersion: v1\nkind: Gadget\nmetadata: {name: a}\n", want: []string{
 			"f:2: Gadget a: kind: podrun does not read kind Gadget of v1 (remove it, or skip it with --skip-kinds=Gadget)"}},
 		"an unknown kind, ignored": {text: head + "---\napiVersion: v1\nkind: Gadget\nmetadata: {name: a}\n", opts: Options{IgnoreUnknownKinds: true}, want: []string{
@@ -46,12 +51,22 @@ func TestProblems(t *testing.T) {
 		"kinds of a cluster are one warning": {text: head + "---\napiVersion: v1\nkind: Service\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: b}\n---\napiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: i}\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: RoleList\nitems: [{metadata: {name: r}}]\n", want: []string{
 			"podrun does not use these objects and skips them: Ingress (i), Role (r), Service (a, b)"}},
 		"a foreign kind of the name of one of a cluster's": {text: "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: a}\n", want: []string{
-			"f:2: Service a: kind: podrun does not read kind Service of serving.knative.dev/v1 (remove it, or skip it with --skip-kinds=Service)"}},
+			"f:2: Service a: kind: podrun does not read kind Service of serving.knative.dev/v1 (remove it, or skip it with --skip-kinds=Service, or every custom resource with --skip-kinds=custom)"}},
 		"a kind that restricts pods": {text: head + "---\napiVersion: v1\nkind: LimitRange\nmetadata: {name: a}\n", opts: Options{IgnoreUnknownKinds: true}, want: []string{
 			"f:10: LimitRange a: kind: podrun does not enforce a LimitRange (remove it, or skip it with --skip-kinds=LimitRange)"}},
 		"nothing but skipped kinds": {text: "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n", want: []string{
 			"podrun does not use these objects and skips them: Namespace (a)",
 			"f: no pod in the input, only 1 Namespace (write a Pod, or a Deployment, Job or the like, which has a pod template)"}},
+		"custom resources": {text: head + object("monitoring.coreos.com/v1", "ServiceMonitor", "m") + object("monitoring.coreos.com/v1", "PrometheusRuleList", "l") +
+			object("cluster.x-k8s.io/v1", "Machine", "x") + object("batch.volcano.sh/v1alpha1", "Job", "j"), opts: Options{SkipKinds: []string{"Custom"}}, want: []string{
+			"podrun does not use these objects and skips them: Job (j), Machine (x), PrometheusRuleList (l), ServiceMonitor (m)"}},
+		"what is no custom resource": {text: head + object("v1", "Gadget", "a") + object("extensions/v1beta1", "Gadget", "b") + object("snapshot.storage.k8s.io/v1", "VolumeSnapshot", "c"), opts: Options{SkipKinds: []string{"custom"}}, want: []string{
+			"f:10: Gadget a: kind: podrun does not read kind Gadget of v1 (remove it, or skip it with --skip-kinds=Gadget)",
+			"f:14: Gadget b: kind: podrun does not read kind Gadget of extensions/v1beta1 (remove it, or skip it with --skip-kinds=Gadget)",
+			"f:18: VolumeSnapshot c: kind: podrun does not read kind VolumeSnapshot of snapshot.storage.k8s.io/v1 (remove it, or skip it with --skip-kinds=VolumeSnapshot)"}},
+		"custom resources that restrict pods": {text: head + object("cilium.io/v2", "CiliumNetworkPolicy", "a") + object("projectcalico.org/v3", "GlobalNetworkPolicy", "b"), opts: Options{SkipKinds: []string{"custom", "globalnetworkpolicy"}, IgnoreUnknownKinds: true}, want: []string{
+			"f:10: CiliumNetworkPolicy a: kind: podrun does not enforce a CiliumNetworkPolicy (remove it, or skip it with --skip-kinds=CiliumNetworkPolicy)",
+			"podrun does not use these objects and skips them: GlobalNetworkPolicy (b)"}},
 		"a misspelled kind is never ignored": {text: "apiVersion: v1\nkind: pod\nmetadata: {name: a}\n", opts: Options{IgnoreUnknownKinds: true}, want: []string{
 			"f:2: pod a: kind: podrun does not read kind pod of v1 (did you mean Pod?)"}},
 

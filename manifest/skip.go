@@ -2,51 +2,96 @@ package manifest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/podrun/podrun/problem"
 )
 
-// unused are the kinds that configure how a cluster has to reach, count or authorize pods, by
-// name, with their API groups. A pod runs the same without them, so that Load skips
-// them with one warning for all.
+// unused are the kinds that configure a cluster around its pods: how it reaches, counts,
+// authorizes and admits them, by name, with their API groups. A pod runs the same without
+// them, so that Load skips them with one warning for all.
 var unused = map[string][]string{
 	"Service":                  {""},
+	"Endpoints":                {""},
 	"Namespace":                {""},
 	"ServiceAccount":           {""},
+	"EndpointSlice":            {"discovery.k8s.io"},
 	"Ingress":                  {"networking.k8s.io", "extensions"},
+	"IngressClass":             {"networking.k8s.io"},
 	"Role":                     {"rbac.authorization.k8s.io"},
 	"RoleBinding":              {"rbac.authorization.k8s.io"},
 	"ClusterRole":              {"rbac.authorization.k8s.io"},
 	"ClusterRoleBinding":       {"rbac.authorization.k8s.io"},
 	"HorizontalPodAutoscaler":  {"autoscaling"},
 	"PodDisruptionBudget":      {"policy"},
+	"StorageClass":             {"storage.k8s.io"},
+	"CSIDriver":                {"storage.k8s.io"},
 	"CustomResourceDefinition": {"apiextensions.k8s.io"},
+	"APIService":               {"apiregistration.k8s.io"},
+
+	"ValidatingWebhookConfiguration":   {"admissionregistration.k8s.io"},
+	"MutatingWebhookConfiguration":     {"admissionregistration.k8s.io"},
+	"ValidatingAdmissionPolicy":        {"admissionregistration.k8s.io"},
+	"ValidatingAdmissionPolicyBinding": {"admissionregistration.k8s.io"},
+	"MutatingAdmissionPolicy":          {"admissionregistration.k8s.io"},
+	"MutatingAdmissionPolicyBinding":   {"admissionregistration.k8s.io"},
 }
 
-// controls are the kinds that restrict pods. Without them a pod may do more than its
-// author allows: only SkipKinds skips them.
+// controls are the kinds that restrict pods, see restricts.
 var controls = []string{"NetworkPolicy", "LimitRange", "ResourceQuota"}
 
-// isUnused reports whether podrun skips a kind in any case.
-func isUnused(h header) bool {
+// restricts reports whether a kind restricts pods: without the object, a pod may do more
+// than its author allows, so that only the kind's own name in SkipKinds skips it. Network
+// plugins have custom kinds for this, all called some NetworkPolicy (CiliumNetworkPolicy
+// of cilium.io, GlobalNetworkPolicy of projectcalico.org).
+func restricts(kind string) bool {
+	kind = strings.TrimSuffix(kind, "List")
+	return slices.Contains(controls, kind) || strings.HasSuffix(kind, "NetworkPolicy")
+}
+
+// CustomKinds is the value of SkipKinds that stands for all custom resources.
+const CustomKinds = "custom"
+
+// isCustom reports whether an object is a custom resource: one whose API group is a domain
+// that is not Kubernetes' own. Kubernetes' groups have no dot (apps, batch), or are
+// subdomains of k8s.io or kubernetes.io, which are reserved for reviewed APIs (KEP-2337); a
+// group such as cluster.x-k8s.io is a custom one. A custom kind may have the name of a
+// Kubernetes kind (Job of batch.volcano.sh/v1alpha1).
+func isCustom(h header) bool {
+	group := "." + h.group()
+	return strings.Count(group, ".") > 1 && !strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".kubernetes.io")
+}
+
+// group is the object's API group; the core group is empty.
+func (h header) group() string {
 	group, _, ok := strings.Cut(h.APIVersion, "/")
 	if !ok {
-		group = ""
+		return ""
 	}
-	return slices.Contains(unused[h.Kind], group)
+	return group
 }
+
+// isUnused reports whether podrun skips a kind in any case.
+func isUnused(h header) bool { return slices.Contains(unused[h.Kind], h.group()) }
 
 // skips reports whether an object is skipped: because of its kind, or because of an
 // option. A misspelled kind is never skipped.
 func (l *loader) skips(h header) bool {
-	if slices.ContainsFunc(l.opts.SkipKinds, func(k string) bool { return strings.EqualFold(k, h.Kind) }) || isUnused(h) {
+	named := func(name string) bool {
+		return slices.ContainsFunc(l.opts.SkipKinds, func(k string) bool { return strings.EqualFold(k, name) })
+	}
+	switch {
+	case named(h.Kind), isUnused(h):
 		return true
+	case restricts(h.Kind):
+		return false
+	case isCustom(h):
+		return l.opts.IgnoreUnknownKinds || named(CustomKinds)
 	}
 	_, known := kindNamed(h.Kind)
-	known = known && !isForeign(h.APIVersion)
-	return l.opts.IgnoreUnknownKinds && !known && misspelled(h.Kind) == "" && !slices.Contains(controls, h.Kind)
+	return l.opts.IgnoreUnknownKinds && !known && misspelled(h) == ""
 }
 
 // skip notes an object that is skipped.
@@ -81,15 +126,16 @@ func skippedWarning(skipped map[string][]string) problem.Problem {
 	return problem.Problem{Reason: "SkippedKinds", Message: "podrun does not use these objects and skips them: " + strings.Join(kinds, ", "), Warning: true}
 }
 
-// misspelled is the kind that an unknown one was perhaps meant to be, or empty.
-func misspelled(kind string) string {
-	names := append(slices.Clone(kindNames), controls...)
-	for name := range unused {
-		names = append(names, name)
+// misspelled is the kind that an unknown one was perhaps meant to be, or empty. The kinds
+// of custom resources are not known, so that none of them is taken for misspelled.
+func misspelled(h header) string {
+	if isCustom(h) {
+		return ""
 	}
+	names := slices.Concat(kindNames, controls, slices.Collect(maps.Keys(unused)))
 	slices.Sort(names)
-	similar := nearest(kind, names)
-	if similar == kind || !strings.EqualFold(similar, kind) {
+	similar := nearest(h.Kind, names)
+	if similar == h.Kind {
 		return ""
 	}
 	return similar

@@ -37,21 +37,26 @@ func nearest(word string, names []string) string {
 	return best
 }
 
-// edits is the Levenshtein distance of two words, in bytes.
+// edits is the number of edits between two words, in bytes: a letter inserted, removed or
+// replaced, or two neighbors exchanged, which is one slip of the fingers (Pdo for Pod).
 func edits(a, b string) int {
-	row := make([]int, len(b)+1)
+	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
+	before, last, row := rows[0], rows[1], rows[2] // of a's letters i-2, i-1 and i
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		before, last, row = last, row, before
 		row[0] = i + 1
 		for j := range len(b) {
 			cost := 1
 			if a[i] == b[j] {
 				cost = 0
 			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+			row[j+1] = min(last[j+1]+1, row[j]+1, last[j]+cost)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
 	}
 	return row[len(b)]
