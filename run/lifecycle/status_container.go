@@ -133,11 +133,15 @@ func setCurrent(s *corev1.ContainerStatus, c *corev1.Container, have *Container,
 		s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(have.StartedAt)}}
 	case Exited:
 		s.State = corev1.ContainerState{Terminated: terminated(have, in)}
-	default: // created but not started, or unknown: the kubelet gives no reason
+	case Created: // the reason of a container that is not created yet still applies
+	default: // the kubelet gives no reason either
 		s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}
 	}
 	if last := in.Observed.Previous(have); last != nil {
 		s.LastTerminationState.Terminated = terminated(last, in)
+		if have.State == Created { // the pod runs, so it is not being initialized
+			s.State.Waiting.Reason = ""
+		}
 	}
 }
 

@@ -34,6 +34,10 @@ func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, in StatusInput) corev1.PodPha
 	switch {
 	case t.initFailed:
 		return corev1.PodFailed
+	case in.Over && t.neverStarted():
+		// What has not started yet never will, so it is not pending (TerminatePod in
+		// pkg/kubelet/status).
+		return corev1.PodFailed
 	case t.initPending, t.sidecarPending && !initialized, t.waiting > 0:
 		return corev1.PodPending
 	case t.running > 0:
@@ -46,6 +50,13 @@ func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, in StatusInput) corev1.PodPha
 		return corev1.PodSucceeded
 	}
 	return corev1.PodFailed
+}
+
+// neverStarted reports whether no container of the pod runs, and one of them has not
+// completed its part: an init container that has not succeeded, or an app container or
+// sidecar that never ran.
+func (t *tally) neverStarted() bool {
+	return t.running == 0 && (t.initPending || t.waiting > 0)
 }
 
 // restartsAll reports whether all containers are being restarted (KEP-5532), and an app

@@ -132,6 +132,12 @@ func uninitialized(incomplete, names string) string {
 		"-Initialized ContainersNotInitialized containers with incomplete status: ["+incomplete+"]\n", 1)
 }
 
+// uninitializedFailed gives those of a failed pod with incomplete init containers.
+func uninitializedFailed(incomplete string) string {
+	return strings.Replace(over(podFailed), "+Initialized\n",
+		"-Initialized ContainersNotInitialized containers with incomplete status: ["+incomplete+"]\n", 1)
+}
+
 // over gives those of a pod that has ended.
 func over(reason string) string {
 	initialized := "+Initialized\n"
