@@ -53,6 +53,7 @@ func (l *loader) takePod(it item, pod *corev1.Pod, kind string) {
 	}
 	l.toEnd(it, object, &pod.Spec)
 	l.hostPaths(it, object, &pod.Spec)
+	l.mistakes(it, object, &pod.Spec)
 	wroteDNS := pod.Spec.DNSPolicy != ""
 	defaultPod(pod)
 	l.validatePod(it, object, pod)

@@ -1,0 +1,104 @@
+package manifest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// capabilityNames are the names of the capabilities of Linux in the API: those of
+// capabilities(7) without CAP_.
+var capabilityNames = []string{
+	"AUDIT_CONTROL", "AUDIT_READ", "AUDIT_WRITE", "BLOCK_SUSPEND", "BPF", "CHECKPOINT_RESTORE", "CHOWN", "DAC_OVERRIDE",
+	"DAC_READ_SEARCH", "FOWNER", "FSETID", "IPC_LOCK", "IPC_OWNER", "KILL", "LEASE", "LINUX_IMMUTABLE", "MAC_ADMIN",
+	"MAC_OVERRIDE", "MKNOD", "NET_ADMIN", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_RAW", "PERFMON", "SETFCAP", "SETGID",
+	"SETPCAP", "SETUID", "SYSLOG", "SYS_ADMIN", "SYS_BOOT", "SYS_CHROOT", "SYS_MODULE", "SYS_NICE", "SYS_PACCT", "SYS_PTRACE",
+	"SYS_RAWIO", "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "WAKE_ALARM", "ALL",
+}
+
+// leastMemory is the smallest memory limit that Load accepts, in bytes. runc needs more
+// than this to start any process.
+var leastMemory = resource.MustParse("1Mi")
+
+// mistakes reports values that the API accepts, but with which containers do not do what
+// their author means. It comes before defaulting, which copies limits to requests.
+func (l *loader) mistakes(it item, object string, spec *corev1.PodSpec) {
+	for _, list := range []struct {
+		name       string
+		containers []corev1.Container
+	}{{"initContainers", spec.InitContainers}, {"containers", spec.Containers}} {
+		for i := range list.containers {
+			c, path := &list.containers[i], fmt.Sprintf("spec.%s[%d]", list.name, i)
+			l.capabilities(it, object, path, c.SecurityContext)
+			l.memory(it, object, path, &c.Resources)
+		}
+	}
+	for i := range spec.EphemeralContainers {
+		l.capabilities(it, object, fmt.Sprintf("spec.ephemeralContainers[%d]", i), spec.EphemeralContainers[i].SecurityContext)
+	}
+	if spec.Resources != nil {
+		l.memory(it, object, "spec", spec.Resources)
+	}
+}
+
+// capabilities warns about names that are no capability's. containerd puts CAP_ before
+// each name and ignores the result if it does not know it: drop: [CAP_NET_RAW] drops
+// nothing. The API does not check names, because a kernel may have more of them.
+func (l *loader) capabilities(it item, object, container string, sc *corev1.SecurityContext) {
+	if sc == nil || sc.Capabilities == nil {
+		return
+	}
+	check := func(list string, names []corev1.Capability) {
+		for i, c := range names {
+			name := strings.ToUpper(string(c)) // as runtimes do
+			if slices.Contains(capabilityNames, name) {
+				continue
+			}
+			p := it.problem(object, it.field(fmt.Sprintf("%s.securityContext.capabilities.%s[%d]", container, list, i)), "UnknownCapability",
+				fmt.Sprintf("%q is not the name of a capability: the container runtime may ignore it", c))
+			p.Warning = true
+			if similar := nearest(strings.TrimPrefix(name, "CAP_"), capabilityNames); similar != "" {
+				p.Hint = "did you mean " + similar + "?"
+			}
+			l.add(p)
+		}
+	}
+	check("add", sc.Capabilities.Add)
+	check("drop", sc.Capabilities.Drop)
+}
+
+// memory refuses limits with which no container starts, such as 64m, which is 0.064 bytes,
+// and warns about such requests. A limit of zero is none.
+func (l *loader) memory(it item, object, path string, r *corev1.ResourceRequirements) {
+	tooLow := func(list string, q resource.Quantity) problem.Problem {
+		p := it.problem(object, it.field(path+".resources."+list+"[memory]"), "MemoryTooLow", q.String()+" is less than "+leastMemory.String())
+		p.Hint = meantMemory(q)
+		return p
+	}
+	if q := r.Limits[corev1.ResourceMemory]; q.Sign() > 0 && q.Cmp(leastMemory) < 0 {
+		p := tooLow("limits", q)
+		p.Message += ": no container starts with so little memory"
+		l.add(p)
+	}
+	// Kubernetes' code warns about fractions of bytes itself.
+	if q := r.Requests[corev1.ResourceMemory]; q.Sign() > 0 && q.Cmp(leastMemory) < 0 && q.MilliValue()%1000 == 0 {
+		p := tooLow("requests", q)
+		p.Warning = true
+		l.add(p)
+	}
+}
+
+// meantMemory is the hint for a quantity of memory that is too low: the same number of Mi,
+// if it was written without a unit, or with the m that other programs read as megabytes.
+func meantMemory(q resource.Quantity) string {
+	number := strings.TrimSuffix(q.String(), "m")
+	if strings.Trim(number, "0123456789") == "" && len(number) < 6 {
+		return "did you mean " + number + "Mi?"
+	}
+	return "write at least " + leastMemory.String()
+}
