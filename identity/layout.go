@@ -57,6 +57,12 @@ func (l Layout) Restarted(uid string) string {
 	return filepath.Join(l.Plugins(uid), "podrun.dev~restart-all", "ended")
 }
 
+// PendingRestarts is the file that holds which containers podrun kills, or has killed, to
+// start them again, and why, as a JSON object by ID.
+func (l Layout) PendingRestarts(uid string) string {
+	return filepath.Join(l.Plugins(uid), "podrun.dev~restarts", "pending.json")
+}
+
 // HookMarks holds one file for each container with a postStart hook, named by the
 // container's ID, that says what is known of the hook.
 func (l Layout) HookMarks(uid string) string {

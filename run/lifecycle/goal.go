@@ -142,10 +142,10 @@ func StartedGoal(pod *corev1.Pod, obs *Observed, mine map[string]bool) (done boo
 		c := &pod.Spec.Containers[i]
 		have := obs.Container(c.Name)
 		switch {
-		case have == nil && hasEnded(pod, c, obs.Latest(c.Name)):
+		case have == nil && obs.hasEnded(pod, c, obs.Latest(c.Name)):
 		case have == nil || have.State == Created || have.State == Unknown:
 			return false, fmt.Sprintf("container %s is not started", c.Name)
-		case have.State == Exited && !mine[have.ID] && !hasEnded(pod, c, have):
+		case have.State == Exited && !mine[have.ID] && !obs.hasEnded(pod, c, have):
 			return false, fmt.Sprintf("container %s is to be restarted", c.Name)
 		case have.State == Running && HasPostStart(c) && obs.Hooks[have.ID] != HookDone:
 			return false, fmt.Sprintf("the postStart hook of container %s has not finished", c.Name)
@@ -161,7 +161,7 @@ func ContainerEnded(pod *corev1.Pod, obs *Observed, name string) bool {
 	if spec.Container == nil || last == nil || last.State != Exited {
 		return false
 	}
-	return hasEnded(pod, spec.Container, last) || isRegularInit(pod, spec.Container) && last.ExitCode == 0
+	return obs.hasEnded(pod, spec.Container, last) || isRegularInit(pod, spec.Container) && last.ExitCode == 0
 }
 
 // ReachedBy reports whether a pod's status meets the goal.

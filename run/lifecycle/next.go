@@ -41,6 +41,9 @@ type Action struct {
 	Why       string `json:"why,omitempty"`
 	// Message is that of the Killing event, for KillContainer.
 	Message string `json:"message,omitempty"`
+	// Restart is why the killed containers are started again, for KillContainer and KillPod;
+	// empty if they are not, or if their exit codes decide. It is recorded before the kill.
+	Restart RestartCause `json:"restart,omitempty"`
 	// Grace is the seconds that a container is given to end, where they are not
 	// the pod's own: a probe's terminationGracePeriodSeconds.
 	Grace *int64 `json:"grace,omitempty"`
@@ -184,7 +187,7 @@ func allEndedBefore(pod *corev1.Pod, obs *Observed, due time.Time) bool {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		last := obs.Latest(c.Name)
-		if !hasEnded(pod, c, last) || !last.FinishedAt.Before(due) {
+		if !obs.hasEnded(pod, c, last) || !last.FinishedAt.Before(due) {
 			return false
 		}
 	}
@@ -202,7 +205,7 @@ func (d *Decision) until(t time.Time) {
 func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 	have := w.Observed.Container(c.Name)
 	switch {
-	case have == nil && hasEnded(pod, c, w.Observed.Latest(c.Name)):
+	case have == nil && w.Observed.hasEnded(pod, c, w.Observed.Latest(c.Name)):
 		return 0 // it ended in an earlier sandbox, and for good
 	case have == nil:
 		d.start(c.Name, w.Observed, "not created yet")
@@ -210,7 +213,7 @@ func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 		if nextRunning(pod, c, have, w, d) {
 			d.Watch = append(d.Watch, have.ID)
 		}
-	case hasEnded(pod, c, have):
+	case w.Observed.hasEnded(pod, c, have):
 		return 0
 	case have.State == Exited:
 		d.restart(pod, c, have, w)
@@ -224,24 +227,31 @@ func nextApp(pod *corev1.Pod, c *corev1.Container, w World, d *Decision) int {
 // be. A changed spec (name or image: all that the API lets change) replaces it.
 func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World, d *Decision) bool {
 	if w.changed(have) {
-		why := "its definition changed"
-		d.Actions = append(d.Actions, Action{Verb: KillContainer, Container: c.Name, ID: have.ID, Why: why,
+		d.replace(c.Name, have.ID, w.Observed, Action{Why: "its definition changed",
 			Message: fmt.Sprintf("Container %s definition changed, will be restarted", c.Name)})
-		d.start(c.Name, w.Observed, why)
+		return false
+	}
+	if bad, ok := w.Unhealthy[have.ID]; ok {
+		kill := Action{Verb: KillContainer, Container: c.Name, ID: have.ID, Grace: bad.Grace, Why: bad.Message, Message: bad.Message}
+		if restartsWhenKilled(pod, c) {
+			kill.Restart = RestartUnhealthy
+		}
+		if kill.Restart != "" && !IsSidecar(c) {
+			kill.Message += ", will be restarted"
+		}
+		d.Actions = append(d.Actions, kill)
 		return false
 	}
 	if w.Observed.resizeRestarts(pod, c, have) {
 		why := fmt.Sprintf("Container %s resize requires restart", c.Name)
-		d.Actions = append(d.Actions, Action{Verb: KillContainer, Container: c.Name, ID: have.ID, Why: why, Message: why})
-		d.start(c.Name, w.Observed, why)
+		d.replace(c.Name, have.ID, w.Observed, Action{Why: why, Message: why})
 		return false
 	}
-	if bad, ok := w.Unhealthy[have.ID]; ok {
-		message := bad.Message
-		if !IsSidecar(c) && restartsAfterKill(pod, c) {
-			message += ", will be restarted"
-		}
-		d.Actions = append(d.Actions, Action{Verb: KillContainer, Container: c.Name, ID: have.ID, Grace: bad.Grace, Why: bad.Message, Message: message})
+	if cause := w.Observed.PendingRestarts[have.ID]; cause != "" {
+		// The process that was about to kill it was interrupted. Left alone, the container
+		// would later be started again after an exit of its own that its policy accepts.
+		d.Actions = append(d.Actions, Action{Verb: KillContainer, Container: c.Name, ID: have.ID, Restart: cause,
+			Why: "its restart was interrupted", Message: fmt.Sprintf("Container %s will be restarted", c.Name)})
 		return false
 	}
 	if HasPostStart(c) && w.Observed.Hooks[have.ID] != HookDone {
@@ -249,6 +259,14 @@ func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World,
 		return false
 	}
 	return true
+}
+
+// replace kills a container and starts it again, whatever its restart policy. Kill has the
+// reason and the message.
+func (d *Decision) replace(name, id string, obs *Observed, kill Action) {
+	kill.Verb, kill.Container, kill.ID, kill.Restart = KillContainer, name, id, RestartChanged
+	d.Actions = append(d.Actions, kill)
+	d.start(name, obs, kill.Why)
 }
 
 func (d *Decision) start(name string, obs *Observed, why string) {
@@ -294,18 +312,13 @@ func (d *Decision) holdBack(c *Container, w World) bool {
 	return true
 }
 
-// hasEnded reports whether a container has exited and is not to be started again, by
-// its own restart policy and rules (KEP-5307) or the pod's.
-func hasEnded(pod *corev1.Pod, c *corev1.Container, last *Container) bool {
-	return last != nil && last.State == Exited && !podutil.ContainerShouldRestart(*c, pod.Spec, last.ExitCode)
-}
-
 // requestsRestartAll finds a container that has exited in a way for which its rules
-// restart the whole pod (KEP-5532).
+// restart the whole pod (KEP-5532). The exit code of a container that podrun killed to start
+// it again counts for no rule.
 func requestsRestartAll(pod *corev1.Pod, obs *Observed) *Container {
 	for _, s := range SpecContainers(pod) {
 		c := obs.Container(s.Container.Name)
-		if c == nil || c.State != Exited {
+		if c == nil || c.State != Exited || obs.PendingRestarts[c.ID] != "" {
 			continue
 		}
 		rule, ok := podutil.FindMatchingContainerRestartRule(*s.Container, c.ExitCode)
@@ -315,14 +328,6 @@ func requestsRestartAll(pod *corev1.Pod, obs *Observed) *Container {
 	}
 	return nil
 }
-
-// restartsAfterKill reports whether a container that is killed is started again.
-func restartsAfterKill(pod *corev1.Pod, c *corev1.Container) bool {
-	return podutil.ContainerShouldRestart(*c, pod.Spec, killedExitCode)
-}
-
-// killedExitCode is 128 + SIGKILL.
-const killedExitCode = 137
 
 // IsSidecar reports whether an init container is a sidecar, whose restartPolicy
 // is Always (KEP-753).

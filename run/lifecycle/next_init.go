@@ -48,7 +48,7 @@ func nextRegularInit(pod *corev1.Pod, c *corev1.Container, w World, d *Decision)
 		d.Watch = append(d.Watch, have.ID)
 	case have.State == Exited && have.ExitCode == 0:
 		return true
-	case hasEnded(pod, c, have):
+	case w.Observed.hasEnded(pod, c, have):
 		// The pod has failed. Sidecars before this one may still run.
 		*d = end(w.Observed)
 	case have.State == Exited:

@@ -28,6 +28,8 @@ func needSandbox(pod *corev1.Pod, obs *Observed) (bool, uint32, string) {
 		return true, next, "the network mode of its sandbox differs"
 	case !pod.Spec.HostNetwork && len(s.IPs) == 0:
 		return true, next, "its sandbox has no IP address"
+	case obs.leavesSandbox():
+		return true, next, "its containers were killed for a new sandbox"
 	}
 	return false, s.Attempt, ""
 }
@@ -35,7 +37,7 @@ func needSandbox(pod *corev1.Pod, obs *Observed) (bool, uint32, string) {
 // startOver plans a new sandbox and the first actions in it.
 func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	obs := w.Observed
-	if obs.Sandbox() != nil && pod.Spec.RestartPolicy == corev1.RestartPolicyNever && AnyStarted(obs) {
+	if obs.Sandbox() != nil && pod.Spec.RestartPolicy == corev1.RestartPolicyNever && AnyStarted(obs) && !anyStartsAgain(pod, obs) {
 		// The sandbox of a pod that must not be restarted went away, as after
 		// a reboot: its containers are over, and so is the pod.
 		return end(obs)
@@ -43,7 +45,7 @@ func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	var d Decision
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		if !hasEnded(pod, c, obs.Latest(c.Name)) {
+		if !obs.hasEnded(pod, c, obs.Latest(c.Name)) {
 			d.start(c.Name, obs, why)
 		}
 	}
@@ -56,10 +58,19 @@ func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 	}
 	before := []Action{{Verb: CreateSandbox, Attempt: attempt, Why: why}}
 	if obs.Sandbox() != nil {
-		before = append([]Action{{Verb: KillPod, Why: why}}, before...)
+		before = append([]Action{{Verb: KillPod, Why: why, Restart: RestartSandbox}}, before...)
 	}
 	d.Actions = append(before, d.Actions...)
 	return d
+}
+
+// anyStartsAgain reports whether podrun killed an app container to start it again, whatever
+// its restart policy.
+func anyStartsAgain(pod *corev1.Pod, obs *Observed) bool {
+	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		last := obs.Latest(c.Name)
+		return last != nil && obs.PendingRestarts[last.ID] == RestartChanged
+	})
 }
 
 // AnyStarted reports whether any container of the pod was started. A container

@@ -111,8 +111,12 @@ type Observed struct {
 	// Restarted are the IDs of the containers that the last restart of all containers of
 	// the pod ended (KEP-5532): they do not count for the pod's progress. Their times of
 	// creation do not identify them: the host's clock may be set.
-	Restarted map[string]bool   `json:"restarted,omitempty"`
-	Probes    map[string]Probed `json:"probes,omitempty"` // last results of probes, by container ID
+	Restarted map[string]bool `json:"restarted,omitempty"`
+	// PendingRestarts are the containers that podrun kills, or has killed, to start them
+	// again, by ID. An entry is recorded before the kill, and counts until a newer container
+	// of that name exists.
+	PendingRestarts map[string]RestartCause `json:"pendingRestarts,omitempty"`
+	Probes          map[string]Probed       `json:"probes,omitempty"` // last results of probes, by container ID
 	// Kept is what an owner of the pod wrote down of its status.
 	Kept Kept `json:"kept,omitzero"`
 	// Resize is a resize in place that has not ended; nil for none.

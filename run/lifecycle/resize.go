@@ -141,7 +141,7 @@ func (o *Observed) Resized(pod *corev1.Pod) bool {
 	}
 	for _, s := range SpecContainers(pod) {
 		have := o.Container(s.Container.Name)
-		if _, differs := o.Resizing(pod, s.Container, have); differs && !hasEnded(pod, s.Container, have) {
+		if _, differs := o.Resizing(pod, s.Container, have); differs && !o.hasEnded(pod, s.Container, have) {
 			return false
 		}
 	}

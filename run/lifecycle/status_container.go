@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/podrun/podrun/event"
 )
@@ -149,7 +148,7 @@ func setCurrent(s *corev1.ContainerStatus, c *corev1.Container, have *Container,
 // that will not be started (again) keeps its state.
 func setWaiting(s *corev1.ContainerStatus, pod *corev1.Pod, c *corev1.Container, have *Container, in StatusInput) {
 	why, ok := in.Waiting[c.Name]
-	if !ok || in.Over || !due(pod, c, have) {
+	if !ok || in.Over || !due(pod, c, have, in.Observed) {
 		return
 	}
 	if s.State.Terminated != nil {
@@ -159,7 +158,7 @@ func setWaiting(s *corev1.ContainerStatus, pod *corev1.Pod, c *corev1.Container,
 }
 
 // due reports whether a container is to be started (again).
-func due(pod *corev1.Pod, c *corev1.Container, have *Container) bool {
+func due(pod *corev1.Pod, c *corev1.Container, have *Container, obs *Observed) bool {
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return false
@@ -172,7 +171,7 @@ func due(pod *corev1.Pod, c *corev1.Container, have *Container) bool {
 	case have.ExitCode == 0 && isRegularInit(pod, c):
 		return false
 	}
-	return podutil.ContainerShouldRestart(*c, pod.Spec, have.ExitCode)
+	return obs.startsAgain(pod, c, have)
 }
 
 func isRegularInit(pod *corev1.Pod, c *corev1.Container) bool {

@@ -29,7 +29,7 @@ func phaseOf(pod *corev1.Pod, s *corev1.PodStatus, in StatusInput) corev1.PodPha
 	case in.Reason != "":
 		return corev1.PodFailed
 	}
-	t := count(pod, s)
+	t := count(pod, s, in.Observed)
 	initialized := AnyAppContainer(pod, in.Observed)
 	switch {
 	case t.initFailed:
@@ -68,7 +68,7 @@ func restartsAll(pod *corev1.Pod, obs *Observed) bool {
 	})
 }
 
-func count(pod *corev1.Pod, s *corev1.PodStatus) tally {
+func count(pod *corev1.Pod, s *corev1.PodStatus, obs *Observed) tally {
 	var t tally
 	for i := range s.InitContainerStatuses {
 		st, c := &s.InitContainerStatuses[i], &pod.Spec.InitContainers[i]
@@ -81,7 +81,7 @@ func count(pod *corev1.Pod, s *corev1.PodStatus) tally {
 	for i := range s.ContainerStatuses {
 		st := &s.ContainerStatuses[i]
 		at := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == st.Name })
-		t.app(pod, &pod.Spec.Containers[at], st)
+		t.app(pod, &pod.Spec.Containers[at], st, obs)
 	}
 	return t
 }
@@ -107,7 +107,7 @@ func (t *tally) sidecar(s *corev1.ContainerStatus) {
 	}
 }
 
-func (t *tally) app(pod *corev1.Pod, c *corev1.Container, s *corev1.ContainerStatus) {
+func (t *tally) app(pod *corev1.Pod, c *corev1.Container, s *corev1.ContainerStatus, obs *Observed) {
 	end := ended(s)
 	switch {
 	case s.State.Running != nil:
@@ -118,7 +118,7 @@ func (t *tally) app(pod *corev1.Pod, c *corev1.Container, s *corev1.ContainerSta
 		return
 	}
 	t.stopped++
-	if podutil.ContainerShouldRestart(*c, pod.Spec, end.ExitCode) {
+	if last := obs.Latest(c.Name); last != nil && !obs.hasEnded(pod, c, last) || podutil.ContainerShouldRestart(*c, pod.Spec, end.ExitCode) {
 		t.restarting++
 	}
 	// A container that waits to be started again has not succeeded, however

@@ -57,12 +57,13 @@ func ReadPod(ctx context.Context, client *cri.Client, layout identity.Layout, ui
 			return &lifecycle.Observed{}, err
 		}
 	}
-	var errs [5]error
+	var errs [6]error
 	obs.Hooks, errs[0] = readHooks(layout, uid)
 	obs.Probes, errs[1] = readProbed(layout, uid)
 	obs.Restarted, errs[2] = readRestarted(layout, uid)
 	obs.Kept, errs[3] = readKept(layout, uid)
 	obs.Resize, errs[4] = readResize(layout, uid)
+	obs.PendingRestarts, errs[5] = readPendingRestarts(layout, uid)
 	obs.PutKept()
 	obs.ImageFailures = readImageFailures(layout, uid)
 	id := identity.Pod{UID: uid}

@@ -18,26 +18,42 @@ import (
 // readRestarted reads the IDs of the containers that a restart of all containers ended;
 // nothing if there was none.
 func readRestarted(l identity.Layout, uid string) (map[string]bool, error) {
-	file := l.Restarted(uid)
-	data, err := store.ReadState(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var ids []string
-	if err == nil {
-		err = json.Unmarshal(data, &ids)
-	}
-	if err != nil && store.StateNewer(file) {
-		return nil, nil // of a form that this podrun does not know
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read which containers were restarted together: %w", inFile(file, err))
+	ids, err := readJSON[[]string](l.Restarted(uid), "which containers were restarted together")
+	if err != nil || ids == nil {
+		return nil, err
 	}
 	out := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		out[id] = true
 	}
 	return out, nil
+}
+
+// readPendingRestarts reads which containers podrun kills to start them again; nothing if
+// there is none.
+func readPendingRestarts(l identity.Layout, uid string) (map[string]lifecycle.RestartCause, error) {
+	return readJSON[map[string]lifecycle.RestartCause](l.PendingRestarts(uid), "which containers are being restarted")
+}
+
+// readJSON reads the value of a state file: the zero value if the file does not exist, or if
+// a newer podrun wrote it in a form that this one does not know. What is the content, for the
+// error.
+func readJSON[T any](file, what string) (value T, err error) {
+	var none T
+	data, err := store.ReadState(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return none, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &value)
+	}
+	switch {
+	case err == nil:
+		return value, nil
+	case store.StateNewer(file):
+		return none, nil
+	}
+	return none, fmt.Errorf("read %s: %w", what, inFile(file, err))
 }
 
 func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, error) {
@@ -77,21 +93,7 @@ func readHooks(l identity.Layout, uid string) (map[string]lifecycle.HookState, e
 
 // readProbed reads the last results of probes; nothing if none has run.
 func readProbed(l identity.Layout, uid string) (map[string]lifecycle.Probed, error) {
-	data, err := store.ReadState(l.ProbeResults(uid))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var out map[string]lifecycle.Probed
-	if err == nil {
-		err = json.Unmarshal(data, &out)
-	}
-	if err != nil && store.StateNewer(l.ProbeResults(uid)) {
-		return nil, nil // of a form that this podrun does not know
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the results of probes: %w", inFile(l.ProbeResults(uid), err))
-	}
-	return out, nil
+	return readJSON[map[string]lifecycle.Probed](l.ProbeResults(uid), "the results of probes")
 }
 
 // ProbedAt is when the results of a pod's probes were written down; zero if none were.
@@ -107,21 +109,11 @@ func ProbedAt(l identity.Layout, uid string) time.Time {
 // counts as not started, except for the pod's cgroup: setting values that it already has
 // is harmless.
 func readResize(l identity.Layout, uid string) (*lifecycle.Resize, error) {
-	data, err := store.ReadState(l.Resize(uid))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	out := &lifecycle.Resize{}
-	if err == nil {
-		err = json.Unmarshal(data, out)
-	}
-	if err != nil && store.StateNewer(l.Resize(uid)) {
-		return nil, nil // of a form that this podrun does not know
-	}
+	r, err := readJSON[*lifecycle.Resize](l.Resize(uid), "the resize that has not ended")
 	if err != nil {
-		return &lifecycle.Resize{}, fmt.Errorf("read the resize that has not ended: %w", inFile(l.Resize(uid), err))
+		return &lifecycle.Resize{}, err
 	}
-	return out, nil
+	return r, nil
 }
 
 // inFile names the file in an error that does not.

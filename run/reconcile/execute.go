@@ -2,11 +2,8 @@ package reconcile
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -96,10 +93,16 @@ func (w *starter) executeOne(ctx context.Context, a lifecycle.Action) error {
 	defer trace.Begin(ctx, string(a.Verb), w.objectOf(a))()
 	switch a.Verb {
 	case lifecycle.KillPod:
+		if err := w.recordRestarts(a.Restart, w.runningIDs()...); err != nil {
+			return err
+		}
 		return w.ofRuntime(w.stopPod(ctx, w.gracePeriod()))
 	case lifecycle.CreateSandbox:
 		return w.createSandbox(ctx, a)
 	case lifecycle.KillContainer:
+		if err := w.recordRestarts(a.Restart, a.ID); err != nil {
+			return err
+		}
 		return w.killContainer(ctx, a.ID, w.graceOf(a), a.Message)
 	case lifecycle.StartContainer:
 		_, err := w.startContainers(ctx, a)
@@ -139,16 +142,7 @@ func (w *starter) restartAll(ctx context.Context) error {
 	for _, c := range w.obs.Containers {
 		ended[c.ID] = true
 	}
-	data, err := json.Marshal(slices.Sorted(maps.Keys(ended)))
-	if err != nil {
-		return err
-	}
-	file := w.plan.Layout.Restarted(w.plan.ID.UID)
-	err = os.MkdirAll(filepath.Dir(file), 0o750)
-	if err == nil {
-		err = store.WriteState(file, data, 0o640)
-	}
-	if err != nil {
+	if err := store.KeepState(w.plan.Layout.Restarted(w.plan.ID.UID), slices.Sorted(maps.Keys(ended)), true); err != nil {
 		return fmt.Errorf("pod %s: keep that its containers are restarted: %w", w.plan.ID, err)
 	}
 	w.obs.Restarted = ended

@@ -6,9 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -42,22 +39,7 @@ func (w *state) beginResize(was *corev1.Pod) error {
 
 // keepResize records the progress of a resize; nil means none.
 func (w *state) keepResize(r *lifecycle.Resize) error {
-	file := w.plan.Layout.Resize(w.plan.ID.UID)
-	var err error
-	if r == nil {
-		if err = os.Remove(file); errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-	} else {
-		var data []byte
-		if data, err = json.Marshal(r); err == nil {
-			err = os.MkdirAll(filepath.Dir(file), 0o750)
-		}
-		if err == nil {
-			err = store.WriteState(file, data, 0o640)
-		}
-	}
-	if err != nil {
+	if err := store.KeepState(w.plan.Layout.Resize(w.plan.ID.UID), r, r != nil); err != nil {
 		return fmt.Errorf("pod %s: keep its resize: %w", w.plan.ID, err)
 	}
 	w.obs.Resize = r

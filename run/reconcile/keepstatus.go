@@ -36,6 +36,9 @@ func (w *state) keepStatus() error {
 	if err := w.endResize(); err != nil {
 		return err
 	}
+	if err := w.endRestarts(); err != nil {
+		return err
+	}
 	ended := lifecycle.Next(w.pod(), w.world()).Ended
 	now := lifecycle.Keep(w.Status(), ended)
 	now.OOMKilled, now.Evicted = w.reportOOMs(), w.obs.Kept.Evicted

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -17,6 +18,25 @@ import (
 // version.
 func WriteState(path string, data []byte, mode fs.FileMode) error {
 	return hostfile.Write(path, identity.AddSchema(data), mode)
+}
+
+// KeepState writes a value as a JSON state file, whose directory it makes, or removes the
+// file if there is nothing to keep.
+func KeepState(path string, value any, exists bool) error {
+	if !exists {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	data, err := json.Marshal(value)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o750)
+	}
+	if err == nil {
+		err = WriteState(path, data, 0o640)
+	}
+	return err
 }
 
 // WriteStateUnsynced is WriteState without waiting for the disk: after a power loss the
@@ -52,7 +72,7 @@ func StateNewer(path string) bool {
 // whose lines are independent, nor userns, which has the kubelet's format.
 func stateFiles(l identity.Layout, uid string) []string {
 	files := []string{
-		l.Checkpoint(uid), l.StoppedMark(uid), l.Devices(uid), l.ProbeResults(uid), l.Restarted(uid), l.KeptStatus(uid), l.Resize(uid),
+		l.Checkpoint(uid), l.StoppedMark(uid), l.Devices(uid), l.ProbeResults(uid), l.Restarted(uid), l.PendingRestarts(uid), l.KeptStatus(uid), l.Resize(uid),
 		filepath.Join(l.ImageBackOff(), uid+".json"),
 	}
 	hooks, _ := os.ReadDir(l.HookMarks(uid)) // readHooks reports its problems
