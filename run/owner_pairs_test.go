@@ -17,11 +17,15 @@ import (
 
 // pairPod has what makes commands wait: an init container that takes a while, a
 // hook, an image that must be pulled, a container that ends slowly.
-var pairPod = podText("web", "Always", "terminationGracePeriodSeconds: 5", "initContainers:",
-	"- {name: setup, image: registry.example/setup:1}",
-	"containers:",
-	"- {name: app, image: registry.example/far:1, lifecycle: {postStart: {exec: {command: [x]}}, preStop: {exec: {command: [x]}}}}",
-	"- {name: last, image: registry.example/app:1}")
+var pairPod = pairPodOf("Always")
+
+func pairPodOf(policy string) string {
+	return podText("web", policy, "terminationGracePeriodSeconds: 5", "initContainers:",
+		"- {name: setup, image: registry.example/setup:1}",
+		"containers:",
+		"- {name: app, image: registry.example/far:1, lifecycle: {postStart: {exec: {command: [x]}}, preStop: {exec: {command: [x]}}}}",
+		"- {name: last, image: registry.example/app:1}")
+}
 
 // pairCommand is one of two commands that work on a pod at the same time.
 type pairCommand struct {
@@ -66,7 +70,9 @@ func onKnown(do func(context.Context, *Engine, []Known) (Result, error)) func(co
 	}
 }
 
-func pairCommands() []pairCommand {
+// pairCommands are the commands on a pod with that restart policy.
+func pairCommands(policy string) []pairCommand {
+	pairPod := pairPodOf(policy)
 	return []pairCommand{
 		{"apply", false, pairRuns, applyOf(pairPod, false)},
 		{"apply updated", false, pairRuns, applyOf(strings.Replace(pairPod, "registry.example/app:1", "registry.example/app:2", 1), false)},
@@ -94,32 +100,33 @@ type pairCell struct {
 	first, second pairCommand
 	at            step
 	interrupt     string // "", "first" or "second"
+	policy        string // the pod's restart policy
 	onPod         bool   // whether the pod is present before
 }
 
 func (c pairCell) String() string {
-	return fmt.Sprintf("%s at %s %d|%s|interrupt %s|pod here %v", c.first.name, c.at.method, c.at.n, c.second.name, c.interrupt, c.onPod)
+	return fmt.Sprintf("%s at %s %d|%s|interrupt %s|pod here %v|%s", c.first.name, c.at.method, c.at.n, c.second.name, c.interrupt, c.onPod, c.policy)
 }
 
 // pairRig is a host for a pair; the pod is present if the cell says so.
-func pairRig(t *testing.T, onPod bool) *rig {
+func pairRig(t *testing.T, policy string, onPod bool) *rig {
 	r := newRig(t)
 	r.settings.CgroupsPerQOS = false // real control groups would cost most of the time
 	r.rt.Script("setup", critest.Behavior{After: 10 * time.Second})
 	r.rt.AddRemote(critest.Image{Name: "registry.example/far:1", Entrypoint: []string{"/server"}})
 	r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 2 * time.Second} })
 	if onPod {
-		r.mustApply(pairPod, OutcomeCreated)
+		r.mustApply(pairPodOf(policy), OutcomeCreated)
 		r.rt.ForgetCalls()
 	}
 	return r
 }
 
 // pairSteps lists the calls of a command that runs alone.
-func pairSteps(t *testing.T, c pairCommand, onPod bool) []step {
+func pairSteps(t *testing.T, c pairCommand, policy string, onPod bool) []step {
 	var out []step
 	synctest.Test(t, func(t *testing.T) {
-		r := pairRig(t, onPod)
+		r := pairRig(t, policy, onPod)
 		if err := c.do(t.Context(), r); err != nil {
 			t.Fatalf("%s alone: %v", c.name, err)
 		}
@@ -138,33 +145,49 @@ func pairSteps(t *testing.T, c pairCommand, onPod bool) []step {
 // TestPairs runs each pair of commands on one pod, holds the first up in every
 // one of its calls for longer than the second one's patience, and interrupts
 // neither, the first or the second. A model checks from outside what became of
-// the pod. PODRUN_TORTURE=1 tries all interleavings (some 6,000), otherwise one
+// the pod. PODRUN_TORTURE=1 tries all interleavings (some 7,000), otherwise one
 // in pairSample.
 func TestPairs(t *testing.T) {
 	tried, all := 0, os.Getenv("PODRUN_TORTURE") != ""
-	for _, first := range pairCommands() {
-		for _, onPod := range []bool{false, true} {
-			if first.onPod && !onPod {
-				continue
-			}
-			for _, at := range pairSteps(t, first, onPod) {
-				for _, second := range pairCommands() {
-					for _, interrupt := range []string{"", "first", "second"} {
-						cell := pairCell{first, second, at, interrupt, onPod}
-						if tried++; !all && tried%pairSample != 0 {
-							continue
+	for _, cell := range pairCells(t) {
+		if tried++; !all && tried%pairSample != 0 {
+			continue
+		}
+		t.Run(cell.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { tryPair(t, cell) })
+		})
+	}
+	t.Logf("%d interleavings", tried)
+}
+
+func pairCells(t *testing.T) (all []pairCell) {
+	for _, policy := range []string{"Always", "Never"} {
+		for _, first := range pairCommands(policy) {
+			for _, onPod := range []bool{false, true} {
+				if first.onPod && !onPod || policy == "Never" && !(onPod && first.updates()) {
+					continue
+				}
+				for _, at := range pairSteps(t, first, policy, onPod) {
+					for _, second := range pairCommands(policy) {
+						if policy == "Never" && second.wants == pairStopped {
+							continue // nothing starts its containers again
 						}
-						t.Run(cell.String(), func(t *testing.T) {
-							t.Parallel()
-							synctest.Test(t, func(t *testing.T) { tryPair(t, cell) })
-						})
+						for _, interrupt := range []string{"", "first", "second"} {
+							all = append(all, pairCell{first, second, at, interrupt, policy, onPod})
+						}
 					}
 				}
 			}
 		}
 	}
-	t.Logf("%d interleavings", tried)
+	return all
 }
+
+// updates reports whether the command kills a container to start it again with another image.
+// A container that exits with 0 then, of a pod that restarts none, is the only kind of which
+// the exit code alone would say that it has completed.
+func (c pairCommand) updates() bool { return c.name == "apply updated" }
 
 // pairSample is prime, so that a sample has all commands and calls.
 const pairSample = 97
@@ -176,7 +199,7 @@ type pairEnd struct {
 }
 
 func tryPair(t *testing.T, c pairCell) {
-	r := pairRig(t, c.onPod)
+	r := pairRig(t, c.policy, c.onPod)
 	clear := r.rt.Fault(c.at.method, critest.Fault{When: critest.Slow, Delay: 90 * time.Second, Skip: c.at.n, Times: 1})
 	run := func(command pairCommand) (context.CancelCauseFunc, chan pairEnd) {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -212,7 +235,7 @@ func tryPair(t *testing.T, c pairCell) {
 	t.Logf("first: %v (after %s)\nsecond: %v (after %s)", first.err, first.when.Sub(begun), second.err, second.when.Sub(begun))
 	c.check(t, r, first, second)
 	r.noLockHeld()
-	if err := applyOf(pairPod, false)(t.Context(), r); err != nil {
+	if err := applyOf(pairPodOf(c.policy), false)(t.Context(), r); err != nil {
 		t.Errorf("apply afterwards: %v", err)
 	}
 	if state := r.pairState(); state != pairRuns {
@@ -296,7 +319,7 @@ func (c pairCell) interruptedEnds() bool {
 	if c.interrupt == "second" {
 		command = c.second
 	}
-	return command.wants != pairRuns || command.name == "restart" || command.name == "apply replaced" || command.name == "apply updated"
+	return command.wants != pairRuns || command.name == "restart" || command.name == "apply replaced" || command.updates()
 }
 
 // mayFail reports whether an error is one that says truly that another command has

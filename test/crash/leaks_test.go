@@ -68,25 +68,31 @@ func (o *outside) runs(ctx context.Context, pod string) error {
 }
 
 func (o *outside) runsNow(ctx context.Context, pod string) error {
+	_, err := o.running(ctx, pod)
+	return err
+}
+
+// running returns the container of a pod that runs.
+func (o *outside) running(ctx context.Context, pod string) (*runtimeapi.Container, error) {
 	sandboxes, _, err := o.sandboxes(ctx, pod)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ready := slices.DeleteFunc(sandboxes, func(s *runtimeapi.PodSandbox) bool { return s.State != runtimeapi.PodSandboxState_SANDBOX_READY })
 	if len(ready) != 1 {
-		return fmt.Errorf("%d sandboxes are ready", len(ready))
+		return nil, fmt.Errorf("%d sandboxes are ready", len(ready))
 	}
 	containers, err := o.containers(ctx, pod)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	running := slices.DeleteFunc(containers, func(c *runtimeapi.Container) bool {
 		return c.State != runtimeapi.ContainerState_CONTAINER_RUNNING || c.PodSandboxId != ready[0].Id
 	})
 	if len(running) != 1 || running[0].Metadata.Name != "app" {
-		return fmt.Errorf("%d containers run", len(running))
+		return nil, fmt.Errorf("%d containers run", len(running))
 	}
-	return nil
+	return running[0], nil
 }
 
 // leaks lists the leftovers of a host whose pod was deleted. What goes by itself

@@ -48,7 +48,13 @@ type host struct {
 	// killAfter is when a command is killed by SIGKILL; 0 is never.
 	killAfter time.Duration
 	memory    bool // the pod has a Secret, which is kept in memory
+	// was is the ID of the container that the command restarts with another image; empty if it
+	// does not, or if that was not asked for yet.
+	was string
 }
+
+// updates reports whether a command restarts the pod's container with another image.
+func updates(command string) bool { return strings.HasSuffix(command, "update") }
 
 // anyPod stands for the name of a host's pod in the names of steps.
 const anyPod = "POD"
@@ -57,12 +63,27 @@ func newHost(dir string, n int) *host {
 	return &host{dir: filepath.Join(dir, fmt.Sprint("h", n)), pod: fmt.Sprint("crashed", n), port: 21000 + n%2000}
 }
 
+// The variants of a pod that restarts no container, which differ in the image of its container:
+// an update in place kills it, and it exits with 0 then.
+const (
+	variantNever  = "never"
+	variantSuffix = "-image"
+	variantImage  = variantNever + variantSuffix
+)
+
 // manifest writes the pod's file: a volume to mount, an init container, a port to
 // map, a container that ends when it is asked to, or by itself where ends is set.
 func (h *host) manifest(variant string, ends bool) (string, error) {
-	command := "trap 'exit 0' TERM; sleep 600 & wait"
+	command, image := "trap 'exit 0' TERM; sleep 600 & wait", os.Getenv("PODRUN_TEST_IMAGE")
 	if ends {
 		command = "sleep 0.2"
+	}
+	if variant == variantImage {
+		image = os.Getenv("PODRUN_TEST_REGISTRY") + "/busybox:warm"
+	}
+	restarts := "Always"
+	if ends || strings.HasPrefix(variant, variantNever) {
+		restarts = "Never"
 	}
 	secret := ""
 	if h.memory {
@@ -80,12 +101,12 @@ spec:
   initContainers: [{name: setup, image: %[3]s, command: ["true"]}]
   containers:
   - name: app
-    image: %[3]s
+    image: %[8]s
     command: [sh, -c, "%[4]s"]
     env: [{name: VARIANT, value: "%[5]s"}]
     ports: [{containerPort: 80, hostPort: %[6]d}]
     volumeMounts: [{name: mem, mountPath: /mem}]
-%[7]s`, h.pod, map[bool]string{false: "Always", true: "Never"}[ends], os.Getenv("PODRUN_TEST_IMAGE"), command, variant, h.port, secret)
+%[7]s`, h.pod, restarts, os.Getenv("PODRUN_TEST_IMAGE"), command, strings.TrimSuffix(variant, variantSuffix), h.port, secret, image)
 	path := filepath.Join(h.dir, variant+".yaml")
 	if err := os.MkdirAll(h.dir, 0o755); err != nil {
 		return "", err
@@ -166,11 +187,22 @@ func (h *host) command(name string) (args []string, before string, err error) {
 	case "replace":
 		file, err := h.manifest("two", false)
 		return []string{"apply", file}, "running", err
+	case "update":
+		file, err := h.manifest(variantImage, false)
+		return []string{"apply", file}, variantNever, err
 	case "delete":
 		return []string{"delete", "--all"}, "running", nil
 	case "start":
 		return []string{"start", h.pod}, "stopped", nil
-	case "serve":
+	case "serve", "serve-update":
+		if updates(name) {
+			if forever, err = h.manifest(variantNever, false); err == nil {
+				_, err = h.manifest(variantImage, false)
+			}
+			if err != nil {
+				return nil, "", err
+			}
+		}
 		text, err := os.ReadFile(forever)
 		if err == nil {
 			err = os.MkdirAll(filepath.Dir(h.source()), 0o755)
@@ -185,12 +217,27 @@ func (h *host) command(name string) (args []string, before string, err error) {
 	return nil, "", fmt.Errorf("unknown command %s", name)
 }
 
+// applied is the manifest that is applied after a command was killed.
+func (h *host) applied() string {
+	if h.was != "" {
+		return filepath.Join(h.dir, variantImage+".yaml")
+	}
+	return filepath.Join(h.dir, "one.yaml")
+}
+
 // prepare brings the pod to the state before a command.
 func (h *host) prepare(before string) error {
 	if before == "" {
 		return nil
 	}
-	if r := h.podrun(nil, "apply", filepath.Join(h.dir, "one.yaml")); r.code != 0 {
+	file := filepath.Join(h.dir, "one.yaml")
+	if before == variantNever {
+		var err error
+		if file, err = h.manifest(variantNever, false); err != nil {
+			return err
+		}
+	}
+	if r := h.podrun(nil, "apply", file); r.code != 0 {
 		return fmt.Errorf("prepare: apply: code %d: %s", r.code, r.out)
 	}
 	if before == "stopped" {

@@ -2,6 +2,7 @@ package crash
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,16 +13,59 @@ import (
 func (h *host) source() string { return filepath.Join(h.dir, "manifests", "pod.yaml") }
 
 // do runs a command that is to be killed. One that does not end by itself, serve, starts
-// the pod and, once it runs, deletes it since its file is removed, and ends by SIGTERM then.
-func (o *outside) do(h *host, env []string, args ...string) result {
-	if args[0] != "serve" {
+// the pod and, once it runs, restarts its container with another image or deletes it, since
+// its file is changed or removed, and ends by SIGTERM then.
+func (o *outside) do(h *host, command string, env []string, args ...string) result {
+	switch {
+	case command == "update":
+		if err := o.noteContainer(context.Background(), h); err != nil {
+			return result{code: -1, out: err.Error()}
+		}
+		fallthrough
+	case args[0] != "serve":
 		return h.podrun(env, args...)
 	}
 	return h.during(env, func(ctx context.Context) {
-		if until(ctx, func() error { return o.runsNow(ctx, h.pod) }) == nil && os.Remove(h.source()) == nil {
+		if until(ctx, func() error { return o.runsNow(ctx, h.pod) }) != nil {
+			return // it was killed
+		}
+		if updates(command) {
+			if o.noteContainer(ctx, h) == nil && os.Rename(filepath.Join(h.dir, variantImage+".yaml"), h.source()) == nil {
+				_ = until(ctx, func() error { return o.restarted(ctx, h) })
+			}
+			return
+		}
+		if os.Remove(h.source()) == nil {
 			_ = until(ctx, func() error { return o.gone(ctx, h) })
 		}
 	}, args...)
+}
+
+// noteContainer notes the container that a command is about to restart.
+func (o *outside) noteContainer(ctx context.Context, h *host) error {
+	running, err := o.running(ctx, h.pod)
+	if err == nil {
+		h.was = running.Id
+	}
+	return err
+}
+
+// runsAsAsked checks that the pod runs, and goes on doing so, with the image that was asked for
+// last.
+func (o *outside) runsAsAsked(ctx context.Context, h *host) error {
+	if err := o.restarted(ctx, h); err != nil {
+		return err
+	}
+	return o.runs(ctx, h.pod)
+}
+
+// restarted checks that another container than the noted one runs, if one was noted.
+func (o *outside) restarted(ctx context.Context, h *host) error {
+	running, err := o.running(ctx, h.pod)
+	if err == nil && running.Id == h.was {
+		err = errors.New("the container with the earlier image runs")
+	}
+	return err
 }
 
 // serveAgain runs `podrun serve` after one that was killed until the pod is as its
@@ -31,7 +75,7 @@ func (o *outside) serveAgain(h *host) result {
 	r := h.during(nil, func(ctx context.Context) {
 		unmet = until(ctx, func() error {
 			if h.asked() {
-				return o.runs(ctx, h.pod)
+				return o.runsAsAsked(ctx, h)
 			}
 			time.Sleep(2 * time.Second) // else serve ends before it has begun
 			return o.gone(ctx, h)

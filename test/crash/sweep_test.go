@@ -16,7 +16,7 @@ import (
 )
 
 // commands are those that are killed.
-var commands = []string{"apply", "run", "delete", "restart", "replace", "stop", "start", "serve",
+var commands = []string{"apply", "run", "delete", "restart", "replace", "stop", "start", "serve", "update", "serve-update",
 	"apply" + inMemory, "replace" + inMemory, "delete" + inMemory}
 
 // inMemory marks commands of a pod with a Secret and --secrets=memory. They are killed
@@ -79,8 +79,11 @@ func thens(command string) []string {
 	if command == "serve" {
 		return []string{"apply", "delete", "serve", "gone"}
 	}
-	if command == "restart" { // which has no manifest
+	switch command {
+	case "restart": // which has no manifest
 		return []string{"apply", "delete", "restart"}
+	case "serve-update":
+		return []string{"serve"}
 	}
 	return []string{"apply", "delete"}
 }
@@ -158,7 +161,7 @@ func plan(o *outside, dir string, commands ...string) ([]cell, error) {
 			return nil, err
 		}
 		file := filepath.Join(h.dir, "trace")
-		if r := o.do(h, []string{"PODRUN_FAULTPOINT_TRACE=" + file}, args...); r.code != 0 {
+		if r := o.do(h, command, []string{"PODRUN_FAULTPOINT_TRACE=" + file}, args...); r.code != 0 {
 			return nil, fmt.Errorf("%s: code %d: %s", command, r.code, r.out)
 		}
 		trace, err := os.ReadFile(file)
@@ -224,7 +227,7 @@ func try(ctx context.Context, o *outside, h *host, c cell) verdict {
 		return v
 	}
 	h.killAfter = c.after
-	r := o.do(h, []string{"PODRUN_FAULTPOINT=" + strings.ReplaceAll(c.point, anyPod, h.pod)}, args...)
+	r := o.do(h, c.command, []string{"PODRUN_FAULTPOINT=" + strings.ReplaceAll(c.point, anyPod, h.pod)}, args...)
 	h.killAfter = 0
 	v.killed = r.killed
 	if !r.killed && r.code != 0 {
@@ -246,7 +249,7 @@ func (o *outside) andThen(ctx context.Context, h *host, v *verdict) {
 	}
 	serves := v.then == "serve" || v.then == "gone"
 	if v.then == "apply" || v.then == "restart" || serves && h.asked() {
-		if err := o.runs(ctx, h.pod); err != nil {
+		if err := o.runsAsAsked(ctx, h); err != nil {
 			v.lied += err.Error()
 		}
 		if r := h.podrun(nil, "delete", "--all"); r.code != 0 {
@@ -271,7 +274,7 @@ func (o *outside) andThen(ctx context.Context, h *host, v *verdict) {
 func (o *outside) first(h *host, then string) result {
 	switch then {
 	case "apply":
-		return h.podrun(nil, "apply", filepath.Join(h.dir, "one.yaml"), "--timeout", "60s")
+		return h.podrun(nil, "apply", h.applied(), "--timeout", "60s")
 	case "restart":
 		return h.podrun(nil, "restart", h.pod, "--timeout", "60s")
 	case "serve":
