@@ -248,8 +248,8 @@ func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World,
 		return false
 	}
 	if cause := w.Observed.PendingRestarts[have.ID]; cause != "" {
-		// The process that was about to kill it was interrupted. Left alone, the container
-		// would later be started again after an exit of its own that its policy accepts.
+		// The process that was about to kill it was interrupted. If it kept running, it
+		// would be started again after a later exit that its policy accepts.
 		d.Actions = append(d.Actions, Action{Verb: KillContainer, Container: c.Name, ID: have.ID, Restart: cause,
 			Why: "its restart was interrupted", Message: fmt.Sprintf("Container %s will be restarted", c.Name)})
 		return false
