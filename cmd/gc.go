@@ -15,10 +15,11 @@ func newGC(a *app) *cobra.Command {
 		Use:   "gc",
 		Short: "Remove what killed podruns left on this host",
 		Long: `Find what podruns left that were killed, and remove it: pods whose removal was
-interrupted, sandboxes without a checkpoint, containers without a sandbox, cgroups,
-firewall rules and addresses of sandboxes that are gone, links to logs that are
-gone, locks. podrun removes only what carries its mark; it lists what else looks
-like a leftover, with the reason why it is kept.`,
+interrupted, sandboxes without a checkpoint, containers without a sandbox, records
+of containers that podrun restored in containerd, cgroups, firewall rules and
+addresses of sandboxes that are gone, links to logs that are gone, locks. podrun
+removes only what carries its mark; it lists what else looks like a leftover, with
+the reason why it is kept.`,
 		Example: `  podrun gc --dry-run
   podrun gc -o json`,
 		Args: args(cobra.NoArgs),

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	containersapi "github.com/containerd/containerd/api/services/containers/v1"
 	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -25,7 +26,8 @@ type Client struct {
 	Runtime runtimeapi.RuntimeServiceClient
 	Images  runtimeapi.ImageServiceClient
 
-	tasks                   tasksapi.TasksClient // containerd's own; nil for New
+	tasks                   tasksapi.TasksClient // containerd's own; nil for New, like records
+	records                 containersapi.ContainersClient
 	endpoint, imageEndpoint string
 	timeout                 time.Duration
 	conns                   []*grpc.ClientConn
@@ -82,6 +84,7 @@ func Dial(endpoint, imageEndpoint string, timeout time.Duration) (*Client, error
 	c.Runtime = runtimeapi.NewRuntimeServiceClient(rt)
 	c.Images = runtimeapi.NewImageServiceClient(img)
 	c.tasks = tasksapi.NewTasksClient(rt)
+	c.records = containersapi.NewContainersClient(rt)
 	return c, nil
 }
 

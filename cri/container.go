@@ -33,10 +33,12 @@ func (c *Client) StartContainer(ctx context.Context, id string) error {
 // client's plus the grace period.
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
 	return unbusy(ctx, func() error {
-		_, err := within(ctx, c.timeout+grace, func(ctx context.Context) (*runtimeapi.StopContainerResponse, error) {
-			return c.Runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: int64(grace / time.Second)})
-		})
-		return ignoreNotFound(err)
+		return c.settled(ctx, func() error {
+			_, err := within(ctx, c.timeout+grace, func(ctx context.Context) (*runtimeapi.StopContainerResponse, error) {
+				return c.Runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: int64(grace / time.Second)})
+			})
+			return err
+		}, c.listedContainer(id))
 	})
 }
 
@@ -50,10 +52,12 @@ func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 			_ = c.StopContainer(ctx, id, 0) // what fails is left to the removal, which then reports it
 		}
 		return c.removal(ctx, func() error {
-			_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemoveContainerResponse, error) {
-				return c.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id})
-			})
-			return ignoreNotFound(err)
+			return c.settled(ctx, func() error {
+				_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemoveContainerResponse, error) {
+					return c.Runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id})
+				})
+				return err
+			}, c.listedContainer(id))
 		}, func(task string) (bool, error) { return task == id, nil })
 	})
 }

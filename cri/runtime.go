@@ -61,11 +61,3 @@ func (c *Client) ListPodSandboxStats(ctx context.Context) ([]*runtimeapi.PodSand
 	}
 	return resp.GetStats(), err
 }
-
-// ignoreNotFound drops the error of stopping or removing what is gone.
-func ignoreNotFound(err error) error {
-	if status.Code(err) == codes.NotFound {
-		return nil
-	}
-	return err
-}

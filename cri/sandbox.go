@@ -32,10 +32,12 @@ func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandbo
 func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 	return finished(ctx, func(ctx context.Context) error {
 		c.killAll(ctx, id)
-		_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.StopPodSandboxResponse, error) {
-			return c.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
-		})
-		return ignoreNotFound(err)
+		return c.settled(ctx, func() error {
+			_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.StopPodSandboxResponse, error) {
+				return c.Runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
+			})
+			return err
+		}, c.listedSandbox(id))
 	})
 }
 
@@ -63,10 +65,12 @@ func (c *Client) killAll(ctx context.Context, sandbox string) {
 func (c *Client) RemovePodSandbox(ctx context.Context, id string) error {
 	return finished(ctx, func(ctx context.Context) error {
 		return c.removal(ctx, func() error {
-			_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemovePodSandboxResponse, error) {
-				return c.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
-			})
-			return ignoreNotFound(err)
+			return c.settled(ctx, func() error {
+				_, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.RemovePodSandboxResponse, error) {
+					return c.Runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
+				})
+				return err
+			}, c.listedSandbox(id))
 		}, func(container string) (bool, error) { return c.inSandbox(ctx, id, container) })
 	})
 }

@@ -9,7 +9,6 @@ import (
 
 	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -73,8 +72,7 @@ func (c *Client) DeleteUnstartedTask(ctx context.Context, sandbox string) error 
 // deleteTask deletes a task that does not run, and its process. containerd refuses to
 // delete one that runs. A missing task is not an error.
 func (c *Client) deleteTask(ctx context.Context, id string) error {
-	ctx = metadata.AppendToOutgoingContext(ctx, "containerd-namespace", "k8s.io")
-	_, err := within(ctx, c.timeout, func(ctx context.Context) (*tasksapi.DeleteResponse, error) {
+	_, err := within(inContainerd(ctx), c.timeout, func(ctx context.Context) (*tasksapi.DeleteResponse, error) {
 		return c.tasks.Delete(ctx, &tasksapi.DeleteTaskRequest{ContainerID: id})
 	})
 	if status.Code(err) == codes.NotFound {

@@ -29,7 +29,7 @@ type GCOptions struct {
 
 // Leftover is something that a podrun left which was killed.
 type Leftover struct {
-	Kind    string `json:"kind"` // pod, container, cgroup, network or link
+	Kind    string `json:"kind"` // pod, container, record, cgroup, network, link or logs
 	Name    string `json:"name"` // a path, an ID, or the namespace/name of a pod
 	Why     string `json:"why"`  // it counts as left over, or is kept
 	Removed bool   `json:"removed"`
@@ -137,7 +137,11 @@ func (e *Engine) leftovers(ctx context.Context, shared bool) ([]Leftover, error)
 		if err != nil {
 			return nil, err
 		}
-		out = slices.Concat(out, containers, e.leftGroups(facts, uids), e.leftLogs(uids))
+		records, err := e.leftRecords(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out = slices.Concat(out, containers, records, e.leftGroups(facts, uids), e.leftLogs(uids))
 	}
 	return out, nil
 }
@@ -200,6 +204,21 @@ func (e *Engine) leftContainers(ctx context.Context, sandboxes map[string]bool) 
 		}
 		out = append(out, Leftover{Kind: "container", Name: c.GetId(), Why: "its sandbox is gone",
 			remove: func(ctx context.Context) error { return e.Client.RemoveContainer(ctx, c.GetId()) }})
+	}
+	return out, nil
+}
+
+// leftRecords are the records in containerd that a killed podrun restored in order to
+// remove a container whose record was missing.
+func (e *Engine) leftRecords(ctx context.Context) ([]Leftover, error) {
+	ids, err := e.Client.Restored(ctx, gcAge)
+	if err != nil {
+		return nil, &problem.Error{Kind: problem.Runtime, Object: "runtime", Op: "list container records", Err: err}
+	}
+	var out []Leftover
+	for _, id := range ids {
+		out = append(out, Leftover{Kind: "record", Name: id, Why: "podrun restored it to remove a container",
+			remove: func(ctx context.Context) error { return e.Client.RemoveRestored(ctx, id) }})
 	}
 	return out, nil
 }

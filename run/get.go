@@ -39,6 +39,7 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 	if err != nil {
 		return nil, err
 	}
+	pods = onePerName(pods)
 	first, longest := e.Settings.CrashLoopBackOff()
 	out := make([]View, 0, len(pods))
 	for _, k := range pods {
@@ -63,6 +64,26 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 		}
 	}
 	return out, nil
+}
+
+// onePerName drops pods without a checkpoint, which are what an interrupted removal left,
+// if another pod has the same name: only one of them is the pod of that name. GC lists and
+// removes the others, and a delete by the name removes all of them.
+func onePerName(pods []Known) []Known {
+	shown := map[string]bool{}
+	for _, k := range pods {
+		if !k.Leftover() {
+			shown[k.ID.String()] = true
+		}
+	}
+	return slices.DeleteFunc(pods, func(k Known) bool {
+		if !k.Leftover() {
+			return false
+		}
+		before := shown[k.ID.String()]
+		shown[k.ID.String()] = true
+		return before
+	})
 }
 
 // knownAt is when it was known last how a pod is that runs, has probes and is watched

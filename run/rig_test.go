@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/identity"
@@ -37,7 +38,8 @@ type rig struct {
 	t        testing.TB
 	rt       *critest.Runtime
 	settings nodeconfig.Settings
-	keep     bool // apiClient keeps the pods
+	keep     bool        // apiClient keeps the pods
+	client   *cri.Client // of a socket of rt; nil for rt's own
 
 	mu       sync.Mutex
 	events   []event.Event
@@ -124,8 +126,12 @@ func removeCgroupRoot(t testing.TB, root string) {
 
 // engine is another podrun process on the host.
 func (r *rig) engine() *Engine {
+	client := r.client
+	if client == nil {
+		client = r.rt.Client()
+	}
 	return &Engine{Node: node.Node{
-		Client: r.rt.Client(), Settings: r.settings, Invocation: NewInvocation(), Command: "podrun test",
+		Client: client, Settings: r.settings, Invocation: NewInvocation(), Command: "podrun test",
 		Emit: func(e event.Event) {
 			r.mu.Lock()
 			defer r.mu.Unlock()

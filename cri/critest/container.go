@@ -28,6 +28,7 @@ type container struct {
 	process                          *process // nil before the start
 	run                              program  // chosen when it was created (Profile.CreateRuns), else nil
 	unstarted                        bool     // LeaveTask
+	recordless                       bool     // RemoveRecord
 	log                              *logFile
 }
 
@@ -165,6 +166,9 @@ func (rt *Runtime) StopContainer(ctx context.Context, r *runtimeapi.StopContaine
 func (rt *Runtime) stopContainer(ctx context.Context, c *container, grace time.Duration) error {
 	rt.mu.Lock()
 	p := c.process
+	if c.stopsNothing() {
+		p = nil
+	}
 	unstarted := p == nil && rt.options.profile.StopsCreated && c.state == runtimeapi.ContainerState_CONTAINER_CREATED
 	rt.mu.Unlock()
 	if unstarted {
@@ -210,6 +214,12 @@ func (rt *Runtime) RemoveContainer(ctx context.Context, r *runtimeapi.RemoveCont
 }
 
 func (rt *Runtime) removeContainer(ctx context.Context, c *container) error {
+	rt.mu.Lock()
+	err := c.missing()
+	rt.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	grace := time.Duration(0)
 	if c.sandbox.ready { // CRI-O: of a stopped sandbox nothing runs
 		grace = rt.options.profile.stopGrace(ctx.Deadline())
@@ -225,6 +235,7 @@ func (rt *Runtime) removeContainer(ctx context.Context, c *container) error {
 	if _, there := rt.containers[c.id]; there {
 		delete(rt.containers, c.id)
 		delete(rt.names, c.name)
+		delete(rt.created, c.id)
 		rt.announce(c.sandbox, c.id, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)
 	}
 	return nil

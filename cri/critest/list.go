@@ -119,6 +119,9 @@ func (rt *Runtime) ContainerStatus(_ context.Context, r *runtimeapi.ContainerSta
 	}
 	resp := &runtimeapi.ContainerStatusResponse{Status: c.status()}
 	if r.GetVerbose() {
+		if err := c.missing(); err != nil {
+			return nil, err
+		}
 		info, err := json.Marshal(map[string]any{"sandboxID": c.sandbox.id, "pid": 0, "removing": false, "config": c.config})
 		if err != nil {
 			return nil, status.Errorf(codes.Unknown, "failed to get verbose container info: %v", err)

@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	containersapi "github.com/containerd/containerd/api/services/containers/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -43,7 +44,8 @@ type Runtime struct {
 	sandboxes    map[string]*sandbox
 	sandboxTasks map[string]bool // LeaveSandboxTask
 	containers   map[string]*container
-	memory       map[string]uint64 // what containers use, by name: SetMemory
+	created      map[string]*containersapi.Container // records that clients created by containerd's own service
+	memory       map[string]uint64                   // what containers use, by name: SetMemory
 	addresses    addresses
 	images       map[string]*Image // by normalized name
 	remotes      map[string]*Image // likewise; what PullImage finds

@@ -5,13 +5,14 @@ import (
 	"net"
 	"os"
 
+	containersapi "github.com/containerd/containerd/api/services/containers/v1"
 	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // Serve is the door for other processes: it serves both services, and containerd's of
-// tasks, on a unix socket until stop, which breaks the calls under way and removes the
+// tasks and container records, on a unix socket until stop, which breaks the calls under way and removes the
 // socket.
 func (rt *Runtime) Serve(socketPath string) (stop func(), err error) {
 	socket, err := net.Listen("unix", socketPath)
@@ -24,6 +25,7 @@ func (rt *Runtime) Serve(socketPath string) (stop func(), err error) {
 	runtimeapi.RegisterImageServiceServer(s, rt)
 	if rt.options.profile.Tasks {
 		tasksapi.RegisterTasksServer(s, tasks{rt: rt})
+		containersapi.RegisterContainersServer(s, recordService{rt: rt})
 	}
 	done := make(chan struct{})
 	go func() {

@@ -64,6 +64,7 @@ func Suite(t *testing.T, dial func() *cri.Client, cfg SuiteConfig) {
 		{"container resources", s.testResources},
 		{"signals", s.testSignals},
 		{"stop and remove", s.testStopAndRemove},
+		{"record removed", s.testRecordRemoved},
 		{"events", s.testEvents},
 		{"log", s.testLog},
 		{"log without newline", s.testLogTail},

@@ -7,7 +7,6 @@ import (
 
 	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -67,8 +66,8 @@ type tasks struct {
 
 // Delete deletes a task that was never started.
 func (t tasks) Delete(ctx context.Context, r *tasksapi.DeleteTaskRequest) (*tasksapi.DeleteResponse, error) {
-	if in, ok := metadata.FromIncomingContext(ctx); !ok || len(in.Get("containerd-namespace")) != 1 || in.Get("containerd-namespace")[0] != "k8s.io" {
-		return nil, status.Error(codes.FailedPrecondition, "namespace is required: failed precondition")
+	if err := inNamespace(ctx); err != nil {
+		return nil, err
 	}
 	t.rt.mu.Lock()
 	defer t.rt.mu.Unlock()

@@ -43,6 +43,9 @@ type StatusInput struct {
 	// Over is true if no container of the pod will be started again, regardless of its restart
 	// policy, because the pod is being, or was, stopped permanently.
 	Over bool
+	// Undefined is true if the pod has no definition: it is a leftover on the runtime, which
+	// is never ready.
+	Undefined bool
 	// Reason and Message describe why the whole pod failed (Evicted, DeadlineExceeded, a
 	// refusal such as OutOfcpu); empty if it did not.
 	Reason, Message string

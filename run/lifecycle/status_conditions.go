@@ -16,6 +16,7 @@ const (
 	containersNotReady       = "ContainersNotReady"
 	containersNotInitialized = "ContainersNotInitialized"
 	readinessGatesNotReady   = "ReadinessGatesNotReady"
+	unknownContainerStatuses = "UnknownContainerStatuses"
 )
 
 // ownConditions are those that a kubelet sets; all others are set by others
@@ -34,6 +35,9 @@ func conditions(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.PodPhase, in 
 		}
 	}
 	containersReady := containersReadyCondition(pod, s, phase)
+	if in.Undefined || len(s.ContainerStatuses) == 0 {
+		containersReady = condition(corev1.ContainersReady, false, unknownContainerStatuses, "")
+	}
 	own := []corev1.PodCondition{
 		readyToStartCondition(pod, in.Observed),
 		initializedCondition(pod, s, phase, in.Observed),

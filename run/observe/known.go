@@ -23,6 +23,10 @@ type Known struct {
 	LostSecrets error
 }
 
+// Leftover reports whether the pod has no definition: podrun finds its sandbox, and no
+// checkpoint. Such a pod can be shown and deleted, nothing else.
+func (k Known) Leftover() bool { return k.Pod == nil && k.Broken == nil }
+
 // ReadKnown reads the checkpoint of a pod. That it is missing or cannot be read is in
 // the result.
 func ReadKnown(layout identity.Layout, id identity.Pod) Known {

@@ -179,6 +179,12 @@ func readContainers(ctx context.Context, client *cri.Client, labels map[string]s
 		group.Go(func() (err error) {
 			out[i], err = ReadContainer(ctx, client, item.Id, item.PodSandboxId, true)
 			if status.Code(err) == codes.NotFound {
+				// containerd 1.6 and 1.7 answer only the plain call if their record of a
+				// container, which is not the CRI's, was removed by another program. The
+				// kubelet makes the plain call, so that it restarts such a container.
+				out[i], err = ReadContainer(ctx, client, item.Id, item.PodSandboxId, false)
+			}
+			if status.Code(err) == codes.NotFound {
 				return nil // removed since it was listed
 			}
 			return err

@@ -46,7 +46,7 @@ func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, o
 	pod.UID = types.UID(k.ID.UID)
 	since := lifecycle.TakenOn(pod, obs)
 	in := lifecycle.StatusInput{
-		Observed: obs, NodeIPs: n.IPs, RuntimeName: n.Runtime.Name, RecursiveReadOnly: n.Runtime.Handlers[n.Handler].RecursiveReadOnlyMounts, Over: over, StartTime: since,
+		Observed: obs, NodeIPs: n.IPs, RuntimeName: n.Runtime.Name, RecursiveReadOnly: n.Runtime.Handlers[n.Handler].RecursiveReadOnlyMounts, Over: over, StartTime: since, Undefined: k.Leftover(),
 		Messages: TerminationMessages(ctx, obs), Started: started, Ready: ready, Now: time.Now(),
 	}
 	d := lifecycle.Next(pod, lifecycle.World{Observed: obs, Now: in.Now, Since: since, BackOff: n.BackOff})
@@ -60,6 +60,10 @@ func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, o
 		if len(obs.Containers) == 0 {
 			pod.Status.Phase = corev1.PodUnknown
 		}
+	}
+	if k.Leftover() {
+		pod.Status.Reason = "CheckpointMissing"
+		pod.Status.Message = fmt.Sprintf("the pod has a sandbox and no checkpoint: its removal was interrupted, or its directory was removed; run 'podrun delete -n %s %s'", k.ID.Namespace, k.ID.Name)
 	}
 	if k.LostSecrets != nil && !d.Ended {
 		pod.Status.Reason, pod.Status.Message = "SecretsLost", problem.WithHint(k.LostSecrets)

@@ -1,0 +1,169 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	containersapi "github.com/containerd/containerd/api/services/containers/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/emptypb"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// recordLabel marks the container records that podrun creates in containerd.
+const recordLabel = "podrun.dev/restored-record"
+
+// settled makes a call that stops or removes an object, and drops NotFound only if the
+// runtime no longer lists the object: containerd (1.6 and 1.7, internal/cri/server, before
+// 2.0 pkg/cri/server: container_remove.go) answers NotFound without any effect if another
+// program removed containerd's record of the container, or of one container of the
+// sandbox, as `ctr containers rm` does. settled then restores the missing records by
+// containerd's own service on the same socket and repeats the call, which removes them.
+// listed returns the IDs that the call concerns; none if the object is not listed.
+func (c *Client) settled(ctx context.Context, call func() error, listed func(context.Context) ([]string, error)) error {
+	err := call()
+	if status.Code(err) != codes.NotFound {
+		return err
+	}
+	ids, lerr := listed(ctx)
+	if lerr != nil {
+		return errors.Join(err, lerr)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	var restored []string
+	defer func() { c.discard(context.WithoutCancel(ctx), restored) }()
+	for _, id := range ids {
+		is, rerr := c.restore(ctx, id)
+		if is {
+			restored = append(restored, id)
+		}
+		if rerr != nil {
+			return fmt.Errorf("%w; the runtime still lists it, and the missing record cannot be restored: %w; restart the runtime", err, rerr)
+		}
+	}
+	if err = call(); status.Code(err) != codes.NotFound {
+		return err
+	}
+	if ids, lerr = listed(ctx); lerr != nil || len(ids) == 0 {
+		return lerr
+	}
+	return fmt.Errorf("%w; the runtime still lists it; restart the runtime", err)
+}
+
+// errNoRecords is the error of restore for a runtime without containerd's own services.
+var errNoRecords = errors.New("only containerd can do this")
+
+// restore creates containerd's record of a container if it is missing, and reports
+// whether it may have done so. containerd finds a task by its ID, so that the record
+// needs neither the real specification nor the snapshot.
+func (c *Client) restore(ctx context.Context, id string) (bool, error) {
+	if c.records == nil {
+		return false, errNoRecords
+	}
+	ctx = inContainerd(ctx)
+	_, err := within(ctx, c.timeout, func(ctx context.Context) (*containersapi.GetContainerResponse, error) {
+		return c.records.Get(ctx, &containersapi.GetContainerRequest{ID: id})
+	})
+	switch status.Code(err) {
+	case codes.NotFound:
+	case codes.Unimplemented:
+		return false, errNoRecords
+	default: // nil if the record exists
+		return false, err
+	}
+	_, err = within(ctx, c.timeout, func(ctx context.Context) (*containersapi.CreateContainerResponse, error) {
+		return c.records.Create(ctx, &containersapi.CreateContainerRequest{Container: &containersapi.Container{
+			ID: id, Labels: map[string]string{recordLabel: "true"},
+			Runtime: &containersapi.Container_Runtime{Name: "io.containerd.runc.v2"},
+			Spec:    &anypb.Any{TypeUrl: "types.containerd.io/opencontainers/runtime-spec/1/Spec", Value: []byte("{}")},
+		}})
+	})
+	if status.Code(err) == codes.AlreadyExists { // by another podrun
+		return false, nil
+	}
+	return true, err
+}
+
+// discard removes restored records that the runtime did not remove with their containers.
+// What fails stays until RemoveRestored.
+func (c *Client) discard(ctx context.Context, restored []string) {
+	for _, id := range restored {
+		_ = c.RemoveRestored(ctx, id)
+	}
+}
+
+// Restored returns the IDs of the records that a killed podrun left in containerd while it
+// removed a container whose record was missing, and that are older than age.
+func (c *Client) Restored(ctx context.Context, age time.Duration) ([]string, error) {
+	if c.records == nil {
+		return nil, nil
+	}
+	resp, err := within(inContainerd(ctx), c.timeout, func(ctx context.Context) (*containersapi.ListContainersResponse, error) {
+		return c.records.List(ctx, &containersapi.ListContainersRequest{Filters: []string{fmt.Sprintf("labels.%q==true", recordLabel)}})
+	})
+	if status.Code(err) == codes.Unimplemented { // not containerd
+		return nil, nil
+	}
+	var out []string
+	for _, record := range resp.GetContainers() {
+		if record.GetLabels()[recordLabel] != "" && time.Since(record.GetCreatedAt().AsTime()) > age {
+			out = append(out, record.GetID())
+		}
+	}
+	return out, err
+}
+
+// RemoveRestored removes one of the records of Restored. A missing one is not an error.
+func (c *Client) RemoveRestored(ctx context.Context, id string) error {
+	_, err := within(inContainerd(ctx), c.timeout, func(ctx context.Context) (*emptypb.Empty, error) {
+		return c.records.Delete(ctx, &containersapi.DeleteContainerRequest{ID: id})
+	})
+	if status.Code(err) == codes.NotFound {
+		return nil
+	}
+	return err
+}
+
+// inContainerd adds the CRI's namespace, which containerd's own services require.
+func inContainerd(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "containerd-namespace", "k8s.io")
+}
+
+// listedContainer is settled's listed for a container.
+func (c *Client) listedContainer(id string) func(context.Context) ([]string, error) {
+	return func(ctx context.Context) ([]string, error) {
+		return c.containerIDs(ctx, &runtimeapi.ContainerFilter{Id: id})
+	}
+}
+
+// listedSandbox is settled's listed for a sandbox: its ID and those of its containers.
+func (c *Client) listedSandbox(id string) func(context.Context) ([]string, error) {
+	return func(ctx context.Context) ([]string, error) {
+		resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListPodSandboxResponse, error) {
+			return c.Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{Id: id}})
+		})
+		if err != nil || len(resp.GetItems()) == 0 {
+			return nil, err
+		}
+		containers, err := c.containerIDs(ctx, &runtimeapi.ContainerFilter{PodSandboxId: id})
+		return append(containers, id), err
+	}
+}
+
+func (c *Client) containerIDs(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]string, error) {
+	resp, err := within(ctx, c.timeout, func(ctx context.Context) (*runtimeapi.ListContainersResponse, error) {
+		return c.Runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: filter})
+	})
+	var ids []string
+	for _, container := range resp.GetContainers() {
+		ids = append(ids, container.GetId())
+	}
+	return ids, err
+}
