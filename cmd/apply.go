@@ -201,6 +201,8 @@ type podResult struct {
 	Phase     string   `json:"phase,omitempty"`
 	PodIP     string   `json:"podIP,omitempty"`
 	Error     string   `json:"error,omitempty"`
+	// Problems are those of Error, each with its object and, if known, its reason.
+	Problems problem.List `json:"problems,omitempty"`
 	// Containers are how the containers of a deleted pod ended.
 	Containers []lifecycle.Ended `json:"containers,omitempty"`
 }
@@ -237,6 +239,7 @@ func resultOf(r run.Result) podResult {
 		Phase: string(r.Status.Phase), PodIP: r.Status.PodIP, Containers: r.Containers}
 	if r.Err != nil {
 		p.Error = r.Err.Error()
+		eachError(r.Err, func(each error) { p.Problems = append(p.Problems, problem.Of(each)...) })
 	}
 	return p
 }
@@ -275,16 +278,31 @@ func (a *app) printResults(sum summary) error {
 		return nil
 	}
 	for _, p := range sum.Pods {
-		if p.Error == "" {
+		if p.Error == "" || len(reasonsOf(p.Problems)) > 0 {
 			fmt.Fprintln(a.streams.Out, a.screenOf(a.outTerminal).fold(escape("pod/"+p.Name+" "+outcomeText(p))))
 		}
 	}
 	return nil
 }
 
-// outcomeText is "replaced: spec.hostname changed" and the like.
+// reasonsOf are the reasons of problems, each once.
+func reasonsOf(l problem.List) []string {
+	var out []string
+	for _, p := range l {
+		if p.Reason != "" {
+			out = append(out, p.Reason)
+		}
+	}
+	return dedupe(out)
+}
+
+// outcomeText is "replaced: spec.hostname changed", "failed: CreateContainerError" and
+// the like.
 func outcomeText(p podResult) string {
 	text := p.Outcome
+	if p.Error != "" {
+		return text + ": " + strings.Join(reasonsOf(p.Problems), ", ")
+	}
 	if len(p.What) > 0 {
 		text += ": " + strings.Join(p.What, ", ")
 	}

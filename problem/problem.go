@@ -4,8 +4,10 @@
 package problem
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"syscall"
@@ -110,6 +112,7 @@ type Error struct {
 	Kind     Kind
 	Object   string // "pod default/web", "container app"; may be empty
 	Op       string // "create sandbox"; may be empty
+	Reason   string // a word for scripts, as in Problem; may be empty
 	Err      error
 	Hint     string // a hint for the fix; may be empty
 	Problems List   // set when the failure is a list of problems
@@ -135,6 +138,25 @@ func (e *Error) Error() string {
 
 // Unwrap gives errors.Is and errors.As the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Of returns the problems of an error: its list, or the error itself as one. Those without
+// a reason have the error's. It is empty for nil.
+func Of(err error) List {
+	if err == nil {
+		return nil
+	}
+	e, ok := errors.AsType[*Error](err)
+	if !ok || len(e.Problems) == 0 {
+		p := WarningOf(err)
+		p.Warning = false
+		return List{p}
+	}
+	out := slices.Clone(e.Problems)
+	for i := range out {
+		out[i].Reason = cmp.Or(out[i].Reason, e.Reason)
+	}
+	return out
+}
 
 // Exhausted reports whether an error is the lack of descriptors or memory on this host:
 // what podrun needed them for, such as a file that it could not open, is then not at fault.

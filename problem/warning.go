@@ -7,7 +7,7 @@ func WarningOf(err error) Problem {
 	if e, ok := errors.AsType[*Error](err); ok {
 		bare := *e
 		bare.Object = ""
-		return Problem{Object: e.Object, Message: bare.Error(), Hint: e.Hint, Warning: true}
+		return Problem{Object: e.Object, Reason: e.Reason, Message: bare.Error(), Hint: e.Hint, Warning: true}
 	}
 	return Problem{Message: err.Error(), Warning: true}
 }

@@ -25,6 +25,8 @@ type Kept struct {
 	OOMKilled []string `json:"oomKilled,omitempty"`
 	// Evicted is how the pod was evicted; nil if it was not.
 	Evicted *Evicted `json:"evicted,omitempty"`
+	// StartFailures are why the last starts of containers failed, by name.
+	StartFailures map[string]StartFailure `json:"startFailures,omitempty"`
 	// Unmade are the last containers of each name that could not be created.
 	Unmade []Container `json:"unmade,omitempty"`
 	// ShutDown is when the pod was stopped because the node shuts down; zero if it was
@@ -154,6 +156,9 @@ func (k Kept) Terminal() bool { return k.Phase == corev1.PodSucceeded || k.Phase
 // Equal reports whether two values are equal.
 func (k Kept) Equal(other Kept) bool {
 	return k.Phase == other.Phase && k.Reason == other.Reason && k.Message == other.Message && slices.Equal(k.OOMKilled, other.OOMKilled) && slices.EqualFunc(k.Unmade, other.Unmade, func(a, b Container) bool { return a.ID == b.ID }) && k.Evicted == other.Evicted && k.ShutDown.Equal(other.ShutDown) && k.ResizePending.Is(other.ResizePending) &&
+		maps.EqualFunc(k.StartFailures, other.StartFailures, func(a, b StartFailure) bool {
+			return a.Waiting == b.Waiting && a.At.Equal(b.At) && a.Newest == b.Newest
+		}) &&
 		slices.EqualFunc(k.Conditions, other.Conditions, func(a, b KeptCondition) bool {
 			return a.Type == b.Type && a.Status == b.Status && a.Since.Equal(b.Since)
 		})
@@ -242,18 +247,4 @@ func hasProbes(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(SpecContainers(pod), func(c specContainer) bool {
 		return c.Container.ReadinessProbe != nil || c.Container.StartupProbe != nil
 	})
-}
-
-// WithImages adds to the reasons why containers wait those why their images cannot be
-// had, where there is no other. A container that was created since has its image.
-// Waiting may be nil; the result is a new map.
-func (o *Observed) WithImages(waiting map[string]Waiting) map[string]Waiting {
-	out := map[string]Waiting{}
-	for name, failure := range o.ImageFailures {
-		if c := o.Newest(name); c == nil || c.CreatedAt.Before(failure.At) {
-			out[name] = failure.Waiting
-		}
-	}
-	maps.Copy(out, waiting)
-	return out
 }

@@ -112,6 +112,9 @@ func TestKeptEqual(t *testing.T) {
 	for i, change := range []func(*Kept){
 		func(k *Kept) { k.Phase = corev1.PodSucceeded }, func(k *Kept) { k.Reason = "" }, func(k *Kept) { k.Message = "" },
 		func(k *Kept) { k.OOMKilled = nil }, func(k *Kept) { k.Conditions = nil },
+		func(k *Kept) {
+			*k = (&Observed{Kept: *k}).WithStartFailure("a", Failure{Waiting: Waiting{Reason: RunContainerError}, At: statusT0})
+		},
 		func(k *Kept) { k.Conditions = []KeptCondition{{Type: "Ready", Status: "True", Since: statusMinute(1)}} },
 	} {
 		other := full
@@ -121,16 +124,30 @@ func TestKeptEqual(t *testing.T) {
 	}
 }
 
-func TestWithImages(t *testing.T) {
-	obs := statusObserved(t, 1, "old=run", "new=run") // created in minutes 1 and 2
-	failed := ImageFailure{Waiting: Waiting{Reason: "ImagePullBackOff", Message: "m"}, At: statusMinute(1).Add(30 * time.Second)}
-	obs.ImageFailures = map[string]ImageFailure{"old": failed, "new": failed, "none": failed, "crash": failed}
-	crash := Waiting{Reason: "CrashLoopBackOff"}
-	want := map[string]Waiting{"old": failed.Waiting, "none": failed.Waiting, "crash": crash}
-	if diff := cmp.Diff(want, obs.WithImages(map[string]Waiting{"crash": crash})); diff != "" {
-		t.Errorf("waiting (-want +got):\n%s", diff)
+// TestWaits: of the reasons for which a container waits, the most recent applies, and none
+// from before the container was created.
+func TestWaits(t *testing.T) {
+	at := func(seconds int) time.Time { return statusT0.Add(time.Duration(seconds) * time.Second) }
+	pull, config, run, crash := Waiting{"ImagePullBackOff", "m"}, Waiting{CreateContainerConfigError, "m"}, Waiting{RunContainerError, "m"}, Waiting{Reason: "CrashLoopBackOff"}
+	obs := statusObserved(t, 1, "pulled=run", "pull=1", "started=run", "crashed=128", "restarted=1") // created in minutes 1 to 5
+	obs.ImageFailures = map[string]Failure{"pulled": {pull, at(30)}, "pull": {pull, at(150)}, "none": {pull, at(30)}, "made": {pull, at(30)}, "repulled": {pull, at(30)}}
+	obs.Kept.StartFailures = map[string]StartFailure{
+		"made": {Failure{config, at(40)}, ""}, "repulled": {Failure{config, at(20)}, ""}, "started": {Failure{run, at(1000)}, "started-0"},
+		"crashed": {Failure{run, at(240)}, "crashed-0"}, "restarted": {Failure{run, at(299)}, "an earlier one"},
 	}
-	if got := (&Observed{}).WithImages(nil); len(got) != 0 {
+	want := map[string]Waiting{"pull": pull, "none": pull, "made": config, "repulled": pull, "crashed": run}
+	if diff := cmp.Diff(want, obs.Waits(nil, at(245))); diff != "" {
+		t.Errorf("no back-off (-want +got):\n%s", diff)
+	}
+	backingOff := map[string]Waiting{"crashed": crash}
+	if diff := cmp.Diff(want, obs.Waits(backingOff, at(249))); diff != "" {
+		t.Errorf("at the beginning of a back-off (-want +got):\n%s", diff)
+	}
+	want["crashed"] = crash
+	if diff := cmp.Diff(want, obs.Waits(backingOff, at(250))); diff != "" {
+		t.Errorf("during a back-off (-want +got):\n%s", diff)
+	}
+	if got := (&Observed{}).Waits(nil, at(0)); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
 }

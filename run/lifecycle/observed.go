@@ -97,12 +97,6 @@ const (
 	HookFailed HookState = "Failed"
 )
 
-// ImageFailure is why a container waits for its image, and since when.
-type ImageFailure struct {
-	Waiting
-	At time.Time `json:"at"`
-}
-
 // Observed is the state of a pod in the runtime and in its directory.
 type Observed struct {
 	Sandboxes  []Sandbox            `json:"sandboxes"`  // newest first
@@ -123,7 +117,7 @@ type Observed struct {
 	Resize *Resize `json:"resize,omitempty"`
 	// ImageFailures are why containers wait for their images, by name, as the process
 	// that pulls them has written it down.
-	ImageFailures map[string]ImageFailure `json:"imageFailures,omitempty"`
+	ImageFailures map[string]Failure `json:"imageFailures,omitempty"`
 	// Unreadable are warnings about optional state files that are corrupt. They
 	// count as missing.
 	Unreadable problem.List `json:"-"`

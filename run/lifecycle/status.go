@@ -10,15 +10,6 @@ import (
 	"github.com/podrun/podrun/resource"
 )
 
-// Waiting is why a container is not started, with the kubelet's reasons:
-// ErrImagePull, ImagePullBackOff, InvalidImageName, ErrImageNeverPull,
-// CreateContainerConfigError, CreateContainerError, RunContainerError,
-// PostStartHookError, CrashLoopBackOff.
-type Waiting struct {
-	Reason  string `json:"reason"`
-	Message string `json:"message,omitempty"`
-}
-
 // StatusInput is the input of Status in addition to the pod.
 type StatusInput struct {
 	// Observed is the pod on the runtime; nil when it has nothing of the pod.

@@ -49,13 +49,13 @@ func ReadDisrupted(l identity.Layout, uid string) (evicted, shutDown time.Time) 
 }
 
 // readImageFailures reads why containers wait for their images.
-func readImageFailures(l identity.Layout, uid string) map[string]lifecycle.ImageFailure {
-	var out map[string]lifecycle.ImageFailure
+func readImageFailures(l identity.Layout, uid string) map[string]lifecycle.Failure {
+	var out map[string]lifecycle.Failure
 	for name, f := range imagepull.ReadFailures(l.ImageBackOff(), uid, time.Now()) {
 		if out == nil {
-			out = map[string]lifecycle.ImageFailure{}
+			out = map[string]lifecycle.Failure{}
 		}
-		out[name] = lifecycle.ImageFailure{Waiting: lifecycle.Waiting{Reason: f.Reason, Message: f.Message}, At: f.At}
+		out[name] = lifecycle.Failure{Waiting: lifecycle.Waiting{Reason: f.Reason, Message: f.Message}, At: f.At}
 	}
 	return out
 }

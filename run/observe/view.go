@@ -50,7 +50,7 @@ func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, o
 		Messages: TerminationMessages(ctx, obs), Started: started, Ready: ready, Now: time.Now(),
 	}
 	d := lifecycle.Next(pod, lifecycle.World{Observed: obs, Now: in.Now, Since: since, BackOff: n.BackOff})
-	in.Waiting = obs.WithImages(backingOff(d, obs, n.BackOff, k.ID))
+	in.Waiting = obs.Waits(backingOff(d, obs, n.BackOff, k.ID), in.Now)
 	if d.Overdue {
 		in.Reason, in.Message = "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
 	}

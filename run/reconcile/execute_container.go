@@ -188,19 +188,31 @@ func (w *starter) removeOld(ctx context.Context, name string) error {
 	return nil
 }
 
-// containerFailed notes a container that could not be created or started.
-func (w *starter) containerFailed(ctx context.Context, name, op, reason string, err error) error {
+// startStep is a step of a container's start: its name in messages, the reason of the
+// event of its failure, and the reason for which the container then waits.
+type startStep struct{ op, event, waiting string }
+
+var (
+	stepConfig = startStep{"create", event.FailedToCreate, lifecycle.CreateContainerConfigError}
+	stepCreate = startStep{"create", event.FailedToCreate, lifecycle.CreateContainerError}
+	stepStart  = startStep{"start", event.FailedToStart, lifecycle.RunContainerError}
+)
+
+// containerFailed notes and records a container that could not be created or started. Only
+// an interruption, or that the failure cannot be recorded, is returned as an error.
+func (w *starter) containerFailed(ctx context.Context, name string, step startStep, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
-		return w.endedBy(cause, name, op, err)
+		return w.endedBy(cause, name, step.op, err)
 	}
 	err = w.redacted(name, err)
-	failure := &problem.Error{Kind: problem.Runtime, Object: fmt.Sprintf("pod %s: container %s", w.plan.ID, name), Op: op, Err: err}
+	failure := &problem.Error{Kind: problem.Runtime, Reason: step.waiting, Object: fmt.Sprintf("pod %s: container %s", w.plan.ID, name), Op: step.op, Err: err}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		failure.Kind, failure.Err, failure.Problems, failure.Hint = e.Kind, e.Err, e.Problems, e.Hint
 	}
-	w.emit(event.Warning, reason, name, "Error: "+cause(failure))
+	why := cause(failure)
+	w.emit(event.Warning, step.event, name, "Error: "+why)
 	w.fail(commandFailed(failure))
-	return nil
+	return w.keepStartFailure(name, step.waiting, why)
 }
 
 // commandFailed is the failure of a container as an error of its command, if it is one:
@@ -236,10 +248,23 @@ func (w *starter) linkLog(c lifecycle.Container, config *runtimeapi.ContainerCon
 	return err
 }
 
-// cause is an error's text without the object and the step, which its event
-// names already.
+// cause is an error's text as the kubelet has it in its events and statuses: without the
+// object and the step, which these name already, and without gRPC's code.
 func cause(e *problem.Error) string {
-	return (&problem.Error{Err: e.Err, Problems: e.Problems}).Error()
+	if e.Err == nil {
+		var messages []string
+		for _, p := range e.Problems {
+			messages = append(messages, p.Message)
+		}
+		return strings.Join(messages, "; ")
+	}
+	text := e.Err.Error()
+	if code, ok := strings.CutPrefix(text, "rpc error: code = "); ok {
+		if _, message, ok := strings.Cut(code, " desc = "); ok {
+			return message
+		}
+	}
+	return text
 }
 
 // removeLog removes the log of a container that was removed, with the link to it, as

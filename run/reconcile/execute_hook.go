@@ -85,7 +85,10 @@ func (w *starter) failHook(ctx context.Context, c lifecycle.Container, failed er
 	if w.goal != lifecycle.GoalCompleted { // then the container's end decides
 		w.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", w.plan.ID, c.Name), Op: "postStart hook", Err: hookCause(failed)})
 	}
-	return w.killContainer(ctx, c.ID, w.gracePeriod(), "FailedPostStartHook")
+	if err := w.killContainer(ctx, c.ID, w.gracePeriod(), "FailedPostStartHook"); err != nil {
+		return err
+	}
+	return w.keepStartFailure(c.Name, lifecycle.PostStartHookError, hookCause(failed).Error())
 }
 
 // awaitHook waits, without the pod's lock, for the podrun that runs a hook.

@@ -160,7 +160,7 @@ func (w *starter) startAll(ctx context.Context, all []*starting) error {
 	var interrupted error
 	for _, s := range all {
 		if s.err != nil {
-			if err := w.containerFailed(ctx, s.action.Container, "start", event.FailedToStart, s.err); interrupted == nil {
+			if err := w.containerFailed(ctx, s.action.Container, stepStart, s.err); interrupted == nil {
 				interrupted = err
 			}
 			hooked = false

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/cri"
-	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/store"
 )
@@ -21,8 +20,11 @@ const (
 // container when it creates it, so that one whose program is missing does not exist;
 // containerd keeps it as ended. podrun writes down what containerd would show.
 func (w *starter) notCreated(ctx context.Context, c lifecycle.Container, err error) error {
-	if _, _, ok := cri.CommandFailure(err); !ok || c.SandboxID == "" || context.Cause(ctx) != nil {
-		return w.containerFailed(ctx, c.Name, "create", event.FailedToCreate, err)
+	if c.SandboxID == "" {
+		return w.containerFailed(ctx, c.Name, stepConfig, err)
+	}
+	if _, _, ok := cri.CommandFailure(err); !ok || context.Cause(ctx) != nil {
+		return w.containerFailed(ctx, c.Name, stepCreate, err)
 	}
 	if err := w.beforeStart(); err != nil {
 		return err
@@ -35,5 +37,5 @@ func (w *starter) notCreated(ctx context.Context, c lifecycle.Container, err err
 	if err := w.keep(w.obs.Kept.WithUnmade(c)); err != nil {
 		return err
 	}
-	return w.containerFailed(ctx, c.Name, "start", event.FailedToStart, err)
+	return w.containerFailed(ctx, c.Name, stepStart, err)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/run/lifecycle"
@@ -43,10 +44,17 @@ func (w *state) keepStatus() error {
 	now := lifecycle.Keep(w.Status(), ended)
 	now.OOMKilled, now.Evicted = w.reportOOMs(), w.obs.Kept.Evicted
 	now.ResizePending, now.ShutDown, now.Unmade = w.obs.Kept.ResizePending, w.obs.Kept.ShutDown, w.obs.Kept.Unmade
+	now.StartFailures = w.obs.CurrentStartFailures()
 	if now.Equal(before) {
 		return nil
 	}
 	return w.keep(now)
+}
+
+// keepStartFailure records why a container could not be started. The pod's lock must be
+// held.
+func (w *state) keepStartFailure(name, reason, message string) error {
+	return w.keep(w.obs.WithStartFailure(name, lifecycle.Failure{Waiting: lifecycle.Waiting{Reason: reason, Message: message}, At: time.Now()}))
 }
 
 // keep writes the kept part of the pod's status.
