@@ -85,7 +85,9 @@ func (s *simulation) toggle(dir string) {
 	if s.reachable(dir) {
 		for _, p := range s.model.pods {
 			// What was removed from a directory that is unreachable now may still be in it.
-			if !p.wanted && (s.ends != nil || !s.model.quiet() || time.Since(p.since) < 2*simChange) {
+			// A file that was added during an outage is unknown to a serve that starts then.
+			unsettled := s.ends != nil || !s.model.quiet() || time.Since(p.since) < 2*simChange
+			if unsettled && (!p.wanted || len(p.runs) == 0 || p.sandbox == "") {
 				return
 			}
 		}

@@ -60,6 +60,9 @@ type slot struct {
 	file       simPod // what its file asks for
 	version    int    // of its ConfigMap
 	broken     bool
+	// applied is true if a command applied the pod after its file: the file's end does not
+	// delete it. fileless is true if the file was removed since.
+	applied, fileless bool
 }
 
 const otherDir = "/run/podrun/manifests"
@@ -144,8 +147,10 @@ func (s *simulation) settle() {
 		s.reach(dir)
 	}
 	time.Sleep(simBack + time.Second)
-	for _, sl := range s.slots {
-		s.remove(sl)
+	for range 2 { // the files, and then the pods that came from none
+		for _, sl := range s.slots {
+			s.remove(sl)
+		}
 	}
 	for range 120 {
 		s.tick()
@@ -196,7 +201,7 @@ func (s *simulation) try() (do string) {
 		s.remove(sl)
 	// A file that breaks before it was applied, during an outage, is unknown to a serve
 	// that starts then: nothing is wanted of it.
-	case n < 17 && sl.here && sl.path != "" && reachable && s.ends == nil:
+	case n < 17 && sl.here && sl.path != "" && !sl.fileless && reachable && s.ends == nil:
 		do = "break"
 		s.files.breakFile(sl.path)
 		sl.broken = true
@@ -208,11 +213,13 @@ func (s *simulation) try() (do string) {
 
 // actOn does something to a pod that has not been changed for a while.
 func (s *simulation) actOn(sl *slot, p *modelPod, n int) string {
-	byFile := sl.path != ""
+	byFile := sl.path != "" && !sl.fileless
 	over, healthy := s.model.state(p)
 	switch {
-	case n < 34 && byFile:
+	case n < 32 && sl.path != "":
 		return s.update(sl, p)
+	case n < 34 && byFile && !p.stopped:
+		return s.replaceWithoutServe(sl)
 	case n < 40 && byFile && sl.file.config && !p.stopped:
 		sl.version++
 		s.model.change(sl.name, "config", nil)
@@ -236,6 +243,7 @@ func (s *simulation) actOn(sl *slot, p *modelPod, n int) string {
 		s.model.change(sl.name, "delete", nil)
 		s.noError(s.delete(DeleteOptions{}, sl.name), nil)
 		s.model.change(sl.name, "deleted", nil)
+		sl.applied = false
 		return "delete"
 	case n < 90 && !p.stopped:
 		s.model.change(sl.name, "restart command", nil)
@@ -248,6 +256,7 @@ func (s *simulation) actOn(sl *slot, p *modelPod, n int) string {
 		spec.args += 1000
 		s.model.change(sl.name, "apply", func(p *modelPod) { p.spec = spec })
 		s.command(func() ([]Result, error) { return s.applyAll(s.t.Context(), s.texts(sl, spec)...) })
+		sl.applied = sl.path != ""
 		return "apply"
 	case !over && !p.stopped:
 		return s.loseSandbox(sl)
@@ -305,7 +314,7 @@ func (p *modelPod) take(spec simPod) {
 }
 
 func (s *simulation) write(sl *slot) {
-	sl.broken = false
+	sl.broken, sl.applied, sl.fileless = false, false, false
 	s.files.write(sl.path, s.texts(sl, sl.file)...)
 }
 
@@ -325,14 +334,36 @@ func (s *simulation) add(sl *slot) {
 }
 
 func (s *simulation) remove(sl *slot) {
-	if !sl.here || sl.path == "" && (s.ends != nil || !s.model.quiet()) {
+	if !sl.here || (sl.path == "" || sl.applied) && (s.ends != nil || !s.model.quiet()) {
+		return
+	}
+	if sl.applied && !sl.fileless { // a pod that is kept
+		sl.fileless = true
+		s.files.remove(sl.path)
 		return
 	}
 	sl.here = false
 	s.model.change(sl.name, "remove", func(p *modelPod) { p.wanted, p.stopped = false, false; p.forget() })
-	if sl.path != "" {
+	if sl.path != "" && !sl.fileless {
 		s.files.remove(sl.path)
 		return
 	}
+	sl.applied, sl.fileless = false, false
 	s.noError(s.delete(DeleteOptions{}, sl.name), nil)
+}
+
+// replaceWithoutServe makes a pod of a command of one of a file, and removes the file, while
+// no supervisor runs: the next one must not delete the pod.
+func (s *simulation) replaceWithoutServe(sl *slot) string {
+	s.model.goAway()
+	s.end()
+	s.model.change(sl.name, "delete", nil)
+	s.noError(s.delete(DeleteOptions{}, sl.name), nil)
+	s.files.remove(sl.path)
+	sl.applied, sl.fileless = true, true
+	s.model.change(sl.name, "apply", func(p *modelPod) { p.take(sl.file) })
+	s.command(func() ([]Result, error) { return s.applyAll(s.t.Context(), s.texts(sl, sl.file)...) })
+	s.start()
+	s.model.back()
+	return "replace without serve"
 }

@@ -17,8 +17,10 @@ import (
 type AdmitOptions struct {
 	PrepareOptions
 	Continue bool // admit the other pods where some are refused
-	// Origin is kept of the pods; its settings are the node's.
-	Origin store.Origin
+	// Origin is recorded for the pods; its settings are the node's. FromCheckpoint keeps the
+	// recorded command of pods that were applied: their definition is not a new one.
+	Origin         store.Origin
+	FromCheckpoint bool
 }
 
 // Admit reads the host, decides about all pods and reserves the resources of
@@ -41,16 +43,13 @@ func (n *Node) Admit(ctx context.Context, objects *manifest.Objects, locks store
 				return err
 			}
 		}
-		origin, err := n.origin(o.Origin)
-		if err != nil {
-			return err
-		}
 		defer trace.Begin(ctx, "reserve", "")()
 		for i := range targets {
-			if o.Debug == nil {
-				locks[targets[i].Plan.ID.String()].Origin = origin
+			lock := locks[targets[i].Plan.ID.String()]
+			if err = n.takeOrigin(targets[i], lock, o); err == nil {
+				err = n.reserveTarget(targets[i], lock)
 			}
-			if err = n.reserveTarget(targets[i], locks[targets[i].Plan.ID.String()]); err != nil {
+			if err != nil {
 				return errors.Join(err, n.unreserve(ctx, targets[:i+1], locks))
 			}
 		}

@@ -6,17 +6,40 @@ import (
 
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 )
 
-// origin records where a pod comes from, with this node's settings.
-func (n *Node) origin(o store.Origin) (*store.Origin, error) {
+// takeOrigin makes the origin of a target, with this node's settings, the one that the
+// lock records: at once if the pod has the definition already or is new, otherwise when
+// the definition takes effect. Until then the pod is what it was: if its new definition
+// cannot be applied, its source still decides whether the pod is deleted.
+func (n *Node) takeOrigin(t prepare.Target, lock *store.PodLock, o AdmitOptions) error {
+	lock.Origin, lock.NextOrigin = nil, nil
+	if o.Debug != nil {
+		return nil
+	}
 	data, err := json.Marshal(n.Settings)
 	if err != nil {
-		return nil, fmt.Errorf("keep the settings of a pod: %w", err)
+		return fmt.Errorf("pod %s: keep its settings: %w", t.Plan.ID, err)
 	}
-	o.Settings = data
-	return &o, nil
+	origin := o.Origin
+	if o.FromCheckpoint {
+		before, err := lock.Owner()
+		if err != nil {
+			return err
+		}
+		if before != nil && before.Origin != nil && before.Origin.Command != store.OriginRun {
+			origin.Command = before.Origin.Command
+		}
+	}
+	origin.Settings = data
+	if t.Change == prepare.ChangeNew || t.Change == prepare.ChangeUnchanged {
+		lock.Origin = &origin
+	} else {
+		lock.NextOrigin = &origin
+	}
+	return nil
 }
 
 // AppliedSettings are the settings that a pod was applied with: what an owner record

@@ -47,7 +47,8 @@ func (o ApplyOptions) Admit() node.AdmitOptions {
 	if origin.Command == "" {
 		origin.Command = store.OriginApply
 	}
-	return node.AdmitOptions{PrepareOptions: node.PrepareOptions{AllowKubelet: o.AllowKubelet, Force: o.Force, Debug: o.Debug}, Continue: o.Continue, Origin: origin}
+	return node.AdmitOptions{PrepareOptions: node.PrepareOptions{AllowKubelet: o.AllowKubelet, Force: o.Force, Debug: o.Debug},
+		Continue: o.Continue, Origin: origin, FromCheckpoint: o.FromCheckpoint}
 }
 
 func (o ApplyOptions) goal() lifecycle.Goal {

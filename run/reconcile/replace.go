@@ -32,7 +32,7 @@ func (w *Worker) prepareChange(ctx context.Context, t prepare.Target, o ApplyOpt
 		if err := w.beginResize(t.Was.Pod); err != nil {
 			return err
 		}
-		return store.WriteCheckpoint(w.plan.Layout, w.plan.ID, w.plan.Checkpoint)
+		return w.update(o)
 	}
 	again := o.FromCheckpoint && len(t.Old) == 1 && t.Old[0].ID.UID == w.plan.ID.UID
 	if err := w.removeReplaced(ctx, t.Old, again); err != nil {
@@ -62,7 +62,26 @@ func (w *Worker) reserveAfter(ctx context.Context, again bool) error {
 	return w.lock.Update(func(r *store.OwnerRecord) {
 		r.UID, r.Incarnation, r.Fresh = w.plan.ID.UID, store.RandomHex(8), !again
 		r.Doomed, r.Again, r.Ending = false, false, nil
+		w.lock.SetOrigin(r)
 	})
+}
+
+// update makes the command's definition that of the pod. In between, a pod must not seem to
+// come from a source whose definition it does not have: a supervisor would delete it with
+// its data.
+func (w *Worker) update(o ApplyOptions) error {
+	checkpoint := func() error { return store.WriteCheckpoint(w.plan.Layout, w.plan.ID, w.plan.Checkpoint) }
+	origin := func() error { return w.lock.Update(w.lock.SetOrigin) }
+	steps := []func() error{origin, checkpoint}
+	if o.Origin.Command == store.OriginServe {
+		steps = []func() error{checkpoint, origin}
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // removeReplaced removes the pods that this one takes the place of. The error is

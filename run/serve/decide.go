@@ -34,6 +34,10 @@ type Situation struct {
 	Applied string
 	// Run is true if `podrun run` created the pod.
 	Run bool
+	// FromSource is true if the pod came from its source, and no command applied it since:
+	// then the source's end deletes it. Unclaimed is true if it is not known where the pod
+	// came from, and it is what its source defines.
+	FromSource, Unclaimed bool
 	// Stopped is true if a command stopped the pod until a command starts it.
 	Stopped bool
 	// Doomed is true if a removal for good has begun.
@@ -80,6 +84,8 @@ const (
 	Attend Verb = "attend"
 	// Delete removes the pod, and the record of its source.
 	Delete Verb = "delete"
+	// Release removes the record of the source, and keeps the pod.
+	Release Verb = "release"
 	// Evict stops the pod for good, for the node's sake or for a limit that it exceeds.
 	Evict Verb = "evict"
 	// Wait does nothing until something changes, or until Step.Until.
@@ -123,6 +129,8 @@ func Decide(s Situation) Step {
 		return Step{Do: Forget}
 	case s.Run:
 		return Step{Do: Wait, Why: "podrun run made the pod"}
+	case s.Source == Gone && !s.FromSource && !s.Doomed:
+		return Step{Do: Release}
 	case s.Doomed, s.Source == Gone:
 		if s.Now.Before(s.RetryDelete) {
 			return Step{Do: Wait, Until: s.RetryDelete, Why: whyNotRemoved}
@@ -166,10 +174,10 @@ func (s Situation) afterEviction() Step {
 	return Step{Do: Apply, Force: true}
 }
 
-// changed reports whether the source's definition differs from the applied one, or has
-// the Secrets that were lost.
+// changed reports whether the source's definition differs from the applied one, has the
+// Secrets that were lost, or is that of the pod, which is not known to come from there.
 func (s Situation) changed() bool {
-	return s.Source == Present && (s.Hash != s.Applied || s.SecretsLost)
+	return s.Source == Present && (s.Hash != s.Applied || s.SecretsLost || s.Unclaimed)
 }
 
 // applyHeld reports whether applying the source's definition is still delayed.

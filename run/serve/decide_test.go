@@ -44,15 +44,19 @@ type row struct {
 }
 
 var (
-	wait   = cell{do: Wait}
-	apply  = cell{do: Apply}
-	attend = cell{do: Attend}
-	remove = cell{do: Delete}
-	evict  = cell{do: Evict}
-	forget = cell{do: Forget}
+	wait    = cell{do: Wait}
+	apply   = cell{do: Apply}
+	attend  = cell{do: Attend}
+	remove  = cell{do: Delete}
+	release = cell{do: Release}
+	evict   = cell{do: Evict}
+	forget  = cell{do: Forget}
 )
 
-func exists(s *Situation) { s.Exists, s.Applied = true, "h1" }
+func exists(s *Situation) { s.Exists, s.FromSource, s.Applied = true, true, "h1" }
+
+// applied is the state of a pod that a command applied after its source.
+func applied(s *Situation) { exists(s); s.FromSource = false }
 
 // stateTable is the table of docs/serve.md. A source that is Present asks for h1.
 var stateTable = []row{
@@ -145,7 +149,15 @@ var momentTable = []row{
 		[4]cell{{do: Apply, force: true}, remove, attend, attend}},
 	{"update: a ConfigMap or Secret changes", "with the annotation, of a pod that has ended", func(s *Situation) { exists(s); s.Applied, s.Restart, s.Ended = "h0", true, true },
 		[4]cell{apply, remove, wait, wait}},
-	{"update by a command (podrun apply of the same name)", "", exists, [4]cell{attend, remove, attend, attend}},
+	{"update by a command (podrun apply of the same name)", "", applied, [4]cell{attend, release, attend, attend}},
+	{"update by a command (podrun apply of the same name)", "which stopped it then", func(s *Situation) { applied(s); s.Stopped = true },
+		[4]cell{wait, release, wait, wait}},
+	{"update by a command (podrun apply of the same name)", "which began to delete it then", func(s *Situation) { applied(s); s.Doomed = true },
+		[4]cell{remove, remove, remove, remove}},
+	{"update by a command (podrun apply of the same name)", "and the file changed then", func(s *Situation) { applied(s); s.Applied = "h0" },
+		[4]cell{apply, release, attend, attend}},
+	{"downgrade and upgrade of podrun", "the pod is what the file defines", func(s *Situation) { applied(s); s.Unclaimed = true },
+		[4]cell{apply, release, attend, attend}},
 	{"podrun delete of a pod that a file defines", "", func(s *Situation) { s.Applied = "h1" }, [4]cell{apply, forget, wait, forget}},
 }
 
@@ -216,7 +228,7 @@ func TestTablesAreDocumented(t *testing.T) {
 // situations calls f with every combination of what a Situation says.
 func situations(f func(Situation)) (n int) {
 	times := []time.Time{{}, since, later}
-	for bits := range 1 << 12 {
+	for bits := range 1 << 14 {
 		bit := func(i int) bool { return bits>>i&1 == 1 }
 		for _, source := range presences {
 			for _, applied := range []string{"", "h0", "h1"} {
@@ -224,7 +236,7 @@ func situations(f func(Situation)) (n int) {
 					for _, failed := range []string{"", "h0", "h1"} {
 						s := Situation{Source: source, Restart: bit(0), Exists: bit(1), Applied: applied, Run: bit(2), Stopped: bit(3), Doomed: bit(4),
 							Ended: bit(5), Broken: bit(6), Owned: bit(7), Failed: failed,
-							SecretsLost: bit(11), Evict: bit(8), Evicted: bit(9), Pressure: bit(10), RetryEvicted: times[i/3%3],
+							SecretsLost: bit(11), FromSource: bit(12), Unclaimed: bit(13), Evict: bit(8), Evicted: bit(9), Pressure: bit(10), RetryEvicted: times[i/3%3],
 							RetryApply: times[i%3], RetryAttend: times[i/3%3], RetryDelete: times[i/9], Now: now}
 						if source == Present {
 							s.Hash = "h1"
@@ -253,14 +265,16 @@ func TestDecideProperties(t *testing.T) {
 		}
 		check(!s.Owned || d.Do == Wait, "a pod that another command works on is left alone")
 		check(!s.Exists || !s.Run || d.Do == Wait, "a pod of podrun run is left alone")
-		check(d.Do != Delete || s.Exists && (s.Source == Gone || s.Doomed), "only what is gone or doomed is removed")
+		check(d.Do != Delete || s.Exists && (s.Source == Gone && s.FromSource || s.Doomed), "only what is doomed, or came from a source that no longer has it, is removed")
+		check(d.Do != Release || s.Exists && s.Source == Gone && !s.FromSource, "only a pod that did not come from its source is released")
 		check(d.Do != Delete || s.Source != Unreachable || s.Doomed, "nothing is removed because its source can't be read")
 		again := s.Exists && s.Ended && s.Evicted && !s.Pressure && !s.RetryEvicted.After(s.Now) && !s.Stopped && (s.Source == Present || s.Source == Unreachable)
 		check(d.Do != Apply || s.Source == Present && s.Hash == "h1" || again, "only what a source asks for is applied, and what was evicted")
-		check(d.Do != Apply || !s.Exists || s.Applied != s.Hash || s.SecretsLost || again, "what was applied is not applied again, unless it was evicted or its Secrets are lost")
+		check(d.Do != Apply || !s.Exists || s.Applied != s.Hash || s.SecretsLost || s.Unclaimed || again,
+			"what was applied is not applied again, unless it was evicted, its Secrets are lost or its origin is unknown")
 		check(d.Do != Evict || s.Evict && s.Exists && !s.Ended && !s.Stopped && !s.Run, "only what is to be evicted, and runs, is evicted")
-		check(!s.Exists || !s.Stopped || s.Doomed || d.Do == Wait || d.Do == Delete, "a stopped pod is not started")
-		check(!s.Exists || !s.Broken || d.Do == Wait || d.Do == Delete, "a pod with a corrupt checkpoint is not started")
+		check(!s.Exists || !s.Stopped || s.Doomed || d.Do == Wait || d.Do == Delete || d.Do == Release, "a stopped pod is not started")
+		check(!s.Exists || !s.Broken || d.Do == Wait || d.Do == Delete || d.Do == Release, "a pod with a corrupt checkpoint is not started")
 		check(!s.Exists || !s.Ended || d.Do != Attend, "a pod that has ended is not attended")
 		check(d.Do != Forget || !s.Exists && s.Source != Present && s.Source != Unreachable, "only a pod that does not exist is forgotten")
 		check(d.Do == Wait || d.Do == Attend || d.Until.IsZero(), "only waiting and attending has an end")

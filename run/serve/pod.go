@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/source"
 )
 
 // pod is the supervision of one pod, by one goroutine.
@@ -91,7 +93,13 @@ func (p *pod) run(ctx context.Context) {
 		if err != nil {
 			in = facing{Situation: Situation{Exists: true, Source: NoSource, RetryAttend: p.fail(Attend, "", err), Now: time.Now()}}
 		}
+		p.noteMoved(in)
 		step := Decide(in.Situation)
+		if step.Do == Release {
+			p.release(in)
+			in.Source = NoSource // also if the record cannot be removed now
+			step = Decide(in.Situation)
+		}
 		if step.Do == Forget {
 			p.report(store.RemoveSource(p.node().Layout(), p.id))
 			if p.s.forget(p) {
@@ -105,6 +113,25 @@ func (p *pod) run(ctx context.Context) {
 }
 
 func (p *pod) node() *node.Node { return p.s.current() }
+
+// noteMoved records the path of a source whose file was renamed: whether the pod is deleted
+// depends on that file from then on.
+func (p *pod) noteMoved(in facing) {
+	if in.Source == Present && in.recorded != "" && in.recorded != in.path {
+		p.report(store.WriteSource(p.node().Layout(), p.id, store.SourceRecord{Path: in.path, Hash: in.Applied}))
+	}
+}
+
+// release ends the relation of a pod to a source that no longer has it, and reports that the
+// pod is kept: the user may expect that it is deleted.
+func (p *pod) release(in facing) {
+	if err := store.RemoveSource(p.node().Layout(), p.id); err != nil {
+		p.report(err)
+		return
+	}
+	p.node().SendWarnings(problem.List{{Object: "pod " + p.id.String(), Warning: true,
+		Message: "no longer defined by " + source.Shown(in.path) + ", and kept: a command applied it since; 'podrun delete " + p.id.Name + " -n " + p.id.Namespace + "' deletes it"}})
+}
 
 // drain forgets signals: everything is read again.
 func (p *pod) drain() {
@@ -195,10 +222,11 @@ func (p *pod) outdated(step Step, begun facing) bool {
 		return false // the step continues with its current state
 	}
 	in.Owned = false // by this very step
+	reloaded = reloaded || in.Source == Present && in.path != begun.path
 	switch next := Decide(in.Situation); step.Do {
 	case Apply:
 		// The step also supervises the pod after applying it.
-		return reloaded || next.Do == Delete || next.Do == Forget || next.Do == Evict || in.Source == Present && in.Hash != begun.Hash
+		return reloaded || next.Do == Delete || next.Do == Release || next.Do == Forget || next.Do == Evict || in.Source == Present && in.Hash != begun.Hash
 	case Attend:
 		return reloaded || next.Do != Attend && next.Do != Wait || !p.resizePending(in).Is(p.resizePending(begun))
 	}

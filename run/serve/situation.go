@@ -3,6 +3,7 @@ package serve
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,9 +17,11 @@ import (
 // facing is a situation with the additional input of the steps.
 type facing struct {
 	Situation
-	id      identity.Pod      // with the UID of the pod that exists
-	path    string            // of its source
-	objects *manifest.Objects // the source's definition: only this pod, and the objects that it may refer to
+	id   identity.Pod // with the UID of the pod that exists
+	path string       // of its source
+	// recorded is the path of the source record; "" for none.
+	recorded string
+	objects  *manifest.Objects // the source's definition: only this pod, and the objects that it may refer to
 }
 
 // containers are those of the source's definition.
@@ -46,6 +49,9 @@ func (p *pod) situation(now time.Time) (facing, error) {
 		return facing{}, err
 	}
 	in := p.s.wanted(p.id, record)
+	if record != nil {
+		in.Applied, in.recorded = record.Hash, record.Path
+	}
 	p.mu.Lock()
 	in.Now, in.Failed, in.RetryApply = now, p.failures[Apply].hash, p.failures[Apply].retry
 	in.RetryAttend, in.RetryDelete = p.failures[Attend].retry, p.failures[Delete].retry
@@ -53,9 +59,6 @@ func (p *pod) situation(now time.Time) (facing, error) {
 	ended := p.ended
 	p.mu.Unlock()
 	in.id = p.id
-	if record != nil {
-		in.Applied = record.Hash
-	}
 	if owner != nil {
 		in.id.UID = owner.UID
 		in.Owned = owner.Live(layout)
@@ -69,6 +72,7 @@ func (p *pod) situation(now time.Time) (facing, error) {
 	if !in.Exists {
 		return in, nil
 	}
+	in.FromSource = owner.FromSource()
 	in.Stopped = observe.IsStopped(layout, in.id.UID)
 	evicted, shutDown := observe.ReadDisrupted(layout, in.id.UID)
 	in.ShutDown = !shutDown.IsZero() && p.s.shutdown.begun()
@@ -78,9 +82,13 @@ func (p *pod) situation(now time.Time) (facing, error) {
 	}
 	known := observe.ReadKnown(layout, in.id)
 	in.Broken, in.SecretsLost = known.Broken != nil, known.LostSecrets != nil
-	if in.Source == Present && known.Pod != nil && in.Hash != in.Applied {
+	if in.Source == Present && known.Pod != nil {
 		pod := in.objects.Pods[0].Object
-		in.Restart = pod.Annotations[AnnotationRestart] == "true" && len(manifest.Changes(known.Pod, manifest.KeepEphemeral(known.Pod, pod))) == 0
+		same := sync.OnceValue(func() bool {
+			return len(manifest.Changes(known.Pod, manifest.KeepEphemeral(known.Pod, pod))) == 0
+		})
+		in.Restart = in.Hash != in.Applied && pod.Annotations[AnnotationRestart] == "true" && same()
+		in.Unclaimed = (owner == nil || owner.Origin == nil) && same()
 	}
 	return in, nil
 }

@@ -23,7 +23,8 @@ func (p *pod) apply(ctx context.Context, step Step, in facing) error {
 		return err
 	}
 	objects := in.objects
-	if in.Source != Present { // an evicted pod whose file cannot be read now
+	fromCheckpoint := in.Source != Present
+	if fromCheckpoint { // an evicted pod whose file cannot be read now
 		c, err := store.ReadCheckpoint(n.Layout(), in.id.UID)
 		if err != nil || c == nil {
 			return err
@@ -33,8 +34,8 @@ func (p *pod) apply(ctx context.Context, step Step, in facing) error {
 		}
 		objects = c.Objects()
 	}
-	if !in.Exists && in.Source == Present && in.Applied == "" {
-		// Before the pod has a checkpoint: if the supervisor is killed afterwards, the
+	if !fromCheckpoint && in.recorded == "" {
+		// Before the pod comes from the source: if the supervisor is killed afterwards, the
 		// next one knows the pod's source, even if the file has been removed.
 		if err := store.WriteSource(n.Layout(), p.id, store.SourceRecord{Path: in.path}); err != nil {
 			return err
@@ -44,13 +45,16 @@ func (p *pod) apply(ctx context.Context, step Step, in facing) error {
 		p.s.options.Starting(p.id)
 	}
 	o := reconcile.ApplyOptions{AllowKubelet: p.s.options.AllowKubelet, KeepOnFailure: true, Force: step.Force,
-		Origin: store.Origin{Command: store.OriginServe}, Supervision: p.supervision(),
+		FromCheckpoint: fromCheckpoint, Supervision: p.supervision(),
 		Admitted: func() error {
-			if in.Source != Present {
+			if fromCheckpoint {
 				return nil // the recorded state of the source remains valid
 			}
 			return store.WriteSource(n.Layout(), p.id, store.SourceRecord{Path: in.path, Hash: in.Hash})
 		}}
+	if !fromCheckpoint {
+		o.Origin.Command = store.OriginServe
+	}
 	w, target, err := p.admit(ctx, n, objects, o)
 	if err != nil {
 		return err
@@ -159,6 +163,11 @@ func (p *pod) delete(ctx context.Context, in facing) error {
 	lock, err := n.Locks().LockPod(ctx, in.id, store.PurposeRemove)
 	defer lock.Release()
 	if err != nil {
+		return err
+	}
+	// Under the lock: while this step waited for it, a command may have applied another pod of
+	// that name.
+	if now, err := p.situation(time.Now()); err != nil || Decide(now.Situation).Do != Delete || now.id != in.id {
 		return err
 	}
 	if removed := reconcile.Remove(ctx, n, observe.ReadKnown(n.Layout(), in.id), f, lock, reconcile.RemoveOptions{}); removed.Err != nil {

@@ -87,9 +87,13 @@ type OwnerRecord struct {
 	Origin *Origin `json:"origin,omitempty"`
 }
 
-// Origin is the way in which a pod was created on this host.
+// Origin is where the definition of a pod on this host comes from. It belongs to the
+// incarnation of the pod: it is recorded when the definition takes effect, and ends with
+// the owner record when the pod is deleted. A podrun that does not know a field of the
+// record drops it, so that an origin never outlasts the definition that it is of.
 type Origin struct {
-	// Command applied the pod last: OriginApply, OriginRun or OriginServe.
+	// Command applied the pod last: OriginApply, OriginRun or OriginServe. A pod that a
+	// supervisor applied came from the file of its source record (SourceRecord).
 	Command string `json:"command"`
 	// Settings are the node's settings that the pod was planned with
 	// (nodeconfig.Settings).
@@ -105,6 +109,12 @@ const (
 
 // Ends reports whether the owner stops, replaces or removes the pod.
 func (r *OwnerRecord) Ends() bool { return r != nil && (r.Purpose.rank() > 0 || r.Doomed) }
+
+// FromSource reports whether the pod came from a source of a supervisor. It is false if
+// that is not known: a podrun that does not know origins changed the pod.
+func (r *OwnerRecord) FromSource() bool {
+	return r != nil && r.Origin != nil && r.Origin.Command == OriginServe
+}
 
 // Removes reports whether a command has begun to remove the pod for good.
 func (r *OwnerRecord) Removes() bool { return r != nil && r.Doomed && !r.Again }

@@ -41,8 +41,12 @@ type PodLock struct {
 	// Killed is true if the previous owner was killed, and the runtime may still be executing its
 	// last call.
 	Killed bool
-	// Origin is recorded for the pod at the next Acquire; nil keeps the recorded one.
+	// Origin is recorded for the pod at the next Acquire, and only there; nil keeps the
+	// recorded one.
 	Origin *Origin
+	// NextOrigin is the origin of a definition that the pod does not have yet: SetOrigin
+	// records it when the definition takes effect. Nil for none.
+	NextOrigin *Origin
 	// Reservation holds the resources that admission reserves for the pod until it has
 	// them; nil for none.
 	Reservation *LockedFile
@@ -237,6 +241,7 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 			_ = os.Remove(filepath.Join(l.layout.Claims(), filepath.Base(before.Claim))) // the next sweep tries again
 		}
 		l.Mine, l.Seen, l.Incarnation, l.Ending, l.Unreleased = r.Generation, r.Generation, r.Incarnation, r.Ending, r.Unreleased
+		l.Origin = nil // a later owner may record another one
 		return nil
 	case l.Removal && CannotWrite(err):
 		l.Pinned = true
@@ -298,6 +303,14 @@ func (l *PodLock) Update(change func(*OwnerRecord)) error {
 		l.Pinned, err = true, nil
 	}
 	return err
+}
+
+// SetOrigin sets the origin of a pod whose definition is now the command's. The pod's
+// lock must be held; it is called by Update.
+func (l *PodLock) SetOrigin(r *OwnerRecord) {
+	if l.NextOrigin != nil {
+		r.Origin = l.NextOrigin
+	}
 }
 
 // maxUnreleased bounds OwnerRecord.Unreleased.

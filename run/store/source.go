@@ -11,8 +11,10 @@ import (
 )
 
 // SourceRecord names the file in a supervisor's manifest directories that defines a pod.
-// It belongs to the pod's name: it is kept when a command changes or deletes the pod, and
-// is removed after the file was removed and the pod was deleted because of that.
+// It belongs to the pod's name: it is kept when a command changes or deletes the pod, so
+// that the file is not applied over a command's definition. Therefore it is no reason to
+// delete a pod: only an incarnation with OriginServe came from the file. The record is
+// removed after the file was.
 type SourceRecord struct {
 	Path string `json:"path"`
 	// Hash is the hash of the pod, and of the objects that it refers to, as they were in
