@@ -78,4 +78,6 @@ const (
 	// kubelet reports only OOM kills outside containers, as SystemOOM of the node
 	// (pkg/kubelet/oom).
 	OOMKilling = "OOMKilling"
+	// CheckpointCorrupt is podrun's: the kubelet keeps no definitions of pods.
+	CheckpointCorrupt = "CheckpointCorrupt"
 )

@@ -35,7 +35,7 @@ var corruptFiles = map[string]func(path string) error{
 }
 
 // spoil replaces a file by something else.
-func spoil(t *testing.T, path, how string) {
+func spoil(t testing.TB, path, how string) {
 	t.Helper()
 	if how != "cut short" && how != "too large" {
 		if err := os.RemoveAll(path); err != nil {

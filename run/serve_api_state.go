@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/podrun/podrun/podlog"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/serve"
 	"github.com/podrun/podrun/source"
 )
 
@@ -108,7 +110,34 @@ func (a *api) sources() []nodeapi.Source {
 	if snapshot == nil {
 		return nil
 	}
-	return sourceStates(snapshot)
+	return withCorrupt(sourceStates(snapshot), snapshot, s.Summary().Corrupt)
+}
+
+// appliedSource is the name under which the problems of pods are shown that no file defines.
+const appliedSource = "podrun apply"
+
+// withCorrupt adds the pods whose checkpoints cannot be read to the problems of their
+// sources.
+func withCorrupt(states []nodeapi.Source, snapshot *source.Snapshot, corrupt []serve.Corrupt) []nodeapi.Source {
+	applied := nodeapi.Source{Name: appliedSource, State: string(source.Present)}
+	for _, c := range corrupt {
+		at := &applied
+		for i, d := range snapshot.Dirs {
+			if c.Source != "" && (d.Path == c.Source || d.Path == filepath.Dir(c.Source)) {
+				at = &states[i]
+			}
+		}
+		if at == &applied {
+			applied.Pods++
+		}
+		if len(at.Problems) < maxSourceProblems {
+			at.Problems = append(at.Problems, "pod "+c.ID+": its checkpoint is corrupt: "+c.Why)
+		}
+	}
+	if applied.Pods > 0 {
+		states = append(states, applied)
+	}
+	return states
 }
 
 // maxSourceProblems is how many problems of a source are shown.

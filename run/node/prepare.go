@@ -25,8 +25,10 @@ import (
 // PrepareOptions are the options of Prepare.
 type PrepareOptions struct {
 	AllowKubelet bool
-	Force        bool        // plan to run pods again that have not changed or have ended
-	Facts        *host.Facts // in place of this host's
+	Force        bool // plan to run pods again that have not changed or have ended
+	// ReplaceCorrupt replaces pods whose checkpoints are corrupt.
+	ReplaceCorrupt bool
+	Facts          *host.Facts // in place of this host's
 	// Debug is added to the ephemeral containers of the pods, whose origin stays as it
 	// is; nil for none.
 	Debug *corev1.EphemeralContainer
@@ -43,7 +45,7 @@ func (n *Node) Prepare(ctx context.Context, objects *manifest.Objects, o Prepare
 // prepare is Prepare that calls read once the host is read, before anything is concluded
 // from it.
 func (n *Node) prepare(ctx context.Context, objects *manifest.Objects, o PrepareOptions, read func(host.PodDirs) error) ([]prepare.Target, problem.List, error) {
-	in := prepare.Input{Objects: objects, Settings: n.Settings, Invocation: n.Invocation, AllowKubelet: o.AllowKubelet, Force: o.Force, Now: o.Now, Debug: o.Debug,
+	in := prepare.Input{Objects: objects, Settings: n.Settings, Invocation: n.Invocation, AllowKubelet: o.AllowKubelet, Force: o.Force, Now: o.Now, Debug: o.Debug, ReplaceCorrupt: o.ReplaceCorrupt,
 		Supervised: o.Facts == nil && store.Supervised(n.Layout())}
 	facts := o.Facts
 	if facts == nil {
@@ -109,7 +111,7 @@ func (n *Node) Here(ctx context.Context, objects *manifest.Objects, facts host.F
 		case errors.Is(err, fs.ErrPermission) || store.IsNewer(err):
 			return nil, err
 		case err != nil:
-			out = append(out, prepare.Here{ID: id, Broken: err})
+			out = append(out, prepare.Here{ID: id, Broken: err, Corrupt: store.IsCorrupt(err)})
 			continue
 		case c == nil:
 			continue

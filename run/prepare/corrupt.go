@@ -1,23 +1,41 @@
 package prepare
 
 import (
-	"github.com/podrun/podrun/host"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
 )
 
 // corruptState warns of state files that count for nothing in the verdict. They
-// refuse no pod.
-func corruptState(facts host.Facts) problem.List {
+// refuse no pod. Pods that the command replaces for their checkpoints need no warning.
+func (in Input) corruptState() problem.List {
 	var out problem.List
-	for _, what := range facts.Unreadable {
+	for _, what := range in.Facts.Unreadable {
 		out = append(out, problem.Problem{Message: "corrupt state file, ignored: " + what, Warning: true})
 	}
-	for _, p := range facts.Pods {
-		if p.Broken != "" && p.RootDir == "" {
+	for _, p := range in.Facts.Pods {
+		replaced := in.ReplaceCorrupt && slices.ContainsFunc(in.Here, func(h Here) bool { return h.ID.UID == p.UID && h.Corrupt })
+		if !replaced && p.Broken != "" && p.RootDir == "" {
 			id := identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 			out = append(out, problem.Problem{Object: identity.ObjectOf(id), Message: "its checkpoint is corrupt, so its requests and ports do not count: " + p.Broken,
 				Hint: identity.DeleteHint(id), Warning: true})
+		}
+	}
+	return out
+}
+
+// definedBy returns the pods that a pod replaces, of which one has an unreadable checkpoint.
+// If corrupt ones may be replaced, their definition is that of the pod: of all that are known,
+// its hooks and grace period are most likely theirs. What stays broken is refused
+// (brokenProblems).
+func (in Input) definedBy(pod *corev1.Pod, here []Here) []Here {
+	out := slices.Clone(here)
+	for i := range out {
+		if h := &out[i]; h.Corrupt && in.ReplaceCorrupt {
+			h.Pod, h.Broken = pod, nil
 		}
 	}
 	return out

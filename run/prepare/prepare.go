@@ -44,8 +44,9 @@ type Here struct {
 	// Ended is true if none of its containers runs or will run again.
 	Ended bool
 	// Broken is why the checkpoint cannot be read; then the fields above are not
-	// set.
-	Broken error
+	// set. Corrupt is true if its content is lost.
+	Broken  error
+	Corrupt bool
 }
 
 // Target is one pod of a command: its plan, and the pod that it replaces or
@@ -81,6 +82,9 @@ type Input struct {
 	Invocation   string
 	AllowKubelet bool
 	Force        bool // replace an existing pod even if it is unchanged
+	// ReplaceCorrupt replaces pods whose checkpoints are corrupt: the objects are from a
+	// source that is known to define them.
+	ReplaceCorrupt bool
 	// Debug is added to the ephemeral containers of the pods; nil for none.
 	Debug      *corev1.EphemeralContainer
 	Supervised bool // a supervisor runs, which enforces limits of local storage
@@ -97,7 +101,7 @@ func All(in Input) ([]Target, problem.List) {
 	var arriving []admission.Pod
 	text := 0 // bytes of variables and arguments so far
 	allocatable, problems := admission.Allocatable(in.Facts, in.Settings)
-	problems = append(problems, corruptState(in.Facts)...)
+	problems = append(problems, in.corruptState()...)
 	in.Objects = bound(in.Objects)
 	for _, mp := range in.Objects.Pods {
 		pod, classed := manifest.WithClasses(mp.Object, in.Objects)
@@ -196,7 +200,7 @@ func Compare(pod *corev1.Pod, in Input) Target {
 		return Target{Change: ChangeNew, UID: uid}
 	}
 	if slices.ContainsFunc(here, func(h Here) bool { return h.Broken != nil }) {
-		return Target{Change: ChangeReplace, Old: here, UID: uid} // which brokenProblems refuses
+		return Target{Change: ChangeReplace, Old: in.definedBy(pod, here), UID: uid}
 	}
 	if len(here) > 1 || here[0].Pod == nil || here[0].Ending || pod.UID != "" && here[0].ID.UID != uid {
 		return Target{Change: ChangeReplace, Old: here, UID: uid}

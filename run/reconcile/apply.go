@@ -36,6 +36,8 @@ type ApplyOptions struct {
 	Origin store.Origin // how the pods come to be here; the zero value is by apply
 	// Admitted is called when the pod's definition is on disk; nil for not.
 	Admitted func() error
+	// ReplaceCorrupt replaces pods whose checkpoints are corrupt; otherwise they are refused.
+	ReplaceCorrupt bool
 	// Supervision makes the worker supervise the pod from its start on; nil for a
 	// command, which ends at its goal.
 	Supervision *Supervision
@@ -47,7 +49,7 @@ func (o ApplyOptions) Admit() node.AdmitOptions {
 	if origin.Command == "" {
 		origin.Command = store.OriginApply
 	}
-	return node.AdmitOptions{PrepareOptions: node.PrepareOptions{AllowKubelet: o.AllowKubelet, Force: o.Force, Debug: o.Debug},
+	return node.AdmitOptions{PrepareOptions: node.PrepareOptions{AllowKubelet: o.AllowKubelet, Force: o.Force, Debug: o.Debug, ReplaceCorrupt: o.ReplaceCorrupt},
 		Continue: o.Continue, Origin: origin, FromCheckpoint: o.FromCheckpoint}
 }
 

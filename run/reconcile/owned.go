@@ -125,11 +125,11 @@ func (w *owned) awaitOwnerCheck(ctx context.Context) error {
 	return nil
 }
 
-// lost reports whether the owner of the pod has changed since its lock was last held, or
-// the pod no longer exists.
+// lost reports whether the owner of the pod has changed since its lock was last held, the
+// pod no longer exists, or its checkpoint is corrupt.
 func (w *owned) lost() bool {
 	now, err := w.lock.Current()
-	return err == nil && now != w.lock.Seen || w.removed()
+	return err == nil && now != w.lock.Seen || w.removed() || w.corrupt()
 }
 
 // ended reports whether another command stops, replaces or removes the pod, or has

@@ -7,11 +7,13 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/problem"
@@ -30,6 +32,9 @@ type Supervision struct {
 	OwnerChanged <-chan struct{}
 	OwnerPoll    time.Duration
 	Progress     *Progress // nil for none
+	// Corrupt is set when the pod's checkpoint was found to be corrupt: the worker writes
+	// it again, as it knows the definition. OwnerChanged wakes it. Nil for never.
+	Corrupt *atomic.Bool
 	// ResizePending is why the pod cannot be resized as its source asks; nil if it does
 	// not, or it can.
 	ResizePending *lifecycle.ResizePending
@@ -178,6 +183,30 @@ func (w *Worker) awaitNews(ctx context.Context, d lifecycle.Decision) error {
 		return err
 	}
 	return w.relist(ctx)
+}
+
+// corrupt reports whether the pod's checkpoint was found to be corrupt.
+func (w *owned) corrupt() bool {
+	s := w.supervision
+	return s != nil && s.Corrupt != nil && s.Corrupt.Load()
+}
+
+// restoreCheckpoint writes a corrupt checkpoint again. Without it, the next supervisor
+// could not supervise the pod. The pod's lock must be held.
+func (w *Worker) restoreCheckpoint() {
+	if !w.corrupt() {
+		return
+	}
+	w.supervision.Corrupt.Store(false)
+	_, err := store.ViewCheckpoint(w.plan.Layout, w.plan.ID.UID)
+	if !store.IsCorrupt(err) {
+		return
+	}
+	w.journal.Emit(event.Event{Type: event.Warning, Reason: event.CheckpointCorrupt,
+		Message: "the pod's checkpoint is corrupt; podrun writes it again, and the pod keeps running: " + store.BrokenCause(err).Error()})
+	if err := store.WriteCheckpoint(w.plan.Layout, w.plan.ID, w.plan.Checkpoint); err != nil {
+		w.report(err)
+	}
 }
 
 // nextRetry is when the first step is to be retried that was delayed when the actions were

@@ -56,6 +56,9 @@ func (w *Worker) until(ctx context.Context, goal lifecycle.Goal) (ended bool, er
 		} else if err != nil {
 			return false, err
 		}
+		if owns {
+			w.restoreCheckpoint()
+		}
 		if owns && !w.outage.IsZero() {
 			if err := w.awaitRuntime(ctx); err != nil {
 				return false, w.waitError(ctx, err, w.missing(goal))

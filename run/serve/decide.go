@@ -44,7 +44,7 @@ type Situation struct {
 	Doomed bool
 	// Ended is true if the pod has ended permanently, as this process has observed.
 	Ended bool
-	// Broken is true if its checkpoint cannot be read.
+	// Broken is true if its checkpoint cannot be read: only its source can define it.
 	Broken bool
 	// SecretsLost is true if its Secrets were in memory only and are lost.
 	SecretsLost bool
@@ -136,8 +136,12 @@ func Decide(s Situation) Step {
 			return Step{Do: Wait, Until: s.RetryDelete, Why: whyNotRemoved}
 		}
 		return Step{Do: Delete}
-	case s.Broken:
+	case s.Broken && (s.Source != Present || s.Stopped || s.ShutDown):
 		return Step{Do: Wait, Why: whyCorrupt}
+	case s.Broken && s.applyHeld():
+		return Step{Do: Wait, Until: s.RetryApply, Why: whyCorrupt}
+	case s.Broken:
+		return Step{Do: Apply}
 	case s.Stopped:
 		return Step{Do: Wait, Why: whyStopped}
 	case s.Evict && !s.Ended:

@@ -78,7 +78,10 @@ var stateTable = []row{
 		[4]cell{attend, {do: Wait, until: later}, attend, attend}},
 	{"failed", "could not be removed, its time has come", func(s *Situation) { exists(s); s.RetryDelete = since },
 		[4]cell{attend, remove, attend, attend}},
-	{"failed", "its checkpoint is corrupt", func(s *Situation) { exists(s); s.Broken = true }, [4]cell{wait, remove, wait, wait}},
+	{"its checkpoint is corrupt", "", func(s *Situation) { exists(s); s.Broken = true }, [4]cell{apply, remove, wait, wait}},
+	{"its checkpoint is corrupt", "and it could not be replaced", func(s *Situation) { exists(s); s.Broken, s.Failed, s.RetryApply = true, "h1", later },
+		[4]cell{{do: Wait, until: later}, remove, wait, wait}},
+	{"its checkpoint is corrupt", "and it was stopped", func(s *Situation) { exists(s); s.Broken, s.Stopped = true, true }, [4]cell{wait, remove, wait, wait}},
 	{"refused", "", func(s *Situation) { s.Failed, s.RetryApply = "h1", later },
 		[4]cell{{do: Wait, until: later}, forget, wait, forget}},
 	{"stopped by podrun stop", "", func(s *Situation) { exists(s); s.Stopped = true }, [4]cell{wait, remove, wait, wait}},
@@ -191,7 +194,7 @@ func TestTablesAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	// These are not decided by Decide: package run tests them.
-	elsewhere := map[string]bool{"the container runtime does not answer": true, "a directory cannot be read": true, "a file is invalid or incomplete": true,
+	elsewhere := map[string]bool{"the container runtime does not answer": true, "a directory cannot be read": true, "a file is invalid or incomplete": true, "a checkpoint becomes corrupt": true,
 		"pod": true, "event": true}
 	tested := map[string]bool{}
 	for _, r := range append(append([]row{}, stateTable...), momentTable...) {
@@ -270,11 +273,11 @@ func TestDecideProperties(t *testing.T) {
 		check(d.Do != Delete || s.Source != Unreachable || s.Doomed, "nothing is removed because its source can't be read")
 		again := s.Exists && s.Ended && s.Evicted && !s.Pressure && !s.RetryEvicted.After(s.Now) && !s.Stopped && (s.Source == Present || s.Source == Unreachable)
 		check(d.Do != Apply || s.Source == Present && s.Hash == "h1" || again, "only what a source asks for is applied, and what was evicted")
-		check(d.Do != Apply || !s.Exists || s.Applied != s.Hash || s.SecretsLost || s.Unclaimed || again,
-			"what was applied is not applied again, unless it was evicted, its Secrets are lost or its origin is unknown")
+		check(d.Do != Apply || !s.Exists || s.Applied != s.Hash || s.SecretsLost || s.Unclaimed || s.Broken || again,
+			"what was applied is not applied again, unless it was evicted, its Secrets or checkpoint are lost or its origin is unknown")
 		check(d.Do != Evict || s.Evict && s.Exists && !s.Ended && !s.Stopped && !s.Run, "only what is to be evicted, and runs, is evicted")
 		check(!s.Exists || !s.Stopped || s.Doomed || d.Do == Wait || d.Do == Delete || d.Do == Release, "a stopped pod is not started")
-		check(!s.Exists || !s.Broken || d.Do == Wait || d.Do == Delete || d.Do == Release, "a pod with a corrupt checkpoint is not started")
+		check(!s.Exists || !s.Broken || d.Do != Attend && d.Do != Evict && !d.Force, "a pod with a corrupt checkpoint is replaced from its source, or left alone")
 		check(!s.Exists || !s.Ended || d.Do != Attend, "a pod that has ended is not attended")
 		check(d.Do != Forget || !s.Exists && s.Source != Present && s.Source != Unreachable, "only a pod that does not exist is forgotten")
 		check(d.Do == Wait || d.Do == Attend || d.Until.IsZero(), "only waiting and attending has an end")

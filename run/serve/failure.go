@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/source"
 )
 
 // failure is the failure of a step; the zero value is none.
@@ -107,6 +109,31 @@ func (p *pod) noteUnstarted(in facing, err error) {
 	if changed {
 		signal(p.s.published)
 	}
+}
+
+// noteCorrupt reports that the pod's checkpoint cannot be read, once, and what follows; or
+// that it can.
+func (p *pod) noteCorrupt(in facing) {
+	var c *Corrupt
+	if in.Broken {
+		c = &Corrupt{ID: p.id.String(), Source: in.path, Why: store.BrokenCause(in.broken).Error()}
+	}
+	p.mu.Lock()
+	changed := !reflect.DeepEqual(c, p.corrupt)
+	p.corrupt = c
+	p.mu.Unlock()
+	if c == nil || !changed {
+		return
+	}
+	message := "the pod's checkpoint is corrupt: " + c.Why + "; podrun does not supervise the pod; " + identity.DeleteHint(in.id)
+	if in.Source == Present && !in.Stopped {
+		message = "the pod's checkpoint is corrupt: " + c.Why + "; podrun replaces the pod as " + source.Shown(in.path) + " defines it"
+	}
+	n := p.node()
+	j := store.Journal{Pod: in.id, Next: n.Emit}
+	err := j.Open(n.Layout())
+	j.Emit(event.Event{Type: event.Warning, Reason: event.CheckpointCorrupt, Message: message})
+	p.report(errors.Join(err, j.Close()))
 }
 
 // reasonOf is the reason of the first refusing problem, as in the kubelet's status of a

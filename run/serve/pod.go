@@ -23,6 +23,7 @@ type pod struct {
 	changed, owner chan struct{}
 	progress       reconcile.Progress
 	waitsForOwner  atomic.Bool
+	rewrite        atomic.Bool // the pod's worker must write its checkpoint again
 
 	mu       sync.Mutex // guards all below
 	step     Step       // the current step
@@ -32,6 +33,7 @@ type pod struct {
 	// unstarted is why the pod could not be applied while it is not on this host; nil
 	// otherwise.
 	unstarted *store.Unstarted
+	corrupt   *Corrupt         // why its checkpoint cannot be read; nil if it can
 	ended     store.Generation // under which the pod was found to have ended
 	eviction  *eviction        // that was asked for; nil for none
 
@@ -94,6 +96,7 @@ func (p *pod) run(ctx context.Context) {
 			in = facing{Situation: Situation{Exists: true, Source: NoSource, RetryAttend: p.fail(Attend, "", err), Now: time.Now()}}
 		}
 		p.noteMoved(in)
+		p.noteCorrupt(in)
 		step := Decide(in.Situation)
 		if step.Do == Release {
 			p.release(in)
@@ -222,6 +225,11 @@ func (p *pod) outdated(step Step, begun facing) bool {
 		return false // the step continues with its current state
 	}
 	in.Owned = false // by this very step
+	if in.Broken && (step.Do == Apply || step.Do == Attend) {
+		in.Broken = false // the worker knows the definition
+		p.rewrite.Store(true)
+		p.ownerChanged()
+	}
 	reloaded = reloaded || in.Source == Present && in.path != begun.path
 	switch next := Decide(in.Situation); step.Do {
 	case Apply:

@@ -21,6 +21,7 @@ type facing struct {
 	path string       // of its source
 	// recorded is the path of the source record; "" for none.
 	recorded string
+	broken   error             // why the checkpoint cannot be read; nil if it can
 	objects  *manifest.Objects // the source's definition: only this pod, and the objects that it may refer to
 }
 
@@ -81,7 +82,7 @@ func (p *pod) situation(now time.Time) (facing, error) {
 		in.Pressure = p.s.pressure.any()
 	}
 	known := observe.ReadKnown(layout, in.id)
-	in.Broken, in.SecretsLost = known.Broken != nil, known.LostSecrets != nil
+	in.broken, in.Broken, in.SecretsLost = known.Broken, known.Broken != nil, known.LostSecrets != nil
 	if in.Source == Present && known.Pod != nil {
 		pod := in.objects.Pods[0].Object
 		same := sync.OnceValue(func() bool {

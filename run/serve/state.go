@@ -50,10 +50,16 @@ func (s *Supervisor) Summary() Summary {
 	now := time.Now()
 	for _, p := range s.pods {
 		out.Pods[p.state()]++
+		p.mu.Lock()
+		if p.corrupt != nil {
+			out.Corrupt = append(out.Corrupt, *p.corrupt)
+		}
+		p.mu.Unlock()
 		if since := p.progress.Acting(); !since.IsZero() && now.Sub(since) > stuckAfter {
 			out.Stuck = append(out.Stuck, p.id.String())
 		}
 	}
+	slices.SortFunc(out.Corrupt, func(a, b Corrupt) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 
@@ -62,6 +68,15 @@ type Summary struct {
 	Pods  map[string]int // number of pods in each state, according to Situation
 	Down  time.Time      // since when the runtime does not answer; zero while it does
 	Stuck []string       // pods whose workers make no progress
+	// Corrupt are the pods whose checkpoints cannot be read, by name.
+	Corrupt []Corrupt
+}
+
+// Corrupt is a pod whose checkpoint cannot be read.
+type Corrupt struct {
+	ID     string // namespace/name
+	Source string // the path of the file that defines it; "" for none
+	Why    string
 }
 
 // String is a line such as "37 pods: 35 supervised, 2 stopped".

@@ -45,8 +45,9 @@ func (p *pod) apply(ctx context.Context, step Step, in facing) error {
 		p.s.options.Starting(p.id)
 	}
 	o := reconcile.ApplyOptions{AllowKubelet: p.s.options.AllowKubelet, KeepOnFailure: true, Force: step.Force,
-		FromCheckpoint: fromCheckpoint, Supervision: p.supervision(),
+		FromCheckpoint: fromCheckpoint, ReplaceCorrupt: in.Broken, Supervision: p.supervision(),
 		Admitted: func() error {
+			p.noteCorrupt(facing{}) // it has a new checkpoint
 			if fromCheckpoint {
 				return nil // the recorded state of the source remains valid
 			}
@@ -131,7 +132,7 @@ func (p *pod) resizePending(in facing) *lifecycle.ResizePending {
 }
 
 func (p *pod) supervision() *reconcile.Supervision {
-	s := &reconcile.Supervision{Hub: p.s.hub, OwnerChanged: p.owner, OwnerPoll: ownerPoll, Progress: &p.progress}
+	s := &reconcile.Supervision{Hub: p.s.hub, OwnerChanged: p.owner, OwnerPoll: ownerPoll, Progress: &p.progress, Corrupt: &p.rewrite}
 	if p.s.options.StateChanges == nil {
 		s.OwnerPoll = pollEvery
 	}

@@ -155,6 +155,25 @@ func BrokenCheckpoint(id identity.Pod, err error) error {
 		Op: "read its checkpoint", Err: err, Hint: identity.DeleteHint(id)}
 }
 
+// BrokenCause is why a checkpoint cannot be read, without the pod's name.
+func BrokenCause(err error) error {
+	if e, ok := errors.AsType[*problem.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// IsCorrupt reports whether an error of ReadCheckpoint means that the content of the
+// checkpoint is lost. A file that cannot be read now, as on a host without descriptors, may
+// be good.
+func IsCorrupt(err error) bool {
+	if err == nil || IsNewer(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	errno, system := errors.AsType[unix.Errno](err)
+	return !system || errno == unix.ELOOP
+}
+
 // StoredPods lists the pods whose directory has a checkpoint, as named by
 // discover.StoredPod.
 func StoredPods(layout identity.Layout) ([]identity.Pod, error) {

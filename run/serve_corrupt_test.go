@@ -1,0 +1,146 @@
+package run
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podrun/podrun/event"
+)
+
+// corruptEvents counts the events that report a corrupt checkpoint.
+func (s *serving) corruptEvents() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.events {
+		if e.Reason == event.CheckpointCorrupt && e.Type == event.Warning && e.Pod == "web" && strings.Contains(e.Message, "checkpoint is corrupt") {
+			n++
+		}
+	}
+	return n
+}
+
+// spoilWeb corrupts the checkpoint of pod web.
+func (s *serving) spoilWeb(how string) {
+	s.t.Helper()
+	spoil(s.t, s.layout().Checkpoint(s.pod("web")[0].ID.UID), how)
+}
+
+// TestServeReplacesACorruptPod: a pod whose checkpoint is corrupt is created again from the
+// file that defines it, and that is reported.
+func TestServeReplacesACorruptPod(t *testing.T) {
+	for how := range corruptFiles {
+		t.Run(how, func(t *testing.T) {
+			serveTest(t, func(t *testing.T, s *serving) {
+				s.files.write(file("web"), servedPod("web"))
+				s.files.write(file("db"), servedPod("db"))
+				time.Sleep(time.Minute)
+				web, db := s.running("web"), s.running("db")
+				s.end()
+				s.spoilWeb(how)
+				s.start()
+				time.Sleep(time.Minute)
+				if c := s.running("web"); c.ID == web.ID {
+					t.Error("it was not replaced")
+				}
+				s.same(db)
+				if n := s.corruptEvents(); n != 1 {
+					t.Errorf("%d events: %q", n, s.reasons())
+				}
+				if sum := s.super.Summary(); len(sum.Corrupt) > 0 || sum.String() != "2 pods: 2 supervised" {
+					t.Errorf("%s, corrupt %v", sum, sum.Corrupt)
+				}
+				web = s.running("web")
+				if err := s.rt.Exit("web", 1); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5 * time.Second)
+				if c := s.running("web"); c.ID == web.ID {
+					t.Error("it is not supervised")
+				}
+			})
+		})
+	}
+}
+
+// TestServeRestoresACheckpoint: a supervisor that knows the definition writes a checkpoint
+// again that became corrupt, and the pod runs on, also if no file defines it.
+func TestServeRestoresACheckpoint(t *testing.T) {
+	for _, filed := range []bool{true, false} {
+		serveTest(t, func(t *testing.T, s *serving) {
+			if filed {
+				s.files.write(file("web"), servedPod("web"))
+			} else {
+				s.noError(s.applyAll(t.Context(), servedPod("web")))
+			}
+			time.Sleep(time.Minute)
+			web := s.running("web")
+			s.spoilWeb("cut short")
+			s.files.write(file("db"), servedPod("db")) // the supervisor reads its state
+			time.Sleep(time.Minute)
+			s.same(web)
+			if n := s.corruptEvents(); n != 1 {
+				t.Errorf("%d events: %q", n, s.reasons())
+			}
+			s.restart()
+			time.Sleep(time.Minute)
+			s.same(web)
+			if s.pod("web")[0].Pod == nil {
+				t.Error("the checkpoint is corrupt")
+			}
+		})
+	}
+}
+
+// TestServeReportsACorruptPod: a pod whose definition is lost is reported and not changed,
+// until a command deletes it or a file defines it.
+func TestServeReportsACorruptPod(t *testing.T) {
+	for _, filed := range []bool{true, false} {
+		serveTest(t, func(t *testing.T, s *serving) {
+			s.noError(s.applyAll(t.Context(), servedPod("web")))
+			time.Sleep(time.Minute)
+			web := s.running("web")
+			s.end()
+			s.spoilWeb("cut short")
+			s.start()
+			time.Sleep(time.Hour)
+			s.same(web)
+			if n := s.corruptEvents(); n != 1 {
+				t.Errorf("%d events: %q", n, s.reasons())
+			}
+			sum := s.super.Summary()
+			if len(sum.Corrupt) != 1 || sum.Corrupt[0].ID != "default/web" || sum.Corrupt[0].Why == "" || sum.String() != "1 pods: 1 failed" {
+				t.Errorf("%s, corrupt %v", sum, sum.Corrupt)
+			}
+			if filed {
+				s.files.write(file("web"), servedPod("web"))
+				time.Sleep(time.Minute)
+				if c := s.running("web"); c.ID == web.ID {
+					t.Error("it was not replaced")
+				}
+			} else {
+				s.noError(s.delete(DeleteOptions{}, "web"), nil)
+				time.Sleep(commandsAfter)
+			}
+			if sum := s.super.Summary(); len(sum.Corrupt) > 0 {
+				t.Errorf("corrupt: %v", sum.Corrupt)
+			}
+		})
+	}
+}
+
+// TestServeKeepsAStoppedCorruptPod: a stopped pod is not started because its checkpoint is
+// corrupt.
+func TestServeKeepsAStoppedCorruptPod(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.files.write(file("web"), servedPod("web"))
+		time.Sleep(time.Minute)
+		s.noError(s.engine().Stop(t.Context(), s.pod("web"), DeleteOptions{}), nil)
+		s.spoilWeb("empty")
+		time.Sleep(time.Hour)
+		s.wantStarts("web", 1)
+		if sum := s.super.Summary(); len(sum.Corrupt) != 1 || s.corruptEvents() != 1 {
+			t.Errorf("corrupt: %v, %d events", sum.Corrupt, s.corruptEvents())
+		}
+	})
+}

@@ -1,0 +1,41 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/hostfile"
+	"github.com/podrun/podrun/identity"
+)
+
+// TestIsCorrupt: only a checkpoint whose content is lost is corrupt, not one that cannot be
+// read at the moment.
+func TestIsCorrupt(t *testing.T) {
+	path := func(err error) error { return &fs.PathError{Op: "open", Path: "pod.yaml", Err: err} }
+	for err, want := range map[error]bool{
+		nil:                                false,
+		errors.New("it has no pod"):        true,
+		path(hostfile.ErrNotRegular):       true,
+		path(hostfile.ErrTooLarge):         true,
+		path(unix.ELOOP):                   true,
+		path(unix.EMFILE):                  false,
+		path(unix.ENOMEM):                  false,
+		path(unix.EACCES):                  false,
+		path(unix.EIO):                     false,
+		path(context.DeadlineExceeded):     false,
+		identity.CheckSchema("x", 1000000): false,
+	} {
+		id := identity.Pod{Namespace: "default", Name: "web"}
+		if got := IsCorrupt(err); got != want {
+			t.Errorf("%v: %v, want %v", err, got, want)
+		}
+		if got := err != nil && IsCorrupt(BrokenCheckpoint(id, fmt.Errorf("web: %w", err))); got != want {
+			t.Errorf("of a pod, %v: %v, want %v", err, got, want)
+		}
+	}
+}
