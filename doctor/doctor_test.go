@@ -98,6 +98,8 @@ var cases = []struct {
 	{"a fact is missing", []func(*Input){func(in *Input) { in.Unread = []string{"host: no /proc"} }}, "facts", Fail, "host: no /proc", ""},
 	{"closed directory", []func(*Input){directory(func(d *host.Directory) { d.Writable, d.Problem = false, "read-only file system" })}, "pod-logs-dir", Fail, "read-only file system", "--pod-logs-dir"},
 	{"full directory", []func(*Input){directory(func(d *host.Directory) { d.FreeBytes = 1 << 20 })}, "pod-logs-dir", Warn, "1Mi free", "free space"},
+	{"no space", []func(*Input){directory(func(d *host.Directory) { d.FreeBytes, d.Full = 0, "space" })}, "pod-logs-dir", Fail, "has no space left", "free space"},
+	{"no inodes", []func(*Input){directory(func(d *host.Directory) { d.Full = "inodes" })}, "pod-logs-dir", Fail, "has no inodes left", "free inodes"},
 	{"short names", []func(*Input){directory(func(d *host.Directory) { d.LongName = 143 })}, "pod-logs-dir", Warn, "at most 143 characters", "short"},
 	{"a wrong setting", []func(*Input){refuse("InvalidSetting", `maxPods is "x"`)}, "settings", Fail, `maxPods is "x"`, "the hint"},
 	{"an odd name", []func(*Input){func(in *Input) { in.Facts.NodeName = "my_host" }}, "node-name", Warn, "my_host", "--hostname-override"},

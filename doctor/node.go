@@ -63,6 +63,9 @@ func writable(in Input, check string) Finding {
 	case !d.Writable:
 		return Finding{Check: check, Status: Fail, Summary: fmt.Sprintf("%s is not writable: %s", d.Path, d.Problem),
 			Fix: fmt.Sprintf("make it writable, or set another directory with %s", d.Setting)}
+	case d.Full != "":
+		return Finding{Check: check, Status: Fail, Summary: fmt.Sprintf("the file system of %s is full: it has no %s left", d.Path, d.Full),
+			Fix: fmt.Sprintf("free %s, or set another directory with %s", d.Full, d.Setting)}
 	case d.FreeBytes < littleRoom:
 		return Finding{Check: check, Status: Warn, Summary: fmt.Sprintf("%s has %s free", d.Path, bytes(d.FreeBytes)),
 			Fix: fmt.Sprintf("free space, or set another directory with %s", d.Setting)}

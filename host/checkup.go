@@ -41,6 +41,7 @@ type Directory struct {
 	Writable  bool   `json:"writable"`
 	Problem   string `json:"problem,omitempty"` // why it is not
 	FreeBytes int64  `json:"freeBytes"`
+	Full      string `json:"full,omitempty"`     // what is used up, for root as well: space or inodes
 	LongName  int64  `json:"longName,omitempty"` // the longest name of a file in it
 	NoExec    bool   `json:"noExec,omitempty"`   // programs in it cannot be executed
 }

@@ -79,7 +79,7 @@ func (e *Engine) GC(ctx context.Context, o GCOptions) ([]Leftover, error) {
 		}
 		out = append(out, found...)
 		if !o.DryRun {
-			errs = append(errs, of.RemoveUnderNodeLock(ctx, func() error { return store.Sweep(of.Layout()) }))
+			errs = append(errs, of.RemoveUnderNodeLock(ctx, func() error { return store.Sweep(of.Layout()) }), store.SweepTemporaries(of.Layout()))
 		}
 	}
 	return out, errors.Join(errs...)

@@ -1,9 +1,11 @@
 package volume
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -38,6 +40,24 @@ func MakeTerminationLog(layout identity.Layout, uid, container, name string) (st
 		return "", fmt.Errorf("container %s: make its termination log: %w", container, err)
 	}
 	return path, nil
+}
+
+// PruneTerminationLogs removes the termination logs of a container's earlier runs, whose
+// containers are gone; keep are the paths of those of the others. The error joins those of
+// single files.
+func PruneTerminationLogs(layout identity.Layout, uid, container string, keep []string) error {
+	dir := layout.Container(uid, container)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("container %s: list its termination logs: %w", container, err)
+	}
+	var errs []error
+	for _, e := range entries {
+		if path := filepath.Join(dir, e.Name()); e.Type().IsRegular() && !slices.Contains(keep, path) {
+			errs = append(errs, os.Remove(path))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // WriteHosts writes the pod's /etc/hosts. It writes in place, as the kubelet

@@ -74,6 +74,10 @@ func (m machine) packageManager() string {
 	return ""
 }
 
+// usedUp is less free space, the blocks that are reserved for root included, than the files
+// of one pod take.
+const usedUp = 256 << 10
+
 // directory reports whether podrun can write into a directory, or make it.
 func directory(setting, path string) host.Directory {
 	d := host.Directory{Setting: setting, Path: path}
@@ -95,6 +99,12 @@ func directory(setting, path string) host.Directory {
 		var st unix.Statfs_t
 		if err := unix.Statfs(at, &st); err == nil {
 			d.FreeBytes, d.LongName, d.NoExec = int64(st.Bavail)*st.Bsize, st.Namelen, st.Flags&unix.ST_NOEXEC != 0
+			switch { // some file systems have no fixed number of inodes, and report none
+			case st.Blocks > 0 && int64(st.Bfree)*st.Bsize < usedUp:
+				d.Full = "space"
+			case st.Files > 0 && st.Ffree == 0:
+				d.Full = "inodes"
+			}
 		}
 		return d
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/nodeconfig"
 )
@@ -90,6 +92,30 @@ func TestDirectory(t *testing.T) {
 	for _, path := range []string{file, "/proc/podrun", "/sys/podrun"} {
 		if d := directory("--root-dir", path); d.Writable && path == file || d.Writable && os.Geteuid() != 0 {
 			t.Errorf("%s: %+v", path, d)
+		}
+	}
+}
+
+// TestFullDirectory: a full file system is one on which root cannot write either.
+func TestFullDirectory(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounts a file system: needs root")
+	}
+	for want, options := range map[string]string{"": "size=1m,nr_inodes=100", "space": "size=64k,nr_inodes=100", "inodes": "size=1m,nr_inodes=2"} {
+		dir := t.TempDir()
+		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := unix.Unmount(dir, 0); err != nil {
+				t.Error(err)
+			}
+		})
+		if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if d := directory("--root-dir", dir); d.Full != want || !d.Writable {
+			t.Errorf("%s: %+v, want %q", options, d, want)
 		}
 	}
 }

@@ -110,6 +110,13 @@ func (w *starter) late(a lifecycle.Action, image imagepull.Result) (container.La
 	if err != nil {
 		return container.Late{}, err
 	}
+	var logs []string
+	for _, c := range w.obs.Containers {
+		logs = append(logs, c.TerminationLog)
+	}
+	if err := volume.PruneTerminationLogs(w.plan.Layout, uid, a.Container, logs); err != nil {
+		return container.Late{}, err
+	}
 	log, err := volume.MakeTerminationLog(w.plan.Layout, uid, a.Container, store.RandomHex(4))
 	if err != nil {
 		return container.Late{}, err

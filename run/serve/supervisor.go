@@ -198,8 +198,8 @@ func (s *Supervisor) reportRuntime(down time.Time) {
 }
 
 // lock makes this process the only supervisor of the root directory.
-func (s *Supervisor) lock() (*store.FileLock, error) {
-	var lock *store.FileLock
+func (s *Supervisor) lock() (*store.ServeLock, error) {
+	var lock *store.ServeLock
 	var err error
 	// A command that checks whether there is a supervisor locks the file for a moment.
 	for try := 0; lock == nil && try < lockTries; try++ {

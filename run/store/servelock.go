@@ -3,18 +3,90 @@ package store
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/identity"
 )
 
-// TryServeLock locks the root directory for a supervisor. It returns nil if another
-// process holds the lock.
-func TryServeLock(layout identity.Layout, holder string) (*FileLock, error) {
-	return TryLock(layout.ServeLock(), holder)
+// ServeLock makes a process the only supervisor of a root directory. It consists of two
+// locks: on a file, which names the holder and is all that an older podrun knows, and on
+// the root directory, because another process may remove the file.
+type ServeLock struct{ file, root *FileLock }
+
+// TryServeLock locks the root directory for a supervisor, and removes the temporary files
+// of supervisors that were killed. It returns nil if another process holds the lock.
+func TryServeLock(layout identity.Layout, holder string) (*ServeLock, error) {
+	file, err := TryLock(layout.ServeLock(), holder)
+	if file == nil || err != nil {
+		return nil, err
+	}
+	root, err := FlockFile(layout.RootDir, unix.O_RDONLY|unix.O_DIRECTORY)
+	if root == nil || err != nil {
+		file.Unlock()
+		return nil, err
+	}
+	for _, dir := range serveDirs(layout) {
+		removeTemporaries(dir, 0) // only a supervisor writes in them
+	}
+	return &ServeLock{file: file, root: &FileLock{File: root}}, nil
+}
+
+// Unlock frees the lock.
+func (l *ServeLock) Unlock() {
+	l.root.Unlock()
+	l.file.Unlock()
 }
 
 // Supervised reports whether a supervisor runs for the root directory.
-func Supervised(layout identity.Layout) bool { return IsLocked(layout.ServeLock()) }
+func Supervised(layout identity.Layout) bool {
+	return IsLocked(layout.ServeLock()) || IsLocked(layout.RootDir)
+}
+
+// serveDirs are the directories in which only a supervisor writes.
+func serveDirs(layout identity.Layout) []string {
+	return []string{layout.Serve(), layout.Sources(), layout.RemoteCopies()}
+}
+
+// SweepTemporaries removes the temporary files that killed processes left in the
+// directories of state, those of pods included, and that no process can still be writing.
+func SweepTemporaries(layout identity.Layout) error {
+	dirs := append(serveDirs(layout), layout.ImageBackOff(), filepath.Join(layout.ImageRecords(), "pulled"), filepath.Join(layout.RootDir, "runtime"))
+	pods, err := StoredPods(layout)
+	if err != nil {
+		return err
+	}
+	for _, id := range pods {
+		dirs = append(dirs, layout.Pod(id.UID))
+		plugins, _ := os.ReadDir(layout.Plugins(id.UID)) // removed since then
+		for _, plugin := range plugins {
+			dirs = append(dirs, filepath.Join(layout.Plugins(id.UID), plugin.Name()))
+		}
+	}
+	for _, dir := range dirs {
+		removeTemporaries(dir, temporaryAge)
+	}
+	return nil
+}
+
+// removeTemporaries removes the temporary files of hostfile.Write, .BASE.RANDOM, that are
+// older than age. What fails is left to the next time.
+func removeTemporaries(dir string, age time.Duration) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		name := e.Name()
+		random := name[strings.LastIndexByte(name, '.')+1:]
+		if !e.Type().IsRegular() || name[0] != '.' || len(random) == 0 || len(random) >= len(name)-1 || strings.Trim(random, "0123456789") != "" {
+			continue
+		}
+		if info, err := e.Info(); err == nil && (age == 0 || time.Since(info.ModTime()) > age) {
+			_ = os.Remove(filepath.Join(dir, name))
+		}
+	}
+}
 
 // MakeStateDir makes a directory of state, if it is missing.
 func MakeStateDir(dir string) error {

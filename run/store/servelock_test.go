@@ -1,0 +1,99 @@
+package store
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/podrun/podrun/identity"
+)
+
+// A second supervisor does not start, and Supervised reports the first one, also if the
+// file of the lock was removed, or the directory that it is in.
+func TestServeLockIsRemoved(t *testing.T) {
+	for _, removed := range []func(identity.Layout) string{identity.Layout.ServeLock, identity.Layout.Serve} {
+		layout := testLayout(t)
+		lock, err := TryServeLock(layout, "the first")
+		if lock == nil || err != nil {
+			t.Fatal(lock, err)
+		}
+		if err := os.RemoveAll(removed(layout)); err != nil {
+			t.Fatal(err)
+		}
+		if second, err := TryServeLock(layout, "the second"); second != nil || err != nil {
+			t.Errorf("without %s: %v, %v", removed(layout), second, err)
+		}
+		if !Supervised(layout) {
+			t.Errorf("without %s: not supervised", removed(layout))
+		}
+		lock.Unlock()
+		if Supervised(layout) {
+			t.Error("supervised after the end")
+		}
+		if lock, err = TryServeLock(layout, "the third"); lock == nil || err != nil {
+			t.Fatal(lock, err)
+		}
+		lock.Unlock()
+	}
+}
+
+// The next supervisor removes the temporary files of one that was killed, and a garbage
+// collection those of all killed processes, as soon as none can still be writing them.
+func TestTemporaryFilesOfAKilledServe(t *testing.T) {
+	layout := testLayout(t)
+	pod, checkpoint := secretPod(false, "s")
+	if err := os.MkdirAll(layout.Pod(pod.UID), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, layout, pod, checkpoint)
+	probes := filepath.Join(layout.Plugins(pod.UID), "podrun.dev~probes")
+	for _, c := range []struct {
+		name         string
+		age          time.Duration
+		serve, sweep bool // whether it is there after the start of a supervisor, and the collection
+	}{
+		{name: filepath.Join(layout.Sources(), ".default_web.1066594613")},
+		{name: filepath.Join(layout.Serve(), ".unstarted.3966333247")},
+		{name: filepath.Join(layout.RemoteCopies(), ".0a1b.3966333247")},
+		{name: filepath.Join(layout.Pod(pod.UID), ".pod.yaml.3966333247"), age: time.Hour, serve: true},
+		{name: filepath.Join(probes, ".results.json.3966333247"), age: time.Hour, serve: true},
+		{name: filepath.Join(layout.ImageBackOff(), ".u.json.3966333247"), age: time.Hour, serve: true},
+		{name: filepath.Join(layout.ImageRecords(), "pulled", ".sha256-0.3966333247"), age: time.Hour, serve: true},
+		{name: filepath.Join(layout.RootDir, "runtime", ".choice.json.3966333247"), age: time.Hour, serve: true},
+		{name: filepath.Join(probes, ".results.json.3966333248"), serve: true, sweep: true}, // a process may be writing it
+		{name: filepath.Join(probes, "results.json"), age: time.Hour, serve: true, sweep: true},
+		{name: filepath.Join(layout.Sources(), "default_web.5"), age: time.Hour, serve: true, sweep: true},
+		{name: filepath.Join(layout.Serve(), ".hidden"), age: time.Hour, serve: true, sweep: true},
+		{name: filepath.Join(layout.Serve(), ".5"), age: time.Hour, serve: true, sweep: true},
+	} {
+		at := time.Now().Add(-c.age)
+		err := os.MkdirAll(filepath.Dir(c.name), 0o750)
+		if err == nil {
+			err = os.WriteFile(c.name, nil, 0o600)
+		}
+		if err == nil {
+			err = os.Chtimes(c.name, at, at)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock, err := TryServeLock(layout, "test")
+		if lock == nil || err != nil {
+			t.Fatal(lock, err)
+		}
+		lock.Unlock()
+		if _, err := os.Lstat(c.name); (err == nil) != c.serve {
+			t.Errorf("after the start of a supervisor: %s: %v, want it kept: %v", c.name, err, c.serve)
+		}
+		if err := SweepTemporaries(layout); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Lstat(c.name); (err == nil) != c.sweep {
+			t.Errorf("after the collection: %s: %v, want it kept: %v", c.name, err, c.sweep)
+		}
+	}
+	if c, err := ViewCheckpoint(layout, pod.UID); err != nil || c == nil {
+		t.Errorf("the checkpoint: %v, %v", c, err)
+	}
+}
