@@ -20,7 +20,7 @@ const (
 )
 
 // handler routes the requests.
-func (s *Server) handler() http.Handler {
+func (s *endpoint) handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, h := range map[string]http.HandlerFunc{
 		"/healthz": s.healthz, "/readyz": s.readyz, "/pods": s.pods, "/pods/{$}": s.pods, "/sources": s.sources,

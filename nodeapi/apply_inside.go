@@ -27,7 +27,7 @@ type StreamRequest struct {
 // client and the server negotiate the protocol, SPDY or websockets. Only clients of the
 // unix socket, who are root or in its group, may do so: clients of a TCP listener have
 // certificates that also serve to read metrics.
-func (s *Server) inside(ask func(context.Context, StreamRequest) (string, error)) http.HandlerFunc {
+func (s *endpoint) inside(ask func(context.Context, StreamRequest) (string, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !bySocket(r):

@@ -122,7 +122,8 @@ func groupID(group string) (int, error) {
 type TLSFiles struct{ Cert, Key, ClientCA string }
 
 // ListenTLS listens on a TCP address and accepts clients with a certificate that the
-// client CA signed for client authentication, with TLS 1.2 or newer.
+// client CA signed for client authentication, with TLS 1.2 or newer. Only Server.Serve
+// accepts its connections: the listener's own Accept does not use TLS.
 func ListenTLS(ctx context.Context, address string, f TLSFiles) (net.Listener, error) {
 	failed := func(err error) (net.Listener, error) {
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
@@ -136,9 +137,15 @@ func ListenTLS(ctx context.Context, address string, f TLSFiles) (net.Listener, e
 		return nil, err // names the address
 	}
 	r := &rotated{files: f, config: first, read: time.Now()}
-	return tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+	return &tlsListener{Listener: l, config: &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		return r.current(), nil
-	}}), nil
+	}}}, nil
+}
+
+// tlsListener is a TCP listener whose clients use TLS.
+type tlsListener struct {
+	net.Listener
+	config *tls.Config
 }
 
 // config reads the files.

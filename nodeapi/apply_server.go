@@ -2,16 +2,17 @@ package nodeapi
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
 
 // Limits of a server.
 const (
-	maxConns      = 128
 	maxAnswers    = 8  // that are made at a time
 	maxStreams    = 64 // logs that are followed, and watches
 	maxHeader     = 16 << 10
@@ -24,79 +25,87 @@ const (
 // Server serves the API of a backend.
 type Server struct {
 	backend Backend
-	answers chan struct{}
-	streams chan struct{}
-	http    *http.Server
 	ended   chan struct{} // closed when streams must end
 	once    sync.Once
 	// writeTimeout is the constant, but in tests.
 	writeTimeout time.Duration
+
+	mu      sync.Mutex
+	servers []*http.Server
 }
 
 // NewServer returns a server that listens nowhere yet.
 func NewServer(b Backend) *Server {
 	b.Pods, b.Stats = share(sharedAge, b.Pods), share(sharedAge, b.Stats)
-	s := &Server{backend: b, answers: make(chan struct{}, maxAnswers), streams: make(chan struct{}, maxStreams), ended: make(chan struct{}), writeTimeout: writeTimeout}
-	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeader, ErrorLog: quiet()}
-	return s
+	return &Server{backend: b, ended: make(chan struct{}), writeTimeout: writeTimeout}
 }
 
-// Serve serves a listener, which it closes, until Close. Of connections over the
-// limit it closes the newest at once.
+// endpoint is what clients of one listener share: those of another listener must not be
+// able to use all of it.
+type endpoint struct {
+	*Server
+	answers chan struct{}
+	streams chan struct{}
+}
+
+// Serve serves a listener of ListenUnix or ListenTLS, which it closes, until Close.
 func (s *Server) Serve(l net.Listener) error {
-	err := s.http.Serve(&limited{Listener: l, free: make(chan struct{}, maxConns)})
+	e := endpoint{Server: s, answers: make(chan struct{}, maxAnswers), streams: make(chan struct{}, maxStreams)}
+	server := &http.Server{Handler: tracked(e.handler()), ConnContext: withConn, ReadHeaderTimeout: headerTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: quiet()}
+	if !s.add(server) {
+		return l.Close()
+	}
+	defer s.remove(server)
+	if secure, ok := l.(*tlsListener); ok {
+		// Over the limited listener: closing a connection then does not wait for TLS.
+		l = tls.NewListener(&conns{Listener: secure.Listener}, secure.config)
+	} else {
+		l = &conns{Listener: l}
+	}
+	err := server.Serve(l)
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return err
 }
 
+// add makes Close end a server; it is false after Close.
+func (s *Server) add(server *http.Server) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.ended:
+		return false
+	default:
+		s.servers = append(s.servers, server)
+		return true
+	}
+}
+
+func (s *Server) remove(server *http.Server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.servers = slices.DeleteFunc(s.servers, func(o *http.Server) bool { return o == server })
+}
+
 // Close ends all streams and requests.
 func (s *Server) Close() {
+	s.mu.Lock()
+	servers := slices.Clone(s.servers)
 	s.once.Do(func() { close(s.ended) })
+	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if s.http.Shutdown(ctx) != nil {
-		_ = s.http.Close() // requests that did not end in time are aborted
-	}
-}
-
-// limited is a listener with a limit of connections.
-type limited struct {
-	net.Listener
-	free chan struct{}
-}
-
-// Accept implements net.Listener.
-func (l *limited) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case l.free <- struct{}{}:
-			return &counted{Conn: c, release: sync.OnceFunc(func() { <-l.free })}, nil
-		default:
-			_ = c.Close()
+	for _, server := range servers {
+		if server.Shutdown(ctx) != nil {
+			_ = server.Close() // requests that did not end in time are aborted
 		}
 	}
-}
-
-type counted struct {
-	net.Conn
-	release func()
-}
-
-// Close implements net.Conn.
-func (c *counted) Close() error {
-	c.release()
-	return c.Conn.Close()
 }
 
 // bounded limits a request before its handler: methods, concurrency and time.
-func (s *Server) bounded(slots chan struct{}, stream bool, h http.HandlerFunc) http.HandlerFunc {
+func (s *endpoint) bounded(slots chan struct{}, stream bool, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
@@ -116,7 +125,7 @@ func (s *Server) bounded(slots chan struct{}, stream bool, h http.HandlerFunc) h
 
 // slotted limits how many requests are answered at a time, and for how long. A stream
 // has no time limit, and ends with the server.
-func (s *Server) slotted(slots chan struct{}, stream bool, w http.ResponseWriter, r *http.Request, h http.HandlerFunc) {
+func (s *endpoint) slotted(slots chan struct{}, stream bool, w http.ResponseWriter, r *http.Request, h http.HandlerFunc) {
 	select {
 	case slots <- struct{}{}:
 		defer func() { <-slots }()

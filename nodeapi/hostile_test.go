@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -72,7 +71,7 @@ func TestClientLeaves(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	_, c, path := serveSocket(t, testBackend(1))
+	_, _, path := serveSocket(t, testBackend(1))
 	request := func(text, want string) {
 		t.Helper()
 		conn, err := DialUnix(t.Context(), path)
@@ -90,35 +89,6 @@ func TestLimits(t *testing.T) {
 	request("GET /pods HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n", "413")
 	request("GET /pods HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("x", 1<<17)+"\r\n\r\n", "431")
 	request("nonsense\r\n\r\n", "400")
-
-	// Connections that do nothing don't keep others out for longer than headerTimeout;
-	// beyond the limit the newest are closed.
-	var idle []net.Conn
-	for range maxConns + 20 {
-		conn, err := DialUnix(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		idle = append(idle, conn)
-	}
-	if _, err := c.Get("http://podrun/healthz"); err == nil {
-		t.Error("a connection over the limit is served")
-	}
-	for _, conn := range idle {
-		conn.Close()
-	}
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		resp, err := c.Get("http://podrun/healthz")
-		if err == nil {
-			resp.Body.Close()
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
 }
 
 // TestConcurrency: requests over the limit are refused, and those that come together

@@ -53,20 +53,47 @@ func (a *authority) issue(name string, usage x509.ExtKeyUsage, isCA bool) (cert,
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}), authority{a.t, parsed, k}
 }
 
-// TestListenTLS: clients without a certificate of the authority get nothing.
-func TestListenTLS(t *testing.T) {
+// testTLS has the files of a listener, and certificates of its clients' authority.
+type testTLS struct {
+	files          TLSFiles
+	ca             authority
+	client, server tls.Certificate
+	roots          *x509.CertPool
+}
+
+func newTLS(t *testing.T) testTLS {
+	t.Helper()
 	none := authority{t: t}
 	caPEM, _, ca := none.issue("ca", x509.ExtKeyUsageAny, true)
 	certPEM, keyPEM, _ := ca.issue("server", x509.ExtKeyUsageServerAuth, false)
-	clientCert, clientKey, _ := ca.issue("client", x509.ExtKeyUsageClientAuth, false)
-	strangerCert, strangerKey, _ := none.issue("stranger", x509.ExtKeyUsageClientAuth, false)
 	dir := t.TempDir()
-	files := TLSFiles{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), ClientCA: filepath.Join(dir, "ca")}
-	for path, data := range map[string][]byte{files.Cert: certPEM, files.Key: keyPEM, files.ClientCA: caPEM} {
+	out := testTLS{files: TLSFiles{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), ClientCA: filepath.Join(dir, "ca")}, ca: ca, roots: x509.NewCertPool()}
+	for path, data := range map[string][]byte{out.files.Cert: certPEM, out.files.Key: keyPEM, out.files.ClientCA: caPEM} {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+	clientCert, clientKey, _ := ca.issue("client", x509.ExtKeyUsageClientAuth, false)
+	out.client, out.server = keyPair(t, clientCert, clientKey), keyPair(t, certPEM, keyPEM)
+	out.roots.AddCert(ca.cert)
+	return out
+}
+
+func keyPair(t *testing.T, cert, key []byte) tls.Certificate {
+	t.Helper()
+	c, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestListenTLS: clients without a certificate of the authority get nothing.
+func TestListenTLS(t *testing.T) {
+	with := newTLS(t)
+	files := with.files
+	none := authority{t: t}
+	strangerCert, strangerKey, _ := none.issue("stranger", x509.ExtKeyUsageClientAuth, false)
 	l, err := ListenTLS(t.Context(), "127.0.0.1:0", files)
 	if err != nil {
 		t.Fatal(err)
@@ -75,10 +102,8 @@ func TestListenTLS(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
 	defer func() { s.Close(); <-done }()
-	roots := x509.NewCertPool()
-	roots.AddCert(ca.cert)
 	askFor := func(path, scheme string, certs ...tls.Certificate) (int, error) {
-		transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: certs}}
+		transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: with.roots, Certificates: certs}}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, scheme+"://"+l.Addr().String()+path, nil)
 		if err != nil {
 			return 0, err
@@ -94,26 +119,19 @@ func TestListenTLS(t *testing.T) {
 	ask := func(scheme string, certs ...tls.Certificate) (int, error) {
 		return askFor("/healthz", scheme, certs...)
 	}
-	pair := func(cert, key []byte) tls.Certificate {
-		c, err := tls.X509KeyPair(cert, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	if code, err := ask("https", pair(clientCert, clientKey)); code != 200 || err != nil {
+	if code, err := ask("https", with.client); code != 200 || err != nil {
 		t.Errorf("with a certificate: %d %v", code, err)
 	}
 	for _, path := range []string{"/exec/default/web/app?command=sh&output=1", "/attach/default/web/app?output=1", "/portForward/default/web"} {
-		if code, err := askFor(path, "https", pair(clientCert, clientKey)); code != http.StatusForbidden || err != nil {
+		if code, err := askFor(path, "https", with.client); code != http.StatusForbidden || err != nil {
 			t.Errorf("%s with a certificate: %d %v", path, code, err)
 		}
 	}
 	for name, test := range map[string]func() (int, error){
 		"no certificate":         func() (int, error) { return ask("https") },
-		"another authority":      func() (int, error) { return ask("https", pair(strangerCert, strangerKey)) },
-		"a server's certificate": func() (int, error) { return ask("https", pair(certPEM, keyPEM)) },
-		"http":                   func() (int, error) { return ask("http", pair(clientCert, clientKey)) },
+		"another authority":      func() (int, error) { return ask("https", keyPair(t, strangerCert, strangerKey)) },
+		"a server's certificate": func() (int, error) { return ask("https", with.server) },
+		"http":                   func() (int, error) { return ask("http", with.client) },
 	} {
 		if code, err := test(); code == 200 {
 			t.Errorf("%s: answered %d %v", name, code, err)

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is a user without privileges, as in a container of a hostNetwork pod.
-var nobody = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
+// unprivileged runs a command as a user without privileges, as in a container of a hostNetwork pod.
+var unprivileged = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
 
 // TestLockOfAnotherUser: every user can open, and therefore lock, the file of the network
 // namespace. Attachments are added and removed nevertheless.
@@ -23,7 +23,7 @@ func TestLockOfAnotherUser(t *testing.T) {
 	h.addBridge("br0", 77)
 	p := h.addPod("br0", 77)
 	attacker := exec.Command("flock", "--nonblock", "/proc/self/ns/net", "sh", "-c", "echo locked; cat")
-	attacker.SysProcAttr = nobody
+	attacker.SysProcAttr = unprivileged
 	stdin, err := attacker.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestLockOfAnotherUser(t *testing.T) {
 		t.Errorf("ADD and DEL took %s", took)
 	}
 	attack := exec.Command("flock", "--nonblock", lockDir, "true")
-	attack.SysProcAttr = nobody
+	attack.SysProcAttr = unprivileged
 	if out, err := attack.CombinedOutput(); err == nil {
 		t.Errorf("another user can lock %s: %s", lockDir, out)
 	}

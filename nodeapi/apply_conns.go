@@ -1,0 +1,208 @@
+package nodeapi
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Limits of the connections of a listener.
+const (
+	// maxNew is the limit of connections that have not sent a request: those of a TCP
+	// listener have not necessarily shown a certificate.
+	maxNew = 64
+	// maxConns is the limit of the others, and larger than maxAnswers and maxStreams
+	// together.
+	maxConns = 128
+)
+
+// phase is what a connection is used for.
+type phase int
+
+const (
+	fresh phase = iota // has sent no complete request yet; handshakes are part of it
+	idle               // between requests
+	busy               // a request is being answered
+	closed
+)
+
+// conns is a listener that limits its connections. A new connection is always accepted:
+// over the limit, it closes the oldest connection that is not busy, of the client that has
+// most of them, so that no client can keep others out.
+type conns struct {
+	net.Listener
+
+	mu   sync.Mutex
+	list []*conn // the first is the one that has been in its phase for longest
+}
+
+// conn is a connection of conns.
+type conn struct {
+	net.Conn
+	of     *conns
+	client string // a user on this host, or an address
+	phase  phase  // guarded by of.mu
+}
+
+// Accept implements net.Listener.
+func (l *conns) Accept() (net.Conn, error) {
+	accepted, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: accepted, of: l, client: clientOf(accepted)}
+	l.mu.Lock()
+	var victim *conn
+	if l.count(fresh) >= maxNew {
+		victim = l.oldest(fresh)
+	}
+	l.move(c, fresh)
+	l.mu.Unlock()
+	if victim != nil {
+		_ = victim.Close()
+	}
+	return c, nil
+}
+
+// begin marks a connection as busy, until end. It is false for one that is being closed.
+func (c *conn) begin() bool {
+	l := c.of
+	l.mu.Lock()
+	if c.phase == closed {
+		l.mu.Unlock()
+		return false
+	}
+	var victim *conn
+	if c.phase == fresh && l.count(idle)+l.count(busy) >= maxConns {
+		if victim = l.oldest(idle); victim == nil {
+			victim = c
+		}
+	}
+	if victim != c {
+		l.move(c, busy)
+	}
+	l.mu.Unlock()
+	if victim != nil {
+		_ = victim.Close()
+	}
+	return victim != c
+}
+
+func (c *conn) end() {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	if c.phase == busy {
+		c.of.move(c, idle)
+	}
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	c.of.mu.Lock()
+	c.of.move(c, closed)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// move puts a connection into a phase. The caller holds mu, as for the following methods.
+func (l *conns) move(c *conn, to phase) {
+	l.list = slices.DeleteFunc(l.list, func(o *conn) bool { return o == c })
+	if c.phase = to; to != closed {
+		l.list = append(l.list, c)
+	}
+}
+
+func (l *conns) count(in phase) (n int) {
+	for _, c := range l.list {
+		if c.phase == in {
+			n++
+		}
+	}
+	return n
+}
+
+// oldest takes the connection to close out of a phase: the oldest of the client that has
+// most of them. It is nil if there is none.
+func (l *conns) oldest(in phase) *conn {
+	of := map[string]int{}
+	most := 0
+	for _, c := range l.list {
+		if c.phase == in {
+			of[c.client]++
+			most = max(most, of[c.client])
+		}
+	}
+	for _, c := range l.list {
+		if c.phase == in && of[c.client] == most {
+			l.move(c, closed)
+			return c
+		}
+	}
+	return nil
+}
+
+// clientOf identifies a client: the user of a unix socket; on TCP the address, or the
+// /64 network of an IPv6 address.
+func clientOf(c net.Conn) string {
+	switch c := c.(type) {
+	case *net.UnixConn:
+		if cred, err := credentials(c); err == nil {
+			return "user " + strconv.FormatUint(uint64(cred.Uid), 10)
+		}
+	default:
+		if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+			if ip := a.IP.To4(); ip != nil {
+				return ip.String()
+			}
+			return a.IP.Mask(net.CIDRMask(64, 128)).String()
+		}
+	}
+	return ""
+}
+
+// credentials are those of the process that connected to a unix socket, at that time.
+func credentials(c *net.UnixConn) (*unix.Ucred, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var cred *unix.Ucred
+	if controlled := raw.Control(func(fd uintptr) {
+		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); controlled != nil {
+		return nil, controlled
+	}
+	return cred, err
+}
+
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
+
+// withConn adds a connection that conns accepted to the context of its requests.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	if secure, ok := c.(*tls.Conn); ok {
+		c = secure.NetConn()
+	}
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// connOf is the connection of a request.
+func connOf(r *http.Request) *conn { return r.Context().Value(connKey{}).(*conn) }
+
+// tracked keeps the connections of requests that are being answered open.
+func tracked(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := connOf(r)
+		if !c.begin() {
+			panic(http.ErrAbortHandler) // the connection is closed
+		}
+		defer c.end()
+		h.ServeHTTP(w, r)
+	})
+}
