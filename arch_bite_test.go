@@ -112,6 +112,14 @@ func TestArchitectureBites(t *testing.T) {
 			"a/g.go": `package a; import "k8s.io/kubernetes/pkg/volume/util"`,
 			"a/h.go": `package a; import "k8s.io/client-go/kubernetes/scheme"`,
 		}, []string{"a/a.go: ", "a/b.go: ", "a/c.go: ", "a/d.go: ", "a/e.go: ", "a/f.go: ", "a/g.go: ", "a/h.go: imports k8s.io/client-go/kubernetes/scheme: 11.6 MB"}},
+		{"quantities", checkQuantities, map[string]string{
+			"a/a.go":            `package a; import "k8s.io/apimachinery/pkg/api/resource"; var least, q = resource.MustParse("1Mi"), resource.NewQuantity(1, "")`,
+			"a/b.go":            `package a; import "k8s.io/apimachinery/pkg/api/resource"; func f(s string) { resource.ParseQuantity(s) }`,
+			"a/c.go":            `package a; import k8s "k8s.io/apimachinery/pkg/api/resource"; func f(s string) { k8s.MustParse(s) }`,
+			"a/d.go":            `package a; import "k8s.io/apimachinery/pkg/api/resource"; var parse = resource.ParseQuantity`,
+			"a/a_test.go":       `package a; import "k8s.io/apimachinery/pkg/api/resource"; func f(s string) { resource.ParseQuantity(s) }`,
+			"resource/parse.go": `package resource; import "k8s.io/apimachinery/pkg/api/resource"; func f(s string) { resource.ParseQuantity(s) }`,
+		}, []string{"a/b.go:1: parses a quantity", "a/c.go:1:", "a/d.go:1:"}},
 		{"a module for tests", checkImports, map[string]string{
 			"cri/critest/ash/ash.go": `package ash; import "mvdan.cc/sh/v3/syntax"`,
 			"hook/hook.go":           `package hook; import "mvdan.cc/sh/v3/syntax"`,

@@ -34,6 +34,7 @@ var rules = []rule{
 	{"allowed", checkAllowed},
 	{"imports", checkImports},
 	{"purity", checkPurity},
+	{"quantities", checkQuantities},
 	{"names", checkNames},
 	{"docs", checkDocs},
 	{"sizes", sizes(long)},
@@ -246,7 +247,7 @@ var packages = map[string]struct {
 	"gotemplate": {leaf, nil, "Go templates over JSON values; knows no pods"},
 	"fielddoc":   {leaf, nil, "texts of the API's own types, which need no pod"},
 	"podlog":     {leaf, []string{"hostfile"}, "the CRI's log format; knows files, not pods"},
-	"nodeconfig": {leaf, []string{"identity", "problem", "hostfile"}, "settings give the paths of identity, and a wrong file is a problem"},
+	"nodeconfig": {leaf, []string{"identity", "problem", "hostfile", "resource"}, "settings give the paths of identity, a wrong file is a problem, and settings are quantities"},
 	"systemd":    {leaf, []string{"hostfile", "problem"}, "the unit and the messages of a service; knows files and systemctl, not pods"},
 
 	"embedded/archive": {leaf, nil, "the bytes of the runtime that podrun-bundle carries; what is done with them is its importers'"},

@@ -154,7 +154,7 @@ func parseReserved(value string, total apiresource.Quantity) (apiresource.Quanti
 		}
 		return *apiresource.NewQuantity(int64(float64(total.Value())*p/100), total.Format), nil
 	}
-	return apiresource.ParseQuantity(value)
+	return resource.ParseQuantity(value)
 }
 
 func sortedNames[K ~string, V any](m map[K]V) []K {

@@ -12,10 +12,11 @@ import (
 	"text/tabwriter"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/util/jsonpath"
+
+	"github.com/podrun/podrun/resource"
 )
 
 // fieldPath matches a JSONPath expression with or without its braces and leading dot,

@@ -9,10 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/resource"
 )
 
 // Amount is a quantity or a part of a capacity. It can be compared by ==.
@@ -22,11 +23,15 @@ type Amount struct {
 }
 
 // of is the amount for a capacity.
-func (a Amount) of(capacity int64) resource.Quantity {
+func (a Amount) of(capacity int64) apiresource.Quantity {
 	if a.Quantity == "" {
-		return *resource.NewQuantity(int64(float64(capacity)*float64(a.Part)), resource.BinarySI)
+		return *apiresource.NewQuantity(int64(float64(capacity)*float64(a.Part)), apiresource.BinarySI)
 	}
-	return resource.MustParse(a.Quantity) // parseAmount has written it
+	q, err := resource.ParseQuantity(a.Quantity)
+	if err != nil {
+		panic(err) // parseAmount has written it
+	}
+	return q
 }
 
 func parseAmount(text string) (Amount, error) {

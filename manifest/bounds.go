@@ -3,9 +3,7 @@ package manifest
 import (
 	"fmt"
 	"reflect"
-	"regexp"
 	"strings"
-	"sync"
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -42,10 +40,6 @@ const (
 	// maxClaims are the PersistentVolumeClaims, and as many PersistentVolumes, of
 	// one command: each claim looks at each volume.
 	maxClaims = 1000
-	// maxExponent and maxQuantity bound the exponent and the length of a
-	// quantity: Kubernetes computes with all of its digits.
-	maxExponent = 30
-	maxQuantity = 64
 )
 
 // tooLarge is the problem of a document that is over a limit.
@@ -184,18 +178,6 @@ func hasLongNumber(raw []byte) bool {
 	}
 	return false
 }
-
-// quantityExceeds reports whether Kubernetes' code would take practically unlimited time
-// for the text of a quantity: "1e9999999" has ten million digits.
-func quantityExceeds(text string) bool {
-	if len(text) > maxQuantity {
-		return true
-	}
-	m := exponent().FindStringSubmatch(text)
-	return m != nil && (len(m[1]) > 2 || len(m[1]) == 2 && m[1] > fmt.Sprint(maxExponent))
-}
-
-var exponent = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[eE][+-]?0*([0-9]+)$`) })
 
 var quantityType = reflect.TypeFor[resource.Quantity]()
 

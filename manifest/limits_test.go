@@ -43,6 +43,7 @@ func TestHostile(t *testing.T) {
 		"alias in JSON":    {configMap + "data: {a: &a " + strings.Repeat("x", 100000) + ", b: [" + strings.Repeat("*a,", 20000) + "]}", "its aliases make it larger than 3 MiB"},
 		"memory 1e9999999": {one("resources", "      limits: {memory: \"1e9999999\"}\n"), "spec.containers[0].resources.limits[memory]: not a valid quantity"},
 		"cpu 1e-999999999": {one("resources", "      limits: {cpu: \"1e-999999999\"}\n"), "spec.containers[0].resources.limits[cpu]: not a valid quantity"},
+		"spaces":           {one("resources", "      limits: {memory: \"1e-99999999 \"}\n"), "spec.containers[0].resources.limits[memory]: not a valid quantity"},
 		"1 with 00031":     {one("resources", "      limits: {cpu: 1E+00031}\n"), "an exponent beyond ±30"},
 		"a long quantity":  {one("resources", "      limits: {cpu: \""+strings.Repeat("9", 2<<20)+"\"}\n"), "longer than 64 characters"},
 		"no quantity":      {one("env", "    - {name: A, value: \"1e9999999\"}\n"), ""},

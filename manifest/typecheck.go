@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/podrun/podrun/resource"
 )
 
 // typeError is a value that cannot be decoded into its field.
@@ -82,9 +84,9 @@ func sliceErrors(t reflect.Type, raw json.RawMessage, path string) []typeError {
 
 // unmarshalError tries a type that decodes itself, such as a quantity.
 func unmarshalError(t reflect.Type, raw json.RawMessage, path string) []typeError {
-	if t == quantityType && quantityExceeds(strings.Trim(string(raw), `"`)) {
+	if t == quantityType && resource.QuantityExceedsLimits(strings.Trim(string(raw), `"`)) {
 		return []typeError{{path: path, bounds: true, hint: "write it shorter, such as 128Mi or 500m",
-			message: fmt.Sprintf("not a valid quantity: longer than %d characters, or with an exponent beyond ±%d", maxQuantity, maxExponent)}}
+			message: "not a valid quantity: " + resource.ErrQuantityLimits.Error()}}
 	}
 	err := reflect.New(t).Interface().(json.Unmarshaler).UnmarshalJSON(raw)
 	if err == nil {

@@ -11,9 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/component-helpers/node/util/sysctl"
 	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/podrun/podrun/resource"
 )
 
 // check reports the values that the kubelet would refuse

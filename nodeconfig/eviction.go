@@ -8,8 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/podrun/podrun/resource"
 )
 
 // signals are the kubelet's eviction signals (pkg/kubelet/eviction/api).

@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/resource"
 
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -196,6 +198,10 @@ func (f *file) fill(into any, fields map[string]json.RawMessage) {
 			f.unknown(name, strict)
 			continue
 		}
+		if holdsQuantities(target.Type()) && resource.JSONExceedsLimits(fields[name]) {
+			f.invalid(name, "it contains a quantity "+resource.ErrQuantityLimits.Error(), "write it shorter, such as 128Mi or 500m")
+			continue
+		}
 		loose, err := kjson.UnmarshalStrict(fields[name], target.Addr().Interface())
 		if err != nil {
 			f.invalid(name, typeMessage(err), "")
@@ -212,6 +218,27 @@ func (f *file) fill(into any, fields map[string]json.RawMessage) {
 		}
 	}
 }
+
+// holdsQuantities reports whether a field's type contains quantities, which decode
+// themselves with Kubernetes' parser.
+func holdsQuantities(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return holdsQuantities(t.Elem())
+	case reflect.Struct:
+		if t == quantityType {
+			return true
+		}
+		for i := range t.NumField() {
+			if holdsQuantities(t.Field(i).Type) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+var quantityType = reflect.TypeFor[apiresource.Quantity]()
 
 // unknown reports a field that the kind does not have.
 func (f *file) unknown(field string, strict bool) {

@@ -29,6 +29,7 @@ func TestParseHostile(t *testing.T) {
 		"NUL":               fill("\x00"),
 		"a long number":     begin + "maxPods: " + fill("9") + "\n",
 		"a large exponent":  begin + "maxPods: 1e999999999\n",
+		"a long quantity":   begin + "reservedMemory: [{numaNode: 0, limits: {memory: \"1e-999999999\"}}]\n",
 		"comments":          begin + fill("# a\n"),
 		"many labels":       beginPodrun + "nodeLabels: {" + fill("a: b,") + "}",
 		"not UTF-8":         fill("\xff\xfe"),

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/podrun/podrun/resource"
 )
 
 // The gates of the back-off of containers that crash, with their defaults in v1.36

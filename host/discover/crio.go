@@ -9,10 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/resource"
 )
 
 // Bounds of CRI-O's configuration.

@@ -1,0 +1,22 @@
+package cmd
+
+import (
+	"testing"
+	"time"
+)
+
+// TestCompareHostileValues: get --sort-by compares values that containers write, such as
+// termination messages. One that Kubernetes' parser would take minutes for is compared as
+// text.
+func TestCompareHostileValues(t *testing.T) {
+	begun := time.Now()
+	if got := compareValues("1e-99999999", "100Mi"); got <= 0 {
+		t.Errorf("%d, want the order of texts", got)
+	}
+	if got := compareValues("1Gi", "100Mi"); got <= 0 {
+		t.Errorf("%d, want the order of quantities", got)
+	}
+	if took := time.Since(begun); took > 4*time.Second {
+		t.Errorf("took %s", took)
+	}
+}
