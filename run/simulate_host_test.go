@@ -87,7 +87,7 @@ func (s *simulation) toggle(dir string) {
 			// What was removed from a directory that is unreachable now may still be in it.
 			// A file that was added during an outage is unknown to a serve that starts then.
 			unsettled := s.ends != nil || !s.model.quiet() || time.Since(p.since) < 2*simChange
-			if unsettled && (!p.wanted || len(p.runs) == 0 || p.sandbox == "") {
+			if n := len(p.changes); unsettled && (!p.wanted || n > 0 && p.changes[n-1].kind == "add") {
 				return
 			}
 		}
