@@ -19,13 +19,14 @@ import (
 const maxRecord = 1 << 20
 
 // ReadChoice reads which runtime the pods of a root directory use; nil if none is
-// recorded. The error is of kind Runtime.
+// recorded. The error is of kind Runtime; it wraps ErrNewerChoice or fs.ErrPermission if the
+// record may be good, otherwise the record is lost.
 func ReadChoice(ctx context.Context, l Layout) (*Choice, error) {
 	data, err := hostfile.ReadNoFollow(ctx, l.Choice(), maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	hint := "remove the file if no pods run, or set the runtime with --runtime"
+	hint := ""
 	var c Choice
 	if err == nil {
 		if c, err = parseChoice(data); err == nil {
@@ -33,8 +34,11 @@ func ReadChoice(ctx context.Context, l Layout) (*Choice, error) {
 		}
 		err = fmt.Errorf("%s: %w", l.Choice(), err)
 	}
-	if errors.Is(err, fs.ErrPermission) {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
 		hint = "run as root"
+	case errors.Is(err, ErrNewerChoice):
+		hint = "use the newer podrun that wrote it, or set the runtime with --runtime"
 	}
 	return nil, &problem.Error{Kind: problem.Runtime, Op: "read which runtime is used", Err: err, Hint: hint}
 }

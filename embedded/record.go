@@ -17,6 +17,9 @@ type Choice struct {
 	Digest string `json:"digest,omitempty"`
 }
 
+// ErrNewerChoice is that of a choice whose format this podrun does not know.
+var ErrNewerChoice = errors.New("written by a newer podrun")
+
 // encode writes the choice for its file.
 func (c Choice) encode() ([]byte, error) {
 	c.SchemaVersion = schema
@@ -33,7 +36,7 @@ func parseChoice(data []byte) (Choice, error) {
 	}
 	switch {
 	case c.SchemaVersion > schema:
-		return Choice{}, fmt.Errorf("written by a newer podrun (schema version %d)", c.SchemaVersion)
+		return Choice{}, fmt.Errorf("%w (schema version %d)", ErrNewerChoice, c.SchemaVersion)
 	case c.Kind != Own && c.Kind != External:
 		return Choice{}, fmt.Errorf("unknown kind of runtime %q", c.Kind)
 	case c.Kind == External && c.Endpoint == "":

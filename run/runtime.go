@@ -95,6 +95,11 @@ func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if record != nil && use >= RuntimeActs {
+		if err := r.recordRecovered(ctx, *record); err != nil {
+			return "", err
+		}
+	}
 	if d.Kind == embedded.External {
 		return d.Endpoint, r.recordExternal(ctx, d)
 	}
@@ -125,7 +130,7 @@ func (r *Runtime) Open(ctx context.Context, use RuntimeUse) (string, error) {
 func (r *Runtime) choose(ctx context.Context, use RuntimeUse) (*embedded.Choice, embedded.Decision, error) {
 	in := embedded.ChooseInput{Wanted: r.wanted(), Use: use, Archive: r.archive != nil}
 	var err error
-	if in.Record, err = embedded.ReadChoice(ctx, r.layout); err != nil {
+	if in.Record, err = r.readChoice(ctx); err != nil {
 		// Another user may use a runtime that is named, if that is permitted.
 		if !errors.Is(err, fs.ErrPermission) || in.Wanted == embedded.Auto || in.Wanted == embedded.ByFlag {
 			return nil, embedded.Decision{}, err
@@ -177,7 +182,12 @@ func (r *Runtime) recordExternal(ctx context.Context, d embedded.Decision) error
 // this one looked: two first commands must agree. The layout's lock is held.
 func (r *Runtime) recordUnlessOther(ctx context.Context, c embedded.Choice) error {
 	now, err := embedded.ReadChoice(ctx, r.layout)
-	if err != nil {
+	switch {
+	case errors.Is(err, embedded.ErrNewerChoice): // the newer podrun still needs its record
+		return nil
+	case isLost(err):
+		now = nil
+	case err != nil:
 		return err
 	}
 	if r.wanted() == embedded.Auto && now != nil && (now.Kind != c.Kind || now.Endpoint != c.Endpoint) {
@@ -201,7 +211,7 @@ func (r *Runtime) start(ctx context.Context) error {
 		return err
 	}
 	defer lock.Unlock()
-	record, err := embedded.ReadChoice(ctx, r.layout)
+	record, err := r.readChoice(ctx)
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func (r *Runtime) Upgrade(ctx context.Context, force bool) (bool, error) {
 		return false, err
 	}
 	defer lock.Unlock()
-	record, err := embedded.ReadChoice(ctx, r.layout)
+	record, err := r.readChoice(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -166,7 +166,7 @@ func (r *Runtime) HasPods(ctx context.Context) (bool, error) {
 // pods lists the pods of the root directory, if they are on the embedded runtime, and all
 // other pods of this runtime, as namespace/name.
 func (r *Runtime) pods(ctx context.Context) ([]string, error) {
-	record, err := embedded.ReadChoice(ctx, r.layout)
+	record, err := r.readChoice(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +211,7 @@ func (r *Runtime) Down(ctx context.Context, force bool) error {
 	if err := r.Removable(ctx, force); err != nil {
 		return err // a pod was applied since then
 	}
-	record, err := embedded.ReadChoice(ctx, r.layout)
+	record, err := r.readChoice(ctx)
 	if err != nil {
 		return err
 	}

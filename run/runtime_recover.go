@@ -1,0 +1,173 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/store"
+)
+
+// isLost reports whether an error of embedded.ReadChoice means that the record is lost: it was
+// cut short, or is no file.
+func isLost(err error) bool {
+	return err != nil && !errors.Is(err, embedded.ErrNewerChoice) && !errors.Is(err, fs.ErrPermission)
+}
+
+// readChoice reads which runtime the pods use; nil if none is recorded. To a command with an
+// endpoint, a record that cannot be used is the same as none. Otherwise a lost record is
+// recovered: the runtime of the pods is the one that has their sandboxes.
+func (r *Runtime) readChoice(ctx context.Context) (*embedded.Choice, error) {
+	record, err := embedded.ReadChoice(ctx, r.layout)
+	named := r.wanted() != embedded.Auto && r.wanted() != embedded.ByFlag
+	switch {
+	case named && (isLost(err) || errors.Is(err, embedded.ErrNewerChoice)):
+		return nil, nil
+	case isLost(err):
+		return r.recoverChoice(ctx, err)
+	}
+	return record, err
+}
+
+// recoverChoice finds out which runtime the pods of the root directory use; nil if there are
+// none. Lost is why it cannot be read.
+func (r *Runtime) recoverChoice(ctx context.Context, lost error) (*embedded.Choice, error) {
+	layout := r.settings.Layout()
+	stored, err := store.StoredPods(layout)
+	if err != nil || len(stored) == 0 {
+		return nil, err
+	}
+	var having, answering []embedded.Choice
+	for _, endpoint := range r.endpointsOf(stored) {
+		c := embedded.Choice{Kind: embedded.External, Endpoint: endpoint}
+		if endpoint == r.layout.Endpoint() {
+			c = r.ownChoice(ctx)
+		}
+		if embedded.ReadSocket(ctx, endpoint, embedded.AnswerWithin) != embedded.Answers {
+			continue
+		}
+		answering = append(answering, c)
+		if hasSandboxes(ctx, endpoint, stored) {
+			having = append(having, c)
+		}
+	}
+	unpacked, err := embedded.UnpackedDigests(r.layout)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(having) == 1:
+		return &having[0], nil
+	case len(having) == 0 && len(answering) == 1 && len(unpacked) == 0: // all pods are stopped
+		return &answering[0], nil
+	case r.wanted() == embedded.ByFlag: // the user knows
+		own := r.ownChoice(ctx)
+		return &own, nil
+	}
+	return nil, undecided(lost, answering, len(unpacked) > 0)
+}
+
+// ownChoice is the record of the embedded runtime, as it runs or can be started.
+func (r *Runtime) ownChoice(ctx context.Context) embedded.Choice {
+	c := embedded.Choice{Kind: embedded.Own}
+	if last := embedded.ReadDaemon(ctx, r.layout); last != nil {
+		c.Digest = last.Digest
+	} else if unpacked, err := embedded.UnpackedDigests(r.layout); err == nil && len(unpacked) == 1 {
+		c.Digest = unpacked[0]
+	}
+	return c
+}
+
+// endpointsOf lists the endpoints of runtimes that may have the pods: the usual ones, those
+// that the pods were applied with, and that of the embedded runtime.
+func (r *Runtime) endpointsOf(pods []identity.Pod) []string {
+	out := append(cri.DefaultEndpoints(), r.layout.Endpoint())
+	for _, id := range pods {
+		owner, err := store.ReadOwner(r.settings.Layout(), id)
+		if err != nil || owner == nil || owner.Origin == nil {
+			continue // it names none
+		}
+		var s nodeconfig.Settings
+		if json.Unmarshal(owner.Origin.Settings, &s) != nil {
+			continue
+		}
+		for _, endpoint := range []string{s.ContainerRuntimeEndpoint, s.Runtime} {
+			if strings.HasPrefix(endpoint, "unix:") && !slices.Contains(out, endpoint) {
+				out = append(out, endpoint)
+			}
+		}
+	}
+	return out
+}
+
+// hasSandboxes reports whether a runtime has a sandbox of one of the pods.
+func hasSandboxes(ctx context.Context, endpoint string, pods []identity.Pod) bool {
+	client, err := cri.Dial(endpoint, "", embedded.AnswerWithin)
+	if err != nil {
+		return false
+	}
+	defer client.Close()
+	sandboxes, err := client.ListPodSandbox(ctx, nil)
+	if err != nil {
+		return false // it counts as one that does not answer
+	}
+	for _, sb := range sandboxes {
+		ours := func(id identity.Pod) bool { return id.UID == sb.GetLabels()[identity.LabelPodUID] }
+		if sb.GetAnnotations()[identity.AnnotationManagedBy] == identity.ManagedBy && slices.ContainsFunc(pods, ours) {
+			return true
+		}
+	}
+	return false
+}
+
+// undecided is the error of a lost record that cannot be recovered, with the command that
+// writes it again.
+func undecided(lost error, answering []embedded.Choice, unpacked bool) error {
+	var values []string
+	for _, c := range answering {
+		if c.Kind == embedded.External {
+			values = append(values, c.Endpoint)
+		}
+	}
+	if unpacked {
+		values = append(values, embedded.ByFlag)
+	}
+	if len(values) == 0 {
+		values = []string{"SOCKET"}
+	}
+	err := lost
+	if e, ok := errors.AsType[*problem.Error](lost); ok {
+		err = e.Err
+	}
+	return &problem.Error{Kind: problem.Runtime, Op: "read which runtime is used", Err: fmt.Errorf("%w; no runtime that answers has the pods of this root directory", err),
+		Hint: "run 'podrun runtime up --runtime=RUNTIME' with the runtime of the pods (" + strings.Join(values, ", ") + "), which records it again"}
+}
+
+// recordRecovered records a choice that was recovered, for the next command.
+func (r *Runtime) recordRecovered(ctx context.Context, c embedded.Choice) error {
+	if _, err := embedded.ReadChoice(ctx, r.layout); !isLost(err) || os.Geteuid() != 0 {
+		return nil
+	}
+	lock, err := r.lock(ctx)
+	if err == nil {
+		defer lock.Unlock()
+		err = embedded.WriteChoice(r.layout, c)
+	}
+	if store.CannotWrite(err) || errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	if err == nil {
+		r.Note("recovered the record of the container runtime, which could not be read: " + r.layout.Choice())
+	}
+	return err
+}
