@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/problem"
 )
@@ -106,6 +108,40 @@ func TestKilledInARestart(t *testing.T) {
 				t.Errorf("%s: %v", result.Outcome, result.Err)
 			}
 			if c, ok := r.rt.Container("web"); !ok || c.Config.GetImage().GetUserSpecifiedImage() != "registry.example/app:2" {
+				t.Errorf("container %+v", c)
+			}
+		})
+	}
+}
+
+// TestCanceledStart: containerd cancels the start of a container with the podrun that asked for
+// it; the container has not failed, and is started by the next command, the one that was killed
+// for an update included.
+func TestCanceledStart(t *testing.T) {
+	for _, update := range []bool{false, true} {
+		t.Run(fmt.Sprintf("update: %v", update), func(t *testing.T) {
+			r := newRig(t)
+			defer r.mustDelete()
+			r.rt.Script("web", clean)
+			image := "app:1"
+			if update {
+				r.mustApply(restartable("Never", image, ""), OutcomeCreated)
+				image = "app:2"
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			r.killAt(ctx, step{method: "StartContainer"}, false, restartable("Never", image, ""))
+			before, _ := r.rt.Container("web")
+			if !r.rt.CancelStart(before.ID) {
+				t.Fatalf("container %+v", before)
+			}
+			if phase := r.got("web").Status.Phase; phase == "Failed" || phase == "Succeeded" {
+				t.Errorf("phase %s", phase)
+			}
+			if result := r.apply(restartable("Never", image, "")); result.Err != nil || result.Outcome != OutcomeRestarted {
+				t.Errorf("%s: %v", result.Outcome, result.Err)
+			}
+			if c, ok := r.rt.Container("web"); !ok || c.State != runtimeapi.ContainerState_CONTAINER_RUNNING || c.Config.GetImage().GetUserSpecifiedImage() != "registry.example/"+image {
 				t.Errorf("container %+v", c)
 			}
 		})

@@ -27,6 +27,21 @@ func (rt *Runtime) LeaveTask(id string) bool {
 	return true
 }
 
+// CancelStart brings a created container to the state in which containerd can leave one whose
+// StartContainer it canceled because the client was killed. It reports whether there is such a
+// container.
+func (rt *Runtime) CancelStart(id string) bool {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	c, err := rt.findContainer(id)
+	if err != nil || c.state != runtimeapi.ContainerState_CONTAINER_CREATED {
+		return false
+	}
+	c.finishedAt, c.state = rt.now(), runtimeapi.ContainerState_CONTAINER_EXITED
+	c.exit = exit{code: 128, reason: "StartError", message: "failed to create containerd task: failed to create shim task: context canceled: unknown"}
+	return true
+}
+
 // LeaveSandboxTask brings a sandbox to the state in which containerd 2 can be left by a
 // RunPodSandbox whose client was killed: it is not ready, and its task was created and
 // never started, which a removal of the sandbox does not delete (containerd issue 12344).

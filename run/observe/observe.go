@@ -223,6 +223,10 @@ func ReadContainer(ctx context.Context, client *cri.Client, id, sandboxID string
 		Actual:      actualOf(st.GetResources().GetLinux()),
 		Annotations: st.GetAnnotations(),
 	}
+	if cri.StartCanceled(st) {
+		// Its end says nothing about what its restart policy requires.
+		c.State, c.FinishedAt, c.ExitCode, c.Reason, c.Message = lifecycle.Created, time.Time{}, 0, "", ""
+	}
 	for _, m := range st.GetMounts() {
 		if m.GetContainerPath() == c.Annotations[identity.AnnotationTerminationMessagePath] {
 			c.TerminationLog = m.GetHostPath()

@@ -72,6 +72,19 @@ func (o *outside) runsNow(ctx context.Context, pod string) error {
 	return err
 }
 
+// states describes the containers of a pod, for an error.
+func (o *outside) states(ctx context.Context, pod string) string {
+	containers, _ := o.containers(ctx, pod) // none, if it cannot be asked
+	var out []string
+	for _, c := range containers {
+		if r, err := o.runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: c.Id}); err == nil {
+			s := r.Status
+			out = append(out, fmt.Sprintf("%s/%d %s, exit code %d, reason %q, message %q, started %d", s.Metadata.Name, s.Metadata.Attempt, s.State, s.ExitCode, s.Reason, s.Message, s.StartedAt))
+		}
+	}
+	return "; containers: " + strings.Join(out, "; ")
+}
+
 // running returns the container of a pod that runs.
 func (o *outside) running(ctx context.Context, pod string) (*runtimeapi.Container, error) {
 	sandboxes, _, err := o.sandboxes(ctx, pod)
@@ -80,7 +93,7 @@ func (o *outside) running(ctx context.Context, pod string) (*runtimeapi.Containe
 	}
 	ready := slices.DeleteFunc(sandboxes, func(s *runtimeapi.PodSandbox) bool { return s.State != runtimeapi.PodSandboxState_SANDBOX_READY })
 	if len(ready) != 1 {
-		return nil, fmt.Errorf("%d sandboxes are ready", len(ready))
+		return nil, fmt.Errorf("%d sandboxes are ready%s", len(ready), o.states(ctx, pod))
 	}
 	containers, err := o.containers(ctx, pod)
 	if err != nil {
@@ -90,7 +103,7 @@ func (o *outside) running(ctx context.Context, pod string) (*runtimeapi.Containe
 		return c.State != runtimeapi.ContainerState_CONTAINER_RUNNING || c.PodSandboxId != ready[0].Id
 	})
 	if len(running) != 1 || running[0].Metadata.Name != "app" {
-		return nil, fmt.Errorf("%d containers run", len(running))
+		return nil, fmt.Errorf("%d containers run%s", len(running), o.states(ctx, pod))
 	}
 	return running[0], nil
 }

@@ -1,0 +1,28 @@
+package cri
+
+import (
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func TestStartCanceled(t *testing.T) {
+	exited := runtimeapi.ContainerState_CONTAINER_EXITED
+	for _, tc := range []struct {
+		status *runtimeapi.ContainerStatus
+		want   bool
+	}{
+		// As containerd 1.6.20 records it.
+		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: "failed to create containerd task: failed to create shim task: context canceled: unknown"}, true},
+		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: "failed to create containerd task: failed to start shim: start failed: : signal: killed: unknown"}, true},
+		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: `failed to create containerd task: failed to create shim task: OCI runtime create failed: exec: "x": executable file not found in $PATH: unknown`}, false},
+		// It ran.
+		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", StartedAt: 1, Message: "context canceled"}, false},
+		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 1, Reason: "Error", Message: "context canceled"}, false},
+		{&runtimeapi.ContainerStatus{State: runtimeapi.ContainerState_CONTAINER_CREATED}, false},
+	} {
+		if got := StartCanceled(tc.status); got != tc.want {
+			t.Errorf("%s %q: %v", tc.status.State, tc.status.Message, got)
+		}
+	}
+}
