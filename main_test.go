@@ -111,7 +111,7 @@ type harness struct {
 // smoke are the scripts that run on real runtimes if PODRUN_TEST_SCRIPTS is smoke: those
 // of which most depends on the runtime. `make test-scripts` runs all.
 var smoke = []string{
-	"apply-hello", "configmap", "delete", "endings", "exec", "hooks", "image-load", "init", "inside", "logs", "ports", "run",
+	"apply-hello", "configmap", "delete", "endings", "exec", "hooks", "image-load", "init", "inside", "logs", "ports", "restarts", "run",
 	"runtime-errors", "security", "serve", "signals", "volumes", "wait-probes",
 }
 
