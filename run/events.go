@@ -13,9 +13,11 @@ import (
 )
 
 // Events returns the events of a pod, aggregated, in the order of their last
-// occurrence; none if it has no journal.
+// occurrence; none if it has no journal. Those of a pod with another UID that it replaced
+// are not its events.
 func (e *Engine) Events(uid string) ([]event.Event, error) {
-	return store.ReadJournal(e.Layout(), uid)
+	all, err := store.ReadJournal(e.Layout(), uid)
+	return slices.DeleteFunc(all, func(e event.Event) bool { return e.UID != "" && e.UID != uid }), err
 }
 
 // EventsOf returns the events of the selected pods of a root directory, in the order of

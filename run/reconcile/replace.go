@@ -3,7 +3,9 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
 
+	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/prepare"
@@ -88,13 +90,24 @@ func (w *Worker) update(o ApplyOptions) error {
 // store.ErrChanged where another command takes them over.
 func (w *Worker) removeReplaced(ctx context.Context, old []prepare.Here, again bool) error {
 	for _, h := range old {
-		o := newWorker(w.Node, w.oldPlan(h), w.puller, w.lock)
+		o := newWorker(w.Node, w.oldPlan(h), nil, w.lock) // the pulls are the new pod's
 		o.ending, o.dooms, o.again = true, true, again
-		if err := o.remove(ctx, RemoveOptions{}); errors.Is(err, store.ErrChanged) {
+		if err := o.remove(ctx, RemoveOptions{stopped: func() { w.inheritEvents(h) }}); errors.Is(err, store.ErrChanged) {
 			return err
 		} else if err != nil {
 			return inStep(w.plan.ID, "remove the pod that is replaced", err)
 		}
 	}
 	return nil
+}
+
+// inheritEvents takes over the journal of a pod that this one takes the place of: `events`
+// shows the events of both.
+func (w *Worker) inheritEvents(h prepare.Here) {
+	events, err := store.ReadJournal(w.plan.Layout, h.ID.UID)
+	if err != nil {
+		w.SendWarnings(problem.List{problem.WarningOf(fmt.Errorf("pod %s: keep the events of the replaced pod: %w", h.ID, err))})
+		return
+	}
+	w.journal.Inherit(events)
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -69,6 +70,14 @@ func (j *Journal) Emit(e event.Event) {
 	if j.Next != nil {
 		j.Next(e)
 	}
+}
+
+// Inherit takes over the events of the pod that this one replaces, from before it was
+// removed. They are written when the journal is opened.
+func (j *Journal) Inherit(events []event.Event) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.held = newestEvents(slices.Concat(events, j.held))
 }
 
 // Open opens the journal in the pod's directory and writes the buffered events.
