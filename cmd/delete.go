@@ -31,7 +31,8 @@ func newDelete(a *app) *cobra.Command {
 		Short: "Stop pods and remove everything that podrun created for them",
 		Long: `Stop pods, with their preStop hooks and grace period, and remove everything that
 podrun created for them: containers, sandbox, network, mounts, directories,
-cgroups and logs. podrun never changes the content of a hostPath.
+cgroups and logs. podrun never changes the content of a hostPath. The directories
+of claims in --pvc-dir stay, unless --delete-volumes is set.
 
 Select pods by name, by manifest (-f), by labels (-l), or all (--all). Deleting a
 pod that does not exist is not an error. An interrupted delete can be rerun.`,
@@ -52,6 +53,7 @@ pod that does not exist is not an error. An interrupted delete can be rerun.`,
 	c.Flags().StringVar(&f.dryRun, "dry-run", dryNone, "client or server: print the pods and delete nothing")
 	c.Flags().Lookup("dry-run").NoOptDefVal = dryServer
 	c.Flags().BoolVar(&f.KeepLogs, "keep-logs", false, "keep the pod's logs")
+	c.Flags().BoolVar(&f.DeleteVolumes, "delete-volumes", false, "also delete the directories of the pods' claims in --pvc-dir, with their content, unless another pod uses a claim")
 	c.Flags().DurationVar(&f.Timeout, "timeout", defaultTimeout, "time limit; 0 for no limit")
 	c.Flags().StringVarP(&a.output, "output", "o", "", "print the outcome as json, yaml or name")
 	return c

@@ -28,20 +28,29 @@ type getFlags struct {
 func newGet(a *app) *cobra.Command {
 	f := &getFlags{}
 	c := &cobra.Command{
-		Use:   "get [NAME...]",
+		Use:   "get [NAME... | pvc [NAME...]]",
 		Short: "Show pods and their status",
 		Long: `Show the pods that podrun runs on this host, with their status as the kubelet
 would report it. Whether a pod is ready is known from its probes, which run while
 a command or 'podrun serve' works on it: "Running (as of 5m ago)" says that none
-does, and when the probes ran last.`,
+does, and when the probes ran last.
+
+'podrun get pvc' lists the PersistentVolumeClaims that have a directory in
+--pvc-dir, with the pods that use them.`,
 		Example: `  podrun get
   podrun get web -o yaml
   podrun get -A -o wide --sort-by .metadata.creationTimestamp
   podrun get web -o jsonpath='{.status.podIP}'
   podrun get -o custom-columns=NAME:.metadata.name,IP:.status.podIP
   podrun get -w
+  podrun get pvc
   podrun get --sources`,
-		RunE: func(c *cobra.Command, named []string) error { return a.runGet(c, f, named) },
+		RunE: func(c *cobra.Command, named []string) error {
+			if claims, ok := claimNames(named); ok {
+				return a.getClaims(c, f, claims)
+			}
+			return a.runGet(c, f, named)
+		},
 	}
 	c.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "pods in all namespaces")
 	c.Flags().StringVarP(&f.selector, "selector", "l", "", "label selector of the pods (app=web,tier!=db)")

@@ -77,6 +77,7 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.text("registry-auth", "", "docker config `file` with registry credentials, used after a pod's imagePullSecrets", func(s *nodeconfig.Settings, v string) { s.RegistryAuth = v })
 	f.text("image-credential-provider-config", "", "CredentialProviderConfig `file` of credential provider plugins", func(s *nodeconfig.Settings, v string) { s.ProviderConfig = v })
 	f.text("image-credential-provider-bin-dir", "", "`directory` of the credential provider plugins", func(s *nodeconfig.Settings, v string) { s.ProviderBinDir = v })
+	f.parsed("pvc-dir", "", "`directory` below which each PersistentVolumeClaim without a volume has a directory of its own, NAMESPACE_NAME; deleting pods keeps them, unless --delete-volumes is set", setClaimDir)
 	f.pairs("system-reserved", "`resources` reserved for the system (cpu=200m,memory=500Mi)", func(s *nodeconfig.Settings, v map[string]string) { s.SystemReserved = v })
 	f.pairs("kube-reserved", "`resources` reserved for podrun and the runtime", func(s *nodeconfig.Settings, v map[string]string) { s.KubeReserved = v })
 	f.list("allowed-unsafe-sysctls", "`sysctls` outside the safe list that pods may set; a final * is a wildcard", func(s *nodeconfig.Settings, v []string) { s.AllowedUnsafeSysctls = v })
@@ -85,10 +86,7 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 		s.RegisterWithTaints, err = nodeconfig.ParseTaints(v)
 		return err
 	})
-	f.several("device", "`NAME=CDI-ID`: assign this CDI device to a pod that requests the extended resource NAME; repeatable", func(s *nodeconfig.Settings, v []string) (err error) {
-		s.Devices, err = nodeconfig.ParseDevices(v)
-		return err
-	})
+	f.several("device", "`NAME=CDI-ID`: assign this CDI device to a pod that requests the extended resource NAME; repeatable", setDevices)
 	f.truth("allow-privileged", def.AllowPrivileged, "allow privileged containers", func(s *nodeconfig.Settings, v bool) { s.AllowPrivileged = v })
 	f.parsed("pod-security", def.PodSecurity, "Pod Security Standards `level` that pods must meet: privileged, baseline or restricted", func(s *nodeconfig.Settings, v string) error {
 		s.PodSecurity = v
@@ -101,6 +99,18 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.truth("preempt", def.Preempt, "stop other podrun pods if a critical pod needs their resources", func(s *nodeconfig.Settings, v bool) { s.Preempt = v })
 	f.duration("runtime-request-timeout", def.RuntimeRequestTimeout, "timeout of runtime requests", func(s *nodeconfig.Settings, v time.Duration) { s.RuntimeRequestTimeout = v })
 	return f
+}
+
+func setClaimDir(s *nodeconfig.Settings, v string) (err error) {
+	if s.ClaimDir = v; v != "" {
+		s.ClaimDir, err = filepath.Abs(v)
+	}
+	return err
+}
+
+func setDevices(s *nodeconfig.Settings, v []string) (err error) {
+	s.Devices, err = nodeconfig.ParseDevices(v)
+	return err
 }
 
 func (f *settingsFlags) text(name, def, usage string, into func(*nodeconfig.Settings, string)) {

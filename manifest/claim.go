@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // ServeClaims makes paths of this host the volumes of claims, by the claim's
@@ -70,11 +71,14 @@ func isDevice(pod *corev1.Pod, volume string) bool {
 	return false
 }
 
-// ParseClaim reads NAME=PATH.
+// ParseClaim reads NAME=PATH. The name becomes part of a path owned by root.
 func ParseClaim(text string) (name, path string, err error) {
 	name, path, ok := strings.Cut(text, "=")
 	if !ok || name == "" || path == "" {
 		return "", "", fmt.Errorf("%q is not NAME=DIR", text)
+	}
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return "", "", fmt.Errorf("%q is not a valid name of a claim", name)
 	}
 	return name, path, nil
 }

@@ -31,6 +31,8 @@ type PodrunConfiguration struct {
 	// PersistentVolumeClaims are directories of this host by the claim that each
 	// serves, in every namespace, as by --pvc.
 	PersistentVolumeClaims map[string]string `json:"persistentVolumeClaims"`
+	// PersistentVolumeClaimDir is where each claim without a volume has a directory.
+	PersistentVolumeClaimDir *string `json:"persistentVolumeClaimDir"`
 	// Devices are CDI devices by extended resource, as by --device.
 	Devices map[string][]string `json:"devices"`
 
@@ -79,6 +81,7 @@ func (f *file) checkPodrun(pc *PodrunConfiguration) {
 		}
 	}
 	for _, name := range []struct{ field, value string }{
+		{"persistentVolumeClaimDir", deref(pc.PersistentVolumeClaimDir, "")},
 		{"registryAuth", deref(pc.RegistryAuth, "")},
 		{"imageCredentialProviderConfig", deref(pc.ProviderConfig, "")},
 		{"imageCredentialProviderBinDir", deref(pc.ProviderBinDir, "")},
@@ -253,7 +256,7 @@ func mergePodrun(s Settings, pc *PodrunConfiguration) Settings {
 	for into, value := range map[*string]*string{
 		&s.Color: pc.Color, &s.RootDir: pc.RootDir, &s.Secrets: pc.Secrets, &s.ContainerLogsDir: pc.ContainerLogsDir, &s.Runtime: pc.Runtime, &s.HostnameOverride: pc.HostnameOverride,
 		&s.RegistryAuth: pc.RegistryAuth, &s.ProviderConfig: pc.ProviderConfig, &s.ProviderBinDir: pc.ProviderBinDir,
-		&s.StartOrder: pc.StartOrder, &s.PodSecurity: pc.PodSecurity, &s.Namespace: pc.Namespace,
+		&s.ClaimDir: pc.PersistentVolumeClaimDir, &s.StartOrder: pc.StartOrder, &s.PodSecurity: pc.PodSecurity, &s.Namespace: pc.Namespace,
 	} {
 		said(into, value)
 	}

@@ -28,6 +28,8 @@ type Settings struct {
 	// Claims are directories of this host by the PersistentVolumeClaim, of any
 	// namespace, that each serves.
 	Claims map[string]string `json:"persistentVolumeClaims,omitempty"`
+	// ClaimDir is where each claim without a volume has a directory; empty for nowhere.
+	ClaimDir string `json:"persistentVolumeClaimDir,omitempty"`
 
 	Namespace    string `json:"namespace,omitempty"`    // of pods that name none; empty: default
 	AllowKubelet bool   `json:"allowKubelet,omitempty"` // run beside a kubelet on the same runtime

@@ -19,6 +19,9 @@ type DeleteOptions struct {
 	Timeout  time.Duration  // bounds the whole; 0 for no limit
 	Grace    *time.Duration // instead of the pods' own; nil for those
 	KeepLogs bool
+	// DeleteVolumes also deletes the directories that the pods' claims have below
+	// --pvc-dir. A pod whose claim another pod uses is not deleted.
+	DeleteVolumes bool
 	// Basics are facts that are read while the pods are searched for; nil to read them
 	// afterwards.
 	Basics *Basics
@@ -27,6 +30,8 @@ type DeleteOptions struct {
 	// command that reads all pods, and the time does not depend on how many there are. A
 	// pod that another command replaced after it was found is deleted as it is then.
 	Found bool
+
+	deleting map[string]bool // the pods that Delete deletes, by UID
 }
 
 // Basics are those of the host's facts that Delete needs; they are being read.
@@ -86,6 +91,10 @@ func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]R
 		}
 		byName[k.ID.String()] = append(byName[k.ID.String()], i)
 	}
+	o.deleting = map[string]bool{}
+	for _, k := range pods {
+		o.deleting[k.ID.UID] = true
+	}
 	results := make([]Result, len(pods))
 	node.InParallel(names, func(name string) struct{} {
 		for _, i := range byName[name] {
@@ -121,7 +130,14 @@ func (e *Engine) deleteOne(ctx context.Context, k Known, facts host.Facts, o Del
 	if uid := e.successor(k, lock); o.Found && uid != "" {
 		k = observe.ReadKnown(e.Layout(), identity.Pod{Namespace: k.ID.Namespace, Name: k.ID.Name, UID: uid})
 	}
-	result := reconcile.Remove(ctx, &e.Node, k, facts, lock, reconcile.RemoveOptions{Grace: o.Grace, KeepLogs: o.KeepLogs})
+	remove := reconcile.RemoveOptions{Grace: o.Grace, KeepLogs: o.KeepLogs}
+	if o.DeleteVolumes {
+		if remove.DeleteClaims, err = e.deletableClaims(k.ID, o.deleting); err != nil {
+			return Result{ID: k.ID, Outcome: OutcomeFailed, Err: err}
+		}
+		remove.Deleting = o.deleting
+	}
+	result := reconcile.Remove(ctx, &e.Node, k, facts, lock, remove)
 	if result.Err == nil {
 		lock.Forget()
 	}

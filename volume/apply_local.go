@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -23,7 +25,12 @@ func makeLocal(ctx context.Context, v Volume, l *Local) error {
 	if err := makeMountPoint(v.HostPath); err != nil {
 		return err
 	}
-	if err := l.bind(v.HostPath); err != nil {
+	if l.Create {
+		err = l.bindClaim(ctx, v.HostPath)
+	} else {
+		err = l.bind(l.Path, v.HostPath)
+	}
+	if err != nil {
 		return fmt.Errorf("bind %s: %w", l.Path, err)
 	}
 	if v.FSGroup == nil || l.ReadOnly {
@@ -32,8 +39,11 @@ func makeLocal(ctx context.Context, v Volume, l *Local) error {
 	return giveToGroup(ctx, v.HostPath, *v.FSGroup, v.FSGroupPolicy)
 }
 
-// check reports whether the directory is there.
+// check reports whether the directory is there, or can be created.
 func (l *Local) check(ctx context.Context) error {
+	if l.Create {
+		return l.checkClaim(ctx)
+	}
 	info, err := safepath.Stat(ctx, l.Path)
 	if ctx.Err() != nil && err != nil {
 		return err
@@ -47,13 +57,31 @@ func (l *Local) check(ctx context.Context) error {
 	return nil
 }
 
+// checkClaim reports whether the claim's directory is one, or can be created. A symlink is
+// none.
+func (l *Local) checkClaim(ctx context.Context) error {
+	for path, stat := range map[string]func(string) (fs.FileInfo, error){filepath.Dir(l.Path): os.Stat, l.Path: os.Lstat} {
+		info, err := safepath.Await(ctx, path, func() (fs.FileInfo, error) { return stat(path) })
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil && ctx.Err() != nil:
+			return err
+		case err != nil:
+			return &CheckError{Message: err.Error()}
+		case !info.IsDir():
+			return &CheckError{Message: fmt.Sprintf("path %q is not a directory", path)}
+		}
+	}
+	return nil
+}
+
 // bindOptions are the options that a bind mount can set separately from its source.
 var bindOptions = map[string]uintptr{
 	"rw": 0, "bind": 0, "defaults": 0, "ro": unix.MS_RDONLY, "nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC,
 	"noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME, "relatime": unix.MS_RELATIME,
 }
 
-func (l *Local) bind(target string) error {
+func (l *Local) bind(source, target string) error {
 	var flags uintptr
 	if l.ReadOnly {
 		flags = unix.MS_RDONLY
@@ -65,7 +93,7 @@ func (l *Local) bind(target string) error {
 		}
 		flags |= flag
 	}
-	if err := unix.Mount(l.Path, target, "", unix.MS_BIND, ""); err != nil || flags == 0 {
+	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil || flags == 0 {
 		return err
 	}
 	if err := unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|flags, ""); err != nil {

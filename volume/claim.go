@@ -19,8 +19,13 @@ func planClaim(in Input, v *corev1.Volume) (Volume, problem.List) {
 	refuse := func(field, message, hint string) (Volume, problem.List) {
 		return Volume{}, problem.List{missing(field, message, hint)}
 	}
-	hint := fmt.Sprintf("add it and its PersistentVolume to the input, or set --pvc %s=DIR", ref.ClaimName)
+	hint := fmt.Sprintf("add it and its PersistentVolume to the input, or set --pvc %s=DIR, or --pvc-dir DIR for all claims", ref.ClaimName)
 	claim := in.Claims[ref.ClaimName]
+	if in.ClaimDir != "" && (claim == nil || in.PersistentVolumes[claim.Spec.VolumeName] == nil) {
+		if _, _, err := Provision(in.ClaimDir, in.ID.Namespace, ref.ClaimName, claim); err != nil {
+			return refuse("claimName", err.Error(), fmt.Sprintf("set --pvc %s=PATH for a device or directory of your own", ref.ClaimName))
+		}
+	}
 	if claim == nil {
 		return refuse("claimName", fmt.Sprintf("persistentvolumeclaim %q not found", ref.ClaimName), hint)
 	}
@@ -54,7 +59,7 @@ func (in Input) persistent(pv *corev1.PersistentVolume, readOnly bool) (Volume, 
 		return hostPathVolume(s.HostPath), nil
 	case s.Local != nil:
 		v := Volume{Plugin: localPlugin, HostPath: in.Layout.Volume(in.ID.UID, localPlugin, pv.Name)}
-		v.Setup = Setup{Kind: SetupLocal, Local: &Local{Path: s.Local.Path, ReadOnly: readOnly, Options: pv.Spec.MountOptions}}
+		v.Setup = Setup{Kind: SetupLocal, Local: &Local{Path: s.Local.Path, Create: ProvisionedPath(pv) != "", ReadOnly: readOnly, Options: pv.Spec.MountOptions}}
 		if sc := in.Pod.Spec.SecurityContext; sc != nil && !readOnly {
 			v.FSGroup = sc.FSGroup
 			if sc.FSGroupChangePolicy != nil {
@@ -97,6 +102,7 @@ const (
 // ownership and mount options are the pod's.
 type Local struct {
 	Path     string   `json:"path"`
+	Create   bool     `json:"create,omitempty"` // podrun creates the directory, for a claim (Provision)
 	ReadOnly bool     `json:"readOnly,omitempty"`
 	Options  []string `json:"options,omitempty"` // of the PersistentVolume
 }

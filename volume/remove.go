@@ -21,6 +21,11 @@ func Remove(ctx context.Context, layout identity.Layout, uid string) error {
 	return remove(ctx, layout, uid, func(pods int) error { return removePodDir(ctx, pods, uid) })
 }
 
+// Unmount unmounts everything below the pod's directory. It can be repeated.
+func Unmount(ctx context.Context, layout identity.Layout, uid string) error {
+	return remove(ctx, layout, uid, func(int) error { return nil })
+}
+
 // Empty is Remove for a pod that is created again: the directory stays, with the checkpoint
 // and what other pods may not have.
 func Empty(ctx context.Context, layout identity.Layout, uid string) error {

@@ -39,6 +39,8 @@ type Input struct {
 	Secrets           map[string]*corev1.Secret
 	Claims            map[string]*corev1.PersistentVolumeClaim
 	PersistentVolumes map[string]*corev1.PersistentVolume
+	// ClaimDir is where claims without a volume have their directories; empty for nowhere.
+	ClaimDir string
 
 	read  map[*corev1.ConfigMap]map[string][]byte // the files of ConfigMaps, made once for all volumes
 	taken *int                                    // files of ConfigMaps and Secrets so far

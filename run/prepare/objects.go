@@ -2,6 +2,7 @@ package prepare
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,11 +15,51 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// bound is the input with its claims bound to its volumes.
-func bound(o *manifest.Objects) *manifest.Objects {
+// bound is the input with its claims bound to its volumes, and those of its pods that fit
+// none to directories below claimDir, unless it is empty.
+func bound(o *manifest.Objects, claimDir string) *manifest.Objects {
 	out := *o
 	out.Claims = volume.Bind(o.Claims, o.Volumes)
+	if claimDir == "" {
+		return &out
+	}
+	out.Volumes = map[string]*corev1.PersistentVolume{}
+	maps.Copy(out.Volumes, o.Volumes)
+	for _, p := range o.Pods {
+		for _, v := range p.Object.Spec.Volumes {
+			if v.PersistentVolumeClaim == nil {
+				continue
+			}
+			name := v.PersistentVolumeClaim.ClaimName
+			key := p.Object.Namespace + "/" + name
+			claim := out.Claims[key]
+			if claim != nil && out.Volumes[claim.Spec.VolumeName] != nil {
+				continue
+			}
+			if claim, pv, err := volume.Provision(claimDir, p.Object.Namespace, name, claim); err == nil { // else volume.New reports it
+				out.Claims[key], out.Volumes[pv.Name] = claim, pv
+			}
+		}
+	}
 	return &out
+}
+
+// claimWarnings names the claims of a pod that have a directory though they are not in the
+// input: their names may be misspelled.
+func claimWarnings(pod *corev1.Pod, input, bound *manifest.Objects) problem.List {
+	var out problem.List
+	for i, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim == nil {
+			continue
+		}
+		key := pod.Namespace + "/" + v.PersistentVolumeClaim.ClaimName
+		if claim := bound.Claims[key]; input.Claims[key] == nil && claim != nil {
+			out = append(out, problem.Problem{Field: fmt.Sprintf("spec.volumes[%d].persistentVolumeClaim.claimName", i), Reason: "ClaimNotFound", Warning: true,
+				Message: fmt.Sprintf("persistentvolumeclaim %q is not in the input: its volume is %s", claim.Name, bound.Volumes[claim.Spec.VolumeName].Spec.Local.Path),
+				Hint:    "add it to the input"})
+		}
+	}
+	return out
 }
 
 // objectChanges adds the differences between the objects that a pod refers to and those

@@ -132,7 +132,7 @@ func (p *Plan) planVolumes(in PlanInput) problem.List {
 		Pod: p.Pod, ID: p.ID, Layout: p.Layout, MemoryAllocatable: in.Allocatable.Memory().Value(), Allocatable: in.Allocatable,
 		NodeName: in.Facts.NodeName, NodeLabels: in.Facts.NodeLabels,
 		ConfigMaps: ofNamespace(in.Objects.ConfigMaps, namespace), Secrets: ofNamespace(in.Objects.Secrets, namespace),
-		Claims: ofNamespace(in.Objects.Claims, namespace), PersistentVolumes: in.Objects.Volumes,
+		Claims: ofNamespace(in.Objects.Claims, namespace), PersistentVolumes: in.Objects.Volumes, ClaimDir: in.Settings.ClaimDir,
 	}
 	if limit, ok := resource.PodLimits(p.Pod)[corev1.ResourceMemory]; ok {
 		vin.MemoryLimit = limit.Value()

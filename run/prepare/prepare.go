@@ -102,7 +102,8 @@ func All(in Input) ([]Target, problem.List) {
 	text := 0 // bytes of variables and arguments so far
 	allocatable, problems := admission.Allocatable(in.Facts, in.Settings)
 	problems = append(problems, in.corruptState()...)
-	in.Objects = bound(in.Objects)
+	input := in.Objects
+	in.Objects = bound(input, in.Settings.ClaimDir)
 	for _, mp := range in.Objects.Pods {
 		pod, classed := manifest.WithClasses(mp.Object, in.Objects)
 		will := in.debugged(pod)
@@ -128,7 +129,7 @@ func All(in Input) ([]Target, problem.List) {
 		t.Plan = plan
 		in.Facts.UserNS = plan.holding(in.Facts.UserNS) // the command's next pod needs another
 		text += plan.text()
-		for _, p := range slices.Concat(classed, forbidden, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), t.resizeProblems(in.Settings), tooMuchText(text)) {
+		for _, p := range slices.Concat(classed, claimWarnings(pod, input, in.Objects), forbidden, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), t.resizeProblems(in.Settings), tooMuchText(text)) {
 			t.Problems = append(t.Problems, mp.Locate(p))
 		}
 		if text > maxText {

@@ -37,7 +37,11 @@ type remover struct{ stopper }
 type RemoveOptions struct {
 	Grace    *time.Duration // replaces the pod's own; nil for that
 	KeepLogs bool
-	stopped  func() // called when everything has stopped, before it is removed
+	// DeleteClaims are directories of the pod's claims that are deleted with it; those that
+	// pods of Deleting, by UID, have mounted are left to the last of them.
+	DeleteClaims []string
+	Deleting     map[string]bool
+	stopped      func() // called when everything has stopped, before it is removed
 	// unstarted leaves a pod in place of which a container was started.
 	unstarted bool
 }
@@ -235,14 +239,44 @@ func (w *remover) removeFiles(ctx context.Context, o RemoveOptions) error {
 	if !o.unstarted { // one that is applied again keeps its back-off
 		errs = append(errs, imagepull.ForgetBackOff(w.plan.Layout.ImageBackOff(), w.plan.ID.UID))
 	}
-	dirs := w.removeDirs
-	if w.again { // its definition stays on disk
-		dirs = w.emptyDir
+	switch {
+	case w.again: // its definition stays on disk
+		errs = append(errs, w.underDirLock(ctx, volume.Empty))
+	case len(o.DeleteClaims) > 0:
+		errs = append(errs, w.underDirLock(ctx, o.removeClaims))
+	default:
+		errs = append(errs, w.removeDirs(ctx))
 	}
-	if err := errors.Join(append(errs, dirs(ctx))...); err != nil {
+	if o.unstarted && !w.again {
+		errs = append(errs, volume.DropClaims(ctx, w.plan.Volumes))
+	}
+	if err := errors.Join(errs...); err != nil {
 		return RuntimeError(w.plan.ID, err)
 	}
 	return nil
+}
+
+// removeClaims removes the pod's directory, and before it, while the pod can still be found
+// if the removal is interrupted, the directories of its claims.
+func (o RemoveOptions) removeClaims(ctx context.Context, layout identity.Layout, uid string) error {
+	if err := volume.Unmount(ctx, layout, uid); err != nil {
+		return err
+	}
+	pods, err := filepath.EvalSymlinks(layout.PodsDir()) // mountinfo has real paths
+	if err != nil {
+		return err
+	}
+	deleting := func(mountpoint string) bool {
+		below, ok := strings.CutPrefix(mountpoint, pods+"/")
+		of, _, _ := strings.Cut(below, "/")
+		return ok && o.Deleting[of]
+	}
+	for _, path := range o.DeleteClaims {
+		if err := volume.DeleteClaim(ctx, path, deleting); err != nil {
+			return err
+		}
+	}
+	return store.RemovePod(ctx, layout, uid)
 }
 
 // onlyOurs refuses to touch a pod whose sandbox is not podrun's.
@@ -307,11 +341,7 @@ func (w *remover) removeDirs(ctx context.Context) error {
 	return w.underDirLock(ctx, store.RemovePod)
 }
 
-// emptyDir removes what the pod's directory contains, except the pod's definition.
-func (w *remover) emptyDir(ctx context.Context) error {
-	return w.underDirLock(ctx, volume.Empty)
-}
-
+// underDirLock removes the pod's directory, or its content (volume.Empty).
 func (w *remover) underDirLock(ctx context.Context, remove func(ctx context.Context, layout identity.Layout, uid string) error) error {
 	dir, err := w.lockDir(ctx)
 	if err != nil {

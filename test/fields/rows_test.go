@@ -136,7 +136,7 @@ var rows = []row{
 	{path: "spec.volumes[].projected.sources[].serviceAccountToken", class: refused, note: "only an API server issues tokens; the volume that it adds to every pod is dropped with a warning", try: projected("serviceAccountToken: {audience: a, expirationSeconds: 600, path: token}"), says: "issued by an API server"},
 	{path: "spec.volumes[].projected.sources[].clusterTrustBundle", class: refused, note: "requires an API server; its feature gate is off", try: projected("clusterTrustBundle: {name: bundle, path: p}"), says: "unknown source of a projected volume"},
 	{path: "spec.volumes[].projected.sources[].podCertificate", class: refused, note: "issued through an API server; its feature gate is off", try: projected("podCertificate: {signerName: example.com/s, keyType: ED25519, credentialBundlePath: p}"), says: "unknown source of a projected volume"},
-	{path: "spec.volumes[].persistentVolumeClaim", class: supported, note: "bound to a PersistentVolume of the input, or `--pvc NAME=DIR`"},
+	{path: "spec.volumes[].persistentVolumeClaim", class: supported, note: "bound to a PersistentVolume of the input, or `--pvc NAME=DIR`, or a directory of `--pvc-dir`"},
 	{path: "spec.volumes[].ephemeral", class: warned, note: "a directory of the pod, without a size limit", try: "spec: {volumes: [{name: v, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}}]}", says: "a directory of the pod"},
 	{path: "spec.volumes[].image", class: supported, note: "containerd 2.1, CRI-O 1.31"},
 	{path: "spec.volumes[].nfs", class: supported},

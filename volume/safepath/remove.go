@@ -31,10 +31,14 @@ func Clear(ctx context.Context, dir int, keep ...string) error {
 }
 
 // Remove deletes the entry name of an open directory: a file or a symlink itself, a
-// directory with everything in it, as Clear does. A missing entry is no error.
+// directory with everything in it, as Clear does. A missing entry is no error, also
+// one that another process removes concurrently.
 func Remove(ctx context.Context, dir int, name string) error {
 	d := deletion{ctx: ctx, top: -1}
-	return d.remove(dir, name, 0)
+	if err := d.remove(dir, name, 0); !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	return nil
 }
 
 // clear deletes the content of a directory, except some names at the first level.

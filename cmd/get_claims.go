@@ -1,0 +1,121 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// claimTypes are kubectl's words for claims.
+var claimTypes = []string{"persistentvolumeclaims", "persistentvolumeclaim", "pvc"}
+
+// claimNames are the names in 'pvc NAME...' and 'pvc/NAME...'; false if these are not words
+// about claims.
+func claimNames(given []string) (names []string, ok bool) {
+	for i, word := range given {
+		kind, name, slash := strings.Cut(word, "/")
+		switch {
+		case i == 0 && !slash && len(given) > 0 && slices.Contains(claimTypes, strings.ToLower(word)):
+			ok = true
+		case slash && slices.Contains(claimTypes, strings.ToLower(kind)):
+			names, ok = append(names, name), true
+		case ok && !slash:
+			names = append(names, word)
+		default:
+			return nil, false
+		}
+	}
+	return names, ok
+}
+
+// getClaims prints the claims that have directories of their own.
+func (a *app) getClaims(c *cobra.Command, f *getFlags, names []string) error {
+	if f.watch || f.watchOnly || f.sources || f.selector != "" || f.sortBy != "" || len(f.labels) > 0 || f.showLabels {
+		return usage(c, errors.New("get pvc takes names, -A, -n, -o and --no-headers only"))
+	}
+	if err := checkOutput(a.output, "json", "yaml", "name", "wide"); err != nil {
+		return err
+	}
+	settings, notes, err := a.settings.settings()
+	if err != nil {
+		return err
+	}
+	a.warnAbout(&renderer{w: a.streams.Err}, notes)
+	namespace := a.namespaceOr("default")
+	if f.allNamespaces {
+		namespace = ""
+	}
+	claims, err := run.Claims(settings, namespace)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(claims, func(c run.Claim) bool { return c.Object.Name == name }) {
+			return &problem.Error{Kind: problem.Failed, Object: "claim " + name, Err: errors.New("not found"),
+				Hint: "'podrun get pvc -A' lists the claims that have a directory in --pvc-dir"}
+		}
+	}
+	if len(names) > 0 {
+		claims = slices.DeleteFunc(claims, func(c run.Claim) bool { return !slices.Contains(names, c.Object.Name) })
+	}
+	return a.printClaims(claims, f, len(names) == 1 && len(claims) == 1)
+}
+
+func (a *app) printClaims(claims []run.Claim, f *getFlags, single bool) error {
+	switch a.output {
+	case "json", "yaml":
+		if single {
+			return printData(a.raw.Out, a.output, claims[0].Object)
+		}
+		list := corev1.PersistentVolumeClaimList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaimList"}, Items: []corev1.PersistentVolumeClaim{}}
+		for _, c := range claims {
+			list.Items = append(list.Items, *c.Object)
+		}
+		return printData(a.raw.Out, a.output, list)
+	case "name":
+		for _, c := range claims {
+			fmt.Fprintf(a.streams.Out, "persistentvolumeclaim/%s\n", c.Object.Name)
+		}
+		return nil
+	}
+	if len(claims) == 0 {
+		fmt.Fprintln(a.streams.Err, "no claims found")
+		return nil
+	}
+	w := tabwriter.NewWriter(a.streams.Out, 6, 4, 3, ' ', 0) // kubectl's widths
+	row := func(namespace string, cells ...string) {
+		if f.allNamespaces {
+			cells = append([]string{namespace}, cells...)
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	if !f.noHeaders {
+		row("NAMESPACE", "NAME", "STATUS", "VOLUME", "CAPACITY", "ACCESS MODES", "USED BY", "PATH")
+	}
+	for _, c := range claims {
+		size, modes := "", []string{}
+		if q, ok := c.Object.Spec.Resources.Requests[corev1.ResourceStorage]; ok {
+			size = q.String()
+		}
+		for _, m := range c.Object.Spec.AccessModes {
+			modes = append(modes, accessModes[m])
+		}
+		row(c.Object.Namespace, c.Object.Name, string(c.Object.Status.Phase), c.Object.Spec.VolumeName, orNone(size), orNone(strings.Join(modes, ",")),
+			orNone(strings.Join(c.Pods, ",")), c.Path)
+	}
+	return w.Flush()
+}
+
+// accessModes are kubectl's abbreviations.
+var accessModes = map[corev1.PersistentVolumeAccessMode]string{
+	corev1.ReadWriteOnce: "RWO", corev1.ReadOnlyMany: "ROX", corev1.ReadWriteMany: "RWX", corev1.ReadWriteOncePod: "RWOP",
+}

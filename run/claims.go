@@ -1,0 +1,106 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/store"
+)
+
+// Claim is a PersistentVolumeClaim that has a directory of its own.
+type Claim struct {
+	Object *corev1.PersistentVolumeClaim // with its status; of a claim without a pod, only its name
+	Path   string
+	Pods   []string // names of the pods that use it
+}
+
+// Claims lists the claims of a namespace, or of all if it is empty, that have directories of
+// their own: those that pods of this root directory use, and those whose directories are in
+// --pvc-dir, which need no pod. They are ordered by namespace, name and path. Pods whose
+// checkpoints cannot be read are left out. Other claims have no state: they are part of
+// their pods.
+func Claims(s nodeconfig.Settings, namespace string) ([]Claim, error) {
+	pods, err := store.StoredPods(s.Layout())
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]*Claim{} // by path
+	for _, id := range pods {
+		used, err := store.ProvisionedClaims(s.Layout(), id.UID)
+		if err != nil {
+			continue
+		}
+		for path, claim := range used {
+			if found[path] == nil {
+				found[path] = &Claim{Object: claim, Path: path}
+			}
+			found[path].Pods = append(found[path].Pods, id.Name)
+		}
+	}
+	kept, err := store.KeptClaims(s.ClaimDir)
+	if err != nil {
+		return nil, err
+	}
+	for path, claim := range kept {
+		if found[path] == nil {
+			found[path] = &Claim{Object: claim, Path: path}
+		}
+	}
+	var out []Claim
+	for _, path := range slices.Sorted(maps.Keys(found)) {
+		c := found[path]
+		c.Object.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
+		c.Object.Status.Phase = corev1.ClaimBound
+		slices.Sort(c.Pods)
+		if namespace == "" || c.Object.Namespace == namespace {
+			out = append(out, *c)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Claim) int {
+		return slices.Compare([]string{a.Object.Namespace, a.Object.Name}, []string{b.Object.Namespace, b.Object.Name})
+	})
+	return out, nil
+}
+
+// deletableClaims are the directories of a pod's claims. The error, of kind Refused, names a
+// pod that uses one of them, other than those of deleting, or of which that is not known.
+// Pods of other root directories are found later, by their mounts (volume.DeleteClaim).
+func (e *Engine) deletableClaims(id identity.Pod, deleting map[string]bool) ([]string, error) {
+	refuse := func(err error, hint string) ([]string, error) {
+		return nil, &problem.Error{Kind: problem.Refused, Object: "pod " + id.String(), Err: err, Hint: hint}
+	}
+	mine, err := store.ProvisionedClaims(e.Layout(), id.UID)
+	if err != nil {
+		return refuse(errors.New("its claims are not known, because its checkpoint cannot be read"), "omit --delete-volumes")
+	}
+	if len(mine) == 0 {
+		return nil, nil
+	}
+	pods, err := store.StoredPods(e.Layout())
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range pods {
+		if other.UID == id.UID || deleting[other.UID] || other.Namespace != "" && other.Namespace != id.Namespace {
+			continue
+		}
+		used, err := store.ProvisionedClaims(e.Layout(), other.UID)
+		if err != nil {
+			return refuse(fmt.Errorf("the claims that pod %s uses are not known, because its checkpoint cannot be read", other), "delete it first, or omit --delete-volumes")
+		}
+		for path, claim := range mine {
+			if used[path] != nil {
+				return refuse(fmt.Errorf("claim %s is used by pod %s", claim.Name, other), "delete it first, or omit --delete-volumes")
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(mine)), nil
+}

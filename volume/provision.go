@@ -1,0 +1,63 @@
+package volume
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Provision makes the PersistentVolume of a claim that no volume of the input fits: a
+// directory below dir, and the claim that is bound to it. Claim is nil for one that is not
+// in the input. The error says why the claim cannot have a directory: its name comes from
+// a pod, in which the API does not check it, and becomes part of a path owned by root.
+func Provision(dir, namespace, name string, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
+	if claim == nil {
+		claim = &corev1.PersistentVolumeClaim{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	}
+	base := provisionedName(namespace, name)
+	switch {
+	case len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0:
+		return nil, nil, fmt.Errorf("%q is not a valid name of a claim", name)
+	case len(base) > maxFileName:
+		return nil, nil, fmt.Errorf("the claim's directory would have a name of %d bytes, more than the limit of %d", len(base), maxFileName)
+	case mode(claim.Spec.VolumeMode) == corev1.PersistentVolumeBlock:
+		return nil, nil, fmt.Errorf("a directory of --pvc-dir is not a block device")
+	}
+	claim = claim.DeepCopy()
+	claim.Spec.VolumeName = base
+	return claim, &corev1.PersistentVolume{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}, ObjectMeta: metav1.ObjectMeta{Name: base},
+		Spec: corev1.PersistentVolumeSpec{
+			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: filepath.Join(dir, base)}},
+			ClaimRef:               &corev1.ObjectReference{Namespace: namespace, Name: name},
+		},
+	}, nil
+}
+
+// maxFileName is NAME_MAX of Linux, in bytes.
+const maxFileName = 255
+
+// provisionedName is the name of a claim's directory and of its PersistentVolume. No
+// PersistentVolume of an input has such a name: the API allows no '_' in it.
+func provisionedName(namespace, claim string) string { return namespace + "_" + claim }
+
+// ProvisionedFor returns the namespace and name of the claim whose directory has this
+// name; false if it is no such name.
+func ProvisionedFor(name string) (namespace, claim string, ok bool) {
+	namespace, claim, ok = strings.Cut(name, "_")
+	return namespace, claim, ok && len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(claim)) == 0
+}
+
+// ProvisionedPath is the directory of a PersistentVolume that Provision made; empty for any
+// other.
+func ProvisionedPath(pv *corev1.PersistentVolume) string {
+	if _, _, ok := ProvisionedFor(pv.Name); !ok || pv.Spec.Local == nil || filepath.Base(pv.Spec.Local.Path) != pv.Name {
+		return ""
+	}
+	return pv.Spec.Local.Path
+}
