@@ -14,6 +14,7 @@ import (
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/volume"
+	"github.com/podrun/podrun/volume/safepath"
 )
 
 // lateVolumes fills in what volumes give to a container only now: the images
@@ -46,7 +47,7 @@ func subpathError(spec *corev1.Container, index int, err error) error {
 		return fmt.Errorf("volumeMounts[%d]: %w", index, err)
 	}
 	cause := errors.New("the path cannot be created")
-	for _, known := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrExist} {
+	for _, known := range []error{fs.ErrNotExist, fs.ErrPermission, fs.ErrExist, safepath.ErrOutside} {
 		if errors.Is(err, known) {
 			cause = known
 		}

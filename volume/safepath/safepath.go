@@ -1,6 +1,6 @@
 // Package safepath works on directories that a container can write to concurrently: it
 // lists, walks, writes, binds, unmounts and removes files below an open directory. Only
-// OpenSubpath and ReadFile follow symlinks, with the volume as the root of every path;
+// OpenSubpath and ReadFile follow symlinks, and never open anything outside the volume;
 // Walk, Clear and Remove do not enter mounts. Memory and descriptors are constant,
 // regardless of the number of entries and the depth of a directory.
 //

@@ -14,28 +14,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resolveInside makes the kernel resolve every component with the volume as the root:
-// absolute symlinks and ".." stay inside, even if components are replaced concurrently
+// How the kernel resolves a path, whose components a container may replace concurrently
 // (CVE-2017-1002101, CVE-2021-25741). Requires Linux 5.6.
-const resolveInside = unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS
+const (
+	// resolveInRoot has the volume as the root: absolute symlinks and ".." stay inside.
+	resolveInRoot = unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS
+	// resolveBeneath fails with EXDEV at an absolute symlink, and at one that leaves the
+	// volume, even if it leads back.
+	resolveBeneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS
+	// resolveNoLinks fails with ELOOP at any symlink.
+	resolveNoLinks = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS
+)
+
+// ErrOutside reports that a path leads out of the volume.
+var ErrOutside = errors.New("it leads out of the volume")
 
 // OpenSubpath opens a path inside the directory volume, only to bind it (O_PATH). It
 // creates missing components, as directories with the mode of the volume's directory. It
-// follows symlinks inside the volume; a dangling one is an error. Other errors:
-// fs.ErrNotExist if the volume does not exist, EAGAIN if files are renamed continuously,
-// ENOSYS before Linux 5.6. It ends with the context.
+// follows symlinks as the host does, and demands that the result is inside the volume, as
+// the kubelet does (doBindSubPath in pkg/volume/util/subpath). Errors: ErrOutside if it is
+// not; fs.ErrNotExist if a symlink is dangling, or the volume does not exist; EAGAIN if
+// files are renamed continuously; ENOSYS before Linux 5.6. It ends with the context.
 func OpenSubpath(ctx context.Context, volume, subpath string) (*os.File, error) {
 	root, err := unix.Open(volume, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open volume %s: %w", volume, err)
 	}
 	defer unix.Close(root)
-	fd, err := openInside(ctx, root, subpath)
+	v := openVolume{root: root, path: volume}
+	fd, err := v.open(ctx, subpath)
 	if errors.Is(err, unix.ENOENT) {
-		if err := makeInside(ctx, root, subpath); err != nil {
+		if err := v.makeDirs(ctx, subpath); err != nil {
 			return nil, fmt.Errorf("make subPath %q of %s: %w", subpath, volume, err)
 		}
-		fd, err = openInside(ctx, root, subpath)
+		fd, err = v.open(ctx, subpath)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open subPath %q of %s: %w", subpath, volume, err)
@@ -52,9 +64,51 @@ const (
 	againPause = time.Millisecond
 )
 
-func openInside(ctx context.Context, root int, path string) (int, error) {
+// openVolume is a volume of which OpenSubpath opens a path.
+type openVolume struct {
+	root int    // O_PATH
+	path string // of root on the host
+}
+
+// open opens a path. If the kernel cannot resolve it without leaving the volume, even for
+// a moment, open resolves it by reading the symlinks, and then opens the result without
+// following any: whatever a container replaces concurrently, the result is in the volume.
+func (v openVolume) open(ctx context.Context, path string) (int, error) {
+	fd, err := openat2(ctx, v.root, path, resolveBeneath)
+	if !errors.Is(err, unix.EXDEV) {
+		return fd, err
+	}
+	inside, err := Await(ctx, v.path, func() (string, error) { return resolve(v.path, path) })
+	if err != nil {
+		return -1, err
+	}
+	return openat2(ctx, v.root, inside, resolveNoLinks)
+}
+
+// resolve evaluates the symlinks of a path in a volume, and returns the result relative to
+// the volume.
+func resolve(volume, path string) (string, error) {
+	base, err := filepath.EvalSymlinks(volume)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(filepath.Join(volume, path))
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		return "", failed.Err // without the path, which may be of the host
+	}
+	if err != nil {
+		return "", err
+	}
+	inside, err := filepath.Rel(base, real)
+	if err != nil || !filepath.IsLocal(inside) {
+		return "", ErrOutside
+	}
+	return inside, nil
+}
+
+func openat2(ctx context.Context, root int, path string, how uint64) (int, error) {
 	fd, err := tryAgain(ctx, func() (int, error) {
-		return unix.Openat2(root, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: resolveInside})
+		return unix.Openat2(root, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: how})
 	})
 	switch {
 	case errors.Is(err, unix.EAGAIN):
@@ -82,16 +136,16 @@ func tryAgain(ctx context.Context, open func() (int, error)) (int, error) {
 	}
 }
 
-// makeInside makes the missing directories of a path, one at a time, each in a
+// makeDirs makes the missing directories of a path, one at a time, each in a
 // directory that was opened inside the volume.
-func makeInside(ctx context.Context, root int, path string) error {
+func (v openVolume) makeDirs(ctx context.Context, path string) error {
 	var st unix.Stat_t
-	if err := unix.Fstat(root, &st); err != nil {
+	if err := unix.Fstat(v.root, &st); err != nil {
 		return err
 	}
 	at := "."
 	for _, name := range strings.Split(filepath.Clean(path), "/") {
-		if err := makeOne(ctx, root, at, name, st.Mode); err != nil {
+		if err := v.makeDir(ctx, at, name, st.Mode); err != nil {
 			return err
 		}
 		at = filepath.Join(at, name)
@@ -99,11 +153,11 @@ func makeInside(ctx context.Context, root int, path string) error {
 	return nil
 }
 
-// makeOne makes a directory with the mode of the volume, setuid, setgid and
+// makeDir makes a directory with the mode of the volume, setuid, setgid and
 // sticky bits included, as the kubelet's SafeMakeDir does: in a volume of mode
 // 3777 users of a subPath must not remove each other's files either.
-func makeOne(ctx context.Context, root int, parent, name string, mode uint32) error {
-	dir, err := openInside(ctx, root, parent)
+func (v openVolume) makeDir(ctx context.Context, parent, name string, mode uint32) error {
+	dir, err := v.open(ctx, parent)
 	if err != nil {
 		return err
 	}
@@ -162,8 +216,9 @@ func makeTarget(target string, dir bool) error {
 	return f.Close()
 }
 
-// ReadFile reads a regular file of at most limit bytes inside the directory volume,
-// resolving symlinks inside it. Errors: fs.ErrNotExist, one for a larger file or another
+// ReadFile reads a regular file of at most limit bytes inside the directory volume. It
+// follows symlinks with the volume as the root, as the kubelet does for fileKeyRef
+// (securejoin). Errors: fs.ErrNotExist, one for a larger file or another
 // file type, or the context's cause.
 func ReadFile(ctx context.Context, volume, file string, limit int64) ([]byte, error) {
 	root, err := unix.Open(volume, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -171,7 +226,7 @@ func ReadFile(ctx context.Context, volume, file string, limit int64) ([]byte, er
 		return nil, err
 	}
 	defer unix.Close(root)
-	fd, err := openInside(ctx, root, file)
+	fd, err := openat2(ctx, root, file, resolveInRoot)
 	if err != nil {
 		return nil, err
 	}
