@@ -1,21 +1,17 @@
 package cmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/podlog"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/lifecycle"
@@ -132,7 +128,7 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	r.many = len(objects.Pods) > 1
 	f.AllowKubelet, f.Keep, f.Hurry = a.allowKubelet, !f.remove, a.work.hurry
 	a.worksOn(r, engine, podIDs(objects), run.UndoTimeout+longestGrace(objects))
-	logs := a.newLogReader(c.Context(), engine, objects)
+	logs := a.newLogReader(c.Context(), engine, r, objects)
 	f.Started = logs.start
 	if interactive != "" {
 		f.Started = (&interactor{logReader: logs, app: a, container: interactive, stdin: f.stdin, tty: f.tty, quiet: f.quiet}).start
@@ -248,54 +244,4 @@ func podCode(r run.RunResult, policy lifecycle.ExitPolicy, from string) (int, er
 func hasContainer(s corev1.PodStatus, name string) bool {
 	is := func(c corev1.ContainerStatus) bool { return c.Name == name }
 	return slices.ContainsFunc(s.InitContainerStatuses, is) || slices.ContainsFunc(s.ContainerStatuses, is)
-}
-
-// logReader prints the logs of containers as they start.
-type logReader struct {
-	ctx    context.Context
-	engine *run.Engine
-	merger *podlog.Merger
-	warn   io.Writer
-	prefix func(run.Log) string
-}
-
-func (a *app) newLogReader(ctx context.Context, e *run.Engine, objects *manifest.Objects) *logReader {
-	out := podlog.Output{Stdout: a.raw.Out, Stderr: a.raw.Err}
-	if a.output != "" {
-		out.Stdout = a.raw.Err // stdout carries the summary
-	}
-	containers := 0
-	for _, p := range objects.Pods {
-		containers += len(p.Object.Spec.InitContainers) + len(p.Object.Spec.Containers)
-	}
-	prefix := func(run.Log) string { return "" }
-	switch {
-	case len(objects.Pods) > 1:
-		prefix = func(l run.Log) string { return "[" + l.Pod.Name + "/" + l.Container + "] " }
-	case containers > 1:
-		prefix = func(l run.Log) string { return "[" + l.Container + "] " }
-	}
-	// The logs are read to their ends also when a signal has ended ctx: the
-	// containers go on to write until they are stopped.
-	return &logReader{ctx: context.WithoutCancel(ctx), engine: e, merger: podlog.NewMerger(out), warn: a.streams.Err, prefix: prefix}
-}
-
-// start reads a container's log until it has ended; what it returns is called
-// when everything has stopped, and waits until the log is read.
-func (l *logReader) start(log run.Log, exited <-chan struct{}) func() {
-	var wg sync.WaitGroup
-	last := make(chan struct{})
-	wg.Go(func() {
-		err := podlog.Stream(l.ctx, podlog.Source{
-			Container: log.Container, Path: log.Path, State: string(log.State), Exited: exited, Last: last,
-			Warn: func(err error) { fmt.Fprintln(l.warn, "warning:", err) },
-		}, l.merger.Output(l.prefix(log)), podlog.Options{Follow: true})
-		if err != nil {
-			fmt.Fprintln(l.warn, "warning: log of", log.Container+":", err)
-		}
-	})
-	return func() {
-		close(last)
-		wg.Wait()
-	}
 }

@@ -94,7 +94,7 @@ func (i *interactor) attach(ctx context.Context, log run.Log) (missed bool) {
 	}
 	ended := errors.Is(err, run.ErrEnded)
 	if err != nil && ctx.Err() == nil && !ended {
-		fmt.Fprintln(i.warn, "warning: attach to container", log.Container+":", err)
+		i.warn(fmt.Errorf("attach to container %s: %w", log.Container, err))
 	}
 	return ended && i.tty
 }

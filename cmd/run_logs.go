@@ -1,0 +1,116 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/podlog"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// logReader prints the logs of containers as they start.
+type logReader struct {
+	ctx    context.Context
+	engine *run.Engine
+	merger *podlog.Merger
+	warn   func(error)
+	prefix func(run.Log) string
+	// json is where each line is written as a JSON object, among podrun's own; nil where
+	// lines stay as they are.
+	json io.Writer
+}
+
+func (a *app) newLogReader(ctx context.Context, e *run.Engine, r *renderer, objects *manifest.Objects) *logReader {
+	out := podlog.Output{Stdout: a.raw.Out, Stderr: a.raw.Err}
+	if a.output != "" {
+		out.Stdout = a.raw.Err // stdout carries the summary
+	}
+	containers := 0
+	for _, p := range objects.Pods {
+		containers += len(p.Object.Spec.InitContainers) + len(p.Object.Spec.Containers)
+	}
+	prefix := func(run.Log) string { return "" }
+	switch {
+	case len(objects.Pods) > 1:
+		prefix = func(l run.Log) string { return "[" + l.Pod.Name + "/" + l.Container + "] " }
+	case containers > 1:
+		prefix = func(l run.Log) string { return "[" + l.Container + "] " }
+	}
+	// The logs are read to their ends also when a signal has ended ctx: the
+	// containers go on to write until they are stopped.
+	l := &logReader{ctx: context.WithoutCancel(ctx), engine: e, merger: podlog.NewMerger(out), prefix: prefix,
+		warn: func(err error) { r.warn(problem.List{{Message: err.Error(), Warning: true}}) }}
+	if a.jsonTalk {
+		l.json = a.raw.Err
+	}
+	return l
+}
+
+// output is where the log of a container goes.
+func (l *logReader) output(log run.Log) podlog.Output {
+	if l.json == nil {
+		return l.merger.Output(l.prefix(log))
+	}
+	to := func(stream string) io.Writer {
+		return &logLines{to: l.json, of: logLine{Namespace: log.Pod.Namespace, Pod: log.Pod.Name, Container: log.Container, Stream: stream}}
+	}
+	return podlog.Output{Stdout: to("stdout"), Stderr: to("stderr")}
+}
+
+// logLine is a line of a container among the JSON lines on stderr.
+type logLine struct {
+	Log       string `json:"log"`
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	Container string `json:"container"`
+	Stream    string `json:"stream"` // stdout or stderr
+}
+
+// logLines writes each line of a container as a JSON object: a container may write JSON
+// itself, such as an error or an event of podrun's. Bytes that are not UTF-8 become U+FFFD.
+type logLines struct {
+	to io.Writer
+	of logLine
+}
+
+func (l *logLines) Write(data []byte) (int, error) {
+	var out []byte
+	for line := range bytes.Lines(data) {
+		l.of.Log = string(bytes.TrimSuffix(line, []byte("\n")))
+		object, err := json.Marshal(l.of)
+		if err != nil {
+			return 0, err
+		}
+		out = append(append(out, escapeJSON(object)...), '\n')
+	}
+	if _, err := l.to.Write(out); err != nil {
+		return 0, err
+	}
+	return len(data), nil
+}
+
+// start reads a container's log until it has ended; what it returns is called
+// when everything has stopped, and waits until the log is read.
+func (l *logReader) start(log run.Log, exited <-chan struct{}) func() {
+	var wg sync.WaitGroup
+	last := make(chan struct{})
+	wg.Go(func() {
+		err := podlog.Stream(l.ctx, podlog.Source{
+			Container: log.Container, Path: log.Path, State: string(log.State), Exited: exited, Last: last,
+			Warn: l.warn,
+		}, l.output(log), podlog.Options{Follow: true})
+		if err != nil {
+			l.warn(fmt.Errorf("log of %s: %w", log.Container, err))
+		}
+	})
+	return func() {
+		close(last)
+		wg.Wait()
+	}
+}
