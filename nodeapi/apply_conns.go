@@ -3,6 +3,7 @@ package nodeapi
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"slices"
@@ -47,8 +48,13 @@ type conn struct {
 	net.Conn
 	of     *conns
 	client string // a user on this host, or an address
-	phase  phase  // guarded by of.mu
+	// outside is nil if the client may get into containers; otherwise it says why not.
+	outside error
+	phase   phase // guarded by of.mu
 }
+
+// errNoSocket refuses clients of a TCP listener.
+var errNoSocket = errors.New("only by the unix socket")
 
 // Accept implements net.Listener.
 func (l *conns) Accept() (net.Conn, error) {
@@ -56,7 +62,10 @@ func (l *conns) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: accepted, of: l, client: clientOf(accepted)}
+	c := &conn{Conn: accepted, of: l, client: clientOf(accepted), outside: errNoSocket}
+	if socket, ok := accepted.(*net.UnixConn); ok {
+		c.outside = outsideContainers(socket) // at once: the client's process may end
+	}
 	l.mu.Lock()
 	var victim *conn
 	if l.count(fresh) >= maxNew {

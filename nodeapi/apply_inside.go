@@ -25,13 +25,14 @@ type StreamRequest struct {
 
 // inside forwards a request to the runtime's streaming server, whose URL ask returns: the
 // client and the server negotiate the protocol, SPDY or websockets. Only clients of the
-// unix socket, who are root or in its group, may do so: clients of a TCP listener have
-// certificates that also serve to read metrics.
+// unix socket, who are root or in its group and in no container, may do so: clients of a
+// TCP listener have certificates that also serve to read metrics.
 func (s *endpoint) inside(ask func(context.Context, StreamRequest) (string, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		refused := connOf(r).outside
 		switch {
-		case !bySocket(r):
-			fail(w, http.StatusForbidden, "only by the unix socket")
+		case refused != nil:
+			fail(w, http.StatusForbidden, "exec, attach and port-forward are not allowed for this client: "+refused.Error())
 			return
 		case r.Method != http.MethodGet && r.Method != http.MethodPost:
 			w.Header().Set("Allow", "GET, POST")
@@ -64,12 +65,6 @@ func (s *endpoint) inside(ask func(context.Context, StreamRequest) (string, erro
 			proxyTo(to).ServeHTTP(w, r)
 		})
 	}
-}
-
-// bySocket reports whether a request came by a unix socket.
-func bySocket(r *http.Request) bool {
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	return ok && local.Network() == "unix"
 }
 
 // streamRequest reads the parameters.

@@ -1,0 +1,113 @@
+package nodeapi
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"regexp"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// outsideContainers returns nil if the process that connected to a unix socket is known
+// to be in no container. A container that reaches the socket by a volume, even by a
+// read-only one, must not get into other containers.
+//
+// The kernel recorded the process when it connected. A process that has ended since then
+// is not known: it may have passed the connection to another one.
+func outsideContainers(c *net.UnixConn) error {
+	cred, err := credentials(c)
+	if err != nil {
+		return fmt.Errorf("the client is not known: %w", err)
+	}
+	if cred.Pid == 0 {
+		return errors.New("the client is in another PID namespace")
+	}
+	pidfd, err := pidfdOf(c, int(cred.Pid))
+	if err != nil {
+		return fmt.Errorf("process %d, which connected, is not known: %w", cred.Pid, err)
+	}
+	defer unix.Close(pidfd)
+	groups, err := cgroupsOf(fmt.Sprint(cred.Pid))
+	if err == nil {
+		// While the process exists, no other one has its PID.
+		err = unix.PidfdSendSignal(pidfd, 0, nil, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("process %d, which connected, is not known: %w", cred.Pid, err)
+	}
+	own, err := cgroupsOf("self")
+	if err != nil {
+		return err
+	}
+	if group := containerGroup(groups, own); group != "" {
+		return fmt.Errorf("process %d is in the cgroup of a container, %s", cred.Pid, group)
+	}
+	return nil
+}
+
+// pidfdOf returns a descriptor of the process that connected. Before Linux 6.5, which
+// has SO_PEERPIDFD, it is that of the process that has the PID now: a container would have
+// to end the process that connects, and get its PID assigned to a process of the host,
+// before podrun accepts the connection.
+func pidfdOf(c *net.UnixConn, pid int) (int, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	pidfd := -1
+	if controlled := raw.Control(func(fd uintptr) {
+		pidfd, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PEERPIDFD)
+	}); controlled != nil {
+		return -1, controlled
+	}
+	if errors.Is(err, unix.ENOPROTOOPT) {
+		pidfd, err = unix.PidfdOpen(pid, 0)
+	}
+	return pidfd, err
+}
+
+// maxCgroupFile bounds /proc/PID/cgroup, in bytes: a line for each hierarchy.
+const maxCgroupFile = 1 << 20
+
+// cgroupsOf reads the cgroups of a process, by hierarchy (cgroups(7)).
+func cgroupsOf(pid string) (map[string]string, error) {
+	f, err := os.Open("/proc/" + pid + "/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	out := map[string]string{}
+	lines := bufio.NewScanner(io.LimitReader(f, maxCgroupFile))
+	for lines.Scan() {
+		if id, rest, ok := strings.Cut(lines.Text(), ":"); ok {
+			_, group, _ := strings.Cut(rest, ":")
+			out[id] = group
+		}
+	}
+	return out, lines.Err()
+}
+
+// ofContainer matches the cgroups of containers: those below the kubelet's, of podrun too,
+// and those that have the container's ID in their name, as all runtimes make them. The
+// latter matters where pods have no cgroups (cgroupsPerQOS: false).
+var ofContainer = regexp.MustCompile(`kubepods.*/|[0-9a-f]{64}`)
+
+// containerGroup returns a cgroup of a process that is a container's; own are podrun's
+// cgroups: a container that podrun itself runs in does not count.
+func containerGroup(groups, own map[string]string) string {
+	for id, group := range groups {
+		below := group
+		if mine := strings.TrimSuffix(own[id], "/"); group == mine || strings.HasPrefix(group, mine+"/") {
+			below = group[len(mine):]
+		}
+		if ofContainer.MatchString(below) {
+			return group
+		}
+	}
+	return ""
+}
