@@ -16,7 +16,7 @@ type apiFlags struct {
 }
 
 func (f *apiFlags) add(set *pflag.FlagSet) {
-	set.StringVar(&f.socket, "api-socket", defaultSocket, "`path` of the unix socket of the HTTP API, for root only; auto is <root-dir>/serve/podrun.sock, empty is none")
+	set.StringVar(&f.socket, "api-socket", defaultSocket, "`path` of the unix socket of the HTTP API, for root only; auto is one below /run/podrun, to which <root-dir>/serve/podrun.sock is a link, empty is none")
 	set.StringVar(&f.group, "socket-group", "", "`group` that may use the socket too: access is equivalent to root, since logs, environments and Secrets of pods can be read")
 	set.StringVar(&f.listen, "listen", "", "TCP `address` of the HTTP API, for clients with a certificate; requires the three flags of TLS files")
 	set.StringVar(&f.cert, "tls-cert-file", "", "PEM `file` with the certificate for --listen")
@@ -24,7 +24,7 @@ func (f *apiFlags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.clientCA, "client-ca-file", "", "PEM `file` with the authorities that sign clients' certificates for --listen")
 }
 
-// defaultSocket stands for the socket below the root directory.
+// defaultSocket stands for the root directory's socket.
 const defaultSocket = "auto"
 
 // check checks the flags together.
@@ -48,9 +48,12 @@ func (f *apiFlags) check() error {
 
 // options are those of the engine.
 func (f *apiFlags) options(settings nodeconfig.Settings) run.APIOptions {
-	o := run.APIOptions{Socket: f.socket, Group: f.group, Listen: f.listen}
-	if o.Socket == defaultSocket {
-		o.Socket = settings.Layout().APISocket()
+	o := run.APIOptions{Socket: run.APISocket{Path: f.socket, Group: f.group}, Listen: f.listen}
+	if layout := settings.Layout(); f.socket == defaultSocket {
+		o.Socket.Path, o.Socket.Link = layout.APISocket(), layout.APILink()
+		if f.group != "" {
+			o.Socket.Path = layout.GroupSocket()
+		}
 	}
 	o.TLS.Cert, o.TLS.Key, o.TLS.ClientCA = f.cert, f.key, f.clientCA
 	return o

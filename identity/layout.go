@@ -131,8 +131,27 @@ func (l Layout) Claims() string { return filepath.Join(l.RootDir, "claims") }
 // Serve is the directory of a supervisor: its lock and its state.
 func (l Layout) Serve() string { return filepath.Join(l.RootDir, "serve") }
 
-// APISocket is the unix socket of a supervisor's HTTP API.
-func (l Layout) APISocket() string { return filepath.Join(l.Serve(), "podrun.sock") }
+// APISocket is the unix socket of a supervisor's HTTP API. It is below a directory that
+// only root can enter, and not below the root directory: a volume of that one, even if it
+// is read-only, would give a container access to all pods.
+func (l Layout) APISocket() string { return filepath.Join(l.runDir(), "serve", l.id(), "podrun.sock") }
+
+// APILink is a symlink to the socket of the API. Releases without APISocket have the
+// socket itself there.
+func (l Layout) APILink() string { return filepath.Join(l.Serve(), "podrun.sock") }
+
+// GroupSocket is APISocket for a supervisor that gives a group access to the API.
+func (l Layout) GroupSocket() string { return filepath.Join(l.sharedRunDir(), "podrun.sock") }
+
+// StatusSocket is the unix socket for reading metrics and status, and StatusLink a
+// symlink to it.
+func (l Layout) StatusSocket() string { return filepath.Join(l.sharedRunDir(), "readonly.sock") }
+
+// StatusLink is beside APILink.
+func (l Layout) StatusLink() string { return filepath.Join(l.Serve(), "readonly.sock") }
+
+// sharedRunDir is for sockets of other users than root, who cannot enter runDir.
+func (l Layout) sharedRunDir() string { return filepath.Join(l.runDir()+"-api", l.id()) }
 
 // RemoteCopies is the directory of the last good contents of URLs that are sources.
 func (l Layout) RemoteCopies() string { return filepath.Join(l.Serve(), "remote") }
@@ -225,9 +244,12 @@ func (l Layout) runDir() string {
 
 // SecretsDir holds in memory what --secrets=memory keeps off the disk, mode 0700. It is
 // below no root directory, and found by the root directory's path.
-func (l Layout) SecretsDir() string {
+func (l Layout) SecretsDir() string { return filepath.Join(l.runDir(), "secrets", l.id()) }
+
+// id distinguishes root directories in the directories that they share.
+func (l Layout) id() string {
 	sum := sha256.Sum256([]byte(l.RootDir))
-	return filepath.Join(l.runDir(), "secrets", hex.EncodeToString(sum[:8]))
+	return hex.EncodeToString(sum[:8])
 }
 
 // SecretPods holds a directory for each pod whose Secrets are kept in memory.

@@ -4,119 +4,15 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log"
 	"net"
-	"os"
-	"os/user"
-	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/podrun/podrun/hostfile"
 )
-
-// maxSocketPath is how long the path of a unix socket may be (unix(7)).
-const maxSocketPath = 107
-
-// ListenUnix listens on a unix socket with mode 0600, or 0660 for a group, given by
-// name or number. Members of the group can read what pods' environments and logs
-// hold, and are equivalent to root. A socket that is left of an earlier process is
-// replaced; the caller must hold the lock that makes it the only server of path.
-func ListenUnix(path, group string) (net.Listener, error) {
-	failed := func(err error) (net.Listener, error) {
-		return nil, fmt.Errorf("listen on %s: %w", path, err)
-	}
-	if len(path) > maxSocketPath {
-		return failed(fmt.Errorf("the path of a socket has at most %d bytes", maxSocketPath))
-	}
-	gid := -1
-	if group != "" {
-		var err error
-		if gid, err = groupID(group); err != nil {
-			return failed(err)
-		}
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return failed(err)
-	}
-	// Made under another name: at its path the socket never has another mode.
-	temporary := path + "~"
-	for _, old := range []string{path, temporary} {
-		info, err := os.Lstat(old)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			continue
-		case err == nil && info.Mode()&fs.ModeSocket == 0:
-			err = errors.New("a file that is no socket is at this path: remove it, or choose another path with --api-socket")
-		}
-		if err == nil && old == temporary {
-			err = os.Remove(old)
-		}
-		if err != nil {
-			return failed(err)
-		}
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: temporary, Net: "unix"})
-	if err != nil {
-		return failed(err)
-	}
-	l.SetUnlinkOnClose(false)
-	mode := fs.FileMode(0o600)
-	if gid >= 0 {
-		mode = 0o660
-		err = os.Chown(temporary, 0, gid)
-	}
-	if err == nil {
-		err = os.Chmod(temporary, mode)
-	}
-	if err == nil {
-		err = os.Rename(temporary, path)
-	}
-	if err != nil {
-		_ = l.Close()
-		_ = os.Remove(temporary) // what made it fail is reported
-		return failed(err)
-	}
-	return &socket{UnixListener: l, path: path}, nil
-}
-
-// socket removes its file when it is closed, once: whoever closes it too waits for
-// that, so that no late removal takes the socket of the next server.
-type socket struct {
-	*net.UnixListener
-	path string
-	once sync.Once
-	err  error
-}
-
-// Close implements net.Listener.
-func (s *socket) Close() error {
-	s.once.Do(func() {
-		s.err = s.UnixListener.Close()
-		if removed := os.Remove(s.path); s.err == nil && !errors.Is(removed, fs.ErrNotExist) {
-			s.err = removed
-		}
-	})
-	return s.err
-}
-
-func groupID(group string) (int, error) {
-	if id, err := strconv.ParseUint(group, 10, 31); err == nil {
-		return int(id), nil
-	}
-	g, err := user.LookupGroup(group)
-	if err != nil {
-		return 0, fmt.Errorf("group %q: %w", group, err)
-	}
-	return strconv.Atoi(g.Gid)
-}
 
 // TLSFiles are the PEM files of a TCP listener; all are required.
 type TLSFiles struct{ Cert, Key, ClientCA string }
@@ -197,17 +93,6 @@ func (r *rotated) current() *tls.Config {
 		}
 	}
 	return r.config
-}
-
-// DialUnix connects to the socket of a server; see ListenUnix.
-func DialUnix(ctx context.Context, path string) (net.Conn, error) {
-	d := net.Dialer{Timeout: 2 * time.Second}
-	return d.DialContext(ctx, "unix", path)
-}
-
-// IsAbsent reports whether an error of DialUnix means that no server listens.
-func IsAbsent(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED)
 }
 
 // quiet drops the server's log messages about disconnected clients and bad requests.

@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -131,14 +133,14 @@ func TestConcurrency(t *testing.T) {
 func TestListenUnix(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s.sock")
-	first, err := ListenUnix(path, "0")
+	first, err := ListenUnix(Socket{Path: path, Group: "0"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o660 {
 		t.Errorf("with a group: %v %v", info.Mode(), err)
 	}
-	second, err := ListenUnix(path, "") // as after kill -9
+	second, err := ListenUnix(Socket{Path: path}) // as after kill -9
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +156,7 @@ func TestListenUnix(t *testing.T) {
 		{filepath.Join(dir, strings.Repeat("x", 120)), "", "at most 107 bytes"},
 		{filepath.Join(dir, "y"), "no-such-group", "no-such-group"},
 	} {
-		if _, err := ListenUnix(test.path, test.group); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := ListenUnix(Socket{Path: test.path, Group: test.group}); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v", test.path, err)
 		}
 	}
@@ -163,6 +165,65 @@ func TestListenUnix(t *testing.T) {
 	}
 	if _, err := DialUnix(t.Context(), filepath.Join(dir, "none")); !IsAbsent(err) {
 		t.Errorf("no server: %v", err)
+	}
+}
+
+// TestSocketLink: the link replaces the socket of an earlier release, and is removed with
+// the socket; the group can enter the directories of the socket whatever the umask is.
+func TestSocketLink(t *testing.T) {
+	dir := t.TempDir()
+	at := Socket{Path: filepath.Join(dir, "run-api", "1", "s.sock"), Link: filepath.Join(dir, "root", "serve", "s.sock"), Group: "12345"}
+	if err := os.MkdirAll(filepath.Dir(at.Link), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	old, err := net.Listen("unix", at.Link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.(*net.UnixListener).SetUnlinkOnClose(false)
+	old.Close()
+	defer syscall.Umask(syscall.Umask(0o077))
+	if err := os.MkdirAll(filepath.Dir(at.Path), 0o700); err != nil { // by a podrun without a group
+		t.Fatal(err)
+	}
+	first, err := ListenUnix(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if to, err := os.Readlink(at.Link); err != nil || to != at.Path {
+		t.Errorf("link to %q, %v", to, err)
+	}
+	for path, want := range map[string]os.FileMode{filepath.Dir(filepath.Dir(at.Path)): 0o755, filepath.Dir(at.Path): 0o755, at.Path: 0o660} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want || path == at.Path && info.Sys().(*syscall.Stat_t).Gid != 12345 {
+			t.Errorf("%s: %v %v, want %o", path, info, err, want)
+		}
+	}
+	if c, err := DialUnix(t.Context(), at.Link); err != nil {
+		t.Errorf("by the link: %v", err)
+	} else {
+		c.Close()
+	}
+	first.(*socket).UnixListener.Close() // as by kill -9
+	second, err := ListenUnix(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, path := range []string{at.Link, filepath.Dir(at.Path)} {
+		if _, err := os.Lstat(path); !os.IsNotExist(err) {
+			t.Errorf("%s is left: %v", path, err)
+		}
+	}
+	if err := os.WriteFile(at.Link, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ListenUnix(at); err == nil || !strings.Contains(err.Error(), "no socket is at "+at.Link) {
+		t.Errorf("a file in the place of the link: %v", err)
+	}
+	if _, err := os.Lstat(at.Path); !os.IsNotExist(err) {
+		t.Errorf("the socket is left without its link: %v", err)
 	}
 }
 

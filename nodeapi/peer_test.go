@@ -118,7 +118,7 @@ func TestContainerGetsIntoNoOther(t *testing.T) {
 // process; it is refused.
 func TestConnectionPassedOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
-	l, err := ListenUnix(path, "")
+	l, err := ListenUnix(Socket{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}

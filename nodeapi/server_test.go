@@ -68,7 +68,7 @@ func testBackend(n int) Backend {
 func serveSocket(t testing.TB, b Backend) (*Server, *http.Client, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s", "podrun.sock")
-	l, err := ListenUnix(path, "")
+	l, err := ListenUnix(Socket{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}

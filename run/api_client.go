@@ -26,9 +26,8 @@ const maxAnswer = 64 << 20
 // askAPI requests a path of the API of a root directory's supervisor, at its default
 // socket. The body must be closed.
 func askAPI(ctx context.Context, layout identity.Layout, path string) (io.ReadCloser, error) {
-	socket := layout.APISocket()
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return nodeapi.DialUnix(ctx, socket)
+		return dialAPI(ctx, layout)
 	}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podrun"+path, nil)
 	if err != nil {
@@ -43,11 +42,26 @@ func askAPI(ctx context.Context, layout identity.Layout, path string) (io.ReadCl
 		_ = resp.Body.Close() // an error is returned in any case
 		failed.Err = fmt.Errorf("its API answered %s", resp.Status)
 	case nodeapi.IsAbsent(err):
-		failed.Err, failed.Hint = errors.New("does not run with an API at "+socket), "start it: 'podrun serve' or 'podrun service install --now'"
+		failed.Err, failed.Hint = errors.New("does not run with an API at "+layout.APISocket()), "start it: 'podrun serve' or 'podrun service install --now'"
 	case errors.Is(err, os.ErrPermission):
 		failed.Hint = "use sudo"
 	}
 	return nil, failed
+}
+
+// dialAPI connects to the API: to its socket, or to that of a supervisor with a group or of
+// an earlier release, to which the link leads. The error is that of the first.
+func dialAPI(ctx context.Context, layout identity.Layout) (net.Conn, error) {
+	c, err := nodeapi.DialUnix(ctx, layout.APISocket())
+	if err == nil {
+		return c, nil
+	}
+	for _, path := range []string{layout.GroupSocket(), layout.APILink()} {
+		if c, other := nodeapi.DialUnix(ctx, path); other == nil {
+			return c, nil
+		}
+	}
+	return nil, err
 }
 
 // ServeSources asks the supervisor of a root directory for its manifest sources. The

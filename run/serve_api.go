@@ -15,11 +15,13 @@ import (
 	"github.com/podrun/podrun/run/serve"
 )
 
+// APISocket is a unix socket of the API.
+type APISocket = nodeapi.Socket
+
 // APIOptions are the options of Serve's HTTP API.
 type APIOptions struct {
-	Socket string // path of a unix socket; "" for none
-	Group  string // may use the socket, in addition to root; "" for none
-	Listen string // a TCP address, with TLS; "" for none
+	Socket APISocket // for the whole API; none without a path
+	Listen string    // a TCP address, with TLS; "" for none
 	TLS    nodeapi.TLSFiles
 }
 
@@ -117,8 +119,8 @@ func (a *api) listen(ctx context.Context) {
 			}
 		})
 	}
-	if o := a.options; o.Socket != "" {
-		serve(o.Socket, func() (net.Listener, error) { return nodeapi.ListenUnix(o.Socket, o.Group) })
+	if o := a.options; o.Socket.Path != "" {
+		serve(o.Socket.Path, func() (net.Listener, error) { return nodeapi.ListenUnix(o.Socket) })
 	}
 	if o := a.options; o.Listen != "" {
 		serve(o.Listen, func() (net.Listener, error) { return nodeapi.ListenTLS(ctx, o.Listen, o.TLS) })

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -23,13 +24,58 @@ import (
 	"github.com/podrun/podrun/nodeapi"
 )
 
+// TestServeAPISocketIsOutsideRootDir: a volume of the root directory gives no access to the
+// API, since there is no socket in it; podrun's own commands find it.
+func TestServeAPISocketIsOutsideRootDir(t *testing.T) {
+	r := newRig(t)
+	apiClient(t, r, ServeOptions{Dirs: []string{t.TempDir()}})
+	found := filepath.WalkDir(r.layout().RootDir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type()&fs.ModeSocket != 0 {
+			t.Errorf("%s is a socket", path)
+		}
+		return err
+	})
+	if found != nil {
+		t.Error(found)
+	}
+	if _, err := ServeSources(t.Context(), r.layout()); err != nil {
+		t.Error(err)
+	}
+	if c, err := nodeapi.DialUnix(t.Context(), r.layout().APILink()); err != nil {
+		t.Errorf("an earlier release's path: %v", err)
+	} else {
+		c.Close()
+	}
+	other := r.layout()
+	other.RootDir += "2"
+	if other.APISocket() == r.layout().APISocket() {
+		t.Error("two root directories have one socket")
+	}
+}
+
+// TestServeAPIOfEarlierRelease: a supervisor of an earlier release has its socket below the
+// root directory.
+func TestServeAPIOfEarlierRelease(t *testing.T) {
+	layout := newRig(t).layout()
+	l, err := nodeapi.ListenUnix(nodeapi.Socket{Path: layout.APILink()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `[{"name":"/old"}]`) })}
+	go old.Serve(l)
+	defer old.Close()
+	if got, err := ServeSources(t.Context(), layout); err != nil || len(got) != 1 || got[0].Name != "/old" {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
 // apiClient serves a directory by Engine.Serve with its API on a socket, and returns
 // what asks it.
 func apiClient(t testing.TB, r *rig, o ServeOptions) func(path string) (int, string) {
 	t.Helper()
 	socket := r.layout().APISocket()
 	ctx, cancel := context.WithCancel(t.Context())
-	o.AllowKubelet, o.API.Socket = true, socket
+	o.AllowKubelet, o.API.Socket = true, nodeapi.Socket{Path: socket, Link: r.layout().APILink()}
 	ready, done := make(chan struct{}), make(chan error, 1)
 	go func() {
 		o.Ready = func() { close(ready) }
@@ -42,8 +88,10 @@ func apiClient(t testing.TB, r *rig, o ServeOptions) func(path string) (int, str
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if _, err := os.Stat(socket); err == nil {
-			t.Error("the socket was left behind")
+		for _, path := range []string{filepath.Dir(socket), r.layout().APILink()} {
+			if _, err := os.Lstat(path); err == nil {
+				t.Errorf("%s was left behind", path)
+			}
 		}
 		if r.keep {
 			return
