@@ -180,7 +180,11 @@ func annotationLines(annotations map[string]string) []string {
 func (d *description) state(pod *corev1.Pod) {
 	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 	if pod.DeletionTimestamp != nil && !ended {
-		d.row(0, "Status:", "Terminating (lasts "+d.since(pod.DeletionTimestamp.Time)+")")
+		begun := pod.DeletionTimestamp.Time // kubectl counts from here, which is in the future until the grace period ends
+		if grace := pod.DeletionGracePeriodSeconds; grace != nil {
+			begun = begun.Add(-time.Duration(*grace) * time.Second)
+		}
+		d.row(0, "Status:", "Terminating (lasts "+d.since(begun)+")")
 		if grace := pod.DeletionGracePeriodSeconds; grace != nil {
 			d.row(0, "Termination Grace Period:", fmt.Sprintf("%ds", *grace))
 		}

@@ -78,6 +78,9 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
+// reasonDeleted is the status of a pod that `get --watch` shows for the last time.
+const reasonDeleted = "Deleted"
+
 // changedPods are the pods whose definition or status is not what it was, and all by
 // UID. A pod that is gone is shown a last time, marked as deleted.
 func changedPods(before map[types.UID]*corev1.Pod, pods []corev1.Pod) (changed []corev1.Pod, now map[types.UID]*corev1.Pod) {
@@ -96,7 +99,7 @@ func changedPods(before map[types.UID]*corev1.Pod, pods []corev1.Pod) (changed [
 	for key, old := range before {
 		if now[key] == nil {
 			gone := old.DeepCopy()
-			gone.Status.Phase, gone.Status.Reason = "", "Deleted"
+			gone.Status.Phase, gone.Status.Reason = "", reasonDeleted
 			changed = append(changed, *gone)
 		}
 	}

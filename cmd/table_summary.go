@@ -41,7 +41,10 @@ func summarize(pod *corev1.Pod) podSummary {
 		s.apps(pod, sidecars)
 	}
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	if pod.DeletionTimestamp != nil && !ended {
+	switch {
+	case pod.Status.Reason == reasonDeleted:
+		s.status = reasonDeleted
+	case pod.DeletionTimestamp != nil && !ended:
 		s.status = "Terminating"
 	}
 	return s

@@ -104,6 +104,8 @@ func TestPodTableStatus(t *testing.T) {
 		{"one completed, one failed", tablePod(failed, nil, list{ends("a", "Completed", 0, 0), ends("b", "Error", 1, 0)}), "0/2 Error 0"},
 		{"evicted", because(tablePod(failed, nil, nil), "Evicted"), "0/0 Evicted 0"},
 		{"terminating", deleted(tablePod(running, nil, list{runs("a")})), "1/1 Terminating 0"},
+		{"terminating, its containers have ended", deleted(tablePod(running, nil, list{ends("a", "Error", 137, 0)})), "0/1 Terminating 0"},
+		{"deleted while terminating", because(deleted(tablePod("", nil, list{ends("a", "Error", 137, 0)})), reasonDeleted), "0/1 Deleted 0"},
 		{"ended, then deleted", deleted(tablePod(succeeded, nil, list{ends("a", "Completed", 0, 0)})), "0/1 Completed 0"},
 
 		{"init", tablePod(pending, list{waits("i", "PodInitializing"), waits("j", "PodInitializing")}, list{initializing}), "0/1 Init:0/2 0"},

@@ -50,8 +50,10 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 		if k.Broken != nil {
 			e.WarnOnce(problem.WarningOf(k.Broken))
 		}
+		owner, _ := store.ReadOwner(e.Layout(), k.ID) // one that cannot be read is no reason not to show the pod
+		k.Deletion = owner.DeletionOf(k.ID.UID)
 		started, ready := obs.Probed()
-		out = append(out, View{Known: k, Observed: obs, KnownAt: e.knownAt(k, obs), Object: observe.ViewOf(ctx, k, obs, observe.HostInfo{IPs: facts.NodeIPs, Runtime: facts.Runtime, Handler: observe.HandlerOf(obs), BackOff: lifecycle.RestartBackOff{First: first, Longest: longest}}, observe.IsStopped(e.Layout(), k.ID.UID), started, ready)})
+		out = append(out, View{Known: k, Observed: obs, KnownAt: e.knownAt(k, obs, owner), Object: observe.ViewOf(ctx, k, obs, observe.HostInfo{IPs: facts.NodeIPs, Runtime: facts.Runtime, Handler: observe.HandlerOf(obs), BackOff: lifecycle.RestartBackOff{First: first, Longest: longest}}, observe.IsStopped(e.Layout(), k.ID.UID), started, ready)})
 	}
 	unstarted, err := store.ReadUnstarted(e.Layout())
 	if err != nil {
@@ -89,7 +91,7 @@ func onePerName(pods []Known) []Known {
 // knownAt is when it was known last how a pod is that runs, has probes and is watched
 // by no process. It is zero as long as the kubelet would know nothing newer: until the
 // shortest period of the probes has passed.
-func (e *Engine) knownAt(k Known, obs *lifecycle.Observed) time.Time {
+func (e *Engine) knownAt(k Known, obs *lifecycle.Observed, owner *store.OwnerRecord) time.Time {
 	period := lifecycle.ProbePeriod(k.Pod, obs)
 	if period == 0 {
 		return time.Time{}
@@ -102,8 +104,7 @@ func (e *Engine) knownAt(k Known, obs *lifecycle.Observed) time.Time {
 			}
 		}
 	}
-	owner, err := store.ReadOwner(e.Layout(), k.ID)
-	if at.IsZero() || time.Since(at) <= period || err == nil && owner.Live(e.Layout()) {
+	if at.IsZero() || time.Since(at) <= period || owner.Live(e.Layout()) {
 		return time.Time{}
 	}
 	return at

@@ -29,6 +29,9 @@ type Kept struct {
 	StartFailures map[string]StartFailure `json:"startFailures,omitempty"`
 	// Unmade are the last containers of each name that could not be created.
 	Unmade []Container `json:"unmade,omitempty"`
+	// Removed are the most recent containers of each name with their exits, of a pod that is
+	// being removed: the removal takes them from the runtime first.
+	Removed []Container `json:"removed,omitempty"`
 	// ShutDown is when the pod was stopped because the node shuts down; zero if it was
 	// not, or runs again.
 	ShutDown time.Time `json:"shutDown,omitzero"`
@@ -96,16 +99,42 @@ func (k Kept) disrupted() time.Time {
 // WithContainers is k of an evicted pod with how its containers have ended.
 func (k Kept) WithContainers(all []Container) Kept {
 	e := *k.Evicted
-	e.Containers = nil
+	e.Containers = lastExits(all)
+	k.Evicted = &e
+	return k
+}
+
+// WithRemoved is k of a pod that is being removed with how its containers have ended.
+func (k Kept) WithRemoved(all []Container) Kept {
+	k.Removed = lastExits(slices.Concat(all, k.Removed))
+	return k
+}
+
+// WithRemoved is o with the containers of a pod that is being removed that the runtime no
+// longer has. It is for showing the pod only: they need not be removed.
+func (o *Observed) WithRemoved() *Observed {
+	shown := *o
+	shown.Containers = slices.Clone(o.Containers)
+	for _, c := range o.Kept.Removed {
+		if !slices.ContainsFunc(o.Containers, func(have Container) bool { return have.ID == c.ID }) {
+			shown.Containers = append(shown.Containers, c)
+		}
+	}
+	shown.Order()
+	return &shown
+}
+
+// lastExits are the first containers of each name that have exited, of a list with the
+// newest first.
+func lastExits(all []Container) (out []Container) {
 	for _, c := range all {
-		if slices.ContainsFunc(e.Containers, func(kept Container) bool { return kept.Name == c.Name }) || c.State != Exited {
+		if slices.ContainsFunc(out, func(kept Container) bool { return kept.Name == c.Name }) || c.State != Exited {
 			continue
 		}
 		c.Annotations, c.Message = nil, event.CutBytes(c.Message, maxKeptMessage)
-		e.Containers = append(e.Containers, c)
+		out = append(out, c)
 	}
-	k.Evicted = &e
-	return k
+	return out
 }
 
 // maxKeptMessage bounds how a container's end is described, in bytes.

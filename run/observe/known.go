@@ -21,6 +21,9 @@ type Known struct {
 	// LostSecrets is why nothing of the pod can be started until it is applied again:
 	// its Secrets were kept in memory only; nil if they are there.
 	LostSecrets error
+	// Deletion is set for a pod that is being removed, also if the command that began it was
+	// killed. ReadKnown does not set it.
+	Deletion *store.Deletion
 }
 
 // Leftover reports whether the pod has no definition: podrun finds its sandbox, and no

@@ -44,6 +44,11 @@ func ViewOf(ctx context.Context, k Known, obs *lifecycle.Observed, n HostInfo, o
 	}
 	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	pod.UID = types.UID(k.ID.UID)
+	if d := k.Deletion; d != nil {
+		end := metav1.NewTime(d.End())
+		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &end, &d.GraceSeconds
+		obs = obs.WithRemoved()
+	}
 	since := lifecycle.TakenOn(pod, obs)
 	in := lifecycle.StatusInput{
 		Observed: obs, NodeIPs: n.IPs, RuntimeName: n.Runtime.Name, RecursiveReadOnly: n.Runtime.Handlers[n.Handler].RecursiveReadOnlyMounts, Over: over, StartTime: since, Undefined: k.Leftover(),

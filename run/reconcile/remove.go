@@ -178,6 +178,9 @@ func (w *remover) remove(ctx context.Context, o RemoveOptions) error {
 	if err != nil {
 		return RuntimeError(w.plan.ID, err)
 	}
+	if err := w.keepRemoved(); err != nil {
+		return err
+	}
 	if o.stopped != nil {
 		o.stopped()
 	}
@@ -186,6 +189,18 @@ func (w *remover) remove(ctx context.Context, o RemoveOptions) error {
 	}
 	faultpoint.At("remove/files")
 	return w.removeFiles(ctx, o)
+}
+
+// keepRemoved records how the containers of a pod that has stopped ended, which the runtime
+// forgets before the pod is removed. A disk that cannot be written does not prevent a removal.
+func (w *remover) keepRemoved() error {
+	if !w.dooms || len(w.obs.Containers) == 0 {
+		return nil
+	}
+	if err := w.keep(w.obs.Kept.WithRemoved(w.obs.Containers)); err != nil && !store.CannotWrite(err) {
+		return err
+	}
+	return nil
 }
 
 // removeObjects removes what the runtime and the kernel have of a pod that has stopped: its

@@ -63,7 +63,8 @@ func (w *Worker) reserveAfter(ctx context.Context, again bool) error {
 	w.hasDir = true
 	return w.lock.Update(func(r *store.OwnerRecord) {
 		r.UID, r.Incarnation, r.Fresh = w.plan.ID.UID, store.RandomHex(8), !again
-		r.Doomed, r.Again, r.Ending = false, false, nil
+		r.EndRemoval()
+		r.Ending = nil
 		w.lock.SetOrigin(r)
 	})
 }

@@ -271,7 +271,7 @@ func (w *stopper) noteEnding(list []lifecycle.Container, grace time.Duration) er
 		}
 		r.Ending = ending
 		if w.dooms {
-			r.Doomed, r.Again = true, w.again
+			r.BeginRemoval(now, grace, w.again)
 		}
 	})
 	return err

@@ -70,6 +70,8 @@ type OwnerRecord struct {
 	// Again is true if the command that has begun to remove the pod creates it again from its
 	// checkpoint: where that command does not, the next owner starts the pod.
 	Again bool `json:"again,omitempty"`
+	// Deletion is when the removal began; nil if none has begun, or an older podrun began it.
+	Deletion *Deletion `json:"deletion,omitempty"`
 	// Ending are the containers and sandboxes that were asked to stop, by ID, with the
 	// end of their grace periods: they may end at any time, also where the command
 	// that asked them was killed. The next owner stops them before it decides anything.
@@ -85,6 +87,40 @@ type OwnerRecord struct {
 	Holder string `json:"holder"`
 	// Origin is where the pod comes from; nil for a pod of an older podrun.
 	Origin *Origin `json:"origin,omitempty"`
+}
+
+// Deletion is the begin of a pod's removal.
+type Deletion struct {
+	At time.Time `json:"at"`
+	// GraceSeconds is the grace period: the shortest of those of several commands.
+	GraceSeconds int64 `json:"graceSeconds"`
+}
+
+// End is the end of the grace period, which is the deletionTimestamp of the API.
+func (d Deletion) End() time.Time { return d.At.Add(time.Duration(d.GraceSeconds) * time.Second) }
+
+// BeginRemoval records that a command removes the pod. A later command does not extend the
+// grace period of an earlier one (BeforeDelete in
+// k8s.io/apiserver/pkg/registry/rest/delete.go).
+func (r *OwnerRecord) BeginRemoval(now time.Time, grace time.Duration, again bool) {
+	r.Doomed, r.Again = true, again
+	d := Deletion{At: now.UTC(), GraceSeconds: int64(grace / time.Second)}
+	if before := r.Deletion; before != nil {
+		d = Deletion{At: before.At, GraceSeconds: min(before.GraceSeconds, d.GraceSeconds)}
+	}
+	r.Deletion = &d
+}
+
+// EndRemoval records that the pod is not being removed, or that it is a new one.
+func (r *OwnerRecord) EndRemoval() { r.Doomed, r.Again, r.Deletion = false, false, nil }
+
+// DeletionOf returns the begin of the removal of the pod with that UID; nil if it is not being
+// removed. The record may be nil.
+func (r *OwnerRecord) DeletionOf(uid string) *Deletion {
+	if r == nil || !r.Doomed || r.UID != uid {
+		return nil
+	}
+	return r.Deletion
 }
 
 // Origin is where the definition of a pod on this host comes from. It belongs to the

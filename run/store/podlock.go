@@ -224,10 +224,11 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 		r.Unreleased = withIDs(r.Unreleased, slices.Collect(maps.Keys(before.Ending)))
 	}
 	if r.Again { // its owner did not create it again
-		r.Doomed, r.Again = false, false
+		r.EndRemoval()
 	}
 	if fresh {
-		r.Incarnation, r.Fresh, r.Doomed, r.Ending = RandomHex(8), true, false, nil
+		r.EndRemoval()
+		r.Incarnation, r.Fresh, r.Ending = RandomHex(8), true, nil
 	}
 	l.keeps = keeps
 	err = l.makeClaim(r.Incarnation)
