@@ -224,10 +224,10 @@ func (a *app) summarizeFailure(err error) {
 		return
 	}
 	code := exitCode(err)
-	sum := summary{Pods: []podResult{}, ExitCode: code, Reason: exitReason(code), Error: err.Error()}
+	sum := summary{Pods: []podResult{}, ExitCode: code, Reason: exitReason(code), Error: shownText(err.Error())}
 	eachError(err, func(each error) {
 		if e, ok := errors.AsType[*problem.Error](each); ok {
-			sum.Problems = append(sum.Problems, e.Problems...)
+			sum.Problems = append(sum.Problems, shownProblems(e.Problems)...)
 		}
 	})
 	// The command has failed already, and said why on stderr.
@@ -238,8 +238,8 @@ func resultOf(r run.Result) podResult {
 	p := podResult{Namespace: r.ID.Namespace, Name: r.ID.Name, UID: r.ID.UID, Outcome: string(r.Outcome), What: r.What,
 		Phase: string(r.Status.Phase), PodIP: r.Status.PodIP, Containers: r.Containers}
 	if r.Err != nil {
-		p.Error = r.Err.Error()
-		eachError(r.Err, func(each error) { p.Problems = append(p.Problems, problem.Of(each)...) })
+		p.Error = shownText(r.Err.Error())
+		eachError(r.Err, func(each error) { p.Problems = append(p.Problems, shownProblems(problem.Of(each))...) })
 	}
 	return p
 }

@@ -131,13 +131,22 @@ func containerOf(fieldPath string) string {
 	return strings.TrimSuffix(rest, "}")
 }
 
+// shownProblems are problems as shownText words them.
+func shownProblems(l problem.List) problem.List {
+	out := slices.Clone(l)
+	for i := range out {
+		out[i].Message = shownText(out[i].Message)
+	}
+	return out
+}
+
 // warn writes warnings, one line each.
 func (r *renderer) warn(l problem.List) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.live.erase()
 	defer r.live.draw()
-	for _, p := range l {
+	for _, p := range shownProblems(l) {
 		if r.json {
 			if data, err := json.Marshal(p); err == nil {
 				fmt.Fprintf(r.w, "%s\n", escapeJSON(data))

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/nodeconfig"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/systemd"
@@ -73,7 +74,7 @@ func Main(parent context.Context, args []string, streams Streams, version string
 	a := newApp(streams)
 	ctx, stop := a.catchSignals(parent)
 	defer stop()
-	a.began, a.version, a.commandLine = began, version, strings.Join(append([]string{"podrun"}, args...), " ")
+	a.began, a.version, a.commandLine = began, version, shownCommand(args)
 	root := newRoot(a)
 	if slices.ContainsFunc(args, asksCompletion) {
 		a.addCompletions(root)
@@ -97,6 +98,19 @@ func Main(parent context.Context, args []string, streams Streams, version string
 	a.printErrors(err)
 	a.summarizeFailure(err)
 	return exitCode(err)
+}
+
+// shownCommand is a command line without the credentials of its URLs, and without what
+// follows --, which is for a container.
+func shownCommand(args []string) string {
+	words := []string{"podrun"}
+	for _, arg := range args {
+		words = append(words, problem.ShownURL(arg))
+		if arg == "--" {
+			break
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // printErrors writes an error, of joined ones each, for people or, with -o json, for
@@ -255,16 +269,32 @@ func eachError(err error, do func(error)) {
 // printError writes an error, of joined ones one, for a person: one line a
 // problem, then the hint.
 func printError(w io.Writer, err error) {
+	text := shownText(err.Error())
 	if _, ok := errors.AsType[*problem.Error](err); ok {
-		for line := range strings.Lines(err.Error()) {
+		for line := range strings.Lines(text) {
 			fmt.Fprintln(w, "podrun:", strings.TrimRight(line, "\n"))
 		}
 	} else {
-		fmt.Fprintln(w, "podrun:", indented(err.Error()))
+		fmt.Fprintln(w, "podrun:", indented(text))
 	}
 	if hint := hintTo(err); hint != "" {
 		fmt.Fprintln(w, "hint:", indented(hint))
 	}
+}
+
+// shownText is a text of an error or a warning: without the credentials of URLs, also of
+// one where none belongs (podrun image pull https://…), and with bounded lines, because
+// runtimes and registries word some of it.
+func shownText(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(problem.ShownURLs(text)) {
+		line, ended := strings.CutSuffix(line, "\n")
+		b.WriteString(event.Cut(line))
+		if ended {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
 }
 
 // errorLine is an error among the JSON lines on stderr.
@@ -279,9 +309,9 @@ type errorLine struct {
 // printErrorJSON writes an error for a script: a JSON object on a line.
 func printErrorJSON(w io.Writer, err error) {
 	code := exitCode(err)
-	line := errorLine{Error: err.Error(), Hint: hintTo(err), ExitCode: code, Reason: exitReason(code)}
+	line := errorLine{Error: shownText(err.Error()), Hint: hintTo(err), ExitCode: code, Reason: exitReason(code)}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
-		line.Problems = e.Problems
+		line.Problems = shownProblems(e.Problems)
 	}
 	if data, err := json.Marshal(line); err == nil {
 		fmt.Fprintf(w, "%s\n", escapeJSON(data))

@@ -105,7 +105,7 @@ func switchProtocol(conn net.Conn, u *url.URL, protocol string) (*bufio.Reader, 
 	case resp.StatusCode != http.StatusSwitchingProtocols:
 		// The text only explains the status, which is there.
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1024))
-		return nil, fmt.Errorf("it answered %s: %s", resp.Status, strings.TrimSpace(string(text)))
+		return nil, fmt.Errorf("it answered %d %s: %s", resp.StatusCode, http.StatusText(resp.StatusCode), strings.TrimSpace(string(text)))
 	case spoken != protocol:
 		return nil, fmt.Errorf("it speaks %q, not %s", spoken, protocol)
 	}

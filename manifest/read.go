@@ -52,7 +52,7 @@ func Read(ctx context.Context, names []string, opts ReadOptions) ([]Source, erro
 		stdin = stdin || name == "-"
 		read, bad := r.name(ctx, name)
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("read %s: %w", shown(name), context.Cause(ctx))
+			return nil, fmt.Errorf("read %s: %w", problem.ShownURL(name), context.Cause(ctx))
 		}
 		sources, problems = append(sources, read...), append(problems, bad...)
 	}
@@ -187,7 +187,7 @@ func (r *reader) all(ctx context.Context, name string, open func() (io.ReadClose
 	case r.left < 0:
 		return Source{}, &unreadable(name, fmt.Sprintf("with it the input is larger than %d MiB", MaxInput>>20), "apply the files in parts")[0]
 	}
-	return Source{Name: shown(name), Data: got.data}, nil
+	return Source{Name: problem.ShownURL(name), Data: got.data}, nil
 }
 
 func one(s Source, bad *problem.Problem) ([]Source, problem.List) {
@@ -198,7 +198,7 @@ func one(s Source, bad *problem.Problem) ([]Source, problem.List) {
 }
 
 func unreadable(name, message, hint string) problem.List {
-	return problem.List{{File: shown(name), Reason: "Unreadable", Message: message, Hint: hint}}
+	return problem.List{{File: problem.ShownURL(name), Reason: "Unreadable", Message: message, Hint: hint}}
 }
 
 // failed is the problem of a file that the system could not open or read. It is not the

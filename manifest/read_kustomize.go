@@ -26,7 +26,7 @@ const maxComplaint = 10 << 10
 // the directory. The error is of kind Usage if neither program is installed, else of
 // kind Manifest; when ctx ends, it wraps its cause.
 func ReadKustomization(ctx context.Context, dir string) (Source, error) {
-	object := "kustomization " + shown(dir)
+	object := "kustomization " + problem.ShownURL(dir)
 	words := kustomizer()
 	if words == nil {
 		return Source{}, &problem.Error{Kind: problem.Usage, Object: object, Err: errors.New("neither kustomize nor kubectl is installed on this host"),
@@ -52,7 +52,7 @@ func ReadKustomization(ctx context.Context, dir string) (Source, error) {
 	if err != nil {
 		return Source{}, &problem.Error{Kind: problem.Manifest, Object: object, Err: err}
 	}
-	return Source{Name: filepath.Join(shown(dir), "(kustomization)"), Data: out.data.Bytes()}, nil
+	return Source{Name: filepath.Join(problem.ShownURL(dir), "(kustomization)"), Data: out.data.Bytes()}, nil
 }
 
 // kustomizer is the program that is installed, with its subcommand; nil for none.

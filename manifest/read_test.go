@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -151,9 +152,9 @@ func TestReadURL(t *testing.T) {
 		base + "/pod.yaml?token=s3cret#f": "tls",
 		base + "/moved":                   "tls",
 		plain.URL:                         "plain",
-		base + "/none?token=s3cret":       `: the server answered "404 Not Found" (check the URL)`,
-		base + "/denied":                  `: the server answered "403 Forbidden" (fetch it with credentials yourself and pass it by -)`,
-		base + "/broken":                  `: the server answered "502 Bad Gateway" (try again later)`,
+		base + "/none?token=s3cret":       `: the server answered 404 Not Found (check the URL)`,
+		base + "/denied":                  `: the server answered 403 Forbidden (fetch it with credentials yourself and pass it by -)`,
+		base + "/broken":                  `: the server answered 502 Bad Gateway (try again later)`,
 		base + "/down":                    ": a redirect to http: http is refused: anybody on the way could change the manifest (use the https URL of the manifest itself)",
 		base + "/round":                   ": more than 10 redirects",
 		base + "/large":                   ": larger than 10 MiB (is it a manifest?)",
@@ -182,6 +183,40 @@ func TestReadURL(t *testing.T) {
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// TestS11LongAnswers: a server's status line and malformed response are in the message in
+// part only.
+func TestS11LongAnswers(t *testing.T) {
+	long := strings.Repeat("x", 100<<10)
+	for name, response := range map[string]string{
+		"status": "HTTP/1.1 500 " + long + "\r\n\r\n", "code": "HTTP/1.1 " + long + " a\r\n\r\n", "no HTTP": long + "\r\n\r\n", "header": "HTTP/1.1 200 OK\r\n" + long + "\r\n\r\n",
+		"redirect": "HTTP/1.1 302 Found\r\nLocation: http://[" + long + "\r\n\r\n",
+	} {
+		server := answering(t, response)
+		if _, err := Read(t.Context(), []string{server + "/pod.yaml"}, ReadOptions{}); err == nil || len(err.Error()) > 2000 {
+			t.Errorf("%s: %d bytes: %.200v", name, len(fmt.Sprint(err)), err)
+		}
+	}
+}
+
+// answering is the URL of a server that answers one connection.
+func answering(t *testing.T, response string) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		io.WriteString(conn, response)
+		io.Copy(io.Discard, conn)
+	}()
+	return "http://" + listener.Addr().String()
+}
 
 // D9: the query of a URL, which may have a token, does not go to the server
 // that it is redirected to.

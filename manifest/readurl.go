@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/podrun/podrun/problem"
@@ -39,7 +38,7 @@ func (r *reader) url(ctx context.Context, name string) (Source, *problem.Problem
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
-		return Source{}, &unreadable(name, fmt.Sprintf("the server answered %q", resp.Status), statusHint(resp.StatusCode))[0]
+		return Source{}, &unreadable(name, fmt.Sprintf("the server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode)), statusHint(resp.StatusCode))[0]
 	}
 	return r.all(ctx, name, func() (io.ReadCloser, error) { return resp.Body, nil })
 }
@@ -98,7 +97,7 @@ func urlProblem(name string, err error) *problem.Problem {
 	case errors.Is(err, errPlainHTTP):
 		hint = "use the https URL of the manifest itself"
 	}
-	return &unreadable(name, err.Error(), hint)[0]
+	return &unreadable(name, problem.Brief(err.Error()), hint)[0]
 }
 
 func statusHint(code int) string {
@@ -111,18 +110,4 @@ func statusHint(code int) string {
 		return "try again later"
 	}
 	return ""
-}
-
-// shown is a name without the credentials that a URL may carry in its user,
-// query or fragment.
-func shown(name string) string {
-	scheme, rest, isURL := strings.Cut(name, "://")
-	if !isURL {
-		return name
-	}
-	rest, _, _ = strings.Cut(rest, "#")
-	rest, _, _ = strings.Cut(rest, "?")
-	host, path, _ := strings.Cut(rest, "/")
-	host = host[strings.LastIndexByte(host, '@')+1:]
-	return scheme + "://" + host + "/" + path
 }

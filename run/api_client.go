@@ -40,7 +40,7 @@ func askAPI(ctx context.Context, layout identity.Layout, path string) (io.ReadCl
 		return resp.Body, nil
 	case err == nil:
 		_ = resp.Body.Close() // an error is returned in any case
-		failed.Err = fmt.Errorf("its API answered %s", resp.Status)
+		failed.Err = fmt.Errorf("its API answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	case nodeapi.IsAbsent(err):
 		failed.Err, failed.Hint = errors.New("does not run with an API at "+layout.APISocket()), "start it: 'podrun serve' or 'podrun service install --now'"
 	case errors.Is(err, os.ErrPermission):

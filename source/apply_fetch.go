@@ -14,6 +14,7 @@ import (
 
 	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/problem"
 )
 
 // maxResponseHeader bounds the header of an answer, in bytes.
@@ -133,7 +134,7 @@ func withoutURL(err error) error {
 	case errors.Is(err, io.EOF):
 		return errors.New("the server closed the connection")
 	}
-	return err
+	return errors.New(problem.Brief(err.Error())) // it may quote the response
 }
 
 // headers reads the header file.

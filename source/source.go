@@ -206,11 +206,7 @@ func (d *Dir) kind() string {
 // which may be credentials.
 func printable(path string) string {
 	if IsRemote(path) {
-		path, _, _ = strings.Cut(path, "#")
-		path, _, _ = strings.Cut(path, "?")
-		scheme, rest, _ := strings.Cut(path, "://")
-		host, file, _ := strings.Cut(rest, "/")
-		path = scheme + "://" + host[strings.LastIndexByte(host, '@')+1:] + "/" + file
+		path = problem.ShownURL(path)
 	}
 	if quoted := strconv.Quote(path); strings.ContainsRune(quoted, '\\') {
 		return quoted

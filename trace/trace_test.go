@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -139,5 +141,49 @@ func TestSend(t *testing.T) {
 	server.Close()
 	if err := e.Send(t.Context(), sample); err == nil {
 		t.Error("sent to nobody")
+	}
+}
+
+// TestSendFollowsNoRedirect: the headers, which are credentials, do not go to another host.
+func TestSendFollowsNoRedirect(t *testing.T) {
+	for _, code := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		asked := 0
+		other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+		first := httptest.NewServer(http.RedirectHandler(strings.Replace(other.URL, "127.0.0.1", "localhost", 1), code))
+		e := Export{URL: first.URL, Timeout: time.Minute, Headers: map[string]string{"api-key": "s3cret"}}
+		if err := e.Send(t.Context(), sample); err == nil || !strings.Contains(err.Error(), strconv.Itoa(code)) || asked > 0 {
+			t.Errorf("%d: %v; the other host was asked %d times", code, err, asked)
+		}
+		first.Close()
+		other.Close()
+	}
+}
+
+// TestSendErrors: what an error quotes of a response is bounded, and it does not have the
+// URL, which may be a credential.
+func TestSendErrors(t *testing.T) {
+	for name, response := range map[string]string{
+		"a long status":    "HTTP/1.1 500 " + strings.Repeat("x", 100<<10) + "\r\nContent-Length: 0\r\n\r\n",
+		"no HTTP":          strings.Repeat("x", 100<<10) + "\r\n\r\n",
+		"a malformed line": "HTTP/1.1 200 OK\r\n" + strings.Repeat("x", 100<<10) + "\r\n\r\n",
+	} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			io.WriteString(conn, response)
+			io.Copy(io.Discard, conn)
+			conn.Close()
+		}()
+		err = Export{URL: "http://" + listener.Addr().String() + "/?key=s3cret", Timeout: time.Minute}.Send(t.Context(), sample)
+		if err == nil || len(err.Error()) > 2000 || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %.200v", name, err)
+		}
+		listener.Close()
 	}
 }

@@ -1,0 +1,47 @@
+package problem
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// maxBrief bounds Brief, in bytes.
+const maxBrief = 1 << 10
+
+// Brief returns a text of a server for a message: at most 1 KiB of it. Such as the
+// status line of an HTTP response, it may be as long as the server likes.
+func Brief(text string) string {
+	if len(text) <= maxBrief {
+		return text
+	}
+	return fmt.Sprintf("%s... [%d more bytes]", strings.ToValidUTF8(text[:maxBrief], ""), len(text)-maxBrief)
+}
+
+// ShownURL returns a name for messages and for files that others may read: of a URL, it
+// omits user, query and fragment, which may be credentials. Other names stay as they are.
+func ShownURL(name string) string {
+	scheme, rest, isURL := strings.Cut(name, "://")
+	if !isURL {
+		return name
+	}
+	if end := strings.IndexAny(rest, "?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	return scheme + "://" + users().ReplaceAllString(rest, "$1")
+}
+
+// users matches the user of a URL behind its scheme, and of each further URL: flags accept
+// lists.
+var users = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|://)[^/]*@`) })
+
+// ShownURLs is ShownURL for each URL in a text. A URL ends at a space or a quotation mark.
+func ShownURLs(text string) string {
+	if !strings.Contains(text, "://") {
+		return text
+	}
+	return urls().ReplaceAllStringFunc(text, ShownURL)
+}
+
+var urls = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]+`) })
