@@ -15,6 +15,7 @@ func TestStartCanceled(t *testing.T) {
 		// As containerd 1.6.20 records it.
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: "failed to create containerd task: failed to create shim task: context canceled: unknown"}, true},
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: "failed to create containerd task: failed to start shim: start failed: : signal: killed: unknown"}, true},
+		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: "failed to create containerd task: failed to start shim: start failed: unix:///run/containerd/s/276c: signal: killed: unknown"}, true},
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", Message: `failed to create containerd task: failed to create shim task: OCI runtime create failed: exec: "x": executable file not found in $PATH: unknown`}, false},
 		// It ran.
 		{&runtimeapi.ContainerStatus{State: exited, ExitCode: 128, Reason: "StartError", StartedAt: 1, Message: "context canceled"}, false},
