@@ -12,12 +12,14 @@ import (
 // apiFlags are the flags of serve about its HTTP API.
 type apiFlags struct {
 	socket, group, listen string
+	readOnly              string
 	cert, key, clientCA   string
 }
 
 func (f *apiFlags) add(set *pflag.FlagSet) {
 	set.StringVar(&f.socket, "api-socket", defaultSocket, "`path` of the unix socket of the HTTP API, for root only; auto is one below /run/podrun, to which <root-dir>/serve/podrun.sock is a link, empty is none")
 	set.StringVar(&f.group, "socket-group", "", "`group` that may use the socket too: access is equivalent to root, since logs, environments and Secrets of pods can be read")
+	set.StringVar(&f.readOnly, "readonly-socket", defaultSocket, "`path` of a unix socket for reading metrics and status, for root and, if it exists, the group podrun; auto is one below /run/podrun-api, to which <root-dir>/serve/readonly.sock is a link, empty is none")
 	set.StringVar(&f.listen, "listen", "", "TCP `address` of the HTTP API, for clients with a certificate; requires the three flags of TLS files")
 	set.StringVar(&f.cert, "tls-cert-file", "", "PEM `file` with the certificate for --listen")
 	set.StringVar(&f.key, "tls-private-key-file", "", "PEM `file` with the private key for --listen")
@@ -42,14 +44,20 @@ func (f *apiFlags) check() error {
 		return errors.New("--tls-cert-file, --tls-private-key-file and --client-ca-file require --listen")
 	case f.group != "" && f.socket == "":
 		return errors.New("--socket-group requires a socket")
+	case f.readOnly != "" && f.readOnly != defaultSocket && f.readOnly == f.socket:
+		return errors.New("--readonly-socket and --api-socket must be different")
 	}
 	return nil
 }
 
 // options are those of the engine.
 func (f *apiFlags) options(settings nodeconfig.Settings) run.APIOptions {
-	o := run.APIOptions{Socket: run.APISocket{Path: f.socket, Group: f.group}, Listen: f.listen}
-	if layout := settings.Layout(); f.socket == defaultSocket {
+	o := run.APIOptions{Socket: run.APISocket{Path: f.socket, Group: f.group}, Status: run.APISocket{Path: f.readOnly}, Listen: f.listen}
+	layout := settings.Layout()
+	if f.readOnly == defaultSocket {
+		o.Status.Path, o.Status.Link = layout.StatusSocket(), layout.StatusLink()
+	}
+	if f.socket == defaultSocket {
 		o.Socket.Path, o.Socket.Link = layout.APISocket(), layout.APILink()
 		if f.group != "" {
 			o.Socket.Path = layout.GroupSocket()

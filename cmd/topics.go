@@ -128,6 +128,7 @@ from Secrets: use volumes for these.
 
 The HTTP API of 'podrun serve' is on a unix socket of root. Access to it, which
 --socket-group gives to a group, is equivalent to root. --listen adds TCP, with
-client certificates only, and without exec, attach and port-forward.
+client certificates only, and without exec, attach and port-forward. A second
+socket, for the group podrun, provides only metrics and the status of pods.
 
 Details: docs/security.md.`

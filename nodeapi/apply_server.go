@@ -48,10 +48,16 @@ type endpoint struct {
 	streams chan struct{}
 }
 
-// Serve serves a listener of ListenUnix or ListenTLS, which it closes, until Close.
-func (s *Server) Serve(l net.Listener) error {
-	e := endpoint{Server: s, answers: make(chan struct{}, maxAnswers), streams: make(chan struct{}, maxStreams)}
-	server := &http.Server{Handler: tracked(e.handler()), ConnContext: withConn, ReadHeaderTimeout: headerTimeout,
+// Serve serves the whole API on a listener of ListenUnix or ListenTLS, which it closes,
+// until Close.
+func (s *Server) Serve(l net.Listener) error { return s.serve(l, (*endpoint).handler) }
+
+// ServeStatus serves metrics and status only, in the same way.
+func (s *Server) ServeStatus(l net.Listener) error { return s.serve(l, (*endpoint).statusHandler) }
+
+func (s *Server) serve(l net.Listener, handler func(*endpoint) http.Handler) error {
+	e := &endpoint{Server: s, answers: make(chan struct{}, maxAnswers), streams: make(chan struct{}, maxStreams)}
+	server := &http.Server{Handler: tracked(handler(e)), ConnContext: withConn, ReadHeaderTimeout: headerTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: quiet()}
 	if !s.add(server) {
 		return l.Close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os/user"
 	"sync"
 	"time"
 
@@ -21,9 +22,14 @@ type APISocket = nodeapi.Socket
 // APIOptions are the options of Serve's HTTP API.
 type APIOptions struct {
 	Socket APISocket // for the whole API; none without a path
+	Status APISocket // for metrics and status only, for the group StatusGroup if it exists; none without a path
 	Listen string    // a TCP address, with TLS; "" for none
 	TLS    nodeapi.TLSFiles
 }
+
+// StatusGroup is the group that may read metrics and status, so that a monitoring agent need
+// not be root. The packages create it; without it only root may.
+const StatusGroup = "podrun"
 
 // api is the HTTP API of a supervisor.
 type api struct {
@@ -97,14 +103,14 @@ func (a *api) supervised(s *serve.Supervisor) {
 // such as one that the host does not have yet, is retried: it must not keep pods from
 // running.
 func (a *api) listen(ctx context.Context) {
-	serve := func(address string, listen func() (net.Listener, error)) {
+	serve := func(address string, serve func(net.Listener) error, listen func() (net.Listener, error)) {
 		l, err := listen()
 		a.note(address, err)
 		a.loops.Go(func() {
 			for {
 				if err == nil {
 					stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // Serve returns then
-					err = a.server.Serve(l)
+					err = serve(l)
 					stop()
 					_ = l.Close()
 				}
@@ -120,10 +126,18 @@ func (a *api) listen(ctx context.Context) {
 		})
 	}
 	if o := a.options; o.Socket.Path != "" {
-		serve(o.Socket.Path, func() (net.Listener, error) { return nodeapi.ListenUnix(o.Socket) })
+		serve(o.Socket.Path, a.server.Serve, func() (net.Listener, error) { return nodeapi.ListenUnix(o.Socket) })
+	}
+	if o := a.options; o.Status.Path != "" {
+		serve(o.Status.Path, a.server.ServeStatus, func() (net.Listener, error) {
+			if _, err := user.LookupGroup(StatusGroup); err == nil {
+				o.Status.Group = StatusGroup
+			}
+			return nodeapi.ListenUnix(o.Status)
+		})
 	}
 	if o := a.options; o.Listen != "" {
-		serve(o.Listen, func() (net.Listener, error) { return nodeapi.ListenTLS(ctx, o.Listen, o.TLS) })
+		serve(o.Listen, a.server.Serve, func() (net.Listener, error) { return nodeapi.ListenTLS(ctx, o.Listen, o.TLS) })
 	}
 }
 

@@ -53,6 +53,46 @@ func TestServeAPISocketIsOutsideRootDir(t *testing.T) {
 	}
 }
 
+// TestServeAPIStatusSocket: monitoring reads the state of pods without what their manifests
+// hold.
+func TestServeAPIStatusSocket(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	manifest := strings.Replace(apiPod, "{name: app,", "{name: app, env: [{name: PASSWORD, value: hunter2}],", 1)
+	if manifest == apiPod {
+		t.Fatal("no container named app")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status := r.layout().StatusSocket()
+	get := apiClient(t, r, ServeOptions{Dirs: []string{dir}, API: APIOptions{Status: APISocket{Path: status, Link: r.layout().StatusLink()}}})
+	eventually(t, "the pod runs", func() bool {
+		_, body := get("/pods")
+		return strings.Contains(body, `"phase":"Running"`)
+	})
+	if _, body := get("/pods"); !strings.Contains(body, "hunter2") {
+		t.Errorf("the pod has no variable: %s", body)
+	}
+	c := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return nodeapi.DialUnix(ctx, r.layout().StatusLink())
+	}}}
+	for path, want := range map[string]string{"/pods": `"phase":"Running"`, "/metrics": "kubelet_running_pods", "/containerLogs/default/web/app": "this socket provides only"} {
+		resp, err := c.Get("http://podrun" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || !strings.Contains(string(body), want) || strings.Contains(string(body), "hunter2") {
+			t.Errorf("%s: %v %s", path, err, body)
+		}
+	}
+	if entry, err := os.Stat(status); err != nil || entry.Mode().Perm()&0o007 != 0 {
+		t.Errorf("%v %v", entry, err)
+	}
+}
+
 // TestServeAPIOfEarlierRelease: a supervisor of an earlier release has its socket below the
 // root directory.
 func TestServeAPIOfEarlierRelease(t *testing.T) {

@@ -1,0 +1,50 @@
+package nodeapi
+
+import (
+	"net/http"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// statusHandler routes the requests of clients that may only read metrics and status.
+func (s *endpoint) statusHandler() http.Handler {
+	mux := http.NewServeMux()
+	for path, h := range map[string]http.HandlerFunc{
+		"/healthz": s.withheld("healthz", live), "/readyz": s.withheld("readyz", func(all []Check) []Check { return all }), "/pods": s.podStatuses, "/pods/{$}": s.podStatuses,
+		"/metrics": s.metrics, "/metrics/resource": s.resource, "/stats/summary": s.summary, "/stats/summary/{$}": s.summary,
+	} {
+		mux.HandleFunc(path, s.bounded(s.answers, false, h))
+	}
+	mux.HandleFunc("/", s.bounded(s.answers, false, func(w http.ResponseWriter, _ *http.Request) {
+		fail(w, http.StatusForbidden, "this socket provides only /healthz, /readyz, /pods, /metrics, /metrics/resource and /stats/summary")
+	}))
+	return mux
+}
+
+// withheld answers with checks, but not with the reasons of those that fail, which may quote
+// manifests. The API server uses the same words for clients that may not see them.
+func (s *endpoint) withheld(name string, of func([]Check) []Check) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		checks := slices.Clone(of(s.backend.Health()))
+		for i := range checks {
+			if checks[i].Reason != "" {
+				checks[i].Reason = "reason withheld"
+			}
+		}
+		s.health(w, r, name, checks)
+	}
+}
+
+func (s *endpoint) podStatuses(w http.ResponseWriter, r *http.Request) {
+	list, err := s.backend.Pods(r.Context())
+	if err != nil {
+		failed(w, err)
+		return
+	}
+	out := corev1.PodList{TypeMeta: list.TypeMeta, Items: make([]corev1.Pod, 0, len(list.Items))}
+	for i := range list.Items {
+		out.Items = append(out.Items, statusOf(&list.Items[i]))
+	}
+	s.answerJSON(w, out)
+}
