@@ -1,0 +1,156 @@
+package run
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// A packed archive may unpack to maxUnpacked bytes, and to maxRatio times its size, or what
+// was read of a pipe: gzip packs 4 GB of zeros into 4 MB. Images unpack to 2 to 10 times.
+const (
+	maxUnpacked = 256 << 20
+	maxRatio    = 100
+)
+
+// tarWithin is tarFile until ctx ends. A read from a pipe cannot be interrupted; the
+// spool file has no name, and is removed when the process ends.
+func tarWithin(ctx context.Context, dir string, archive io.Reader) (*os.File, func(), error) {
+	type result struct {
+		file *os.File
+		done func()
+		err  error
+	}
+	ready := make(chan result, 1)
+	go func() {
+		file, done, err := tarFile(ctx, dir, archive)
+		ready <- result{file, done, err}
+	}()
+	select {
+	case r := <-ready:
+		return r.file, r.done, r.err
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
+	}
+}
+
+// tarFile returns an archive as an uncompressed file with random access: the input, if it
+// is such a file, otherwise a copy in dir.
+func tarFile(ctx context.Context, dir string, archive io.Reader) (file *os.File, done func(), err error) {
+	f, ok := archive.(*os.File)
+	read := &countingReader{ctx: ctx, from: archive}
+	in := bufio.NewReader(read)
+	magic, err := in.Peek(6)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, nil, err
+	}
+	var from io.Reader = in
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		unpacked, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, nil, err
+		}
+		from = &ratioReader{from: unpacked, size: sizeOf(f), packed: read}
+	case bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}), bytes.HasPrefix(magic, []byte{0xfd, '7', 'z', 'X', 'Z'}), bytes.HasPrefix(magic, []byte("BZh")):
+		return nil, nil, errors.New("is packed by zstd, xz or bzip2: unpack it first, as in 'zstdcat FILE | podrun image load -'")
+	case ok:
+		if sizeOf(f) > 0 {
+			_, err := f.Seek(0, io.SeekStart)
+			return f, func() {}, err
+		}
+	}
+	if file, err = spool(dir, from); err != nil {
+		return nil, nil, err
+	}
+	return file, func() { file.Close() }, nil
+}
+
+// sizeOf is the size of a regular file in bytes; 0 for none.
+func sizeOf(f *os.File) int64 {
+	if f == nil {
+		return 0
+	}
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		return info.Size()
+	}
+	return 0
+}
+
+// spool copies input that can be read only once into an unnamed file in dir. That is the
+// root directory, which has room for images; a temporary directory may be in memory.
+func spool(dir string, r io.Reader) (*os.File, error) {
+	f, err := unnamed(dir)
+	if err != nil {
+		return nil, fmt.Errorf("copy it to the root directory: %w", err)
+	}
+	if _, err := io.Copy(f, r); err != nil {
+		return nil, errors.Join(fmt.Errorf("copy it to the root directory: %w", err), f.Close())
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// unnamed creates a file without a name in dir, which it creates, too.
+func unnamed(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, err
+	}
+	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err == nil {
+		return os.NewFile(uintptr(fd), dir), nil
+	}
+	f, err := os.CreateTemp(dir, ".load-") // the file system does not support O_TMPFILE
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// countingReader counts what is read, until its context ends.
+type countingReader struct {
+	ctx  context.Context
+	from io.Reader
+	n    int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	n, err := c.from.Read(p)
+	if c.ctx.Err() != nil { // while it waited for a pipe
+		return 0, context.Cause(c.ctx)
+	}
+	c.n += int64(n)
+	return n, err
+}
+
+// ratioReader ends with an error where more is unpacked than a packed archive may have.
+type ratioReader struct {
+	from   io.Reader
+	size   int64 // of the packed archive; 0 if it is not known
+	packed *countingReader
+	n      int64
+}
+
+func (r *ratioReader) Read(p []byte) (int, error) {
+	n, err := r.from.Read(p)
+	r.n += int64(n)
+	if r.n > maxUnpacked && r.n > maxRatio*max(r.size, r.packed.n) {
+		return 0, fmt.Errorf("it unpacks to more than %d times its size: if it is an image, unpack it first, as in 'zcat FILE | podrun image load -'", maxRatio)
+	}
+	return n, err
+}
