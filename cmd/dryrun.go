@@ -7,7 +7,10 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run"
 )
 
 // The values of --dry-run, as in kubectl.
@@ -46,7 +49,26 @@ func (a *app) checkManifest(c *cobra.Command, f *inputFlags, named []string) err
 	if err != nil {
 		return err
 	}
+	settings, _, err := a.settings.settings()
+	if err != nil {
+		return err
+	}
+	if err := problem.Refuse(problem.Manifest, newEphemeral(objects, settings.Layout())); err != nil {
+		return err
+	}
 	return a.printDryPods(podsOf(objects), "is valid (client dry run: this host was not checked)")
+}
+
+// newEphemeral refuses ephemeral containers of pods that are not on this host, as apply does:
+// they can only be added to a pod that exists.
+func newEphemeral(objects *manifest.Objects, layout identity.Layout) problem.List {
+	var out problem.List
+	for _, p := range objects.Pods {
+		if len(p.Object.Spec.EphemeralContainers) > 0 && !run.IsStored(layout, p.Object.Namespace, p.Object.Name) {
+			out = append(out, p.Locate(manifest.EphemeralProblem(manifest.EphemeralOnCreate)))
+		}
+	}
+	return out
 }
 
 // podsOf are the pods of a manifest, as an API server would show them.

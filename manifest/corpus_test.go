@@ -18,6 +18,8 @@ import (
 var verdicts = map[string]struct{ want, why string }{
 	"A/kubernetes__content__en__examples__pods__emptydir-volume-mode.yaml": {
 		"reject-strict", "emptyDir.mode is a field of v1.37; podrun has the API of v1.36"},
+	"F/yannh__fixtures__extra_property.yaml": {
+		"reject", "the corpus decodes a DaemonSet only; its selector does not match its template"},
 }
 
 // gists are the words by which podrun says what the corpus's verdict says in

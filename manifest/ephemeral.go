@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	podapi "k8s.io/kubernetes/pkg/api/pod"
 	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
+
+	"github.com/podrun/podrun/problem"
 )
 
 // KeepEphemeral returns a pod that lists no ephemeral containers with those of the pod
@@ -62,6 +64,13 @@ func EphemeralErrors(before, after *corev1.Pod) []string {
 
 // EphemeralOnCreate is an API server's message for ephemeral containers in a new pod.
 const EphemeralOnCreate = "Forbidden: cannot be set on create"
+
+// EphemeralProblem is the problem of a pod whose ephemeral containers are refused with this
+// message.
+func EphemeralProblem(message string) problem.Problem {
+	return problem.Problem{Field: "spec.ephemeralContainers", Reason: "FieldValueForbidden", Kind: problem.Manifest, Message: message,
+		Hint: "remove the field; 'podrun debug' adds an ephemeral container to a running pod"}
+}
 
 // exceptOnCreate leaves out that ephemeral containers cannot be set on create: only
 // the host knows whether the pod is new (run/prepare).

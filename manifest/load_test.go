@@ -157,9 +157,9 @@ func TestOtherObjects(t *testing.T) {
 // TestLocate: a problem that another package finds about a pod gets its place
 // in the file.
 func TestLocate(t *testing.T) {
-	objects, _ := load(t, "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  template:\n    spec:\n      hostNetwork: true\n      containers:\n      - {name: c, image: i}\n", Options{})
+	objects, _ := load(t, "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  selector: {matchLabels: {a: b}}\n  template:\n    metadata: {labels: {a: b}}\n    spec:\n      hostNetwork: true\n      containers:\n      - {name: c, image: i}\n", Options{})
 	got := objects.Pods[0].Locate(problem.Problem{Field: "spec.hostNetwork", Message: "no"}).String()
-	if want := "f:7: Pod default/web: spec.template.spec.hostNetwork: no"; got != want {
+	if want := "f:9: Pod default/web: spec.template.spec.hostNetwork: no"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got, want := objects.Pods[0].Locate(problem.Problem{Message: "no"}).String(), "f:1: Pod default/web: no"; got != want {

@@ -48,9 +48,6 @@ func (l *loader) takePod(it item, pod *corev1.Pod, kind string) {
 	if !l.count(it, object, &pod.Spec) {
 		return
 	}
-	if kind != "Pod" && len(pod.Spec.EphemeralContainers) > 0 {
-		l.add(it.problem(object, it.field("spec.ephemeralContainers"), "FieldValueForbidden", "ephemeral containers not allowed in pod template"))
-	}
 	l.toEnd(it, object, &pod.Spec)
 	l.hostPaths(it, object, &pod.Spec)
 	l.mistakes(it, object, &pod.Spec)

@@ -4,60 +4,57 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // workload is a kind that has a pod template.
 type workload struct {
 	apiVersion string
-	template   string                 // path of the template
-	restart    []corev1.RestartPolicy // those that the API allows its pods; empty: any
+	template   string // path of the template
 	make       func() any
-	get        func(any) (metav1.ObjectMeta, *corev1.PodTemplateSpec)
+	get        func(any) (*metav1.ObjectMeta, *corev1.PodTemplateSpec)
+	validate   func(any) (field.ErrorList, error) // of the API; it changes the object
 }
-
-var (
-	always = []corev1.RestartPolicy{corev1.RestartPolicyAlways}
-	ending = []corev1.RestartPolicy{corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever}
-)
 
 // workloads are the kinds with a pod template, by name.
 var workloads = map[string]workload{
-	"Deployment": workloadOf("apps/v1", "spec.template", always, func(o *appsv1.Deployment) (metav1.ObjectMeta, *corev1.PodTemplateSpec) {
-		return o.ObjectMeta, &o.Spec.Template
-	}),
-	"DaemonSet": workloadOf("apps/v1", "spec.template", always, func(o *appsv1.DaemonSet) (metav1.ObjectMeta, *corev1.PodTemplateSpec) {
-		return o.ObjectMeta, &o.Spec.Template
-	}),
-	"StatefulSet": workloadOf("apps/v1", "spec.template", always, func(o *appsv1.StatefulSet) (metav1.ObjectMeta, *corev1.PodTemplateSpec) {
-		return o.ObjectMeta, &o.Spec.Template
-	}),
-	"ReplicaSet": workloadOf("apps/v1", "spec.template", always, func(o *appsv1.ReplicaSet) (metav1.ObjectMeta, *corev1.PodTemplateSpec) {
-		return o.ObjectMeta, &o.Spec.Template
-	}),
-	"ReplicationController": workloadOf("v1", "spec.template", always, func(o *corev1.ReplicationController) (metav1.ObjectMeta, *corev1.PodTemplateSpec) {
-		return o.ObjectMeta, o.Spec.Template
-	}),
-	"Job": workloadOf("batch/v1", "spec.template", ending, func(o *batchv1.Job) (metav1.ObjectMeta, *corev1.PodTemplateSpec) {
-		return o.ObjectMeta, &o.Spec.Template
-	}),
-	"CronJob": workloadOf("batch/v1", "spec.jobTemplate.spec.template", ending, func(o *batchv1.CronJob) (metav1.ObjectMeta, *corev1.PodTemplateSpec) {
-		return o.ObjectMeta, &o.Spec.JobTemplate.Spec.Template
-	}),
-	"PodTemplate": workloadOf("v1", "template", nil, func(o *corev1.PodTemplate) (metav1.ObjectMeta, *corev1.PodTemplateSpec) {
-		return o.ObjectMeta, &o.Template
-	}),
+	"Deployment": workloadOf("apps/v1", "spec.template", func(o *appsv1.Deployment) (*metav1.ObjectMeta, *corev1.PodTemplateSpec) {
+		return &o.ObjectMeta, &o.Spec.Template
+	}, validateDeployment),
+	"DaemonSet": workloadOf("apps/v1", "spec.template", func(o *appsv1.DaemonSet) (*metav1.ObjectMeta, *corev1.PodTemplateSpec) {
+		return &o.ObjectMeta, &o.Spec.Template
+	}, validateDaemonSet),
+	"StatefulSet": workloadOf("apps/v1", "spec.template", func(o *appsv1.StatefulSet) (*metav1.ObjectMeta, *corev1.PodTemplateSpec) {
+		return &o.ObjectMeta, &o.Spec.Template
+	}, validateStatefulSet),
+	"ReplicaSet": workloadOf("apps/v1", "spec.template", func(o *appsv1.ReplicaSet) (*metav1.ObjectMeta, *corev1.PodTemplateSpec) {
+		return &o.ObjectMeta, &o.Spec.Template
+	}, validateReplicaSet),
+	"ReplicationController": workloadOf("v1", "spec.template", func(o *corev1.ReplicationController) (*metav1.ObjectMeta, *corev1.PodTemplateSpec) {
+		return &o.ObjectMeta, o.Spec.Template
+	}, validateReplicationController),
+	"Job": workloadOf("batch/v1", "spec.template", func(o *batchv1.Job) (*metav1.ObjectMeta, *corev1.PodTemplateSpec) {
+		return &o.ObjectMeta, &o.Spec.Template
+	}, validateJob),
+	"CronJob": workloadOf("batch/v1", "spec.jobTemplate.spec.template", func(o *batchv1.CronJob) (*metav1.ObjectMeta, *corev1.PodTemplateSpec) {
+		return &o.ObjectMeta, &o.Spec.JobTemplate.Spec.Template
+	}, validateCronJob),
+	"PodTemplate": workloadOf("v1", "template", func(o *corev1.PodTemplate) (*metav1.ObjectMeta, *corev1.PodTemplateSpec) {
+		return &o.ObjectMeta, &o.Template
+	}, validatePodTemplate),
 }
 
-func workloadOf[T any](apiVersion, template string, restart []corev1.RestartPolicy, get func(*T) (metav1.ObjectMeta, *corev1.PodTemplateSpec)) workload {
-	return workload{apiVersion: apiVersion, template: template, restart: restart,
-		make: func() any { return new(T) },
-		get:  func(o any) (metav1.ObjectMeta, *corev1.PodTemplateSpec) { return get(o.(*T)) },
+func workloadOf[T any](apiVersion, template string, get func(*T) (*metav1.ObjectMeta, *corev1.PodTemplateSpec), validate func(*T) (field.ErrorList, error)) workload {
+	return workload{apiVersion: apiVersion, template: template,
+		make:     func() any { return new(T) },
+		get:      func(o any) (*metav1.ObjectMeta, *corev1.PodTemplateSpec) { return get(o.(*T)) },
+		validate: func(o any) (field.ErrorList, error) { return validate(o.(*T)) },
 	}
 }
 
@@ -78,8 +75,9 @@ func (l *loader) workload(it item, h header) {
 		Name: meta.Name, GenerateName: meta.GenerateName, Namespace: meta.Namespace,
 		Labels: template.Labels, Annotations: template.Annotations,
 	}, Spec: template.Spec}
+	before := len(l.problems)
+	l.validateWorkload(it, h, w, obj.(runtime.Object).DeepCopyObject())
 	it.rename = [][2]string{{"spec", w.template + ".spec"}, {"metadata.labels", w.template + ".metadata.labels"}, {"metadata.annotations", w.template + ".metadata.annotations"}}
-	l.restartPolicy(it, h, w, &pod.Spec)
 	if set, ok := obj.(*appsv1.StatefulSet); ok {
 		l.claimTemplates(it, set, pod)
 	}
@@ -87,23 +85,7 @@ func (l *loader) workload(it item, h header) {
 	note.Warning = true
 	l.add(note)
 	l.takePod(it, pod, h.Kind)
-}
-
-// restartPolicy refuses values that the API refuses in a template of this kind.
-func (l *loader) restartPolicy(it item, h header, w workload, spec *corev1.PodSpec) {
-	policy := spec.RestartPolicy
-	if policy == "" {
-		policy = corev1.RestartPolicyAlways
-	}
-	if len(w.restart) == 0 || slices.Contains(w.restart, policy) {
-		return
-	}
-	allowed := make([]string, len(w.restart))
-	for i, p := range w.restart {
-		allowed[i] = string(p)
-	}
-	l.add(it.problem(l.objectName(h), it.field("spec.restartPolicy"), "FieldValueNotSupported",
-		fmt.Sprintf("the pods of a %s have restartPolicy %s, not %s", h.Kind, strings.Join(allowed, " or "), policy)))
+	l.problems = append(l.problems[:before], withoutRepeated(l.problems[before:])...)
 }
 
 // claimTemplates gives the pod the claims of a StatefulSet's first pod, under

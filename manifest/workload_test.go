@@ -12,13 +12,13 @@ import (
 // with the template's labels, and says so.
 func TestWorkloads(t *testing.T) {
 	for kind, tc := range map[string]struct{ apiVersion, open, end, restart string }{
-		"Deployment":            {"apps/v1", "{template: ", "}", ""},
-		"DaemonSet":             {"apps/v1", "{template: ", "}", "Always"},
-		"StatefulSet":           {"apps/v1", "{template: ", "}", ""},
-		"ReplicaSet":            {"apps/v1", "{template: ", "}", ""},
+		"Deployment":            {"apps/v1", "{selector: {matchLabels: {l: l}}, template: ", "}", ""},
+		"DaemonSet":             {"apps/v1", "{selector: {matchLabels: {l: l}}, template: ", "}", "Always"},
+		"StatefulSet":           {"apps/v1", "{selector: {matchLabels: {l: l}}, template: ", "}", ""},
+		"ReplicaSet":            {"apps/v1", "{selector: {matchLabels: {l: l}}, template: ", "}", ""},
 		"ReplicationController": {"v1", "{template: ", "}", ""},
 		"Job":                   {"batch/v1", "{template: ", "}", "Never"},
-		"CronJob":               {"batch/v1", "{jobTemplate: {spec: {template: ", "}}}", "OnFailure"},
+		"CronJob":               {"batch/v1", "{schedule: '* * * * *', timeZone: No/Where, jobTemplate: {spec: {template: ", "}}}", "OnFailure"},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			restart := ""
@@ -59,8 +59,9 @@ func TestWorkloadProblems(t *testing.T) {
 		got = append(got, text)
 	}
 	want := []string{
+		"f:5: CronJob default/web: spec.schedule: Required value",
 		"f:9: CronJob default/web: spec.jobTemplate.spec.template.metadata.labels: Invalid value: \"b c\"",
-		"f:10: CronJob default/web: spec.jobTemplate.spec.template.spec.restartPolicy: the pods of a CronJob have restartPolicy OnFailure or Never, not Always",
+		"f:10: CronJob default/web: spec.jobTemplate.spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\"",
 		"f:12: CronJob default/web: spec.jobTemplate.spec.template.spec.containers[0].image: Required value",
 		"f:13: CronJob default/web: spec.jobTemplate.spec.template.spec.containers[0].foo: unknown field \"foo\"",
 	}
@@ -80,7 +81,9 @@ func TestClaimTemplates(t *testing.T) {
 kind: StatefulSet
 metadata: {name: web}
 spec:
+  selector: {matchLabels: {a: b}}
   template:
+    metadata: {labels: {a: b}}
     spec:
       containers:
       - {name: c, image: i, volumeMounts: [{name: data, mountPath: /data}]}
@@ -98,7 +101,64 @@ spec:
 		t.Errorf("claims: %v", objects.Claims)
 	}
 	_, problems := Load([]Source{{"f", []byte(strings.Replace(text, "storage: 1Gi", "storage: -1Gi", 1))}}, Options{})
-	if got, want := problems.Errors().String(), "f:12: PersistentVolumeClaim default/data-web-0: spec.resources[storage]: Invalid value: \"-1Gi\": must be greater than zero"; got != want {
+	if got, want := problems.Errors().String(), "f:14: PersistentVolumeClaim default/data-web-0: spec.resources[storage]: Invalid value: \"-1Gi\": must be greater than zero"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestWorkloadsOfTheAPI: an object with a pod template that an API server refuses is
+// refused, with each problem once.
+func TestWorkloadsOfTheAPI(t *testing.T) {
+	const template = "  template:\n    metadata: {labels: {app: web}}\n    spec: {containers: [{name: c, image: i}]}\n"
+	for name, tc := range map[string]struct {
+		apiVersion, kind, spec string
+		want                   []string
+	}{
+		"no selector": {"apps/v1", "Deployment", template, []string{
+			"f:4: Deployment default/web: spec.selector: Required value",
+			"f:6: Deployment default/web: spec.template.metadata.labels: Invalid value: {\"app\":\"web\"}: `selector` does not match template `labels`"}},
+		"another's labels": {"apps/v1", "StatefulSet", "  selector: {matchLabels: {app: db}}\n" + template, []string{
+			"f:7: StatefulSet default/web: spec.template.metadata.labels: Invalid value: {\"app\":\"web\"}: `selector` does not match template `labels`"}},
+		"an empty selector": {"apps/v1", "DaemonSet", "  selector: {}\n" + template, []string{
+			"f:5: DaemonSet default/web: spec.selector: Invalid value: {}: empty selector is invalid for daemonset"}},
+		"a restart policy": {"apps/v1", "ReplicaSet", "  selector: {matchLabels: {app: web}}\n" + strings.Replace(template, "spec: {", "spec: {restartPolicy: Never, ", 1), []string{
+			"f:8: ReplicaSet default/web: spec.template.spec.restartPolicy: Unsupported value: \"Never\": supported values: \"Always\""}},
+		"fields of the controller": {"apps/v1", "Deployment", "  replicas: -1\n  strategy: {type: Recreate, rollingUpdate: {maxSurge: 1}}\n  selector: {matchLabels: {app: web}}\n" + template, []string{
+			"f:5: Deployment default/web: spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+			"f:6: Deployment default/web: spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"}},
+		"a problem of the pod, once": {"apps/v1", "Deployment", "  selector: {matchLabels: {app: web}}\n" + strings.Replace(template, "image: i", "image: ''", 1), []string{
+			"f:8: Deployment default/web: spec.template.spec.containers[0].image: Required value"}},
+		"a Job":                       {"batch/v1", "Job", strings.Replace(template, "spec: {", "spec: {restartPolicy: Never, ", 1), nil},
+		"a Job of a cluster":          {"batch/v1", "Job", "  selector: {matchLabels: {batch.kubernetes.io/controller-uid: u}}\n" + strings.Replace(template, "spec: {", "spec: {restartPolicy: Never, ", 1), nil},
+		"a Job with another selector": {"batch/v1", "Job", "  manualSelector: true\n  selector: {matchLabels: {app: db}}\n" + strings.Replace(template, "spec: {", "spec: {restartPolicy: Never, ", 1), []string{"f:8: Job default/web: spec.template.metadata.labels: Invalid value: {\"app\":\"web\"}: `selector` does not match template `labels`"}},
+		"a Job that always restarts":  {"batch/v1", "Job", template, []string{"f:7: Job default/web: spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\""}},
+		"a schedule":                  {"batch/v1", "CronJob", "  schedule: soon\n  jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}\n", []string{"f:5: CronJob default/web: spec.schedule: Invalid value: \"soon\": expected exactly 5 fields, found 1: [soon]"}},
+		"a removed version":           {"extensions/v1beta1", "Deployment", template, []string{"f:1: Deployment web: apiVersion: apiVersion \"extensions/v1beta1\" does not serve kind Deployment (write apiVersion: apps/v1)"}},
+		"another removed one":         {"batch/v1beta1", "CronJob", template, []string{"f:1: CronJob web: apiVersion: apiVersion \"batch/v1beta1\" does not serve kind CronJob (write apiVersion: batch/v1)"}},
+		"a volume of a claim template": {"apps/v1", "StatefulSet", "  selector: {matchLabels: {app: web}}\n  volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]\n" +
+			strings.Replace(template, "image: i", "image: i, volumeMounts: [{name: data, mountPath: /data}]", 1), nil},
+		"the token of a cluster": {"apps/v1", "Deployment", "  selector: {matchLabels: {app: web}}\n" +
+			strings.Replace(template, "spec: {", "spec: {volumes: [{name: kube-api-access-x, projected: {sources: [{serviceAccountToken: {path: token}}]}}], ", 1), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := "apiVersion: " + tc.apiVersion + "\nkind: " + tc.kind + "\nmetadata: {name: web}\nspec:\n" + tc.spec
+			_, problems := Load([]Source{{"f", []byte(text)}}, Options{})
+			var got []string
+			for _, p := range problems.Errors() {
+				got = append(got, p.String())
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestRelativeHostPathOfTemplate: a path that an option resolves is valid in a template.
+func TestRelativeHostPathOfTemplate(t *testing.T) {
+	text := "apiVersion: v1\nkind: PodTemplate\nmetadata: {name: web}\ntemplate: {spec: {containers: [{name: c, image: i}], volumes: [{name: v, hostPath: {path: ../src}}]}}\n"
+	objects, _ := load(t, text, Options{WorkingDir: "/work/dir"})
+	if got := objects.Pods[0].Object.Spec.Volumes[0].HostPath.Path; got != "/work/src" {
+		t.Errorf("path %s", got)
 	}
 }

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/identity"
@@ -14,3 +16,9 @@ func (e *Engine) Stored() ([]identity.Pod, error) { return store.StoredPods(e.La
 
 // StoredPod reads a pod from its checkpoint; nil if it cannot be read.
 func (e *Engine) StoredPod(id identity.Pod) *corev1.Pod { return observe.ReadKnown(e.Layout(), id).Pod }
+
+// IsStored reports whether a pod of this name has a checkpoint that this user may read.
+func IsStored(layout identity.Layout, namespace, name string) bool {
+	pods, err := store.StoredNamed(layout, identity.Pod{Namespace: namespace, Name: name})
+	return err == nil && slices.ContainsFunc(pods, func(p identity.Pod) bool { return p.Namespace == namespace && p.Name == name })
+}

@@ -45,8 +45,7 @@ func (t Target) ephemeralProblems(pod, will *corev1.Pod, debug *corev1.Ephemeral
 	}
 	var out problem.List
 	for _, m := range messages {
-		out = append(out, problem.Problem{Field: "spec.ephemeralContainers", Reason: "FieldValueForbidden", Kind: problem.Manifest, Message: m,
-			Hint: "remove the field; 'podrun debug' adds an ephemeral container to a running pod"})
+		out = append(out, manifest.EphemeralProblem(m))
 	}
 	return out
 }

@@ -1,0 +1,132 @@
+package manifest
+
+import (
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	podapi "k8s.io/kubernetes/pkg/api/pod"
+	"k8s.io/kubernetes/pkg/apis/apps"
+	appsdefaults "k8s.io/kubernetes/pkg/apis/apps/v1"
+	appsvalidation "k8s.io/kubernetes/pkg/apis/apps/validation"
+	"k8s.io/kubernetes/pkg/apis/batch"
+	batchdefaults "k8s.io/kubernetes/pkg/apis/batch/v1"
+	batchvalidation "k8s.io/kubernetes/pkg/apis/batch/validation"
+	"k8s.io/kubernetes/pkg/apis/core"
+	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
+	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
+
+	"github.com/podrun/podrun/problem"
+)
+
+// validateWorkload reports what the API refuses in an object with a pod template: a selector
+// that is missing or does not match the template's labels, a restart policy that its pods
+// cannot have. obj is a copy, which it changes. What takePod reports of the template as well
+// is repeated (withoutRepeated).
+func (l *loader) validateWorkload(it item, h header, w workload, obj any) {
+	meta, template := w.get(obj)
+	if len(template.Spec.InitContainers)+len(template.Spec.Containers) > maxContainers {
+		return // takePod refuses it, and validation takes long
+	}
+	object := l.objectName(h)
+	*meta = metav1.ObjectMeta{Name: meta.Name, GenerateName: meta.GenerateName, Namespace: meta.Namespace, Labels: meta.Labels, Annotations: meta.Annotations}
+	if meta.Namespace == "" {
+		meta.Namespace = l.opts.Namespace
+	}
+	in := it
+	in.rename = [][2]string{{"spec", w.template + ".spec"}}
+	l.tokenVolumes(in, object, &template.Spec)
+	l.hostPaths(in, object, &template.Spec)
+	allowPrivileged()
+	errs, err := w.validate(obj)
+	if err != nil {
+		l.add(it.problem(object, "", "FieldValueInvalid", err.Error()))
+		return
+	}
+	l.fieldErrors(it, object, slices.DeleteFunc(errs, func(e *field.Error) bool {
+		// A StatefulSet's validation reports labels and annotations under paths that do not
+		// exist, too, and claims that claimTemplates validates.
+		return slices.ContainsFunc([]string{w.template + ".labels", w.template + ".annotations", "spec.volumeClaimTemplates["}, func(prefix string) bool {
+			return strings.HasPrefix(e.Field, prefix)
+		})
+	}))
+}
+
+// withoutRepeated drops the problems of a field that are the same as an earlier one.
+func withoutRepeated(problems problem.List) problem.List {
+	seen := map[[3]string]bool{}
+	return slices.DeleteFunc(problems, func(p problem.Problem) bool {
+		key := [3]string{p.Field, p.Reason, p.Message}
+		repeated := seen[key]
+		seen[key] = p.Field != ""
+		return repeated
+	})
+}
+
+// byAPI returns the validation of a kind: it defaults and converts an object as an API server
+// does, without the fields of disabled feature gates in its template, and validates it.
+func byAPI[V, I any](setDefaults func(*V), convert func(*V, *I, conversion.Scope) error, template func(*I) *core.PodTemplateSpec,
+	validate func(*I, corevalidation.PodValidationOptions) field.ErrorList) func(*V) (field.ErrorList, error) {
+	return func(o *V) (field.ErrorList, error) {
+		setDefaults(o)
+		var internal I
+		if err := convert(o, &internal, nil); err != nil {
+			return nil, err
+		}
+		t := template(&internal)
+		podapi.DropDisabledTemplateFields(t, nil)
+		return validate(&internal, podapi.GetValidationOptionsFromPodTemplate(t, nil)), nil
+	}
+}
+
+var (
+	validateDeployment = byAPI(appsdefaults.SetObjectDefaults_Deployment, appsdefaults.Convert_v1_Deployment_To_apps_Deployment,
+		func(o *apps.Deployment) *core.PodTemplateSpec { return &o.Spec.Template }, appsvalidation.ValidateDeployment)
+	validateDaemonSet = byAPI(appsdefaults.SetObjectDefaults_DaemonSet, appsdefaults.Convert_v1_DaemonSet_To_apps_DaemonSet,
+		func(o *apps.DaemonSet) *core.PodTemplateSpec { return &o.Spec.Template }, appsvalidation.ValidateDaemonSet)
+	validateStatefulSet = byAPI(appsdefaults.SetObjectDefaults_StatefulSet, appsdefaults.Convert_v1_StatefulSet_To_apps_StatefulSet,
+		func(o *apps.StatefulSet) *core.PodTemplateSpec { return &o.Spec.Template }, appsvalidation.ValidateStatefulSet)
+	validateReplicaSet = byAPI(appsdefaults.SetObjectDefaults_ReplicaSet, appsdefaults.Convert_v1_ReplicaSet_To_apps_ReplicaSet,
+		func(o *apps.ReplicaSet) *core.PodTemplateSpec { return &o.Spec.Template }, appsvalidation.ValidateReplicaSet)
+	validateReplicationController = byAPI(coredefaults.SetObjectDefaults_ReplicationController, coredefaults.Convert_v1_ReplicationController_To_core_ReplicationController,
+		func(o *core.ReplicationController) *core.PodTemplateSpec { return o.Spec.Template }, corevalidation.ValidateReplicationController)
+	validatePodTemplate = byAPI(coredefaults.SetObjectDefaults_PodTemplate, coredefaults.Convert_v1_PodTemplate_To_core_PodTemplate,
+		func(o *core.PodTemplate) *core.PodTemplateSpec { return &o.Template }, corevalidation.ValidatePodTemplate)
+	validateAnyJob = byAPI(batchdefaults.SetObjectDefaults_Job, batchdefaults.Convert_v1_Job_To_batch_Job,
+		func(o *batch.Job) *core.PodTemplateSpec { return &o.Spec.Template },
+		func(o *batch.Job, opts corevalidation.PodValidationOptions) field.ErrorList {
+			return batchvalidation.ValidateJob(o, batchvalidation.JobValidationOptions{PodValidationOptions: opts})
+		})
+	validateAnyCronJob = byAPI(batchdefaults.SetObjectDefaults_CronJob, batchdefaults.Convert_v1_CronJob_To_batch_CronJob,
+		func(o *batch.CronJob) *core.PodTemplateSpec { return &o.Spec.JobTemplate.Spec.Template }, batchvalidation.ValidateCronJobCreate)
+)
+
+// generatedLabel stands for the labels that an API server puts into the selector and the
+// template of a Job, with the Job's UID.
+const generatedLabel = "batch.kubernetes.io/controller-uid"
+
+// validateJob validates a Job with a selector such as an API server makes. It replaces the
+// selector of a Job that was exported from a cluster.
+func validateJob(o *batchv1.Job) (field.ErrorList, error) {
+	if o.Spec.ManualSelector == nil || !*o.Spec.ManualSelector {
+		manual, labels := true, map[string]string{generatedLabel: "podrun"}
+		for key, value := range o.Spec.Template.Labels {
+			if key != generatedLabel {
+				labels[key] = value
+			}
+		}
+		o.Spec.Template.Labels = labels
+		o.Spec.Selector, o.Spec.ManualSelector = &metav1.LabelSelector{MatchLabels: map[string]string{generatedLabel: "podrun"}}, &manual
+	}
+	return validateAnyJob(o)
+}
+
+// validateCronJob validates a CronJob except its time zone, which has no effect here: the
+// check reads the time zones of the host, and a host may have none.
+func validateCronJob(o *batchv1.CronJob) (field.ErrorList, error) {
+	o.Spec.TimeZone = nil
+	return validateAnyCronJob(o)
+}
