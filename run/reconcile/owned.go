@@ -230,8 +230,12 @@ func (w *owned) own(ctx context.Context) (owns bool, err error) {
 	return true, w.relist(ctx)
 }
 
-// endOf waits, without the lock, for the end of the command that owns the pod.
-// The error is store.ErrChanged then.
+// operates reports whether a command that owns the pod works on it, and that work ends: to
+// wait for any other owner could last for as long as the pod exists.
+func (w *owned) operates(r *store.OwnerRecord) bool { return r.Operates() && w.lock.Live(r) }
+
+// endOf waits, without the lock, for the end of the operation of the command that owns the
+// pod (operates). The error is store.ErrChanged then.
 func (w *owned) endOf(ctx context.Context, r *store.OwnerRecord) error {
 	err := w.unlocked(ctx, func() bool { return false }, func(ctx context.Context) error { return w.lock.AwaitEnd(ctx, r) })
 	if err == nil {

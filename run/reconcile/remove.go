@@ -115,7 +115,7 @@ func (w *remover) removedByOther(ctx context.Context) (bool, error) {
 	if err != nil || w.lock.Owned() {
 		return false, err
 	}
-	if r != nil && r.Incarnation == w.lock.Incarnation && w.lock.Live(r) {
+	if r != nil && r.Incarnation == w.lock.Incarnation && w.operates(r) {
 		if err := w.endOf(ctx, r); !errors.Is(err, store.ErrChanged) {
 			return false, err
 		}

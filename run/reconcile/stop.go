@@ -103,7 +103,7 @@ func (w *stopper) stopOwned(ctx context.Context, grace time.Duration) error {
 		case first:
 		case r == nil || r.Incarnation != w.lock.Incarnation:
 			return nil // another command has removed it
-		case !w.lock.Owned() && w.lock.Live(r):
+		case !w.lock.Owned() && w.operates(r):
 			if err := w.endOf(ctx, r); !errors.Is(err, store.ErrChanged) {
 				return err
 			}

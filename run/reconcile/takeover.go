@@ -41,12 +41,12 @@ func (w *Worker) admitAgain(ctx context.Context, t prepare.Target, o ApplyOption
 	return t, nil
 }
 
-// otherOwner returns the record of the command that took the pod over, when that
-// command has ended; nil if it removed the pod.
+// otherOwner returns the record of the command that took the pod over, when its operation
+// has ended; nil if it removed the pod. It may be a supervisor's by then, which never ends.
 func (w *Worker) otherOwner(ctx context.Context) (*store.OwnerRecord, error) {
 	for {
 		r, err := w.lock.Owner()
-		if err != nil || !w.lock.Live(r) || w.lock.Owned() {
+		if err != nil || !w.operates(r) || w.lock.Owned() {
 			return r, err
 		}
 		if err := w.endOf(ctx, r); !errors.Is(err, store.ErrChanged) {

@@ -72,6 +72,7 @@ func (p *pod) apply(ctx context.Context, step Step, in facing) error {
 // admit locks the pod and admits it.
 func (p *pod) admit(ctx context.Context, n *node.Node, objects *manifest.Objects, o reconcile.ApplyOptions) (*reconcile.Worker, prepare.Target, error) {
 	lock, err := n.Locks().LockPod(ctx, p.id, store.PurposeRun)
+	lock.Supervisor = true
 	if err != nil {
 		lock.Release()
 		return nil, prepare.Target{}, err

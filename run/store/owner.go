@@ -85,6 +85,10 @@ type OwnerRecord struct {
 	Claim string `json:"claim"`
 	// Holder is the owner's process, for messages.
 	Holder string `json:"holder"`
+	// Attends is true if the owner keeps the pod as it is defined for as long as the pod, or
+	// the owner, exists: a supervisor does, and a command that waits for the pod. Every other
+	// command takes such a pod over; none waits for its owner to end (Operates).
+	Attends bool `json:"attends,omitempty"`
 	// Origin is where the pod comes from; nil for a pod of an older podrun.
 	Origin *Origin `json:"origin,omitempty"`
 }
@@ -151,6 +155,11 @@ func (r *OwnerRecord) Ends() bool { return r != nil && (r.Purpose.rank() > 0 || 
 func (r *OwnerRecord) FromSource() bool {
 	return r != nil && r.Origin != nil && r.Origin.Command == OriginServe
 }
+
+// Operates reports whether the owner does something that ends by itself, for which another
+// command may wait, if the owner is live. A supervisor does when it stops, replaces or removes
+// the pod.
+func (r *OwnerRecord) Operates() bool { return r != nil && (!r.Attends || r.Ends()) }
 
 // Removes reports whether a command has begun to remove the pod for good.
 func (r *OwnerRecord) Removes() bool { return r != nil && r.Doomed && !r.Again }

@@ -50,6 +50,8 @@ type PodLock struct {
 	// Reservation holds the resources that admission reserves for the pod until it has
 	// them; nil for none.
 	Reservation *LockedFile
+	// Supervisor is true if the command is one (OwnerRecord.Attends).
+	Supervisor bool
 	// Pinned is true if no generation could be written, or the pod's generation belongs to another
 	// UID. The lock is then kept during long calls too.
 	Pinned bool
@@ -230,6 +232,7 @@ func (l *PodLock) Acquire(uid string, p Purpose, keeps, fresh bool) error {
 		r.EndRemoval()
 		r.Incarnation, r.Fresh, r.Ending = RandomHex(8), true, nil
 	}
+	r.Attends = l.Supervisor || !keeps
 	l.keeps = keeps
 	err = l.makeClaim(r.Incarnation)
 	if err == nil {

@@ -1,11 +1,13 @@
 package fault
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -56,10 +58,17 @@ type pair struct {
 	nth           int    // which of the calls of the method, from 0
 	harm          harm
 	victim        int // 0 is the first, 1 the second
+	// served says that `podrun serve` supervises the pod as the third process. It never ends, so that
+	// no command may wait for it.
+	served bool
 }
 
 func (p pair) String() string {
-	return fmt.Sprintf("%s in %s #%d | %s | the %s %s", p.first.name, p.method, p.nth+1, p.second.name, []string{"first", "second"}[p.victim], p.harm)
+	beside := ""
+	if p.served {
+		beside = " | beside serve"
+	}
+	return fmt.Sprintf("%s in %s #%d | %s | the %s %s%s", p.first.name, p.method, p.nth+1, p.second.name, []string{"first", "second"}[p.victim], p.harm, beside)
 }
 
 const (
@@ -81,7 +90,8 @@ const (
 // either at each call of the first: by SIGKILL, SIGINT, SIGSTOP until the other one has
 // ended, or its deadline. A model checks from outside what became of the pod, and that
 // the codes are true; another apply and a delete must succeed. It is the form of
-// run.TestPairs for what needs processes. PODRUN_TORTURE=1 tries all cells, otherwise
+// run.TestPairs for what needs processes. In some of the cells a live `podrun serve` is the
+// third process. PODRUN_TORTURE=1 tries all cells, otherwise
 // one in pairSample or in PODRUN_FAULT_EVERY; PODRUN_FAULT_ONLY is a part of the names to
 // choose them by.
 func TestPairsOfProcesses(t *testing.T) {
@@ -117,7 +127,7 @@ func TestPairsOfProcesses(t *testing.T) {
 }
 
 // planPairs lists all cells: each call that a command makes alone, a call that only
-// reads at most twice.
+// reads at most twice, and not beside serve, which makes such calls itself.
 func planPairs(ctx context.Context) ([]pair, error) {
 	var out []pair
 	for _, first := range members {
@@ -147,7 +157,10 @@ func planPairs(ctx context.Context) ([]pair, error) {
 			for _, second := range members {
 				for _, harm := range harms {
 					for victim := range 2 {
-						out = append(out, pair{first, second, call.Method, n, harm, victim})
+						out = append(out, pair{first, second, call.Method, n, harm, victim, false})
+						if !readsOnly(call.Method) {
+							out = append(out, pair{first, second, call.Method, n, harm, victim, true})
+						}
 					}
 				}
 			}
@@ -190,6 +203,14 @@ func tryPair(ctx context.Context, p pair) pairVerdict {
 		v.trouble = err.Error()
 		return v
 	}
+	endServe := func() {}
+	if p.served {
+		if endServe, err = h.supervise(ctx); err != nil {
+			v.trouble = err.Error()
+			return v
+		}
+		defer func() { endServe() }()
+	}
 	h.rt.ForgetCalls()
 	// What a killed process has asked for, the runtime may still do.
 	fault := critest.Fault{When: critest.Slow, Delay: holdUp, Skip: p.nth, Times: 1}
@@ -218,8 +239,60 @@ func tryPair(ctx context.Context, p pair) pairVerdict {
 	v.ends = [2]ending{first.wait(), second.wait()}
 	time.Sleep(time.Until(harmed.Add(holdUp + 100*time.Millisecond))) // what the runtime does late, it has done
 	v.violation = v.check(h, harmed)
+	if p.served { // serve completes what an interrupted command began
+		_ = until(ctx, converges, func() error { // the text is the last one's
+			if v.violation = v.check(h, harmed); v.violation != "" {
+				return errors.New(v.violation)
+			}
+			return nil
+		})
+		endServe()
+		endServe = func() {}
+	}
 	v.diverged = cell{command: command{then: "one.yaml"}, next: "apply"}.converge(ctx, h)
 	return v
+}
+
+// supervise runs `podrun serve` of an empty directory until end is called.
+func (h *host) supervise(ctx context.Context) (end func(), err error) {
+	dir := filepath.Join(h.dir, "manifests")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	c := h.process(ctx, nil, "serve", dir)
+	stderr, err := c.StderrPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	ready, drained := make(chan bool, 1), make(chan struct{})
+	go func() {
+		defer close(drained)
+		lines := bufio.NewScanner(stderr)
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), "supervising the pods of") {
+				ready <- true
+			}
+		}
+		close(ready)
+	}()
+	end = func() {
+		late := time.AfterFunc(endsWithin, cancel)
+		_ = c.Process.Signal(syscall.SIGTERM) // or it has ended
+		<-drained
+		_ = c.Wait() // likewise
+		late.Stop()
+		cancel()
+	}
+	if !<-ready {
+		end()
+		return nil, errors.New("serve did not start")
+	}
+	return end, nil
 }
 
 // callsTo counts the calls of a method so far.
