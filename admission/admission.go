@@ -19,6 +19,8 @@ import (
 type Pod struct {
 	Pod     *corev1.Pod // defaulted, with its UID
 	Handler string      // the runtime handler of its RuntimeClass; "" is the default
+	// HostPaths are the paths of the host that its volumes show to containers.
+	HostPaths []HostPath
 }
 
 // Options disable checks of admission.
@@ -31,14 +33,15 @@ type Options struct {
 
 // question is the input of a check.
 type question struct {
-	pod      *corev1.Pod
-	handler  string
-	facts    host.Facts
-	others   []host.Pod // of the runtime, without those that leave
-	arrived  []host.Pod // pods of the same command that were admitted before
-	leaving  []host.Pod // those that this command replaces
-	settings nodeconfig.Settings
-	options  Options
+	pod       *corev1.Pod
+	handler   string
+	hostPaths []HostPath
+	facts     host.Facts
+	others    []host.Pod // of the runtime, without those that leave
+	arrived   []host.Pod // pods of the same command that were admitted before
+	leaving   []host.Pod // those that this command replaces
+	settings  nodeconfig.Settings
+	options   Options
 }
 
 // checks is every check, in the order in which their problems are reported.
@@ -77,6 +80,7 @@ var checks = []func(question) problem.List{
 	checkSELinux,
 	checkPrivileged,
 	checkPodSecurity,
+	checkHostPaths,
 	checkClaims,
 	checkIgnored,
 	checkSpare,
@@ -112,7 +116,7 @@ func CheckAll(pods []Pod, facts host.Facts, s nodeconfig.Settings, o Options) []
 	}
 	out := make([]Verdict, len(pods))
 	for i, p := range pods {
-		q.pod, q.handler = p.Pod, p.Handler
+		q.pod, q.handler, q.hostPaths = p.Pod, p.Handler, p.HostPaths
 		out[i] = q.verdict()
 		if len(out[i].Problems.Errors()) > 0 {
 			continue

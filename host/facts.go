@@ -60,7 +60,10 @@ type Facts struct {
 	// SeccompProfiles are the files that the pods name, below the profile directory, with
 	// their problems; empty for none.
 	SeccompProfiles map[string]string `json:"seccompProfiles,omitempty"`
-	Runtime         Runtime           `json:"runtime"`
+	// RealPaths are paths of the pods' volumes and of podrun's directories without
+	// symlinks, by the path, where they differ.
+	RealPaths map[string]string `json:"realPaths,omitempty"`
+	Runtime   Runtime           `json:"runtime"`
 	// Images are the present images that the pods name, by the name with a tag or digest.
 	Images map[string]Image `json:"images,omitempty"`
 	// Emulated are the architectures whose programs the kernel hands to an

@@ -230,6 +230,10 @@ const linkSuffix = ".log"
 // cutLink cuts the name of a link so that it fits with its suffix into 255 characters.
 func cutLink(name string) string { return name[:min(len(name), 255-len(linkSuffix))] }
 
+// Private are the directories that hold the state of all pods, among it Secrets, locks and
+// sockets; no container should have access to them.
+func (l Layout) Private() []string { return []string{l.RootDir, l.runDir()} }
+
 // CgroupLock is a directory that only root can open, mode 0700: podruns of all root
 // directories lock it while they change control groups that pods share. It is in
 // no root directory, since they have different ones.

@@ -28,6 +28,8 @@ type Options struct {
 	// SeccompProfiles are the files that a pod names, below the directory of
 	// profiles.
 	SeccompProfiles []string
+	// HostPaths are paths that pods' volumes name.
+	HostPaths []string
 	// Images are those that a pod names, with tag or digest.
 	Images []string
 	// Ahead is what was read ahead of this; nil for nothing.
@@ -124,6 +126,7 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	unread = append(unread, a.unread...)
 	facts.Pressure, facts.ShuttingDown, facts.Images, facts.Listeners, facts.SCTP = locked.Pressure, locked.ShuttingDown, locked.Images, locked.Listeners, locked.SCTP
 	facts.SeccompProfiles = m.readSeccomp(s.Layout().Seccomp(), o.SeccompProfiles)
+	facts.RealPaths = m.volumePaths(o.HostPaths, s)
 	if len(s.Devices) > 0 {
 		facts.CDI = m.readCDI(facts.Runtime.CDIDirs)
 	}

@@ -88,6 +88,7 @@ func WantedFacts(objects *manifest.Objects, allowKubelet bool) discover.Options 
 	for _, p := range objects.Pods {
 		o.SeccompProfiles = append(o.SeccompProfiles, admission.SeccompProfiles(p.Object)...)
 	}
+	o.HostPaths = prepare.HostPaths(objects)
 	return o
 }
 

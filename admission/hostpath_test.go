@@ -1,0 +1,62 @@
+package admission
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/nodeconfig"
+)
+
+// TestHostPaths: volumes by which a container reaches podrun's or the runtime's state cause
+// a warning, and are refused under the Pod Security Standards, also by a claim.
+func TestHostPaths(t *testing.T) {
+	for path, want := range map[string]string{
+		"/":                                     "contains /var/lib/podrun of podrun",
+		"/var/lib":                              "contains /var/lib/podrun of podrun",
+		"/var/lib/podrun":                       "belongs to podrun",
+		"/var/lib/podrun/":                      "belongs to podrun",
+		"/var/lib/podrun/locks":                 "is in /var/lib/podrun of podrun",
+		"/var/lib/x/../podrun/pods":             "is in /var/lib/podrun of podrun",
+		"/srv/link":                             "is in /var/lib/podrun of podrun",
+		"/run":                                  "contains /run/podrun of podrun",
+		"/run/podrun/serve":                     "is in /run/podrun of podrun",
+		"/etc":                                  "contains /etc/podrun/manifests of podrun",
+		"/run/containerd/containerd.sock":       "belongs to the container runtime",
+		"/var/run/containerd/containerd.sock":   "belongs to the container runtime",
+		"/run/containerd/s":                     "is in /run/containerd of the container runtime",
+		"/var/lib/containerd/x":                 "is in /var/lib/containerd of the container runtime",
+		"/run/podrun-runtime/1/containerd.sock": "is in /run/podrun-runtime of the container runtime",
+		"/images":                               "contains /images/overlay of the container runtime",
+
+		"/var/lib/podrun-data":            "",
+		"/run/podrun-api/1/readonly.sock": "",
+		"/var/log/pods":                   "",
+		"/var/lib/kubelet":                "",
+		"/etc/ssl":                        "",
+	} {
+		for _, level := range []string{"", "baseline", "restricted"} {
+			s := &scene{pod: plain(), facts: largeHost(), settings: nodeconfig.Default()}
+			s.facts.Runtime.Endpoint, s.facts.ImageFS.Path = "unix:///run/containerd/containerd.sock", "/images/overlay"
+			s.facts.RealPaths = map[string]string{"/srv/link": "/var/lib/podrun/pods", "/var/run/containerd/containerd.sock": "/run/containerd/containerd.sock"}
+			s.settings.PodSecurity = level
+			s.pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}
+			const field = "spec.volumes[0].persistentVolumeClaim.claimName"
+			var got []string
+			for _, p := range CheckAll([]Pod{{Pod: s.pod, HostPaths: []HostPath{{field, path}}}}, s.facts, s.settings, s.options)[0].Problems {
+				if p.Reason != "HostPathOfPodrun" {
+					continue
+				}
+				got = append(got, p.Message)
+				if p.Field != field || p.Warning != (level == "") {
+					t.Errorf("%s under %q: %+v", path, level, p)
+				}
+			}
+			text := strings.Join(got, "; ")
+			if want == "" && text != "" || want != "" && (len(got) != 1 || !strings.Contains(text, want)) {
+				t.Errorf("%s under %q: %q, want %q", path, level, text, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package prepare
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/admission"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/volume"
+)
+
+// HostPaths are the paths of the host that volumes of the objects name.
+func HostPaths(objects *manifest.Objects) []string {
+	var out []string
+	for _, p := range objects.Pods {
+		for _, v := range p.Object.Spec.Volumes {
+			if v.HostPath != nil {
+				out = append(out, v.HostPath.Path)
+			}
+		}
+	}
+	for _, pv := range objects.Volumes {
+		if path := pathOf(pv); path != "" {
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+// hostPathsOf are those of a pod's volumes, by hostPath or by a claim. The directories that
+// podrun provides for claims are not among them.
+func hostPathsOf(pod *corev1.Pod, objects *manifest.Objects) []admission.HostPath {
+	var out []admission.HostPath
+	for i, v := range pod.Spec.Volumes {
+		switch field := fmt.Sprintf("spec.volumes[%d]", i); {
+		case v.HostPath != nil:
+			out = append(out, admission.HostPath{Field: field + ".hostPath.path", Path: v.HostPath.Path})
+		case v.PersistentVolumeClaim != nil:
+			claim := objects.Claims[pod.Namespace+"/"+v.PersistentVolumeClaim.ClaimName]
+			if claim == nil {
+				continue
+			}
+			if pv := objects.Volumes[claim.Spec.VolumeName]; pv != nil && pathOf(pv) != "" && volume.ProvisionedPath(pv) == "" {
+				out = append(out, admission.HostPath{Field: field + ".persistentVolumeClaim.claimName", Path: pathOf(pv)})
+			}
+		}
+	}
+	return out
+}
+
+func pathOf(pv *corev1.PersistentVolume) string {
+	switch s := pv.Spec.PersistentVolumeSource; {
+	case s.HostPath != nil:
+		return s.HostPath.Path
+	case s.Local != nil:
+		return s.Local.Path
+	}
+	return ""
+}
