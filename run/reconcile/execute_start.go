@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -89,8 +90,11 @@ func (w *starter) awaitImages(ctx context.Context, a lifecycle.Action) (*startin
 	if err == nil {
 		s.mounted, err = w.volumeImages(ctx, a.Container)
 	}
-	if errors.Is(err, store.ErrChanged) || IsDeleted(err) || w.lock.Held == nil || !w.lock.Owned() {
+	if errors.Is(err, store.ErrChanged) || IsDeleted(err) || w.lock.Held == nil {
 		return nil, w.orNotOwner(err)
+	}
+	if lost := w.lock.CheckOwned(); lost != nil {
+		return nil, cmp.Or(err, lost)
 	}
 	if err != nil {
 		w.fail(err)

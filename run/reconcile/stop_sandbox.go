@@ -50,8 +50,8 @@ func (w *stopper) stopSandbox(ctx context.Context, id string) error {
 // although nothing can be started in them. The error is store.ErrChanged if another
 // command owns the pod.
 func (w *stopper) noteEndingSandboxes() error {
-	if !w.lock.Owned() {
-		return store.ErrChanged
+	if err := w.lock.CheckOwned(); err != nil {
+		return err
 	}
 	ready := w.endingSandboxes(w.lock.Ending)
 	if len(ready) == 0 {

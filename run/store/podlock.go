@@ -192,14 +192,25 @@ func (l *PodLock) Current() (Generation, error) {
 	return r.Generation, nil
 }
 
-// Owned reports whether this command owns the pod: the generation that it
+// Owned reports whether this command is known to own the pod: the generation that it
 // acquired is the current one. Without the lock the result may be outdated.
-func (l *PodLock) Owned() bool {
+func (l *PodLock) Owned() bool { return l.CheckOwned() == nil }
+
+// CheckOwned returns nil if this command owns the pod, and ErrChanged if it does not. Any other
+// error is that the record cannot be read: it says nothing about the owner, and a caller that
+// decides again because of it would do so without end.
+func (l *PodLock) CheckOwned() error {
 	if l.Pinned {
-		return l.Held != nil
+		if l.Held == nil {
+			return ErrChanged
+		}
+		return nil
 	}
 	g, err := l.Current()
-	return err == nil && l.Mine != Generation{} && g == l.Mine
+	if err == nil && (l.Mine == Generation{} || g != l.Mine) {
+		err = ErrChanged
+	}
+	return err
 }
 
 // Acquire makes this command the owner of the pod with that UID by writing a new
