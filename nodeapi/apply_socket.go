@@ -36,6 +36,7 @@ type Socket struct {
 func ListenUnix(s Socket) (net.Listener, error) {
 	l, err := s.listen()
 	if err == nil && s.Link != "" {
+		removeStale(context.Background(), filepath.Dir(filepath.Dir(s.Path)))
 		if err = s.makeLink(); err != nil {
 			_ = l.Close() // the link is reported
 		}

@@ -227,6 +227,41 @@ func TestSocketLink(t *testing.T) {
 	}
 }
 
+// TestStaleSockets: sockets of supervisors that were killed, whose root directories may be
+// gone, are removed; those that are served, and new ones, stay.
+func TestStaleSockets(t *testing.T) {
+	run := filepath.Join(t.TempDir(), "serve")
+	old := time.Now().Add(-2 * staleAfter)
+	listen := func(name string, modified time.Time, kill bool) string {
+		t.Helper()
+		path := filepath.Join(run, name, "podrun.sock")
+		l, err := ListenUnix(Socket{Path: path})
+		if err == nil {
+			err = os.Chtimes(path, modified, modified)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kill {
+			l.(*socket).UnixListener.Close()
+		} else {
+			t.Cleanup(func() { l.Close() })
+		}
+		return filepath.Dir(path)
+	}
+	stale, served, fresh := listen("stale", old, true), listen("served", old, false), listen("fresh", time.Now(), true)
+	own, err := ListenUnix(Socket{Path: filepath.Join(run, "own", "podrun.sock"), Link: filepath.Join(t.TempDir(), "link")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	for dir, want := range map[string]bool{stale: false, served: true, fresh: true, filepath.Join(run, "own"): true} {
+		if _, err := os.Lstat(dir); (err == nil) != want {
+			t.Errorf("%s: %v, want it to exist: %t", dir, err, want)
+		}
+	}
+}
+
 func BenchmarkScrape100(b *testing.B) {
 	_, c, _ := serveSocket(b, testBackend(100))
 	for b.Loop() {

@@ -85,7 +85,7 @@ func sizeOf(f *os.File) int64 {
 }
 
 // spool copies input that can be read only once into an unnamed file in dir. That is the
-// root directory, which has room for images; a temporary directory may be in memory.
+// root directory, which has space for images; a temporary directory may be in memory.
 func spool(dir string, r io.Reader) (*os.File, error) {
 	f, err := unnamed(dir)
 	if err != nil {

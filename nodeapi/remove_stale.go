@@ -1,0 +1,49 @@
+package nodeapi
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// staleAfter is the age from which a socket without a listener counts as left by a
+	// process that was killed: a process that starts listens shortly after it has created
+	// the file.
+	staleAfter = time.Minute
+	// maxStale bounds how many directories are searched for such sockets.
+	maxStale = 1000
+)
+
+// removeStale removes sockets of killed supervisors of other root directories, and their
+// directories, below a directory that has one for each root directory. A supervisor replaces
+// its own, but a root directory may have been removed. What cannot be removed does no harm.
+func removeStale(ctx context.Context, parent string) {
+	d, err := os.Open(parent)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(maxStale) // those that were read before an error
+	for _, name := range names {
+		dir := filepath.Join(parent, name)
+		sockets, _ := filepath.Glob(filepath.Join(dir, "*.sock"))
+		for _, path := range sockets {
+			info, err := os.Lstat(path)
+			if err != nil || info.Mode()&os.ModeSocket == 0 || time.Since(info.ModTime()) < staleAfter {
+				continue
+			}
+			c, err := DialUnix(ctx, path)
+			if err == nil {
+				_ = c.Close()
+			} else if errors.Is(err, unix.ECONNREFUSED) {
+				_ = os.Remove(path)
+				_ = os.Remove(dir) // unless there is another socket
+			}
+		}
+	}
+}
