@@ -3,74 +3,151 @@ package copytar
 import (
 	"archive/tar"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 // Pack writes a file or directory as a tar stream, whose entries begin with the name.
-// Symlinks are packed as such. Devices, sockets and pipes are left out; warn is called
-// for each. Memory does not grow with the tree, but with its largest directory.
+// Symlinks are packed as such. Devices, sockets and pipes are left out; warn is called for
+// the first of them. Memory does not grow with the tree, but with its largest directory.
+//
+// Another user may own the tree and change it meanwhile: Pack follows no symlink below
+// from, opens nothing but files and directories, and packs the file that it has examined.
 func Pack(ctx context.Context, to io.Writer, from, name string, warn func(string)) error {
-	out := tar.NewWriter(to)
-	err := filepath.WalkDir(from, func(at string, d fs.DirEntry, err error) error {
-		if err == nil && ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, at)
-		if err != nil {
-			return err
-		}
-		return pack(out, at, path.Join(name, filepath.ToSlash(rel)), d, warn)
-	})
+	p := &packer{ctx: ctx, out: tar.NewWriter(to), warnings: warnings{warn: warn}}
+	defer p.end()
+	examined, err := examine(unix.AT_FDCWD, filepath.Clean(from), from)
 	if err != nil {
 		return err
 	}
-	return out.Close()
+	defer examined.Close()
+	if err := p.pack(examined, path.Clean(name)); err != nil {
+		return err
+	}
+	return p.out.Close()
 }
 
-func pack(out *tar.Writer, at, name string, d fs.DirEntry, warn func(string)) error {
-	info, err := d.Info()
+type packer struct {
+	ctx context.Context
+	out *tar.Writer
+	warnings
+}
+
+// examine opens a file without access to its content (O_PATH), so that a FIFO is not waited
+// for and a device not touched. A symlink is opened itself. At is its path for messages.
+func examine(dir int, name, at string) (*os.File, error) {
+	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: at, Err: err}
+	}
+	return os.NewFile(uintptr(fd), at), nil
+}
+
+// open opens the very file that was examined.
+func open(examined *os.File, flags int) (*os.File, error) {
+	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", examined.Fd()), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|flags, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: examined.Name(), Err: err}
+	}
+	return os.NewFile(uintptr(fd), examined.Name()), nil
+}
+
+// pack packs an examined file under a name.
+func (p *packer) pack(examined *os.File, name string) error {
+	if p.ctx.Err() != nil {
+		return context.Cause(p.ctx)
+	}
+	info, err := examined.Stat()
 	if err != nil {
 		return err
 	}
-	link := ""
-	switch kind := info.Mode().Type(); {
-	case kind == fs.ModeSymlink:
-		if link, err = os.Readlink(at); err != nil {
-			return err
-		}
-	case kind != 0 && kind != fs.ModeDir:
-		warn(fmt.Sprintf("%s is left out: it is no file, directory or symlink", at))
-		return nil
+	if err := checkPath(name); err != nil {
+		return fmt.Errorf("%.100s…: %w", examined.Name(), err)
 	}
+	switch kind := info.Mode().Type(); kind {
+	case 0:
+		return p.file(examined, info, name)
+	case fs.ModeDir:
+		return p.directory(examined, info, name)
+	case fs.ModeSymlink:
+		target := make([]byte, unix.PathMax)
+		n, err := unix.Readlinkat(int(examined.Fd()), "", target)
+		if err != nil {
+			return &fs.PathError{Op: "readlink", Path: examined.Name(), Err: err}
+		}
+		return p.header(info, name, string(target[:n]))
+	}
+	p.add("%s is left out: it is no file, directory or symlink", examined.Name())
+	return nil
+}
+
+func (p *packer) header(info fs.FileInfo, name, link string) error {
 	header, err := tar.FileInfoHeader(info, link)
 	if err != nil {
 		return err
 	}
 	header.Name = name
-	if info.IsDir() {
-		header.Name += "/"
-	}
-	if !info.Mode().IsRegular() {
-		return out.WriteHeader(header)
-	}
-	f, err := os.Open(at)
+	return p.out.WriteHeader(header)
+}
+
+func (p *packer) file(examined *os.File, info fs.FileInfo, name string) error {
+	f, err := open(examined, 0)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := out.WriteHeader(header); err != nil {
+	if err := p.header(info, name, ""); err != nil {
 		return err
 	}
-	if _, err := io.CopyN(out, f, header.Size); err != nil {
-		return fmt.Errorf("read %s: %w", at, err) // it became shorter
+	if _, err := io.CopyN(p.out, endsWith{p.ctx, f}, info.Size()); err != nil {
+		return fmt.Errorf("read %s: %w", f.Name(), err) // EOF: it became shorter
 	}
 	return nil
+}
+
+func (p *packer) directory(examined *os.File, info fs.FileInfo, name string) error {
+	dir, err := open(examined, unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := p.header(info, name+"/", ""); err != nil {
+		return err
+	}
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	for _, base := range names {
+		examined, err := examine(int(dir.Fd()), base, filepath.Join(dir.Name(), base))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(p.pack(examined, path.Join(name, base)), examined.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endsWith ends reads with a context.
+type endsWith struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (e endsWith) Read(p []byte) (int, error) {
+	if e.ctx.Err() != nil {
+		return 0, context.Cause(e.ctx)
+	}
+	return e.from.Read(p)
 }

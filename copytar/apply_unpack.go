@@ -11,6 +11,10 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/problem"
 )
 
 // ErrEmpty is that a stream has no entry: what was asked for is missing.
@@ -20,12 +24,14 @@ var ErrEmpty = errors.New("the archive is empty")
 var errOutside = errors.New("its name is not below the path that was asked for")
 
 // Unpack writes what a tar stream has of the entry top to the path to: the entry itself
-// gets that name, or fills the directory that is there. Files get their permissions without set-uid, set-gid and sticky bits,
-// and belong to who calls. Symlinks, devices and pipes are left out, as `kubectl cp`
-// leaves out symlinks; warn is called for each. Memory does not grow with the stream.
+// gets that name, or fills the directory that is there. Files get their permissions without
+// set-uid, set-gid and sticky bits, and belong to the caller. Symlinks, devices and pipes are
+// left out, as `kubectl cp` leaves out symlinks; warn is called for the first of them. Memory
+// does not grow with the stream. Unpack ends with ctx if reads of the stream do, or return.
 //
-// It is an error that the stream is empty or ends early, has an entry outside of top, or that
-// something would be written outside of the destination.
+// It is an error that the stream is empty or ends early, has an entry outside of top, a path
+// beyond the limits or a sparse file, or that something would be written outside of the
+// destination.
 func Unpack(ctx context.Context, from io.Reader, top, to string, warn func(string)) error {
 	parent, name := filepath.Split(filepath.Clean(to))
 	if info, err := os.Stat(to); err == nil && info.IsDir() {
@@ -38,12 +44,10 @@ func Unpack(ctx context.Context, from io.Reader, top, to string, warn func(strin
 		return err
 	}
 	defer root.Close()
-	u := &unpacker{root: root, top: top, name: name, warn: warn}
-	entries := tar.NewReader(from)
+	u := &unpacker{root: root, top: top, name: name, warnings: warnings{warn: warn}}
+	defer u.end()
+	entries := tar.NewReader(endsWith{ctx, from})
 	for n := 0; ; n++ {
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
-		}
 		entry, err := entries.Next()
 		if errors.Is(err, io.EOF) {
 			if n == 0 {
@@ -55,7 +59,7 @@ func Unpack(ctx context.Context, from io.Reader, top, to string, warn func(strin
 			return fmt.Errorf("read the archive: %w", err)
 		}
 		if err := u.unpack(entry, entries); err != nil {
-			return fmt.Errorf("unpack %q: %w", entry.Name, err)
+			return fmt.Errorf("unpack %q: %w", problem.Brief(entry.Name), err)
 		}
 	}
 }
@@ -63,7 +67,7 @@ func Unpack(ctx context.Context, from io.Reader, top, to string, warn func(strin
 type unpacker struct {
 	root      *os.Root
 	top, name string
-	warn      func(string)
+	warnings
 }
 
 // place is where an entry goes, below the root.
@@ -81,6 +85,12 @@ func (u *unpacker) place(name string) (string, error) {
 }
 
 func (u *unpacker) unpack(entry *tar.Header, content io.Reader) error {
+	if err := errors.Join(checkPath(entry.Name), checkPath(entry.Linkname)); err != nil {
+		return err
+	}
+	if isSparse(entry) {
+		return errSparse
+	}
 	name, err := u.place(entry.Name)
 	if err != nil {
 		return err
@@ -102,11 +112,22 @@ func (u *unpacker) unpack(entry *tar.Header, content io.Reader) error {
 		}
 		return u.root.Link(old, name)
 	case tar.TypeSymlink:
-		u.warn(fmt.Sprintf("%q is left out: it is a symlink, to %q", entry.Name, entry.Linkname))
+		u.add("%q is left out: it is a symlink, to %q", entry.Name, entry.Linkname)
 	default:
-		u.warn(fmt.Sprintf("%q is left out: it is no file, directory or link", entry.Name))
+		u.add("%q is left out: it is no file, directory or link", entry.Name)
 	}
 	return nil
+}
+
+// isSparse reports whether an entry has holes, in one of the formats of GNU tar. The reader
+// returns their zeros, which nothing has sent: 1 TiB by a header of 1 KiB.
+func isSparse(entry *tar.Header) bool {
+	for key := range entry.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return true
+		}
+	}
+	return entry.Typeflag == tar.TypeGNUSparse
 }
 
 func (u *unpacker) parent(name string) error {
@@ -123,9 +144,16 @@ func (u *unpacker) file(name string, mode fs.FileMode, content io.Reader) error 
 	if at, err := u.root.Lstat(name); err == nil && !at.Mode().IsRegular() {
 		return fmt.Errorf("%s exists and is no regular file", name)
 	}
-	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	// Another user may replace the file by a FIFO, which must not be waited for.
+	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|unix.O_NONBLOCK, mode)
 	if err != nil {
 		return err
+	}
+	if at, err := f.Stat(); err != nil || !at.Mode().IsRegular() {
+		return errors.Join(fmt.Errorf("%s is no regular file", name), err, f.Close())
+	}
+	if err := f.Truncate(0); err != nil {
+		return errors.Join(err, f.Close())
 	}
 	_, err = io.Copy(f, content)
 	return errors.Join(err, f.Close())

@@ -1,10 +1,57 @@
 // Package copytar writes local files to a tar stream, and extracts a stream that a
 // container produced. Such a stream may be hostile: nothing is written outside of the
 // destination, regardless of the names and links in the stream (CVE-2018-1002100,
-// CVE-2019-1002101, CVE-2019-11246, CVE-2019-11249, CVE-2019-11251).
+// CVE-2019-1002101, CVE-2019-11246, CVE-2019-11249, CVE-2019-11251), and it writes no more
+// than it sends. Local files may belong to a user who changes them meanwhile: nothing
+// outside of the directory is read.
 package copytar
 
-import "path"
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+)
+
+// Limits of a path in a stream, and of a local tree. maxPath is the kernel's PATH_MAX.
+const (
+	maxDepth = 500
+	maxPath  = 4096 // bytes
+)
+
+// maxWarnings bounds the files that a copy names as left out.
+const maxWarnings = 100
+
+var (
+	errDeep   = fmt.Errorf("its path is longer than %d bytes, or more than %d directories deep", maxPath, maxDepth)
+	errSparse = errors.New("is a sparse file, whose holes would be written: let tar write it without --sparse")
+)
+
+// checkPath refuses a path that exceeds the limits.
+func checkPath(name string) error {
+	if len(name) > maxPath || strings.Count(name, "/") > maxDepth {
+		return errDeep
+	}
+	return nil
+}
+
+// warnings reports what is left out: the first files, then how many more.
+type warnings struct {
+	warn func(string)
+	n    int
+}
+
+func (w *warnings) add(format string, args ...any) {
+	if w.n++; w.n <= maxWarnings {
+		w.warn(fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *warnings) end() {
+	if w.n > maxWarnings {
+		w.warn(fmt.Sprintf("%d more are left out", w.n-maxWarnings))
+	}
+}
 
 // within returns the name of an entry relative to the one that was asked for, "." for
 // itself; ok is false if the entry is not below it.

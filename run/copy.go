@@ -15,8 +15,12 @@ import (
 	"github.com/podrun/podrun/problem"
 )
 
-// maxTarWords limits what is kept of tar's stderr, in bytes.
-const maxTarWords = 4 << 10
+// maxTarWords limits what is kept of tar's stderr, and maxPadding what it sends after the
+// end of an archive, in bytes: GNU tar fills a record, of 10 KiB by default.
+const (
+	maxTarWords = 4 << 10
+	maxPadding  = 1 << 20
+)
 
 // CopyOptions are the options of a copy.
 type CopyOptions struct {
@@ -67,7 +71,14 @@ func (e *Engine) CopyFrom(ctx context.Context, t ExecTarget, from, to string, ar
 		<-done
 		return t.copyFault(err)
 	}
-	_, _ = io.Copy(io.Discard, r) // tar pads its output; its error is that of done
+	// Tar pads its output; its error is that of done.
+	if n, _ := io.CopyN(io.Discard, r, maxPadding+1); n > maxPadding {
+		endless := errors.New("tar sends data after the end of the archive")
+		cancel(endless)
+		r.CloseWithError(endless)
+		<-done
+		return t.copyFault(endless)
+	}
 	if failed := <-done; failed != nil {
 		return failed
 	}
@@ -108,7 +119,8 @@ func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, arch
 	if dir == "" {
 		dir = "."
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	parent := ctx
+	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	r, w := io.Pipe()
 	packed := make(chan error, 1)
@@ -122,8 +134,12 @@ func (e *Engine) CopyTo(ctx context.Context, t ExecTarget, from, to string, arch
 	}()
 	err = e.tar(ctx, t, append(flags, "-C", dir), Streams{In: r, Out: io.Discard})
 	r.CloseWithError(io.ErrClosedPipe) // tar may have left the padding
-	if why := <-packed; why != nil && !errors.Is(why, io.ErrClosedPipe) {
-		return t.copyFault(why)
+	select {
+	case why := <-packed:
+		if why != nil && !errors.Is(why, io.ErrClosedPipe) {
+			return t.copyFault(why)
+		}
+	case <-parent.Done(): // it may be reading a file system that hangs
 	}
 	return err
 }

@@ -1,0 +1,300 @@
+package copytar
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// within20s fails a test whose call hangs.
+func within20s(t *testing.T, what string, call func() error) error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(20 * time.Second):
+		t.Fatalf("%s hangs", what)
+		return nil
+	}
+}
+
+// TestS4PackSwapped: another user who owns a directory swaps its files and directories
+// while root copies it. Nothing from outside of the directory is packed, and no FIFO is
+// waited for.
+func TestS4PackSwapped(t *testing.T) {
+	const secret = "s3cret of root"
+	for name, swap := range map[string]func(at func(string) string) error{
+		"a file for a symlink":      func(at func(string) string) error { return os.Symlink(at("outside/secret"), at("swapped")) },
+		"a file for a FIFO":         func(at func(string) string) error { return syscall.Mkfifo(at("swapped"), 0o666) },
+		"a directory for a symlink": func(at func(string) string) error { return os.Symlink(at("outside"), at("swapped")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			base := t.TempDir()
+			at := func(name string) string { return filepath.Join(base, name) }
+			victim := at("d/e")
+			err := errors.Join(os.Mkdir(at("d"), 0o755), os.Mkdir(at("outside"), 0o700), os.WriteFile(at("outside/secret"), []byte(secret), 0o600), swap(at))
+			if strings.HasPrefix(name, "a file") {
+				err = errors.Join(err, os.WriteFile(victim, []byte("public"), 0o644))
+			} else {
+				err = errors.Join(err, os.Mkdir(victim, 0o755), os.WriteFile(victim+"/secret", []byte("public"), 0o644))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			swapping := make(chan error)
+			go func() {
+				var err error
+				for err == nil && ctx.Err() == nil {
+					err = unix.Renameat2(unix.AT_FDCWD, at("swapped"), unix.AT_FDCWD, victim, unix.RENAME_EXCHANGE)
+				}
+				swapping <- err
+			}()
+			copied := 0
+			for begun := time.Now(); time.Since(begun) < 3*time.Second; {
+				var out bytes.Buffer
+				err := within20s(t, "Pack", func() error { return Pack(t.Context(), &out, at("d"), "./d", func(string) {}) })
+				if strings.Contains(out.String(), secret) {
+					t.Fatal("the secret is in the archive")
+				}
+				if err == nil {
+					copied++
+				}
+			}
+			cancel()
+			if err := <-swapping; err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d copies", copied)
+			if copied < 10 {
+				t.Errorf("only %d copies", copied)
+			}
+		})
+	}
+}
+
+// TestPackDeep: a tree that is deeper than any on purpose is an error.
+func TestPackDeep(t *testing.T) {
+	base := t.TempDir()
+	root, err := os.OpenRoot(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if err := root.MkdirAll(strings.Repeat("d/", maxDepth+10), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := Pack(t.Context(), &out, base, "./d", func(string) {}); !errors.Is(err, errDeep) {
+		t.Errorf("%.300v", err)
+	}
+}
+
+// sparse is an archive whose only entry is size bytes of a hole, in PAX's format 0.0, 0.1
+// or 1.0, or in that of old GNU tars.
+func sparse(t *testing.T, format string, size int64) []byte {
+	t.Helper()
+	header := func(name string, typeflag byte, size int64) []byte {
+		b := make([]byte, 512)
+		copy(b, name)
+		copy(b[100:], "0000644\x00")
+		copy(b[124:], fmt.Sprintf("%011o\x00", size))
+		copy(b[136:], "00000000000\x00")
+		b[156] = typeflag
+		copy(b[257:], "ustar\x0000")
+		if typeflag == tar.TypeGNUSparse {
+			copy(b[257:], "ustar  \x00")
+			b[386], b[483] = 0x80, 0x80 // in base 256: where the only part begins, and the real size
+			for i := range 8 {
+				b[397-i], b[494-i] = byte(size>>(8*i)), byte(size>>(8*i))
+			}
+			copy(b[398:], "00000000000\x00") // the part's size
+		}
+		copy(b[148:156], "        ")
+		sum := 0
+		for _, c := range b {
+			sum += int(c)
+		}
+		copy(b[148:], fmt.Sprintf("%06o\x00 ", sum))
+		return b
+	}
+	padded := func(data []byte) []byte { return append(data, make([]byte, (512-len(data)%512)%512)...) }
+	record := func(key, value string) string {
+		n := len(key) + len(value) + 3
+		for n != len(fmt.Sprintf("%d %s=%s\n", n, key, value)) {
+			n++
+		}
+		return fmt.Sprintf("%d %s=%s\n", n, key, value)
+	}
+	end := make([]byte, 1024)
+	if format == "old" {
+		return append(header("./f", tar.TypeGNUSparse, size), end...)
+	}
+	records := map[string]string{
+		"0.0": record("GNU.sparse.size", fmt.Sprint(size)) + record("GNU.sparse.numblocks", "1") + record("GNU.sparse.offset", fmt.Sprint(size)) + record("GNU.sparse.numbytes", "0"),
+		"0.1": record("GNU.sparse.size", fmt.Sprint(size)) + record("GNU.sparse.numblocks", "1") + record("GNU.sparse.map", fmt.Sprintf("%d,0", size)) + record("GNU.sparse.name", "./f"),
+		"1.0": record("GNU.sparse.major", "1") + record("GNU.sparse.minor", "0") + record("GNU.sparse.realsize", fmt.Sprint(size)) + record("GNU.sparse.name", "./f"),
+	}[format]
+	var content []byte
+	if format == "1.0" {
+		content = padded([]byte(fmt.Sprintf("1\n%d\n0\n", size)))
+	}
+	out := append(header("PaxHeaders/f", tar.TypeXHeader, int64(len(records))), padded([]byte(records))...)
+	return append(append(append(out, header("./f", tar.TypeReg, int64(len(content)))...), content...), end...)
+}
+
+// TestS3Sparse: an entry that is a hole of 1 TiB does not fill the disk.
+func TestS3Sparse(t *testing.T) {
+	for _, format := range []string{"0.0", "0.1", "1.0", "old"} {
+		data := sparse(t, format, 1<<40)
+		if h, err := tar.NewReader(bytes.NewReader(data)).Next(); err != nil || h.Size != 1<<40 {
+			t.Fatalf("%s: the test's archive is %+v, %v", format, h, err)
+		}
+		to := filepath.Join(t.TempDir(), "f")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		err := within20s(t, "Unpack", func() error {
+			// Of an unpacker that writes the hole: not more than this of the disk.
+			var before, limit unix.Rlimit
+			if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
+				return err
+			}
+			limit = unix.Rlimit{Cur: 64 << 20, Max: before.Max}
+			if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+				return err
+			}
+			defer unix.Setrlimit(unix.RLIMIT_FSIZE, &before)
+			return Unpack(ctx, bytes.NewReader(data), "f", to, func(string) {})
+		})
+		cancel()
+		if !errors.Is(err, errSparse) {
+			t.Errorf("%s: %v", format, err)
+		}
+		if _, err := os.Lstat(to); err == nil {
+			t.Errorf("%s: the file was created", format)
+		}
+	}
+}
+
+// endless is an archive with a file of 1 TiB, all of which is sent.
+type endless struct{ head *bytes.Reader }
+
+func (e endless) Read(p []byte) (int, error) {
+	if e.head.Len() > 0 {
+		return e.head.Read(p)
+	}
+	time.Sleep(time.Millisecond) // 32 MB/s: the test is not about disks
+	return min(len(p), 32<<10), nil
+}
+
+// TestS3EndsWithContext: a file that is sent without end is unpacked until the context
+// ends, which the first SIGINT does.
+func TestS3EndsWithContext(t *testing.T) {
+	var head bytes.Buffer
+	if err := tar.NewWriter(&head).WriteHeader(&tar.Header{Name: "./f", Typeflag: tar.TypeReg, Mode: 0o644, Size: 1 << 40, Format: tar.FormatGNU}); err != nil {
+		t.Fatal(err)
+	}
+	for name, top := range map[string]string{"a file": "f", "a file that is left out": "other"} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		stopped := errors.New("stopped")
+		time.AfterFunc(50*time.Millisecond, func() { cancel(stopped) })
+		err := within20s(t, "Unpack", func() error {
+			return Unpack(ctx, endless{bytes.NewReader(head.Bytes())}, top, filepath.Join(t.TempDir(), "f"), func(string) {})
+		})
+		if top == "f" && !errors.Is(err, stopped) || err == nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestS3Deep: an entry 250,000 directories deep, and a long name, take no time and create
+// nothing.
+func TestS3Deep(t *testing.T) {
+	for name, entry := range map[string]tar.Header{
+		"a file":      {Name: "./d/" + strings.Repeat("a/", 250000) + "f"},
+		"a directory": {Name: "./d/" + strings.Repeat("a/", 250000), Typeflag: tar.TypeDir},
+		"a link":      {Name: "./d/f", Typeflag: tar.TypeLink, Linkname: "./d/" + strings.Repeat("a/", 250000) + "f"},
+		"a long name": {Name: "./d/" + strings.Repeat("x/"+strings.Repeat("y", 250)+"/", 20) + "f"},
+		"left out":    {Name: "./d/" + strings.Repeat("a/", 250000) + "f", Typeflag: tar.TypeFifo},
+	} {
+		to := filepath.Join(t.TempDir(), "d")
+		begun := time.Now()
+		err := Unpack(t.Context(), archive(t, entry), "d", to, func(string) {})
+		if !errors.Is(err, errDeep) || len(err.Error()) > 4000 {
+			t.Errorf("%s: %.300v", name, err)
+		}
+		if _, err := os.Lstat(to); err == nil {
+			t.Errorf("%s: something was created", name)
+			os.RemoveAll(to)
+		}
+		if took := time.Since(begun); took > 4*time.Second {
+			t.Errorf("%s: took %s", name, took)
+		}
+	}
+}
+
+// TestUnpackWarnings: the warnings about a million links are bounded, and so is the memory.
+func TestUnpackWarnings(t *testing.T) {
+	r, w := io.Pipe()
+	go func() {
+		out := tar.NewWriter(w)
+		var err error
+		for i := 0; i < 100000 && err == nil; i++ {
+			err = out.WriteHeader(&tar.Header{Name: fmt.Sprintf("./d/l%d", i), Typeflag: tar.TypeSymlink, Linkname: "/etc"})
+		}
+		w.CloseWithError(errors.Join(err, out.Close()))
+	}()
+	var warnings []string
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := Unpack(t.Context(), r, "d", filepath.Join(t.TempDir(), "d"), func(text string) { warnings = append(warnings, text) }); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(warnings); n != maxWarnings+1 || !strings.Contains(warnings[maxWarnings], "99900 more") {
+		t.Errorf("%d warnings, the last is %q", n, warnings[max(0, n-1)])
+	}
+	if runtime.ReadMemStats(&after); after.HeapAlloc > before.HeapAlloc+20<<20 {
+		t.Errorf("the heap grew by %d MB", (after.HeapAlloc-before.HeapAlloc)>>20)
+	}
+}
+
+// TestUnpackOntoPipe: a FIFO that another user puts into the destination is not waited for.
+func TestUnpackOntoPipe(t *testing.T) {
+	base := t.TempDir()
+	file, pipe := filepath.Join(base, "f"), filepath.Join(base, "p")
+	if err := errors.Join(os.WriteFile(file, nil, 0o666), syscall.Mkfifo(pipe, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	swapping := make(chan error)
+	go func() {
+		var err error
+		for err == nil && ctx.Err() == nil {
+			err = unix.Renameat2(unix.AT_FDCWD, file, unix.AT_FDCWD, pipe, unix.RENAME_EXCHANGE)
+		}
+		swapping <- err
+	}()
+	for begun := time.Now(); time.Since(begun) < 2*time.Second; {
+		// Either is right: the file, or that it is none.
+		_ = within20s(t, "Unpack", func() error {
+			return Unpack(t.Context(), archive(t, tar.Header{Name: "./f"}), "f", file, func(string) {})
+		})
+	}
+	cancel()
+	if err := <-swapping; err != nil {
+		t.Fatal(err)
+	}
+}
