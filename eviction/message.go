@@ -94,12 +94,12 @@ func OverLimit(pod *corev1.Pod, u *Usage, dedicatedImages bool) (message, signal
 
 // total is a pod's usage of local storage, on all disks.
 func (u *Usage) total() Disk {
-	out := u.Hosts
+	out := u.Files
 	for _, c := range u.Containers {
-		out = out.plus(c.Layer).plus(c.Logs)
+		out = out.Plus(c.Layer).Plus(c.Logs)
 	}
 	for _, v := range u.Volumes {
-		out = out.plus(v)
+		out = out.Plus(v)
 	}
 	return out
 }

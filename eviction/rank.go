@@ -13,7 +13,8 @@ import (
 // Disk is what something uses of a file system.
 type Disk struct{ Bytes, Inodes int64 }
 
-func (d Disk) plus(other Disk) Disk { return Disk{d.Bytes + other.Bytes, d.Inodes + other.Inodes} }
+// Plus adds two usages.
+func (d Disk) Plus(other Disk) Disk { return Disk{d.Bytes + other.Bytes, d.Inodes + other.Inodes} }
 
 // Usage is a pod's usage of the node's resources.
 type Usage struct {
@@ -21,7 +22,9 @@ type Usage struct {
 	Processes  int64 // and threads
 	Containers map[string]ContainerUsage
 	Volumes    map[string]Disk // emptyDirs on disk, by the names of the volumes
-	Hosts      Disk            // the file at /etc/hosts, which containers can write to (CVE-2020-8557)
+	// Files are single files of the host that containers can write to: /etc/hosts, as in
+	// the kubelet (CVE-2020-8557), termination logs, /etc/resolv.conf and /etc/hostname.
+	Files Disk
 }
 
 // ContainerUsage is the usage of a container of a pod.
@@ -117,15 +120,15 @@ func (u *Usage) disk(s Signal, dedicatedImages bool) Disk {
 	var out Disk
 	for _, c := range u.Containers {
 		if images || !dedicatedImages {
-			out = out.plus(c.Layer)
+			out = out.Plus(c.Layer)
 		}
 		if !images || !dedicatedImages {
-			out = out.plus(c.Logs)
+			out = out.Plus(c.Logs)
 		}
 	}
 	if !images || !dedicatedImages {
 		for _, v := range u.Volumes {
-			out = out.plus(v)
+			out = out.Plus(v)
 		}
 	}
 	return out

@@ -134,7 +134,7 @@ func TestOverLimit(t *testing.T) {
 		"emptyDir without a limit": {corev1.PodSpec{Volumes: sized("0")}, volume(2 * mi), false, ""},
 		"the pod as a whole": {corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: limits("1Mi")}, {Name: "b", Resources: limits("1Mi")}}}, volume(3 * mi), false,
 			"Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. "},
-		"its /etc/hosts (CVE-2020-8557)": {corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: limits("1Mi")}}}, &Usage{Hosts: Disk{Bytes: 2 * mi}}, false,
+		"its /etc/hosts and the like (CVE-2020-8557)": {corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: limits("1Mi")}}}, &Usage{Files: Disk{Bytes: 2 * mi}}, false,
 			"Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. "},
 		"a container": {corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: limits("1Mi")}, {Name: "b", Resources: limits("9Mi")}}}, layer(2 * mi), false,
 			`Container app exceeded its local ephemeral storage limit "1Mi". `},

@@ -106,10 +106,11 @@ func (l Layout) Subpath(uid, volume, container string, index int) string {
 	return filepath.Join(l.Subpaths(uid), volume, container, strconv.Itoa(index))
 }
 
+// Containers holds a directory for each container of the pod.
+func (l Layout) Containers(uid string) string { return filepath.Join(l.Pod(uid), "containers") }
+
 // Container holds the termination logs of a container.
-func (l Layout) Container(uid, name string) string {
-	return filepath.Join(l.Pod(uid), "containers", name)
-}
+func (l Layout) Container(uid, name string) string { return filepath.Join(l.Containers(uid), name) }
 
 // Locks holds the locks of pods and of the node.
 func (l Layout) Locks() string { return filepath.Join(l.RootDir, "locks") }

@@ -3,6 +3,7 @@ package volume
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -75,6 +76,50 @@ func WriteHosts(layout identity.Layout, uid string, content []byte) error {
 	}
 	if _, err := f.Write(content); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// ReclaimFiles frees the disk space of the files that the containers of a pod could write
+// to, once these are gone for good: its hosts file is emptied, as by the kubelet
+// (CVE-2020-8557), and of each termination log only the last keep bytes stay. It can be
+// repeated. The error joins those of single files.
+func ReclaimFiles(layout identity.Layout, uid string, keep int64) error {
+	errs := []error{keepTail(layout.EtcHosts(uid), 0)}
+	logs, err := filepath.Glob(filepath.Join(layout.Containers(uid), "*", "*"))
+	if err != nil {
+		errs = append(errs, err)
+	}
+	for _, path := range logs {
+		errs = append(errs, keepTail(path, keep))
+	}
+	return errors.Join(errs...)
+}
+
+// keepTail shortens a regular file to its last bytes. A file that does not exist, and a
+// symlink, are left alone.
+func keepTail(path string, keep int64) error {
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("shorten %s: %w", path, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() <= keep {
+		return err
+	}
+	tail := make([]byte, keep)
+	if _, err := f.ReadAt(tail, info.Size()-keep); err != nil {
+		return fmt.Errorf("shorten %s: %w", path, err)
+	}
+	if err := f.Truncate(0); err != nil { // first: the disk may be full
+		return fmt.Errorf("shorten %s: %w", path, err)
+	}
+	if _, err := f.WriteAt(tail, 0); err != nil {
+		return fmt.Errorf("shorten %s: %w", path, err)
 	}
 	return nil
 }

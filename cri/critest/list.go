@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -122,13 +123,25 @@ func (rt *Runtime) ContainerStatus(_ context.Context, r *runtimeapi.ContainerSta
 		if err := c.missing(); err != nil {
 			return nil, err
 		}
-		info, err := json.Marshal(map[string]any{"sandboxID": c.sandbox.id, "pid": 0, "removing": false, "config": c.config})
+		info, err := json.Marshal(map[string]any{"sandboxID": c.sandbox.id, "pid": 0, "removing": false, "config": c.config, "runtimeSpec": rt.specOf(c)})
 		if err != nil {
 			return nil, status.Errorf(codes.Unknown, "failed to get verbose container info: %v", err)
 		}
 		resp.Info = map[string]string{"info": string(info)}
 	}
 	return resp, nil
+}
+
+// specOf is the part of a container's OCI specification that StateDir sets.
+func (rt *Runtime) specOf(c *container) map[string]any {
+	mounts := []map[string]any{}
+	if rt.options.stateDir != "" {
+		for _, name := range []string{"hostname", "resolv.conf"} {
+			mounts = append(mounts, map[string]any{"destination": "/etc/" + name, "type": "bind",
+				"source": filepath.Join(rt.options.stateDir, c.sandbox.id, name), "options": []string{"rbind", "rprivate", "rw"}})
+		}
+	}
+	return map[string]any{"mounts": mounts}
 }
 
 func (c *container) status() *runtimeapi.ContainerStatus {

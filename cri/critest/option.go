@@ -22,7 +22,13 @@ type options struct {
 	features             *runtimeapi.RuntimeFeatures
 	ranges               []netip.Prefix
 	cores                float64
+	stateDir             string
 }
+
+// StateDir is where the runtime says it has the resolv.conf and the hostname that it
+// mounts into containers, in a directory of the sandbox's ID; it says nothing by default,
+// and writes no files.
+func StateDir(dir string) Option { return func(o *options) { o.stateDir = dir } }
 
 // UsesCPU is how many cores each running container uses; none by default.
 func UsesCPU(cores float64) Option { return func(o *options) { o.cores = cores } }

@@ -14,7 +14,8 @@ import (
 // What counts of a termination message, and of the log that stands in for it
 // (kubelet, pkg/kubelet/container/runtime.go).
 const (
-	terminationMessageLimit = 4096 // bytes of the file
+	// TerminationMessageLimit is how many bytes of the file count, from its end.
+	TerminationMessageLimit = 4096
 	terminationLogLimit     = 2048 // bytes of the log
 	terminationLogLines     = 80
 )
@@ -45,7 +46,7 @@ func readTail(ctx context.Context, path string) string {
 	if path == "" {
 		return ""
 	}
-	text, err := hostfile.ReadTailNoFollow(ctx, path, terminationMessageLimit)
+	text, err := hostfile.ReadTailNoFollow(ctx, path, TerminationMessageLimit)
 	if err != nil {
 		return ""
 	}

@@ -110,5 +110,6 @@ func (w *Worker) clearVolumes(ctx context.Context) error {
 		return err
 	}
 	defer dir.Unlock()
-	return volume.RemoveContents(ctx, w.plan.Layout, w.plan.ID.UID)
+	return errors.Join(volume.RemoveContents(ctx, w.plan.Layout, w.plan.ID.UID),
+		volume.ReclaimFiles(w.plan.Layout, w.plan.ID.UID, observe.TerminationMessageLimit))
 }

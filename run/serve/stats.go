@@ -2,8 +2,9 @@ package serve
 
 import (
 	"context"
-	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,18 +17,24 @@ import (
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/volume"
 )
 
 // stats reads the resource usage of this host and its pods.
-type stats struct{ node *node.Node }
+type stats struct {
+	node *node.Node
+
+	mu    sync.Mutex
+	files map[string][]string // observe.RuntimeFiles, by the container's ID: they never change
+}
 
 // NewStats reads the resource usage of a node and its pods: memory and process IDs from
-// cgroups, layers of containers from the runtime, logs and emptyDirs from the disk.
-func NewStats(n *node.Node) Stats { return stats{n} }
+// cgroups, layers of containers from the runtime, all other files from the disk.
+func NewStats(n *node.Node) Stats { return &stats{node: n} }
 
 // Node is Stats.
-func (s stats) Node(ctx context.Context) (host.Facts, error) {
+func (s *stats) Node(ctx context.Context) (host.Facts, error) {
 	return discover.ReadPressure(ctx, s.node.Client, s.node.Settings)
 }
 
@@ -37,7 +44,7 @@ const measureWithin = 30 * time.Second
 
 // Pods is Stats. What a pod uses is not known if neither its control group nor the
 // runtime reports it.
-func (s stats) Pods(ctx context.Context, pods []*corev1.Pod) map[string]*evictions.Usage {
+func (s *stats) Pods(ctx context.Context, pods []*corev1.Pod) map[string]*evictions.Usage {
 	facts, err := discover.ReadBasics(ctx, s.node.Client, s.node.Settings)
 	if err != nil {
 		return nil // the runtime does not answer, which is reported elsewhere
@@ -46,7 +53,7 @@ func (s stats) Pods(ctx context.Context, pods []*corev1.Pod) map[string]*evictio
 	if err != nil && ctx.Err() == nil {
 		s.node.WarnOnce(problem.WarningOf(err))
 	}
-	byPod := newest(list)
+	byPod, files := newest(list), s.runtimeFiles(ctx)
 	out := map[string]*evictions.Usage{}
 	for _, p := range pods {
 		if ctx.Err() != nil {
@@ -55,7 +62,7 @@ func (s stats) Pods(ctx context.Context, pods []*corev1.Pod) map[string]*evictio
 		group, known := cgroup.ReadUsage(cgroup.Leftovers(string(p.UID), facts.Cgroup, s.node.Settings))
 		of := byPod[string(p.UID)]
 		if known || len(of) > 0 {
-			u := s.usage(ctx, p, of)
+			u := s.usage(ctx, p, of, files[string(p.UID)])
 			if u.Processes = group.Processes; known {
 				u.Memory = group.Memory
 			}
@@ -81,8 +88,9 @@ func newest(list []*runtimeapi.ContainerStats) map[string]map[string]*runtimeapi
 	return out
 }
 
-// usage is a pod's disk usage, and the memory usage of its containers.
-func (s stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]*runtimeapi.ContainerStats) *evictions.Usage {
+// usage is a pod's disk usage, and the memory usage of its containers. Files are those of
+// runtimeFiles.
+func (s *stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]*runtimeapi.ContainerStats, files []string) *evictions.Usage {
 	layout, id := s.node.Layout(), identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}
 	u := &evictions.Usage{Containers: map[string]evictions.ContainerUsage{}, Volumes: map[string]evictions.Disk{}}
 	for name, c := range containers {
@@ -98,8 +106,9 @@ func (s stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]*
 			u.Containers[list[i].Name] = one
 		}
 	}
-	if info, err := os.Lstat(layout.EtcHosts(id.UID)); err == nil { // none with hostNetwork
-		u.Hosts = evictions.Disk{Bytes: info.Size(), Inodes: 1}
+	u.Files = s.disk(ctx, layout.Containers(id.UID)) // termination logs
+	for _, path := range append(files, layout.EtcHosts(id.UID)) {
+		u.Files = u.Files.Plus(evictions.ReadFile(path))
 	}
 	for _, v := range p.Spec.Volumes {
 		if evictions.OnDisk(v) {
@@ -109,8 +118,41 @@ func (s stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]*
 	return u
 }
 
+// runtimeFiles are the files of all containers on this host that the runtime mounted into
+// them and to which they can write, by pod UID: that is where a container can write
+// without a volume, a layer or a log (the class of CVE-2020-8557).
+func (s *stats) runtimeFiles(ctx context.Context) map[string][]string {
+	list, err := s.node.Client.ListContainers(ctx, nil)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.node.WarnOnce(problem.WarningOf(err))
+		}
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, out := map[string][]string{}, map[string][]string{}
+	for _, c := range list {
+		files, ok := s.files[c.GetId()]
+		if !ok {
+			if files, err = observe.RuntimeFiles(ctx, s.node.Client, c.GetId()); err != nil {
+				continue // it is being removed, or the next pass reads it
+			}
+		}
+		known[c.GetId()] = files
+		uid := c.GetLabels()[identity.LabelPodUID]
+		for _, f := range files {
+			if !slices.Contains(out[uid], f) { // containers of a sandbox share them
+				out[uid] = append(out[uid], f)
+			}
+		}
+	}
+	s.files = known
+	return out
+}
+
 // disk measures the usage of a directory.
-func (s stats) disk(ctx context.Context, dir string) evictions.Disk {
+func (s *stats) disk(ctx context.Context, dir string) evictions.Disk {
 	bounded, cancel := context.WithTimeout(ctx, measureWithin)
 	defer cancel()
 	used, err := evictions.ReadDisk(bounded, dir)

@@ -1,0 +1,49 @@
+package observe
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/podrun/podrun/cri"
+)
+
+// RuntimeFiles returns the paths of what the runtime itself mounts into a container from
+// directories of its sandbox or of the container, and the container can write to:
+// resolv.conf, hostname and the like (containerd and CRI-O have them in directories
+// named after the sandbox's ID). It is empty if the runtime does not report the
+// container's OCI specification. The error is the runtime's.
+func RuntimeFiles(ctx context.Context, client *cri.Client, id string) ([]string, error) {
+	resp, err := client.ContainerStatus(ctx, id, true)
+	if err != nil {
+		return nil, fmt.Errorf("read container %s: %w", ShortID(id), err)
+	}
+	var info struct {
+		SandboxID   string `json:"sandboxID"`
+		RuntimeSpec struct {
+			Mounts []struct {
+				Type    string   `json:"type"`
+				Source  string   `json:"source"`
+				Options []string `json:"options"`
+			} `json:"mounts"`
+		} `json:"runtimeSpec"`
+	}
+	if json.Unmarshal([]byte(resp.GetInfo()["info"]), &info) != nil {
+		return nil, nil
+	}
+	requested := map[string]bool{}
+	for _, m := range resp.GetStatus().GetMounts() {
+		requested[m.GetHostPath()] = true
+	}
+	var out []string
+	for _, m := range info.RuntimeSpec.Mounts {
+		path := strings.Split(m.Source, "/")
+		own := info.SandboxID != "" && slices.Contains(path, info.SandboxID) || slices.Contains(path, id)
+		if m.Type == "bind" && own && !requested[m.Source] && !slices.Contains(m.Options, "ro") {
+			out = append(out, m.Source)
+		}
+	}
+	return out, nil
+}
