@@ -58,7 +58,7 @@ func (l Layout) Restarted(uid string) string {
 }
 
 // PendingRestarts is the file that holds which containers podrun kills, or has killed, to
-// start them again, and why, as a JSON object by ID.
+// start them again, and why, as a JSON object by name.
 func (l Layout) PendingRestarts(uid string) string {
 	return filepath.Join(l.Plugins(uid), "podrun.dev~restarts", "pending.json")
 }

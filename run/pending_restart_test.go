@@ -3,9 +3,12 @@ package run
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest"
@@ -146,4 +149,51 @@ func TestCanceledStart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestServeStartsChangedAfterFailures: a new container that could not be started, and whose
+// successor could not be created, does not end the pod whose container was killed for it.
+func TestServeStartsChangedAfterFailures(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.rt.Script("web", clean)
+		s.files.write(file("web"), restartable("Never", "app:1", ""))
+		time.Sleep(time.Minute)
+		s.rt.Fault("StartContainer", critest.Fault{When: critest.Before, Times: 1})
+		s.rt.Fault("CreateContainer", critest.Fault{When: critest.Before, Times: 1, Skip: 1})
+		s.files.write(file("web"), restartable("Never", "app:2", ""))
+		time.Sleep(2 * time.Minute)
+		if c := s.running("web"); c.Config.GetImage().GetUserSpecifiedImage() != "registry.example/app:2" {
+			t.Errorf("image %s", c.Config.GetImage().GetUserSpecifiedImage())
+		}
+	})
+}
+
+// TestServeKillsUnhealthyOnFullDisk: an unhealthy container is killed and started again although
+// neither can be recorded, as by the kubelet, which records nothing.
+func TestServeKillsUnhealthyOnFullDisk(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.rt.Script("web", clean)
+		s.rt.ScriptExec("web", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 1} })
+		s.files.write(file("web"), restartable("OnFailure", "app:1", ", livenessProbe: {exec: {command: [x]}, initialDelaySeconds: 60, failureThreshold: 1}"))
+		time.Sleep(30 * time.Second)
+		// A full file system answers the same for every new file.
+		dir := filepath.Dir(s.layout().PendingRestarts(string(s.got("web").UID)))
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount("none", dir, "tmpfs", unix.MS_RDONLY, "size=4k"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute)
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+		if n := len(s.starts("web")); n < 2 {
+			t.Errorf("%d starts; events %q, warnings %q", n, s.reasons(), s.warnings)
+		}
+		s.running("web")
+		if n := s.warned("record which containers are restarted"); n != 1 {
+			t.Errorf("%d warnings: %q", n, s.warnings)
+		}
+	})
 }

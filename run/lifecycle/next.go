@@ -247,13 +247,6 @@ func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World,
 		d.replace(c.Name, have.ID, w.Observed, Action{Why: why, Message: why})
 		return false
 	}
-	if cause := w.Observed.PendingRestarts[have.ID]; cause != "" {
-		// The process that was about to kill it was interrupted. If it kept running, it
-		// would be started again after a later exit that its policy accepts.
-		d.Actions = append(d.Actions, Action{Verb: KillContainer, Container: c.Name, ID: have.ID, Restart: cause,
-			Why: "its restart was interrupted", Message: fmt.Sprintf("Container %s will be restarted", c.Name)})
-		return false
-	}
 	if HasPostStart(c) && w.Observed.Hooks[have.ID] != HookDone {
 		d.Actions = append(d.Actions, Action{Verb: RunPostStart, Container: c.Name, ID: have.ID, Attempt: have.Restarts, Why: "its postStart hook may not have finished"})
 		return false
@@ -318,7 +311,7 @@ func (d *Decision) holdBack(c *Container, w World) bool {
 func requestsRestartAll(pod *corev1.Pod, obs *Observed) *Container {
 	for _, s := range SpecContainers(pod) {
 		c := obs.Container(s.Container.Name)
-		if c == nil || c.State != Exited || obs.PendingRestarts[c.ID] != "" {
+		if c == nil || c.State != Exited || obs.pendingRestart(c).Cause != "" {
 			continue
 		}
 		rule, ok := podutil.FindMatchingContainerRestartRule(*s.Container, c.ExitCode)

@@ -69,7 +69,7 @@ func startOver(pod *corev1.Pod, w World, attempt uint32, why string) Decision {
 func anyStartsAgain(pod *corev1.Pod, obs *Observed) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
 		last := obs.Latest(c.Name)
-		return last != nil && obs.PendingRestarts[last.ID] == RestartChanged
+		return last != nil && obs.pendingRestart(last).Cause == RestartChanged
 	})
 }
 

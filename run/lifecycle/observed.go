@@ -107,10 +107,10 @@ type Observed struct {
 	// creation do not identify them: the host's clock may be set.
 	Restarted map[string]bool `json:"restarted,omitempty"`
 	// PendingRestarts are the containers that podrun kills, or has killed, to start them
-	// again, by ID. An entry is recorded before the kill, and counts until a newer container
-	// of that name exists.
-	PendingRestarts map[string]RestartCause `json:"pendingRestarts,omitempty"`
-	Probes          map[string]Probed       `json:"probes,omitempty"` // last results of probes, by container ID
+	// again, by name. An entry is recorded before the kill, and counts until a newer container
+	// of that name was started.
+	PendingRestarts map[string]PendingRestart `json:"pendingRestarts,omitempty"`
+	Probes          map[string]Probed         `json:"probes,omitempty"` // last results of probes, by container ID
 	// Kept is what an owner of the pod wrote down of its status.
 	Kept Kept `json:"kept,omitzero"`
 	// Resize is a resize in place that has not ended; nil for none.

@@ -1,6 +1,10 @@
 package lifecycle
 
 import (
+	"maps"
+	"slices"
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
@@ -24,26 +28,70 @@ const (
 	RestartSandbox RestartCause = "Sandbox"
 )
 
-// WithPendingRestarts returns the pending restarts with those of more containers, and without
-// those of containers that were removed or started again. The result is a new map.
-func (o *Observed) WithPendingRestarts(more map[string]RestartCause) map[string]RestartCause {
-	out := map[string]RestartCause{}
+// PendingRestart is a container that podrun kills, or has killed, to start it again.
+type PendingRestart struct {
+	ID      string       `json:"id"`
+	Attempt uint32       `json:"attempt"` // its restart count
+	Cause   RestartCause `json:"cause"`
+	// NewSandbox is true if the containers are killed to start the pod over in a new sandbox.
+	NewSandbox bool `json:"newSandbox,omitempty"`
+}
+
+// WithPendingRestarts returns the pending restarts with those of more containers, by ID. A
+// container that is killed for a new sandbox keeps its earlier cause. The result is a new map.
+func (o *Observed) WithPendingRestarts(cause RestartCause, ids ...string) map[string]PendingRestart {
+	out := maps.Clone(o.PendingRestarts)
+	if out == nil {
+		out = map[string]PendingRestart{}
+	}
 	for _, c := range o.Containers {
-		cause, ok := more[c.ID]
-		if !ok {
-			cause, ok = o.PendingRestarts[c.ID]
+		if !slices.Contains(ids, c.ID) {
+			continue
 		}
-		if ok && o.Newest(c.Name).ID == c.ID {
-			out[c.ID] = cause
+		p, pending := out[c.Name]
+		if !pending || p.ID != c.ID || cause != RestartSandbox {
+			p = PendingRestart{ID: c.ID, Attempt: c.Restarts, Cause: cause}
 		}
+		p.NewSandbox = p.NewSandbox || cause == RestartSandbox
+		out[c.Name] = p
 	}
 	return out
+}
+
+// CurrentRestarts returns the pending restarts without those that are done: a newer container of
+// the name was started; one that was only created does not count, because it may be removed
+// again. Those whose containers run and were not asked to stop are left out as well: what
+// required the restart decides anew. Ending are the containers that were asked to stop, by ID.
+func (o *Observed) CurrentRestarts(ending map[string]time.Time) map[string]PendingRestart {
+	out := maps.Clone(o.PendingRestarts)
+	maps.DeleteFunc(out, func(name string, p PendingRestart) bool {
+		return slices.ContainsFunc(o.Containers, func(c Container) bool {
+			_, stops := ending[c.ID]
+			switch {
+			case c.Name != name:
+				return false
+			case c.ID == p.ID:
+				return c.State == Running && !stops && !p.NewSandbox
+			}
+			return c.Restarts > p.Attempt && (c.State == Running || c.State == Exited)
+		})
+	})
+	return out
+}
+
+// pendingRestart is the pending restart of a container, or of a later one of its name that is
+// no longer observed; the zero value for none.
+func (o *Observed) pendingRestart(c *Container) PendingRestart {
+	if p, ok := o.PendingRestarts[c.Name]; ok && c.Restarts <= p.Attempt {
+		return p
+	}
+	return PendingRestart{}
 }
 
 // startsAgain reports whether a container that has exited is started again: because podrun
 // killed it for that, or by its own restart policy and rules (KEP-5307) or the pod's.
 func (o *Observed) startsAgain(pod *corev1.Pod, c *corev1.Container, have *Container) bool {
-	switch o.PendingRestarts[have.ID] {
+	switch o.pendingRestart(have).Cause {
 	case RestartChanged, RestartSandbox:
 		return true
 	case RestartUnhealthy:
@@ -71,10 +119,8 @@ func restartsWhenKilled(pod *corev1.Pod, c *corev1.Container) bool {
 // about to, to start the pod over in a new one.
 func (o *Observed) leavesSandbox() bool {
 	s := o.Sandbox()
-	for _, c := range o.Containers {
-		if s != nil && c.SandboxID == s.ID && o.PendingRestarts[c.ID] == RestartSandbox {
-			return true
-		}
-	}
-	return false
+	return s != nil && slices.ContainsFunc(o.Containers, func(c Container) bool {
+		p := o.PendingRestarts[c.Name]
+		return c.SandboxID == s.ID && p.ID == c.ID && p.NewSandbox
+	})
 }

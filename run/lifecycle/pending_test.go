@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -13,12 +14,15 @@ import (
 // killed between any two steps: what a process knows of probes and cgroups is lost with it,
 // what the runtime and the pod's state files have is not.
 type interrupted struct {
-	t     *testing.T
-	pod   *corev1.Pod
-	obs   *Observed
-	world World
-	code  int32 // with which killed containers exit
-	steps int   // that the process does before it is killed; negative for all
+	t      *testing.T
+	name   string
+	pod    *corev1.Pod
+	obs    *Observed
+	world  World
+	ending map[string]time.Time // the containers that were asked to stop
+	code   int32                // with which killed containers exit
+	steps  int                  // that the process does before it is killed; negative for all
+	fails  string               // which creations and starts of container a fail, in their order: "-x" is the first start
 }
 
 // step reports whether the process still lives, and counts one step.
@@ -27,25 +31,32 @@ func (r *interrupted) step() bool {
 	return r.steps != -1
 }
 
-// process decides and executes until there is nothing to do or the process is killed.
-func (r *interrupted) process() {
+// process decides and executes until there is nothing to do or the process is killed after
+// that many steps.
+func (r *interrupted) process(steps int) (died bool) {
+	r.steps = steps
+	for id := range r.ending { // which the next owner stops before it decides anything
+		r.exit(id)
+	}
 	for range 20 {
 		r.world.Observed, r.world.Now = r.obs, r.world.Now.Add(time.Hour)
 		d := Next(r.pod, r.world)
 		for _, a := range d.Actions {
 			if !r.do(a) {
-				return
+				r.world.Unhealthy, r.world.GroupLost = nil, false
+				return true
 			}
 		}
 		if r.obs.Resize != nil && r.obs.Resized(r.pod) {
 			r.obs.Resize = nil
 		}
-		r.obs.PendingRestarts = r.obs.WithPendingRestarts(nil)
+		r.obs.PendingRestarts = r.obs.CurrentRestarts(r.ending)
 		if len(d.Actions) == 0 && !r.initExits() {
-			return
+			return false
 		}
 	}
-	r.t.Fatal("the pod does not come to rest")
+	r.t.Fatalf("%s: the pod does not come to rest: %+v", r.name, r.obs)
+	return false
 }
 
 // initExits lets the init container that runs succeed.
@@ -85,92 +96,114 @@ func (r *interrupted) do(a Action) bool {
 		r.obs.Order()
 		r.world.GroupLost = false
 	case StartContainer:
-		if !r.step() {
-			return false
-		}
-		r.obs.Put(Container{ID: fmt.Sprint(a.Container, "-", a.Attempt), Name: a.Container, SandboxID: r.obs.Sandbox().ID, State: Running,
-			Restarts: a.Attempt, Hash: r.world.Hashes[a.Container], CreatedAt: r.world.Now, StartedAt: r.world.Now})
+		return r.start(a)
 	case ResizePod:
 		if !r.step() {
 			return false
 		}
-		r.obs.Resize.Group = true
+		resize := *r.obs.Resize
+		resize.Group, resize.Containers = true, maps.Clone(resize.Containers)
 		for _, c := range r.obs.ToResize(r.pod) {
-			delete(r.obs.Resize.Containers, c.ID)
+			delete(resize.Containers, c.ID)
 		}
+		r.obs.Resize = &resize
 	default:
-		r.t.Fatalf("unexpected action %+v", a)
+		r.t.Fatalf("%s: unexpected action %+v", r.name, a)
 	}
 	return true
 }
 
-// kill records the cause and stops containers, one step each.
+// start removes containers that never ran, creates one, which may fail, and starts it.
+func (r *interrupted) start(a Action) bool {
+	for _, c := range r.obs.Containers {
+		if c.Name == a.Container && c.State == Created {
+			if !r.step() {
+				return false
+			}
+			r.obs.Drop(c.ID)
+			break
+		}
+	}
+	if !r.step() {
+		return false
+	}
+	if r.fail(a.Container) {
+		return true
+	}
+	c := Container{ID: fmt.Sprintf("%s-%d@%s", a.Container, a.Attempt, r.world.Now), Name: a.Container, SandboxID: r.obs.Sandbox().ID, State: Created,
+		Restarts: a.Attempt, Hash: r.world.Hashes[a.Container], CreatedAt: r.world.Now}
+	r.obs.Put(c)
+	if !r.step() {
+		return false
+	}
+	if !r.fail(a.Container) {
+		c.State, c.StartedAt = Running, r.world.Now
+		r.obs.Put(c)
+	}
+	return true
+}
+
+// fail reports whether the next creation or start of a container fails.
+func (r *interrupted) fail(container string) bool {
+	if container != "a" || r.fails == "" {
+		return false
+	}
+	first := r.fails[0]
+	r.fails = r.fails[1:]
+	return first == 'x'
+}
+
+// kill records the cause, asks containers to stop, and lets them exit, one step each.
 func (r *interrupted) kill(cause RestartCause, ids ...string) bool {
 	if cause != "" && len(ids) > 0 {
 		if !r.step() {
 			return false
 		}
-		more := map[string]RestartCause{}
-		for _, id := range ids {
-			more[id] = cause
-		}
-		r.obs.PendingRestarts = r.obs.WithPendingRestarts(more)
+		r.obs.PendingRestarts = r.obs.WithPendingRestarts(cause, ids...)
+	}
+	if !r.step() {
+		return false
+	}
+	for _, id := range ids {
+		r.ending[id] = r.world.Now
 	}
 	for _, id := range ids {
 		if !r.step() {
 			return false
 		}
-		for i := range r.obs.Containers {
-			if c := &r.obs.Containers[i]; c.ID == id {
-				c.State, c.ExitCode, c.FinishedAt = Exited, r.code, r.world.Now
-			}
-		}
+		r.exit(id)
 	}
 	return true
 }
 
-// TestInterruptedRestart: whatever the restart policy, the exit code, and the step after
-// which podrun is killed, a container that was killed for a change or a resize is started
-// again; one that was killed for a probe is, unless its own policy, otherwise that of the pod,
-// is Never; one that was killed for a new sandbox is, unless the pod's policy is Never
-// (computePodActions in pkg/kubelet/kuberuntime).
+func (r *interrupted) exit(id string) {
+	for i := range r.obs.Containers {
+		if c := &r.obs.Containers[i]; c.ID == id && c.State == Running {
+			c.State, c.ExitCode, c.FinishedAt = Exited, r.code, r.world.Now
+		}
+	}
+}
+
+// TestInterruptedRestart: whatever the restart policy, the exit code, the steps after which
+// two podruns are killed, and a failure to create the new container, a container that was
+// killed for a change or a resize is started again; one that was killed for a probe is, unless
+// its own policy, otherwise that of the pod, is Never; one that was killed for a new sandbox is,
+// unless the pod's policy is Never (computePodActions in pkg/kubelet/kuberuntime).
 func TestInterruptedRestart(t *testing.T) {
-	ownPolicies := []string{"", "Never", "OnFailure", "Always"}
 	cells := 0
-	for _, cause := range []string{"change", "resize", "probe", "cgroup"} {
+	for _, cause := range []string{"change", "resize", "probe", "cgroup", "change without sandbox", "killed without sandbox"} {
 		for _, policy := range []corev1.RestartPolicy{always, onFailure, never} {
-			for _, own := range ownPolicies {
-				for _, code := range []int32{0, 7, 137} {
-					for steps := range 12 {
-						for _, shape := range []string{"a b", "i:i s:s a b"} {
-							cells++
-							name := strings.Join([]string{cause, string(policy), own, fmt.Sprint(code, " ", steps), shape}, "/")
-							r := interruptedPod(t, cause, policy, own, shape, code)
-							r.steps = steps
-							r.process()
-							died := r.steps < 0
-							killed := r.exited("a-0") // it had a reason to be started again that outlives the process
-							recorded := len(r.obs.PendingRestarts) > 0
-							if died {
-								r.world.Unhealthy, r.world.GroupLost = nil, false
-							}
-							r.steps = -1
-							r.process()
-							again := r.obs.Newest("a").Restarts > 0 && r.obs.Newest("a").State == Running
-							want := cause != "probe" || own != "Never" && (own != "" || policy != never)
-							if died && !killed && !recorded && (cause == "probe" || cause == "cgroup") {
-								want = false // nothing was done about it, and the next process has to find it out
-							}
-							if cause == "cgroup" && policy == never {
-								if want = false; died && own != "" {
-									continue // the pod ends: its containers have nothing to be started again for
+			for _, own := range []string{"", "Never", "OnFailure", "Always"} {
+				for _, code := range []int32{0, 7} {
+					for _, shape := range []string{"a b", "i:i s:s a b"} {
+						for _, fails := range []string{"", "x", "-x", "-xx"} {
+							for first := range 14 {
+								for second := -1; second < 10; second += 2 {
+									cells++
+									r := interruptedPod(t, cause, policy, own, shape, code)
+									r.name, r.fails = fmt.Sprintf("%s/%s/%s/%d/%s/fails %s/%d, %d steps", cause, policy, own, code, shape, fails, first, second), fails
+									r.restarts(cause, policy, own, first, second)
 								}
-							}
-							if again != want {
-								t.Fatalf("%s: started again: %v, want %v: %+v", name, again, want, r.obs.Containers)
-							}
-							if len(r.obs.PendingRestarts) > 0 && again {
-								t.Fatalf("%s: %v is still pending", name, r.obs.PendingRestarts)
 							}
 						}
 					}
@@ -181,13 +214,31 @@ func TestInterruptedRestart(t *testing.T) {
 	t.Logf("%d cells", cells)
 }
 
-func (r *interrupted) exited(id string) bool {
-	for _, c := range r.obs.Containers {
-		if c.ID == id {
-			return c.State == Exited
+// restarts runs two processes that are killed and one that is not, and checks what became of
+// container a.
+func (r *interrupted) restarts(cause string, policy corev1.RestartPolicy, own string, first, second int) {
+	died := r.process(first)
+	asked := len(r.ending) > 0
+	if r.process(second) && !died {
+		asked = true // the first one had come to the end
+	}
+	r.process(-1)
+	want := cause != "probe" || own != "Never" && (own != "" || policy != never)
+	switch {
+	case died && !asked && (cause == "probe" || cause == "cgroup" && len(r.obs.PendingRestarts) == 0 && r.obs.Newest("a").Restarts == 0):
+		want = false // nothing was done about it, and the next process has to find it out
+	case cause == "cgroup" && policy == never:
+		if want = false; died && own != "" {
+			return // the pod ends: its containers have nothing to be started again for
 		}
 	}
-	return false
+	a := r.obs.Newest("a")
+	if again := a.Restarts > 0 && a.State == Running; again != want {
+		r.t.Fatalf("%s: started again: %v, want %v: %+v", r.name, again, want, r.obs.Containers)
+	}
+	if len(r.obs.PendingRestarts) > 0 && want {
+		r.t.Fatalf("%s: %v is still pending", r.name, r.obs.PendingRestarts)
+	}
 }
 
 // interruptedPod is a running pod with a reason to restart container a.
@@ -201,7 +252,7 @@ func interruptedPod(t *testing.T, cause string, policy corev1.RestartPolicy, own
 	if len(pod.Spec.InitContainers) > 0 {
 		have = append([]string{"i=0", "s=run"}, have...)
 	}
-	r := &interrupted{t: t, pod: pod, obs: statusObserved(t, 1, have...), code: code}
+	r := &interrupted{t: t, pod: pod, obs: statusObserved(t, 1, have...), code: code, ending: map[string]time.Time{}}
 	r.world = World{Now: someHour, Hashes: map[string]string{}}
 	for i := range r.obs.Containers {
 		c := &r.obs.Containers[i]
@@ -211,6 +262,15 @@ func interruptedPod(t *testing.T, cause string, policy corev1.RestartPolicy, own
 	switch cause {
 	case "change":
 		r.world.Hashes["a"] = "2"
+	case "change without sandbox", "killed without sandbox":
+		// A podrun was killed after it had recorded the restart, or had asked the container to
+		// stop as well; then the sandbox ended.
+		r.world.Hashes["a"] = "2"
+		r.obs.PendingRestarts = r.obs.WithPendingRestarts(RestartChanged, "a-0")
+		r.obs.Sandboxes[0].Ready = false
+		if cause == "killed without sandbox" {
+			r.ending["a-0"] = someHour
+		}
 	case "resize":
 		was := resizing("100m", "64Mi")
 		pod.Spec.Containers[0].Resources = resizing("100m", "128Mi").Spec.Containers[0].Resources

@@ -31,8 +31,8 @@ func readRestarted(l identity.Layout, uid string) (map[string]bool, error) {
 
 // readPendingRestarts reads which containers podrun kills to start them again; nothing if
 // there is none.
-func readPendingRestarts(l identity.Layout, uid string) (map[string]lifecycle.RestartCause, error) {
-	return readJSON[map[string]lifecycle.RestartCause](l.PendingRestarts(uid), "which containers are being restarted")
+func readPendingRestarts(l identity.Layout, uid string) (map[string]lifecycle.PendingRestart, error) {
+	return readJSON[map[string]lifecycle.PendingRestart](l.PendingRestarts(uid), "which containers are being restarted")
 }
 
 // readJSON reads the value of a state file: the zero value if the file does not exist, or if

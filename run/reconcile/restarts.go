@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/store"
 )
@@ -14,23 +15,32 @@ func (w *state) recordRestarts(cause lifecycle.RestartCause, ids ...string) erro
 	if cause == "" || len(ids) == 0 {
 		return nil
 	}
-	more := map[string]lifecycle.RestartCause{}
-	for _, id := range ids {
-		more[id] = cause
-	}
-	return w.keepRestarts(w.obs.WithPendingRestarts(more))
+	return w.keepRestarts(w.obs.WithPendingRestarts(cause, ids...))
 }
 
-// endRestarts forgets the pending restarts of containers that were started again.
-func (w *state) endRestarts() error { return w.keepRestarts(w.obs.WithPendingRestarts(nil)) }
+// endRestarts forgets the pending restarts that are done.
+func (w *state) endRestarts() error { return w.keepRestarts(w.obs.CurrentRestarts(w.lock.Ending)) }
 
-// keepRestarts writes the pending restarts if they have changed.
-func (w *state) keepRestarts(all map[string]lifecycle.RestartCause) error {
+// keepRestarts writes the pending restarts if they have changed. On a disk that cannot be
+// written, only this process knows them: an unhealthy container is killed all the same.
+func (w *state) keepRestarts(all map[string]lifecycle.PendingRestart) error {
 	if maps.Equal(all, w.obs.PendingRestarts) {
 		return nil
 	}
-	if err := store.KeepState(w.plan.Layout.PendingRestarts(w.plan.ID.UID), all, len(all) > 0); err != nil {
-		return fmt.Errorf("pod %s: record which containers are restarted: %w", w.plan.ID, err)
+	err := store.KeepState(w.plan.Layout.PendingRestarts(w.plan.ID.UID), all, len(all) > 0)
+	if err != nil {
+		err = fmt.Errorf("pod %s: record which containers are restarted: %w", w.plan.ID, err)
+	}
+	switch {
+	case err == nil:
+		w.unrecorded = nil
+	case !store.CannotWrite(err):
+		return err
+	default:
+		if w.unrecorded == nil {
+			w.SendWarnings(problem.List{problem.WarningOf(err)})
+		}
+		w.unrecorded = all
 	}
 	w.obs.PendingRestarts = all
 	return nil

@@ -39,4 +39,6 @@ type state struct {
 	// knowsPending is set; otherwise the stored reason applies.
 	pending      *lifecycle.ResizePending
 	knowsPending bool
+	// unrecorded are the pending restarts that could not be written; nil if they are on disk.
+	unrecorded map[string]lifecycle.PendingRestart
 }

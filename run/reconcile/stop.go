@@ -286,7 +286,7 @@ func (w *stopper) killContainer(ctx context.Context, id string, grace time.Durat
 	c := w.obs.Containers[at]
 	st := w.planStops([]lifecycle.Container{c}, grace)[0]
 	st.message = message
-	if err := w.noteEnding([]lifecycle.Container{c}, grace); err != nil {
+	if err := w.noteEnding([]lifecycle.Container{c}, grace); err != nil && !store.CannotWrite(err) {
 		return err
 	}
 	err := w.unlocked(ctx, w.lost, func(ctx context.Context) error { return w.stopContainer(ctx, st) })

@@ -269,6 +269,9 @@ func (w *owned) relist(ctx context.Context) error {
 		w.outage = time.Time{}
 		if err == nil {
 			w.obs = seen
+			if w.unrecorded != nil {
+				w.obs.PendingRestarts = w.unrecorded
+			}
 		}
 		return err
 	}
