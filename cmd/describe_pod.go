@@ -94,10 +94,21 @@ func (d *description) list(title string, values []string) {
 	}
 }
 
-// given writes a row only where there is a value.
+// given writes a row only where there is a value. Its further lines are indented below
+// the first: a container writes its termination message and could pass lines at column 0
+// for sections of the description.
 func (d *description) given(depth int, title, value string) {
-	if value != "" {
-		d.row(depth, title+":", value)
+	if value == "" {
+		return
+	}
+	lines := strings.Split(value, "\n")
+	d.row(depth, title+":", lines[0])
+	for _, line := range lines[1:] {
+		if line == "" {
+			d.row(0) // as kubectl prints it
+		} else {
+			d.row(depth, "", line)
+		}
 	}
 }
 

@@ -19,7 +19,8 @@ import (
 
 // described is a file of testdata/describe: a pod with its status, its journal,
 // and what kubectl v1.36.3's own describer printed for the two, in UTC, when it
-// was tableNow, with events from podrun.
+// was tableNow, with events from podrun. One difference is intended: further lines of a
+// message are indented (TestDescribeIndentsMessages).
 type described struct {
 	pod    *corev1.Pod
 	events []event.Event
@@ -113,6 +114,32 @@ func TestDescribeWhatKubectlCannot(t *testing.T) {
 	for _, unwanted := range []string{"Grace Period", "TokenExpirationSeconds", "Events:"} {
 		if strings.Contains(got, unwanted) {
 			t.Errorf("%q is in:\n%s", unwanted, got)
+		}
+	}
+}
+
+// A termination message has as many lines as the container writes: none of them is at
+// column 0, where it would look like a section of the description.
+func TestDescribeIndentsMessages(t *testing.T) {
+	pod := &corev1.Pod{}
+	pod.Name = "web"
+	pod.Spec.Containers = []corev1.Container{{Name: "app"}}
+	pod.Status.Message = "evicted\nNode: forged"
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{Message: "panic: bug\n\nStatus:  Running\nEvents:  <none>\n"},
+	}, LastTerminationState: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{Message: "one\nLabels: forged"}}}}
+	got := describedText(t, pod, nil)
+	for _, line := range strings.Split(got, "\n") {
+		for _, forged := range []string{"Status:  Running", "Events:  <none>", "Labels: forged", "Node: forged"} {
+			if strings.HasPrefix(line, forged) {
+				t.Errorf("at column 0: %q", line)
+			}
+		}
+	}
+	for _, want := range []string{"panic: bug\n", " Status:  Running\n", " Events:  <none>\n", " Labels: forged\n", " Node: forged\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in:\n%s", want, got)
 		}
 	}
 }

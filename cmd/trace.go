@@ -3,12 +3,14 @@ package cmd
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/problem"
@@ -91,5 +93,31 @@ func (a *app) writeTrace(t trace.Trace) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(name, append(data, '\n'), 0o644)
+	return writeNoFollow(name, append(data, '\n'))
+}
+
+// writeNoFollow writes a file. In a directory that other users can write to, such as
+// /tmp, the name may be their symlink to any file, or their FIFO: it writes to neither.
+func writeNoFollow(name string, data []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
+	if errors.Is(err, unix.ELOOP) {
+		return fmt.Errorf("write %s: it is a symbolic link, which is not followed; name another file", name)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Mode().IsRegular() {
+		if err := f.Truncate(0); err != nil {
+			return err
+		}
+	}
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	return f.Close()
 }

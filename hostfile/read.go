@@ -118,7 +118,16 @@ func readTail(ctx context.Context, path string, n int64, open func() (int, error
 // need the descriptor. It never waits for a FIFO's writer. Symbolic links are
 // followed.
 func Open(path string) (*os.File, error) {
-	fd, err := retry(func() (int, error) { return unix.Open(path, readFlags, 0) })
+	return openFile(path, func() (int, error) { return unix.Open(path, readFlags, 0) })
+}
+
+// OpenNoFollow is Open, but a symbolic link as the path's last element is ErrNotRegular.
+func OpenNoFollow(path string) (*os.File, error) {
+	return openFile(path, func() (int, error) { return openNoFollow(path) })
+}
+
+func openFile(path string, open func() (int, error)) (*os.File, error) {
+	fd, err := retry(open)
 	if err != nil {
 		return nil, failed("open", path, err)
 	}

@@ -48,6 +48,7 @@ type PodrunConfiguration struct {
 	StartOrder      *string `json:"startOrder"`  // kubelet or parallel
 	Preempt         *bool   `json:"preempt"`
 	AllowKubelet    *bool   `json:"allowKubelet"`
+	StrictSources   *bool   `json:"strictSources"`
 
 	Namespace *string `json:"namespace"` // of pods that name none
 	Verbose   *bool   `json:"verbose"`
@@ -261,7 +262,7 @@ func mergePodrun(s Settings, pc *PodrunConfiguration) Settings {
 		said(into, value)
 	}
 	for into, value := range map[*bool]*bool{
-		&s.AllowPrivileged: pc.AllowPrivileged, &s.Preempt: pc.Preempt, &s.AllowKubelet: pc.AllowKubelet, &s.Verbose: pc.Verbose,
+		&s.AllowPrivileged: pc.AllowPrivileged, &s.Preempt: pc.Preempt, &s.AllowKubelet: pc.AllowKubelet, &s.StrictSources: pc.StrictSources, &s.Verbose: pc.Verbose,
 	} {
 		said(into, value)
 	}

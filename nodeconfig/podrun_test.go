@@ -39,6 +39,7 @@ allowPrivileged: false
 podSecurity: baseline
 preempt: false
 allowKubelet: true
+strictSources: true
 namespace: edge
 verbose: true
 `, func(s *Settings) {
@@ -51,6 +52,7 @@ verbose: true
 			limit := 5 * time.Minute
 			s.RetryPullAlways, s.PullTimeout, s.PullStall = true, &limit, 0
 			s.AllowPrivileged, s.PodSecurity, s.Preempt, s.AllowKubelet = false, "baseline", false, true
+			s.StrictSources = true
 			s.Namespace, s.Verbose = "edge", true
 		}},
 		"beside a KubeletConfiguration": {"# the node\n---\n" + begin + "maxPods: 7\n--- # podrun's own\n" + beginPodrun + "rootDir: /r\n...\n", func(s *Settings) {

@@ -31,11 +31,13 @@ type Settings struct {
 	// ClaimDir is where each claim without a volume has a directory; empty for nowhere.
 	ClaimDir string `json:"persistentVolumeClaimDir,omitempty"`
 
-	Namespace    string `json:"namespace,omitempty"`    // of pods that name none; empty: default
-	AllowKubelet bool   `json:"allowKubelet,omitempty"` // run beside a kubelet on the same runtime
-	Verbose      bool   `json:"verbose,omitempty"`
-	StartOrder   string `json:"startOrder,omitempty"` // kubelet, which "" means too, or parallel
-	Color        string `json:"-"`                    // auto, always or never; empty for auto
+	Namespace string `json:"namespace,omitempty"` // of pods that name none; empty: default
+	// StrictSources refuses manifests that users other than root can write to.
+	StrictSources bool   `json:"strictSources,omitempty"`
+	AllowKubelet  bool   `json:"allowKubelet,omitempty"` // run beside a kubelet on the same runtime
+	Verbose       bool   `json:"verbose,omitempty"`
+	StartOrder    string `json:"startOrder,omitempty"` // kubelet, which "" means too, or parallel
+	Color         string `json:"-"`                    // auto, always or never; empty for auto
 
 	HostnameOverride string            `json:"hostnameOverride,omitempty"`
 	NodeIP           []string          `json:"nodeIP,omitempty"`

@@ -205,9 +205,10 @@ func (s *stream) piece(p piece) error {
 }
 
 // openLog opens a log's file. Anything but a regular file is refused: opening a
-// pipe would hang, and a device never ends.
+// pipe would hang, a device never ends, and a symlink may lead to a file that the reader
+// must not see. Runtimes write logs at the path that they report.
 func openLog(path string) (*os.File, error) {
-	return hostfile.Open(path)
+	return hostfile.OpenNoFollow(path)
 }
 
 // missing is the error that a container has no log, with the reason.

@@ -264,8 +264,8 @@ func TestStreamLinks(t *testing.T) {
 	}
 	link("b", "a")
 	tests := []struct{ name, path, want string }{
-		{"link", link("link", good), ""},
-		{"loop", link("a", "b"), "too many levels of symbolic links"},
+		{"link to a log", link("link", good), "is not a regular file"},
+		{"loop", link("a", "b"), "is not a regular file"},
 		{"directory", dir, "is not a regular file"},
 		{"fifo", fifo, "is not a regular file"},
 		{"link to a fifo", link("to-fifo", fifo), "is not a regular file"},
@@ -276,11 +276,8 @@ func TestStreamLinks(t *testing.T) {
 			var b bytes.Buffer
 			src := Source{Container: "app", Path: tt.path, Exited: closed()}
 			err := Stream(t.Context(), src, Output{Stdout: &b}, Options{Follow: follow})
-			if tt.want == "" {
-				if err != nil || b.String() != "one\n" {
-					t.Errorf("%s: output %q, error %v", tt.name, b.String(), err)
-				}
-				continue
+			if b.Len() > 0 {
+				t.Errorf("%s: output %q", tt.name, b.String())
 			}
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "container app") {
 				t.Errorf("%s: error %v, want %q", tt.name, err, tt.want)

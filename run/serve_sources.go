@@ -27,6 +27,7 @@ type sources struct {
 
 	mu     sync.Mutex // one reads or replaces them at a time
 	reader *source.Reader
+	strict bool     // the setting strictSources
 	copies []string // the names of the copies of the URLs
 	swept  bool     // copies of other URLs were removed
 	known  string   // the identities of the directories that are on disk
@@ -35,7 +36,7 @@ type sources struct {
 
 // newSources begins to watch the sources. They end with ctx, before close returns.
 func (e *Engine) newSources(ctx context.Context, o ServeOptions) (*sources, error) {
-	s := &sources{ctx: ctx, node: &e.Node, engine: e, options: o, changed: make(chan struct{}, 1)}
+	s := &sources{ctx: ctx, node: &e.Node, engine: e, options: o, strict: e.Settings.StrictSources, changed: make(chan struct{}, 1)}
 	data, err := store.ReadState(e.Layout().DirIdentities())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read what is known of the manifest directories: %w", err)
@@ -58,7 +59,7 @@ func (s *sources) open(dirs []string) error {
 	}
 	var identities map[string]source.Identity
 	_ = json.Unmarshal([]byte(s.known), &identities) // it was checked, or is empty
-	reader, err := source.NewReader(source.Options{Dirs: dirs, Remotes: remotes, Manifest: o.Manifest, Identities: identities})
+	reader, err := source.NewReader(source.Options{Dirs: dirs, Remotes: remotes, Manifest: o.Manifest, Strict: s.strict, Identities: identities})
 	if err != nil {
 		return err
 	}
@@ -106,11 +107,16 @@ func (s *sources) reload(settings nodeconfig.Settings) {
 	defer s.signal()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	dirs := settings.SourcesOrDefault()
-	if !s.options.SettingsDirs || slices.Equal(dirs, s.options.Dirs) || s.ctx.Err() != nil {
+	dirs, strict := settings.SourcesOrDefault(), s.strict
+	if !s.options.SettingsDirs {
+		dirs = s.options.Dirs
+	}
+	if slices.Equal(dirs, s.options.Dirs) && settings.StrictSources == strict || s.ctx.Err() != nil {
 		return
 	}
+	s.strict = settings.StrictSources
 	if err := s.open(dirs); err != nil {
+		s.strict = strict
 		s.node.SendWarnings(problem.List{problem.WarningOf(err)})
 	}
 }

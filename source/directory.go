@@ -14,6 +14,7 @@ type listing struct {
 	marked   bool          // it has a file .keep: it is meant to be empty
 	files    []observation // by name
 	ignored  []string      // printable names
+	exposed  []string      // what users other than root can write to, printable
 }
 
 // keepMarker is the name of the file that marks a directory without manifests as
@@ -42,7 +43,7 @@ func (r rules) dir(ctx context.Context, path string, prev *Dir, remembered Ident
 	}
 	d.young = r.now.Sub(d.arrived) < r.settle
 	d.State, d.Why, d.Identity, d.listed = Present, "", l.identity, true
-	d.Ignored = l.ignored
+	d.Ignored, d.Exposed = l.ignored, l.exposed
 	d.Files = r.files(ctx, path, d.Files, l.files)
 	return d
 }

@@ -36,6 +36,9 @@ func news(before, after *Snapshot) problem.List {
 		if len(fresh) > 0 {
 			out = append(out, now.ignored(fresh))
 		}
+		if len(now.Exposed) > 0 && !slices.Equal(was.Exposed, now.Exposed) {
+			out = append(out, now.exposed())
+		}
 	}
 	if rest := len(out) - maxNews; rest > 0 {
 		out = append(out[:maxNews:maxNews], problem.Problem{Reason: "TooManyProblems", Message: fmt.Sprintf("and %d more problems", rest), Warning: true})
@@ -76,6 +79,12 @@ func (d *Dir) Name() string { return printable(d.Path) }
 func (d *Dir) unreachable() problem.Problem {
 	return problem.Problem{File: printable(d.Path), Reason: "SourceUnreachable", Message: "the " + d.kind() + " is unreachable: " + d.Why,
 		Hint: "its pods keep running, and none is removed, until podrun can read it", Warning: true}
+}
+
+func (d *Dir) exposed() problem.Problem {
+	return problem.Problem{File: printable(d.Path), Reason: "SourceExposed", Warning: true,
+		Message: strings.Join(d.Exposed, "; ") + ": these users can start privileged pods, and so become root",
+		Hint:    "chown root and chmod go-w these files; the setting strictSources: true refuses them"}
 }
 
 func (d *Dir) ignored(names []string) problem.Problem {

@@ -21,6 +21,10 @@ type Options struct {
 	// Manifest is how files are read, as by every other command. Suffix,
 	// RestartPolicy and ToEnd do not apply to directories.
 	Manifest manifest.Options
+	// Strict refuses directories and files that a user other than root, or a group other
+	// than root's, can write to, instead of warning of them. Those that every user can
+	// write to are refused in any case.
+	Strict bool
 	// Settle is for how long a file that looks half-written is given time to
 	// become complete; 0 is 1 s.
 	Settle time.Duration
@@ -166,7 +170,7 @@ func (r *Reader) start(ctx context.Context, dir string, before *Dir) *pass {
 	known := unread(before)
 	go func() {
 		defer close(p.done)
-		p.found = list(ctx, dir, known, &p.progress)
+		p.found = list(ctx, dir, known, r.options.Strict, &p.progress)
 	}()
 	return p
 }

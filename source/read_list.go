@@ -30,7 +30,7 @@ var errDangling = errors.New("is a symbolic link to a file that does not exist")
 // are unchanged. Progress counts the completed calls. All paths are relative to the
 // directory's descriptor, so that a concurrent mount or unmount does not mix two
 // directories.
-func list(ctx context.Context, dir string, known map[string]print, progress *atomic.Int64) listing {
+func list(ctx context.Context, dir string, known map[string]print, strict bool, progress *atomic.Int64) listing {
 	d, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return listing{err: cause(err)}
@@ -41,6 +41,11 @@ func list(ctx context.Context, dir string, known map[string]print, progress *ato
 		return listing{err: err}
 	}
 	l := listing{identity: Identity{Device: uint64(st.Dev), Inode: st.Ino}}
+	who := permissionsOf(&st)
+	if l.err = who.refused(strict); l.err != nil {
+		return l
+	}
+	l.expose("the directory", who)
 	names, err := l.names(ctx, d, progress)
 	if err != nil {
 		l.err = cause(err)
@@ -53,7 +58,7 @@ func list(ctx context.Context, dir string, known map[string]print, progress *ato
 			l.err = context.Cause(ctx)
 			return l
 		}
-		o, isDir := observe(base, name, known, left)
+		o, isDir := observe(base, name, known, strict, left)
 		progress.Add(1)
 		switch {
 		case isDir:
@@ -62,6 +67,7 @@ func list(ctx context.Context, dir string, known map[string]print, progress *ato
 		default:
 			left -= int64(len(o.data))
 			l.files = append(l.files, o)
+			l.expose(printable(name), o.permissions)
 		}
 	}
 	return l
@@ -106,7 +112,7 @@ func (l *listing) ignore(name string) {
 }
 
 // observe reads one file, of at most left bytes, unless it looks as known.
-func observe(base, name string, known map[string]print, left int64) (o observation, isDir bool) {
+func observe(base, name string, known map[string]print, strict bool, left int64) (o observation, isDir bool) {
 	o.name = name
 	path := filepath.Join(base, name)
 	var st unix.Stat_t
@@ -114,12 +120,15 @@ func observe(base, name string, known map[string]print, left int64) (o observati
 		o.err = missing(path, err)
 		return o, false
 	}
-	o.print = printOf(&st)
+	o.print, o.permissions = printOf(&st), permissionsOf(&st)
+	refused := o.permissions.refused(strict)
 	switch {
 	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
 		return o, true
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		o.err = hostfile.ErrNotRegular
+	case refused != nil:
+		o.err = refused
 	case known[name] == o.print:
 		o.kept = true
 	case st.Size > manifest.MaxSource:
@@ -127,7 +136,7 @@ func observe(base, name string, known map[string]print, left int64) (o observati
 	case st.Size > left:
 		o.err = errTooMuch
 	default:
-		o.read(path, min(left, manifest.MaxSource))
+		o.read(path, strict, min(left, manifest.MaxSource))
 	}
 	return o, false
 }
@@ -141,7 +150,7 @@ func missing(path string, err error) error {
 }
 
 // read reads the content, and whether it may change yet.
-func (o *observation) read(path string, limit int64) {
+func (o *observation) read(path string, strict bool, limit int64) {
 	f, err := hostfile.Open(path)
 	if err != nil {
 		o.err = missing(path, cause(err))
@@ -153,7 +162,10 @@ func (o *observation) read(path string, limit int64) {
 	if o.err = unix.Fstat(fd, &before); o.err != nil {
 		return
 	}
-	o.print = printOf(&before)
+	o.print, o.permissions = printOf(&before), permissionsOf(&before)
+	if o.err = o.permissions.refused(strict); o.err != nil {
+		return // replaced since stat(2)
+	}
 	// A file that grew since then is over the limit, or not complete.
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	switch {

@@ -167,7 +167,7 @@ func TestReadUnmounted(t *testing.T) {
 		t.Skip("needs root, to mount")
 	}
 	dir := t.TempDir()
-	mount := func() { do(t, unix.Mount("podrun-test", dir, "tmpfs", 0, "size=1m")) }
+	mount := func() { do(t, unix.Mount("podrun-test", dir, "tmpfs", 0, "size=1m,mode=755")) }
 	unmount := func() { do(t, unix.Unmount(dir, unix.MNT_DETACH)) }
 	mount()
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })

@@ -35,13 +35,14 @@ const (
 
 // observation is one file of a directory as one pass found it.
 type observation struct {
-	name   string
-	print  print
-	err    error // why the content is unknown; nil otherwise
-	kept   bool  // print is that of the previous pass, so that data was not read
-	data   []byte
-	writer writer
-	remote bool // a server's response: it is complete, and only an empty list requests no pods
+	name        string
+	print       print
+	err         error // why the content is unknown; nil otherwise
+	kept        bool  // print is that of the previous pass, so that data was not read
+	data        []byte
+	writer      writer
+	permissions permissions // which users can change it
+	remote      bool        // a server's response: it is complete, and only an empty list requests no pods
 }
 
 // rules are the inputs of the decisions of one pass that are not in the files.

@@ -56,6 +56,7 @@ type Dir struct {
 	Identity Identity
 	Files    []File   // by name; of an Unreachable directory those that were read last
 	Ignored  []string // printable names of ignored files, at most 100
+	Exposed  []string // what users other than root can write to, and which users; at most 10
 
 	listed  bool      // it was read once by this process
 	arrived time.Time // when the directory with this identity became Present

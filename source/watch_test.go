@@ -101,7 +101,7 @@ func TestWatchMounts(t *testing.T) {
 	}
 	dir := t.TempDir()
 	changed := watched(t, dir)
-	do(t, unix.Mount("podrun-test", dir, "tmpfs", 0, "size=1m"))
+	do(t, unix.Mount("podrun-test", dir, "tmpfs", 0, "size=1m,mode=755"))
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 	await(t, changed, "mounted over")
 	calm(changed)

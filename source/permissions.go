@@ -1,0 +1,61 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxExposed is how many files of a directory a warning lists.
+const maxExposed = 10
+
+// errWorldWritable is why a directory or a file is refused: a manifest may start a
+// privileged pod, so that whoever writes it is root.
+var errWorldWritable = errors.New("refused, because every user can write to it (fix: chmod o-w)")
+
+// permissions are the users other than root that can change a file or a directory.
+type permissions struct {
+	all   bool
+	owner uint32 // 0 if root owns it
+	group uint32 // 0 if its group cannot write to it, or is root's
+}
+
+func permissionsOf(st *unix.Stat_t) permissions {
+	w := permissions{all: st.Mode&unix.S_IWOTH != 0, owner: st.Uid}
+	if st.Mode&unix.S_IWGRP != 0 {
+		w.group = st.Gid
+	}
+	return w
+}
+
+// String describes the owner and the group; it is empty if only root can write.
+func (w permissions) String() string {
+	switch {
+	case w.owner != 0 && w.group != 0:
+		return fmt.Sprintf("user %d and group %d can write to it", w.owner, w.group)
+	case w.owner != 0:
+		return fmt.Sprintf("user %d owns it", w.owner)
+	case w.group != 0:
+		return fmt.Sprintf("group %d can write to it", w.group)
+	}
+	return ""
+}
+
+// refused is why podrun does not read it; nil if it does.
+func (w permissions) refused(strict bool) error {
+	switch text := w.String(); {
+	case w.all:
+		return errWorldWritable
+	case strict && text != "":
+		return fmt.Errorf("refused by strictSources, because %s (fix: chown root, chmod go-w)", text)
+	}
+	return nil
+}
+
+// expose adds a file that is read although users other than root can write to it.
+func (l *listing) expose(name string, w permissions) {
+	if text := w.String(); text != "" && !w.all && len(l.exposed) < maxExposed {
+		l.exposed = append(l.exposed, name+": "+text)
+	}
+}
