@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/eviction"
 )
 
 // corruptEvents counts the events that report a corrupt checkpoint.
@@ -142,5 +143,82 @@ func TestServeKeepsAStoppedCorruptPod(t *testing.T) {
 		if sum := s.super.Summary(); len(sum.Corrupt) != 1 || s.corruptEvents() != 1 {
 			t.Errorf("corrupt: %v, %d events", sum.Corrupt, s.corruptEvents())
 		}
+	})
+}
+
+// TestServeKeepsTheCorruptPodOfACommand: the file, which has not changed, does not define
+// the pod that a command applied after it.
+func TestServeKeepsTheCorruptPodOfACommand(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.files.write(file("web"), servedPod("web"))
+		time.Sleep(time.Minute)
+		s.noError(s.applyAll(t.Context(), strings.Replace(servedPod("web"), "app:1", "app:2", 1)))
+		time.Sleep(commandsAfter)
+		web := s.running("web")
+		s.end()
+		s.spoilWeb("cut short")
+		s.start()
+		time.Sleep(time.Hour)
+		s.same(web)
+		sum := s.super.Summary()
+		if len(sum.Corrupt) != 1 || sum.String() != "1 pods: 1 failed" {
+			t.Errorf("%s, corrupt %v", sum, sum.Corrupt)
+		}
+		if n := s.corruptEvents(); n != 1 || !s.emitted(event.CheckpointCorrupt, "podrun delete") || s.emitted(event.CheckpointCorrupt, "replaces") {
+			t.Errorf("%d events: %q", n, s.reasons())
+		}
+		s.files.write(file("web"), strings.Replace(servedPod("web"), "app:1", "db:1", 1))
+		time.Sleep(time.Minute)
+		if c := s.running("web"); c.ID == web.ID {
+			t.Errorf("the changed file was not applied: %q, %q", s.warnings, s.reasons())
+		}
+	})
+}
+
+// TestServeKeepsAnEndedCorruptPod: a pod that has ended does not run again because its
+// checkpoint is corrupt, until its file changes.
+func TestServeKeepsAnEndedCorruptPod(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		once := strings.Replace(servedPod("web"), "restartPolicy: Always", "restartPolicy: Never", 1)
+		s.files.write(file("web"), once)
+		time.Sleep(time.Minute)
+		if err := s.rt.Exit("web", 0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		s.end()
+		s.spoilWeb("empty")
+		s.start()
+		time.Sleep(time.Hour)
+		s.wantStarts("web", 1)
+		if sum := s.super.Summary(); len(sum.Corrupt) != 1 || s.corruptEvents() != 1 || s.emitted(event.CheckpointCorrupt, "replaces") {
+			t.Errorf("corrupt: %v, %d events: %q", sum.Corrupt, s.corruptEvents(), s.reasons())
+		}
+		s.files.write(file("web"), strings.Replace(once, "app:1", "app:2", 1))
+		time.Sleep(time.Minute)
+		s.wantStarts("web", 2)
+	})
+}
+
+// TestServeRetriesAnEvictedCorruptPod: an evicted pod is replaced after the transition
+// period, also if its checkpoint is corrupt.
+func TestServeRetriesAnEvictedCorruptPod(t *testing.T) {
+	pressureTest(t, func(t *testing.T, s *serving) {
+		s.files.write(file("web"), podText("web", "Always", "containers: [{name: web, image: registry.example/web:1}]", "volumes: [{name: data, emptyDir: {sizeLimit: 1Gi}}]"))
+		time.Sleep(5 * time.Second)
+		s.node.change(func(u *usedNode) {
+			u.pods["web"] = &eviction.Usage{Volumes: map[string]eviction.Disk{"data": {Bytes: 2 * gib}}}
+		})
+		time.Sleep(time.Minute + examine)
+		s.wantEvicted("web", "exceeds the limit")
+		s.end()
+		s.node.change(func(u *usedNode) { delete(u.pods, "web") })
+		s.spoilWeb("cut short")
+		s.start()
+		time.Sleep(3 * time.Minute)
+		s.absent("web")
+		time.Sleep(3 * time.Minute)
+		s.running("web")
+		s.wantStarts("web", 2)
 	})
 }

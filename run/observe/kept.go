@@ -35,17 +35,14 @@ func readKept(l identity.Layout, uid string) (kept lifecycle.Kept, err error) {
 	return lifecycle.Kept{}, fmt.Errorf("read the kept status: %w", inFile(l.KeptStatus(uid), err))
 }
 
-// ReadDisrupted reads when a pod was evicted, and when it was stopped because the node
-// shuts down; zero if it was not, or that cannot be read.
-func ReadDisrupted(l identity.Layout, uid string) (evicted, shutDown time.Time) {
+// ReadKept reads the part of the status that the pod's owner recorded; the zero value if there
+// is none, or that cannot be read.
+func ReadKept(l identity.Layout, uid string) lifecycle.Kept {
 	kept, err := readKept(l, uid)
 	if err != nil {
-		return evicted, shutDown
+		return lifecycle.Kept{}
 	}
-	if kept.Evicted != nil {
-		evicted = kept.Evicted.At
-	}
-	return evicted, kept.ShutDown
+	return kept
 }
 
 // readImageFailures reads why containers wait for their images.

@@ -36,13 +36,14 @@ type Situation struct {
 	Run bool
 	// FromSource is true if the pod came from its source, and no command applied it since:
 	// then the source's end deletes it. Unclaimed is true if it is not known where the pod
-	// came from, and it is what its source defines.
+	// came from, and it is what its source defines or its checkpoint is corrupt.
 	FromSource, Unclaimed bool
 	// Stopped is true if a command stopped the pod until a command starts it.
 	Stopped bool
 	// Doomed is true if a removal for good has begun.
 	Doomed bool
-	// Ended is true if the pod has ended permanently, as this process has observed.
+	// Ended is true if the pod has ended permanently, as this process has observed, or as the
+	// recorded status of a pod with a corrupt checkpoint says.
 	Ended bool
 	// Broken is true if its checkpoint cannot be read: only its source can define it.
 	Broken bool
@@ -136,12 +137,8 @@ func Decide(s Situation) Step {
 			return Step{Do: Wait, Until: s.RetryDelete, Why: whyNotRemoved}
 		}
 		return Step{Do: Delete}
-	case s.Broken && (s.Source != Present || s.Stopped || s.ShutDown):
-		return Step{Do: Wait, Why: whyCorrupt}
-	case s.Broken && s.applyHeld():
-		return Step{Do: Wait, Until: s.RetryApply, Why: whyCorrupt}
 	case s.Broken:
-		return Step{Do: Apply}
+		return s.withoutCheckpoint()
 	case s.Stopped:
 		return Step{Do: Wait, Why: whyStopped}
 	case s.Evict && !s.Ended:
@@ -160,6 +157,30 @@ func Decide(s Situation) Step {
 	return Step{Do: Attend, Until: s.until()}
 }
 
+// replacesCorrupt reports whether a pod whose checkpoint is corrupt is replaced as its source
+// defines it. If the source has not changed since it was applied, two pods are kept: one that
+// a command applied since, because replacing it deletes its volumes, and one that has ended
+// and was not evicted, because it would run again.
+func (s Situation) replacesCorrupt() bool {
+	if s.Source != Present || s.Stopped || s.ShutDown {
+		return false
+	}
+	return s.Hash != s.Applied || (s.FromSource || s.Unclaimed) && (!s.Ended || s.Evicted)
+}
+
+// withoutCheckpoint is the step for a pod whose checkpoint is corrupt.
+func (s Situation) withoutCheckpoint() Step {
+	switch {
+	case !s.replacesCorrupt():
+		return Step{Do: Wait, Why: whyCorrupt}
+	case s.Ended && s.Evicted && s.Hash == s.Applied:
+		return s.afterEviction()
+	case s.applyHeld():
+		return Step{Do: Wait, Until: s.RetryApply, Why: whyCorrupt}
+	}
+	return Step{Do: Apply}
+}
+
 // asked reports whether a source defines the pod, or may define it: only then is an
 // evicted pod retried.
 func (s Situation) asked() bool { return s.Source == Present || s.Source == Unreachable }
@@ -175,7 +196,7 @@ func (s Situation) afterEviction() Step {
 	case s.applyHeld():
 		return Step{Do: Wait, Until: s.RetryApply, Why: whyNotApplied}
 	}
-	return Step{Do: Apply, Force: true}
+	return Step{Do: Apply, Force: !s.Broken} // a corrupt pod is replaced in any case
 }
 
 // changed reports whether the source's definition differs from the applied one, has the

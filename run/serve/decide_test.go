@@ -81,6 +81,27 @@ var stateTable = []row{
 	{"its checkpoint is corrupt", "", func(s *Situation) { exists(s); s.Broken = true }, [4]cell{apply, remove, wait, wait}},
 	{"its checkpoint is corrupt", "and it could not be replaced", func(s *Situation) { exists(s); s.Broken, s.Failed, s.RetryApply = true, "h1", later },
 		[4]cell{{do: Wait, until: later}, remove, wait, wait}},
+	{"its checkpoint is corrupt", "and a command applied it since", func(s *Situation) { applied(s); s.Broken = true }, [4]cell{wait, release, wait, wait}},
+	{"its checkpoint is corrupt", "a command applied it since, and the file changed then", func(s *Situation) { applied(s); s.Broken, s.Applied = true, "h0" },
+		[4]cell{apply, release, wait, wait}},
+	{"its checkpoint is corrupt", "and its origin is unknown", func(s *Situation) { applied(s); s.Broken, s.Unclaimed = true, true }, [4]cell{apply, release, wait, wait}},
+	{"its checkpoint is corrupt", "and it has ended", func(s *Situation) { exists(s); s.Broken, s.Ended = true, true }, [4]cell{wait, remove, wait, wait}},
+	{"its checkpoint is corrupt", "it has ended, and its origin is unknown", func(s *Situation) { applied(s); s.Broken, s.Ended, s.Unclaimed = true, true, true },
+		[4]cell{wait, release, wait, wait}},
+	{"its checkpoint is corrupt", "it has ended, and the file has changed", func(s *Situation) { exists(s); s.Broken, s.Ended, s.Applied = true, true, "h0" },
+		[4]cell{apply, remove, wait, wait}},
+	{"its checkpoint is corrupt", "it was evicted, and the transition period is not over", func(s *Situation) {
+		exists(s)
+		s.Broken, s.Ended, s.Evicted, s.RetryEvicted = true, true, true, later
+	}, [4]cell{{do: Wait, until: later}, remove, wait, wait}},
+	{"its checkpoint is corrupt", "it was evicted, and the node is under pressure", func(s *Situation) {
+		exists(s)
+		s.Broken, s.Ended, s.Evicted, s.RetryEvicted, s.Pressure = true, true, true, since, true
+	}, [4]cell{wait, remove, wait, wait}},
+	{"its checkpoint is corrupt", "it was evicted, and the transition period is over", func(s *Situation) {
+		exists(s)
+		s.Broken, s.Ended, s.Evicted, s.RetryEvicted = true, true, true, since
+	}, [4]cell{apply, remove, wait, wait}},
 	{"its checkpoint is corrupt", "and it was stopped", func(s *Situation) { exists(s); s.Broken, s.Stopped = true, true }, [4]cell{wait, remove, wait, wait}},
 	{"refused", "", func(s *Situation) { s.Failed, s.RetryApply = "h1", later },
 		[4]cell{{do: Wait, until: later}, forget, wait, forget}},
@@ -278,6 +299,8 @@ func TestDecideProperties(t *testing.T) {
 		check(d.Do != Evict || s.Evict && s.Exists && !s.Ended && !s.Stopped && !s.Run, "only what is to be evicted, and runs, is evicted")
 		check(!s.Exists || !s.Stopped || s.Doomed || d.Do == Wait || d.Do == Delete || d.Do == Release, "a stopped pod is not started")
 		check(!s.Exists || !s.Broken || d.Do != Attend && d.Do != Evict && !d.Force, "a pod with a corrupt checkpoint is replaced from its source, or left alone")
+		check(!s.Exists || !s.Broken || d.Do != Apply || s.Applied != s.Hash || s.FromSource || s.Unclaimed, "the pod of a command is not replaced because its checkpoint is corrupt")
+		check(!s.Exists || !s.Broken || d.Do != Apply || s.Applied != s.Hash || !s.Ended || again, "a pod that has ended is not started because its checkpoint is corrupt")
 		check(!s.Exists || !s.Ended || d.Do != Attend, "a pod that has ended is not attended")
 		check(d.Do != Forget || !s.Exists && s.Source != Present && s.Source != Unreachable, "only a pod that does not exist is forgotten")
 		check(d.Do == Wait || d.Do == Attend || d.Until.IsZero(), "only waiting and attending has an end")

@@ -126,7 +126,7 @@ func (p *pod) noteCorrupt(in facing) {
 		return
 	}
 	message := "the pod's checkpoint is corrupt: " + c.Why + "; podrun does not supervise the pod; " + identity.DeleteHint(in.id)
-	if in.Source == Present && !in.Stopped {
+	if in.replacesCorrupt() {
 		message = "the pod's checkpoint is corrupt: " + c.Why + "; podrun replaces the pod as " + source.Shown(in.path) + " defines it"
 	}
 	n := p.node()

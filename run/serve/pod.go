@@ -226,7 +226,7 @@ func (p *pod) outdated(step Step, begun facing) bool {
 	}
 	in.Owned = false // by this very step
 	if in.Broken && (step.Do == Apply || step.Do == Attend) {
-		in.Broken = false // the worker knows the definition
+		in.Broken, in.Unclaimed = false, false // the worker knows the definition
 		p.rewrite.Store(true)
 		p.ownerChanged()
 	}

@@ -75,21 +75,26 @@ func (p *pod) situation(now time.Time) (facing, error) {
 	}
 	in.FromSource = owner.FromSource()
 	in.Stopped = observe.IsStopped(layout, in.id.UID)
-	evicted, shutDown := observe.ReadDisrupted(layout, in.id.UID)
-	in.ShutDown = !shutDown.IsZero() && p.s.shutdown.begun()
-	if !evicted.IsZero() {
-		in.Evicted, in.RetryEvicted = true, evicted.Add(p.node().Settings.EvictionPressureTransitionPeriod)
+	kept := observe.ReadKept(layout, in.id.UID)
+	in.ShutDown = !kept.ShutDown.IsZero() && p.s.shutdown.begun()
+	if kept.Evicted != nil {
+		in.Evicted, in.RetryEvicted = true, kept.Evicted.At.Add(p.node().Settings.EvictionPressureTransitionPeriod)
 		in.Pressure = p.s.pressure.any()
 	}
 	known := observe.ReadKnown(layout, in.id)
 	in.broken, in.Broken, in.SecretsLost = known.Broken, known.Broken != nil, known.LostSecrets != nil
+	unknown := owner == nil || owner.Origin == nil
+	if in.Broken { // attending it cannot find out
+		in.Ended = in.Ended || kept.Terminal() && kept.ShutDown.IsZero()
+		in.Unclaimed = unknown
+	}
 	if in.Source == Present && known.Pod != nil {
 		pod := in.objects.Pods[0].Object
 		same := sync.OnceValue(func() bool {
 			return len(manifest.Changes(known.Pod, manifest.KeepEphemeral(known.Pod, pod))) == 0
 		})
 		in.Restart = in.Hash != in.Applied && pod.Annotations[AnnotationRestart] == "true" && same()
-		in.Unclaimed = (owner == nil || owner.Origin == nil) && same()
+		in.Unclaimed = unknown && same()
 	}
 	return in, nil
 }
