@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,9 +99,14 @@ func (a *app) writeTrace(t trace.Trace) error {
 }
 
 // writeNoFollow writes a file. In a directory that other users can write to, such as
-// /tmp, the name may be their symlink to any file, or their FIFO: it writes to neither.
+// /tmp, the name may be their symlink to any file: it is not followed. The kernel's own
+// links to the standard streams are.
 func writeNoFollow(name string, data []byte) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
+	flags := os.O_WRONLY | os.O_CREATE | unix.O_NONBLOCK
+	if !slices.Contains([]string{"/dev", "/dev/fd", "/proc/self/fd"}, filepath.Dir(name)) {
+		flags |= unix.O_NOFOLLOW
+	}
+	f, err := os.OpenFile(name, flags, 0o644)
 	if errors.Is(err, unix.ELOOP) {
 		return fmt.Errorf("write %s: it is a symbolic link, which is not followed; name another file", name)
 	}

@@ -27,6 +27,9 @@ func TestTraceFileFollowsNoLink(t *testing.T) {
 	if err := writeNoFollow(fifo, []byte("new")); err == nil {
 		t.Error("a FIFO without a reader was written")
 	}
+	if err := writeNoFollow("/dev/stderr", nil); err != nil {
+		t.Errorf("the standard error stream: %v", err)
+	}
 	if err := writeNoFollow(plain, []byte("new")); err != nil {
 		t.Error(err)
 	}
