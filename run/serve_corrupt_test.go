@@ -1,6 +1,8 @@
 package run
 
 import (
+	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +16,7 @@ func (s *serving) corruptEvents() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.events {
-		if e.Reason == event.CheckpointCorrupt && e.Type == event.Warning && e.Pod == "web" && strings.Contains(e.Message, "checkpoint is corrupt") {
+		if e.Reason == event.CheckpointCorrupt && e.Type == event.Warning && e.Pod == "web" && strings.Contains(e.Message, "the pod's checkpoint ") {
 			n++
 		}
 	}
@@ -91,6 +93,34 @@ func TestServeRestoresACheckpoint(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestServeRetriesToRestoreACheckpoint: a checkpoint that cannot be written again is not
+// reported as written, at any check, and is written as soon as that is possible.
+func TestServeRetriesToRestoreACheckpoint(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.files.write(file("web"), servedPod("web"))
+		time.Sleep(time.Minute)
+		web := s.running("web")
+		path := s.layout().Checkpoint(s.pod("web")[0].ID.UID)
+		s.noError(nil, errors.Join(os.Remove(path), os.Mkdir(path, 0o750))) // no file can replace it
+		for _, name := range []string{"db", "app"} {
+			s.files.write(file(name), servedPod(name)) // the supervisor reads its state
+			time.Sleep(time.Minute)
+		}
+		if n := s.corruptEvents(); n != 0 {
+			t.Errorf("%d events, and it was not written: %q", n, s.reasons())
+		}
+		if n := s.warned("write the checkpoint"); n != 1 {
+			t.Errorf("%d warnings: %q", n, s.warnings)
+		}
+		s.noError(nil, errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)))
+		time.Sleep(time.Minute)
+		s.same(web)
+		if n := s.corruptEvents(); n != 1 || s.pod("web")[0].Pod == nil {
+			t.Errorf("it was not written: %d events, %q", n, s.warnings)
+		}
+	})
 }
 
 // TestServeReportsACorruptPod: a pod whose definition is lost is reported and not changed,

@@ -59,7 +59,7 @@ const (
 )
 
 // retries are the delayed steps of a supervised pod, by the name of the container, or ""
-// for the pod, or resizeStep.
+// for the pod, resizeStep or checkpointStep.
 type retries map[string]retry
 
 type retry struct {
@@ -191,22 +191,37 @@ func (w *owned) corrupt() bool {
 	return s != nil && s.Corrupt != nil && s.Corrupt.Load()
 }
 
-// restoreCheckpoint writes a corrupt checkpoint again. Without it, the next supervisor
-// could not supervise the pod. The pod's lock must be held.
+// checkpointStep is the writing of a corrupt checkpoint among the retries of a supervised pod;
+// no container has that name.
+const checkpointStep = "/checkpoint"
+
+// restoreCheckpoint writes a corrupt checkpoint again, and retries that if it fails, as on a
+// full disk. Without the checkpoint, the next supervisor could not supervise the pod. The
+// pod's lock must be held.
 func (w *Worker) restoreCheckpoint() {
-	if !w.corrupt() {
+	if w.supervision == nil || w.supervision.Corrupt == nil {
 		return
 	}
-	w.supervision.Corrupt.Store(false)
+	found, now := w.supervision.Corrupt.Swap(false), time.Now()
+	_, failed := w.retries[checkpointStep]
+	if !found && !failed || w.retries.held(checkpointStep, now) {
+		return
+	}
 	_, err := store.ViewCheckpoint(w.plan.Layout, w.plan.ID.UID)
 	if !store.IsCorrupt(err) {
+		delete(w.retries, checkpointStep)
 		return
 	}
-	w.journal.Emit(event.Event{Type: event.Warning, Reason: event.CheckpointCorrupt,
-		Message: "the pod's checkpoint is corrupt; podrun writes it again, and the pod keeps running: " + store.BrokenCause(err).Error()})
 	if err := store.WriteCheckpoint(w.plan.Layout, w.plan.ID, w.plan.Checkpoint); err != nil {
-		w.report(err)
+		w.retries.after(checkpointStep, now)
+		if !failed { // each error names another temporary file
+			w.report(err)
+		}
+		return
 	}
+	delete(w.retries, checkpointStep)
+	w.journal.Emit(event.Event{Type: event.Warning, Reason: event.CheckpointCorrupt,
+		Message: "the pod's checkpoint was corrupt; podrun wrote it again, and the pod keeps running: " + store.BrokenCause(err).Error()})
 }
 
 // nextRetry is when the first step is to be retried that was delayed when the actions were
