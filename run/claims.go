@@ -72,7 +72,7 @@ func Claims(s nodeconfig.Settings, namespace string) ([]Claim, error) {
 
 // deletableClaims are the directories of a pod's claims. The error, of kind Refused, names a
 // pod that uses one of them, other than those of deleting, or of which that is not known.
-// Pods of other root directories are found later, by their mounts (volume.DeleteClaim).
+// Pods of other root directories are found later, by their mounts (volume.DeleteClaims).
 func (e *Engine) deletableClaims(id identity.Pod, deleting map[string]bool) ([]string, error) {
 	refuse := func(err error, hint string) ([]string, error) {
 		return nil, &problem.Error{Kind: problem.Refused, Object: "pod " + id.String(), Err: err, Hint: hint}
@@ -84,23 +84,15 @@ func (e *Engine) deletableClaims(id identity.Pod, deleting map[string]bool) ([]s
 	if len(mine) == 0 {
 		return nil, nil
 	}
-	pods, err := store.StoredPods(e.Layout())
+	used, err := store.ClaimsOfOthers(e.Layout(), id, deleting)
 	if err != nil {
 		return nil, err
 	}
-	for _, other := range pods {
-		if other.UID == id.UID || deleting[other.UID] || other.Namespace != "" && other.Namespace != id.Namespace {
-			continue
-		}
-		used, err := store.ProvisionedClaims(e.Layout(), other.UID)
-		if err != nil {
-			return refuse(fmt.Errorf("the claims that pod %s uses are not known, because its checkpoint cannot be read", other), "delete it first, or omit --delete-volumes")
-		}
-		for path, claim := range mine {
-			if used[path] != nil {
-				return refuse(fmt.Errorf("claim %s is used by pod %s", claim.Name, other), "delete it first, or omit --delete-volumes")
-			}
+	paths := slices.Sorted(maps.Keys(mine))
+	for _, path := range paths {
+		if other, ok := used[path]; ok {
+			return refuse(fmt.Errorf("claim %s is used by pod %s", mine[path].Name, other), "delete it first, or omit --delete-volumes")
 		}
 	}
-	return slices.Sorted(maps.Keys(mine)), nil
+	return paths, nil
 }

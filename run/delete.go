@@ -20,7 +20,8 @@ type DeleteOptions struct {
 	Grace    *time.Duration // instead of the pods' own; nil for those
 	KeepLogs bool
 	// DeleteVolumes also deletes the directories that the pods' claims have below
-	// --pvc-dir. A pod whose claim another pod uses is not deleted.
+	// --pvc-dir. A pod whose claim a pod uses that is not deleted with it stays; the last of
+	// several deleted pods that share a claim deletes its directory.
 	DeleteVolumes bool
 	// Basics are facts that are read while the pods are searched for; nil to read them
 	// afterwards.
@@ -135,7 +136,6 @@ func (e *Engine) deleteOne(ctx context.Context, k Known, facts host.Facts, o Del
 		if remove.DeleteClaims, err = e.deletableClaims(k.ID, o.deleting); err != nil {
 			return Result{ID: k.ID, Outcome: OutcomeFailed, Err: err}
 		}
-		remove.Deleting = o.deleting
 	}
 	result := reconcile.Remove(ctx, &e.Node, k, facts, lock, remove)
 	if result.Err == nil {

@@ -120,53 +120,89 @@ type InUseError struct{ Path, Mountpoint string }
 // Error names both.
 func (e *InUseError) Error() string { return e.Path + " is mounted at " + e.Mountpoint }
 
-// DeleteClaim deletes a claim's directory with its content; a missing one is no error. It can
-// be repeated. While the directory is mounted it deletes nothing: the error is an *InUseError,
-// or nil if all mounts are ours, so that the process that unmounts the last of them deletes
-// it.
-func DeleteClaim(ctx context.Context, path string, ours func(mountpoint string) bool) error {
-	claims, err := lockClaims(ctx, filepath.Dir(path), false)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// DeleteClaims deletes claims' directories, all in one directory, with their content, except
+// those that used returns, and then calls release, which ends the caller's own use of all of
+// them. Used and release are called with the directory of all claims locked, so that of
+// several callers, the last one that uses a directory deletes it, and one that another pod
+// begins to use is kept. A missing directory is no error. After an error, release was not
+// called or failed, and all can be repeated. A directory that is mounted is not deleted: the
+// error is an *InUseError.
+func DeleteClaims(ctx context.Context, paths []string, used func() (map[string]bool, error), release func() error) error {
+	dir := filepath.Dir(paths[0])
+	for {
+		claims, err := lockClaims(ctx, dir, false)
+		if errors.Is(err, fs.ErrNotExist) {
+			return release()
+		}
+		if err != nil {
+			return err
+		}
+		done, err := deleteLocked(ctx, claims, paths, used, release)
+		if err = errors.Join(err, claims.Close()); done || err != nil {
+			return err
+		}
 	}
+}
+
+// deleteLocked is DeleteClaims with the directory of all claims locked. It is not done if it
+// had to unlock it, in order to delete content.
+func deleteLocked(ctx context.Context, claims *os.File, paths []string, used func() (map[string]bool, error), release func() error) (done bool, err error) {
+	inUse, err := used()
 	if err != nil {
-		return err
+		return false, err
 	}
-	defer claims.Close()
+	for _, path := range paths {
+		if inUse[path] {
+			continue
+		}
+		if err := discardClaim(claims, path); err != nil {
+			return false, err
+		}
+	}
+	discarded, err := discardedClaims(claims)
+	if err != nil {
+		return false, err
+	}
+	if len(discarded) == 0 {
+		return true, release()
+	}
+	// The content may be large. Deleting it needs no lock: no pod finds it any more.
+	if err := unix.Flock(int(claims.Fd()), unix.LOCK_UN); err != nil {
+		return false, err
+	}
+	var errs []error
+	for _, name := range discarded {
+		errs = append(errs, safepath.Remove(ctx, int(claims.Fd()), name))
+	}
+	return false, errors.Join(errs...)
+}
+
+// discardClaim renames a claim's directory so that no pod finds it any more.
+func discardClaim(claims *os.File, path string) error {
+	if filepath.Dir(path) != claims.Name() {
+		return fmt.Errorf("delete %s: it is not in %s", path, claims.Name())
+	}
 	mounted, err := claimMounts(int(claims.Fd()), filepath.Base(path))
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	for _, at := range mounted {
-		if !ours(at) {
-			return &InUseError{Path: path, Mountpoint: at}
-		}
-	}
 	if len(mounted) > 0 {
-		return nil
+		return &InUseError{Path: path, Mountpoint: mounted[0]}
 	}
 	err = unix.Renameat2(int(claims.Fd()), filepath.Base(path), int(claims.Fd()), deletedClaimName+rand.Text(), unix.RENAME_NOREPLACE)
 	if err != nil && err != unix.ENOENT {
 		return fmt.Errorf("delete %s: %w", path, err)
 	}
-	// The content may be large. Deleting it needs no lock: no pod finds it any more.
-	if err := unix.Flock(int(claims.Fd()), unix.LOCK_UN); err != nil {
-		return err
-	}
-	return sweepClaims(ctx, claims)
+	return nil
 }
 
-// sweepClaims deletes what was renamed in order to be deleted, also by a killed process.
-func sweepClaims(ctx context.Context, claims *os.File) error {
-	names, err := filepath.Glob(filepath.Join(claims.Name(), deletedClaimName+"*"))
-	if err != nil {
-		return err
+// discardedClaims lists what was renamed in order to be deleted, also by a killed process.
+func discardedClaims(claims *os.File) (names []string, err error) {
+	paths, err := filepath.Glob(filepath.Join(claims.Name(), deletedClaimName+"*"))
+	for _, path := range paths {
+		names = append(names, filepath.Base(path))
 	}
-	var errs []error
-	for _, name := range names {
-		errs = append(errs, safepath.Remove(ctx, int(claims.Fd()), filepath.Base(name)))
-	}
-	return errors.Join(errs...)
+	return names, err
 }
 
 // claimMounts lists where a claim's directory is mounted; nothing if it is missing.

@@ -15,7 +15,11 @@ import (
 	"github.com/podrun/podrun/identity"
 )
 
-func nobody(string) bool { return false }
+// deleteClaim deletes a claim's directory that no stored pod uses.
+func deleteClaim(ctx context.Context, path string) error {
+	unused := func() (map[string]bool, error) { return nil, nil }
+	return DeleteClaims(ctx, []string{path}, unused, func() error { return nil })
+}
 
 // provisionedPlan plans the volume of a claim below claims for a new root directory.
 func provisionedPlan(t *testing.T, claims string) Plan {
@@ -101,7 +105,7 @@ func TestClaimDirectoryIsNoSymlink(t *testing.T) {
 	if err := errors.Join(DropClaims(t.Context(), plan)); err != nil {
 		t.Error(err)
 	}
-	if err := DeleteClaim(t.Context(), data, nobody); err == nil {
+	if err := deleteClaim(t.Context(), data); err == nil {
 		t.Error("a symlink was deleted")
 	}
 	if _, err := os.Stat(filepath.Join(data, "file")); err != nil {
@@ -127,11 +131,11 @@ func bindOnly(t *testing.T, p Plan) error {
 	return err
 }
 
-func TestDeleteClaim(t *testing.T) {
+func TestDeleteClaims(t *testing.T) {
 	claims := t.TempDir()
 	data := filepath.Join(claims, "default_data")
 	one, two := provisionedPlan(t, claims), provisionedPlan(t, claims)
-	if err := DeleteClaim(t.Context(), filepath.Join(claims, "none", "default_data"), nobody); err != nil {
+	if err := deleteClaim(t.Context(), filepath.Join(claims, "none", "default_data")); err != nil {
 		t.Error(err)
 	}
 	noError(t, Apply(t.Context(), one))
@@ -140,14 +144,16 @@ func TestDeleteClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	var used *InUseError
-	if err := DeleteClaim(t.Context(), data, nobody); !errors.As(err, &used) {
+	if err := deleteClaim(t.Context(), data); !errors.As(err, &used) {
 		t.Errorf("error %v, want an InUseError", err)
 	}
 	if err := Unmount(t.Context(), one.Layout, one.ID.UID); err != nil {
 		t.Fatal(err)
 	}
-	if err := DeleteClaim(t.Context(), data, func(at string) bool { return strings.HasPrefix(at, two.Dir) }); err != nil {
-		t.Error(err) // the last of them deletes it
+	released := 0
+	inUse := func() (map[string]bool, error) { return map[string]bool{data: true}, nil }
+	if err := DeleteClaims(t.Context(), []string{data}, inUse, func() error { released++; return nil }); err != nil || released != 1 {
+		t.Errorf("error %v, released %d times", err, released) // the last of them deletes it
 	}
 	if _, err := os.Stat(data + "/a/b"); err != nil {
 		t.Error(err)
@@ -156,7 +162,7 @@ func TestDeleteClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := DeleteClaim(t.Context(), data, nobody); err != nil {
+		if err := deleteClaim(t.Context(), data); err != nil {
 			t.Error(err)
 		}
 		if entries, err := os.ReadDir(claims); err != nil || len(entries) > 0 {
@@ -184,7 +190,7 @@ func TestClaimsOfSeveralProcesses(t *testing.T) {
 				}
 				err = errors.Join(err, Unmount(t.Context(), plan.Layout, plan.ID.UID))
 				var used *InUseError
-				if del := DeleteClaim(t.Context(), data, nobody); !errors.As(del, &used) {
+				if del := deleteClaim(t.Context(), data); !errors.As(del, &used) {
 					err = errors.Join(err, del)
 				}
 				if err != nil {

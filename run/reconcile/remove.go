@@ -37,10 +37,9 @@ type remover struct{ stopper }
 type RemoveOptions struct {
 	Grace    *time.Duration // replaces the pod's own; nil for that
 	KeepLogs bool
-	// DeleteClaims are directories of the pod's claims that are deleted with it; those that
-	// pods of Deleting, by UID, have mounted are left to the last of them.
+	// DeleteClaims are directories of the pod's claims that are deleted with it, except
+	// those that another pod uses by then.
 	DeleteClaims []string
-	Deleting     map[string]bool
 	stopped      func() // called when everything has stopped, before it is removed
 	// unstarted leaves a pod in place of which a container was started.
 	unstarted bool
@@ -258,7 +257,7 @@ func (w *remover) removeFiles(ctx context.Context, o RemoveOptions) error {
 	case w.again: // its definition stays on disk
 		errs = append(errs, w.underDirLock(ctx, volume.Empty))
 	case len(o.DeleteClaims) > 0:
-		errs = append(errs, w.underDirLock(ctx, o.removeClaims))
+		errs = append(errs, w.removeClaims(ctx, o.DeleteClaims))
 	default:
 		errs = append(errs, w.removeDirs(ctx))
 	}
@@ -272,26 +271,23 @@ func (w *remover) removeFiles(ctx context.Context, o RemoveOptions) error {
 }
 
 // removeClaims removes the pod's directory, and before it, while the pod can still be found
-// if the removal is interrupted, the directories of its claims.
-func (o RemoveOptions) removeClaims(ctx context.Context, layout identity.Layout, uid string) error {
-	if err := volume.Unmount(ctx, layout, uid); err != nil {
-		return err
-	}
-	pods, err := filepath.EvalSymlinks(layout.PodsDir()) // mountinfo has real paths
-	if err != nil {
-		return err
-	}
-	deleting := func(mountpoint string) bool {
-		below, ok := strings.CutPrefix(mountpoint, pods+"/")
-		of, _, _ := strings.Cut(below, "/")
-		return ok && o.Deleting[of]
-	}
-	for _, path := range o.DeleteClaims {
-		if err := volume.DeleteClaim(ctx, path, deleting); err != nil {
+// if the removal is interrupted, the directories of its claims that no other pod uses. Its
+// volumes are emptied first: the directory of all claims is locked during the rest.
+func (w *remover) removeClaims(ctx context.Context, paths []string) error {
+	return w.underDirLock(ctx, func(ctx context.Context, layout identity.Layout, uid string) error {
+		if err := volume.Empty(ctx, layout, uid); err != nil {
 			return err
 		}
-	}
-	return store.RemovePod(ctx, layout, uid)
+		used := func() (map[string]bool, error) {
+			others, err := store.ClaimsOfOthers(layout, w.plan.ID, nil)
+			paths := map[string]bool{}
+			for path := range others {
+				paths[path] = true
+			}
+			return paths, err
+		}
+		return volume.DeleteClaims(ctx, paths, used, func() error { return store.RemovePod(ctx, layout, uid) })
+	})
 }
 
 // onlyOurs refuses to touch a pod whose sandbox is not podrun's.

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/volume"
 )
 
@@ -27,6 +28,35 @@ func ProvisionedClaims(layout identity.Layout, uid string) (map[string]*corev1.P
 		if pv := volumes[claim.Spec.VolumeName]; pv != nil {
 			if path := volume.ProvisionedPath(pv); path != "" {
 				out[path] = claim
+			}
+		}
+	}
+	return out, nil
+}
+
+// ClaimsOfOthers are the directories of claims that stored pods use, by path, with one of the
+// pods. Pods of another namespace, the pod itself and those of except, by UID, are left out.
+// The error is of kind Refused if the checkpoint of such a pod, also of one of except, cannot
+// be read.
+func ClaimsOfOthers(layout identity.Layout, id identity.Pod, except map[string]bool) (map[string]identity.Pod, error) {
+	pods, err := StoredPods(layout)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]identity.Pod{}
+	for _, other := range pods {
+		if other.UID == id.UID || other.Namespace != "" && other.Namespace != id.Namespace {
+			continue
+		}
+		used, err := ProvisionedClaims(layout, other.UID)
+		if err != nil {
+			return nil, &problem.Error{Kind: problem.Refused, Object: "pod " + id.String(),
+				Err:  fmt.Errorf("the claims that pod %s uses are not known, because its checkpoint cannot be read", other),
+				Hint: "delete it first, or omit --delete-volumes"}
+		}
+		for path := range used {
+			if !except[other.UID] {
+				out[path] = other
 			}
 		}
 	}
