@@ -3,14 +3,20 @@ package run
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
 	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
 )
 
 // TestApplyFailingPostStart: as in the kubelet the container is killed, with its
@@ -255,5 +261,57 @@ func TestHookOfAnAbandonedDelete(t *testing.T) {
 			t.Errorf("the hook ran %d times", runs)
 		}
 		r.mustDelete()
+	})
+}
+
+// TestFailedHookOfAnInterruptedKill: a container whose postStart hook failed is killed by the
+// next pass, or the next command, if this one could not kill it.
+func TestFailedHookOfAnInterruptedKill(t *testing.T) {
+	t.Run("a failed stop", func(t *testing.T) {
+		serveTest(t, func(t *testing.T, s *serving) {
+			s.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 1} })
+			clear := s.rt.Fault("StopContainer", critest.Fault{When: critest.Before})
+			s.files.write(file("web"), podText("web", "Always", hooked))
+			time.Sleep(time.Minute)
+			clear()
+			first, _ := s.rt.Container("app")
+			time.Sleep(5 * time.Minute)
+			for _, c := range s.rt.Containers() {
+				if c.ID == first.ID && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
+					t.Errorf("it is still running; events %q", s.reasons())
+				}
+			}
+		})
+	})
+	t.Run("a killed podrun", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 1} })
+			var marked []string
+			e := r.engine()
+			e.Emit = func(ev event.Event) {
+				if ev.Reason != event.FailedPostStartHook {
+					return
+				}
+				for _, k := range r.known() {
+					marks, err := filepath.Glob(filepath.Join(r.layout().HookMarks(k.ID.UID), "*"))
+					if err != nil {
+						t.Error(err)
+					}
+					for _, path := range marks {
+						mark, err := os.ReadFile(path)
+						if err != nil {
+							t.Error(err)
+						}
+						marked = append(marked, string(mark))
+					}
+				}
+			}
+			results, err := e.Apply(t.Context(), load(t, podText("web", "Always", hooked)), ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+			if err != nil || len(results) != 1 || len(marked) != 1 || !strings.Contains(marked[0], string(lifecycle.HookFailed)) {
+				t.Errorf("%v %v; before the kill, the marks are %q", results, err, marked)
+			}
+			r.mustDelete()
+		})
 	})
 }

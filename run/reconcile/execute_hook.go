@@ -75,10 +75,11 @@ func (w *starter) postStart(ctx context.Context, name string) error {
 	return lost
 }
 
-// failHook notes that a hook has run and failed, reports it and kills its
-// container.
+// failHook reports that a hook has failed and kills its container. The hook is marked as
+// failed until then: where the kill is interrupted or fails, the next pass, or the next
+// command, kills the container.
 func (w *starter) failHook(ctx context.Context, c lifecycle.Container, failed error) error {
-	if err := w.markHook(c.ID, lifecycle.HookDone); err != nil {
+	if err := w.markHook(c.ID, lifecycle.HookFailed); err != nil {
 		return err
 	}
 	w.emit(event.Warning, event.FailedPostStartHook, c.Name, hookEvent(failed, "PostStartHook failed"))
@@ -86,6 +87,9 @@ func (w *starter) failHook(ctx context.Context, c lifecycle.Container, failed er
 		w.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", w.plan.ID, c.Name), Op: "postStart hook", Err: hookCause(failed)})
 	}
 	if err := w.killContainer(ctx, c.ID, w.gracePeriod(), "FailedPostStartHook"); err != nil {
+		return err
+	}
+	if err := w.markHook(c.ID, lifecycle.HookDone); err != nil {
 		return err
 	}
 	return w.keepStartFailure(c.Name, lifecycle.PostStartHookError, hookCause(failed).Error())
