@@ -194,6 +194,17 @@ func readContainers(ctx context.Context, client *cri.Client, labels map[string]s
 	return slices.DeleteFunc(out, func(c lifecycle.Container) bool { return c.ID == "" }), err
 }
 
+// TerminationLog is the file on the host that a container with these mounts and annotations
+// has its termination message in; empty if it has none.
+func TerminationLog(mounts []*runtimeapi.Mount, annotations map[string]string) string {
+	for _, m := range mounts {
+		if m.GetContainerPath() == annotations[identity.AnnotationTerminationMessagePath] {
+			return m.GetHostPath()
+		}
+	}
+	return ""
+}
+
 // ReadContainer reads one container; verbose, with the pid of its process, which
 // costs the runtime much more. The error is the runtime's: NotFound where it was
 // removed.
@@ -227,11 +238,7 @@ func ReadContainer(ctx context.Context, client *cri.Client, id, sandboxID string
 		// Its end says nothing about what its restart policy requires.
 		c.State, c.FinishedAt, c.ExitCode, c.Reason, c.Message = lifecycle.Created, time.Time{}, 0, "", ""
 	}
-	for _, m := range st.GetMounts() {
-		if m.GetContainerPath() == c.Annotations[identity.AnnotationTerminationMessagePath] {
-			c.TerminationLog = m.GetHostPath()
-		}
-	}
+	c.TerminationLog = TerminationLog(st.GetMounts(), c.Annotations)
 	if c.Name == "" {
 		c.Name = st.GetMetadata().GetName()
 	}

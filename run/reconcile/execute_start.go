@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -123,6 +124,7 @@ func (w *starter) createAll(ctx context.Context, all []*starting) (made []*start
 			ID: s.created.ID, Name: name, SandboxID: sb.ID, State: lifecycle.Created, Restarts: s.action.Attempt,
 			Image: s.config.GetImage().GetUserSpecifiedImage(), ImageID: s.image.ImageID, Hash: container.Hash(spec),
 			CreatedAt: time.Now(), Annotations: s.config.GetAnnotations(),
+			TerminationLog: observe.TerminationLog(s.config.GetMounts(), s.config.GetAnnotations()),
 		}
 		if s.config == nil {
 			s.created.SandboxID = "" // the runtime was not asked
