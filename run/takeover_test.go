@@ -17,6 +17,7 @@ import (
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -328,4 +329,50 @@ func TestSweepLeavesALiveOwner(t *testing.T) {
 		}
 		r.mustDelete()
 	})
+}
+
+// TestApplyOvertakenByRun: an apply whose pod another command replaced does not wait for the
+// end of that command, which runs the pod to its completion.
+func TestApplyOvertakenByRun(t *testing.T) {
+	for name, over := range map[string]func(context.Context, *Engine, string) ([]Result, error){
+		"run --replace": func(ctx context.Context, e *Engine, text string) (results []Result, err error) {
+			ended, err := e.Run(ctx, load(t, text), RunOptions{Replace: true, ApplyOptions: ApplyOptions{AllowKubelet: true}})
+			for _, r := range ended {
+				results = append(results, r.Result)
+			}
+			return results, err
+		},
+		"apply --wait=completed": func(ctx context.Context, e *Engine, text string) ([]Result, error) {
+			return e.Apply(ctx, load(t, text), ApplyOptions{AllowKubelet: true, Wait: lifecycle.GoalCompleted})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				pod := func(arg string) string {
+					return podText("web", "Never", "terminationGracePeriodSeconds: 8", "containers: [{name: app, image: registry.example/app:1, args: ["+arg+"]}]")
+				}
+				for range 3 {
+					r.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true})
+				}
+				r.mustApply(pod("v1"), OutcomeCreated)
+				_, second := r.applyLater(pod("v2"), testTimeout)
+				time.Sleep(6 * time.Second)
+				begun := time.Now()
+				ctx, cancel := context.WithCancelCause(t.Context())
+				third := make(chan error, 1)
+				go func() { third <- errorOf(over(ctx, r.engine(), pod("v3"))) }()
+				wantErr(t, (<-second).Err, problem.Failed, "was changed by process")
+				if took := time.Since(begun); took > 30*time.Second {
+					t.Errorf("took %s", took)
+				}
+				time.Sleep(time.Minute)
+				r.wantRunning("app")
+				cancel(errCtrlC)
+				<-third
+				r.delete(DeleteOptions{})
+				r.nothingLeft()
+			})
+		})
+	}
 }

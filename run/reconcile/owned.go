@@ -211,7 +211,7 @@ func (w *owned) own(ctx context.Context) (owns bool, err error) {
 	live := w.lock.Live(r)
 	switch {
 	case live && r.Ends():
-		return false, w.endOf(ctx, r)
+		return false, w.endOf(ctx, r, nil)
 	case w.removed():
 		return false, w.deleted()
 	case r.Removes():
@@ -235,9 +235,12 @@ func (w *owned) own(ctx context.Context) (owns bool, err error) {
 func (w *owned) operates(r *store.OwnerRecord) bool { return r.Operates() && w.lock.Live(r) }
 
 // endOf waits, without the lock, for the end of the operation of the command that owns the
-// pod (operates). The error is store.ErrChanged then.
-func (w *owned) endOf(ctx context.Context, r *store.OwnerRecord) error {
-	err := w.unlocked(ctx, func() bool { return false }, func(ctx context.Context) error { return w.lock.AwaitEnd(ctx, r) })
+// pod (operates), or until over is true; nil is never. The error is store.ErrChanged then.
+func (w *owned) endOf(ctx context.Context, r *store.OwnerRecord, over func() bool) error {
+	if over == nil {
+		over = func() bool { return false }
+	}
+	err := w.unlocked(ctx, over, func(ctx context.Context) error { return w.lock.AwaitEnd(ctx, r) })
 	if err == nil {
 		err = store.ErrChanged
 	}

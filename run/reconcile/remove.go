@@ -115,7 +115,7 @@ func (w *remover) removedByOther(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if r != nil && r.Incarnation == w.lock.Incarnation && w.operates(r) {
-		if err := w.endOf(ctx, r); !errors.Is(err, store.ErrChanged) {
+		if err := w.endOf(ctx, r, nil); !errors.Is(err, store.ErrChanged) {
 			return false, err
 		}
 		if r, err = w.lock.Owner(); err != nil {

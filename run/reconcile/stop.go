@@ -104,7 +104,7 @@ func (w *stopper) stopOwned(ctx context.Context, grace time.Duration) error {
 		case r == nil || r.Incarnation != w.lock.Incarnation:
 			return nil // another command has removed it
 		case !w.lock.Owned() && w.operates(r):
-			if err := w.endOf(ctx, r); !errors.Is(err, store.ErrChanged) {
+			if err := w.endOf(ctx, r, nil); !errors.Is(err, store.ErrChanged) {
 				return err
 			}
 			continue

@@ -11,23 +11,16 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// admitAgain admits a pod that another command took over, once that one has
+// admitAgain admits a pod that another command took over, once that one's operation has
 // ended. It fails where that one removed the pod, or made another one of it.
 func (w *Worker) admitAgain(ctx context.Context, t prepare.Target, o ApplyOptions) (prepare.Target, error) {
 	w.undo.forget()
 	w.lock.Reservation.Release()
-	r, err := w.otherOwner(ctx)
-	switch {
+	switch r, err := w.otherOwner(ctx, t); {
 	case err != nil:
 		return t, err
 	case r == nil:
 		return t, w.deleted()
-	}
-	if changed, err := w.changedByOther(t, r); err != nil || changed {
-		if err == nil {
-			err = w.superseded(r)
-		}
-		return t, err
 	}
 	targets, err := w.Admit(ctx, w.objects, store.PodLocks{t.Plan.ID.String(): w.lock}, o.Admit())
 	if err != nil {
@@ -43,13 +36,34 @@ func (w *Worker) admitAgain(ctx context.Context, t prepare.Target, o ApplyOption
 
 // otherOwner returns the record of the command that took the pod over, when its operation
 // has ended; nil if it removed the pod. It may be a supervisor's by then, which never ends.
-func (w *Worker) otherOwner(ctx context.Context) (*store.OwnerRecord, error) {
+// The error is superseded as soon as that command's definition of the pod is in effect: it
+// may run the pod to its completion.
+func (w *Worker) otherOwner(ctx context.Context, t prepare.Target) (*store.OwnerRecord, error) {
+	replaced := func() bool {
+		r, err := w.lock.Owner()
+		if err != nil || r == nil || r.Ends() {
+			return false
+		}
+		changed, err := w.changedByOther(t, r)
+		return err == nil && changed
+	}
 	for {
 		r, err := w.lock.Owner()
-		if err != nil || !w.operates(r) || w.lock.Owned() {
-			return r, err
+		if err != nil || r == nil {
+			return nil, err
 		}
-		if err := w.endOf(ctx, r); !errors.Is(err, store.ErrChanged) {
+		ended := !w.operates(r) || w.lock.Owned()
+		if ended || !r.Ends() {
+			if changed, err := w.changedByOther(t, r); err != nil {
+				return r, err
+			} else if changed {
+				return r, w.superseded(r)
+			}
+		}
+		if ended {
+			return r, nil
+		}
+		if err := w.endOf(ctx, r, replaced); !errors.Is(err, store.ErrChanged) {
 			return r, err
 		}
 	}
