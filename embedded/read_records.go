@@ -19,8 +19,8 @@ import (
 const maxRecord = 1 << 20
 
 // ReadChoice reads which runtime the pods of a root directory use; nil if none is
-// recorded. The error is of kind Runtime; it wraps ErrNewerChoice or fs.ErrPermission if the
-// record may be good, otherwise the record is lost.
+// recorded. The error is of kind Runtime; it is ErrLostChoice if there is no record in the file.
+// With any other error, as for lack of descriptors, the record may be good.
 func ReadChoice(ctx context.Context, l Layout) (*Choice, error) {
 	data, err := hostfile.ReadNoFollow(ctx, l.Choice(), maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -33,6 +33,11 @@ func ReadChoice(ctx context.Context, l Layout) (*Choice, error) {
 			return &c, nil
 		}
 		err = fmt.Errorf("%s: %w", l.Choice(), err)
+		if !errors.Is(err, ErrNewerChoice) {
+			err = lostChoice{err}
+		}
+	} else if errors.Is(err, hostfile.ErrNotRegular) || errors.Is(err, hostfile.ErrTooLarge) {
+		err = lostChoice{err}
 	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -42,6 +47,15 @@ func ReadChoice(ctx context.Context, l Layout) (*Choice, error) {
 	}
 	return nil, &problem.Error{Kind: problem.Runtime, Op: "read which runtime is used", Err: err, Hint: hint}
 }
+
+// ErrLostChoice is the error that a record was cut short, or is no file.
+var ErrLostChoice = errors.New("the record is lost")
+
+// lostChoice is an error that is ErrLostChoice.
+type lostChoice struct{ error }
+
+func (e lostChoice) Is(target error) bool { return target == ErrLostChoice }
+func (e lostChoice) Unwrap() error        { return e.error }
 
 // ReadDaemon reads which process was started last since the host was booted; nil for
 // none. A record that is corrupt, or of another boot, counts as none.

@@ -18,11 +18,8 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// isLost reports whether an error of embedded.ReadChoice means that the record is lost: it was
-// cut short, or is no file.
-func isLost(err error) bool {
-	return err != nil && !errors.Is(err, embedded.ErrNewerChoice) && !errors.Is(err, fs.ErrPermission)
-}
+// isLost reports whether an error of embedded.ReadChoice means that the record is lost.
+func isLost(err error) bool { return errors.Is(err, embedded.ErrLostChoice) }
 
 // readChoice reads which runtime the pods use; nil if none is recorded. To a command with an
 // endpoint, a record that cannot be used is the same as none. Otherwise a lost record is
@@ -48,16 +45,27 @@ func (r *Runtime) recoverChoice(ctx context.Context, lost error) (*embedded.Choi
 		return nil, err
 	}
 	var having, answering []embedded.Choice
+	unknown := false // whether a runtime that does not answer has the pods
 	for _, endpoint := range r.endpointsOf(stored) {
 		c := embedded.Choice{Kind: embedded.External, Endpoint: endpoint}
 		if endpoint == r.layout.Endpoint() {
 			c = r.ownChoice(ctx)
 		}
-		if embedded.ReadSocket(ctx, endpoint, embedded.AnswerWithin) != embedded.Answers {
+		switch embedded.ReadSocket(ctx, endpoint, embedded.AnswerWithin) {
+		case embedded.Answers:
+		case embedded.Silent:
+			unknown = true
+			continue
+		default:
+			continue
+		}
+		has, err := hasSandboxes(ctx, endpoint, stored)
+		if err != nil {
+			unknown = true
 			continue
 		}
 		answering = append(answering, c)
-		if hasSandboxes(ctx, endpoint, stored) {
+		if has {
 			having = append(having, c)
 		}
 	}
@@ -68,7 +76,7 @@ func (r *Runtime) recoverChoice(ctx context.Context, lost error) (*embedded.Choi
 	switch {
 	case len(having) == 1:
 		return &having[0], nil
-	case len(having) == 0 && len(answering) == 1 && len(unpacked) == 0: // all pods are stopped
+	case len(having) == 0 && len(answering) == 1 && len(unpacked) == 0 && !unknown: // all pods are stopped
 		return &answering[0], nil
 	case r.wanted() == embedded.ByFlag: // the user knows
 		own := r.ownChoice(ctx)
@@ -111,23 +119,23 @@ func (r *Runtime) endpointsOf(pods []identity.Pod) []string {
 }
 
 // hasSandboxes reports whether a runtime has a sandbox of one of the pods.
-func hasSandboxes(ctx context.Context, endpoint string, pods []identity.Pod) bool {
+func hasSandboxes(ctx context.Context, endpoint string, pods []identity.Pod) (bool, error) {
 	client, err := cri.Dial(endpoint, "", embedded.AnswerWithin)
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer client.Close()
 	sandboxes, err := client.ListPodSandbox(ctx, nil)
 	if err != nil {
-		return false // it counts as one that does not answer
+		return false, err
 	}
 	for _, sb := range sandboxes {
 		ours := func(id identity.Pod) bool { return id.UID == sb.GetLabels()[identity.LabelPodUID] }
 		if sb.GetAnnotations()[identity.AnnotationManagedBy] == identity.ManagedBy && slices.ContainsFunc(pods, ours) {
-			return true
+			return true, nil
 		}
 	}
-	return false
+	return false, nil
 }
 
 // undecided is the error of a lost record that cannot be recovered, with the command that
