@@ -106,7 +106,7 @@ func TestPackDeep(t *testing.T) {
 
 // sparse is an archive whose only entry is size bytes of a hole, in PAX's format 0.0, 0.1
 // or 1.0, or in that of old GNU tars.
-func sparse(t *testing.T, format string, size int64) []byte {
+func sparse(t testing.TB, format string, size int64) []byte {
 	t.Helper()
 	header := func(name string, typeflag byte, size int64) []byte {
 		b := make([]byte, 512)

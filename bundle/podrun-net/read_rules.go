@@ -122,19 +122,20 @@ func parseRule(message []byte) (rule, error) {
 	if len(message) < nl.SizeofNfgenmsg {
 		return rule{}, errors.New("a message is cut short")
 	}
-	attributes, err := nl.ParseRouteAttr(message[nl.SizeofNfgenmsg:])
+	// nl.ParseRouteAttr panics if the last attribute is not padded.
+	attributes, err := mdnetlink.UnmarshalAttributes(message[nl.SizeofNfgenmsg:])
 	if err != nil {
 		return rule{}, err
 	}
 	var r rule
 	for _, a := range attributes {
-		switch a.Attr.Type & nl.NLA_TYPE_MASK {
+		switch a.Type & nl.NLA_TYPE_MASK {
 		case unix.NFTA_RULE_HANDLE:
-			if len(a.Value) == 8 {
-				r.handle = binary.BigEndian.Uint64(a.Value)
+			if len(a.Data) == 8 {
+				r.handle = binary.BigEndian.Uint64(a.Data)
 			}
 		case unix.NFTA_RULE_USERDATA:
-			r.comment = parseComment(a.Value)
+			r.comment = parseComment(a.Data)
 		}
 	}
 	return r, nil
