@@ -97,7 +97,7 @@ func ReclaimFiles(layout identity.Layout, uid string, keep int64) error {
 }
 
 // keepTail shortens a regular file to its last bytes. A file that does not exist, and a
-// symlink, are left alone.
+// symlink, are not changed.
 func keepTail(path string, keep int64) error {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) {

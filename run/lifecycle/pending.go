@@ -60,8 +60,8 @@ func (o *Observed) WithPendingRestarts(cause RestartCause, ids ...string) map[st
 
 // CurrentRestarts returns the pending restarts without those that are done: a newer container of
 // the name was started; one that was only created does not count, because it may be removed
-// again. Those whose containers run and were not asked to stop are left out as well: what
-// required the restart decides anew. Ending are the containers that were asked to stop, by ID.
+// again. Those whose containers run and were not asked to stop are left out as well:
+// the causes are evaluated again. Ending are the containers that were asked to stop, by ID.
 func (o *Observed) CurrentRestarts(ending map[string]time.Time) map[string]PendingRestart {
 	out := maps.Clone(o.PendingRestarts)
 	maps.DeleteFunc(out, func(name string, p PendingRestart) bool {
