@@ -19,7 +19,7 @@ import (
 // Symlinks are packed as such. Devices, sockets and pipes are left out; warn is called for
 // the first of them. Memory does not grow with the tree, but with its largest directory.
 //
-// Another user may own the tree and change it meanwhile: Pack follows no symlink below
+// Another user may own the tree and change it while it is packed: Pack follows no symlink below
 // from, opens nothing but files and directories, and packs the file that it has examined.
 func Pack(ctx context.Context, to io.Writer, from, name string, warn func(string)) error {
 	p := &packer{ctx: ctx, out: tar.NewWriter(to), warnings: warnings{warn: warn}}

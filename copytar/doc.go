@@ -2,7 +2,7 @@
 // container produced. Such a stream may be hostile: nothing is written outside of the
 // destination, regardless of the names and links in the stream (CVE-2018-1002100,
 // CVE-2019-1002101, CVE-2019-11246, CVE-2019-11249, CVE-2019-11251), and it writes no more
-// than it sends. Local files may belong to a user who changes them meanwhile: nothing
+// than it sends. Local files may belong to a user who changes them during the copy: nothing
 // outside of the directory is read.
 package copytar
 
