@@ -1,4 +1,5 @@
-// Package heap lets podrun's heap grow before the first garbage collection.
+// Package heap lets podrun's heap grow before the first garbage collection, and turns the
+// sampling of allocations off.
 //
 // A complete apply allocates about 8 MB. With Go's default, the collector runs once
 // during the initialization of packages and once or twice afterwards. This takes 2 to 3
@@ -7,13 +8,19 @@
 // MB: short commands never collect, and long ones (logs -f) keep a heap of a few
 // megabytes.
 //
-// The package imports only runtime/debug, so that it is initialized before the large
+// Sampling records the stack of one allocation in 512 KB for runtime.MemProfile, which
+// podrun never calls. The linker turns sampling off if nothing reaches
+// runtime.MemProfile; this package does so whatever a dependency reaches: grpc links
+// runtime/pprof, for labels of goroutines.
+//
+// The package imports only os, runtime and time, so that it is initialized before the large
 // packages: Go initializes packages that are ready in the order of their import paths
 // (The Go Programming Language Specification, "Program initialization").
 package heap
 
 import (
 	"os"
+	"runtime"
 	"runtime/debug"
 	"time"
 )
@@ -30,6 +37,7 @@ const soft = 128 << 20
 var Began = time.Now()
 
 func init() {
+	runtime.MemProfileRate = 0
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
 	}

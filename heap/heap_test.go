@@ -1,0 +1,74 @@
+package heap
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestNoSampling allocates 64 MB, of which Go's default rate samples about 128
+// allocations. In a test, sampling is on without package heap: package testing reaches
+// runtime.MemProfile.
+func TestNoSampling(t *testing.T) {
+	if runtime.MemProfileRate != 0 {
+		t.Errorf("runtime.MemProfileRate is %d, not 0", runtime.MemProfileRate)
+	}
+	before := sampled()
+	allocate()
+	if n := sampled() - before; n != 0 {
+		t.Errorf("%d allocations were sampled", n)
+	}
+}
+
+// TestSampled checks that sampled counts what sampling records.
+func TestSampled(t *testing.T) {
+	t.Cleanup(func() { runtime.MemProfileRate = 0 })
+	before := sampled()
+	runtime.MemProfileRate = 1
+	allocate()
+	runtime.MemProfileRate = 0
+	if n := sampled() - before; n < blocks {
+		t.Errorf("%d of %d allocations were sampled at a rate of 1", n, blocks)
+	}
+}
+
+const blocks = 1 << 10
+
+var kept []byte
+
+//go:noinline
+func allocate() {
+	for range blocks {
+		kept = make([]byte, 64<<10)
+	}
+}
+
+// sampled counts the sampled allocations of allocate.
+func sampled() int64 {
+	runtime.GC() // publishes the records of
+	runtime.GC() // what was allocated before
+	n, _ := runtime.MemProfile(nil, true)
+	records := make([]runtime.MemProfileRecord, n+100)
+	n, _ = runtime.MemProfile(records, true)
+	var sum int64
+	for _, record := range records[:n] {
+		if ofAllocate(record.Stack()) {
+			sum += record.AllocObjects
+		}
+	}
+	return sum
+}
+
+// ofAllocate reports whether allocate is one of the frames, of which runtime's are first.
+func ofAllocate(stack []uintptr) bool {
+	frames := runtime.CallersFrames(stack)
+	for {
+		frame, more := frames.Next()
+		if strings.HasSuffix(frame.Function, "/heap.allocate") {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
