@@ -2,11 +2,14 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -53,7 +56,7 @@ func (s *stats) Pods(ctx context.Context, pods []*corev1.Pod) map[string]*evicti
 	if err != nil && ctx.Err() == nil {
 		s.node.WarnOnce(problem.WarningOf(err))
 	}
-	byPod, files := newest(list), s.runtimeFiles(ctx)
+	byPod, files := newest(list), s.runtimeFiles(ctx, pods)
 	out := map[string]*evictions.Usage{}
 	for _, p := range pods {
 		if ctx.Err() != nil {
@@ -118,10 +121,11 @@ func (s *stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]
 	return u
 }
 
-// runtimeFiles are the files of all containers on this host that the runtime mounted into
-// them and to which they can write, by pod UID: that is where a container can write
-// without a volume, a layer or a log (the class of CVE-2020-8557).
-func (s *stats) runtimeFiles(ctx context.Context) map[string][]string {
+// runtimeFiles are the files that the runtime mounted into the containers of these pods
+// and to which they can write, by pod UID: that is where a container can write without a
+// volume, a layer or a log (the class of CVE-2020-8557). If the runtime does not report
+// those of a container, the usage of its pod is too low, which is a warning.
+func (s *stats) runtimeFiles(ctx context.Context, pods []*corev1.Pod) map[string][]string {
 	list, err := s.node.Client.ListContainers(ctx, nil)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -129,18 +133,29 @@ func (s *stats) runtimeFiles(ctx context.Context) map[string][]string {
 		}
 		return nil
 	}
+	measured := map[string]*corev1.Pod{}
+	for _, p := range pods {
+		measured[string(p.UID)] = p
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known, out := map[string][]string{}, map[string][]string{}
 	for _, c := range list {
+		uid := c.GetLabels()[identity.LabelPodUID]
 		files, ok := s.files[c.GetId()]
+		if ok {
+			known[c.GetId()] = files
+		}
+		if measured[uid] == nil {
+			continue // it may be another client's
+		}
 		if !ok {
 			if files, err = observe.RuntimeFiles(ctx, s.node.Client, c.GetId()); err != nil {
-				continue // it is being removed, or the next pass reads it
+				s.uncounted(ctx, measured[uid], err)
+				continue // the next pass reads it
 			}
 		}
 		known[c.GetId()] = files
-		uid := c.GetLabels()[identity.LabelPodUID]
 		for _, f := range files {
 			if !slices.Contains(out[uid], f) { // containers of a sandbox share them
 				out[uid] = append(out[uid], f)
@@ -149,6 +164,17 @@ func (s *stats) runtimeFiles(ctx context.Context) map[string][]string {
 	}
 	s.files = known
 	return out
+}
+
+// uncounted warns that the runtime's files of a container do not count as ephemeral
+// storage of its pod, unless the container has been removed.
+func (s *stats) uncounted(ctx context.Context, p *corev1.Pod, err error) {
+	if ctx.Err() != nil || status.Code(err) == codes.NotFound {
+		return
+	}
+	w := problem.WarningOf(err)
+	w.Message = fmt.Sprintf("ephemeral storage of pod %s/%s: files that the runtime mounts into it are not counted: %s", p.Namespace, p.Name, w.Message)
+	s.node.WarnOnce(w)
 }
 
 // disk measures the usage of a directory.
