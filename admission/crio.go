@@ -12,7 +12,8 @@ import (
 
 // checkMinMemory refuses a memory limit below the least that the runtime accepts: CRI-O
 // fails to create such a container (container_min_memory,
-// internal/config/cgmgr/cgmgr_linux.go), and the kubelet tries again without end.
+// internal/config/cgmgr/cgmgr_linux.go), and the kubelet tries again without end. 0 is no
+// limit, for the kubelet and for CRI-O (VerifyMemoryIsEnough).
 func checkMinMemory(q question) problem.List {
 	least := q.facts.Runtime.MinMemory[q.handler]
 	if least == 0 {
@@ -22,7 +23,7 @@ func checkMinMemory(q question) problem.List {
 	check := func(list []corev1.Container, field string) {
 		for i := range list {
 			limit, set := list[i].Resources.Limits[corev1.ResourceMemory]
-			if !set || limit.Value() >= least {
+			if !set || limit.IsZero() || limit.Value() >= least {
 				continue
 			}
 			handler := "of the default runtime"

@@ -15,7 +15,7 @@ func TestMinMemory(t *testing.T) {
 	}
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
 		InitContainers: []corev1.Container{limited("a", "12Mi")},
-		Containers:     []corev1.Container{{Name: "none"}, limited("b", "4Mi")},
+		Containers:     []corev1.Container{{Name: "none"}, limited("b", "4Mi"), limited("unlimited", "0")},
 	}}
 	for _, c := range []struct {
 		name    string
