@@ -43,7 +43,7 @@ func (o *Objects) serveClaim(namespace, name, path string, block bool) {
 		mode = corev1.PersistentVolumeBlock
 	}
 	pv := &corev1.PersistentVolume{
-		TypeMeta: typeMeta("v1", "PersistentVolume"), ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pvc-%s-%s", namespace, name)},
+		TypeMeta: typeMeta("v1", "PersistentVolume"), ObjectMeta: metav1.ObjectMeta{Name: servedName(namespace, name)},
 		Spec: corev1.PersistentVolumeSpec{
 			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: path}},
 			VolumeMode:             &mode,
@@ -57,6 +57,38 @@ func (o *Objects) serveClaim(namespace, name, path string, block bool) {
 	claim.Spec.VolumeName = pv.Name
 	o.Claims[namespace+"/"+name] = claim
 	o.Volumes[pv.Name] = pv
+}
+
+// servedName is the name of the PersistentVolume of a served claim. Neither a volume of
+// an input nor that of another claim has it: the API allows no '_' in the names of
+// volumes, namespaces and claims. volume.Provision does not use it, either.
+func servedName(namespace, claim string) string { return "pvc_" + namespace + "_" + claim }
+
+// earlierServedName is servedName of earlier releases. It is ambiguous: a-b/c and a/b-c.
+func earlierServedName(namespace, claim string) string { return "pvc-" + namespace + "-" + claim }
+
+// KeepServedNames returns o with the volumes of served claims as an existing pod has them,
+// from its checkpoint c: if an earlier release has named one, and it is the same
+// otherwise, it keeps its name, which is part of the path at which the volume is mounted.
+// It does not change o.
+func (c Checkpoint) KeepServedNames(o *Objects) *Objects {
+	out := *o
+	for _, was := range c.Claims {
+		key, earlier := was.Namespace+"/"+was.Name, earlierServedName(was.Namespace, was.Name)
+		claim := out.Claims[key]
+		if claim == nil || was.Spec.VolumeName != earlier || claim.Spec.VolumeName != servedName(was.Namespace, was.Name) || o.Volumes[earlier] != nil {
+			continue
+		}
+		pv := out.Volumes[claim.Spec.VolumeName]
+		if pv == nil || !slices.ContainsFunc(c.Volumes, func(v *corev1.PersistentVolume) bool { return v.Name == earlier && sameVolume(v, pv) }) {
+			continue
+		}
+		claim, pv = claim.DeepCopy(), pv.DeepCopy()
+		claim.Spec.VolumeName, pv.Name = earlier, earlier
+		out.Claims, out.Volumes = maps.Clone(out.Claims), maps.Clone(out.Volumes)
+		out.Claims[key], out.Volumes[earlier] = claim, pv
+	}
+	return &out
 }
 
 // isDevice reports whether containers have a volume as a device.

@@ -44,6 +44,17 @@ func bound(o *manifest.Objects, claimDir string) *manifest.Objects {
 	return &out
 }
 
+// of is the input for one pod: volumes keep the names that they have in the pod of its
+// name on this host.
+func (in Input) of(pod *corev1.Pod) Input {
+	for _, h := range in.Here {
+		if h.Pod != nil && h.ID.Namespace == pod.Namespace && h.ID.Name == pod.Name {
+			in.Objects = h.Made.KeepServedNames(in.Objects)
+		}
+	}
+	return in
+}
+
 // claimWarnings names the claims of a pod that have a directory though they are not in the
 // input: their names may be misspelled.
 func claimWarnings(pod *corev1.Pod, input, bound *manifest.Objects) problem.List {

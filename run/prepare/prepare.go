@@ -106,13 +106,14 @@ func All(in Input) ([]Target, problem.List) {
 	in.Objects = bound(input, in.Settings.ClaimDir)
 	for _, mp := range in.Objects.Pods {
 		pod, classed := manifest.WithClasses(mp.Object, in.Objects)
+		of := in.of(pod)
 		will := in.debugged(pod)
-		t := Compare(will, in)
+		t := Compare(will, of)
 		forbidden := t.ephemeralProblems(pod, will, in.Debug)
 		pod = t.withoutEphemeral(will)
-		handler, found := RuntimeHandler(pod, in.Objects)
+		handler, found := RuntimeHandler(pod, of.Objects)
 		plan, more := NewPlan(PlanInput{
-			Pod: pod, UID: t.UID, Objects: in.Objects, Facts: in.Facts, Settings: in.Settings,
+			Pod: pod, UID: t.UID, Objects: of.Objects, Facts: in.Facts, Settings: in.Settings,
 			Handler: handler, Invocation: in.Invocation, Allocatable: allocatable,
 		})
 		if !mp.WroteDNSPolicy {
@@ -129,14 +130,14 @@ func All(in Input) ([]Target, problem.List) {
 		t.Plan = plan
 		in.Facts.UserNS = plan.holding(in.Facts.UserNS) // the command's next pod needs another
 		text += plan.text()
-		for _, p := range slices.Concat(classed, claimWarnings(pod, input, in.Objects), forbidden, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), t.resizeProblems(in.Settings), tooMuchText(text)) {
+		for _, p := range slices.Concat(classed, claimWarnings(pod, input, of.Objects), forbidden, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), t.resizeProblems(in.Settings), tooMuchText(text)) {
 			t.Problems = append(t.Problems, mp.Locate(p))
 		}
 		if text > maxText {
 			return nil, append(problems, t.Problems...)
 		}
 		targets = append(targets, t)
-		arriving = append(arriving, admission.Pod{Pod: plan.Pod, Handler: handler, HostPaths: hostPathsOf(plan.Pod, in.Objects)})
+		arriving = append(arriving, admission.Pod{Pod: plan.Pod, Handler: handler, HostPaths: hostPathsOf(plan.Pod, of.Objects)})
 	}
 	verdict := admission.CheckAll(arriving, in.Facts, in.Settings, admission.Options{AllowKubelet: in.AllowKubelet, Supervised: in.Supervised})
 	for i, mp := range in.Objects.Pods {
