@@ -30,8 +30,8 @@ man: ## man pages, in bin/man
 	go run ./hack/manual -man bin/man
 
 .PHONY: release-snapshot
-release-snapshot: ## archives, deb, rpm, bills of materials and checksums of this commit, in bin/release
-	hack/release bin/release
+release-snapshot: ## archives, deb, rpm, bills of materials, provenance and checksums of this commit, in bin/release; SIGNING_KEY=… signs them
+	SIGNING_KEY='$(SIGNING_KEY)' hack/release bin/release
 
 .PHONY: demo
 demo: build ## a pod from start to end; on the embedded runtime, if make bundle has built it
@@ -62,8 +62,8 @@ test-scripts: shells ## all scripts on containerd and on the runtime of make bun
 	hack/with-runtime go test -count=1 -timeout 30m -run 'TestScriptsOn' .
 
 .PHONY: shells
-shells: # of the tests of completion and of terminals; fish is not small, and tested where it is installed
-	command -v tmux >/dev/null && command -v zsh >/dev/null || hack/install tmux zsh
+shells: # of the tests of completion and of terminals, and programs that verify releases; fish is not small, and tested where it is installed
+	command -v tmux >/dev/null && command -v zsh >/dev/null && command -v jq >/dev/null && command -v ssh-keygen >/dev/null || hack/install tmux zsh jq openssh-client
 
 .PHONY: torture
 torture: ## all interleavings of two commands, simulated days of serve, the fault matrix, faults of containerd, hostile input, the crash sweep, random kills: about four hours
