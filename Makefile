@@ -8,9 +8,7 @@ export PATH := $(PATH):/usr/local/go/bin
 BINARY ?= bin/podrun
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
-# Without gRPC's trace pages (golang.org/x/net/trace, which nothing here shows)
-# nothing calls methods by names the linker cannot know, so it can drop what is
-# never called: 25 MB instead of 31, and 1.5 ms less at each start.
+# Without gRPC's trace pages (golang.org/x/net/trace), which podrun does not show.
 .PHONY: build
 build: ## bin/podrun, one static binary (GOARCH=arm64 BINARY=… for another machine)
 	CGO_ENABLED=0 go build -tags grpcnotrace$(TAGS:%=,%) -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(BINARY) .

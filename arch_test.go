@@ -244,7 +244,6 @@ var packages = map[string]struct {
 
 	"faultpoint": {leaf, nil, "where the crash sweep kills podrun; nothing in an ordinary build"},
 	"hostfile":   {leaf, []string{"faultpoint"}, "files that others can write are read and replaced by one set of rules"},
-	"gotemplate": {leaf, nil, "Go templates over JSON values; knows no pods"},
 	"fielddoc":   {leaf, nil, "texts of the API's own types, which need no pod"},
 	"podlog":     {leaf, []string{"hostfile"}, "the CRI's log format; knows files, not pods"},
 	"nodeconfig": {leaf, []string{"identity", "problem", "hostfile", "resource"}, "settings give the paths of identity, a wrong file is a problem, and settings are quantities"},

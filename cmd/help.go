@@ -24,8 +24,7 @@ func newOptions() *cobra.Command {
 }
 
 // helpUsage prints how to use a command as cobra does, but for the global flags, of
-// which it names the command that lists them. (A template in place of this function
-// would link text/template: see package gotemplate.)
+// which it names the command that lists them. Like cobra's own, it uses no template.
 func helpUsage(c *cobra.Command) error {
 	w := c.OutOrStderr()
 	fmt.Fprint(w, "Usage:\n")

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
 
-	"github.com/podrun/podrun/gotemplate"
 	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/problem"
 )
@@ -67,17 +66,6 @@ func (p adapted) PrintObj(o runtime.Object, w *bytes.Buffer) error {
 	return errors.New(text)
 }
 
-// goTemplate prints by a Go template.
-type goTemplate struct{ *gotemplate.Template }
-
-func (p goTemplate) PrintObj(o runtime.Object, w *bytes.Buffer) error {
-	value, err := asJSON(o)
-	if err != nil {
-		return err
-	}
-	return p.Execute(w, value)
-}
-
 // printer makes the printer of a value of -o that takes a template, or nil for any
 // other value that get knows. Any error is a usage error.
 func (f *printFlags) printer(ctx context.Context, output string) (podPrinter, error) {
@@ -128,12 +116,12 @@ func (f *printFlags) templatePrinter(format, template string) (podPrinter, error
 		p.AllowMissingKeys(f.allowMissed)
 		return adapted{p}, nil
 	case "go-template":
-		t, err := gotemplate.Parse(template)
+		p, err := printers.NewGoTemplatePrinter([]byte(template))
 		if err != nil {
 			return nil, err
 		}
-		t.MissingIsError = !f.allowMissed
-		return goTemplate{t}, nil
+		p.AllowMissingKeys(f.allowMissed)
+		return adapted{p}, nil
 	}
 	return newColumns(template, f.noHeaders)
 }

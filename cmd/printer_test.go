@@ -15,6 +15,7 @@ func printerPods() []corev1.Pod {
 	one := tablePod(corev1.PodRunning, nil, []corev1.ContainerStatus{restarted(runs("app"), 10, 0)})
 	one.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	one.Name, one.Labels, one.Status.PodIP = "b", map[string]string{"app": "web", "example.com/tier": "front"}, "192.0.2.7"
+	one.Annotations = map[string]string{"encoded": "aGk="}
 	one.Status.Message = "evil\x1b[2J\nline"
 	two := tablePod(corev1.PodFailed, nil, []corev1.ContainerStatus{restarted(runs("app"), 9, 0), runs("side")})
 	two.TypeMeta, two.Name = one.TypeMeta, "a"
@@ -46,6 +47,8 @@ func TestPrinters(t *testing.T) {
 		{output: "go-template={{.metadata.name}}", single: true, want: "b"},
 		{output: "go-template={{range .items}}{{.metadata.name}} {{end}}", want: "b a "},
 		{output: "go-template={{(index .status.containerStatuses 0).restartCount}}", single: true, want: "10"},
+		{output: "go-template={{base64decode .metadata.annotations.encoded}} {{exists . \"metadata\" \"none\"}} {{js .metadata.name}}", single: true, want: "hi false b"},
+		{output: "go-template={{.none}}", single: true, want: "<no value>"},
 		{output: "go-template-file=" + file("template", "{{.kind}}"), single: true, want: "Pod"},
 		{output: "custom-columns=NAME:.metadata.name,IP:{.status.podIP},ALL:.status.containerStatuses[*].name", want: "NAME   IP          ALL\nb      192.0.2.7   app\na      <none>      app,side\n"},
 		{output: `custom-columns=MESSAGE:.status.message`, single: true, want: "MESSAGE\nevil^[[2J\\nline\n"},

@@ -58,10 +58,6 @@ func phrase(words string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(` +
 
 // allowed are places where a phrase is right: "file: text around it". At most 20.
 var allowed = []string{
-	"gotemplate/eval.go: can't evaluate", // of text/template, whose templates users know
-	"gotemplate/functions.go: can't index",
-	"gotemplate/functions.go: can't slice",
-	"gotemplate/gotemplate.go: can't iterate",
 	"run/reconcile/execute_sandbox.go: can't get final child", // of runc
 	"volume/emptydir.go: can't be used if container requests", // of the kubelet
 }
