@@ -236,7 +236,7 @@ var packages = map[string]struct {
 
 	"problem":  {leaf, nil, "how every package says that something is wrong"},
 	"event":    {leaf, nil, "what happened to a pod: told by nouns, rendered by cmd"},
-	"trace":    {leaf, []string{"problem"}, "when a command did what: noted where it is done, shown by cmd; what a server answers is quoted as problem quotes it"},
+	"trace":    {leaf, nil, "when a command did what: noted where it is done, shown by cmd"},
 	"identity": {leaf, nil, "a pod's labels and paths, on which all parts must agree"},
 	"host":     {leaf, nil, "the host's facts as data, so that plans can be replayed"},
 	"resource": {leaf, nil, "the arithmetic that sandbox, container, cgroup and admission share"},

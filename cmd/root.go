@@ -83,7 +83,7 @@ func Main(parent context.Context, args []string, streams Streams, version string
 	if err == nil {
 		root.SetArgs(args)
 		err = root.ExecuteContext(ctx)
-		a.finishTrace(ctx)
+		a.finishTrace()
 	}
 	if err == nil {
 		return ExitOK

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,25 +56,15 @@ func (t *tracing) observe(client *cri.Client) {
 	})
 }
 
-// finishTrace writes the trace of the command where --trace says, and sends it where the
-// variables of OpenTelemetry say. What goes wrong is a warning: the command has ended.
-func (a *app) finishTrace(ctx context.Context) {
+// finishTrace writes the trace of the command where --trace says. An error is a warning:
+// the command has ended.
+func (a *app) finishTrace() {
 	t := &a.tracing
 	if t.recorder == nil {
 		return
 	}
-	done := t.recorder.Trace(t.command)
-	warn := func(object string, err error) {
-		(&renderer{w: a.streams.Err, json: a.jsonTalk}).warn(problem.List{{Object: object, Warning: true, Message: err.Error()}})
-	}
-	if err := a.writeTrace(done); err != nil {
-		warn("--trace", err)
-	}
-	if export := trace.ExportOf(os.Getenv); export != nil {
-		// An interrupted command has its trace sent, too.
-		if err := export.Send(context.WithoutCancel(ctx), done); err != nil {
-			warn("--trace", fmt.Errorf("the trace was not sent: %w", err))
-		}
+	if err := a.writeTrace(t.recorder.Trace(t.command)); err != nil {
+		(&renderer{w: a.streams.Err, json: a.jsonTalk}).warn(problem.List{{Object: "--trace", Warning: true, Message: err.Error()}})
 	}
 }
 
