@@ -3,11 +3,15 @@ package discover
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/pelletier/go-toml/v2"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
@@ -113,12 +117,12 @@ func (m machine) readCRIO(file, dir string) crioConfig {
 			c.problem = name + ": " + err.Error()
 			continue
 		}
-		values, err := tomlValues(string(data))
-		if err != nil {
-			c.problem = name + ": " + err.Error()
+		var values crioValues
+		if err := toml.Unmarshal(data, &values); err != nil {
+			c.problem = name + ": " + tomlProblem(err)
 		}
 		c.files = append(c.files, name)
-		c.take(values)
+		c.take(values) // with an error, those before it
 	}
 	return c
 }
@@ -145,27 +149,52 @@ func (m machine) below(dir string) (files []string) {
 	return files
 }
 
+// crioValues are the keys of one file that concern pods. A key that the file lacks is nil.
+type crioValues struct {
+	CRIO struct {
+		Image struct {
+			PauseImage *string `toml:"pause_image"`
+		} `toml:"image"`
+		Network struct {
+			NetworkDir *string  `toml:"network_dir"`
+			PluginDirs []string `toml:"plugin_dirs"`
+		} `toml:"network"`
+		Runtime struct {
+			DefaultRuntime *string  `toml:"default_runtime"`
+			CDISpecDirs    []string `toml:"cdi_spec_dirs"`
+			DefaultUlimits []string `toml:"default_ulimits"`
+			Runtimes       map[string]struct {
+				ContainerMinMemory *string `toml:"container_min_memory"`
+			} `toml:"runtimes"`
+		} `toml:"runtime"`
+	} `toml:"crio"`
+}
+
+// tomlProblem names the line of an error.
+func tomlProblem(err error) string {
+	if at, ok := errors.AsType[*toml.DecodeError](err); ok {
+		line, _ := at.Position()
+		return fmt.Sprintf("line %d: %s", line, strings.TrimPrefix(at.Error(), "toml: "))
+	}
+	return err.Error()
+}
+
 // take takes over the keys of one file.
-func (c *crioConfig) take(values map[string][]string) {
-	for key, to := range map[string]*string{
-		"crio.image.pause_image": &c.pauseImage, "crio.network.network_dir": &c.networkDir, "crio.runtime.default_runtime": &c.defaultRuntime,
-	} {
-		if v := values[key]; len(v) == 1 {
-			*to = v[0]
+func (c *crioConfig) take(values crioValues) {
+	image, network, run := values.CRIO.Image, values.CRIO.Network, values.CRIO.Runtime
+	for to, v := range map[*string]*string{&c.pauseImage: image.PauseImage, &c.networkDir: network.NetworkDir, &c.defaultRuntime: run.DefaultRuntime} {
+		if v != nil {
+			*to = *v
 		}
 	}
-	for key, to := range map[string]*[]string{
-		"crio.network.plugin_dirs": &c.pluginDirs, "crio.runtime.cdi_spec_dirs": &c.cdiSpecDirs, "crio.runtime.default_ulimits": &c.ulimits,
-	} {
-		if v, set := values[key]; set {
+	for to, v := range map[*[]string][]string{&c.pluginDirs: network.PluginDirs, &c.cdiSpecDirs: run.CDISpecDirs, &c.ulimits: run.DefaultUlimits} {
+		if v != nil {
 			*to = v
 		}
 	}
-	for key, v := range values {
-		handler, isHandler := strings.CutPrefix(key, "crio.runtime.runtimes.")
-		handler, isMin := strings.CutSuffix(handler, ".container_min_memory")
-		if isHandler && isMin && len(v) == 1 {
-			c.setMinMemory(handler, v[0])
+	for handler, r := range run.Runtimes {
+		if r.ContainerMinMemory != nil {
+			c.setMinMemory(handler, *r.ContainerMinMemory)
 		}
 	}
 }

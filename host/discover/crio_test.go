@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -71,8 +72,40 @@ func TestCRIOWithoutConfiguration(t *testing.T) {
 	}
 	r = host.Runtime{Name: "cri-o"}
 	crioHost(t, map[string]string{"/etc/crio/crio.conf": "[crio.image]\npause_image = \"a\"\nbroken"}).addCRIO(&r, "", "")
-	if r.ConfigProblem != "/etc/crio/crio.conf: line 3: expected a key and its value" || r.SandboxImg != "a" {
+	if r.ConfigProblem != "/etc/crio/crio.conf: line 3: expected '=' after key" || r.SandboxImg != "a" {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestCRIOSyntax reads what earlier versions of podrun did not, and lists that override.
+func TestCRIOSyntax(t *testing.T) {
+	read := func(texts ...string) host.Runtime {
+		files := map[string]string{}
+		for i, text := range texts {
+			files[fmt.Sprintf("/etc/crio/crio.conf.d/%d", i)] = text
+		}
+		var r host.Runtime
+		crioHost(t, files).addCRIO(&r, "", "")
+		return r
+	}
+	r := read("crio.runtime = {default_runtime = 'my.crun', default_ulimits = [\n'nofile=1:2', # comment with ]\n], other = 2026-01-01}\n" +
+		"[crio.image]\npause_image = \"\"\"\na\\u00e9\"\"\"\n[[crio.tables]]\nkey = 1.5e3")
+	if r.ConfigProblem != "" || r.SandboxImg != "aé" || !slices.Equal(r.Ulimits, []string{"nofile=1:2"}) {
+		t.Errorf("%+v", r)
+	}
+	r = read("[crio.runtime.runtimes.\"my.crun\"]\ncontainer_min_memory = '1MiB'\n[crio.runtime]\ndefault_runtime = 'my.crun'\ndefault_ulimits = ['a']", "[crio.runtime]\ndefault_ulimits = []")
+	if r.ConfigProblem != "" || len(r.Ulimits) != 0 || r.MinMemory[""] != 1<<20 || r.MinMemory["my.crun"] != 1<<20 {
+		t.Errorf("%+v", r)
+	}
+	for text, want := range map[string]string{
+		"[crio.image]\npause_image = 3":               "line 2: cannot decode TOML integer",
+		"\n\n[crio":                                   "line 3: ",
+		"[crio.image]\na = 1\na = 2":                  "line 3: key a is already defined",
+		"a = " + strings.Repeat("[", maxCRIOFile-100): "line 1: arrays and inline tables are nested",
+	} {
+		if r := read(text); !strings.Contains(r.ConfigProblem, want) {
+			t.Errorf("%.40q: %.200q, want %q", text, r.ConfigProblem, want)
+		}
 	}
 }
 
