@@ -76,7 +76,7 @@ func podDiff(before, after *corev1.Pod) (string, error) {
 	var was []string
 	name := after.Namespace + "/" + after.Name
 	if before != nil {
-		after = manifest.KeepEphemeral(before, after)
+		after = manifest.KeepUserNamespace(before, manifest.KeepEphemeral(before, after))
 		changes := manifest.Changes(before, after)
 		if len(changes) == 0 {
 			return "", nil

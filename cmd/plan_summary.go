@@ -35,6 +35,7 @@ func planSummary(w io.Writer, views []prepare.PlanView, problems problem.List) {
 		line("images", listed(imageTexts(v), ", "))
 		line("volumes", listed(volumeTexts(v), ", "))
 		line("order", "sandbox, "+listed(orderTexts(v), ", "))
+		line("users", v.UserNamespace)
 		if v.StartOrder != "" {
 			line("start", "app containers without a postStart hook in "+v.StartOrder)
 		}

@@ -80,6 +80,9 @@ func settings(in Input) Finding {
 	if p, bad := in.refused("InvalidSetting"); bad {
 		return refusal("settings", p)
 	}
+	if profile := in.Settings.DescribeProfile(); profile != "" {
+		return pass("settings", "the settings are valid, %s included; %s; podrun does not verify signatures of images: configure the runtime to do so", in.Settings.File, profile)
+	}
 	if in.Settings.File != "" {
 		return pass("settings", "the settings are valid, %s included", in.Settings.File)
 	}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/nodeconfig"
 )
 
 func seccomp(in Input) Finding {
@@ -62,6 +63,9 @@ func userNamespaces(in Input) Finding {
 			Fix: "sysctl -w user.max_user_namespaces=15000"}
 	case in.down():
 		return Finding{Check: "user-namespaces", Status: Skip, Summary: "the runtime does not answer"}
+	case !slices.ContainsFunc(have, able) && in.Settings.UserNamespaces == nodeconfig.UserNamespacesPrefer:
+		return Finding{Check: "user-namespaces", Status: Warn, Summary: "not supported by the runtime: userNamespaces: prefer has no effect, and pods with hostUsers: false are refused",
+			Fix: "containerd 2.0 or CRI-O 1.25, with runc 1.2 or crun 1.9"}
 	case !slices.ContainsFunc(have, able):
 		return Finding{Check: "user-namespaces", Status: Pass, Summary: "not supported by the runtime: pods with hostUsers: false are refused",
 			Fix: "containerd 2.0 or CRI-O 1.25, with runc 1.2 or crun 1.9"}

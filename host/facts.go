@@ -53,6 +53,10 @@ type Facts struct {
 	// exist here, which are hidden from containers.
 	ThermalPaths []string `json:"thermalPaths,omitempty"`
 
+	// MaxUserNamespaces is user.max_user_namespaces; 0 if the kernel has none, or it was not
+	// read.
+	MaxUserNamespaces int64 `json:"maxUserNamespaces,omitempty"`
+
 	AppArmor bool `json:"appArmor,omitempty"` // enabled in the kernel
 	SELinux  bool `json:"selinux,omitempty"`
 	// AppArmorProfiles are those that are loaded; nil where that cannot be read.

@@ -37,6 +37,11 @@ const (
 	// AnnotationStartOrder of a pod takes precedence over --start-order.
 	AnnotationStartOrder = "podrun.dev/start-order"
 
+	// AnnotationUserNamespace, with the value UserNamespacePreferred, marks a pod whose
+	// hostUsers: false is the default of the setting userNamespaces.
+	AnnotationUserNamespace = "podrun.dev/user-namespace"
+	UserNamespacePreferred  = "preferred"
+
 	// ManagedBy is the value of AnnotationManagedBy.
 	ManagedBy = "podrun"
 )

@@ -19,9 +19,9 @@ import (
 // them (spec.containers[0].image, metadata.labels), sorted. Both are defaulted by
 // this binary first, so that a default which one of them was made without is no
 // difference (an upgrade changes no pod). What is not the author's does not
-// count: UID, nodeName, status, server fields.
+// count: UID, nodeName, status, server fields, a user namespace by default.
 func Changes(before, after *corev1.Pod) []string {
-	was, is := authored(before), authored(after)
+	was, is := authored(before), authored(KeepUserNamespace(before, after))
 	paths := changes(was, is)
 	if len(paths) == 0 {
 		return nil
@@ -67,6 +67,7 @@ func InPlace(before, after *corev1.Pod) bool {
 // internal are two pods as the API's validation of an update takes them; false where
 // one cannot be converted.
 func internal(before, after *corev1.Pod) (was, will core.Pod, ok bool) {
+	after = KeepUserNamespace(before, after)
 	for pod, into := range map[*corev1.Pod]*core.Pod{before: &was, after: &will} {
 		authored := authored(pod)
 		authored.UID, authored.ResourceVersion = "u", "1" // an update must identify the existing object
@@ -132,7 +133,7 @@ func Authored(pod *corev1.Pod) *corev1.Pod {
 func authored(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{Spec: *pod.Spec.DeepCopy()}
 	out.Namespace, out.Name = pod.Namespace, pod.Name
-	out.Labels, out.Annotations = pod.Labels, pod.Annotations
+	out.Labels, out.Annotations = pod.Labels, withoutMark(pod.Annotations)
 	out.Spec.NodeName = ""
 	defaultPod(out)
 	return out

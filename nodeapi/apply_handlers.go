@@ -30,6 +30,14 @@ func (s *endpoint) handler() http.Handler {
 	}
 	mux.HandleFunc("/events", s.bounded(s.streams, true, s.events))
 	mux.HandleFunc("/containerLogs/{namespace}/{pod}/{container}", s.bounded(s.streams, true, s.logs))
+	if s.backend.ReadOnly {
+		for _, path := range []string{"/exec/", "/attach/", "/portForward/"} {
+			mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+				fail(w, http.StatusForbidden, "exec, attach and port-forward are disabled by the setting readOnlyAPI")
+			})
+		}
+		return mux
+	}
 	mux.HandleFunc("/exec/{namespace}/{pod}/{container}", s.inside(s.backend.Exec))
 	mux.HandleFunc("/attach/{namespace}/{pod}/{container}", s.inside(s.backend.Attach))
 	mux.HandleFunc("/portForward/{namespace}/{pod}", s.inside(s.backend.PortForward))

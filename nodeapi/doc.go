@@ -39,6 +39,8 @@ type Backend struct {
 	// Exec, Attach and PortForward return a URL of the runtime's streaming server that
 	// is good for one connection.
 	Exec, Attach, PortForward func(context.Context, StreamRequest) (string, error)
+	// ReadOnly disables exec, attach and port-forward.
+	ReadOnly bool
 	// Feed gets the events that happen.
 	Feed *Feed
 	// Metrics are those of /metrics.

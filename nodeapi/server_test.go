@@ -138,6 +138,21 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
+// TestReadOnlyAPI: with readOnlyAPI, no client can run commands in a container by the API.
+func TestReadOnlyAPI(t *testing.T) {
+	b := testBackend(1)
+	b.ReadOnly = true
+	_, c, _ := serveSocket(t, b)
+	for _, path := range []string{"/exec/ns/web/app?command=id&output=1", "/attach/ns/web/app?output=1", "/portForward/ns/web"} {
+		if code, body := get(t, c, path); code != http.StatusForbidden || !strings.Contains(body, "readOnlyAPI") {
+			t.Errorf("%s: %d %q", path, code, body)
+		}
+	}
+	if code, _ := get(t, c, "/containerLogs/ns/web/app"); code != http.StatusOK {
+		t.Errorf("logs: %d", code)
+	}
+}
+
 func TestUnhealthy(t *testing.T) {
 	b := testBackend(1)
 	b.Health = func() []Check {

@@ -46,6 +46,19 @@ func Parse(data []byte, base Settings) (Settings, problem.List) {
 	if len(docs) == 0 {
 		return base, problem.List{{Reason: "InvalidObject", Message: "the file has no document", Hint: header()}}
 	}
+	out, problems := parseAll(docs, base)
+	if len(problems.Errors()) == 0 && out.Profile != "" { // its settings are defaults of the whole file
+		out, problems = parseAll(docs, withProfile(base, out.Profile))
+	}
+	problems.Sort()
+	if len(problems.Errors()) > 0 {
+		return base, problems
+	}
+	return out, problems
+}
+
+// parseAll puts the documents over base, one after the other.
+func parseAll(docs []document, base Settings) (Settings, problem.List) {
 	out, seen := base, map[string]int{}
 	var problems problem.List
 	if len(docs) > maxDocuments {
@@ -56,10 +69,6 @@ func Parse(data []byte, base Settings) (Settings, problem.List) {
 		f := &file{first: d.first}
 		out = f.parse(d.text, out, seen)
 		problems = append(problems, f.problems...)
-	}
-	problems.Sort()
-	if len(problems.Errors()) > 0 {
-		return base, problems
 	}
 	return out, problems
 }

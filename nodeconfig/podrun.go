@@ -17,6 +17,7 @@ import (
 // kubelet's file has no field. A nil field leaves the setting as it is; names and
 // defaults are those of the flags. Paths are absolute and clean.
 type PodrunConfiguration struct {
+	Profile          *string `json:"profile"` // of Profiles
 	RootDir          *string `json:"rootDir"`
 	Secrets          *string `json:"secrets"` // disk or memory
 	ContainerLogsDir *string `json:"containerLogsDir"`
@@ -49,6 +50,8 @@ type PodrunConfiguration struct {
 	Preempt         *bool   `json:"preempt"`
 	AllowKubelet    *bool   `json:"allowKubelet"`
 	StrictSources   *bool   `json:"strictSources"`
+	ReadOnlyAPI     *bool   `json:"readOnlyAPI"`
+	UserNamespaces  *string `json:"userNamespaces"` // pod or prefer
 
 	Namespace *string `json:"namespace"` // of pods that name none
 	Verbose   *bool   `json:"verbose"`
@@ -110,6 +113,12 @@ func (f *file) checkPodrun(pc *PodrunConfiguration) {
 	}
 	if o := deref(pc.StartOrder, StartInOrder); !slices.Contains(StartOrders, o) {
 		f.invalid("startOrder", fmt.Sprintf("%q is not %s", o, strings.Join(StartOrders, " or ")), "")
+	}
+	if n := pc.Profile; n != nil && !slices.Contains(Profiles, *n) {
+		f.invalid("profile", fmt.Sprintf("there is no profile %q", *n), strings.Join(Profiles, ", "))
+	}
+	if u := deref(pc.UserNamespaces, UserNamespacesPod); !slices.Contains(UserNamespaceModes, u) {
+		f.invalid("userNamespaces", fmt.Sprintf("%q is not %s", u, strings.Join(UserNamespaceModes, " or ")), "")
 	}
 	if l := deref(pc.PodSecurity, "privileged"); !slices.Contains(PodSecurityLevels, l) {
 		f.invalid("podSecurity", fmt.Sprintf("%q is not a level of the Pod Security Standards", l), strings.Join(PodSecurityLevels, ", "))
@@ -255,14 +264,14 @@ func (f *file) tooMany(field string, n int) bool {
 // mergePodrun puts a valid PodrunConfiguration over base.
 func mergePodrun(s Settings, pc *PodrunConfiguration) Settings {
 	for into, value := range map[*string]*string{
-		&s.Color: pc.Color, &s.RootDir: pc.RootDir, &s.Secrets: pc.Secrets, &s.ContainerLogsDir: pc.ContainerLogsDir, &s.Runtime: pc.Runtime, &s.HostnameOverride: pc.HostnameOverride,
+		&s.Color: pc.Color, &s.Profile: pc.Profile, &s.UserNamespaces: pc.UserNamespaces, &s.RootDir: pc.RootDir, &s.Secrets: pc.Secrets, &s.ContainerLogsDir: pc.ContainerLogsDir, &s.Runtime: pc.Runtime, &s.HostnameOverride: pc.HostnameOverride,
 		&s.RegistryAuth: pc.RegistryAuth, &s.ProviderConfig: pc.ProviderConfig, &s.ProviderBinDir: pc.ProviderBinDir,
 		&s.ClaimDir: pc.PersistentVolumeClaimDir, &s.StartOrder: pc.StartOrder, &s.PodSecurity: pc.PodSecurity, &s.Namespace: pc.Namespace,
 	} {
 		said(into, value)
 	}
 	for into, value := range map[*bool]*bool{
-		&s.AllowPrivileged: pc.AllowPrivileged, &s.Preempt: pc.Preempt, &s.AllowKubelet: pc.AllowKubelet, &s.StrictSources: pc.StrictSources, &s.Verbose: pc.Verbose,
+		&s.AllowPrivileged: pc.AllowPrivileged, &s.Preempt: pc.Preempt, &s.AllowKubelet: pc.AllowKubelet, &s.StrictSources: pc.StrictSources, &s.ReadOnlyAPI: pc.ReadOnlyAPI, &s.Verbose: pc.Verbose,
 	} {
 		said(into, value)
 	}

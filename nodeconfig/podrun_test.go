@@ -111,6 +111,8 @@ func TestParsePodrunProblems(t *testing.T) {
 		"retry":                  {"retryPull: never\n", `retryPull: "never" is not auto or always`, 3},
 		"negative limit":         {"pullTimeout: -1s\n", "pullTimeout: -1s is negative", 3},
 		"limit without unit":     {"pullStallTimeout: '3'\n", "pullStallTimeout: time: missing unit in duration", 3},
+		"profile":                {"profile: hard\n", `profile: there is no profile "hard"`, 3},
+		"user namespaces":        {"userNamespaces: always\n", `userNamespaces: "always" is not pod or prefer`, 3},
 		"security level":         {"podSecurity: strict\n", `podSecurity: "strict" is not a level`, 3},
 		"namespace":              {"namespace: a.b\n", `namespace: "a.b" is not a valid namespace`, 3},
 		"twice":                  {"---\n" + beginPodrun, "kind: PodrunConfiguration is given at line 2 already", 5},

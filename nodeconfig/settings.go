@@ -19,6 +19,9 @@ type Settings struct {
 	// File is the settings file that was read; empty for none.
 	File string `json:"file,omitempty"`
 
+	// Profile is the profile of the file, whose settings are already in the other fields.
+	Profile string `json:"profile,omitempty"`
+
 	RootDir          string `json:"rootDir"`
 	Secrets          string `json:"secrets,omitempty"` // disk, which "" means too, or memory
 	PodLogsDir       string `json:"podLogsDir"`
@@ -37,7 +40,9 @@ type Settings struct {
 	AllowKubelet  bool   `json:"allowKubelet,omitempty"` // run beside a kubelet on the same runtime
 	Verbose       bool   `json:"verbose,omitempty"`
 	StartOrder    string `json:"startOrder,omitempty"` // kubelet, which "" means too, or parallel
-	Color         string `json:"-"`                    // auto, always or never; empty for auto
+	// ReadOnlyAPI removes exec, attach and port-forward from the HTTP API of serve.
+	ReadOnlyAPI bool   `json:"readOnlyAPI,omitempty"`
+	Color       string `json:"-"` // auto, always or never; empty for auto
 
 	HostnameOverride string            `json:"hostnameOverride,omitempty"`
 	NodeIP           []string          `json:"nodeIP,omitempty"`
@@ -79,13 +84,15 @@ type Settings struct {
 	EvictionPressureTransitionPeriod time.Duration `json:"evictionPressureTransitionPeriod"`
 	// EvictionMaxPodGracePeriod bounds the grace period of a pod that a soft threshold
 	// evicts, in seconds.
-	EvictionMaxPodGracePeriod int32          `json:"evictionMaxPodGracePeriod,omitempty"`
-	AllowedUnsafeSysctls      []string       `json:"allowedUnsafeSysctls,omitempty"`
-	SeccompDefault            bool           `json:"seccompDefault"`
-	Preempt                   bool           `json:"preempt"` // critical pods may stop others of podrun's
-	AllowPrivileged           bool           `json:"allowPrivileged"`
-	PodSecurity               string         `json:"podSecurity,omitempty"` // privileged, baseline or restricted
-	RegisterWithTaints        []corev1.Taint `json:"registerWithTaints,omitempty"`
+	EvictionMaxPodGracePeriod int32    `json:"evictionMaxPodGracePeriod,omitempty"`
+	AllowedUnsafeSysctls      []string `json:"allowedUnsafeSysctls,omitempty"`
+	SeccompDefault            bool     `json:"seccompDefault"`
+	Preempt                   bool     `json:"preempt"` // critical pods may stop others of podrun's
+	AllowPrivileged           bool     `json:"allowPrivileged"`
+	PodSecurity               string   `json:"podSecurity,omitempty"` // privileged, baseline or restricted
+	// UserNamespaces is prefer, or pod, which "" means too.
+	UserNamespaces     string         `json:"userNamespaces,omitempty"`
+	RegisterWithTaints []corev1.Taint `json:"registerWithTaints,omitempty"`
 	// Devices are CDI devices by the extended resource as which pods request them.
 	Devices map[string][]string `json:"devices,omitempty"`
 

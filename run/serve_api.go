@@ -51,7 +51,8 @@ func newAPI(e *Engine, o APIOptions) *api {
 	a := &api{engine: e, options: o, usage: usageReader{engine: e}, feed: &nodeapi.Feed{}, deaf: map[string]string{}}
 	a.metrics = nodeapi.NewMetrics(e.nodeName(), a.state)
 	a.server = nodeapi.NewServer(nodeapi.Backend{Health: a.health, Pods: a.pods, Sources: a.sources, Stats: a.usage.read,
-		Events: a.events, Logs: a.logs, Exec: a.exec, Attach: a.attach, PortForward: a.portForward, Feed: a.feed, Metrics: a.metrics})
+		Events: a.events, Logs: a.logs, Exec: a.exec, Attach: a.attach, PortForward: a.portForward, Feed: a.feed, Metrics: a.metrics,
+		ReadOnly: e.Settings.ReadOnlyAPI})
 	return a
 }
 

@@ -33,6 +33,7 @@ func (m machine) readMachine(f *host.Facts, s nodeconfig.Settings) error {
 	}
 	f.OS, f.Arch = runtime.GOOS, runtime.GOARCH
 	f.NodeLabels = nodeLabels(f.NodeName, s.NodeLabels)
+	f.MaxUserNamespaces = m.sysctls("user.max_user_namespaces")["user.max_user_namespaces"]
 	f.AppArmor = m.flag("sys/module/apparmor/parameters/enabled")
 	f.SELinux = m.exists("sys/fs/selinux/enforce")
 	f.AppArmorProfiles = m.appArmorProfiles()

@@ -33,6 +33,9 @@ type PlanView struct {
 	Sandbox    SandboxView        `json:"sandbox"`
 	Containers []ContainerView    `json:"containers"`
 	StartOrder string             `json:"startOrder,omitempty"` // parallel; absent for the kubelet's
+	// UserNamespace is what the setting userNamespaces gives the pod, and why; absent
+	// without that setting.
+	UserNamespace string `json:"userNamespace,omitempty"`
 }
 
 // SandboxView is the request that creates the sandbox.
@@ -64,6 +67,7 @@ func (t Target) view(shown func(container.Plan) container.Plan) (PlanView, error
 		Cgroup: p.Cgroup, Volumes: p.Volumes, Images: p.Images.Images,
 		Sandbox: SandboxView{RuntimeHandler: p.Sandbox.Handler, Config: cri.Value(p.Sandbox.Config)},
 	}
+	v.UserNamespace = t.userNamespace()
 	if p.ParallelStart {
 		v.StartOrder = nodeconfig.StartParallel
 	}

@@ -70,7 +70,9 @@ type Target struct {
 	// live are the objects that changed whose content a running pod takes in,
 	// frozen those of them that were immutable.
 	live, frozen []string
-	Was          Here // of a pod that is updated
+	// hostUsers is why a new pod does not have a user namespace by default.
+	hostUsers string
+	Was       Here // of a pod that is updated
 }
 
 // Input is the input of All and Compare.
@@ -110,8 +112,8 @@ func All(in Input) ([]Target, problem.List) {
 		will := in.debugged(pod)
 		t := Compare(will, of)
 		forbidden := t.ephemeralProblems(pod, will, in.Debug)
-		pod = t.withoutEphemeral(will)
 		handler, found := RuntimeHandler(pod, of.Objects)
+		pod = in.withUserNamespace(&t, t.withoutEphemeral(will), handler)
 		plan, more := NewPlan(PlanInput{
 			Pod: pod, UID: t.UID, Objects: of.Objects, Facts: in.Facts, Settings: in.Settings,
 			Handler: handler, Invocation: in.Invocation, Allocatable: allocatable,

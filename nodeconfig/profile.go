@@ -1,0 +1,70 @@
+package nodeconfig
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	kubelet "k8s.io/kubelet/config/v1beta1"
+)
+
+// ProfileHardened restricts pods more than a kubelet does.
+const ProfileHardened = "hardened"
+
+// Profiles are the values of profile.
+var Profiles = []string{ProfileHardened}
+
+// Values of userNamespaces.
+const (
+	UserNamespacesPod    = "pod"    // a pod has one if its hostUsers is false
+	UserNamespacesPrefer = "prefer" // also a new pod without hostUsers, if it works in one
+)
+
+// UserNamespaceModes are the values of userNamespaces.
+var UserNamespaceModes = []string{UserNamespacesPod, UserNamespacesPrefer}
+
+// profileSetting is a setting of the profile hardened.
+type profileSetting struct {
+	name  string
+	value string
+	set   func(*Settings)
+	get   func(Settings) string
+}
+
+// hardened are the settings of ProfileHardened. Each is a default: the file, the
+// environment and flags override it.
+var hardened = []profileSetting{
+	{"seccompDefault", "true", func(s *Settings) { s.SeccompDefault = true }, func(s Settings) string { return fmt.Sprint(s.SeccompDefault) }},
+	{"podSecurity", "baseline", func(s *Settings) { s.PodSecurity = "baseline" }, func(s Settings) string { return s.PodSecurity }},
+	{"userNamespaces", UserNamespacesPrefer, func(s *Settings) { s.UserNamespaces = UserNamespacesPrefer }, func(s Settings) string { return cmp.Or(s.UserNamespaces, UserNamespacesPod) }},
+	{"imagePullCredentialsVerificationPolicy", string(kubelet.AlwaysVerify), func(s *Settings) { s.PullVerification = kubelet.AlwaysVerify },
+		func(s Settings) string { return string(s.PullVerification) }},
+	{"readOnlyAPI", "true", func(s *Settings) { s.ReadOnlyAPI = true }, func(s Settings) string { return fmt.Sprint(s.ReadOnlyAPI) }},
+}
+
+// withProfile returns settings with those of a profile.
+func withProfile(s Settings, name string) Settings {
+	if name == ProfileHardened {
+		for _, one := range hardened {
+			one.set(&s)
+		}
+	}
+	return s
+}
+
+// DescribeProfile lists the effective values of the profile's settings, and those of the
+// profile that are overridden; it is empty without a profile.
+func (s Settings) DescribeProfile() string {
+	if s.Profile != ProfileHardened {
+		return ""
+	}
+	var out []string
+	for _, one := range hardened {
+		text := one.name + "=" + one.get(s)
+		if one.get(s) != one.value {
+			text += " (instead of " + one.value + ")"
+		}
+		out = append(out, text)
+	}
+	return "profile " + s.Profile + ": " + strings.Join(out, ", ")
+}

@@ -1,0 +1,58 @@
+package nodeconfig
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+)
+
+// TestProfile: the settings of a profile are defaults, which both documents of the file
+// override, in any order.
+func TestProfile(t *testing.T) {
+	const profile = beginPodrun + "profile: hardened\n"
+	for name, tc := range map[string]struct {
+		file string
+		want func(*Settings)
+	}{
+		"alone":                               {profile, func(*Settings) {}},
+		"overridden in its document":          {profile + "podSecurity: restricted\nuserNamespaces: pod\nreadOnlyAPI: false\n", func(s *Settings) { s.PodSecurity, s.UserNamespaces, s.ReadOnlyAPI = "restricted", "pod", false }},
+		"overridden by the document after it": {profile + "---\n" + begin + "seccompDefault: false\n", func(s *Settings) { s.SeccompDefault = false }},
+		"overridden by the document before it": {begin + "seccompDefault: false\nimagePullCredentialsVerificationPolicy: NeverVerify\n---\n" + profile, func(s *Settings) {
+			s.SeccompDefault, s.PullVerification = false, kubelet.NeverVerify
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, problems := Parse([]byte(tc.file), Default())
+			if len(problems) != 0 {
+				t.Fatalf("problems: %s", problems)
+			}
+			want := Default()
+			want.Profile, want.SeccompDefault, want.PodSecurity, want.UserNamespaces = "hardened", true, "baseline", "prefer"
+			want.PullVerification, want.ReadOnlyAPI = kubelet.AlwaysVerify, true
+			tc.want(&want)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	if s, problems := Parse([]byte(beginPodrun+"rootDir: /r\n"), Default()); len(problems) > 0 || s.SeccompDefault || s.DescribeProfile() != "" {
+		t.Errorf("without a profile: %+v, %s", s, problems)
+	}
+	for _, wrong := range []string{"Hardened", "''", "none"} {
+		if _, problems := Parse([]byte(beginPodrun+"profile: "+wrong+"\n"), Default()); len(problems) != 1 || problems[0].Line != 3 || !strings.Contains(problems[0].String(), "there is no profile") || problems[0].Hint != "hardened" {
+			t.Errorf("profile %s: %s", wrong, problems)
+		}
+	}
+}
+
+func TestDescribeProfile(t *testing.T) {
+	s, _ := Parse([]byte(beginPodrun+"profile: hardened\npodSecurity: privileged\n"), Default())
+	s.UserNamespaces = "" // as by a flag
+	const want = "profile hardened: seccompDefault=true, podSecurity=privileged (instead of baseline), userNamespaces=pod (instead of prefer), " +
+		"imagePullCredentialsVerificationPolicy=AlwaysVerify, readOnlyAPI=true"
+	if got := s.DescribeProfile(); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}

@@ -1,0 +1,121 @@
+package plan
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/run/prepare"
+)
+
+// TestHardened plans all pods of testdata/script on a host that supports user namespaces,
+// with and without the profile hardened, and compares what the profile changes with
+// testdata/hardened.txt: each pod runs, with or without a user namespace, or is refused.
+// Pods that this host refuses without the profile are left out.
+func TestHardened(t *testing.T) {
+	const wanted = "testdata/hardened.txt"
+	f := facts(t, &txtar.Archive{})
+	f.KernelVersion, f.MaxUserNamespaces = "6.6.0", 1000
+	f.Runtime.Version = "2.1.0"
+	f.Runtime.Handlers = map[string]host.RuntimeHandler{"": {UserNamespaces: true, RecursiveReadOnlyMounts: true}}
+	hardened, problems := nodeconfig.Parse([]byte("apiVersion: podrun.dev/v1alpha1\nkind: PodrunConfiguration\nprofile: hardened\n"), nodeconfig.Default())
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	scripts, err := filepath.Glob("../../testdata/script/*.txtar")
+	if err != nil || len(scripts) == 0 {
+		t.Fatal("no scripts", err)
+	}
+	var lines []string
+	for _, script := range scripts {
+		archive, err := txtar.ParseFile(script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range archive.Files {
+			for _, outcome := range outcomes(file.Data, f, hardened) {
+				lines = append(lines, fmt.Sprintf("%s %s %s\n", strings.TrimSuffix(filepath.Base(script), ".txtar"), file.Name, outcome))
+			}
+		}
+	}
+	got := strings.Join(lines, "")
+	if *update {
+		if err := os.WriteFile(wanted, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(wanted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("-want +got:\n%s\n(go test ./test/plan -update accepts it)", diff)
+	}
+	for _, outcome := range []string{": runs with host IDs ", ": runs without a user namespace: ", ": refused: "} {
+		if !strings.Contains(got, outcome) {
+			t.Errorf("no pod%s", outcome)
+		}
+	}
+}
+
+// outcomes are those of the pods of a file of a script; none if it has no pods, or is not
+// valid.
+func outcomes(data []byte, f host.Facts, hardened nodeconfig.Settings) []string {
+	text := os.Expand(string(data), func(name string) string {
+		switch name {
+		case "WORK":
+			return "/work"
+		case "NS":
+			return "default"
+		}
+		return "registry.example/app:1"
+	})
+	load := func() (*manifest.Objects, problem.List) {
+		return manifest.Load([]manifest.Source{{Name: "pod.yaml", Data: []byte(text)}}, manifest.Options{})
+	}
+	objects, problems := load()
+	if len(problems.Errors()) > 0 {
+		return nil
+	}
+	plain, _ := prepare.All(prepare.Input{Objects: objects, Facts: f, Settings: nodeconfig.Default()})
+	objects, _ = load()
+	targets, _ := prepare.All(prepare.Input{Objects: objects, Facts: f, Settings: hardened})
+	var out []string
+	for i, target := range targets {
+		pod := "pod " + target.Plan.ID.Name
+		if plain[i].Plan.ID.Name == "" || len(plain[i].Problems.Errors()) > 0 {
+			continue
+		}
+		var refused []string
+		for _, p := range target.Problems.Errors() {
+			if !slices.Contains(refused, p.Message) {
+				refused = append(refused, p.Message)
+			}
+		}
+		view, err := target.View()
+		switch reason, none := strings.CutPrefix(view.UserNamespace, "none: "); {
+		case len(refused) > 0:
+			out = append(out, pod+": refused: "+strings.Join(refused, "; "))
+		case err != nil:
+			out = append(out, pod+": "+err.Error())
+		case none:
+			out = append(out, pod+": runs without a user namespace: "+reason)
+		case view.UserNamespace == "":
+			out = append(out, pod+": runs as hostUsers says")
+		default:
+			out = append(out, pod+": runs with "+view.UserNamespace)
+		}
+	}
+	return out
+}
