@@ -11,8 +11,11 @@ import (
 
 // Facts is a snapshot of the host. It marshals to stable JSON.
 type Facts struct {
-	NodeName      string            `json:"nodeName"` // lower case; --hostname-override or the hostname
-	Hostname      string            `json:"hostname"`
+	NodeName string `json:"nodeName"` // lower case; --hostname-override or the hostname
+	Hostname string `json:"hostname"`
+	// RootDir is podrun's root directory without symlinks, which UIDs depend on. It is
+	// empty for the default one.
+	RootDir       string            `json:"rootDir,omitempty"`
 	OS            string            `json:"os"`                      // linux
 	Arch          string            `json:"arch"`                    // GOARCH: amd64
 	KernelVersion string            `json:"kernelVersion"`           // 6.1.0-13-amd64

@@ -46,7 +46,7 @@ func BenchmarkLoadBroken(b *testing.B) {
 func BenchmarkStaticUID(b *testing.B) {
 	objects, _ := Load([]Source{{Name: "pod.yaml", Data: []byte(onePod)}}, Options{})
 	for b.Loop() {
-		StaticUID(objects.Pods[0].Object, "node1")
+		StaticUID(objects.Pods[0].Object, "node1", "")
 	}
 }
 

@@ -44,7 +44,7 @@ func TestCheckpoint(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if StaticUID(got.Pod, "n") != StaticUID(want.Pod, "n") {
+	if StaticUID(got.Pod, "n", "") != StaticUID(want.Pod, "n", "") {
 		t.Error("the pod that was read back has another UID")
 	}
 	again, err := got.Marshal()

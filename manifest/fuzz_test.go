@@ -31,7 +31,7 @@ func FuzzLoad(f *testing.F) {
 			if p.Object.Name == "" || p.Object.Namespace == "" || p.Position.Line < 1 {
 				t.Errorf("pod %q of namespace %q at line %d", p.Object.Name, p.Object.Namespace, p.Position.Line)
 			}
-			uid := UID(p.Object, "node")
+			uid := UID(p.Object, "node", "")
 			if !identity.SafeUID(uid) {
 				t.Errorf("unsafe UID %q", uid)
 			}
@@ -43,7 +43,7 @@ func FuzzLoad(f *testing.F) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
-			if UID(back.Pod, "node") != uid {
+			if UID(back.Pod, "node", "") != uid {
 				t.Errorf("another UID after its checkpoint\n%s", text)
 			}
 		}

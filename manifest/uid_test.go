@@ -18,7 +18,7 @@ func onlyPod(t *testing.T, text string) *corev1.Pod {
 // other has another.
 func TestStaticUID(t *testing.T) {
 	base := "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {x: 1x, y: 2y, z: 3z}}\nspec: {containers: [{name: c, image: i, resources: {limits: {cpu: '1', memory: 1Gi}}}]}\n"
-	uid := StaticUID(onlyPod(t, base), "node1")
+	uid := StaticUID(onlyPod(t, base), "node1", "")
 	if !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(uid) {
 		t.Fatalf("UID %q", uid)
 	}
@@ -35,7 +35,7 @@ func TestStaticUID(t *testing.T) {
 		"a UID of its own":      strings.Replace(base, "{name: a,", "{name: a, uid: 1a,", 1),
 		"a node's name":         strings.Replace(base, "spec: {", "spec: {nodeName: other, ", 1),
 	} {
-		if got := StaticUID(onlyPod(t, text), "node1"); got != uid {
+		if got := StaticUID(onlyPod(t, text), "node1", ""); got != uid {
 			t.Errorf("%s: another UID", name)
 		}
 	}
@@ -46,15 +46,22 @@ func TestStaticUID(t *testing.T) {
 		"label":     strings.Replace(base, "1x", "2x", 1),
 		"ConfigMap": strings.Replace(base, "image: i", "image: i, envFrom: [{configMapRef: {name: cm}}]", 1),
 	} {
-		if got := StaticUID(onlyPod(t, text), "node1"); got == uid {
+		if got := StaticUID(onlyPod(t, text), "node1", ""); got == uid {
 			t.Errorf("another %s: the same UID", name)
 		}
 	}
-	if StaticUID(onlyPod(t, base), "node2") == uid {
+	if StaticUID(onlyPod(t, base), "node2", "") == uid {
 		t.Error("another node: the same UID")
 	}
+	elsewhere := StaticUID(onlyPod(t, base), "node1", "/data/podrun")
+	if elsewhere == uid || elsewhere == StaticUID(onlyPod(t, base), "node1", "/data/other") {
+		t.Error("another root directory: the same UID")
+	}
+	if want := "d1c3decae496578f2b3698885ffe3d90"; elsewhere != want {
+		t.Errorf("with a root directory: got %s, want %s", elsewhere, want)
+	}
 	for range 50 { // the order of maps is random
-		if StaticUID(onlyPod(t, base), "node1") != uid {
+		if StaticUID(onlyPod(t, base), "node1", "") != uid {
 			t.Fatal("the UID is not stable")
 		}
 	}
@@ -63,11 +70,11 @@ func TestStaticUID(t *testing.T) {
 // TestUID: a UID of the file is honoured.
 func TestUID(t *testing.T) {
 	pod := onlyPod(t, head)
-	if got := UID(pod, "node1"); got != StaticUID(pod, "node1") {
+	if got := UID(pod, "node1", ""); got != StaticUID(pod, "node1", "") {
 		t.Errorf("UID %s", got)
 	}
 	pod.UID = "1a"
-	if got := UID(pod, "node1"); got != "1a" {
+	if got := UID(pod, "node1", ""); got != "1a" {
 		t.Errorf("UID %s", got)
 	}
 }

@@ -24,7 +24,7 @@ func hereOf(t *testing.T, text, uid string) prepare.Here {
 	t.Helper()
 	pod := load(t, text).Pods[0].Object
 	if uid == "" {
-		uid = manifest.UID(pod, "node-a")
+		uid = manifest.UID(pod, "node-a", "")
 	}
 	planned, _ := prepare.NewPlan(prepare.PlanInput{Pod: pod, UID: uid, Objects: load(t, text), Facts: testFacts, Settings: testSettings("/nowhere")})
 	// By way of its checkpoint, as it is read.
@@ -72,7 +72,7 @@ func TestChange(t *testing.T) {
 	other := podText("db", "Always", "containers: [{name: app, image: registry.example/app:1}]")
 	withUID := "apiVersion: v1\nkind: Pod\nmetadata: {name: web, uid: u-7}\nspec: {containers: [{name: app, image: registry.example/app:1}]}\n"
 	unknown := prepare.Here{ID: identity.Pod{Namespace: "default", Name: "web", UID: "u-9"}}
-	own := manifest.UID(load(t, text).Pods[0].Object, "node-a")
+	own := manifest.UID(load(t, text).Pods[0].Object, "node-a", "")
 	for _, tc := range []struct {
 		name string
 		pod  string

@@ -31,6 +31,7 @@ func (m machine) readMachine(f *host.Facts, s nodeconfig.Settings) error {
 	if f.NodeName == "" {
 		return trouble("name this node", fmt.Errorf("the hostname is empty"), "set the hostname, or --hostname-override")
 	}
+	f.RootDir = m.rootDir(s.RootDir)
 	f.OS, f.Arch = runtime.GOOS, runtime.GOARCH
 	f.NodeLabels = nodeLabels(f.NodeName, s.NodeLabels)
 	f.MaxUserNamespaces = m.sysctls("user.max_user_namespaces")["user.max_user_namespaces"]

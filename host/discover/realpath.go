@@ -37,6 +37,19 @@ func (m machine) realPaths(paths []string) map[string]string {
 	return out
 }
 
+// rootDir is podrun's root directory as UIDs depend on it: absolute and without symlinks, so
+// that they are the same however it is spelled. It is empty for the default one, also where
+// that one, or the given path, is a symlink.
+func (m machine) rootDir(path string) string {
+	if abs, err := filepath.Abs(path); err == nil { // else the working directory was removed
+		path = abs
+	}
+	if path = m.realPath(path); path == m.realPath(nodeconfig.Default().RootDir) {
+		return ""
+	}
+	return path
+}
+
 func (m machine) realPath(p string) string {
 	for dir, rest := p, ""; ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
 		resolved, err := filepath.EvalSymlinks(m.path(dir))

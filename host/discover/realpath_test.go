@@ -25,3 +25,42 @@ func TestRealPaths(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
+
+// TestRootDir: UIDs depend on the directory, not on its spelling, and not at all on the
+// default one.
+func TestRootDir(t *testing.T) {
+	m := machine{ctx: t.Context(), root: t.TempDir()}
+	for _, dir := range []string{"var/lib/podrun", "data/jobs"} {
+		if err := os.MkdirAll(filepath.Join(m.root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, to := range map[string]string{"data/default": "../var/lib/podrun", "data/link": "jobs"} {
+		if err := os.Symlink(to, filepath.Join(m.root, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"/var/lib/podrun": "", "/var/lib/podrun/": "", "/var/lib//x/../podrun": "", "/data/default": "",
+		"/data/jobs": "/data/jobs", "/data/jobs/": "/data/jobs", "/data/link": "/data/jobs",
+		"/data/link/1": "/data/jobs/1", "/data/none": "/data/none", "/": "/",
+		"relative": filepath.Join(here, "relative"), "./relative/": filepath.Join(here, "relative"),
+	} {
+		if got := m.rootDir(path); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	if err := os.Rename(filepath.Join(m.root, "var/lib/podrun"), filepath.Join(m.root, "data/moved")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/data/moved", filepath.Join(m.root, "var/lib/podrun")); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.rootDir("/var/lib/podrun"); got != "" {
+		t.Errorf("the default directory, now a symlink: %q", got)
+	}
+}

@@ -16,7 +16,7 @@ import (
 // them do it while it waits for the runtime's answers.
 var initEncoders = sync.OnceFunc(func() {
 	runtime.Gosched() // the calls to the runtime go first
-	manifest.StaticUID(&corev1.Pod{}, "")
+	manifest.StaticUID(&corev1.Pod{}, "", "")
 	runtime.Gosched()
 	sandbox := &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{}, DnsConfig: &runtimeapi.DNSConfig{}, PortMappings: []*runtimeapi.PortMapping{{}},

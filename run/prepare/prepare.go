@@ -193,7 +193,7 @@ func withoutVaguer(planning problem.List, p problem.Problem) problem.List {
 // changed defaults or the node was renamed. A pod that is replaced because its
 // manifest differs gets a new UID, as a static pod of the kubelet does.
 func Compare(pod *corev1.Pod, in Input) Target {
-	uid := manifest.UID(pod, in.Facts.NodeName)
+	uid := manifest.UID(pod, in.Facts.NodeName, in.Facts.RootDir)
 	var here []Here
 	for _, h := range in.Here {
 		if h.ID.Namespace == pod.Namespace && h.ID.Name == pod.Name {
