@@ -21,7 +21,8 @@ import (
 
 // Apply creates the cgroups and sets their values; for existing cgroups it only
 // sets the values. If it fails, it removes the cgroups that it created. The error
-// is a *problem.Error of kind Runtime.
+// is a *problem.Error of kind Runtime, or of kind Refused if the pod's cgroup is that of a
+// pod of another root directory.
 func Apply(ctx context.Context, p Plan) error {
 	groups := append(append([]Group{}, p.Shared...), p.Pods...)
 	if len(groups) == 0 {
@@ -83,6 +84,9 @@ func (p Plan) unmake(g Group, missing []string) error {
 // makeGroup makes one group, of which these directories are missing, the outer ones
 // first. Created is true if it has new directories, which may be those of an earlier call.
 func (p Plan) makeGroup(g Group, missing []string, created bool) error {
+	if isPod(g) && p.foreign(g) {
+		return p.refusal(g)
+	}
 	// reweigh comes after, with what Burstable pods there are by then.
 	if !created && (p.holds(g) || isBurstable(g)) {
 		return nil
@@ -108,7 +112,7 @@ func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 	}
 	for _, dir := range missing {
 		// systemd creates none in hierarchies that the slice does not need.
-		if markErr := mark(dir, milliOf(g, dir)); err == nil && !errors.Is(markErr, fs.ErrNotExist) {
+		if markErr := mark(dir, p.noteFor(g, dir)); err == nil && !errors.Is(markErr, fs.ErrNotExist) {
 			err = markErr
 		}
 	}
@@ -116,25 +120,17 @@ func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 	return err
 }
 
-// remark updates the recorded requests of a pod's cgroup after a resize of the pod.
+// remark updates the recorded requests of a pod's cgroup after a resize of the pod, and adds
+// the root directory to the mark of an older podrun.
 func (p Plan) remark(g Group) error {
 	for _, dir := range p.dirs(g) {
-		if milli, ok := noted(dir); ok && milli != g.MilliCPU {
-			if err := mark(dir, g.MilliCPU); err != nil {
+		if milli, ok := noted(dir); ok && (milli != g.MilliCPU || rootDirOf(dir) != p.RootDir) {
+			if err := mark(dir, p.noteFor(g, dir)); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// milliOf is what to note on a directory that was made for a group: outer ones
-// request nothing themselves.
-func milliOf(g Group, dir string) int64 {
-	if strings.HasSuffix(dir, g.Path) {
-		return g.MilliCPU
-	}
-	return 0
 }
 
 // missing lists the directories that the group lacks, those of the cgroup root
@@ -221,6 +217,9 @@ func (p Plan) holds(g Group) bool {
 
 // failed makes the error of a group.
 func failed(g Group, op string, err error) error {
+	if refused, ok := errors.AsType[*problem.Error](err); ok && refused.Kind == problem.Refused {
+		return refused
+	}
 	e := &problem.Error{Kind: problem.Runtime, Object: "cgroup " + g.Path, Op: op, Err: err}
 	switch {
 	case errors.Is(err, os.ErrPermission):

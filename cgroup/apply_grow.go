@@ -12,11 +12,14 @@ import (
 // Grow sets each value of the pod's cgroup to the maximum of its current and its planned
 // value, so that the containers in it can be resized in either direction. Apply then sets
 // the planned values. It does nothing if the cgroup does not exist. The error is a
-// *problem.Error of kind Runtime.
+// *problem.Error of kind Runtime, or of kind Refused like that of Apply.
 func Grow(ctx context.Context, p Plan) error {
 	for _, g := range p.Pods {
 		if err := ctx.Err(); err != nil {
 			return failed(g, "grow the cgroup", context.Cause(ctx))
+		}
+		if p.foreign(g) {
+			return p.refusal(g)
 		}
 		has, ok := p.readResources(g)
 		if !ok {

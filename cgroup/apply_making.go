@@ -20,6 +20,10 @@ import (
 // maxMaking bounds the file, in bytes: a group has one directory a hierarchy.
 const maxMaking = 1 << 20
 
+// makingRoot begins the line of the file that holds the root directory, quoted, for the next
+// directory.
+const makingRoot = "root"
+
 // making is the file.
 func (p Plan) making() string { return filepath.Join(p.Lock, "making") }
 
@@ -31,8 +35,10 @@ func (p Plan) noteMaking(g Group, missing []string) {
 		return
 	}
 	var b strings.Builder
+	// An older podrun skips the lines of root directories, which it cannot parse.
 	for _, dir := range missing {
-		fmt.Fprintf(&b, "%d %s\n", milliOf(g, dir), dir)
+		note := p.noteFor(g, dir)
+		fmt.Fprintf(&b, "%s %q\n%d %s\n", makingRoot, note.rootDir, note.milli, dir)
 	}
 	_ = os.WriteFile(p.making(), []byte(b.String()), 0o600)
 }
@@ -48,13 +54,19 @@ func (p Plan) markMade(ctx context.Context) error {
 		return nil
 	}
 	var err error // a file that cannot be read counts as none
+	var note noteOf
 	for line := range strings.Lines(string(data)) {
 		number, dir, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if number == makingRoot {
+			note.rootDir, _ = strconv.Unquote(dir) // else empty, as of an older podrun
+			continue
+		}
 		milli, parseErr := strconv.ParseInt(number, 10, 64)
 		if parseErr != nil || !p.within(dir) || marked(dir) {
 			continue
 		}
-		if markErr := mark(dir, milli); markErr != nil && !errors.Is(markErr, fs.ErrNotExist) {
+		note.milli = milli
+		if markErr := mark(dir, note); markErr != nil && !errors.Is(markErr, fs.ErrNotExist) {
 			err = errors.Join(err, markErr)
 		}
 	}

@@ -33,6 +33,7 @@ type Plan struct {
 	Mounts  map[string]string `json:"-"` // controller → mount point; "" is v2's
 	Root    []string          `json:"root,omitempty"`
 	Lock    string            `json:"-"` // directory that is locked while shared groups change
+	RootDir string            `json:"-"` // podrun's root directory, which the pod's group is marked with
 	// Shared are the groups that the pod shares with others, the outer one first. In a
 	// plan made by Leftovers they are those of all QoS classes.
 	Shared []Group `json:"shared,omitempty"`
@@ -114,7 +115,7 @@ func (p Plan) Parent() string {
 }
 
 func newPlan(c host.Cgroup, s nodeconfig.Settings) Plan {
-	return Plan{Version: c.Version, Driver: c.Driver, Mounts: c.MountPoints, Root: rootName(s.CgroupRoot), Lock: s.Layout().CgroupLock()}
+	return Plan{Version: c.Version, Driver: c.Driver, Mounts: c.MountPoints, Root: rootName(s.CgroupRoot), Lock: s.Layout().CgroupLock(), RootDir: s.RootDir}
 }
 
 // group names a group below the root.

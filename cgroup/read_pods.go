@@ -16,6 +16,8 @@ type PodGroup struct {
 	UID string
 	// Made is when it was made.
 	Made time.Time
+	// RootDir is that of the podrun that made it; empty if its mark names none.
+	RootDir string
 	// InUse is true if it has processes.
 	InUse bool
 }
@@ -33,7 +35,10 @@ func ReadPodGroups(c host.Cgroup, s nodeconfig.Settings) []PodGroup {
 				if !ok || !e.IsDir() || !marked(dir) {
 					continue
 				}
-				g := PodGroup{UID: uid, InUse: found[uid].InUse}
+				g := PodGroup{UID: uid, RootDir: rootDirOf(dir), InUse: found[uid].InUse}
+				if g.RootDir == "" {
+					g.RootDir = found[uid].RootDir
+				}
 				if info, err := e.Info(); err == nil {
 					g.Made = info.ModTime()
 				}

@@ -25,7 +25,9 @@ const (
 // Remove removes the pod's cgroup in every hierarchy, including children that the
 // runtime created, and kills processes that remain in it. Then it removes the shared
 // cgroups and those of the cgroup root if podrun created them and they are empty, and
-// otherwise updates the weight of the shared cgroup. A missing cgroup is not an error.
+// otherwise updates the weight of the shared cgroup. A missing cgroup is not an error. It
+// skips a pod's cgroup that a podrun with another root directory made. A mark of an older
+// podrun names no root directory: the caller knows the pod.
 func Remove(ctx context.Context, p Plan) error {
 	ctx, cancel := context.WithTimeout(ctx, removeWithin)
 	defer cancel()
@@ -41,9 +43,24 @@ func Remove(ctx context.Context, p Plan) error {
 	return errors.Join(errs...)
 }
 
+// RemoveUnused is Remove that ends no process: a pod's cgroup that has any is an error.
+func RemoveUnused(ctx context.Context, p Plan) error {
+	for _, g := range p.Pods {
+		for _, dir := range p.dirs(g) {
+			if pids, err := processes(dir); err != nil || len(pids) > 0 {
+				return failed(g, "remove the cgroup", errors.Join(err, fmt.Errorf("processes %v are in it", pids)))
+			}
+		}
+	}
+	return Remove(ctx, p)
+}
+
 func (p Plan) remove(ctx context.Context, g Group) error {
 	if !isPod(g) {
 		return fmt.Errorf("%s is not the cgroup of a pod", g.Path)
+	}
+	if p.foreign(g) {
+		return nil
 	}
 	dirs := p.dirs(g)
 	if p.Driver != host.DriverSystemd {
@@ -60,6 +77,9 @@ func (p Plan) remove(ctx context.Context, g Group) error {
 		return err
 	}
 	for _, dir := range dirs {
+		if p.foreign(g) { // which made it after this podrun had removed its own
+			return nil
+		}
 		if err := removeTree(ctx, dir); err != nil {
 			return err
 		}

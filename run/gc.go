@@ -141,9 +141,9 @@ func (e *Engine) leftovers(ctx context.Context, shared bool) ([]Leftover, error)
 		if err != nil {
 			return nil, err
 		}
-		out = slices.Concat(out, containers, records, e.leftGroups(facts, uids), e.leftLogs(uids))
+		out = slices.Concat(out, containers, records, e.leftLogs(uids))
 	}
-	return out, nil
+	return append(out, e.leftGroups(facts, uids, shared)...), nil
 }
 
 // leftPods are pods whose removal was interrupted, or whose directory no longer exists.
@@ -223,20 +223,31 @@ func (e *Engine) leftRecords(ctx context.Context) ([]Leftover, error) {
 	return out, nil
 }
 
-// leftGroups are the cgroups that podrun created for pods that no longer exist.
-func (e *Engine) leftGroups(facts host.Facts, pods map[string]bool) []Leftover {
+// leftGroups are the cgroups that a podrun with this root directory created for pods that no
+// longer exist; if shared is true, also those whose mark names no root directory, or one that
+// no longer exists. Those of another one are its podrun's to remove.
+func (e *Engine) leftGroups(facts host.Facts, pods map[string]bool, shared bool) []Leftover {
 	var out []Leftover
 	for _, g := range cgroup.ReadPodGroups(facts.Cgroup, e.Settings) {
-		if pods[g.UID] || time.Since(g.Made) < gcAge {
+		ours := g.RootDir == e.Layout().RootDir
+		if pods[g.UID] || time.Since(g.Made) < gcAge || !ours && !shared {
 			continue
 		}
 		l := Leftover{Kind: "cgroup", Name: "pod" + g.UID, Why: "its pod is gone", Kept: g.InUse}
+		settings := e.Settings
+		if !ours && g.RootDir != "" {
+			if isDir(g.RootDir) {
+				continue
+			}
+			settings.RootDir = g.RootDir
+			l.Why = "its root directory " + g.RootDir + " is gone"
+		}
 		if g.InUse {
 			l.Why += "; it has processes: end them first"
 		}
-		plan := cgroup.Leftovers(g.UID, facts.Cgroup, e.Settings)
+		plan := cgroup.Leftovers(g.UID, facts.Cgroup, settings)
 		l.remove = func(ctx context.Context) error {
-			return e.RemoveUnderNodeLock(ctx, func() error { return cgroup.Remove(ctx, plan) })
+			return e.RemoveUnderNodeLock(ctx, func() error { return cgroup.RemoveUnused(ctx, plan) })
 		}
 		out = append(out, l)
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/admission"
+	"github.com/podrun/podrun/cgroup"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/identity"
@@ -155,9 +157,10 @@ func (n *Node) ReadFacts(ctx context.Context, objects *manifest.Objects, allowKu
 	return discover.Read(ctx, n.Client, n.Settings, WantedFacts(objects, allowKubelet))
 }
 
-// HostProblems checks the requirements of the pods' volumes on this host, adds the
-// problems to the targets, and returns problems with them appended. The error is the
-// cause that ended ctx.
+// HostProblems checks the requirements of the pods' volumes on this host, and that their
+// cgroups are not those of pods of other root directories. It adds the problems to the
+// targets, and returns problems with them appended. The error is the cause that ended ctx,
+// or of kind Runtime.
 func HostProblems(ctx context.Context, targets []prepare.Target, objects *manifest.Objects, problems problem.List) (problem.List, error) {
 	for i := range targets {
 		t, mp := &targets[i], objects.Pods[i]
@@ -168,12 +171,43 @@ func HostProblems(ctx context.Context, targets []prepare.Target, objects *manife
 		if err != nil {
 			return problems, err
 		}
-		for _, p := range found {
+		held, err := groupProblem(t.Plan, mp.Object.UID == "")
+		if err != nil {
+			return problems, err
+		}
+		for _, p := range append(found, held...) {
 			p = mp.Locate(p)
 			t.Problems, problems = append(t.Problems, p), append(problems, p)
 		}
 	}
 	return problems, nil
+}
+
+// groupProblem refuses a new pod whose cgroup another pod of the same UID has. That one has
+// another root directory and may have another runtime, so that no list of pods contains it:
+// both would be in one cgroup, and deleting one would kill the other. Generated is true if
+// the manifest has no UID.
+func groupProblem(p *prepare.Plan, generated bool) (problem.List, error) {
+	uid := p.ID.UID
+	for _, h := range p.Facts.Pods {
+		if h.Managed && h.UID == uid {
+			return nil, nil
+		}
+	}
+	dir, held, err := cgroup.ReadHolder(p.Cgroup)
+	if err != nil || !held {
+		return nil, err
+	}
+	of, remove := "of the root directory "+dir, "delete that pod with --root-dir "+dir
+	if dir == "" {
+		of, remove = "of an older podrun with another root directory", "delete that pod with its --root-dir"
+	}
+	hint := "remove metadata.uid from the manifest: podrun generates one; or " + remove
+	if generated {
+		hint = remove + ", or set another UID in metadata.uid"
+	}
+	return problem.List{{Object: "Pod " + p.ID.String(), Field: "metadata.uid", Reason: "AlreadyExists",
+		Message: fmt.Sprintf("the cgroup of UID %q is that of a pod %s", uid, of), Hint: hint}}, nil
 }
 
 // HostFacts returns this host's facts, for a pod that was admitted before: those

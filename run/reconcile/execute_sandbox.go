@@ -215,6 +215,9 @@ func (w *starter) makeGroups(ctx context.Context) error {
 	w.undo.push("remove control group", w.removeGroups)
 	defer trace.Begin(ctx, "control groups", w.plan.ID.String())()
 	if err := w.UnderNodeLock(ctx, func() error { return cgroup.Apply(ctx, w.plan.Cgroup) }); err != nil {
+		if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Refused {
+			return err
+		}
 		return &problem.Error{Kind: problem.Runtime, Object: "pod " + w.plan.ID.String(), Op: "make control group", Err: err}
 	}
 	return nil

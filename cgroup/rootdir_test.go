@@ -1,0 +1,216 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/problem"
+)
+
+// member starts a process in a group below the pod's, as a container has it. The
+// returned channel receives how it ended.
+func member(t *testing.T, p Plan) <-chan error {
+	t.Helper()
+	cmd := exec.Command("sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	for _, dir := range p.dirs(p.Pods[0]) {
+		if strings.Contains(dir, "/cpuset/") || !exists(dir) {
+			continue // its lists are empty until they are set
+		}
+		inner := filepath.Join(dir, "container")
+		if err := os.Mkdir(inner, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(inner, "cgroup.procs"), []byte(fmt.Sprint(cmd.Process.Pid)), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ended
+}
+
+// of is a plan of a pod of the UID in a root directory.
+func of(t *testing.T, root string, s nodeconfig.Settings) Plan {
+	t.Helper()
+	facts, _ := live(t)
+	s.RootDir = root
+	return New(Input{Pod: podOf(corev1.PodQOSBurstable), Facts: facts, Settings: s})
+}
+
+// TestRemoveSparesOtherRootDirs: a group with the mark of another root directory is neither
+// emptied nor removed, by any removal, nor joined.
+func TestRemoveSparesOtherRootDirs(t *testing.T) {
+	facts, s := live(t)
+	a, b := of(t, "/data/a", s), of(t, "/data/b", s)
+	if err := Apply(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	s.RootDir = "/data/b"
+	removals := map[string]func() error{
+		"of a known pod":   func() error { return Remove(t.Context(), b) },
+		"of an unknown":    func() error { return Remove(t.Context(), Leftovers(uid, facts.Cgroup, s)) },
+		"of an empty one":  func() error { return Remove(t.Context(), b) },
+		"after a rollback": func() error { return errors.Join(Remove(t.Context(), b), Remove(t.Context(), b)) },
+	}
+	for _, name := range []string{"of an empty one", "of a known pod", "of an unknown", "after a rollback"} {
+		var ended <-chan error
+		if name == "of a known pod" {
+			ended = member(t, a)
+		}
+		if err := removals[name](); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		select {
+		case err := <-ended:
+			t.Fatalf("%s: the process of the other pod ended: %v", name, err)
+		default:
+		}
+		for _, dir := range a.dirs(a.Pods[0]) {
+			if !a.skipped(dir) && !exists(dir) {
+				t.Fatalf("%s: removed %s", name, dir)
+			}
+		}
+	}
+	err := Apply(t.Context(), b)
+	if e, ok := errors.AsType[*problem.Error](err); !ok || e.Kind != problem.Refused || !strings.Contains(err.Error(), "/data/a") {
+		t.Errorf("the pod of another root directory joined it: %v", err)
+	}
+	if err := Remove(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	if left := remains(t, a); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if err := errors.Join(Apply(t.Context(), b), Remove(t.Context(), b)); err != nil {
+		t.Errorf("after the other pod: %v", err)
+	}
+}
+
+// TestMarksOfOlderPodruns: a mark without a root directory, and no mark at all, keep
+// nobody from a pod that this root directory has.
+func TestMarksOfOlderPodruns(t *testing.T) {
+	for name, unmark := range map[string][]string{
+		"without a root directory": {"trusted.podrun.root-dir"},
+		"no marks":                 {"trusted.podrun.root-dir", "trusted.podrun"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts, s := live(t)
+			p := of(t, "/data/a", s)
+			if err := Apply(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := Remove(context.Background(), p); err != nil {
+					t.Error(err)
+				}
+			}()
+			if owner := p.ownerOf(p.Pods[0]); owner != "/data/a" {
+				t.Errorf("marked with %q", owner)
+			}
+			for _, attribute := range unmark {
+				for _, dir := range p.dirs(p.Pods[0]) {
+					_ = unix.Removexattr(dir, attribute)
+				}
+			}
+			b := of(t, "/data/b", s)
+			if root, held, err := ReadHolder(b); held || err != nil {
+				t.Errorf("an empty group is held: %q, %v", root, err)
+			}
+			ended := member(t, p)
+			marked := len(unmark) == 1
+			if root, held, err := ReadHolder(b); held != marked || root != "" || err != nil {
+				t.Errorf("with processes: held by %q: %v, %v", root, held, err)
+			}
+			s.RootDir = "/data/b"
+			if err := RemoveUnused(t.Context(), Leftovers(uid, facts.Cgroup, s)); err == nil || !strings.Contains(err.Error(), "processes") {
+				t.Errorf("removed as a leftover: %v", err)
+			}
+			select {
+			case err := <-ended:
+				t.Fatalf("the process ended: %v", err)
+			default:
+			}
+			s.RootDir = "/data/a"
+			if err := Remove(t.Context(), Leftovers(uid, facts.Cgroup, s)); err != nil {
+				t.Errorf("by the podrun that has the pod: %v", err)
+			}
+			<-ended
+		})
+	}
+}
+
+// TestAdoptsMarksOfOlderPodruns: a change of a pod's group by the podrun that has the pod
+// adds the root directory to its mark.
+func TestAdoptsMarksOfOlderPodruns(t *testing.T) {
+	_, s := live(t)
+	p := of(t, "/data/a", s)
+	if err := Apply(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := Remove(context.Background(), p); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, dir := range p.dirs(p.Pods[0]) {
+		_ = unix.Removexattr(dir, rootMarkName)
+	}
+	p.Pods[0].Resources.CPUShares, p.Pods[0].Resources.CPUWeight = 600, 30
+	p.Pods[0].MilliCPU = 600
+	if err := Apply(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if root, held, err := ReadHolder(of(t, "/data/b", s)); root != "/data/a" || !held || err != nil {
+		t.Errorf("held by %q: %v, %v", root, held, err)
+	}
+}
+
+// TestMarkOfAKilledPodrun: the next podrun, of another root directory, marks what a killed
+// one made with that one's root directory.
+func TestMarkOfAKilledPodrun(t *testing.T) {
+	_, s := live(t)
+	a, b := of(t, "/data/a \"b\"\n", s), of(t, "/data/b", s)
+	if a.Driver == "systemd" {
+		t.Skip("systemd makes the groups")
+	}
+	a.Lock = filepath.Join(t.TempDir(), "run", "cgroups")
+	b.Lock = a.Lock
+	lock, err := openLock(a.Lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock.Close()
+	missing := a.missing(a.Pods[0], map[string]bool{})
+	a.noteMaking(a.Pods[0], missing)
+	for _, dir := range missing {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Apply(t.Context(), b); err == nil {
+		t.Error("the pod of another root directory joined it")
+	}
+	if root, held, err := ReadHolder(b); root != a.RootDir || !held || err != nil {
+		t.Errorf("held by %q: %v, %v", root, held, err)
+	}
+	if err := Remove(t.Context(), a); err != nil {
+		t.Error(err)
+	}
+	if left := remains(t, a); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
