@@ -100,8 +100,8 @@ func TestRemoveSparesOtherRootDirs(t *testing.T) {
 	}
 }
 
-// TestMarksOfOlderPodruns: a mark without a root directory, and no mark at all, keep
-// nobody from a pod that this root directory has.
+// TestMarksOfOlderPodruns: neither a mark without a root directory nor a missing mark keeps
+// podrun from removing a pod that this root directory has.
 func TestMarksOfOlderPodruns(t *testing.T) {
 	for name, unmark := range map[string][]string{
 		"without a root directory": {"trusted.podrun.root-dir"},

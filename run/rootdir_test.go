@@ -198,8 +198,8 @@ func TestRootDirsOfOneRuntime(t *testing.T) {
 	}
 }
 
-// TestGCOfRootDirs: the cgroup of a root directory that exists is its podrun's to remove,
-// that of one that is gone everybody's if nothing runs in it.
+// TestGCOfRootDirs: gc keeps the cgroup of another root directory, unless that no longer
+// exists and no process is in the cgroup.
 func TestGCOfRootDirs(t *testing.T) {
 	a, b := twoRoots(t, false, withUID)
 	long := time.Now().Add(-time.Hour)
