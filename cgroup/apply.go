@@ -112,7 +112,12 @@ func (p Plan) makeGroup(g Group, missing []string, created bool) error {
 	}
 	for _, dir := range missing {
 		// systemd creates none in hierarchies that the slice does not need.
-		if markErr := mark(dir, p.noteFor(g, dir)); err == nil && !errors.Is(markErr, fs.ErrNotExist) {
+		markErr := mark(dir, p.noteFor(g, dir))
+		if markErr == nil {
+			// Whatever the umask, other users of the host may read its values.
+			markErr = os.Chmod(dir, 0o755)
+		}
+		if err == nil && !errors.Is(markErr, fs.ErrNotExist) {
 			err = markErr
 		}
 	}

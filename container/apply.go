@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"google.golang.org/grpc/codes"
@@ -12,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/identity"
 )
 
@@ -22,7 +22,7 @@ import (
 // error is the first one, which has the cause.
 func Apply(ctx context.Context, client *cri.Client, sandboxID string, config *runtimeapi.ContainerConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
 	logs := filepath.Join(sandbox.GetLogDirectory(), filepath.Dir(config.GetLogPath()))
-	if err := os.MkdirAll(logs, 0o755); err != nil {
+	if err := hostfile.MakeDirs(logs, 0o755); err != nil {
 		return "", fmt.Errorf("create log directory: %w", err)
 	}
 	create := func() (string, error) {

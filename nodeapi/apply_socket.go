@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/hostfile"
 )
 
 // maxSocketPath is how long the path of a unix socket may be (unix(7)).
@@ -60,7 +62,7 @@ func (s Socket) listen() (net.Listener, error) {
 		mode, dirMode = 0o660, 0o755
 	}
 	dir := filepath.Dir(s.Path)
-	if err := os.MkdirAll(dir, dirMode); err != nil {
+	if err := hostfile.MakeDirs(dir, dirMode); err != nil {
 		return nil, err
 	}
 	if s.Link != "" && s.Group != "" {

@@ -182,13 +182,16 @@ func compress(ctx context.Context, dir *logDir, name string) (err error) {
 	if err != nil {
 		return err
 	}
+	err = to.Chmod(info.Mode().Perm()) // whatever the umask: log collectors read it
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, dir.root.Remove(tmp))
 		}
 	}()
 	packed := gzip.NewWriter(to)
-	_, err = io.Copy(packed, untilDone{ctx, from})
+	if err == nil {
+		_, err = io.Copy(packed, untilDone{ctx, from})
+	}
 	err = errors.Join(err, packed.Close())
 	if err == nil {
 		err = to.Sync()

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/problem"
 )
 
@@ -27,7 +27,7 @@ func Apply(ctx context.Context, client *cri.Client, p Plan) (Sandbox, error) {
 	fail := func(op string, err error) error {
 		return &problem.Error{Kind: problem.Runtime, Object: "pod " + p.ID.String(), Op: op, Err: err}
 	}
-	if err := os.MkdirAll(p.Config.LogDirectory, 0o755); err != nil {
+	if err := hostfile.MakeDirs(p.Config.LogDirectory, 0o755); err != nil {
 		return Sandbox{}, fail("create log directory", err)
 	}
 	answered, stop := cri.LastAnswer(ctx)

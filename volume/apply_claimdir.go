@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/volume/safepath"
 )
 
@@ -32,10 +33,10 @@ const claimMode = 0o777
 // fs.ErrNotExist.
 func lockClaims(ctx context.Context, path string, create bool) (*os.File, error) {
 	if create {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		if err := hostfile.MakeDirs(filepath.Dir(path), 0o755); err != nil {
 			return nil, err
 		}
-		if err := os.Mkdir(path, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := hostfile.MakeDirs(path, dirMode); err != nil {
 			return nil, err
 		}
 	}

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/volume/safepath"
 )
 
@@ -70,12 +70,6 @@ func (h *HostPath) check(ctx context.Context, path string) error {
 	return nil
 }
 
-func makeHostDir(path string) error { return os.MkdirAll(path, 0o755) }
+func makeHostDir(path string) error { return hostfile.MakeDirs(path, 0o755) }
 
-func makeHostFile(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
+func makeHostFile(path string) error { return hostfile.MakeFile(path, 0o644) }

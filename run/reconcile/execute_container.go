@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/faultpoint"
+	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/podlog"
@@ -245,7 +246,7 @@ func (w *starter) linkLog(c lifecycle.Container, config *runtimeapi.ContainerCon
 	target := filepath.Join(w.plan.Layout.Logs(w.plan.ID), config.GetLogPath())
 	err := os.Symlink(target, link)
 	if os.IsNotExist(err) {
-		if err = os.MkdirAll(w.plan.Layout.ContainerLogsDir, 0o755); err == nil {
+		if err = hostfile.MakeDirs(w.plan.Layout.ContainerLogsDir, 0o755); err == nil {
 			err = os.Symlink(target, link)
 		}
 	}

@@ -1,0 +1,73 @@
+package hostfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// MakeDirs creates a directory and its missing parents, each with exactly that mode,
+// whatever the umask: podrun.service has a strict one, and containers and log collectors of
+// other users enter these directories. Existing directories keep their mode. It follows
+// symlinks to existing directories, and no symlink that another process puts in the place of
+// a directory that it has just made. The error is a *fs.PathError.
+func MakeDirs(path string, mode fs.FileMode) error {
+	dir, err := openDirs(filepath.Clean(path), mode.Perm())
+	if err != nil {
+		return err
+	}
+	return unix.Close(dir)
+}
+
+// openDirs makes a directory and opens it, possibly for openat(2) and the like only.
+func openDirs(path string, mode fs.FileMode) (int, error) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	parent := filepath.Dir(path)
+	if err == nil || err != unix.ENOENT || parent == path {
+		return fd, failedMake(path, err)
+	}
+	above, err := openDirs(parent, mode)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(above)
+	name := filepath.Base(path)
+	made := unix.Mkdirat(above, name, uint32(mode))
+	if made != nil && made != unix.EEXIST {
+		return -1, failedMake(path, made)
+	}
+	fd, err = unix.Openat(above, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err == nil && made == nil {
+		if err = unix.Fchmod(fd, uint32(mode)); err != nil {
+			unix.Close(fd)
+		}
+	}
+	return fd, failedMake(path, err)
+}
+
+// MakeFile creates an empty file with exactly that mode, whatever the umask. A file that
+// exists is not changed.
+func MakeFile(path string, mode fs.FileMode) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if errors.Is(err, fs.ErrExist) {
+		if f, err = os.OpenFile(path, os.O_CREATE|os.O_RDONLY, mode); err == nil { // of a symlink, its target
+			err = f.Close()
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Chmod(mode), f.Close())
+}
+
+// failedMake is nil without an error.
+func failedMake(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return failed("mkdir", path, err)
+}

@@ -1,0 +1,61 @@
+package hostfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestMakeDirs: the mode is exact under the umask of podrun.service, of the parents, too.
+func TestMakeDirs(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077))
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "real"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Symlink("real", filepath.Join(dir, "link")), os.Symlink("nowhere", filepath.Join(dir, "dangling")),
+		os.WriteFile(filepath.Join(dir, "file"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]error{"a/b/c": nil, "a/b": nil, "link/x": nil, "real": nil, "file": unix.ENOTDIR, "file/x": unix.ENOTDIR, "dangling/x": unix.ENOTDIR} {
+		if err := MakeDirs(filepath.Join(dir, path), 0o755); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", path, err, want)
+		}
+	}
+	for path, mode := range map[string]fs.FileMode{"a": 0o755, "a/b": 0o755, "a/b/c": 0o755, "real/x": 0o755, "real": 0o700} {
+		if info, err := os.Stat(filepath.Join(dir, path)); err != nil || info.Mode() != fs.ModeDir|mode {
+			t.Errorf("%s: %v, %v; want %v", path, info, err, mode)
+		}
+	}
+}
+
+func TestMakeFile(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077))
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	for range 2 {
+		if err := MakeFile(path, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o644 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if err := errors.Join(os.Chmod(path, 0o600), MakeFile(path, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
+		t.Errorf("a file that exists: %v, %v", info, err)
+	}
+	if err := MakeFile(dir, 0o644); err != nil {
+		t.Logf("a directory: %v", err) // its type is checked before
+	}
+	if err := MakeFile(filepath.Join(dir, "none", "f"), 0o644); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without its directory: %v", err)
+	}
+}
