@@ -54,6 +54,11 @@ Before the host shuts down, pods get --shutdown-grace-period to end, unless the
 settings file has other periods. Where logind waits for less, a drop-in in
 /etc/systemd/logind.conf.d increases its InhibitDelayMaxSec.
 
+If there is no /etc/podrun/config.yaml, write one with 'seccompDefault: true', so that
+containers without a seccomp profile get the runtime's default profile. All commands
+read this file. Pods keep the settings that they were started with: existing pods are
+not affected. No file is written if --config or --seccomp-default is given.
+
 Run it again to change the unit. A unit that podrun did not write is replaced only
 by --force.`,
 		Example: `  podrun service install --now
@@ -116,7 +121,12 @@ func (a *app) installService(c *cobra.Command, f *serviceFlags, dirs []string) e
 	if len(sources) == 0 {
 		sources = settings.SourcesOrDefault()
 	}
-	if err := service.Install(c.Context(), systemd.InstallOptions{Unit: unit, Dirs: sources, Force: f.force, Now: f.now, Delay: settings.ShutdownDelay()}); err != nil {
+	options := systemd.InstallOptions{Unit: unit, Dirs: sources, Force: f.force, Now: f.now, Delay: settings.ShutdownDelay()}
+	if !a.settings.givenAny("config", "seccomp-default") {
+		options.Settings = newSettings()
+		options.Created = func() { fmt.Fprintln(a.streams.Out, settingsCreated) }
+	}
+	if err := service.Install(c.Context(), options); err != nil {
 		return err
 	}
 	state := "enabled; 'systemctl start " + systemd.UnitName + "' starts it"
@@ -184,20 +194,25 @@ func newServiceUninstall(a *app) *cobra.Command {
 		Use:   "uninstall",
 		Short: "Stop, disable and remove podrun.service",
 		Long: `Stop and disable podrun.service and remove its unit. Pods keep running without
-supervision; manifests and settings stay.`,
+supervision; manifests stay, and so does /etc/podrun/config.yaml unless it is as
+'podrun service install' wrote it.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			service, err := a.service(f)
 			if err != nil {
 				return err
 			}
-			removed, err := service.Uninstall(c.Context(), f.force, nodeconfig.DefaultSource, filepath.Dir(nodeconfig.DefaultSource))
+			removed, err := service.Uninstall(c.Context(), systemd.UninstallOptions{Force: f.force, Settings: newSettings(),
+				Empty: []string{nodeconfig.DefaultSource, filepath.Dir(nodeconfig.DefaultSource)}})
 			if err != nil {
 				return err
 			}
 			if !removed {
 				fmt.Fprintf(a.streams.Out, "%s is not installed\n", systemd.UnitName)
 				return nil
+			}
+			if service.Exists(nodeconfig.DefaultFile) {
+				fmt.Fprintf(a.streams.Out, "%s is kept\n", nodeconfig.DefaultFile)
 			}
 			fmt.Fprintf(a.streams.Out, "%s removed; its pods keep running, 'podrun delete --all -A' deletes them\n", systemd.UnitName)
 			return nil

@@ -32,6 +32,15 @@ type InstallOptions struct {
 	Now   bool     // start the service, or restart it; not without a Manager
 	// Delay is for how long pods may delay a shutdown of the host; 0 for not.
 	Delay time.Duration
+	// Settings is created if it does not exist, before the service starts; nil for none.
+	Settings *File
+	Created  func() // called after Settings was created
+}
+
+// File is a file of the host.
+type File struct {
+	Path string // absolute
+	Text []byte
 }
 
 // modeDir is the mode of the directories of manifests: these may hold Secrets.
@@ -54,6 +63,9 @@ func (s Service) Install(ctx context.Context, o InstallOptions) error {
 		if err := s.makeDir(dir); err != nil {
 			return failure("make the directory of manifests", err, "")
 		}
+	}
+	if err := s.create(o.Settings, o.Created); err != nil {
+		return failure("write the settings file", err, "")
 	}
 	file := s.path(UnitPath)
 	if err := s.makeAll(filepath.Dir(UnitPath)); err != nil {

@@ -12,12 +12,18 @@ import (
 	"github.com/podrun/podrun/hostfile"
 )
 
+// UninstallOptions are the choices of Uninstall.
+type UninstallOptions struct {
+	Force    bool     // remove a unit that podrun did not write
+	Settings *File    // as Install created it: removed if its text is the same; nil for none
+	Empty    []string // directories, absolute, removed if they are empty
+}
+
 // Uninstall stops and disables the service and removes its unit; false if there is
-// none. It removes the given directories, which are absolute, and logind's directory of
-// drop-ins if they are empty. Pods, manifests, settings and the administrator's drop-ins
-// stay. An Uninstall that was interrupted can be repeated. Force removes a unit that podrun
-// did not write.
-func (s Service) Uninstall(ctx context.Context, force bool, empty ...string) (removed bool, err error) {
+// none. It removes logind's directory of drop-ins if it is empty. Pods, manifests, settings
+// that were changed and the administrator's drop-ins stay. An Uninstall that was interrupted
+// can be repeated.
+func (s Service) Uninstall(ctx context.Context, o UninstallOptions) (removed bool, err error) {
 	if err := s.ready(); err != nil {
 		return false, err
 	}
@@ -31,7 +37,7 @@ func (s Service) Uninstall(ctx context.Context, force bool, empty ...string) (re
 	if err != nil && !errors.Is(err, hostfile.ErrNotRegular) {
 		return false, failure("read the unit", err, "")
 	}
-	if err := refuseOther(unit, err, force, "remove"); err != nil {
+	if err := refuseOther(unit, err, o.Force, "remove"); err != nil {
 		return false, err
 	}
 	if s.Manager != nil {
@@ -39,12 +45,12 @@ func (s Service) Uninstall(ctx context.Context, force bool, empty ...string) (re
 			return false, failure("", err, fmt.Sprintf("stop the service by 'systemctl stop %s', then run 'podrun service uninstall' again", UnitName))
 		}
 	}
-	for _, err := range []error{s.unlink(wantedBy), s.unlink(UnitPath), s.setDelay(ctx, nil)} {
+	for _, err := range []error{s.removeUnchanged(ctx, o.Settings), s.unlink(wantedBy), s.unlink(UnitPath), s.setDelay(ctx, nil)} {
 		if err != nil {
 			return false, err
 		}
 	}
-	for _, dir := range append(empty, filepath.Dir(DelayPath)) {
+	for _, dir := range append(o.Empty, filepath.Dir(DelayPath)) {
 		s.removeEmpty(dir)
 	}
 	return true, s.forget(ctx)

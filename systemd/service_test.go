@@ -153,11 +153,11 @@ func TestUninstall(t *testing.T) {
 	must(t, s.Install(t.Context(), InstallOptions{Unit: []byte(unit(t, UnitOptions{})), Dirs: []string{"/m", "/etc/podrun/empty", "/etc/podrun/used"}, Delay: time.Minute}))
 	must(t, os.WriteFile(s.path("/etc/podrun/used/pod.yaml"), nil, 0o600))
 	m.calls, m.fail = nil, "disable"
-	if _, err := s.Uninstall(t.Context(), false); err == nil || s.read(t) == "" {
+	if _, err := s.Uninstall(t.Context(), UninstallOptions{}); err == nil || s.read(t) == "" {
 		t.Errorf("a service that can't be stopped: %v", err)
 	}
 	m.calls, m.fail = nil, ""
-	if removed, err := s.Uninstall(t.Context(), false, "/etc/podrun/empty", "/etc/podrun/used", "/etc/podrun", "/none"); err != nil || !removed {
+	if removed, err := s.Uninstall(t.Context(), UninstallOptions{Empty: []string{"/etc/podrun/empty", "/etc/podrun/used", "/etc/podrun", "/none"}}); err != nil || !removed {
 		t.Errorf("removed %t, %v", removed, err)
 	}
 	for dir, want := range map[string]bool{"/etc/podrun/empty": false, "/etc/podrun/used/pod.yaml": true, filepath.Dir(DelayPath): false} {
@@ -172,16 +172,16 @@ func TestUninstall(t *testing.T) {
 		t.Errorf("the manifests: %v; the unit: %q", err, s.read(t))
 	}
 	m.calls = nil
-	if removed, err := s.Uninstall(t.Context(), false); err != nil || removed || len(m.calls) != 1 || m.calls[0] != "daemon-reload" {
+	if removed, err := s.Uninstall(t.Context(), UninstallOptions{}); err != nil || removed || len(m.calls) != 1 || m.calls[0] != "daemon-reload" {
 		t.Errorf("the second time: removed %t, %v, calls %q", removed, err, m.calls)
 	}
 
 	s.write(t, "[Unit]\n")
 	m.calls = nil
-	if _, err := s.Uninstall(t.Context(), false); err == nil || len(m.calls) > 0 {
+	if _, err := s.Uninstall(t.Context(), UninstallOptions{}); err == nil || len(m.calls) > 0 {
 		t.Errorf("another's unit: %v, %q", err, m.calls)
 	}
-	if removed, err := s.Uninstall(t.Context(), true); err != nil || !removed {
+	if removed, err := s.Uninstall(t.Context(), UninstallOptions{Force: true}); err != nil || !removed {
 		t.Errorf("another's unit by force: %t, %v", removed, err)
 	}
 }
@@ -195,7 +195,7 @@ func TestOtherHost(t *testing.T) {
 			t.Errorf("the link that enables the unit: %q, %v", to, err)
 		}
 	}
-	if removed, err := s.Uninstall(t.Context(), false); err != nil || !removed {
+	if removed, err := s.Uninstall(t.Context(), UninstallOptions{}); err != nil || !removed {
 		t.Errorf("removed %t, %v", removed, err)
 	}
 	var left []string
@@ -322,13 +322,68 @@ func TestDelay(t *testing.T) {
 	if !strings.Contains(drop(), "InhibitDelayMaxSec=65") {
 		t.Errorf("drop-in %q", drop())
 	}
-	if _, err := s.Uninstall(t.Context(), false); err != nil || drop() != "" {
+	if _, err := s.Uninstall(t.Context(), UninstallOptions{}); err != nil || drop() != "" {
 		t.Errorf("uninstall: %v, %q", err, drop())
 	}
 	must(t, os.MkdirAll(filepath.Dir(s.path(DelayPath)), 0o755)) // went with the drop-in
 	must(t, os.WriteFile(s.path(DelayPath), []byte("[Login]\n"), 0o644))
 	install(time.Minute)
-	if _, err := s.Uninstall(t.Context(), false); err != nil || drop() != "[Login]\n" {
+	if _, err := s.Uninstall(t.Context(), UninstallOptions{}); err != nil || drop() != "[Login]\n" {
 		t.Errorf("another's drop-in is %q, %v", drop(), err)
+	}
+}
+
+// TestSettings: a settings file is created only where there is nothing, and removed with the
+// service only if it was not changed.
+func TestSettings(t *testing.T) {
+	const path, text, other = "/etc/podrun/config.yaml", "seccompDefault: true\n", "maxPods: 3\n"
+	for name, tc := range map[string]struct {
+		have, change  string // before Install, and after it
+		created, stay bool
+	}{
+		"no file":                    {"", "", true, false},
+		"a changed file":             {"", text + other, true, true},
+		"the administrator's":        {other, "", false, true},
+		"the same text":              {text, "", false, false}, // of an earlier Install
+		"an empty file":              {"\n", "", false, true},
+		"a link to a file, dangling": {"link", "", false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, m := newService(t)
+			file := s.path(path)
+			must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			switch tc.have {
+			case "":
+			case "link":
+				must(t, os.Symlink("/run/late/config.yaml", file))
+			default:
+				must(t, os.WriteFile(file, []byte(tc.have), 0o600))
+			}
+			created := 0
+			options := InstallOptions{Unit: []byte(unit(t, UnitOptions{})), Now: true, Settings: &File{Path: path, Text: []byte(text)}, Created: func() { created++ }}
+			m.fail = "restart"
+			if err := s.Install(t.Context(), options); err == nil {
+				t.Error("no error of systemctl")
+			}
+			m.fail = ""
+			must(t, s.Install(t.Context(), options)) // again: the file is there before the service starts
+			if want := map[bool]int{true: 1}[tc.created]; created != want {
+				t.Errorf("created %d times, want %d", created, want)
+			}
+			if info, err := os.Stat(file); tc.created && (err != nil || info.Mode() != 0o644) {
+				t.Errorf("%v, %v", info, err)
+			}
+			if tc.change != "" {
+				must(t, os.WriteFile(file, []byte(tc.change), 0o644))
+			}
+			_, err := s.Uninstall(t.Context(), UninstallOptions{Settings: options.Settings, Empty: []string{"/etc/podrun"}})
+			must(t, err)
+			if s.Exists(path) != tc.stay || s.Exists("/etc/podrun") != tc.stay {
+				t.Errorf("the file stays: %t, want %t", s.Exists(path), tc.stay)
+			}
+			if left, err := filepath.Glob(filepath.Dir(file) + "/.*"); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %q, %v", left, err)
+			}
+		})
 	}
 }

@@ -1,0 +1,34 @@
+package cmd
+
+import (
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/systemd"
+)
+
+// settingsText is the settings file of a new service. 'podrun service uninstall' removes a
+// file with this text only.
+const settingsText = `# Settings of podrun, for commands and for podrun.service: podrun-config(5).
+# Written by 'podrun service install', because there was no settings file.
+# A flag takes precedence over its PODRUN_ variable, and the variable over this file.
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+# Containers without a seccomp profile get the runtime's default profile. With the
+# kubelet's default, false, they run unconfined.
+seccompDefault: true
+`
+
+// settingsCreated is the notice that the file was written.
+const settingsCreated = nodeconfig.DefaultFile + " written, which all commands read: containers of new pods without a seccomp profile get the runtime's default profile (seccompDefault: false restores the kubelet's default)"
+
+func newSettings() *systemd.File {
+	return &systemd.File{Path: nodeconfig.DefaultFile, Text: []byte(settingsText)}
+}
+
+// givenAny reports whether one of these flags is on the command line.
+func (f *settingsFlags) givenAny(names ...string) bool {
+	return slices.ContainsFunc(f.given, func(flag *pflag.Flag) bool { return slices.Contains(names, flag.Name) })
+}
