@@ -55,7 +55,7 @@ With --secrets=memory, the Secrets of pods do not survive a reboot. Pods of
 directories get theirs from their files again, those of URLs wait for the URL, and
 those of 'podrun apply' must be applied again.`,
 		Example: `  podrun serve
-  podrun serve /etc/podrun/manifests /run/podrun/manifests
+  podrun serve /etc/podrun/manifests /srv/site/manifests
   podrun serve https://pods.example/site-1.yaml --source-header-file /etc/podrun/header
   podrun service install --now`,
 		RunE: func(c *cobra.Command, dirs []string) error { return a.serve(c, f, dirs) },
