@@ -57,12 +57,7 @@ type UnitOptions struct {
 //     configs there.
 //   - No Delegate=: podrun makes no control groups in its own unit's.
 //   - OOMScoreAdjust=-999 is what the kubelet sets for itself (pkg/kubelet/qos).
-//   - No hardening that gives the service a mount namespace (ProtectSystem=,
-//     PrivateTmp= and others, systemd.exec(5)): the runtime would not see the
-//     volumes that podrun mounts. No RestrictSUIDSGID=: volumes of a pod with
-//     fsGroup have the setgid bit. No NoNewPrivileges= and no
-//     MemoryDenyWriteExecute=: they bind mount helpers and credential plugins,
-//     too, which may be confined by SELinux or have a JIT compiler.
+//   - hardening: see there.
 func Unit(o UnitOptions) ([]byte, error) {
 	command, err := commandLine(o)
 	if err != nil {
@@ -92,15 +87,52 @@ WatchdogSec=60
 OOMScoreAdjust=-999
 LimitNOFILE=1048576
 TasksMax=infinity
-RestrictRealtime=yes
-LockPersonality=yes
-SystemCallArchitectures=native
-
+` + hardening + `
 [Install]
 WantedBy=multi-user.target
 `)
 	return b.Bytes(), nil
 }
+
+// hardening is the part of the unit that restricts podrun and its child processes: mount
+// helpers, credential plugins, nft and the embedded runtime's network plugin. Containers
+// are not among them: the runtime starts them, and podrun starts the embedded runtime as a
+// transient service of systemd (embedded.Start), which inherits nothing from this unit.
+//
+//   - Nothing that gives the service a mount namespace, as the unit says.
+//   - UMask: the modes of what containers and other users may read are exact, whatever
+//     the umask is (hostfile.MakeDirs).
+//   - CapabilityBoundingSet and SystemCallFilter list what podrun does not have, instead
+//     of what it has: child processes, kernels and systemd versions differ in what they
+//     need or know. A refused system call fails with EPERM; it does not end the process.
+//     podrun keeps CAP_SYS_ADMIN (mounts), CAP_SYS_PTRACE (namespaces of containers of
+//     other users) and CAP_SYS_RESOURCE (limits and OOM scores).
+//   - RestrictNamespaces: podrun enters network namespaces, for port-forward.
+//   - DevicePolicy=closed: podrun opens no device other than /dev/null and the like.
+//   - No RestrictSUIDSGID=: volumes of a pod with fsGroup have the setgid bit.
+//   - No NoNewPrivileges=: SELinux policies allow transitions of domains under it case by
+//     case (systemd issue 3845), so that podrun itself and its child processes could run in
+//     another domain than without it. A process with CAP_SYS_ADMIN gains nothing by a
+//     setuid program that this would prevent.
+//   - No MemoryDenyWriteExecute=: credential plugins may have a JIT compiler.
+const hardening = `# Restrictions of podrun, its mount helpers and credential plugins. Containers are the
+# container runtime's processes, the embedded runtime is a service of its own: they inherit
+# none of these. No option may give this service a mount namespace (ProtectSystem=,
+# PrivateTmp=, PrivateDevices=, ProtectKernelModules= and others of systemd.exec(5)): the
+# runtime would not see the volumes that podrun mounts.
+UMask=0077
+CapabilityBoundingSet=~CAP_SYS_MODULE CAP_SYS_BOOT CAP_SYS_TIME CAP_SYS_RAWIO CAP_SYS_PACCT CAP_SYS_TTY_CONFIG
+CapabilityBoundingSet=~CAP_AUDIT_CONTROL CAP_AUDIT_READ CAP_AUDIT_WRITE CAP_BLOCK_SUSPEND CAP_BPF CAP_IPC_LOCK CAP_LEASE
+CapabilityBoundingSet=~CAP_LINUX_IMMUTABLE CAP_MAC_ADMIN CAP_MAC_OVERRIDE CAP_MKNOD CAP_PERFMON CAP_SYSLOG CAP_WAKE_ALARM
+SystemCallArchitectures=native
+SystemCallFilter=~@clock @cpu-emulation @debug @module @obsolete @raw-io @reboot @resources @swap
+SystemCallErrorNumber=EPERM
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+RestrictNamespaces=net
+RestrictRealtime=yes
+LockPersonality=yes
+DevicePolicy=closed
+`
 
 // commandLine is the value of ExecStart.
 func commandLine(o UnitOptions) (string, error) {

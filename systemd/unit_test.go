@@ -24,21 +24,16 @@ var mountNamespace = []string{
 
 // harmful are other options with which podrun cannot do its work, with the reason.
 var harmful = map[string]string{
-	"RestrictSUIDSGID":        "volumes of a pod with fsGroup have the setgid bit",
-	"NoNewPrivileges":         "mount helpers change their SELinux domain",
-	"MemoryDenyWriteExecute":  "credential plugins may have a JIT compiler",
-	"CapabilityBoundingSet":   "podrun mounts, changes owners and enters namespaces",
-	"SystemCallFilter":        "podrun mounts",
-	"RestrictNamespaces":      "podrun enters namespaces",
-	"RestrictAddressFamilies": "probes, plugins and mount helpers use others",
-	"User":                    "podrun runs as root",
-	"UMask":                   "podrun sets modes, its mount helpers inherit the mask",
-	"RuntimeDirectory":        "systemd would remove it with the service",
-	"Delegate":                "podrun has no control groups in its unit's",
-	"Wants":                   "a runtime that is disabled stays so",
-	"Requires":                "podrun waits for the runtime itself",
-	"BindsTo":                 "podrun outlives the runtime's restarts",
-	"PartOf":                  "podrun outlives the runtime's restarts",
+	"RestrictSUIDSGID":       "volumes of a pod with fsGroup have the setgid bit",
+	"NoNewPrivileges":        "mount helpers change their SELinux domain",
+	"MemoryDenyWriteExecute": "credential plugins may have a JIT compiler",
+	"User":                   "podrun runs as root",
+	"RuntimeDirectory":       "systemd would remove it with the service",
+	"Delegate":               "podrun has no control groups in its unit's",
+	"Wants":                  "a runtime that is disabled stays so",
+	"Requires":               "podrun waits for the runtime itself",
+	"BindsTo":                "podrun outlives the runtime's restarts",
+	"PartOf":                 "podrun outlives the runtime's restarts",
 }
 
 var option = regexp.MustCompile(`(?m)^([A-Za-z]+)=(.*)$`)
