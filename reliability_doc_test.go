@@ -18,13 +18,9 @@ var (
 	testName = regexp.MustCompile("`([a-z0-9/]+)\\.((?:Test|Fuzz)\\w+)(?:/(\\w+))?`")
 )
 
-// TestDocReliability holds docs/reliability.md to have all rows of the research, each
-// with a test that exists or a sentence.
-func TestDocReliability(t *testing.T) {
-	text, err := os.ReadFile("docs/reliability.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+// testNames are the tests of this module, as testName matches them.
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
 	tests := map[string]bool{}
 	for _, s := range readTree(t, ".") {
 		for _, decl := range s.syntax.Decls {
@@ -37,6 +33,17 @@ func TestDocReliability(t *testing.T) {
 			}
 		}
 	}
+	return tests
+}
+
+// TestDocReliability holds docs/reliability.md to have all rows of the research, each
+// with a test that exists or a sentence.
+func TestDocReliability(t *testing.T) {
+	text, err := os.ReadFile("docs/reliability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := testNames(t)
 	rows := map[string]bool{}
 	for _, row := range faultRow.FindAllStringSubmatch(string(text), -1) {
 		name, held := row[1], row[3]
