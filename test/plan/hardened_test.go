@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
 	"github.com/podrun/podrun/host"
@@ -21,7 +20,8 @@ import (
 // TestHardened plans all pods of testdata/script on a host that supports user namespaces,
 // with and without the profile hardened, and compares what the profile changes with
 // testdata/hardened.txt: each pod runs, with or without a user namespace, or is refused.
-// Pods that this host refuses without the profile are left out.
+// Pods that this host refuses without the profile are left out. A pod that is not in the
+// file, of a new script, may have any outcome.
 func TestHardened(t *testing.T) {
 	const wanted = "testdata/hardened.txt"
 	f := facts(t, &txtar.Archive{})
@@ -59,8 +59,10 @@ func TestHardened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("-want +got:\n%s\n(go test ./test/plan -update accepts it)", diff)
+	for line := range strings.Lines(string(want)) {
+		if !slices.Contains(lines, line) {
+			t.Errorf("not so any more: %s(go test ./test/plan -update accepts it)", line)
+		}
 	}
 	for _, outcome := range []string{": runs with host IDs ", ": runs without a user namespace: ", ": refused: "} {
 		if !strings.Contains(got, outcome) {
