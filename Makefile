@@ -8,10 +8,13 @@ export PATH := $(PATH):/usr/local/go/bin
 BINARY ?= bin/podrun
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
+# hack/sbom writes what version --sbom prints.
 # Without gRPC's trace pages (golang.org/x/net/trace), which podrun does not show.
 .PHONY: build
 build: ## bin/podrun, one static binary (GOARCH=arm64 BINARY=… for another machine)
-	CGO_ENABLED=0 go build -tags grpcnotrace$(TAGS:%=,%) -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(BINARY) .
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 0)} GOARCH= \
+		go run ./hack/sbom -embed -version '$(VERSION)' -arch "$${GOARCH:-$$(go env GOARCH)}" -tags '$(TAGS)'
+	CGO_ENABLED=0 go build -tags grpcnotrace,podrun_sbom$(TAGS:%=,%) -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(BINARY) .
 
 .PHONY: bundle
 bundle: ## bin/podrun-bundle-linux-<arch>, with a container runtime inside (GOARCH=arm64)
@@ -110,4 +113,4 @@ lint: ## formatting, vet, shell scripts, the Kubernetes pins
 .PHONY: clean
 clean: ## remove what make made, the test runtime too
 	hack/runtime down
-	rm -rf bin
+	rm -rf bin sbom/*.spdx.json

@@ -26,6 +26,8 @@ var unlinked = []struct{ path, why string }{
 	{"go.opentelemetry.io/otel/exporters", "podrun exports no spans: --trace writes text and JSON"},
 	{"github.com/containerd/containerd/v2", "containerd's client; containerd/api has the messages"},
 	{"github.com/google/go-containerregistry", "it is for tests only"},
+	{"github.com/spdx/tools-golang", "it is for builds only: package sbom embeds what hack/sbom writes"},
+	{"github.com/in-toto/attestation", "it is for releases only"},
 	{"github.com/klauspost/compress", "only podrun-bundle decompresses"},
 	{forTests, "it is for tests only"},
 }

@@ -250,7 +250,7 @@ var packages = map[string]struct {
 	"systemd":    {leaf, []string{"hostfile", "problem"}, "the unit and the messages of a service; knows files and systemctl, not pods"},
 
 	"embedded/archive": {leaf, nil, "the bytes of the runtime that podrun-bundle carries; what is done with them is its importers'"},
-	"sbom":             {leaf, nil, "what a program is made of, as SPDX; knows nothing of podrun"},
+	"sbom":             {leaf, nil, "what podrun is made of, embedded when it is built"},
 
 	"volume/safepath": {leaf, nil, "file operations in directories that containers write to; knows paths and descriptors, not pods"},
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -52,7 +51,7 @@ embedded runtime with theirs.`,
 			case licenses:
 				return a.printLicenses()
 			case bill:
-				return a.printSBOM(time.Now())
+				return a.printSBOM()
 			}
 			if err := checkOutput(a.output, "json", "yaml"); err != nil {
 				return err

@@ -1,12 +1,9 @@
 package cmd
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
 	"runtime/debug"
-	"time"
 
 	"github.com/podrun/podrun/embedded/archive"
 	"github.com/podrun/podrun/sbom"
@@ -27,45 +24,28 @@ func (a *app) printLicenses() error {
 		_, err = a.raw.Out.Write(text)
 		return err
 	}
-	program, err := a.describeSelf()
-	if err != nil {
-		return err
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return errors.New("this podrun was built without Go's build information, which lists its modules: build it in module mode")
 	}
 	fmt.Fprintf(a.streams.Out, "podrun %s is licensed under the Apache License 2.0. It is built from these Go modules.\n"+
 		"Their license texts are in the source of each ('go mod download MODULE@VERSION'), and 'podrun-bundle version --licenses' prints them.\n\n", a.version)
-	for _, m := range program.Modules {
+	fmt.Fprintf(a.streams.Out, "stdlib %s\n", info.GoVersion)
+	for _, m := range info.Deps {
+		if m.Replace != nil {
+			m = m.Replace
+		}
 		fmt.Fprintf(a.streams.Out, "%s %s\n", m.Path, m.Version)
 	}
 	return nil
 }
 
-// printSBOM prints what podrun and its embedded runtime are made of.
-func (a *app) printSBOM(now time.Time) error {
-	program, err := a.describeSelf()
-	if err != nil {
-		return err
+// printSBOM prints what podrun and its embedded runtime are made of, as make build wrote it.
+func (a *app) printSBOM() error {
+	text := sbom.Document()
+	if text == "" {
+		return errors.New("this podrun was built without a software bill of materials: build it with make build, or list its modules with 'podrun version --licenses'")
 	}
-	d := sbom.New("podrun "+a.version+" "+runtime.GOOS+"/"+runtime.GOARCH, now)
-	d.Add(program)
-	if runtimeArchive, ok := archive.Open(); ok {
-		text, err := runtimeArchive.File(archive.SBOM, maxContents)
-		if err != nil {
-			return err
-		}
-		var inside sbom.Document
-		if err := json.Unmarshal(text, &inside); err != nil {
-			return fmt.Errorf("SBOM of the embedded runtime: %w", err)
-		}
-		d.Join(inside)
-	}
-	return d.Print(a.raw.Out, "podrun-"+runtime.GOARCH)
-}
-
-// describeSelf reads what Go's linker wrote into this program.
-func (a *app) describeSelf() (sbom.Program, error) {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return sbom.Program{}, errors.New("this podrun was built without Go's build information, which lists its modules: build it in module mode")
-	}
-	return sbom.Program{Name: "podrun", Version: a.version, License: "Apache-2.0", Modules: sbom.Modules(info)}, nil
+	_, err := fmt.Fprint(a.raw.Out, text)
+	return err
 }

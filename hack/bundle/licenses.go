@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/licensecheck"
 
-	"github.com/podrun/podrun/sbom"
+	"github.com/podrun/podrun/hack/spdx"
 )
 
 // allowed are the licenses whose terms the archive fulfils by their texts and the
@@ -22,7 +22,7 @@ var allowed = []string{"Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC
 
 // license is what a Go module is under.
 type license struct {
-	module sbom.Module
+	module spdx.Module
 	texts  map[string]string // by file, relative to the module
 }
 
@@ -42,7 +42,7 @@ func readLicenses(packages, goroot string) ([]license, error) {
 		}
 		id := path + "@" + version
 		if _, ok := found[id]; !ok {
-			found[id] = license{module: sbom.Module{Path: path, Version: version}, texts: map[string]string{}}
+			found[id] = license{module: spdx.Module{Path: path, Version: version}, texts: map[string]string{}}
 		}
 		for ; within(root, dir); dir = filepath.Dir(dir) {
 			if err := readTexts(found[id].texts, root, dir); err != nil {
@@ -54,7 +54,7 @@ func readLicenses(packages, goroot string) ([]license, error) {
 	if err := readTexts(goTexts, goroot, goroot); err != nil {
 		return nil, err
 	}
-	found["stdlib"] = license{module: sbom.Module{Path: "stdlib"}, texts: goTexts}
+	found["stdlib"] = license{module: spdx.Module{Path: "stdlib"}, texts: goTexts}
 	var out []license
 	for _, id := range slices.Sorted(maps.Keys(found)) {
 		l := found[id]
@@ -134,7 +134,7 @@ func identify(module string, texts map[string]string) (string, error) {
 
 // library is a C library that is linked statically, as Debian packages it.
 type library struct {
-	sbom.Library
+	spdx.Library
 	copyright string
 }
 
@@ -150,7 +150,7 @@ func readLibraries(path string) ([]library, error) {
 			return nil, fmt.Errorf("copyright of %s: %w", line[0], err)
 		}
 		out = append(out, library{
-			Library:   sbom.Library{Name: line[0], Version: line[1], License: line[2], Source: line[3]},
+			Library:   spdx.Library{Name: line[0], Version: line[1], License: line[2], Source: line[3]},
 			copyright: string(bytes.TrimSpace(text)),
 		})
 	}

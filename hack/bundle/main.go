@@ -119,6 +119,9 @@ func write(out string, files map[string][]byte) error {
 	if err := replace(out+".tar.zst", packed); err != nil {
 		return err
 	}
+	if err := replace(out+".spdx.json", files[archive.SBOM]); err != nil {
+		return err
+	}
 	if err := replace(out+".sum", fmt.Appendf(nil, "%s %d\n", digest, unpacked)); err != nil {
 		return err
 	}

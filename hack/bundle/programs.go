@@ -10,17 +10,17 @@ import (
 	"slices"
 
 	"github.com/podrun/podrun/embedded/archive"
-	"github.com/podrun/podrun/sbom"
+	"github.com/podrun/podrun/hack/spdx"
 )
 
 // describe reads what the programs were built from, in the order of names. All
 // are Go's; runc alone is linked with C libraries.
-func describe(stage string, files map[string][]byte, licenses []license, libraries []library) ([]sbom.Program, error) {
+func describe(stage string, files map[string][]byte, licenses []license, libraries []library) ([]spdx.Program, error) {
 	known := map[string]string{}
 	for _, l := range licenses {
 		known[l.module.Path+"@"+l.module.Version] = l.module.License
 	}
-	var out []sbom.Program
+	var out []spdx.Program
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if name == archive.Pause {
 			continue
@@ -29,9 +29,9 @@ func describe(stage string, files map[string][]byte, licenses []license, librari
 		if err != nil {
 			return nil, err
 		}
-		p := sbom.Program{
+		p := spdx.Program{
 			Name: path.Base(name), Version: info.Main.Version, License: known[info.Main.Path+"@"+info.Main.Version],
-			SHA256: digestOf(files[name]), Modules: sbom.Modules(info),
+			SHA256: digestOf(files[name]), Modules: spdx.Modules(info),
 		}
 		if info.Main.Version == "" || info.Main.Version == "(devel)" { // podrun-net
 			p.Version, p.License = "devel", "Apache-2.0"
@@ -55,7 +55,7 @@ func describe(stage string, files map[string][]byte, licenses []license, librari
 }
 
 // versionsOf says what is in the archive, and what built it.
-func versionsOf(programs []sbom.Program, libraries []library, compiler string) map[string]string {
+func versionsOf(programs []spdx.Program, libraries []library, compiler string) map[string]string {
 	out := map[string]string{"gcc": compiler}
 	for _, p := range programs {
 		name := p.Name
@@ -73,9 +73,9 @@ func versionsOf(programs []sbom.Program, libraries []library, compiler string) m
 	return out
 }
 
-// billOf is the SBOM of the archive; podrun adds itself when it prints it.
-func billOf(programs []sbom.Program, arch string) ([]byte, error) {
-	d := sbom.New("podrun runtime linux/"+arch, created)
+// billOf is the SBOM of the archive, which hack/sbom adds to podrun's own.
+func billOf(programs []spdx.Program, arch string) ([]byte, error) {
+	d := spdx.New("podrun runtime linux/"+arch, created)
 	for _, p := range programs {
 		d.Add(p)
 	}

@@ -1,36 +1,56 @@
-// Sbom prints the software bill of materials of a podrun for any architecture, as SPDX 2.3
-// in JSON, from its build information:
+// Sbom writes software bills of materials of podrun, as SPDX 2.3 in JSON.
+//
+// make build embeds one (package sbom), of the modules that the build will link; for
+// podrun-bundle also of the embedded runtime, whose bill hack/bundle has written:
+//
+//	go run ./hack/sbom -embed -version 0.1.0 -arch arm64 -tags podrun_bundle
+//
+// A release has that of a finished binary, with its digest, from its build information:
 //
 //	go run ./hack/sbom -version 0.1.0 -arch arm64 podrun
 //
-// Its timestamp is SOURCE_DATE_EPOCH, so that the output is reproducible. `podrun
-// version --sbom` prints it on its own architecture only.
+// The timestamp is SOURCE_DATE_EPOCH, so that the output is reproducible.
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/hex"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
-	"github.com/podrun/podrun/sbom"
+	"github.com/podrun/podrun/hack/spdx"
 )
 
 func main() {
 	version := flag.String("version", "devel", "version of the program")
 	arch := flag.String("arch", "", "its `architecture`, as GOARCH")
+	embed := flag.Bool("embed", false, "write the document that package sbom embeds")
+	tags := flag.String("tags", "", "build tags of that build, separated by commas")
 	flag.Parse()
-	if err := run(flag.Arg(0), *version, *arch); err != nil {
+	var err error
+	if *embed {
+		err = writeEmbedded(*version, *arch, *tags)
+	} else {
+		err = ofBinary(os.Stdout, flag.Arg(0), *version, *arch)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "sbom:", err)
 		os.Exit(1)
 	}
 }
 
-func run(file, version, arch string) error {
+func ofBinary(w io.Writer, file, version, arch string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -39,12 +59,94 @@ func run(file, version, arch string) error {
 	if err != nil {
 		return err
 	}
+	sum := sha256.Sum256(data)
+	return document(w, version, arch, spdx.Program{Name: info.Main.Path, SHA256: hex.EncodeToString(sum[:]), Modules: spdx.Modules(info)}, nil)
+}
+
+// document prints the document of podrun, and what an embedded runtime's has.
+func document(w io.Writer, version, arch string, podrun spdx.Program, inside *spdx.Document) error {
 	seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	if err != nil {
 		return fmt.Errorf("SOURCE_DATE_EPOCH: %w", err)
 	}
-	sum := sha256.Sum256(data)
-	d := sbom.New("podrun "+version+" linux/"+arch, time.Unix(seconds, 0))
-	d.Add(sbom.Program{Name: info.Main.Path, Version: version, License: "Apache-2.0", SHA256: hex.EncodeToString(sum[:]), Modules: sbom.Modules(info)})
-	return d.Print(os.Stdout, "podrun-"+arch)
+	d := spdx.New("podrun "+version+" linux/"+arch, time.Unix(seconds, 0))
+	podrun.Version, podrun.License = version, "Apache-2.0"
+	d.Add(podrun)
+	if inside != nil {
+		d.Join(*inside)
+	}
+	return d.Print(w, "podrun-"+arch)
+}
+
+// writeEmbedded writes a file for package sbom in the current directory, the module's.
+func writeEmbedded(version, arch, tags string) error {
+	modules, err := linked(".", arch, "grpcnotrace,"+tags)
+	if err != nil {
+		return err
+	}
+	kind := "podrun"
+	var inside *spdx.Document
+	if slices.Contains(strings.Split(tags, ","), "podrun_bundle") {
+		kind = "podrun-bundle"
+		text, err := os.ReadFile("embedded/archive/runtime_" + arch + ".spdx.json")
+		if err != nil {
+			return err
+		}
+		runtime, err := spdx.Read(bytes.NewReader(text))
+		if err != nil {
+			return err
+		}
+		inside = &runtime
+	}
+	var out bytes.Buffer
+	if err := document(&out, version, arch, spdx.Program{Name: "podrun", Modules: modules}, inside); err != nil {
+		return err
+	}
+	return replace(filepath.Join("sbom", kind+"_"+arch+".spdx.json"), out.Bytes())
+}
+
+// linked lists the modules of a build's packages, in order: those that the linker writes
+// into the binary.
+func linked(dir, arch, tags string) ([]spdx.Module, error) {
+	list := func(args ...string) (string, error) {
+		cmd := exec.Command("go", args...)
+		cmd.Dir, cmd.Stderr = dir, os.Stderr
+		cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED=0")
+		out, err := cmd.Output()
+		return strings.TrimSpace(string(out)), err
+	}
+	goVersion, err := list("env", "GOVERSION")
+	if err != nil {
+		return nil, err
+	}
+	text, err := list("list", "-e", "-deps", "-tags", tags, "-f", "{{with .Module}}{{if not .Main}}{{with or .Replace .}}{{.Path}} {{.Version}} {{.Sum}}{{end}}{{end}}{{end}}", ".")
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(text, "\n")
+	slices.Sort(lines)
+	out := []spdx.Module{spdx.Stdlib(goVersion)}
+	for _, line := range slices.Compact(lines) {
+		if line == "" {
+			continue
+		}
+		parts := strings.Fields(line)
+		if len(parts) != 3 {
+			return nil, fmt.Errorf("module %q has no version or no sum", line)
+		}
+		out = append(out, spdx.Module{Path: parts[0], Version: parts[1], Sum: parts[2]})
+	}
+	if len(out) < 2 {
+		return nil, errors.New("no modules were found")
+	}
+	return out, nil
+}
+
+// replace writes a file that another build may be reading.
+func replace(path string, content []byte) error {
+	temporary := path + "." + strconv.Itoa(os.Getpid())
+	if err := os.WriteFile(temporary, content, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(temporary, path)
 }

@@ -1,8 +1,7 @@
-package sbom
+package spdx
 
 import (
 	"bytes"
-	"encoding/json"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -29,7 +28,7 @@ func TestDocument(t *testing.T) {
 	}
 	var relations []string
 	for _, r := range d.Relationships {
-		relations = append(relations, strings.ReplaceAll(r.From+" "+r.Type+" "+r.To, "SPDXRef-", ""))
+		relations = append(relations, string(r.RefA.ElementRefID)+" "+r.Relationship+" "+string(r.RefB.ElementRefID))
 	}
 	if diff := cmp.Diff([]string{
 		"DOCUMENT DESCRIBES program-one-v1",
@@ -41,8 +40,8 @@ func TestDocument(t *testing.T) {
 	}, relations); diff != "" {
 		t.Errorf("relationships (-want +got):\n%s", diff)
 	}
-	if d.Creation.Created != "2026-01-02T02:04:05Z" {
-		t.Errorf("created: %s", d.Creation.Created)
+	if d.CreationInfo.Created != "2026-01-02T02:04:05Z" {
+		t.Errorf("created: %s", d.CreationInfo.Created)
 	}
 }
 
@@ -85,9 +84,9 @@ func TestModules(t *testing.T) {
 func TestNamespace(t *testing.T) {
 	d := New("d", time.Unix(0, 0))
 	d.Add(Program{Name: "podrun", Version: "v1"})
-	before, again := printed(t, d).Namespace, printed(t, d).Namespace
+	before, again := printed(t, d).DocumentNamespace, printed(t, d).DocumentNamespace
 	d.Add(Program{Name: "runc", Version: "v1"})
-	after := printed(t, d).Namespace
+	after := printed(t, d).DocumentNamespace
 	if !strings.HasPrefix(before, "https://podrun.dev/spdx/test-") || before != again || before == after {
 		t.Errorf("namespaces %q, %q, %q", before, again, after)
 	}
@@ -99,8 +98,8 @@ func printed(t *testing.T, d Document) Document {
 	if err := d.Print(&text, "test"); err != nil {
 		t.Fatal(err)
 	}
-	var read Document
-	if err := json.Unmarshal(text.Bytes(), &read); err != nil {
+	read, err := Read(&text)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return read
@@ -109,12 +108,12 @@ func printed(t *testing.T, d Document) Document {
 func packages(d Document) []string {
 	var out []string
 	for _, p := range d.Packages {
-		line := p.ID + " " + p.Declared + " " + p.Comment
-		for _, c := range p.Checksums {
+		line := "SPDXRef-" + string(p.PackageSPDXIdentifier) + " " + p.PackageLicenseDeclared + " " + p.PackageComment
+		for _, c := range p.PackageChecksums {
 			line += c.Value
 		}
 		line += " "
-		for _, r := range p.Refs {
+		for _, r := range p.PackageExternalReferences {
 			line += r.Locator
 		}
 		out = append(out, line)

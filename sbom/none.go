@@ -1,0 +1,5 @@
+//go:build !podrun_sbom
+
+package sbom
+
+const document = ""
