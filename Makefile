@@ -113,4 +113,4 @@ lint: ## formatting, vet, shell scripts, the Kubernetes pins
 .PHONY: clean
 clean: ## remove what make made, the test runtime too
 	hack/runtime down
-	rm -rf bin sbom/*.spdx.json
+	rm -rf bin internal/sbom/*.spdx.json

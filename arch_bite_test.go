@@ -33,7 +33,7 @@ func TestArchitectureBites(t *testing.T) {
 		want  []string // each a part of one complaint, in order
 	}{
 		{"a noun imports a leaf, the engine a noun, a test anything", checkLayers, map[string]string{
-			"dns/dns.go":         `package dns; import "github.com/podrun/podrun/event"`,
+			"dns/dns.go":         `package dns; import "github.com/podrun/podrun/internal/event"`,
 			"run/reconcile/a.go": `package reconcile; import "github.com/podrun/podrun/dns"`,
 			"dns/dns_test.go":    `package dns; import "github.com/podrun/podrun/run"`,
 		}, nil},
@@ -47,12 +47,12 @@ func TestArchitectureBites(t *testing.T) {
 			"admission/a.go": `package admission; import "github.com/podrun/podrun/host/discover"`,
 		}, []string{"imports reader host/discover:"}},
 		{"a leaf imports a noun, run and cmd", checkLayers, map[string]string{
-			"event/a.go": `package event; import "github.com/podrun/podrun/hook"`,
-			"event/b.go": `package event; import "github.com/podrun/podrun/run"`,
-			"event/c.go": `package event; import "github.com/podrun/podrun/cmd"`,
+			"internal/event/a.go": `package event; import "github.com/podrun/podrun/container/hook"`,
+			"internal/event/b.go": `package event; import "github.com/podrun/podrun/run"`,
+			"internal/event/c.go": `package event; import "github.com/podrun/podrun/cmd"`,
 		}, []string{"imports noun hook:", "imports facade run:", "imports command cmd:"}},
 		{"a leaf imports a leaf without a reason", checkLayers, map[string]string{
-			"event/event.go": `package event; import "github.com/podrun/podrun/problem"`,
+			"internal/event/event.go": `package event; import "github.com/podrun/podrun/internal/problem"`,
 		}, []string{"leaf event imports leaf problem:"}},
 		{"the reader imports a noun", checkLayers, map[string]string{
 			"host/discover/d.go": `package discover; import "github.com/podrun/podrun/manifest"`,
@@ -113,17 +113,17 @@ func TestArchitectureBites(t *testing.T) {
 			"a/h.go": `package a; import "k8s.io/client-go/kubernetes/scheme"`,
 		}, []string{"a/a.go: ", "a/b.go: ", "a/c.go: ", "a/d.go: ", "a/e.go: ", "a/f.go: ", "a/g.go: ", "a/h.go: imports k8s.io/client-go/kubernetes/scheme: 11.6 MB"}},
 		{"quantities", checkQuantities, map[string]string{
-			"a/a.go":            `package a; import "k8s.io/apimachinery/pkg/api/resource"; var least, q = resource.MustParse("1Mi"), resource.NewQuantity(1, "")`,
-			"a/b.go":            `package a; import "k8s.io/apimachinery/pkg/api/resource"; func f(s string) { resource.ParseQuantity(s) }`,
-			"a/c.go":            `package a; import k8s "k8s.io/apimachinery/pkg/api/resource"; func f(s string) { k8s.MustParse(s) }`,
-			"a/d.go":            `package a; import "k8s.io/apimachinery/pkg/api/resource"; var parse = resource.ParseQuantity`,
-			"a/a_test.go":       `package a; import "k8s.io/apimachinery/pkg/api/resource"; func f(s string) { resource.ParseQuantity(s) }`,
-			"resource/parse.go": `package resource; import "k8s.io/apimachinery/pkg/api/resource"; func f(s string) { resource.ParseQuantity(s) }`,
+			"a/a.go":                     `package a; import "k8s.io/apimachinery/pkg/api/resource"; var least, q = resource.MustParse("1Mi"), resource.NewQuantity(1, "")`,
+			"a/b.go":                     `package a; import "k8s.io/apimachinery/pkg/api/resource"; func f(s string) { resource.ParseQuantity(s) }`,
+			"a/c.go":                     `package a; import k8s "k8s.io/apimachinery/pkg/api/resource"; func f(s string) { k8s.MustParse(s) }`,
+			"a/d.go":                     `package a; import "k8s.io/apimachinery/pkg/api/resource"; var parse = resource.ParseQuantity`,
+			"a/a_test.go":                `package a; import "k8s.io/apimachinery/pkg/api/resource"; func f(s string) { resource.ParseQuantity(s) }`,
+			"internal/resource/parse.go": `package resource; import "k8s.io/apimachinery/pkg/api/resource"; func f(s string) { resource.ParseQuantity(s) }`,
 		}, []string{"a/b.go:1: parses a quantity", "a/c.go:1:", "a/d.go:1:"}},
 		{"a module for tests", checkImports, map[string]string{
 			"cri/critest/ash/ash.go": `package ash; import "mvdan.cc/sh/v3/syntax"`,
-			"hook/hook.go":           `package hook; import "mvdan.cc/sh/v3/syntax"`,
-		}, []string{"hook/hook.go: imports mvdan.cc/sh/v3/syntax: it is for tests only"}},
+			"container/hook/hook.go": `package hook; import "mvdan.cc/sh/v3/syntax"`,
+		}, []string{"container/hook/hook.go: imports mvdan.cc/sh/v3/syntax: it is for tests only"}},
 		{"cmd knows CRI", checkImports, map[string]string{
 			"cmd/get.go": `package cmd; import runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"`,
 		}, []string{"cmd/get.go: imports k8s.io/cri-api/pkg/apis/runtime/v1: what the runtime is asked is pod logic"}},
@@ -211,7 +211,7 @@ func TestPurityBites(t *testing.T) {
 		// What acting files declare.
 		{"", `_ = readClock(); later := readClock; _ = later`, "dns.readClock dns.readClock"},
 		{"", `readClock := 1; _ = clock{readClock: readClock}.readClock`, ""},
-		{`"github.com/podrun/podrun/nodeconfig"`, `nodeconfig.ReadFile("/x"); nodeconfig.Parse(nil)`, "nodeconfig.ReadFile"},
+		{`"github.com/podrun/podrun/host/nodeconfig"`, `nodeconfig.ReadFile("/x"); nodeconfig.Parse(nil)`, "nodeconfig.ReadFile"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.body, func(t *testing.T) {
@@ -224,10 +224,10 @@ func TestPurityBites(t *testing.T) {
 					want = strings.Fields(tt.want)
 				}
 				complains(t, checkPurity(sources(t, map[string]string{
-					"nodeconfig/read.go": `package nodeconfig; import "os"; func ReadFile(name string) { os.ReadFile(name) }`,
-					"nodeconfig/file.go": `package nodeconfig; func Parse([]byte) {}`,
-					"dns/read_clock.go":  `package dns; import "time"; type clock struct{ readClock int }; func readClock() time.Time { return time.Now() }`,
-					name:                 planning,
+					"host/nodeconfig/read.go": `package nodeconfig; import "os"; func ReadFile(name string) { os.ReadFile(name) }`,
+					"host/nodeconfig/file.go": `package nodeconfig; func Parse([]byte) {}`,
+					"dns/read_clock.go":       `package dns; import "time"; type clock struct{ readClock int }; func readClock() time.Time { return time.Now() }`,
+					name:                      planning,
 				})), want)
 			}
 		})
@@ -241,10 +241,10 @@ func TestPureFiles(t *testing.T) {
 		"run/apply.go": false, "run/observe/observe.go": false, "run/node/admit.go": false, "run/reconcile/execute.go": false,
 		"cri/print.go": true, "cri/client.go": false,
 		"sandbox/sandbox.go": true, "sandbox/apply.go": false, "sandbox/remove.go": false,
-		"manifest/load.go": true, "manifest/readurl.go": false,
-		"problem/problem.go": true, "nodeconfig/file.go": true, "nodeconfig/read.go": false,
+		"manifest/load.go": true, "manifest/url.go": false,
+		"internal/problem/problem.go": true, "host/nodeconfig/file.go": true, "host/nodeconfig/read.go": false,
 		"host/facts.go": true, "host/discover/machine.go": false,
-		"podlog/follow.go": false, "cmd/apply.go": false,
+		"container/podlog/follow.go": false, "cmd/apply.go": false,
 	} {
 		s, err := parse(name, []byte("package p"))
 		if err != nil {

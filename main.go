@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/podrun/podrun/cmd"
-	"github.com/podrun/podrun/heap" // sets the pace of garbage collection, before all else
+	"github.com/podrun/podrun/internal/heap" // sets the pace of garbage collection, before all else
 )
 
 // version is set by the linker (make build).

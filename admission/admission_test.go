@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 var cases = []struct {

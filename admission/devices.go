@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/problem"
-	"github.com/podrun/podrun/resource"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/resource"
 )
 
 // checkDevices refuses pods that get devices (--device) where the runtime would

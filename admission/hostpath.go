@@ -8,8 +8,8 @@ import (
 	"k8s.io/pod-security-admission/api"
 
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // HostPath is a path of the host that a volume of the pod shows to containers: that of a

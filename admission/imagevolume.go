@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // imageVolumes is since when a runtime mounts images (KEP-4639). None

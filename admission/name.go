@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // maxFileName is the longest name of a file or directory on Linux.

@@ -10,9 +10,9 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 
-	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // checkOS refuses a pod for another operating system, by its field or by its

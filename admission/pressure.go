@@ -11,9 +11,9 @@ import (
 	"k8s.io/kubernetes/pkg/apis/scheduling"
 
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/problem"
-	"github.com/podrun/podrun/resource"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/resource"
 )
 
 // reasonEvicted is the reason of whom the kubelet evicts, and does not admit

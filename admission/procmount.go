@@ -3,7 +3,7 @@ package admission
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // checkProcMount refuses procMount: Unmasked if the runtime is configured to always mask

@@ -10,9 +10,9 @@ import (
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/problem"
-	"github.com/podrun/podrun/resource"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/resource"
 )
 
 // evictionSignals names the resource that a hard eviction threshold sets aside,

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/podrun/podrun/problem"
-	"github.com/podrun/podrun/resource"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/resource"
 )
 
 // checkSpare warns of a pod that requests more than this host really has free:

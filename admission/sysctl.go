@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/component-helpers/node/util/sysctl"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // kernel is a version of the Linux kernel: major and minor.

@@ -14,9 +14,9 @@ import (
 	"github.com/opencontainers/cgroups"
 	"github.com/opencontainers/cgroups/manager"
 
-	"github.com/podrun/podrun/faultpoint"
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/faultpoint"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // Apply creates the cgroups and sets their values; for existing cgroups it only

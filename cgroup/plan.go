@@ -14,8 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/resource"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/resource"
 )
 
 // Input is the input of a plan.

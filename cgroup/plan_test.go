@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/host/nodeconfig"
 )
 
 const uid = "0a1b-2c3d"

@@ -8,7 +8,7 @@ import (
 	corehelper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
 
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/resource"
+	"github.com/podrun/podrun/internal/resource"
 )
 
 // unboundedHugePages is the kubelet's limit for groups that don't limit.

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/util/jsonpath"
 
-	"github.com/podrun/podrun/resource"
+	"github.com/podrun/podrun/internal/resource"
 )
 
 // fieldPath matches a JSONPath expression with or without its braces and leading dot,

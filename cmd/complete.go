@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/podrun/podrun/fielddoc"
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/fielddoc"
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
 )

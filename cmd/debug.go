@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podrun/podrun/podlog"
+	"github.com/podrun/podrun/container/podlog"
 	"github.com/podrun/podrun/run"
 )
 

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podrun/podrun/event"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 )
 

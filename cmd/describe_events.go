@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/internal/event"
 )
 
 // events writes the table of events.

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/podrun/podrun/event"
-	"github.com/podrun/podrun/resource"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/resource"
 )
 
 // describePod prints a pod as `kubectl describe pod` (v1.36) does, to the byte,

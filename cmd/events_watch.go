@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/internal/event"
 )
 
 // eventWatch is what a watch of events needs.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // Exit codes. A container may also exit with 120 to 125, as timeout(1) and xargs(1)

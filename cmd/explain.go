@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podrun/podrun/fielddoc"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/fielddoc"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 func newExplain(a *app) *cobra.Command {

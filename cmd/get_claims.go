@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 )
 

@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/run"
 )
 

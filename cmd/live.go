@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/internal/event"
 )
 
 // How often the progress of a pull is printed where there is no terminal: when another tenth is

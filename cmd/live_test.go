@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/internal/event"
 )
 
 // pullEvent is a progress so many seconds after the pull's begin.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podrun/podrun/podlog"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/container/podlog"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 )
 

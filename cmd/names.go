@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // podTypes are kubectl's words for pods (its resource, singular and short names);

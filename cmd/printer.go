@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
 
-	"github.com/podrun/podrun/hostfile"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // plainOutputs are the values of get's -o that take no template.

@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/internal/event"
 )
 
 // repeats chooses which of the events that come again and again are printed:

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/internal/event"
 )
 
 // TestRepeatedEventsArePrintedSparsely: a probe that fails for hours does not

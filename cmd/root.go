@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podrun/podrun/event"
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/problem"
-	"github.com/podrun/podrun/systemd"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/serve/systemd"
 )
 
 // Streams are the process's standard streams.

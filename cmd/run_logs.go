@@ -8,9 +8,9 @@ import (
 	"io"
 	"sync"
 
+	"github.com/podrun/podrun/container/podlog"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/podlog"
-	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run"
 )
 

@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run"
-	"github.com/podrun/podrun/systemd"
+	"github.com/podrun/podrun/serve/systemd"
 )
 
 // serveFlags are the flags of serve.

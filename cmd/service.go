@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
-	"github.com/podrun/podrun/systemd"
+	"github.com/podrun/podrun/serve/systemd"
 )
 
 // serviceFlags are the flags of the service commands.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/systemd"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/serve/systemd"
 )
 
 // settingsText is the settings file of a new service. 'podrun service uninstall' removes a

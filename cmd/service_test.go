@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/podrun/podrun/systemd"
+	"github.com/podrun/podrun/serve/systemd"
 )
 
 // absentSystemd is a host without systemd, showSystemd one that shows a state.

@@ -12,9 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podrun/podrun/doctor"
-	"github.com/podrun/podrun/event"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/host/doctor"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 )
 

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/cri"
-	"github.com/podrun/podrun/problem"
-	"github.com/podrun/podrun/trace"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/trace"
 )
 
 // The values of --trace.

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/podrun/podrun/embedded/archive"
-	"github.com/podrun/podrun/sbom"
+	"github.com/podrun/podrun/internal/sbom"
 )
 
 // maxContents bounds the documents of the embedded runtime, in bytes: 20 times

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	hashutil "k8s.io/kubernetes/pkg/util/hash"
 
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // labels are those by which a container is found again. The pod's own labels

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // Hashes as a kubelet v1.36.3 sent them.

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // WithDevices returns the plan with CDI devices, by their fully qualified names.

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/securitycontext"
 
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // VerifyRunAsNonRoot refuses a container that may not run as root and would. It

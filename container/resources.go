@@ -11,7 +11,7 @@ import (
 	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
 	"k8s.io/kubernetes/pkg/apis/scheduling"
 
-	"github.com/podrun/podrun/resource"
+	"github.com/podrun/podrun/internal/resource"
 )
 
 // Resources returns the new resources of a running container for a resize (KEP-1287).

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/podrun/podrun/faultpoint"
+	"github.com/podrun/podrun/internal/faultpoint"
 )
 
 // nearlyDue is how much earlier than its client a server may end a call.

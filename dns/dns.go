@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	netutils "k8s.io/utils/net"
 
-	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/internal/event"
 )
 
 // Config is the resolver configuration of a pod (CRI's DNSConfig).

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/internal/event"
 )
 
 var (

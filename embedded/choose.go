@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // Kind is whose a runtime is.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // TestNoRuntime: a host without a runtime gets the commands that install one.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 
 	"github.com/distribution/reference"
 
-	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/internal/event"
 )
 
 // rateWindow is the time over which a pull's rate is averaged: long enough to smooth

@@ -7,8 +7,8 @@ import (
 
 	"google.golang.org/grpc/status"
 
-	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/imagepull/auth"
+	"github.com/podrun/podrun/internal/event"
 )
 
 // A registry's error may quote the URL that failed, with a password or a signed

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // verdicts are the files of the corpus on which podrun rightly says something

@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 
 	kjson "sigs.k8s.io/json"
 )

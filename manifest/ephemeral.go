@@ -9,7 +9,7 @@ import (
 	podapi "k8s.io/kubernetes/pkg/api/pod"
 	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // KeepEphemeral returns a pod that lists no ephemeral containers with those of the pod

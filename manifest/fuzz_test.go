@@ -3,7 +3,7 @@ package manifest
 import (
 	"testing"
 
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // FuzzLoad: whatever the input is, Load ends without a panic, says what is

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // hostile loads a stream and returns what refuses it.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // loader gathers the objects and the problems of one Load.

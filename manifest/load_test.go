@@ -7,7 +7,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 	corev1 "k8s.io/api/core/v1"
 )
 

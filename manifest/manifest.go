@@ -5,7 +5,7 @@
 package manifest
 
 import (
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"

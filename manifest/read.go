@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // Limits of input: an API server accepts 3 MiB per request, and a stream may contain

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // unused are the kinds that configure a cluster around its pods: how it reaches, counts,

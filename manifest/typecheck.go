@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podrun/podrun/resource"
+	"github.com/podrun/podrun/internal/resource"
 )
 
 // typeError is a value that cannot be decoded into its field.

@@ -19,7 +19,7 @@ import (
 	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
 	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // validateWorkload reports what the API refuses in an object with a pod template: a selector

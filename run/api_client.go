@@ -11,10 +11,10 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/podrun/podrun/event"
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/nodeapi"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/serve/nodeapi"
 )
 
 // SourceState is the state of a manifest source of a supervisor.

@@ -10,8 +10,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest"
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // TestApplyIgnoresOldSandbox leaves an older sandbox whose containers were done

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/cri/critest"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/volume"
 )
 

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/podrun/podrun/copytar"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/container/copytar"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // maxTarWords limits what is kept of tar's stderr, and maxPadding what it sends after the

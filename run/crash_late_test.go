@@ -14,10 +14,10 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/podrun/podrun/cni"
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/cri/critest"
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/sandbox/cni"
 )
 
 // killLate does something in a process of its own, which is killed while the runtime

@@ -17,8 +17,8 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/cri/critest"
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/node"
 )
 

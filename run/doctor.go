@@ -12,12 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/admission"
-	"github.com/podrun/podrun/doctor"
 	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/host/doctor"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/prepare"
 )

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/podrun/podrun/event"
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run/store"
 )
 

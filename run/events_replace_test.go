@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/cri/critest"
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // journaled are the reasons of a pod's events as `events` shows them, and of those that

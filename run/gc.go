@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/cgroup"
-	"github.com/podrun/podrun/cni"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/sandbox/cni"
 )
 
 // GCOptions are the options of GC.

@@ -14,10 +14,10 @@ import (
 
 	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/host/discover"
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/imagegc"
 	"github.com/podrun/podrun/imagepull"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/serve/imagegc"
 )
 
 // Image is an image that the runtime has.

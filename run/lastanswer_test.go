@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/podrun/podrun/cri/critest"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // TestDeadlineNamesTheLastAnswer: where the command's deadline comes while the

@@ -13,7 +13,7 @@ import (
 
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/imagepull/archive"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/observe"
 )
 

@@ -12,7 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // clean runs until it is stopped, and then exits with 0.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/store"
 )
 

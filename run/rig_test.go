@@ -15,11 +15,11 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/cri/critest"
-	"github.com/podrun/podrun/event"
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 )

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/node"
 )
 

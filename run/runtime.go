@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/cri"
-	"github.com/podrun/podrun/doctor"
 	"github.com/podrun/podrun/embedded"
 	"github.com/podrun/podrun/embedded/archive"
 	"github.com/podrun/podrun/host/discover"
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/host/doctor"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/trace"
 	"github.com/podrun/podrun/run/store"
-	"github.com/podrun/podrun/trace"
 )
 
 // RuntimeUse is a command's requirement on the runtime.

@@ -14,12 +14,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/embedded"
-	"github.com/podrun/podrun/hostfile"
 	"github.com/podrun/podrun/imagepull/archive"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/trace"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
-	"github.com/podrun/podrun/trace"
 )
 
 // loadPause puts the sandbox image, which no registry serves, into the embedded runtime.

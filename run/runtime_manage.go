@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/podrun/podrun/embedded"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/store"
 )
 

@@ -6,10 +6,10 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/podrun/podrun/cni"
-	"github.com/podrun/podrun/doctor"
 	"github.com/podrun/podrun/embedded"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/host/doctor"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/sandbox/cni"
 )
 
 // restoreNetwork makes firewall rules of running pods again that another program has

@@ -12,9 +12,9 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/embedded"
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/store"
 )
 

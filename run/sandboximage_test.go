@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/podrun/podrun/cri/critest"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // What containerd answered where its sandbox image was not available.

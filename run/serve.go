@@ -10,15 +10,15 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/container/podlog"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/podlog"
-	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/observe"
-	"github.com/podrun/podrun/run/serve"
 	"github.com/podrun/podrun/run/store"
-	"github.com/podrun/podrun/source"
-	"github.com/podrun/podrun/systemd"
+	"github.com/podrun/podrun/serve/source"
+	"github.com/podrun/podrun/serve/supervisor"
+	"github.com/podrun/podrun/serve/systemd"
 )
 
 // ServeOptions are the options of Serve.

@@ -8,12 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/podrun/podrun/event"
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/nodeapi"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/node"
-	"github.com/podrun/podrun/run/serve"
+	"github.com/podrun/podrun/serve/nodeapi"
+	"github.com/podrun/podrun/serve/supervisor"
 )
 
 // APISocket is a unix socket of the API.

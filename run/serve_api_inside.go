@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/podrun/podrun/cri"
-	"github.com/podrun/podrun/nodeapi"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/serve/nodeapi"
 )
 
 // exec finds the container of a request, and requests a URL for running the command.

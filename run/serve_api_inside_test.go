@@ -16,7 +16,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
-	"github.com/podrun/podrun/nodeapi"
+	"github.com/podrun/podrun/serve/nodeapi"
 )
 
 // readFirst reads first what came right behind the answer.

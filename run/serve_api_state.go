@@ -12,14 +12,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podrun/podrun/event"
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/nodeapi"
-	"github.com/podrun/podrun/podlog"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/container/podlog"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
-	"github.com/podrun/podrun/run/serve"
-	"github.com/podrun/podrun/source"
+	"github.com/podrun/podrun/serve/nodeapi"
+	"github.com/podrun/podrun/serve/source"
+	"github.com/podrun/podrun/serve/supervisor"
 )
 
 // hostname is the machine's host name as the kubelet writes it; "" if it has none.

@@ -12,9 +12,9 @@ import (
 	"github.com/podrun/podrun/cgroup"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/nodeapi"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/serve/nodeapi"
 )
 
 // usageReader reads what pods use, again and again.

@@ -21,7 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
-	"github.com/podrun/podrun/nodeapi"
+	"github.com/podrun/podrun/serve/nodeapi"
 )
 
 // TestServeAPISocketIsOutsideRootDir: a volume of the root directory gives no access to the

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podrun/podrun/event"
-	"github.com/podrun/podrun/eviction"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/serve/eviction"
 )
 
 // corruptEvents counts the events that report a corrupt checkpoint.

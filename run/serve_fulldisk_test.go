@@ -13,7 +13,7 @@ import (
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/run/serve"
+	"github.com/podrun/podrun/serve/supervisor"
 )
 
 // fill writes a file until the disk takes no more.

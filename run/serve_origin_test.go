@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/cri/critest"
-	"github.com/podrun/podrun/hostfile"
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // changedPod is servedPod with a definition that replaces it.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/cri/critest"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // slowPod is a pod whose container takes its grace period, 8 s, to end.

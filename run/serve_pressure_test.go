@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podrun/podrun/cri/critest"
-	"github.com/podrun/podrun/eviction"
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/serve/eviction"
 )
 
 const gib = int64(1 << 30)

@@ -4,10 +4,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/store"
-	"github.com/podrun/podrun/source"
+	"github.com/podrun/podrun/serve/source"
 )
 
 // RemoteOptions are the options for reading URLs among the sources.

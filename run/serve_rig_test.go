@@ -15,8 +15,8 @@ import (
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/run/serve"
-	"github.com/podrun/podrun/source"
+	"github.com/podrun/podrun/serve/source"
+	"github.com/podrun/podrun/serve/supervisor"
 )
 
 // manifests are directories of manifests that a test writes, for a supervisor.

@@ -18,7 +18,7 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podrun/podrun/cri/critest"
-	"github.com/podrun/podrun/run/serve"
+	"github.com/podrun/podrun/serve/supervisor"
 )
 
 // fakeHost is a logind: it waits for the locks before it shuts the host down.

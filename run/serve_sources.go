@@ -9,11 +9,11 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
-	"github.com/podrun/podrun/source"
+	"github.com/podrun/podrun/serve/source"
 )
 
 // sources are the manifest directories and URLs of a supervisor. A reload may replace

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/cri/critest"
-	"github.com/podrun/podrun/problem"
-	"github.com/podrun/podrun/run/serve"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/serve/supervisor"
 )
 
 // notice is how long a supervisor may take to notice an exit of the fake, whose

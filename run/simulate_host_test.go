@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/podrun/podrun/source"
+	"github.com/podrun/podrun/serve/source"
 )
 
 // outageFor makes the runtime not answer for a while.

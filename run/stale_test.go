@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/cri/critest"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // TestStaleListOfSandboxes: a list of sandboxes that is behind the one of containers

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/podrun/podrun/cri/critest"
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // startCalls are the calls that create and start containers, in order: C and S.

@@ -12,7 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri/critest"
-	"github.com/podrun/podrun/run/serve"
+	"github.com/podrun/podrun/serve/supervisor"
 )
 
 // foreignContainer starts a container of another client of the runtime, in a pod with the

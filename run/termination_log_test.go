@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/podrun/podrun/cri/critest"
-	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/internal/event"
 )
 
 // TestTerminationLogOfAKilledContainer: it is kept for the container's status, also if the

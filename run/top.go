@@ -9,7 +9,7 @@ import (
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/podrun/podrun/host/discover"
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // Usage is the CPU and memory usage of a pod or a container; nil fields are not known.

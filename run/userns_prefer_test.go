@@ -9,8 +9,8 @@ import (
 
 	"github.com/podrun/podrun/cri/critest"
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/prepare"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // TestVolumesAfterSandbox: volumes are made while the runtime makes the sandbox, so a

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/cri/critest"
-	"github.com/podrun/podrun/run/serve"
+	"github.com/podrun/podrun/serve/supervisor"
 )
 
 // A container writes to the files that podrun and the runtime mount into it: all of them

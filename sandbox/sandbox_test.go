@@ -12,8 +12,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // input is that of a small pod default/web with UID u. What all pods have is

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/podrun/podrun/faultpoint"
-	"github.com/podrun/podrun/problem"
-	"github.com/podrun/podrun/volume/safepath"
+	"github.com/podrun/podrun/internal/faultpoint"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/safepath"
 )
 
 // Modes of the pod's own directories; all are root's (kubelet: makePodDataDirs).

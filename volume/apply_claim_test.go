@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mountutils "k8s.io/mount-utils"
 
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/volume/treetest"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/treetest"
 )
 
 const oneClaim = `

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/problem"
-	"github.com/podrun/podrun/volume/safepath"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/safepath"
 )
 
 // livePod plans a pod below a temporary root and removes it when the test ends,

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podrun/podrun/volume/safepath"
-	"github.com/podrun/podrun/volume/treetest"
+	"github.com/podrun/podrun/internal/safepath"
+	"github.com/podrun/podrun/internal/treetest"
 )
 
 // D7: a volume nested deeper than descriptors or a path reach. Each level has

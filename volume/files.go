@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // Files makes a directory of files that podrun writes and the containers read:

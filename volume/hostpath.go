@@ -3,7 +3,7 @@ package volume
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // HostPath checks a path of the host, and creates it if its type requires this. Removing

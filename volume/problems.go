@@ -3,8 +3,8 @@ package volume
 import (
 	"fmt"
 
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 func field(index int, kind string) string { return fmt.Sprintf("spec.volumes[%d].%s", index, kind) }

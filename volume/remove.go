@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/problem"
-	"github.com/podrun/podrun/volume/safepath"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/safepath"
 )
 
 // Remove unmounts everything below the pod's directory and deletes the directory. It

@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/volume/safepath"
-	"github.com/podrun/podrun/volume/treetest"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/safepath"
+	"github.com/podrun/podrun/internal/treetest"
 )
 
 const oneEmptyDir = `volumes: [{name: disk, emptyDir: {}}]`

@@ -110,7 +110,7 @@ func TestPauseImage(t *testing.T) {
 // TestPauseName: a runtime that has the image does not load it again, so another
 // program takes another name.
 func TestPauseName(t *testing.T) {
-	program, err := os.ReadFile("../../bundle/pause/pause.c")
+	program, err := os.ReadFile("../../embedded/bundle/pause/pause.c")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func main() {
 
 // run reads the sums of the module's files in the current directory.
 func run(w io.Writer, b build, dir string) error {
-	for _, name := range []string{"go.sum", "bundle/go.sum"} {
+	for _, name := range []string{"go.sum", "embedded/bundle/go.sum"} {
 		sum, err := digest(name)
 		if err != nil {
 			return err

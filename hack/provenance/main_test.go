@@ -80,8 +80,8 @@ func TestStatement(t *testing.T) {
 	if d := dependencies["sourcegit+https://github.com/podrun/podrun"]; d["gitCommit"] != b.Commit {
 		t.Errorf("commit %v", d)
 	}
-	if d := dependencies["bundle/go.sum"]; d["sha256"] != hashOf(t, "bundle/go.sum") {
-		t.Errorf("bundle/go.sum %v", d)
+	if d := dependencies["embedded/bundle/go.sum"]; d["sha256"] != hashOf(t, "embedded/bundle/go.sum") {
+		t.Errorf("embedded/bundle/go.sum %v", d)
 	}
 	if _, ok := dependencies["gopkg:generic/go@"+strings.TrimPrefix(b.Go, "go")]; !ok || b.Go == "" {
 		t.Errorf("no Go %q", b.Go)
@@ -98,7 +98,7 @@ func TestStatement(t *testing.T) {
 // TestUncommitted checks that a changed checkout is not taken for its commit.
 func TestUncommitted(t *testing.T) {
 	sum := strings.Repeat("0", 64)
-	text, err := statement(build{Version: "1", Go: "go1.26.0", Sums: map[string]string{"go.sum": sum, "bundle/go.sum": sum}, Files: []file{{"a", sum}}})
+	text, err := statement(build{Version: "1", Go: "go1.26.0", Sums: map[string]string{"go.sum": sum, "embedded/bundle/go.sum": sum}, Files: []file{{"a", sum}}})
 	if err != nil || strings.Contains(string(text), "gitCommit") {
 		t.Errorf("%v: %s", err, text)
 	}
@@ -106,7 +106,7 @@ func TestUncommitted(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	sum := strings.Repeat("0", 64)
-	good := build{Version: "1", Go: "go1.26.0", Sums: map[string]string{"go.sum": sum, "bundle/go.sum": sum}, Files: []file{{"a", sum}}}
+	good := build{Version: "1", Go: "go1.26.0", Sums: map[string]string{"go.sum": sum, "embedded/bundle/go.sum": sum}, Files: []file{{"a", sum}}}
 	for name, tc := range map[string]struct {
 		change func(*build)
 		want   string

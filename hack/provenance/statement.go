@@ -31,7 +31,7 @@ type build struct {
 	Go      string // version of the toolchain
 	Nfpm    string // PATH@VERSION
 	Modules []module
-	Sums    map[string]string // SHA-256 of go.sum and bundle/go.sum, by path
+	Sums    map[string]string // SHA-256 of go.sum and embedded/bundle/go.sum, by path
 	Files   []file
 }
 
@@ -97,7 +97,7 @@ func (b *build) dependencies() ([]*intoto.ResourceDescriptor, error) {
 		source.Digest = map[string]string{"gitCommit": b.Commit}
 	}
 	out := []*intoto.ResourceDescriptor{source}
-	for _, name := range []string{"go.sum", "bundle/go.sum"} {
+	for _, name := range []string{"go.sum", "embedded/bundle/go.sum"} {
 		out = append(out, &intoto.ResourceDescriptor{Name: name, Digest: map[string]string{"sha256": b.Sums[name]}})
 	}
 	out = append(out, &intoto.ResourceDescriptor{Name: "go", Uri: "pkg:generic/go@" + strings.TrimPrefix(b.Go, "go")})

@@ -102,7 +102,7 @@ func writeEmbedded(version, arch, tags string) error {
 	if err := document(&out, version, arch, spdx.Program{Name: "podrun", Modules: modules}, inside); err != nil {
 		return err
 	}
-	return replace(filepath.Join("sbom", kind+"_"+arch+".spdx.json"), out.Bytes())
+	return replace(filepath.Join("internal", "sbom", kind+"_"+arch+".spdx.json"), out.Bytes())
 }
 
 // linked lists the modules of a build's packages, in order: those that the linker writes

@@ -9,7 +9,7 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/host/nodeconfig"
 )
 
 // Ahead is a reading of the facts that no other podrun changes: the machine, its network,

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/hostfile"
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // cdiDirs are where specifications of devices are, where the runtime does not

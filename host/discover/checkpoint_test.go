@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/resource"
+	"github.com/podrun/podrun/internal/resource"
 )
 
 // TestDemand: a checkpoint is decoded in part, and the pod counts as if it were in whole.

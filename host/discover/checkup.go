@@ -15,7 +15,7 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/host/nodeconfig"
 )
 
 // Examination is everything that can be read of a host, even if parts of it fail.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/resource"
+	"github.com/podrun/podrun/internal/resource"
 )
 
 // Bounds of CRI-O's configuration.

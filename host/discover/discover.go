@@ -14,8 +14,8 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/hostfile"
-	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/hostfile"
 )
 
 // Options select facts that are expensive to read.

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/host/nodeconfig"
 )
 
 // The snapshot of this machine must be usable, fast and survive JSON, for a

@@ -13,7 +13,7 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/hostfile"
+	"github.com/podrun/podrun/internal/hostfile"
 )
 
 // The kubelet's defaults for what its command line and file leave out.

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/host/nodeconfig"
 )
 
 // startKubelet runs a process named kubelet until the test ends, and returns its

@@ -18,9 +18,9 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/hostfile"
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/nodeconfig"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // ReadPressure reads only the facts that evictions depend on: the size and the available

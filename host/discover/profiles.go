@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/podrun/podrun/hostfile"
+	"github.com/podrun/podrun/internal/hostfile"
 )
 
 // appArmorProfiles lists the profiles that the kernel has loaded, in its order:

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/podrun/podrun/hostfile"
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // BootID is the kernel's random ID of this boot (random(4)).

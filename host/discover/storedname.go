@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podrun/podrun/hostfile"
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // maxHead bounds the first line of a checkpoint, in bytes: a namespace and a

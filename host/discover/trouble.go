@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/podrun/podrun/cri"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // trouble makes the error of a fact that cannot be read.

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/podrun/podrun/cri"
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // serve listens on a socket and hands each connection to answer, until the

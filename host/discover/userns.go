@@ -13,8 +13,8 @@ import (
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/hostfile"
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // UserNS reads the ranges of host IDs that podrun's pods hold, by UID. The range

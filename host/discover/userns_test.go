@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // hold writes the file of a pod's user namespace.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // The kubelet's back-off of containers that crash: none before the first restart,

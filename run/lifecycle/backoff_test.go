@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 func TestRestartDelay(t *testing.T) {

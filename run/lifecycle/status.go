@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podrun/podrun/resource"
+	"github.com/podrun/podrun/internal/resource"
 )
 
 // StatusInput is the input of Status in addition to the pod.

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/internal/event"
 )
 
 // The kubelet's reasons for which a container that it tried to start is not running

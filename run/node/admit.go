@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/trace"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
-	"github.com/podrun/podrun/trace"
 )
 
 // AdmitOptions are the options of Admit.

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/store"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 func lockNode(t *testing.T) *Node {

@@ -14,13 +14,13 @@ import (
 	"github.com/podrun/podrun/cgroup"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/trace"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
-	"github.com/podrun/podrun/trace"
 	"github.com/podrun/podrun/volume"
 )
 

@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/imagepull/auth"
+	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/run/store"
 )
 

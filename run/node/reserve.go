@@ -9,7 +9,7 @@ import (
 
 	"github.com/podrun/podrun/admission"
 	"github.com/podrun/podrun/host/discover"
-	"github.com/podrun/podrun/hostfile"
+	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/volume"

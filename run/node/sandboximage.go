@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/podrun/podrun/host/discover"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/prepare"
 )
 

@@ -3,7 +3,7 @@ package node
 import (
 	"sync"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // WarnOnce sends a warning, unless n has sent it before: a problem of a file is found at

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 func TestWarnOnce(t *testing.T) {

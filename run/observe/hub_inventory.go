@@ -3,7 +3,7 @@ package observe
 import (
 	"time"
 
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run/lifecycle"
 )
 

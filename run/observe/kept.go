@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/store"
 )

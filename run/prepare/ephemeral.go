@@ -3,8 +3,8 @@ package prepare
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/problem"
 )
 
 // debugged is a pod with the ephemeral containers of the pod of its name on this host,

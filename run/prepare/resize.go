@@ -5,9 +5,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 )
 

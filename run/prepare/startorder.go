@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // planStartOrder takes the pod's annotation, or else the setting.

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/nodeconfig"
 )
 
 // withUserNamespace is the pod of a target with hostUsers by default: that of the existing

@@ -11,8 +11,8 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/podlog"
+	"github.com/podrun/podrun/container/podlog"
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"

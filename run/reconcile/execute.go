@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/podrun/podrun/internal/trace"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
-	"github.com/podrun/podrun/trace"
 )
 
 // starter makes a pod's sandbox and starts its containers.

@@ -7,9 +7,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/podrun/podrun/event"
-	"github.com/podrun/podrun/hook"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/container/hook"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"

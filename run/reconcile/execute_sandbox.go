@@ -14,14 +14,14 @@ import (
 	"github.com/podrun/podrun/cgroup"
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/dns"
-	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/trace"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/sandbox"
-	"github.com/podrun/podrun/trace"
 	"github.com/podrun/podrun/volume"
 )
 

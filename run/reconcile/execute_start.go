@@ -11,9 +11,9 @@ import (
 
 	"github.com/podrun/podrun/container"
 	"github.com/podrun/podrun/cri"
-	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/imagepull"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"

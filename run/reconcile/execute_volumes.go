@@ -11,10 +11,10 @@ import (
 
 	"github.com/podrun/podrun/container"
 	"github.com/podrun/podrun/imagepull"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/safepath"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/volume"
-	"github.com/podrun/podrun/volume/safepath"
 )
 
 // lateVolumes fills in what volumes give to a container only now: the images

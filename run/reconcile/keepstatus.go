@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/podrun/podrun/event"
+	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/store"
 )

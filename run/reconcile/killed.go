@@ -9,11 +9,11 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podrun/podrun/cni"
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/sandbox"
+	"github.com/podrun/podrun/sandbox/cni"
 )
 
 // Calls that the runtime executes for a killed podrun end some time later: the runtime

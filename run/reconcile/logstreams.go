@@ -1,7 +1,7 @@
 package reconcile
 
 import (
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run/lifecycle"
 )
 

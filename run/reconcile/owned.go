@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )

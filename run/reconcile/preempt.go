@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/podrun/podrun/event"
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 )

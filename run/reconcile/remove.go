@@ -16,17 +16,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podrun/podrun/cgroup"
-	"github.com/podrun/podrun/faultpoint"
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/identity"
 	"github.com/podrun/podrun/imagepull"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/faultpoint"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/trace"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
-	"github.com/podrun/podrun/trace"
 	"github.com/podrun/podrun/volume"
 )
 

@@ -3,7 +3,7 @@ package reconcile
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run/lifecycle"
 )
 

@@ -1,8 +1,8 @@
 package reconcile
 
 import (
+	"github.com/podrun/podrun/container/probe"
 	"github.com/podrun/podrun/imagepull"
-	"github.com/podrun/podrun/probe"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/prepare"

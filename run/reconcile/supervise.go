@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/podrun/podrun/event"
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podrun/podrun/hostfile"
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // TestIsCorrupt: only a checkpoint whose content is lost is corrupt, not one that cannot be

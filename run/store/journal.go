@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podrun/podrun/event"
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // Sizes of a journal. A probe that fails each second adds a line a second, for

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podrun/podrun/event"
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // openedJournal is a journal whose pod's directory is there.

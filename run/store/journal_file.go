@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podrun/podrun/event"
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // journalName is the base name of identity.Layout.Journal.

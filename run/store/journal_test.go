@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/podrun/podrun/event"
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // testJournal makes a journal whose pod's directory is missing yet.

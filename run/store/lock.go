@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podrun/podrun/hostfile"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // FileLock is a flock(2) on a file that names its holder. The kernel releases it

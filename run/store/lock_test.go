@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // testLayout is a layout below a directory of the test.

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podrun/podrun/faultpoint"
+	"github.com/podrun/podrun/internal/faultpoint"
 )
 
 // LockedFile is a file whose content is valid only while the process that created

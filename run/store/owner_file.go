@@ -11,9 +11,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podrun/podrun/hostfile"
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // maxOwnerRecord bounds an owner record, in bytes: it names each container that

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // PodLock is the lock of a pod and the generation under which a command owns the

@@ -3,7 +3,7 @@ package store
 import (
 	"context"
 
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // PodLocks are the locks of a command's pods, by namespace/name.

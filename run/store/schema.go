@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 
 	"github.com/podrun/podrun/host/discover"
-	"github.com/podrun/podrun/hostfile"
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/problem"
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 )
 
 // WriteState atomically writes one of a pod's state files, with its schema

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // A second supervisor does not start, and Supervised reports the first one, also if the

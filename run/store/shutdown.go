@@ -8,7 +8,7 @@ import (
 	"os"
 
 	"github.com/podrun/podrun/host/discover"
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // WriteShuttingDown notes for other commands, and for the next supervisor, that this

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/podrun/podrun/identity"
+	"github.com/podrun/podrun/internal/identity"
 )
 
 // SourceRecord names the file in a supervisor's manifest directories that defines a pod.

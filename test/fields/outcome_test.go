@@ -13,14 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podrun/podrun/container"
+	"github.com/podrun/podrun/container/hook"
+	"github.com/podrun/podrun/container/probe"
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/dns"
-	"github.com/podrun/podrun/hook"
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/probe"
-	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/prepare"
 )

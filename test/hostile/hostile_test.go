@@ -18,7 +18,7 @@ import (
 
 	"github.com/podrun/podrun/cmd"
 	"github.com/podrun/podrun/cri/critest"
-	_ "github.com/podrun/podrun/heap" // as in the binary
+	_ "github.com/podrun/podrun/internal/heap" // as in the binary
 )
 
 // childEnv makes a process of the test's binary podrun. It names the file that gets the

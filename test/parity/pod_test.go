@@ -16,9 +16,9 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/dns"
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/identity"
-	"github.com/podrun/podrun/nodeconfig"
-	podresource "github.com/podrun/podrun/resource"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/identity"
+	podresource "github.com/podrun/podrun/internal/resource"
 	"github.com/podrun/podrun/sandbox"
 )
 

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/nodeconfig"
-	"github.com/podrun/podrun/problem"
 	"github.com/podrun/podrun/run/prepare"
 )
 

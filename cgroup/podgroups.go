@@ -1,0 +1,69 @@
+package cgroup
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/nodeconfig"
+)
+
+// PodGroup is the control group of a pod.
+type PodGroup struct {
+	UID string
+	// Made is when it was made.
+	Made time.Time
+	// RootDir is that of the podrun that made it; empty if its mark names none.
+	RootDir string
+	// InUse is true if it has processes.
+	InUse bool
+}
+
+// ReadPodGroups lists the control groups of pods that a podrun made, by their mark.
+func ReadPodGroups(c host.Cgroup, s nodeconfig.Settings) []PodGroup {
+	found := map[string]PodGroup{}
+	p := Leftovers("", c, s)
+	for _, shared := range p.Shared {
+		for _, parent := range p.dirs(shared) {
+			entries, _ := os.ReadDir(parent) // none where it was never made
+			for _, e := range entries {
+				dir := filepath.Join(parent, e.Name())
+				uid, ok := p.uidOf(e.Name())
+				if !ok || !e.IsDir() || !marked(dir) {
+					continue
+				}
+				g := PodGroup{UID: uid, RootDir: rootDirOf(dir), InUse: found[uid].InUse}
+				if g.RootDir == "" {
+					g.RootDir = found[uid].RootDir
+				}
+				if info, err := e.Info(); err == nil {
+					g.Made = info.ModTime()
+				}
+				pids, err := processes(dir)
+				g.InUse = g.InUse || err != nil || len(pids) > 0
+				found[uid] = g
+			}
+		}
+	}
+	var out []PodGroup
+	for _, g := range found {
+		out = append(out, g)
+	}
+	slices.SortFunc(out, func(a, b PodGroup) int { return strings.Compare(a.UID, b.UID) })
+	return out
+}
+
+// uidOf reads the UID off the name of a pod's group.
+func (p Plan) uidOf(name string) (uid string, ok bool) {
+	if p.Driver == host.DriverSystemd {
+		name, ok = strings.CutSuffix(name, ".slice")
+		name = strings.ReplaceAll(name[strings.LastIndexByte(name, '-')+1:], "_", "-")
+		uid, found := strings.CutPrefix(name, "pod")
+		return uid, ok && found && uid != ""
+	}
+	uid, ok = strings.CutPrefix(name, "pod")
+	return uid, ok && uid != ""
+}

@@ -1,0 +1,160 @@
+package copytar
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/problem"
+)
+
+// ErrEmpty is that a stream has no entry: what was asked for is missing.
+var ErrEmpty = errors.New("the archive is empty")
+
+// errOutside is that an entry is not below the one that was asked for.
+var errOutside = errors.New("its name is not below the path that was asked for")
+
+// Unpack writes what a tar stream has of the entry top to the path to: the entry itself
+// gets that name, or fills the directory that is there. Files get their permissions without
+// set-uid, set-gid and sticky bits, and belong to the caller. Symlinks, devices and pipes are
+// left out, as `kubectl cp` leaves out symlinks; warn is called for the first of them. Memory
+// does not grow with the stream. Unpack ends with ctx if reads of the stream do, or return.
+//
+// It is an error that the stream is empty or ends early, has an entry outside of top, a path
+// beyond the limits or a sparse file, or that something would be written outside of the
+// destination.
+func Unpack(ctx context.Context, from io.Reader, top, to string, warn func(string)) error {
+	parent, name := filepath.Split(filepath.Clean(to))
+	if info, err := os.Stat(to); err == nil && info.IsDir() {
+		parent, name = to, "."
+	} else if parent == "" {
+		parent = "."
+	}
+	root, err := os.OpenRoot(parent)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	u := &unpacker{root: root, top: top, name: name, warnings: warnings{warn: warn}}
+	defer u.end()
+	entries := tar.NewReader(endsWith{ctx, from})
+	for n := 0; ; n++ {
+		entry, err := entries.Next()
+		if errors.Is(err, io.EOF) {
+			if n == 0 {
+				return ErrEmpty
+			}
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read the archive: %w", err)
+		}
+		if err := u.unpack(entry, entries); err != nil {
+			return fmt.Errorf("unpack %q: %w", problem.Brief(entry.Name), err)
+		}
+	}
+}
+
+type unpacker struct {
+	root      *os.Root
+	top, name string
+	warnings
+}
+
+// place is where an entry goes, below the root.
+func (u *unpacker) place(name string) (string, error) {
+	for part := range strings.SplitSeq(name, "/") {
+		if part == ".." {
+			return "", errOutside
+		}
+	}
+	rel, ok := within(name, u.top)
+	if !ok {
+		return "", errOutside
+	}
+	return path.Join(filepath.ToSlash(u.name), rel), nil
+}
+
+func (u *unpacker) unpack(entry *tar.Header, content io.Reader) error {
+	if err := errors.Join(checkPath(entry.Name), checkPath(entry.Linkname)); err != nil {
+		return err
+	}
+	if isSparse(entry) {
+		return errSparse
+	}
+	name, err := u.place(entry.Name)
+	if err != nil {
+		return err
+	}
+	mode := fs.FileMode(entry.Mode) & 0o777
+	switch entry.Typeflag {
+	case tar.TypeDir:
+		// Writable while it is filled; a directory that was there keeps its mode.
+		return u.root.MkdirAll(name, mode|0o700)
+	case tar.TypeReg:
+		return u.file(name, mode, content)
+	case tar.TypeLink:
+		old, err := u.place(entry.Linkname)
+		if err != nil {
+			return fmt.Errorf("link to %q: %w", entry.Linkname, err)
+		}
+		if err := u.parent(name); err != nil {
+			return err
+		}
+		return u.root.Link(old, name)
+	case tar.TypeSymlink:
+		u.add("%q is left out: it is a symlink, to %q", entry.Name, entry.Linkname)
+	default:
+		u.add("%q is left out: it is no file, directory or link", entry.Name)
+	}
+	return nil
+}
+
+// isSparse reports whether an entry has holes, in one of the formats of GNU tar. The reader
+// returns their zeros, which nothing has sent: 1 TiB by a header of 1 KiB.
+func isSparse(entry *tar.Header) bool {
+	for key := range entry.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return true
+		}
+	}
+	return entry.Typeflag == tar.TypeGNUSparse
+}
+
+func (u *unpacker) parent(name string) error {
+	if dir := path.Dir(name); dir != "." {
+		return u.root.MkdirAll(dir, 0o755)
+	}
+	return nil
+}
+
+func (u *unpacker) file(name string, mode fs.FileMode, content io.Reader) error {
+	if err := u.parent(name); err != nil {
+		return err
+	}
+	if at, err := u.root.Lstat(name); err == nil && !at.Mode().IsRegular() {
+		return fmt.Errorf("%s exists and is no regular file", name)
+	}
+	// Another user may replace the file by a FIFO, which must not be waited for.
+	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|unix.O_NONBLOCK, mode)
+	if err != nil {
+		return err
+	}
+	if at, err := f.Stat(); err != nil || !at.Mode().IsRegular() {
+		return errors.Join(fmt.Errorf("%s is no regular file", name), err, f.Close())
+	}
+	if err := f.Truncate(0); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	_, err = io.Copy(f, content)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,130 @@
+// Package hook runs the lifecycle hooks postStart and preStop. The behavior of hooks and
+// the messages of their failures are the kubelet's (pkg/kubelet/lifecycle/handlers.go):
+// exec runs in the container, httpGet and sleep run in podrun, tcpSocket is accepted by
+// the API and always fails. Hooks have no timeout.
+package hook
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/podrun/podrun/internal/identity"
+)
+
+// The two hooks.
+const (
+	PostStart = "postStart"
+	PreStop   = "preStop"
+)
+
+// Kind is the kind of a hook's handler.
+type Kind string
+
+// The kinds of the API's LifecycleHandler.
+const (
+	Exec    Kind = "exec"
+	HTTPGet Kind = "httpGet"
+	Sleep   Kind = "sleep"
+	Invalid Kind = "invalid" // tcpSocket, or nothing
+)
+
+// Plan is one hook of one container. It marshals to stable JSON.
+type Plan struct {
+	ID        identity.Pod `json:"id"`
+	Container string       `json:"container"`
+	Hook      string       `json:"hook"` // postStart or preStop
+	Kind      Kind         `json:"kind"`
+	Command   []string     `json:"command,omitempty"` // of exec
+	HTTP      *HTTP        `json:"http,omitempty"`
+	Seconds   int64        `json:"seconds,omitempty"` // of sleep
+	// Problem is why the hook will fail whatever happens: a port that has no
+	// name, a tcpSocket. It fails when it runs, as in the kubelet.
+	Problem string `json:"problem,omitempty"`
+}
+
+// HTTP is the request of an httpGet hook.
+type HTTP struct {
+	Scheme string `json:"scheme"`         // http or https
+	Host   string `json:"host,omitempty"` // empty: the pod's IP, which is known late
+	Port   int    `json:"port"`
+	Path   string `json:"path"`
+	// Headers are in the order of the spec; repeated names are all sent.
+	Headers []corev1.HTTPHeader `json:"headers,omitempty"`
+}
+
+// New plans a container's postStart or preStop hook; ok is false if it has none.
+func New(id identity.Pod, c *corev1.Container, which string) (plan Plan, ok bool) {
+	handler := handlerOf(c, which)
+	if handler == nil {
+		return Plan{}, false
+	}
+	plan = Plan{ID: id, Container: c.Name, Hook: which}
+	switch {
+	case handler.Exec != nil:
+		plan.Kind, plan.Command = Exec, handler.Exec.Command
+	case handler.HTTPGet != nil:
+		plan.Kind = HTTPGet
+		plan.HTTP, plan.Problem = planHTTP(handler.HTTPGet, c)
+	case handler.Sleep != nil:
+		plan.Kind, plan.Seconds = Sleep, handler.Sleep.Seconds
+	default:
+		plan.Kind = Invalid
+		plan.Problem = fmt.Sprintf("invalid handler: %v", handler)
+	}
+	return plan, true
+}
+
+func handlerOf(c *corev1.Container, which string) *corev1.LifecycleHandler {
+	switch {
+	case c.Lifecycle == nil:
+		return nil
+	case which == PostStart:
+		return c.Lifecycle.PostStart
+	case which == PreStop:
+		return c.Lifecycle.PreStop
+	}
+	return nil
+}
+
+func planHTTP(get *corev1.HTTPGetAction, c *corev1.Container) (*HTTP, string) {
+	request := &HTTP{Scheme: strings.ToLower(string(get.Scheme)), Host: get.Host, Path: get.Path, Headers: get.HTTPHeaders}
+	if request.Scheme == "" {
+		request.Scheme = "http"
+	}
+	port, err := resolvePort(get.Port, c)
+	if err != nil {
+		return request, err.Error()
+	}
+	request.Port = port
+	return request, ""
+}
+
+// resolvePort finds the number of a port that may be a name of the container's
+// ports, or a number in quotes.
+func resolvePort(port intstr.IntOrString, c *corev1.Container) (int, error) {
+	number := port.IntValue()
+	if port.Type == intstr.String {
+		number = 0
+		for _, p := range c.Ports {
+			if p.Name == port.StrVal {
+				number = int(p.ContainerPort)
+				break
+			}
+		}
+		if number == 0 {
+			n, err := strconv.Atoi(port.StrVal)
+			if err != nil {
+				return 0, fmt.Errorf("couldn't find port: %s in container %s", port.StrVal, c.Name)
+			}
+			number = n
+		}
+	}
+	if number <= 0 || number > 65535 {
+		return 0, fmt.Errorf("invalid port number: %v", number)
+	}
+	return number, nil
+}

@@ -1,0 +1,44 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/podrun/podrun/internal/event"
+)
+
+// TestD5OutputIsBounded: whatever a container answers, at most 10 KiB of it are
+// kept, as the kubelet keeps of a command's output and of an HTTP answer.
+func TestD5OutputIsBounded(t *testing.T) {
+	huge := func(context.Context, string, []string, time.Duration) ([]byte, []byte, int32, error) {
+		return []byte(strings.Repeat("漢", 1<<20)), []byte(strings.Repeat("e", 1<<20)), 1, nil
+	}
+	broken := func(context.Context, string, []string, time.Duration) ([]byte, []byte, int32, error) {
+		return nil, nil, 0, errors.New(strings.Repeat("ü", 1<<20))
+	}
+	slow := func(context.Context, string, []string, time.Duration) ([]byte, []byte, int32, error) {
+		return nil, nil, 0, context.DeadlineExceeded
+	}
+	for name, test := range map[string]struct {
+		plan   Plan
+		target Target
+	}{
+		"gRPC":           {Plan{GRPC: &GRPC{Port: serveGRPC(t, &health{}), Service: "huge"}}, local},
+		"command":        {Plan{Exec: []string{"x"}}, Target{Exec: huge}},
+		"command to run": {Plan{Exec: []string{"x"}}, Target{Exec: broken}},
+		"long command":   {Plan{Exec: []string{strings.Repeat("x", 1<<20)}}, Target{Exec: slow}},
+	} {
+		test.plan.TimeoutSeconds = 10
+		got, err := Run(t.Context(), test.plan, test.target)
+		if len(got.Output) > maxOutput || !utf8.ValidString(got.Output) || err == nil && len(got.Output) < maxOutput-4 {
+			t.Errorf("%s: %d bytes of output, %.100q (%v)", name, len(got.Output), got.Output, err != nil)
+		}
+		if _, message := test.plan.eventOf(got, err); len(message) > event.MaxMessage {
+			t.Errorf("%s: an event of %d bytes", name, len(message))
+		}
+	}
+}

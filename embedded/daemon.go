@@ -1,0 +1,130 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/problem"
+)
+
+// maxRecord bounds the files of this package, in bytes.
+const maxRecord = 1 << 20
+
+// ReadChoice reads which runtime the pods of a root directory use; nil if none is
+// recorded. The error is of kind Runtime; it is ErrLostChoice if there is no record in the file.
+// With any other error, as for lack of descriptors, the record may be good.
+func ReadChoice(ctx context.Context, l Layout) (*Choice, error) {
+	data, err := hostfile.ReadNoFollow(ctx, l.Choice(), maxRecord)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	hint := ""
+	var c Choice
+	if err == nil {
+		if c, err = parseChoice(data); err == nil {
+			return &c, nil
+		}
+		err = fmt.Errorf("%s: %w", l.Choice(), err)
+		if !errors.Is(err, ErrNewerChoice) {
+			err = lostChoice{err}
+		}
+	} else if errors.Is(err, hostfile.ErrNotRegular) || errors.Is(err, hostfile.ErrTooLarge) {
+		err = lostChoice{err}
+	}
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		hint = "run as root"
+	case errors.Is(err, ErrNewerChoice):
+		hint = "use the newer podrun that wrote it, or set the runtime with --runtime"
+	}
+	return nil, &problem.Error{Kind: problem.Runtime, Op: "read which runtime is used", Err: err, Hint: hint}
+}
+
+// ErrLostChoice is the error that a record was cut short, or is no file.
+var ErrLostChoice = errors.New("the record is lost")
+
+// lostChoice is an error that is ErrLostChoice.
+type lostChoice struct{ error }
+
+func (e lostChoice) Is(target error) bool { return target == ErrLostChoice }
+func (e lostChoice) Unwrap() error        { return e.error }
+
+// ReadDaemon reads which process was started last since the host was booted; nil for
+// none. A record that is corrupt, or of another boot, counts as none.
+func ReadDaemon(ctx context.Context, l Layout) *Daemon {
+	data, err := hostfile.ReadNoFollow(ctx, l.Daemon(), maxRecord)
+	if err != nil {
+		return nil
+	}
+	d := parseDaemon(data)
+	if boot, err := bootID(ctx); d == nil || err != nil || d.BootID != boot {
+		return nil
+	}
+	return d
+}
+
+// bootID identifies the boot of the kernel.
+func bootID(ctx context.Context) (string, error) {
+	data, err := hostfile.Read(ctx, "/proc/sys/kernel/random/boot_id", 128)
+	return strings.TrimSpace(string(data)), err
+}
+
+// Alive reports whether the process of the record runs. A zombie does not.
+func (d *Daemon) Alive() bool {
+	if d == nil {
+		return false
+	}
+	state, started, err := readStat(d.PID)
+	return err == nil && started == d.StartTime && state != "Z" && state != "X"
+}
+
+// readStat reads the state and the start time of a process (proc_pid_stat(5)).
+func readStat(pid int) (state string, started uint64, err error) {
+	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return "", 0, err
+	}
+	// The name, in parentheses, may have anything in it.
+	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+	if len(fields) < 20 {
+		return "", 0, fmt.Errorf("/proc/%d/stat is too short", pid)
+	}
+	started, err = strconv.ParseUint(fields[19], 10, 64)
+	return fields[0], started, err
+}
+
+// Listening reports whether a process accepts connections at the runtime's socket.
+func Listening(ctx context.Context, l Layout) bool {
+	c, err := (&net.Dialer{}).DialContext(ctx, "unix", l.Socket())
+	if err != nil {
+		return false
+	}
+	_ = c.Close() // nothing was written
+	return true
+}
+
+// UnpackedDigests lists the archives that are unpacked.
+func UnpackedDigests(l Layout) ([]string, error) {
+	entries, err := os.ReadDir(l.Dir())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		if e.IsDir() && IsDigest(e.Name()) {
+			out = append(out, e.Name())
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,128 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/hostfile"
+)
+
+// maxLog is how large containerd's log may become, in bytes; its newest half is kept
+// then.
+const maxLog = 8 << 20
+
+// TrimLog cuts a log that has become too large. Containerd goes on appending to the same
+// file: what it writes in the moment of the cut may be lost.
+func TrimLog(l Layout) error {
+	f, err := os.OpenFile(l.Log(), os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || info.Size() <= maxLog || !info.Mode().IsRegular() {
+		return err
+	}
+	kept := make([]byte, maxLog/2)
+	n, err := f.ReadAt(kept, info.Size()-int64(len(kept)))
+	if err != nil && err != io.EOF {
+		return err
+	}
+	kept = kept[:n]
+	_, whole, _ := strings.Cut(string(kept), "\n")
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err = f.WriteAt([]byte(whole), 0)
+	return err
+}
+
+func logSize(l Layout) (int64, error) {
+	info, err := os.Lstat(l.Log())
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// Lines and bytes of a log that an error quotes.
+const (
+	quotedLines = 3
+	quotedBytes = 2000
+)
+
+// lastWords are the last lines that were written since the log had a size.
+func lastWords(l Layout, from int64) string {
+	size, err := logSize(l)
+	if err != nil || size <= from {
+		return ""
+	}
+	data, err := hostfile.ReadTailNoFollow(context.Background(), l.Log(), min(size-from, quotedBytes))
+	if err != nil {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	return strings.Join(lines[max(0, len(lines)-quotedLines):], "; ")
+}
+
+// logPoll is how often a followed log is read.
+const logPoll = 200 * time.Millisecond
+
+// CopyLog writes the last lines of containerd's log, all if tail is negative. With
+// follow it goes on until ctx ends, which is no error.
+func CopyLog(ctx context.Context, l Layout, w io.Writer, tail int, follow bool) error {
+	data, err := hostfile.ReadTailNoFollow(ctx, l.Log(), 2*maxLog)
+	if err != nil && !(errors.Is(err, fs.ErrNotExist) && follow) {
+		return fmt.Errorf("read the log: %w", err)
+	}
+	at := int64(0)
+	if size, err := logSize(l); err == nil {
+		at = max(size, int64(len(data)))
+	}
+	if _, err := io.WriteString(w, lastLines(string(data), tail)); err != nil || !follow {
+		return err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(logPoll):
+		}
+		size, err := logSize(l)
+		if err != nil {
+			return err
+		}
+		if size <= at {
+			at = size // after a cut, what is kept was written before
+			continue
+		}
+		if err := copyPart(l, w, at, size-at); err != nil {
+			return err
+		}
+		at = size
+	}
+}
+
+func copyPart(l Layout, w io.Writer, at, n int64) error {
+	f, err := hostfile.Open(l.Log())
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(w, io.NewSectionReader(f, at, n))
+	return err
+}

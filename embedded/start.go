@@ -1,0 +1,237 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/problem"
+)
+
+// startWithin bounds how long containerd may take until it answers. A host that is slow,
+// because of its disk or because it is emulated, is no reason to kill it; but containerd
+// waits forever for a database that another process has open, and podrun serve has no time
+// limit. Other commands have limits that end sooner.
+const startWithin = 5 * time.Minute
+
+// StartOptions are what Start needs to know beside the layout.
+type StartOptions struct {
+	Digest       string // of an archive that is unpacked and verified
+	CgroupRoot   string // --cgroup-root
+	CgroupDriver string // --cgroup-driver; empty: what fits the host
+	Environment  []string
+}
+
+// MakeDirs makes the directories in which the runtime is kept, before it is locked.
+func MakeDirs(l Layout) error {
+	if err := os.MkdirAll(l.Dir(), 0o750); err != nil {
+		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Err: err, Hint: "run as root, or set another directory with --root-dir"}
+	}
+	return nil
+}
+
+// Start starts containerd, and returns when it answers. It is called with the layout's
+// lock held, while no daemon runs. The error, of kind Runtime, ends with what containerd
+// wrote last.
+func Start(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
+	if err := CheckHost(ctx, l, 0); err != nil {
+		return Daemon{}, err
+	}
+	from, err := logSize(l)
+	if err == nil {
+		err = configure(ctx, l, o)
+	}
+	var d Daemon
+	if err == nil {
+		d, err = spawn(ctx, l, o)
+	}
+	if err == nil {
+		if err = awaitReady(ctx, l, d); err == nil {
+			return d, nil
+		}
+		// One that does not answer, such as while another has its database open, must not
+		// count as running.
+		err = errors.Join(err, Stop(context.WithoutCancel(ctx), l, &d))
+	}
+	if ctx.Err() != nil {
+		return d, context.Cause(ctx)
+	}
+	if said := lastWords(l, from); said != "" {
+		err = fmt.Errorf("%w; it wrote: %s", err, said)
+	}
+	return d, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "start containerd", Err: err, Hint: "'podrun runtime logs' shows all of its log"}
+}
+
+// remember reads the recorded variables for the environment, with those of the command that
+// starts the daemon, and records them. The file may have the password of a proxy.
+func remember(ctx context.Context, l Layout, own []string) (string, error) {
+	data, err := hostfile.ReadNoFollow(ctx, l.Environment(), maxRecord)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	record := Remember(string(data), own)
+	if record == string(data) {
+		return record, nil
+	}
+	return record, hostfile.Write(l.Environment(), []byte(record), 0o600)
+}
+
+// configure writes what containerd reads.
+func configure(ctx context.Context, l Layout, o StartOptions) error {
+	// Of the state, only what root of a user namespace must reach may be entered.
+	for _, dir := range []struct {
+		path string
+		mode fs.FileMode
+	}{{filepath.Dir(l.State()), 0o711}, {l.State(), 0o711}, {l.Shims(), 0o700}, {l.NetworkDir(), 0o750}, {l.Addresses(), 0o750}} {
+		if err := errors.Join(os.MkdirAll(dir.path, dir.mode), os.Chmod(dir.path, dir.mode)); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(l.Socket()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err // a stale one accepts no connections
+	}
+	traits, err := readTraits(ctx, l, o.CgroupDriver)
+	if err != nil {
+		return err
+	}
+	if err := writeNetwork(ctx, l); err != nil {
+		return err
+	}
+	return hostfile.WriteUnsynced(l.Config(), Config(l, o.Digest, traits), 0o640)
+}
+
+// writeNetwork writes the network of the pods. A subnet that was chosen before stays,
+// since running pods have addresses of it, unless there is no bridge, and so no pod, and
+// the host has come to use the subnet.
+func writeNetwork(ctx context.Context, l Layout) error {
+	have, err := hostfile.ReadNoFollow(ctx, l.NetworkFile(), maxRecord)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	used, err := readUsed(l.Bridge())
+	if err != nil {
+		return err
+	}
+	subnet, known := subnetOf(have)
+	_, noBridge := netlink.LinkByName(l.Bridge())
+	if !known || noBridge != nil && len(overlapping(subnet, used)) > 0 {
+		if subnet, err = Subnet(l.ID(), used); err != nil {
+			return err
+		}
+	}
+	want, err := Network(l, subnet)
+	if err != nil || bytes.Equal(have, want) {
+		return err
+	}
+	return hostfile.Write(l.NetworkFile(), want, 0o640)
+}
+
+// spawn starts the process and writes down which it is.
+func spawn(ctx context.Context, l Layout, o StartOptions) (Daemon, error) {
+	boot, err := bootID(ctx)
+	if err != nil {
+		return Daemon{}, err
+	}
+	log, err := os.OpenFile(l.Log(), os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW, 0o640)
+	if err != nil {
+		return Daemon{}, err
+	}
+	defer log.Close()
+	record, err := remember(ctx, l, o.Environment)
+	if err != nil {
+		return Daemon{}, err
+	}
+	env := Environment(l, o.Digest, record, o.Environment)
+	d := Daemon{SchemaVersion: schema, BootID: boot, Digest: o.Digest}
+	argv := []string{filepath.Join(l.Unpacked(o.Digest), "bin", "containerd"), "--config", l.Config()}
+	if systemdRuns() {
+		word := make([]byte, 4)
+		rand.Read(word) // never fails (crypto/rand, Go 1.24)
+		d.Unit = l.Unit(hex.EncodeToString(word))
+		d.PID, err = spawnUnit(ctx, l, d.Unit, argv, env)
+	} else {
+		d.PID, err = spawnProcess(l, argv, env, o.CgroupRoot, log)
+	}
+	if err != nil {
+		return d, err
+	}
+	if _, d.StartTime, err = readStat(d.PID); err != nil {
+		return d, fmt.Errorf("it ended at once: %w", err)
+	}
+	data, err := json.Marshal(d)
+	if err != nil {
+		return d, err
+	}
+	return d, hostfile.WriteUnsynced(l.Daemon(), append(data, '\n'), 0o600)
+}
+
+// awaitReady waits until containerd answers.
+func awaitReady(ctx context.Context, l Layout, d Daemon) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("no answer at %s within %s", l.Endpoint(), startWithin))
+	defer cancel()
+	for !Listening(ctx, l) {
+		if err := pause(ctx, d); err != nil {
+			return err
+		}
+	}
+	client, err := cri.Dial(l.Endpoint(), "", AnswerWithin)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for {
+		if _, err = client.Version(ctx); err == nil {
+			return nil
+		}
+		if ended := pause(ctx, d); ended != nil {
+			return errors.Join(ended, err)
+		}
+	}
+}
+
+// pause waits a moment for a daemon that runs.
+func pause(ctx context.Context, d Daemon) error {
+	if !d.Alive() {
+		return fmt.Errorf("process %d ended", d.PID)
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(3 * time.Millisecond):
+		return nil
+	}
+}
+
+// AwaitReady waits until a daemon that another podrun has started answers.
+func AwaitReady(ctx context.Context, l Layout, d Daemon) error {
+	if err := awaitReady(ctx, l, d); err != nil {
+		return &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "wait for containerd", Err: err, Hint: "'podrun runtime logs' shows its log"}
+	}
+	return nil
+}
+
+// WriteChoice records which runtime the pods of a root directory use.
+func WriteChoice(l Layout, c Choice) error {
+	data, err := c.encode()
+	if err == nil {
+		err = hostfile.Write(l.Choice(), data, 0o640)
+	}
+	if err != nil {
+		return &problem.Error{Kind: problem.Runtime, Op: "record which runtime is used", Err: err}
+	}
+	return nil
+}

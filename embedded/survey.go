@@ -1,0 +1,244 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/problem"
+)
+
+// AnswerWithin bounds how long a socket is waited for.
+const AnswerWithin = 2 * time.Second
+
+// programs are where runtimes are installed: root's PATH is not the caller's.
+var programDirs = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
+
+// ReadSurvey looks for the runtimes of this host, and asks each for its version.
+func ReadSurvey(ctx context.Context) *Survey {
+	s := &Survey{Installed: map[string]string{}}
+	for _, endpoint := range cri.DefaultEndpoints() {
+		program := "containerd"
+		if strings.Contains(endpoint, "crio") {
+			program = "crio"
+		}
+		s.Sockets = append(s.Sockets, Socket{Endpoint: endpoint, Program: program, State: ReadSocket(ctx, endpoint, AnswerWithin)})
+		for _, dir := range programDirs {
+			path := filepath.Join(dir, program)
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && s.Installed[program] == "" {
+				s.Installed[program] = path
+			}
+		}
+	}
+	return s
+}
+
+// ReadSocket finds out how a runtime's socket answers.
+func ReadSocket(ctx context.Context, endpoint string, within time.Duration) SocketState {
+	path, err := cri.SocketPath(endpoint)
+	if err != nil {
+		return Silent
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return Absent
+	}
+	if conn, err := (&net.Dialer{Timeout: within}).DialContext(ctx, "unix", path); errors.Is(err, unix.ECONNREFUSED) {
+		return Stale
+	} else if err == nil {
+		_ = conn.Close() // nothing was written
+	}
+	client, err := cri.Dial(endpoint, "", within)
+	if err != nil {
+		return Silent
+	}
+	defer client.Close()
+	switch _, err := client.Version(ctx); {
+	case err == nil:
+		return Answers
+	case status.Code(err) == codes.Unimplemented:
+		return NoCRI
+	}
+	return Silent
+}
+
+// CheckHost refuses what the embedded runtime cannot run on; need is how many bytes it
+// takes on the root directory's file system, 0 if it is there already. The error is of
+// kind Refused.
+func CheckHost(ctx context.Context, l Layout, need int64) error {
+	refuse := func(err error, hint string) error {
+		return &problem.Error{Kind: problem.Refused, Object: "embedded runtime", Err: err, Hint: hint}
+	}
+	if rootfs, err := onRootfs(ctx); err != nil {
+		return err
+	} else if rootfs {
+		return refuse(errors.New("the root file system is the kernel's initramfs, which containers cannot leave by pivot_root(2)"), RootfsHint)
+	}
+	at, st, err := statfsAbove(l.RootDir)
+	if err != nil {
+		return refuse(fmt.Errorf("%s: %w", at, err), "set another directory with --root-dir")
+	}
+	if st.Flags&unix.ST_NOEXEC != 0 {
+		return refuse(fmt.Errorf("%s is on a file system that is mounted with noexec: the runtime's programs cannot be executed there", l.RootDir), "set a directory on another file system with --root-dir, or remount without noexec")
+	}
+	if free := int64(st.Bavail) * st.Bsize; free < need {
+		return refuse(fmt.Errorf("the file system of %s has %d MB free, and the runtime takes %d MB", l.RootDir, free>>20, need>>20), "free space, or set a directory on another file system with --root-dir")
+	}
+	return nil
+}
+
+// RootfsHint is what to do on an initramfs.
+const RootfsHint = "let the init program mount a tmpfs, copy the files there and run switch_root to it"
+
+// onRootfs reports whether / is the file system that the kernel unpacks an initramfs
+// to. It has no parent mount, so that pivot_root(2) fails with EINVAL, and runc's
+// alternative, to move a mount over it, leaves the host's files within a privileged
+// container's reach.
+func onRootfs(ctx context.Context) (bool, error) {
+	data, err := hostfile.Read(ctx, "/proc/self/mountinfo", 64<<20)
+	if err != nil {
+		return false, &problem.Error{Kind: problem.Runtime, Object: "embedded runtime", Op: "read the mounts", Err: err, Hint: "is /proc mounted?"}
+	}
+	return rootfsIn(string(data)), nil
+}
+
+// ReadRootfs is onRootfs for a report: false if it is not known.
+func ReadRootfs(ctx context.Context) bool {
+	is, err := onRootfs(ctx)
+	return is && err == nil
+}
+
+// ReadRealPath resolves the symbolic links of a path, also of one that does not exist
+// yet: two names of a directory are one runtime.
+func ReadRealPath(path string) string {
+	rest := ""
+	for at := filepath.Clean(path); ; at = filepath.Dir(at) {
+		if real, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if at == filepath.Dir(at) {
+			return path
+		}
+		rest = filepath.Join(filepath.Base(at), rest)
+	}
+}
+
+// statfsAbove looks at the file system of a path, or of the next directory above it
+// that exists.
+func statfsAbove(path string) (at string, st unix.Statfs_t, err error) {
+	for at = path; ; at = filepath.Dir(at) {
+		if err = unix.Statfs(at, &st); err != unix.ENOENT || at == filepath.Dir(at) {
+			return at, st, err
+		}
+	}
+}
+
+// readUsed lists the networks of this host's routes, in every table, and addresses, but
+// for those of one link.
+func readUsed(except string) ([]netip.Prefix, error) {
+	skip := -1
+	if link, err := netlink.LinkByName(except); err == nil {
+		skip = link.Attrs().Index
+	}
+	var used []netip.Prefix
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+	if err != nil {
+		return nil, fmt.Errorf("read the routes: %w", err)
+	}
+	for _, r := range routes {
+		if p, ok := prefixOf(r.Dst); ok && r.LinkIndex != skip {
+			used = append(used, p)
+		}
+	}
+	addresses, err := netlink.AddrList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		return nil, fmt.Errorf("read the addresses: %w", err)
+	}
+	for _, a := range addresses {
+		if p, ok := prefixOf(a.IPNet); ok && a.LinkIndex != skip {
+			used = append(used, p)
+		}
+	}
+	return used, nil
+}
+
+// ReadCollision returns the subnet of the pods, and the networks of this host's routes and
+// addresses that have come to overlap it since it was chosen; none if there is no network
+// yet.
+func ReadCollision(ctx context.Context, l Layout) (netip.Prefix, []netip.Prefix, error) {
+	data, err := hostfile.ReadNoFollow(ctx, l.NetworkFile(), maxRecord)
+	subnet, known := subnetOf(data)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !known {
+		return netip.Prefix{}, nil, nil
+	}
+	if err != nil {
+		return netip.Prefix{}, nil, err
+	}
+	used, err := readUsed(l.Bridge())
+	return subnet, overlapping(subnet, used), err
+}
+
+// readTraits finds out what the configuration depends on. The root directory exists.
+func readTraits(ctx context.Context, l Layout, driver string) (Traits, error) {
+	t := Traits{SystemdCgroup: driver == "systemd" || driver == "" && systemdOnV2()}
+	data, err := hostfile.Read(ctx, "/proc/self/status", maxRecord)
+	if err != nil {
+		return t, err
+	}
+	t.LowersOOM = lowersOOM(string(data))
+	t.Overlay, err = overlayWorks(l.Dir())
+	return t, err
+}
+
+// systemdOnV2 is where containers' groups are systemd's: kubeadm's default, too. On v1,
+// a group that runc makes itself works beside systemd.
+func systemdOnV2() bool {
+	var st unix.Statfs_t
+	return systemdRuns() && unix.Statfs("/sys/fs/cgroup", &st) == nil && st.Type == unix.CGROUP2_SUPER_MAGIC
+}
+
+// systemdRuns is sd_booted(3).
+func systemdRuns() bool {
+	info, err := os.Lstat("/run/systemd/system")
+	return err == nil && info.IsDir()
+}
+
+// overlayWorks tries overlayfs in a directory: it does not work on another overlayfs,
+// on some network file systems, and in a kernel without it.
+func overlayWorks(dir string) (bool, error) {
+	try, err := os.MkdirTemp(dir, ".overlay-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(try) // after the unmount, or empty
+	for _, name := range []string{"lower", "upper", "work", "merged"} {
+		if err := os.Mkdir(filepath.Join(try, name), 0o700); err != nil {
+			return false, err
+		}
+	}
+	// Relative names: the options are parted by commas and colons.
+	root, err := unix.Open(try, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(root)
+	at := fmt.Sprintf("/proc/self/fd/%d/", root)
+	options := "lowerdir=" + at + "lower,upperdir=" + at + "upper,workdir=" + at + "work"
+	if unix.Mount("overlay", filepath.Join(try, "merged"), "overlay", 0, options) != nil {
+		return false, nil
+	}
+	return true, unix.Unmount(filepath.Join(try, "merged"), unix.MNT_DETACH)
+}

@@ -1,0 +1,54 @@
+package embedded
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/problem"
+)
+
+// versionsFile has the versions of what is in an archive.
+const versionsFile = "share/versions.json"
+
+// CheckUpgrade refuses to replace the unpacked archive that is used by one with an older
+// containerd, which may not be able to read the database of a newer one. If a version cannot
+// be determined, such as that of an archive whose files were removed, there is no error. The
+// error is of kind Refused.
+func CheckUpgrade(ctx context.Context, l Layout, used string, a Archive) error {
+	before, err := hostfile.ReadNoFollow(ctx, filepath.Join(l.Unpacked(used), versionsFile), maxRecord)
+	if err != nil {
+		return nil
+	}
+	after, err := a.File(versionsFile, maxRecord)
+	if err != nil || !olderContainerd(before, after) {
+		return nil
+	}
+	return &problem.Error{Kind: problem.Refused, Object: "embedded runtime",
+		Err:  fmt.Errorf("containerd %s of this podrun is older than %s, which is in use and whose data it may not be able to read", containerdOf(after), containerdOf(before)),
+		Hint: "use a newer podrun-bundle, or --force; 'podrun runtime down' removes the data"}
+}
+
+// olderContainerd reports whether the second of two versions files has an older containerd
+// than the first. It is pure.
+func olderContainerd(before, after []byte) bool {
+	was, err := version.ParseSemantic(containerdOf(before))
+	if err != nil {
+		return false
+	}
+	is, err := version.ParseSemantic(containerdOf(after))
+	return err == nil && is.LessThan(was)
+}
+
+// containerdOf finds containerd's version in a versions file; empty if it has none.
+func containerdOf(versions []byte) string {
+	var v map[string]string
+	if json.Unmarshal(versions, &v) != nil {
+		return ""
+	}
+	return v["containerd"]
+}

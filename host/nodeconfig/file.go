@@ -1,0 +1,296 @@
+package nodeconfig
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/resource"
+
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// ReasonUnused is the reason of a warning about a kubelet field that podrun does
+// not use; shown with --verbose only.
+const ReasonUnused = "Unused"
+
+// kubeletKind and podrunKind are the kinds of a settings file, and kinds their
+// apiVersions.
+const (
+	kubeletKind = "KubeletConfiguration"
+	podrunKind  = "PodrunConfiguration"
+)
+
+var kinds = map[string]string{kubeletKind: "kubelet.config.k8s.io/v1beta1", podrunKind: "podrun.dev/v1alpha1"}
+
+// Parse puts a settings file over base: a KubeletConfiguration
+// (kubelet.config.k8s.io/v1beta1), a PodrunConfiguration (podrun.dev/v1alpha1) or
+// both, as documents of one YAML stream, or one of them as JSON. A field that the
+// file has not stays as it is in base.
+//
+// Unknown fields of a KubeletConfiguration are warnings, as for the kubelet;
+// those of a PodrunConfiguration are errors, and so are duplicate fields there,
+// values that the kubelet would refuse, other kinds, and a kind given twice. After
+// an error base is returned unchanged. Problems have a field path and the line,
+// but no file: only the caller knows it.
+func Parse(data []byte, base Settings) (Settings, problem.List) {
+	docs := split(data)
+	if len(docs) == 0 {
+		return base, problem.List{{Reason: "InvalidObject", Message: "the file has no document", Hint: header()}}
+	}
+	out, problems := parseAll(docs, base)
+	if len(problems.Errors()) == 0 && out.Profile != "" { // its settings are defaults of the whole file
+		out, problems = parseAll(docs, withProfile(base, out.Profile))
+	}
+	problems.Sort()
+	if len(problems.Errors()) > 0 {
+		return base, problems
+	}
+	return out, problems
+}
+
+// parseAll puts the documents over base, one after the other.
+func parseAll(docs []document, base Settings) (Settings, problem.List) {
+	out, seen := base, map[string]int{}
+	var problems problem.List
+	if len(docs) > maxDocuments {
+		problems = problem.List{{Reason: "InvalidObject", Message: fmt.Sprintf("%d documents, more than the limit of %d", len(docs), maxDocuments), Hint: "keep one document of each kind"}}
+		docs = docs[:maxDocuments]
+	}
+	for _, d := range docs {
+		f := &file{first: d.first}
+		out = f.parse(d.text, out, seen)
+		problems = append(problems, f.problems...)
+	}
+	return out, problems
+}
+
+// Limits of what is reported about a file. A file with more documents than there
+// are kinds is refused in any case.
+const (
+	maxDocuments = 8
+	maxProblems  = 100 // errors of a document, and as many warnings
+)
+
+// file gathers the problems of one document of a settings file.
+type file struct {
+	kind     string // "" until it is known
+	first    int    // line of the file at which the document begins
+	places   []place
+	problems problem.List
+}
+
+// parse puts one document over base. Seen has the lines of the kinds before it.
+func (f *file) parse(text []byte, base Settings, seen map[string]int) Settings {
+	fields := f.decode(text)
+	if fields == nil {
+		return base
+	}
+	if line := seen[f.kind]; line > 0 {
+		f.add("kind", "FieldValueInvalid", fmt.Sprintf("%s is given at line %d already", f.kind, line), "keep one document of each kind", false)
+		return base
+	}
+	seen[f.kind] = f.line("kind")
+	if f.kind == podrunKind {
+		return f.podrun(fields, base)
+	}
+	var kc kubelet.KubeletConfiguration
+	f.fill(&kc, fields)
+	if len(f.problems.Errors()) == 0 {
+		f.check(&kc)
+	}
+	if len(f.problems.Errors()) > 0 {
+		return base
+	}
+	return merge(base, &kc)
+}
+
+// add reports a problem of a field, with its line.
+func (f *file) add(field, reason, message, hint string, warning bool) {
+	f.addAt(f.line(field), field, reason, message, hint, warning)
+}
+
+func (f *file) addAt(line int, field, reason, message, hint string, warning bool) {
+	same := 0
+	for _, p := range f.problems {
+		if p.Warning == warning {
+			same++
+		}
+	}
+	if same < maxProblems {
+		f.problems = append(f.problems, problem.Problem{Line: line, Object: f.kind, Field: field,
+			Reason: reason, Message: message, Hint: hint, Warning: warning})
+	}
+}
+
+func (f *file) invalid(field, message, hint string) {
+	f.add(field, "FieldValueInvalid", message, hint, false)
+}
+
+// decode gives the fields of the document but for apiVersion and kind, or nil if
+// it is of neither kind.
+func (f *file) decode(data []byte) map[string]json.RawMessage {
+	places, err := placesOf(data)
+	f.places = places
+	raw, jsonErr := yaml.YAMLToJSON(data)
+	if err = errors.Join(err, jsonErr); err != nil {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		f.add("", "InvalidYAML", "not valid YAML: "+strings.TrimPrefix(first, "yaml: "), "", false)
+		return nil
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) != nil || len(fields) == 0 {
+		f.add("", "InvalidObject", "not a mapping", header(), false)
+		return nil
+	}
+	if !f.identify(fields) {
+		return nil
+	}
+	for _, p := range places {
+		if p.again > 0 {
+			f.addAt(f.first+p.line-1, p.path, "FieldDuplicate", fmt.Sprintf("given at line %d already", f.first+p.again-1), "", f.kind == kubeletKind)
+		}
+	}
+	return fields
+}
+
+// identify takes apiVersion and kind out of the fields.
+func (f *file) identify(fields map[string]json.RawMessage) bool {
+	var kind, version string
+	_ = json.Unmarshal(fields["kind"], &kind) // not a string: as if not given
+	_ = json.Unmarshal(fields["apiVersion"], &version)
+	want, known := kinds[kind]
+	switch {
+	case kind == "":
+		f.invalid("kind", "must be "+kubeletKind+" or "+podrunKind, header())
+	case !known:
+		f.invalid("kind", fmt.Sprintf("%q is not a kind of settings", kind), header())
+	case version != want:
+		f.kind = kind
+		f.invalid("apiVersion", "must be "+want, header())
+	}
+	if len(f.problems) > 0 {
+		return false
+	}
+	f.kind = kind
+	delete(fields, "kind")
+	delete(fields, "apiVersion")
+	return true
+}
+
+func header() string {
+	return fmt.Sprintf("begin each document with apiVersion: %s and kind: %s, or apiVersion: %s and kind: %s",
+		kinds[kubeletKind], kubeletKind, kinds[podrunKind], podrunKind)
+}
+
+// fill decodes each field by itself into the struct at into, so that every wrong
+// one is reported.
+func (f *file) fill(into any, fields map[string]json.RawMessage) {
+	targets := map[string]reflect.Value{}
+	value := reflect.ValueOf(into).Elem()
+	strict := f.kind == podrunKind
+	for i := range value.NumField() {
+		name, _, _ := strings.Cut(value.Type().Field(i).Tag.Get("json"), ",")
+		targets[name] = value.Field(i)
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		target, known := targets[name]
+		if !known || name == "" {
+			f.unknown(name, strict)
+			continue
+		}
+		if holdsQuantities(target.Type()) && resource.JSONExceedsLimits(fields[name]) {
+			f.invalid(name, "it contains a quantity "+resource.ErrQuantityLimits.Error(), "write it shorter, such as 128Mi or 500m")
+			continue
+		}
+		loose, err := kjson.UnmarshalStrict(fields[name], target.Addr().Interface())
+		if err != nil {
+			f.invalid(name, typeMessage(err), "")
+			continue
+		}
+		for _, e := range loose {
+			var fieldErr kjson.FieldError
+			if errors.As(e, &fieldErr) {
+				f.unknown(name+"."+fieldErr.FieldPath(), strict)
+			}
+		}
+		if !strict && !used[name] {
+			f.add(name, ReasonUnused, "podrun does not use this field of the kubelet", "", true)
+		}
+	}
+}
+
+// holdsQuantities reports whether a field's type contains quantities, which decode
+// themselves with Kubernetes' parser.
+func holdsQuantities(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return holdsQuantities(t.Elem())
+	case reflect.Struct:
+		if t == quantityType {
+			return true
+		}
+		for i := range t.NumField() {
+			if holdsQuantities(t.Field(i).Type) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+var quantityType = reflect.TypeFor[apiresource.Quantity]()
+
+// unknown reports a field that the kind does not have.
+func (f *file) unknown(field string, strict bool) {
+	if strict {
+		f.add(field, "FieldUnknown", "unknown field", "", false)
+		return
+	}
+	f.add(field, "FieldUnknown", "unknown field, ignored", "", true)
+}
+
+// typeMessage says what is wrong with a value's type, without Go's types.
+func typeMessage(err error) string {
+	var typeErr *json.UnmarshalTypeError
+	if errors.As(err, &typeErr) {
+		return fmt.Sprintf("%s is not a valid %s", typeErr.Value, typeName(typeErr.Type))
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
+}
+
+// typeName is the YAML reader's word for a Go type.
+func typeName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Slice:
+		return "list"
+	case reflect.Map, reflect.Struct:
+		return "mapping"
+	}
+	return t.String()
+}
+
+// used are the fields that merge reads.
+var used = map[string]bool{
+	"podLogsDir": true, "registryPullQPS": true, "registryBurst": true, "clusterDomain": true, "clusterDNS": true,
+	"cgroupRoot": true, "cgroupsPerQOS": true, "cgroupDriver": true, "runtimeRequestTimeout": true, "maxPods": true,
+	"podPidsLimit": true, "resolvConf": true, "cpuCFSQuota": true, "cpuCFSQuotaPeriod": true,
+	"serializeImagePulls": true, "maxParallelImagePulls": true, "evictionHard": true, "mergeDefaultEvictionSettings": true,
+	"evictionSoft": true, "evictionSoftGracePeriod": true, "evictionMinimumReclaim": true,
+	"evictionPressureTransitionPeriod": true, "evictionMaxPodGracePeriod": true,
+	"imageGCHighThresholdPercent": true, "imageGCLowThresholdPercent": true, "imageMinimumGCAge": true, "imageMaximumGCAge": true,
+	"shutdownGracePeriod": true, "shutdownGracePeriodCriticalPods": true, "shutdownGracePeriodByPodPriority": true,
+	"featureGates": true, "containerLogMaxSize": true, "containerLogMaxFiles": true, "containerLogMaxWorkers": true,
+	"containerLogMonitorInterval": true, "crashLoopBackOff": true, "systemReserved": true, "memorySwap": true,
+	"kubeReserved": true, "allowedUnsafeSysctls": true, "seccompDefault": true, "registerWithTaints": true,
+	"containerRuntimeEndpoint": true, "imageServiceEndpoint": true,
+	"imagePullCredentialsVerificationPolicy": true, "preloadedImagesVerificationAllowlist": true,
+}

@@ -1,0 +1,36 @@
+package nodeconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/podrun/podrun/internal/hostfile"
+)
+
+// maxFile bounds a configuration file, in bytes.
+const maxFile = 1 << 20
+
+// DefaultFile is the settings file that every command reads if it exists.
+const DefaultFile = "/etc/podrun/config.yaml"
+
+// DefaultSource is the directory of manifests that `podrun serve` runs if neither
+// the command line nor the settings name another.
+const DefaultSource = "/etc/podrun/manifests"
+
+// ReadFile reads a settings file that the user named, which may be a pipe, of at
+// most 1 MiB. The error names the path and wraps the system's error.
+func ReadFile(ctx context.Context, path string) ([]byte, error) {
+	data, err := hostfile.ReadInput(ctx, path, maxFile)
+	if errors.Is(err, hostfile.ErrTooLarge) {
+		return nil, fmt.Errorf("read %s: larger than %d KiB, is it a settings file?", path, maxFile>>10)
+	}
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pathErr.Err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return data, nil
+}

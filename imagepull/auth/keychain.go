@@ -1,0 +1,185 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/internal/hostfile"
+)
+
+// Keychain finds the credentials for images: those of the pod's
+// imagePullSecrets, then those of this host. The zero value has the pod's only. It
+// is safe for concurrent use. Docker configs are read at each pull, so that they
+// may change; ProviderConfig is read once.
+type Keychain struct {
+	AuthFile string   // a docker config that must exist; "" for none
+	Files    []string // docker configs that may be missing
+	Legacy   []string // .dockercfg files, read if none of Files exists
+	// ProviderConfig is a CredentialProviderConfig, ProviderDir the directory of
+	// its plugins; "" for none.
+	ProviderConfig, ProviderDir string
+
+	mu        sync.Mutex
+	providers *providers
+	failed    error // of ProviderConfig
+}
+
+// HostFiles lists the paths of this host's credentials, in the order in which they
+// are tried: where docker login writes them, then where the kubelet searches
+// (pkg/credentialprovider/config.go). dockerConfig is $DOCKER_CONFIG and home is
+// $HOME; "" leaves their paths out. legacy are .dockercfg files. The kubelet
+// searches its working directory, too; podrun does not, since a user may start it
+// in any directory.
+func HostFiles(rootDir, dockerConfig, home string) (files, legacy []string) {
+	dirs := []string{rootDir, "/var/lib/kubelet"}
+	if dockerConfig != "" {
+		files = append(files, filepath.Join(dockerConfig, "config.json"))
+	} else if home != "" {
+		files = append(files, filepath.Join(home, ".docker", "config.json"))
+	}
+	for _, dir := range dirs {
+		files, legacy = append(files, filepath.Join(dir, "config.json")), append(legacy, filepath.Join(dir, ".dockercfg"))
+	}
+	if home != "" {
+		legacy = append(legacy, filepath.Join(home, ".dockercfg"))
+	}
+	return append(files, "/.docker/config.json"), append(legacy, "/.dockercfg")
+}
+
+// Find returns the credentials to try for an image reference, the best first: from the
+// pod's imagePullSecrets, AuthFile, the credential provider plugins, and the host's
+// docker configs. An error concerns the user's input (the reference, a Secret, AuthFile
+// or ProviderConfig), or is ctx's; any other source that cannot be read becomes a note.
+// Errors never contain credentials.
+func (k *Keychain) Find(ctx context.Context, secrets []*corev1.Secret, ref string) (Found, error) {
+	repository, err := repositoryOf(ref)
+	if err != nil {
+		return Found{}, err
+	}
+	entries, err := secretEntries(secrets)
+	if err != nil {
+		return Found{}, err
+	}
+	found := Found{Credentials: matching(entries, repository)}
+	if k.AuthFile != "" {
+		c, err := readConfig(ctx, k.AuthFile, false)
+		if err != nil {
+			return Found{}, err
+		}
+		found.config(ctx, c, k.AuthFile, repository)
+	}
+	providers, err := k.plugins(ctx)
+	if err != nil {
+		return Found{}, err
+	}
+	providers.find(ctx, &found, repository)
+	if !k.files(ctx, &found, k.Files, false, repository) {
+		k.files(ctx, &found, k.Legacy, true, repository)
+	}
+	return found, nil
+}
+
+// plugins reads the configuration of the plugins, once: a kubelet that runs
+// would not read it again either.
+func (k *Keychain) plugins(ctx context.Context) (*providers, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.providers != nil || k.failed != nil {
+		return k.providers, k.failed
+	}
+	list := &providers{dir: k.ProviderDir}
+	if k.ProviderConfig != "" {
+		data, err := hostfile.Read(ctx, k.ProviderConfig, maxCredentials)
+		if ctx.Err() != nil {
+			return nil, err // which does not describe the file
+		}
+		if err == nil {
+			if list.list, err = parseProviders(data); err != nil {
+				err = fmt.Errorf("%s: %w", k.ProviderConfig, err)
+			}
+		}
+		if err != nil {
+			k.failed = err
+			return nil, err
+		}
+	}
+	k.providers = list
+	return list, nil
+}
+
+// files adds what docker configs have that need not be there; any reports whether
+// one was.
+func (k *Keychain) files(ctx context.Context, found *Found, paths []string, legacy bool, repository string) (any bool) {
+	for _, path := range paths {
+		c, err := readConfig(ctx, path, legacy)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		any = true
+		if err != nil {
+			found.Notes = append(found.Notes, err.Error())
+			continue
+		}
+		found.config(ctx, c, path, repository)
+	}
+	return any
+}
+
+// config adds the credentials of one docker config for a repository: its entries, then
+// those of its helpers.
+func (f *Found) config(ctx context.Context, c dockerConfig, path, repository string) {
+	f.Credentials = append(f.Credentials, matching(entriesOf(c, path), repository)...)
+	helper, server := helperFor(c, repository)
+	if helper == "" {
+		return
+	}
+	auth, err := askHelper(ctx, helper, server)
+	switch {
+	case err != nil:
+		f.Notes = append(f.Notes, fmt.Sprintf("%s: %v", path, err))
+	case auth != nil:
+		f.Credentials = append(f.Credentials, Credential{Auth: auth, Source: fmt.Sprintf("docker-credential-%s (%s)", helper, path)})
+	}
+}
+
+// helperFor picks the helper that a docker config has for a repository, and the
+// name that it knows the registry by.
+func helperFor(c dockerConfig, repository string) (helper, server string) {
+	server = registryOf(repository)
+	if server == "docker.io" {
+		server = "https://" + dockerHub + "/v1/"
+	}
+	for registry, name := range c.CredHelpers {
+		if registry == server || hostOnly(registry) == hostOnly(server) {
+			return name, server
+		}
+	}
+	return c.CredsStore, server
+}
+
+// maxCredentials bounds a file of credentials, in bytes: the API takes a Secret of
+// 1 MiB.
+const maxCredentials = 1 << 20
+
+// readConfig reads a docker config.
+func readConfig(ctx context.Context, path string, legacy bool) (dockerConfig, error) {
+	data, err := hostfile.Read(ctx, path, maxCredentials)
+	if err != nil {
+		return dockerConfig{}, err
+	}
+	if strings.TrimSpace(string(data)) == "" {
+		return dockerConfig{}, nil
+	}
+	c, err := parseConfig(data, legacy)
+	if err != nil {
+		return dockerConfig{}, fmt.Errorf("%s %w", path, err)
+	}
+	return c, nil
+}

@@ -1,0 +1,234 @@
+package imagepull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/imagepull/auth"
+	"github.com/podrun/podrun/internal/event"
+)
+
+// run gets one image within the time limit for one.
+func (p *Puller) run(ctx context.Context, plan Plan, j *job) {
+	if p.opt.Timeout <= 0 {
+		p.try(ctx, plan, j)
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, p.opt.Timeout)
+	defer cancel()
+	p.try(bounded, plan, j)
+	if j.err == nil || bounded.Err() == nil || ctx.Err() != nil {
+		return
+	}
+	overdue := &PullError{Image: j.image.Name, Reason: ReasonPull, Class: Overdue, Err: fmt.Errorf("not pulled after %s", p.opt.Timeout)}
+	if last := j.lastFailure(); last != nil {
+		overdue.Reason, overdue.Found = last.Reason, last.Found
+		overdue.Err = fmt.Errorf("%w: %s", overdue.Err, redact(Detail(last.Err)))
+	}
+	j.err = overdue
+	p.emit(plan.ID, j.image.Containers[0], event.Warning, event.FailedToPullImage, "Failed to pull image %q: %v", j.image.Name, overdue.Err)
+}
+
+// try retries until the image is present, a permanent error occurs, or ctx ends.
+func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
+	key, who := backOffKey{UID: plan.ID.UID, Ref: j.image.Ref}, j.image.Containers[0]
+	if left := p.left(key); left > 0 && p.here(ctx, plan, j) {
+		return
+	} else if left > 0 {
+		p.emit(plan.ID, who, event.Normal, event.BackOffPullImage, "%s", backOffMessage(j.image.Name, 0))
+		j.setLast(&PullError{Image: j.image.Name, Reason: ReasonBackOff, Class: Transient,
+			Err: fmt.Errorf("an earlier pull failed; the next attempt is in %s", left.Round(time.Second))})
+	}
+	for {
+		if p.sleep(ctx, p.left(key)) != nil {
+			j.err = endOf(ctx)
+			return
+		}
+		j.result, j.pulled, j.err = p.once(ctx, plan, j.image)
+		var failed *PullError
+		if !errors.As(j.err, &failed) || failed.Reason == ReasonNeverPull || failed.Reason == ReasonInspect {
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Failed to pull image %q: %s%s", j.image.Name, redact(failed.Err.Error()), failed.tried())
+		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Error: %s", failed.Reason)
+		if failed.Class.Fatal() && (!p.opt.RetryAlways || failed.Class == BadCredentials) {
+			return
+		}
+		asked := p.fail(key, j.image, failed)
+		j.setLast(failed.backingOff())
+		p.emit(plan.ID, who, event.Normal, event.BackOffPullImage, "%s", backOffMessage(j.image.Name, asked))
+		p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Error: %s", ReasonBackOff)
+	}
+}
+
+// once makes one attempt, with the calls in the kubelet's order: a look unless
+// the policy is Always, a pull where the image is missing, a look at its size,
+// and a look at its user under the name as written.
+func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool, error) {
+	spec := &runtimeapi.ImageSpec{Image: image.Ref, Annotations: plan.Annotations, RuntimeHandler: plan.RuntimeHandler}
+	var found *runtimeapi.Image
+	if image.Policy != corev1.PullAlways {
+		var err error
+		if found, err = p.inspect(ctx, plan, image, spec); err != nil {
+			return Result{}, false, err
+		}
+		denied := found != nil && p.mustPull(plan, image, found)
+		if denied {
+			found = nil
+		}
+		if found == nil && image.Policy == corev1.PullNever {
+			return Result{}, false, &PullError{Image: image.Name, Reason: ReasonNeverPull, Denied: denied}
+		}
+	}
+	if found != nil {
+		result, err := p.user(ctx, plan, image, Result{ImageID: found.Id, Size: found.Size})
+		return result, false, err
+	}
+	result, pulled, err := p.pull(ctx, plan, image, spec)
+	if err == nil {
+		p.succeed(backOffKey{UID: plan.ID.UID, Ref: image.Ref})
+		result, err = p.user(ctx, plan, image, result)
+	}
+	return result, pulled, err
+}
+
+// here reports whether an image in back-off has become present since then, so that
+// no pull is required: then the job uses it.
+func (p *Puller) here(ctx context.Context, plan Plan, j *job) bool {
+	if j.image.Policy == corev1.PullAlways {
+		return false
+	}
+	spec := &runtimeapi.ImageSpec{Image: j.image.Ref, Annotations: plan.Annotations, RuntimeHandler: plan.RuntimeHandler}
+	if found, err := p.inspect(ctx, plan, j.image, spec); err != nil || found == nil || p.mustPull(plan, j.image, found) {
+		return false
+	}
+	j.result, j.pulled, j.err = p.once(ctx, plan, j.image)
+	return j.err == nil
+}
+
+// inspect looks for an image; nil means that it is not present.
+func (p *Puller) inspect(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (*runtimeapi.Image, error) {
+	found, err := p.client.ImageStatus(ctx, spec)
+	if err == nil {
+		return found, nil
+	}
+	if ctx.Err() != nil {
+		return nil, endOf(ctx)
+	}
+	who := image.Containers[0]
+	p.emit(plan.ID, who, event.Warning, event.FailedToInspectImage, "Failed to inspect image %q: %s", image.Name, redact(err.Error()))
+	p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Error: %s", ReasonInspect)
+	return nil, &PullError{Image: image.Name, Reason: ReasonInspect, Class: Classify(err), Err: err}
+}
+
+// pull pulls an image that is missing or must be checked with the registry. If several
+// pods need the same image at the same time, one pulls it for all pods that may use it.
+func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (result Result, pulled bool, err error) {
+	waited, came, unlock, err := p.lock(ctx, image.Ref)
+	if err != nil {
+		return Result{}, false, err
+	}
+	defer func() { unlock(err == nil) }()
+	if always := image.Policy == corev1.PullAlways; waited && (came || !always) {
+		found, err := p.inspect(ctx, plan, image, spec)
+		if err != nil || found != nil && (always && p.shown(plan, image, found) || !always && !p.mustPull(plan, image, found)) {
+			return Result{ImageID: found.GetId(), Size: found.GetSize()}, false, err
+		}
+	}
+	begun := time.Now()
+	who := image.Containers[0]
+	p.emit(plan.ID, who, event.Normal, event.PullingImage, "Pulling image %q", image.Name)
+	release, err := p.turn(ctx)
+	if err != nil {
+		return Result{}, false, err
+	}
+	defer release()
+	done, err := p.intend(image)
+	if err != nil {
+		return Result{}, false, err
+	}
+	defer done()
+	pulling := time.Now()
+	id, with, failed := p.fetch(ctx, plan, image, spec)
+	took := time.Since(pulling)
+	if failed != nil {
+		if ctx.Err() != nil {
+			return Result{}, false, endOf(ctx)
+		}
+		return Result{}, false, failed
+	}
+	found, err := p.inspect(ctx, plan, image, spec)
+	if err != nil {
+		return Result{}, false, err
+	}
+	if err := p.record(image, found.GetId(), with); err != nil {
+		return Result{}, false, err
+	}
+	if p.opt.Pulled != nil {
+		p.opt.Pulled(found.GetSize(), time.Since(begun))
+	}
+	p.emit(plan.ID, who, event.Normal, event.PulledImage,
+		"Successfully pulled image %q in %v (%v including waiting). Image size: %v bytes.",
+		image.Name, took.Truncate(time.Millisecond), time.Since(begun).Truncate(time.Millisecond), found.GetSize())
+	return Result{ImageID: id, Size: found.GetSize()}, true, nil
+}
+
+// fetch calls PullImage with one credential after the other, and returns the accepted
+// one. If all fail, it returns the last error that is not a refusal of the credentials,
+// otherwise the last error.
+func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (string, auth.Credential, *PullError) {
+	var found auth.Found
+	if p.opt.Auth != nil {
+		var err error
+		if found, err = p.opt.Auth(ctx, plan.PullSecrets, spec.Image); err != nil {
+			return "", auth.Credential{}, &PullError{Image: image.Name, Reason: ReasonPull, Class: BadCredentials, Err: err}
+		}
+	}
+	candidates := found.Credentials
+	if len(candidates) == 0 {
+		candidates = []auth.Credential{{}}
+	}
+	failed := &PullError{Image: image.Name, Found: found}
+	for _, c := range candidates {
+		watched, end := p.watch.begin(ctx, plan, image, c.Auth)
+		id, err := p.client.PullImage(watched, spec, c.Auth, plan.Sandbox)
+		stalled := end()
+		switch {
+		case err == nil:
+			return id, c, nil
+		case ctx.Err() != nil:
+			return "", c, failed
+		case stalled != nil:
+			failed.Reason, failed.Class, failed.Err = ReasonPull, Stalled, stalled
+			return "", c, failed
+		}
+		if failed.Err == nil || Classify(err) != Unauthorized || failed.Class == Unauthorized {
+			failed.Reason, failed.Class, failed.Err = reasonOf(err), Classify(err), withoutCredentials(err, candidates)
+		}
+	}
+	return "", auth.Credential{}, failed
+}
+
+// user reads the image's user, which decides whether it may run as non-root. An
+// image that names none runs as root (CVE-2019-11245: it is read on every start,
+// not only after a pull).
+func (p *Puller) user(ctx context.Context, plan Plan, image Image, result Result) (Result, error) {
+	found, err := p.inspect(ctx, plan, image, &runtimeapi.ImageSpec{Image: image.Name})
+	if err != nil {
+		return Result{}, err
+	}
+	if found == nil {
+		return Result{}, &PullError{Image: image.Name, Reason: ReasonInspect, Class: NotFound, Err: errors.New("the image was removed during the command")}
+	}
+	result.UID, result.Username = cri.ImageUser(found)
+	return result, nil
+}

@@ -1,0 +1,196 @@
+package imagepull
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/podrun/podrun/internal/hostfile"
+)
+
+// records keep, for each image that podrun pulled, with which Secrets it was
+// pulled: as files of the kubelet's shape, <dir>/pulled/sha256-<of the image's
+// ID> and, while a pull is under way, <dir>/pulling/sha256-<of its name>. An
+// image whose puller died in between has the latter, and is known not to be one
+// that was present before. They hold hashes of credentials, never credentials.
+// Several processes may use a directory at once.
+type records struct{ dir string }
+
+func fileOf(name string) string { return fmt.Sprintf("sha256-%x", sha256.Sum256([]byte(name))) }
+
+func (r records) pulled(id string) string     { return filepath.Join(r.dir, "pulled", fileOf(id)) }
+func (r records) pulling(image string) string { return filepath.Join(r.dir, "pulling", fileOf(image)) }
+
+// lock keeps other processes from the records, for a moment.
+func (r records) lock() (unlock func(), err error) {
+	for _, dir := range []string{"pulled", "pulling"} {
+		if err := os.MkdirAll(filepath.Join(r.dir, dir), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	f, err := os.OpenFile(filepath.Join(r.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(f, unix.LOCK_EX); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { f.Close() }, nil
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), how); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// intend writes down that an image is about to be pulled. What it returns takes
+// that back, unless another process pulls it still.
+func (r records) intend(image string) (func(), error) {
+	unlock, err := r.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	f, err := os.OpenFile(r.pulling(image), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(kubelet.ImagePullIntent{TypeMeta: typeOf("ImagePullIntent"), Image: image})
+	if err == nil {
+		_, err = f.WriteAt(data, 0)
+	}
+	if err == nil {
+		err = flock(f, unix.LOCK_SH) // exclusive locks are taken only within the lock of all
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { r.done(image, f) }, nil
+}
+
+func (r records) done(image string, f *os.File) {
+	defer f.Close()
+	unlock, err := r.lock()
+	if err != nil {
+		return // a record that remains only makes the next pod contact the registry
+	}
+	defer unlock()
+	if flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
+		_ = os.Remove(r.pulling(image)) // likewise
+	}
+}
+
+func typeOf(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: kubelet.SchemeGroupVersion.String(), Kind: kind}
+}
+
+// find reads an image's record: nil if there is none, or it cannot be understood.
+// Ours reports whether podrun pulled the image, or may have.
+func (r records) find(image, id string) (record *kubelet.ImagePulledRecord, ours bool, err error) {
+	data, err := hostfile.Read(context.Background(), r.pulled(id), maxRecord)
+	if !errors.Is(err, fs.ErrNotExist) {
+		record = &kubelet.ImagePulledRecord{}
+		if err != nil || json.Unmarshal(data, record) != nil || record.ImageRef != id {
+			record = nil // the registry is then contacted, and the record written again
+		}
+		return record, true, nil
+	}
+	_, err = os.Stat(r.pulling(image))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	return nil, true, err
+}
+
+// add records what an image was pulled with.
+func (r records) add(image, id string, pulled kubelet.ImagePullCredentials) error {
+	unlock, err := r.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	record, _, err := r.find(image, id)
+	if err != nil {
+		return err
+	}
+	if record == nil {
+		record = &kubelet.ImagePulledRecord{}
+	}
+	name := withoutTag(image)
+	merged, changed := merge(record.CredentialMapping[name], pulled)
+	if !changed {
+		return nil
+	}
+	if record.CredentialMapping == nil {
+		record.CredentialMapping = map[string]kubelet.ImagePullCredentials{}
+	}
+	record.TypeMeta, record.ImageRef = typeOf("ImagePulledRecord"), id
+	record.CredentialMapping[name] = merged
+	record.LastUpdatedTime = metav1.NewTime(time.Now())
+	data, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	return hostfile.Write(r.pulled(id), data, 0o600)
+}
+
+// ForgetPulls removes the records (KEP-2535) of images that the runtime no longer
+// has. dir is Options.RecordDir, here the IDs of the images that the runtime has. A
+// missing dir is not an error; any other error is of the file system.
+func ForgetPulls(dir string, here []string) error {
+	r := records{dir}
+	keep := map[string]bool{"": true}
+	for _, id := range here {
+		keep[fileOf(id)] = true
+	}
+	files, err := os.ReadDir(filepath.Join(r.dir, "pulled"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete image pull records: %w", err)
+	}
+	unlock, err := r.lock()
+	if err != nil {
+		return fmt.Errorf("delete image pull records: %w", err)
+	}
+	defer unlock()
+	for _, f := range files {
+		// A dot: of a podrun that was killed while it wrote a record.
+		if keep[f.Name()] || !strings.HasPrefix(strings.TrimPrefix(f.Name(), "."), "sha256-") {
+			continue
+		}
+		if err := os.Remove(filepath.Join(r.dir, "pulled", f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("delete image pull records: %w", err)
+		}
+	}
+	return nil
+}
+
+// Preloaded removes the records (KEP-2535) of an image that was loaded from an
+// archive: every pod may use it. dir is Options.RecordDir, image the name and id the
+// runtime's ID. A missing record is not an error; any other error is of the file
+// system.
+func Preloaded(dir, image, id string) error {
+	r := records{dir}
+	for _, file := range []string{r.pulled(id), r.pulling(image)} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("delete the pull record of image %s: %w", image, err)
+		}
+	}
+	return nil
+}

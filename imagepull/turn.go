@@ -1,0 +1,150 @@
+package imagepull
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/podrun/podrun/internal/event"
+)
+
+// pulling is a reference that is being pulled.
+type pulling struct {
+	done chan struct{}
+	ok   bool // whether it came; set before done is closed
+}
+
+// lock reserves a reference for one pull; unlock ends it. Waited reports whether another
+// job held it before, came whether the last of them got the image.
+func (p *Puller) lock(ctx context.Context, ref string) (waited, came bool, unlock func(ok bool), err error) {
+	for {
+		p.mu.Lock()
+		busy, taken := p.busy[ref]
+		if !taken {
+			mine := &pulling{done: make(chan struct{})}
+			p.busy[ref] = mine
+			p.mu.Unlock()
+			return waited, came, func(ok bool) {
+				p.mu.Lock()
+				delete(p.busy, ref)
+				p.mu.Unlock()
+				mine.ok = ok
+				close(mine.done)
+			}, nil
+		}
+		p.mu.Unlock()
+		waited = true
+		select {
+		case <-busy.done:
+			came = busy.ok
+		case <-ctx.Done():
+			return waited, false, nil, endOf(ctx)
+		}
+	}
+}
+
+// newLimiter spaces pulls over all pods: burst at once, then qps a second; a qps
+// of 0 sets no limit. The kubelet fails a pull beyond its registryPullQPS and backs
+// off for 10 s; here the pull waits for its turn, also where that comes after ctx's
+// deadline, so that the error is the one of any other pull that takes too long
+// (rate.Limiter.Wait would fail at once).
+func newLimiter(qps float64, burst int) *rate.Limiter {
+	if qps <= 0 {
+		return rate.NewLimiter(rate.Inf, 0)
+	}
+	return rate.NewLimiter(rate.Limit(qps), max(burst, 1))
+}
+
+// turn waits until one more pull may run.
+func (p *Puller) turn(ctx context.Context) (release func(), err error) {
+	if err := p.sleep(ctx, p.limit.Reserve().Delay()); err != nil {
+		return nil, err
+	}
+	if p.slots == nil {
+		return func() {}, nil
+	}
+	select {
+	case p.slots <- struct{}{}:
+		return func() { <-p.slots }, nil
+	case <-ctx.Done():
+		return nil, endOf(ctx)
+	}
+}
+
+// left is how long an image is still backed off from.
+func (p *Puller) left(key backOffKey) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.known[key.UID] {
+		p.known[key.UID] = true
+		memory{p.opt.BackOffDir}.read(&p.backOff, key.UID, time.Now())
+	}
+	return p.backOff.Left(key, time.Now())
+}
+
+// Forget discards the state in memory of a pod that no worker handles any longer. Its
+// back-off is on disk, where the next Start finds it.
+func (p *Puller) Forget(uid string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.opt.BackOffDir == "" {
+		return
+	}
+	delete(p.known, uid)
+	p.backOff.forget(uid)
+}
+
+// succeed forgets the failures of an image that was pulled.
+func (p *Puller) succeed(key backOffKey) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.backOff.Succeed(key)
+	p.keep(key.UID)
+}
+
+// fail records why a pull failed that will be retried, for the next attempt and for
+// commands that show the pod. It returns the delay that the registry requests, if it is
+// longer than the back-off; otherwise 0.
+func (p *Puller) fail(key backOffKey, image Image, e *PullError) time.Duration {
+	because := why{Image: image.Name, Reason: e.Reason, Message: event.Cut(strings.TrimPrefix(e.Error(), e.Reason+": "))}
+	for _, c := range image.Containers {
+		because.Containers = append(because.Containers, c.Name)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	asked := time.Duration(0)
+	if e.Err != nil {
+		asked = retryAfter(Detail(e.Err), time.Now())
+	}
+	waits := p.backOff.Fail(key, because, asked, time.Now())
+	p.keep(key.UID)
+	if asked < waits {
+		return 0
+	}
+	return asked
+}
+
+// keep stores a pod's back-off. If that fails, the only effect is an early retry.
+func (p *Puller) keep(uid string) {
+	_ = memory{p.opt.BackOffDir}.write(&p.backOff, uid, time.Now())
+}
+
+// sleep waits for d, or until ctx ends.
+func (p *Puller) sleep(ctx context.Context, d time.Duration) error {
+	if ctx.Err() != nil {
+		return endOf(ctx)
+	}
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return endOf(ctx)
+	}
+}

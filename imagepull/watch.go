@@ -1,0 +1,270 @@
+package imagepull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	contentapi "github.com/containerd/containerd/api/services/content/v1"
+	imagesapi "github.com/containerd/containerd/api/services/images/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
+)
+
+// lookEvery is how often the pulls under way are looked at: as often as a line
+// on a terminal is redrawn. A query takes containerd about 1 ms.
+const lookEvery = 250 * time.Millisecond
+
+// errStalled is the cause of a pull that is given up because nothing comes.
+var errStalled = errors.New("the pull has stalled")
+
+// watcher reports the progress of pulls, and cancels those that stall. It reads
+// containerd's content service, which is available on the CRI socket. For a runtime
+// without it, watcher requests the manifests of long pulls from their registries.
+type watcher struct {
+	content contentapi.ContentClient // nil where there is no connection
+	images  imagesapi.ImagesClient   // likewise
+	// wire reports for how long containerd has received nothing on its connections; false
+	// if that cannot be seen.
+	wire func(ctx context.Context) (time.Duration, bool)
+	// describe requests an image's manifest from its registry; false if that fails.
+	describe func(ctx context.Context, ref string, with *runtimeapi.AuthConfig) (described, bool)
+
+	blind atomic.Bool   // the runtime does not show its store
+	stall time.Duration // 0: nothing is given up
+	tell  event.Sink    // may be nil
+
+	mu      sync.Mutex
+	pulls   []*watched // in the order of their begin
+	stop    chan struct{}
+	stopped chan struct{}
+}
+
+// watched is a pull under way.
+type watched struct {
+	*transfer
+	id     identity.Pod
+	who    Container
+	cancel context.CancelCauseFunc
+	failed error     // why it was given up
+	askAt  time.Time // when its connections are worth the next look
+	// describe requests its manifest, once; nil if that was done.
+	describe   func() (described, bool)
+	describing sync.WaitGroup
+}
+
+func newWatcher(client *cri.Client, stall time.Duration, tell event.Sink) *watcher {
+	w := &watcher{stall: stall, tell: tell, describe: describe}
+	if conn := client.ImageConn(); conn != nil {
+		w.content, w.images = contentapi.NewContentClient(conn), imagesapi.NewImagesClient(conn)
+	}
+	w.wire = func(ctx context.Context) (time.Duration, bool) { return wireOf(ctx, client.ImageEndpoint()) }
+	return w
+}
+
+// begin watches a pull with a credential until end, which returns why it was given up,
+// if it was.
+func (w *watcher) begin(ctx context.Context, plan Plan, image Image, with *runtimeapi.AuthConfig) (context.Context, func() error) {
+	if w.tell == nil && (w.stall <= 0 || w.content == nil) {
+		return ctx, func() error { return nil }
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	p := &watched{transfer: newTransfer(image.Ref, time.Now()), id: plan.ID, who: image.Containers[0], cancel: cancel}
+	p.describe = func() (described, bool) { return w.describe(ctx, image.Ref, with) }
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pulls = append(w.pulls, p)
+	if len(w.pulls) == 1 {
+		w.stop, w.stopped = make(chan struct{}), make(chan struct{})
+		go w.run(w.stop, w.stopped)
+	}
+	return ctx, func() error { return w.end(p) }
+}
+
+func (w *watcher) end(p *watched) error {
+	p.cancel(nil)
+	w.mu.Lock()
+	w.pulls = slices.DeleteFunc(w.pulls, func(other *watched) bool { return other == p })
+	stopped := w.stopped
+	if len(w.pulls) == 0 {
+		close(w.stop)
+	} else {
+		stopped = nil
+	}
+	w.say(p, event.Pull{Image: p.who.Image, State: event.PullEnded})
+	failed := p.failed
+	w.mu.Unlock()
+	p.describing.Wait()
+	if stopped != nil {
+		<-stopped
+	}
+	return failed
+}
+
+// run observes the store periodically until it is stopped.
+func (w *watcher) run(stop <-chan struct{}, stopped chan<- struct{}) {
+	defer close(stopped)
+	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(context.Background(), "containerd-namespace", "k8s.io"))
+	defer cancel()
+	go func() {
+		select {
+		case <-stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+			w.round(ctx)
+		}
+	}
+}
+
+// round observes the store once, reports progress and cancels stalled pulls.
+func (w *watcher) round(ctx context.Context) {
+	l, err := w.look(ctx)
+	if err != nil {
+		return // the next look may see more
+	}
+	w.mu.Lock()
+	pulls := slices.Clone(w.pulls)
+	w.mu.Unlock()
+	if l.known {
+		w.findManifests(ctx, pulls, l)
+	} else {
+		w.describeLong(l.at)
+	}
+	for _, p := range pulls {
+		present := w.present(ctx, p.missing(l))
+		w.mu.Lock()
+		p.see(l, present)
+		if slices.Contains(w.pulls, p) {
+			w.say(p, p.progress(p.who.Image, l.at))
+		}
+		w.mu.Unlock()
+		w.giveUp(ctx, p, l)
+	}
+}
+
+// describeLong begins to request the manifests of the pulls that have taken describeAfter.
+func (w *watcher) describeLong(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.pulls {
+		ask := p.describe
+		if ask == nil || w.tell == nil || now.Sub(p.begun) < describeAfter {
+			continue
+		}
+		p.describe = nil
+		p.describing.Go(func() {
+			got, _ := ask() // without a manifest the elapsed time remains
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			p.described = got
+		})
+	}
+}
+
+// giveUp ends a pull that stalls, or whose registry does not answer.
+func (w *watcher) giveUp(ctx context.Context, p *watched, l look) {
+	if w.stall <= 0 || !l.known {
+		return
+	}
+	w.mu.Lock()
+	stalled, waits, failed := p.stalled(l.at), p.unanswered(l.at), p.failed
+	w.mu.Unlock()
+	if failed != nil || max(stalled, waits) < w.stall || l.at.Before(p.askAt) {
+		return
+	}
+	// What the store does not show may still come; of another pull's, too: better late
+	// than wrong.
+	quiet, seen := w.wire(ctx)
+	if seen {
+		stalled, waits = min(stalled, quiet), min(waits, quiet)
+	}
+	// Not before it can be long enough: a host may have many connections.
+	p.askAt = l.at.Add(time.Second)
+	if seen && quiet < w.stall {
+		p.askAt = l.at.Add(w.stall - quiet)
+	}
+	if max(stalled, waits) < w.stall || waits > 0 && (!seen || w.mayUnpack(ctx, p.from)) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Contains(w.pulls, p) {
+		return
+	}
+	if p.failed = p.stallError(stalled); waits > 0 {
+		p.failed = fmt.Errorf("registry %s has not answered for %s", p.registry, waits.Round(time.Second))
+	}
+	p.cancel(errStalled)
+}
+
+// say reports the progress of a pull.
+func (w *watcher) say(p *watched, pull event.Pull) {
+	if w.tell == nil {
+		return
+	}
+	w.tell(event.Event{Time: time.Now(), Type: event.Normal, Reason: event.PullProgress, Message: pull.String(),
+		Namespace: p.id.Namespace, Pod: p.id.Name, UID: p.id.UID, FieldPath: p.who.FieldPath, Pull: &pull})
+}
+
+// look lists the ingests. A runtime without this service is not asked again.
+func (w *watcher) look(ctx context.Context) (look, error) {
+	l := look{at: time.Now(), ingests: map[string]ingest{}}
+	if w.content == nil || w.blind.Load() {
+		return l, nil
+	}
+	answer, err := w.content.ListStatuses(ctx, &contentapi.ListStatusesRequest{})
+	if status.Code(err) == codes.Unimplemented {
+		w.blind.Store(true)
+		return l, nil
+	}
+	for _, s := range answer.GetStatuses() {
+		l.ingests[s.Ref] = ingest{ref: s.Ref, offset: s.Offset}
+	}
+	l.known = err == nil
+	return l, err
+}
+
+// findManifests looks for the manifests of pulls that lack theirs.
+func (w *watcher) findManifests(ctx context.Context, pulls []*watched, l look) {
+	taken, found := map[string]bool{}, map[source][]manifest{}
+	for _, p := range pulls {
+		taken[p.manifest] = true
+		p.shared = p.shared || slices.ContainsFunc(pulls, func(other *watched) bool { return other != p && other.from == p.from })
+	}
+	for _, p := range pulls {
+		if !p.wantsManifests() || p.from.host == "" {
+			continue
+		}
+		list, asked := found[p.from]
+		if !asked {
+			var err error
+			if list, err = w.manifests(ctx, p.from); err != nil {
+				continue // the next look may find them
+			}
+			found[p.from] = list
+		}
+		p.offer(list, l, taken)
+		if p.manifest != "" && p.sizes == nil {
+			p.sizes = w.sizes(ctx, p.manifest)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+// Package identity names a pod and everything that belongs to it: its UID, the labels of
+// its sandboxes and containers, and its paths on this host. It is pure.
+package identity
+
+import (
+	"fmt"
+)
+
+// Pod identifies one pod. UID is 1 to 128 characters that are safe in a path.
+type Pod struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+}
+
+// String renders namespace/name, as kubectl does.
+func (p Pod) String() string { return p.Namespace + "/" + p.Name }
+
+// Ref renders name_namespace(uid), as the kubelet does in its messages.
+func (p Pod) Ref() string { return fmt.Sprintf("%s_%s(%s)", p.Name, p.Namespace, p.UID) }
+
+// Labels are the labels that every sandbox of the pod carries.
+func (p Pod) Labels() map[string]string {
+	return map[string]string{
+		LabelPodName:      p.Name,
+		LabelPodNamespace: p.Namespace,
+		LabelPodUID:       p.UID,
+	}
+}
+
+// maxUID is the most bytes of a UID.
+const maxUID = 128
+
+// SafeUID reports whether a UID from a manifest may be part of a path that root
+// owns: letters, digits and dashes, no leading dash, 1 to 128 characters. The API
+// accepts any string, including "../../../etc".
+func SafeUID(uid string) bool {
+	if uid == "" || len(uid) > maxUID || uid[0] == '-' {
+		return false
+	}
+	for i := range len(uid) {
+		c := uid[i]
+		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '-') {
+			return false
+		}
+	}
+	return true
+}
+
+// SafeName reports whether a name is valid for a pod or a namespace, and safe in
+// a path: DNS labels (RFC 1123), no leading dot.
+func SafeName(name string) bool {
+	if name == "" || len(name) > 253 || name[0] == '.' {
+		return false
+	}
+	for i := range len(name) {
+		c := name[i]
+		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || c == '-' || c == '.') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,154 @@
+package safepath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/treetest"
+)
+
+// A walk does not follow a directory that is moved out of the way it came down.
+func TestWalkOfADirectoryThatIsMoved(t *testing.T) {
+	dir := t.TempDir()
+	defer treetest.Remove(t, dir)
+	treetest.MakeDeep(t, dir, 3*openLevels)
+	elsewhere := t.TempDir()
+	defer treetest.Remove(t, elsewhere)
+	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(root)
+	moved := false
+	err = Walk(t.Context(), root, Visitor{
+		File: func(int, string) error { return nil },
+		Leave: func(int) error {
+			if !moved {
+				moved = true
+				return os.Rename(dir+strings.Repeat("/deep", openLevels), elsewhere+"/deep")
+			}
+			return nil
+		},
+	})
+	if !errors.Is(err, ErrMoved) {
+		t.Errorf("error %v, want %v", err, ErrMoved)
+	}
+}
+
+// D10: 600,000 files took 338 MB, whatever was done with them.
+func TestD10ListingTakesAFixedAmountOfMemory(t *testing.T) {
+	dir := treetest.MemoryDir(t)
+	const files = 8000
+	name := func(i int) string { return fmt.Sprintf("%0250d", i) }
+	list := filepath.Join(dir, "list")
+	if err := os.Mkdir(list, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i := range files {
+		if err := os.Symlink("x", filepath.Join(list, name(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := unix.Open(list, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(root)
+	names, err := List(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer names.Close()
+	seen, most := 0, uint64(0)
+	var before, now runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for {
+		_, err := names.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen++; seen%2000 == 0 {
+			runtime.GC()
+			runtime.ReadMemStats(&now)
+			most = max(most, now.HeapAlloc-min(now.HeapAlloc, before.HeapAlloc))
+		}
+	}
+	if seen != files || most > 1<<20 {
+		t.Errorf("%d names with %d bytes in use; want %d with less than 1 MiB", seen, most, files)
+	}
+	if err := Clear(t.Context(), root, ""); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(list); len(left) != 0 {
+		t.Errorf("%d files are left", len(left))
+	}
+}
+
+func TestListing(t *testing.T) {
+	dir := t.TempDir()
+	want := []string{"a", "b c", strings.Repeat("x", 255), "ü\n"}
+	for _, name := range want {
+		treetest.Write(t, dir+"/"+name)
+	}
+	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(root)
+	names, err := List(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer names.Close()
+	var got []string
+	for {
+		name, err := names.Next()
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				t.Error(err)
+			}
+			break
+		}
+		got = append(got, name)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestWalkEndsWithTheContext(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 10 {
+		treetest.Write(t, fmt.Sprintf("%s/%d", dir, i))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(root)
+	visited := 0
+	err = Walk(ctx, root, Visitor{
+		File:  func(int, string) error { visited++; cancel(); return nil },
+		Leave: func(int) error { t.Error("the directory counts as done"); return nil },
+	})
+	if !errors.Is(err, context.Canceled) || visited != 1 {
+		t.Errorf("%v after %d files; want canceled after 1", err, visited)
+	}
+}

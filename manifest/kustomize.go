@@ -1,0 +1,86 @@
+package manifest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/podrun/podrun/internal/problem"
+)
+
+// kustomizers are the programs that build a kustomization, the first that is installed
+// is taken: the directory is their last argument.
+var kustomizers = [][]string{{"kustomize", "build"}, {"kubectl", "kustomize"}}
+
+// maxComplaint limits how much of such a program's stderr is shown, in bytes.
+const maxComplaint = 10 << 10
+
+// ReadKustomization builds the kustomization of a directory by `kustomize build`, or
+// `kubectl kustomize`, whichever is installed: kustomize's own library would make
+// podrun a tenth larger. At most MaxInput bytes are read. The source is named after
+// the directory. The error is of kind Usage if neither program is installed, else of
+// kind Manifest; when ctx ends, it wraps its cause.
+func ReadKustomization(ctx context.Context, dir string) (Source, error) {
+	object := "kustomization " + problem.ShownURL(dir)
+	words := kustomizer()
+	if words == nil {
+		return Source{}, &problem.Error{Kind: problem.Usage, Object: object, Err: errors.New("neither kustomize nor kubectl is installed on this host"),
+			Hint: "install one of them, or build it where there is one: kubectl kustomize DIR | podrun apply -"}
+	}
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	out, complaint := &cutBuffer{limit: MaxInput, full: cancel}, &cutBuffer{limit: maxComplaint, full: func() {}}
+	c := exec.CommandContext(inner, words[0], append(words[1:], dir)...)
+	c.Stdout, c.Stderr, c.WaitDelay = out, complaint, time.Second
+	err := c.Run()
+	switch {
+	case ctx.Err() != nil:
+		return Source{}, fmt.Errorf("build the %s: %w", object, context.Cause(ctx))
+	case out.cut:
+		err = fmt.Errorf("it builds more than %d MiB", MaxInput>>20)
+	case err != nil:
+		if text := strings.TrimSpace(complaint.data.String()); text != "" {
+			err = errors.New(text)
+		}
+		err = fmt.Errorf("%s %s: %w", filepath.Base(words[0]), words[1], err)
+	}
+	if err != nil {
+		return Source{}, &problem.Error{Kind: problem.Manifest, Object: object, Err: err}
+	}
+	return Source{Name: filepath.Join(problem.ShownURL(dir), "(kustomization)"), Data: out.data.Bytes()}, nil
+}
+
+// kustomizer is the program that is installed, with its subcommand; nil for none.
+func kustomizer() []string {
+	for _, words := range kustomizers {
+		if path, err := exec.LookPath(words[0]); err == nil {
+			return []string{path, words[1]}
+		}
+	}
+	return nil
+}
+
+// cutBuffer keeps the first bytes that are written, up to a limit. What comes after
+// them is dropped, and full is called.
+type cutBuffer struct {
+	data  bytes.Buffer
+	limit int
+	cut   bool
+	full  func()
+}
+
+// Write never fails.
+func (b *cutBuffer) Write(p []byte) (int, error) {
+	kept := min(len(p), b.limit-b.data.Len())
+	b.data.Write(p[:kept])
+	if kept < len(p) && !b.cut {
+		b.cut = true
+		b.full()
+	}
+	return len(p), nil
+}

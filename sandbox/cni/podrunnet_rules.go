@@ -1,0 +1,131 @@
+package cni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/hostfile"
+)
+
+// readOwn reads the attachments to a network whose sandboxes have their network
+// namespace still: those of another boot have not.
+func readOwn(ctx context.Context, dir, network string) ([]ownAttachment, error) {
+	files, err := filepath.Glob(filepath.Join(dir, network+"-*"))
+	if err != nil {
+		return nil, err
+	}
+	var out []ownAttachment
+	for _, path := range files[:min(len(files), maxResults)] {
+		data, err := hostfile.ReadNoFollow(ctx, path, maxResult)
+		if err != nil {
+			continue // removed since then, or no file
+		}
+		a, ok := parseOwn(data, network)
+		if !ok {
+			continue
+		}
+		var fs unix.Statfs_t
+		if unix.Statfs(a.netns, &fs) == nil && fs.Type == unix.NSFS_MAGIC {
+			out = append(out, a)
+		}
+	}
+	return out, nil
+}
+
+// readOwnRules reads the comments of the rules that concern a network.
+func readOwnRules(bridge string) (ownRules, error) {
+	r := ownRules{attachments: map[uint8][]string{}, forward: map[uint8][]string{}}
+	for _, family := range []uint8{unix.NFPROTO_IPV4, unix.NFPROTO_IPV6} {
+		comments, err := readComments(family, ownType+"-"+bridge, "postrouting")
+		if err != nil {
+			return r, err
+		}
+		r.attachments[family] = comments
+		there, err := hasChain(family, "filter", "FORWARD")
+		if err != nil {
+			return r, err
+		}
+		if !there {
+			continue
+		}
+		if r.forward[family], err = readComments(family, "filter", "FORWARD"); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// nftRequest is one about a chain; named are the attributes' types.
+func nftRequest(message, flags int, family uint8, table, chain string, named [2]int) *nl.NetlinkRequest {
+	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|message, flags)
+	req.AddData(&nl.Nfgenmsg{NfgenFamily: family, Version: nl.NFNETLINK_V0})
+	req.AddData(nl.NewRtAttr(named[0], nl.ZeroTerminated(table)))
+	req.AddData(nl.NewRtAttr(named[1], nl.ZeroTerminated(chain)))
+	return req
+}
+
+// hasChain reports whether the kernel has a chain of nftables.
+func hasChain(family uint8, table, chain string) (bool, error) {
+	req := nftRequest(unix.NFT_MSG_GETCHAIN, 0, family, table, chain, [2]int{unix.NFTA_CHAIN_TABLE, unix.NFTA_CHAIN_NAME})
+	_, err := req.Execute(unix.NETLINK_NETFILTER, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the nftables chain %s %s: %w", table, chain, err)
+	}
+	return true, nil
+}
+
+// readComments reads the comments of a chain's rules; none without the chain.
+func readComments(family uint8, table, chain string) ([]string, error) {
+	var messages [][]byte
+	var err error
+	for range 3 { // again if the rules changed while they were read
+		req := nftRequest(unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP, family, table, chain, [2]int{unix.NFTA_RULE_TABLE, unix.NFTA_RULE_CHAIN})
+		if messages, err = req.Execute(unix.NETLINK_NETFILTER, 0); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("read the rules of the nftables chain %s %s: %w", table, chain, err)
+	}
+	var out []string
+	for _, m := range messages {
+		if len(m) < nl.SizeofNfgenmsg {
+			continue
+		}
+		attributes, err := nl.ParseRouteAttr(m[nl.SizeofNfgenmsg:])
+		if err != nil {
+			return nil, fmt.Errorf("read the rules of the nftables chain %s %s: %w", table, chain, err)
+		}
+		for _, a := range attributes {
+			if a.Attr.Type&nl.NLA_TYPE_MASK == unix.NFTA_RULE_USERDATA {
+				out = append(out, commentOf(a.Value))
+			}
+		}
+	}
+	return out, nil
+}
+
+// commentOf finds the comment in a rule's user data: entries of a type, of which 0 is a
+// comment, a length, and as many bytes. Any program may have written them.
+func commentOf(data []byte) string {
+	for len(data) >= 2 && len(data) >= 2+int(data[1]) {
+		value := data[2 : 2+int(data[1])]
+		if data[0] == 0 {
+			text, _, _ := strings.Cut(string(value), "\x00")
+			return text
+		}
+		data = data[2+len(value):]
+	}
+	return ""
+}

@@ -1,0 +1,121 @@
+package cni
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/podrun/podrun/internal/hostfile"
+)
+
+// firewallLimit bounds each call of a firewall program. It waits for a lock that
+// others hold while they change rules.
+const firewallLimit = 20 * time.Second
+
+// maxRules limits the output of iptables-save, in bytes.
+const maxRules = 64 << 20
+
+// Remove removes what plugins left of sandboxes that are gone: their rules and chains,
+// the addresses that they hold, and their attachments. Sandboxes are those of which no
+// attachment is known. Below rootDir is podrun's own runtime, where there is one. It can
+// be repeated, and tries everything.
+func Remove(ctx context.Context, rootDir string, attachments []Attachment, sandboxes []string) error {
+	sandboxes = slices.Clone(sandboxes)
+	for _, a := range attachments {
+		sandboxes = append(sandboxes, a.Sandbox)
+	}
+	sandboxes = slices.DeleteFunc(sandboxes, func(id string) bool { return !ids().MatchString(id) })
+	if len(sandboxes) == 0 {
+		return nil
+	}
+	var errs []error
+	for _, program := range []string{"iptables", "ip6tables"} {
+		if err := removeRules(ctx, program, attachments, sandboxes); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	errs = append(errs, removeNft(ctx, sandboxes), removeOwn(ctx, rootDir, sandboxes))
+	var dirs []string
+	for _, pattern := range []string{defaultLeases + "/*", filepath.Join(rootDir, ownLeases)} {
+		found, err := filepath.Glob(pattern)
+		dirs, errs = append(dirs, found...), append(errs, err)
+	}
+	for _, a := range attachments {
+		dirs = append(dirs, a.LeaseDirs...)
+	}
+	slices.Sort(dirs)
+	for _, dir := range slices.Compact(dirs) {
+		errs = append(errs, removeLeases(ctx, dir, sandboxes))
+	}
+	for _, a := range attachments {
+		if err := os.Remove(a.File); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeRules removes the rules of sandboxes. A host without the program has none: the
+// plugins use it themselves.
+func removeRules(ctx context.Context, program string, attachments []Attachment, sandboxes []string) error {
+	save, err := exec.LookPath(program + "-save")
+	if err != nil {
+		return nil
+	}
+	restore, err := exec.LookPath(program + "-restore")
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, firewallLimit)
+	defer cancel()
+	saved, err := exec.CommandContext(ctx, save).Output()
+	if err != nil || len(saved) > maxRules {
+		return nil // the host's kernel lacks the tables: then there are no rules
+	}
+	script := removal(saved, attachments, sandboxes)
+	if len(script) == 0 {
+		return nil
+	}
+	c := exec.CommandContext(ctx, restore, "--noflush", "--wait")
+	c.Stdin = bytes.NewReader(script)
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("remove the %s rules of sandboxes that are gone: %w: %s", program, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// maxLease bounds a lease, in bytes: an ID and the name of an interface.
+const maxLease = 4 << 10
+
+// removeLeases removes the files by which host-local keeps addresses for sandboxes:
+// each is named by the address, and its first line is the ID.
+func removeLeases(ctx context.Context, dir string, sandboxes []string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil // host-local is not used, or keeps its files elsewhere
+	}
+	var errs []error
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		data, err := hostfile.ReadNoFollow(ctx, path, maxLease)
+		if err != nil {
+			continue
+		}
+		holder, _, _ := strings.Cut(strings.TrimSpace(string(data)), "\n")
+		if !slices.Contains(sandboxes, strings.TrimSpace(holder)) {
+			continue
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,135 @@
+package eviction
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
+
+	"github.com/podrun/podrun/internal/resource"
+)
+
+// Disk is what something uses of a file system.
+type Disk struct{ Bytes, Inodes int64 }
+
+// Plus adds two usages.
+func (d Disk) Plus(other Disk) Disk { return Disk{d.Bytes + other.Bytes, d.Inodes + other.Inodes} }
+
+// Usage is a pod's usage of the node's resources.
+type Usage struct {
+	Memory     int64 // working set, in bytes
+	Processes  int64 // and threads
+	Containers map[string]ContainerUsage
+	Volumes    map[string]Disk // emptyDirs on disk, by the names of the volumes
+	// Files are single files of the host that containers can write to: /etc/hosts, as in
+	// the kubelet (CVE-2020-8557), termination logs, /etc/resolv.conf and /etc/hostname.
+	Files Disk
+}
+
+// ContainerUsage is the usage of a container of a pod.
+type ContainerUsage struct {
+	Memory int64 // working set, in bytes
+	Layer  Disk  // its writable layer, on the file system of images
+	Logs   Disk
+}
+
+// Candidate is a pod that may be evicted. Usage is nil where it is not known: such a
+// pod goes first, as in the kubelet.
+type Candidate struct {
+	Pod   *corev1.Pod
+	Usage *Usage
+}
+
+// Critical reports whether a pod is never evicted (the kubelet's IsCriticalPod; podrun's
+// static pods are not so as such).
+func Critical(pod *corev1.Pod) bool {
+	return pod.Spec.Priority != nil && *pod.Spec.Priority >= scheduling.SystemCriticalPriority
+}
+
+// Rank sorts pods in the order of eviction for a signal, without critical ones. For
+// memory and disk: pods that use more than they request first, then by priority, then by
+// the usage beyond the request; for process IDs: by priority and then by their number.
+func Rank(pods []Candidate, s Signal, dedicatedImages bool) []Candidate {
+	out := slices.DeleteFunc(slices.Clone(pods), func(c Candidate) bool { return Critical(c.Pod) })
+	slices.SortStableFunc(out, func(a, b Candidate) int {
+		if a.Usage == nil || b.Usage == nil {
+			return cmp.Or(first(a.Usage == nil, b.Usage == nil), byPriority(a, b))
+		}
+		used, requested := a.of(s, dedicatedImages)
+		used2, requested2 := b.of(s, dedicatedImages)
+		exceeds := first(used > requested, used2 > requested2)
+		if s == PIDAvailable {
+			exceeds = 0
+		}
+		if s.Resource() == inodes {
+			// Inodes cannot be requested. The kubelet subtracts the request of disk space
+			// from their number all the same (disk in pkg/kubelet/eviction/helpers.go).
+			requested, requested2 = a.request(corev1.ResourceEphemeralStorage), b.request(corev1.ResourceEphemeralStorage)
+		}
+		return cmp.Or(exceeds, byPriority(a, b), cmp.Compare(used2-requested2, used-requested))
+	})
+	return out
+}
+
+func byPriority(a, b Candidate) int { return cmp.Compare(priority(a.Pod), priority(b.Pod)) }
+
+func priority(pod *corev1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}
+
+// first sorts true before false.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// of returns a pod's usage of a signal's resource, and its request.
+func (c Candidate) of(s Signal, dedicatedImages bool) (used, requested int64) {
+	switch s.Resource() {
+	case corev1.ResourceMemory:
+		return c.Usage.Memory, c.request(corev1.ResourceMemory)
+	case pids:
+		return c.Usage.Processes, 0
+	}
+	disk := c.Usage.disk(s, dedicatedImages)
+	if s.Resource() == inodes {
+		return disk.Inodes, 0
+	}
+	return disk.Bytes, c.request(corev1.ResourceEphemeralStorage)
+}
+
+func (c Candidate) request(name corev1.ResourceName) int64 {
+	requests := resource.PodRequests(c.Pod)
+	q := requests[name]
+	return q.Value()
+}
+
+// disk is a pod's usage of the file system of a signal: if images are on a separate one,
+// layers count there, and logs and volumes on the node's; otherwise all of them count.
+func (u *Usage) disk(s Signal, dedicatedImages bool) Disk {
+	images := s == ImageFSAvailable || s == ImageFSInodesFree
+	var out Disk
+	for _, c := range u.Containers {
+		if images || !dedicatedImages {
+			out = out.Plus(c.Layer)
+		}
+		if !images || !dedicatedImages {
+			out = out.Plus(c.Logs)
+		}
+	}
+	if !images || !dedicatedImages {
+		for _, v := range u.Volumes {
+			out = out.Plus(v)
+		}
+	}
+	return out
+}

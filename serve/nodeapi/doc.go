@@ -1,0 +1,78 @@
+// Package nodeapi is the HTTP API of podrun serve, in the kubelet's format: health, pods,
+// metrics, statistics, events and logs; and, on the unix socket, exec, attach and port
+// forwarding.
+//
+// A Server answers requests with the results of a Backend and never changes a pod's
+// definition. It renders a response completely before it writes it, so that a slow client
+// does not hold a lock or delay other requests; it disconnects a client that does not
+// read a stream. Metrics are counted when workers report them, independently of scrapes.
+package nodeapi
+
+import (
+	"context"
+	"io"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/podrun/podrun/internal/event"
+)
+
+// Backend provides a Server's data. Its functions are called concurrently, with the
+// context of the request, and must all be set.
+type Backend struct {
+	// Health returns the checks of /readyz. It must not wait.
+	Health func() []Check
+	// Pods returns all pods with their status.
+	Pods func(context.Context) (*corev1.PodList, error)
+	// Sources returns the state of the manifest sources. It must not wait.
+	Sources func() []Source
+	// Stats returns the statistics of the node and its pods.
+	Stats func(context.Context) (*statsapi.Summary, error)
+	// Events returns the events that the pods' journals hold, oldest first.
+	Events func(ctx context.Context, namespace, pod string) ([]event.Event, error)
+	// Logs writes the log of a container until its end, or as long as the request
+	// asks to follow it. The error is of a type of package problem where nothing was
+	// written.
+	Logs func(context.Context, LogRequest, io.Writer) error
+	// Exec, Attach and PortForward return a URL of the runtime's streaming server that
+	// is good for one connection.
+	Exec, Attach, PortForward func(context.Context, StreamRequest) (string, error)
+	// ReadOnly disables exec, attach and port-forward.
+	ReadOnly bool
+	// Feed gets the events that happen.
+	Feed *Feed
+	// Metrics are those of /metrics.
+	Metrics *Metrics
+}
+
+// Check is one condition of /readyz.
+type Check struct {
+	Name string // sources, runtime, workers
+	// Reason is why the check fails, without credentials; empty if it passes.
+	Reason string
+	// Live is true if /healthz includes the check: a restart may fix the problem.
+	Live bool
+}
+
+// Source is the state of one manifest source, as `podrun get --sources` prints it.
+type Source struct {
+	Name  string `json:"name"`  // the directory, or the URL without query
+	State string `json:"state"` // Present or Unreachable
+	Why   string `json:"why,omitempty"`
+	Files int    `json:"files"` // that are in force
+	Pods  int    `json:"pods"`  // in these files
+	// Problems are those of files whose newest content is not in force.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// LogRequest is a request for the log of one container, with the parameters of the
+// API server's pods/log.
+type LogRequest struct {
+	Namespace, Pod, Container string
+	Previous, Follow          bool
+	Timestamps                bool
+	Tail, LimitBytes          *int64 // nil for all
+	Since                     time.Time
+}

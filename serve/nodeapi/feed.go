@@ -1,0 +1,65 @@
+package nodeapi
+
+import (
+	"sync"
+
+	"github.com/podrun/podrun/internal/event"
+)
+
+// Limits of a Feed.
+const (
+	maxWatchers = 64
+	feedBuffer  = 1024 // events that a watcher may lag behind
+)
+
+// Feed passes events on to watchers. The zero value has none.
+type Feed struct {
+	mu       sync.Mutex
+	watchers map[*Watcher]bool
+}
+
+// Watcher gets events. C is closed when the watcher read too slowly, which loses
+// the events after those in C.
+type Watcher struct {
+	C    <-chan event.Event
+	c    chan event.Event
+	feed *Feed
+}
+
+// Emit is an event.Sink. It never waits: a watcher whose buffer is full is dropped.
+func (f *Feed) Emit(e event.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for w := range f.watchers {
+		select {
+		case w.c <- e:
+		default:
+			delete(f.watchers, w)
+			close(w.c)
+		}
+	}
+}
+
+// Watch returns a watcher of the events from now on; nil if there are too many. The
+// caller must Stop it.
+func (f *Feed) Watch() *Watcher {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.watchers) >= maxWatchers {
+		return nil
+	}
+	c := make(chan event.Event, feedBuffer)
+	w := &Watcher{C: c, c: c, feed: f}
+	if f.watchers == nil {
+		f.watchers = map[*Watcher]bool{}
+	}
+	f.watchers[w] = true
+	return w
+}
+
+// Stop ends the watch. It can be called again.
+func (w *Watcher) Stop() {
+	w.feed.mu.Lock()
+	defer w.feed.mu.Unlock()
+	delete(w.feed.watchers, w)
+}

@@ -1,0 +1,111 @@
+package nodeapi
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podrun/podrun/internal/identity"
+)
+
+// Usage is the CPU and memory usage of a control group; nil fields are not known.
+type Usage struct {
+	CPUNanoSeconds  *uint64 // since it was made
+	MemoryBytes     *uint64
+	WorkingSetBytes *uint64 // without inactive file pages
+}
+
+// StatsInput is the input of a Summary.
+type StatsInput struct {
+	Now      time.Time
+	NodeName string
+	// Sandboxes and Containers are the runtime's lists; PodStats and Stats its
+	// statistics, empty if it has none.
+	Sandboxes  []*runtimeapi.PodSandbox
+	Containers []*runtimeapi.Container
+	PodStats   []*runtimeapi.PodSandboxStats
+	Stats      []*runtimeapi.ContainerStats
+	// Owned distinguishes podrun's sandboxes from others.
+	Owned func(*runtimeapi.PodSandbox) bool
+	// Groups are the usages of the pods' control groups, by UID, of pods without
+	// statistics of the runtime.
+	Groups map[string]Usage
+	Node   statsapi.NodeStats // but for the name
+}
+
+// Summarize returns the kubelet's /stats/summary for podrun's running pods, by namespace
+// and name. If the usage of a pod is unknown, it is the sum of its containers' usage.
+// Exited containers are left out, as in the kubelet (pkg/kubelet/stats,
+// removeTerminatedContainers); for a running one without statistics, only its name is
+// set. UsageNanoCores is the runtime's value, if it reports one; Rates replaces it by the
+// usage between two summaries.
+func Summarize(in StatsInput) *statsapi.Summary {
+	out := &statsapi.Summary{Node: in.Node, Pods: []statsapi.PodStats{}}
+	out.Node.NodeName = in.NodeName
+	started := map[string]int64{}
+	for _, c := range in.Containers {
+		if c.State != runtimeapi.ContainerState_CONTAINER_EXITED { // containerd lists those too
+			started[c.Id] = c.CreatedAt
+		}
+	}
+	containers := map[string][]statsapi.ContainerStats{} // by sandbox's pod UID
+	counted := map[string]bool{}
+	for _, s := range in.Stats {
+		if created, listed := started[s.GetAttributes().GetId()]; listed {
+			counted[s.GetAttributes().GetId()] = true
+			uid := s.GetAttributes().GetLabels()[identity.LabelPodUID]
+			containers[uid] = append(containers[uid], containerStats(s, created))
+		}
+	}
+	for _, c := range in.Containers {
+		if uid := c.Labels[identity.LabelPodUID]; c.State == runtimeapi.ContainerState_CONTAINER_RUNNING && !counted[c.Id] {
+			containers[uid] = append(containers[uid], statsapi.ContainerStats{Name: c.Labels[identity.LabelContainerName], StartTime: metav1.NewTime(time.Unix(0, c.CreatedAt))})
+		}
+	}
+	of := map[string]*runtimeapi.PodSandboxStats{}
+	for _, s := range in.PodStats {
+		of[s.GetAttributes().GetId()] = s
+	}
+	for _, sb := range in.Sandboxes {
+		if sb.State != runtimeapi.PodSandboxState_SANDBOX_READY || !in.Owned(sb) {
+			continue
+		}
+		uid := sb.GetMetadata().GetUid()
+		out.Pods = append(out.Pods, podStats(in, sb, of[sb.Id].GetLinux(), containers[uid]))
+	}
+	slices.SortFunc(out.Pods, func(a, b statsapi.PodStats) int {
+		return cmp.Or(cmp.Compare(a.PodRef.Namespace, b.PodRef.Namespace), cmp.Compare(a.PodRef.Name, b.PodRef.Name), cmp.Compare(a.PodRef.UID, b.PodRef.UID))
+	})
+	return out
+}
+
+// podStats is one pod.
+func podStats(in StatsInput, sb *runtimeapi.PodSandbox, s *runtimeapi.LinuxPodSandboxStats, containers []statsapi.ContainerStats) statsapi.PodStats {
+	m := sb.GetMetadata()
+	p := statsapi.PodStats{PodRef: statsapi.PodReference{Name: m.GetName(), Namespace: m.GetNamespace(), UID: m.GetUid()},
+		StartTime: metav1.NewTime(time.Unix(0, sb.CreatedAt)), Containers: containers}
+	if p.Containers == nil {
+		p.Containers = []statsapi.ContainerStats{}
+	}
+	slices.SortFunc(p.Containers, func(a, b statsapi.ContainerStats) int { return cmp.Compare(a.Name, b.Name) })
+	p.CPU, p.Memory = cpuStats(s.GetCpu()), memoryStats(s.GetMemory())
+	if group, known := in.Groups[m.GetUid()]; known {
+		if p.CPU == nil && group.CPUNanoSeconds != nil {
+			p.CPU = &statsapi.CPUStats{Time: metav1.NewTime(in.Now), UsageCoreNanoSeconds: group.CPUNanoSeconds}
+		}
+		if p.Memory == nil && group.WorkingSetBytes != nil {
+			p.Memory = &statsapi.MemoryStats{Time: metav1.NewTime(in.Now), UsageBytes: group.MemoryBytes, WorkingSetBytes: group.WorkingSetBytes}
+		}
+	}
+	sumUp(&p, in.Now)
+	p.Network = networkStats(s.GetNetwork())
+	if n := s.GetProcess().GetProcessCount(); n != nil {
+		p.ProcessStats = &statsapi.ProcessStats{ProcessCount: ptr.To(n.GetValue())}
+	}
+	return p
+}

@@ -1,0 +1,163 @@
+package source
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+)
+
+// maxResponseHeader bounds the header of an answer, in bytes.
+const maxResponseHeader = 64 << 10
+
+// fetcher reads URLs.
+type fetcher struct {
+	options RemoteOptions
+	client  *http.Client
+}
+
+// answer is a server's response.
+type answer struct {
+	unchanged bool // since the content of the ETag that was sent
+	data      []byte
+	etag      string
+	// retryAfter is how long a server that refused the request asks to wait; 0 for as
+	// long as usual.
+	retryAfter time.Duration
+}
+
+func newFetcher(o RemoteOptions) *fetcher {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(o.Trust) > 0 {
+		config.RootCAs = x509.NewCertPool()
+		config.RootCAs.AppendCertsFromPEM(o.Trust)
+	}
+	return &fetcher{options: o, client: &http.Client{Timeout: o.Timeout, Transport: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, MaxResponseHeaderBytes: maxResponseHeader, ForceAttemptHTTP2: true,
+		MaxIdleConnsPerHost: 1, IdleConnTimeout: 2 * o.Every, TLSHandshakeTimeout: 10 * time.Second}}}
+}
+
+// fetch reads a URL, unless its content still has the ETag. Errors contain neither the
+// query of the URL, nor the response, nor headers, because all of these may contain
+// credentials.
+func (f *fetcher) fetch(ctx context.Context, name, etag string) (answer, error) {
+	headers, err := f.headers(ctx)
+	if err != nil {
+		return answer{}, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, name, nil)
+	if err != nil {
+		return answer{}, errors.New("not a valid URL")
+	}
+	req.Header.Set("User-Agent", "podrun")
+	req.Header.Set("Accept", "application/yaml, application/json;q=0.9, text/plain;q=0.8, */*;q=0.5")
+	for _, h := range headers {
+		req.Header.Add(h.name, h.value)
+	}
+	if etag != "" {
+		req.Header.Set("If-None-Match", etag)
+	}
+	client := *f.client
+	client.CheckRedirect = func(next *http.Request, via []*http.Request) error { return redirect(next, via, headers) }
+	resp, err := client.Do(req)
+	if err != nil {
+		return answer{}, withoutURL(err)
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode == http.StatusNotModified && etag != "":
+		return answer{unchanged: true}, nil
+	case resp.StatusCode == http.StatusNotModified:
+		return answer{}, errors.New("the server answered 304 Not Modified although podrun has no copy")
+	case resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable:
+		after := retryAfter(resp.Header.Get("Retry-After"), time.Now())
+		return answer{retryAfter: after}, fmt.Errorf("the server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+	case resp.StatusCode != http.StatusOK:
+		return answer{}, fmt.Errorf("the server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+	case resp.ContentLength > manifest.MaxSource:
+		return answer{}, errLarge
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, manifest.MaxSource+1))
+	switch {
+	case err != nil:
+		return answer{}, fmt.Errorf("read the answer: %w", withoutURL(err))
+	case len(data) > manifest.MaxSource:
+		return answer{}, errLarge
+	}
+	out := answer{data: data, etag: resp.Header.Get("ETag")}
+	if len(out.etag) > maxETag {
+		out.etag = ""
+	}
+	return out, nil
+}
+
+var errLarge = fmt.Errorf("larger than the limit of %d MiB", manifest.MaxSource>>20)
+
+// redirect accepts https, and gives no header of the file to another host.
+func redirect(next *http.Request, via []*http.Request, headers []header) error {
+	switch {
+	case len(via) >= 10:
+		return errors.New("more than 10 redirects")
+	case next.URL.Scheme != "https":
+		return errors.New("the server redirects to a URL that is not https")
+	}
+	next.Header.Del("Referer") // it has the query of the URL that redirected
+	if next.URL.Host != via[0].URL.Host {
+		for _, h := range headers {
+			next.Header.Del(h.name)
+		}
+	}
+	return nil
+}
+
+// withoutURL is the cause of an error of the client, which repeats the URL.
+func withoutURL(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		if e.Timeout() {
+			return errors.New("the server did not answer in time")
+		}
+		err = e.Err
+	}
+	switch {
+	case os.IsTimeout(err):
+		return errors.New("the server did not send its answer in time")
+	case errors.Is(err, io.EOF):
+		return errors.New("the server closed the connection")
+	}
+	return errors.New(problem.Brief(err.Error())) // it may quote the response
+}
+
+// headers reads the header file.
+func (f *fetcher) headers(ctx context.Context) ([]header, error) {
+	if f.options.HeaderFile == "" {
+		return nil, nil
+	}
+	data, err := hostfile.Read(ctx, f.options.HeaderFile, maxHeaderFile)
+	if err != nil {
+		return nil, fmt.Errorf("--source-header-file: %w", err)
+	}
+	headers, err := parseHeaders(data)
+	if err != nil {
+		return nil, fmt.Errorf("--source-header-file %s: %w", f.options.HeaderFile, err)
+	}
+	return headers, nil
+}
+
+// hostOf is the host and port of a URL that CheckRemote accepts.
+func hostOf(name string) string {
+	u, err := url.Parse(name)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}

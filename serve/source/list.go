@@ -1,0 +1,212 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/manifest"
+)
+
+const (
+	maxEntries = 100000 // names of a directory that are looked at
+	maxIgnored = 100    // names that are reported as ignored
+)
+
+var errTooMuch = fmt.Errorf("more than %d MiB changed in the directory at once", manifest.MaxInput>>20)
+
+var errDangling = errors.New("is a symbolic link to a file that does not exist")
+
+// list reads a directory. Known are the files that are not read while their attributes
+// are unchanged. Progress counts the completed calls. All paths are relative to the
+// directory's descriptor, so that a concurrent mount or unmount does not mix two
+// directories.
+func list(ctx context.Context, dir string, known map[string]print, strict bool, progress *atomic.Int64) listing {
+	d, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return listing{err: cause(err)}
+	}
+	defer d.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(d.Fd()), &st); err != nil {
+		return listing{err: err}
+	}
+	l := listing{identity: Identity{Device: uint64(st.Dev), Inode: st.Ino}}
+	who := permissionsOf(&st)
+	if l.err = who.refused(strict); l.err != nil {
+		return l
+	}
+	l.expose("the directory", who)
+	names, err := l.names(ctx, d, progress)
+	if err != nil {
+		l.err = cause(err)
+		return l
+	}
+	base := fmt.Sprintf("/proc/self/fd/%d", d.Fd())
+	left := int64(manifest.MaxInput)
+	for _, name := range names {
+		if ctx.Err() != nil {
+			l.err = context.Cause(ctx)
+			return l
+		}
+		o, isDir := observe(base, name, known, strict, left)
+		progress.Add(1)
+		switch {
+		case isDir:
+			l.ignore(name)
+		case errors.Is(o.err, fs.ErrNotExist): // removed since it was listed
+		default:
+			left -= int64(len(o.data))
+			l.files = append(l.files, o)
+			l.expose(printable(name), o.permissions)
+		}
+	}
+	return l
+}
+
+// names lists the names of manifests, sorted, a few at a time.
+func (l *listing) names(ctx context.Context, d *os.File, progress *atomic.Int64) ([]string, error) {
+	var names []string
+	for entries := 0; ctx.Err() == nil; {
+		more, err := d.Readdirnames(1024)
+		progress.Add(1)
+		for _, name := range more {
+			switch kindOfName(name) {
+			case manifestName:
+				names = append(names, name)
+			case foreignName:
+				l.ignore(name)
+			}
+			l.marked = l.marked || name == keepMarker
+		}
+		entries += len(more)
+		switch {
+		case len(names) > manifest.MaxFiles:
+			return nil, fmt.Errorf("the directory has more than %d manifests", manifest.MaxFiles)
+		case entries > maxEntries:
+			return nil, fmt.Errorf("the directory has more than %d entries", maxEntries)
+		case errors.Is(err, io.EOF):
+			slices.Sort(names)
+			slices.Sort(l.ignored)
+			return names, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+	return nil, context.Cause(ctx)
+}
+
+func (l *listing) ignore(name string) {
+	if len(l.ignored) < maxIgnored {
+		l.ignored = append(l.ignored, printable(name))
+	}
+}
+
+// observe reads one file, of at most left bytes, unless it looks as known.
+func observe(base, name string, known map[string]print, strict bool, left int64) (o observation, isDir bool) {
+	o.name = name
+	path := filepath.Join(base, name)
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		o.err = missing(path, err)
+		return o, false
+	}
+	o.print, o.permissions = printOf(&st), permissionsOf(&st)
+	refused := o.permissions.refused(strict)
+	switch {
+	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
+		return o, true
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		o.err = hostfile.ErrNotRegular
+	case refused != nil:
+		o.err = refused
+	case known[name] == o.print:
+		o.kept = true
+	case st.Size > manifest.MaxSource:
+		o.err = fmt.Errorf("larger than the limit of %d MiB", manifest.MaxSource>>20)
+	case st.Size > left:
+		o.err = errTooMuch
+	default:
+		o.read(path, strict, min(left, manifest.MaxSource))
+	}
+	return o, false
+}
+
+// missing distinguishes a dangling symbolic link from a removed name.
+func missing(path string, err error) error {
+	if _, gone := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && gone == nil {
+		return errDangling
+	}
+	return err
+}
+
+// read reads the content, and whether it may change yet.
+func (o *observation) read(path string, strict bool, limit int64) {
+	f, err := hostfile.Open(path)
+	if err != nil {
+		o.err = missing(path, cause(err))
+		return
+	}
+	defer f.Close()
+	fd := int(f.Fd())
+	var before, after unix.Stat_t
+	if o.err = unix.Fstat(fd, &before); o.err != nil {
+		return
+	}
+	o.print, o.permissions = printOf(&before), permissionsOf(&before)
+	if o.err = o.permissions.refused(strict); o.err != nil {
+		return // replaced since stat(2)
+	}
+	// A file that grew since then is over the limit, or not complete.
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	switch {
+	case err != nil:
+		o.err = cause(err)
+		return
+	case int64(len(data)) > limit:
+		o.err = fmt.Errorf("larger than the limit of %d MiB", limit>>20)
+		return
+	}
+	o.data, o.writer = data, writerOf(fd)
+	if o.err = unix.Fstat(fd, &after); printOf(&after) != o.print {
+		o.writer = hasWriter
+	}
+}
+
+// writerOf reports whether a process has the file open for writing: only then does
+// the kernel refuse a read lease (fcntl(2), F_SETLEASE). It takes CAP_LEASE, or to
+// own the file. The lease is given back at once; a process that opens the file
+// for writing in between waits for that.
+func writerOf(fd int) writer {
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
+	switch {
+	case err == nil:
+		unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK) // closing gives it back as well
+		return noWriter
+	case errors.Is(err, unix.EAGAIN):
+		return hasWriter
+	}
+	return writerUnknown
+}
+
+func printOf(st *unix.Stat_t) print {
+	return print{device: uint64(st.Dev), inode: st.Ino, size: st.Size, modified: st.Mtim.Nano(), changed: st.Ctim.Nano()}
+}
+
+// cause is an error without its path, which is that of a descriptor.
+func cause(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}

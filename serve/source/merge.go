@@ -1,0 +1,159 @@
+package source
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+)
+
+// Pod is one pod that a file defines.
+type Pod struct {
+	manifest.Pod
+	Path string // the File.Path of its file, which the pod records as its source
+}
+
+// Key is namespace/name.
+func (p *Pod) Key() string { return keyOf(&p.Pod) }
+
+// Desired is the content of all directories together. It is immutable, and shares its
+// objects with the Snapshot.
+type Desired struct {
+	Pods []Pod // by directory, file and place in the file
+	// Shared are the objects that pods refer to, of all directories; it has no pods.
+	Shared *manifest.Objects
+	// Problems are the objects that do not count because an earlier file has one of
+	// the same name.
+	Problems problem.List
+}
+
+// Objects returns only pod i with all objects that it can refer to. The pods share the
+// maps.
+func (d *Desired) Objects(i int) *manifest.Objects {
+	out := *d.Shared
+	out.Pods = []manifest.Pod{d.Pods[i].Pod}
+	return &out
+}
+
+// All returns all pods with the objects that they can refer to, in the maps of
+// Shared: manifest.Objects.ServeClaims on it is in force for every pod.
+func (d *Desired) All() *manifest.Objects {
+	out := *d.Shared
+	for i := range d.Pods {
+		out.Pods = append(out.Pods, d.Pods[i].Pod)
+	}
+	return &out
+}
+
+// News lists the problems that before, which may be nil, did not have.
+func (d *Desired) News(before *Desired) problem.List {
+	if before == nil {
+		return d.Problems
+	}
+	known := map[problem.Problem]bool{}
+	for _, p := range before.Problems {
+		known[p] = true
+	}
+	return slices.DeleteFunc(slices.Clone(d.Problems), func(p problem.Problem) bool { return known[p] })
+}
+
+// merger merges files. Owners are the places of the objects so far, by kind and
+// name; uids those of the pods that name their own.
+type merger struct {
+	desired *Desired
+	owners  map[string]manifest.Position
+	uids    map[string]string
+}
+
+// Merge joins the files of all directories: of two objects with the same name, it uses
+// that of the earlier directory, then that of the earlier file name. A Missing file comes
+// last, so that the file to which it was renamed takes precedence.
+func Merge(s *Snapshot) *Desired {
+	d := &Desired{Shared: &manifest.Objects{}}
+	d.Shared.Add(&manifest.Objects{}) // makes the maps
+	m := merger{desired: d, owners: map[string]manifest.Position{}, uids: map[string]string{}}
+	for _, missing := range []bool{false, true} {
+		for i := range s.Dirs {
+			for j := range s.Dirs[i].Files {
+				if f := &s.Dirs[i].Files[j]; f.Objects != nil && (f.State == Missing) == missing {
+					m.file(f)
+				}
+			}
+		}
+	}
+	if len(d.Problems) > maxNews {
+		d.Problems = append(d.Problems[:maxNews:maxNews], problem.Problem{Reason: "TooManyProblems",
+			Message: fmt.Sprintf("and %d more duplicates", len(d.Problems)-maxNews)})
+	}
+	return d
+}
+
+func (m *merger) file(f *File) {
+	for _, p := range f.Objects.Pods {
+		key := keyOf(&p)
+		if !m.claim(f, "Pod", key, p.Position) || !m.claimUID(f, &p) {
+			continue
+		}
+		m.desired.Pods = append(m.desired.Pods, Pod{Pod: p, Path: f.Path})
+	}
+	into := m.desired.Shared
+	mergeKind(m, f, "ConfigMap", into.ConfigMaps, f.Objects.ConfigMaps)
+	mergeKind(m, f, "Secret", into.Secrets, f.Objects.Secrets)
+	mergeKind(m, f, "PersistentVolumeClaim", into.Claims, f.Objects.Claims)
+	mergeKind(m, f, "PersistentVolume", into.Volumes, f.Objects.Volumes)
+	mergeKind(m, f, "RuntimeClass", into.RuntimeClasses, f.Objects.RuntimeClasses)
+	mergeKind(m, f, "PriorityClass", into.PriorityClasses, f.Objects.PriorityClasses)
+}
+
+func mergeKind[T any](m *merger, f *File, kind string, into, from map[string]T) {
+	for _, key := range slices.Sorted(maps.Keys(from)) {
+		if m.claim(f, kind, key, manifest.Position{File: printable(f.Path)}) {
+			into[key] = from[key]
+		}
+	}
+}
+
+// claim notes an object of this name, or reports that an earlier file has one.
+func (m *merger) claim(f *File, kind, key string, at manifest.Position) bool {
+	object := kind + " " + key
+	first, taken := m.owners[object]
+	if !taken {
+		m.owners[object] = at
+		return true
+	}
+	if f.State != Missing {
+		m.desired.Problems = append(m.desired.Problems, problem.Problem{File: at.File, Line: at.Line, Object: object,
+			Field: "metadata.name", Reason: "FieldValueDuplicate", Message: "ignored: the same name is in " + place(first),
+			Hint: "rename or remove one of them"})
+	}
+	return false
+}
+
+// claimUID refuses a second pod with the UID of another one: they would share a
+// directory and a control group.
+func (m *merger) claimUID(f *File, p *manifest.Pod) bool {
+	uid := string(p.Object.UID)
+	if uid == "" {
+		return true
+	}
+	first, taken := m.uids[uid]
+	if !taken {
+		m.uids[uid] = "Pod " + keyOf(p) + " in " + place(p.Position)
+		return true
+	}
+	delete(m.owners, "Pod "+keyOf(p))
+	if f.State != Missing {
+		m.desired.Problems = append(m.desired.Problems, p.Locate(problem.Problem{Field: "metadata.uid", Reason: "FieldValueDuplicate",
+			Message: "ignored: " + first + " has the same UID", Hint: "remove metadata.uid; podrun makes one"}))
+	}
+	return false
+}
+
+func place(at manifest.Position) string {
+	if at.Line > 0 {
+		return fmt.Sprintf("%s:%d", at.File, at.Line)
+	}
+	return at.File
+}

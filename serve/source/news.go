@@ -1,0 +1,93 @@
+package source
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/podrun/podrun/internal/problem"
+)
+
+// maxNews is how many problems one pass reports.
+const maxNews = 1000
+
+// news is what to report of a pass: each problem once per content of its file,
+// each directory when it becomes unreachable and when it is back.
+func news(before, after *Snapshot) problem.List {
+	var out problem.List
+	for i := range after.Dirs {
+		now := &after.Dirs[i]
+		was := &Dir{State: Present}
+		if before != nil && i < len(before.Dirs) {
+			was = &before.Dirs[i]
+		}
+		switch {
+		case now.pending:
+		case now.State == Unreachable && (was.State != Unreachable || was.Why != now.Why):
+			out = append(out, now.unreachable())
+		case now.State == Present && was.State == Unreachable && !was.pending:
+			out = append(out, problem.Problem{File: printable(now.Path), Reason: "SourceReachable", Message: "the " + now.kind() + " is readable again", Warning: true})
+		}
+		if now.State != Present {
+			continue
+		}
+		out = append(out, fileNews(was.Files, now.Files)...)
+		fresh := slices.DeleteFunc(slices.Clone(now.Ignored), func(name string) bool { return slices.Contains(was.Ignored, name) })
+		if len(fresh) > 0 {
+			out = append(out, now.ignored(fresh))
+		}
+		if len(now.Exposed) > 0 && !slices.Equal(was.Exposed, now.Exposed) {
+			out = append(out, now.exposed())
+		}
+	}
+	if rest := len(out) - maxNews; rest > 0 {
+		out = append(out[:maxNews:maxNews], problem.Problem{Reason: "TooManyProblems", Message: fmt.Sprintf("and %d more problems", rest), Warning: true})
+	}
+	return out
+}
+
+// fileNews lists the problems of contents that were not reported yet. Both lists
+// are sorted by name.
+func fileNews(before, after []File) problem.List {
+	var out problem.List
+	for i := range after {
+		f := &after[i]
+		for len(before) > 0 && before[0].name < f.name {
+			before = before[1:]
+		}
+		if len(before) > 0 && before[0].name == f.name && before[0].Hash == f.Hash && before[0].settled == f.settled {
+			continue
+		}
+		out = append(out, f.report()...)
+	}
+	return out
+}
+
+// report is the problems of a file as they are reported.
+func (f *File) report() problem.List {
+	out := slices.Clone(f.Problems)
+	if f.settled != Broken || f.Objects == nil {
+		return out
+	}
+	return append(out, problem.Problem{File: printable(f.Path), Reason: "SourceKept", Warning: true,
+		Message: "the previous content of the file stays in force"})
+}
+
+// Name is the directory as it is shown.
+func (d *Dir) Name() string { return printable(d.Path) }
+
+func (d *Dir) unreachable() problem.Problem {
+	return problem.Problem{File: printable(d.Path), Reason: "SourceUnreachable", Message: "the " + d.kind() + " is unreachable: " + d.Why,
+		Hint: "its pods keep running, and none is removed, until podrun can read it", Warning: true}
+}
+
+func (d *Dir) exposed() problem.Problem {
+	return problem.Problem{File: printable(d.Path), Reason: "SourceExposed", Warning: true,
+		Message: strings.Join(d.Exposed, "; ") + ": these users can start privileged pods, and so become root",
+		Hint:    "chown root and chmod go-w these files; the setting strictSources: true refuses them"}
+}
+
+func (d *Dir) ignored(names []string) problem.Problem {
+	return problem.Problem{File: printable(d.Path), Reason: "SourceIgnored", Message: "ignored: " + strings.Join(names, ", "),
+		Hint: "podrun reads files that end in .yaml, .yml or .json, and no subdirectories", Warning: true}
+}

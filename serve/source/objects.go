@@ -1,0 +1,65 @@
+package source
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+)
+
+// count counts the objects; nil has none.
+func count(o *manifest.Objects) int {
+	if o == nil {
+		return 0
+	}
+	return len(o.Pods) + len(o.ConfigMaps) + len(o.Secrets) + len(o.Claims) + len(o.Volumes) + len(o.RuntimeClasses) + len(o.PriorityClasses)
+}
+
+// loses reports whether an object of before is not in after, as when a file was
+// written only in part.
+func loses(before, after *manifest.Objects) bool {
+	if before == nil {
+		return false
+	}
+	pods := map[string]bool{}
+	for i := range after.Pods {
+		pods[keyOf(&after.Pods[i])] = true
+	}
+	for i := range before.Pods {
+		if !pods[keyOf(&before.Pods[i])] {
+			return true
+		}
+	}
+	return lacks(after.ConfigMaps, before.ConfigMaps) || lacks(after.Secrets, before.Secrets) ||
+		lacks(after.Claims, before.Claims) || lacks(after.Volumes, before.Volumes) ||
+		lacks(after.RuntimeClasses, before.RuntimeClasses) || lacks(after.PriorityClasses, before.PriorityClasses)
+}
+
+func lacks[T any](have, want map[string]T) bool {
+	for key := range want {
+		if _, ok := have[key]; !ok {
+			return true
+		}
+	}
+	return false
+}
+
+func keyOf(p *manifest.Pod) string { return p.Object.Namespace + "/" + p.Object.Name }
+
+// refuseCronJobs removes the pods of CronJobs: the pods of a directory run immediately,
+// and podrun has no scheduler.
+func refuseCronJobs(o *manifest.Objects) problem.List {
+	var out problem.List
+	o.Pods = slices.DeleteFunc(o.Pods, func(p manifest.Pod) bool {
+		if !strings.HasPrefix(p.From, "CronJob ") {
+			return false
+		}
+		pr := p.Locate(problem.Problem{Reason: "FieldValueNotSupported", Message: "podrun serve does not run CronJobs",
+			Hint: "start `podrun run` from a systemd timer, and remove the CronJob from the file"})
+		pr.Object = "CronJob " + keyOf(&p)
+		out = append(out, pr)
+		return true
+	})
+	return out
+}

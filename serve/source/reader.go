@@ -1,0 +1,206 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+)
+
+// Options are the inputs of a Reader.
+type Options struct {
+	Dirs []string // at least one; relative ones are below the working directory
+	// Remotes reads those that are URLs; it has them all. Nil if there are none.
+	Remotes *Remotes
+	// Manifest is how files are read, as by every other command. Suffix,
+	// RestartPolicy and ToEnd do not apply to directories.
+	Manifest manifest.Options
+	// Strict refuses directories and files that a user other than root, or a group other
+	// than root's, can write to, instead of warning of them. Those that every user can
+	// write to are refused in any case.
+	Strict bool
+	// Settle is for how long a file that looks half-written is given time to
+	// become complete; 0 is 1 s.
+	Settle time.Duration
+	// Stall is for how long a directory may make no progress, as on a dead NFS
+	// mount, before it is Unreachable; 0 is 10 s.
+	Stall time.Duration
+	// Identities are the identities that an earlier process read, by absolute path:
+	// Dir.Identity. With them, an empty mount point can be distinguished from an empty
+	// directory.
+	Identities map[string]Identity
+}
+
+// Reader reads directories again and again. Its methods must not be called
+// concurrently.
+type Reader struct {
+	options Options
+	last    *Snapshot
+	busy    map[string]*pass
+}
+
+// pass is one reading of a directory. A pass that hangs in the kernel stays the
+// only one of its directory until it returns.
+type pass struct {
+	cancel   context.CancelFunc
+	progress atomic.Int64
+	done     chan struct{}
+	found    listing // once done is closed
+}
+
+var errStalled = errors.New("the file system does not answer")
+
+// NewReader returns a Reader of directories, which need not exist. A path that is
+// named twice is read once. The error is that of the working directory.
+func NewReader(o Options) (*Reader, error) {
+	if o.Settle <= 0 {
+		o.Settle = time.Second
+	}
+	if o.Stall <= 0 {
+		o.Stall = 10 * time.Second
+	}
+	var dirs []string
+	for _, dir := range o.Dirs {
+		abs, err := dir, error(nil)
+		if !IsRemote(dir) {
+			abs, err = filepath.Abs(dir)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("manifest directory %s: %w", printable(dir), err)
+		}
+		if !slices.Contains(dirs, abs) {
+			dirs = append(dirs, abs)
+		}
+	}
+	o.Dirs = dirs
+	return &Reader{options: o, busy: map[string]*pass{}}, nil
+}
+
+// Dirs are the directories as absolute paths, each once, without URLs.
+func (r *Reader) Dirs() []string {
+	return slices.DeleteFunc(slices.Clone(r.options.Dirs), IsRemote)
+}
+
+// Read reads all directories once, in parallel. Files that look as they did are
+// not read again. What is wrong with a directory or a file is in the Snapshot; the
+// error is the context's cause, and leaves the Reader as it was.
+func (r *Reader) Read(ctx context.Context) (*Snapshot, error) {
+	passes := make([]*pass, len(r.options.Dirs))
+	for i, dir := range r.options.Dirs {
+		if !IsRemote(dir) {
+			passes[i] = r.start(ctx, dir, r.before(i))
+		}
+	}
+	found := make([]listing, len(passes))
+	for i, p := range passes {
+		if IsRemote(r.options.Dirs[i]) {
+			continue
+		}
+		if p == nil {
+			found[i].err = errStalled
+			continue
+		}
+		if err := p.wait(ctx, r.options.Stall, &found[i]); err != nil {
+			for _, p := range passes {
+				if p != nil {
+					p.cancel()
+				}
+			}
+			return nil, fmt.Errorf("read the manifest directories: %w", err)
+		}
+	}
+	rules := rules{now: time.Now(), settle: r.options.Settle, manifest: r.options.Manifest}
+	next := &Snapshot{}
+	var kept problem.List
+	for i := range r.options.Dirs {
+		d := r.decide(ctx, rules, i, found[i], &kept)
+		if again := rules.readAgain(&d); again > 0 && (next.ReadAgain == 0 || again < next.ReadAgain) {
+			next.ReadAgain = again
+		}
+		next.Dirs = append(next.Dirs, d)
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("read the manifest directories: %w", context.Cause(ctx))
+		}
+	}
+	next.News = append(news(r.last, next), kept...)
+	r.last = next
+	return next, nil
+}
+
+// decide decides on a source. What could not be kept of a URL is added to the list.
+func (r *Reader) decide(ctx context.Context, rules rules, i int, found listing, unkept *problem.List) Dir {
+	dir := r.options.Dirs[i]
+	if !IsRemote(dir) {
+		return rules.dir(ctx, dir, r.before(i), r.options.Identities[dir], found)
+	}
+	d, err := r.options.Remotes.read(ctx, rules, dir, r.before(i))
+	if err != nil {
+		*unkept = append(*unkept, problem.Problem{File: printable(dir), Reason: "SourceNotKept", Warning: true, Message: err.Error(),
+			Hint: "without a network, the next boot of this host does not have its pods"})
+	}
+	return d
+}
+
+// before is the directory as of the last pass; nil in the first one.
+func (r *Reader) before(i int) *Dir {
+	if r.last == nil {
+		return nil
+	}
+	return &r.last.Dirs[i]
+}
+
+// start begins to read a directory; nil if an earlier pass still hangs in it.
+func (r *Reader) start(ctx context.Context, dir string, before *Dir) *pass {
+	if p := r.busy[dir]; p != nil {
+		select {
+		case <-p.done:
+		default:
+			return nil
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	p := &pass{cancel: cancel, done: make(chan struct{})}
+	r.busy[dir] = p
+	known := unread(before)
+	go func() {
+		defer close(p.done)
+		p.found = list(ctx, dir, known, r.options.Strict, &p.progress)
+	}()
+	return p
+}
+
+// wait waits for the end of a pass, as long as it makes progress. The error is the
+// context's cause.
+func (p *pass) wait(ctx context.Context, stall time.Duration, found *listing) error {
+	timer := time.NewTimer(stall)
+	defer timer.Stop()
+	for seen := p.progress.Load(); ; {
+		select {
+		case <-p.done:
+			p.cancel()
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			*found = p.found
+			p.found = listing{}
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-timer.C:
+		}
+		now := p.progress.Load()
+		if now == seen {
+			p.cancel()
+			found.err = errStalled
+			return nil
+		}
+		seen = now
+		timer.Reset(stall)
+	}
+}

@@ -1,0 +1,197 @@
+package source
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+)
+
+const (
+	// writerSettles is how many settle times a file may stay open for writing
+	// without a change until it counts as complete.
+	writerSettles = 10
+	// racyWindow is how old a content must be when it is read for a later one to
+	// have another modification time: file systems count in up to 2 s (FAT).
+	racyWindow = 2 * time.Second
+	// maxFileProblems is how many problems of one file are kept.
+	maxFileProblems = 20
+	// maxObjects is how many objects of one directory are in force, as of one
+	// command.
+	maxObjects = 10000
+)
+
+// writer reports whether a process has the file open for writing.
+type writer int
+
+const (
+	noWriter writer = iota
+	hasWriter
+	writerUnknown // the file system does not report it (NFS, FUSE), or podrun may not ask
+)
+
+// observation is one file of a directory as one pass found it.
+type observation struct {
+	name        string
+	print       print
+	err         error // why the content is unknown; nil otherwise
+	kept        bool  // print is that of the previous pass, so that data was not read
+	data        []byte
+	writer      writer
+	permissions permissions // which users can change it
+	remote      bool        // a server's response: it is complete, and only an empty list requests no pods
+}
+
+// rules are the inputs of the decisions of one pass that are not in the files.
+type rules struct {
+	now      time.Time
+	settle   time.Duration
+	manifest manifest.Options
+}
+
+// usage is the total size of the files of a directory.
+type usage struct {
+	bytes   int64
+	objects int
+}
+
+// file determines the state of a file. Prev is nil for a new file.
+func (r rules) file(dir string, prev *File, o observation, in *usage) File {
+	path := encodable(join(dir, o.name))
+	f := File{Path: path, name: o.name, since: r.now}
+	if prev != nil {
+		f = *prev
+		if f.State == Missing || f.print != o.print || f.failure != o.failure() {
+			f.since = r.now
+		}
+	}
+	f.failure = o.failure()
+	if o.kept {
+		f.State = f.settled
+		return f
+	}
+	age := r.age(&f, o)
+	f.print = o.print
+	f.racy = age < racyWindow
+	hash := o.hash()
+	if f.settled != "" && hash == f.Hash {
+		f.State = f.settled
+		return f
+	}
+	if o.writer == hasWriter && age < writerSettles*r.settle {
+		f.State = Incomplete
+		return f
+	}
+	objects, problems := r.load(printable(join(dir, o.name)), o)
+	if objects != nil && in.exceeds(&f, o, objects) {
+		problems = problem.List{{File: printable(path), Reason: "TooLarge",
+			Message: fmt.Sprintf("with it the directory holds more than %d MiB or %d objects", manifest.MaxInput>>20, maxObjects),
+			Hint:    "move manifests to another directory"}}
+		objects = nil
+	}
+	if age < r.settle && (objects == nil || o.writer == writerUnknown || f.inode == o.print.inode && loses(f.Objects, objects)) {
+		f.State = Incomplete
+		return f
+	}
+	f.Hash, f.Problems = hash, problems
+	f.settled = Broken
+	if objects != nil {
+		in.replace(&f, o, objects)
+		f.settled, f.Objects, f.bytes, f.inode = Good, objects, int64(len(o.data)), o.print.inode
+	}
+	f.State = f.settled
+	return f
+}
+
+// age is how long the file has been unchanged since f, its state of before. The clock may
+// jump, a modification time may be in the future, and the kernel may show a truncated file
+// with its new size before its new time: then only podrun's observations count.
+func (r rules) age(f *File, o observation) time.Duration {
+	seen := r.now.Sub(f.since)
+	if f.print != o.print {
+		f.untimed = !o.remote && f.print != print{} && f.print.modified == o.print.modified
+	}
+	if o.err != nil || f.untimed {
+		return seen
+	}
+	return max(seen, r.now.Sub(time.Unix(0, o.print.modified)))
+}
+
+// failure is why the file could not be read, else empty.
+func (o observation) failure() string {
+	if o.err != nil {
+		return "unreadable: " + o.err.Error()
+	}
+	return ""
+}
+
+// hash identifies the content.
+func (o observation) hash() string {
+	if o.err != nil {
+		return o.failure()
+	}
+	sum := sha256.Sum256(o.data)
+	return hex.EncodeToString(sum[:])
+}
+
+// load reads the objects of a file; nil when the file as a whole is refused.
+func (r rules) load(name string, o observation) (*manifest.Objects, problem.List) {
+	if o.err != nil {
+		return nil, problem.List{{File: name, Reason: "Unreadable", Message: o.err.Error(),
+			Hint: "correct the file, or remove it to remove its pods"}}
+	}
+	opts := r.manifest
+	// A pod of a directory keeps its name, and its own restartPolicy.
+	opts.Suffix, opts.RestartPolicy, opts.ToEnd = nil, "", false
+	objects, problems := manifest.Load([]manifest.Source{{Name: name, Data: o.data}}, opts)
+	hint := "remove the file to remove its pods"
+	if o.remote {
+		hint = "to remove its pods, let the URL have the content {apiVersion: v1, kind: List, items: []}"
+	}
+	problems = withoutNoPod(problems, count(objects) > 0 || len(objects.Skipped) > 0 || o.remote && isEmptyList(o.data), hint)
+	if len(problems.Errors()) > 0 {
+		return nil, cut(problems)
+	}
+	refused := refuseCronJobs(objects)
+	return objects, cut(append(refused, problems...))
+}
+
+// withoutNoPod drops the problem of a missing pod: in a directory, a file may contain
+// only ConfigMaps. A file without any object is still refused, because it may be
+// truncated.
+func withoutNoPod(problems problem.List, some bool, hint string) problem.List {
+	var out problem.List
+	for i, p := range problems {
+		if p.Reason == "NoPod" {
+			if some || i > 0 {
+				continue
+			}
+			p.Hint = hint
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func cut(problems problem.List) problem.List {
+	if rest := len(problems) - maxFileProblems; rest > 0 {
+		file := problems[0].File
+		problems = append(problems[:maxFileProblems:maxFileProblems], problem.Problem{File: file, Reason: "TooManyProblems",
+			Message: fmt.Sprintf("and %d more problems", rest), Warning: true})
+	}
+	return problems
+}
+
+// exceeds reports whether the directory would hold too much with the new content
+// of a file.
+func (u *usage) exceeds(f *File, o observation, objects *manifest.Objects) bool {
+	return u.bytes-f.bytes+int64(len(o.data)) > manifest.MaxInput || u.objects-count(f.Objects)+count(objects) > maxObjects
+}
+
+func (u *usage) replace(f *File, o observation, objects *manifest.Objects) {
+	u.bytes += int64(len(o.data)) - f.bytes
+	u.objects += count(objects) - count(f.Objects)
+}

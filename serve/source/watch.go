@@ -1,0 +1,234 @@
+package source
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/problem"
+)
+
+// Intervals of a watch. A change is signaled when no further change has followed for
+// quiet, but at most bound after the first change; apart is the minimum time between two
+// signals. Every identityCheck, a directory is compared with the watched one, because
+// there is no event for a file system that is mounted over it.
+const (
+	quiet         = 10 * time.Millisecond
+	apart         = 100 * time.Millisecond
+	bound         = time.Second
+	identityCheck = time.Second
+	rearmDelay    = 20 * time.Millisecond
+	closeWait     = time.Second
+	defaultRelist = 20 * time.Second // fileCheckFrequency of a KubeletConfiguration
+)
+
+// WatchOptions are the inputs of Watch.
+type WatchOptions struct {
+	Dirs   []string      // absolute; see Reader.Dirs
+	Relist time.Duration // how often to signal in any case; 0 is 20 s
+	// Also signals changes of other sources; nil for none.
+	Also <-chan struct{}
+	// Report is called once when a directory cannot be watched, and when it is watched
+	// again. It is not called concurrently. Nil reports nothing.
+	Report func(problem.Problem)
+}
+
+// Watch signals on changed when the content of a directory may have changed, and at least
+// every Relist. For a directory that does not exist, it watches the nearest existing
+// parent. It does not watch the targets of symbolic links outside of the directory: the
+// relist finds their changes. The watch ends with ctx, or when stop is called; stop waits
+// for it for at most 1 s, because a file system may hang.
+func Watch(ctx context.Context, o WatchOptions) (changed <-chan struct{}, stop func()) {
+	if o.Relist <= 0 {
+		o.Relist = defaultRelist
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan struct{}, 1)
+	events := make(chan struct{}, 1)
+	var all sync.WaitGroup
+	var reporting sync.Mutex
+	for _, dir := range o.Dirs {
+		f := &follower{dir: dir, retry: o.Relist, events: events, open: fsnotify.NewWatcher, report: func(p problem.Problem) {
+			reporting.Lock()
+			defer reporting.Unlock()
+			if o.Report != nil {
+				o.Report(p)
+			}
+		}}
+		all.Go(func() { f.run(ctx) })
+	}
+	if o.Also != nil {
+		all.Go(func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-o.Also:
+					notify(events)
+				}
+			}
+		})
+	}
+	all.Go(func() { debounce(ctx, events, signals, o.Relist) })
+	ended := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(ended)
+	}()
+	return signals, func() {
+		cancel()
+		select {
+		case <-ended:
+		case <-time.After(closeWait):
+		}
+	}
+}
+
+// debounce turns bursts of events into single signals.
+func debounce(ctx context.Context, events <-chan struct{}, signals chan<- struct{}, relist time.Duration) {
+	ticker := time.NewTicker(relist)
+	defer ticker.Stop()
+	timer := time.NewTimer(relist)
+	timer.Stop()
+	defer timer.Stop()
+	var first, sent time.Time // first is zero while nothing is pending
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-events:
+			now := time.Now()
+			if first.IsZero() {
+				first = now
+			}
+			due := later(now.Add(quiet), sent.Add(apart))
+			if last := first.Add(bound); due.After(last) {
+				due = last
+			}
+			timer.Reset(due.Sub(now))
+			continue
+		case <-timer.C:
+		case <-ticker.C:
+		}
+		first, sent = time.Time{}, time.Now()
+		timer.Stop()
+		notify(signals)
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// notify leaves a mark in a channel of one place.
+func notify(ch chan<- struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default: // one is waiting already
+	}
+}
+
+// follower watches one directory. Each has a separate inotify instance, so that one that
+// hangs in the kernel does not block the others.
+type follower struct {
+	dir    string
+	retry  time.Duration
+	events chan<- struct{}
+	report func(problem.Problem)
+	open   func() (*fsnotify.Watcher, error)
+	failed bool // that it cannot be watched was reported
+}
+
+// run watches until ctx ends. Each turn watches the directory that is at the path
+// then, or its nearest parent.
+func (f *follower) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		delay := rearmDelay
+		if err := f.watch(ctx); err != nil {
+			delay = f.retry
+			if !f.failed {
+				f.report(problem.Problem{File: printable(f.dir), Reason: "WatchFailed", Warning: true,
+					Message: "cannot be watched: " + err.Error() + "; changes are found every " + f.retry.String(),
+					Hint:    "increase fs.inotify.max_user_watches and fs.inotify.max_user_instances by sysctl"})
+			}
+			f.failed = true
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(delay):
+		}
+	}
+}
+
+// watch watches until another directory is at the path; nil is that, or the end of
+// ctx.
+func (f *follower) watch(ctx context.Context) error {
+	w, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	target, id := nearest(f.dir)
+	if err := w.Add(target); err != nil {
+		if _, now := nearest(f.dir); now != id {
+			return nil // it was replaced since then
+		}
+		return err
+	}
+	if f.failed {
+		f.failed = false
+		f.report(problem.Problem{File: printable(f.dir), Reason: "WatchResumed", Message: "is watched again", Warning: true})
+	}
+	notify(f.events) // what changed while nothing was watched
+	ticker := time.NewTicker(identityCheck)
+	defer ticker.Stop()
+	for {
+		check := false
+		select {
+		case <-ctx.Done():
+			return nil
+		case e, open := <-w.Events:
+			if !open {
+				return nil
+			}
+			if target == f.dir {
+				notify(f.events)
+			}
+			check = e.Name == target || target != f.dir && strings.HasPrefix(f.dir+"/", e.Name+"/")
+		case _, open := <-w.Errors:
+			if !open {
+				return nil
+			}
+			notify(f.events) // events were lost
+			check = true
+		case <-ticker.C:
+			check = true
+		}
+		if !check {
+			continue
+		}
+		if path, now := nearest(f.dir); path != target || now != id {
+			notify(f.events)
+			return nil
+		}
+	}
+}
+
+// nearest is the directory, or the parent of it that exists.
+func nearest(dir string) (string, Identity) {
+	for {
+		var st unix.Stat_t
+		if err := unix.Stat(dir, &st); err == nil || dir == "/" {
+			return dir, Identity{Device: uint64(st.Dev), Inode: st.Ino}
+		}
+		dir = filepath.Dir(dir)
+	}
+}

@@ -1,0 +1,200 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/problem"
+)
+
+// watched starts a watch without relists, and takes what it signals at first.
+func watched(t *testing.T, dir string) <-chan struct{} {
+	t.Helper()
+	changed, stop := Watch(t.Context(), WatchOptions{Dirs: []string{dir}, Relist: time.Hour})
+	t.Cleanup(stop)
+	await(t, changed, "the first signal")
+	return changed
+}
+
+func await(t *testing.T, changed <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-changed:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("no signal: %s", what)
+	}
+}
+
+// calm takes signals until there are none for a while.
+func calm(changed <-chan struct{}) {
+	for {
+		select {
+		case <-changed:
+		case <-time.After(3 * apart / 2):
+			return
+		}
+	}
+}
+
+func TestWatchLatency(t *testing.T) {
+	dir, from := t.TempDir(), t.TempDir()
+	changed := watched(t, dir)
+	var took []time.Duration
+	for i := range 20 { // of 100 on 2 cores the median is 10 ms
+		name := fmt.Sprintf("%d.yaml", i)
+		write(t, filepath.Join(from, name), pod("web", "a"))
+		time.Sleep(apart) // a file dropped in a quiet directory
+		begin := time.Now()
+		do(t, os.Rename(filepath.Join(from, name), filepath.Join(dir, name)))
+		await(t, changed, "rename")
+		took = append(took, time.Since(begin))
+	}
+	slices.Sort(took)
+	t.Logf("rename to signal: median %s, longest %s", took[10], took[19])
+	if took[10] > time.Second/2 {
+		t.Errorf("the median is %s", took[10])
+	}
+}
+
+func TestWatchChanges(t *testing.T) {
+	base := t.TempDir()
+	dir := filepath.Join(base, "a", "b")
+	changed := watched(t, dir)
+	for _, c := range []struct {
+		what string
+		do   func() error
+	}{
+		{"a missing directory is made", func() error { return os.MkdirAll(dir, 0o755) }},
+		{"a file is written", func() error { return os.WriteFile(filepath.Join(dir, "x.yaml"), nil, 0o644) }},
+		{"a file's mode is changed", func() error { return os.Chmod(filepath.Join(dir, "x.yaml"), 0o600) }},
+		{"..data is swapped", func() error { return os.Symlink("x", filepath.Join(dir, "..data")) }},
+		{"the directory is removed", func() error { return os.RemoveAll(dir) }},
+		{"the directory is made again", func() error { return os.Mkdir(dir, 0o755) }},
+		{"a file is written in the new one", func() error { return os.WriteFile(filepath.Join(dir, "x.yaml"), nil, 0o644) }},
+		{"the directory is renamed", func() error { return os.Rename(dir, dir+"2") }},
+		{"the directory is back", func() error { return os.Rename(dir+"2", dir) }},
+		{"a parent is removed", func() error { return os.RemoveAll(filepath.Dir(dir)) }},
+		{"all is made again", func() error { return os.MkdirAll(dir, 0o755) }},
+		{"a file is written in it", func() error { return os.WriteFile(filepath.Join(dir, "x.yaml"), nil, 0o644) }},
+	} {
+		calm(changed)
+		do(t, c.do())
+		await(t, changed, c.what)
+	}
+}
+
+func TestWatchMounts(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to mount")
+	}
+	dir := t.TempDir()
+	changed := watched(t, dir)
+	do(t, unix.Mount("podrun-test", dir, "tmpfs", 0, "size=1m,mode=755"))
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	await(t, changed, "mounted over")
+	calm(changed)
+	write(t, filepath.Join(dir, "x.yaml"), "")
+	await(t, changed, "a file in the mount")
+	calm(changed)
+	do(t, unix.Unmount(dir, 0)) // a watch does not keep it busy
+	await(t, changed, "unmounted")
+	calm(changed)
+	write(t, filepath.Join(dir, "x.yaml"), "")
+	await(t, changed, "a file below")
+}
+
+// Without inotify the relist remains; a message says so once, and again when it works.
+func TestWatchWithoutInotify(t *testing.T) {
+	var mu sync.Mutex
+	var reports []string
+	calls := 0
+	f := &follower{dir: t.TempDir(), retry: 10 * time.Millisecond, events: make(chan struct{}, 1),
+		report: func(p problem.Problem) { mu.Lock(); reports = append(reports, p.String()); mu.Unlock() },
+		open: func() (*fsnotify.Watcher, error) {
+			if calls++; calls < 4 {
+				return nil, errors.New("no space left on device")
+			}
+			return fsnotify.NewWatcher()
+		}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); f.run(ctx) }()
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		mu.Lock()
+		n := len(reports)
+		mu.Unlock()
+		if n == 2 || time.Now().After(deadline) {
+			break
+		}
+	}
+	cancel()
+	<-ended
+	if len(reports) != 2 || !strings.Contains(reports[0], "cannot be watched: no space left on device; changes are found every 10ms") || !strings.Contains(reports[1], "is watched again") {
+		t.Errorf("reported: %q", reports)
+	}
+}
+
+func TestWatchStops(t *testing.T) {
+	for range 20 {
+		_, stop := Watch(t.Context(), WatchOptions{Dirs: []string{t.TempDir(), "/nonexistent/x"}})
+		begin := time.Now()
+		stop()
+		stop()
+		if took := time.Since(begin); took >= closeWait {
+			t.Fatalf("stopping took %s", took)
+		}
+	}
+}
+
+// Events at these times give signals at those.
+func TestDebounce(t *testing.T) {
+	const ms = time.Millisecond
+	steady := make([]time.Duration, 300)
+	for i := range steady {
+		steady[i] = time.Duration(i) * 5 * ms
+	}
+	for name, c := range map[string]struct{ events, want []time.Duration }{
+		"one":     {[]time.Duration{500 * ms}, []time.Duration{510 * ms}},
+		"a burst": {[]time.Duration{500 * ms, 505 * ms, 512 * ms}, []time.Duration{522 * ms}},
+		"apart":   {[]time.Duration{500 * ms, 530 * ms}, []time.Duration{510 * ms, 610 * ms}},
+		"bounded": {steady, []time.Duration{1000 * ms, 1505 * ms}},
+		"relist":  {nil, []time.Duration{20 * time.Second, 40 * time.Second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				events, signals := make(chan struct{}, 1), make(chan struct{}, 1)
+				begin := time.Now()
+				go debounce(ctx, events, signals, defaultRelist)
+				go func() {
+					for _, at := range c.events {
+						time.Sleep(time.Until(begin.Add(at)))
+						events <- struct{}{}
+					}
+				}()
+				var got []time.Duration
+				for range c.want {
+					<-signals
+					got = append(got, time.Since(begin))
+				}
+				cancel()
+				synctest.Wait()
+				if !slices.Equal(got, c.want) {
+					t.Errorf("signals at %v, want %v", got, c.want)
+				}
+			})
+		})
+	}
+}

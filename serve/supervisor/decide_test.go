@@ -1,0 +1,363 @@
+package serve
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/node"
+)
+
+var (
+	now   = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	later = now.Add(5 * time.Second)
+	since = now.Add(-5 * time.Second)
+)
+
+// presences are the columns of the state table in docs/serve.md.
+var presences = []Presence{Present, Gone, Unreachable, NoSource}
+
+// cell is what a pod in one state and with one source leads to.
+type cell struct {
+	do    Verb
+	until time.Time
+	force bool
+}
+
+// row is one state of a pod: the fields of Situation but its source, and what each
+// source leads to, in the order of presences.
+type row struct {
+	state string // the first column of the table in docs/serve.md, as far as "("
+	about string // what of the state, where there are several
+	make  func(*Situation)
+	want  [4]cell
+}
+
+var (
+	wait    = cell{do: Wait}
+	apply   = cell{do: Apply}
+	attend  = cell{do: Attend}
+	remove  = cell{do: Delete}
+	release = cell{do: Release}
+	evict   = cell{do: Evict}
+	forget  = cell{do: Forget}
+)
+
+func exists(s *Situation) { s.Exists, s.FromSource, s.Applied = true, true, "h1" }
+
+// applied is the state of a pod that a command applied after its source.
+func applied(s *Situation) { exists(s); s.FromSource = false }
+
+// stateTable is the table of docs/serve.md. A source that is Present asks for h1.
+var stateTable = []row{
+	{"new", "", func(*Situation) {}, [4]cell{apply, forget, wait, forget}},
+	{"running", "", exists, [4]cell{attend, remove, attend, attend}},
+	{"ended", "found by this process", func(s *Situation) { exists(s); s.Ended = true }, [4]cell{wait, remove, wait, wait}},
+	{"ended", "not known yet: attending it finds that", exists, [4]cell{attend, remove, attend, attend}},
+	{"failed", "could not be made", func(s *Situation) { s.Failed, s.RetryApply = "h1", later },
+		[4]cell{{do: Wait, until: later}, forget, wait, forget}},
+	{"failed", "could not be made, its time has come", func(s *Situation) { s.Failed, s.RetryApply = "h1", since },
+		[4]cell{apply, forget, wait, forget}},
+	{"failed", "could not be made, the file has changed", func(s *Situation) { s.Failed, s.RetryApply = "h0", later },
+		[4]cell{apply, forget, wait, forget}},
+	{"failed", "could not be supervised", func(s *Situation) { exists(s); s.RetryAttend = later },
+		[4]cell{{do: Wait, until: later}, remove, {do: Wait, until: later}, {do: Wait, until: later}}},
+	{"failed", "could not be supervised, its time has come", func(s *Situation) { exists(s); s.RetryAttend = since },
+		[4]cell{attend, remove, attend, attend}},
+	{"failed", "could not be removed", func(s *Situation) { exists(s); s.RetryDelete = later },
+		[4]cell{attend, {do: Wait, until: later}, attend, attend}},
+	{"failed", "could not be removed, its time has come", func(s *Situation) { exists(s); s.RetryDelete = since },
+		[4]cell{attend, remove, attend, attend}},
+	{"its checkpoint is corrupt", "", func(s *Situation) { exists(s); s.Broken = true }, [4]cell{apply, remove, wait, wait}},
+	{"its checkpoint is corrupt", "and it could not be replaced", func(s *Situation) { exists(s); s.Broken, s.Failed, s.RetryApply = true, "h1", later },
+		[4]cell{{do: Wait, until: later}, remove, wait, wait}},
+	{"its checkpoint is corrupt", "and a command applied it since", func(s *Situation) { applied(s); s.Broken = true }, [4]cell{wait, release, wait, wait}},
+	{"its checkpoint is corrupt", "a command applied it since, and the file changed then", func(s *Situation) { applied(s); s.Broken, s.Applied = true, "h0" },
+		[4]cell{apply, release, wait, wait}},
+	{"its checkpoint is corrupt", "and its origin is unknown", func(s *Situation) { applied(s); s.Broken, s.Unclaimed = true, true }, [4]cell{apply, release, wait, wait}},
+	{"its checkpoint is corrupt", "and it has ended", func(s *Situation) { exists(s); s.Broken, s.Ended = true, true }, [4]cell{wait, remove, wait, wait}},
+	{"its checkpoint is corrupt", "it has ended, and its origin is unknown", func(s *Situation) { applied(s); s.Broken, s.Ended, s.Unclaimed = true, true, true },
+		[4]cell{wait, release, wait, wait}},
+	{"its checkpoint is corrupt", "it has ended, and the file has changed", func(s *Situation) { exists(s); s.Broken, s.Ended, s.Applied = true, true, "h0" },
+		[4]cell{apply, remove, wait, wait}},
+	{"its checkpoint is corrupt", "it was evicted, and the transition period is not over", func(s *Situation) {
+		exists(s)
+		s.Broken, s.Ended, s.Evicted, s.RetryEvicted = true, true, true, later
+	}, [4]cell{{do: Wait, until: later}, remove, wait, wait}},
+	{"its checkpoint is corrupt", "it was evicted, and the node is under pressure", func(s *Situation) {
+		exists(s)
+		s.Broken, s.Ended, s.Evicted, s.RetryEvicted, s.Pressure = true, true, true, since, true
+	}, [4]cell{wait, remove, wait, wait}},
+	{"its checkpoint is corrupt", "it was evicted, and the transition period is over", func(s *Situation) {
+		exists(s)
+		s.Broken, s.Ended, s.Evicted, s.RetryEvicted = true, true, true, since
+	}, [4]cell{apply, remove, wait, wait}},
+	{"its checkpoint is corrupt", "and it was stopped", func(s *Situation) { exists(s); s.Broken, s.Stopped = true, true }, [4]cell{wait, remove, wait, wait}},
+	{"refused", "", func(s *Situation) { s.Failed, s.RetryApply = "h1", later },
+		[4]cell{{do: Wait, until: later}, forget, wait, forget}},
+	{"stopped by podrun stop", "", func(s *Situation) { exists(s); s.Stopped = true }, [4]cell{wait, remove, wait, wait}},
+	{"stopped by podrun stop", "and the file has changed", func(s *Situation) { exists(s); s.Stopped, s.Applied = true, "h0" },
+		[4]cell{wait, remove, wait, wait}},
+	{"evicted", "the node is under pressure", func(s *Situation) {
+		exists(s)
+		s.Ended, s.Evicted, s.Pressure, s.RetryEvicted = true, true, true, since
+	}, [4]cell{wait, remove, wait, wait}},
+	{"evicted", "the transition period is not over", func(s *Situation) { exists(s); s.Ended, s.Evicted, s.RetryEvicted = true, true, later },
+		[4]cell{{do: Wait, until: later}, remove, {do: Wait, until: later}, wait}},
+	{"evicted", "the transition period is over", func(s *Situation) { exists(s); s.Ended, s.Evicted, s.RetryEvicted = true, true, since },
+		[4]cell{{do: Apply, force: true}, remove, {do: Apply, force: true}, wait}},
+	{"evicted", "an earlier process evicted it: attending it finds that", func(s *Situation) { exists(s); s.Evicted, s.RetryEvicted = true, since },
+		[4]cell{attend, remove, attend, attend}},
+	{"evicted", "the file has changed", func(s *Situation) { exists(s); s.Applied, s.Ended, s.Evicted, s.RetryEvicted = "h0", true, true, later },
+		[4]cell{apply, remove, {do: Wait, until: later}, wait}},
+	{"evicted", "and was stopped", func(s *Situation) { exists(s); s.Ended, s.Evicted, s.Stopped = true, true, true }, [4]cell{wait, remove, wait, wait}},
+	{"stopped for the host's shutdown", "which it does", func(s *Situation) { exists(s); s.ShutDown = true }, [4]cell{wait, remove, wait, wait}},
+	{"stopped for the host's shutdown", "which it does, and the file has changed", func(s *Situation) { exists(s); s.ShutDown, s.Applied = true, "h0" },
+		[4]cell{wait, remove, wait, wait}},
+	{"stopped for the host's shutdown", "which it did", exists, [4]cell{attend, remove, attend, attend}},
+	{"running", "and is to be evicted", func(s *Situation) { exists(s); s.Evict = true }, [4]cell{evict, remove, evict, evict}},
+	{"running", "the file has changed, and it is to be evicted", func(s *Situation) { exists(s); s.Applied, s.Evict = "h0", true },
+		[4]cell{evict, remove, evict, evict}},
+	{"ended", "and was to be evicted", func(s *Situation) { exists(s); s.Ended, s.Evict = true, true }, [4]cell{wait, remove, wait, wait}},
+	{"being deleted by a command, or the command was interrupted", "the command runs", func(s *Situation) { exists(s); s.Doomed, s.Owned = true, true },
+		[4]cell{wait, wait, wait, wait}},
+	{"being deleted by a command, or the command was interrupted", "it was interrupted", func(s *Situation) { exists(s); s.Doomed = true },
+		[4]cell{remove, remove, remove, remove}},
+	{"being deleted by a command, or the command was interrupted", "it was interrupted, and the pod was stopped", func(s *Situation) { exists(s); s.Doomed, s.Stopped = true, true },
+		[4]cell{remove, remove, remove, remove}},
+	{"created by podrun run", "", func(s *Situation) { exists(s); s.Run, s.Owned = true, true }, [4]cell{wait, wait, wait, wait}},
+	{"created by podrun run", "which was killed", func(s *Situation) { exists(s); s.Run = true }, [4]cell{wait, wait, wait, wait}},
+	{"created by podrun run", "which was killed while it removed the pod", func(s *Situation) { exists(s); s.Run, s.Doomed = true, true },
+		[4]cell{wait, wait, wait, wait}},
+	{"owned by another command", "", func(s *Situation) { exists(s); s.Owned = true }, [4]cell{wait, wait, wait, wait}},
+	{"owned by another command", "and makes it", func(s *Situation) { s.Owned = true }, [4]cell{wait, wait, wait, wait}},
+}
+
+// momentTable are the rows of the table of events in docs/serve.md that Decide
+// has a part in.
+var momentTable = []row{
+	{"boot of the host", "a stopped pod", func(s *Situation) { exists(s); s.Stopped = true }, [4]cell{wait, remove, wait, wait}},
+	{"boot of the host", "one whose Secrets were in memory only", func(s *Situation) { exists(s); s.SecretsLost = true },
+		[4]cell{apply, remove, attend, attend}},
+	{"boot of the host", "one whose Secrets were in memory only, and that could not be applied", func(s *Situation) {
+		exists(s)
+		s.SecretsLost, s.Failed, s.RetryApply = true, "h1", later
+	}, [4]cell{{do: Attend, until: later}, remove, attend, attend}},
+	{"boot of the host", "any other", exists, [4]cell{attend, remove, attend, attend}},
+	{"restart of serve", "the sources are not readable yet", exists, [4]cell{attend, remove, attend, attend}},
+	{"update: the file changes", "", func(s *Situation) { exists(s); s.Applied = "h0" }, [4]cell{apply, remove, attend, attend}},
+	{"update: the file changes", "and is refused", func(s *Situation) { exists(s); s.Applied, s.Failed, s.RetryApply = "h0", "h1", later },
+		[4]cell{{do: Attend, until: later}, remove, attend, attend}},
+	{"update: the file changes", "was refused, and its time has come", func(s *Situation) { exists(s); s.Applied, s.Failed, s.RetryApply = "h0", "h1", since },
+		[4]cell{apply, remove, attend, attend}},
+	{"update: the file changes", "is refused, and the old pod can't be supervised", func(s *Situation) {
+		exists(s)
+		s.Applied, s.Failed, s.RetryApply, s.RetryAttend = "h0", "h1", later, later.Add(time.Second)
+	}, [4]cell{{do: Wait, until: later}, remove, {do: Wait, until: later.Add(time.Second)}, {do: Wait, until: later.Add(time.Second)}}},
+	{"update: the file changes", "of a pod that has ended", func(s *Situation) { exists(s); s.Applied, s.Ended = "h0", true }, [4]cell{apply, remove, wait, wait}},
+	{"update: the file changes", "of a pod that has ended, and is refused", func(s *Situation) {
+		exists(s)
+		s.Applied, s.Ended, s.Failed, s.RetryApply = "h0", true, "h1", later
+	}, [4]cell{{do: Wait, until: later}, remove, wait, wait}},
+	{"update: a ConfigMap or Secret changes", "with the annotation", func(s *Situation) { exists(s); s.Applied, s.Restart = "h0", true },
+		[4]cell{{do: Apply, force: true}, remove, attend, attend}},
+	{"update: a ConfigMap or Secret changes", "with the annotation, of a pod that has ended", func(s *Situation) { exists(s); s.Applied, s.Restart, s.Ended = "h0", true, true },
+		[4]cell{apply, remove, wait, wait}},
+	{"update by a command (podrun apply of the same name)", "", applied, [4]cell{attend, release, attend, attend}},
+	{"update by a command (podrun apply of the same name)", "which stopped it then", func(s *Situation) { applied(s); s.Stopped = true },
+		[4]cell{wait, release, wait, wait}},
+	{"update by a command (podrun apply of the same name)", "which began to delete it then", func(s *Situation) { applied(s); s.Doomed = true },
+		[4]cell{remove, remove, remove, remove}},
+	{"update by a command (podrun apply of the same name)", "and the file changed then", func(s *Situation) { applied(s); s.Applied = "h0" },
+		[4]cell{apply, release, attend, attend}},
+	{"downgrade and upgrade of podrun", "the pod is what the file defines", func(s *Situation) { applied(s); s.Unclaimed = true },
+		[4]cell{apply, release, attend, attend}},
+	{"podrun delete of a pod that a file defines", "", func(s *Situation) { s.Applied = "h1" }, [4]cell{apply, forget, wait, forget}},
+}
+
+func TestDecideStateTable(t *testing.T) {
+	cells := 0
+	for _, r := range append(append([]row{}, stateTable...), momentTable...) {
+		for i, source := range presences {
+			s := Situation{Source: source, Now: now}
+			if source == Present {
+				s.Hash = "h1"
+			}
+			r.make(&s)
+			got := Decide(s)
+			if (cell{got.Do, got.Until, got.Force}) != r.want[i] {
+				t.Errorf("%s (%s), source %s: %+v, want %+v", r.state, r.about, source, got, r.want[i])
+			}
+			if got.Do == Wait && got.Why == "" {
+				t.Errorf("%s (%s), source %s: no reason to wait", r.state, r.about, source)
+			}
+			cells++
+		}
+	}
+	t.Logf("%d cells", cells)
+}
+
+// TestTablesAreDocumented: every row of the state tables in docs/serve.md is tested here or in package
+// run, and every row here is documented there.
+func TestTablesAreDocumented(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "serve.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// These are not decided by Decide: package run tests them.
+	elsewhere := map[string]bool{"the container runtime does not answer": true, "a directory cannot be read": true, "a file is invalid or incomplete": true, "a checkpoint becomes corrupt": true,
+		"pod": true, "event": true}
+	tested := map[string]bool{}
+	for _, r := range append(append([]row{}, stateTable...), momentTable...) {
+		tested[r.state] = true
+	}
+	documented := map[string]bool{}
+	_, section, found := strings.Cut(string(data), "\n## Pod states and actions\n")
+	if !found {
+		t.Fatal("docs/serve.md has no section with the state tables")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	for line := range strings.Lines(section) {
+		name, ok := strings.CutPrefix(line, "| ")
+		if !ok {
+			continue
+		}
+		name, _, _ = strings.Cut(name, " |")
+		name = strings.ReplaceAll(name, "`", "")
+		if !tested[name] {
+			name, _, _ = strings.Cut(name, " (")
+		}
+		documented[name] = true
+		if !tested[name] && !elsewhere[name] {
+			t.Errorf("%q of docs/serve.md is in no table here", name)
+		}
+	}
+	for name := range tested {
+		if !documented[name] {
+			t.Errorf("%q is not in docs/serve.md", name)
+		}
+	}
+}
+
+// situations calls f with every combination of what a Situation says.
+func situations(f func(Situation)) (n int) {
+	times := []time.Time{{}, since, later}
+	for bits := range 1 << 14 {
+		bit := func(i int) bool { return bits>>i&1 == 1 }
+		for _, source := range presences {
+			for _, applied := range []string{"", "h0", "h1"} {
+				for i := range 27 {
+					for _, failed := range []string{"", "h0", "h1"} {
+						s := Situation{Source: source, Restart: bit(0), Exists: bit(1), Applied: applied, Run: bit(2), Stopped: bit(3), Doomed: bit(4),
+							Ended: bit(5), Broken: bit(6), Owned: bit(7), Failed: failed,
+							SecretsLost: bit(11), FromSource: bit(12), Unclaimed: bit(13), Evict: bit(8), Evicted: bit(9), Pressure: bit(10), RetryEvicted: times[i/3%3],
+							RetryApply: times[i%3], RetryAttend: times[i/3%3], RetryDelete: times[i/9], Now: now}
+						if source == Present {
+							s.Hash = "h1"
+						}
+						f(s)
+						n++
+					}
+				}
+			}
+		}
+	}
+	return n
+}
+
+// TestDecideProperties holds for every situation, also those that no state of a pod
+// leads to.
+func TestDecideProperties(t *testing.T) {
+	failures := 0
+	n := situations(func(s Situation) {
+		d := Decide(s)
+		check := func(holds bool, what string) {
+			if !holds && failures < 20 {
+				failures++
+				t.Errorf("%s: %+v leads to %+v", what, s, d)
+			}
+		}
+		check(!s.Owned || d.Do == Wait, "a pod that another command works on is left alone")
+		check(!s.Exists || !s.Run || d.Do == Wait, "a pod of podrun run is left alone")
+		check(d.Do != Delete || s.Exists && (s.Source == Gone && s.FromSource || s.Doomed), "only what is doomed, or came from a source that no longer has it, is removed")
+		check(d.Do != Release || s.Exists && s.Source == Gone && !s.FromSource, "only a pod that did not come from its source is released")
+		check(d.Do != Delete || s.Source != Unreachable || s.Doomed, "nothing is removed because its source can't be read")
+		again := s.Exists && s.Ended && s.Evicted && !s.Pressure && !s.RetryEvicted.After(s.Now) && !s.Stopped && (s.Source == Present || s.Source == Unreachable)
+		check(d.Do != Apply || s.Source == Present && s.Hash == "h1" || again, "only what a source asks for is applied, and what was evicted")
+		check(d.Do != Apply || !s.Exists || s.Applied != s.Hash || s.SecretsLost || s.Unclaimed || s.Broken || again,
+			"what was applied is not applied again, unless it was evicted, its Secrets or checkpoint are lost or its origin is unknown")
+		check(d.Do != Evict || s.Evict && s.Exists && !s.Ended && !s.Stopped && !s.Run, "only what is to be evicted, and runs, is evicted")
+		check(!s.Exists || !s.Stopped || s.Doomed || d.Do == Wait || d.Do == Delete || d.Do == Release, "a stopped pod is not started")
+		check(!s.Exists || !s.Broken || d.Do != Attend && d.Do != Evict && !d.Force, "a pod with a corrupt checkpoint is replaced from its source, or left alone")
+		check(!s.Exists || !s.Broken || d.Do != Apply || s.Applied != s.Hash || s.FromSource || s.Unclaimed, "the pod of a command is not replaced because its checkpoint is corrupt")
+		check(!s.Exists || !s.Broken || d.Do != Apply || s.Applied != s.Hash || !s.Ended || again, "a pod that has ended is not started because its checkpoint is corrupt")
+		check(!s.Exists || !s.Ended || d.Do != Attend, "a pod that has ended is not attended")
+		check(d.Do != Forget || !s.Exists && s.Source != Present && s.Source != Unreachable, "only a pod that does not exist is forgotten")
+		check(d.Do == Wait || d.Do == Attend || d.Until.IsZero(), "only waiting and attending has an end")
+		check(d.Until.IsZero() || d.Until.After(s.Now), "nothing is waited for that has passed")
+		check(d.Do == Apply || !d.Force, "only applying is forced")
+		check(!d.Force || s.Restart && !s.Ended || again, "only what asks for a restart, and runs, or was evicted is restarted")
+		check(Decide(s) == d, "it is a function")
+		// Time alone, without a signal, leads out of every failure.
+		held := d.Do == Wait && (d.Why == "could not be applied" || d.Why == "could not be removed" || d.Why == "could not be supervised")
+		check(!held || !d.Until.IsZero(), "what failed is tried again")
+	})
+	t.Logf("%d situations", n)
+}
+
+// TestFailingStepsAreNotRepeatedAtOnce: whatever steps fail, and in whatever order, a
+// pod on which nothing works is tried at intervals.
+func TestFailingStepsAreNotRepeatedAtOnce(t *testing.T) {
+	for name, kind := range map[string]problem.Kind{"refused": problem.Refused, "broken runtime": problem.Runtime} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &Supervisor{node: &node.Node{Settings: nodeconfig.Settings{RootDir: t.TempDir()}, Warn: func(problem.List) {}}}
+				p := newPod(s, identity.Pod{Namespace: "default", Name: "web"})
+				begun, steps := time.Now(), 0
+				for time.Since(begun) < 10*time.Minute && steps < 10000 {
+					// The file has changed; neither the new pod nor the old one can be run.
+					in := Situation{Source: Present, Hash: "h1", Exists: true, Applied: "h0", Failed: p.failures[Apply].hash, Now: time.Now(),
+						RetryApply: p.failures[Apply].retry, RetryAttend: p.failures[Attend].retry, RetryDelete: p.failures[Delete].retry}
+					step := Decide(in)
+					if step.Do == Wait {
+						time.Sleep(max(time.Until(step.Until), time.Millisecond))
+						continue
+					}
+					steps++
+					in.Exists = false // nothing is on disk here
+					p.conclude(step, facing{Situation: in, objects: &manifest.Objects{Pods: []manifest.Pod{{Object: &corev1.Pod{}}}}}, &problem.Error{Kind: kind, Err: errors.New("no")})
+				}
+				// Each of two steps after 1, 2, 4, 8 s, and then every 10 s or 1 min.
+				if steps > 130 || steps < 20 {
+					t.Errorf("%d steps in 10 minutes", steps)
+				}
+			})
+		})
+	}
+}
+
+// TestFailedRemovalIsNotRepeatedAtOnce: a removal that has begun and fails is tried
+// again at intervals.
+func TestFailedRemovalIsNotRepeatedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Supervisor{node: &node.Node{Settings: nodeconfig.Settings{RootDir: t.TempDir()}, Warn: func(problem.List) {}}}
+		p := newPod(s, identity.Pod{Namespace: "default", Name: "web"})
+		in := facing{Situation: Situation{Source: Gone, Exists: true, Doomed: true}}
+		for _, want := range []time.Duration{1, 2, 4, 8, 10, 10} {
+			p.conclude(Step{Do: Delete}, in, errors.New("no"))
+			if got := time.Until(p.failures[Delete].retry); got != want*time.Second {
+				t.Errorf("tried again after %s, want %d s", got, want)
+			}
+		}
+	})
+}

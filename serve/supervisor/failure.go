@@ -1,0 +1,171 @@
+package serve
+
+import (
+	"errors"
+	"reflect"
+	"time"
+
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/serve/source"
+)
+
+// failure is the failure of a step; the zero value is none.
+type failure struct {
+	hash    string // of Apply: see Situation.Failed
+	retry   time.Time
+	delay   time.Duration
+	refused bool // this host cannot run the pod as it is now
+	reason  string
+	message string
+}
+
+// The delays before a failed step is retried.
+const (
+	firstDelay = time.Second
+	lastDelay  = 10 * time.Second
+	// lastRefusal is for a pod that this host cannot run: the facts may change
+	// without a signal.
+	lastRefusal = time.Minute
+)
+
+// fail records the failure of a step and reports it once; retry is the time of the next
+// attempt.
+func (p *pod) fail(step Verb, hash string, err error) (retry time.Time) {
+	p.mu.Lock()
+	f := p.failures[step]
+	last := lastDelay
+	e, known := errors.AsType[*problem.Error](err)
+	if f.refused = known && (e.Kind == problem.Refused || e.Kind == problem.Manifest); f.refused {
+		last = lastRefusal
+	}
+	if step == Apply && f.hash != hash || time.Since(f.retry) > last {
+		f.delay = 0 // the last failure was of something else, or long ago
+	}
+	f.delay = min(max(2*f.delay, firstDelay), last)
+	f.hash, f.retry, f.message, f.reason = hash, time.Now().Add(f.delay), event.Cut(err.Error()), "Failed"
+	if known {
+		f.reason = reasonOf(e)
+	}
+	p.failures[step] = f
+	p.mu.Unlock()
+	p.report(err)
+	return f.retry
+}
+
+// succeed forgets all failures.
+func (p *pod) succeed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.failures)
+}
+
+// report gives out an error once, until another one comes.
+func (p *pod) report(err error) {
+	if err == nil || observe.IsUnavailable(err) || err.Error() == p.reported {
+		return
+	}
+	p.reported = err.Error()
+	p.node().SendWarnings(problem.List{problem.WarningOf(err)})
+}
+
+// freed triggers a retry of a pod that this host could not run.
+func (p *pod) freed() {
+	p.mu.Lock()
+	refused := false
+	for step, f := range p.failures {
+		if f.refused {
+			refused = true
+			delete(p.failures, step)
+		}
+	}
+	p.mu.Unlock()
+	if refused {
+		signal(p.changed)
+	}
+}
+
+// noteUnstarted notes why a pod that is not on this host could not be applied, or with
+// nil that it is on this host or not asked for.
+func (p *pod) noteUnstarted(in facing, err error) {
+	var u *store.Unstarted
+	if err != nil {
+		u = &store.Unstarted{Namespace: p.id.Namespace, Name: p.id.Name, Source: in.path, Reason: "Failed", Message: event.Cut(err.Error())}
+		if e, ok := errors.AsType[*problem.Error](err); ok {
+			u.Reason = reasonOf(e)
+		}
+		for _, c := range in.containers() {
+			u.Containers = append(u.Containers, c.Name)
+		}
+	}
+	p.mu.Lock()
+	changed := !reflect.DeepEqual(u, p.unstarted)
+	p.unstarted = u
+	p.mu.Unlock()
+	if changed {
+		signal(p.s.published)
+	}
+}
+
+// noteCorrupt reports that the pod's checkpoint cannot be read, once, and what follows; or
+// that it can.
+func (p *pod) noteCorrupt(in facing) {
+	var c *Corrupt
+	if in.Broken {
+		c = &Corrupt{ID: p.id.String(), Source: in.path, Why: store.BrokenCause(in.broken).Error()}
+	}
+	p.mu.Lock()
+	changed := !reflect.DeepEqual(c, p.corrupt)
+	p.corrupt = c
+	p.mu.Unlock()
+	if c == nil || !changed {
+		return
+	}
+	message := "the pod's checkpoint is corrupt: " + c.Why + "; podrun does not supervise the pod; " + identity.DeleteHint(in.id)
+	if in.replacesCorrupt() {
+		message = "the pod's checkpoint is corrupt: " + c.Why + "; podrun replaces the pod as " + source.Shown(in.path) + " defines it"
+	}
+	n := p.node()
+	j := store.Journal{Pod: in.id, Next: n.Emit}
+	err := j.Open(n.Layout())
+	j.Emit(event.Event{Type: event.Warning, Reason: event.CheckpointCorrupt, Message: message})
+	p.report(errors.Join(err, j.Close()))
+}
+
+// reasonOf is the reason of the first refusing problem, as in the kubelet's status of a
+// rejected pod.
+func reasonOf(e *problem.Error) string {
+	for _, one := range e.Problems {
+		if !one.Warning && one.Reason != "" {
+			return one.Reason
+		}
+	}
+	return "Failed"
+}
+
+// conclude takes in how a step has ended.
+func (p *pod) conclude(step Step, in facing, err error) {
+	if errors.Is(err, errChanged) || errors.Is(err, reconcile.ErrOwned) || reconcile.IsDeleted(err) || err != nil && step.Do == Evict {
+		return // the requester of an eviction reports its failure
+	}
+	if err == nil {
+		p.succeed()
+		p.reported = ""
+		if step.Do == Delete {
+			p.s.resourcesFreed()
+		}
+		return
+	}
+	now, e := p.situation(time.Now())
+	if step.Do != Delete && e == nil && (now.Stopped || !now.Exists && in.Exists || now.Doomed) {
+		return // a command has stopped or removed it: the next step is about that
+	}
+	p.fail(step.Do, in.Hash, err)
+	if !in.Exists && step.Do == Apply {
+		p.noteUnstarted(in, err)
+	}
+}

@@ -1,0 +1,167 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/serve/imagegc"
+)
+
+// Images are those of the runtime.
+type Images interface {
+	// List lists the images. In use are those of containers, of pods on this host,
+	// also of stopped ones, those that the runtime keeps, and those of these names.
+	List(ctx context.Context, names []string) ([]imagegc.Image, error)
+	// Remove removes an image with all its names; a missing one is no error.
+	Remove(ctx context.Context, id string) error
+}
+
+// collectEvery is the interval at which images are observed and removed (ImageGCPeriod in
+// pkg/kubelet), and leftovers of deleted pods are removed.
+const collectEvery = 5 * time.Minute
+
+// imageUse records the use of images.
+type imageUse struct {
+	mu      sync.Mutex // one observation or removal at a time
+	read    bool       // the records that an earlier process kept
+	records imagegc.Records
+	failed  bool // the last time
+}
+
+// collectImages removes images that nothing uses, now and then.
+func (s *Supervisor) collectImages(ctx context.Context) {
+	for {
+		if s.hub.Down().IsZero() {
+			err := s.images.collect(ctx, s)
+			if err != nil && ctx.Err() == nil && s.images.failed {
+				s.warnNode(imagegc.ReasonImageGCFailed, err.Error()) // the kubelet, too, reports the second failure in a row
+			}
+			s.images.failed = err != nil
+		}
+		if observe.Sleep(ctx, collectEvery) != nil {
+			return
+		}
+	}
+}
+
+// collect removes images by their age and by how full their disk is.
+func (u *imageUse) collect(ctx context.Context, s *Supervisor) error {
+	policy := imagegc.PolicyOf(s.current().Settings)
+	if policy.Off() {
+		return nil
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	list, now, err := u.observe(ctx, s)
+	if err != nil {
+		return err
+	}
+	if _, err := u.remove(ctx, s, imagegc.Expired(list, u.records, policy, now), math.MaxInt64); err != nil {
+		return fmt.Errorf("remove images that were not used for %s: %w", policy.MaxAge, err)
+	}
+	facts, err := s.options.Stats.Node(ctx)
+	if err != nil {
+		return err
+	}
+	surplus := imagegc.Surplus(policy, facts.ImageFS)
+	if surplus == 0 {
+		return nil
+	}
+	freed, err := u.remove(ctx, s, imagegc.Unused(list, u.records, policy, now), surplus)
+	if err != nil {
+		return err
+	}
+	if freed < surplus {
+		message := imagegc.Insufficient(facts.ImageFS, freed)
+		s.warnNode(imagegc.ReasonFreeDiskSpaceFailed, message)
+		return errors.New(message)
+	}
+	return nil
+}
+
+// removeUnused removes all images that nothing uses.
+func (u *imageUse) removeUnused(ctx context.Context, s *Supervisor) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	list, now, err := u.observe(ctx, s)
+	if err != nil {
+		return err
+	}
+	_, err = u.remove(ctx, s, imagegc.Unused(list, u.records, imagegc.PolicyOf(s.current().Settings), now), math.MaxInt64)
+	return err
+}
+
+// observe reads which images there are and which are in use, and keeps that.
+func (u *imageUse) observe(ctx context.Context, s *Supervisor) ([]imagegc.Image, time.Time, error) {
+	file := s.current().Layout().ImageUse()
+	if !u.read {
+		data, err := store.ReadState(file)
+		if err == nil {
+			err = json.Unmarshal(data, &u.records)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			u.records = imagegc.Records{}
+			s.current().WarnOnce(problem.WarningOf(fmt.Errorf("read when images were used: %s: %w; podrun begins again", file, err)))
+		}
+		u.read = true
+	}
+	list, err := s.options.Images.List(ctx, s.wantedImages())
+	now := time.Now()
+	if err != nil {
+		return nil, now, fmt.Errorf("find images that nothing uses: %w", err)
+	}
+	u.records = imagegc.Observe(u.records, list, 2*collectEvery, now)
+	data, err := json.Marshal(u.records)
+	if err == nil {
+		err = store.WriteStateUnsynced(file, data, 0o600)
+	}
+	if err != nil && !store.CannotWrite(err) {
+		s.current().WarnOnce(problem.WarningOf(fmt.Errorf("keep when images were used: %w", err)))
+	}
+	return list, now, nil
+}
+
+// wantedImages are the names of the images of all pods that the manifest directories
+// define, including those that could not be started.
+func (s *Supervisor) wantedImages() []string {
+	s.mu.Lock()
+	want := s.want
+	s.mu.Unlock()
+	var names []string
+	for i := range want.Pods {
+		plan, _ := imagepull.New(want.Pods[i].Object, identity.Pod{}, "")
+		for _, image := range plan.Images {
+			names = append(names, image.Ref)
+		}
+	}
+	return names
+}
+
+// remove removes images in their order until that many bytes are freed, and returns
+// how many were. The error joins those of images that could not be removed.
+func (u *imageUse) remove(ctx context.Context, s *Supervisor, list []imagegc.Image, bytes int64) (freed int64, err error) {
+	var errs []error
+	for _, i := range list {
+		if freed >= bytes {
+			break
+		}
+		if err := s.options.Images.Remove(ctx, i.ID); err != nil {
+			errs = append(errs, fmt.Errorf("remove image %s: %w", i.Name, err))
+			continue
+		}
+		delete(u.records.Images, i.ID)
+		freed += i.Size
+	}
+	return freed, errors.Join(errs...)
+}

@@ -1,0 +1,242 @@
+package serve
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/serve/source"
+)
+
+// pod is the supervision of one pod, by one goroutine.
+type pod struct {
+	s  *Supervisor
+	id identity.Pod // without a UID: that may change
+	// changed has something when the source or the settings may have changed, owner
+	// when the pod's state on disk may have.
+	changed, owner chan struct{}
+	progress       reconcile.Progress
+	waitsForOwner  atomic.Bool
+	rewrite        atomic.Bool // the pod's worker must write its checkpoint again
+
+	mu       sync.Mutex // guards all below
+	step     Step       // the current step
+	reloaded bool       // the settings are others than those of the step
+
+	failures map[Verb]failure // the last one of each step; none after a success
+	// unstarted is why the pod could not be applied while it is not on this host; nil
+	// otherwise.
+	unstarted *store.Unstarted
+	corrupt   *Corrupt         // why its checkpoint cannot be read; nil if it can
+	ended     store.Generation // under which the pod was found to have ended
+	eviction  *eviction        // that was asked for; nil for none
+
+	reported string // the last error; used only by the pod's goroutine
+}
+
+func newPod(s *Supervisor, id identity.Pod) *pod {
+	return &pod{s: s, id: id, changed: make(chan struct{}, 1), owner: make(chan struct{}, 1), failures: map[Verb]failure{}}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // it is signaled
+	}
+}
+
+func (p *pod) check()        { signal(p.changed) }
+func (p *pod) ownerChanged() { signal(p.owner) }
+
+// reload ends the step, to begin it again with other settings.
+func (p *pod) reload() {
+	p.mu.Lock()
+	p.reloaded = true
+	p.mu.Unlock()
+	signal(p.changed)
+}
+
+// state is the pod's state in a summary.
+func (p *pod) state() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch p.step.Why {
+	case whyEnded:
+		return stateEnded
+	case whyStopped, whyShutDown:
+		return stateStopped
+	case whyEvicted:
+		return stateEvicted
+	case whyNotApplied, whyNotRemoved, whyNotSupervised, whyCorrupt:
+		return stateFailed
+	}
+	switch p.step.Do {
+	case Attend, Apply:
+		return stateSupervised
+	case "":
+		return stateStarting
+	}
+	return stateWaiting
+}
+
+// run does one step after the other.
+func (p *pod) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		in, err := p.situation(time.Now())
+		if err == nil && (in.Exists || in.Source != Present) {
+			p.noteUnstarted(in, nil)
+		}
+		if err != nil {
+			in = facing{Situation: Situation{Exists: true, Source: NoSource, RetryAttend: p.fail(Attend, "", err), Now: time.Now()}}
+		}
+		p.noteMoved(in)
+		p.noteCorrupt(in)
+		step := Decide(in.Situation)
+		if step.Do == Release {
+			p.release(in)
+			in.Source = NoSource // also if the record cannot be removed now
+			step = Decide(in.Situation)
+		}
+		if step.Do == Forget {
+			p.report(store.RemoveSource(p.node().Layout(), p.id))
+			if p.s.forget(p) {
+				return
+			}
+			p.drain()
+			continue
+		}
+		p.do(ctx, step, in)
+	}
+}
+
+func (p *pod) node() *node.Node { return p.s.current() }
+
+// noteMoved records the path of a source whose file was renamed: whether the pod is deleted
+// depends on that file from then on.
+func (p *pod) noteMoved(in facing) {
+	if in.Source == Present && in.recorded != "" && in.recorded != in.path {
+		p.report(store.WriteSource(p.node().Layout(), p.id, store.SourceRecord{Path: in.path, Hash: in.Applied}))
+	}
+}
+
+// release ends the relation of a pod to a source that no longer has it, and reports that the
+// pod is kept: the user may expect that it is deleted.
+func (p *pod) release(in facing) {
+	if err := store.RemoveSource(p.node().Layout(), p.id); err != nil {
+		p.report(err)
+		return
+	}
+	p.node().SendWarnings(problem.List{{Object: "pod " + p.id.String(), Warning: true,
+		Message: "no longer defined by " + source.Shown(in.path) + ", and kept: a command applied it since; 'podrun delete " + p.id.Name + " -n " + p.id.Namespace + "' deletes it"}})
+}
+
+// drain forgets signals: everything is read again.
+func (p *pod) drain() {
+	for _, c := range []chan struct{}{p.changed, p.owner} {
+		select {
+		case <-c:
+		default:
+		}
+	}
+}
+
+// do executes a step until it ends or the pod's situation requires another one.
+func (p *pod) do(ctx context.Context, step Step, in facing) {
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	p.mu.Lock()
+	p.step, p.reloaded = step, false
+	p.mu.Unlock()
+	if step.Do == Wait {
+		p.waitsForOwner.Store(in.Owned)
+		_ = p.await(inner, p.owner, step.Until) // the next step is decided again
+		p.waitsForOwner.Store(false)
+		return
+	}
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for p.await(inner, nil, step.checkAt()) == nil { // the worker observes the owner's changes
+			if p.outdated(step, in) {
+				cancel(errChanged)
+			}
+		}
+	})
+	var err error
+	switch step.Do {
+	case Apply:
+		err = p.apply(inner, step, in)
+	case Attend:
+		err = p.attend(inner, in)
+	case Delete:
+		err = p.delete(inner, in)
+	case Evict:
+		err = p.evict(inner, in)
+	}
+	cancel(nil)
+	watch.Wait()
+	p.progress.Wait()
+	if ctx.Err() == nil {
+		p.conclude(step, in, err)
+	}
+}
+
+// await waits for an event that may require another step: a signal of changed or owner,
+// or until; zero means never. The error is that of ctx.
+func (p *pod) await(ctx context.Context, owner <-chan struct{}, until time.Time) error {
+	var due <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(time.Until(until))
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-p.changed:
+	case <-owner:
+	case <-due:
+	}
+	return nil
+}
+
+// checkAt is the next time at which the pod's situation is checked against the current
+// step: at most once a second.
+func (s Step) checkAt() time.Time {
+	if soon := time.Now().Add(time.Second); !s.Until.IsZero() && s.Until.Before(soon) {
+		return soon
+	}
+	return s.Until
+}
+
+// outdated reports whether the pod's situation requires another step than the current
+// one.
+func (p *pod) outdated(step Step, begun facing) bool {
+	p.mu.Lock()
+	reloaded := p.reloaded
+	p.mu.Unlock()
+	in, err := p.situation(time.Now())
+	if err != nil {
+		return false // the step continues with its current state
+	}
+	in.Owned = false // by this very step
+	if in.Broken && (step.Do == Apply || step.Do == Attend) {
+		in.Broken, in.Unclaimed = false, false // the worker knows the definition
+		p.rewrite.Store(true)
+		p.ownerChanged()
+	}
+	reloaded = reloaded || in.Source == Present && in.path != begun.path
+	switch next := Decide(in.Situation); step.Do {
+	case Apply:
+		// The step also supervises the pod after applying it.
+		return reloaded || next.Do == Delete || next.Do == Release || next.Do == Forget || next.Do == Evict || in.Source == Present && in.Hash != begun.Hash
+	case Attend:
+		return reloaded || next.Do != Attend && next.Do != Wait || !p.resizePending(in).Is(p.resizePending(begun))
+	}
+	return false
+}

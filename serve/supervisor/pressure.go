@@ -1,0 +1,299 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/store"
+	evictions "github.com/podrun/podrun/serve/eviction"
+)
+
+// Stats reads what evictions are decided by.
+type Stats interface {
+	// Node reads the available memory, file systems and process IDs of the host; it may
+	// leave other facts unset.
+	Node(ctx context.Context) (host.Facts, error)
+	// Pods reads what pods use, by UID. One that cannot be read is missing.
+	Pods(ctx context.Context, pods []*corev1.Pod) map[string]*evictions.Usage
+}
+
+// How often the node is examined, and a pod's limits of local storage, as by the
+// kubelet (evictionMonitoringPeriod in pkg/kubelet, volumeStatsAggPeriod of its
+// configuration).
+const (
+	examineEvery = 10 * time.Second
+	measureEvery = time.Minute
+)
+
+// pressure is the state of the node's pressure.
+type pressure struct {
+	state    evictions.State // used only by one goroutine, like the following fields
+	measured time.Time       // when the local storage of pods was measured
+	limited  map[string]bool // which pods have limits of it, by UID
+	reported string          // for which resource was reclaimed last
+
+	mu         sync.Mutex // guards the conditions
+	conditions []corev1.NodeConditionType
+}
+
+// any reports whether the node is under pressure.
+func (p *pressure) any() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.conditions) > 0
+}
+
+// watchPressure examines the node, and evicts pods, one in each pass.
+func (s *Supervisor) watchPressure(ctx context.Context) {
+	for {
+		evicted, err := s.examine(ctx)
+		if err != nil && ctx.Err() == nil {
+			s.current().WarnOnce(problem.WarningOf(err))
+		}
+		// After an eviction the node is examined at once, as by the kubelet.
+		if evicted && ctx.Err() == nil {
+			continue
+		}
+		if observe.Sleep(ctx, examineEvery) != nil {
+			return
+		}
+	}
+}
+
+// examine is one pass; evicted reports whether a pod was evicted.
+func (s *Supervisor) examine(ctx context.Context) (evicted bool, err error) {
+	settings := s.current().Settings
+	all, bad := evictions.Thresholds(settings)
+	for _, p := range bad {
+		s.current().WarnOnce(p)
+	}
+	facts, err := s.options.Stats.Node(ctx)
+	if err != nil {
+		return false, err
+	}
+	seen, now := evictions.Observe(facts), time.Now()
+	var d evictions.Decision
+	s.pressure.state, d = evictions.Next(s.pressure.state, all, seen, settings.EvictionPressureTransitionPeriod, now)
+	s.setConditions(d)
+	if !s.hub.Down().IsZero() {
+		return false, nil // nothing can be stopped, and what pods use is not known
+	}
+	dedicated := evictions.DedicatedImages(facts)
+	if s.enforceLimits(ctx, dedicated, now) {
+		return true, nil
+	}
+	if len(d.Met) == 0 {
+		s.pressure.reported = ""
+		return false, nil
+	}
+	if short := string(d.Met[0].Signal.Resource()); short != s.pressure.reported {
+		s.pressure.reported = short
+		s.warnNode(evictions.ReasonThresholdMet, "Attempting to reclaim "+short)
+	}
+	if s.reclaim(ctx, evictions.ReclaimFor(d.Met[0].Signal, dedicated), all) {
+		return false, nil
+	}
+	return s.evictOne(ctx, d, seen, dedicated), nil
+}
+
+// warnNode reports what a kubelet reports as an event of the node.
+func (s *Supervisor) warnNode(reason, message string) {
+	n := s.current()
+	n.SendWarnings(problem.List{{Object: "node", Reason: reason, Message: message, Warning: true}})
+}
+
+// setConditions records the node's conditions: other commands also refuse pods because of
+// them, and pods that waited for their end are retried.
+func (s *Supervisor) setConditions(d evictions.Decision) {
+	p := &s.pressure
+	p.mu.Lock()
+	before := p.conditions
+	p.conditions = d.Conditions
+	p.mu.Unlock()
+	changed := !slices.Equal(before, d.Conditions)
+	if changed || len(d.Conditions) > 0 {
+		data, err := json.Marshal(d.Until)
+		if err == nil {
+			err = store.WriteStateUnsynced(s.current().Layout().Pressure(), data, 0o644)
+		}
+		if err != nil && !store.CannotWrite(err) { // a full disk is known already
+			s.current().WarnOnce(problem.WarningOf(fmt.Errorf("keep the pressure of the node: %w", err)))
+		}
+	}
+	if !changed {
+		return
+	}
+	s.warnNode("NodePressure", conditionsText(before, d.Conditions))
+	s.resourcesFreed()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.pods {
+		p.check()
+	}
+}
+
+// conditionsText describes which conditions began and ended.
+func conditionsText(before, now []corev1.NodeConditionType) string {
+	var parts []string
+	for _, c := range now {
+		if !slices.Contains(before, c) {
+			parts = append(parts, "is under "+string(c))
+		}
+	}
+	for _, c := range before {
+		if !slices.Contains(now, c) {
+			parts = append(parts, "is no longer under "+string(c))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// reclaim frees resources that no pod uses, and reports whether that was sufficient.
+func (s *Supervisor) reclaim(ctx context.Context, r evictions.Reclaim, all []evictions.Threshold) bool {
+	if !r.Containers && !r.Images {
+		return false
+	}
+	if err := s.free(ctx, r); err != nil && ctx.Err() == nil {
+		s.current().SendWarnings(problem.List{problem.WarningOf(err)})
+	}
+	facts, err := s.options.Stats.Node(ctx)
+	return err == nil && evictions.Resolved(all, evictions.Observe(facts))
+}
+
+// free removes dead containers and unused images.
+func (s *Supervisor) free(ctx context.Context, r evictions.Reclaim) error {
+	var errs []error
+	if r.Containers {
+		errs = append(errs, reconcile.RemoveDead(ctx, s.current()))
+	}
+	if r.Images && s.options.Images != nil {
+		errs = append(errs, s.images.removeUnused(ctx, s))
+	}
+	return errors.Join(errs...)
+}
+
+// candidate is a supervised pod.
+type candidate struct {
+	*pod
+	object *corev1.Pod
+}
+
+// candidates are the pods that this supervisor may evict: those that it supervises,
+// not those of podrun run, or on which another command works. Wanted reports, by UID,
+// those that count.
+func (s *Supervisor) candidates(wanted func(uid string) bool) []candidate {
+	s.mu.Lock()
+	layout := s.node.Layout()
+	var list []*pod
+	for _, p := range s.pods {
+		p.mu.Lock()
+		if do := p.step.Do; do == Attend || do == Apply {
+			list = append(list, p)
+		}
+		p.mu.Unlock()
+	}
+	s.mu.Unlock()
+	var out []candidate
+	for _, p := range list {
+		owner, err := store.ReadOwner(layout, p.id)
+		if err != nil || owner == nil || !wanted(owner.UID) {
+			continue // it has just been deleted, or its record is reported elsewhere
+		}
+		if k := observe.ReadKnown(layout, identity.Pod{Namespace: p.id.Namespace, Name: p.id.Name, UID: owner.UID}); k.Pod != nil {
+			out = append(out, candidate{p, k.Pod})
+		}
+	}
+	slices.SortFunc(out, func(a, b candidate) int { return strings.Compare(a.id.String(), b.id.String()) })
+	return out
+}
+
+func objectsOf(list []candidate) []*corev1.Pod {
+	out := make([]*corev1.Pod, len(list))
+	for i, c := range list {
+		out[i] = c.object
+	}
+	return out
+}
+
+// enforceLimits evicts pods that use more local storage than their limits, which it
+// measures once a minute, and reports whether it evicted any.
+func (s *Supervisor) enforceLimits(ctx context.Context, dedicated bool, now time.Time) (evicted bool) {
+	if now.Sub(s.pressure.measured) < measureEvery {
+		return false
+	}
+	s.pressure.measured = now
+	// What limits a pod has does not change: its definition is read once.
+	limited := map[string]bool{}
+	due := slices.DeleteFunc(s.candidates(func(uid string) bool {
+		known, ok := s.pressure.limited[uid]
+		if ok {
+			limited[uid] = known
+		}
+		return known || !ok
+	}), func(c candidate) bool {
+		limited[string(c.object.UID)] = evictions.Limited(c.object)
+		return !limited[string(c.object.UID)]
+	})
+	s.pressure.limited = limited
+	if len(due) == 0 {
+		return false
+	}
+	usage := s.options.Stats.Pods(ctx, objectsOf(due))
+	for _, c := range due {
+		u := usage[string(c.object.UID)]
+		if u == nil {
+			continue
+		}
+		if message, signal := evictions.OverLimit(c.object, u, dedicated); message != "" && !evictions.Critical(c.object) {
+			evicted = s.evict(ctx, c, signal, reconcile.Eviction{Grace: evictions.Immediate, Message: message}) || evicted
+		}
+	}
+	return evicted
+}
+
+// evictOne evicts the first pod by the kubelet's ranking that can be evicted.
+func (s *Supervisor) evictOne(ctx context.Context, d evictions.Decision, seen evictions.Observations, dedicated bool) bool {
+	list := s.candidates(func(string) bool { return true })
+	usage := s.options.Stats.Pods(ctx, objectsOf(list))
+	ranked := make([]evictions.Candidate, len(list))
+	for i, c := range list {
+		ranked[i] = evictions.Candidate{Pod: c.object, Usage: usage[string(c.object.UID)]}
+	}
+	for _, r := range evictions.Rank(ranked, d.Met[0].Signal, dedicated) {
+		at := slices.IndexFunc(list, func(c candidate) bool { return c.object == r.Pod })
+		if s.evict(ctx, list[at], string(d.Met[0].Signal), reconcile.Eviction{ForNode: true, Message: evictions.Message(r, d.Met, seen),
+			Grace: evictions.Grace(r.Pod, d.Met[0], s.current().Settings.EvictionMaxPodGracePeriod)}) {
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+	}
+	return false
+}
+
+// evict evicts a pod, and reports whether it did, or still does: the kubelet, too, waits
+// for no pod longer than that, and evicts no other one for it in the same pass.
+func (s *Supervisor) evict(ctx context.Context, c candidate, signal string, e reconcile.Eviction) bool {
+	err := c.askEviction(ctx, e)
+	if (err == nil || errors.Is(err, errSlow)) && s.options.Evicted != nil {
+		s.options.Evicted(signal)
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, reconcile.ErrOwned) {
+		s.current().SendWarnings(problem.List{problem.WarningOf(fmt.Errorf("evict pod %s: %w", c.id, err))})
+	}
+	return err == nil || errors.Is(err, errSlow)
+}

@@ -1,0 +1,209 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/serve/shutdown"
+)
+
+// Shutdowns is how this host announces its shutdown and lets podrun delay it.
+type Shutdowns interface {
+	// Events gets true when a shutdown begins, and false when it was canceled; it is
+	// closed when the connection ends.
+	Events() <-chan bool
+	// Preparing reports whether a shutdown has begun.
+	Preparing(ctx context.Context) (bool, error)
+	// Inhibit delays shutdowns until release is called, for DelayMax at most.
+	Inhibit(ctx context.Context) (release func() error, err error)
+	DelayMax(ctx context.Context) (time.Duration, error)
+	Close() error
+}
+
+// shuttingDown reports whether the host shuts down.
+type shuttingDown struct {
+	now atomic.Bool
+	// reloaded has something when the settings may have changed.
+	reloaded chan struct{}
+	reported string // why shutdowns are not watched; used by one goroutine
+}
+
+func (d *shuttingDown) begun() bool { return d.now.Load() }
+
+// The delay before a failed or closed connection is opened again: initially the kubelet's
+// dbusReconnectPeriod.
+const (
+	firstReconnect = time.Second
+	lastReconnect  = time.Minute
+)
+
+// resumeShutdown records that the host was shutting down when an earlier supervisor
+// ended, until the host reports otherwise.
+func (s *Supervisor) resumeShutdown(ctx context.Context) {
+	layout := s.current().Layout()
+	watched := s.options.Shutdowns != nil && len(s.current().Settings.ShutdownPeriods()) > 0
+	if watched && discover.ShuttingDown(ctx, layout) {
+		s.shutdown.now.Store(true)
+		return
+	}
+	s.report(store.WriteShuttingDown(ctx, layout, false))
+}
+
+// report reports what went wrong.
+func (s *Supervisor) report(err error) {
+	if err != nil {
+		s.current().SendWarnings(problem.List{problem.WarningOf(err)})
+	}
+}
+
+// watchShutdowns stops pods before the host shuts down, if the settings have periods
+// for that.
+func (s *Supervisor) watchShutdowns(ctx context.Context) {
+	delay := firstReconnect
+	for ctx.Err() == nil {
+		if len(s.current().Settings.ShutdownPeriods()) == 0 {
+			s.setShuttingDown(ctx, false)
+			select {
+			case <-ctx.Done():
+			case <-s.shutdown.reloaded:
+			}
+			continue
+		}
+		began := time.Now()
+		err := s.attendShutdowns(ctx)
+		if time.Since(began) > lastReconnect {
+			delay = firstReconnect
+		}
+		if err != nil && ctx.Err() == nil && s.shutdown.reported != err.Error() {
+			s.shutdown.reported = err.Error()
+			s.report(fmt.Errorf("pods are not stopped before the host shuts down: %w", err))
+		}
+		if err != nil {
+			_ = observe.Sleep(ctx, delay) // the loop looks at ctx
+			delay = min(2*delay, lastReconnect)
+		}
+	}
+}
+
+// attendShutdowns waits for shutdowns until the settings change; the error explains why
+// it cannot.
+func (s *Supervisor) attendShutdowns(ctx context.Context) error {
+	h, err := s.options.Shutdowns(ctx)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	release, err := h.Inhibit(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if release != nil {
+			s.report(release())
+		}
+	}()
+	begun, err := h.Preparing(ctx)
+	if err != nil {
+		return err
+	}
+	s.checkDelay(ctx, h)
+	s.shutdown.reported = ""
+	for {
+		switch {
+		case begun && release != nil:
+			s.shutDown(ctx)
+			s.report(release())
+			release = nil
+		case !begun:
+			s.setShuttingDown(ctx, false)
+			if release == nil {
+				if release, err = h.Inhibit(ctx); err != nil {
+					return err
+				}
+			}
+		}
+		ok := true
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.shutdown.reloaded:
+			return nil
+		case begun, ok = <-h.Events():
+		}
+		if !ok {
+			return fmt.Errorf("the connection to logind has ended")
+		}
+	}
+}
+
+// checkDelay warns if the host does not wait for as long as pods may take.
+func (s *Supervisor) checkDelay(ctx context.Context, h Shutdowns) {
+	most, err := h.DelayMax(ctx)
+	if periods := s.current().Settings.ShutdownDelay(); err == nil && most < periods {
+		s.current().WarnOnce(problem.Problem{Object: "node", Warning: true,
+			Message: fmt.Sprintf("logind delays a shutdown by %s at most, and pods may take %s", most, periods),
+			Hint:    "run 'podrun service install', or increase InhibitDelayMaxSec in logind.conf"})
+	}
+}
+
+// setShuttingDown takes in whether the host shuts down: commands refuse pods then, and
+// pods that were stopped run again when that was canceled.
+func (s *Supervisor) setShuttingDown(ctx context.Context, now bool) {
+	before := s.shutdown.now.Swap(now)
+	if before == now {
+		return
+	}
+	s.report(store.WriteShuttingDown(ctx, s.current().Layout(), now))
+	what := "cancellation"
+	if now {
+		what = "event"
+	}
+	s.warnNode(event.NodeShutdown, "Shutdown manager detected shutdown "+what)
+	s.resourcesFreed()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.pods {
+		p.check()
+	}
+}
+
+// shutDown stops all pods, the lowest priorities first. A group that takes longer than
+// its period does not hold up the next one.
+func (s *Supervisor) shutDown(ctx context.Context) {
+	s.setShuttingDown(ctx, true)
+	list := s.candidates(func(string) bool { return true })
+	byObject := map[*corev1.Pod]candidate{}
+	for _, c := range list {
+		byObject[c.object] = c
+	}
+	for _, g := range shutdown.Plan(s.current().Settings.ShutdownPeriods(), objectsOf(list)) {
+		bounded, cancel := context.WithTimeout(ctx, g.Period)
+		var stops sync.WaitGroup
+		for _, stop := range g.Pods {
+			stops.Go(func() {
+				e := reconcile.Eviction{Grace: stop.Grace, Shutdown: shutdown.Reason, Message: shutdown.Message}
+				err := byObject[stop.Pod].askEviction(bounded, e)
+				if errors.Is(err, context.DeadlineExceeded) && bounded.Err() != nil {
+					err = fmt.Errorf("it has not ended within the %s of its group, and the shutdown continues", g.Period)
+				}
+				if err != nil && ctx.Err() == nil {
+					s.report(fmt.Errorf("stop pod %s before the host shuts down: %w", byObject[stop.Pod].id, err))
+				}
+			})
+		}
+		stops.Wait()
+		cancel()
+	}
+}

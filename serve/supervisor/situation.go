@@ -1,0 +1,139 @@
+package serve
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
+)
+
+// facing is a situation with the additional input of the steps.
+type facing struct {
+	Situation
+	id   identity.Pod // with the UID of the pod that exists
+	path string       // of its source
+	// recorded is the path of the source record; "" for none.
+	recorded string
+	broken   error             // why the checkpoint cannot be read; nil if it can
+	objects  *manifest.Objects // the source's definition: only this pod, and the objects that it may refer to
+}
+
+// containers are those of the source's definition.
+func (f facing) containers() []corev1.Container {
+	if f.objects == nil || len(f.objects.Pods) == 0 {
+		return nil
+	}
+	return f.objects.Pods[0].Object.Spec.Containers
+}
+
+// AnnotationRestart requests a restart of the pod when a ConfigMap or Secret that it
+// refers to changes.
+const AnnotationRestart = "podrun.dev/restart-on-change"
+
+// situation reads the input for deciding the pod's next step. The error is that of the
+// pod's state files.
+func (p *pod) situation(now time.Time) (facing, error) {
+	layout := p.node().Layout()
+	record, err := store.ReadSource(layout, p.id)
+	if err != nil {
+		return facing{}, err
+	}
+	owner, err := store.ReadOwner(layout, p.id)
+	if err != nil {
+		return facing{}, err
+	}
+	in := p.s.wanted(p.id, record)
+	if record != nil {
+		in.Applied, in.recorded = record.Hash, record.Path
+	}
+	p.mu.Lock()
+	in.Now, in.Failed, in.RetryApply = now, p.failures[Apply].hash, p.failures[Apply].retry
+	in.RetryAttend, in.RetryDelete = p.failures[Attend].retry, p.failures[Delete].retry
+	in.Evict = p.eviction != nil
+	ended := p.ended
+	p.mu.Unlock()
+	in.id = p.id
+	if owner != nil {
+		in.id.UID = owner.UID
+		in.Owned = owner.Live(layout)
+		in.Doomed = owner.Removes()
+		in.Run = owner.Origin != nil && owner.Origin.Command == store.OriginRun
+		in.Ended = owner.Generation == ended
+	} else if in.id, err = storedPod(layout, p.id); err != nil {
+		return facing{}, err
+	}
+	in.Exists = in.id.UID != "" && store.HasCheckpoint(layout, in.id.UID)
+	if !in.Exists {
+		return in, nil
+	}
+	in.FromSource = owner.FromSource()
+	in.Stopped = observe.IsStopped(layout, in.id.UID)
+	kept := observe.ReadKept(layout, in.id.UID)
+	in.ShutDown = !kept.ShutDown.IsZero() && p.s.shutdown.begun()
+	if kept.Evicted != nil {
+		in.Evicted, in.RetryEvicted = true, kept.Evicted.At.Add(p.node().Settings.EvictionPressureTransitionPeriod)
+		in.Pressure = p.s.pressure.any()
+	}
+	known := observe.ReadKnown(layout, in.id)
+	in.broken, in.Broken, in.SecretsLost = known.Broken, known.Broken != nil, known.LostSecrets != nil
+	unknown := owner == nil || owner.Origin == nil
+	if in.Broken { // attending it cannot find out
+		in.Ended = in.Ended || kept.Terminal() && kept.ShutDown.IsZero()
+		in.Unclaimed = unknown
+	}
+	if in.Source == Present && known.Pod != nil {
+		pod := in.objects.Pods[0].Object
+		same := sync.OnceValue(func() bool {
+			return len(manifest.Changes(known.Pod, manifest.KeepEphemeral(known.Pod, pod))) == 0
+		})
+		in.Restart = in.Hash != in.Applied && pod.Annotations[AnnotationRestart] == "true" && same()
+		in.Unclaimed = unknown && same()
+	}
+	return in, nil
+}
+
+// storedPod finds the directory of a pod without an owner record: an older podrun
+// made it.
+func storedPod(layout identity.Layout, id identity.Pod) (identity.Pod, error) {
+	stored, err := store.StoredPods(layout)
+	for _, s := range stored {
+		if s.Namespace == id.Namespace && s.Name == id.Name {
+			return s, nil
+		}
+	}
+	return id, err
+}
+
+// wanted is the state of a pod in the manifest directories.
+func (s *Supervisor) wanted(id identity.Pod, record *store.SourceRecord) facing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i, ok := s.desired[id]; ok {
+		objects := s.want.Objects(i)
+		return facing{Situation: Situation{Source: Present, Hash: hashOf(objects)}, path: s.want.Pods[i].Path, objects: objects}
+	}
+	if record == nil {
+		return facing{Situation: Situation{Source: NoSource}}
+	}
+	if may, _ := s.snapshot.MayHaveHeld(record.Path); may {
+		return facing{Situation: Situation{Source: Unreachable}, path: record.Path}
+	}
+	return facing{Situation: Situation{Source: Gone}, path: record.Path}
+}
+
+// hashOf is the hash of a pod and of the objects that it refers to.
+func hashOf(o *manifest.Objects) string {
+	data, err := manifest.Referred(o.Pods[0].Object, o).Marshal()
+	if err != nil {
+		return "" // of no pod, which Merge does not return
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
+}

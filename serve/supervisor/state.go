@@ -1,0 +1,156 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
+)
+
+// The states of pods in a summary.
+const (
+	stateSupervised = "supervised"
+	stateStarting   = "starting"
+	stateWaiting    = "waiting"
+	stateFailed     = "failed"
+	stateEnded      = "ended"
+	stateStopped    = "stopped"
+	stateEvicted    = "evicted"
+)
+
+var summaryOrder = []string{stateSupervised, stateStarting, stateWaiting, stateFailed, stateEnded, stateStopped, stateEvicted}
+
+// stuckAfter is for how long a worker may hold its pod's lock: every call under it
+// is bounded by runtimeRequestTimeout.
+const stuckAfter = 10 * time.Minute
+
+// heartbeat reports the progress.
+func (s *Supervisor) heartbeat(ctx context.Context) {
+	for observe.Sleep(ctx, s.options.Heartbeat) == nil {
+		if s.options.Progress != nil {
+			s.options.Progress(s.Summary())
+		}
+	}
+}
+
+// Summary returns the current state of the supervisor.
+func (s *Supervisor) Summary() Summary {
+	out := Summary{Pods: map[string]int{}, Down: s.hub.Down()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for _, p := range s.pods {
+		out.Pods[p.state()]++
+		p.mu.Lock()
+		if p.corrupt != nil {
+			out.Corrupt = append(out.Corrupt, *p.corrupt)
+		}
+		p.mu.Unlock()
+		if since := p.progress.Acting(); !since.IsZero() && now.Sub(since) > stuckAfter {
+			out.Stuck = append(out.Stuck, p.id.String())
+		}
+	}
+	slices.SortFunc(out.Corrupt, func(a, b Corrupt) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// Summary is the state of a supervisor, as `podrun serve` reports it to systemd.
+type Summary struct {
+	Pods  map[string]int // number of pods in each state, according to Situation
+	Down  time.Time      // since when the runtime does not answer; zero while it does
+	Stuck []string       // pods whose workers make no progress
+	// Corrupt are the pods whose checkpoints cannot be read, by name.
+	Corrupt []Corrupt
+}
+
+// Corrupt is a pod whose checkpoint cannot be read.
+type Corrupt struct {
+	ID     string // namespace/name
+	Source string // the path of the file that defines it; "" for none
+	Why    string
+}
+
+// String is a line such as "37 pods: 35 supervised, 2 stopped".
+func (s Summary) String() string {
+	total := 0
+	text := ""
+	for _, state := range summaryOrder {
+		if n := s.Pods[state]; n > 0 {
+			total += n
+			text += fmt.Sprintf(", %d %s", n, state)
+		}
+	}
+	out := fmt.Sprintf("%d pods", total)
+	if text != "" {
+		out += ":" + text[1:]
+	}
+	if !s.Down.IsZero() {
+		out += "; the container runtime has not answered since " + s.Down.Format(time.RFC3339)
+	}
+	return out
+}
+
+// facts reads the host's facts once for pods that request them at about the same time, as
+// at startup.
+type facts struct {
+	node *node.Node
+	mu   sync.Mutex
+	at   time.Time
+	last host.Facts
+}
+
+// factsAge is how old facts may be by which a pod is planned that was admitted
+// before.
+const factsAge = 2 * time.Second
+
+func newFacts(n *node.Node) *facts { return &facts{node: n} }
+
+func (f *facts) read(ctx context.Context) (host.Facts, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.at.IsZero() && time.Since(f.at) < factsAge {
+		return f.last, nil
+	}
+	read, err := discover.Read(ctx, f.node.Client, f.node.Settings, discover.Options{})
+	if err == nil {
+		f.last, f.at = read, time.Now()
+	}
+	return read, err
+}
+
+// publish writes which pods could not be started, whenever that changes.
+func (s *Supervisor) publish(ctx context.Context) {
+	list := []store.Unstarted{}
+	for {
+		if err := store.WriteUnstarted(s.current().Layout(), list); err != nil {
+			s.current().SendWarnings(problem.List{problem.WarningOf(err)})
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.published:
+		}
+		list = list[:0]
+		s.mu.Lock()
+		for _, p := range s.pods {
+			p.mu.Lock()
+			if p.unstarted != nil {
+				list = append(list, *p.unstarted)
+			}
+			p.mu.Unlock()
+		}
+		s.mu.Unlock()
+		slices.SortFunc(list, func(a, b store.Unstarted) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		})
+	}
+}

@@ -1,0 +1,189 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cgroup"
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/observe"
+	evictions "github.com/podrun/podrun/serve/eviction"
+	"github.com/podrun/podrun/volume"
+)
+
+// stats reads the resource usage of this host and its pods.
+type stats struct {
+	node *node.Node
+
+	mu    sync.Mutex
+	files map[string][]string // observe.RuntimeFiles, by the container's ID: they never change
+}
+
+// NewStats reads the resource usage of a node and its pods: memory and process IDs from
+// cgroups, layers of containers from the runtime, all other files from the disk.
+func NewStats(n *node.Node) Stats { return &stats{node: n} }
+
+// Node is Stats.
+func (s *stats) Node(ctx context.Context) (host.Facts, error) {
+	return discover.ReadPressure(ctx, s.node.Client, s.node.Settings)
+}
+
+// measureWithin limits the time for measuring the disk usage of one directory; after
+// that, the partial result is used.
+const measureWithin = 30 * time.Second
+
+// Pods is Stats. What a pod uses is not known if neither its control group nor the
+// runtime reports it.
+func (s *stats) Pods(ctx context.Context, pods []*corev1.Pod) map[string]*evictions.Usage {
+	facts, err := discover.ReadBasics(ctx, s.node.Client, s.node.Settings)
+	if err != nil {
+		return nil // the runtime does not answer, which is reported elsewhere
+	}
+	list, err := s.node.Client.ListContainerStats(ctx)
+	if err != nil && ctx.Err() == nil {
+		s.node.WarnOnce(problem.WarningOf(err))
+	}
+	byPod, files := newest(list), s.runtimeFiles(ctx, pods)
+	out := map[string]*evictions.Usage{}
+	for _, p := range pods {
+		if ctx.Err() != nil {
+			break
+		}
+		group, known := cgroup.ReadUsage(cgroup.Leftovers(string(p.UID), facts.Cgroup, s.node.Settings))
+		of := byPod[string(p.UID)]
+		if known || len(of) > 0 {
+			u := s.usage(ctx, p, of, files[string(p.UID)])
+			if u.Processes = group.Processes; known {
+				u.Memory = group.Memory
+			}
+			out[string(p.UID)] = u
+		}
+	}
+	return out
+}
+
+// newest are the stats of the newest attempt of each container, by pod UID and name.
+func newest(list []*runtimeapi.ContainerStats) map[string]map[string]*runtimeapi.ContainerStats {
+	out := map[string]map[string]*runtimeapi.ContainerStats{}
+	for _, c := range list {
+		labels := c.GetAttributes().GetLabels()
+		uid, name := labels[identity.LabelPodUID], labels[identity.LabelContainerName]
+		if out[uid] == nil {
+			out[uid] = map[string]*runtimeapi.ContainerStats{}
+		}
+		if have := out[uid][name]; have == nil || have.GetAttributes().GetMetadata().GetAttempt() < c.GetAttributes().GetMetadata().GetAttempt() {
+			out[uid][name] = c
+		}
+	}
+	return out
+}
+
+// usage is a pod's disk usage, and the memory usage of its containers. Files are those of
+// runtimeFiles.
+func (s *stats) usage(ctx context.Context, p *corev1.Pod, containers map[string]*runtimeapi.ContainerStats, files []string) *evictions.Usage {
+	layout, id := s.node.Layout(), identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}
+	u := &evictions.Usage{Containers: map[string]evictions.ContainerUsage{}, Volumes: map[string]evictions.Disk{}}
+	for name, c := range containers {
+		one := evictions.ContainerUsage{Memory: int64(c.GetMemory().GetWorkingSetBytes().GetValue()),
+			Layer: evictions.Disk{Bytes: int64(c.GetWritableLayer().GetUsedBytes().GetValue()), Inodes: int64(c.GetWritableLayer().GetInodesUsed().GetValue())}}
+		u.Memory += one.Memory
+		u.Containers[name] = one
+	}
+	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			one := u.Containers[list[i].Name]
+			one.Logs = s.disk(ctx, filepath.Join(layout.Logs(id), list[i].Name))
+			u.Containers[list[i].Name] = one
+		}
+	}
+	u.Files = s.disk(ctx, layout.Containers(id.UID)) // termination logs
+	for _, path := range append(files, layout.EtcHosts(id.UID)) {
+		u.Files = u.Files.Plus(evictions.ReadFile(path))
+	}
+	for _, v := range p.Spec.Volumes {
+		if evictions.OnDisk(v) {
+			u.Volumes[v.Name] = s.disk(ctx, volume.EmptyDirPath(layout, id.UID, v.Name))
+		}
+	}
+	return u
+}
+
+// runtimeFiles are the files that the runtime mounted into the containers of these pods
+// and to which they can write, by pod UID: that is where a container can write without a
+// volume, a layer or a log (the class of CVE-2020-8557). If the runtime does not report
+// those of a container, the usage of its pod is too low, which is a warning.
+func (s *stats) runtimeFiles(ctx context.Context, pods []*corev1.Pod) map[string][]string {
+	list, err := s.node.Client.ListContainers(ctx, nil)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.node.WarnOnce(problem.WarningOf(err))
+		}
+		return nil
+	}
+	measured := map[string]*corev1.Pod{}
+	for _, p := range pods {
+		measured[string(p.UID)] = p
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, out := map[string][]string{}, map[string][]string{}
+	for _, c := range list {
+		uid := c.GetLabels()[identity.LabelPodUID]
+		files, ok := s.files[c.GetId()]
+		if ok {
+			known[c.GetId()] = files
+		}
+		if measured[uid] == nil {
+			continue // it may be another client's
+		}
+		if !ok {
+			if files, err = observe.RuntimeFiles(ctx, s.node.Client, c.GetId()); err != nil {
+				s.uncounted(ctx, measured[uid], err)
+				continue // the next pass reads it
+			}
+		}
+		known[c.GetId()] = files
+		for _, f := range files {
+			if !slices.Contains(out[uid], f) { // containers of a sandbox share them
+				out[uid] = append(out[uid], f)
+			}
+		}
+	}
+	s.files = known
+	return out
+}
+
+// uncounted warns that the runtime's files of a container do not count as ephemeral
+// storage of its pod, unless the container has been removed.
+func (s *stats) uncounted(ctx context.Context, p *corev1.Pod, err error) {
+	if ctx.Err() != nil || status.Code(err) == codes.NotFound {
+		return
+	}
+	w := problem.WarningOf(err)
+	w.Message = fmt.Sprintf("ephemeral storage of pod %s/%s: files that the runtime mounts into it are not counted: %s", p.Namespace, p.Name, w.Message)
+	s.node.WarnOnce(w)
+}
+
+// disk measures the usage of a directory.
+func (s *stats) disk(ctx context.Context, dir string) evictions.Disk {
+	bounded, cancel := context.WithTimeout(ctx, measureWithin)
+	defer cancel()
+	used, err := evictions.ReadDisk(bounded, dir)
+	if err != nil && bounded.Err() == nil {
+		s.node.WarnOnce(problem.WarningOf(err))
+	}
+	return used
+}

@@ -1,0 +1,387 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/serve/source"
+)
+
+// Options are the inputs of a Supervisor.
+type Options struct {
+	// Sources reads the manifest directories; nil where there is none.
+	Sources Sources
+	// Changed signals that Sources may read something else.
+	Changed <-chan struct{}
+	// StateChanges gets the names of pods whose state on disk may have changed; nil
+	// where that is polled.
+	StateChanges <-chan identity.Pod
+	// Locked is called once the root directory is this process's to supervise; nil for
+	// nothing.
+	Locked func()
+	// Starting is called when a pod that is not on this host begins to be applied. It
+	// must not block; nil for nothing.
+	Starting func(identity.Pod)
+	// Listed is called after each complete list of the runtime's pods; see
+	// observe.Hub.
+	Listed func(at time.Time, took, interval time.Duration)
+	// Evicted is called after each eviction of a pod, with the kubelet's signal of why; nil
+	// for nothing.
+	Evicted func(signal string)
+	// AllowKubelet allows pods on a host with a kubelet.
+	AllowKubelet bool
+	// Ready is called once the directories were read, and every pod is supervised.
+	Ready func()
+	// Progress is called every Heartbeat with the state of the supervisor, as long as no
+	// worker is stuck.
+	Progress  func(Summary)
+	Heartbeat time.Duration // 0 is 10 s
+	// Housekeeping is called every now and then with the containers that run, from
+	// one goroutine; nil for nothing.
+	Housekeeping      func(context.Context, []observe.Running)
+	HousekeepingEvery time.Duration // 0 is 10 s
+	// Stats reads what evictions are decided by; nil evicts no pod, and removes no
+	// image.
+	Stats Stats
+	// Images are those of the runtime, of which those are removed that nothing uses;
+	// nil for none.
+	Images Images
+	// Shutdowns connects to what announces shutdowns of this host; nil for nothing.
+	Shutdowns func(context.Context) (Shutdowns, error)
+	// Collect removes leftovers of deleted pods, every 5 minutes, from one goroutine; nil
+	// for nothing.
+	Collect func(context.Context)
+}
+
+// Sources reads the definitions of pods; source.Reader with source.Merge is one.
+type Sources interface {
+	// Read reads the directories. The error is that of the context.
+	Read(ctx context.Context) (*source.Snapshot, *source.Desired, error)
+}
+
+// Supervisor supervises the pods of one root directory.
+type Supervisor struct {
+	options  Options
+	hub      *observe.Hub
+	workers  sync.WaitGroup
+	pressure pressure
+	images   imageUse
+	shutdown shuttingDown
+	// published has something when the list of pods that could not be started may
+	// have changed.
+	published chan struct{}
+
+	mu       sync.Mutex
+	node     *node.Node
+	pods     map[identity.Pod]*pod // by namespace and name
+	snapshot *source.Snapshot      // nil before the directories were read
+	desired  map[identity.Pod]int  // index of want.Pods
+	want     *source.Desired
+}
+
+// errChanged ends a step because the pod's situation requires another one.
+var errChanged = errors.New("the situation of the pod has changed")
+
+// pollEvery is how often state on disk is read whose changes are not signaled, and
+// in any case to find pods whose owner was killed.
+const pollEvery = 2 * time.Second
+
+// New returns a supervisor of a node's pods.
+func New(n *node.Node, o Options) *Supervisor {
+	if o.Heartbeat <= 0 {
+		o.Heartbeat = 10 * time.Second
+	}
+	s := &Supervisor{options: o, hub: observe.NewHub(n.Client), pods: map[identity.Pod]*pod{}, published: make(chan struct{}, 1)}
+	s.shutdown.reloaded = make(chan struct{}, 1)
+	s.hub.Report, s.hub.Listed = s.reportRuntime, o.Listed
+	s.Reload(n)
+	return s
+}
+
+// Reload makes the supervisor continue with other settings. Pods keep the settings that
+// they were applied with.
+func (s *Supervisor) Reload(n *node.Node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.Settings.RetryPullAlways = true // the kubelet tries every image again
+	n.Patient = true
+	n.Puller = n.NewPuller()
+	n.Facts = newFacts(n).read
+	s.node = n
+	for _, p := range s.pods {
+		p.reload()
+	}
+	signal(s.shutdown.reloaded)
+}
+
+// Run supervises until ctx ends. Running containers keep running afterwards. The error
+// explains why nothing was supervised: another supervisor uses the root directory.
+func (s *Supervisor) Run(ctx context.Context) error {
+	lock, err := s.lock()
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	if s.options.Locked != nil {
+		s.options.Locked()
+	}
+	inner, cancel := context.WithCancel(ctx)
+	var loops sync.WaitGroup
+	defer loops.Wait()
+	defer cancel()
+	s.resumeShutdown(inner)
+	s.hub.Check(inner)
+	loops.Go(func() { s.hub.Run(inner) })
+	err = s.readSources(inner)
+	if err == nil {
+		err = s.scan(inner)
+	}
+	if ctx.Err() != nil {
+		s.workers.Wait()
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if s.options.Ready != nil {
+		s.options.Ready()
+	}
+	loops.Go(func() { s.watchSources(inner) })
+	loops.Go(func() { s.watchState(inner) })
+	loops.Go(func() { s.heartbeat(inner) })
+	loops.Go(func() { s.publish(inner) })
+	s.maintain(inner, &loops)
+	<-ctx.Done()
+	s.workers.Wait()
+	return nil
+}
+
+// maintain starts the tasks that concern the whole node.
+func (s *Supervisor) maintain(ctx context.Context, loops *sync.WaitGroup) {
+	if s.options.Housekeeping != nil {
+		loops.Go(func() { s.housekeeping(ctx) })
+	}
+	if s.options.Stats != nil {
+		loops.Go(func() { s.watchPressure(ctx) })
+	}
+	if s.options.Stats != nil && s.options.Images != nil {
+		loops.Go(func() { s.collectImages(ctx) })
+	}
+	if s.options.Shutdowns != nil {
+		loops.Go(func() { s.watchShutdowns(ctx) })
+	}
+	if s.options.Collect != nil {
+		loops.Go(func() {
+			for observe.Sleep(ctx, collectEvery) == nil {
+				s.options.Collect(ctx)
+			}
+		})
+	}
+}
+
+// reportRuntime reports that the runtime does not answer, or that it does again.
+func (s *Supervisor) reportRuntime(down time.Time) {
+	p := problem.Problem{Object: "container runtime " + s.current().Client.Endpoint(), Warning: true,
+		Message: "does not answer: containers keep running, nothing is restarted until it does"}
+	if !down.IsZero() {
+		p.Message = fmt.Sprintf("answers again after %s", time.Since(down).Round(time.Second))
+	}
+	s.current().SendWarnings(problem.List{p})
+}
+
+// lock makes this process the only supervisor of the root directory.
+func (s *Supervisor) lock() (*store.ServeLock, error) {
+	var lock *store.ServeLock
+	var err error
+	// A command that checks whether there is a supervisor locks the file for a moment.
+	for try := 0; lock == nil && try < lockTries; try++ {
+		if lock, err = store.TryServeLock(s.current().Layout(), s.current().Holder()); err != nil {
+			return nil, err
+		}
+		if lock == nil {
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	if lock == nil {
+		return nil, &problem.Error{Kind: problem.Refused, Object: "root directory " + s.current().Layout().RootDir,
+			Err: errors.New("another podrun serve supervises its pods"), Hint: "stop that one, or use another --root-dir"}
+	}
+	return lock, nil
+}
+
+// lockTries is how often the lock is tried.
+const lockTries = 5
+
+// current is the node as of the last reload.
+func (s *Supervisor) current() *node.Node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.node
+}
+
+// readSources reads the manifest directories and notifies the pods that changed.
+func (s *Supervisor) readSources(ctx context.Context) error {
+	if s.options.Sources == nil {
+		s.take(ctx, &source.Snapshot{}, source.Merge(&source.Snapshot{}))
+		return nil
+	}
+	snapshot, want, err := s.options.Sources.Read(ctx)
+	if err != nil {
+		return err
+	}
+	s.take(ctx, snapshot, want)
+	return nil
+}
+
+// take processes the content of the manifest directories.
+func (s *Supervisor) take(ctx context.Context, snapshot *source.Snapshot, want *source.Desired) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.node
+	n.SendWarnings(snapshot.News)
+	n.SendWarnings(want.News(s.want))
+	s.snapshot, s.want, s.desired = snapshot, want, map[identity.Pod]int{}
+	for i := range want.Pods {
+		o := want.Pods[i].Object
+		id := identity.Pod{Namespace: o.Namespace, Name: o.Name}
+		s.desired[id] = i
+		s.add(ctx, id)
+	}
+	for _, p := range s.pods {
+		p.check()
+	}
+}
+
+// add supervises a pod, if that has not begun. s.mu must be held.
+func (s *Supervisor) add(ctx context.Context, id identity.Pod) *pod {
+	id.UID = ""
+	p := s.pods[id]
+	if p == nil {
+		p = newPod(s, id)
+		s.pods[id] = p
+		s.workers.Go(func() { p.run(ctx) })
+	}
+	return p
+}
+
+// forget ends the supervision of a pod that does not exist, unless there is news
+// about it.
+func (s *Supervisor) forget(p *pod) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(p.changed)+len(p.owner) > 0 {
+		return false
+	}
+	delete(s.pods, p.id)
+	return true
+}
+
+// scan finds the pods that are on this host.
+func (s *Supervisor) scan(ctx context.Context) error {
+	layout := s.current().Layout()
+	named, err := store.NamedPods(layout)
+	if err != nil {
+		return err
+	}
+	stored, err := store.StoredPods(layout) // those of an older podrun have no owner record
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range append(named, stored...) {
+		if id.Namespace != "" {
+			s.add(ctx, id)
+		}
+	}
+	return nil
+}
+
+// watchSources reads the manifest directories whenever they may have changed.
+func (s *Supervisor) watchSources(ctx context.Context) {
+	for {
+		var again <-chan time.Time
+		s.mu.Lock()
+		if s.snapshot.ReadAgain > 0 {
+			again = time.After(s.snapshot.ReadAgain)
+		}
+		s.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.options.Changed:
+		case <-again:
+		}
+		if s.readSources(ctx) != nil {
+			return // the context has ended
+		}
+	}
+}
+
+// watchState notifies pods that their state on disk may have changed.
+func (s *Supervisor) watchState(ctx context.Context) {
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	scanned := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case id := <-s.options.StateChanges:
+			s.mu.Lock()
+			s.add(ctx, id).ownerChanged()
+			s.mu.Unlock()
+		case now := <-poll.C:
+			s.pollIdle()
+			if s.options.StateChanges == nil || now.Sub(scanned) > time.Minute {
+				scanned = now
+				if err := s.scan(ctx); err != nil {
+					s.current().SendWarnings(problem.List{problem.WarningOf(err)})
+				}
+			}
+		}
+	}
+}
+
+// pollIdle makes the pods check their state that wait for another command to end,
+// which no file event may report.
+func (s *Supervisor) pollIdle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.pods {
+		if p.waitsForOwner.Load() || s.options.StateChanges == nil {
+			p.ownerChanged()
+		}
+	}
+}
+
+// resourcesFreed triggers a retry of pods that this host could not run.
+func (s *Supervisor) resourcesFreed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.pods {
+		p.freed()
+	}
+}
+
+// housekeeping calls its option.
+func (s *Supervisor) housekeeping(ctx context.Context) {
+	every := s.options.HousekeepingEvery
+	if every <= 0 {
+		every = housekeepingEvery
+	}
+	for observe.Sleep(ctx, every) == nil {
+		s.options.Housekeeping(ctx, s.hub.Running())
+	}
+}
+
+// housekeepingEvery is the kubelet's containerLogMonitorInterval.
+const housekeepingEvery = 10 * time.Second

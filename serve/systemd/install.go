@@ -1,0 +1,193 @@
+package systemd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/problem"
+)
+
+// Service is podrun.service on this host, or in another host's files.
+type Service struct {
+	// Prefix is put before every path: "" for this host, else the root of another
+	// host's files, such as an image.
+	Prefix string
+	// Manager is this host's systemd; nil for another host's files, in which the
+	// unit is enabled by a link and nothing is started.
+	Manager Manager
+}
+
+// InstallOptions are the choices of Install.
+type InstallOptions struct {
+	Unit  []byte   // by Unit
+	Dirs  []string // made where they are missing, 0750
+	Force bool     // replace a unit that podrun did not write
+	Now   bool     // start the service, or restart it; not without a Manager
+	// Delay is for how long pods may delay a shutdown of the host; 0 for not.
+	Delay time.Duration
+	// Settings is created if it does not exist, before the service starts; nil for none.
+	Settings *File
+	Created  func() // called after Settings was created
+}
+
+// File is a file of the host.
+type File struct {
+	Path string // absolute
+	Text []byte
+}
+
+// modeDir is the mode of the directories of manifests: these may hold Secrets.
+const modeDir = 0o750
+
+// Install writes the unit, makes the directories, and enables the service. It may
+// be repeated. Containers run on when the service is restarted.
+func (s Service) Install(ctx context.Context, o InstallOptions) error {
+	if err := s.ready(); err != nil {
+		return err
+	}
+	old, err := s.unit(ctx)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, hostfile.ErrNotRegular) {
+		return failure("read the unit", err, "")
+	}
+	if err := refuseOther(old, err, o.Force, "replace"); err != nil {
+		return err
+	}
+	for _, dir := range o.Dirs {
+		if err := s.makeDir(dir); err != nil {
+			return failure("make the directory of manifests", err, "")
+		}
+	}
+	if err := s.create(o.Settings, o.Created); err != nil {
+		return failure("write the settings file", err, "")
+	}
+	file := s.path(UnitPath)
+	if err := s.makeAll(filepath.Dir(UnitPath)); err != nil {
+		return failure("write the unit", err, "")
+	}
+	if !bytes.Equal(old, o.Unit) {
+		if err := hostfile.Write(file, o.Unit, 0o644); err != nil {
+			return failure("write the unit", err, "")
+		}
+	}
+	if err := s.setDelay(ctx, delayDropIn(o.Delay)); err != nil {
+		return err
+	}
+	if s.Manager == nil {
+		return s.link()
+	}
+	steps := [][]string{{"daemon-reload"}, {"enable", UnitName}}
+	if o.Now {
+		steps = append(steps, []string{"restart", UnitName})
+	}
+	for _, step := range steps {
+		if _, err := s.Manager.Run(ctx, step...); err != nil {
+			return failure("", err, "the unit is written: fix the cause and run 'podrun service install' again, or 'podrun service uninstall'")
+		}
+	}
+	return nil
+}
+
+// setDelay makes logind's drop-in have that text; nil removes it. A drop-in of that name
+// that podrun did not write stays.
+func (s Service) setDelay(ctx context.Context, text []byte) error {
+	have, err := hostfile.Read(ctx, s.path(DelayPath), maxUnit)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		have, err = nil, nil
+	case err != nil:
+		return failure("read "+DelayPath, err, "")
+	case !isDelay(have):
+		return nil
+	}
+	if bytes.Equal(have, text) {
+		return nil
+	}
+	if text == nil {
+		err = s.unlink(DelayPath)
+	} else if err = s.makeAll(filepath.Dir(DelayPath)); err == nil {
+		err = hostfile.Write(s.path(DelayPath), text, 0o644)
+	}
+	if err != nil {
+		return failure("write "+DelayPath, err, "")
+	}
+	if s.Manager != nil {
+		// logind reads its files again at SIGHUP, as the kubelet asks it to. Where it does
+		// not run, podrun reports that when it starts.
+		_, _ = s.Manager.Run(ctx, "kill", "--signal=HUP", "systemd-logind.service")
+	}
+	return nil
+}
+
+// makeDir makes a directory of manifests. Its mode is exact, whatever the umask;
+// one that exists stays as it is.
+func (s Service) makeDir(dir string) error {
+	if err := s.makeAll(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	dir = s.path(dir)
+	err := os.Mkdir(dir, modeDir)
+	if errors.Is(err, fs.ErrExist) {
+		info, err := os.Stat(dir)
+		if err == nil && !info.IsDir() {
+			err = fmt.Errorf("%s: not a directory", dir)
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	return os.Chmod(dir, modeDir)
+}
+
+// makeAll makes a directory and those above it. Below a prefix it follows no link
+// out of the prefix: an absolute link there means the other host's directory.
+func (s Service) makeAll(dir string) error {
+	if s.Prefix == "" {
+		return os.MkdirAll(dir, 0o755)
+	}
+	root, err := os.OpenRoot(s.Prefix)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return root.MkdirAll("."+dir, 0o755)
+}
+
+// wantedBy is the link that enables the unit: [Install] of Unit.
+const wantedBy = "/etc/systemd/system/multi-user.target.wants/" + UnitName
+
+// link enables the unit in another host's files, as `systemctl --root enable`
+// does.
+func (s Service) link() error {
+	err := s.makeAll(filepath.Dir(wantedBy))
+	if err == nil {
+		err = os.Symlink(UnitPath, s.path(wantedBy))
+	}
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return failure("enable the unit", err, "")
+}
+
+// refuseOther refuses to touch a unit that podrun did not write. Err is of reading
+// it: a link, by which systemd masks units, is another's, too.
+func refuseOther(unit []byte, err error, force bool, verb string) error {
+	if force || errors.Is(err, fs.ErrNotExist) || err == nil && written(unit) {
+		return nil
+	}
+	return failure("", fmt.Errorf("%s was not written by podrun", UnitPath), fmt.Sprintf("use --force to %s it", verb))
+}
+
+func (s Service) path(name string) string { return filepath.Join(s.Prefix, name) }
+
+// failure is an error of the service.
+func failure(op string, err error, hint string) error {
+	return &problem.Error{Kind: problem.Runtime, Object: UnitName, Op: op, Err: err, Hint: hint}
+}

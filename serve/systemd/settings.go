@@ -1,0 +1,61 @@
+package systemd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/podrun/podrun/internal/hostfile"
+)
+
+// create creates a file, mode 0644, unless its path exists, as a file or as anything else:
+// settings of the administrator, including a link to a file that is mounted later, stay.
+func (s Service) create(f *File, created func()) error {
+	if f == nil || s.Exists(f.Path) {
+		return nil
+	}
+	if err := s.makeAll(filepath.Dir(f.Path)); err != nil {
+		return err
+	}
+	path := s.path(f.Path)
+	// The link makes the whole file appear at once, and never replaces one.
+	temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
+	if err := hostfile.Write(temporary, f.Text, 0o644); err != nil {
+		return err
+	}
+	err := os.Link(temporary, path)
+	err = errors.Join(ignore(err, fs.ErrExist), os.Remove(temporary))
+	if err == nil && created != nil {
+		created()
+	}
+	return err
+}
+
+// ignore is nil for an error of that kind.
+func ignore(err, kind error) error {
+	if errors.Is(err, kind) {
+		return nil
+	}
+	return err
+}
+
+// Exists reports whether there is anything at a path of the host.
+func (s Service) Exists(name string) bool {
+	_, err := os.Lstat(s.path(name))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// removeUnchanged removes a file that create made, if its text is still the same.
+func (s Service) removeUnchanged(ctx context.Context, f *File) error {
+	if f == nil {
+		return nil
+	}
+	have, err := hostfile.ReadNoFollow(ctx, s.path(f.Path), maxUnit)
+	if err != nil || !bytes.Equal(have, f.Text) {
+		return nil // there is none, or it is the administrator's
+	}
+	return s.unlink(f.Path)
+}

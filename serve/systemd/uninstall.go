@@ -1,0 +1,102 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/podrun/podrun/internal/hostfile"
+)
+
+// UninstallOptions are the choices of Uninstall.
+type UninstallOptions struct {
+	Force    bool     // remove a unit that podrun did not write
+	Settings *File    // as Install created it: removed if its text is the same; nil for none
+	Empty    []string // directories, absolute, removed if they are empty
+}
+
+// Uninstall stops and disables the service and removes its unit; false if there is
+// none. It removes logind's directory of drop-ins if it is empty. Pods, manifests, settings
+// that were changed and the administrator's drop-ins stay. An Uninstall that was interrupted
+// can be repeated.
+func (s Service) Uninstall(ctx context.Context, o UninstallOptions) (removed bool, err error) {
+	if err := s.ready(); err != nil {
+		return false, err
+	}
+	unit, err := s.unit(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := errors.Join(s.unlink(wantedBy), s.setDelay(ctx, nil)); err != nil {
+			return false, err
+		}
+		return false, s.forget(ctx)
+	}
+	if err != nil && !errors.Is(err, hostfile.ErrNotRegular) {
+		return false, failure("read the unit", err, "")
+	}
+	if err := refuseOther(unit, err, o.Force, "remove"); err != nil {
+		return false, err
+	}
+	if s.Manager != nil {
+		if _, err := s.Manager.Run(ctx, "disable", "--now", UnitName); err != nil {
+			return false, failure("", err, fmt.Sprintf("stop the service by 'systemctl stop %s', then run 'podrun service uninstall' again", UnitName))
+		}
+	}
+	for _, err := range []error{s.removeUnchanged(ctx, o.Settings), s.unlink(wantedBy), s.unlink(UnitPath), s.setDelay(ctx, nil)} {
+		if err != nil {
+			return false, err
+		}
+	}
+	for _, dir := range append(o.Empty, filepath.Dir(DelayPath)) {
+		s.removeEmpty(dir)
+	}
+	return true, s.forget(ctx)
+}
+
+// removeEmpty removes a directory if it is empty. Below a prefix it follows no link out of
+// the prefix.
+func (s Service) removeEmpty(dir string) {
+	root, err := os.OpenRoot(s.path("/"))
+	if err != nil {
+		return // there is nothing below it
+	}
+	defer root.Close()
+	name := strings.TrimPrefix(dir, "/")
+	if info, err := root.Lstat(name); err == nil && info.IsDir() {
+		_ = root.Remove(name) // not empty, or in use
+	}
+}
+
+// forget has systemd drop the unit that is removed, by this or an interrupted
+// Uninstall.
+func (s Service) forget(ctx context.Context) error {
+	if s.Manager == nil {
+		return nil
+	}
+	if _, err := s.Manager.Run(ctx, "daemon-reload"); err != nil {
+		return failure("", err, "the unit is removed: run 'systemctl daemon-reload'")
+	}
+	return nil
+}
+
+// unlink removes a file. Below a prefix it follows no link out of the prefix.
+func (s Service) unlink(name string) error {
+	remove := func() error { return os.Remove(name) }
+	if s.Prefix != "" {
+		remove = func() error {
+			root, err := os.OpenRoot(s.Prefix)
+			if err != nil {
+				return err
+			}
+			defer root.Close()
+			return root.Remove(strings.TrimPrefix(name, "/"))
+		}
+	}
+	if err := remove(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return failure("remove the unit", err, "")
+	}
+	return nil
+}

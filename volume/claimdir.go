@@ -1,0 +1,267 @@
+package volume
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/safepath"
+)
+
+// Names in the directory of all claims that are of no claim: a directory before it has its
+// mode, and those that are being deleted. No claim's directory begins with a dot.
+const (
+	newClaimName     = ".new"
+	deletedClaimName = ".deleted-"
+)
+
+// claimMode is the mode of a claim's new directory, as of an emptyDir: a container may run
+// as any user. Other users of the host do not get through the directory of all claims,
+// whose mode is dirMode.
+const claimMode = 0o777
+
+// lockClaims opens the directory of all claims and locks it against other podrun processes,
+// of any root directory, that create, bind or delete claims' directories. Closing the file
+// unlocks it. With create, it makes the directory; without, the error of a missing one is
+// fs.ErrNotExist.
+func lockClaims(ctx context.Context, path string, create bool) (*os.File, error) {
+	if create {
+		if err := hostfile.MakeDirs(filepath.Dir(path), 0o755); err != nil {
+			return nil, err
+		}
+		if err := hostfile.MakeDirs(path, dirMode); err != nil {
+			return nil, err
+		}
+	}
+	dir, err := os.OpenFile(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	locked := make(chan error, 1)
+	go func() {
+		err := unix.Flock(int(dir.Fd()), unix.LOCK_EX)
+		for err == unix.EINTR {
+			err = unix.Flock(int(dir.Fd()), unix.LOCK_EX)
+		}
+		locked <- err
+	}()
+	select {
+	case err = <-locked:
+	case <-ctx.Done():
+		go func() { <-locked; _ = dir.Close() }()
+		return nil, fmt.Errorf("wait for the process that locks %s: %w", path, context.Cause(ctx))
+	}
+	if err != nil {
+		_ = dir.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return dir, nil
+}
+
+// bindClaim binds the claim's directory at target, and makes it if it is missing. Both are
+// one step for a process that deletes it: it finds the mount, or the directory is made after
+// the deletion.
+func (l *Local) bindClaim(ctx context.Context, target string) error {
+	claims, err := lockClaims(ctx, filepath.Dir(l.Path), true)
+	if err != nil {
+		return err
+	}
+	defer claims.Close()
+	dir, err := openClaim(int(claims.Fd()), filepath.Base(l.Path))
+	if errors.Is(err, unix.ENOENT) {
+		if err = makeClaim(int(claims.Fd()), filepath.Base(l.Path)); err == nil {
+			dir, err = openClaim(int(claims.Fd()), filepath.Base(l.Path))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	return l.bind(fmt.Sprintf("/proc/self/fd/%d", dir), target)
+}
+
+// openClaim opens a claim's directory, which may be a mount point but no symlink: a volume
+// that a container could redirect is not podrun's to mount or delete.
+func openClaim(claims int, name string) (int, error) {
+	return unix.Openat(claims, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+}
+
+// makeClaim makes a claim's directory with its mode, at once for every observer: an app
+// changes the mode later, and podrun must not set it again. The caller has the lock, so that
+// a directory that a killed process has left can be used.
+func makeClaim(claims int, name string) error {
+	if err := unix.Mkdirat(claims, newClaimName, claimMode); err != nil && err != unix.EEXIST {
+		return err
+	}
+	dir, err := openClaim(claims, newClaimName)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	if err := unix.Fchmod(dir, claimMode); err != nil {
+		return err
+	}
+	if err := unix.Renameat2(claims, newClaimName, claims, name, unix.RENAME_NOREPLACE); err != nil {
+		return err
+	}
+	return unix.Fsync(claims)
+}
+
+// InUseError reports that a claim's directory is not deleted because something else has it
+// mounted.
+type InUseError struct{ Path, Mountpoint string }
+
+// Error names both.
+func (e *InUseError) Error() string { return e.Path + " is mounted at " + e.Mountpoint }
+
+// DeleteClaims deletes claims' directories, all in one directory, with their content, except
+// those that used returns, and then calls release, which ends the caller's own use of all of
+// them. Used and release are called with the directory of all claims locked, so that of
+// several callers, the last one that uses a directory deletes it, and one that another pod
+// begins to use is kept. A missing directory is no error. After an error, release was not
+// called or failed, and all can be repeated. A directory that is mounted is not deleted: the
+// error is an *InUseError.
+func DeleteClaims(ctx context.Context, paths []string, used func() (map[string]bool, error), release func() error) error {
+	dir := filepath.Dir(paths[0])
+	for {
+		claims, err := lockClaims(ctx, dir, false)
+		if errors.Is(err, fs.ErrNotExist) {
+			return release()
+		}
+		if err != nil {
+			return err
+		}
+		done, err := deleteLocked(ctx, claims, paths, used, release)
+		if err = errors.Join(err, claims.Close()); done || err != nil {
+			return err
+		}
+	}
+}
+
+// deleteLocked is DeleteClaims with the directory of all claims locked. It is not done if it
+// had to unlock it, in order to delete content.
+func deleteLocked(ctx context.Context, claims *os.File, paths []string, used func() (map[string]bool, error), release func() error) (done bool, err error) {
+	inUse, err := used()
+	if err != nil {
+		return false, err
+	}
+	for _, path := range paths {
+		if inUse[path] {
+			continue
+		}
+		if err := discardClaim(claims, path); err != nil {
+			return false, err
+		}
+	}
+	discarded, err := discardedClaims(claims)
+	if err != nil {
+		return false, err
+	}
+	if len(discarded) == 0 {
+		return true, release()
+	}
+	// The content may be large. Deleting it needs no lock: no pod finds it any more.
+	if err := unix.Flock(int(claims.Fd()), unix.LOCK_UN); err != nil {
+		return false, err
+	}
+	var errs []error
+	for _, name := range discarded {
+		errs = append(errs, safepath.Remove(ctx, int(claims.Fd()), name))
+	}
+	return false, errors.Join(errs...)
+}
+
+// discardClaim renames a claim's directory so that no pod finds it any more.
+func discardClaim(claims *os.File, path string) error {
+	if filepath.Dir(path) != claims.Name() {
+		return fmt.Errorf("delete %s: it is not in %s", path, claims.Name())
+	}
+	mounted, err := claimMounts(int(claims.Fd()), filepath.Base(path))
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if len(mounted) > 0 {
+		return &InUseError{Path: path, Mountpoint: mounted[0]}
+	}
+	err = unix.Renameat2(int(claims.Fd()), filepath.Base(path), int(claims.Fd()), deletedClaimName+rand.Text(), unix.RENAME_NOREPLACE)
+	if err != nil && err != unix.ENOENT {
+		return fmt.Errorf("delete %s: %w", path, err)
+	}
+	return nil
+}
+
+// discardedClaims lists what was renamed in order to be deleted, also by a killed process.
+func discardedClaims(claims *os.File) (names []string, err error) {
+	paths, err := filepath.Glob(filepath.Join(claims.Name(), deletedClaimName+"*"))
+	for _, path := range paths {
+		names = append(names, filepath.Base(path))
+	}
+	return names, err
+}
+
+// claimMounts lists where a claim's directory is mounted; nothing if it is missing.
+func claimMounts(claims int, name string) ([]string, error) {
+	dir, err := openClaim(claims, name)
+	if err == unix.ENOENT {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open it: %w", err)
+	}
+	defer unix.Close(dir)
+	mounts, err := safepath.MountsOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, m := range mounts {
+		out = append(out, m.Mountpoint)
+	}
+	return out, nil
+}
+
+// DropClaims removes the plan's new claims' directories after a failed start: those that are
+// empty, are not mounted, and are as makeClaim makes them, so that the next start makes the
+// same again. It can be repeated.
+func DropClaims(ctx context.Context, p Plan) error {
+	var errs []error
+	for _, v := range p.Volumes {
+		if v.Setup.Kind == SetupLocal && v.Setup.Local.Create {
+			errs = append(errs, dropClaim(ctx, v.Setup.Local.Path))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func dropClaim(ctx context.Context, path string) error {
+	claims, err := lockClaims(ctx, filepath.Dir(path), false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer claims.Close()
+	name := filepath.Base(path)
+	var st unix.Stat_t
+	err = unix.Fstatat(int(claims.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Mode&claimMode != claimMode || st.Uid != 0 {
+		return nil // none, or one that an administrator or an app has changed
+	}
+	mounted, err := claimMounts(int(claims.Fd()), name)
+	if err != nil || len(mounted) > 0 {
+		return err
+	}
+	err = unix.Unlinkat(int(claims.Fd()), name, unix.AT_REMOVEDIR)
+	if err != nil && err != unix.ENOENT && err != unix.ENOTEMPTY && err != unix.EBUSY {
+		return fmt.Errorf("remove %s: %w", path, err)
+	}
+	return nil
+}

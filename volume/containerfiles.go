@@ -1,0 +1,136 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/safepath"
+)
+
+// MakeContainerDir makes the directory of a container, which holds its
+// termination logs.
+func MakeContainerDir(layout identity.Layout, uid, container string) error {
+	dir := layout.Container(uid, container)
+	for _, d := range []string{filepath.Dir(dir), dir} {
+		if err := safepath.MakeDir(d, dirMode); err != nil {
+			return fmt.Errorf("container %s: %w", container, err)
+		}
+	}
+	return nil
+}
+
+// MakeTerminationLog creates the empty file for a container's termination message
+// in the container's directory (MakeContainerDir), and returns its path. Name is 8 hexadecimal digits, new for each attempt. Any
+// user may write to the file, because the container's user is not known yet.
+func MakeTerminationLog(layout identity.Layout, uid, container, name string) (string, error) {
+	path := filepath.Join(layout.Container(uid, container), name)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW, 0o666)
+	if err != nil {
+		return "", fmt.Errorf("container %s: make its termination log: %w", container, err)
+	}
+	defer f.Close()
+	if err := f.Chmod(0o666); err != nil {
+		return "", fmt.Errorf("container %s: make its termination log: %w", container, err)
+	}
+	return path, nil
+}
+
+// PruneTerminationLogs removes the termination logs of a container's earlier runs, whose
+// containers are gone; keep are the paths of those of the others. The error joins those of
+// single files.
+func PruneTerminationLogs(layout identity.Layout, uid, container string, keep []string) error {
+	dir := layout.Container(uid, container)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("container %s: list its termination logs: %w", container, err)
+	}
+	var errs []error
+	for _, e := range entries {
+		if path := filepath.Join(dir, e.Name()); e.Type().IsRegular() && !slices.Contains(keep, path) {
+			errs = append(errs, os.Remove(path))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// WriteHosts writes the pod's /etc/hosts. It writes in place, as the kubelet
+// does: containers that run have mounted the file itself, and a rename would
+// leave them with the old one.
+func WriteHosts(layout identity.Layout, uid string, content []byte) error {
+	path := layout.EtcHosts(uid)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|unix.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return fmt.Errorf("write the pod's hosts file: %w", err)
+	}
+	defer f.Close()
+	if err := f.Chmod(0o644); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if _, err := f.Write(content); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// ReclaimFiles frees the disk space of the files that the containers of a pod could write
+// to, once these are gone for good: its hosts file is emptied, as by the kubelet
+// (CVE-2020-8557), and of each termination log only the last keep bytes stay. It can be
+// repeated. The error joins those of single files.
+func ReclaimFiles(layout identity.Layout, uid string, keep int64) error {
+	errs := []error{keepTail(layout.EtcHosts(uid), 0)}
+	logs, err := filepath.Glob(filepath.Join(layout.Containers(uid), "*", "*"))
+	if err != nil {
+		errs = append(errs, err)
+	}
+	for _, path := range logs {
+		errs = append(errs, keepTail(path, keep))
+	}
+	return errors.Join(errs...)
+}
+
+// keepTail shortens a regular file to its last bytes. A file that does not exist, and a
+// symlink, are not changed.
+func keepTail(path string, keep int64) error {
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("shorten %s: %w", path, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() <= keep {
+		return err
+	}
+	tail := make([]byte, keep)
+	if _, err := f.ReadAt(tail, info.Size()-keep); err != nil {
+		return fmt.Errorf("shorten %s: %w", path, err)
+	}
+	if err := f.Truncate(0); err != nil { // first: the disk may be full
+		return fmt.Errorf("shorten %s: %w", path, err)
+	}
+	if _, err := f.WriteAt(tail, 0); err != nil {
+		return fmt.Errorf("shorten %s: %w", path, err)
+	}
+	return nil
+}
+
+// WriteCheckpoint writes the pod's checkpoint, which may hold Secrets. It is not durable
+// before SyncCheckpoint.
+func WriteCheckpoint(layout identity.Layout, uid string, data []byte) error {
+	return hostfile.WriteUnsynced(layout.Checkpoint(uid), data, 0o600)
+}
+
+// SyncCheckpoint makes the pod's checkpoint durable.
+func SyncCheckpoint(layout identity.Layout, uid string) error {
+	return hostfile.Sync(layout.Checkpoint(uid))
+}

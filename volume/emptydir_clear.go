@@ -1,0 +1,52 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/safepath"
+)
+
+// RemoveContents unmounts all volumes of a pod that has ended permanently, and deletes
+// the content of its emptyDirs, as the kubelet does for an evicted pod, to reclaim disk
+// space. The pod's directory stays. It can be repeated, and follows the rules of Remove.
+func RemoveContents(ctx context.Context, layout identity.Layout, uid string) error {
+	if !identity.SafeUID(uid) {
+		return fmt.Errorf("clear pod %q: its UID is not safe in a path", uid)
+	}
+	err := unmounted(ctx, layout, uid, func(pods int) error { return clearEmptyDirs(ctx, pods, uid) })
+	if err != nil {
+		return &problem.Error{Kind: problem.Runtime, Object: "pod " + uid, Op: "clear its volumes", Err: err,
+			Hint: "the remaining files are in " + layout.Volumes(uid)}
+	}
+	return nil
+}
+
+func clearEmptyDirs(ctx context.Context, pods int, uid string) error {
+	dir := pods
+	for _, name := range []string{uid, "volumes", emptyDirPlugin} {
+		next, err := safepath.OpenSubdir(dir, name)
+		if dir != pods {
+			unix.Close(dir)
+		}
+		if errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("open %s: %w", name, err)
+		}
+		dir = next
+	}
+	defer unix.Close(dir)
+	return safepath.Clear(ctx, dir)
+}
+
+// EmptyDirPath is the directory of an emptyDir of a pod.
+func EmptyDirPath(layout identity.Layout, uid, name string) string {
+	return layout.Volume(uid, emptyDirPlugin, name)
+}

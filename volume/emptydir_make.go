@@ -1,0 +1,108 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/internal/safepath"
+)
+
+const volumeMode = 0o777 // all users in the pod may write to an emptyDir
+
+// makeEmptyDir creates the directory or the mount. It does not change a volume that is
+// ready, because containers may be using it.
+func makeEmptyDir(ctx context.Context, v Volume, e *EmptyDir) error {
+	mounted, err := safepath.IsMountPoint(ctx, v.HostPath)
+	if err != nil {
+		return err
+	}
+	if isReady(e) && (e.Medium == corev1.StorageMediumDefault && isDir(v.HostPath) || mounted) {
+		return nil
+	}
+	if err := safepath.MakeDir(filepath.Dir(v.HostPath), openMode); err != nil {
+		return err
+	}
+	if err := safepath.MakeDir(v.HostPath, volumeMode); err != nil {
+		return err
+	}
+	if e.Medium != corev1.StorageMediumDefault && !mounted {
+		if err := mountEmptyDir(e, v.HostPath); err != nil {
+			return err
+		}
+	}
+	if v.FSGroup != nil {
+		if err := giveToGroup(ctx, v.HostPath, *v.FSGroup, v.FSGroupPolicy); err != nil {
+			return err
+		}
+	}
+	return setReady(e)
+}
+
+func mountEmptyDir(e *EmptyDir, path string) error {
+	if e.PageSize != "" {
+		if err := unix.Mount("nodev", path, "hugetlbfs", 0, "pagesize="+mountSize(e.PageSize)); err != nil {
+			return fmt.Errorf("mount hugetlbfs with pages of %s: %w", e.PageSize, err)
+		}
+		return nil
+	}
+	return MountTmpfs(path, e.SizeBytes, 0)
+}
+
+// MountTmpfs mounts a tmpfs of at most size bytes, which the kernel does not swap out if
+// it can be given one; 0 is the kernel's cap. Flags are those of mount(2).
+func MountTmpfs(path string, size int64, flags uintptr) error {
+	var options string
+	if size > 0 {
+		options = fmt.Sprintf("size=%d,", size)
+	}
+	// noswap is known since Linux 6.4; an older kernel answers EINVAL.
+	err := unix.Mount("tmpfs", path, "tmpfs", flags, options+"noswap")
+	if errors.Is(err, unix.EINVAL) {
+		err = unix.Mount("tmpfs", path, "tmpfs", flags, options)
+	}
+	if err != nil {
+		return fmt.Errorf("mount tmpfs of %d bytes: %w", size, err)
+	}
+	return nil
+}
+
+// mountSize writes a quantity such as 2Mi in the kernel's way, 2M.
+func mountSize(quantity string) string {
+	if n := len(quantity); n > 1 && quantity[n-1] == 'i' {
+		return quantity[:n-1]
+	}
+	return quantity
+}
+
+func readyFile(e *EmptyDir) string { return filepath.Join(e.MetaDir, "ready") }
+
+func isReady(e *EmptyDir) bool {
+	_, err := os.Lstat(readyFile(e))
+	return err == nil
+}
+
+// setReady needs no sync: a ready file lost in a crash costs only a second look.
+func setReady(e *EmptyDir) error {
+	for _, dir := range []string{filepath.Dir(e.MetaDir), e.MetaDir} {
+		if err := safepath.MakeDir(dir, dirMode); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(readyFile(e), os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Chmod(0o644)
+}
+
+func isDir(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
+}

@@ -1,0 +1,58 @@
+package volume
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/safepath"
+)
+
+// makeFiles makes the volume, or brings its files up to date.
+func makeFiles(ctx context.Context, v Volume, f *Files) error {
+	if err := mountFiles(ctx, f, v.HostPath); err != nil {
+		return err
+	}
+	fd, err := unix.Open(v.HostPath, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", v.HostPath, err)
+	}
+	defer unix.Close(fd)
+	for _, at := range f.Nested {
+		dir, err := safepath.MakeDirs(fd, at)
+		if err != nil {
+			return fmt.Errorf("make the mount point %s: %w", at, err)
+		}
+		unix.Close(dir)
+	}
+	return (&publisher{ctx: ctx, dir: fd, files: f.Files, gid: v.FSGroup}).publish()
+}
+
+// mountFiles mounts the tmpfs, once.
+func mountFiles(ctx context.Context, f *Files, at string) error {
+	if mounted, err := safepath.IsMountPoint(ctx, at); mounted || err != nil {
+		return err
+	}
+	if err := safepath.MakeDir(filepath.Dir(at), openMode); err != nil {
+		return err
+	}
+	if err := safepath.MakeDir(at, volumeMode); err != nil {
+		return err
+	}
+	return MountTmpfs(at, f.SizeBytes, 0)
+}
+
+// Refresh brings the volumes of a plan up to date whose files podrun writes,
+// while containers use them.
+func Refresh(ctx context.Context, p Plan) error {
+	only := p
+	only.Volumes = nil
+	for _, v := range p.Volumes {
+		if v.Setup.Kind == SetupFiles {
+			only.Volumes = append(only.Volumes, v)
+		}
+	}
+	return Apply(ctx, only)
+}

@@ -1,0 +1,75 @@
+package volume
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/internal/safepath"
+)
+
+// Bits that fsGroup adds (pkg/volume/volume_linux.go): the group reads and
+// writes, enters directories, and new files in them are the group's.
+type groupBits struct{ file, dir uint32 }
+
+var (
+	readWriteBits = groupBits{0o660, 0o2770}
+	readOnlyBits  = groupBits{0o440, 0o2550} // where the volume is mounted read-only in any case
+)
+
+// giveToGroup gives a volume and everything in it to a group. No symlink is
+// followed and no mount below is entered. OnRootMismatch stops where the
+// volume's own directory is right already. It ends with the context.
+func giveToGroup(ctx context.Context, path string, gid int64, policy corev1.PodFSGroupChangePolicy) error {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	defer unix.Close(fd)
+	if policy == corev1.FSGroupChangeOnRootMismatch && isGroups(fd, gid) {
+		return nil
+	}
+	if err := giveTree(ctx, fd, int(gid), readWriteBits); err != nil {
+		return fmt.Errorf("give %s to group %d: %w", path, gid, err)
+	}
+	return nil
+}
+
+func isGroups(fd int, gid int64) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && int64(st.Gid) == gid && st.Mode&readWriteBits.dir == readWriteBits.dir
+}
+
+// giveTree changes the content of a directory, then the directory itself, so that the
+// check of OnRootMismatch succeeds only after everything was changed.
+func giveTree(ctx context.Context, dir int, gid int, bits groupBits) error {
+	return safepath.Walk(ctx, dir, safepath.Visitor{
+		File: func(dir int, name string) error {
+			fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return err
+			}
+			defer unix.Close(fd)
+			return giveFile(fd, gid, bits.file)
+		},
+		Leave: func(dir int) error { return giveFile(dir, gid, bits.dir) },
+	})
+}
+
+// giveFile changes the file that is open, which may be only a path (O_PATH). A
+// symlink gets the group and keeps its mode, which means nothing.
+func giveFile(fd int, gid int, bits uint32) error {
+	if err := unix.Fchownat(fd, "", -1, gid, unix.AT_EMPTY_PATH); err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		return nil
+	}
+	return safepath.Chmod(fd, st.Mode|bits)
+}

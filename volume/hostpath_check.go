@@ -1,0 +1,75 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/safepath"
+)
+
+// CheckError reports that a hostPath is not of the type that the pod requires.
+// Its text is the kubelet's.
+type CheckError struct{ Message string }
+
+// Error is the kubelet's sentence.
+func (e *CheckError) Error() string { return e.Message }
+
+// hostPathChecks gives, for each type of hostPath, the mode of a file of that
+// type, the words for it, and how to make a missing one. The types and the
+// modes are the kubelet's (pkg/volume/hostpath).
+var hostPathChecks = map[corev1.HostPathType]struct {
+	mode  fs.FileMode
+	words string
+	make  func(path string) error
+}{
+	corev1.HostPathDirectory:         {fs.ModeDir, "a directory", nil},
+	corev1.HostPathDirectoryOrCreate: {fs.ModeDir, "a directory", makeHostDir},
+	corev1.HostPathFile:              {0, "a file", nil},
+	corev1.HostPathFileOrCreate:      {0, "a file", makeHostFile},
+	corev1.HostPathSocket:            {fs.ModeSocket, "a socket file", nil},
+	corev1.HostPathCharDev:           {fs.ModeDevice | fs.ModeCharDevice, "a character device", nil},
+	corev1.HostPathBlockDev:          {fs.ModeDevice, "a block device", nil},
+}
+
+// makeHostPath checks the path's type, following symlinks as the kubelet does, and
+// creates the path if the type requires it.
+func makeHostPath(ctx context.Context, v Volume, h *HostPath) error {
+	err := h.check(ctx, v.HostPath)
+	if make := hostPathChecks[h.Type].make; err == nil && make != nil {
+		if _, err := safepath.Stat(ctx, v.HostPath); errors.Is(err, fs.ErrNotExist) {
+			return make(v.HostPath)
+		}
+	}
+	return err
+}
+
+// check reports whether the path has its type, or can be created.
+func (h *HostPath) check(ctx context.Context, path string) error {
+	if h.Type == corev1.HostPathUnset {
+		return nil
+	}
+	check, known := hostPathChecks[h.Type]
+	if !known {
+		return &CheckError{Message: fmt.Sprintf("%s is an invalid volume type", h.Type)}
+	}
+	info, err := safepath.Stat(ctx, path)
+	if errors.Is(err, fs.ErrNotExist) && check.make != nil {
+		return nil
+	}
+	if ctx.Err() != nil && err != nil {
+		return err
+	}
+	if err != nil || info.Mode().Type() != check.mode {
+		return &CheckError{Message: fmt.Sprintf("hostPath type check failed: %s is not %s", path, check.words)}
+	}
+	return nil
+}
+
+func makeHostDir(path string) error { return hostfile.MakeDirs(path, 0o755) }
+
+func makeHostFile(path string) error { return hostfile.MakeFile(path, 0o644) }

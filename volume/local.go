@@ -1,0 +1,110 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/safepath"
+)
+
+// makeLocal binds the directory, unless it is bound already.
+func makeLocal(ctx context.Context, v Volume, l *Local) error {
+	mounted, err := safepath.IsMountPoint(ctx, v.HostPath)
+	if err != nil || mounted {
+		return err
+	}
+	if err := l.check(ctx); err != nil {
+		return err
+	}
+	if err := makeMountPoint(v.HostPath); err != nil {
+		return err
+	}
+	if l.Create {
+		err = l.bindClaim(ctx, v.HostPath)
+	} else {
+		err = l.bind(l.Path, v.HostPath)
+	}
+	if err != nil {
+		return fmt.Errorf("bind %s: %w", l.Path, err)
+	}
+	if v.FSGroup == nil || l.ReadOnly {
+		return nil
+	}
+	return giveToGroup(ctx, v.HostPath, *v.FSGroup, v.FSGroupPolicy)
+}
+
+// check reports whether the directory is there, or can be created.
+func (l *Local) check(ctx context.Context) error {
+	if l.Create {
+		return l.checkClaim(ctx)
+	}
+	info, err := safepath.Stat(ctx, l.Path)
+	if ctx.Err() != nil && err != nil {
+		return err
+	}
+	if err != nil {
+		return &CheckError{Message: fmt.Sprintf("path %q does not exist", l.Path)}
+	}
+	if !info.IsDir() {
+		return &CheckError{Message: fmt.Sprintf("path %q is not a directory", l.Path)}
+	}
+	return nil
+}
+
+// checkClaim reports whether the claim's directory is one, or can be created. A symlink is
+// none.
+func (l *Local) checkClaim(ctx context.Context) error {
+	for path, stat := range map[string]func(string) (fs.FileInfo, error){filepath.Dir(l.Path): os.Stat, l.Path: os.Lstat} {
+		info, err := safepath.Await(ctx, path, func() (fs.FileInfo, error) { return stat(path) })
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil && ctx.Err() != nil:
+			return err
+		case err != nil:
+			return &CheckError{Message: err.Error()}
+		case !info.IsDir():
+			return &CheckError{Message: fmt.Sprintf("path %q is not a directory", path)}
+		}
+	}
+	return nil
+}
+
+// bindOptions are the options that a bind mount can set separately from its source.
+var bindOptions = map[string]uintptr{
+	"rw": 0, "bind": 0, "defaults": 0, "ro": unix.MS_RDONLY, "nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC,
+	"noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME, "relatime": unix.MS_RELATIME,
+}
+
+func (l *Local) bind(source, target string) error {
+	var flags uintptr
+	if l.ReadOnly {
+		flags = unix.MS_RDONLY
+	}
+	for _, option := range l.Options {
+		flag, known := bindOptions[option]
+		if !known {
+			return fmt.Errorf("the mount option %q is not supported for a local volume", option)
+		}
+		flags |= flag
+	}
+	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil || flags == 0 {
+		return err
+	}
+	if err := unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|flags, ""); err != nil {
+		return errors.Join(err, unix.Unmount(target, unix.UMOUNT_NOFOLLOW))
+	}
+	return nil
+}
+
+func makeMountPoint(at string) error {
+	if err := safepath.MakeDir(filepath.Dir(at), dirMode); err != nil {
+		return err
+	}
+	return safepath.MakeDir(at, dirMode)
+}

@@ -1,0 +1,27 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/safepath"
+)
+
+// MountSubpath binds a path inside a volume at target. A mount that an earlier
+// run of the container left there is taken off first: the path may be another
+// one by now. The errors are those of safepath.OpenSubpath and mount(2).
+func MountSubpath(ctx context.Context, volume, subpath, target string) error {
+	source, err := safepath.OpenSubpath(ctx, volume, subpath)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	err = unix.Unmount(target, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("unmount %s: %w", target, err)
+	}
+	return safepath.Bind(source, target)
+}
