@@ -14,10 +14,5 @@ import (
 var version = "devel"
 
 func main() {
-	os.Exit(Main())
-}
-
-// Main is main without the exit, for the tests that run podrun in scripts.
-func Main() int {
-	return cmd.Main(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, version, heap.Began)
+	os.Exit(cmd.Main(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, version, heap.Began))
 }

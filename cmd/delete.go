@@ -12,6 +12,7 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve"
 )
 
 type deleteFlags struct {
@@ -106,7 +107,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 		return err
 	}
 	for _, res := range results {
-		if file := engine.SourceOf(res.ID); file != "" && res.Err == nil {
+		if file := serve.SourceOf(engine, res.ID); file != "" && res.Err == nil {
 			r.warn(problem.List{{Warning: true, Object: "pod " + res.ID.String(), Message: "podrun serve starts it again: " + file + " asks for it",
 				Hint: "remove it from that file, or run 'podrun stop'"}})
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve"
 )
 
 // eventsFlags are the flags of events.
@@ -97,7 +98,9 @@ func (a *app) runEvents(c *cobra.Command, f *eventsFlags, given []string) error 
 	}
 	return watchEvents(c.Context(), eventWatch{read: read, show: show,
 		wanted: func(e event.Event) bool { return wanted(e) && f.shows(e) },
-		stream: func(ctx context.Context) (<-chan event.Event, error) { return run.ServeEvents(ctx, settings.Layout()) }})
+		stream: func(ctx context.Context) (<-chan event.Event, error) {
+			return serve.WatchEvents(ctx, settings.Layout())
+		}})
 }
 
 // eventsWanted selects the events of the pods that are asked for.

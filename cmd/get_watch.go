@@ -16,6 +16,7 @@ import (
 
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve"
 )
 
 // How often `get --watch` reads the pods: often where no supervisor reports
@@ -113,7 +114,7 @@ func (a *app) getSources(ctx context.Context) error {
 		return err
 	}
 	a.warnAbout(&renderer{w: a.streams.Err}, notes)
-	sources, err := run.ServeSources(ctx, settings.Layout())
+	sources, err := serve.ReadSources(ctx, settings.Layout())
 	if err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func (a *app) watch(c *cobra.Command, f *getFlags, engine *run.Engine, named []s
 		pods, err := a.findPods(ctx, engine, f.allNamespaces, named)
 		return slices.DeleteFunc(pods, func(p corev1.Pod) bool { return !match(p.Labels) }), err
 	}
-	events := func(ctx context.Context) (<-chan event.Event, error) { return run.ServeEvents(ctx, engine.Layout()) }
+	events := func(ctx context.Context) (<-chan event.Event, error) { return serve.WatchEvents(ctx, engine.Layout()) }
 	return watchPods(c.Context(), read, events, f.watchOnly, func(pods []corev1.Pod) error {
 		err := a.printWatched(pods, f, first)
 		first = first && len(pods) == 0

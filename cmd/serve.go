@@ -16,6 +16,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve"
 	"github.com/podrun/podrun/serve/systemd"
 )
 
@@ -26,7 +27,7 @@ type serveFlags struct {
 	skipKinds     []string
 	strictCluster bool
 	relist        time.Duration
-	remote        run.RemoteOptions
+	remote        serve.RemoteOptions
 	api           apiFlags
 	shutdown      shutdownFlags
 }
@@ -114,7 +115,7 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 	s.client = client
 	go a.runtime(r, settings).Keep(c.Context(), client.Endpoint())
 	engine := &run.Engine{Node: *s.node(settings)}
-	err = engine.Serve(c.Context(), s.options(c.Context(), f, settings, dirs))
+	err = serve.Run(c.Context(), engine, s.options(c.Context(), f, settings, dirs))
 	s.warnNotSent(notifier.Stopping())
 	if _, ended := errors.AsType[SignalError](context.Cause(c.Context())); ended && err == nil {
 		return nil
@@ -123,20 +124,20 @@ func (a *app) serve(c *cobra.Command, f *serveFlags, dirs []string) error {
 }
 
 // options are those of the supervisor.
-func (s *server) options(ctx context.Context, f *serveFlags, settings nodeconfig.Settings, dirs []string) run.ServeOptions {
+func (s *server) options(ctx context.Context, f *serveFlags, settings nodeconfig.Settings, dirs []string) serve.Options {
 	fromSettings := len(dirs) == 0
 	if fromSettings {
 		dirs = settings.SourcesOrDefault()
 	}
 	shown := make([]string, len(dirs))
 	for i, dir := range dirs {
-		shown[i] = run.ShownSource(dir)
+		shown[i] = serve.Shown(dir)
 	}
 	heartbeat := 10 * time.Second
 	if watchdog, watched := systemd.WatchdogInterval(os.Getenv, os.Getpid()); watched {
 		heartbeat = min(heartbeat, watchdog/2)
 	}
-	return run.ServeOptions{
+	return serve.Options{
 		Dirs: dirs, SettingsDirs: fromSettings, Claims: settings.Claims, Relist: f.relist, Remote: f.remote, AllowKubelet: settings.AllowKubelet, API: f.api.options(settings),
 		Manifest: manifest.Options{Namespace: settings.Namespace, Validate: manifest.Validate(f.validate),
 			IgnoreUnknownKinds: f.ignoreKinds, SkipKinds: f.skipKinds, StrictClusterFields: f.strictCluster, Suffix: run.RandomSuffix},

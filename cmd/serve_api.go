@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podrun/podrun/host/nodeconfig"
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve"
 )
 
 // apiFlags are the flags of serve about its HTTP API.
@@ -51,8 +51,8 @@ func (f *apiFlags) check() error {
 }
 
 // options are those of the engine.
-func (f *apiFlags) options(settings nodeconfig.Settings) run.APIOptions {
-	o := run.APIOptions{Socket: run.APISocket{Path: f.socket, Group: f.group}, Status: run.APISocket{Path: f.readOnly}, Listen: f.listen}
+func (f *apiFlags) options(settings nodeconfig.Settings) serve.APIOptions {
+	o := serve.APIOptions{Socket: serve.APISocket{Path: f.socket, Group: f.group}, Status: serve.APISocket{Path: f.readOnly}, Listen: f.listen}
 	layout := settings.Layout()
 	if f.readOnly == defaultSocket {
 		o.Status.Path, o.Status.Link = layout.StatusSocket(), layout.StatusLink()

@@ -14,7 +14,7 @@ import (
 
 	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve"
 	"github.com/podrun/podrun/serve/systemd"
 )
 
@@ -97,7 +97,7 @@ func (a *app) installService(c *cobra.Command, f *serviceFlags, dirs []string) e
 		}
 	}
 	for _, dir := range dirs {
-		if !run.IsRemote(dir) {
+		if !serve.IsRemote(dir) {
 			if dir, err = filepath.Abs(dir); err != nil {
 				return usage(c, err)
 			}

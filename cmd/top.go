@@ -12,6 +12,7 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve"
 )
 
 type topFlags struct {
@@ -78,15 +79,15 @@ func (a *app) runTop(c *cobra.Command, f *topFlags, given []string) error {
 	if f.allNamespaces {
 		sel.Namespace = ""
 	}
-	pods, err := engine.Top(c.Context(), sel)
+	pods, err := serve.Top(c.Context(), engine, sel)
 	if err != nil {
 		return err
 	}
 	if f.selector != "" {
-		pods = slices.DeleteFunc(pods, func(p run.PodUsage) bool { return !match(p.Labels) })
+		pods = slices.DeleteFunc(pods, func(p serve.PodUsage) bool { return !match(p.Labels) })
 	}
 	for _, name := range named {
-		if !slices.ContainsFunc(pods, func(p run.PodUsage) bool { return p.ID.Name == name }) {
+		if !slices.ContainsFunc(pods, func(p serve.PodUsage) bool { return p.ID.Name == name }) {
 			return withoutUsage(engine, sel.Namespace, name)
 		}
 	}
@@ -117,21 +118,21 @@ func more(a, b *uint64) int {
 
 // sortUsage sorts pods, and the containers of each, which are in the order of their
 // names.
-func sortUsage(pods []run.PodUsage, by string) {
-	compare := func(run.Usage, run.Usage) int { return 0 }
+func sortUsage(pods []serve.PodUsage, by string) {
+	compare := func(serve.Usage, serve.Usage) int { return 0 }
 	switch by {
 	case "cpu":
-		compare = func(a, b run.Usage) int { return more(a.NanoCores, b.NanoCores) }
+		compare = func(a, b serve.Usage) int { return more(a.NanoCores, b.NanoCores) }
 	case "memory":
-		compare = func(a, b run.Usage) int { return more(a.WorkingSetBytes, b.WorkingSetBytes) }
+		compare = func(a, b serve.Usage) int { return more(a.WorkingSetBytes, b.WorkingSetBytes) }
 	}
-	slices.SortStableFunc(pods, func(a, b run.PodUsage) int { return compare(a.Usage, b.Usage) })
+	slices.SortStableFunc(pods, func(a, b serve.PodUsage) int { return compare(a.Usage, b.Usage) })
 	for _, p := range pods {
-		slices.SortStableFunc(p.Containers, func(a, b run.ContainerUsage) int { return compare(a.Usage, b.Usage) })
+		slices.SortStableFunc(p.Containers, func(a, b serve.ContainerUsage) int { return compare(a.Usage, b.Usage) })
 	}
 }
 
-func (a *app) printUsage(pods []run.PodUsage, f *topFlags, single bool) error {
+func (a *app) printUsage(pods []serve.PodUsage, f *topFlags, single bool) error {
 	if a.output != "" {
 		list := podMetrics(pods)
 		if single {
@@ -162,7 +163,7 @@ func (a *app) printUsage(pods []run.PodUsage, f *topFlags, single bool) error {
 	default:
 		row("NAMESPACE", "NAME", "", "CPU(cores)", "MEMORY(bytes)")
 	}
-	var total run.Usage
+	var total serve.Usage
 	for _, p := range pods {
 		add(&total, p.Usage)
 		if !f.containers {
@@ -182,7 +183,7 @@ func (a *app) printUsage(pods []run.PodUsage, f *topFlags, single bool) error {
 }
 
 // add adds what is known of b to a.
-func add(a *run.Usage, b run.Usage) {
+func add(a *serve.Usage, b serve.Usage) {
 	for _, n := range []struct {
 		to  **uint64
 		and *uint64

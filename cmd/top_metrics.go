@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve"
 )
 
 // metricsVersion is the version of the types below, which are k8s.io/metrics's.
@@ -36,7 +36,7 @@ type podMetricsList struct {
 
 // podMetrics are the usages of pods as a metrics server shows them. A pod whose
 // containers' usage is not known has none.
-func podMetrics(pods []run.PodUsage) podMetricsList {
+func podMetrics(pods []serve.PodUsage) podMetricsList {
 	list := podMetricsList{TypeMeta: metav1.TypeMeta{APIVersion: metricsVersion, Kind: "PodMetricsList"}, Items: []podMetric{}}
 	for _, p := range pods {
 		one := podMetric{TypeMeta: metav1.TypeMeta{APIVersion: metricsVersion, Kind: "PodMetrics"},

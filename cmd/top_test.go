@@ -9,20 +9,22 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podrun/podrun/internal/identity"
-	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve"
 )
 
-func used(cpu, memory uint64) run.Usage { return run.Usage{NanoCores: &cpu, WorkingSetBytes: &memory} }
+func used(cpu, memory uint64) serve.Usage {
+	return serve.Usage{NanoCores: &cpu, WorkingSetBytes: &memory}
+}
 
-func usedPods() []run.PodUsage {
+func usedPods() []serve.PodUsage {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	pod := func(name string, u run.Usage, containers ...run.ContainerUsage) run.PodUsage {
-		return run.PodUsage{ID: identity.Pod{Namespace: "default", Name: name}, Labels: map[string]string{"app": name}, Containers: containers, Usage: u, Time: at, Window: 1100 * time.Millisecond}
+	pod := func(name string, u serve.Usage, containers ...serve.ContainerUsage) serve.PodUsage {
+		return serve.PodUsage{ID: identity.Pod{Namespace: "default", Name: name}, Labels: map[string]string{"app": name}, Containers: containers, Usage: u, Time: at, Window: 1100 * time.Millisecond}
 	}
-	return []run.PodUsage{
-		pod("db", used(1_000_001, 70<<20), run.ContainerUsage{Name: "db", Usage: used(1_000_001, 70<<20)}),
-		pod("new", run.Usage{WorkingSetBytes: ptr.To[uint64](1 << 20)}, run.ContainerUsage{Name: "app", Usage: run.Usage{WorkingSetBytes: ptr.To[uint64](1 << 20)}}),
-		pod("web", used(1_500_000_000, 30<<20), run.ContainerUsage{Name: "app", Usage: used(500_000_000, 20<<20)}, run.ContainerUsage{Name: "side", Usage: used(1_000_000_000, 10<<20)}),
+	return []serve.PodUsage{
+		pod("db", used(1_000_001, 70<<20), serve.ContainerUsage{Name: "db", Usage: used(1_000_001, 70<<20)}),
+		pod("new", serve.Usage{WorkingSetBytes: ptr.To[uint64](1 << 20)}, serve.ContainerUsage{Name: "app", Usage: serve.Usage{WorkingSetBytes: ptr.To[uint64](1 << 20)}}),
+		pod("web", used(1_500_000_000, 30<<20), serve.ContainerUsage{Name: "app", Usage: used(500_000_000, 20<<20)}, serve.ContainerUsage{Name: "side", Usage: used(1_000_000_000, 10<<20)}),
 	}
 }
 

@@ -3,6 +3,8 @@ package run
 import (
 	"context"
 	"crypto/rand"
+	"os"
+	"strings"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/host/discover"
@@ -16,6 +18,23 @@ import (
 // Engine runs pods on one runtime, one operation a method. It is safe for
 // concurrent use.
 type Engine struct{ node.Node }
+
+// Supervised reports whether `podrun serve` supervises the pods of this root
+// directory.
+func (e *Engine) Supervised() bool { return store.Supervised(e.Layout()) }
+
+// NodeName is this node's name, as its pods have it: the machine's host name as the kubelet
+// writes it, unless a setting overrides it; "" if the machine has none.
+func (e *Engine) NodeName() string {
+	if e.Settings.HostnameOverride != "" {
+		return e.Settings.HostnameOverride
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(strings.TrimSpace(name))
+}
 
 // NewInvocation returns a random ID for a process: 16 hex digits.
 func NewInvocation() string { return store.RandomHex(8) }

@@ -22,7 +22,7 @@ type Selector struct {
 	UID       string
 }
 
-func (sel Selector) matches(id identity.Pod) bool {
+func (sel Selector) Matches(id identity.Pod) bool {
 	if sel.Namespace != "" && sel.Namespace != id.Namespace && !(id.Namespace == "" && slices.Contains(sel.Names, id.UID)) || sel.UID != "" && sel.UID != id.UID {
 		return false
 	}
@@ -72,7 +72,7 @@ func (e *Engine) Find(ctx context.Context, sel Selector) ([]Known, error) {
 	}
 	var out []Known
 	for _, id := range f.found {
-		if !sel.matches(id) {
+		if !sel.Matches(id) {
 			continue
 		}
 		if !f.running[id.UID] && !store.HasCheckpoint(e.Layout(), id.UID) {
@@ -108,7 +108,7 @@ func (e *Engine) search(ctx context.Context, sel Selector, f finding) error {
 	go func() {
 		read := map[string]Known{}
 		for _, id := range stored {
-			if sel.matches(id) {
+			if sel.Matches(id) {
 				read[id.UID] = observe.ReadKnown(e.Layout(), id)
 			}
 		}
@@ -137,7 +137,7 @@ func (e *Engine) stored(sel Selector) ([]identity.Pod, map[string]string, error)
 	id := identity.Pod{Namespace: sel.Namespace, Name: sel.Names[0]}
 	named, err := store.StoredNamed(e.Layout(), id)
 	for _, p := range named {
-		if p.Namespace == "" && sel.matches(p) {
+		if p.Namespace == "" && sel.Matches(p) {
 			return named, nil, err // its sandbox may know its name
 		}
 	}

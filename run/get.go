@@ -61,7 +61,7 @@ func (e *Engine) Pods(ctx context.Context, sel Selector) ([]View, error) {
 	}
 	for _, u := range unstarted {
 		id := identity.Pod{Namespace: u.Namespace, Name: u.Name}
-		if sel.matches(id) && !slices.ContainsFunc(out, func(v View) bool { return v.ID.Namespace == id.Namespace && v.ID.Name == id.Name }) {
+		if sel.Matches(id) && !slices.ContainsFunc(out, func(v View) bool { return v.ID.Namespace == id.Namespace && v.ID.Name == id.Name }) {
 			out = append(out, View{Known: Known{ID: id}, Observed: &lifecycle.Observed{}, Object: unstartedPod(u)})
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/serve/imagegc"
 )
 
 // Image is an image that the runtime has.
@@ -153,40 +152,6 @@ func imageOnly(err error, name string) error {
 	return &out
 }
 
-// runtimeImages are the images that a supervisor may remove.
-type runtimeImages struct{ e *Engine }
-
-// List is serve.Images. If it is not even known that the sandbox image is in use, all
-// images count as in use, because the runtime's requirements are then unknown.
-func (r runtimeImages) List(ctx context.Context, names []string) ([]imagegc.Image, error) {
-	list, err := r.e.Images(ctx)
-	if err != nil {
-		return nil, err
-	}
-	wanted := map[string]bool{}
-	for _, name := range names {
-		found, err := r.e.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
-		if err != nil {
-			return nil, imageError(name, "find it", err)
-		}
-		wanted[found.GetId()] = true
-	}
-	known := slices.ContainsFunc(list, func(i Image) bool { return i.InUse })
-	out := make([]imagegc.Image, 0, len(list))
-	for _, i := range list {
-		out = append(out, imagegc.Image{ID: i.ID, Name: i.Title(), Size: int64(i.Size), InUse: i.InUse || wanted[i.ID] || !known})
-	}
-	return out, nil
-}
-
-// Remove is serve.Images.
-func (r runtimeImages) Remove(ctx context.Context, id string) error {
-	if err := r.e.Client.RemoveImage(ctx, id); err != nil {
-		return err
-	}
-	return r.e.forgetPulls(ctx)
-}
-
 // RemoveImages removes images by name or ID, with all their names. The error joins
 // those of single images: Image where one is not found, Refused where one is in
 // use and force is false, or is the embedded runtime's sandbox image, Runtime otherwise.
@@ -217,7 +182,7 @@ func (e *Engine) RemoveImages(ctx context.Context, names []string, force bool) e
 			}
 		}
 	}
-	return errors.Join(append(errs, e.forgetPulls(ctx))...)
+	return errors.Join(append(errs, e.ForgetPulls(ctx))...)
 }
 
 // imageHeld is CRI-O's refusal to remove an image that a container has
@@ -233,8 +198,8 @@ func (e *Engine) imageInUse(ctx context.Context, name string) error {
 	return out
 }
 
-// forgetPulls removes the pull records of images that the runtime does not have.
-func (e *Engine) forgetPulls(ctx context.Context) error {
+// ForgetPulls removes the pull records of images that the runtime does not have.
+func (e *Engine) ForgetPulls(ctx context.Context) error {
 	list, err := e.Client.ListImages(ctx)
 	if err != nil {
 		return imageError("", "list the images", err)
@@ -266,7 +231,7 @@ func (e *Engine) PruneImages(ctx context.Context) ([]Image, error) {
 		}
 		removed = append(removed, i)
 	}
-	return removed, e.forgetPulls(ctx)
+	return removed, e.ForgetPulls(ctx)
 }
 
 func imageError(name, op string, err error) error {

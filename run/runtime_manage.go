@@ -216,7 +216,7 @@ func (r *Runtime) Down(ctx context.Context, force bool) error {
 		return err
 	}
 	if force && record != nil && record.Kind == embedded.Own {
-		if err := r.removeStored(ctx); err != nil {
+		if err := r.RemoveStored(ctx); err != nil {
 			return err
 		}
 	}

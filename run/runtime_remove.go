@@ -15,9 +15,9 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// removeStored ends the embedded runtime with all containers and removes the pods of the
+// RemoveStored ends the embedded runtime with all containers and removes the pods of the
 // root directory, if there are any. It does not ask containerd. The layout's lock is held.
-func (r *Runtime) removeStored(ctx context.Context) error {
+func (r *Runtime) RemoveStored(ctx context.Context) error {
 	n := &node.Node{Settings: r.settings, Warn: r.Warn, Command: r.Command, Invocation: NewInvocation()}
 	stored, err := store.StoredPods(n.Layout())
 	if err != nil || len(stored) == 0 {

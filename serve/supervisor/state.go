@@ -1,4 +1,4 @@
-package serve
+package supervisor
 
 import (
 	"cmp"

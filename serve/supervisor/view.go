@@ -1,4 +1,4 @@
-package serve
+package supervisor
 
 import (
 	"github.com/podrun/podrun/internal/identity"

@@ -1,0 +1,53 @@
+package run
+
+import (
+	"context"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/internal/problem"
+)
+
+// ExecURL requests a URL of the runtime for running a command in a container. The errors are
+// those of ExecTarget and Exec.
+func (e *Engine) ExecURL(ctx context.Context, namespace, name, container string, command []string, kinds cri.StreamKinds) (string, error) {
+	t, err := e.ExecTarget(ctx, namespace, name, container)
+	if err != nil {
+		return "", err
+	}
+	url, err := e.Client.ExecURL(ctx, t.ID, command, kinds)
+	if err != nil {
+		_, err = t.fault("exec", err)
+	}
+	return url, err
+}
+
+// AttachURL requests a URL of the runtime for the streams of a container's own process.
+func (e *Engine) AttachURL(ctx context.Context, namespace, name, container string, kinds cri.StreamKinds) (string, error) {
+	t, err := e.ExecTarget(ctx, namespace, name, container)
+	if err != nil {
+		return "", err
+	}
+	url, err := e.Client.AttachURL(ctx, t.ID, kinds)
+	if err != nil {
+		_, err = t.fault("attach", err)
+	}
+	return url, err
+}
+
+// PortForwardURL requests a URL of the runtime for the ports of a pod's sandbox. The error is
+// of kind Failed if the sandbox does not run.
+func (e *Engine) PortForwardURL(ctx context.Context, namespace, name string) (string, error) {
+	seen, err := e.seePod(ctx, namespace, name)
+	if err != nil {
+		return "", err
+	}
+	box := seen.obs.Sandbox()
+	if box == nil || !box.Ready {
+		return "", noSandbox(seen.id)
+	}
+	url, err := e.Client.PortForwardURL(ctx, box.ID)
+	if err != nil {
+		err = &problem.Error{Kind: problem.Runtime, Object: "pod " + seen.id.String(), Op: "forward ports", Err: err}
+	}
+	return url, err
+}

@@ -1,0 +1,172 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os/user"
+	"sync"
+	"time"
+
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/serve/nodeapi"
+	"github.com/podrun/podrun/serve/supervisor"
+)
+
+// APISocket is a unix socket of the API.
+type APISocket = nodeapi.Socket
+
+// APIOptions are the options of the HTTP API.
+type APIOptions struct {
+	Socket APISocket // for the whole API; none without a path
+	Status APISocket // for metrics and status only, for the group StatusGroup if it exists; none without a path
+	Listen string    // a TCP address, with TLS; "" for none
+	TLS    nodeapi.TLSFiles
+}
+
+// StatusGroup is the group that may read metrics and status, so that a monitoring agent need
+// not be root. The packages create it; without it only root may.
+const StatusGroup = "podrun"
+
+// api is the HTTP API of a supervisor.
+type api struct {
+	engine  *run.Engine
+	options APIOptions
+	metrics *nodeapi.Metrics
+	feed    *nodeapi.Feed
+	server  *nodeapi.Server
+	usage   usageReader
+	loops   sync.WaitGroup
+
+	mu    sync.Mutex
+	super *supervisor.Supervisor // nil before it is made
+	deaf  map[string]string      // why an address cannot be listened on, by address
+}
+
+// newAPI makes the API of a supervisor that observe makes known later.
+func newAPI(e *run.Engine, o APIOptions) *api {
+	a := &api{engine: e, options: o, usage: usageReader{engine: e}, feed: &nodeapi.Feed{}, deaf: map[string]string{}}
+	a.metrics = nodeapi.NewMetrics(e.NodeName(), a.state)
+	a.server = nodeapi.NewServer(nodeapi.Backend{Health: a.health, Pods: a.pods, Sources: a.sources, Stats: a.usage.read,
+		Events: a.events, Logs: a.logs, Exec: a.exec, Attach: a.attach, PortForward: a.portForward, Feed: a.feed, Metrics: a.metrics,
+		ReadOnly: e.Settings.ReadOnlyAPI})
+	return a
+}
+
+// tap makes a node report its events to the API.
+func (a *api) tap(n *node.Node) {
+	emit := n.Emit
+	n.Emit = func(e event.Event) {
+		a.metrics.Event(e)
+		a.feed.Emit(e)
+		if emit != nil {
+			emit(e)
+		}
+	}
+	n.Observer = node.Observer{Pulled: a.metrics.Pulled, Probed: func(id identity.Pod, container, kind, result string) {
+		a.metrics.Probed(nodeapi.ProbeResult{ContainerName: nodeapi.ContainerName{Namespace: id.Namespace, Pod: id.Name, Container: container},
+			UID: id.UID, Type: kind, Result: probeResult(result)})
+	}}
+}
+
+// probeResult is the kubelet's label for an outcome (pkg/kubelet/prober).
+func probeResult(outcome string) string {
+	switch outcome {
+	case "success", "warning":
+		return "successful"
+	case "failure":
+		return "failed"
+	}
+	return "unknown"
+}
+
+// observe adds the API's data sources to a supervisor's options.
+func (a *api) observe(ctx context.Context, o *supervisor.Options) {
+	a.engine.Client.Observe(a.metrics.RuntimeCall)
+	a.tap(&a.engine.Node)
+	o.Starting = func(id identity.Pod) { a.metrics.PodBegun(id, time.Now()) }
+	o.Listed, o.Evicted = a.metrics.Relisted, a.metrics.Evicted
+	o.Locked = func() { a.listen(ctx) }
+}
+
+// supervised makes the supervisor known.
+func (a *api) supervised(s *supervisor.Supervisor) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.super = s
+}
+
+// listen starts to serve. It returns after the first attempt, so that clients can connect
+// once podrun has reported that it is ready. An address on which podrun cannot listen,
+// such as one that the host does not have yet, is retried: it must not keep pods from
+// running.
+func (a *api) listen(ctx context.Context) {
+	serve := func(address string, serve func(net.Listener) error, listen func() (net.Listener, error)) {
+		l, err := listen()
+		a.note(address, err)
+		a.loops.Go(func() {
+			for {
+				if err == nil {
+					stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // Serve returns then
+					err = serve(l)
+					stop()
+					_ = l.Close()
+				}
+				if err != nil && ctx.Err() == nil {
+					a.engine.WarnOnce(problem.Problem{Object: "HTTP API", Message: err.Error(), Hint: "podrun retries every 10 s"})
+				}
+				if observe.Sleep(ctx, listenAgain) != nil {
+					return
+				}
+				l, err = listen()
+				a.note(address, err)
+			}
+		})
+	}
+	if o := a.options; o.Socket.Path != "" {
+		serve(o.Socket.Path, a.server.Serve, func() (net.Listener, error) { return nodeapi.ListenUnix(o.Socket) })
+	}
+	if o := a.options; o.Status.Path != "" {
+		serve(o.Status.Path, a.server.ServeStatus, func() (net.Listener, error) {
+			if _, err := user.LookupGroup(StatusGroup); err == nil {
+				o.Status.Group = StatusGroup
+			}
+			return nodeapi.ListenUnix(o.Status)
+		})
+	}
+	if o := a.options; o.Listen != "" {
+		serve(o.Listen, a.server.Serve, func() (net.Listener, error) { return nodeapi.ListenTLS(ctx, o.Listen, o.TLS) })
+	}
+}
+
+const listenAgain = 10 * time.Second
+
+func (a *api) note(address string, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.deaf, address)
+	if err != nil {
+		a.deaf[address] = err.Error()
+	}
+}
+
+// close ends the API, once its context has ended.
+func (a *api) close() {
+	a.server.Close()
+	a.loops.Wait()
+}
+
+// supervisor is the supervisor, once there is one.
+func (a *api) supervisor() (*supervisor.Supervisor, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.super == nil {
+		return nil, errors.New("podrun serve is starting")
+	}
+	return a.super, nil
+}

@@ -1,0 +1,199 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podrun/podrun/container/podlog"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/serve/nodeapi"
+	"github.com/podrun/podrun/serve/source"
+	"github.com/podrun/podrun/serve/supervisor"
+)
+
+// state is the data for a scrape of /metrics. It makes no calls to other processes.
+func (a *api) state() nodeapi.State {
+	out := nodeapi.State{Known: map[string]bool{}, Containers: map[string]int{}, Restarts: map[nodeapi.ContainerName]uint32{}}
+	s, err := a.supervisor()
+	if err != nil {
+		return out
+	}
+	summary := s.Summary()
+	out.Pods, out.Down, out.Sources = summary.Pods, !summary.Down.IsZero(), a.sources()
+	if entries, err := os.ReadDir(a.engine.Layout().PodsDir()); err == nil {
+		for _, e := range entries {
+			out.Known[e.Name()] = true
+		}
+	}
+	containers, ready := s.Inventory()
+	for _, p := range ready {
+		if out.Known[p.UID] {
+			out.RunningPods++
+		}
+	}
+	for _, c := range containers {
+		if !out.Known[c.Pod.UID] {
+			continue
+		}
+		out.Containers[containerState(c.State)]++
+		name := nodeapi.ContainerName{Namespace: c.Pod.Namespace, Pod: c.Pod.Name, Container: c.Container}
+		out.Restarts[name] = max(out.Restarts[name], c.Attempt)
+	}
+	return out
+}
+
+// containerState is the kubelet's label for a state.
+func containerState(s lifecycle.State) string {
+	switch s {
+	case lifecycle.Running:
+		return "running"
+	case lifecycle.Created:
+		return "created"
+	case lifecycle.Exited:
+		return "exited"
+	}
+	return "unknown"
+}
+
+// health are the checks of /readyz.
+func (a *api) health() []nodeapi.Check {
+	s, err := a.supervisor()
+	if err != nil {
+		return []nodeapi.Check{{Name: "supervisor", Reason: err.Error()}}
+	}
+	checks := nodeapi.SourceCheck(a.sources())
+	summary := s.Summary()
+	runtime := nodeapi.Check{Name: "runtime"}
+	if !summary.Down.IsZero() {
+		runtime.Reason = fmt.Sprintf("the container runtime has not answered since %s", summary.Down.Format(time.RFC3339))
+	}
+	workers := nodeapi.Check{Name: "workers", Live: true}
+	if len(summary.Stuck) > 0 {
+		workers.Reason = fmt.Sprintf("the worker of pod %s has made no progress for 10 minutes (%d pods in all)", summary.Stuck[0], len(summary.Stuck))
+	}
+	checks = append(checks, runtime, workers)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for address, why := range a.deaf {
+		checks = append(checks, nodeapi.Check{Name: "listener " + address, Reason: why})
+	}
+	return checks
+}
+
+// sources is the state of the manifest sources; nil before they were read.
+func (a *api) sources() []nodeapi.Source {
+	s, err := a.supervisor()
+	if err != nil {
+		return nil
+	}
+	snapshot := s.Snapshot()
+	if snapshot == nil {
+		return nil
+	}
+	return withCorrupt(sourceStates(snapshot), snapshot, s.Summary().Corrupt)
+}
+
+// appliedSource is the name under which the problems of pods are shown that no file defines.
+const appliedSource = "podrun apply"
+
+// withCorrupt adds the pods whose checkpoints cannot be read to the problems of their
+// sources.
+func withCorrupt(states []nodeapi.Source, snapshot *source.Snapshot, corrupt []supervisor.Corrupt) []nodeapi.Source {
+	applied := nodeapi.Source{Name: appliedSource, State: string(source.Present)}
+	for _, c := range corrupt {
+		at := &applied
+		for i, d := range snapshot.Dirs {
+			if c.Source != "" && (d.Path == c.Source || d.Path == filepath.Dir(c.Source)) {
+				at = &states[i]
+			}
+		}
+		if at == &applied {
+			applied.Pods++
+		}
+		if len(at.Problems) < maxSourceProblems {
+			at.Problems = append(at.Problems, "pod "+c.ID+": its checkpoint is corrupt: "+c.Why)
+		}
+	}
+	if applied.Pods > 0 {
+		states = append(states, applied)
+	}
+	return states
+}
+
+// maxSourceProblems is how many problems of a source are shown.
+const maxSourceProblems = 20
+
+// sourceStates shows the sources of a snapshot.
+func sourceStates(snapshot *source.Snapshot) []nodeapi.Source {
+	out := make([]nodeapi.Source, 0, len(snapshot.Dirs))
+	for i := range snapshot.Dirs {
+		d := &snapshot.Dirs[i]
+		one := nodeapi.Source{Name: d.Name(), State: string(d.State), Why: d.Why}
+		for j := range d.Files {
+			f := &d.Files[j]
+			if f.Objects != nil {
+				one.Files++
+				one.Pods += len(f.Objects.Pods)
+			}
+			if f.State != source.Broken {
+				continue
+			}
+			for _, p := range f.Problems {
+				if !p.Warning && len(one.Problems) < maxSourceProblems {
+					one.Problems = append(one.Problems, p.String())
+				}
+			}
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// pods are all pods, as `podrun get -A -o json` shows them.
+func (a *api) pods(ctx context.Context) (*corev1.PodList, error) {
+	views, err := a.engine.Pods(ctx, run.Selector{})
+	if err != nil {
+		return nil, err
+	}
+	list := &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []corev1.Pod{}}
+	for _, v := range views {
+		list.Items = append(list.Items, *v.Object)
+	}
+	return list, nil
+}
+
+// events are those that the journals hold, by time.
+func (a *api) events(ctx context.Context, namespace, pod string) ([]event.Event, error) {
+	list, err := run.EventsOf(ctx, a.engine.Layout(), func(id identity.Pod) bool {
+		return (namespace == "" || id.Namespace == namespace) && (pod == "" || id.Name == pod)
+	})
+	if err != nil && list != nil {
+		a.engine.WarnOnce(problem.WarningOf(err))
+		err = nil
+	}
+	return list, err
+}
+
+// logs writes the log of a container.
+func (a *api) logs(ctx context.Context, r nodeapi.LogRequest, w io.Writer) error {
+	found, err := a.engine.Logs(ctx, run.LogsRequest{Namespace: r.Namespace, Name: r.Pod, Container: r.Container, Previous: r.Previous})
+	if err != nil {
+		return err
+	}
+	l := found[0]
+	src := podlog.Source{Container: l.Container, Path: l.Path, State: string(l.State),
+		Alive: func(ctx context.Context) (bool, error) { return a.engine.Alive(ctx, l.ID) }}
+	return podlog.Stream(ctx, src, podlog.Output{Stdout: w, Stderr: w},
+		podlog.Options{Follow: r.Follow, Tail: r.Tail, Since: r.Since, Timestamps: r.Timestamps, LimitBytes: r.LimitBytes})
+}

@@ -1,0 +1,115 @@
+package serve
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/serve/nodeapi"
+)
+
+// SourceState is the state of a manifest source of a supervisor.
+type SourceState = nodeapi.Source
+
+// maxAnswer bounds an answer of a supervisor's API, in bytes.
+const maxAnswer = 64 << 20
+
+// askAPI requests a path of the API of a root directory's supervisor, at its default
+// socket. The body must be closed.
+func askAPI(ctx context.Context, layout identity.Layout, path string) (io.ReadCloser, error) {
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return dialAPI(ctx, layout)
+	}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podrun"+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	failed := &problem.Error{Kind: problem.Failed, Object: "podrun serve", Err: err}
+	switch {
+	case err == nil && resp.StatusCode == http.StatusOK:
+		return resp.Body, nil
+	case err == nil:
+		_ = resp.Body.Close() // an error is returned in any case
+		failed.Err = fmt.Errorf("its API answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+	case nodeapi.IsAbsent(err):
+		failed.Err, failed.Hint = errors.New("does not run with an API at "+layout.APISocket()), "start it: 'podrun serve' or 'podrun service install --now'"
+	case errors.Is(err, os.ErrPermission):
+		failed.Hint = "use sudo"
+	}
+	return nil, failed
+}
+
+// dialAPI connects to the API: to its socket, or to that of a supervisor with a group or of
+// an earlier release, to which the link leads. The error is that of the first.
+func dialAPI(ctx context.Context, layout identity.Layout) (net.Conn, error) {
+	c, err := nodeapi.DialUnix(ctx, layout.APISocket())
+	if err == nil {
+		return c, nil
+	}
+	for _, path := range []string{layout.GroupSocket(), layout.APILink()} {
+		if c, other := nodeapi.DialUnix(ctx, path); other == nil {
+			return c, nil
+		}
+	}
+	return nil, err
+}
+
+// ReadSources asks the supervisor of a root directory for its manifest sources. The
+// error is of kind Failed.
+func ReadSources(ctx context.Context, layout identity.Layout) ([]SourceState, error) {
+	body, err := askAPI(ctx, layout, "/sources")
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	var out []SourceState
+	if err := json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(&out); err != nil {
+		return nil, &problem.Error{Kind: problem.Failed, Object: "podrun serve", Err: fmt.Errorf("its API answered something else than sources: %w", err)}
+	}
+	return out, nil
+}
+
+// maxEventLine bounds an event of a supervisor's API, in bytes, and eventsAhead how many
+// are kept for a reader that is slow: more are dropped, and are in the journals.
+const (
+	maxEventLine = 1 << 20
+	eventsAhead  = 1024
+)
+
+// WatchEvents returns events of a supervisor's pods as they happen, until ctx ends or
+// the supervisor does, which closes the channel. The error is that of a supervisor
+// that is missing.
+func WatchEvents(ctx context.Context, layout identity.Layout) (<-chan event.Event, error) {
+	body, err := askAPI(ctx, layout, "/events?watch=only")
+	if err != nil {
+		return nil, err
+	}
+	out := make(chan event.Event, eventsAhead)
+	go func() {
+		defer close(out)
+		defer body.Close()
+		lines := bufio.NewScanner(body)
+		lines.Buffer(nil, maxEventLine)
+		for lines.Scan() {
+			var e event.Event
+			if json.Unmarshal(lines.Bytes(), &e) != nil {
+				continue
+			}
+			select {
+			case out <- e:
+			default:
+			}
+		}
+	}()
+	return out, nil
+}

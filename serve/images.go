@@ -1,0 +1,49 @@
+package serve
+
+import (
+	"context"
+	"slices"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve/imagegc"
+	"github.com/podrun/podrun/serve/supervisor"
+)
+
+// Images are the images of the runtime that a supervisor may remove.
+func Images(e *run.Engine) supervisor.Images { return images{e} }
+
+type images struct{ engine *run.Engine }
+
+// List implements supervisor.Images. If it is not even known that the sandbox image is in
+// use, all images count as in use, because the runtime's requirements are then unknown.
+func (s images) List(ctx context.Context, names []string) ([]imagegc.Image, error) {
+	list, err := s.engine.Images(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wanted := map[string]bool{}
+	for _, name := range names {
+		found, err := s.engine.Client.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name})
+		if err != nil {
+			return nil, &problem.Error{Kind: problem.Runtime, Object: "image " + name, Op: "find it", Err: err}
+		}
+		wanted[found.GetId()] = true
+	}
+	known := slices.ContainsFunc(list, func(i run.Image) bool { return i.InUse })
+	out := make([]imagegc.Image, 0, len(list))
+	for _, i := range list {
+		out = append(out, imagegc.Image{ID: i.ID, Name: i.Title(), Size: int64(i.Size), InUse: i.InUse || wanted[i.ID] || !known})
+	}
+	return out, nil
+}
+
+// Remove implements supervisor.Images.
+func (s images) Remove(ctx context.Context, id string) error {
+	if err := s.engine.Client.RemoveImage(ctx, id); err != nil {
+		return err
+	}
+	return s.engine.ForgetPulls(ctx)
+}

@@ -1,0 +1,45 @@
+package serve
+
+import (
+	"slices"
+	"time"
+
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/serve/source"
+)
+
+// RemoteOptions are the options for reading URLs among the sources.
+type RemoteOptions struct {
+	Every      time.Duration // 0 is 20 s
+	HeaderFile string        // with headers of each request; "" for none
+	Trust      []byte        // PEM certificates in addition to the system's, for tests
+}
+
+// IsRemote reports whether a source is a URL, and not a directory.
+func IsRemote(name string) bool { return source.IsRemote(name) }
+
+// Shown is the name of a source without parts that may be credentials.
+func Shown(name string) string { return source.Shown(name) }
+
+// newRemotes reads the stored state of the URLs among the sources.
+func newRemotes(e *run.Engine, o Options) (*source.Remotes, error) {
+	layout := e.Layout()
+	var urls []string
+	for _, name := range o.Dirs {
+		if source.IsRemote(name) && !slices.Contains(urls, name) {
+			urls = append(urls, name)
+		}
+	}
+	inMemory := e.Settings.Secrets == nodeconfig.SecretsInMemory
+	if inMemory {
+		if err := store.MoveRemoteCopies(layout); err != nil {
+			e.SendWarnings(problem.List{problem.WarningOf(err)})
+		}
+	}
+	return source.NewRemotes(source.RemoteOptions{URLs: urls, Every: o.Remote.Every, HeaderFile: o.Remote.HeaderFile, Trust: o.Remote.Trust,
+		ReadCopy:  func(name string) ([]byte, error) { return store.ReadRemoteCopy(layout, name) },
+		WriteCopy: func(name string, data []byte) error { return store.WriteRemoteCopy(layout, name, data, inMemory) }})
+}

@@ -1,0 +1,176 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/podrun/podrun/container/podlog"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/serve/source"
+	"github.com/podrun/podrun/serve/supervisor"
+	"github.com/podrun/podrun/serve/systemd"
+)
+
+// Options are the options of Run.
+type Options struct {
+	Dirs []string // of manifests, or https URLs; none supervises only what commands applied
+	// SettingsDirs is true if Dirs come from the settings: a reload reads them again.
+	SettingsDirs bool
+	Remote       RemoteOptions    // how URLs are read
+	Manifest     manifest.Options // how files are read
+	Claims       map[string]string
+	Relist       time.Duration // how often the directories are read in any case; 0 is 20 s
+	AllowKubelet bool
+	// API is where the HTTP API is offered.
+	API APIOptions
+	// Reload receives changed settings; nil for none.
+	Reload <-chan *run.Node
+	// Ready is called after the first read of the directories; Progress every Heartbeat
+	// with a line about the supervised pods, unless a worker is stuck.
+	Ready     func()
+	Progress  func(string)
+	Heartbeat time.Duration
+}
+
+// Run supervises the pods that manifest directories define, and those that commands
+// applied, until ctx ends. Their containers then keep running.
+func Run(ctx context.Context, e *run.Engine, o Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	options := supervisor.Options{AllowKubelet: o.AllowKubelet, Ready: o.Ready, Heartbeat: o.Heartbeat, StateChanges: stateChanges(ctx, e)}
+	options.Housekeeping, options.HousekeepingEvery = func(ctx context.Context, running []observe.Running) { rotateLogs(ctx, e, running) }, e.Settings.ContainerLogMonitorInterval
+	options.Stats, options.Images, options.Collect = supervisor.NewStats(&e.Node), Images(e), func(ctx context.Context) { collectLeftovers(ctx, e) }
+	options.Shutdowns = func(ctx context.Context) (supervisor.Shutdowns, error) {
+		l, err := systemd.DialLogind(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return l, nil
+	}
+	api := newAPI(e, o.API)
+	api.observe(ctx, &options)
+	defer api.close()
+	defer cancel()
+	if o.Progress != nil {
+		options.Progress = func(s supervisor.Summary) {
+			if len(s.Stuck) > 0 {
+				e.WarnOnce(problem.Problem{Object: "pod " + s.Stuck[0], Message: "its worker has made no progress for 10 minutes"})
+				return
+			}
+			o.Progress(s.String())
+		}
+	}
+	var dirs *sources
+	if len(o.Dirs) > 0 {
+		var err error
+		if dirs, err = newSources(ctx, e, o); err != nil {
+			return err
+		}
+		defer dirs.close()
+		defer cancel()
+		options.Sources, options.Changed = dirs, dirs.changed
+	}
+	s := supervisor.New(&e.Node, options)
+	api.supervised(s)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case n := <-o.Reload:
+				api.tap(n)
+				s.Reload(n)
+				dirs.reload(n.Settings)
+			}
+		}
+	}()
+	return s.Run(ctx)
+}
+
+// stateChanges gets the pods whose owner records or claims change; nil, with a
+// warning, where the directories cannot be watched.
+func stateChanges(ctx context.Context, e *run.Engine) <-chan identity.Pod {
+	w, err := fsnotify.NewWatcher()
+	for _, dir := range []string{e.Layout().Owners(), e.Layout().Claims()} {
+		if err == nil {
+			err = errors.Join(store.MakeStateDir(dir), w.Add(dir))
+		}
+	}
+	if err != nil {
+		e.SendWarnings(problem.List{problem.WarningOf(fmt.Errorf("watch the state of pods, which podrun polls instead: %w", err))})
+		if w != nil {
+			_ = w.Close()
+		}
+		return nil
+	}
+	out := make(chan identity.Pod)
+	go func() {
+		defer w.Close()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-w.Errors: // an overflow: the next scan finds the lost changes
+			case ev := <-w.Events:
+				id, ok := store.NamedPod(filepath.Base(ev.Name))
+				if !ok {
+					continue
+				}
+				select {
+				case out <- id:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	}()
+	return out
+}
+
+// rotateLogs rotates the logs of running containers of podrun's that have grown too
+// large.
+func rotateLogs(ctx context.Context, e *run.Engine, running []observe.Running) {
+	size, err := e.Settings.LogMaxSize()
+	if err != nil {
+		e.WarnOnce(problem.WarningOf(err))
+		return
+	}
+	r := podlog.Rotator{MaxSize: size, MaxFiles: int(e.Settings.ContainerLogMaxFiles), Workers: int(e.Settings.ContainerLogMaxWorkers)}
+	var logs []podlog.Running
+	for _, c := range running {
+		if store.HasCheckpoint(e.Layout(), c.Pod.UID) {
+			logs = append(logs, podlog.Running{ID: c.ID, Path: filepath.Join(e.Layout().Logs(c.Pod), c.Container, strconv.Itoa(int(c.Attempt))+".log")})
+		}
+	}
+	if err := r.RotateAll(ctx, logs, e.Client.ReopenContainerLog); err != nil && ctx.Err() == nil {
+		e.SendWarnings(problem.List{problem.WarningOf(err)})
+	}
+}
+
+// collectLeftovers removes what killed podruns left. A runtime that does not answer is
+// reported elsewhere.
+func collectLeftovers(ctx context.Context, e *run.Engine) {
+	if _, err := e.GC(ctx, run.GCOptions{Timeout: time.Minute}); err != nil && ctx.Err() == nil && !observe.IsUnavailable(err) {
+		e.WarnOnce(problem.WarningOf(err))
+	}
+}
+
+// SourceOf is the file that asks a running supervisor for a pod; "" for none.
+func SourceOf(e *run.Engine, id identity.Pod) string {
+	r, err := store.ReadSource(e.Layout(), id)
+	if err != nil || r == nil || !e.Supervised() {
+		return ""
+	}
+	return source.Shown(r.Path)
+}

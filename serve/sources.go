@@ -1,0 +1,170 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/store"
+	"github.com/podrun/podrun/serve/source"
+)
+
+// sources are the manifest directories and URLs of a supervisor. A reload may replace
+// them by others.
+type sources struct {
+	ctx     context.Context
+	node    *node.Node
+	engine  *run.Engine
+	options Options
+	changed chan struct{} // has something when they may hold something else
+
+	mu     sync.Mutex // one reads or replaces them at a time
+	reader *source.Reader
+	strict bool     // the setting strictSources
+	copies []string // the names of the copies of the URLs
+	swept  bool     // copies of other URLs were removed
+	known  string   // the identities of the directories that are on disk
+	end    func()   // ends the watch and the polls
+}
+
+// newSources begins to watch the sources. They end with ctx, before close returns.
+func newSources(ctx context.Context, e *run.Engine, o Options) (*sources, error) {
+	s := &sources{ctx: ctx, node: &e.Node, engine: e, options: o, strict: e.Settings.StrictSources, changed: make(chan struct{}, 1)}
+	data, err := store.ReadState(e.Layout().DirIdentities())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read what is known of the manifest directories: %w", err)
+	}
+	var identities map[string]source.Identity
+	if json.Unmarshal(data, &identities) == nil {
+		s.known = string(data)
+	}
+	return s, s.open(o.Dirs)
+}
+
+// open starts to watch these sources instead of the previous ones. After an error, the
+// previous ones remain in use.
+func (s *sources) open(dirs []string) error {
+	o := s.options
+	o.Dirs = dirs
+	remotes, err := newRemotes(s.engine, o)
+	if err != nil {
+		return &problem.Error{Kind: problem.Usage, Err: err}
+	}
+	var identities map[string]source.Identity
+	_ = json.Unmarshal([]byte(s.known), &identities) // it was checked, or is empty
+	reader, err := source.NewReader(source.Options{Dirs: dirs, Remotes: remotes, Manifest: o.Manifest, Strict: s.strict, Identities: identities})
+	if err != nil {
+		return err
+	}
+	if s.end != nil {
+		s.end()
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	var loops sync.WaitGroup
+	loops.Go(func() { remotes.Run(ctx) })
+	signals, stop := source.Watch(ctx, source.WatchOptions{Dirs: reader.Dirs(), Relist: o.Relist, Also: remotes.Changed(),
+		Report: func(p problem.Problem) { s.node.SendWarnings(problem.List{p}) }})
+	loops.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-signals:
+				s.signal()
+			}
+		}
+	})
+	s.options, s.reader, s.copies, s.swept = o, reader, remotes.Copies(), false
+	s.end = func() {
+		cancel()
+		stop()
+		loops.Wait()
+	}
+	return nil
+}
+
+func (s *sources) signal() {
+	select {
+	case s.changed <- struct{}{}:
+	default: // it is signaled
+	}
+}
+
+// reload takes other sources from the settings, if they come from there, and triggers a
+// read of all of them. It reports sources that cannot be used and keeps the previous
+// ones.
+func (s *sources) reload(settings nodeconfig.Settings) {
+	if s == nil {
+		return
+	}
+	defer s.signal()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	dirs, strict := settings.SourcesOrDefault(), s.strict
+	if !s.options.SettingsDirs {
+		dirs = s.options.Dirs
+	}
+	if slices.Equal(dirs, s.options.Dirs) && settings.StrictSources == strict || s.ctx.Err() != nil {
+		return
+	}
+	s.strict = settings.StrictSources
+	if err := s.open(dirs); err != nil {
+		s.strict = strict
+		s.node.SendWarnings(problem.List{problem.WarningOf(err)})
+	}
+}
+
+// close ends the watch.
+func (s *sources) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end()
+}
+
+// Read reads the directories. What could not be kept of them is a warning.
+func (s *sources) Read(ctx context.Context) (*source.Snapshot, *source.Desired, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	snapshot, err := s.reader.Read(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	want := source.Merge(snapshot)
+	_ = want.All().ServeClaims(s.options.Claims) // unused ones may be of pods to come
+	if !s.swept {
+		s.swept = true
+		err = store.RemoveOtherCopies(s.node.Layout(), s.copies)
+	}
+	if err := errors.Join(err, s.keep(snapshot)); err != nil {
+		s.node.SendWarnings(problem.List{problem.WarningOf(err)})
+	}
+	return snapshot, want, nil
+}
+
+// keep stores the identities of the directories, if they have changed.
+func (s *sources) keep(snapshot *source.Snapshot) error {
+	identities := map[string]source.Identity{}
+	for _, d := range snapshot.Dirs {
+		if source.IsRemote(d.Path) {
+			continue
+		}
+		identities[d.Path] = d.Identity
+	}
+	data, err := json.Marshal(identities)
+	if err == nil && string(data) != s.known {
+		err = store.WriteState(s.node.Layout().DirIdentities(), data, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("keep what is known of the manifest directories: %w", err)
+	}
+	s.known = string(data)
+	return nil
+}

@@ -1,0 +1,162 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"time"
+
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/observe"
+)
+
+// Usage is the CPU and memory usage of a pod or a container; nil fields are not known.
+type Usage struct {
+	NanoCores       *uint64 // of CPU: 1e9 is one core
+	WorkingSetBytes *uint64 // memory without inactive file pages
+}
+
+// ContainerUsage is the usage of a running container.
+type ContainerUsage struct {
+	Name string
+	Usage
+}
+
+// PodUsage is the usage of a running pod, and of its containers, by name.
+type PodUsage struct {
+	ID         identity.Pod
+	Labels     map[string]string // nil without a readable checkpoint
+	Containers []ContainerUsage
+	Usage      // the sum of the containers', as in kubectl; the control group's if one is not known
+	Time       time.Time
+	// Window is the time over which CPU usage was measured; 0 if podrun serve did it.
+	Window time.Duration
+}
+
+// topInterval is the time between two samples. It is longer than the API of a
+// supervisor shares its answers.
+const topInterval = 1100 * time.Millisecond
+
+// Top measures the usage of the running pods that match, by namespace and name. It asks
+// the running supervisor, and without one the runtime, and takes a second sample where
+// the first has no rates. The error is of kind Runtime.
+func Top(ctx context.Context, e *run.Engine, sel run.Selector) ([]PodUsage, error) {
+	reader := &usageReader{engine: e}
+	read := func() (*statsapi.Summary, error) {
+		if s, err := serveSummary(ctx, e.Layout()); err == nil || ctx.Err() != nil {
+			return s, err
+		}
+		return reader.read(ctx)
+	}
+	summary, err := read()
+	if err != nil {
+		if _, down := discover.Reach(ctx, e.Client); down != nil {
+			err = down // the error already explains how to start the runtime
+		}
+		return nil, err
+	}
+	begun, window := time.Now(), time.Duration(0)
+	if !rated(summary, sel) {
+		if err := observe.Sleep(ctx, topInterval); err != nil {
+			return nil, err
+		}
+		window = time.Since(begun)
+		if summary, err = read(); err != nil {
+			return nil, err
+		}
+	}
+	out := podUsages(summary, sel, time.Now(), window)
+	for i := range out {
+		if pod := e.StoredPod(out[i].ID); pod != nil {
+			out[i].Labels = pod.Labels
+		}
+	}
+	return out, nil
+}
+
+// serveSummary asks the supervisor of a root directory for its statistics.
+func serveSummary(ctx context.Context, layout identity.Layout) (*statsapi.Summary, error) {
+	body, err := askAPI(ctx, layout, "/stats/summary")
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	var out statsapi.Summary
+	return &out, json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(&out)
+}
+
+// idOf is the identity of a pod of a summary.
+func idOf(p *statsapi.PodStats) identity.Pod {
+	return identity.Pod{Namespace: p.PodRef.Namespace, Name: p.PodRef.Name, UID: p.PodRef.UID}
+}
+
+// rated reports whether the CPU rate of all that matches is known.
+func rated(s *statsapi.Summary, sel run.Selector) bool {
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		if !sel.Matches(idOf(p)) {
+			continue
+		}
+		for _, c := range p.Containers {
+			cpu := c.CPU
+			if cpu == nil {
+				cpu = p.CPU
+			}
+			if cpu != nil && cpu.UsageNanoCores == nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// podUsages are the usages of what matches. A pod in which no container runs has none.
+func podUsages(s *statsapi.Summary, sel run.Selector, now time.Time, window time.Duration) []PodUsage {
+	var out []PodUsage
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		if !sel.Matches(idOf(p)) || len(p.Containers) == 0 {
+			continue
+		}
+		one := PodUsage{ID: idOf(p), Time: now, Window: window}
+		for _, c := range p.Containers {
+			one.Containers = append(one.Containers, ContainerUsage{c.Name, usageOf(c.CPU, c.Memory)})
+		}
+		one.Usage = sumUsage(one.Containers, usageOf(p.CPU, p.Memory))
+		out = append(out, one)
+	}
+	return out
+}
+
+func usageOf(cpu *statsapi.CPUStats, memory *statsapi.MemoryStats) (u Usage) {
+	if cpu != nil {
+		u.NanoCores = cpu.UsageNanoCores
+	}
+	if memory != nil {
+		u.WorkingSetBytes = memory.WorkingSetBytes
+	}
+	return u
+}
+
+// sumUsage adds up containers. What is not known of one of them is taken of the pod.
+func sumUsage(containers []ContainerUsage, pod Usage) Usage {
+	sum := func(of func(Usage) *uint64) *uint64 {
+		var total uint64
+		for _, c := range containers {
+			n := of(c.Usage)
+			if n == nil {
+				return of(pod)
+			}
+			total += *n
+		}
+		if len(containers) == 0 {
+			return of(pod)
+		}
+		return &total
+	}
+	return Usage{NanoCores: sum(func(u Usage) *uint64 { return u.NanoCores }), WorkingSetBytes: sum(func(u Usage) *uint64 { return u.WorkingSetBytes })}
+}

@@ -1,0 +1,217 @@
+package arch
+
+import (
+	"fmt"
+	"go/ast"
+	"go/types"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// pure are the packages that plan and decide: none of their functions reads or changes the
+// state of the system, and none calls a function of podrun's that does, in whatever package
+// and through however many others. Clock, IDs and environment are arguments. What is called
+// through an interface or a function value is not followed: the caller passes it in.
+var pure = []string{
+	"admission", "dns", "host", "run/lifecycle", "run/prepare",
+	"internal/event", "internal/identity", "internal/resource",
+	"serve/imagegc", "serve/shutdown",
+}
+
+// alsoPure are functions of other packages, which act as well: decisions of the supervisor,
+// and what reads input that was fetched.
+var alsoPure = []string{
+	"cri.Value", "host/doctor.Examine", "host/nodeconfig.Parse", "imagepull.Classify", "manifest.Load",
+	"sandbox/cni.Parse", "serve/eviction.Next", "serve/source.Merge", "serve/supervisor.Decide", "volume.New",
+}
+
+// effects reports whether a name of a package from outside reads or changes the system. A
+// function does even where it is only passed on; types and constants do not.
+var effects = map[string]func(name string) bool{
+	"time":          oneOf("Now", "Since", "Until", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer", "Sleep", "LoadLocation", "Local"),
+	"context":       starts("WithTimeout", "WithDeadline"),
+	"path/filepath": oneOf("Glob", "Walk", "WalkDir", "EvalSymlinks", "Abs"),
+	"os":            func(n string) bool { return !starts("O_", "Mode", "Err", "Is")(n) },
+	"net":           starts("Dial", "Listen", "Lookup", "Interface", "Resolve", "File", "DefaultResolver"),
+	"net/http":      func(n string) bool { return !oneOf("CanonicalHeaderKey", "ParseTime")(n) && !starts("Status", "Method")(n) },
+	"runtime":       oneOf("NumCPU", "GOMAXPROCS", "NumGoroutine", "ReadMemStats"),
+	"fmt":           starts("Print", "Scan"),
+	"syscall":       systemCall, "golang.org/x/sys/unix": systemCall,
+	"os/exec": always, "os/signal": always, "os/user": always, "log": always, "log/slog": always,
+	"math/rand": always, "math/rand/v2": always, "crypto/rand": always,
+	"golang.org/x/sync/errgroup": always, "golang.org/x/time/rate": always,
+	"k8s.io/apimachinery/pkg/util/rand": always, "k8s.io/apimachinery/pkg/util/uuid": always,
+	"google.golang.org/grpc": always, "github.com/fsnotify/fsnotify": always,
+	"github.com/moby/sys/mountinfo":     oneOf("GetMounts", "Mounted", "MountedFast", "PidMountInfo"),
+	"github.com/opencontainers/cgroups": always, "github.com/opencontainers/cgroups/manager": always,
+	"github.com/vishvananda/netlink": always, "github.com/vishvananda/netlink/nl": always,
+}
+
+func always(string) bool { return true }
+
+func oneOf(names ...string) func(string) bool {
+	return func(n string) bool { return slices.Contains(names, n) }
+}
+
+func starts(prefixes ...string) func(string) bool {
+	return func(n string) bool {
+		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(n, p) })
+	}
+}
+
+// systemCall distinguishes unix.Open from constants such as unix.O_PATH.
+func systemCall(n string) bool {
+	return strings.ContainsFunc(n, unicode.IsLower) && !strings.HasSuffix(n, "_t")
+}
+
+// TestPurity follows the calls of all planning code.
+func TestPurity(t *testing.T) {
+	calls := loadCalls(t, ".", "./...")
+	if len(calls.bodies) < 3000 {
+		t.Fatalf("only %d functions were found: the rule would hold for nothing", len(calls.bodies))
+	}
+	for _, complaint := range calls.check(pure, alsoPure) {
+		t.Error(complaint)
+	}
+}
+
+// calls has what every function of podrun's uses.
+type calls struct {
+	bodies map[*types.Func]*body
+}
+
+// body is a function: where it is, and what it uses.
+type body struct {
+	pkg, name string // run/lifecycle, Next or Worker.until
+	at        string // file and line
+	effect    string // what it uses that is not pure, with its place; "" for nothing
+	calls     []*types.Func
+}
+
+// loadCalls reads the packages of a module with their types, without tests.
+func loadCalls(t *testing.T, dir string, patterns ...string) *calls {
+	t.Helper()
+	mode := packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedExportFile
+	loaded, err := packages.Load(&packages.Config{Mode: mode &^ packages.NeedDeps, Dir: dir, BuildFlags: []string{"-tags", "grpcnotrace"}}, patterns...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &calls{bodies: map[*types.Func]*body{}}
+	for _, p := range loaded {
+		for _, err := range p.Errors {
+			t.Fatal(err)
+		}
+		out.add(p)
+	}
+	return out
+}
+
+// add notes the functions of a package. A package variable is part of whatever uses it only by
+// its value: its initializer is not followed.
+func (c *calls) add(p *packages.Package) {
+	pkg, ok := own(p.PkgPath)
+	if !ok {
+		return
+	}
+	for _, file := range p.Syntax {
+		for _, decl := range file.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok || f.Body == nil {
+				continue
+			}
+			object := p.TypesInfo.Defs[f.Name].(*types.Func)
+			at := p.Fset.Position(f.Pos())
+			b := &body{pkg: pkg, name: receiver(f) + f.Name.Name, at: fmt.Sprintf("%s/%s:%d", pkg, path.Base(at.Filename), at.Line)}
+			c.bodies[object] = b
+			ast.Inspect(f.Body, func(n ast.Node) bool {
+				what := ""
+				switch n := n.(type) {
+				case *ast.GoStmt:
+					what = "a goroutine"
+				case *ast.Ident:
+					what = c.use(b, p.TypesInfo.Uses[n])
+				}
+				if what != "" && b.effect == "" {
+					b.effect = fmt.Sprintf("%s (%s/%s:%d)", what, pkg, path.Base(at.Filename), p.Fset.Position(n.Pos()).Line)
+				}
+				return true
+			})
+		}
+	}
+}
+
+// use notes that a function uses an object, and returns the object's name if that alone is an
+// effect.
+func (c *calls) use(b *body, object types.Object) string {
+	if object == nil || object.Pkg() == nil {
+		return ""
+	}
+	full := object.Pkg().Path()
+	f, isFunc := object.(*types.Func)
+	if pkg, ok := own(full); ok {
+		if isFunc {
+			b.calls = append(b.calls, f.Origin())
+		}
+		if isFunc && pkg == "cri" && strings.Contains(f.FullName(), "cri.Client)") {
+			return "cri.Client." + f.Name()
+		}
+		return ""
+	}
+	_, isVar := object.(*types.Var)
+	name, test := path.Base(full)+"."+object.Name(), effects[full]
+	switch {
+	case full == "sync" && isFunc && object.Name() == "Go":
+		return "a goroutine"
+	case test == nil || !isFunc && !isVar || !test(object.Name()):
+		return ""
+	case object.Parent() == object.Pkg().Scope(): // of the package, and no method or field
+		return name
+	}
+	return ""
+}
+
+// check returns the functions of the packages, and those named besides, that have an effect,
+// with the chain of calls that leads to it.
+func (c *calls) check(packages, functions []string) []string {
+	var out []string
+	unknown := slices.Clone(functions)
+	for f, b := range c.bodies {
+		named := b.pkg + "." + b.name
+		if i := slices.Index(unknown, named); i >= 0 {
+			unknown = slices.Delete(unknown, i, i+1)
+		}
+		if slices.Contains(packages, b.pkg) || slices.Contains(functions, named) {
+			if chain := c.effect(f, map[*types.Func]bool{}); chain != "" {
+				out = append(out, b.at+": "+chain+": pass the value in as an argument")
+			}
+		}
+	}
+	for _, name := range unknown {
+		out = append(out, name+": there is no such function")
+	}
+	return sorted(out)
+}
+
+// effect is how a function comes to an effect: "New calls Read, which uses os.Open"; "" if it
+// has none.
+func (c *calls) effect(f *types.Func, seen map[*types.Func]bool) string {
+	b := c.bodies[f]
+	if b == nil || seen[f] {
+		return ""
+	}
+	seen[f] = true
+	if b.effect != "" {
+		return path.Base(b.pkg) + "." + b.name + " uses " + b.effect
+	}
+	for _, callee := range b.calls {
+		if chain := c.effect(callee, seen); chain != "" {
+			return path.Base(b.pkg) + "." + b.name + " → " + chain
+		}
+	}
+	return ""
+}

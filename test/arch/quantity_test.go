@@ -1,0 +1,33 @@
+package arch
+
+import "go/ast"
+
+const quantities = "k8s.io/apimachinery/pkg/api/resource"
+
+// checkQuantities finds calls of Kubernetes' parser of quantities outside package
+// resource, which bounds exponents: the parser computes with all digits of 1e-99999999.
+// A constant may be parsed anywhere.
+func checkQuantities(all tree) []string {
+	var out []string
+	for _, s := range all {
+		if s.test || s.pkg == "resource" || layerOf(s.pkg) == support {
+			continue
+		}
+		imports, constant := s.imports(), map[ast.Expr]bool{}
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr: // comes before the selector in it
+				if len(n.Args) == 1 {
+					_, constant[n.Fun] = n.Args[0].(*ast.BasicLit)
+				}
+			case *ast.SelectorExpr:
+				pkg, ok := n.X.(*ast.Ident)
+				if ok && imports[pkg.Name] == quantities && (n.Sel.Name == "ParseQuantity" || n.Sel.Name == "MustParse") && !constant[n] {
+					out = append(out, s.at(n)+": parses a quantity without limits: use resource.ParseQuantity of podrun")
+				}
+			}
+			return true
+		})
+	}
+	return sorted(out)
+}

@@ -1,0 +1,318 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// TestApplyFailingPostStart: as in the kubelet the container is killed, with its
+// grace period, and the later ones still start.
+func TestApplyFailingPostStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("first", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 4, Stderr: "the secret"} })
+		text := podText("web", "Always", "terminationGracePeriodSeconds: 9", "containers:",
+			"- {name: first, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: [sh, -c, exit 4]}}}}",
+			"- {name: second, image: registry.example/web:1}")
+		result := r.apply(text)
+		wantErr(t, result.Err, problem.Failed, "container first", "postStart hook", "exited with 4")
+		wantChanges(t, r.rt, "RunPodSandbox", "CreateContainer first", "StartContainer first", "ExecSync first", "StopContainer first", "CreateContainer second", "StartContainer second")
+		if !r.emitted("FailedPostStartHook first", "PostStartHook failed") || !r.emitted("Killing first", "FailedPostStartHook") {
+			t.Errorf("events %q", r.reasons())
+		}
+		for _, e := range r.events {
+			if strings.Contains(e.Message, "secret") {
+				t.Errorf("an event quotes the hook's output: %s", e.Message)
+			}
+		}
+		// A second apply restarts it and runs the hook again.
+		r.rt.ScriptExec("first", nil)
+		r.rt.ScriptExec("first", func([]string) *critest.Exec { return &critest.Exec{} })
+		again := r.mustApply(text, run.OutcomeRestarted)
+		if !slices.Equal(again.What, []string{"first"}) {
+			t.Errorf("restarted %q", again.What)
+		}
+		wantChanges(t, r.rt, "CreateContainer first", "StartContainer first", "ExecSync first")
+		r.mustDelete()
+	})
+}
+
+// TestApplyPostStartSleep: the next container waits for the hook.
+func TestApplyPostStartSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		begun := time.Now()
+		r.mustApply(podText("web", "Always", "containers:", "- {name: first, image: registry.example/app:1, lifecycle: {postStart: {sleep: {seconds: 30}}}}",
+			"- {name: second, image: registry.example/web:1}"), run.OutcomeCreated)
+		second, _ := r.rt.Container("second")
+		if took := second.CreatedAt.Sub(begun); took < 30*time.Second || took > 31*time.Second {
+			t.Errorf("the second was created after %s", took)
+		}
+		r.mustDelete()
+	})
+}
+
+// TestApplyPostStartDeadlock: a hook that waits for a later container never ends
+// by itself (k/k#59161, #81450): the command's timeout ends it, and its name is
+// reported.
+func TestApplyPostStartDeadlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("first", func([]string) *critest.Exec { return &critest.Exec{After: 100 * time.Hour} })
+		text := podText("web", "Always", "containers:",
+			"- {name: first, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: [wait-for-second]}}}}",
+			"- {name: second, image: registry.example/web:1}")
+		begun := time.Now()
+		result := r.apply(text)
+		wantErr(t, result.Err, problem.Deadline, "timed out after 10m0s", "the postStart hook of container first")
+		if took := time.Since(begun); took > testTimeout+time.Second {
+			t.Errorf("took %s", took)
+		}
+		if n := len(r.rt.Containers()); n != 1 {
+			t.Errorf("%d containers", n)
+		}
+		// It stays for diagnosis; another apply runs the hook that has not run.
+		r.rt.ScriptExec("first", func([]string) *critest.Exec { return &critest.Exec{} })
+		r.rt.ForgetCalls()
+		if again := r.apply(text); again.Err != nil {
+			t.Error(again.Err)
+		}
+		wantChanges(t, r.rt, "ExecSync first", "CreateContainer second", "StartContainer second")
+		r.mustDelete()
+	})
+}
+
+const hooked = "containers: [{name: app, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: [slow]}}}}]"
+
+// TestDeleteWhilePostStart: a hook that never ends does not hold the pod's lock.
+func TestDeleteWhilePostStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 100 * time.Hour} })
+		done := make(chan run.Result, 1)
+		go func() { done <- r.applyWithin(t.Context(), podText("web", "Always", hooked), 5*time.Hour) }()
+		time.Sleep(time.Minute)
+		began := time.Now()
+		r.mustDelete()
+		wantErr(t, (<-done).Err, problem.Failed, "pod default/web", "was deleted by process")
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("took %s", took)
+		}
+		if r.emitted("FailedPostStartHook app", "") {
+			t.Error("the hook did not fail: the pod was deleted")
+		}
+		r.nothingLeft()
+		r.noLockHeld()
+	})
+}
+
+// TestStopWhilePostStart: nor can it keep a pod from being stopped; an apply that
+// is under way says who did that.
+func TestStopWhilePostStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 5 * time.Minute} })
+		done := make(chan run.Result, 1)
+		go func() { done <- r.apply(podText("web", "Always", hooked)) }()
+		time.Sleep(time.Minute)
+		e := r.engine()
+		known, err := e.Find(t.Context(), run.Selector{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if results := e.Stop(t.Context(), known, run.DeleteOptions{}); results[0].Err != nil || time.Since(began) > time.Minute {
+			t.Errorf("stop: %v, after %s", results, time.Since(began))
+		}
+		wantErr(t, (<-done).Err, problem.Failed, "pod default/web", "was stopped by process")
+		hooks := slices.DeleteFunc(r.rt.Changes(), func(c string) bool { return c != "ExecSync app" })
+		if len(hooks) != 1 {
+			t.Errorf("the hook ran %d times, want once", len(hooks))
+		}
+		r.mustDelete()
+	})
+}
+
+// TestApplyWhilePostStart: who finds a hook under way waits for it, and does not
+// run it a second time.
+func TestApplyWhilePostStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 5 * time.Minute} })
+		done := make(chan run.Result, 1)
+		go func() { done <- r.apply(podText("web", "Always", hooked)) }()
+		time.Sleep(time.Minute)
+		began := time.Now()
+		second := r.apply(podText("web", "Always", hooked))
+		if took := time.Since(began); second.Err != nil || took < 3*time.Minute || took > 5*time.Minute {
+			t.Errorf("the second apply: %v after %s", second.Err, took)
+		}
+		if first := <-done; first.Err != nil {
+			t.Error(first.Err)
+		}
+		wantChanges(t, r.rt, "RunPodSandbox", "CreateContainer app", "StartContainer app", "ExecSync app")
+		if !slices.ContainsFunc(r.warnings, func(w string) bool {
+			return strings.Contains(w, "waiting for another podrun, which runs the postStart hook")
+		}) {
+			t.Errorf("warnings %q", r.warnings)
+		}
+		r.mustDelete()
+	})
+}
+
+// TestRestartsWhileAnotherIsAdmitted: an apply restarts a container, and another apply of
+// the pod is admitted while it runs the postStart hook. The first one says what it did.
+func TestRestartsWhileAnotherIsAdmitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 30 * time.Second} })
+		text := podText("web", "Always", hooked)
+		r.mustApply(text, run.OutcomeCreated)
+		if err := r.rt.Exit("app", 1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(15 * time.Minute) // no back-off
+		_, first := r.applyLater(text, testTimeout)
+		time.Sleep(10 * time.Second)
+		second := r.apply(text)
+		if second.Err != nil || second.Outcome != run.OutcomeUnchanged {
+			t.Errorf("the second apply: %s, %v", second.Outcome, second.Err)
+		}
+		if got := <-first; got.Err != nil || got.Outcome != run.OutcomeRestarted || !slices.Equal(got.What, []string{"app"}) {
+			t.Errorf("the first apply: %s %q, %v", got.Outcome, got.What, got.Err)
+		}
+		r.mustDelete()
+	})
+}
+
+// TestApplyRunsHookOfKilledPodrun: podrun ended between StartContainer and the
+// end of the hook (k/k#60053, #122803).
+func TestApplyRunsHookOfKilledPodrun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: ['true']}}}}]")
+		clear := r.rt.Fault("ExecSync", critest.Fault{When: critest.Hang})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		gone := errors.New("killed")
+		time.AfterFunc(time.Minute, func() { cancel(gone) })
+		result := r.applyWithin(ctx, text, testTimeout)
+		if !errors.Is(result.Err, gone) {
+			t.Fatalf("%v", result.Err)
+		}
+		clear()
+		r.rt.ForgetCalls()
+		if again := r.apply(text); again.Err != nil {
+			t.Error(again.Err)
+		}
+		wantChanges(t, r.rt, "ExecSync app")
+		r.mustApply(text, run.OutcomeUnchanged)
+		wantChanges(t, r.rt)
+		r.mustDelete()
+	})
+}
+
+// TestHookOfAnAbandonedDelete: a delete takes the pod over while an apply runs a postStart
+// hook, and is interrupted before it has stopped anything. Podrun ended the hook itself,
+// which is no failure of it: the apply runs it again (hooks are delivered at least once,
+// https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/) and succeeds.
+func TestHookOfAnAbandonedDelete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		runs := 0
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { runs++; return &critest.Exec{After: 30 * time.Second} })
+		_, first := r.applyLater(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: [x]}}}}]"), testTimeout)
+		time.Sleep(10 * time.Second)
+		known := r.known()
+		// The delete owns the pod, and the runtime does not answer what there is of it.
+		r.rt.Fault("PodSandboxStatus", critest.Fault{When: critest.Slow, Delay: 20 * time.Second, Times: 1})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		deleted := make(chan error, 1)
+		go func() {
+			results, err := r.engine().Delete(ctx, known, run.DeleteOptions{})
+			if err == nil {
+				err = results[0].Err
+			}
+			deleted <- err
+		}()
+		time.Sleep(5 * time.Second)
+		cancel(errCtrlC)
+		if err := <-deleted; !errors.Is(err, errCtrlC) {
+			t.Errorf("delete: %v", err)
+		}
+		if result := <-first; result.Err != nil {
+			t.Errorf("apply: %v", result.Err)
+		}
+		r.wantRunning("app")
+		if runs != 2 {
+			t.Errorf("the hook ran %d times", runs)
+		}
+		r.mustDelete()
+	})
+}
+
+// TestFailedHookOfAnInterruptedKill: a container whose postStart hook failed is killed by the
+// next pass, or the next command, if this one could not kill it.
+func TestFailedHookOfAnInterruptedKill(t *testing.T) {
+	t.Run("a failed stop", func(t *testing.T) {
+		serveTest(t, func(t *testing.T, s *serving) {
+			s.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 1} })
+			clear := s.rt.Fault("StopContainer", critest.Fault{When: critest.Before})
+			s.files.write(file("web"), podText("web", "Always", hooked))
+			time.Sleep(time.Minute)
+			clear()
+			first, _ := s.rt.Container("app")
+			time.Sleep(5 * time.Minute)
+			for _, c := range s.rt.Containers() {
+				if c.ID == first.ID && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
+					t.Errorf("it is still running; events %q", s.reasons())
+				}
+			}
+		})
+	})
+	t.Run("a killed podrun", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 1} })
+			var marked []string
+			e := r.engine()
+			e.Emit = func(ev event.Event) {
+				if ev.Reason != event.FailedPostStartHook {
+					return
+				}
+				for _, k := range r.known() {
+					marks, err := filepath.Glob(filepath.Join(r.layout().HookMarks(k.ID.UID), "*"))
+					if err != nil {
+						t.Error(err)
+					}
+					for _, path := range marks {
+						mark, err := os.ReadFile(path)
+						if err != nil {
+							t.Error(err)
+						}
+						marked = append(marked, string(mark))
+					}
+				}
+			}
+			results, err := e.Apply(t.Context(), load(t, podText("web", "Always", hooked)), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+			if err != nil || len(results) != 1 || len(marked) != 1 || !strings.Contains(marked[0], string(lifecycle.HookFailed)) {
+				t.Errorf("%v %v; before the kill, the marks are %q", results, err, marked)
+			}
+			r.mustDelete()
+		})
+	})
+}

@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// TestApplyOneImageFails: the other containers are started all the same.
+func TestApplyOneImageFails(t *testing.T) {
+	r := newRig(t)
+	text := podText("web", "Always", "containers:", "- {name: first, image: registry.example/app:1}", "- {name: bad, image: registry.example/absent:1}",
+		"- {name: third, image: registry.example/web:1}")
+	result := r.apply(text)
+	wantErr(t, result.Err, problem.Image, "container bad", "registry.example/absent:1")
+	calls := r.rt.Changes()
+	others := slices.DeleteFunc(slices.Clone(calls), func(c string) bool { return c == "PullImage registry.example/absent:1" }) // which comes beside them
+	want := []string{"RunPodSandbox", "CreateContainer first", "StartContainer first", "CreateContainer third", "StartContainer third"}
+	if !slices.Equal(others, want) || len(calls) != len(want)+1 {
+		t.Errorf("calls %q; want one pull beside %q", calls, want)
+	}
+	if result.Outcome != run.OutcomeFailed || len(r.rt.Containers()) != 2 {
+		t.Errorf("%s, %d containers", result.Outcome, len(r.rt.Containers()))
+	}
+	// When the image can be had, apply goes on.
+	r.rt.AddRemote(critest.Image{Name: "registry.example/absent:1"})
+	r.rt.ForgetCalls()
+	if again := r.apply(text); again.Err != nil {
+		t.Errorf("again: %v", again.Err)
+	}
+	wantChanges(t, r.rt, "PullImage registry.example/absent:1", "CreateContainer bad", "StartContainer bad")
+	r.mustDelete()
+}
+
+// TestApplyOnlyImageFails leaves nothing.
+func TestApplyOnlyImageFails(t *testing.T) {
+	for _, tc := range []struct{ name, image, policy string }{
+		{"not found", "registry.example/absent:1", "IfNotPresent"},
+		{"never pulled", "registry.example/absent:1", "Never"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t)
+			text := podText("web", "Always", "containers: [{name: app, image: "+tc.image+", imagePullPolicy: "+tc.policy+"}]")
+			wantErr(t, r.apply(text).Err, problem.Image, "container app", tc.image)
+			r.nothingLeft()
+		})
+	}
+}
+
+// TestApplyImageBacksOff: a registry that is down is asked again, 10 s later.
+func TestApplyImageBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.AddRemote(critest.Image{Name: "registry.example/late:1", PullErr: critest.ErrRefused, FailTimes: 2})
+		text := podText("web", "Always", "containers: [{name: app, image: registry.example/late:1}]")
+		begun := time.Now()
+		r.mustApply(text, run.OutcomeCreated)
+		if took := time.Since(begun); took < 30*time.Second || took > 31*time.Second {
+			t.Errorf("took %s", took)
+		}
+		if !r.emitted("BackOff app", `Back-off pulling image "registry.example/late:1"`) {
+			t.Errorf("events %q", r.reasons())
+		}
+		r.mustDelete()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.AddRemote(critest.Image{Name: "registry.example/late:1", PullErr: critest.ErrRefused})
+		result := r.apply(podText("web", "Always", "containers: [{name: app, image: registry.example/late:1}]"))
+		// It says why, not only that the time is over.
+		wantErr(t, result.Err, problem.Image, "container app", "ImagePullBackOff", "connection refused")
+		r.nothingLeft()
+	})
+}
+
+// TestImageTroubleBeforeSandbox: which of the two the deadline meets, the pull
+// that was refused or a sandbox that takes its time on a slow host, is chance.
+// The image is what the user has to see to.
+func TestImageTroubleBeforeSandbox(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.AddRemote(critest.Image{Name: "registry.example/late:1", PullErr: critest.ErrRefused})
+		r.rt.Fault("RunPodSandbox", critest.Fault{When: critest.Slow, Delay: 20 * time.Minute})
+		result := r.apply(podText("web", "Always", "containers: [{name: app, image: registry.example/late:1}]"))
+		wantErr(t, result.Err, problem.Image, "pod default/web: container app", "ImagePullBackOff", "connection refused")
+		r.nothingLeft()
+	})
+}
+
+// TestImageBackOffHoldsNobodyBack: the kubelet continues with the next container
+// where an image is not available at once, and comes back to it.
+func TestImageBackOffHoldsNobodyBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.AddRemote(critest.Image{Name: "registry.example/late:1", PullErr: critest.ErrRefused, FailTimes: 1, Entrypoint: []string{"/server"}})
+		r.mustApply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+  - {name: late, image: registry.example/late:1}
+  - {name: app, image: registry.example/app:1}
+`, run.OutcomeCreated)
+		want := []string{"StartContainer app", "StartContainer late"}
+		var got []string
+		for _, call := range r.rt.Changes() {
+			if strings.HasPrefix(call, "StartContainer") {
+				got = append(got, call)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("started %q, want %q", got, want)
+		}
+		r.mustDelete()
+		r.nothingLeft()
+	})
+}
+
+// TestDeleteWhilePulling: a pull is a watch, which holds no lock.
+func TestDeleteWhilePulling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.AddRemote(critest.Image{Name: "registry.example/far:1", PullDelay: time.Hour})
+		done := make(chan run.Result, 1)
+		go func() {
+			done <- r.applyWithin(t.Context(), `
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [{name: app, image: registry.example/far:1}]}
+`, 5*time.Hour)
+		}()
+		time.Sleep(time.Minute)
+		began := time.Now()
+		r.mustDelete()
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("delete waited %s for the pull", took)
+		}
+		result := <-done
+		if result.Err == nil || !strings.Contains(result.Err.Error(), "was deleted by process") {
+			t.Errorf("apply: %v, want that the pod was deleted", result.Err)
+		}
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("apply said so after %s", took)
+		}
+		r.nothingLeft()
+		r.noLockHeld()
+	})
+}

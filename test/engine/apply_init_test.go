@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// TestApplyInitExits: what an init container's exit code means is the restart
+// policy's to say.
+func TestApplyInitExits(t *testing.T) {
+	t.Run("Never", func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("setup", critest.Behavior{ExitCode: 7})
+		result := r.apply(withInit("Never"))
+		wantErr(t, result.Err, problem.Failed, "pod default/web", "container setup exited with 7 (Error)")
+		if result.Status.Phase != corev1.PodFailed {
+			t.Errorf("phase %s", result.Status.Phase)
+		}
+		wantChanges(t, r.rt, "RunPodSandbox", "CreateContainer setup", "StartContainer setup", "StopPodSandbox")
+		// It stays for diagnosis, and stays failed.
+		again := r.apply(withInit("Never"))
+		wantErr(t, again.Err, problem.Failed, "container setup exited with 7")
+		wantChanges(t, r.rt)
+		r.mustDelete()
+	})
+	for _, policy := range []string{"OnFailure", "Always"} {
+		t.Run(policy+" until it succeeds", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.rt.Script("setup", critest.Behavior{ExitCode: 1}, critest.Behavior{ExitCode: 1}, critest.Behavior{ExitCode: 1}, critest.Behavior{})
+				begun := time.Now()
+				r.mustApply(withInit(policy), run.OutcomeCreated)
+				// At once, after 10 s, after 20 s.
+				if took := time.Since(begun); took < 30*time.Second || took > 31*time.Second {
+					t.Errorf("took %s", took)
+				}
+				if n := countOf(r.rt.Changes(), "StartContainer setup"); n != 4 {
+					t.Errorf("started %d times", n)
+				}
+				if n := countOf(r.reasons(), "BackOff setup"); n != 2 {
+					t.Errorf("%d BackOff among %q", n, r.reasons())
+				}
+				// One earlier run is kept, as a kubelet does.
+				if n := len(r.rt.Containers()); n != 3 {
+					t.Errorf("%d containers are kept", n)
+				}
+				r.mustDelete()
+			})
+		})
+	}
+	t.Run("Always until the deadline", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.rt.Script("setup", critest.Behavior{ExitCode: 1})
+			begun := time.Now()
+			result := r.apply(withInit("Always"))
+			wantErr(t, result.Err, problem.Deadline, "timed out after 10m0s", "init container setup has not finished")
+			if took := time.Since(begun); took < testTimeout || took > testTimeout+time.Second {
+				t.Errorf("took %s", took)
+			}
+			// Restarts at 0, 10, 30, 70, 150, 310 s; the next would be at 610.
+			if n := countOf(r.rt.Changes(), "StartContainer setup"); n != 7 {
+				t.Errorf("started %d times", n)
+			}
+			r.mustDelete()
+		})
+	})
+}
+
+func countOf(list []string, what string) int {
+	n := 0
+	for _, s := range list {
+		if s == what {
+			n++
+		}
+	}
+	return n
+}
+
+func TestApplySidecarOfCompletedPod(t *testing.T) {
+	for _, end := range []string{"runs", "has exited"} {
+		t.Run(end, func(t *testing.T) {
+			r := newRig(t)
+			text := podText("web", "Never", "initContainers: [{name: side, image: registry.example/web:1, restartPolicy: Always}]",
+				"containers: [{name: app, image: registry.example/app:1}]")
+			r.mustApply(text, run.OutcomeCreated)
+			if end == "has exited" {
+				if err := r.rt.Exit("side", 137); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := r.rt.Exit("app", 0); err != nil {
+				t.Fatal(err)
+			}
+			r.rt.ForgetCalls()
+			result := r.mustApply(text, run.OutcomeUnchanged)
+			if result.Status.Phase != corev1.PodSucceeded {
+				t.Errorf("phase %s", result.Status.Phase)
+			}
+			// The apps are done: a kubelet stops the sidecar and the sandbox, and
+			// does not count the sidecar's exit code.
+			if c, _ := r.rt.Container("side"); c.State != runtimeapi.ContainerState_CONTAINER_EXITED {
+				t.Errorf("the sidecar is %s", c.State)
+			}
+			if r.rt.Sandboxes()[0].Ready {
+				t.Error("the sandbox still holds its address")
+			}
+			if slices.Contains(r.rt.Changes(), "StartContainer side") {
+				t.Errorf("the sidecar was restarted: %q", r.rt.Changes())
+			}
+			r.mustApply(text, run.OutcomeUnchanged)
+			r.mustDelete()
+		})
+	}
+}
+
+// TestApplySidecarDiesBeforeInit: an init container that waits for its sidecar
+// gets it back.
+func TestApplySidecarDiesBeforeInit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("side", critest.Behavior{After: time.Second, ExitCode: 1}, critest.Behavior{Forever: true})
+		r.rt.Script("setup", critest.Behavior{After: 20 * time.Second})
+		text := podText("web", "Always", "initContainers:", "- {name: side, image: registry.example/web:1, restartPolicy: Always}",
+			"- {name: setup, image: registry.example/setup:1}", "containers: [{name: app, image: registry.example/app:1}]")
+		r.mustApply(text, run.OutcomeCreated)
+		wantChanges(t, r.rt, "RunPodSandbox", "CreateContainer side", "StartContainer side", "CreateContainer setup", "StartContainer setup",
+			"CreateContainer side", "StartContainer side", "CreateContainer app", "StartContainer app")
+		r.mustDelete()
+	})
+}

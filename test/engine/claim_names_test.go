@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run"
+)
+
+// TestUpgradeKeepsServedVolumes: a volume of --pvc that an earlier release named
+// pvc-NAMESPACE-NAME keeps this name while the pod exists. The pod is unchanged, and its
+// containers are started again with the same mount; another directory replaces it.
+func TestUpgradeKeepsServedVolumes(t *testing.T) {
+	r := newRig(t)
+	dirs := []string{filepath.Join(r.settings.RootDir, "../one"), filepath.Join(r.settings.RootDir, "../two")}
+	for _, dir := range dirs {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply := func(objects *manifest.Objects, want run.Outcome) critest.Container {
+		t.Helper()
+		results, err := r.engine().Apply(context.Background(), objects, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+		if err != nil || results[0].Err != nil || results[0].Outcome != want {
+			t.Fatalf("apply: %+v, %v; want %s", results, err, want)
+		}
+		c, _ := r.rt.Container("web")
+		return c
+	}
+	served := func(dir string) *manifest.Objects {
+		o := load(t, withClaim("web", "registry.example/web:1"))
+		_ = o.ServeClaims(map[string]string{"data": dir})
+		return o
+	}
+	earlier := served(dirs[0])
+	for name, pv := range earlier.Volumes {
+		delete(earlier.Volumes, name)
+		pv.Name = "pvc-default-data"
+		earlier.Volumes[pv.Name], earlier.Claims["default/data"].Spec.VolumeName = pv, pv.Name
+	}
+	was := apply(earlier, run.OutcomeCreated)
+	at := mountedAt(t, was, "/data")
+	if !strings.HasSuffix(at, "/pvc-default-data") {
+		t.Fatalf("the test's volume is at %s", at)
+	}
+	if now := apply(served(dirs[0]), run.OutcomeUnchanged); now.ID != was.ID {
+		t.Errorf("container %s was replaced by %s", was.ID, now.ID)
+	}
+	if err := r.rt.Exit("web", 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := mountedAt(t, apply(served(dirs[0]), run.OutcomeRestarted), "/data"); got != at {
+		t.Errorf("/data of the new container is %s, want %s", got, at)
+	}
+	if got := mountedAt(t, apply(served(dirs[1]), run.OutcomeReplaced), "/data"); got == at || strings.HasSuffix(got, "pvc-default-data") {
+		t.Errorf("/data of the new pod is %s", got)
+	}
+	if claim := r.got("web").Spec.Volumes[0].PersistentVolumeClaim; *claim != (corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}) {
+		t.Errorf("the pod's claim is %+v", claim)
+	}
+	r.mustDelete()
+}

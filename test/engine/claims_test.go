@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/volume"
+)
+
+// withClaim is a pod that uses the claim data.
+func withClaim(name, image string) string {
+	return podText(name, "Always", "containers: [{name: "+name+", image: "+image+", volumeMounts: [{name: data, mountPath: /data}]}]",
+		"volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]")
+}
+
+// claimRig is a host with --pvc-dir, whose claim data has a file, and pods that use it.
+func claimRig(t *testing.T, pods ...string) (r *rig, file string, byName map[string]run.Result) {
+	t.Helper()
+	r = newRig(t)
+	r.settings.ClaimDir = filepath.Join(r.settings.RootDir, "../claims")
+	byName = map[string]run.Result{}
+	for _, name := range pods {
+		byName[name] = r.mustApply(withClaim(name, "registry.example/app:1"), run.OutcomeCreated)
+	}
+	file = filepath.Join(r.settings.ClaimDir, "default_data", "file")
+	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return r, file, byName
+}
+
+// TestDeleteVolumesTogether: of two pods that are deleted at once, the last one deletes the
+// claim that they share.
+func TestDeleteVolumesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, file, _ := claimRig(t, "app", "web")
+		for _, result := range r.delete(run.DeleteOptions{DeleteVolumes: true}) {
+			if result.Err != nil {
+				t.Error(result.Err)
+			}
+		}
+		if _, err := os.Stat(filepath.Dir(file)); !os.IsNotExist(err) {
+			t.Errorf("the claim is left: %v", err)
+		}
+		r.nothingLeft()
+	})
+}
+
+// TestDeleteVolumesKeepsThoseOfARefusedPod: a pod of the same command that is not deleted
+// keeps the data of the claim that it shares, also if its volume is not mounted, as after a
+// reboot. A delete of that pod completes the deletion.
+func TestDeleteVolumesKeepsThoseOfARefusedPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, file, pods := claimRig(t, "app", "web")
+		web := pods["web"].ID
+		if err := volume.Unmount(t.Context(), r.layout(), web.UID); err != nil {
+			t.Fatal(err)
+		}
+		for _, sb := range r.rt.Sandboxes() {
+			if sb.Config.Metadata.Name == "web" {
+				if err := r.rt.Client().RemovePodSandbox(t.Context(), sb.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		stranger(t, r.rt, web, true)
+		results := r.delete(run.DeleteOptions{DeleteVolumes: true})
+		for _, result := range results {
+			if result.ID.Name == "app" {
+				if result.Err != nil {
+					t.Error(result.Err)
+				}
+				continue
+			}
+			wantErr(t, result.Err, problem.Refused, "pod default/web", "was not made by podrun")
+		}
+		if _, err := os.Stat(file); err != nil {
+			t.Errorf("the data of a pod that stays: %v", err)
+		}
+		for _, sb := range r.rt.Sandboxes() {
+			if err := r.rt.Client().RemovePodSandbox(t.Context(), sb.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, result := range r.delete(run.DeleteOptions{DeleteVolumes: true}) {
+			if result.Err != nil {
+				t.Error(result.Err)
+			}
+		}
+		if _, err := os.Stat(filepath.Dir(file)); !os.IsNotExist(err) {
+			t.Errorf("the claim is left: %v", err)
+		}
+		r.nothingLeft()
+	})
+}
+
+// TestDeleteVolumesKeepsThoseOfALaterPod: a pod that another command creates while the deleted
+// one is being stopped finds the data of their claim.
+func TestDeleteVolumesKeepsThoseOfALaterPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, file, _ := claimRig(t)
+		r.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true})
+		r.mustApply(withClaim("app", "registry.example/app:1"), run.OutcomeCreated)
+		known := r.known()
+		done := make(chan []run.Result, 1)
+		go func() {
+			results, _ := r.engine().Delete(t.Context(), known, run.DeleteOptions{DeleteVolumes: true})
+			done <- results
+		}()
+		time.Sleep(10 * time.Second)
+		later := r.mustApply(withClaim("web", "registry.example/app:1"), run.OutcomeCreated)
+		// Not mounted yet, as if its image were being pulled.
+		if err := unix.Unmount(r.layout().Volume(later.ID.UID, "kubernetes.io~local-volume", "default_data"), 0); err != nil {
+			t.Fatal(err)
+		}
+		for _, result := range <-done {
+			if result.Err != nil {
+				t.Error(result.Err)
+			}
+		}
+		if _, err := os.Stat(file); err != nil {
+			t.Errorf("the data of a pod that was created meanwhile: %v", err)
+		}
+		r.mustDelete()
+	})
+}

@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podrun/podrun/run"
+)
+
+// TestClockSetBack: the host's clock is set back by years while a pod runs. Its next runs
+// have earlier times than those of before, and are the newest ones nevertheless.
+func TestClockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		text := withInitOf(r, "Always")
+		r.rt.SetClock(3 * 365 * 24 * time.Hour)
+		r.mustApply(text, run.OutcomeCreated)
+		r.rt.SetClock(0)
+		for restarts := range 3 {
+			if restarts > 0 {
+				r.mustApply(text, run.OutcomeRestarted)
+			}
+			r.mustApply(text, run.OutcomeUnchanged)
+			status := r.got("web").Status
+			if c := status.ContainerStatuses[0]; int(c.RestartCount) != restarts || c.State.Running == nil {
+				t.Errorf("after %d restarts: %d restarts, %+v", restarts, c.RestartCount, c.State)
+			}
+			if err := r.rt.Exit("app", 3); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.mustDelete()
+	})
+}
+
+// TestClockSetWhileAllAreRestarted: which containers a restart of all containers ended
+// (KEP-5532) does not depend on the clock, which is set back, or forward, around it.
+func TestClockSetWhileAllAreRestarted(t *testing.T) {
+	const years = 3 * 365 * 24 * time.Hour
+	for name, clock := range map[string]struct{ created, restarted time.Duration }{"back": {years, 0}, "forward": {0, years}, "not set": {}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.settings.FeatureGates = map[string]bool{"NodeDeclaredFeatures": true, "ContainerRestartRules": true, "RestartAllContainersOnContainerExits": true}
+				text := podText("web", "Never", "containers:",
+					"- {name: app, image: registry.example/app:1, restartPolicy: Never, restartPolicyRules: [{action: RestartAllContainers, exitCodes: {operator: In, values: [42]}}]}",
+					"- {name: side, image: registry.example/web:1}")
+				r.rt.SetClock(clock.created)
+				r.mustApply(text, run.OutcomeCreated)
+				if err := r.rt.Exit("app", 42); err != nil {
+					t.Fatal(err)
+				}
+				r.rt.SetClock(clock.restarted)
+				r.rt.ForgetCalls()
+				r.mustApply(text, run.OutcomeRestarted)
+				r.rt.SetClock(clock.created)
+				r.mustApply(text, run.OutcomeUnchanged)
+				if calls := r.rt.CallNames("StopContainer", "StartContainer"); len(calls) != 3 {
+					t.Errorf("calls %q, want a stop and two starts", calls)
+				}
+				for _, c := range r.got("web").Status.ContainerStatuses {
+					if c.RestartCount != 1 || c.State.Running == nil {
+						t.Errorf("%s: %d restarts, %+v", c.Name, c.RestartCount, c.State)
+					}
+				}
+				r.mustDelete()
+			})
+		})
+	}
+}

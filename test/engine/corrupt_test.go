@@ -1,0 +1,278 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/prepare"
+	"github.com/podrun/podrun/run/store"
+)
+
+// corruptFiles make a file something that no podrun writes.
+var corruptFiles = map[string]func(path string) error{
+	"empty":     func(path string) error { return os.WriteFile(path, nil, 0o600) },
+	"null":      func(path string) error { return os.WriteFile(path, []byte("null"), 0o600) },
+	"a list":    func(path string) error { return os.WriteFile(path, []byte("[1, null]"), 0o600) },
+	"a value":   func(path string) error { return os.WriteFile(path, []byte(`{"a": 1, "b": [], "": null}`), 0o600) },
+	"cut short": func(path string) error { return os.Truncate(path, 25) },
+	"binary":    func(path string) error { return os.WriteFile(path, []byte("\x00\xff\x1b[31m\n\x80"), 0o600) },
+	"too large": func(path string) error { return os.Truncate(path, 1<<30) }, // sparse
+	"a FIFO":    func(path string) error { return unix.Mkfifo(path, 0o600) },
+	"endless":   func(path string) error { return os.Symlink("/dev/zero", path) },
+	"a loop":    func(path string) error { return os.Symlink(path, path) },
+}
+
+// spoil replaces a file by something else.
+func spoil(t testing.TB, path, how string) {
+	t.Helper()
+	if how != "cut short" && how != "too large" {
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := corruptFiles[how](path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// F2: a corrupt checkpoint breaks its own pod. Every command works for others,
+// get shows it, and delete removes it by its name.
+func TestCorruptCheckpointBreaksItsPodOnly(t *testing.T) {
+	for how := range corruptFiles {
+		t.Run(how, func(t *testing.T) {
+			r := newRig(t)
+			spec := "containers: [{name: app, image: registry.example/app:1}]"
+			r.mustApply(podText("good", "Always", spec), run.OutcomeCreated)
+			bad := r.mustApply(podText("bad", "Always", spec), run.OutcomeCreated)
+			spoil(t, r.layout().Checkpoint(bad.ID.UID), how)
+
+			views, err := r.engine().Pods(t.Context(), run.Selector{Namespace: "default"})
+			if err != nil || len(views) != 2 {
+				t.Fatalf("get: %d pods, %v", len(views), err)
+			}
+			if v := views[0]; v.ID != bad.ID || v.Broken == nil || v.Object.Status.Reason != "CheckpointCorrupt" ||
+				!strings.Contains(v.Object.Status.Message, "podrun delete -n default bad") {
+				t.Errorf("get shows %v: %v, %+v", v.ID, v.Broken, v.Object.Status)
+			}
+			if v := views[1]; v.Broken != nil || v.Object.Status.Phase != corev1.PodRunning || v.Object.Status.Reason != "" {
+				t.Errorf("get shows %v: %v, %+v", v.ID, v.Broken, v.Object.Status)
+			}
+			if _, err := r.engine().Images(t.Context()); err != nil {
+				t.Errorf("image ls: %v", err)
+			}
+			if _, _, err := r.engine().Prepare(t.Context(), load(t, podText("new", "Always", spec)), run.PrepareOptions{AllowKubelet: true}); err != nil {
+				t.Errorf("plan: %v", err)
+			}
+			r.mustApply(podText("good", "Always", spec), run.OutcomeUnchanged)
+			r.mustApply(podText("new", "Always", spec), run.OutcomeCreated)
+			if !strings.Contains(strings.Join(r.warnings, "\n"), "its checkpoint is corrupt") {
+				t.Errorf("no warning: %q", r.warnings)
+			}
+			wantErr(t, r.apply(podText("bad", "Always", spec)).Err, problem.Runtime, "read its checkpoint")
+			r.goneByDelete("bad")
+			r.mustApply(podText("bad", "Always", spec), run.OutcomeCreated)
+			r.mustDelete()
+		})
+	}
+}
+
+// goneByDelete deletes a pod and checks that it is not found any more.
+func (r *rig) goneByDelete(name string) {
+	r.t.Helper()
+	results := r.delete(run.DeleteOptions{}, name)
+	if len(results) != 1 || results[0].Err != nil {
+		r.t.Fatalf("delete: %+v", results)
+	}
+	if left, err := r.engine().Find(r.t.Context(), run.Selector{Names: []string{name}}); err != nil || len(left) > 0 {
+		r.t.Errorf("still there: %v, %v", left, err)
+	}
+}
+
+// A pod of which nothing is left but a corrupt checkpoint is named by its logs,
+// else by its UID.
+func TestCorruptCheckpointWithoutASandbox(t *testing.T) {
+	r := newRig(t)
+	layout := r.layout()
+	for _, uid := range []string{"with-logs", "without"} {
+		if err := os.MkdirAll(layout.Pod(uid), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(layout.Checkpoint(uid), []byte("# podrun pod ../../../etc/passwd\n{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(layout.Logs(identity.Pod{Namespace: "ns", Name: "web", UID: "with-logs"}), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, sel := range []run.Selector{{}, {Namespace: "default"}, {Namespace: "ns"}, {Namespace: "default", Names: []string{"without"}}, {UID: "without"}} {
+		found, err := r.engine().Find(t.Context(), sel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range found {
+			names = append(names, k.ID.String())
+		}
+		names = append(names, "|")
+	}
+	if got, want := strings.Join(names, " "), "/without ns/web | | ns/web | /without | /without |"; got != want {
+		t.Errorf("found %q, want %q", got, want)
+	}
+	views, err := r.engine().Pods(t.Context(), run.Selector{})
+	if err != nil || len(views) != 2 || views[0].Object.Status.Phase != corev1.PodUnknown {
+		t.Errorf("get: %+v, %v", views, err)
+	}
+	r.goneByDelete("without")
+	r.goneByDelete("web")
+	r.mustDelete()
+}
+
+// F4: optional state files of a pod count as missing where they are corrupt. No
+// command panics or fails.
+func TestCorruptOptionalFilesStartOver(t *testing.T) {
+	for how := range corruptFiles {
+		t.Run(how, func(t *testing.T) {
+			r := newRig(t)
+			spec := "containers: [{name: app, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: ['true']}}}, readinessProbe: {exec: {command: ['true']}, periodSeconds: 1}}]"
+			pod := podText("web", "Always", spec)
+			created := r.mustApply(pod, run.OutcomeCreated)
+			layout, uid := r.layout(), created.ID.UID
+			hooks, err := os.ReadDir(layout.HookMarks(uid))
+			if err != nil || len(hooks) != 1 {
+				t.Fatalf("marks of hooks: %v, %v", hooks, err)
+			}
+			files := []string{
+				layout.ProbeResults(uid), layout.Restarted(uid),
+				layout.Journal(uid), layout.Devices(uid), layout.UserNS(uid), filepath.Join(layout.Reservations(), "123"),
+			}
+			again := run.OutcomeUnchanged
+			if how != "endless" && how != "a loop" { // the mark is a lock, too, and no lock is a link
+				files = append(files, filepath.Join(layout.HookMarks(uid), hooks[0].Name()))
+				again = run.OutcomeRestarted // the hook runs again
+			}
+			for _, file := range files {
+				if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+					t.Fatal(err)
+				}
+				f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.Close()
+				spoil(t, file, how)
+			}
+			views, err := r.engine().Pods(t.Context(), run.Selector{})
+			if err != nil || len(views) != 1 || views[0].Broken != nil {
+				t.Fatalf("get: %+v, %v", views, err)
+			}
+			if events, err := store.ReadJournal(layout, uid); len(events) > 0 && how != "cut short" && how != "too large" {
+				t.Errorf("describe: %v, %v", events, err)
+			}
+			if len(r.warnings) == 0 {
+				t.Error("no warning")
+			}
+			r.mustApply(pod, again)
+			r.mustApply(podText("other", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
+			for _, result := range r.engine().Stop(t.Context(), []run.Known{{ID: created.ID}}, run.DeleteOptions{}) {
+				if result.Err != nil {
+					t.Errorf("stop: %v", result.Err)
+				}
+			}
+			r.mustDelete()
+		})
+	}
+}
+
+// F2: with a user namespace whose range cannot be read, and not be asked of the
+// runtime, no other pod gets a range: two must not share one.
+func TestCorruptUserNS(t *testing.T) {
+	taken := map[string]uint32{"a": 65536, "broken": 0}
+	no := false
+	pod := &corev1.Pod{Spec: corev1.PodSpec{HostUsers: &no}}
+	if ns, problems := prepare.UserNamespace(pod, "new", taken, 110); ns != nil || len(problems) != 1 || !strings.Contains(problems[0].Message, "broken") {
+		t.Errorf("a new pod: %v, %v", ns, problems)
+	}
+	if ns, problems := prepare.UserNamespace(pod, "broken", taken, 110); len(problems) != 0 || ns.Uids[0].HostId != 2*65536 {
+		t.Errorf("the pod itself: %v, %v", ns, problems)
+	}
+	if ns, problems := prepare.UserNamespace(pod, "a", taken, 110); len(problems) != 0 || ns.Uids[0].HostId != 65536 {
+		t.Errorf("another pod with a range: %v, %v", ns, problems)
+	}
+}
+
+// observe returns no nil, whatever goes wrong (F4).
+func TestObserveIsNeverNil(t *testing.T) {
+	r := newRig(t)
+	created := r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
+	file := r.layout().ProbeResults(created.ID.UID)
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"", "null", "[]", `"x"`, `{"a": []}`, `{"a": null}`, "{"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		obs, err := observe.ReadPod(t.Context(), r.rt.Client(), r.layout(), created.ID.UID)
+		if obs == nil || err != nil {
+			t.Fatalf("%q: %v, %v", text, obs, err)
+		}
+		valid := text == "null" || text == `{"a": null}`
+		if (len(obs.Unreadable) == 0) != valid {
+			t.Errorf("%q: warnings %v", text, obs.Unreadable)
+		}
+		if data, _ := json.Marshal(obs); bytes.Contains(data, []byte("Unreadable")) {
+			t.Errorf("%q: the warnings are part of the plan: %s", text, data)
+		}
+	}
+	r.mustDelete()
+}
+
+// Deleting and showing pods read no more of the host than they need: no fact that
+// cannot be read keeps them from it.
+func TestDeleteReadsFewFacts(t *testing.T) {
+	r := newRig(t)
+	r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
+	r.settings.ResolvConf = t.TempDir() // a directory
+	wantErr(t, r.apply(podText("other", "Always", "containers: [{name: app, image: registry.example/app:1}]")).Err, problem.Runtime, "resolver")
+	if views, err := r.engine().Pods(t.Context(), run.Selector{}); err != nil || len(views) != 1 {
+		t.Errorf("get: %+v, %v", views, err)
+	}
+	if _, err := r.engine().Images(t.Context()); err != nil {
+		t.Errorf("image ls: %v", err)
+	}
+	r.mustDelete()
+}
+
+// D2: a termination message is taken from the log's end, whatever the log's size.
+func TestFallbackToLogsOfALargeLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "0.log")
+	record := "2026-01-02T03:04:05.000000006Z stdout P " + strings.Repeat("A", 16<<10) + "\n"
+	if err := os.WriteFile(path, []byte(strings.Repeat(record, 4<<10)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	obs := &lifecycle.Observed{Containers: []lifecycle.Container{{ID: "a", State: lifecycle.Exited, ExitCode: 1, LogPath: path, Annotations: map[string]string{
+		identity.AnnotationTerminationMessagePolicy: string(corev1.TerminationMessageFallbackToLogsOnError)}}}}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got := observe.TerminationMessages(t.Context(), obs)["a"]
+	runtime.ReadMemStats(&after)
+	if got != strings.Repeat("A", 2048) {
+		t.Errorf("%d bytes: %.20q", len(got), got)
+	}
+	if used := after.TotalAlloc - before.TotalAlloc; used > 1<<20 {
+		t.Errorf("it took %d bytes", used)
+	}
+}

@@ -1,0 +1,254 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/sandbox/cni"
+)
+
+// killLate does something in a process of its own, which is killed while the runtime
+// works on its call of a method; the call takes effect some time after that.
+func (r *rig) killLate(method string, delay time.Duration, do childJob) {
+	r.t.Helper()
+	socket := filepath.Join(r.t.TempDir(), "cri.sock")
+	stop, err := r.rt.Serve(socket)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(stop)
+	do.Endpoint, do.Settings = "unix://"+socket, r.settings
+	job, err := json.Marshal(do)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	child := exec.CommandContext(r.t.Context(), os.Args[0], "-test.run=^TestHelperPodrun$")
+	child.Env = append(os.Environ(), childEnv+"="+string(job))
+	r.t.Cleanup(r.rt.Fault(method, critest.Fault{When: critest.Late, Delay: delay, Times: 1}))
+	if err := child.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); r.callsTo(method) == 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	_ = child.Process.Kill() // checked by how it ended
+	if err := child.Wait(); err == nil || r.callsTo(method) == 0 {
+		r.t.Fatalf("the child was not killed in %s", method)
+	}
+}
+
+// TestDeleteOfLateSandbox: the runtime makes a sandbox, or a container, for a podrun
+// that was killed, while the next one deletes the pod. Once that says deleted nothing
+// comes up any more (faults.md, F5).
+func TestDeleteOfLateSandbox(t *testing.T) {
+	for _, method := range []string{"RunPodSandbox", "CreateContainer"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.killLate(method, time.Second, childJob{Manifest: one("Always")})
+			for _, result := range r.delete(run.DeleteOptions{}) {
+				if result.Err != nil {
+					t.Errorf("delete: %v", result.Err)
+				}
+			}
+			time.Sleep(1200 * time.Millisecond)
+			r.nothingLeft()
+		})
+	}
+}
+
+// TestApplyOfLateSandbox: until the runtime has ended the call of a podrun that was
+// killed, it refuses the name. The next apply waits, and uses what has come up.
+func TestApplyOfLateSandbox(t *testing.T) {
+	for _, method := range []string{"RunPodSandbox", "CreateContainer"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.killLate(method, time.Second, childJob{Manifest: one("Always")})
+			end := time.Now().Add(time.Second)
+			reserved := status.Error(codes.Unknown, `failed to reserve name: name "web" is reserved for "abc"`)
+			// As long as that call is under way.
+			r.rt.Fault(method, critest.Fault{When: critest.Before, Err: reserved, Match: func(proto.Message) bool { return time.Now().Before(end) }})
+			if result := r.apply(one("Always")); result.Err != nil {
+				t.Fatalf("the next apply: %v", result.Err)
+			}
+			time.Sleep(time.Until(end) + 200*time.Millisecond)
+			r.oneReadySandbox()
+			r.mustApply(one("Always"), run.OutcomeUnchanged)
+			r.mustDelete()
+		})
+	}
+}
+
+// TestRemoveWhileStarting: containerd refuses to remove a container for as long as it
+// starts it for a podrun that was killed.
+func TestRemoveWhileStarting(t *testing.T) {
+	starting := status.Error(codes.Unknown, `failed to remove container "c": failed to set removing state for container "c": container is in starting state, can't be removed`)
+	r := newRig(t)
+	r.mustApply(one("Always"), run.OutcomeCreated)
+	r.rt.Fault("RemovePodSandbox", critest.Fault{When: critest.Before, Err: starting, Times: 3})
+	begun := time.Now()
+	r.mustDelete()
+	if took := time.Since(begun); took > cri.BusyFor {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// TestApplyAfterAnInterruptedStop: the sandbox that a killed podrun was stopping counts
+// as ready until the runtime has ended that call, and no container can be made in it.
+func TestApplyAfterAnInterruptedStop(t *testing.T) {
+	t.Parallel()
+	const late = 4 * time.Second // the apply has listed the sandbox by then
+	r := newRig(t)
+	r.mustApply(one("Always"), run.OutcomeCreated)
+	r.rt.ForgetCalls()
+	r.killLate("StopPodSandbox", late, childJob{Stop: true})
+	r.rt.ForgetCalls()
+	if result := r.apply(one("Always")); result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	wantChanges(t, r.rt, "StopPodSandbox", "StopPodSandbox", "RunPodSandbox", "CreateContainer app", "StartContainer app")
+	time.Sleep(late + 200*time.Millisecond)
+	r.oneReadySandbox()
+	r.mustDelete()
+}
+
+// TestApplyAfterAStopThatIsRecordedLate: on a busy host, containerd records the exit of a
+// container some time after it has answered that the container is stopped. The next apply
+// does not take it for a running one (random kills, seed 500: stop, then apply).
+func TestApplyAfterAStopThatIsRecordedLate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.mustApply(one("Always"), run.OutcomeCreated)
+	r.killLate("StopContainer", 4*time.Second, // the apply has listed the container by then
+		childJob{Stop: true})
+	r.rt.ForgetCalls()
+	r.rt.Fault("StopContainer", critest.Fault{When: critest.AlreadyEnded, Times: 1})
+	if result := r.apply(one("Always")); result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	wantChanges(t, r.rt, "StopContainer app", "CreateContainer app", "StartContainer app")
+	r.mustDelete()
+}
+
+// TestTaskOfALateSandbox: containerd 2 has a task of the sandbox that it created for a
+// podrun that was killed, and does not remove it with the sandbox. The next command
+// deletes it.
+func TestTaskOfALateSandbox(t *testing.T) {
+	for _, then := range []string{"apply", "delete"} {
+		t.Run(then, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.killLate("RunPodSandbox", time.Second, childJob{Manifest: one("Always")})
+			for end := time.Now().Add(20 * time.Second); len(r.rt.Sandboxes()) == 0 && time.Now().Before(end); {
+				time.Sleep(time.Millisecond)
+			}
+			for _, sb := range r.rt.Sandboxes() {
+				r.rt.LeaveSandboxTask(sb.ID)
+			}
+			if len(r.rt.SandboxTasks()) != 1 {
+				t.Fatalf("%d tasks, want 1", len(r.rt.SandboxTasks()))
+			}
+			socket := filepath.Join(t.TempDir(), "tasks.sock") // tasks are not served otherwise
+			stop, err := r.rt.Serve(socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(stop)
+			next := r.engine()
+			if next.Client, err = cri.Dial("unix://"+socket, "", time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { next.Client.Close() })
+			job := childJob{}
+			if then == "apply" {
+				job.Manifest = one("Always")
+			}
+			if err := job.do(t, next); err != nil {
+				t.Fatalf("%s: %v", then, err)
+			}
+			if tasks := r.rt.SandboxTasks(); len(tasks) > 0 {
+				t.Errorf("tasks are left: %v", tasks)
+			}
+			r.mustDelete()
+		})
+	}
+}
+
+// TestDeleteAwaitsRelease: the runtime still releases the network of a sandbox that it
+// was creating for a podrun that was killed. Delete removes what network plugins left
+// only after that, because the plugins' DEL fails without its rules; if the runtime never
+// ends, it removes them nevertheless.
+func TestDeleteAwaitsRelease(t *testing.T) {
+	for name, releases := range map[string]bool{"released": true, "never released": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.killLate("RunPodSandbox", 100*time.Millisecond, childJob{Manifest: one("Always")})
+			result := r.attachment()
+			released := make(chan time.Time, 1)
+			if releases {
+				time.AfterFunc(4*time.Second, func() {
+					if err := os.Remove(result); err != nil {
+						t.Errorf("it was removed before the runtime had released the network: %v", err)
+					}
+					released <- time.Now()
+				})
+			}
+			r.mustDelete()
+			if releases {
+				select {
+				case <-released:
+				default:
+					t.Error("delete ended before the runtime had released the network")
+					<-released
+				}
+			} else if _, err := os.Stat(result); !os.IsNotExist(err) {
+				t.Errorf("the attachment is left: %v", err)
+			}
+		})
+	}
+}
+
+// attachment makes a file of libcni's, as if the pod had a network, and returns its path.
+func (r *rig) attachment() string {
+	r.t.Helper()
+	known := r.known()
+	if len(known) != 1 {
+		r.t.Fatalf("%d pods", len(known))
+	}
+	id := known[0].ID
+	sandbox := fmt.Sprintf("%x", sha256.Sum256([]byte(r.settings.RootDir)))
+	data, err := json.Marshal(map[string]any{
+		"kind": "cniCacheV1", "networkName": "podrun-ut", "containerId": sandbox, "ifName": "eth0",
+		"cniArgs": [][2]string{{"K8S_POD_NAMESPACE", id.Namespace}, {"K8S_POD_NAME", id.Name}, {"K8S_POD_UID", id.UID}},
+		"capabilityArgs": map[string]any{"io.kubernetes.cri.pod-annotations": map[string]string{
+			identity.AnnotationManagedBy: identity.ManagedBy, identity.AnnotationRootDir: r.settings.RootDir}},
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.MkdirAll(cni.ResultsDir, 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	path := filepath.Join(cni.ResultsDir, "podrun-ut-"+sandbox+"-eth0")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { os.Remove(path) })
+	return path
+}

@@ -1,0 +1,266 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/node"
+)
+
+// childEnv holds a childJob for a process of these tests.
+const childEnv = "PODRUN_TEST_CHILD"
+
+// childJob is what a child does as a podrun of its own.
+type childJob struct {
+	Endpoint string
+	Settings nodeconfig.Settings
+	Manifest string // to apply; empty stops or deletes everything
+	Stop     bool
+}
+
+// TestHelperPodrun is the child; run by itself it has nothing to test.
+func TestHelperPodrun(t *testing.T) {
+	text := os.Getenv(childEnv)
+	if text == "" {
+		return
+	}
+	var job childJob
+	if err := json.Unmarshal([]byte(text), &job); err != nil {
+		t.Fatal(err)
+	}
+	client, err := cri.Dial(job.Endpoint, "", 2*time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &run.Engine{Node: node.Node{Client: client, Settings: job.Settings, Invocation: run.NewInvocation(), Command: "podrun child"}}
+	if err := job.do(t, e); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (j childJob) do(t *testing.T, e *run.Engine) error {
+	if j.Manifest != "" {
+		results, err := e.Apply(t.Context(), load(t, j.Manifest), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+		if err != nil {
+			return err
+		}
+		return results[0].Err
+	}
+	known, err := e.Find(t.Context(), run.Selector{})
+	if err != nil {
+		return err
+	}
+	if j.Stop {
+		return e.Stop(t.Context(), known, run.DeleteOptions{})[0].Err
+	}
+	results, err := e.Delete(t.Context(), known, run.DeleteOptions{})
+	if err != nil {
+		return err
+	}
+	return results[0].Err
+}
+
+// killAt runs a child over a socket and kills it (SIGKILL) as it makes the n-th
+// call of a method: before the call has its effect or after it.
+func (r *rig) killAt(ctx context.Context, at step, after bool, text string) {
+	r.t.Helper()
+	socket := filepath.Join(r.t.TempDir(), "cri.sock")
+	stop, err := r.rt.Serve(socket)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer stop()
+	job, err := json.Marshal(childJob{Endpoint: "unix://" + socket, Settings: r.settings, Manifest: text})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestHelperPodrun$")
+	child.Env = append(os.Environ(), childEnv+"="+string(job))
+	started := make(chan struct{})
+	kill := func() { // not before it is known whom: process 0 is everybody here
+		<-started
+		_ = child.Process.Kill() // checked by how it ended
+	}
+	fault := critest.Fault{When: critest.Before, Skip: at.n, Times: 1}
+	if after {
+		fault.When = critest.EffectThenHang
+	}
+	// Match is asked for every call of the method, also for those to be skipped.
+	calls := 0
+	fault.Match = func(proto.Message) bool {
+		if calls++; calls == at.n+1 && !after {
+			kill()
+		}
+		return true
+	}
+	clear := r.rt.Fault(at.method, fault)
+	defer clear()
+	began := make(chan struct{})
+	go func() { // the call's effect comes before the kill
+		defer close(began)
+		for after && ctx.Err() == nil && r.callsTo(at.method) <= at.n {
+			time.Sleep(time.Millisecond)
+		}
+		if after {
+			time.Sleep(2 * time.Millisecond)
+			kill()
+		}
+	}()
+	if err := child.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	close(started)
+	err = child.Wait()
+	if ws, ok := child.ProcessState.Sys().(syscall.WaitStatus); !ok || !ws.Signaled() || ctx.Err() != nil {
+		r.t.Fatalf("the child was not killed at %s %d: %v", at.method, at.n, err)
+	}
+	<-began
+}
+
+// crashRig is a host for faultPod that counts how often its hook was run.
+func crashRig(t *testing.T) (*rig, *atomic.Int64) {
+	r := faultRig(t, step{})
+	var hooks atomic.Int64
+	r.rt.ScriptExec("app", func([]string) *critest.Exec { hooks.Add(1); return &critest.Exec{} })
+	return r, &hooks
+}
+
+// TestApplyKilled kills podrun at every call of an apply that changes something,
+// before and after its effect. The next apply converges, with the hook run, and
+// delete leaves nothing; a delete alone leaves nothing either.
+func TestApplyKilled(t *testing.T) {
+	steps := stepsOf(t, func(r *rig) { r.mustApply(faultPod, run.OutcomeCreated) })
+	steps = slices.DeleteFunc(steps, func(s step) bool { return s.reads() && (s.method != "ContainerStatus" || s.n > 0) })
+	if len(steps) < 11 {
+		t.Fatalf("only %v", steps)
+	}
+	for _, at := range steps {
+		for _, variant := range []struct{ after, again bool }{{false, true}, {true, true}, {true, false}} {
+			after, again := variant.after, variant.again
+			t.Run(fmt.Sprintf("%s/%d/after=%v,again=%v", at.method, at.n, after, again), func(t *testing.T) {
+				t.Parallel()
+				r, hooks := crashRig(t)
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				r.killAt(ctx, at, after, faultPod)
+				r.noLockHeld()
+				if again {
+					if result := r.apply(faultPod); result.Err != nil {
+						t.Fatalf("the next apply: %v", result.Err)
+					}
+					r.oneReadySandbox()
+					if hooks.Load() == 0 {
+						t.Error("the hook was not run")
+					}
+					r.mustApply(faultPod, run.OutcomeUnchanged)
+				}
+				r.mustDelete()
+			})
+		}
+	}
+}
+
+// TestDeleteKilled kills podrun at every call of a delete that changes something:
+// the next delete removes the rest.
+func TestDeleteKilled(t *testing.T) {
+	steps := stepsOf(t, func(r *rig) {
+		r.mustApply(faultPod, run.OutcomeCreated)
+		r.rt.ForgetCalls()
+		r.mustDelete()
+	})
+	for _, at := range steps {
+		if at.reads() {
+			continue
+		}
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/%d/after=%v", at.method, at.n, after), func(t *testing.T) {
+				t.Parallel()
+				r, _ := crashRig(t)
+				r.mustApply(faultPod, run.OutcomeCreated)
+				r.rt.ForgetCalls()
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				r.killAt(ctx, at, after, "")
+				r.noLockHeld()
+				r.mustDelete()
+			})
+		}
+	}
+}
+
+// TestReservationOfKilled: a reservation that a killed podrun left counts for the
+// next one, and goes if that fails before anything was started.
+func TestReservationOfKilled(t *testing.T) {
+	r := newRig(t)
+	text := podText("web", "Always", "containers: [{name: app, image: registry.example/absent:1}]")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r.killAt(ctx, step{method: "RunPodSandbox"}, false, text)
+	if known, err := r.engine().Find(t.Context(), run.Selector{}); err != nil || len(known) != 1 {
+		t.Fatalf("%v, %v", known, err)
+	}
+	wantErr(t, r.apply(text).Err, problem.Image, "registry.example/absent:1")
+	r.nothingLeft()
+}
+
+// TestSweep: a podrun that was killed before the checkpoint was written leaves a
+// directory that no other podrun would find.
+func TestSweep(t *testing.T) {
+	r := newRig(t)
+	kept := r.mustApply(one("Always"), run.OutcomeCreated)
+	made := func(uid string, files ...string) string {
+		dir := r.layout().Pod(uid)
+		for _, d := range []string{"volumes", "plugins", "containers"} {
+			if err := os.MkdirAll(filepath.Join(dir, d), 0o750); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, f := range files {
+			if err := os.WriteFile(filepath.Join(dir, f), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return dir
+	}
+	half := []string{made("u-empty"), made("u-half", ".pod.yaml.123")}
+	full := []string{made("u-data", "volumes/precious"), made("u-other", "events.jsonl"), r.layout().Pod(kept.ID.UID)}
+	check := func() {
+		t.Helper()
+		for _, dir := range half {
+			if _, err := os.Stat(dir); !os.IsNotExist(err) {
+				t.Errorf("%s: %v", dir, err)
+			}
+		}
+		for _, dir := range full {
+			if _, err := os.Stat(dir); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	r.mustApply(one("Always"), run.OutcomeUnchanged)
+	check()
+	made("u-empty")
+	r.delete(run.DeleteOptions{Found: true}, "none")
+	if _, err := os.Stat(half[0]); err != nil {
+		t.Errorf("a command on found pods read the others: %v", err)
+	}
+	r.delete(run.DeleteOptions{}, "none")
+	check()
+	r.delete(run.DeleteOptions{})
+}

@@ -1,0 +1,344 @@
+package engine
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// stopsOf lists the calls of StopContainer: name, when since begun, timeout.
+func stopsOf(rt *critest.Runtime, begun time.Time) []string {
+	var out []string
+	for _, c := range rt.Calls() {
+		if req, ok := c.Request.(*runtimeapi.StopContainerRequest); ok {
+			out = append(out, c.Subject+" at "+c.Start.Sub(begun).Round(time.Second).String()+" for "+(time.Duration(req.GetTimeout())*time.Second).String())
+		}
+	}
+	return out
+}
+
+func TestDeleteGrace(t *testing.T) {
+	seconds := func(n int) *time.Duration { d := time.Duration(n) * time.Second; return &d }
+	for _, tc := range []struct {
+		name    string
+		spec    []string
+		scripts map[string]critest.Behavior
+		grace   *time.Duration
+		want    []string // in the order of the calls, those of one instant sorted
+		took    time.Duration
+	}{
+		{
+			name: "a container that ends at once",
+			spec: []string{"terminationGracePeriodSeconds: 20", "containers: [{name: app, image: registry.example/app:1}]"},
+			want: []string{"app at 0s for 20s"},
+		},
+		{
+			name:    "one that does not heed TERM",
+			spec:    []string{"terminationGracePeriodSeconds: 20", "containers: [{name: app, image: registry.example/app:1}]"},
+			scripts: map[string]critest.Behavior{"app": {Forever: true, IgnoreTERM: true}},
+			want:    []string{"app at 0s for 20s"}, took: 20 * time.Second,
+		},
+		{
+			name:    "the command's grace period",
+			spec:    []string{"terminationGracePeriodSeconds: 20", "containers: [{name: app, image: registry.example/app:1}]"},
+			scripts: map[string]critest.Behavior{"app": {Forever: true, IgnoreTERM: true}},
+			grace:   seconds(3), want: []string{"app at 0s for 3s"}, took: 3 * time.Second,
+		},
+		{
+			name:    "no grace",
+			spec:    []string{"containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {sleep: {seconds: 5}}}}]"},
+			scripts: map[string]critest.Behavior{"app": {Forever: true, IgnoreTERM: true}},
+			grace:   seconds(0), want: []string{"app at 0s for 0s"},
+		},
+		{
+			name:    "a preStop hook counts in the grace period",
+			spec:    []string{"terminationGracePeriodSeconds: 20", "containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {sleep: {seconds: 5}}}}]"},
+			scripts: map[string]critest.Behavior{"app": {Forever: true, IgnoreTERM: true}},
+			want:    []string{"app at 5s for 15s"}, took: 20 * time.Second,
+		},
+		{
+			name:    "a preStop hook that takes too long",
+			spec:    []string{"terminationGracePeriodSeconds: 20", "containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {exec: {command: [slow]}}}}]"},
+			scripts: map[string]critest.Behavior{"app": {Forever: true, IgnoreTERM: true}},
+			want:    []string{"app at 20s for 2s"}, took: 22 * time.Second,
+		},
+		{
+			name: "apps side by side, then the sidecars in reverse",
+			spec: []string{"terminationGracePeriodSeconds: 20",
+				"initContainers:", "- {name: s1, image: registry.example/web:1, restartPolicy: Always}", "- {name: s2, image: registry.example/web:1, restartPolicy: Always}",
+				"containers:", "- {name: a, image: registry.example/app:1}", "- {name: b, image: registry.example/app:1}"},
+			scripts: map[string]critest.Behavior{
+				"a": {Forever: true, TERMAfter: 4 * time.Second}, "b": {Forever: true, TERMAfter: 6 * time.Second},
+				"s2": {Forever: true, TERMAfter: 3 * time.Second}, "s1": {Forever: true, TERMAfter: time.Second},
+			},
+			want: []string{"a at 0s for 20s", "b at 0s for 20s", "s2 at 6s for 14s", "s1 at 9s for 11s"}, took: 10 * time.Second,
+		},
+		{
+			name: "sidecars get two seconds at least",
+			spec: []string{"terminationGracePeriodSeconds: 10",
+				"initContainers:", "- {name: s1, image: registry.example/web:1, restartPolicy: Always}",
+				"containers:", "- {name: a, image: registry.example/app:1}"},
+			scripts: map[string]critest.Behavior{"a": {Forever: true, IgnoreTERM: true}, "s1": {Forever: true, IgnoreTERM: true}},
+			want:    []string{"a at 0s for 10s", "s1 at 10s for 2s"}, took: 12 * time.Second,
+		},
+		{
+			name: "a sidecar's preStop hook runs from the start, as a kubelet has it",
+			spec: []string{"terminationGracePeriodSeconds: 30",
+				"initContainers:", "- {name: s1, image: registry.example/web:1, restartPolicy: Always, lifecycle: {preStop: {sleep: {seconds: 15}}}}",
+				"containers:", "- {name: a, image: registry.example/app:1}"},
+			scripts: map[string]critest.Behavior{"a": {Forever: true, TERMAfter: 10 * time.Second}},
+			want:    []string{"a at 0s for 30s", "s1 at 15s for 15s"}, took: 15 * time.Second,
+		},
+		{
+			name: "an init container that still runs goes with the apps",
+			spec: []string{"terminationGracePeriodSeconds: 20",
+				"initContainers:", "- {name: s1, image: registry.example/web:1, restartPolicy: Always}", "- {name: setup, image: registry.example/setup:1}",
+				"containers:", "- {name: a, image: registry.example/app:1}"},
+			scripts: map[string]critest.Behavior{"setup": {Forever: true, TERMAfter: 4 * time.Second}},
+			want:    []string{"setup at 0s for 20s", "s1 at 4s for 16s"}, took: 4 * time.Second,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				for name, b := range tc.scripts {
+					r.rt.Script(name, b)
+				}
+				r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 100 * time.Hour} })
+				_, unfinished := tc.scripts["setup"]
+				if result := r.applyWithin(t.Context(), podText("web", "Always", tc.spec...), time.Minute); (result.Err != nil) != unfinished {
+					t.Fatal(result.Err)
+				}
+				begun := time.Now()
+				r.rt.ForgetCalls()
+				for _, result := range r.delete(run.DeleteOptions{Grace: tc.grace}) {
+					if result.Err != nil || result.Outcome != run.OutcomeDeleted {
+						t.Errorf("%s: %s, %v", result.ID, result.Outcome, result.Err)
+					}
+				}
+				if took := time.Since(begun); took < tc.took || took > tc.took+100*time.Millisecond {
+					t.Errorf("took %s, want %s", took, tc.took)
+				}
+				stops := stopsOf(r.rt, begun)
+				slices.SortStableFunc(stops, func(a, b string) int {
+					if x, y := strings.Fields(a), strings.Fields(b); x[2] == y[2] {
+						return strings.Compare(x[0], y[0])
+					}
+					return 0
+				})
+				if !slices.Equal(stops, tc.want) {
+					t.Errorf("stops\n got %q\nwant %q", stops, tc.want)
+				}
+				r.nothingLeft()
+				if _, err := os.Lstat(r.layout().PodLock(identity.Pod{Namespace: "default", Name: "web"})); err == nil {
+					t.Error("the file of the pod's lock is left")
+				}
+			})
+		})
+	}
+}
+
+func TestDeleteTellsOfFailedPreStop(t *testing.T) {
+	r := newRig(t)
+	r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 3} })
+	r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {exec: {command: [x]}}}}]"), run.OutcomeCreated)
+	r.mustDelete()
+	if !r.emitted("FailedPreStopHook app", "PreStopHook failed") || !r.emitted("Killing app", "Stopping container app") {
+		t.Errorf("events %q", r.reasons())
+	}
+}
+
+// A container whose slice was stopped by another program, or whose shim was killed, cannot be
+// stopped for a while ("ttrpc: closed"): the kubelet tries again, and so does a
+// delete.
+func TestDeleteStopsAgain(t *testing.T) {
+	r := newRig(t)
+	r.mustApply(one("Always"), run.OutcomeCreated)
+	r.rt.Fault("StopContainer", critest.Fault{When: critest.Before, Times: 2})
+	r.mustDelete()
+	if n := len(r.rt.CallNames("StopContainer")); n != 3 {
+		t.Errorf("%d calls of StopContainer, want 3", n)
+	}
+}
+
+// A busy machine's containerd takes seconds to notice that a shim has ended.
+func TestDeleteStopsAgainForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.mustApply(one("Always"), run.OutcomeCreated)
+		clear := r.rt.Fault("StopContainer", critest.Fault{When: critest.Before})
+		time.AfterFunc(12*time.Second, clear)
+		r.mustDelete()
+		clear = r.rt.Fault("StopContainer", critest.Fault{When: critest.Before})
+		r.mustApply(one("Always"), run.OutcomeCreated)
+		begun := time.Now()
+		results := r.delete(run.DeleteOptions{}, "web")
+		if took := time.Since(begun); len(results) != 1 || results[0].Err == nil || took < 15*time.Second || took > 20*time.Second {
+			t.Errorf("%v after %s", results, took)
+		}
+		clear()
+		r.mustDelete()
+	})
+}
+
+func TestDeleteTwice(t *testing.T) {
+	r := newRig(t)
+	r.mustApply(one("Always"), run.OutcomeCreated)
+	e := r.engine()
+	known, err := e.Find(t.Context(), run.Selector{})
+	if err != nil || len(known) != 1 {
+		t.Fatalf("%v, %v", known, err)
+	}
+	for range 3 { // by what was found before, as two commands at once would
+		results, err := e.Delete(t.Context(), known, run.DeleteOptions{})
+		if err != nil || results[0].Err != nil {
+			t.Fatalf("%v, %v", results, err)
+		}
+		r.nothingLeft()
+	}
+	if got := r.delete(run.DeleteOptions{}, "web"); len(got) != 0 {
+		t.Errorf("a pod that is not here: %v", got)
+	}
+}
+
+func TestDeleteKeepsLogs(t *testing.T) {
+	r := newRig(t)
+	result := r.mustApply(one("Always"), run.OutcomeCreated)
+	r.delete(run.DeleteOptions{KeepLogs: true})
+	if _, err := os.Stat(r.layout().Logs(result.ID) + "/app/0.log"); err != nil {
+		t.Error(err)
+	}
+	if left := r.rt.Leaked(); len(left) > 0 {
+		t.Errorf("left %q", left)
+	}
+}
+
+// TestDeleteWithoutDirectory: what the runtime knows is enough, hook and grace
+// period included.
+func TestDeleteWithoutDirectory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true})
+		result := r.mustApply(podText("web", "Always", "terminationGracePeriodSeconds: 12",
+			"containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {sleep: {seconds: 5}}}}]"), run.OutcomeCreated)
+		if err := os.RemoveAll(r.layout().Pod(result.ID.UID)); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		r.rt.ForgetCalls()
+		r.mustDelete()
+		if got := stopsOf(r.rt, begun); !slices.Equal(got, []string{"app at 5s for 7s"}) {
+			t.Errorf("stops %q", got)
+		}
+	})
+}
+
+// TestDeleteWithoutSandbox: another program removed the sandbox by other means.
+func TestDeleteWithoutSandbox(t *testing.T) {
+	r := newRig(t)
+	r.mustApply(one("Always"), run.OutcomeCreated)
+	if err := r.rt.Client().RemovePodSandbox(t.Context(), r.rt.Sandboxes()[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.delete(run.DeleteOptions{}); len(got) != 1 {
+		t.Errorf("found %v", got)
+	}
+	r.nothingLeft()
+}
+
+// TestDeleteAfterReboot: stale sandboxes are stopped too, which frees what their
+// network still holds.
+func TestDeleteAfterReboot(t *testing.T) {
+	r := newRig(t)
+	r.mustApply(one("Always"), run.OutcomeCreated)
+	r.rt.Restart()
+	r.mustApply(one("Always"), run.OutcomeRestarted)
+	r.rt.Restart()
+	r.rt.ForgetCalls()
+	r.mustDelete()
+	wantChanges(t, r.rt, "StopPodSandbox", "StopPodSandbox", "RemovePodSandbox", "RemovePodSandbox")
+}
+
+func TestDeleteRefusesStrangers(t *testing.T) {
+	r := newRig(t)
+	id := identity.Pod{Namespace: "default", Name: "web", UID: "u-1"}
+	stranger(t, r.rt, id, true)
+	r.rt.ForgetCalls()
+	results, err := r.engine().Delete(t.Context(), []run.Known{{ID: id}}, run.DeleteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, results[0].Err, problem.Refused, "pod default/web", "was not made by podrun")
+	wantChanges(t, r.rt)
+}
+
+func TestDeleteTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true})
+		r.mustApply(podText("web", "Always", "terminationGracePeriodSeconds: 3600", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
+		results := r.delete(run.DeleteOptions{Timeout: time.Minute})
+		wantErr(t, results[0].Err, problem.Deadline, "pod default/web", "stop container app", "timed out after 1m0s")
+		grace := time.Second
+		for _, result := range r.delete(run.DeleteOptions{Grace: &grace}) {
+			if result.Err != nil {
+				t.Error(result.Err)
+			}
+		}
+		r.nothingLeft()
+	})
+}
+
+// TestDeleteAtOnceRunsNoHook: without a grace period there is no time for a
+// preStop hook, as in the kubelet.
+func TestDeleteAtOnceRunsNoHook(t *testing.T) {
+	for grace, hooks := range map[int64]int{0: 0, 1: 1} {
+		r := newRig(t)
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{} })
+		r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {exec: {command: ['true']}}}}]"), run.OutcomeCreated)
+		d := time.Duration(grace) * time.Second
+		for _, result := range r.delete(run.DeleteOptions{Grace: &d}) {
+			if result.Err != nil {
+				t.Error(result.Err)
+			}
+		}
+		calls := slices.DeleteFunc(r.rt.Changes(), func(c string) bool { return c != "ExecSync app" })
+		if len(calls) != hooks {
+			t.Errorf("a grace period of %s: %d hooks, want %d", d, len(calls), hooks)
+		}
+		if r.emitted("FailedPreStopHook app", "") {
+			t.Errorf("a grace period of %s: the hook failed", d)
+		}
+		r.nothingLeft()
+	}
+}
+
+// A deadline is one also while a wait has not come further than to look at the
+// pod.
+func TestWaitTimesOutAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.mustApply(one("Always"), run.OutcomeCreated)
+		e := r.engine()
+		known, err := e.Find(t.Context(), run.Selector{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear := r.rt.Fault("ListContainers", critest.Fault{When: critest.Hang})
+		result := e.Wait(t.Context(), known[0], run.WaitOptions{For: lifecycle.GoalCompleted, Timeout: time.Second})
+		wantErr(t, result.Err, problem.Deadline, "timed out after 1s")
+		clear()
+		r.mustDelete()
+	})
+}

@@ -1,0 +1,100 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/run"
+)
+
+// journaled are the reasons of a pod's events as `events` shows them, and of those that
+// `describe` shows.
+func (r *rig) journaled() (all, described []string) {
+	r.t.Helper()
+	events, err := run.EventsOf(r.t.Context(), r.layout(), func(identity.Pod) bool { return true })
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, e := range events {
+		all = append(all, e.Reason)
+	}
+	if events, err = r.engine().Events(r.known()[0].ID.UID); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, e := range events {
+		described = append(described, e.Reason)
+	}
+	return all, described
+}
+
+// TestEventsOfAReplacedPod: the events of `apply --force`, `restart` and a replacement are
+// those that the command prints, after those of the pod before (issue 30). The events of a
+// pod with another UID are not those of this one.
+func TestEventsOfAReplacedPod(t *testing.T) {
+	one := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
+	force := func(r *rig, text string) ([]run.Result, error) {
+		return r.engine().Apply(r.t.Context(), load(r.t, text), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, Force: true})
+	}
+	created := []string{"Pulled", "Created", "Started"}
+	for name, tc := range map[string]struct {
+		again   func(r *rig) ([]run.Result, error)
+		sameUID bool
+	}{
+		"apply --force": {func(r *rig) ([]run.Result, error) { return force(r, one) }, true},
+		"restart": {func(r *rig) ([]run.Result, error) {
+			return r.engine().Restart(r.t.Context(), r.known(), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+		}, true},
+		"replaced": {func(r *rig) ([]run.Result, error) {
+			return []run.Result{r.apply(podText("web", "Always", "hostname: other", "containers: [{name: app, image: registry.example/app:1}]"))}, nil
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.rt.Script("app", critest.Behavior{Forever: true, TERMAfter: time.Second})
+				r.mustApply(one, run.OutcomeCreated)
+				before := r.known()[0].ID.UID
+				var want []string
+				for range 2 {
+					time.Sleep(time.Minute)
+					want, _ = r.journaled()
+					r.events = nil
+					results, err := tc.again(r)
+					if err != nil || results[0].Err != nil {
+						t.Fatal(err, results)
+					}
+					var printed []string
+					for _, e := range r.events {
+						printed = append(printed, e.Reason)
+					}
+					if name == "replaced" {
+						break // the second time, it is unchanged
+					}
+					if last := printed[len(printed)-3:]; !slices.Contains(printed, "Killing") || !slices.Equal(last, created) {
+						t.Fatalf("printed %q", printed)
+					}
+				}
+				all, described := r.journaled()
+				if !slices.Contains(all, "Killing") || !slices.Equal(all[len(all)-3:], created) {
+					t.Errorf("events %q, want those of before, %q, then Killing and %q", all, want, created)
+				}
+				for _, reason := range want {
+					if !slices.Contains(all, reason) {
+						t.Errorf("events %q without the earlier %s", all, reason)
+					}
+				}
+				if same := r.known()[0].ID.UID == before; same != tc.sameUID {
+					t.Fatalf("the same UID: %t", same)
+				}
+				if got := slices.Contains(described, "Killing"); got != tc.sameUID {
+					t.Errorf("described %q", described)
+				}
+				r.mustDelete()
+			})
+		})
+	}
+}

@@ -1,0 +1,333 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/reconcile"
+)
+
+// faultPod needs every call of the CRI that apply and delete make: an image that
+// is present and one that is not, an init container, a sidecar, hooks.
+var faultPod = podText("web", "Always", "terminationGracePeriodSeconds: 5", "initContainers:",
+	"- {name: setup, image: registry.example/setup:1}",
+	"- {name: side, image: registry.example/web:1, restartPolicy: Always}",
+	"containers:",
+	"- {name: app, image: registry.example/far:1, lifecycle: {postStart: {exec: {command: [x]}}, preStop: {exec: {command: [x]}}}}",
+	"- {name: last, image: registry.example/app:1}")
+
+// faultRig is a host for faultPod. Real control groups cost most of the time of
+// a test: only where a call changes something they are worth it.
+func faultRig(t *testing.T, at step) *rig {
+	r := newRig(t)
+	r.settings.CgroupsPerQOS = !at.reads()
+	r.rt.Script("setup", critest.Behavior{After: time.Millisecond})
+	r.rt.AddRemote(critest.Image{Name: "registry.example/far:1", Entrypoint: []string{"/server"}})
+	r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{} })
+	return r
+}
+
+// mishap is one way in which a call goes wrong.
+type mishap struct {
+	name    string
+	fault   critest.Fault
+	cancel  bool          // Ctrl-C while the call hangs
+	timeout time.Duration // of the command; 0 is the default
+	kinds   []problem.Kind
+}
+
+var errCtrlC = errors.New("ended by SIGINT")
+
+var mishaps = []mishap{
+	{name: "before", fault: critest.Fault{When: critest.Before}, kinds: []problem.Kind{problem.Runtime, problem.Failed}},
+	{name: "after", fault: critest.Fault{When: critest.After}, kinds: []problem.Kind{problem.Runtime, problem.Failed}},
+	{name: "hangs", fault: critest.Fault{When: critest.Hang}, kinds: []problem.Kind{problem.Runtime, problem.Deadline}},
+	{name: "hangs until the deadline", fault: critest.Fault{When: critest.Hang}, timeout: time.Minute, kinds: []problem.Kind{problem.Deadline}},
+	{name: "works and hangs", fault: critest.Fault{When: critest.EffectThenHang}, kinds: []problem.Kind{problem.Runtime, problem.Deadline}},
+	{name: "works and hangs until the deadline", fault: critest.Fault{When: critest.EffectThenHang}, timeout: time.Minute, kinds: []problem.Kind{problem.Deadline}},
+	{name: "hangs until Ctrl-C", fault: critest.Fault{When: critest.Hang}, cancel: true},
+	{name: "works and hangs until Ctrl-C", fault: critest.Fault{When: critest.EffectThenHang}, cancel: true},
+	{name: "works 3 s after Ctrl-C", fault: critest.Fault{When: critest.Late, Delay: 6 * time.Second}, cancel: true},
+	{name: "is slow", fault: critest.Fault{When: critest.Slow, Delay: 90 * time.Second}},
+}
+
+// step is the n-th call of a method.
+type step struct {
+	method string
+	n      int
+}
+
+// reads reports whether a call changes nothing.
+func (s step) reads() bool {
+	return !slices.Contains([]string{"RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "CreateContainer", "StartContainer",
+		"StopContainer", "RemoveContainer", "PullImage", "ExecSync"}, s.method)
+}
+
+// mishaps are those that are worth trying: whether a call that reads had its
+// effect makes no difference, nor who gives up.
+func (s step) mishaps() []mishap {
+	if !s.reads() {
+		return mishaps
+	}
+	return slices.DeleteFunc(slices.Clone(mishaps), func(m mishap) bool {
+		return m.fault.When == critest.After || m.fault.When == critest.EffectThenHang || m.fault.When == critest.Late ||
+			m.fault.When == critest.Slow || m.name == "hangs"
+	})
+}
+
+// stepsOf lists the calls that do makes when all goes well.
+func stepsOf(t *testing.T, do func(*rig)) []step {
+	var out []step
+	synctest.Test(t, func(t *testing.T) {
+		r := faultRig(t, step{})
+		do(r)
+		seen := map[string]int{}
+		for _, c := range r.rt.Calls() {
+			out = append(out, step{c.Method, seen[c.Method]})
+			seen[c.Method]++
+		}
+		removeAll(r)
+	})
+	return out
+}
+
+func removeAll(r *rig) {
+	r.rt.ForgetCalls()
+	r.mustDelete()
+}
+
+// hitBy arranges that the step goes wrong, runs do, and returns how long it took.
+// The context that do gets is cancelled 3 s after the step began, if the mishap
+// says so. It reports whether the step was come to.
+func (r *rig) hitBy(m mishap, at step, do func(context.Context)) (took time.Duration, hit bool) {
+	fault := m.fault
+	fault.Skip, fault.Times = at.n, 1
+	ctx, cancel := context.WithCancelCause(r.t.Context())
+	defer cancel(nil)
+	clear := r.rt.Fault(at.method, fault)
+	done := make(chan struct{})
+	if m.cancel {
+		go r.cancelDuring(at, done, func() { cancel(errCtrlC) })
+	}
+	begun := time.Now()
+	do(ctx)
+	took = time.Since(begun)
+	close(done)
+	clear()
+	return took, r.callsTo(at.method) > at.n
+}
+
+// cancelDuring cancels 3 s after a step began.
+func (r *rig) cancelDuring(at step, done chan struct{}, cancel func()) {
+	for r.callsTo(at.method) <= at.n {
+		select {
+		case <-done:
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	select {
+	case <-done:
+	case <-time.After(3 * time.Second):
+		cancel()
+	}
+}
+
+func (r *rig) callsTo(method string) int { return len(r.rt.CallNames(method)) }
+
+// TestApplyFaults lets every single call of an apply go wrong in every way.
+// Before the first StartContainer a failure leaves nothing; after it the pod
+// stays, another apply goes on, and delete leaves nothing.
+func TestApplyFaults(t *testing.T) {
+	steps := stepsOf(t, func(r *rig) { r.mustApply(faultPod, run.OutcomeCreated) })
+	if len(steps) < 25 {
+		t.Fatalf("only %d calls", len(steps))
+	}
+	for _, at := range steps {
+		for _, m := range at.mishaps() {
+			t.Run(fmt.Sprintf("%s/%d/%s", at.method, at.n, m.name), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) { applyFault(t, at, m) })
+			})
+		}
+	}
+}
+
+func applyFault(t *testing.T, at step, m mishap) {
+	r := faultRig(t, at)
+	var result run.Result
+	timeout := m.timeout
+	if timeout == 0 {
+		timeout = testTimeout
+	}
+	took, hit := r.hitBy(m, at, func(ctx context.Context) { result = r.applyWithin(ctx, faultPod, timeout) })
+	if !hit {
+		t.Fatal("the call was not made")
+	}
+	// A rollback has 30 s of its own, the runtime's last answer 5.
+	if took > timeout+reconcile.UndoTimeout+5*time.Second {
+		t.Errorf("took %s", took)
+	}
+	started := slices.Contains(r.rt.CallNames("StartContainer"), "StartContainer setup")
+	t.Logf("%s: %v", result.Outcome, result.Err)
+	if result.Err == nil {
+		if result.Outcome != run.OutcomeCreated {
+			t.Errorf("%s", result.Outcome)
+		}
+	} else {
+		checkFaultErr(t, result.Err, at, m)
+		time.Sleep(time.Minute) // what the runtime does late, it has done
+		if !started {
+			r.nothingLeft()
+		}
+	}
+	if !started && result.Err == nil {
+		t.Error("nothing was started")
+	}
+	r.noLockHeld()
+	again := r.apply(faultPod)
+	if again.Err != nil {
+		t.Errorf("again: %v", again.Err)
+	}
+	r.oneReadySandbox()
+	if c, ok := r.rt.Container("app"); !ok || c.State != 1 {
+		t.Errorf("app is %v", c.State)
+	}
+	r.mustDelete()
+}
+
+// oneReadySandbox checks that the pod has one ready sandbox at most (containerd#12438).
+func (r *rig) oneReadySandbox() {
+	r.t.Helper()
+	ready := 0
+	for _, s := range r.rt.Sandboxes() {
+		if s.Ready {
+			ready++
+		}
+	}
+	if ready != 1 {
+		r.t.Errorf("%d sandboxes are ready", ready)
+	}
+}
+
+// checkFaultErr checks that an error is of the right kind, says what it is
+// about, and what was tried.
+func checkFaultErr(t *testing.T, err error, at step, m mishap) {
+	t.Helper()
+	if m.cancel {
+		if !errors.Is(err, errCtrlC) {
+			t.Errorf("not the cause of the end: %v", err)
+		}
+	} else if !slices.Contains(m.kinds, kindOf(err)) {
+		t.Errorf("kind %q, want one of %q: %v", kindOf(err), m.kinds, err)
+	}
+	text := err.Error()
+	named := false
+	for _, object := range []string{"pod default/web", "container ", "runtime", "endpoint"} {
+		named = named || strings.Contains(text, object)
+	}
+	if !named {
+		t.Errorf("names no object: %s", text)
+	}
+	if strings.Count(text, "pod default/web") > 1 || strings.Count(text, "ended by SIGINT") > 1 || strings.Count(text, "timed out") > 1 {
+		t.Errorf("says it twice: %s", text)
+	}
+}
+
+// TestDeleteFaults lets every single call of a delete go wrong in every way:
+// another delete removes what is left.
+func TestDeleteFaults(t *testing.T) {
+	steps := stepsOf(t, func(r *rig) {
+		r.mustApply(faultPod, run.OutcomeCreated)
+		r.rt.ForgetCalls()
+		r.mustDelete()
+	})
+	for _, at := range steps {
+		for _, m := range at.mishaps() {
+			t.Run(fmt.Sprintf("%s/%d/%s", at.method, at.n, m.name), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) { deleteFault(t, at, m) })
+			})
+		}
+	}
+}
+
+func deleteFault(t *testing.T, at step, m mishap) {
+	r := faultRig(t, at)
+	r.mustApply(faultPod, run.OutcomeCreated)
+	r.rt.ForgetCalls()
+	var err error
+	_, hit := r.hitBy(m, at, func(ctx context.Context) {
+		e := r.engine()
+		var known []run.Known
+		if known, err = e.Find(ctx, run.Selector{}); err != nil {
+			return
+		}
+		var results []run.Result
+		results, err = e.Delete(ctx, known, run.DeleteOptions{Timeout: m.timeout})
+		if err == nil {
+			err = results[0].Err
+		}
+	})
+	if !hit {
+		t.Fatal("the call was not made")
+	}
+	t.Logf("%v", err)
+	if err == nil {
+		r.nothingLeft()
+	} else if at.method != "ListPodSandbox" || at.n > 0 { // Find has no timeout of its own
+		checkFaultErr(t, err, at, m)
+	}
+	time.Sleep(time.Minute)
+	r.noLockHeld()
+	r.mustDelete()
+}
+
+// TestReplaceFaults lets every call of a replacement go wrong: another apply
+// converges, and delete leaves nothing.
+func TestReplaceFaults(t *testing.T) {
+	next := strings.Replace(faultPod, "registry.example/app:1}", "registry.example/app:1, args: [x]}", 1)
+	steps := stepsOf(t, func(r *rig) {
+		r.mustApply(faultPod, run.OutcomeCreated)
+		r.rt.ForgetCalls()
+		r.mustApply(next, run.OutcomeReplaced)
+	})
+	for _, at := range steps {
+		for _, m := range at.mishaps() {
+			if m.name != "before" && m.name != "after" && m.name != "works and hangs until Ctrl-C" && m.name != "hangs until Ctrl-C" {
+				continue // the others differ in the wait alone
+			}
+			t.Run(fmt.Sprintf("%s/%d/%s", at.method, at.n, m.name), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					r := faultRig(t, at)
+					first := r.mustApply(faultPod, run.OutcomeCreated)
+					r.rt.ForgetCalls()
+					var result run.Result
+					if _, hit := r.hitBy(m, at, func(ctx context.Context) { result = r.applyWithin(ctx, next, testTimeout) }); !hit {
+						t.Fatal("the call was not made")
+					}
+					t.Logf("%s: %v", result.Outcome, result.Err)
+					if result.Err != nil {
+						checkFaultErr(t, result.Err, at, m)
+					}
+					r.noLockHeld()
+					if again := r.apply(next); again.Err != nil || again.ID.UID == first.ID.UID {
+						t.Errorf("again: %s, %v", again.ID.UID, again.Err)
+					}
+					r.oneReadySandbox()
+					r.mustDelete()
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/run"
+)
+
+// TestFindByName: the runtime is asked for the pod alone, so that get, delete and the
+// like take as long on a host with thousands of pods.
+func TestFindByName(t *testing.T) {
+	r := newRig(t)
+	for _, name := range []string{"web", "db", "other"} {
+		r.mustApply(podText(name, "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
+	}
+	for name, test := range map[string]struct {
+		sel      run.Selector
+		want     int
+		filtered bool // the lists of sandboxes are those of the names alone
+	}{
+		"one name":          {run.Selector{Namespace: "default", Names: []string{"web"}}, 1, true},
+		"two names":         {run.Selector{Namespace: "default", Names: []string{"web", "db", "web"}}, 2, true},
+		"a missing name":    {run.Selector{Namespace: "default", Names: []string{"none"}}, 0, true},
+		"another namespace": {run.Selector{Namespace: "kube-system", Names: []string{"web"}}, 0, true},
+		"any namespace":     {run.Selector{Names: []string{"web"}}, 1, false},
+		"all pods":          {run.Selector{Namespace: "default"}, 3, false},
+	} {
+		r.rt.ForgetCalls()
+		known, err := r.engine().Find(t.Context(), test.sel)
+		if err != nil || len(known) != test.want {
+			t.Errorf("%s: %d pods, %v; want %d", name, len(known), err, test.want)
+		}
+		lists := 0
+		for _, c := range r.rt.Calls() {
+			list, ok := c.Request.(*runtimeapi.ListPodSandboxRequest)
+			if !ok {
+				continue
+			}
+			lists++
+			labels := list.GetFilter().GetLabelSelector()
+			if filtered := labels[identity.LabelPodName] != "" && labels[identity.LabelPodNamespace] != ""; filtered != test.filtered {
+				t.Errorf("%s: a list of the sandboxes with labels %v", name, labels)
+			}
+		}
+		if lists == 0 {
+			t.Errorf("%s: the runtime was not asked", name)
+		}
+	}
+	r.mustDelete()
+}

@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// A container whose record another program removed from containerd is deleted with its
+// pod. Without containerd's own service of records, delete and gc fail and say what stays,
+// and get shows the pod once.
+func TestDeleteOfAContainerWithoutARecord(t *testing.T) {
+	for name, served := range map[string]bool{"containerd": true, "without its services": false} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			if served {
+				socket := filepath.Join(t.TempDir(), "s")
+				stop, err := r.rt.Serve(socket)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(stop)
+				if r.client, err = cri.Dial("unix://"+socket, "", time.Minute); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.mustApply(one("Always"), run.OutcomeCreated)
+			app, _ := r.rt.Container("app")
+			r.rt.RemoveRecord(app.ID)
+			deleted := r.delete(run.DeleteOptions{})
+			if served {
+				if deleted[0].Err != nil {
+					t.Error(deleted[0].Err)
+				}
+				r.nothingLeft()
+				return
+			}
+			wantErr(t, deleted[0].Err, problem.Runtime, "remove sandbox", "the runtime still lists it", "restart the runtime")
+			if left, err := r.engine().GC(t.Context(), run.GCOptions{}); err == nil || len(left) != 1 || left[0].Removed {
+				t.Errorf("gc: %+v, %v", left, err)
+			}
+			if views, err := r.engine().Pods(t.Context(), run.Selector{}); err != nil || len(views) != 1 {
+				t.Errorf("get: %d pods, %v", len(views), err)
+			}
+		})
+	}
+}
+
+// A leftover sandbox of an earlier incarnation is not shown beside the pod of its name,
+// and is never ready.
+func TestGetShowsALeftoverOnce(t *testing.T) {
+	r := newRig(t)
+	left := &runtimeapi.PodSandboxConfig{
+		Metadata:    &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "0-earlier"},
+		Labels:      map[string]string{"io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "default", "io.kubernetes.pod.uid": "0-earlier"},
+		Annotations: map[string]string{"podrun.dev/managed-by": "podrun", "podrun.dev/root-dir": r.settings.RootDir},
+	}
+	if _, err := r.rt.Client().RunPodSandbox(t.Context(), left, ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"without a container", "with one that runs"} {
+		if name == "with one that runs" {
+			startIn(t, r)
+		}
+		views, err := r.engine().Pods(t.Context(), run.Selector{})
+		if err != nil || len(views) != 1 {
+			t.Fatalf("%s: %d pods, %v", name, len(views), err)
+		}
+		st := views[0].Object.Status
+		if st.Reason != "CheckpointMissing" || readiness(st) != corev1.ConditionFalse {
+			t.Errorf("%s: %q, ready %s", name, st.Reason, readiness(st))
+		}
+	}
+	r.mustApply(one("Always"), run.OutcomeCreated)
+	views, err := r.engine().Pods(t.Context(), run.Selector{})
+	if err != nil || len(views) != 1 || views[0].Pod == nil || readiness(views[0].Object.Status) != corev1.ConditionTrue {
+		t.Errorf("beside the pod: %+v, %v", views, err)
+	}
+	r.mustDelete()
+}
+
+// startIn starts a container in the only sandbox.
+func startIn(t *testing.T, r *rig) {
+	t.Helper()
+	sandbox := r.rt.Sandboxes()[0]
+	client := r.rt.Client()
+	id, err := client.CreateContainer(t.Context(), sandbox.ID, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "app"}, Image: &runtimeapi.ImageSpec{Image: "registry.example/app:1"},
+		Labels: map[string]string{"io.kubernetes.pod.uid": "0-earlier", "io.kubernetes.container.name": "app"},
+	}, sandbox.Config)
+	if err == nil {
+		err = client.StartContainer(t.Context(), id)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readiness(st corev1.PodStatus) corev1.ConditionStatus {
+	for _, c := range st.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status
+		}
+	}
+	return corev1.ConditionUnknown
+}
+
+// A container whose record was removed is restarted, as a kubelet does.
+func TestApplyRestartsAContainerWithoutARecord(t *testing.T) {
+	r := newRig(t)
+	r.mustApply(one("Always"), run.OutcomeCreated)
+	app, _ := r.rt.Container("app")
+	if err := r.rt.Exit("app", 137); err != nil {
+		t.Fatal(err)
+	}
+	r.rt.RemoveRecord(app.ID)
+	if result := r.apply(one("Always")); result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	if again, _ := r.rt.Container("app"); again.ID == app.ID || again.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
+		t.Errorf("%+v", again)
+	}
+}

@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// inside is a pod with a container, on a runtime that really listens.
+func inside(t *testing.T) (*rig, run.ExecTarget) {
+	r := newRig(t)
+	r.mustApply(podText("web", "Always", "containers:", "- {name: app, image: registry.example/app:1, command: [sh, -c, 'trap \"exit 0\" TERM; sleep 1000 & wait']}"), run.OutcomeCreated)
+	target, err := r.engine().ExecTarget(t.Context(), "default", "web", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, target
+}
+
+// TestForwardFails: that the runtime does not forward ports, and that the pod's own
+// network cannot be entered either, is reported for the connection, and the command goes on.
+func TestForwardFails(t *testing.T) {
+	r, _ := inside(t)
+	defer r.mustDelete()
+	ctx, stop := context.WithCancel(t.Context())
+	listening, failed := make(chan net.Addr, 1), make(chan error, 1)
+	done := make(chan error, 1)
+	go func() {
+		done <- r.engine().Forward(ctx, run.ForwardOptions{Namespace: "default", Name: "web", Ports: []run.ForwardPort{{Remote: "9"}}, Addresses: []string{"127.0.0.1"},
+			Listening: func(local net.Addr, _ int) { listening <- local },
+			Failed:    func(_ net.Addr, _ int, err error) { failed <- err }})
+	}()
+	local := <-listening
+	try := func(want string) {
+		t.Helper()
+		conn, err := net.Dial("tcp", local.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if data, err := io.ReadAll(conn); len(data) > 0 || err != nil {
+			t.Errorf("read %q, %v", data, err)
+		}
+		select {
+		case err := <-failed:
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		case <-time.After(20 * time.Second):
+			t.Error("the failure is not told")
+		}
+	}
+	try("failed to connect to localhost:9")
+	clear := r.rt.Fault("PortForward", critest.Fault{Err: status.Error(codes.Unimplemented, "unknown method PortForward")})
+	try("the runtime does not report the process ID of the sandbox")
+	clear()
+	try("failed to connect to localhost:9")
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCopyWithoutTar: an image without tar is named as the reason, and a local file
+// that is missing, too.
+func TestCopyWithoutTar(t *testing.T) {
+	r, target := inside(t)
+	defer r.mustDelete()
+	e, dir := r.engine(), t.TempDir()
+	ignore := run.CopyOptions{Warn: func(string) {}}
+	wantErr(t, e.CopyTo(t.Context(), target, filepath.Join(dir, "none"), "/tmp", nil, ignore), problem.Failed, "none: no such file")
+	missing := errors.New(`rpc error: OCI runtime exec failed: exec failed: unable to start container process: exec: "tar": executable file not found in $PATH: unknown`)
+	r.rt.ScriptExec("app", func(cmd []string) *critest.Exec {
+		if cmd[0] == "tar" {
+			return &critest.Exec{Err: missing}
+		}
+		return nil
+	})
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, e.CopyFrom(t.Context(), target, "/etc", filepath.Join(dir, "etc"), nil, ignore), problem.Failed, "its image has no tar")
+	wantErr(t, e.CopyTo(t.Context(), target, file, "/tmp", nil, ignore), problem.Failed, "its image has no tar")
+	wantErr(t, e.CopyFrom(t.Context(), target, "/etc", "", &bytes.Buffer{}, ignore), problem.Failed, "its image has no tar")
+	if entries, err := os.ReadDir(dir); len(entries) != 1 || err != nil {
+		t.Errorf("%v %v", entries, err)
+	}
+}

@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/run"
+)
+
+// got is the pod as `get` shows it.
+func (r *rig) got(name string) *corev1.Pod {
+	r.t.Helper()
+	views, err := r.engine().Pods(r.t.Context(), run.Selector{Namespace: "default", Names: []string{name}})
+	if err != nil || len(views) != 1 {
+		r.t.Fatalf("%d pods: %v", len(views), err)
+	}
+	return views[0].Object
+}
+
+// TestGetSaysWhatIsMountedRecursively: by the mount's setting and what the
+// handler of the pod's RuntimeClass can do (KEP-3857). It was always Disabled.
+func TestGetSaysWhatIsMountedRecursively(t *testing.T) {
+	able := &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true}
+	const class = "---\n{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: sealed}, handler: sealed}\n"
+	mounts := []string{"- name: app", "  image: registry.example/app:1", "  volumeMounts:",
+		"  - {name: v, mountPath: /plain, readOnly: true}",
+		"  - {name: v, mountPath: /if, readOnly: true, recursiveReadOnly: IfPossible}",
+		"  - {name: v, mountPath: /writable}"}
+	for _, test := range []struct {
+		name    string
+		options []critest.Option
+		class   string
+		whole   bool // a mount that must be recursive
+		want    string
+	}{
+		{name: "a runtime that lists no handlers", want: "/plain Disabled, /if Disabled, /writable "},
+		{name: "able", options: []critest.Option{critest.Handler("", able)}, whole: true, want: "/plain Disabled, /if Enabled, /writable , /must Enabled"},
+		{name: "another handler is able", options: []critest.Option{critest.Handler("", nil), critest.Handler("other", able)}, want: "/plain Disabled, /if Disabled, /writable "},
+		{name: "the class's handler is able", options: []critest.Option{critest.Handler("", nil), critest.Handler("sealed", able)}, class: "sealed",
+			want: "/plain Disabled, /if Enabled, /writable "},
+		{name: "the class's handler is not", options: []critest.Option{critest.Handler("", able), critest.Handler("sealed", nil)}, class: "sealed",
+			want: "/plain Disabled, /if Disabled, /writable "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, test.options...)
+			spec := []string{"volumes: [{name: v, emptyDir: {}}]", "containers:"}
+			spec = append(spec, mounts...)
+			if test.whole {
+				spec = append(spec, "  - {name: v, mountPath: /must, readOnly: true, recursiveReadOnly: Enabled}")
+			}
+			text := ""
+			if test.class != "" {
+				spec, text = append([]string{"runtimeClassName: " + test.class}, spec...), class
+			}
+			result := r.mustApply(podText("web", "Always", spec...)+text, run.OutcomeCreated)
+			for from, status := range map[string]corev1.PodStatus{"apply": result.Status, "get": r.got("web").Status} {
+				var got []string
+				for _, m := range status.ContainerStatuses[0].VolumeMounts {
+					mode := ""
+					if m.RecursiveReadOnly != nil {
+						mode = string(*m.RecursiveReadOnly)
+					}
+					got = append(got, m.MountPath+" "+mode)
+				}
+				if diff := cmp.Diff(test.want, strings.Join(got, ", ")); diff != "" {
+					t.Errorf("%s: %s", from, diff)
+				}
+			}
+			r.mustDelete()
+		})
+	}
+}
+
+// TestGetShowsTheUser: the identity of the first process, where the runtime
+// reports it (KEP-3619).
+func TestGetShowsTheUser(t *testing.T) {
+	text := podText("web", "Always", "securityContext: {runAsUser: 1000, runAsGroup: 2000, supplementalGroups: [7]}",
+		"containers: [{name: app, image: registry.example/app:1}]")
+	for _, reports := range []bool{true, false} {
+		r := newRig(t, critest.Features(&runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: reports}))
+		r.mustApply(text, run.OutcomeCreated)
+		want := &corev1.ContainerUser{Linux: &corev1.LinuxContainerUser{UID: 1000, GID: 2000, SupplementalGroups: []int64{7, 2000}}}
+		if !reports {
+			want = nil
+		}
+		if diff := cmp.Diff(want, r.got("web").Status.ContainerStatuses[0].User); diff != "" {
+			t.Error(diff)
+		}
+		r.mustDelete()
+	}
+}
+
+// TestGetOfAStoppedPod: nothing of it is started again until `podrun start`, so
+// it is over, whatever its restart policy.
+func TestGetOfAStoppedPod(t *testing.T) {
+	r := newRig(t)
+	r.mustApply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
+	pods, err := r.engine().Find(t.Context(), run.Selector{Names: []string{"web"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	results := r.engine().Stop(t.Context(), pods, run.DeleteOptions{})
+	if len(results) != 1 || results[0].Err != nil {
+		t.Fatalf("%+v", results)
+	}
+	for from, status := range map[string]corev1.PodStatus{"stop": results[0].Status, "get": r.got("web").Status} {
+		if status.Phase != corev1.PodFailed && status.Phase != corev1.PodSucceeded {
+			t.Errorf("%s: the pod is %s", from, status.Phase)
+		}
+		if w := status.ContainerStatuses[0].State.Waiting; w != nil {
+			t.Errorf("%s: its container waits: %+v", from, w)
+		}
+	}
+	r.mustDelete()
+}

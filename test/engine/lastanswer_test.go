@@ -1,0 +1,57 @@
+package engine
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/problem"
+)
+
+// TestDeadlineNamesTheLastAnswer: where the command's deadline comes while the
+// runtime makes a container, what it answers then says more than the deadline.
+// One that only gives the call up says nothing.
+func TestDeadlineNamesTheLastAnswer(t *testing.T) {
+	full := status.Error(codes.Unknown, "failed to create containerd container: no space left on device")
+	for _, test := range []struct {
+		name, method string
+		faults       []critest.Fault
+		want         string
+	}{
+		{"create", "CreateContainer", []critest.Fault{{When: critest.Before, Err: full, Delay: time.Minute + 2*time.Second}}, "no space left on device"},
+		{"start", "StartContainer", []critest.Fault{{When: critest.Before, Err: full, Delay: time.Minute + 2*time.Second}}, "no space left on device"},
+		{"create hangs", "CreateContainer", []critest.Fault{{When: critest.Hang}}, ""},
+		// The first try ended in doubt: the runtime had made the container.
+		{"create again", "CreateContainer", []critest.Fault{
+			{When: critest.After, Err: status.Error(codes.Unknown, `name "app_web" is reserved for "abc"`), Times: 1, Delay: 50 * time.Second},
+			{When: critest.Hang},
+		}, `is reserved for "abc"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				for _, f := range test.faults {
+					defer r.rt.Fault(test.method, f)()
+				}
+				result := r.applyWithin(t.Context(), podText("web", "Always", "containers:", "- {name: app, image: registry.example/app:1}"), time.Minute)
+				e, ok := errors.AsType[*problem.Error](result.Err)
+				if !ok {
+					t.Fatalf("%v", result.Err)
+				}
+				if e.Kind != problem.Deadline || !strings.Contains(e.Error(), test.want) || !strings.Contains(e.Error(), "timed out after 1m0s") {
+					t.Errorf("%s: %v", e.Kind, e)
+				}
+				if test.want == "" && strings.Contains(e.Error(), "answer") {
+					t.Errorf("an answer was made up: %v", e)
+				}
+				r.mustDelete()
+			})
+		})
+	}
+}

@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/store"
+)
+
+// TestLockTimeoutHasItsKind: waiting for another podrun until --timeout is over
+// is a deadline, exit code 124, for apply and delete alike.
+func TestLockTimeoutHasItsKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
+		r.mustApply(text, run.OutcomeCreated)
+		e := r.engine()
+		for _, path := range []string{r.layout().PodLock(identity.Pod{Namespace: "default", Name: "web"}), r.layout().NodeLock()} {
+			held, err := store.Lock(t.Context(), path, "process 1 (podrun apply) [aa]", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = e.Apply(t.Context(), load(t, text), run.ApplyOptions{Timeout: time.Minute, AllowKubelet: true})
+			wantErr(t, err, problem.Deadline, "process 1 (podrun apply)", "timed out after 1m0s")
+			known, err := e.Find(t.Context(), run.Selector{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			results, err := e.Delete(t.Context(), known, run.DeleteOptions{Timeout: time.Minute})
+			if err == nil {
+				err = results[0].Err
+			}
+			wantErr(t, err, problem.Deadline, "process 1 (podrun apply)", "timed out after 1m0s")
+			held.Unlock()
+		}
+		r.mustDelete()
+	})
+}

@@ -1,0 +1,324 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// TestDeleteWhileApplyWaits: the lock covers no watch, so that a pod whose init
+// container never ends can be deleted; the apply says who did it.
+func TestDeleteWhileApplyWaits(t *testing.T) {
+	for name, script := range map[string][]critest.Behavior{
+		"for an init container": {{Forever: true}}, "for a back-off": {{ExitCode: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.rt.Script("setup", script...)
+				done := make(chan run.Result)
+				go func() { done <- r.apply(withInit("Always")) }()
+				time.Sleep(time.Minute)
+				begun := time.Now()
+				r.mustDelete()
+				if took := time.Since(begun); took > time.Second {
+					t.Errorf("delete took %s", took)
+				}
+				result := <-done
+				wantErr(t, result.Err, problem.Failed, "pod default/web", "was deleted by process")
+				if took := time.Since(begun); took > 2*time.Minute {
+					t.Errorf("apply ended after %s", took)
+				}
+				r.nothingLeft()
+			})
+		})
+	}
+}
+
+// TestStopWhileApplyWaits: a pod that a user stops is not started again by a
+// command that waits for it, nor by one that comes later and only waits.
+func TestStopWhileApplyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]",
+			"initContainers: [{name: setup, image: registry.example/setup:1}]")
+		r.rt.Script("setup", critest.Behavior{Forever: true})
+		done := make(chan run.Result)
+		go func() { done <- r.apply(text) }()
+		time.Sleep(time.Minute)
+		e := r.engine()
+		known, err := e.Find(t.Context(), run.Selector{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if results := e.Stop(t.Context(), known, run.DeleteOptions{}); results[0].Err != nil {
+			t.Fatal(results[0].Err)
+		}
+		wantErr(t, (<-done).Err, problem.Failed, "pod default/web", "was stopped by process")
+		if _, running := r.rt.Container("app"); running {
+			t.Error("it was started again")
+		}
+		wantErr(t, e.Wait(t.Context(), known[0], run.WaitOptions{For: lifecycle.GoalReady}).Err, problem.Failed, "was stopped by process")
+		r.rt.Script("setup", critest.Behavior{})
+		results, err := e.Start(t.Context(), known, run.ApplyOptions{AllowKubelet: true})
+		if err != nil || results[0].Err != nil {
+			t.Fatal(err, results)
+		}
+		if result := e.Wait(t.Context(), known[0], run.WaitOptions{For: lifecycle.GoalReady}); result.Err != nil {
+			t.Errorf("after it was started again: %v", result.Err)
+		}
+		r.mustDelete()
+	})
+}
+
+// TestDeleteWhileApplyProbes: what the probes found is not written into the
+// directory of a pod that is gone.
+func TestDeleteWhileApplyProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("setup", critest.Behavior{Forever: true})
+		r.rt.ScriptExec("side", func([]string) *critest.Exec { return &critest.Exec{} })
+		done := make(chan run.Result)
+		go func() {
+			done <- r.apply(podText("web", "Always", "initContainers:",
+				"- {name: side, image: registry.example/web:1, restartPolicy: Always, startupProbe: {exec: {command: [x]}, periodSeconds: 1}}",
+				"- {name: setup, image: registry.example/setup:1}", "containers: [{name: app, image: registry.example/app:1}]"))
+		}()
+		time.Sleep(time.Minute)
+		if _, ok := r.rt.Container("setup"); !ok {
+			t.Fatal("the startup probe did not succeed")
+		}
+		r.mustDelete()
+		wantErr(t, (<-done).Err, problem.Failed, "was deleted by process")
+		r.nothingLeft()
+	})
+}
+
+// TestOutage: containers outlive a restart of their runtime, and so does a wait
+// for them.
+func TestOutage(t *testing.T) {
+	for _, tc := range []struct {
+		outage time.Duration
+		ok     bool
+	}{{30 * time.Second, true}, {3 * time.Minute, false}} {
+		t.Run(tc.outage.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.rt.Script("setup", critest.Behavior{After: 5 * time.Minute})
+				time.AfterFunc(time.Minute, func() {
+					for _, method := range []string{"ContainerStatus", "ListContainers", "ListPodSandbox", "PodSandboxStatus"} {
+						time.AfterFunc(tc.outage, r.rt.Fault(method, critest.Fault{When: critest.Before}))
+					}
+				})
+				result := r.apply(withInit("Always"))
+				if tc.ok && result.Err != nil {
+					t.Error(result.Err)
+				}
+				if !tc.ok {
+					wantErr(t, result.Err, problem.Runtime, "pod default/web", "init container setup has not finished")
+				}
+				time.Sleep(10 * time.Minute)
+				r.mustDelete()
+			})
+		})
+	}
+}
+
+// TestApplyWhileApplyWaits: another version replaces the pod that is waited for.
+func TestApplyWhileApplyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("setup", critest.Behavior{Forever: true}, critest.Behavior{})
+		done := make(chan run.Result)
+		go func() { done <- r.apply(withInit("Always")) }()
+		time.Sleep(time.Minute)
+		r.mustApply(strings.Replace(withInit("Always"), "registry.example/app:1", "registry.example/app:1, args: [x]", 1), run.OutcomeReplaced)
+		wantErr(t, (<-done).Err, problem.Failed, "was deleted by process")
+		if n := len(r.rt.Sandboxes()); n != 1 {
+			t.Errorf("%d sandboxes", n)
+		}
+		r.mustDelete()
+	})
+}
+
+// TestApplySamePodAtOnce: one makes it, the others find it.
+func TestApplySamePodAtOnce(t *testing.T) {
+	for name, after := range map[string]time.Duration{"no init": 0, "init takes a minute": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				text := one("Always")
+				if after > 0 {
+					text = withInit("Always")
+					r.rt.Script("setup", critest.Behavior{After: after})
+				}
+				results := make([]run.Result, 5)
+				var wg sync.WaitGroup
+				for i := range results {
+					wg.Go(func() { results[i] = r.apply(text) })
+				}
+				wg.Wait()
+				made := 0
+				for _, result := range results {
+					if result.Err != nil {
+						t.Error(result.Err)
+					}
+					if result.Outcome == run.OutcomeCreated {
+						made++
+					}
+				}
+				if made != 1 {
+					t.Errorf("%d made it", made)
+				}
+				// The others did nothing, and say so (faults.md, F10), but for one that may
+				// have taken the pod over and started app.
+				started := 0
+				for _, result := range results {
+					if result.Outcome == run.OutcomeRestarted {
+						started++
+					}
+				}
+				if most := map[bool]int{false: 0, true: 1}[after > 0]; started > most {
+					t.Errorf("%d say that they started a container, want %d at most", started, most)
+				}
+				for _, call := range []string{"RunPodSandbox", "StartContainer app"} {
+					if n := countOf(r.rt.Changes(), call); n != 1 {
+						t.Errorf("%s %d times", call, n)
+					}
+				}
+				if told := slices.ContainsFunc(r.warnings, func(w string) bool { return strings.HasPrefix(w, "waiting for process ") }); told && after == 0 {
+					t.Errorf("a wait of no time is told: %q", r.warnings)
+				}
+				r.mustDelete()
+			})
+		})
+	}
+}
+
+// someText is a pod of that name.
+func someText(i int) string {
+	return podText(fmt.Sprintf("pod-%d", i), "Always", "initContainers: [{name: setup, image: registry.example/setup:1}]",
+		"containers: [{name: app, image: registry.example/app:1}, {name: web, image: registry.example/web:1}]")
+}
+
+func TestTwentyPodsAtOnce(t *testing.T) {
+	t.Run("in one command", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.rt.Script("setup", critest.Behavior{After: time.Second})
+			var texts []string
+			for i := range 20 {
+				texts = append(texts, someText(i))
+			}
+			begun := time.Now()
+			results, err := r.applyAll(t.Context(), texts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkTwenty(t, r, results)
+			if took := time.Since(begun); took > 2*time.Second {
+				t.Errorf("they waited for each other: %s", took)
+			}
+		})
+	})
+	t.Run("each by a command of its own", func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("setup", critest.Behavior{After: 10 * time.Millisecond})
+		results := make([]run.Result, 20)
+		var wg sync.WaitGroup
+		for i := range results {
+			wg.Go(func() { results[i] = r.apply(someText(i)) })
+		}
+		wg.Wait()
+		checkTwenty(t, r, results)
+	})
+}
+
+func checkTwenty(t *testing.T, r *rig, results []run.Result) {
+	t.Helper()
+	ips := map[string]bool{}
+	for i, result := range results {
+		if result.Err != nil || result.Outcome != run.OutcomeCreated || result.ID.Name != fmt.Sprintf("pod-%d", i) {
+			t.Errorf("%s: %s, %v", result.ID, result.Outcome, result.Err)
+		}
+		ips[result.Status.PodIP] = true
+	}
+	if len(ips) != 20 || len(r.rt.Containers()) != 60 {
+		t.Errorf("%d addresses, %d containers", len(ips), len(r.rt.Containers()))
+	}
+	r.mustDelete()
+}
+
+// TestGetWhilePodsComeAndGo: what is listed and gone a moment later is no error.
+func TestGetWhilePodsComeAndGo(t *testing.T) {
+	r := newRig(t)
+	r.rt.Script("setup", critest.Behavior{})
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			e := r.engine()
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if _, err := e.Pods(context.Background(), run.Selector{}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	var pods sync.WaitGroup
+	for i := range 4 {
+		pods.Go(func() {
+			for range 4 {
+				if result := r.apply(someText(i)); result.Err != nil {
+					t.Error(result.Err)
+				}
+				r.delete(run.DeleteOptions{}, fmt.Sprintf("pod-%d", i))
+			}
+		})
+	}
+	pods.Wait()
+	close(stop)
+	wg.Wait()
+	r.nothingLeft()
+}
+
+// TestInterruptedWhileWaiting: Ctrl-C after the first start leaves the pod, and
+// ends at once.
+func TestInterruptedWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("setup", critest.Behavior{Forever: true})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		interrupt := errors.New("ended by SIGINT")
+		time.AfterFunc(time.Minute, func() { cancel(interrupt) })
+		begun := time.Now()
+		result := r.applyWithin(ctx, withInit("Always"), testTimeout)
+		if !errors.Is(result.Err, interrupt) || !strings.Contains(result.Err.Error(), "pod default/web") {
+			t.Errorf("%v", result.Err)
+		}
+		if took := time.Since(begun); took > time.Minute+time.Second {
+			t.Errorf("took %s", took)
+		}
+		if n := len(r.rt.Containers()); n != 1 {
+			t.Errorf("%d containers", n)
+		}
+		r.mustDelete()
+	})
+}

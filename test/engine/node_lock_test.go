@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/store"
+)
+
+// TestNodeLockIsWaitedForWithAMessage: a command that waits for the node's lock for
+// long names its holder, once (faults.md, F10).
+func TestNodeLockIsWaitedForWithAMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		held, err := store.Lock(t.Context(), r.layout().NodeLock(), "process 7 (podrun delete x)", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(5*time.Second, held.Unlock)
+		r.mustApply(one("Always"), run.OutcomeCreated)
+		said := slices.DeleteFunc(slices.Clone(r.warnings), func(w string) bool { return !strings.Contains(w, "waiting for process 7 (podrun delete x)") })
+		if len(said) != 1 {
+			t.Errorf("%q", r.warnings)
+		}
+		r.mustDelete()
+	})
+}
+
+// TestDeleteWithoutTheNodeLock: a delete that finds no pod does not wait for a process
+// that holds the node's lock, because it only wants to remove old files. One that waits
+// for the lock until its deadline names it and its holder.
+func TestDeleteWithoutTheNodeLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.mustApply(one("Always"), run.OutcomeCreated)
+		known := r.known()
+		held, err := store.Lock(t.Context(), r.layout().NodeLock(), "process 7 (podrun apply x)", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		if _, err := r.engine().Delete(t.Context(), nil, run.DeleteOptions{}); err != nil || time.Since(begun) > time.Second {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+		results, err := r.engine().Delete(t.Context(), known, run.DeleteOptions{Timeout: 5 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantErr(t, results[0].Err, problem.Deadline, "pod default/web: node: wait for process 7 (podrun apply x): timed out after 5s")
+		if results, err := r.engine().Apply(t.Context(), load(t, one("Always")), run.ApplyOptions{Timeout: time.Second, AllowKubelet: true}); err == nil {
+			t.Errorf("%v", results)
+		} else {
+			wantErr(t, err, problem.Deadline, "node: wait for process 7 (podrun apply x)")
+		}
+		held.Unlock()
+		r.mustDelete()
+	})
+}

@@ -1,0 +1,30 @@
+package engine
+
+import (
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// TestRuntimeNotReady: nothing is begun on a runtime that says it is not ready;
+// without a network only pods that need none of their own are.
+func TestRuntimeNotReady(t *testing.T) {
+	r := newRig(t)
+	r.rt.SetCondition(runtimeapi.NetworkReady, false, "NetworkPluginNotReady", "cni config uninitialized")
+	spec := "containers: [{name: app, image: registry.example/app:1}]"
+	wantErr(t, r.apply(podText("web", "Always", spec)).Err, problem.Refused, "network is not ready: NetworkPluginNotReady cni config uninitialized")
+	r.mustApply(podText("host", "Always", "hostNetwork: true", spec), run.OutcomeCreated)
+	d, err := r.engine().Doctor(t.Context(), load(t, podText("web", "Always", spec)), run.DoctorOptions{AllowKubelet: true})
+	if err != nil || d.Verdict != "fail" || d.Refusal() == nil {
+		t.Errorf("doctor: %s, %v", d.Verdict, err)
+	}
+	if d, err = r.engine().Doctor(t.Context(), load(t, podText("host", "Always", "hostNetwork: true", spec)), run.DoctorOptions{AllowKubelet: true}); err != nil || d.Refusal() != nil {
+		t.Errorf("doctor of a pod on the host's network: %v, %v", d.Refusal(), err)
+	}
+	r.rt.SetCondition(runtimeapi.RuntimeReady, false, "", "")
+	wantErr(t, r.apply(podText("more", "Always", "hostNetwork: true", spec)).Err, problem.Refused, "container runtime is not ready")
+	r.mustDelete()
+}

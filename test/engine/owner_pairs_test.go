@@ -1,0 +1,341 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// pairPod has what makes commands wait: an init container that takes a while, a
+// hook, an image that must be pulled, a container that ends slowly.
+var pairPod = pairPodOf("Always")
+
+func pairPodOf(policy string) string {
+	return podText("web", policy, "terminationGracePeriodSeconds: 5", "initContainers:",
+		"- {name: setup, image: registry.example/setup:1}",
+		"containers:",
+		"- {name: app, image: registry.example/far:1, lifecycle: {postStart: {exec: {command: [x]}}, preStop: {exec: {command: [x]}}}}",
+		"- {name: last, image: registry.example/app:1}")
+}
+
+// pairCommand is one of two commands that work on a pod at the same time.
+type pairCommand struct {
+	name string
+	// onPod says that the command needs a pod to be here.
+	onPod bool
+	// wants is what is to be true of the pod once the command has succeeded and
+	// no other one has worked on it since.
+	wants pairState
+	do    func(ctx context.Context, r *rig) error
+}
+
+// pairState is what a command leaves a pod in.
+type pairState string
+
+const (
+	pairRuns    pairState = "runs"
+	pairStopped pairState = "stopped"
+	pairGone    pairState = "gone"
+)
+
+func applyOf(text string, force bool) func(context.Context, *rig) error {
+	return func(ctx context.Context, r *rig) error {
+		results, err := r.engine().Apply(ctx, load(r.t, text), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, Force: force})
+		if err != nil {
+			return err
+		}
+		return results[0].Err
+	}
+}
+
+// onKnown does something with the pod, if it is present.
+func onKnown(do func(context.Context, *run.Engine, []run.Known) (run.Result, error)) func(context.Context, *rig) error {
+	return func(ctx context.Context, r *rig) error {
+		e := r.engine()
+		known, err := e.Find(ctx, run.Selector{})
+		if err != nil || len(known) == 0 {
+			return err
+		}
+		result, err := do(ctx, e, known)
+		return errors.Join(err, result.Err)
+	}
+}
+
+// pairCommands are the commands on a pod with that restart policy.
+func pairCommands(policy string) []pairCommand {
+	pairPod := pairPodOf(policy)
+	return []pairCommand{
+		{"apply", false, pairRuns, applyOf(pairPod, false)},
+		{"apply updated", false, pairRuns, applyOf(strings.Replace(pairPod, "registry.example/app:1", "registry.example/app:2", 1), false)},
+		{"apply replaced", false, pairRuns, applyOf(strings.Replace(pairPod, "name: last", "args: [x], name: last", 1), false)},
+		{"restart", true, pairRuns, applyOf(pairPod, true)},
+		{"delete", true, pairGone, onKnown(func(ctx context.Context, e *run.Engine, known []run.Known) (run.Result, error) {
+			results, err := e.Delete(ctx, known, run.DeleteOptions{})
+			if err != nil {
+				return run.Result{}, err
+			}
+			return results[0], nil
+		})},
+		{"stop", true, pairStopped, onKnown(func(ctx context.Context, e *run.Engine, known []run.Known) (run.Result, error) {
+			return e.Stop(ctx, known, run.DeleteOptions{})[0], nil
+		})},
+		{"wait", true, "", onKnown(func(ctx context.Context, e *run.Engine, known []run.Known) (run.Result, error) {
+			return e.Wait(ctx, known[0], run.WaitOptions{For: lifecycle.GoalStarted, Timeout: testTimeout}), nil
+		})},
+	}
+}
+
+// pairCell is one interleaving: the first command is held up in one of its calls,
+// the second one runs during that, and one of them may be interrupted.
+type pairCell struct {
+	first, second pairCommand
+	at            step
+	interrupt     string // "", "first" or "second"
+	policy        string // the pod's restart policy
+	onPod         bool   // whether the pod is present before
+}
+
+func (c pairCell) String() string {
+	return fmt.Sprintf("%s at %s %d|%s|interrupt %s|pod here %v|%s", c.first.name, c.at.method, c.at.n, c.second.name, c.interrupt, c.onPod, c.policy)
+}
+
+// pairRig is a host for a pair; the pod is present if the cell says so.
+func pairRig(t *testing.T, policy string, onPod bool) *rig {
+	r := newRig(t)
+	r.settings.CgroupsPerQOS = false // real control groups would cost most of the time
+	r.rt.Script("setup", critest.Behavior{After: 10 * time.Second})
+	r.rt.AddRemote(critest.Image{Name: "registry.example/far:1", Entrypoint: []string{"/server"}})
+	r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 2 * time.Second} })
+	if onPod {
+		r.mustApply(pairPodOf(policy), run.OutcomeCreated)
+		r.rt.ForgetCalls()
+	}
+	return r
+}
+
+// pairSteps lists the calls of a command that runs alone.
+func pairSteps(t *testing.T, c pairCommand, policy string, onPod bool) []step {
+	var out []step
+	synctest.Test(t, func(t *testing.T) {
+		r := pairRig(t, policy, onPod)
+		if err := c.do(t.Context(), r); err != nil {
+			t.Fatalf("%s alone: %v", c.name, err)
+		}
+		seen := map[string]int{}
+		for _, call := range r.rt.Calls() {
+			at := step{call.Method, seen[call.Method]}
+			if seen[call.Method]++; !at.reads() || at.n < 6 { // a wait polls
+				out = append(out, at)
+			}
+		}
+		r.mustDelete()
+	})
+	return out
+}
+
+// TestPairs runs each pair of commands on one pod, holds the first up in every
+// one of its calls for longer than the second one's patience, and interrupts
+// neither, the first or the second. A model checks from outside what became of
+// the pod. PODRUN_TORTURE=1 tries all interleavings (some 7,000), otherwise one
+// in pairSample.
+func TestPairs(t *testing.T) {
+	tried, all := 0, os.Getenv("PODRUN_TORTURE") != ""
+	for _, cell := range pairCells(t) {
+		if tried++; !all && tried%pairSample != 0 {
+			continue
+		}
+		t.Run(cell.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { tryPair(t, cell) })
+		})
+	}
+	t.Logf("%d interleavings", tried)
+}
+
+func pairCells(t *testing.T) (all []pairCell) {
+	for _, policy := range []string{"Always", "Never"} {
+		for _, first := range pairCommands(policy) {
+			for _, onPod := range []bool{false, true} {
+				if first.onPod && !onPod || policy == "Never" && !(onPod && first.updates()) {
+					continue
+				}
+				for _, at := range pairSteps(t, first, policy, onPod) {
+					for _, second := range pairCommands(policy) {
+						if policy == "Never" && second.wants == pairStopped {
+							continue // nothing starts its containers again
+						}
+						for _, interrupt := range []string{"", "first", "second"} {
+							all = append(all, pairCell{first, second, at, interrupt, policy, onPod})
+						}
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// updates reports whether the command kills a container to start it again with another image.
+// A container that exits with 0 then, of a pod that restarts none, is the only kind of which
+// the exit code alone would say that it has completed.
+func (c pairCommand) updates() bool { return c.name == "apply updated" }
+
+// pairSample is prime, so that a sample has all commands and calls.
+const pairSample = 97
+
+// pairEnd is how a command ended, and when.
+type pairEnd struct {
+	err  error
+	when time.Time
+}
+
+func tryPair(t *testing.T, c pairCell) {
+	r := pairRig(t, c.policy, c.onPod)
+	clear := r.rt.Fault(c.at.method, critest.Fault{When: critest.Slow, Delay: 90 * time.Second, Skip: c.at.n, Times: 1})
+	run := func(command pairCommand) (context.CancelCauseFunc, chan pairEnd) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		end := make(chan pairEnd, 1)
+		go func() {
+			err := command.do(ctx, r)
+			end <- pairEnd{err, time.Now()}
+		}()
+		return cancel, end
+	}
+	begun := time.Now()
+	cancelFirst, firstEnd := run(c.first)
+	defer cancelFirst(nil)
+	for i := 0; r.callsTo(c.at.method) <= c.at.n && i < 300; i++ { // it may never come to that call
+		time.Sleep(100 * time.Millisecond)
+	}
+	cancelSecond, secondEnd := run(c.second)
+	defer cancelSecond(nil)
+	time.Sleep(3 * time.Second)
+	switch c.interrupt {
+	case "first":
+		cancelFirst(errCtrlC)
+	case "second":
+		cancelSecond(errCtrlC)
+	}
+	first, second := <-firstEnd, <-secondEnd
+	clear()
+	if took := time.Since(begun); took > testTimeout+2*time.Minute {
+		t.Errorf("took %s", took)
+	}
+	time.Sleep(2 * time.Minute) // what the runtime does late, it has done
+	t.Logf("%v", r.reasons())
+	t.Logf("first: %v (after %s)\nsecond: %v (after %s)", first.err, first.when.Sub(begun), second.err, second.when.Sub(begun))
+	c.check(t, r, first, second)
+	r.noLockHeld()
+	if err := applyOf(pairPodOf(c.policy), false)(t.Context(), r); err != nil {
+		t.Errorf("apply afterwards: %v", err)
+	}
+	if state := r.pairState(); state != pairRuns {
+		t.Errorf("after another apply the pod is %s", state)
+	}
+	r.mustDelete()
+}
+
+// pairState observes the pod from outside: by the runtime alone.
+func (r *rig) pairState() pairState {
+	ready := 0
+	for _, sb := range r.rt.Sandboxes() {
+		if sb.Ready {
+			ready++
+		}
+	}
+	if ready > 1 {
+		r.t.Errorf("%d sandboxes are ready", ready)
+	}
+	running := 0
+	for _, name := range []string{"app", "last"} {
+		n := 0
+		for _, c := range r.rt.Containers() {
+			if c.Name == name && c.State == 1 {
+				n++
+			}
+		}
+		if n > 1 {
+			r.t.Errorf("%d containers %s run", n, name)
+		}
+		running += min(n, 1)
+	}
+	switch {
+	case len(r.rt.Sandboxes()) == 0 && running == 0:
+		return pairGone
+	case running == 2 && ready == 1:
+		return pairRuns
+	case running == 0:
+		return pairStopped
+	}
+	return "half"
+}
+
+// check holds what became of the pod against what the commands said.
+func (c pairCell) check(t *testing.T, r *rig, first, second pairEnd) {
+	t.Helper()
+	for i, end := range []pairEnd{first, second} {
+		if command := []pairCommand{c.first, c.second}[i]; end.err != nil && !errors.Is(end.err, errCtrlC) && !c.mayFail(end.err) {
+			t.Errorf("%s: %v", command.name, end.err)
+		}
+	}
+	if first.err != nil && second.err != nil {
+		if errors.Is(first.err, errCtrlC) || errors.Is(second.err, errCtrlC) {
+			return // one was interrupted, the other yielded to it
+		}
+		t.Error("both failed")
+	}
+	var want []pairState
+	for i, end := range []pairEnd{first, second} {
+		if command := []pairCommand{c.first, c.second}[i]; end.err == nil && command.wants != "" {
+			want = append(want, command.wants)
+		}
+	}
+	state := r.pairState()
+	switch {
+	case len(want) == 0:
+	case len(want) == 1 && (c.interrupt == "" || !c.interruptedEnds()):
+		if state != want[0] && (c.onPod || want[0] == pairRuns) { // a stop that found no pod leaves it as it is
+			t.Errorf("the pod is %s, want %s", state, want[0])
+		}
+	case len(want) == 2:
+		if state != want[0] && state != want[1] {
+			t.Errorf("the pod is %s, want one of %s", state, want)
+		}
+	}
+}
+
+// interruptedEnds reports whether the interrupted command may have ended the pod.
+func (c pairCell) interruptedEnds() bool {
+	command := c.first
+	if c.interrupt == "second" {
+		command = c.second
+	}
+	return command.wants != pairRuns || command.name == "restart" || command.name == "apply replaced" || command.updates()
+}
+
+// mayFail reports whether an error is one that says truly that another command has
+// had its way.
+func (c pairCell) mayFail(err error) bool {
+	if c.at.method == "Version" && strings.Contains(err.Error(), "no answer within 5s") || errors.Is(err, errCtrlC) || strings.Contains(err.Error(), "Canceled") {
+		return true // it was held up, or interrupted, before it had come to the pod
+	}
+	if kindOf(err) != problem.Failed {
+		return false
+	}
+	for _, words := range []string{"was deleted by", "was stopped by", "was changed by", "its removal by", "its checkpoint was not found"} {
+		if strings.Contains(err.Error(), words) {
+			return true
+		}
+	}
+	return false
+}

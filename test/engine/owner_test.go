@@ -1,0 +1,445 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
+)
+
+// far is a pod whose image has to be pulled.
+const far = "containers: [{name: app, image: registry.example/far:1}]"
+
+var farImage = critest.Image{Name: "registry.example/far:1", Entrypoint: []string{"/server"}}
+
+// applyLater applies a pod as a process of its own, and returns what ends it and
+// its result.
+func (r *rig) applyLater(text string, timeout time.Duration) (context.CancelCauseFunc, chan run.Result) {
+	ctx, cancel := context.WithCancelCause(r.t.Context())
+	r.t.Cleanup(func() { cancel(nil) })
+	done := make(chan run.Result, 1)
+	go func() { done <- r.applyWithin(ctx, text, timeout) }()
+	return cancel, done
+}
+
+// wantRunning checks that the container runs, and in one sandbox.
+func (r *rig) wantRunning(name string) {
+	r.t.Helper()
+	if c, ok := r.rt.Container(name); !ok || c.State != 1 {
+		r.t.Errorf("container %s does not run", name)
+	}
+	r.oneReadySandbox()
+}
+
+// TestF1RollbackOfALoser: an apply that waits for a pull is overtaken by another
+// one that finds the image. However the first ends, the pod goes on.
+func TestF1RollbackOfALoser(t *testing.T) {
+	for name, end := range map[string]func(cancel context.CancelCauseFunc){
+		"goes on": func(context.CancelCauseFunc) {}, "is interrupted": func(cancel context.CancelCauseFunc) { cancel(errCtrlC) },
+		"times out": func(context.CancelCauseFunc) { time.Sleep(time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.rt.AddRemote(farImage)
+				r.rt.Fault("PullImage", critest.Fault{When: critest.Hang, Times: 1})
+				text := podText("web", "Always", far)
+				cancel, first := r.applyLater(text, testTimeout)
+				time.Sleep(time.Minute)
+				r.rt.AddImage(farImage)
+				if second := r.apply(text); second.Err != nil {
+					t.Fatal(second.Err)
+				}
+				end(cancel)
+				if result := <-first; result.Err != nil && name != "is interrupted" {
+					t.Errorf("the first apply: %v", result.Err)
+				}
+				r.wantRunning("app")
+				if n := len(r.rt.Containers()); n != 1 {
+					t.Errorf("%d containers", n)
+				}
+				r.mustDelete()
+			})
+		})
+	}
+}
+
+// TestF1LoserWhileTheWinnerPulls: the first of two applies ends while the second
+// still pulls. It removes nothing, and the second one starts the pod.
+func TestF1LoserWhileTheWinnerPulls(t *testing.T) {
+	for _, timeout := range []time.Duration{2 * time.Minute, 0} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.rt.AddRemote(farImage)
+			r.rt.Fault("PullImage", critest.Fault{When: critest.Slow, Delay: 5 * time.Minute})
+			text := podText("web", "Always", far)
+			cancel, first := r.applyLater(text, timeout)
+			time.Sleep(time.Minute)
+			_, second := r.applyLater(text, testTimeout)
+			time.Sleep(2 * time.Minute)
+			cancel(errCtrlC)
+			if result := <-first; result.Err == nil {
+				t.Error("the first apply did not fail")
+			}
+			if result := <-second; result.Err != nil {
+				t.Errorf("the second apply: %v", result.Err)
+			}
+			r.wantRunning("app")
+			r.mustDelete()
+		})
+	}
+}
+
+// TestF1WinnerEndsFirst: the command that took the pod over gives up before the
+// one that it took it from. What was made is kept for that one.
+func TestF1WinnerEndsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.AddRemote(farImage)
+		r.rt.Fault("PullImage", critest.Fault{When: critest.Slow, Delay: 5 * time.Minute})
+		text := podText("web", "Always", far)
+		_, first := r.applyLater(text, testTimeout)
+		time.Sleep(time.Minute)
+		if second := r.applyWithin(t.Context(), text, time.Minute); second.Err == nil {
+			t.Error("the second apply did not fail")
+		}
+		if result := <-first; result.Err != nil {
+			t.Errorf("the first apply: %v", result.Err)
+		}
+		r.wantRunning("app")
+		r.mustDelete()
+	})
+}
+
+// TestLastCommandRemovesAFreshPod: of two commands that both give up before
+// anything was started, in whichever order, the last one leaves nothing behind.
+func TestLastCommandRemovesAFreshPod(t *testing.T) {
+	for _, order := range [][]int{{0, 1}, {1, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.rt.AddRemote(farImage)
+			r.rt.Fault("PullImage", critest.Fault{When: critest.Hang})
+			text := podText("web", "Always", far)
+			var cancels []context.CancelCauseFunc
+			var ends []chan run.Result
+			for range 2 {
+				cancel, end := r.applyLater(text, testTimeout)
+				cancels, ends = append(cancels, cancel), append(ends, end)
+				time.Sleep(time.Minute)
+			}
+			for _, i := range order {
+				cancels[i](errCtrlC)
+				if result := <-ends[i]; !errors.Is(result.Err, errCtrlC) {
+					t.Error(result.Err)
+				}
+			}
+			r.nothingLeft()
+		})
+	}
+}
+
+// TestBothGiveUpAtOnce: neither of two commands that are interrupted at the same
+// time leaves the pod to the other.
+func TestBothGiveUpAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.AddRemote(farImage)
+		r.rt.Fault("PullImage", critest.Fault{When: critest.Hang})
+		text := podText("web", "Always", far)
+		cancelA, first := r.applyLater(text, testTimeout)
+		time.Sleep(time.Minute)
+		cancelB, second := r.applyLater(text, testTimeout)
+		time.Sleep(time.Minute)
+		cancelA(errCtrlC)
+		cancelB(errCtrlC)
+		<-first
+		<-second
+		r.nothingLeft()
+	})
+}
+
+// TestC1WaitTakesUpAnUpdate: a wait continues with the image that another command's
+// update brought, and never starts the old one again.
+func TestC1WaitTakesUpAnUpdate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		text := one("Always")
+		r.mustApply(text, run.OutcomeCreated)
+		e := r.engine()
+		known := r.known()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		waited := make(chan run.Result, 1)
+		go func() { waited <- e.Wait(ctx, known[0], run.WaitOptions{For: lifecycle.GoalCompleted}) }()
+		time.Sleep(time.Minute)
+		r.mustApply(strings.Replace(text, "app:1", "app:2", 1), run.OutcomeUpdated)
+		time.Sleep(5 * time.Minute)
+		r.wantRunning("app")
+		if c, _ := r.rt.Container("app"); c.Config.Image.UserSpecifiedImage != "registry.example/app:2" {
+			t.Errorf("runs %s", c.Config.Image.UserSpecifiedImage)
+		}
+		if n := len(r.rt.CallNames("StartContainer")); n != 2 {
+			t.Errorf("%d containers were started", n)
+		}
+		cancel(errCtrlC)
+		<-waited
+		r.mustDelete()
+	})
+}
+
+// TestC1WaitTakesUpADeadline: an activeDeadlineSeconds that an update brings ends
+// the pod that a command waits for.
+func TestC1WaitTakesUpADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		text := one("Always")
+		r.mustApply(text, run.OutcomeCreated)
+		e := r.engine()
+		known := r.known()
+		waited := make(chan run.Result, 1)
+		go func() {
+			waited <- e.Wait(t.Context(), known[0], run.WaitOptions{For: lifecycle.GoalCompleted, Timeout: time.Hour})
+		}()
+		time.Sleep(time.Minute)
+		r.mustApply(strings.Replace(text, "spec:\n", "spec:\n  activeDeadlineSeconds: 300\n", 1), run.OutcomeUpdated)
+		result := <-waited
+		if result.Status.Reason != "DeadlineExceeded" {
+			t.Errorf("%v, %s %s", result.Err, result.Status.Phase, result.Status.Reason)
+		}
+		r.mustDelete()
+	})
+}
+
+// TestRollbackNeedsTheLock: where the pod's lock cannot be undone, a rollback
+// removes nothing, and says what to do.
+func TestRollbackNeedsTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.AddRemote(farImage)
+		r.rt.Fault("PullImage", critest.Fault{When: critest.Hang, Times: 1})
+		cancel, first := r.applyLater(podText("web", "Always", far), testTimeout)
+		time.Sleep(time.Minute)
+		held, err := store.Lock(t.Context(), r.layout().PodLock(identity.Pod{Namespace: "default", Name: "web"}), "process 1 (podrun stopped) [aa]", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := len(r.rt.Calls())
+		cancel(errCtrlC)
+		result := <-first
+		if !errors.Is(result.Err, errCtrlC) || !strings.Contains(result.Err.Error(), "wait for process 1 (podrun stopped)") {
+			t.Errorf("%v", result.Err)
+		}
+		for _, call := range r.rt.Calls()[before:] {
+			if !(step{method: call.Method}).reads() {
+				t.Errorf("%s without the lock", call.Method)
+			}
+		}
+		held.Unlock()
+		r.mustDelete()
+	})
+}
+
+// TestGenerations: each start, stop, takeover and delete takes a new generation,
+// and none comes again after a delete.
+func TestGenerations(t *testing.T) {
+	r := newRig(t)
+	id := identity.Pod{Namespace: "default", Name: "web"}
+	var seen []store.Generation
+	look := func(what string) {
+		t.Helper()
+		rec, err := store.ReadOwner(r.layout(), id)
+		if err != nil || rec == nil {
+			t.Fatalf("%s: %v, %v", what, rec, err)
+		}
+		if len(rec.Token) != 32 || slices.Contains(seen, rec.Generation) {
+			t.Errorf("%s: %v of %v", what, rec.Generation, seen)
+		}
+		if rec.Live(r.layout()) {
+			t.Errorf("%s: it is live after its command has ended", what)
+		}
+		seen = append(seen, rec.Generation)
+	}
+	for range 2 {
+		r.mustApply(one("Always"), run.OutcomeCreated)
+		look("apply")
+		c, _ := r.rt.Container("app")
+		if sb := r.rt.Sandboxes()[0]; sb.Config.Annotations[identity.AnnotationGeneration] != seen[len(seen)-1].String() ||
+			c.Config.Annotations[identity.AnnotationGeneration] != seen[len(seen)-1].String() {
+			t.Errorf("provenance: %v, %v", sb.Config.Annotations, c.Config.Annotations)
+		}
+		r.mustApply(one("Always"), run.OutcomeUnchanged)
+		look("apply again")
+		r.mustApply(strings.Replace(one("Always"), "app:1", "app:2", 1), run.OutcomeUpdated)
+		look("update")
+		r.mustApply(strings.Replace(one("Always"), "name: app", "args: [x], name: app", 1), run.OutcomeReplaced)
+		look("replace")
+		known := r.known()
+		if stopped := r.engine().Stop(t.Context(), known, run.DeleteOptions{}); stopped[0].Err != nil {
+			t.Fatal(stopped[0].Err)
+		}
+		look("stop")
+		r.mustDelete()
+		if rec, err := store.ReadOwner(r.layout(), id); rec != nil || err != nil {
+			t.Errorf("after a delete: %v, %v", rec, err)
+		}
+	}
+}
+
+// TestRestartOfAChangedPod: restart and start act on the pod as it is when they own it,
+// not as it was when they found it.
+func TestRestartOfAChangedPod(t *testing.T) {
+	text := func(value string) string {
+		return podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, env: [{name: V, value: "+value+"}]}]")
+	}
+	for name, again := range map[string]func(*run.Engine, context.Context, []run.Known, run.ApplyOptions) ([]run.Result, error){"restart": (*run.Engine).Restart, "start": (*run.Engine).Start} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.mustApply(text("old"), run.OutcomeCreated)
+				known := r.known()
+				r.mustApply(text("new"), run.OutcomeReplaced)
+				results, err := again(r.engine(), t.Context(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+				if err != nil || results[0].Err != nil {
+					t.Fatal(err, results)
+				}
+				if c, _ := r.rt.Container("app"); string(c.Config.GetEnvs()[0].GetValue()) != "new" {
+					t.Errorf("it runs with %v", c.Config.GetEnvs()[0])
+				}
+				r.mustDelete()
+			})
+		})
+	}
+}
+
+// TestDeleteOfAReplacedPod: a delete by name removes the pod that has the name when it
+// owns it; one that knows its pod otherwise removes only that.
+func TestDeleteOfAReplacedPod(t *testing.T) {
+	for _, byName := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.mustApply(one("Always"), run.OutcomeCreated)
+			known := r.known()
+			r.mustApply(podText("web", "Never", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeReplaced)
+			results, err := r.engine().Delete(t.Context(), known, run.DeleteOptions{Found: byName})
+			if err != nil || results[0].Err != nil {
+				t.Fatal(err, results)
+			}
+			if left := len(r.known()); (left == 0) != byName {
+				t.Errorf("by name %v: %d pods are left", byName, left)
+			}
+			r.mustDelete()
+		})
+	}
+}
+
+// TestRestartOfPodsOneOfWhichIsDeleted: the others are restarted.
+func TestRestartOfPodsOneOfWhichIsDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.mustApply(one("Always"), run.OutcomeCreated)
+		r.mustApply(podText("gone", "Always", "containers: [{name: side, image: registry.example/web:1}]"), run.OutcomeCreated)
+		known := r.known()
+		before, _ := r.rt.Container("app")
+		r.delete(run.DeleteOptions{}, "gone")
+		results, err := r.engine().Restart(t.Context(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+		if err != nil || len(results) != 2 || results[0].Err != nil {
+			t.Fatal(err, results)
+		}
+		wantErr(t, results[1].Err, problem.Failed, "pod default/gone: was deleted by another command")
+		if after, _ := r.rt.Container("app"); after.ID == before.ID {
+			t.Error("the other pod was not restarted")
+		}
+		r.mustDelete()
+	})
+}
+
+// TestRestartOfADeletedPod: restart and start find the pod, and wait while a delete removes
+// it. They do not create it again: no container of a deleted pod may come up.
+func TestRestartOfADeletedPod(t *testing.T) {
+	for name, again := range map[string]func(*run.Engine, context.Context, []run.Known, run.ApplyOptions) ([]run.Result, error){"restart": (*run.Engine).Restart, "start": (*run.Engine).Start} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.mustApply(one("Always"), run.OutcomeCreated)
+				known := r.known()
+				r.rt.Fault("StopPodSandbox", critest.Fault{When: critest.Slow, Delay: time.Minute, Times: 1})
+				deleted := make(chan error, 1)
+				go func() {
+					results, err := r.engine().Delete(t.Context(), known, run.DeleteOptions{})
+					if err == nil {
+						err = results[0].Err
+					}
+					deleted <- err
+				}()
+				time.Sleep(10 * time.Second)
+				results, err := again(r.engine(), t.Context(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+				if err == nil {
+					err = results[0].Err
+				}
+				wantErr(t, err, problem.Failed, "pod default/web: was deleted by another command")
+				if err := <-deleted; err != nil {
+					t.Errorf("delete: %v", err)
+				}
+				r.nothingLeft()
+			})
+		})
+	}
+}
+
+// TestRestartThatFails: the pod's definition is nowhere but here. A restart, or a start of a
+// stopped pod, that fails or is interrupted keeps it, without a sandbox, and can be repeated.
+func TestRestartThatFails(t *testing.T) {
+	again := map[string]func(*run.Engine, context.Context, []run.Known, run.ApplyOptions) ([]run.Result, error){"restart": (*run.Engine).Restart, "start": (*run.Engine).Start}
+	faults := map[string]critest.Fault{
+		"sandbox refused":         {Err: errors.New("no network"), Times: 3},
+		"no answer for a sandbox": {When: critest.Hang},
+	}
+	for name, again := range again {
+		for fault, f := range faults {
+			t.Run(name+" "+fault, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newRig(t)
+					r.mustApply(one("Always"), run.OutcomeCreated)
+					known := r.known()
+					if name == "start" {
+						if stopped := r.engine().Stop(t.Context(), known, run.DeleteOptions{}); stopped[0].Err != nil {
+							t.Fatal(stopped[0].Err)
+						}
+					}
+					clear := r.rt.Fault("RunPodSandbox", f)
+					results, err := again(r.engine(), t.Context(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+					if err != nil || results[0].Err == nil {
+						t.Fatalf("it did not fail: %v, %v", results, err)
+					}
+					clear()
+					if slices.ContainsFunc(r.rt.Sandboxes(), func(s critest.Sandbox) bool { return s.Ready }) {
+						t.Error("a sandbox is left that runs")
+					}
+					if known = r.known(); len(known) != 1 || known[0].Pod == nil {
+						t.Fatalf("the pod is lost: %v", known)
+					}
+					results, err = again(r.engine(), t.Context(), known, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+					if err != nil || results[0].Err != nil {
+						t.Fatalf("the next one: %v, %v", results, err)
+					}
+					if c, _ := r.rt.Container("app"); c.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
+						t.Error("the container does not run")
+					}
+					r.mustDelete()
+					r.nothingLeft()
+				})
+			})
+		}
+	}
+}

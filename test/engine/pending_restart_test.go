@@ -1,0 +1,200 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// clean runs until it is stopped, and then exits with 0.
+var clean = critest.Behavior{Forever: true, CleanTERM: true}
+
+// restartable is a pod of one container with that image and more fields.
+func restartable(policy, image, more string) string {
+	return podText("web", policy, "terminationGracePeriodSeconds: 5", "containers: [{name: web, image: registry.example/"+image+more+"}]")
+}
+
+// TestServeStartsChanged: a container that serve killed for its new image is started again
+// when the image was pulled, whatever its restart policy and its exit code.
+func TestServeStartsChanged(t *testing.T) {
+	for _, policy := range []string{"Never", "OnFailure"} {
+		t.Run(policy, func(t *testing.T) {
+			serveTest(t, func(t *testing.T, s *serving) {
+				s.rt.AddRemote(critest.Image{Name: "registry.example/app:new", Entrypoint: []string{"/server"}, PullDelay: 20 * time.Second})
+				s.rt.Script("web", clean)
+				s.files.write(file("web"), restartable(policy, "app:1", ""))
+				time.Sleep(time.Minute)
+				s.files.write(file("web"), restartable(policy, "app:new", ""))
+				time.Sleep(2 * time.Minute)
+				if c := s.running("web"); c.Config.GetImage().GetUserSpecifiedImage() != "registry.example/app:new" {
+					t.Errorf("image %s", c.Config.GetImage().GetUserSpecifiedImage())
+				}
+			})
+		})
+	}
+}
+
+// TestStartsUnhealthyAgain: a container that exits with 0 when it is killed because of a
+// probe has not succeeded.
+func TestStartsUnhealthyAgain(t *testing.T) {
+	for _, kind := range []string{"livenessProbe", "startupProbe"} {
+		more := ", " + kind + ": {exec: {command: [x]}, periodSeconds: 5, failureThreshold: 1}"
+		t.Run(kind+", serve", func(t *testing.T) {
+			serveTest(t, func(t *testing.T, s *serving) {
+				s.rt.Script("web", clean)
+				s.rt.ScriptExec("web", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 1} })
+				s.files.write(file("web"), restartable("OnFailure", "app:1", more))
+				time.Sleep(5 * time.Minute)
+				if n := len(s.starts("web")); n < 3 || s.got("web").Status.Phase != "Running" {
+					t.Errorf("%d starts, phase %s; events %q", n, s.got("web").Status.Phase, s.reasons())
+				}
+			})
+		})
+		t.Run(kind+", run", func(t *testing.T) {
+			r := newRig(t)
+			r.rt.Script("web", clean)
+			r.rt.ScriptExec("web", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 1} })
+			results, err := r.engine().Run(t.Context(), load(t, restartable("OnFailure", "app:1", more)), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true, Timeout: 8 * time.Second}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantErr(t, results[0].Err, problem.Deadline, "has not completed")
+			r.nothingLeft()
+		})
+	}
+}
+
+// TestServeResizesByRestart: a container that exits with 0 when it is killed for a resize is
+// started again with its new resources.
+func TestServeResizesByRestart(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		with := func(memory string) string {
+			return restartable("OnFailure", "app:1", ", resources: {limits: {memory: "+memory+"}}, resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]")
+		}
+		s.rt.Script("web", clean)
+		s.files.write(file("web"), with("64Mi"))
+		time.Sleep(time.Minute)
+		s.files.write(file("web"), with("128Mi"))
+		time.Sleep(time.Minute)
+		if c := s.running("web"); c.Config.Linux.Resources.MemoryLimitInBytes != 128<<20 || len(s.rt.Sandboxes()) != 1 {
+			t.Errorf("memory %d, %d sandboxes", c.Config.Linux.Resources.MemoryLimitInBytes, len(s.rt.Sandboxes()))
+		}
+		if !s.emitted("ResizeCompleted", "") {
+			t.Errorf("events %q", s.reasons())
+		}
+	})
+}
+
+// TestKilledInARestart: an apply that is killed by SIGKILL before or after it stopped a
+// container of which the image changed; the next apply starts it.
+func TestKilledInARestart(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after: %v", after), func(t *testing.T) {
+			r := newRig(t)
+			defer r.mustDelete()
+			r.rt.Script("web", clean)
+			r.mustApply(restartable("Never", "app:1", ""), run.OutcomeCreated)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			r.killAt(ctx, step{method: "StopContainer"}, after, restartable("Never", "app:2", ""))
+			result := r.apply(restartable("Never", "app:2", ""))
+			if result.Err != nil || result.Outcome != run.OutcomeRestarted {
+				t.Errorf("%s: %v", result.Outcome, result.Err)
+			}
+			if c, ok := r.rt.Container("web"); !ok || c.Config.GetImage().GetUserSpecifiedImage() != "registry.example/app:2" {
+				t.Errorf("container %+v", c)
+			}
+		})
+	}
+}
+
+// TestCanceledStart: containerd cancels the start of a container with the podrun that asked for
+// it; the container has not failed, and is started by the next command, the one that was killed
+// for an update included.
+func TestCanceledStart(t *testing.T) {
+	for _, update := range []bool{false, true} {
+		t.Run(fmt.Sprintf("update: %v", update), func(t *testing.T) {
+			r := newRig(t)
+			defer r.mustDelete()
+			r.rt.Script("web", clean)
+			image := "app:1"
+			if update {
+				r.mustApply(restartable("Never", image, ""), run.OutcomeCreated)
+				image = "app:2"
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			r.killAt(ctx, step{method: "StartContainer"}, false, restartable("Never", image, ""))
+			before, _ := r.rt.Container("web")
+			if !r.rt.CancelStart(before.ID) {
+				t.Fatalf("container %+v", before)
+			}
+			if phase := r.got("web").Status.Phase; phase == "Failed" || phase == "Succeeded" {
+				t.Errorf("phase %s", phase)
+			}
+			if result := r.apply(restartable("Never", image, "")); result.Err != nil || result.Outcome != run.OutcomeRestarted {
+				t.Errorf("%s: %v", result.Outcome, result.Err)
+			}
+			if c, ok := r.rt.Container("web"); !ok || c.State != runtimeapi.ContainerState_CONTAINER_RUNNING || c.Config.GetImage().GetUserSpecifiedImage() != "registry.example/"+image {
+				t.Errorf("container %+v", c)
+			}
+		})
+	}
+}
+
+// TestServeStartsChangedAfterFailures: a new container that could not be started, and whose
+// successor could not be created, does not end the pod whose container was killed for it.
+func TestServeStartsChangedAfterFailures(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.rt.Script("web", clean)
+		s.files.write(file("web"), restartable("Never", "app:1", ""))
+		time.Sleep(time.Minute)
+		s.rt.Fault("StartContainer", critest.Fault{When: critest.Before, Times: 1})
+		s.rt.Fault("CreateContainer", critest.Fault{When: critest.Before, Times: 1, Skip: 1})
+		s.files.write(file("web"), restartable("Never", "app:2", ""))
+		time.Sleep(2 * time.Minute)
+		if c := s.running("web"); c.Config.GetImage().GetUserSpecifiedImage() != "registry.example/app:2" {
+			t.Errorf("image %s", c.Config.GetImage().GetUserSpecifiedImage())
+		}
+	})
+}
+
+// TestServeKillsUnhealthyOnFullDisk: an unhealthy container is killed and started again although
+// neither can be recorded, as by the kubelet, which records nothing.
+func TestServeKillsUnhealthyOnFullDisk(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.rt.Script("web", clean)
+		s.rt.ScriptExec("web", func([]string) *critest.Exec { return &critest.Exec{ExitCode: 1} })
+		s.files.write(file("web"), restartable("OnFailure", "app:1", ", livenessProbe: {exec: {command: [x]}, initialDelaySeconds: 60, failureThreshold: 1}"))
+		time.Sleep(30 * time.Second)
+		// A full file system answers the same for every new file.
+		dir := filepath.Dir(s.layout().PendingRestarts(string(s.got("web").UID)))
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount("none", dir, "tmpfs", unix.MS_RDONLY, "size=4k"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute)
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+		if n := len(s.starts("web")); n < 2 {
+			t.Errorf("%d starts; events %q, warnings %q", n, s.reasons(), s.warnings)
+		}
+		s.running("web")
+		if n := s.warned("record which containers are restarted"); n != 1 {
+			t.Errorf("%d warnings: %q", n, s.warnings)
+		}
+	})
+}

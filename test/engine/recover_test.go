@@ -1,0 +1,253 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// attemptsOf lists the attempts that sandboxes were asked for.
+func attemptsOf(rt *critest.Runtime) []uint32 {
+	var out []uint32
+	for _, c := range rt.Calls() {
+		if req, ok := c.Request.(*runtimeapi.RunPodSandboxRequest); ok {
+			out = append(out, req.GetConfig().GetMetadata().GetAttempt())
+		}
+	}
+	return out
+}
+
+// sameRequests checks that sandboxes of one attempt were asked for with the same bytes:
+// CRI-O keeps one that was late for such a request, and cleans up where it differs
+// (test/timeout.bats).
+func sameRequests(t *testing.T, rt *critest.Runtime) {
+	t.Helper()
+	first := map[uint32]*runtimeapi.RunPodSandboxRequest{}
+	for _, c := range rt.Calls() {
+		req, ok := c.Request.(*runtimeapi.RunPodSandboxRequest)
+		if !ok {
+			continue
+		}
+		attempt := req.GetConfig().GetMetadata().GetAttempt()
+		if before := first[attempt]; before != nil && !proto.Equal(before, req) {
+			t.Errorf("attempt %d was asked for again as\n%v\nafter\n%v", attempt, req, before)
+		}
+		first[attempt] = req
+	}
+}
+
+// TestSandboxInDoubt: the runtime answered too late, or keeps a name for what it
+// does not list. A new attempt comes only after the old one was removed, and
+// there are never two.
+func TestSandboxInDoubt(t *testing.T) {
+	reserved := status.Error(codes.Unknown, `failed to reserve sandbox name "web_default_u_0": name "web_default_u_0" is reserved for "abc"`)
+	cni := status.Error(codes.Unknown, `failed to setup network for sandbox "abc": plugin type="bridge" failed (add)`)
+	for _, tc := range []struct {
+		name     string
+		fault    critest.Fault
+		attempts []uint32
+		changes  []string
+		err      []string // words of the error; nil for none
+	}{
+		// containerd#12438, #9947
+		{name: "it was made, and nobody told", fault: critest.Fault{When: critest.EffectThenHang, Times: 1}, attempts: []uint32{0, 1},
+			changes: []string{"RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "RunPodSandbox", "CreateContainer app", "StartContainer app"}},
+		{name: "it was made too late", fault: critest.Fault{When: critest.After, Times: 1}, attempts: []uint32{0, 1},
+			changes: []string{"RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "RunPodSandbox", "CreateContainer app", "StartContainer app"}},
+		// CRI-O continues with what is asked for again, byte for byte (timeout.bats).
+		{name: "it was not made", fault: critest.Fault{When: critest.Hang, Times: 1}, attempts: []uint32{0, 0},
+			changes: []string{"RunPodSandbox", "RunPodSandbox", "CreateContainer app", "StartContainer app"}},
+		{name: "it is made while the next is asked for", fault: critest.Fault{When: critest.Late, Delay: 5 * time.Minute, Times: 1}, attempts: []uint32{0, 0},
+			changes: []string{"RunPodSandbox", "RunPodSandbox", "CreateContainer app", "StartContainer app"}},
+		{name: "its name is reserved", fault: critest.Fault{When: critest.Before, Err: reserved, Times: 2}, attempts: []uint32{0, 1, 2},
+			changes: []string{"RunPodSandbox", "RunPodSandbox", "RunPodSandbox", "CreateContainer app", "StartContainer app"}},
+		{name: "its name stays reserved", fault: critest.Fault{When: critest.Before, Err: reserved}, attempts: []uint32{0, 1, 2},
+			changes: []string{"RunPodSandbox", "RunPodSandbox", "RunPodSandbox"}, err: []string{"pod default/web", "create sandbox", "is reserved for"}},
+		// containerd keeps a record when its own rollback fails.
+		{name: "its network failed, and a record is left", fault: critest.Fault{When: critest.After, Err: cni}, attempts: []uint32{0},
+			changes: []string{"RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"}, err: []string{"pod default/web", "create sandbox", `plugin type="bridge" failed`}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.rt.Fault("RunPodSandbox", tc.fault)
+				result := r.apply(one("Always"))
+				time.Sleep(10 * time.Minute)
+				if got := attemptsOf(r.rt); !slices.Equal(got, tc.attempts) {
+					t.Errorf("attempts %v, want %v", got, tc.attempts)
+				}
+				wantChanges(t, r.rt, tc.changes...)
+				sameRequests(t, r.rt)
+				if tc.err != nil {
+					wantErr(t, result.Err, problem.Runtime, tc.err...)
+					r.nothingLeft()
+					return
+				}
+				if result.Err != nil {
+					t.Fatal(result.Err)
+				}
+				r.oneReadySandbox()
+				if !r.emitted("FailedCreatePodSandBox", "Failed to create pod sandbox: rpc error") {
+					t.Errorf("events %q", r.reasons())
+				}
+				r.mustApply(one("Always"), run.OutcomeUnchanged)
+				r.mustDelete()
+			})
+		})
+	}
+}
+
+// TestContainerInDoubt: likewise of a container (containerd#4604, #13867).
+func TestContainerInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Fault("CreateContainer", critest.Fault{When: critest.EffectThenHang, Times: 1})
+		r.mustApply(one("Always"), run.OutcomeCreated)
+		wantChanges(t, r.rt, "RunPodSandbox", "CreateContainer app", "RemoveContainer app", "CreateContainer app", "StartContainer app")
+		if n := len(r.rt.Containers()); n != 1 {
+			t.Errorf("%d containers", n)
+		}
+		r.mustDelete()
+	})
+}
+
+// TestSandboxWithoutAddress: a kubelet makes another one; podrun says whose
+// configuration to look at.
+func TestSandboxWithoutAddress(t *testing.T) {
+	r := newRig(t, critest.PodRange())
+	wantErr(t, r.apply(one("Always")).Err, problem.Runtime, "pod default/web", "CNI")
+	r.nothingLeft()
+}
+
+// TestRollbackFails: what could not be removed is named, and delete removes it.
+func TestRollbackFails(t *testing.T) {
+	r := newRig(t)
+	r.rt.Fault("CreateContainer", critest.Fault{When: critest.Before})
+	clear := r.rt.Fault("RemovePodSandbox", critest.Fault{When: critest.Before})
+	result := r.apply(one("Always"))
+	id := r.rt.Sandboxes()[0].ID
+	wantErr(t, result.Err, problem.Runtime, "container app", "create", "clean up", id)
+	clear()
+	r.mustDelete()
+}
+
+func TestKeepOnFailure(t *testing.T) {
+	r := newRig(t)
+	clear := r.rt.Fault("CreateContainer", critest.Fault{When: critest.Before})
+	results, err := r.engine().Apply(t.Context(), load(t, one("Always")), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, KeepOnFailure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, results[0].Err, problem.Runtime, "container app", "create")
+	if len(r.rt.Sandboxes()) != 1 {
+		t.Error("the sandbox was not kept")
+	}
+	if _, err := os.Stat(r.layout().Checkpoint(results[0].ID.UID)); err != nil {
+		t.Error(err)
+	}
+	clear()
+	r.mustApply(one("Always"), run.OutcomeRestarted)
+	wantChanges(t, r.rt, "RunPodSandbox", "CreateContainer app", "CreateContainer app", "StartContainer app")
+	r.mustDelete()
+}
+
+// TestReserveFails: of two pods the second cannot be written down; nothing of the
+// first stays.
+func TestReserveFails(t *testing.T) {
+	r := newRig(t)
+	text := func(name string) string {
+		return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", uid: u-" + name + "}\nspec: {containers: [{name: app, image: registry.example/app:1}]}\n"
+	}
+	if err := os.MkdirAll(r.layout().PodsDir(), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	planted := r.layout().Pod("u-db")
+	if err := os.Symlink("/etc", planted); err != nil {
+		t.Fatal(err)
+	}
+	results, err := r.applyAll(t.Context(), text("web"), text("db"))
+	if err == nil || results != nil || !strings.Contains(err.Error(), "pod default/db") {
+		t.Errorf("%v, %v", results, err)
+	}
+	if _, err := os.Stat(r.layout().Pod("u-web")); !os.IsNotExist(err) {
+		t.Errorf("the first one's directory: %v", err)
+	}
+	if entries, err := os.ReadDir("/etc"); err != nil || len(entries) == 0 {
+		t.Errorf("/etc: %v", err)
+	}
+	wantChanges(t, r.rt)
+}
+
+// TestVolumeIsNotThere: a hostPath that is missing is the host's lack, found
+// before anything is done.
+func TestVolumeIsNotThere(t *testing.T) {
+	r := newRig(t)
+	missing := filepath.Join(t.TempDir(), "missing")
+	result := r.apply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, volumeMounts: [{name: data, mountPath: /data}]}]",
+		"volumes: [{name: data, hostPath: {path: "+missing+", type: Directory}}]"))
+	wantErr(t, result.Err, problem.Refused, "Pod default/web", "spec.volumes[0].hostPath", missing)
+	r.nothingLeft()
+}
+
+// TestVolumeFails: a hostPath that cannot be made leaves nothing.
+func TestVolumeFails(t *testing.T) {
+	r := newRig(t)
+	const impossible = "/proc/none/data"
+	result := r.apply(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, volumeMounts: [{name: data, mountPath: /data}]}]",
+		"volumes: [{name: data, hostPath: {path: "+impossible+", type: DirectoryOrCreate}}]"))
+	wantErr(t, result.Err, problem.Runtime, "pod default/web", "volume data", "/proc/none")
+	if !r.emitted("FailedMount", `MountVolume.SetUp failed for volume "data"`) {
+		t.Errorf("events %q", r.reasons())
+	}
+	r.nothingLeft()
+}
+
+// TestStartFails: the pod stays for diagnosis, and apply tries again.
+func TestStartFails(t *testing.T) {
+	r := newRig(t)
+	r.rt.Script("app", critest.Behavior{StartErr: `exec: "nope": executable file not found in $PATH`}, critest.Behavior{Forever: true})
+	result := r.apply(one("Always"))
+	wantErr(t, result.Err, problem.NotFound, "pod default/web: container app", "start", "its command was not found", "executable file not found")
+	if !r.emitted("Failed app", "executable file not found") {
+		t.Errorf("events %q", r.reasons())
+	}
+	if result := r.apply(one("Always")); result.Err != nil {
+		t.Error(result.Err)
+	}
+	r.mustDelete()
+}
+
+// TestRunAsNonRootRefused: it is checked before the sandbox where the image is
+// here, and on every start, whether or not the image was present (CVE-2019-11245).
+func TestRunAsNonRootRefused(t *testing.T) {
+	r := newRig(t)
+	r.rt.AddRemote(critest.Image{Name: "registry.example/away:1"})
+	for i, image := range []string{"app:1", "app:1", "away:1", "away:1", "app:1, imagePullPolicy: Always"} {
+		text := podText("web", "Always", "containers: [{name: app, image: registry.example/"+image+", securityContext: {runAsNonRoot: true}}]")
+		r.rt.ForgetCalls()
+		result := r.apply(text)
+		wantErr(t, result.Err, problem.Refused, "image will run as root", "container: app")
+		// What was pulled for the first try is present for the second.
+		pulled := i == 2 || i == 4
+		if made := slices.Contains(r.rt.Changes(), "RunPodSandbox"); made != pulled {
+			t.Errorf("%s: a sandbox was made: %v", image, made)
+		}
+		if slices.Contains(r.rt.Changes(), "CreateContainer app") {
+			t.Error("it was created")
+		}
+		r.nothingLeft()
+	}
+}

@@ -1,0 +1,196 @@
+package engine
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// version is a pod of one container with an image and an argument: another
+// image is an update in place, another argument a replacement.
+func version(image, arg string) string {
+	return podText("web", "Always", "terminationGracePeriodSeconds: 20",
+		"containers: [{name: app, image: registry.example/"+image+", args: ["+arg+"]}]")
+}
+
+func TestReplaceHasItsImageFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("app", critest.Behavior{Forever: true, TERMAfter: 3 * time.Second})
+		first := r.mustApply(version("app:1", "one"), run.OutcomeCreated)
+		r.rt.AddRemote(critest.Image{Name: "registry.example/new:1", PullDelay: 5 * time.Second})
+		r.rt.ForgetCalls()
+		begun := time.Now()
+		second := r.mustApply(version("new:1", "two"), run.OutcomeReplaced)
+		if first.ID.UID == second.ID.UID {
+			t.Error("another pod has the same UID")
+		}
+		if !slices.Contains(second.What, "spec.containers[0].image") || !slices.Contains(second.What, "spec.containers[0].args[0]") {
+			t.Errorf("what: %q", second.What)
+		}
+		stop := callTo(t, r.rt, "StopContainer app")
+		if at := stop.Start.Sub(begun); at < 5*time.Second || at > 6*time.Second {
+			t.Errorf("the old one was stopped after %s", at)
+		}
+		wantChanges(t, r.rt, "PullImage registry.example/new:1", "StopContainer app", "StopPodSandbox", "RemovePodSandbox",
+			"RunPodSandbox", "CreateContainer app", "StartContainer app")
+		if _, err := os.Stat(r.layout().Pod(first.ID.UID)); !os.IsNotExist(err) {
+			t.Errorf("the old one's directory: %v", err)
+		}
+		if left := cgroupsOf(r.settings.CgroupRoot + "/kubepods/besteffort/pod" + first.ID.UID); len(left) > 0 {
+			t.Errorf("the old one's groups: %v", left)
+		}
+		r.mustApply(version("new:1", "two"), run.OutcomeUnchanged)
+		r.mustDelete()
+	})
+}
+
+// callTo finds the first call of a name.
+func callTo(t testing.TB, rt *critest.Runtime, name string) critest.Call {
+	t.Helper()
+	for _, c := range rt.Calls() {
+		if c.Name() == name {
+			return c
+		}
+	}
+	t.Fatalf("no %s among %q", name, rt.Changes())
+	return critest.Call{}
+}
+
+func TestUpdateInPlace(t *testing.T) {
+	r := newRig(t)
+	first := r.mustApply(version("app:1", "one"), run.OutcomeCreated)
+	r.rt.ForgetCalls()
+	second := r.mustApply(version("app:2", "one"), run.OutcomeUpdated)
+	if first.ID.UID != second.ID.UID || !slices.Equal(second.What, []string{"spec.containers[0].image"}) {
+		t.Errorf("uid %s, then %s; what: %q", first.ID.UID, second.ID.UID, second.What)
+	}
+	wantChanges(t, r.rt, "StopContainer app", "CreateContainer app", "StartContainer app")
+	if !r.emitted("Killing app", "Container app definition changed, will be restarted") {
+		t.Errorf("events %q", r.reasons())
+	}
+	r.mustApply(version("app:2", "one"), run.OutcomeUnchanged)
+	wantChanges(t, r.rt)
+	r.mustDelete()
+}
+
+// TestUpdateCutShort: the checkpoint has the new version and the container the
+// old one; the next apply of the same file goes on.
+func TestUpdateCutShort(t *testing.T) {
+	r := newRig(t)
+	r.mustApply(version("app:1", "one"), run.OutcomeCreated)
+	clear := r.rt.Fault("StopContainer", critest.Fault{When: critest.Before})
+	wantErr(t, r.apply(version("app:2", "one")).Err, problem.Runtime, "pod default/web", "container app", "fault injected")
+	clear()
+	r.rt.ForgetCalls()
+	r.mustApply(version("app:2", "one"), run.OutcomeRestarted)
+	wantChanges(t, r.rt, "StopContainer app", "CreateContainer app", "StartContainer app")
+	r.mustDelete()
+}
+
+// TestTypoCostsNoDowntime: an image that is not available leaves the old version as
+// it was.
+func TestTypoCostsNoDowntime(t *testing.T) {
+	for name, text := range map[string]string{"update": version("tpyo:1", "one"), "replacement": version("tpyo:1", "two")} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			old := version("app:1", "one")
+			r.mustApply(old, run.OutcomeCreated)
+			before := r.residue()
+			r.rt.ForgetCalls()
+			result := r.apply(text)
+			wantErr(t, result.Err, problem.Image, "container app", "registry.example/tpyo:1")
+			wantChanges(t, r.rt, "PullImage registry.example/tpyo:1")
+			if after := r.residue(); !slices.Equal(before, after) {
+				t.Errorf("\nbefore %q\n after %q", before, after)
+			}
+			r.mustApply(old, run.OutcomeUnchanged)
+			wantChanges(t, r.rt)
+			r.mustDelete()
+		})
+	}
+}
+
+// TestReplaceFails: the old one is gone by then; nothing of the new one stays,
+// and the next apply begins again.
+func TestReplaceFails(t *testing.T) {
+	r := newRig(t)
+	r.mustApply(version("app:1", "one"), run.OutcomeCreated)
+	clear := r.rt.Fault("RunPodSandbox", critest.Fault{When: critest.Before})
+	wantErr(t, r.apply(version("app:1", "two")).Err, problem.Runtime, "pod default/web", "create sandbox")
+	clear()
+	r.nothingLeft()
+	r.mustApply(version("app:1", "two"), run.OutcomeCreated)
+	r.mustDelete()
+}
+
+// TestReplaceRefused: what the host refuses touches nothing, of another pod in
+// the same command either.
+func TestReplaceRefused(t *testing.T) {
+	r := newRig(t)
+	r.mustApply(version("app:1", "one"), run.OutcomeCreated)
+	r.rt.ForgetCalls()
+	bad := strings.Replace(version("app:1", "two"), "restartPolicy", "nodeSelector: {disk: ssd}\n  restartPolicy", 1)
+	_, err := r.applyAll(t.Context(), bad, podText("db", "Always", "containers: [{name: app, image: registry.example/db:1}]"))
+	wantErr(t, err, problem.Refused, "Pod default/web")
+	wantChanges(t, r.rt)
+	r.mustApply(version("app:1", "one"), run.OutcomeUnchanged)
+	r.mustDelete()
+}
+
+// TestReplaceCountsTheOldAsGone: its requests and its ports are the new one's.
+func TestReplaceCountsTheOldAsGone(t *testing.T) {
+	r := newRig(t)
+	text := func(arg string) string {
+		return podText("web", "Always", "containers:", "- name: app", "  image: registry.example/app:1", "  args: ["+arg+"]",
+			"  resources: {requests: {cpu: 900m}}", "  ports: [{containerPort: 80, hostPort: 39471}]")
+	}
+	r.mustApply(text("one"), run.OutcomeCreated)
+	r.mustApply(text("two"), run.OutcomeReplaced)
+	other := strings.Replace(text("one"), "name: web", "name: other", 1)
+	_, err := r.applyAll(t.Context(), other)
+	wantErr(t, err, problem.Refused, "39471")
+	r.mustDelete()
+}
+
+// TestReplaceSameUID: a UID of the manifest's own stays, so that a rollback by
+// UID must not mistake one for the other.
+func TestReplaceSameUID(t *testing.T) {
+	r := newRig(t)
+	text := func(arg string) string {
+		return strings.Replace(version("app:1", arg), "{name: web}", "{name: web, uid: u-1}", 1)
+	}
+	r.mustApply(text("one"), run.OutcomeCreated)
+	r.rt.ForgetCalls()
+	r.mustApply(text("two"), run.OutcomeReplaced)
+	wantChanges(t, r.rt, "StopContainer app", "StopPodSandbox", "RemovePodSandbox", "RunPodSandbox", "CreateContainer app", "StartContainer app")
+	r.mustApply(text("two"), run.OutcomeUnchanged)
+	r.mustDelete()
+}
+
+// TestReplaceAsksTheOldOneNicely: its hook and its grace period are the old
+// pod's own.
+func TestReplaceAsksTheOldOneNicely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true})
+		text := func(grace, sleep string) string {
+			return podText("web", "Always", "terminationGracePeriodSeconds: "+grace,
+				"containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {sleep: {seconds: "+sleep+"}}}}]")
+		}
+		r.mustApply(text("20", "5"), run.OutcomeCreated)
+		begun := time.Now()
+		r.mustApply(text("7", "1"), run.OutcomeReplaced)
+		if took := time.Since(begun); took < 20*time.Second || took > 21*time.Second {
+			t.Errorf("took %s", took)
+		}
+		r.mustDelete()
+	})
+}

@@ -1,0 +1,39 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/run"
+)
+
+// TestReservationReleasedWhileReading: another podrun that reads the host while a
+// pod starts finds the pod, by its reservation or by its sandbox.
+func TestReservationReleasedWhileReading(t *testing.T) {
+	r := newRig(t)
+	e := r.engine()
+	targets, _, err := e.Prepare(t.Context(), load(t, podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")), run.PrepareOptions{AllowKubelet: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reservation, err := e.HoldResources(targets[0].Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.rt.Fault("ListPodSandbox", critest.Fault{Match: func(proto.Message) bool {
+		reservation.Release() // its sandbox comes right after the list that is being made
+		return false
+	}})()
+	facts, err := discover.Read(t.Context(), r.rt.Client(), r.settings, discover.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(facts.Pods, func(p host.Pod) bool { return p.Name == "web" }) {
+		t.Errorf("the pods are %v, without the one that starts", facts.Pods)
+	}
+}

@@ -1,0 +1,346 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/store"
+)
+
+// TestMain leaves the engine no programs: this host's firewall rules are no subject of
+// these tests, and a process that one of them starts holds the locks of the others for
+// a moment, until it executes its program.
+func TestMain(m *testing.M) {
+	os.Unsetenv("PATH")
+	os.Exit(m.Run())
+}
+
+// rig is a host for tests of the engine: a fake runtime, directories and a
+// cgroup root of its own. Its control groups are real.
+type rig struct {
+	t        testing.TB
+	rt       *critest.Runtime
+	settings nodeconfig.Settings
+	keep     bool        // apiClient keeps the pods
+	client   *cri.Client // of a socket of rt; nil for rt's own
+
+	mu       sync.Mutex
+	events   []event.Event
+	warnings []string
+}
+
+// newRig makes a host on which every image of registry.example is present.
+func newRig(t testing.TB, opts ...critest.Option) *rig {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("not root: podrun makes control groups and mounts")
+	}
+	r := &rig{t: t, rt: critest.ForTest(t, opts...), settings: testSettings(memoryDir(t))}
+	for _, name := range []string{"app", "web", "db", "setup"} {
+		r.rt.AddImage(critest.Image{Name: "registry.example/" + name + ":1", Entrypoint: []string{"/server"}})
+		r.rt.AddImage(critest.Image{Name: "registry.example/" + name + ":2", Entrypoint: []string{"/server"}})
+	}
+	t.Cleanup(func() { removeCgroupRoot(t, r.settings.CgroupRoot) })
+	return r
+}
+
+// memoryDir makes a directory that needs no disk, where there is such a place:
+// podrun syncs what it writes, and these tests do it thousands of times.
+func memoryDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "podrun-ut-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// testSettings are those of a host below a directory.
+func testSettings(dir string) nodeconfig.Settings {
+	s := nodeconfig.Default()
+	s.EvictionHard = nil // this machine's disks may be full
+	s.RootDir = filepath.Join(dir, "root")
+	s.PodLogsDir = filepath.Join(dir, "logs")
+	s.ContainerLogsDir = filepath.Join(dir, "links")
+	s.CgroupRoot = "/podrun-ut-" + store.RandomHex(6)
+	s.HostnameOverride = "node-a"
+	s.RegistryPullQPS = 0
+	s.EvictionHard = nil // the disk of the machine that tests is not their subject
+	return s
+}
+
+// cgroupsOf lists the directories of a cgroup root in all hierarchies.
+func cgroupsOf(root string) []string {
+	var found []string
+	for _, pattern := range []string{"/sys/fs/cgroup" + root, "/sys/fs/cgroup/*" + root} {
+		dirs, err := filepath.Glob(pattern)
+		if err != nil {
+			panic(err)
+		}
+		found = append(found, dirs...)
+	}
+	return found
+}
+
+// removeCgroupRoot removes what a test that failed, or that keeps its pods,
+// left of its cgroup root.
+func removeCgroupRoot(t testing.TB, root string) {
+	for _, dir := range cgroupsOf(root) {
+		var all []string
+		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				all = append(all, path)
+			}
+			return err
+		})
+		for _, d := range slices.Backward(all) {
+			err = errors.Join(err, os.Remove(d))
+		}
+		if err != nil {
+			t.Errorf("remove %s: %v", dir, err)
+		}
+	}
+}
+
+// engine is another podrun process on the host.
+func (r *rig) engine() *run.Engine {
+	client := r.client
+	if client == nil {
+		client = r.rt.Client()
+	}
+	return &run.Engine{Node: node.Node{
+		Client: client, Settings: r.settings, Invocation: run.NewInvocation(), Command: "podrun test",
+		Emit: func(e event.Event) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.events = append(r.events, e)
+		},
+		Warn: func(l problem.List) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			for _, p := range l {
+				r.warnings = append(r.warnings, p.Message)
+			}
+		},
+	}}
+}
+
+// load reads manifests.
+func load(t testing.TB, texts ...string) *manifest.Objects {
+	t.Helper()
+	objects, problems := manifest.Load([]manifest.Source{{Name: "test.yaml", Data: []byte(strings.Join(texts, "\n---\n"))}}, manifest.Options{})
+	if errs := problems.Errors(); len(errs) > 0 {
+		t.Fatalf("the test's manifest: %v", errs)
+	}
+	return objects
+}
+
+const testTimeout = 10 * time.Minute
+
+// applyAll runs `podrun apply` as a process of its own.
+func (r *rig) applyAll(ctx context.Context, texts ...string) ([]run.Result, error) {
+	r.t.Helper()
+	return r.engine().Apply(ctx, load(r.t, texts...), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+}
+
+// apply applies one pod, whose result it returns.
+func (r *rig) apply(text string) run.Result {
+	r.t.Helper()
+	return r.applyWithin(r.t.Context(), text, testTimeout)
+}
+
+// applyWithin applies one pod with a timeout. A refusal is made a result.
+func (r *rig) applyWithin(ctx context.Context, text string, timeout time.Duration) run.Result {
+	r.t.Helper()
+	results, err := r.engine().Apply(ctx, load(r.t, text), run.ApplyOptions{Timeout: timeout, AllowKubelet: true})
+	if err != nil {
+		return run.Result{Outcome: run.OutcomeFailed, Err: err}
+	}
+	return results[0]
+}
+
+// mustApply applies one pod and checks what became of it.
+func (r *rig) mustApply(text string, want run.Outcome) run.Result {
+	r.t.Helper()
+	result := r.apply(text)
+	if result.Err != nil || result.Outcome != want {
+		r.t.Fatalf("apply: %s, %v; want %s", result.Outcome, result.Err, want)
+	}
+	return result
+}
+
+// delete runs `podrun delete` of the pods of these names, all if there is none.
+func (r *rig) delete(o run.DeleteOptions, names ...string) []run.Result {
+	r.t.Helper()
+	e := r.engine()
+	known, err := e.Find(r.t.Context(), run.Selector{Names: names})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	results, err := e.Delete(r.t.Context(), known, o)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return results
+}
+
+// mustDelete deletes everything and checks that nothing of it is left.
+func (r *rig) mustDelete() {
+	r.t.Helper()
+	for _, result := range r.delete(run.DeleteOptions{}) {
+		if result.Err != nil {
+			r.t.Errorf("delete %s: %v", result.ID, result.Err)
+		}
+	}
+	r.nothingLeft()
+}
+
+// known lists the pods that are present.
+func (r *rig) known() []run.Known {
+	r.t.Helper()
+	known, err := r.engine().Find(r.t.Context(), run.Selector{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return known
+}
+
+// residue lists everything of pods that is left on the host, locks aside.
+func (r *rig) residue() []string {
+	left := r.rt.Leaked()
+	for _, dir := range []string{r.layout().PodsDir(), r.settings.PodLogsDir, r.settings.ContainerLogsDir, r.layout().Owners(), r.layout().Claims()} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !os.IsNotExist(err) {
+			r.t.Error(err)
+		}
+		for _, e := range entries {
+			if path := filepath.Join(dir, e.Name()); dir != r.layout().Claims() || !store.IsLocked(path) { // of a command that runs
+				left = append(left, path)
+			}
+		}
+	}
+	return append(left, cgroupsOf(r.settings.CgroupRoot)...)
+}
+
+// nothingLeft checks that no sandbox, container, directory, log, link, control
+// group or held lock is left.
+func (r *rig) nothingLeft() {
+	r.t.Helper()
+	if left := r.residue(); len(left) > 0 {
+		r.t.Errorf("left behind:\n%s", strings.Join(left, "\n"))
+	}
+	r.noLockHeld()
+}
+
+// noLockHeld checks that no process holds a lock.
+func (r *rig) noLockHeld() {
+	r.t.Helper()
+	entries, err := os.ReadDir(r.layout().Locks())
+	if err != nil && !os.IsNotExist(err) {
+		r.t.Error(err)
+	}
+	for _, e := range entries {
+		f, err := os.Open(filepath.Join(r.layout().Locks(), e.Name()))
+		if err != nil {
+			r.t.Error(err)
+			continue
+		}
+		err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+		for range 200 { // the kernel may close a killed process's files a little later
+			if err == nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+			err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+		}
+		if err != nil {
+			r.t.Errorf("lock %s is held: %v", e.Name(), err)
+		}
+		f.Close()
+	}
+}
+
+func (r *rig) layout() identity.Layout { return r.settings.Layout() }
+
+// reasons lists the events' reasons so far, those of containers with a name:
+// "Started app".
+func (r *rig) reasons() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []string
+	for _, e := range r.events {
+		name := ""
+		if _, rest, ok := strings.Cut(e.FieldPath, "{"); ok {
+			name = " " + strings.TrimSuffix(rest, "}")
+		}
+		out = append(out, e.Reason+name)
+	}
+	return out
+}
+
+// emitted reports whether an event has that reason (as reasons gives them) and text.
+func (r *rig) emitted(reason, text string) bool {
+	all := r.reasons()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, e := range r.events {
+		if all[i] == reason && strings.Contains(e.Message, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// kindOf is the kind of the first problem.Error in an error; empty for none.
+func kindOf(err error) problem.Kind {
+	if e, ok := errors.AsType[*problem.Error](err); ok {
+		return e.Kind
+	}
+	return ""
+}
+
+// wantErr checks an error's kind and words.
+func wantErr(t testing.TB, err error, kind problem.Kind, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	if got := kindOf(err); got != kind {
+		t.Errorf("kind %q, want %q: %v", got, kind, err)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("error without %q: %v", w, err)
+		}
+	}
+}
+
+// podText writes a pod: its name, its restart policy, and lines of its spec
+// from which the indentation of two is left out.
+func podText(name, policy string, spec ...string) string {
+	return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec:\n  restartPolicy: " + policy + "\n" +
+		"  " + strings.Join(strings.Split(strings.Join(spec, "\n"), "\n"), "\n  ") + "\n"
+}

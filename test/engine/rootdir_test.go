@@ -1,0 +1,228 @@
+package engine
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/node"
+)
+
+// TestUIDDependsOnRootDir: the same file under two root directories is two pods, whatever
+// the spelling of a directory, and `plan`, also of recorded facts, knows their UIDs.
+func TestUIDDependsOnRootDir(t *testing.T) {
+	a, b := newRig(t), newRig(t)
+	text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
+	first, second := a.mustApply(text, run.OutcomeCreated), b.mustApply(text, run.OutcomeCreated)
+	defer a.mustDelete()
+	defer b.mustDelete()
+	pod := load(t, text).Pods[0].Object
+	if first.ID.UID == second.ID.UID || first.ID.UID == manifest.StaticUID(pod, "node-a", "") {
+		t.Errorf("UIDs %s and %s", first.ID.UID, second.ID.UID)
+	}
+	facts, err := a.engine().ReadFacts(t.Context(), load(t, text), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(facts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var recorded host.Facts
+	if err := json.Unmarshal(data, &recorded); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(a.settings.RootDir, link); err != nil {
+		t.Fatal(err)
+	}
+	linked := a.engine()
+	linked.Settings.RootDir = link
+	for name, e := range map[string]*run.Engine{"recorded facts": b.engine(), "the same directory": linked} {
+		facts, err := e.ReadFacts(t.Context(), load(t, text), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if facts.Pods = nil; name == "recorded facts" {
+			facts = recorded
+		}
+		targets, _, err := e.Prepare(t.Context(), load(t, text), node.PrepareOptions{AllowKubelet: true, Facts: &facts})
+		if err != nil || targets[0].UID != first.ID.UID {
+			t.Errorf("%s: planned as %s (%v), want %s", name, targets[0].UID, err, first.ID.UID)
+		}
+	}
+}
+
+// TestUpgradeRootDirInUID: a pod that a podrun made whose UIDs did not depend on the root
+// directory stays as it is, until it is replaced.
+func TestUpgradeRootDirInUID(t *testing.T) {
+	r := newRig(t)
+	defer r.mustDelete()
+	text := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
+	old := manifest.StaticUID(load(t, text).Pods[0].Object, "node-a", "")
+	r.mustApply(strings.Replace(text, "name: web", "name: web, uid: "+old, 1), run.OutcomeCreated)
+	r.rt.ForgetCalls()
+	if again := r.mustApply(text, run.OutcomeUnchanged); again.ID.UID != old || len(again.What) > 0 {
+		t.Errorf("pod %v (%q), want UID %s", again.ID, again.What, old)
+	}
+	pods := r.known()
+	options := run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}
+	if results, err := r.engine().Start(t.Context(), pods, options); err != nil || results[0].Err != nil || results[0].Outcome != run.OutcomeUnchanged || results[0].ID.UID != old {
+		t.Errorf("start: %+v, %v", results, err)
+	}
+	wantChanges(t, r.rt)
+	updated := r.mustApply(strings.Replace(text, "app:1", "app:2", 1), run.OutcomeUpdated)
+	if updated.ID.UID != old {
+		t.Errorf("update: pod %v", updated.ID)
+	}
+	if replaced := r.mustApply(strings.Replace(text, "app:1", "app:1, command: [sh]", 1), run.OutcomeReplaced); replaced.ID.UID == old {
+		t.Errorf("replaced: pod %v", replaced.ID)
+	}
+}
+
+const withUID = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, uid: u-1}\nspec: {containers: [{name: app, image: registry.example/app:1}]}\n"
+
+// twoRoots are two root directories on a host with one cgroup root, and a pod of the first
+// one. They share the runtime if shared is true.
+func twoRoots(t *testing.T, shared bool, text string) (a, b *rig) {
+	a, b = newRig(t), newRig(t)
+	b.settings.CgroupRoot = a.settings.CgroupRoot
+	if shared {
+		b.rt = a.rt
+	}
+	a.mustApply(text, run.OutcomeCreated)
+	return a, b
+}
+
+// groupsOf lists the directories of a pod's cgroup.
+func (r *rig) groupsOf(uid string) (found []string) {
+	for _, root := range cgroupsOf(r.settings.CgroupRoot) {
+		dirs, err := filepath.Glob(filepath.Join(root, "kubepods", "besteffort", "pod"+uid))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		found = append(found, dirs...)
+	}
+	return found
+}
+
+// deletesOne deletes the only pod of a root directory; its cgroup root stays, as others
+// have pods in it.
+func (r *rig) deletesOne() {
+	r.t.Helper()
+	if results := r.delete(run.DeleteOptions{}); len(results) != 1 || results[0].Err != nil {
+		r.t.Errorf("delete: %+v", results)
+	}
+}
+
+// TestUIDOfAnotherRootDir: a manifest's UID whose cgroup is that of a pod of another root
+// directory, of another runtime, is refused before any side effect; without the UID, it is
+// another pod, whose removal leaves the first one alone.
+func TestUIDOfAnotherRootDir(t *testing.T) {
+	a, b := twoRoots(t, false, withUID)
+	groups := a.groupsOf("u-1")
+	if len(groups) == 0 {
+		t.Fatal("the pod has no cgroup")
+	}
+	for _, text := range []string{withUID, strings.Replace(withUID, "name: web", "name: other", 1)} {
+		result := b.apply(text)
+		wantErr(t, result.Err, problem.Refused, "u-1")
+		for _, want := range []string{a.settings.RootDir, "remove metadata.uid", "--root-dir", "metadata.uid"} {
+			if !strings.Contains(result.Err.Error(), want) {
+				t.Errorf("no %q in %v", want, result.Err)
+			}
+		}
+		wantChanges(t, b.rt)
+		if _, err := os.Stat(b.layout().Pod("u-1")); !os.IsNotExist(err) {
+			t.Errorf("its directory: %v", err)
+		}
+	}
+	b.mustApply(strings.Replace(withUID, ", uid: u-1", "", 1), run.OutcomeCreated)
+	b.deletesOne()
+	if found, err := b.engine().GC(t.Context(), run.GCOptions{}); err != nil || len(found) > 0 {
+		t.Errorf("gc: %+v, %v", found, err)
+	}
+	if now := a.groupsOf("u-1"); !slices.Equal(now, groups) {
+		t.Errorf("its cgroups are %v, were %v", now, groups)
+	}
+	a.mustDelete()
+	b.mustApply(withUID, run.OutcomeCreated)
+	b.mustDelete()
+}
+
+// TestSharedUIDOfOlderPodrun: both root directories have the UID, as an older podrun allowed:
+// the deletion by the one spares the cgroup, which is that of the other.
+func TestSharedUIDOfOlderPodrun(t *testing.T) {
+	a, b := newRig(t), newRig(t)
+	b.mustApply(withUID, run.OutcomeCreated)
+	own := b.settings.CgroupRoot
+	t.Cleanup(func() { removeCgroupRoot(t, own) })
+	b.settings.CgroupRoot = a.settings.CgroupRoot
+	a.mustApply(withUID, run.OutcomeCreated)
+	groups := a.groupsOf("u-1")
+	b.mustApply(withUID, run.OutcomeUnchanged)
+	b.deletesOne()
+	if now := a.groupsOf("u-1"); len(now) == 0 || !slices.Equal(now, groups) {
+		t.Errorf("its cgroups are %v, were %v", now, groups)
+	}
+	a.mustDelete()
+}
+
+// TestRootDirsOfOneRuntime: the same manifest, and the same UID, are refused where another
+// root directory has the pod in the same runtime.
+func TestRootDirsOfOneRuntime(t *testing.T) {
+	plain := strings.Replace(withUID, ", uid: u-1", "", 1)
+	for _, tc := range []struct{ name, first, second, want string }{
+		{"the same file", plain, plain, "pod default/web of a podrun with another root directory"},
+		{"the same file with a UID", withUID, withUID, "pod default/web of a podrun with another root directory"},
+		{"the same UID", withUID, strings.Replace(withUID, "name: web", "name: other", 1), `"u-1" is the UID of pod default/web`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a, b := twoRoots(t, true, tc.first)
+			a.rt.ForgetCalls()
+			wantErr(t, b.apply(tc.second).Err, problem.Refused, tc.want)
+			for _, result := range b.delete(run.DeleteOptions{}) {
+				t.Errorf("delete found %v", result.ID)
+			}
+			wantChanges(t, a.rt)
+			a.mustApply(tc.first, run.OutcomeUnchanged)
+			a.mustDelete()
+		})
+	}
+}
+
+// TestGCOfRootDirs: gc keeps the cgroup of another root directory, unless that no longer
+// exists and no process is in the cgroup.
+func TestGCOfRootDirs(t *testing.T) {
+	a, b := twoRoots(t, false, withUID)
+	long := time.Now().Add(-time.Hour)
+	for _, dir := range a.groupsOf("u-1") {
+		if err := os.Chtimes(dir, long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found, err := b.engine().GC(t.Context(), run.GCOptions{}); err != nil || len(found) > 0 {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if len(a.groupsOf("u-1")) == 0 {
+		t.Fatal("the cgroup of the other pod was removed")
+	}
+	if err := os.RemoveAll(a.settings.RootDir); err != nil {
+		t.Fatal(err)
+	}
+	found, err := b.engine().GC(t.Context(), run.GCOptions{})
+	if err != nil || len(found) != 1 || found[0].Kind != "cgroup" || !found[0].Removed || !strings.Contains(found[0].Why, a.settings.RootDir) {
+		t.Errorf("of a root directory that is gone: %+v, %v", found, err)
+	}
+	if left := a.groupsOf("u-1"); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}

@@ -1,0 +1,190 @@
+package engine
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/store"
+)
+
+// lostChoice is a root directory with a pod on a runtime that answers at a socket of its own.
+type lostChoice struct {
+	*rig
+	endpoint string
+	stop     func() // ends the runtime
+	notes    []string
+}
+
+func newLostChoice(t *testing.T) *lostChoice {
+	r := newRig(t)
+	socket := filepath.Join(t.TempDir(), "cri.sock")
+	stop, err := r.rt.Serve(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	l := &lostChoice{rig: r, endpoint: "unix://" + socket, stop: stop}
+	l.settings.ContainerRuntimeEndpoint = l.endpoint
+	l.mustApply(one("Always"), run.OutcomeCreated)
+	return l
+}
+
+// runtime is that of a command with this --runtime; "" for auto.
+func (l *lostChoice) runtime(wanted string) *run.Runtime {
+	s := l.settings
+	s.ContainerRuntimeEndpoint, s.Runtime = "", wanted
+	return run.NewRuntime(s, run.RuntimeOptions{Command: "podrun test", Note: func(s string) { l.notes = append(l.notes, s) }, Warn: func(problem.List) {}})
+}
+
+// spoilChoice makes the record something that no podrun writes.
+func (l *lostChoice) spoilChoice(t *testing.T, how string) {
+	t.Helper()
+	layout := embeddedLayout(l.settings)
+	if err := embedded.MakeDirs(layout); err != nil {
+		t.Fatal(err)
+	}
+	if err := embedded.WriteChoice(layout, embedded.Choice{Kind: embedded.External, Endpoint: l.endpoint}); err != nil {
+		t.Fatal(err)
+	}
+	spoil(t, layout.Choice(), how)
+}
+
+// embeddedLayout is where podrun keeps its record of the runtime.
+func embeddedLayout(s nodeconfig.Settings) embedded.Layout {
+	return embedded.Layout{RootDir: embedded.ReadRealPath(s.RootDir)}
+}
+
+func (l *lostChoice) wantRecord(t *testing.T, want string) {
+	t.Helper()
+	c, err := embedded.ReadChoice(t.Context(), embeddedLayout(l.settings))
+	if err != nil || c == nil || c.Endpoint != want || c.Kind != embedded.External {
+		t.Errorf("recorded: %+v, %v", c, err)
+	}
+}
+
+// TestLostChoiceIsRecovered: the runtime of the pods is the one that has their sandboxes.
+func TestLostChoiceIsRecovered(t *testing.T) {
+	for how := range corruptFiles {
+		t.Run(how, func(t *testing.T) {
+			l := newLostChoice(t)
+			defer l.mustDelete()
+			l.spoilChoice(t, how)
+			for _, use := range []run.RuntimeUse{run.RuntimeLooks, run.RuntimeReads} {
+				if got, err := l.runtime("").Open(t.Context(), use); got != l.endpoint || err != nil {
+					t.Fatalf("to read: %q, %v", got, err)
+				}
+			}
+			if len(l.notes) > 0 {
+				t.Errorf("a command that reads wrote the record: %q", l.notes)
+			}
+			if got, err := l.runtime("").Open(t.Context(), run.RuntimeActs); got != l.endpoint || err != nil {
+				t.Fatalf("to act: %q, %v", got, err)
+			}
+			if len(l.notes) != 1 || !strings.Contains(l.notes[0], "recovered") {
+				t.Errorf("notes %q", l.notes)
+			}
+			l.wantRecord(t, l.endpoint)
+		})
+	}
+}
+
+// TestLostChoiceWithAnEndpoint: a record that is lost is the same as none to a command with
+// an endpoint, which records it.
+func TestLostChoiceWithAnEndpoint(t *testing.T) {
+	for how := range corruptFiles {
+		t.Run(how, func(t *testing.T) {
+			l := newLostChoice(t)
+			defer l.mustDelete()
+			l.spoilChoice(t, how)
+			for _, use := range []run.RuntimeUse{run.RuntimeLooks, run.RuntimeReads, run.RuntimeActs, run.RuntimeStarts} {
+				if got, err := l.runtime(l.endpoint).Open(t.Context(), use); got != l.endpoint || err != nil {
+					t.Fatalf("%q, %v", got, err)
+				}
+			}
+			l.wantRecord(t, l.endpoint)
+		})
+	}
+}
+
+// TestLostChoiceUndecided: if no runtime that answers has the pods, the error names the
+// command that records the runtime again, and that command works.
+func TestLostChoiceUndecided(t *testing.T) {
+	l := newLostChoice(t)
+	defer l.mustDelete()
+	l.spoilChoice(t, "cut short")
+	l.stop()
+	_, err := l.runtime("").Open(t.Context(), run.RuntimeReads)
+	wantErr(t, err, problem.Runtime, "choice.json")
+	if hint := problem.WithHint(err); !strings.Contains(hint, "podrun runtime up --runtime=RUNTIME") {
+		t.Errorf("hint %q", hint)
+	}
+	stop, err := l.rt.Serve(strings.TrimPrefix(l.endpoint, "unix://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if _, err := l.runtime(l.endpoint).Open(t.Context(), run.RuntimeStarts); err != nil {
+		t.Fatal(err)
+	}
+	l.wantRecord(t, l.endpoint)
+}
+
+// TestLostChoiceOfStoppedPods: of pods without sandboxes, the runtime is not guessed if the
+// embedded one may have them.
+func TestLostChoiceOfStoppedPods(t *testing.T) {
+	l := newLostChoice(t)
+	defer l.mustDelete()
+	l.spoilChoice(t, "empty")
+	pods, err := store.StoredPods(l.layout())
+	if err != nil || len(pods) != 1 {
+		t.Fatal(pods, err)
+	}
+	for _, b := range l.rt.Sandboxes() {
+		if _, err := l.rt.RemovePodSandbox(t.Context(), &runtimeapi.RemovePodSandboxRequest{PodSandboxId: b.ID}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := l.runtime("").Open(t.Context(), run.RuntimeReads); got != l.endpoint || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := os.Mkdir(filepath.Join(embeddedLayout(l.settings).Dir(), strings.Repeat("a", 64)), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	_, err = l.runtime("").Open(t.Context(), run.RuntimeReads)
+	wantErr(t, err, problem.Runtime, "choice.json")
+	if hint := problem.WithHint(err); !strings.Contains(hint, l.endpoint+", embedded") {
+		t.Errorf("hint %q", hint)
+	}
+	if s, err := l.runtime(embedded.ByFlag).Status(t.Context()); err != nil || s.Kind != string(embedded.Own) {
+		t.Errorf("--runtime=embedded: %+v, %v", s, err)
+	}
+}
+
+// TestChoiceOfANewerPodrun is neither recovered nor written over.
+func TestChoiceOfANewerPodrun(t *testing.T) {
+	l := newLostChoice(t)
+	defer l.mustDelete()
+	l.spoilChoice(t, "empty")
+	path := embeddedLayout(l.settings).Choice()
+	text := []byte(`{"schemaVersion": 2, "kind": "external", "endpoint": "` + l.endpoint + `"}`)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := l.runtime("").Open(t.Context(), run.RuntimeReads)
+	wantErr(t, err, problem.Runtime, "newer podrun")
+	if got, err := l.runtime(l.endpoint).Open(t.Context(), run.RuntimeStarts); got != l.endpoint || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, text) {
+		t.Errorf("the record is %s, %v", now, err)
+	}
+}

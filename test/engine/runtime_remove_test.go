@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/store"
+)
+
+// TestPodsAreRemovedWithoutTheRuntime removes a pod while the runtime that ran it is gone.
+func TestPodsAreRemovedWithoutTheRuntime(t *testing.T) {
+	r := newRig(t)
+	if result := r.apply(one("Always")); result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	r.rt.Close()
+	runtime := run.NewRuntime(r.settings, run.RuntimeOptions{Command: "podrun test"})
+	if err := embedded.MakeDirs(embeddedLayout(r.settings)); err != nil {
+		t.Fatal(err)
+	}
+	if err := runtime.RemoveStored(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if pods, err := store.StoredPods(r.settings.Layout()); err != nil || len(pods) > 0 {
+		t.Errorf("pods are left: %v, %v", pods, err)
+	}
+	for _, dir := range []string{r.settings.PodLogsDir, r.settings.ContainerLogsDir} {
+		if left, err := os.ReadDir(dir); err != nil && !errors.Is(err, os.ErrNotExist) || len(left) > 0 {
+			t.Errorf("left in %s: %v, %v", dir, left, err)
+		}
+	}
+	for _, dir := range cgroupsOf(r.settings.CgroupRoot) {
+		t.Errorf("%s is left", dir)
+	}
+	if err := runtime.RemoveStored(context.Background()); err != nil { // nothing is left to do
+		t.Error(err)
+	}
+}
+
+func TestTheSandboxImageIsNotRemoved(t *testing.T) {
+	r := newRig(t)
+	r.rt.AddImage(critest.Image{Name: embedded.PauseImage})
+	err := r.engine().RemoveImages(context.Background(), []string{embedded.PauseImage, "registry.example/db:2"}, true)
+	wantErr(t, err, problem.Refused, "sandbox image")
+	list, err := r.engine().Images(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, i := range list {
+		names = append(names, i.Names...)
+	}
+	if all := strings.Join(names, " "); !strings.Contains(all, embedded.PauseImage) || strings.Contains(all, "db:2") {
+		t.Errorf("the images are %s", all)
+	}
+}

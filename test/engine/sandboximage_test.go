@@ -1,0 +1,36 @@
+package engine
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/problem"
+)
+
+// What containerd answered where its sandbox image was not available.
+func TestSandboxImageIsNamed(t *testing.T) {
+	for version, test := range map[string]struct{ text, key string }{
+		"1.6.20": {`failed to get sandbox image "r.example/pause:3.9": failed to pull image "r.example/pause:3.9": failed to pull and unpack image "r.example/pause:3.9": failed to resolve reference "r.example/pause:3.9": r.example/pause:3.9: not found`,
+			`sandbox_image in [plugins."io.containerd.grpc.v1.cri"]`},
+		"v2.1.4": {`failed to start sandbox "407b3e4c": failed to get sandbox image "r.example/pause:3.9": failed to pull image "r.example/pause:3.9": failed to pull and unpack image "r.example/pause:3.9": failed to resolve image: r.example/pause:3.9: not found`,
+			`pinned_images.sandbox in [plugins.'io.containerd.cri.v1.images']`},
+		"v2.4.2": {`failed to pull image "r.example/pause:3.9": failed to pull and unpack image "r.example/pause:3.9": failed to resolve image: failed to do request: Head "https://r.example/v2/pause/manifests/3.9": dial tcp: lookup r.example: no such host`,
+			`pinned_images.sandbox in [plugins.'io.containerd.cri.v1.images']`},
+	} {
+		r := newRig(t, critest.Version("containerd", version))
+		r.rt.Fault("RunPodSandbox", critest.Fault{When: critest.Before, Err: errors.New(test.text)})
+		result := r.apply(one("Never"))
+		var e *problem.Error
+		if !errors.As(result.Err, &e) || e.Kind != problem.Image || !strings.Contains(e.Hint, "r.example/pause:3.9") {
+			t.Errorf("%s: %v", version, result.Err)
+		}
+		if !strings.Contains(e.Hint, "image r.example/pause:3.9 was not found") || !strings.Contains(e.Hint, test.key) {
+			t.Errorf("%s: %s", version, e.Hint)
+		}
+	}
+	r := newRig(t)
+	r.rt.Fault("RunPodSandbox", critest.Fault{When: critest.Before, Err: errors.New(`failed to setup network for sandbox "a": plugin "bridge" failed`)})
+	wantErr(t, r.apply(one("Never")).Err, problem.Runtime, "bridge")
+}

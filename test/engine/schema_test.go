@@ -1,0 +1,241 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
+)
+
+// withHook is a pod of which podrun keeps the state of a hook.
+var withHook = podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: ['true']}}}}]")
+
+// keepAll writes each kind of state file of a pod, as this podrun does, and
+// returns them.
+func (r *rig) keepAll(uid string) []string {
+	r.t.Helper()
+	l := r.layout()
+	hooks, err := os.ReadDir(l.HookMarks(uid))
+	if err != nil || len(hooks) != 1 {
+		r.t.Fatalf("hooks: %v, %v; want one", hooks, err)
+	}
+	backOff := filepath.Join(l.ImageBackOff(), uid+".json")
+	for file, content := range map[string]string{
+		l.Devices(uid): `{"app":["vendor.example/device=1"]}`, l.Restarted(uid): `["0123456789abc"]`,
+		l.ProbeResults(uid): `{"0123456789abc":{"started":true,"ready":true}}`, backOff: "[]",
+		l.Resize(uid): `{"group":true,"since":"2026-01-02T03:04:05Z"}`,
+	} {
+		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+			r.t.Fatal(err)
+		}
+		if err := store.WriteState(file, []byte(content), 0o600); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return []string{l.Checkpoint(uid), l.Devices(uid), l.Restarted(uid), l.ProbeResults(uid), backOff, filepath.Join(l.HookMarks(uid), hooks[0].Name()), l.Resize(uid)}
+}
+
+// setVersion rewrites a state file as one of another version; 0 is a file of a
+// podrun of before there were versions.
+func setVersion(t *testing.T, file string, version string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	current := string(identity.AddSchema(nil))
+	if !strings.Contains(string(data), current) {
+		t.Fatalf("%s has no version: %q", file, data)
+	}
+	line := "# podrun schema " + version + "\n"
+	if version == "0" {
+		line = ""
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(data), current, line, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSchemaOfBefore: state files without a version, as podruns wrote them before
+// there was one, are read as the current ones are.
+func TestSchemaOfBefore(t *testing.T) {
+	r := newRig(t)
+	defer r.mustDelete()
+	first := r.mustApply(withHook, run.OutcomeCreated)
+	files := r.keepAll(first.ID.UID)
+	see := func() *lifecycle.Observed {
+		t.Helper()
+		obs, err := observe.ReadPod(t.Context(), r.rt.Client(), r.layout(), first.ID.UID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return obs
+	}
+	now := see()
+	for _, file := range files {
+		setVersion(t, file, "0")
+	}
+	old := see()
+	if len(now.Hooks) != 1 || now.Hooks[filepath.Base(files[5])] != lifecycle.HookDone || old.Hooks[filepath.Base(files[5])] != lifecycle.HookDone {
+		t.Errorf("hooks %v, of before %v", now.Hooks, old.Hooks)
+	}
+	if !now.Restarted["0123456789abc"] || !old.Restarted["0123456789abc"] {
+		t.Errorf("restarted %v, of before %v", now.Restarted, old.Restarted)
+	}
+	if want := (lifecycle.Probed{Started: true, Ready: true}); now.Probes["0123456789abc"] != want || old.Probes["0123456789abc"] != want {
+		t.Errorf("probes %v, of before %v", now.Probes, old.Probes)
+	}
+	if now.Resize == nil || old.Resize == nil || !old.Resize.Group {
+		t.Errorf("resize %v, of before %v", now.Resize, old.Resize)
+	}
+	r.rt.ForgetCalls()
+	if again := r.mustApply(withHook, run.OutcomeUnchanged); again.ID != first.ID {
+		t.Errorf("pod %v, want %v", again.ID, first.ID)
+	}
+	wantChanges(t, r.rt)
+}
+
+// TestSchemaOfTheStoppedMark: it is kept and read with its version, and without.
+func TestSchemaOfTheStoppedMark(t *testing.T) {
+	r := newRig(t)
+	defer r.mustDelete()
+	first := r.mustApply(withHook, run.OutcomeCreated)
+	pods, err := r.engine().Find(t.Context(), run.Selector{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if results := r.engine().Stop(t.Context(), pods, run.DeleteOptions{}); results[0].Err != nil {
+		t.Fatal(results[0].Err)
+	}
+	mark := r.layout().StoppedMark(first.ID.UID)
+	for _, version := range []string{"", "0"} {
+		if version != "" {
+			setVersion(t, mark, version)
+		}
+		result := r.engine().Wait(t.Context(), pods[0], run.WaitOptions{For: lifecycle.GoalStarted})
+		wantErr(t, result.Err, problem.Failed, "was stopped by")
+		if strings.Contains(result.Err.Error(), "schema") {
+			t.Errorf("error %q has the version", result.Err)
+		}
+	}
+	os.WriteFile(mark, fmt.Appendf(nil, "# podrun schema %d\n{\"why\": \"of a newer form\"}\n", identity.Schema+1), 0o600)
+	result := r.engine().Wait(t.Context(), pods[0], run.WaitOptions{For: lifecycle.GoalStarted})
+	wantErr(t, result.Err, problem.Refused, mark, fmt.Sprintf("schema version %d", identity.Schema+1))
+}
+
+// TestSchemaOfANewerPodrun: any state file that a newer podrun wrote blocks what
+// changes the pod, and nothing else, whether its content can be read or not.
+func TestSchemaOfANewerPodrun(t *testing.T) {
+	for _, unreadable := range []bool{false, true} {
+		for i := range 6 {
+			r := newRig(t)
+			first := r.mustApply(withHook, run.OutcomeCreated)
+			other := r.mustApply(podText("other", "Always", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
+			file := r.keepAll(first.ID.UID)[i]
+			t.Run(strings.TrimPrefix(file, r.settings.RootDir)+map[bool]string{true: " of another form"}[unreadable], func(t *testing.T) {
+				setVersion(t, file, "7")
+				if unreadable {
+					makeUnreadable(t, file)
+				}
+				r.rt.ForgetCalls()
+				blocks(t, r, file, first.ID)
+				wantChanges(t, r.rt)
+				shows(t, r, first.ID, file == r.layout().Checkpoint(first.ID.UID) && unreadable)
+				if results, err := r.engine().Apply(t.Context(), load(t, podText("other", "Always", "containers: [{name: app, image: registry.example/app:1}]")),
+					run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}); err != nil || results[0].Outcome != run.OutcomeUnchanged {
+					t.Errorf("another pod: %+v, %v", results, err)
+				}
+				for _, result := range r.delete(run.DeleteOptions{}) {
+					if result.Err != nil || result.Outcome != run.OutcomeDeleted {
+						t.Errorf("delete: %+v", result)
+					}
+				}
+				r.nothingLeft()
+			})
+			_ = other
+		}
+	}
+}
+
+// makeUnreadable keeps the first lines of a state file and replaces the rest.
+func makeUnreadable(t *testing.T, file string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var head strings.Builder
+	for line := range strings.Lines(string(data)) {
+		if strings.HasPrefix(line, "# podrun ") {
+			head.WriteString(line)
+		}
+	}
+	if err := os.WriteFile(file, []byte(head.String()+"\x01\x02 of a later form\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// blocks checks that every command that changes a pod is refused.
+func blocks(t *testing.T, r *rig, file string, id identity.Pod) {
+	t.Helper()
+	pods, err := r.engine().Find(t.Context(), run.Selector{Namespace: id.Namespace, Names: []string{id.Name}})
+	if err != nil || len(pods) != 1 {
+		t.Fatalf("%v, %v", pods, err)
+	}
+	options := run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}
+	for name, do := range map[string]func() ([]run.Result, error){
+		"apply":   func() ([]run.Result, error) { return r.engine().Apply(t.Context(), load(t, withHook), options) },
+		"start":   func() ([]run.Result, error) { return r.engine().Start(t.Context(), pods, options) },
+		"restart": func() ([]run.Result, error) { return r.engine().Restart(t.Context(), pods, options) },
+		"stop":    func() ([]run.Result, error) { return r.engine().Stop(t.Context(), pods, run.DeleteOptions{}), nil },
+		"wait": func() ([]run.Result, error) {
+			return r.engine().WaitAll(t.Context(), pods, run.WaitOptions{For: lifecycle.GoalStarted}), nil
+		},
+		"run --replace": func() ([]run.Result, error) {
+			_, err := r.engine().Run(t.Context(), load(t, withHook), run.RunOptions{ApplyOptions: options, Replace: true})
+			return nil, err
+		},
+	} {
+		results, err := do()
+		for _, result := range results {
+			err = errors.Join(err, result.Err)
+		}
+		if err == nil {
+			t.Errorf("%s: no error", name)
+			continue
+		}
+		t.Log(name, err)
+		e, ok := errors.AsType[*problem.Error](err)
+		if text := err.Error(); !ok || e.Kind != problem.Refused || !strings.Contains(text, file) || !strings.Contains(text, "version 7") ||
+			!strings.Contains(text, id.String()) || !strings.Contains(e.Hint, "newer podrun") {
+			t.Errorf("%s: %v (%+v)", name, err, e)
+		}
+	}
+}
+
+// shows checks that the pod is listed, with what can be read of it.
+func shows(t *testing.T, r *rig, id identity.Pod, unknown bool) {
+	t.Helper()
+	views, err := r.engine().Pods(t.Context(), run.Selector{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(views, func(v run.View) bool { return v.ID == id })
+	if len(views) != 2 || at < 0 {
+		t.Fatalf("%d pods, ours the %d.", len(views), at)
+	}
+	pod := views[at].Object
+	if pod.Status.Phase != "Running" || len(pod.Status.ContainerStatuses) != 1 || (views[at].Pod == nil) != unknown {
+		t.Errorf("phase %s, %d containers", pod.Status.Phase, len(pod.Status.ContainerStatuses))
+	}
+}

@@ -1,0 +1,34 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve"
+)
+
+// TestAPIReportsCorruptPods: a pod that cannot be supervised because its checkpoint is
+// corrupt makes the node not ready, until it is deleted.
+func TestAPIReportsCorruptPods(t *testing.T) {
+	r := newRig(t)
+	pod := r.mustApply(servedPod("web"), run.OutcomeCreated)
+	spoil(t, r.layout().Checkpoint(pod.ID.UID), "cut short")
+	get := apiClient(t, r, serve.Options{Dirs: []string{t.TempDir()}})
+	const problem = "pod default/web: its checkpoint is corrupt"
+	eventually(t, "not ready", func() bool {
+		code, text := get("/readyz")
+		return code == 503 && strings.Contains(text, "source podrun apply failed: "+problem)
+	})
+	if code, text := get("/healthz"); code != 200 {
+		t.Errorf("healthz: %d %s", code, text)
+	}
+	if _, text := get("/sources"); !strings.Contains(text, problem) {
+		t.Errorf("sources: %s", text)
+	}
+	r.goneByDelete("web")
+	eventually(t, "ready", func() bool {
+		code, _ := get("/readyz")
+		return code == 200
+	})
+}

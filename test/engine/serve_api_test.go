@@ -1,0 +1,323 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	promodel "github.com/prometheus/common/model"
+	corev1 "k8s.io/api/core/v1"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve"
+	"github.com/podrun/podrun/serve/nodeapi"
+)
+
+// TestServeAPISocketIsOutsideRootDir: a volume of the root directory gives no access to the
+// API, since there is no socket in it; podrun's own commands find it.
+func TestServeAPISocketIsOutsideRootDir(t *testing.T) {
+	r := newRig(t)
+	apiClient(t, r, serve.Options{Dirs: []string{t.TempDir()}})
+	found := filepath.WalkDir(r.layout().RootDir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type()&fs.ModeSocket != 0 {
+			t.Errorf("%s is a socket", path)
+		}
+		return err
+	})
+	if found != nil {
+		t.Error(found)
+	}
+	if _, err := serve.ReadSources(t.Context(), r.layout()); err != nil {
+		t.Error(err)
+	}
+	if c, err := nodeapi.DialUnix(t.Context(), r.layout().APILink()); err != nil {
+		t.Errorf("an earlier release's path: %v", err)
+	} else {
+		c.Close()
+	}
+	other := r.layout()
+	other.RootDir += "2"
+	if other.APISocket() == r.layout().APISocket() {
+		t.Error("two root directories have one socket")
+	}
+}
+
+// TestServeAPIStatusSocket: monitoring reads the state of pods without what their manifests
+// hold.
+func TestServeAPIStatusSocket(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	manifest := strings.Replace(apiPod, "{name: app,", "{name: app, env: [{name: PASSWORD, value: hunter2}],", 1)
+	if manifest == apiPod {
+		t.Fatal("no container named app")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status := r.layout().StatusSocket()
+	get := apiClient(t, r, serve.Options{Dirs: []string{dir}, API: serve.APIOptions{Status: serve.APISocket{Path: status, Link: r.layout().StatusLink()}}})
+	eventually(t, "the pod runs", func() bool {
+		_, body := get("/pods")
+		return strings.Contains(body, `"phase":"Running"`)
+	})
+	if _, body := get("/pods"); !strings.Contains(body, "hunter2") {
+		t.Errorf("the pod has no variable: %s", body)
+	}
+	c := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return nodeapi.DialUnix(ctx, r.layout().StatusLink())
+	}}}
+	for path, want := range map[string]string{"/pods": `"phase":"Running"`, "/metrics": "kubelet_running_pods", "/containerLogs/default/web/app": "this socket provides only"} {
+		resp, err := c.Get("http://podrun" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || !strings.Contains(string(body), want) || strings.Contains(string(body), "hunter2") {
+			t.Errorf("%s: %v %s", path, err, body)
+		}
+	}
+	if entry, err := os.Stat(status); err != nil || entry.Mode().Perm()&0o007 != 0 {
+		t.Errorf("%v %v", entry, err)
+	}
+}
+
+// TestServeAPIOfEarlierRelease: a supervisor of an earlier release has its socket below the
+// root directory.
+func TestServeAPIOfEarlierRelease(t *testing.T) {
+	layout := newRig(t).layout()
+	l, err := nodeapi.ListenUnix(nodeapi.Socket{Path: layout.APILink()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `[{"name":"/old"}]`) })}
+	go old.Serve(l)
+	defer old.Close()
+	if got, err := serve.ReadSources(t.Context(), layout); err != nil || len(got) != 1 || got[0].Name != "/old" {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// apiClient serves a directory by Engine.Serve with its API on a socket, and returns
+// what asks it.
+func apiClient(t testing.TB, r *rig, o serve.Options) func(path string) (int, string) {
+	t.Helper()
+	socket := r.layout().APISocket()
+	ctx, cancel := context.WithCancel(t.Context())
+	o.AllowKubelet, o.API.Socket = true, nodeapi.Socket{Path: socket, Link: r.layout().APILink()}
+	ready, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		o.Ready = func() { close(ready) }
+		done <- serve.Run(ctx, r.engine(), o)
+	}()
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return nodeapi.DialUnix(ctx, socket) }}
+	t.Cleanup(func() { // ends with the test that has begun it
+		transport.CloseIdleConnections()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		for _, path := range []string{filepath.Dir(socket), r.layout().APILink()} {
+			if _, err := os.Lstat(path); err == nil {
+				t.Errorf("%s was left behind", path)
+			}
+		}
+		if r.keep {
+			return
+		}
+		e := r.engine()
+		known, err := e.Find(context.Background(), run.Selector{})
+		if err == nil {
+			_, err = e.Delete(context.Background(), known, run.DeleteOptions{})
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-ready:
+	case err := <-done:
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
+	return func(path string) (int, string) {
+		t.Helper()
+		resp, err := client.Get("http://podrun" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+}
+
+// eventually waits up to 20 s for a condition.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+const apiPod = `apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+  - {name: app, image: "registry.example/app:1"}
+`
+
+func TestServeAPI(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(apiPod), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	get := apiClient(t, r, serve.Options{Dirs: []string{dir}})
+	var pods corev1.PodList
+	eventually(t, "the pod runs", func() bool {
+		code, body := get("/pods")
+		pods = corev1.PodList{}
+		return code == 200 && json.Unmarshal([]byte(body), &pods) == nil && len(pods.Items) == 1 && pods.Items[0].Status.Phase == corev1.PodRunning
+	})
+	if code, body := get("/readyz"); code != 200 || body != "ok" {
+		t.Errorf("/readyz: %d %s", code, body)
+	}
+	var metrics string
+	eventually(t, "the list of the runtime has the pod", func() bool {
+		_, metrics = get("/metrics")
+		return strings.Contains(metrics, "\nkubelet_running_pods 1\n")
+	})
+	parser := expfmt.NewTextParser(promodel.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(metrics))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := families["kubelet_pod_start_duration_seconds"].GetMetric()[0].GetHistogram().GetSampleCount(); n != 1 {
+		t.Errorf("%d pods were started", n)
+	}
+	for _, want := range []string{`kubelet_running_containers{container_state="running"} 1`, `kubelet_started_containers_total{container_type="container"} 1`,
+		`podrun_container_restarts_total{container="app",namespace="default",pod="web"} 0`, `podrun_source_up{source="` + dir + `"} 1`, `podrun_supervised_pods{state="supervised"} 1`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+	if code, body := get("/events?pod=web"); code != 200 || !strings.Contains(body, `"reason":"Started"`) {
+		t.Errorf("/events: %d %s", code, body)
+	}
+	if code, body := get("/containerLogs/default/web/app?tailLines=1"); code != 200 {
+		t.Errorf("/containerLogs: %d %s", code, body)
+	}
+	var stats statsapi.Summary
+	if code, body := get("/stats/summary"); code != 200 || json.Unmarshal([]byte(body), &stats) != nil || len(stats.Pods) != 1 {
+		t.Fatalf("/stats/summary: %d %s", code, body)
+	}
+	if p := stats.Pods[0]; p.CPU == nil || p.Memory == nil || *p.CPU.UsageCoreNanoSeconds != 0 || len(p.Containers) != 1 || *p.Containers[0].CPU.UsageCoreNanoSeconds != 1e9 {
+		t.Errorf("/stats/summary: the pod's own usage is not that of its control group: %+v", p)
+	}
+	for path, want := range map[string]int{"/containerLogs/default/none/app": 404, "/containerLogs/default/web/none": 400} {
+		if code, body := get(path); code != want {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+}
+
+// TestServeAPIBrokenSource: what is wrong with a source is in /readyz and /sources,
+// and its pods go on.
+func TestServeAPIBrokenSource(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "web.yaml")
+	if err := os.WriteFile(path, []byte(apiPod), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	get := apiClient(t, r, serve.Options{Dirs: []string{dir, filepath.Join(dir, "none")}})
+	if code, body := get("/readyz"); code != 503 || !strings.Contains(body, "[-]source "+filepath.Join(dir, "none")+" failed: ") {
+		t.Errorf("/readyz: %d %s", code, body)
+	}
+	if err := os.WriteFile(path, []byte("kind: [broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the broken file is shown", func() bool {
+		_, body := get("/readyz")
+		return strings.Contains(body, "[-]source "+dir+" failed: "+path)
+	})
+	if code, body := get("/healthz"); code != 200 {
+		t.Errorf("/healthz: %d %s", code, body)
+	}
+	if _, body := get("/sources"); !strings.Contains(body, `"state":"Unreachable"`) || !strings.Contains(body, `"pods":1`) {
+		t.Errorf("/sources: %s", body)
+	}
+}
+
+// TestServeRemote: pods of a URL start, stay while the server fails and when serve is
+// started again since then, and are removed when the URL asks for nothing.
+func TestServeRemote(t *testing.T) {
+	r := newRig(t)
+	var text atomic.Pointer[string]
+	set := func(s string) { text.Store(&s) }
+	site := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if *text.Load() == "" {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+		io.WriteString(w, *text.Load())
+	}))
+	defer site.Close()
+	o := serve.Options{Dirs: []string{site.URL + "/pods.yaml?token=s3cret"}, Remote: serve.RemoteOptions{Every: 50 * time.Millisecond,
+		Trust: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: site.Certificate().Raw})}}
+	running := func(get func(string) (int, string)) bool {
+		_, body := get("/pods")
+		return strings.Contains(body, `"phase":"Running"`)
+	}
+	var first string
+	t.Run("start", func(t *testing.T) {
+		set(apiPod)
+		get := apiClient(t, r, o)
+		eventually(t, "the pod of the URL runs", func() bool { return running(get) })
+		set("")
+		eventually(t, "the failure is shown", func() bool {
+			code, body := get("/readyz")
+			return code == 503 && strings.Contains(body, "[-]source "+site.URL+"/pods.yaml failed: the server answered 502")
+		})
+		if c, _ := r.rt.Container("app"); running(get) {
+			first = c.ID
+		}
+		r.keep = true
+	})
+	t.Run("boot without the server", func(t *testing.T) {
+		r.keep = false
+		get := apiClient(t, r, o)
+		eventually(t, "the server was asked", func() bool {
+			_, body := get("/sources")
+			return strings.Contains(body, "502") && !strings.Contains(body, "s3cret")
+		})
+		if c, _ := r.rt.Container("app"); c.ID != first || !running(get) {
+			t.Errorf("the pod was touched: %+v", c)
+		}
+		set("{apiVersion: v1, kind: List, items: []}")
+		eventually(t, "the pod is deleted", func() bool {
+			_, body := get("/pods")
+			return strings.Contains(body, `"items":[]`)
+		})
+	})
+}

@@ -1,0 +1,324 @@
+package engine
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve"
+)
+
+// commandsAfter is how long a supervisor of these tests takes to notice what a command
+// did: they have no StateChanges, so it polls every 2 s.
+const commandsAfter = 5 * time.Second
+
+// TestServeStop: a stopped pod stays stopped, over restarts of serve and of the host
+// and changes of its file, until a command starts it.
+func TestServeStop(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.files.write(file("web"), servedPod("web"))
+		s.files.write(file("db"), servedPod("db"))
+		time.Sleep(time.Minute)
+		db := s.running("db")
+		s.noError(s.engine().Stop(t.Context(), s.pod("web"), run.DeleteOptions{}), nil)
+		time.Sleep(10 * time.Minute)
+		s.wantStarts("web", 1)
+		s.restart()
+		time.Sleep(10 * time.Minute)
+		s.files.write(file("web"), strings.Replace(servedPod("web"), "app:1", "app:2", 1))
+		time.Sleep(10 * time.Minute)
+		s.wantStarts("web", 1)
+		if sum := s.super.Summary().String(); sum != "2 pods: 1 supervised, 1 stopped" {
+			t.Error(sum)
+		}
+		s.noError(s.engine().Start(t.Context(), s.pod("web"), run.ApplyOptions{AllowKubelet: true}))
+		time.Sleep(time.Minute)
+		// It took the new definition after it was started.
+		if c := s.running("web"); c.Config.GetImage().GetUserSpecifiedImage() != "registry.example/app:2" {
+			t.Errorf("image %s", c.Config.GetImage())
+		}
+		s.same(db)
+		// A stopped pod whose file goes is removed.
+		s.noError(s.engine().Stop(t.Context(), s.pod("web"), run.DeleteOptions{}), nil)
+		s.files.remove(file("web"))
+		time.Sleep(commandsAfter)
+		s.absent("web")
+	})
+}
+
+// TestServeDelete: a pod of a file comes back, one that a command applied does not.
+func TestServeDelete(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.files.write(file("web"), servedPod("web"))
+		s.noError(s.applyAll(t.Context(), servedPod("db")))
+		time.Sleep(time.Minute)
+		web := s.running("web")
+		if path := serve.SourceOf(s.engine(), s.pod("web")[0].ID); path != file("web") {
+			t.Errorf("its source is %q", path)
+		}
+		s.noError(s.delete(run.DeleteOptions{}, "web"), nil)
+		s.noError(s.delete(run.DeleteOptions{}, "db"), nil)
+		time.Sleep(commandsAfter)
+		if c := s.running("web"); c.ID == web.ID {
+			t.Error("it was not deleted")
+		}
+		time.Sleep(time.Hour)
+		s.absent("db")
+		s.wantStarts("web", 2)
+	})
+}
+
+// TestServeApplied: pods of `podrun apply` are supervised, by the definition that a
+// command brought last; a file is applied again only when it changes.
+func TestServeApplied(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.noError(s.applyAll(t.Context(), servedPod("web")))
+		time.Sleep(time.Minute)
+		first := s.running("web")
+		if err := s.rt.Exit("web", 1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(commandsAfter)
+		if c := s.running("web"); c.ID == first.ID {
+			t.Error("it was not restarted")
+		}
+		// The same pod from a file: nothing happens but that the file counts.
+		s.files.write(file("web"), servedPod("web"))
+		time.Sleep(time.Minute)
+		s.wantStarts("web", 2)
+		// A command updates it, in place and by replacement.
+		s.noError(s.applyAll(t.Context(), strings.Replace(servedPod("web"), "app:1", "app:2", 1)))
+		time.Sleep(time.Hour)
+		if c := s.running("web"); c.Config.GetImage().GetUserSpecifiedImage() != "registry.example/app:2" {
+			t.Errorf("the update was reverted: %s", c.Config.GetImage())
+		}
+		s.wantStarts("web", 3)
+		s.noError(s.applyAll(t.Context(), strings.Replace(servedPod("web"), "app:1", "app:1, args: [x]", 1)))
+		s.restart()
+		time.Sleep(time.Hour)
+		s.wantStarts("web", 4)
+		if c := s.running("web"); len(c.Config.GetArgs()) != 1 {
+			t.Error("the replacement was reverted")
+		}
+		s.files.write(file("web"), strings.Replace(servedPod("web"), "app:1", "app:1, args: [z]", 1))
+		time.Sleep(time.Minute)
+		if c := s.running("web"); c.Config.GetArgs()[0] != "z" {
+			t.Error("the changed file was not applied")
+		}
+		s.files.remove(file("web"))
+		time.Sleep(time.Minute)
+		s.absent("web")
+	})
+}
+
+// TestServeRestartInterrupted: a restart of a pod that no file defines, and that ends before
+// it has created the pod again, leaves the pod to the supervisor, which starts it.
+func TestServeRestartInterrupted(t *testing.T) {
+	for name, fault := range map[string]struct {
+		method string
+		critest.Fault
+	}{
+		"while it stops containers":    {"StopContainer", critest.Fault{When: critest.Slow, Delay: 20 * time.Second, Times: 1}},
+		"while it removes the sandbox": {"RemovePodSandbox", critest.Fault{When: critest.Slow, Delay: 20 * time.Second, Times: 1}},
+		"while it creates the sandbox": {"RunPodSandbox", critest.Fault{When: critest.Slow, Delay: 20 * time.Second, Times: 1}},
+		"sandbox refused":              {"RunPodSandbox", critest.Fault{Times: 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			serveTest(t, func(t *testing.T, s *serving) {
+				s.noError(s.applyAll(t.Context(), servedPod("web")))
+				time.Sleep(time.Minute)
+				before := s.running("web")
+				s.rt.Fault(fault.method, fault.Fault)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				results, err := s.engine().Restart(ctx, s.pod("web"), run.ApplyOptions{AllowKubelet: true})
+				if err == nil && results[0].Err == nil {
+					t.Fatal("it was not interrupted")
+				}
+				time.Sleep(10 * time.Minute)
+				if c := s.running("web"); c.ID == before.ID {
+					t.Error("it was not restarted")
+				}
+			})
+		})
+	}
+}
+
+// TestServeRestartCommand: `podrun restart` recreates the pod once.
+func TestServeRestartCommand(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.files.write(file("web"), servedPod("web"))
+		time.Sleep(time.Minute)
+		s.noError(s.engine().Restart(t.Context(), s.pod("web"), run.ApplyOptions{AllowKubelet: true}))
+		time.Sleep(time.Hour)
+		s.wantStarts("web", 2)
+		s.running("web")
+		// One that has ended runs again.
+		s.rt.Script("job", critest.Behavior{After: time.Minute})
+		s.files.write(file("job"), podText("job", "Never", "containers: [{name: job, image: registry.example/app:1}]"))
+		time.Sleep(10 * time.Minute)
+		s.wantStarts("job", 1)
+		s.noError(s.engine().Restart(t.Context(), s.pod("job"), run.ApplyOptions{AllowKubelet: true}))
+		time.Sleep(time.Hour)
+		s.wantStarts("job", 2)
+	})
+}
+
+// TestServeRunPods: pods of `podrun run` belong to that command alone.
+func TestServeRunPods(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.rt.Script("job", critest.Behavior{After: 20 * time.Minute, ExitCode: 3})
+		done := make(chan []run.RunResult, 1)
+		text := podText("job", "Never", "containers: [{name: job, image: registry.example/app:1}]")
+		go func() {
+			results, err := s.engine().Run(t.Context(), load(t, text), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}})
+			if err != nil {
+				t.Error(err)
+			}
+			done <- results
+		}()
+		time.Sleep(5 * time.Minute)
+		s.restart()
+		job := s.running("job")
+		// A file of that name waits for the command's end.
+		s.files.write(file("job"), podText("job", "Never", "containers: [{name: job, image: registry.example/app:2}]"))
+		time.Sleep(5 * time.Minute)
+		s.same(job)
+		results := <-done
+		if len(results) != 1 || len(results[0].Containers) != 1 {
+			t.Errorf("%+v", results)
+		}
+		time.Sleep(commandsAfter)
+		s.wantStarts("job", 2)
+		if c := s.running("job"); c.Config.GetImage().GetUserSpecifiedImage() != "registry.example/app:2" {
+			t.Errorf("image %s", c.Config.GetImage())
+		}
+	})
+}
+
+// TestServeOutage: while the runtime is away containers run on; when it is back,
+// everything converges, and no healthy container is restarted.
+func TestServeOutage(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.rt.ScriptExec("web", func([]string) *critest.Exec { return &critest.Exec{} })
+		s.rt.Script("db", critest.Behavior{After: 15 * time.Minute, ExitCode: 1}, critest.Behavior{Forever: true})
+		s.files.write(file("web"), podText("web", "Always", "containers:", "- name: web", "  image: registry.example/app:1",
+			"  livenessProbe: {exec: {command: [x]}, periodSeconds: 5, failureThreshold: 1}",
+			"  readinessProbe: {exec: {command: [x]}, periodSeconds: 5, failureThreshold: 1}"))
+		s.files.write(file("db"), servedPod("db"))
+		s.files.write(file("gone"), servedPod("gone"))
+		time.Sleep(10 * time.Minute)
+		web, starts := s.running("web"), 0
+		for _, restarts := range []bool{false, true} {
+			end := s.outage()
+			s.rt.ForgetCalls()
+			time.Sleep(time.Minute)
+			s.files.remove(file("gone"))
+			s.files.write(file("new"), servedPod("new"))
+			time.Sleep(5 * time.Minute)
+			if restarts {
+				s.restart()
+			}
+			time.Sleep(4 * time.Minute)
+			if n := len(s.rt.Calls()); n > 1000 {
+				t.Errorf("%d calls during an outage of 10 minutes", n)
+			}
+			starts += len(s.starts("web"))
+			if n := s.warned("does not answer: containers keep running"); n > 2 || n < 1 {
+				t.Errorf("the outage was reported %d times: %q", n, s.warnings)
+			}
+			end()
+			time.Sleep(20 * time.Second)
+			s.same(web)
+			s.running("db")
+			s.running("new")
+			s.absent("gone")
+			s.files.remove(file("new"))
+			time.Sleep(10 * time.Minute)
+			s.absent("new")
+			s.warnings = nil
+		}
+		if starts > 0 {
+			t.Errorf("started %d times during the outages", starts)
+		}
+		if s.condition("web", "Ready") != "True" {
+			t.Error("the pod is not ready")
+		}
+	})
+}
+
+// TestServeRemovedDuringOutage: what was removed and came back while the runtime was
+// away is left unchanged.
+func TestServeRemovedDuringOutage(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.files.write(file("web"), servedPod("web"))
+		time.Sleep(time.Minute)
+		web := s.running("web")
+		end := s.outage()
+		time.Sleep(time.Minute)
+		s.files.remove(file("web"))
+		time.Sleep(time.Minute)
+		s.files.write(file("web"), servedPod("web"))
+		time.Sleep(time.Minute)
+		end()
+		time.Sleep(time.Minute)
+		s.same(web)
+		s.wantStarts("web", 1)
+	})
+}
+
+// TestServeRestartAfterForce: a restart that a ConfigMap has caused is not repeated
+// when a command restarts the pod later.
+func TestServeRestartAfterForce(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		web := strings.Replace(podText("web", "Always", "containers: [{name: web, image: registry.example/app:1, envFrom: [{configMapRef: {name: config}}]}]"),
+			"{name: web}", `{name: web, annotations: {podrun.dev/restart-on-change: "true"}}`, 1)
+		config := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config}\ndata: {key: one}"
+		s.files.write(file("web"), web, config)
+		time.Sleep(time.Minute)
+		s.files.write(file("web"), web, strings.Replace(config, "one", "two", 1))
+		time.Sleep(time.Minute)
+		s.wantStarts("web", 2)
+		for range 3 {
+			s.rt.ForgetCalls()
+			s.noError(s.engine().Restart(t.Context(), s.pod("web"), run.ApplyOptions{AllowKubelet: true}))
+			time.Sleep(10 * time.Minute)
+			s.wantStarts("web", 1)
+		}
+	})
+}
+
+// TestServeDeleteAgain: a pod that a command deletes or restarts is back at once,
+// however often that was done, and nothing is reported as wrong.
+func TestServeDeleteAgain(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.files.write(file("web"), servedPod("web"))
+		time.Sleep(time.Minute)
+		for i := range 12 {
+			if i%3 == 0 {
+				s.noError(s.engine().Restart(t.Context(), s.pod("web"), run.ApplyOptions{AllowKubelet: true}))
+			} else {
+				s.noError(s.delete(run.DeleteOptions{}, "web"), nil)
+			}
+			time.Sleep(pollOfState)
+			c := s.running("web")
+			if err := s.rt.Exit("web", 1); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(notice)
+			if s.running("web").ID == c.ID {
+				t.Error("it is not supervised")
+			}
+			time.Sleep(10 * time.Second)
+		}
+		if len(s.warnings) > 0 {
+			t.Errorf("warnings %q", s.warnings)
+		}
+	})
+}
+
+// pollOfState is how often these tests' supervisors look for what commands did.
+const pollOfState = 2100 * time.Millisecond

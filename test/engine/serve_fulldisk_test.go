@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve/supervisor"
+)
+
+// fill writes a file until the disk takes no more.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	block := make([]byte, 64<<10)
+	for len(block) > 0 {
+		if _, err := f.Write(block); errors.Is(err, unix.ENOSPC) {
+			block = block[:len(block)/2]
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// fillInodes makes files until the disk takes no more.
+func fillInodes(t *testing.T, path string) {
+	t.Helper()
+	for i := 0; ; i++ {
+		f, err := os.Create(path + strconv.Itoa(i))
+		if errors.Is(err, unix.ENOSPC) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+}
+
+// TestServeEvictsOnAFullDisk: a pod fills its emptyDir, and with it the disk of the root
+// directory, a real one, to the last byte or inode. It is evicted, what it wrote is
+// removed, the other pod stays, and the pod comes again.
+func TestServeEvictsOnAFullDisk(t *testing.T) {
+	for signal, c := range map[string]struct {
+		size, low string
+		fill      func(*testing.T, string)
+		free      func(host.Filesystem) bool
+	}{
+		"nodefs.available":  {"size=8m", "ephemeral-storage", fill, func(f host.Filesystem) bool { return f.AvailableBytes >= 6<<20 }},
+		"nodefs.inodesFree": {"size=64m,nr_inodes=2000", "inodes", fillInodes, func(f host.Filesystem) bool { return f.InodesFree >= 1500 }},
+	} {
+		t.Run(signal, func(t *testing.T) { evictOnFullDisk(t, signal, c.size, c.low, c.fill, c.free) })
+	}
+}
+
+// evictOnFullDisk is the test of one signal, on a disk of that size.
+func evictOnFullDisk(t *testing.T, signal, size, low string, fill func(*testing.T, string), free func(host.Filesystem) bool) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &serving{rig: newRig(t), files: newManifests(t, served)}
+		if err := os.MkdirAll(s.settings.RootDir, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount("tmpfs", s.settings.RootDir, "tmpfs", 0, size); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := unix.Unmount(s.settings.RootDir, 0); err != nil {
+				t.Error(err)
+			}
+		})
+		s.settings.EvictionHard = map[string]string{signal: "20%"}
+		s.real = func(e *run.Engine) supervisor.Stats { return supervisor.NewStats(&e.Node) }
+		s.start()
+		s.files.write(file("web"), servedPod("web"))
+		s.files.write(file("db"), podText("db", "Always", "volumes: [{name: data, emptyDir: {}}]", "containers: [{name: db, image: registry.example/db:1, volumeMounts: [{name: data, mountPath: /data}]}]"))
+		time.Sleep(5 * time.Second)
+		web, db := s.running("web"), s.running("db")
+		fill(t, filepath.Join(mountedAt(t, db, "/data"), "big"))
+		time.Sleep(30 * time.Second)
+		s.same(web)
+		s.absent("db")
+		s.wantEvicted("db", "The node was low on resource: "+low+".")
+		left, err := supervisor.NewStats(&s.engine().Node).Node(t.Context())
+		if err != nil || !free(left.NodeFS) {
+			t.Errorf("%d bytes and %d inodes are free, %v", left.NodeFS.AvailableBytes, left.NodeFS.InodesFree, err)
+		}
+		time.Sleep(6 * time.Minute)
+		s.running("db")
+		s.same(web)
+		s.finish()
+	})
+}
+
+// mountedAt is the host's directory that a container has at a path.
+func mountedAt(t *testing.T, c critest.Container, path string) string {
+	t.Helper()
+	for _, m := range c.Config.GetMounts() {
+		if m.GetContainerPath() == path {
+			return m.GetHostPath()
+		}
+	}
+	t.Fatalf("nothing is mounted at %s", path)
+	return ""
+}

@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// slowPod is a pod whose container takes its grace period, 8 s, to end.
+func slowPod(arg string) string {
+	return podText("web", "Always", "terminationGracePeriodSeconds: 8", "containers: [{name: web, image: registry.example/app:1, args: ["+arg+"]}]")
+}
+
+// besideServe are commands that work on a pod beside a supervisor.
+var besideServe = map[string]func(ctx context.Context, s *serving) ([]run.Result, error){
+	"apply v1": func(ctx context.Context, s *serving) ([]run.Result, error) { return s.applyAll(ctx, slowPod("v1")) },
+	"apply v2": func(ctx context.Context, s *serving) ([]run.Result, error) { return s.applyAll(ctx, slowPod("v2")) },
+	"restart": func(ctx context.Context, s *serving) ([]run.Result, error) {
+		return s.engine().Restart(ctx, s.pod("web"), run.ApplyOptions{AllowKubelet: true, Timeout: testTimeout})
+	},
+	"stop": func(ctx context.Context, s *serving) ([]run.Result, error) {
+		return s.engine().Stop(ctx, s.pod("web"), run.DeleteOptions{Timeout: testTimeout}), nil
+	},
+	"start": func(ctx context.Context, s *serving) ([]run.Result, error) {
+		return s.engine().Start(ctx, s.pod("web"), run.ApplyOptions{AllowKubelet: true, Timeout: testTimeout})
+	},
+	"delete": func(ctx context.Context, s *serving) ([]run.Result, error) {
+		return s.delete(run.DeleteOptions{Timeout: testTimeout}, "web"), nil
+	},
+	"wait": func(ctx context.Context, s *serving) ([]run.Result, error) {
+		return s.engine().WaitAll(ctx, s.pod("web"), run.WaitOptions{For: "started", Timeout: testTimeout}), nil
+	},
+}
+
+// errorOf is the error of a command on one pod.
+func errorOf(results []run.Result, err error) error {
+	for _, r := range results {
+		err = errors.Join(err, r.Err)
+	}
+	return err
+}
+
+// TestPairsBesideServe: of two commands on a supervised pod, whatever the second one
+// interrupts, neither waits for the supervisor, which never ends. What an apply that succeeded
+// last brought is what runs.
+func TestPairsBesideServe(t *testing.T) {
+	for first, doFirst := range besideServe {
+		for second, doSecond := range besideServe {
+			for _, after := range []time.Duration{time.Second, 6 * time.Second, 8100 * time.Millisecond} {
+				t.Run(fmt.Sprintf("%s, %s after %s", first, second, after), func(t *testing.T) {
+					serveTest(t, func(t *testing.T, s *serving) {
+						for range 4 {
+							s.rt.Script("web", critest.Behavior{Forever: true, IgnoreTERM: true})
+						}
+						s.noError(s.applyAll(t.Context(), slowPod("v1")))
+						time.Sleep(time.Minute)
+						var took [2]time.Duration
+						var errs [2]error
+						done := make(chan struct{})
+						begun := time.Now()
+						go func() {
+							defer close(done)
+							errs[0] = errorOf(doFirst(t.Context(), s))
+							took[0] = time.Since(begun)
+						}()
+						time.Sleep(after)
+						errs[1] = errorOf(doSecond(t.Context(), s))
+						took[1] = time.Since(begun) - after
+						<-done
+						for i, err := range errs {
+							e, _ := errors.AsType[*problem.Error](err)
+							if took[i] > 40*time.Second || e != nil && e.Kind == problem.Deadline {
+								t.Errorf("%s took %s: %v", []string{first, second}[i], took[i], err)
+							}
+						}
+						time.Sleep(time.Minute)
+						if first == "apply v2" && errs[0] == nil && (second == "restart" || second == "wait" || second == "start") {
+							if args := s.running("web").Config.GetArgs(); strings.Join(args, " ") != "v2" {
+								t.Errorf("%q runs; %s: %v", args, second, errs[1])
+							}
+						}
+					})
+				})
+			}
+		}
+	}
+}

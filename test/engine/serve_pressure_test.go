@@ -1,0 +1,402 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve/eviction"
+)
+
+const gib = int64(1 << 30)
+
+// usedNode is what the host and its pods use, as a test says.
+type usedNode struct {
+	mu    sync.Mutex
+	facts host.Facts
+	pods  map[string]*eviction.Usage  // by name
+	adapt func(host.Facts) host.Facts // what else is used; nil for nothing
+}
+
+// plentiful is a host that is short of nothing: 8 GiB of memory, a disk of 100 GiB.
+func plentiful() *usedNode {
+	disk := host.Filesystem{Path: "/", CapacityBytes: 100 * gib, AvailableBytes: 90 * gib, Inodes: 1000, InodesFree: 900, Device: 1}
+	return &usedNode{pods: map[string]*eviction.Usage{}, facts: host.Facts{
+		Capacity: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("8Gi")}, MemoryAvailable: 4 * gib,
+		NodeFS: disk, ImageFS: disk, PIDs: host.PIDs{Max: 1000, Used: 10}}}
+}
+
+// Node is supervisor.Stats.
+func (u *usedNode) Node(ctx context.Context) (host.Facts, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.adapt != nil {
+		return u.adapt(u.facts), ctx.Err()
+	}
+	return u.facts, ctx.Err()
+}
+
+// Pods is supervisor.Stats.
+func (u *usedNode) Pods(_ context.Context, pods []*corev1.Pod) map[string]*eviction.Usage {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	out := map[string]*eviction.Usage{}
+	for _, p := range pods {
+		if use := u.pods[p.Name]; use != nil {
+			out[string(p.UID)] = use
+		}
+	}
+	return out
+}
+
+// change changes what is used.
+func (u *usedNode) change(f func(*usedNode)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	f(u)
+}
+
+// memory sets what is available of the node's memory, in bytes.
+func (u *usedNode) memory(n int64) { u.change(func(u *usedNode) { u.facts.MemoryAvailable = n }) }
+
+// uses is what a pod with one container uses of memory.
+func uses(memory int64, container string) *eviction.Usage {
+	return &eviction.Usage{Memory: memory, Containers: map[string]eviction.ContainerUsage{container: {Memory: memory}}}
+}
+
+// pressureTest is serveTest with a host of which the test says what is used.
+func pressureTest(t *testing.T, test func(t *testing.T, s *serving), opts ...critest.Option) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &serving{rig: newRig(t, opts...), files: newManifests(t, served), node: plentiful()}
+		s.settings.EvictionHard = map[string]string{"memory.available": "100Mi"} // of which this machine has more
+		s.start()
+		test(t, s)
+		s.node.change(func(u *usedNode) { u.facts, u.adapt = plentiful().facts, nil })
+		s.finish()
+	})
+}
+
+// status is the status of a pod that is on this host, as get shows it.
+func (s *serving) status(name string) corev1.PodStatus {
+	s.t.Helper()
+	views, err := s.engine().Pods(s.t.Context(), run.Selector{Names: []string{name}})
+	if err != nil || len(views) != 1 {
+		s.t.Fatalf("get %s: %d pods, %v", name, len(views), err)
+	}
+	return views[0].Object.Status
+}
+
+func (s *serving) wantEvicted(name, message string) {
+	s.t.Helper()
+	st := s.status(name)
+	if st.Phase != corev1.PodFailed || st.Reason != "Evicted" || !strings.Contains(st.Message, message) {
+		s.t.Errorf("pod %s: %s, %s, %q; want an eviction: %q; warnings %q", name, st.Phase, st.Reason, st.Message, message, s.warnings)
+	}
+}
+
+// TestServeEvictsForMemory: the pod that uses more than it requests is evicted, is
+// shown so, and comes again after the transition period.
+func TestServeEvictsForMemory(t *testing.T) {
+	pressureTest(t, func(t *testing.T, s *serving) {
+		s.files.write(file("web"), servedPod("web"), servedPod("db"))
+		time.Sleep(5 * time.Second)
+		web := s.running("web")
+		s.node.change(func(u *usedNode) {
+			u.pods["web"], u.pods["db"] = uses(gib, "web"), uses(3*gib, "db")
+			u.adapt = s.lowWhile("db")
+		})
+		time.Sleep(2 * examine)
+		s.same(web)
+		s.absent("db")
+		s.wantEvicted("db", "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. Container db was using 3Gi, request is 0, has larger consumption of memory.")
+		if !s.emitted("Evicted", "The node was low on resource: memory.") {
+			t.Errorf("no event: %q", s.reasons())
+		}
+		if got := fmt.Sprint(s.evicted); got != "[memory.available]" {
+			t.Errorf("evictions were counted for %s", got)
+		}
+		st := s.status("db")
+		if len(st.ContainerStatuses) != 1 || st.ContainerStatuses[0].State.Terminated == nil {
+			t.Errorf("how its container has ended is lost: %+v", st.ContainerStatuses)
+		}
+		if !slices.ContainsFunc(st.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.DisruptionTarget && c.Reason == "TerminationByKubelet" && c.Status == corev1.ConditionTrue
+		}) {
+			t.Errorf("conditions %+v", st.Conditions)
+		}
+		// Commands refuse what the supervisor would evict, for the transition period.
+		if r := s.apply(servedPod("app")); r.Err == nil || !strings.Contains(r.Err.Error(), "MemoryPressure") {
+			t.Errorf("apply under pressure: %v", r.Err)
+		}
+		s.node.change(func(u *usedNode) { u.adapt = nil })
+		time.Sleep(4 * time.Minute)
+		s.absent("db")
+		time.Sleep(time.Minute + 2*examine)
+		s.running("db")
+		s.wantStarts("db", 2)
+		s.mustApply(servedPod("app"), run.OutcomeCreated)
+	})
+}
+
+// lowWhile makes the node be short of memory while there is a container of that name.
+func (s *serving) lowWhile(container string) func(host.Facts) host.Facts {
+	return func(f host.Facts) host.Facts {
+		if _, ok := s.rt.Container(container); ok {
+			f.MemoryAvailable = 50 << 20
+		}
+		return f
+	}
+}
+
+// examine is longer than the time between two examinations of the node.
+const examine = 11 * time.Second
+
+// TestServeEvictionOutlivesServe: an evicted pod does not start with the next serve.
+func TestServeEvictionOutlivesServe(t *testing.T) {
+	pressureTest(t, func(t *testing.T, s *serving) {
+		s.files.write(file("db"), servedPod("db"))
+		time.Sleep(5 * time.Second)
+		s.node.memory(50 << 20)
+		time.Sleep(examine)
+		s.node.memory(gib)
+		s.wantEvicted("db", "memory")
+		for range 4 {
+			s.restart()
+			time.Sleep(time.Minute)
+			s.absent("db")
+			s.wantEvicted("db", "memory")
+		}
+		time.Sleep(2 * time.Minute)
+		s.running("db")
+	})
+}
+
+// TestServeEvictionIsFinished: serve ends while an evicted pod is being stopped; the
+// next one stops it to the end, and does not start it.
+func TestServeEvictionIsFinished(t *testing.T) {
+	pressureTest(t, func(t *testing.T, s *serving) {
+		s.settings.EvictionSoft = map[string]string{"memory.available": "1Gi"}
+		s.settings.EvictionSoftGracePeriod = map[string]string{"memory.available": "30s"}
+		s.settings.EvictionMaxPodGracePeriod = 20
+		s.restart()
+		s.rt.Script("db", critest.Behavior{Forever: true, IgnoreTERM: true})
+		s.files.write(file("db"), strings.Replace(servedPod("db"), "Seconds: 5", "Seconds: 60", 1))
+		time.Sleep(5 * time.Second)
+		s.node.memory(500 << 20)
+		time.Sleep(25 * time.Second)
+		s.running("db") // the soft threshold has a grace period
+		time.Sleep(20 * time.Second)
+		if !s.emitted("Evicted", "memory") {
+			t.Fatalf("not evicted: %q", s.reasons())
+		}
+		s.running("db") // and so has the pod
+		s.restart()
+		s.node.memory(4 * gib)
+		time.Sleep(time.Minute)
+		s.wantStarts("db", 1)
+		s.wantEvicted("db", "memory")
+		time.Sleep(6 * time.Minute)
+		s.wantStarts("db", 2)
+	})
+}
+
+// TestServeEvictsOneAtATime: one pod in each pass, by priority, until it is enough, and
+// never a critical one.
+func TestServeEvictsOneAtATime(t *testing.T) {
+	pressureTest(t, func(t *testing.T, s *serving) {
+		for i, name := range []string{"app", "db", "web"} {
+			text := servedPod(name)
+			if name == "web" {
+				text = strings.Replace(text, "spec:", "spec:\n  priorityClassName: system-node-critical", 1)
+			} else {
+				text = strings.Replace(text, "spec:", "spec:\n  priority: "+[]string{"10", "5"}[i], 1)
+			}
+			s.files.write(file(name), text)
+		}
+		time.Sleep(5 * time.Second)
+		s.node.change(func(u *usedNode) {
+			for _, name := range []string{"app", "db", "web"} {
+				u.pods[name] = uses(gib, name)
+			}
+			u.adapt = s.lowWhile("db")
+		})
+		time.Sleep(2 * examine)
+		s.wantEvicted("db", "memory")
+		s.running("app")
+		s.running("web")
+		s.node.change(func(u *usedNode) { u.adapt = nil; u.facts.MemoryAvailable = 50 << 20 })
+		time.Sleep(5 * examine)
+		s.wantEvicted("app", "memory")
+		s.running("web")
+	})
+}
+
+// TestServeEnforcesLocalStorage: a pod over the limit of an emptyDir, or of its
+// containers' disk space, is evicted; others are not, and the node is not short.
+func TestServeEnforcesLocalStorage(t *testing.T) {
+	pressureTest(t, func(t *testing.T, s *serving) {
+		limited := podText("db", "Always", "containers: [{name: db, image: registry.example/db:1}]", "volumes: [{name: data, emptyDir: {sizeLimit: 1Gi}}]")
+		s.files.write(file("db"), limited)
+		s.files.write(file("web"), podText("web", "Always", "containers: [{name: web, image: registry.example/web:1, resources: {limits: {ephemeral-storage: 1Gi}}}]"))
+		s.files.write(file("app"), servedPod("app"))
+		time.Sleep(5 * time.Second)
+		full := &eviction.Usage{Volumes: map[string]eviction.Disk{"data": {Bytes: 2 * gib}}}
+		s.node.change(func(u *usedNode) { u.pods["db"], u.pods["app"], u.pods["web"] = full, full, uses(0, "web") })
+		time.Sleep(time.Minute + examine)
+		s.wantEvicted("db", `Usage of EmptyDir volume "data" exceeds the limit "1Gi".`)
+		s.running("app")
+		s.running("web")
+		if slices.ContainsFunc(s.status("db").Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget }) {
+			t.Error("a pod that is over its own limit is not disrupted")
+		}
+		s.node.change(func(u *usedNode) {
+			u.pods["web"] = &eviction.Usage{Containers: map[string]eviction.ContainerUsage{"web": {Logs: eviction.Disk{Bytes: 2 * gib}}}}
+			delete(u.pods, "db")
+		})
+		time.Sleep(time.Minute + examine)
+		s.wantEvicted("web", "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi.")
+		s.running("app")
+		time.Sleep(5 * time.Minute)
+		s.running("db") // it is tried again
+	})
+}
+
+// images are those that are on this host, by name, with their sizes.
+func (s *serving) images() map[string]int64 {
+	list, err := s.rt.Client().ListImages(s.t.Context())
+	if err != nil {
+		s.t.Error(err)
+	}
+	out := map[string]int64{}
+	for _, i := range list {
+		out[i.RepoTags[0]] = int64(i.Size)
+	}
+	return out
+}
+
+// TestServeRemovesImages: in 2.5 h, and 24 h with PODRUN_TORTURE=1, pods come and go with
+// a new image every 10 minutes, and 8 images fit on the disk. It is never full, and no image that is used is removed, nor one of a pod
+// that is stopped.
+func TestServeRemovesImages(t *testing.T) {
+	pressureTest(t, func(t *testing.T, s *serving) {
+		const size, slots = 6 * gib, 16 // 8 are of the rig
+		fullest := int64(0)
+		s.node.change(func(u *usedNode) {
+			u.adapt = func(f host.Facts) host.Facts {
+				used := int64(0)
+				for _, size := range s.images() {
+					used += size
+				}
+				fullest = max(fullest, used)
+				f.ImageFS.CapacityBytes, f.ImageFS.AvailableBytes = slots*size, slots*size-used
+				return f
+			}
+		})
+		s.mustApply(podText("kept", "Always", "containers: [{name: kept, image: registry.example/db:2}]"), run.OutcomeCreated)
+		known := s.pod("kept")
+		s.noError(s.engine().Stop(t.Context(), known, run.DeleteOptions{}), nil)
+		count := 15
+		if os.Getenv("PODRUN_TORTURE") == "1" {
+			count = 24 * 6
+		}
+		for i := range count {
+			name := "job" + strings.Repeat("x", 1+i%3)
+			image := "registry.example/v" + strconv.Itoa(i) + ":1"
+			s.rt.AddRemote(critest.Image{Name: image, Entrypoint: []string{"/server"}, Size: uint64(size)})
+			s.files.write(file(name), podText(name, "Always", "containers: [{name: "+name+", image: '"+image+"'}]"))
+			time.Sleep(10 * time.Minute)
+			if c := s.running(name); c.Config.GetImage().GetUserSpecifiedImage() != image {
+				t.Fatalf("pod %s runs %s, want %s", name, c.Config.GetImage().GetUserSpecifiedImage(), image)
+			}
+			here := s.images()
+			for _, used := range []string{"registry.example/db:2", image} {
+				if here[used] == 0 {
+					t.Fatalf("after %d pods: %s was removed; there are %q", i, used, slices.Sorted(maps.Keys(here)))
+				}
+			}
+		}
+		if fullest >= slots*size || fullest < slots*size/2 {
+			t.Errorf("the disk had up to %d of %d GiB", fullest/gib, slots*size/gib)
+		}
+	})
+}
+
+// TestServeReclaimsImagesFirst: where removing images is enough, no pod is evicted.
+func TestServeReclaimsImagesFirst(t *testing.T) {
+	pressureTest(t, func(t *testing.T, s *serving) {
+		s.settings.EvictionHard = map[string]string{"imagefs.available": "15%"}
+		s.restart()
+		s.files.write(file("web"), servedPod("web"))
+		time.Sleep(3 * time.Minute) // images that were just pulled may be about to be used
+		web := s.running("web")
+		s.node.change(func(u *usedNode) {
+			u.adapt = func(f host.Facts) host.Facts { // 9 images of 10 GiB each, and 10 GiB of something else
+				f.ImageFS.AvailableBytes = 90*gib - int64(len(s.images()))*10*gib
+				f.NodeFS = f.ImageFS
+				return f
+			}
+		})
+		time.Sleep(examine)
+		if n := len(s.images()); n != 2 {
+			t.Errorf("%d images are left, want those of the pod and of the sandbox: %v", n, s.images())
+		}
+		if s.emitted("Evicted", "") {
+			t.Errorf("a pod was evicted: %q", s.reasons())
+		}
+		s.same(web)
+	})
+}
+
+// TestServeLeavesAppliedPodsEvicted: a pod that a command applied stays Failed, until a
+// command restarts it.
+func TestServeLeavesAppliedPodsEvicted(t *testing.T) {
+	pressureTest(t, func(t *testing.T, s *serving) {
+		s.mustApply(servedPod("db"), run.OutcomeCreated)
+		time.Sleep(5 * time.Second)
+		s.node.change(func(u *usedNode) { u.adapt = s.lowWhile("db") })
+		time.Sleep(2 * examine)
+		s.wantEvicted("db", "memory")
+		s.node.change(func(u *usedNode) { u.adapt = nil })
+		time.Sleep(20 * time.Minute)
+		s.absent("db")
+		s.wantEvicted("db", "memory")
+		s.noError(s.engine().Restart(t.Context(), s.pod("db"), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}))
+		s.running("db")
+	})
+}
+
+// TestServeEvictsNoPodOfRun: a pod of podrun run is left to that command.
+func TestServeEvictsNoPodOfRun(t *testing.T) {
+	pressureTest(t, func(t *testing.T, s *serving) {
+		s.rt.Script("db", critest.Behavior{After: 5 * time.Minute})
+		s.files.write(file("web"), servedPod("web"))
+		ran := make(chan error, 1)
+		go func() {
+			_, err := s.engine().Run(context.Background(), load(t, podText("db", "Never", "containers: [{name: db, image: registry.example/db:1}]")), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true, Timeout: testTimeout}})
+			ran <- err
+		}()
+		time.Sleep(10 * time.Second)
+		s.node.change(func(u *usedNode) { u.pods["db"], u.adapt = uses(gib, "db"), s.lowWhile("db") })
+		time.Sleep(time.Minute)
+		s.running("db")
+		s.wantEvicted("web", "memory")
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,264 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve/supervisor"
+)
+
+// fakeHost is a logind: it waits for the locks before it shuts the host down.
+type fakeHost struct {
+	mu        sync.Mutex
+	preparing bool
+	delay     time.Duration
+	locks     int
+	released  time.Time // when the last lock was
+	broken    error     // of connections that are made now
+	events    chan bool // of the connection; nil for none
+}
+
+// connect is supervisor.Options.Shutdowns.
+func (h *fakeHost) connect(context.Context) (supervisor.Shutdowns, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.broken != nil {
+		return nil, h.broken
+	}
+	h.events = make(chan bool, 4)
+	return h, nil
+}
+
+func (h *fakeHost) Events() <-chan bool { return h.events }
+func (h *fakeHost) Close() error        { return nil }
+
+func (h *fakeHost) Preparing(context.Context) (bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.preparing, nil
+}
+
+func (h *fakeHost) DelayMax(context.Context) (time.Duration, error) { return h.delay, nil }
+
+func (h *fakeHost) Inhibit(context.Context) (func() error, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.locks++
+	return sync.OnceValue(func() error {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.locks--
+		h.released = time.Now()
+		return nil
+	}), nil
+}
+
+// prepare announces a shutdown, or that it was canceled.
+func (h *fakeHost) prepare(begins bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.preparing = begins
+	h.events <- begins
+}
+
+func (h *fakeHost) held() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.locks
+}
+
+// shutdownTest is serveTest on a host that announces shutdowns, with these periods in
+// seconds by priority.
+func shutdownTest(t *testing.T, periods map[int32]int64, test func(t *testing.T, s *serving)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &serving{rig: newRig(t), files: newManifests(t, served), host: &fakeHost{delay: time.Hour}}
+		for priority, seconds := range periods {
+			s.settings.ShutdownGracePeriodByPodPriority = append(s.settings.ShutdownGracePeriodByPodPriority,
+				kubelet.ShutdownGracePeriodByPodPriority{Priority: priority, ShutdownGracePeriodSeconds: seconds})
+		}
+		s.start()
+		test(t, s)
+		s.finish()
+	})
+}
+
+// ranked is a pod with a priority, whose container has the pod's name.
+func ranked(name string, priority int, policy string) string {
+	return podText(name, policy, fmt.Sprintf("priority: %d", priority), "containers:", "- {name: "+name+", image: registry.example/app:1}")
+}
+
+// stops lists in which second after a time each container got SIGTERM, and its grace
+// period: "web 0s 5s".
+func (s *serving) stops(since time.Time) []string {
+	var out []string
+	for _, c := range s.rt.Calls() {
+		if c.Method == "StopContainer" && !c.Start.Before(since) {
+			timeout := c.Request.(interface{ GetTimeout() int64 }).GetTimeout()
+			out = append(out, fmt.Sprintf("%s %s %ds", c.Subject, c.Start.Sub(since).Truncate(time.Second), timeout))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// ended checks that nothing of a container runs.
+func (s *serving) ended(name string) {
+	s.t.Helper()
+	for _, c := range s.rt.Containers() {
+		if c.Name == name && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
+			s.t.Errorf("container %s runs", name)
+		}
+	}
+}
+
+// TestServeShutdownOrder: pods stop group by group, each within its period, new ones are
+// refused, and the host goes on as soon as all have ended.
+func TestServeShutdownOrder(t *testing.T) {
+	shutdownTest(t, map[int32]int64{0: 20, 1000: 5, 2_000_000_000: 10}, func(t *testing.T, s *serving) {
+		s.rt.Script("web", critest.Behavior{Forever: true, TERMAfter: 8 * time.Second})
+		s.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true}) // longer than its group's period
+		s.rt.Script("db", critest.Behavior{Forever: true, TERMAfter: 2 * time.Second})
+		s.files.write(file("web"), ranked("web", 0, "Always"), ranked("setup", 999, "Always"))
+		s.files.write(file("app"), ranked("app", 1000, "Always"))
+		text := strings.Replace(ranked("db", 2_000_000_000, "Always"), "priority: 2000000000", "priorityClassName: system-cluster-critical", 1)
+		s.files.write(file("db"), text)
+		time.Sleep(10 * time.Second)
+		before := s.running("web")
+		if s.host.held() != 1 {
+			t.Fatalf("%d locks, want one; warnings %q", s.host.held(), s.warnings)
+		}
+		// The runtime kills app after 5 s, and ends it later than that.
+		s.rt.Fault("StopContainer", critest.Fault{When: critest.Slow, Delay: time.Second, Match: func(req proto.Message) bool {
+			return req.(*runtimeapi.StopContainerRequest).Timeout == 5
+		}})
+		begun := time.Now()
+		s.host.prepare(true)
+		time.Sleep(time.Second)
+		if r := s.apply(podText("late", "Always", "containers: [{name: late, image: registry.example/app:1}]")); r.Err == nil || !strings.Contains(r.Err.Error(), "Pod was rejected as the node is shutting down.") {
+			t.Errorf("apply during a shutdown: %v", r.Err)
+		}
+		s.files.write(file("late"), servedPod("late"))
+		time.Sleep(time.Minute)
+		if want := []string{"app 8s 5s", "db 13s 10s", "setup 0s 20s", "web 0s 20s"}; !slices.Equal(s.stops(begun), want) {
+			t.Errorf("stops %q, want %q", s.stops(begun), want)
+		}
+		if took := s.host.released.Sub(begun); s.host.held() != 0 || took < 15*time.Second || took > 16*time.Second {
+			t.Errorf("%d locks, released after %s", s.host.held(), took)
+		}
+		if s.warned("stop pod default/app before the host shuts down: it has not ended within the 5s of its group, and the shutdown continues") != 1 || s.warned("before the host shuts down") != 1 {
+			t.Errorf("warnings %q", s.warnings)
+		}
+		st := s.status("web")
+		if st.Phase != corev1.PodFailed || st.Reason != "Terminated" || st.Message != "Pod was terminated in response to imminent node shutdown." {
+			t.Errorf("status %s %s %q", st.Phase, st.Reason, st.Message)
+		}
+		if !slices.ContainsFunc(st.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.DisruptionTarget && c.Reason == "TerminationByKubelet"
+		}) {
+			t.Errorf("conditions %+v", st.Conditions)
+		}
+		s.ended("web")
+		s.absent("late")
+
+		// A restart of podrun during a shutdown starts nothing.
+		s.restart()
+		time.Sleep(time.Minute)
+		s.wantStarts("web", 1)
+		s.ended("web")
+
+		// Canceled: all run again, in what they had.
+		s.host.prepare(false)
+		time.Sleep(30 * time.Second)
+		after := s.running("web")
+		if after.ID == before.ID || s.host.held() != 1 {
+			t.Errorf("container %s, was %s; %d locks", after.ID, before.ID, s.host.held())
+		}
+		s.running("late")
+		s.running("db")
+		if st := s.status("web"); st.Phase != corev1.PodRunning || st.Reason != "" || st.ContainerStatuses[0].RestartCount != 1 {
+			t.Errorf("status after the cancellation %s %s, %d restarts", st.Phase, st.Reason, st.ContainerStatuses[0].RestartCount)
+		}
+	})
+}
+
+// TestServeAfterReboot: pods that were stopped for a shutdown run again after the boot,
+// by their restart policy; what a user has stopped stays stopped.
+func TestServeAfterReboot(t *testing.T) {
+	shutdownTest(t, map[int32]int64{0: 20}, func(t *testing.T, s *serving) {
+		s.files.write(file("web"), ranked("web", 0, "Always"), ranked("setup", 0, "Never"), ranked("app", 0, "Always"))
+		s.mustApply(podText("db", "Always", "containers: [{name: db, image: registry.example/app:1}]"), run.OutcomeCreated)
+		time.Sleep(10 * time.Second)
+		s.noError(s.engine().Stop(t.Context(), s.pod("app"), run.DeleteOptions{}), nil)
+		time.Sleep(10 * time.Second)
+		s.host.prepare(true)
+		time.Sleep(time.Minute)
+		s.ended("web")
+		s.ended("db")
+		s.end()
+		s.rt.Restart()
+		s.host.preparing = false
+		if err := os.WriteFile(s.layout().ShuttingDown(), []byte("the boot before"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.start()
+		time.Sleep(time.Minute)
+		s.running("web")
+		s.running("db")
+		s.ended("app")
+		s.ended("setup")
+		if st := s.status("setup"); st.Phase != corev1.PodFailed || st.Reason != "Terminated" {
+			t.Errorf("a pod that is not restarted: %s %s", st.Phase, st.Reason)
+		}
+		if _, err := os.Stat(s.layout().ShuttingDown()); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the note of the shutdown is there: %v", err)
+		}
+	})
+}
+
+// TestServeWithoutShutdowns: without periods no lock is taken, until a reload sets some;
+// a host that cannot be asked is reported once and asked again.
+func TestServeWithoutShutdowns(t *testing.T) {
+	shutdownTest(t, nil, func(t *testing.T, s *serving) {
+		s.files.write(file("web"), servedPod("web"))
+		time.Sleep(time.Minute)
+		if s.host.held() != 0 {
+			t.Error("a lock is held")
+		}
+		s.host.broken = errors.New("no system bus")
+		s.settings.ShutdownGracePeriod = 30 * time.Second
+		s.super.Reload(&s.engine().Node)
+		time.Sleep(5 * time.Minute)
+		if got := s.warned("pods are not stopped before the host shuts down: no system bus"); got != 1 {
+			t.Errorf("reported %d times: %q", got, s.warnings)
+		}
+		s.host.mu.Lock()
+		s.host.broken, s.host.delay = nil, 5*time.Second
+		s.host.mu.Unlock()
+		time.Sleep(2 * time.Minute)
+		if s.host.held() != 1 || s.warned("logind delays a shutdown by 5s at most, and pods may take 30s") != 1 {
+			t.Errorf("%d locks, warnings %q", s.host.held(), s.warnings)
+		}
+		close(s.host.events) // the bus restarts
+		time.Sleep(2 * time.Minute)
+		if s.host.held() != 1 {
+			t.Errorf("%d locks after a restart of the bus", s.host.held())
+		}
+		s.running("web")
+	})
+}

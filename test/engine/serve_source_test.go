@@ -1,0 +1,291 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/store"
+)
+
+// served1 is a pod of two containers.
+func servedPod(name string) string {
+	return podText(name, "Always", "terminationGracePeriodSeconds: 5", "containers:", "- {name: "+name+", image: registry.example/app:1}")
+}
+
+func TestServeAddAndRemove(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		time.Sleep(time.Minute)
+		s.files.write(file("web"), servedPod("web"))
+		time.Sleep(2 * time.Second)
+		c := s.running("web")
+		s.files.write(file("db"), servedPod("db"))
+		time.Sleep(time.Hour)
+		s.same(c)
+		db := s.running("db")
+		s.files.remove(file("web"))
+		time.Sleep(10 * time.Second)
+		s.absent("web")
+		s.same(db)
+		s.wantStarts("web", 1)
+		s.files.write(file("web"), servedPod("web"))
+		time.Sleep(2 * time.Second)
+		s.running("web")
+	})
+}
+
+// TestServeKnowsTheSourceFirst: a supervisor that is killed while it starts a new pod
+// has written whose file asks for it; otherwise the next one keeps the pod although the
+// file is gone (the crash sweep's serve/cri/ImageStatus/after#2/gone).
+func TestServeKnowsTheSourceFirst(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		time.Sleep(time.Minute)
+		var calls int
+		unknown := map[string]bool{}
+		for _, method := range []string{"ListPodSandbox", "ListContainers", "ImageStatus", "RunPodSandbox"} {
+			s.rt.Fault(method, critest.Fault{Match: func(proto.Message) bool {
+				pods, err := store.StoredPods(s.layout())
+				if err != nil {
+					t.Error(err)
+				}
+				for _, id := range pods {
+					calls++
+					record, err := store.ReadSource(s.layout(), identity.Pod{Namespace: id.Namespace, Name: id.Name})
+					if record == nil || err != nil {
+						unknown[method] = true
+					}
+				}
+				return false
+			}})
+		}
+		s.files.write(file("web"), servedPod("web"))
+		time.Sleep(2 * time.Second)
+		s.running("web")
+		if calls == 0 || len(unknown) > 0 {
+			t.Errorf("of %d calls while the pod has a checkpoint, these are made before its source is known: %v", calls, unknown)
+		}
+	})
+}
+
+// TestServeUpdate: in place where the API allows it, else the pod is replaced; the
+// other pods notice nothing.
+func TestServeUpdate(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.files.write(file("web"), servedPod("web"))
+		s.files.write(file("db"), servedPod("db"))
+		time.Sleep(time.Minute)
+		db := s.running("db")
+		box := s.running("web").SandboxID
+		s.files.write(file("web"), strings.Replace(servedPod("web"), "app:1", "app:2", 1))
+		time.Sleep(10 * time.Second)
+		c := s.running("web")
+		if c.Config.GetImage().GetUserSpecifiedImage() != "registry.example/app:2" || c.SandboxID != box {
+			t.Errorf("after a new image: %s in another sandbox: %v", c.Config.GetImage(), c.SandboxID != box)
+		}
+		s.files.write(file("web"), strings.Replace(servedPod("web"), "app:1", "app:2, args: [x]", 1))
+		time.Sleep(10 * time.Second)
+		if c := s.running("web"); len(c.Config.GetArgs()) != 1 || c.SandboxID == box {
+			t.Errorf("after new arguments: %v, in another sandbox: %v", c.Config.GetArgs(), c.SandboxID != box)
+		}
+		s.wantStarts("web", 3)
+		s.same(db)
+		s.wantStarts("db", 1)
+	})
+}
+
+// TestServeUnreachable: what cannot be read is not taken for removed, also after a
+// restart of serve, which does not know what was there.
+func TestServeUnreachable(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.files.write(file("web"), servedPod("web"))
+		s.files.write(file("db"), servedPod("db"))
+		time.Sleep(time.Minute)
+		web, db := s.running("web"), s.running("db")
+		s.files.reach(served, false)
+		time.Sleep(time.Hour)
+		s.same(web)
+		if err := s.rt.Exit("db", 1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		if c := s.running("db"); c.ID == db.ID {
+			t.Error("a pod of an unreachable directory was not supervised")
+		}
+		s.end()
+		s.files.forget()
+		s.start()
+		time.Sleep(time.Hour)
+		s.same(web)
+		s.noError(s.delete(run.DeleteOptions{}, "web"), nil)
+		time.Sleep(time.Minute)
+		s.absent("web") // nothing until the source can be read
+		s.files.reach(served, true)
+		time.Sleep(2 * time.Second)
+		s.running("web")
+		s.files.reach(served, false)
+		s.files.remove(file("web"))
+		s.files.remove(file("db"))
+		time.Sleep(time.Minute)
+		s.running("web")
+		s.files.reach(served, true)
+		time.Sleep(10 * time.Second)
+		s.absent("web")
+		s.absent("db")
+	})
+}
+
+// TestServeBrokenFile: the pod of a file that broke is left unchanged, and what else
+// happens to other files goes on.
+func TestServeBrokenFile(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.files.write(file("web"), servedPod("web"))
+		time.Sleep(time.Minute)
+		web := s.running("web")
+		s.files.breakFile(file("web"))
+		s.files.write(file("db"), servedPod("db"))
+		time.Sleep(time.Minute)
+		s.same(web)
+		s.running("db")
+		s.end()
+		s.files.forget()
+		s.start()
+		time.Sleep(time.Hour)
+		s.same(web)
+		s.files.write(file("web"), servedPod("web"))
+		time.Sleep(time.Minute)
+		s.same(web)
+	})
+}
+
+// TestServeSameNameTwice: of two files the first counts; the pod stays while one of
+// them asks for it.
+func TestServeSameNameTwice(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.files.write(file("b"), servedPod("web"))
+		time.Sleep(time.Minute)
+		web := s.running("web")
+		s.files.write(file("a"), servedPod("web"))
+		time.Sleep(time.Minute)
+		s.same(web)
+		s.files.remove(file("b"))
+		time.Sleep(time.Minute)
+		s.same(web)
+		s.files.remove(file("a"))
+		time.Sleep(time.Minute)
+		s.absent("web")
+	})
+}
+
+// TestServeConfigMap: files of volumes follow, and the pod restarts only if it asks
+// for it.
+func TestServeConfigMap(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		serveTest(t, func(t *testing.T, s *serving) {
+			text := podText("web", "Always", "terminationGracePeriodSeconds: 5",
+				"containers: [{name: web, image: registry.example/app:1, volumeMounts: [{name: config, mountPath: /config}]}]",
+				"volumes: [{name: config, configMap: {name: config}}]")
+			if restarts {
+				text = strings.Replace(text, "{name: web}", `{name: web, annotations: {podrun.dev/restart-on-change: "true"}}`, 1)
+			}
+			config := func(v string) string {
+				return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config}\ndata: {key: " + v + "}"
+			}
+			s.files.write(file("config"), config("one"))
+			s.files.write(file("web"), text)
+			time.Sleep(time.Minute)
+			web := s.running("web")
+			if got := s.volumeFile(web, "/config", "key"); got != "one" {
+				t.Errorf("the volume has %q", got)
+			}
+			s.files.write(file("config"), config("two"))
+			time.Sleep(5 * time.Second)
+			if !restarts {
+				s.same(web)
+			} else {
+				time.Sleep(5 * time.Second)
+				if s.running("web").ID == web.ID {
+					t.Error("it was not restarted")
+				}
+			}
+			if got := s.volumeFile(s.running("web"), "/config", "key"); got != "two" {
+				t.Errorf("after the change the volume has %q", got)
+			}
+			time.Sleep(time.Hour)
+			want := 1
+			if restarts {
+				want = 2
+			}
+			s.wantStarts("web", want)
+		})
+	}
+}
+
+// TestServeImageLater: a pod whose image cannot be pulled waits for it with the
+// kubelet's back-off, and the others do not wait.
+func TestServeImageLater(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		s.files.write(file("late"), podText("late", "Always", "containers: [{name: late, image: registry.example/late:1}, {name: other, image: registry.example/app:1}]"))
+		s.files.write(file("web"), servedPod("web"))
+		time.Sleep(20 * time.Second)
+		s.running("web")
+		s.running("other") // the kubelet continues with the next container
+		s.absent("late")
+		time.Sleep(10 * time.Minute)
+		s.rt.AddRemote(critest.Image{Name: "registry.example/late:1", Entrypoint: []string{"/server"}})
+		time.Sleep(5*time.Minute + 5*time.Second)
+		s.running("late")
+		pulls := 0
+		for _, c := range s.rt.Calls() {
+			if c.Method == "PullImage" {
+				pulls++
+			}
+		}
+		if pulls < 6 || pulls > 10 { // after 0, 10, 30, 70, 150, 310, 610 s
+			t.Errorf("%d pulls", pulls)
+		}
+		s.wantStarts("other", 1)
+	})
+}
+
+// TestServeRefused: a pod that this host cannot run waits until another one ends.
+func TestServeRefused(t *testing.T) {
+	serveTest(t, func(t *testing.T, s *serving) {
+		port := func(name string) string {
+			return podText(name, "Always", "terminationGracePeriodSeconds: 5", "containers: [{name: "+name+", image: registry.example/app:1, ports: [{containerPort: 80, hostPort: 18999}]}]")
+		}
+		s.files.write(file("a"), port("first"))
+		time.Sleep(time.Minute)
+		first := s.running("first")
+		s.files.write(file("b"), port("second"))
+		time.Sleep(10 * time.Minute)
+		s.absent("second")
+		s.same(first)
+		if n := s.warned("18999"); n != 1 {
+			t.Errorf("the refusal was reported %d times: %q", n, s.warnings)
+		}
+		s.files.remove(file("a"))
+		time.Sleep(7 * time.Second)
+		s.absent("first")
+		s.running("second")
+		// A new definition that is refused leaves the old pod running.
+		s.files.write(file("a"), servedPod("first"))
+		time.Sleep(time.Minute)
+		first = s.running("first")
+		s.files.write(file("a"), port("first"))
+		time.Sleep(10 * time.Minute)
+		s.same(first)
+		s.noError(s.delete(run.DeleteOptions{}, "second"), nil)
+		time.Sleep(time.Minute) // either may have the port now; both run at the end of no other
+		s.files.remove(file("b"))
+		time.Sleep(2 * time.Minute)
+		if c := s.running("first"); c.ID == first.ID {
+			t.Error("the new definition was not applied")
+		}
+		s.absent("second")
+	})
+}

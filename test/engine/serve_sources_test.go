@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve"
+)
+
+// TestServeReloadsSources: a reload takes directories from the settings again. Those that
+// are sources no longer keep their pods; copies of URLs that are none are removed.
+func TestServeReloadsSources(t *testing.T) {
+	r := newRig(t)
+	dirs := []string{filepath.Join(r.settings.RootDir, "a"), filepath.Join(r.settings.RootDir, "b")}
+	stale := filepath.Join(r.layout().RemoteCopies(), "0123456789abcdef0123456789abcdef")
+	for _, dir := range append(dirs, filepath.Dir(stale)) {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(stale, "{}")
+	web := filepath.Join(dirs[0], "web.yaml")
+	write(web, servedPod("web"))
+	write(filepath.Join(dirs[1], "db.yaml"), servedPod("db"))
+	reloads := make(chan *run.Node)
+	apiClient(t, r, serve.Options{Dirs: dirs[:1], SettingsDirs: true, Reload: reloads})
+	runs := func(name string) func() bool {
+		return func() bool {
+			_, ok := r.rt.Container(name)
+			return ok
+		}
+	}
+	reload := func(sources ...string) {
+		e := r.engine()
+		e.Settings.Sources = sources
+		reloads <- &e.Node
+	}
+	eventually(t, "web runs", runs("web"))
+	if _, err := os.Stat(stale); !os.IsNotExist(err) {
+		t.Errorf("the copy of a URL that is no source is there: %v", err)
+	}
+	reload("https://host.example/a", "http://host.example/b")
+	eventually(t, "a warning", func() bool { return r.warned("source http://host.example/b") > 0 })
+	reload(dirs[1])
+	eventually(t, "db runs", runs("db"))
+	time.Sleep(3 * time.Second) // longer than a removed file is waited for
+	if !runs("web")() {
+		t.Error("a pod was deleted because its directory is no source any more")
+	}
+	if err := os.Remove(web); err != nil {
+		t.Fatal(err)
+	}
+	reload(dirs...)
+	eventually(t, "web is deleted, whose file was removed", func() bool { return !runs("web")() })
+	if !runs("db")() {
+		t.Error("db does not run")
+	}
+	if got := strings.Join(r.reasons(), " "); strings.Count(got, "Started db") != 1 {
+		t.Errorf("events %s", got)
+	}
+}

@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve"
+)
+
+// TestServeReloadsStrictSources: a reload applies a changed strictSources: files that
+// another user owns are refused from then on, their pods are kept as they are, and read
+// again once the setting is false again.
+func TestServeReloadsStrictSources(t *testing.T) {
+	r := newRig(t)
+	dir := filepath.Join(r.settings.RootDir, "manifests")
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string, owner int) {
+		t.Helper()
+		path := filepath.Join(dir, name+".yaml")
+		if err := os.WriteFile(path+".new", []byte(servedPod(name)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(path+".new", owner, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil { // never with another owner
+			t.Fatal(err)
+		}
+	}
+	const other = 1234
+	write("web", other)
+	reloads := make(chan *run.Node)
+	apiClient(t, r, serve.Options{Dirs: []string{dir}, Reload: reloads})
+	runs := func(name string) func() bool {
+		return func() bool {
+			_, ok := r.rt.Container(name)
+			return ok
+		}
+	}
+	reload := func(strict bool) {
+		e := r.engine()
+		e.Settings.StrictSources = strict
+		reloads <- &e.Node
+	}
+	eventually(t, "web runs", runs("web"))
+	web, _ := r.rt.Container("web")
+	reload(true)
+	eventually(t, "web.yaml is refused", func() bool { return r.warned("refused by strictSources, because user 1234 owns it") > 0 })
+	write("app", other)
+	write("db", 0)
+	eventually(t, "db runs, which root owns", runs("db"))
+	if runs("app")() {
+		t.Error("app runs, which another user owns, although strictSources is true")
+	}
+	if now, ok := r.rt.Container("web"); !ok || now.ID != web.ID {
+		t.Errorf("web was replaced or deleted because its file is refused: %+v", now)
+	}
+	reload(false)
+	eventually(t, "app runs", runs("app"))
+	if now, ok := r.rt.Container("web"); !ok || now.ID != web.ID {
+		t.Errorf("web was replaced or deleted: %+v", now)
+	}
+}

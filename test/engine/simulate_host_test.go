@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"path/filepath"
+	"time"
+
+	"github.com/podrun/podrun/serve/source"
+)
+
+// outageFor makes the runtime not answer for a while.
+func (s *simulation) outageFor(d time.Duration) {
+	if s.ends != nil {
+		return
+	}
+	end := s.outage()
+	s.model.goAway()
+	s.until = time.Now().Add(d)
+	s.ends = func() {
+		s.ends = nil
+		end()
+		s.model.back()
+		s.note("outage ends")
+	}
+}
+
+// tick lets a second pass.
+func (s *simulation) tick() {
+	time.Sleep(time.Second)
+	if s.ends != nil && !time.Now().Before(s.until) {
+		s.ends()
+	}
+	s.judge()
+}
+
+// restartAfter ends the supervisor and starts it again after a while.
+func (s *simulation) restartAfter(d time.Duration) {
+	s.model.goAway()
+	s.end()
+	s.files.forget()
+	time.Sleep(d)
+	s.start()
+	s.model.back()
+}
+
+// boot restarts the host.
+func (s *simulation) boot() {
+	s.model.goAway()
+	s.end()
+	s.files.forget()
+	for _, sl := range s.slots {
+		if sl.here {
+			s.model.change(sl.name, "boot", nil)
+		}
+	}
+	s.rt.Restart()
+	time.Sleep(30 * time.Second)
+	s.start()
+	s.model.back()
+}
+
+func (s *simulation) reachable(dir string) bool {
+	s.files.mu.Lock()
+	defer s.files.mu.Unlock()
+	for _, d := range s.files.dirs {
+		if d.Path == dir {
+			return d.State == source.Present
+		}
+	}
+	return false
+}
+
+func (s *simulation) reach(dir string) {
+	if !s.reachable(dir) {
+		s.files.reach(dir, true)
+		for _, sl := range s.slots {
+			if sl.path != "" && filepath.Dir(sl.path) == dir {
+				sl.broken = false
+			}
+		}
+	}
+}
+
+// toggle makes a directory unreachable, or reachable again.
+func (s *simulation) toggle(dir string) {
+	if s.reachable(dir) {
+		for _, p := range s.model.pods {
+			// What was removed from a directory that is unreachable now may still be in it.
+			// A file that was added during an outage is unknown to a serve that starts then.
+			unsettled := s.ends != nil || !s.model.quiet() || time.Since(p.since) < 2*simChange
+			if n := len(p.changes); unsettled && (!p.wanted || n > 0 && p.changes[n-1].kind == "add") {
+				return
+			}
+		}
+		s.files.reach(dir, false)
+		return
+	}
+	s.reach(dir)
+}

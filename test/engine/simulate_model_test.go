@@ -1,0 +1,347 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+)
+
+// model judges what a supervisor does, by docs/serve.md and the kubelet's rules
+// alone: it knows what the simulation did, and what the runtime reports of its
+// containers. It has nothing of the code that it judges.
+type model struct {
+	now func() time.Time
+
+	mu    sync.Mutex
+	pods  map[string]*modelPod
+	blind time.Time // until when the supervisor or the runtime is away, or was a moment ago
+	away  int       // how many of them are away now
+	left  time.Time // since when
+	wrong []string
+
+	sandboxes, starts, restarts, kills, backOffs, exits int
+	latestOf                                            string
+	latest                                              time.Duration // the latest restart beyond its back-off, in quiet times
+}
+
+// modelPod is a pod as it should be.
+type modelPod struct {
+	name    string
+	spec    simPod // what should run
+	wanted  bool   // a file or command asks for it
+	stopped bool
+	changes []change
+	since   time.Time // of the last change
+	runs    map[string]*modelRun
+	sick    time.Time // since when its liveness probe fails; zero for not
+	sandbox string    // the newest; empty for none
+	grown   bool      // an app container was created in the sandbox: init containers are done
+}
+
+// change is something that the simulation did to a pod, for which each container may
+// be stopped or made again without an exit of its own.
+type change struct {
+	kind  string
+	at    time.Time
+	until time.Time       // for which it counts, unless the supervisor or the runtime was down during it
+	used  map[string]bool // by whom: "kill a0", "start a0"
+}
+
+// modelRun is the newest container of a name.
+type modelRun struct {
+	id, sandbox       string
+	attempt           uint32
+	running           bool
+	started, finished time.Time
+	code              int32
+	image             string
+	delay             time.Duration // before its successor, unless it runs for 10 minutes
+	due               time.Time     // when its successor has to run at the latest; zero for none
+	noted             bool
+}
+
+// How long a supervisor has: to notice an exit of the fake (which it lists every
+// second) and act; to act after a change, whose grace period is 5 s; and after an
+// outage, in which it asks every 5 s.
+const (
+	simNotice = 1500 * time.Millisecond
+	simChange = 40 * time.Second
+	simBack   = 20 * time.Second
+)
+
+func (m *model) fail(p *modelPod, format string, args ...any) {
+	changes := ""
+	for _, c := range p.changes[max(0, len(p.changes)-4):] {
+		changes += fmt.Sprintf(" %s@%s", c.kind, c.at.Format("15:04:05.0"))
+	}
+	m.wrong = append(m.wrong, fmt.Sprintf("%s pod %s (%s, wanted %v, stopped %v; changes%s): %s", m.now().Format("02 15:04:05.000"),
+		p.name, p.spec, p.wanted, p.stopped, changes, fmt.Sprintf(format, args...)))
+}
+
+// change notes what the simulation does to a pod.
+func (m *model) change(name, kind string, f func(*modelPod)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.pods[name]
+	p.changes = append(p.changes, change{kind: kind, at: m.now(), until: m.now().Add(simChange), used: map[string]bool{}})
+	if n := len(p.changes); n > 50 {
+		p.changes = slices.Clone(p.changes[n-20:])
+	}
+	p.since, p.sick = m.now(), time.Time{}
+	for _, r := range p.runs {
+		if !r.due.IsZero() && r.due.Before(m.now().Add(simChange)) {
+			r.due = m.now().Add(simChange)
+		}
+	}
+	if f != nil {
+		f(p)
+	}
+}
+
+// forget forgets what had to be restarted: the pod is stopped, gone or made again.
+func (p *modelPod) forget() {
+	for _, r := range p.runs {
+		r.due = time.Time{}
+	}
+}
+
+// goAway notes that the supervisor or the runtime is away; back, that it is not.
+func (m *model) goAway() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away++; m.away == 1 {
+		m.left = m.now()
+	}
+}
+
+func (m *model) back() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away--; m.away > 0 {
+		return
+	}
+	m.blind = m.now().Add(simBack)
+	for _, p := range m.pods {
+		for i := range p.changes {
+			if c := &p.changes[i]; c.until.After(m.left) {
+				c.until = m.blind.Add(simChange)
+			}
+		}
+	}
+}
+
+func (m *model) quiet() bool { return m.away == 0 && !m.now().Before(m.blind) }
+
+// allows reports whether a change to the pod lets a container be stopped or made now,
+// and uses the change up for that.
+func (m *model) allows(p *modelPod, what string) bool {
+	for i := range p.changes {
+		c := &p.changes[i]
+		inTime := m.now().Before(c.until) || m.away > 0 && c.until.After(m.left)
+		if inTime && !c.used[what] {
+			c.used[what] = true
+			return true
+		}
+	}
+	return false
+}
+
+// started takes in the start of a container.
+func (m *model) started(c *runtimeapi.ContainerStatus, sandbox *runtimeapi.PodSandboxStatus) {
+	name, at := c.GetMetadata().GetName(), time.Unix(0, c.GetStartedAt())
+	p := m.pods[sandbox.GetMetadata().GetName()]
+	m.starts++
+	last := p.runs[name]
+	next := &modelRun{id: c.GetId(), sandbox: sandbox.GetId(), attempt: c.GetMetadata().GetAttempt(), running: true, started: at, image: c.GetImage().GetImage()}
+	p.runs[name] = next
+	switch {
+	case !p.wanted:
+		m.fail(p, "%s was started, but nothing asks for the pod", name)
+	case p.stopped:
+		m.fail(p, "%s was started, but the pod is stopped", name)
+	case last != nil && last.running:
+		m.fail(p, "%s was started twice", name)
+	case last == nil && next.attempt == 0:
+	case last == nil:
+		m.fail(p, "%s begins with attempt %d", name, next.attempt)
+	case next.attempt != last.attempt+1:
+		m.fail(p, "%s has attempt %d after %d", name, next.attempt, last.attempt)
+	case next.image != last.image:
+		if !m.allows(p, "image "+name) {
+			m.fail(p, "%s has another image for nothing", name)
+		}
+	default:
+		m.restarted(p, name, last, next)
+	}
+	if strings.HasPrefix(name, "a") {
+		p.grown = true
+	}
+}
+
+// restarted judges the restart of a container.
+func (m *model) restarted(p *modelPod, name string, last, next *modelRun) {
+	m.restarts++
+	long := last.finished.Sub(last.started) >= 10*time.Minute
+	delay := last.delay
+	if long {
+		delay = 0
+	}
+	next.delay = min(max(2*last.delay, 10*time.Second), 5*time.Minute)
+	if long {
+		next.delay = 10 * time.Second
+	}
+	if next.sandbox != last.sandbox {
+		return // each container is started once in a sandbox that the pod may have
+	}
+	if !p.spec.restarts(name, last.code) && !m.allows(p, "again "+name) {
+		m.fail(p, "%s exited with %d for good, and was restarted", name, last.code)
+	}
+	if delay > 0 {
+		m.backOffs++
+	}
+	early := last.finished.Add(delay).Sub(next.started)
+	if early > 0 && !m.allows(p, "again "+name) {
+		m.fail(p, "%s was restarted %s too early: its back-off is %s", name, early, delay)
+	}
+	if m.quiet() && !last.due.IsZero() && (p.grown || name == "side") && m.now().After(p.since.Add(simChange)) {
+		m.latest = max(m.latest, -early)
+	}
+}
+
+// exited takes in the end of a container.
+func (m *model) exited(c *runtimeapi.ContainerStatus, sandbox *runtimeapi.PodSandboxStatus) {
+	p := m.pods[sandbox.GetMetadata().GetName()]
+	name := c.GetMetadata().GetName()
+	r := p.runs[name]
+	if r == nil || r.id != c.GetId() || !r.running {
+		return // it was never started
+	}
+	r.running, r.finished, r.code = false, time.Unix(0, c.GetFinishedAt()), c.GetExitCode()
+	m.exits++
+	sick := p.sick
+	if name == "a0" {
+		p.sick = time.Time{}
+	}
+	switch {
+	case r.code < 128:
+	case name == "a0" && !sick.IsZero() && r.code != 255:
+		m.kills++
+		if early := sick.Add(10 * time.Second).Sub(r.finished); early > 0 {
+			m.fail(p, "%s was killed %s before its liveness probe could have failed 3 times", name, early)
+		}
+	case p.over():
+		m.kills++ // leftovers of a pod that has ended
+	case m.allows(p, "kill "+name):
+		m.kills++
+	default:
+		m.fail(p, "%s was stopped for nothing (code %d)", name, r.code)
+	}
+	if p.wanted && !p.stopped && p.spec.restarts(name, r.code) && !p.over() && (p.grown || name != "init" || r.code != 0) {
+		delay := r.delay
+		if r.finished.Sub(r.started) >= 10*time.Minute {
+			delay = 0
+		}
+		r.due = r.finished.Add(delay).Add(simNotice)
+	}
+}
+
+// over reports whether a pod has ended for good: nothing of it is restarted.
+func (p *modelPod) over() bool {
+	if r := p.runs["init"]; r != nil && !r.running && r.code != 0 && !p.spec.restarts("init", r.code) {
+		return true
+	}
+	if !p.grown {
+		return false
+	}
+	for i := range p.spec.apps {
+		name := fmt.Sprintf("a%d", i)
+		if r := p.runs[name]; r == nil || r.running || p.spec.restarts(name, r.code) {
+			return false
+		}
+	}
+	return true
+}
+
+// waits reports whether a container waits for a sidecar before it, which has exited.
+func (p *modelPod) waits(name string) bool {
+	side := p.runs["side"]
+	return p.spec.side && !p.grown && name != "side" && side != nil && !side.running
+}
+
+// lacks says what of a pod neither runs nor waits for its back-off; nothing if the
+// pod is complete.
+func (p *modelPod) lacks(now time.Time) string {
+	names := []string{"side"}
+	if !p.spec.side {
+		names = nil
+	}
+	if p.waits("a0") && !p.runs["side"].due.IsZero() {
+		return ""
+	}
+	if p.spec.init && !p.grown {
+		r := p.runs["init"]
+		switch {
+		case r == nil:
+			return "its init container was not started"
+		case r.running || !r.due.IsZero() || r.code == 0 && now.Before(r.finished.Add(5*time.Second)):
+			return ""
+		case r.code != 0:
+			return "its init container was not restarted"
+		}
+	}
+	for i := range p.spec.apps {
+		names = append(names, fmt.Sprintf("a%d", i))
+	}
+	for _, name := range names {
+		r := p.runs[name]
+		if r == nil || !r.running && r.due.IsZero() && p.spec.restarts(name, r.code) {
+			return name + " does not run"
+		}
+	}
+	return ""
+}
+
+// check judges what should have happened by now. Here are the containers of the
+// runtime.
+func (m *model) check(here []critest.Container, pods map[string]string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.quiet() {
+		return
+	}
+	alive := map[string]int{}
+	for _, c := range here {
+		alive[pods[c.SandboxID]]++
+	}
+	for _, p := range m.pods {
+		settled := m.now().After(p.since.Add(simChange)) && m.now().After(m.blind.Add(simChange))
+		if !p.wanted && settled && alive[p.name] > 0 {
+			m.fail(p, "%d containers are left", alive[p.name])
+			p.since = m.now()
+		}
+		if !p.wanted || p.stopped || p.over() {
+			continue
+		}
+		for name, r := range p.runs {
+			late := max(m.now().Sub(r.due), 0)
+			if !r.running && !r.due.IsZero() && late > 0 && !r.noted && !p.waits(name) && m.now().After(p.since.Add(simChange)) {
+				r.noted = true
+				m.fail(p, "%s exited with %d at %s and was not restarted by %s", name, r.code, r.finished.Format("15:04:05.000"), r.due.Format("15:04:05.000"))
+			}
+		}
+		if why := p.lacks(m.now()); settled && why != "" {
+			m.fail(p, "%s", why)
+			p.since = m.now()
+		}
+		if settled && !p.sick.IsZero() && m.now().After(p.sick.Add(15*time.Second+2*simNotice)) && m.now().After(m.blind.Add(15*time.Second)) {
+			m.fail(p, "its liveness probe fails since %s, and it was not killed", p.sick.Format("15:04:05"))
+			p.sick = time.Time{}
+		}
+	}
+}

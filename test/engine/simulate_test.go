@@ -1,0 +1,370 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/run"
+)
+
+// TestSimulatedDay lets a supervisor work for simulated hours on pods whose
+// containers exit and fail their probes at random, while files change, directories
+// disappear, commands work beside it, the runtime is away and the supervisor is
+// started again. A model of docs/serve.md judges every start and end of a container.
+//
+// PODRUN_TORTURE=1 simulates 24 hours with several seeds, as `make torture` does.
+func TestSimulatedDay(t *testing.T) {
+	length, seeds := time.Hour, 1
+	if os.Getenv("PODRUN_TORTURE") != "" {
+		length, seeds = 24*time.Hour, 4
+	}
+	for seed := range uint64(seeds) {
+		if only := os.Getenv("PODRUN_SEED"); only != "" && only != fmt.Sprint(seed) {
+			continue
+		}
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			begun := time.Now()
+			synctest.Test(t, func(t *testing.T) { newSimulation(t, seed+1).run(length) })
+			t.Logf("%s in %s", length, time.Since(begun).Round(10*time.Millisecond))
+		})
+	}
+}
+
+// simulation is a host, its supervisor and what happens to them.
+type simulation struct {
+	*serving
+	rand  *rand.Rand
+	model *model
+	slots []*slot
+	ends  func()    // of an outage of the runtime; nil while it answers
+	until time.Time // when it ends
+	did   map[string]int
+	trace []string // what was done when
+}
+
+// slot is a pod that comes and goes.
+type slot struct {
+	name, path string // no path: of a command
+	here       bool
+	file       simPod // what its file asks for
+	version    int    // of its ConfigMap
+	broken     bool
+	// applied is true if a command applied the pod after its file: the file's end does not
+	// delete it. fileless is true if the file was removed since.
+	applied, fileless bool
+}
+
+const otherDir = "/run/podrun/manifests"
+
+func newSimulation(t *testing.T, seed uint64) *simulation {
+	s := &simulation{rand: rand.New(rand.NewPCG(seed, 15)), did: map[string]int{}}
+	s.serving = &serving{rig: newRig(t), files: newManifests(t, served, otherDir)}
+	s.model = &model{now: time.Now, pods: map[string]*modelPod{}}
+	for i := range 11 {
+		sl := &slot{name: fmt.Sprintf("p%d", i)}
+		switch {
+		case i < 6:
+			sl.path = file(sl.name)
+		case i < 9:
+			sl.path = filepath.Join(otherDir, sl.name+".yaml")
+		}
+		s.slots = append(s.slots, sl)
+		p := &modelPod{name: sl.name, runs: map[string]*modelRun{}}
+		s.model.pods[sl.name] = p
+		for _, c := range []string{"a0", "a1", "side", "init"} {
+			s.rt.Script(sl.name+"/"+c, s.behaviors(c)...)
+		}
+		s.rt.ScriptExec(sl.name+"/a0", func([]string) *critest.Exec {
+			s.model.mu.Lock()
+			defer s.model.mu.Unlock()
+			if p.sick.IsZero() {
+				return &critest.Exec{}
+			}
+			return &critest.Exec{ExitCode: 1}
+		})
+	}
+	return s
+}
+
+func (s *simulation) run(length time.Duration) {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.t.Cleanup(cancel)
+	go s.model.watch(ctx, s.rt)
+	goroutines := runtime.NumGoroutine()
+	s.start()
+	end := time.Now().Add(length)
+	for time.Now().Before(end) && s.model.good() {
+		s.act()
+		for range 1 + s.rand.IntN(60) {
+			s.tick()
+		}
+		s.rt.ForgetCalls()
+	}
+	s.settle()
+	s.finish()
+	cancel()
+	time.Sleep(time.Second)
+	if n := runtime.NumGoroutine(); n > goroutines {
+		s.t.Errorf("%d goroutines, %d at the beginning", n, goroutines)
+	}
+	m := s.model
+	for _, w := range m.wrong[:min(len(m.wrong), 10)] {
+		s.t.Error(w)
+	}
+	if len(m.wrong) > 0 {
+		s.t.Logf("before that: %s; warnings %q", strings.Join(s.trace[max(0, len(s.trace)-55):], ", "), s.warnings[max(0, len(s.warnings)-20):])
+	}
+	s.t.Logf("%d sandboxes, %d starts, %d restarts (%d after a back-off), %d exits, of which %d were stops; latest restart %s after its back-off; actions %v",
+		m.sandboxes, m.starts, m.restarts, m.backOffs, m.exits, m.kills, m.latest, s.did)
+}
+
+// judge compares the runtime with the model.
+func (s *simulation) judge() {
+	pods := map[string]string{}
+	for _, b := range s.rt.Sandboxes() {
+		pods[b.ID] = b.Config.GetMetadata().GetName()
+	}
+	s.model.check(s.rt.Containers(), pods)
+}
+
+// settle makes everything reachable, removes what is there, and checks that it goes.
+func (s *simulation) settle() {
+	if s.ends != nil {
+		s.ends()
+	}
+	for _, dir := range []string{served, otherDir} {
+		s.reach(dir)
+	}
+	time.Sleep(simBack + time.Second)
+	for range 2 { // the files, and then the pods that came from none
+		for _, sl := range s.slots {
+			s.remove(sl)
+		}
+	}
+	for range 120 {
+		s.tick()
+	}
+}
+
+// act does something at random.
+func (s *simulation) act() {
+	for range 4 {
+		if do := s.try(); do != "" {
+			s.did[do]++
+			s.note(do)
+			return
+		}
+	}
+}
+
+// note keeps what was done, for the report of what is wrong.
+func (s *simulation) note(do string) {
+	s.trace = append(s.trace, time.Now().Format("15:04:05")+" "+do)
+}
+
+// try returns what it did; nothing if that is not possible now.
+func (s *simulation) try() (do string) {
+	sl := s.slots[s.rand.IntN(len(s.slots))]
+	p := s.model.pods[sl.name]
+	settled := s.ends == nil && s.model.quiet() && time.Since(p.since) > 2*simChange
+	reachable := sl.path == "" || s.reachable(filepath.Dir(sl.path))
+	switch n := s.rand.IntN(100); {
+	case n < 2:
+		do = "outage"
+		s.outageFor(time.Duration(1+s.rand.IntN(600)) * time.Second)
+	case n < 6:
+		do = "restart of serve"
+		s.restartAfter(time.Duration(s.rand.IntN(120)) * time.Second)
+	case n < 7:
+		do = "boot"
+		s.boot()
+	case n < 10:
+		do = "directory"
+		s.toggle(otherDir)
+		do += fmt.Sprint(s.reachable(otherDir))
+	case !sl.here && reachable:
+		do = "add"
+		s.add(sl)
+	case n < 14 && reachable:
+		do = "remove"
+		s.remove(sl)
+	// A file that breaks before it was applied, during an outage, is unknown to a serve
+	// that starts then: nothing is wanted of it.
+	case n < 17 && sl.here && sl.path != "" && !sl.fileless && reachable && s.ends == nil:
+		do = "break"
+		s.files.breakFile(sl.path)
+		sl.broken = true
+	case settled && sl.here && reachable:
+		do = s.actOn(sl, p, n)
+	}
+	return do
+}
+
+// actOn does something to a pod that has not been changed for a while.
+func (s *simulation) actOn(sl *slot, p *modelPod, n int) string {
+	byFile := sl.path != "" && !sl.fileless
+	over, healthy := s.model.state(p)
+	switch {
+	case n < 32 && sl.path != "":
+		return s.update(sl, p)
+	case n < 34 && byFile && !p.stopped:
+		return s.replaceWithoutServe(sl)
+	case n < 40 && byFile && sl.file.config && !p.stopped:
+		sl.version++
+		s.model.change(sl.name, "config", nil)
+		s.write(sl)
+		return "config"
+	case n < 50 && healthy && !p.stopped && !over && p.spec.probe:
+		s.model.fallSick(p)
+		return "sick"
+	case n < 60 && !p.stopped:
+		s.model.change(sl.name, "stop", nil)
+		s.noError(s.engine().Stop(s.t.Context(), s.pod(sl.name), run.DeleteOptions{}), nil)
+		s.model.change(sl.name, "stopped", func(p *modelPod) { p.stopped = true; p.forget() })
+		return "stop"
+	case n < 80 && p.stopped:
+		s.model.change(sl.name, "start", func(p *modelPod) { p.stopped = false })
+		s.command(func() ([]run.Result, error) {
+			return s.engine().Start(s.t.Context(), s.pod(sl.name), run.ApplyOptions{AllowKubelet: true, Timeout: 10 * time.Minute})
+		})
+		return "start"
+	case n < 84 && byFile && !sl.broken && !p.stopped:
+		s.model.change(sl.name, "delete", nil)
+		s.noError(s.delete(run.DeleteOptions{}, sl.name), nil)
+		s.model.change(sl.name, "deleted", nil)
+		sl.applied = false
+		return "delete"
+	case n < 90 && !p.stopped:
+		s.model.change(sl.name, "restart command", nil)
+		s.command(func() ([]run.Result, error) {
+			return s.engine().Restart(s.t.Context(), s.pod(sl.name), run.ApplyOptions{AllowKubelet: true, Timeout: 10 * time.Minute})
+		})
+		return "restart"
+	case n < 95 && !p.stopped:
+		spec := p.spec
+		spec.args += 1000
+		s.model.change(sl.name, "apply", func(p *modelPod) { p.spec = spec })
+		s.command(func() ([]run.Result, error) { return s.applyAll(s.t.Context(), s.texts(sl, spec)...) })
+		sl.applied = sl.path != ""
+		return "apply"
+	case !over && !p.stopped:
+		return s.loseSandbox(sl)
+	}
+	return ""
+}
+
+// command runs a command that may end in that a container exits at once: the model
+// judges what follows.
+func (s *simulation) command(f func() ([]run.Result, error)) {
+	if _, err := f(); err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s *simulation) loseSandbox(sl *slot) string {
+	for _, b := range s.rt.Sandboxes() {
+		if b.Ready && b.Config.GetMetadata().GetName() == sl.name {
+			s.model.change(sl.name, "lost sandbox", nil)
+			// The containers end one by one: one may be restarted before the sandbox ends.
+			s.model.change(sl.name, "lost containers", nil)
+			if _, err := s.rt.StopPodSandbox(s.t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: b.ID}); err != nil {
+				s.t.Error(err)
+			}
+		}
+	}
+	return "lost sandbox"
+}
+
+// update changes a file: what the API lets change in place, or all.
+func (s *simulation) update(sl *slot, p *modelPod) string {
+	if p.stopped {
+		return ""
+	}
+	kind := "new image"
+	sl.file.image = 3 - sl.file.image
+	if s.rand.IntN(2) == 0 {
+		kind = "new definition"
+		sl.file = s.spec()
+	}
+	s.model.change(sl.name, kind, func(p *modelPod) { p.take(sl.file) })
+	s.write(sl)
+	return kind
+}
+
+// take makes a definition the one that should run.
+func (p *modelPod) take(spec simPod) {
+	p.spec = spec
+	keep := map[string]bool{"a0": true, "a1": spec.apps > 1, "side": spec.side, "init": spec.init}
+	for name := range p.runs {
+		if !keep[name] {
+			delete(p.runs, name)
+		}
+	}
+}
+
+func (s *simulation) write(sl *slot) {
+	sl.broken, sl.applied, sl.fileless = false, false, false
+	s.files.write(sl.path, s.texts(sl, sl.file)...)
+}
+
+func (s *simulation) add(sl *slot) {
+	// A pod that is still to be removed, as while the runtime is away, is not a new one.
+	_, err := os.Stat(s.layout().Owner(identity.Pod{Namespace: "default", Name: sl.name}))
+	if sl.path == "" && (s.ends != nil || !s.model.quiet()) || err == nil {
+		return
+	}
+	sl.here, sl.file = true, s.spec()
+	s.model.change(sl.name, "add", func(p *modelPod) { p.wanted, p.stopped = true, false; p.forget(); p.take(sl.file) })
+	if sl.path != "" {
+		s.write(sl)
+		return
+	}
+	s.command(func() ([]run.Result, error) { return s.applyAll(s.t.Context(), s.texts(sl, sl.file)...) })
+}
+
+func (s *simulation) remove(sl *slot) {
+	if !sl.here || (sl.path == "" || sl.applied) && (s.ends != nil || !s.model.quiet()) {
+		return
+	}
+	if sl.applied && !sl.fileless { // a pod that is kept
+		sl.fileless = true
+		s.files.remove(sl.path)
+		return
+	}
+	sl.here = false
+	s.model.change(sl.name, "remove", func(p *modelPod) { p.wanted, p.stopped = false, false; p.forget() })
+	if sl.path != "" && !sl.fileless {
+		s.files.remove(sl.path)
+		return
+	}
+	sl.applied, sl.fileless = false, false
+	s.noError(s.delete(run.DeleteOptions{}, sl.name), nil)
+}
+
+// replaceWithoutServe makes a pod of a command of one of a file, and removes the file, while
+// no supervisor runs: the next one must not delete the pod.
+func (s *simulation) replaceWithoutServe(sl *slot) string {
+	s.model.goAway()
+	s.end()
+	s.model.change(sl.name, "delete", nil)
+	s.noError(s.delete(run.DeleteOptions{}, sl.name), nil)
+	s.files.remove(sl.path)
+	sl.applied, sl.fileless = true, true
+	s.model.change(sl.name, "apply", func(p *modelPod) { p.take(sl.file) })
+	s.command(func() ([]run.Result, error) { return s.applyAll(s.t.Context(), s.texts(sl, sl.file)...) })
+	s.start()
+	s.model.back()
+	return "replace without serve"
+}

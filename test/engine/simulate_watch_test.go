@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+)
+
+// watch takes in what the runtime reports, until ctx ends.
+func (m *model) watch(ctx context.Context, rt *critest.Runtime) {
+	_ = rt.GetContainerEvents(&runtimeapi.GetEventsRequest{}, &eventSink{ctx: ctx, send: m.event})
+}
+
+func (m *model) event(e *runtimeapi.ContainerEventResponse) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.pods[e.GetPodSandboxStatus().GetMetadata().GetName()] == nil {
+		return
+	}
+	for _, c := range e.GetContainersStatuses() {
+		if c.GetId() != e.GetContainerId() {
+			continue
+		}
+		switch e.GetContainerEventType() {
+		case runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT:
+			m.started(c, e.GetPodSandboxStatus())
+		case runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT:
+			m.exited(c, e.GetPodSandboxStatus())
+		}
+	}
+	if e.GetContainerId() == e.GetPodSandboxStatus().GetId() && e.GetContainerEventType() == runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT {
+		m.sandboxed(e.GetPodSandboxStatus())
+	}
+}
+
+// sandboxed takes in that a sandbox was made: the pod starts over in it.
+func (m *model) sandboxed(b *runtimeapi.PodSandboxStatus) {
+	p := m.pods[b.GetMetadata().GetName()]
+	m.sandboxes++
+	if p.sandbox != "" && !m.allows(p, "sandbox") || !p.wanted {
+		m.fail(p, "got sandbox %d for nothing", b.GetMetadata().GetAttempt())
+	}
+	if p.stopped {
+		m.fail(p, "got a sandbox, but is stopped")
+	}
+	p.sandbox, p.grown = b.GetId(), false
+	for name, r := range p.runs {
+		if r.due = (time.Time{}); r.running { // init containers are first
+			m.fail(p, "got sandbox %d while %s runs in another one", b.GetMetadata().GetAttempt(), name)
+		}
+		if b.GetMetadata().GetAttempt() == 0 {
+			delete(p.runs, name) // it is another pod
+		}
+	}
+}
+
+// eventSink is the server's side of a stream of events.
+type eventSink struct {
+	ctx  context.Context
+	send func(*runtimeapi.ContainerEventResponse)
+}
+
+func (s *eventSink) Send(e *runtimeapi.ContainerEventResponse) error { s.send(e); return nil }
+func (s *eventSink) Context() context.Context                        { return s.ctx }
+func (s *eventSink) SetHeader(metadata.MD) error                     { return nil }
+func (s *eventSink) SendHeader(metadata.MD) error                    { return nil }
+func (s *eventSink) SetTrailer(metadata.MD)                          {}
+func (s *eventSink) SendMsg(any) error                               { return nil }
+func (s *eventSink) RecvMsg(any) error                               { return nil }
+
+// good reports whether nothing wrong was found.
+func (m *model) good() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.wrong) == 0
+}
+
+// state reports whether a pod has ended, and whether its first app container runs and
+// is healthy.
+func (m *model) state(p *modelPod) (over, healthy bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := p.runs["a0"]
+	return p.over(), r != nil && r.running && p.sick.IsZero()
+}
+
+// fallSick makes a pod's liveness probe fail from now on.
+func (m *model) fallSick(p *modelPod) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p.sick = m.now()
+}

@@ -1,0 +1,36 @@
+package engine
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// TestStaleListOfSandboxes: a list of sandboxes that is behind the one of containers
+// hides no sandbox from a delete (the fault matrix, test/fault).
+func TestStaleListOfSandboxes(t *testing.T) {
+	r := newRig(t)
+	r.rt.Fault("ListPodSandbox", critest.Fault{When: critest.Stale})
+	r.mustApply(one("Always"), run.OutcomeCreated)
+	for _, result := range r.delete(run.DeleteOptions{}) {
+		if result.Err != nil {
+			t.Error(result.Err)
+		}
+	}
+	r.nothingLeft()
+}
+
+// TestRunNamesTheRuntimeAtItsDeadline: a runtime that does not answer is named, by run
+// as by apply, and the code is that of a deadline (the fault matrix, test/fault).
+func TestRunNamesTheRuntimeAtItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Fault("Version", critest.Fault{When: critest.Hang})
+		_, err := r.engine().Run(t.Context(), load(t, one("Never")), run.RunOptions{ApplyOptions: run.ApplyOptions{Timeout: time.Second, AllowKubelet: true}})
+		wantErr(t, err, problem.Deadline, "timed out after 1s", "runtime")
+	})
+}

@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// startCalls are the calls that create and start containers, in order: C and S.
+func (r *rig) startCalls() string {
+	var out strings.Builder
+	for _, name := range r.rt.CallNames("CreateContainer", "StartContainer") {
+		out.WriteString(name[:1])
+	}
+	return out.String()
+}
+
+const fiveContainers = `containers: [{name: a, image: registry.example/app:1}, {name: b, image: registry.example/app:1},
+  {name: c, image: registry.example/app:1, lifecycle: {postStart: {exec: {command: ["true"]}}}}, {name: d, image: registry.example/app:1}, {name: e, image: registry.example/app:1}]`
+
+// TestStartOrder: containers start at once where the setting or the pod says so, and
+// those before a postStart hook before the container that has it.
+func TestStartOrder(t *testing.T) {
+	annotated := func(order string) string {
+		return strings.Replace(podText("web", "Always", fiveContainers), "{name: web}", "{name: web, annotations: {podrun.dev/start-order: "+order+"}}", 1)
+	}
+	for name, test := range map[string]struct{ setting, text, want string }{
+		"default":                  {"", podText("web", "Always", fiveContainers), "CSCSCSCSCS"},
+		"setting":                  {nodeconfig.StartParallel, podText("web", "Always", fiveContainers), "CCSSCSCCSS"},
+		"annotation":               {"", annotated("parallel"), "CCSSCSCCSS"},
+		"annotation against it":    {nodeconfig.StartParallel, annotated("kubelet"), "CSCSCSCSCS"},
+		"with a sidecar":           {nodeconfig.StartParallel, podText("web", "Always", fiveContainers, "initContainers: [{name: i, image: registry.example/setup:1, restartPolicy: Always}]"), "CSCCSSCSCCSS"},
+		"without any that waits":   {nodeconfig.StartParallel, podText("web", "Always", "containers: [{name: a, image: registry.example/app:1}, {name: b, image: registry.example/app:1}]"), "CCSS"},
+		"a pod with one container": {nodeconfig.StartParallel, one("Always"), "CS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.settings.StartOrder = test.setting
+			r.mustApply(test.text, run.OutcomeCreated)
+			if got := r.startCalls(); got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+			r.mustApply(test.text, run.OutcomeUnchanged)
+			r.mustDelete()
+		})
+	}
+	r := newRig(t)
+	wantErr(t, r.apply(annotated("sideways")).Err, problem.Refused, "podrun.dev/start-order", "kubelet or parallel")
+}
+
+// TestStartOrderFailure: a container that fails does not keep those beside it from
+// running, and the next apply starts it.
+func TestStartOrderFailure(t *testing.T) {
+	for _, method := range []string{"CreateContainer", "StartContainer"} {
+		r := newRig(t)
+		r.settings.StartOrder = nodeconfig.StartParallel
+		r.rt.Fault(method, critest.Fault{When: critest.Before, Err: errors.New("full"), Times: 1})
+		text := podText("web", "Always", "containers: [{name: a, image: registry.example/app:1}, {name: b, image: registry.example/app:1}, {name: c, image: registry.example/app:1}]")
+		wantErr(t, r.apply(text).Err, problem.Runtime, "pod default/web: container ", "full")
+		started := slices.DeleteFunc(r.reasons(), func(s string) bool { return !strings.HasPrefix(s, "Started") })
+		if len(started) != 2 {
+			t.Errorf("%s: %q", method, started)
+		}
+		r.mustApply(text, run.OutcomeRestarted)
+		r.mustDelete()
+	}
+}

@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/run"
+)
+
+// wantDeletion fails the test unless another process sees when the pod's deletion began,
+// and its grace period.
+func (r *rig) wantDeletion(begun time.Time, grace int64) *corev1.Pod {
+	r.t.Helper()
+	pod := r.got("web")
+	if pod.DeletionTimestamp == nil || pod.DeletionGracePeriodSeconds == nil {
+		r.t.Fatalf("deletionTimestamp %v, deletionGracePeriodSeconds %v", pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds)
+	}
+	if end := begun.Add(time.Duration(grace) * time.Second); !pod.DeletionTimestamp.Time.Equal(end) || *pod.DeletionGracePeriodSeconds != grace {
+		r.t.Errorf("deletionTimestamp %s, grace period %d s; want %s, %d s", pod.DeletionTimestamp, *pod.DeletionGracePeriodSeconds, end, grace)
+	}
+	return pod
+}
+
+// TestDeletedPodIsTerminating: every process sees that a pod is being deleted, with its
+// grace period, until it is removed, also after the delete was interrupted. What its
+// containers were does not get lost with the runtime's records (issue 30).
+func TestDeletedPodIsTerminating(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("app", critest.Behavior{ExitCode: 1}, critest.Behavior{Forever: true, TERMAfter: 10 * time.Second})
+		text := podText("web", "Always", "terminationGracePeriodSeconds: 20", "containers: [{name: app, image: registry.example/app:1}]")
+		r.mustApply(text, run.OutcomeCreated)
+		time.Sleep(time.Minute)
+		r.mustApply(text, run.OutcomeRestarted)
+		if pod := r.got("web"); pod.DeletionTimestamp != nil || pod.DeletionGracePeriodSeconds != nil {
+			t.Fatalf("a running pod is being deleted: %v", pod.DeletionTimestamp)
+		}
+		hang := r.rt.Fault("RemovePodSandbox", critest.Fault{When: critest.Before, Delay: time.Minute})
+		ctx, interrupt := context.WithCancel(t.Context())
+		begun, deleted := time.Now(), make(chan run.Result)
+		go func() {
+			results, _ := r.engine().Delete(ctx, r.known(), run.DeleteOptions{})
+			deleted <- results[0]
+		}()
+		for range 15 { // it stops for 10 s; then its sandbox is removed
+			time.Sleep(time.Second)
+			if pod := r.wantDeletion(begun, 20); pod.Status.Phase != corev1.PodRunning {
+				t.Errorf("after %s: phase %s", time.Since(begun), pod.Status.Phase)
+			}
+		}
+		interrupt()
+		if result := <-deleted; result.Err == nil {
+			t.Fatal("the interrupted delete has succeeded")
+		}
+		hang()
+		time.Sleep(time.Hour)
+		r.wantDeletion(begun, 20)
+		// As the API does: a later delete shortens the grace period, and never extends it.
+		five, hour := 5*time.Second, time.Hour
+		hang = r.rt.Fault("RemovePodSandbox", critest.Fault{When: critest.Before})
+		r.delete(run.DeleteOptions{Grace: &five})
+		r.wantDeletion(begun, 5)
+		r.delete(run.DeleteOptions{Grace: &hour})
+		r.wantDeletion(begun, 5)
+		hang()
+		for _, sb := range r.rt.Sandboxes() { // all that the runtime has
+			if err := r.engine().Client.RemovePodSandbox(t.Context(), sb.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pod := r.wantDeletion(begun, 5)
+		s := pod.Status.ContainerStatuses[0]
+		if pod.Status.Phase != corev1.PodRunning || s.RestartCount != 1 || s.State.Terminated == nil || s.State.Terminated.ExitCode != 143 {
+			t.Errorf("without the runtime's records: phase %s, restarts %d, %+v", pod.Status.Phase, s.RestartCount, s.State)
+		}
+		r.mustApply(text, run.OutcomeReplaced) // completes the removal
+		if pod := r.got("web"); pod.DeletionTimestamp != nil || pod.Status.ContainerStatuses[0].RestartCount != 0 {
+			t.Errorf("applied again: deletionTimestamp %v, restarts %d", pod.DeletionTimestamp, pod.Status.ContainerStatuses[0].RestartCount)
+		}
+		r.mustDelete()
+	})
+}
+
+// TestReplacedPodIsTerminating: so is a pod that a replacement or a restart removes, until
+// the new one is there.
+func TestReplacedPodIsTerminating(t *testing.T) {
+	one := podText("web", "Always", "terminationGracePeriodSeconds: 20", "containers: [{name: app, image: registry.example/app:1}]")
+	for name, again := range map[string]func(r *rig) run.Result{
+		"restart": func(r *rig) run.Result {
+			results, err := r.engine().Restart(r.t.Context(), r.known(), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+			if err != nil {
+				return run.Result{Err: err}
+			}
+			return results[0]
+		},
+		"replace": func(r *rig) run.Result {
+			return r.apply(podText("web", "Always", "hostname: other", "containers: [{name: app, image: registry.example/app:1}]"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.rt.Script("app", critest.Behavior{Forever: true, TERMAfter: 10 * time.Second})
+				r.mustApply(one, run.OutcomeCreated)
+				begun, done := time.Now(), make(chan run.Result)
+				go func() { done <- again(r) }()
+				time.Sleep(5 * time.Second)
+				r.wantDeletion(begun, 20)
+				if result := <-done; result.Err != nil {
+					t.Fatal(result.Err)
+				}
+				if pod := r.got("web"); pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning {
+					t.Errorf("deletionTimestamp %v, phase %s", pod.DeletionTimestamp, pod.Status.Phase)
+				}
+				r.mustDelete()
+			})
+		})
+	}
+}

@@ -1,0 +1,43 @@
+package engine
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/run"
+)
+
+// TestStopDuringInit: a pod that was stopped while its init containers ran has failed, as
+// none of its other containers will be started, and stays failed after its start was
+// given up (issue 30).
+func TestStopDuringInit(t *testing.T) {
+	for name, setup := range map[string]critest.Behavior{"TERM": {Forever: true}, "ends well on TERM": {Forever: true, CleanTERM: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.rt.Script("setup", setup)
+				applied := make(chan run.Result)
+				go func() { applied <- r.apply(withInit("Always")) }()
+				time.Sleep(time.Second)
+				if phase := r.shown().Status.Phase; phase != corev1.PodPending {
+					t.Errorf("before: phase %s", phase)
+				}
+				stopped := r.engine().Stop(t.Context(), r.known(), run.DeleteOptions{})[0]
+				if stopped.Err != nil || stopped.Status.Phase != corev1.PodFailed {
+					t.Errorf("stop: %v, phase %s", stopped.Err, stopped.Status.Phase)
+				}
+				if result := <-applied; result.Err == nil {
+					t.Error("the apply of the stopped pod has succeeded")
+				}
+				if phase := r.shown().Status.Phase; phase != corev1.PodFailed {
+					t.Errorf("after: phase %s", phase)
+				}
+				r.mustDelete()
+			})
+		})
+	}
+}

@@ -1,0 +1,379 @@
+package engine
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
+)
+
+// slowEnd is a pod whose container takes 20 s to end.
+var slowEnd = podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, lifecycle: {preStop: {exec: {command: [x]}}}}]")
+
+// TestApplyAfterAKilledDelete: containers may be ending that a killed delete has
+// asked to stop. The next apply does not take them for running ones, and does not
+// run their hooks twice.
+func TestApplyAfterAKilledDelete(t *testing.T) {
+	for _, again := range []string{"apply", "delete"} {
+		t.Run(again, func(t *testing.T) {
+			r := newRig(t)
+			r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{} })
+			r.mustApply(slowEnd, run.OutcomeCreated)
+			before, _ := r.rt.Container("app")
+			r.rt.ForgetCalls()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			r.killAt(ctx, step{method: "StopContainer"}, false, "")
+			if again == "apply" {
+				r.mustApply(slowEnd, run.OutcomeReplaced)
+				if after, _ := r.rt.Container("app"); after.ID == before.ID || after.State != 1 {
+					t.Errorf("%v", after)
+				}
+				r.oneReadySandbox()
+			}
+			r.mustDelete()
+			if n := len(r.rt.CallNames("ExecSync")); again == "delete" && n != 1 {
+				t.Errorf("the preStop hook was run %d times", n)
+			}
+		})
+	}
+}
+
+// TestDeleteTakesOverFromDelete: a second delete with a shorter grace period does
+// not wait for the first.
+func TestDeleteTakesOverFromDelete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 100 * time.Hour} })
+		r.mustApply(strings.Replace(slowEnd, "containers:", "terminationGracePeriodSeconds: 3600\n  containers:", 1), run.OutcomeCreated)
+		done := make(chan []run.Result, 1)
+		go func() { done <- r.delete(run.DeleteOptions{}) }()
+		time.Sleep(time.Minute)
+		begun := time.Now()
+		grace := time.Second
+		for _, result := range r.delete(run.DeleteOptions{Grace: &grace}) {
+			if result.Err != nil {
+				t.Error(result.Err)
+			}
+		}
+		if first := <-done; first[0].Err != nil {
+			t.Errorf("the first delete: %v", first[0].Err)
+		}
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("took %s", took)
+		}
+		r.nothingLeft()
+	})
+}
+
+// TestLoserOfADeleteStopsNothing: a delete from which another took over stops no
+// container in the other's grace period, even if it cannot observe the pod again.
+func TestLoserOfADeleteStopsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true})
+		r.mustApply(podText("web", "Always", "terminationGracePeriodSeconds: 3600", "containers: [{name: app, image: registry.example/app:1}]"), run.OutcomeCreated)
+		first, second := make(chan []run.Result, 1), make(chan []run.Result, 1)
+		go func() { first <- r.delete(run.DeleteOptions{}) }()
+		time.Sleep(time.Minute + store.OwnerPoll/2)
+		grace := 10 * time.Minute
+		go func() { second <- r.delete(run.DeleteOptions{Grace: &grace}) }()
+		time.Sleep(store.OwnerPoll / 10) // the second is the owner; the first does not know
+		r.rt.Fault("ListPodSandbox", critest.Fault{When: critest.Before, Err: status.Error(codes.DeadlineExceeded, "slow"), Times: 1})
+		time.Sleep(time.Minute)
+		if c, _ := r.rt.Container("app"); c.State != runtimeapi.ContainerState_CONTAINER_RUNNING || len(r.rt.CallNames("StopPodSandbox")) != 0 {
+			t.Errorf("in the grace period the container is %s", c.State)
+		}
+		if result := (<-second)[0]; result.Err != nil {
+			t.Error(result.Err)
+		}
+		<-first
+		r.nothingLeft()
+	})
+}
+
+// TestApplyWaitsForADelete: an apply that comes while a delete stops the pod makes
+// it again when that is done.
+func TestApplyWaitsForADelete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 20 * time.Second} })
+		r.mustApply(slowEnd, run.OutcomeCreated)
+		done := make(chan []run.Result, 1)
+		go func() { done <- r.delete(run.DeleteOptions{}) }()
+		time.Sleep(time.Second)
+		r.mustApply(slowEnd, run.OutcomeCreated)
+		if deleted := <-done; deleted[0].Err != nil {
+			t.Error(deleted[0].Err)
+		}
+		r.wantRunning("app")
+		if !slices.ContainsFunc(r.warnings, func(w string) bool { return strings.Contains(w, "waiting for process") }) {
+			t.Errorf("it does not say for whom it waits: %q", r.warnings)
+		}
+		r.mustDelete()
+	})
+}
+
+// TestRunLeavesAnothersPod: a run whose pod another command has put a new one in
+// the place of does not remove that one, also where it has the same UID.
+func TestRunLeavesAnothersPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		text := strings.Replace(podText("web", "Never", "containers: [{name: app, image: registry.example/app:1}]"), "name: web", "name: web, uid: 11111111-2222-3333-4444-555555555555", 1)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			results, err := r.engine().Run(ctx, load(t, text), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}})
+			if err == nil {
+				err = results[0].Err
+			}
+			done <- err
+		}()
+		time.Sleep(time.Minute)
+		results, err := r.engine().Apply(t.Context(), load(t, text), run.ApplyOptions{AllowKubelet: true, Force: true})
+		if err != nil || results[0].Err != nil {
+			t.Fatal(err, results)
+		}
+		cancel(errCtrlC)
+		<-done
+		r.wantRunning("app")
+		r.mustDelete()
+	})
+}
+
+// TestDeleteOnAReadOnlyRootDirectory: a delete that cannot write anything down
+// still stops the pod and removes it from the runtime, and says what is left.
+func TestDeleteOnAReadOnlyRootDirectory(t *testing.T) {
+	for _, what := range []string{"read-only", "full"} {
+		t.Run(what, func(t *testing.T) {
+			r := newRig(t)
+			dir := filepath.Join(t.TempDir(), "disk")
+			if err := os.Mkdir(dir, 0o750); err != nil {
+				t.Fatal(err)
+			}
+			if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+					t.Error(err)
+				}
+			})
+			r.settings.RootDir = filepath.Join(dir, "root")
+			r.mustApply(one("Always"), run.OutcomeCreated)
+			known := r.known()
+			if what == "full" {
+				fillDisk(t, dir)
+			} else if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+				t.Fatal(err)
+			}
+			results, err := r.engine().Delete(t.Context(), known, run.DeleteOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if left := r.rt.Leaked(); len(left) > 0 {
+				t.Errorf("left on the runtime: %q", left)
+			}
+			if what == "full" {
+				if results[0].Err != nil {
+					t.Error(results[0].Err)
+				}
+				return
+			}
+			wantErr(t, results[0].Err, problem.Runtime, "pod default/web", "read-only file system")
+			if err := unix.Mount("", dir, "", unix.MS_REMOUNT, ""); err != nil {
+				t.Fatal(err)
+			}
+			r.mustDelete()
+		})
+	}
+}
+
+// fillDisk uses up a small file system, to its last byte and inode.
+func fillDisk(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(dir, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for size := 1 << 16; size > 0; {
+		if _, err := f.Write(make([]byte, size)); err != nil {
+			size /= 2
+		}
+	}
+}
+
+// TestDeleteWhileAnImageVolumeIsPulled: the pull of an image that is mounted as a
+// volume does not hold the pod's lock either.
+func TestDeleteWhileAnImageVolumeIsPulled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, critest.Version("containerd", "v2.1.4"))
+		r.rt.AddRemote(critest.Image{Name: "registry.example/data:1", PullDelay: time.Hour})
+		_, done := r.applyLater(podText("web", "Always", "volumes: [{name: data, image: {reference: registry.example/data:1}}]",
+			"containers: [{name: app, image: registry.example/app:1, volumeMounts: [{name: data, mountPath: /data}]}]"), 5*time.Hour)
+		time.Sleep(time.Minute)
+		begun := time.Now()
+		r.mustDelete()
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("delete waited %s for the pull", took)
+		}
+		wantErr(t, (<-done).Err, problem.Failed, "was deleted by process")
+	})
+}
+
+// TestFailedHookOfALoser: a postStart hook fails after another command took the
+// pod over. It is not run again, and the owner kills its container.
+func TestFailedHookOfALoser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: time.Minute, ExitCode: 1} })
+		text := podText("web", "Never", hooked)
+		_, first := r.applyLater(text, testTimeout)
+		time.Sleep(10 * time.Second)
+		_, second := r.applyLater(text, testTimeout)
+		<-first
+		<-second
+		if n := len(r.rt.CallNames("ExecSync")); n != 1 {
+			t.Errorf("the hook was run %d times", n)
+		}
+		if c, _ := r.rt.Container("app"); c.State == 1 {
+			t.Error("its container runs on")
+		}
+		r.mustDelete()
+	})
+}
+
+// TestStopOvertakenByDelete: a stop from which a delete takes over has come to its
+// end with it, and leaves nothing behind.
+func TestStopOvertakenByDelete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: time.Hour} })
+		r.mustApply(slowEnd, run.OutcomeCreated)
+		known := r.known()
+		done := make(chan run.Result, 1)
+		go func() { done <- r.engine().Stop(t.Context(), known, run.DeleteOptions{})[0] }()
+		time.Sleep(10 * time.Second)
+		grace := time.Second
+		r.delete(run.DeleteOptions{Grace: &grace})
+		if result := <-done; result.Err != nil {
+			t.Errorf("stop: %v", result.Err)
+		}
+		r.nothingLeft()
+	})
+}
+
+// TestStopOfAFreshPodEndsItsPull: an apply whose pod is stopped while it waits for
+// an image does not wait for the image any more.
+func TestStopOfAFreshPodEndsItsPull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.AddRemote(farImage)
+		r.rt.Fault("PullImage", critest.Fault{When: critest.Hang})
+		_, done := r.applyLater(podText("web", "Always", far), time.Hour)
+		time.Sleep(time.Minute)
+		known := r.known()
+		begun := time.Now()
+		if result := r.engine().Stop(t.Context(), known, run.DeleteOptions{})[0]; result.Err != nil {
+			t.Fatal(result.Err)
+		}
+		wantErr(t, (<-done).Err, problem.Failed, "was stopped by process")
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("took %s", took)
+		}
+		r.mustDelete()
+	})
+}
+
+// TestSweepLeavesALiveOwner: a pod without a checkpoint is being deleted while
+// another command sweeps. The delete removes all of it.
+func TestSweepLeavesALiveOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.ScriptExec("app", func([]string) *critest.Exec { return &critest.Exec{After: 20 * time.Second} })
+		made := r.mustApply(slowEnd, run.OutcomeCreated)
+		if err := os.Remove(r.layout().Checkpoint(made.ID.UID)); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan []run.Result, 1)
+		go func() { done <- r.delete(run.DeleteOptions{}) }()
+		time.Sleep(5 * time.Second)
+		other := podText("other", "Always", "containers: [{name: app, image: registry.example/web:1}]")
+		for range 3 {
+			if results, err := r.engine().Apply(t.Context(), load(t, other), run.ApplyOptions{AllowKubelet: true, Force: true}); err != nil || results[0].Err != nil {
+				t.Error(err, results)
+			}
+		}
+		if results := <-done; len(results) != 1 || results[0].Err != nil {
+			t.Errorf("delete: %v", results)
+		}
+		for _, sb := range r.rt.Sandboxes() {
+			if sb.Config.Metadata.Name == "web" {
+				t.Error("its sandbox is left")
+			}
+		}
+		r.mustDelete()
+	})
+}
+
+// TestApplyOvertakenByRun: an apply whose pod another command replaced does not wait for the
+// end of that command, which runs the pod to its completion.
+func TestApplyOvertakenByRun(t *testing.T) {
+	for name, over := range map[string]func(context.Context, *run.Engine, string) ([]run.Result, error){
+		"run --replace": func(ctx context.Context, e *run.Engine, text string) (results []run.Result, err error) {
+			ended, err := e.Run(ctx, load(t, text), run.RunOptions{Replace: true, ApplyOptions: run.ApplyOptions{AllowKubelet: true}})
+			for _, r := range ended {
+				results = append(results, r.Result)
+			}
+			return results, err
+		},
+		"apply --wait=completed": func(ctx context.Context, e *run.Engine, text string) ([]run.Result, error) {
+			return e.Apply(ctx, load(t, text), run.ApplyOptions{AllowKubelet: true, Wait: lifecycle.GoalCompleted})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				pod := func(arg string) string {
+					return podText("web", "Never", "terminationGracePeriodSeconds: 8", "containers: [{name: app, image: registry.example/app:1, args: ["+arg+"]}]")
+				}
+				for range 3 {
+					r.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true})
+				}
+				r.mustApply(pod("v1"), run.OutcomeCreated)
+				_, second := r.applyLater(pod("v2"), testTimeout)
+				time.Sleep(6 * time.Second)
+				begun := time.Now()
+				ctx, cancel := context.WithCancelCause(t.Context())
+				third := make(chan error, 1)
+				go func() { third <- errorOf(over(ctx, r.engine(), pod("v3"))) }()
+				wantErr(t, (<-second).Err, problem.Failed, "was changed by process")
+				if took := time.Since(begun); took > 30*time.Second {
+					t.Errorf("took %s", took)
+				}
+				time.Sleep(time.Minute)
+				r.wantRunning("app")
+				cancel(errCtrlC)
+				<-third
+				r.delete(run.DeleteOptions{})
+				r.nothingLeft()
+			})
+		})
+	}
+}

@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/run"
+)
+
+// The number of termination logs of a container does not grow with its restarts, and the
+// message of the last termination stays in the status while the next run is active. Files
+// of runs whose containers are gone are removed as well.
+func TestTerminationLogsDoNotGrow(t *testing.T) { synctest.Test(t, terminationLogsDoNotGrow) }
+
+func terminationLogsDoNotGrow(t *testing.T) {
+	r := newRig(t)
+	pod := podText("web", "Always", "containers: [{name: app, image: registry.example/app:1}]")
+	id := r.mustApply(pod, run.OutcomeCreated).ID
+	dir := r.layout().Container(id.UID, "app")
+	if err := os.WriteFile(dir+"/0badcafe", nil, 0o666); err != nil { // of a run that the node removed for its disk
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		app, _ := r.rt.Container("app")
+		message := fmt.Sprintf("run %d", i)
+		for _, m := range app.Config.GetMounts() {
+			if m.GetContainerPath() == "/dev/termination-log" {
+				if err := os.WriteFile(m.GetHostPath(), []byte(message), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := r.rt.Exit("app", 1); err != nil {
+			t.Fatal(err)
+		}
+		if result := r.apply(pod); result.Err != nil {
+			t.Fatal(result.Err)
+		}
+		if files, err := os.ReadDir(dir); err != nil || len(files) != 2 {
+			t.Errorf("after %d restarts: %d termination logs, %v, want 2", i+1, len(files), err)
+		}
+		views, err := r.engine().Pods(t.Context(), run.Selector{})
+		if err != nil || len(views) != 1 {
+			t.Fatal(views, err)
+		}
+		if last := views[0].Object.Status.ContainerStatuses[0].LastTerminationState.Terminated; last == nil || last.Message != message {
+			t.Errorf("after %d restarts: %+v, want the message %q", i+1, last, message)
+		}
+	}
+	r.mustDelete()
+}
+
+// A container that was created, and not started since its podrun was killed, counts as a
+// restart, as with the kubelet (startContainer in pkg/kubelet/kuberuntime: the count of the
+// newest container and 1, whatever its state): the runtime may keep its name, and the log
+// file has the number of the attempt.
+func TestCreatedContainerCountsAsARestart(t *testing.T) {
+	r := newRig(t)
+	r.killAt(t.Context(), step{method: "StartContainer"}, false, one("Never"))
+	if result := r.apply(one("Never")); result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	views, err := r.engine().Pods(t.Context(), run.Selector{})
+	if err != nil || len(views) != 1 {
+		t.Fatal(views, err)
+	}
+	st := views[0].Object.Status
+	if app := st.ContainerStatuses[0]; st.Phase != corev1.PodRunning || app.RestartCount != 1 || app.LastTerminationState.Terminated != nil {
+		t.Errorf("%s, %+v", st.Phase, app)
+	}
+	r.mustDelete()
+}

@@ -1,0 +1,212 @@
+package engine
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/prepare"
+)
+
+// everyDefault is a pod with what Kubernetes has defaults for.
+const everyDefault = `apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  volumes:
+  - {name: files, configMap: {name: web}}
+  - {name: host, hostPath: {path: /}}
+  - {name: data, persistentVolumeClaim: {claimName: data}}
+  initContainers:
+  - {name: side, image: registry.example/setup:1, restartPolicy: Always}
+  containers:
+  - name: app
+    image: registry.example/app:1
+    resources: {limits: {cpu: 100m}}
+    env: [{name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}, {name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]
+    ports: [{containerPort: 80}]
+    readinessProbe: {httpGet: {port: 80}, initialDelaySeconds: 3600}
+    volumeMounts: [{name: files, mountPath: /files}]
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: web}, data: {a: b}}
+---
+{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], volumeName: pv, resources: {requests: {storage: 1Gi}}}}
+---
+{apiVersion: v1, kind: PersistentVolume, metadata: {name: pv}, spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath: {path: /}}}
+`
+
+// newDefaults are fields of everyDefault that defaulting sets: a podrun that did
+// not know them wrote its checkpoints without them.
+var newDefaults = []string{
+	"terminationGracePeriodSeconds", "enableServiceLinks", "schedulerName", "dnsPolicy", "serviceAccount", "terminationMessagePolicy",
+	"terminationMessagePath", "protocol", "defaultMode", "securityContext", "timeoutSeconds", "failureThreshold", "scheme", "requests",
+	"imagePullPolicy", "volumeMode", "type", "persistentVolumeReclaimPolicy", "apiVersion of fieldRef",
+}
+
+// withoutDefault rewrites a checkpoint as one of a podrun that did not know a
+// default.
+func withoutDefault(t *testing.T, layout identity.Layout, uid, field string) {
+	t.Helper()
+	data, err := os.ReadFile(layout.Checkpoint(uid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	removed := 0
+	for i, line := range lines {
+		if !strings.HasPrefix(line, "{") {
+			continue
+		}
+		var object map[string]any
+		if err := json.Unmarshal([]byte(line), &object); err != nil {
+			t.Fatal(err)
+		}
+		removed += dropField(object["spec"], field)
+		text, err := json.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines[i] = string(text)
+	}
+	if removed == 0 {
+		t.Fatalf("the checkpoint has no %s", field)
+	}
+	if err := os.WriteFile(layout.Checkpoint(uid), []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dropField removes a field wherever it is, and counts it. "X of Y" is field X
+// of objects Y alone.
+func dropField(value any, field string) (removed int) {
+	name, parent, _ := strings.Cut(field, " of ")
+	switch v := value.(type) {
+	case map[string]any:
+		if _, has := v[name]; has && parent == "" && name != "requests" {
+			delete(v, name)
+			removed++
+		}
+		for key, inner := range v {
+			if below, ok := inner.(map[string]any); ok && (key == parent || name == "requests" && key == "resources" && below["limits"] != nil) {
+				if _, has := below[name]; has {
+					delete(below, name)
+					removed++
+				}
+			}
+			removed += dropField(inner, field)
+		}
+	case []any:
+		for _, inner := range v {
+			removed += dropField(inner, field)
+		}
+	}
+	return removed
+}
+
+// TestUpgradeNewDefault: an API default that is new changes nothing of a pod
+// that an older podrun made, whatever command comes to it.
+func TestUpgradeNewDefault(t *testing.T) {
+	for _, field := range newDefaults {
+		t.Run(field, func(t *testing.T) {
+			r := newRig(t)
+			defer r.mustDelete()
+			first := r.mustApply(everyDefault, run.OutcomeCreated)
+			withoutDefault(t, r.layout(), first.ID.UID, field)
+			r.rt.ForgetCalls()
+			again := r.mustApply(everyDefault, run.OutcomeUnchanged)
+			if again.ID != first.ID || len(again.What) > 0 {
+				t.Errorf("pod %v (%q), want %v", again.ID, again.What, first.ID)
+			}
+			for name, do := range map[string]func(*run.Engine, []run.Known) ([]run.Result, error){
+				"start": func(e *run.Engine, pods []run.Known) ([]run.Result, error) {
+					return e.Start(t.Context(), pods, run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+				},
+				"wait": func(e *run.Engine, pods []run.Known) ([]run.Result, error) {
+					return e.WaitAll(t.Context(), pods, run.WaitOptions{For: lifecycle.GoalStarted}), nil
+				},
+			} {
+				pods, err := r.engine().Find(t.Context(), run.Selector{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				results, err := do(r.engine(), pods)
+				if err != nil || len(results) != 1 || results[0].Err != nil || results[0].ID != first.ID {
+					t.Errorf("%s: %+v, %v", name, results, err)
+				}
+			}
+			wantChanges(t, r.rt)
+		})
+	}
+}
+
+// TestUpgradeHostname: a host that got another name (DHCP) continues with its pods,
+// with their UIDs.
+func TestUpgradeHostname(t *testing.T) {
+	r := newRig(t)
+	defer r.mustDelete()
+	first := r.mustApply(everyDefault, run.OutcomeCreated)
+	r.settings.HostnameOverride = "node-b"
+	r.rt.ForgetCalls()
+	if again := r.mustApply(everyDefault, run.OutcomeUnchanged); again.ID != first.ID {
+		t.Errorf("pod %v, want %v", again.ID, first.ID)
+	}
+	pods, err := r.engine().Find(t.Context(), run.Selector{})
+	if err != nil || len(pods) != 1 {
+		t.Fatalf("%v, %v", pods, err)
+	}
+	options := run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true}
+	results, err := r.engine().Start(t.Context(), pods, options)
+	if err != nil || results[0].Err != nil || results[0].Outcome != run.OutcomeUnchanged || results[0].ID != first.ID {
+		t.Errorf("start: %+v, %v", results, err)
+	}
+	if result := r.engine().Wait(t.Context(), pods[0], run.WaitOptions{For: lifecycle.GoalStarted}); result.Err != nil || result.ID != first.ID {
+		t.Errorf("wait: %+v", result)
+	}
+	wantChanges(t, r.rt)
+	updated := r.mustApply(strings.Replace(everyDefault, "app:1", "app:2", 1), run.OutcomeUpdated)
+	if updated.ID != first.ID || !slices.Equal(updated.What, []string{"spec.containers[0].image"}) {
+		t.Errorf("update: pod %v, %q", updated.ID, updated.What)
+	}
+	for name, do := range map[string]func() ([]run.Result, error){
+		"restart": func() ([]run.Result, error) { return r.engine().Restart(t.Context(), pods, options) },
+		"apply --force": func() ([]run.Result, error) {
+			forced := options
+			forced.Force = true
+			return r.engine().Apply(t.Context(), load(t, strings.Replace(everyDefault, "app:1", "app:2", 1)), forced)
+		},
+	} {
+		results, err := do()
+		if err != nil || results[0].Err != nil || results[0].Outcome != run.OutcomeRestarted || results[0].ID != first.ID {
+			t.Errorf("%s: %v, %v; want pod %v", name, results[0].ID, err, first.ID)
+		}
+	}
+}
+
+// TestUpgradeGateOff: a field whose feature gate another Kubernetes had on is no
+// difference to a manifest from which this one drops it.
+func TestUpgradeGateOff(t *testing.T) {
+	text := podText("web", "Always", "os: {name: linux}", "containers: [{name: app, image: registry.example/app:1, lifecycle: {stopSignal: SIGUSR1}}]")
+	is := load(t, text).Pods[0].Object
+	if is.Spec.Containers[0].Lifecycle != nil {
+		t.Fatal("the gate ContainerStopSignals is on: the test needs another field")
+	}
+	was := hereOf(t, text, "")
+	signal := corev1.SIGUSR1
+	was.Pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{StopSignal: &signal}
+	got := prepare.Compare(is, prepare.Input{Here: []prepare.Here{was}, Facts: testFacts})
+	if got.Change != prepare.ChangeUnchanged {
+		t.Errorf("%s: %q", got.Change, got.Changes)
+	}
+	is.Spec.Containers[0].Command = []string{"sh"}
+	got = prepare.Compare(is, prepare.Input{Here: []prepare.Here{was}, Facts: testFacts})
+	if !slices.Equal(got.Changes, []string{"spec.containers[0].command"}) {
+		t.Errorf("%s: %q", got.Change, got.Changes)
+	}
+}

@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run"
+)
+
+// TestVolumesAfterSandbox: volumes are made while the runtime makes the sandbox, so a
+// sandbox may be there without them. No container starts before they are there, whichever
+// command starts it.
+func TestVolumesAfterSandbox(t *testing.T) {
+	r := newRig(t)
+	const uid = "0f8a1c52-6c5e-4c1e-9d0e-3a5b7c9d1e2f"
+	blocked := filepath.Join(r.layout().Pod(uid), "volumes", "kubernetes.io~empty-dir")
+	if err := os.MkdirAll(filepath.Dir(blocked), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(blocked, []byte("in the way"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(podText("web", "Always", "containers: [{name: app, image: registry.example/app:1, volumeMounts: [{name: data, mountPath: /data}]}]",
+		"volumes: [{name: data, emptyDir: {}}]"), "name: web", "name: web, uid: "+uid, 1)
+	apply := func() error {
+		results, err := r.engine().Apply(t.Context(), load(t, text), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, KeepOnFailure: true})
+		if err != nil {
+			return err
+		}
+		return results[0].Err
+	}
+	for range 2 { // the second command finds a sandbox
+		wantErr(t, apply(), problem.Runtime, "pod default/web", "volume data")
+		if n := r.callsTo("CreateContainer"); n != 0 {
+			t.Fatalf("%d containers were created without their volume", n)
+		}
+		r.oneReadySandbox()
+	}
+	if err := os.Remove(blocked); err != nil {
+		t.Fatal(err)
+	}
+	if err := apply(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(blocked + "/data"); err != nil || !info.IsDir() {
+		t.Errorf("the volume: %v", err)
+	}
+	if n := r.callsTo("RunPodSandbox"); n != 1 {
+		t.Errorf("%d sandboxes were made", n)
+	}
+	r.mustDelete()
+}

@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/serve/supervisor"
+)
+
+// A container writes to the files that podrun and the runtime mount into it: all of them
+// count, and an eviction frees what it can without losing the termination message (class
+// of CVE-2020-8557).
+func TestFilesThatContainersWriteCount(t *testing.T) {
+	state := t.TempDir()
+	pressureTest(t, func(t *testing.T, s *serving) {
+		s.files.write(file("db"), podText("db", "Always", "containers: [{name: db, image: registry.example/db:1, resources: {limits: {ephemeral-storage: 4Mi}}}]"))
+		time.Sleep(5 * time.Second)
+		db := s.running("db")
+		hosts, log := mountedAt(t, db, "/etc/hosts"), mountedAt(t, db, "/dev/termination-log")
+		sandbox := s.rt.Sandboxes()[0].ID
+		if err := os.Mkdir(filepath.Join(state, sandbox), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		use := func() int64 {
+			pod := s.got("db")
+			return supervisor.NewStats(&s.engine().Node).Pods(t.Context(), []*corev1.Pod{pod})[string(pod.UID)].Files.Bytes
+		}
+		message := strings.Repeat("x", 4090) + "ended\n"
+		for _, path := range []string{hosts, log, filepath.Join(state, sandbox, "resolv.conf"), filepath.Join(state, sandbox, "hostname")} {
+			before := use()
+			if err := os.WriteFile(path, append(bytes.Repeat([]byte{'y'}, 2<<20), message...), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if grew := use() - before; grew < 2<<20 || grew > 3<<20 {
+				t.Errorf("%s grew by 2 MiB, the usage by %d", path, grew)
+			}
+		}
+		s.real = func(e *run.Engine) supervisor.Stats { return supervisor.NewStats(&e.Node) }
+		s.restart()
+		time.Sleep(time.Minute + examine)
+		s.wantEvicted("db", "Pod ephemeral local storage usage exceeds the total limit of containers 4Mi.")
+		if info, err := os.Stat(hosts); err != nil || info.Size() > 0 {
+			t.Errorf("the hosts file of the evicted pod: %v, %v", info, err)
+		}
+		if text, err := os.ReadFile(log); err != nil || string(text) != message {
+			t.Errorf("the termination log of the evicted pod: %d bytes, %v", len(text), err)
+		}
+		if ended := s.status("db").ContainerStatuses[0].State.Terminated; ended == nil || ended.Message != message {
+			t.Errorf("the evicted container ended with %+v", ended)
+		}
+	}, critest.StateDir(state))
+}

@@ -1,0 +1,127 @@
+package script
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// background is a command under way.
+type background struct {
+	cmd            *exec.Cmd
+	stdout, stderr buffer
+	done           chan error
+}
+
+// buffer can be read while a command writes to it.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func (b *background) kill() {
+	_ = b.cmd.Process.Kill() // it may have ended
+	<-b.done
+}
+
+// start NAME COMMAND [ARG...] begins a command in the background. Unlike with
+// testscript's own &, its output can be awaited and its code be checked.
+func start(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "start NAME COMMAND [ARG...]")
+	c, err := commandOf(ts, args[1], args[2:])
+	ts.Check(err)
+	b := &background{cmd: c, done: make(chan error, 1)}
+	c.Stdout, c.Stderr = &b.stdout, &b.stderr
+	ts.Check(c.Start())
+	of(ts).background[args[0]] = b
+	go func() { b.done <- c.Wait(); close(b.done) }()
+}
+
+func started(ts *testscript.TestScript, name string) *background {
+	b := of(ts).background[name]
+	if b == nil {
+		ts.Fatalf("nothing was started as %s", name)
+	}
+	return b
+}
+
+// await NAME PATTERN waits until the command has written what matches.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "await NAME PATTERN")
+	b := started(ts, args[0])
+	pattern, err := regexp.Compile("(?m)" + args[1])
+	ts.Check(err)
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		text := b.stdout.String() + b.stderr.String()
+		switch {
+		case pattern.MatchString(text):
+			return
+		case len(b.done) > 0 || time.Now().After(deadline):
+			ts.Fatalf("%s did not write %q:\n%s", args[0], args[1], text)
+		}
+	}
+}
+
+var signals = map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "HUP": syscall.SIGHUP}
+
+// signal NAME INT|TERM|KILL signals a command.
+func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "signal NAME INT|TERM|KILL")
+	ts.Check(started(ts, args[0]).cmd.Process.Signal(signals[args[1]]))
+}
+
+// finish NAME CODE|SIGNAL waits for a command's end, by itself or by a signal;
+// stdout and stderr are then its.
+func finish(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "finish NAME CODE|SIGNAL")
+	b := started(ts, args[0])
+	select {
+	case err := <-b.done:
+		delete(of(ts).background, args[0])
+		fmt.Fprint(ts.Stdout(), b.stdout.String())
+		fmt.Fprint(ts.Stderr(), b.stderr.String())
+		checkCode(ts, args[1], err)
+	case <-time.After(patience):
+		ts.Fatalf("%s did not end:\n%s%s", args[0], b.stdout.String(), b.stderr.String())
+	}
+}
+
+// until PATTERN COMMAND [ARG...] runs a command again and again until what it
+// prints matches, at intervals that grow: each start takes time from what it waits for.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "until PATTERN COMMAND [ARG...]")
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	pause := 20 * time.Millisecond
+	for deadline := time.Now().Add(patience); ; time.Sleep(pause) {
+		pause = min(pause*3/2, 200*time.Millisecond)
+		c, err := commandOf(ts, args[1], args[2:])
+		ts.Check(err)
+		out, err := c.CombinedOutput()
+		if pattern.Match(out) {
+			fmt.Fprint(ts.Stdout(), string(out))
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("no %q in:\n%s(%v)", args[0], out, err)
+		}
+	}
+}

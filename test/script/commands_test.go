@@ -1,0 +1,394 @@
+package script
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+)
+
+// patience is how long a command waits for something that must happen. An
+// emulated machine (test/guest) is slower and says by how many times.
+var patience = 30 * time.Second * slowness
+
+var slowness = func() time.Duration {
+	n, err := strconv.Atoi(os.Getenv("PODRUN_TEST_SLOWNESS"))
+	if err != nil {
+		return 1
+	}
+	return time.Duration(max(n, 1))
+}()
+
+// commands are those that scripts have beside testscript's own.
+var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
+	"exits":       exits,
+	"as":          as,
+	"start":       start,
+	"await":       await,
+	"signal":      sendSignal,
+	"finish":      finish,
+	"until":       until,
+	"fault":       fault,
+	"awaitcall":   awaitCall,
+	"jsonlines":   jsonLines,
+	"longbackoff": longBackOff,
+	"calls":       calls,
+	"rmimage":     removeImage,
+	"saveimage":   saveImage,
+	"saveoci":     saveOCI,
+	"httpget":     httpGet,
+	"listen":      listen,
+	"jsonget":     jsonGet,
+	"save":        save,
+	"stable":      stable,
+	"cgroup":      readGroup,
+	"mounted":     mounted,
+}
+
+// want checks how often and how a command is called.
+func want(ts *testscript.TestScript, neg bool, args []string, n int, usage string) {
+	if neg || len(args) < n {
+		ts.Fatalf("usage: %s", usage)
+	}
+}
+
+// exits CODE COMMAND [ARG...] runs a command that must end with CODE.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "exits CODE COMMAND [ARG...]")
+	checkCode(ts, args[0], ts.Exec(args[1], args[2:]...))
+}
+
+func checkCode(ts *testscript.TestScript, want string, err error) {
+	got := 0
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		got = exit.ExitCode()
+		if w, ok := exit.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+			// As a shell has it: a signal may come before podrun listens for it.
+			if got = 128 + int(w.Signal()); w.Signal() == signals[want] {
+				return
+			}
+		}
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if strconv.Itoa(got) != want {
+		ts.Fatalf("exit code %d, want %s", got, want)
+	}
+}
+
+// as UID CODE COMMAND [ARG...] is exits, as another user.
+func as(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 3, "as UID CODE COMMAND [ARG...]")
+	uid, err := strconv.ParseUint(args[0], 10, 32)
+	ts.Check(err)
+	c, err := commandOf(ts, args[2], args[3:])
+	ts.Check(err)
+	// Both were made for the tests' own user alone.
+	ts.Check(os.Chmod(filepath.Dir(filepath.Dir(c.Path)), 0o711))
+	ts.Check(os.Chmod(filepath.Dir(of(ts).work), 0o711))
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+	c.Stdout, c.Stderr = ts.Stdout(), ts.Stderr()
+	checkCode(ts, args[1], c.Run())
+}
+
+// commandOf makes a command with the script's directory and variables.
+func commandOf(ts *testscript.TestScript, name string, args []string) (*exec.Cmd, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return nil, err
+	}
+	c := exec.Command(path, args...)
+	c.Dir = ts.MkAbs(".")
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCOVERDIR", "CONTAINER_RUNTIME_ENDPOINT", "PODRUN_NAMESPACE", "PODRUN_CGROUP_ROOT", "PODRUN_ROOT_DIR",
+		"PODRUN_POD_LOGS_DIR", "PODRUN_CONTAINER_LOGS_DIR", "PODRUN_HOSTNAME_OVERRIDE", "PODRUN_CLUSTER_DOMAIN"} {
+		if v := ts.Getenv(name); v != "" {
+			c.Env = append(c.Env, name+"="+v)
+		}
+	}
+	for _, name := range []string{"PODRUN_CONFIG", "PODRUN_EVICTION_HARD"} { // empty is a value: none
+		c.Env = append(c.Env, name+"="+ts.Getenv(name))
+	}
+	return c, nil
+}
+
+var faults = map[string]critest.When{"before": critest.Before, "after": critest.After, "hang": critest.Hang,
+	"effecthang": critest.EffectThenHang, "slow": critest.Slow, "late": critest.Late}
+
+// fault METHOD before|after|hang|effecthang|slow|late|none [TIMES [DELAY]] makes calls
+// of the fake go wrong; none ends what was set for the method.
+func fault(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "fault METHOD before|after|hang|effecthang|slow|late|none [TIMES [DELAY]]")
+	s, f := of(ts), critest.Fault{}
+	if args[1] == "none" {
+		for _, clear := range s.faults[args[0]] {
+			clear()
+		}
+		return
+	}
+	var known bool
+	if f.When, known = faults[args[1]]; !known || s.fake == nil {
+		ts.Fatalf("no fault %s, or no fake", args[1])
+	}
+	var err error
+	if len(args) > 2 {
+		f.Times, err = strconv.Atoi(args[2])
+		ts.Check(err)
+	}
+	if len(args) > 3 {
+		f.Delay, err = time.ParseDuration(args[3])
+		ts.Check(err)
+	}
+	s.faults[args[0]] = append(s.faults[args[0]], s.fake.Fault(args[0], f))
+}
+
+// calls [METHOD...] prints the fake's calls of these methods since it was last
+// asked; without one, those that change something.
+func calls(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 0, "calls [METHOD...]")
+	names := of(ts).fake.Changes()
+	if len(args) > 0 {
+		names = of(ts).fake.CallNames(args...)
+	}
+	of(ts).fake.ForgetCalls()
+	ts.Stdout() // what was there is over, even where nothing is printed
+	for _, n := range names {
+		fmt.Fprintln(ts.Stdout(), n)
+	}
+}
+
+// awaitcall METHOD waits until the fake is called.
+func awaitCall(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "awaitcall METHOD")
+	for deadline := time.Now().Add(patience); len(of(ts).fake.CallNames(args[0])) == 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s was not called", args[0])
+		}
+	}
+}
+
+// rmimage IMAGE removes an image that an earlier run may have pulled.
+func removeImage(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "rmimage IMAGE")
+	_, err := of(ts).client.Images.RemoveImage(context.Background(), &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: args[0]}})
+	ts.Check(err)
+}
+
+// httpget URL waits for an answer and prints its body; ! httpget wants none.
+func httpGet(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, false, args, 1, "httpget URL")
+	client := &http.Client{Timeout: 5 * time.Second}
+	resp, err := client.Get(args[0])
+	for late := time.Now().Add(patience); err != nil && !neg && time.Now().Before(late); time.Sleep(20 * time.Millisecond) {
+		resp, err = client.Get(args[0])
+	}
+	if neg {
+		if err == nil {
+			resp.Body.Close()
+			ts.Fatalf("%s answered %s", args[0], resp.Status)
+		}
+		return
+	}
+	ts.Check(err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	ts.Check(err)
+	fmt.Fprintf(ts.Stdout(), "%s", body)
+}
+
+// lastPort is below the range of which the kernel takes ports for connections
+// (ip_local_port_range): one of those could be in use when a pod wants it. It is also
+// below the ports of the documents' recipes, 18080 and up, which run beside.
+var lastPort atomic.Int32
+
+func init() { lastPort.Store(10000 + rand.Int32N(6000)) }
+
+// freePort returns a port that no other script has got, and that is free now.
+func freePort() (string, error) {
+	for range 1000 {
+		port := strconv.Itoa(int(lastPort.Add(1)))
+		if l, err := net.Listen("tcp", ":"+port); err == nil {
+			return port, l.Close()
+		}
+	}
+	return "", errors.New("no free port")
+}
+
+// listen ADDRESS http|grpc|silent listens until the script ends: at a TCP
+// address, or at the path of a unix socket. It answers HTTP requests with the
+// script's files and with "hello" at /hook, gRPC with no service, or nothing.
+func listen(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "listen ADDRESS http|grpc|silent")
+	network := "tcp"
+	if strings.Contains(args[0], "/") {
+		network = "unix"
+	}
+	l, err := net.Listen(network, args[0])
+	ts.Check(err)
+	switch args[1] {
+	case "grpc":
+		srv := grpc.NewServer()
+		go srv.Serve(l)
+		ts.Defer(srv.Stop)
+		return
+	case "http":
+		mux := http.NewServeMux()
+		mux.HandleFunc("/hook", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
+		mux.Handle("/", http.FileServer(http.Dir(of(ts).work)))
+		srv := &http.Server{Handler: mux}
+		go srv.Serve(l)
+		ts.Defer(func() { srv.Close() })
+		return
+	}
+	go func() {
+		var open []net.Conn
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				break
+			}
+			open = append(open, c)
+		}
+		for _, c := range open {
+			c.Close()
+		}
+	}()
+	ts.Defer(func() { l.Close() })
+}
+
+// jsonget FILE PATH prints a value of a JSON file: items.0.metadata.name.
+func jsonGet(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "jsonget FILE PATH")
+	var v any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &v))
+	for _, part := range strings.Split(args[1], ".") {
+		switch in := v.(type) {
+		case map[string]any:
+			v = in[strings.ReplaceAll(part, "|", ".")]
+		case []any:
+			i, err := strconv.Atoi(part)
+			if err != nil || i >= len(in) {
+				ts.Fatalf("%s: a list of %d has no %s", args[1], len(in), part)
+			}
+			v = in[i]
+		default:
+			v = nil
+		}
+	}
+	if text, ok := v.(string); ok {
+		fmt.Fprintln(ts.Stdout(), text)
+		return
+	}
+	data, err := json.Marshal(v)
+	ts.Check(err)
+	fmt.Fprintln(ts.Stdout(), string(data))
+}
+
+// longbackoff makes the back-off of images that have failed as long as if they
+// had failed many times.
+func longBackOff(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 0, "longbackoff")
+	files, err := filepath.Glob(filepath.Join(ts.Getenv("PODRUN_ROOT_DIR"), "image-backoff", "*.json"))
+	ts.Check(err)
+	if len(files) == 0 {
+		ts.Fatalf("no image backs off")
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		ts.Check(err)
+		longer := regexp.MustCompile(`"delay":"[^"]*"`).ReplaceAll(data, []byte(`"delay":"5m0s"`))
+		ts.Check(os.WriteFile(file, longer, 0o600))
+	}
+}
+
+// jsonlines FILE prints the events, problems and errors of a file of JSON
+// objects, one a line: type, reason, path, message, error.
+func jsonLines(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "jsonlines FILE")
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		var v struct{ Type, Reason, FieldPath, Field, Message, Error string }
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			ts.Fatalf("%v: %s", err, line)
+		}
+		fmt.Fprintln(ts.Stdout(), strings.Join(strings.Fields(strings.Join([]string{v.Type, v.Reason, v.FieldPath, v.Field, v.Message, v.Error}, " ")), " "))
+	}
+}
+
+// save NAME sets a variable to what the last command printed.
+func save(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "save NAME")
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
+
+// unstable is what differs from run to run, and what stands for it.
+var unstable = []struct {
+	pattern *regexp.Regexp
+	word    string
+}{
+	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "<id>"},
+	{regexp.MustCompile(`\b[0-9a-f]{32}\b`), "<uid>"},
+	{regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`), "<time>"},
+	{regexp.MustCompile(`\b\d+(\.\d+)?(ms|µs|s)\b( \(\d+(\.\d+)?(ms|µs|s) including waiting\))?`), "<duration>"},
+}
+
+// stable FILE TO writes FILE with what differs from run to run replaced, and
+// with the variables' names for their values.
+func stable(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "stable FILE TO")
+	text := ts.ReadFile(args[0])
+	for _, name := range []string{"WORK", "HTTP_IMAGE", "IMAGE", "REGISTRY", "DOWN"} {
+		text = strings.ReplaceAll(text, ts.Getenv(name), "<"+strings.ToLower(name)+">")
+	}
+	for _, u := range unstable {
+		text = u.pattern.ReplaceAllString(text, u.word)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o644))
+}
+
+// cgroup FILE UID prints a file of the pod's own control group, of whichever
+// controller has it.
+func readGroup(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "cgroup FILE UID")
+	for _, dir := range of(ts).groups() {
+		data, err := os.ReadFile(filepath.Join(dir, args[0]))
+		// A slice has no dashes but between its levels.
+		name := filepath.Base(dir)
+		if (strings.Contains(name, args[1]) || strings.Contains(name, strings.ReplaceAll(args[1], "-", "_"))) && err == nil {
+			fmt.Fprintf(ts.Stdout(), "%s", data)
+			return
+		}
+	}
+	ts.Fatalf("no control group of %s has %s; groups: %s", args[1], args[0], strings.Join(of(ts).groups(), "\n"))
+}
+
+// mounted [PART] prints the mount points below the script's directory.
+func mounted(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 0, "mounted")
+	mounts, err := of(ts).mounts()
+	ts.Check(err)
+	slices.Sort(mounts)
+	ts.Stdout() // what was there is over, even where nothing is mounted
+	for _, m := range mounts {
+		fmt.Fprintln(ts.Stdout(), m)
+	}
+}

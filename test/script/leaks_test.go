@@ -1,0 +1,160 @@
+package script
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/identity"
+)
+
+// checkLeaks fails a script that leaves anything of its pods, and then takes it
+// away, so that the next run does not suffer for it.
+func (s *script) checkLeaks(t testscript.T) {
+	for _, b := range s.background {
+		b.kill()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	sandboxes, left := s.leftOnRuntime(ctx)
+	left = append(left, s.leftInDirs()...)
+	mounts, err := s.mounts()
+	left = append(left, note(err)...)
+	for _, m := range mounts {
+		left = append(left, "mount "+m)
+	}
+	groups := s.groups()
+	for _, g := range groups {
+		left = append(left, "cgroup "+g)
+	}
+	s.clean(ctx, sandboxes, mounts, groups)
+	s.client.Close()
+	failed, ok := t.(interface{ Failed() bool })
+	if len(left) == 0 || ok && failed.Failed() {
+		return // a script that failed half way has left things
+	}
+	t.Log("left behind:\n\t" + strings.Join(left, "\n\t"))
+	t.FailNow()
+}
+
+func note(err error) []string {
+	if err == nil {
+		return nil
+	}
+	return []string{err.Error()}
+}
+
+// leftOnRuntime lists the sandboxes of the script's namespaces and of its root
+// directory, and all that is left in words: the containers, too.
+func (s *script) leftOnRuntime(ctx context.Context) (sandboxes, left []string) {
+	all, err := s.client.ListPodSandbox(ctx, nil)
+	if err != nil {
+		return nil, note(err)
+	}
+	mine := map[string]bool{}
+	for _, sb := range all {
+		ns := sb.GetMetadata().GetNamespace()
+		_, err := os.Stat(s.path("root/pods/" + sb.GetMetadata().GetUid()))
+		if ns == s.name || ns == s.name+"-other" || err == nil {
+			mine[sb.GetId()] = true
+			sandboxes = append(sandboxes, sb.GetId())
+			left = append(left, fmt.Sprintf("sandbox of pod %s/%s", ns, sb.GetMetadata().GetName()))
+		}
+	}
+	containers, err := s.client.ListContainers(ctx, nil)
+	left = append(left, note(err)...)
+	for _, c := range containers {
+		if mine[c.GetPodSandboxId()] {
+			left = append(left, "container "+c.GetMetadata().GetName())
+		}
+	}
+	if s.fake != nil {
+		left = append(left, s.fake.Leaked()...)
+	}
+	return sandboxes, left
+}
+
+// leftInDirs lists pods' directories and logs.
+func (s *script) leftInDirs() []string {
+	var left []string
+	for _, dir := range []string{"root/pods", "logs/pods", "logs/containers"} {
+		entries, err := os.ReadDir(s.path(dir))
+		if err != nil && !os.IsNotExist(err) {
+			left = append(left, err.Error())
+		}
+		for _, e := range entries {
+			left = append(left, filepath.Join(dir, e.Name()))
+		}
+	}
+	if _, err := os.Lstat(s.secrets()); err == nil {
+		left = append(left, s.secrets())
+	}
+	return left
+}
+
+// secrets is where --secrets=memory keeps those of the script's pods.
+func (s *script) secrets() string { return identity.Layout{RootDir: s.path("root")}.SecretsDir() }
+
+// mounts lists the mount points below the script's directory, and that of its Secrets,
+// the last first.
+func (s *script) mounts() ([]string, error) {
+	data, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) > 4 && (strings.HasPrefix(f[4], s.work+"/") || f[4] == s.secrets()) {
+			found = append([]string{f[4]}, found...)
+		}
+	}
+	return found, nil
+}
+
+// groups lists the control groups at and below the script's root, the deepest
+// first. With the systemd driver /a/b is the slice a-b below the slice a.
+func (s *script) groups() []string {
+	outer, inner := filepath.Split(s.cgroupRoot)
+	outer = filepath.Clean(outer)
+	slice := filepath.Join(outer+".slice", strings.TrimPrefix(outer, "/")+"-"+inner+".slice")
+	var roots, found []string
+	for _, name := range []string{s.cgroupRoot, slice} {
+		inAll, err := filepath.Glob("/sys/fs/cgroup/*" + name)
+		found = append(found, note(err)...)
+		roots = append(append(roots, inAll...), "/sys/fs/cgroup"+name)
+	}
+	for _, root := range roots {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				found = append(found, path)
+			}
+			return nil // removed since then
+		})
+		found = append(found, note(err)...)
+	}
+	sort.Sort(sort.Reverse(sort.StringSlice(found)))
+	return found
+}
+
+// clean removes what is left. What cannot be was named before.
+func (s *script) clean(ctx context.Context, sandboxes, mounts, groups []string) {
+	for _, id := range sandboxes {
+		_ = s.client.StopPodSandbox(ctx, id)
+		_ = s.client.RemovePodSandbox(ctx, id)
+	}
+	for _, m := range mounts {
+		_ = unix.Unmount(m, unix.MNT_DETACH)
+	}
+	_ = os.Remove(s.secrets())
+	for _, g := range groups {
+		_ = os.Remove(g)
+	}
+}

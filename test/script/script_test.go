@@ -1,0 +1,292 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/podrun/podrun/cmd"
+	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/internal/heap"
+)
+
+// TestMain lets the scripts run podrun as a process of its own: the test's
+// binary under that name is podrun.
+func TestMain(m *testing.M) {
+	// In a guest, the directory of the test's binary has testdata.
+	if _, err := os.Stat("../../go.mod"); err == nil && filepath.Base(os.Args[0]) != "podrun" {
+		if err := os.Chdir("../.."); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	testscript.Main(m, map[string]func(){"podrun": func() {
+		os.Exit(cmd.Main(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, "devel", heap.Began))
+	}})
+}
+
+// TestScripts runs testdata/script against the fake runtime with each of its profiles, a
+// new one for each script. Control groups, mounts and directories are the host's own.
+func TestScripts(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: podrun makes control groups and mounts")
+	}
+	for _, p := range []critest.Profile{critest.Containerd(), critest.CRIO()} {
+		t.Run(p.Name, func(t *testing.T) {
+			h := &harness{profile: p, cgroupRoot: fmt.Sprintf("/podrunscripts%d%s", os.Getpid(), strings.ReplaceAll(p.Name, "-", ""))}
+			// Not after each script: another one may be creating a group below it.
+			t.Cleanup(func() {
+				for _, pattern := range []string{"/sys/fs/cgroup/*", "/sys/fs/cgroup"} {
+					dirs, err := filepath.Glob(pattern + h.cgroupRoot)
+					for _, dir := range dirs {
+						err = errors.Join(err, os.Remove(dir))
+					}
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			testscript.Run(t, h.params())
+		})
+	}
+}
+
+// TestScriptsOnRuntime runs the very same scripts against a real runtime, containerd or
+// CRI-O; `make test` and hack/with-runtime set what it needs, or `hack/crio up`.
+func TestScriptsOnRuntime(t *testing.T) {
+	h := &harness{
+		endpoint: os.Getenv("CONTAINER_RUNTIME_ENDPOINT"), cgroupRoot: os.Getenv("PODRUN_CGROUP_ROOT"),
+		registry: os.Getenv("PODRUN_TEST_REGISTRY"), image: os.Getenv("PODRUN_TEST_IMAGE"), httpImage: os.Getenv("PODRUN_TEST_HTTP_IMAGE"),
+	}
+	if h.endpoint == "" || h.image == "" {
+		t.Skip("no container runtime: CONTAINER_RUNTIME_ENDPOINT and PODRUN_TEST_IMAGE are not set")
+	}
+	c, err := cri.Dial(h.endpoint, "", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	v, err := c.Version(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.profile.Name = v.GetRuntimeName()
+	testscript.Run(t, h.params())
+}
+
+// TestScriptsOnEmbedded runs them against the runtime of a podrun-bundle, which
+// PODRUN_TEST_BUNDLE names; images come from the registry of hack/with-runtime.
+func TestScriptsOnEmbedded(t *testing.T) {
+	bundle := os.Getenv("PODRUN_TEST_BUNDLE")
+	h := &harness{
+		cgroupRoot: os.Getenv("PODRUN_CGROUP_ROOT"),
+		registry:   os.Getenv("PODRUN_TEST_REGISTRY"), image: os.Getenv("PODRUN_TEST_IMAGE"), httpImage: os.Getenv("PODRUN_TEST_HTTP_IMAGE"),
+	}
+	if bundle == "" || h.image == "" {
+		t.Skip("no embedded runtime: PODRUN_TEST_BUNDLE and PODRUN_TEST_IMAGE are not set; 'make bundle' builds one, hack/with-runtime has the images")
+	}
+	root := t.TempDir()
+	podrun := func(args ...string) string {
+		c := exec.Command(bundle, append(args, "--runtime=embedded", "--root-dir="+root)...)
+		c.Env = []string{"PODRUN_CONFIG="}
+		out, err := c.Output()
+		if err != nil {
+			t.Fatalf("%v: %v", c.Args, err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	t.Cleanup(func() { podrun("runtime", "down", "--force") })
+	h.endpoint = podrun("runtime", "up")
+	podrun("image", "pull", h.image, h.httpImage, h.registry+"/busybox:nonroot", h.registry+"/busybox:username")
+	// Scripts are run when the group has been left, which is before the cleanup.
+	t.Run("script", func(t *testing.T) { testscript.Run(t, h.params()) })
+}
+
+// harness is what the scripts of one run share. Without an endpoint each gets a
+// fake runtime.
+type harness struct {
+	profile                    critest.Profile // of the fake; of a real runtime only the name
+	endpoint, cgroupRoot       string
+	registry, image, httpImage string
+}
+
+// smoke are the scripts that run on real runtimes if PODRUN_TEST_SCRIPTS is smoke: those
+// of which most depends on the runtime. `make test-scripts` runs all.
+var smoke = []string{
+	"apply-hello", "configmap", "delete", "endings", "exec", "hooks", "image-load", "init", "inside", "logs", "ports", "restarts", "run",
+	"runtime-errors", "security", "serve", "signals", "volumes", "wait-probes",
+}
+
+func (h *harness) params() testscript.Params {
+	p := testscript.Params{RequireUniqueNames: true, Setup: h.setup, Condition: h.condition, Cmds: commands}
+	dir := filepath.Join("testdata", "script")
+	if h.endpoint == "" || os.Getenv("PODRUN_TEST_SCRIPTS") != "smoke" {
+		p.Dir = dir
+		return p
+	}
+	for _, name := range smoke {
+		p.Files = append(p.Files, filepath.Join(dir, name+".txtar"))
+	}
+	return p
+}
+
+// condition knows [fake], [real], [crio], which holds on CRI-O and on the fake with its
+// profile, and [cgroup1], which holds on cgroup v1.
+func (h *harness) condition(name string) (bool, error) {
+	switch name {
+	case "fake":
+		return h.endpoint == "", nil
+	case "real":
+		return h.endpoint != "", nil
+	case "crio":
+		return h.profile.Name == critest.CRIO().Name, nil
+	case "cgroup1":
+		_, err := os.Stat("/sys/fs/cgroup/cgroup.controllers")
+		return err != nil, nil
+	}
+	return false, fmt.Errorf("no such condition")
+}
+
+// script is one script under way.
+type script struct {
+	name, work string
+	cgroupRoot string
+	fake       *critest.Runtime // nil on a real runtime
+	client     *cri.Client      // the harness's own
+	background map[string]*background
+	faults     map[string][]func() // by method, what ends each
+	words      *strings.Replacer   // fills in the archive's ${NAME}
+}
+
+type scriptKey struct{}
+
+func of(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*script) }
+
+// setup gives a script its runtime, its directories and its variables. Pods go
+// into a namespace of the script's name, which is how what they leave is found.
+func (h *harness) setup(env *testscript.Env) error {
+	s := &script{
+		name: strings.TrimPrefix(filepath.Base(env.WorkDir), "script-"), work: env.WorkDir,
+		background: map[string]*background{}, faults: map[string][]func(){},
+	}
+	s.cgroupRoot = filepath.Join(h.cgroupRoot, strings.ReplaceAll(s.name, "-", ""))
+	env.Values[scriptKey{}] = s
+	vars, err := h.variables(s)
+	if err != nil {
+		return err
+	}
+	if vars["STUCK"], err = stuckRegistry(env); err != nil {
+		return err
+	}
+	endpoint := h.endpoint
+	if endpoint == "" {
+		endpoint = "unix://" + filepath.Join(env.WorkDir, "cri.sock")
+		if err := s.serveFake(env, vars, h.profile); err != nil {
+			return err
+		}
+	}
+	if err := h.privateRegistries(env, s, vars); err != nil {
+		return err
+	}
+	if s.client, err = cri.Dial(endpoint, "", time.Minute); err != nil {
+		return err
+	}
+	env.Defer(func() { s.checkLeaks(env.T()) })
+	for name, value := range vars {
+		env.Setenv(name, value)
+	}
+	for name, value := range map[string]string{
+		"CONTAINER_RUNTIME_ENDPOINT": endpoint, "ENDPOINT": endpoint, "PODRUN_NAMESPACE": s.name, "PODRUN_CGROUP_ROOT": s.cgroupRoot,
+		"PODRUN_ROOT_DIR": s.path("root"), "PODRUN_POD_LOGS_DIR": s.path("logs/pods"), "PODRUN_CONTAINER_LOGS_DIR": s.path("logs/containers"),
+		"PODRUN_CONFIG": "", "PODRUN_EVICTION_HARD": "", "PODRUN_HOSTNAME_OVERRIDE": "node", "HOME": s.path("home"), "PODRUN_CLUSTER_DOMAIN": "cluster.local",
+	} {
+		env.Setenv(name, value)
+	}
+	return s.fillIn(vars)
+}
+
+func (s *script) path(name string) string { return filepath.Join(s.work, name) }
+
+// variables are what scripts and their files may name.
+func (h *harness) variables(s *script) (map[string]string, error) {
+	vars := map[string]string{"IMAGE": h.image, "HTTP_IMAGE": h.httpImage, "REGISTRY": h.registry, "NS": s.name, "WORK": s.work}
+	if h.endpoint == "" {
+		vars["REGISTRY"] = "registry.example:5000"
+		vars["IMAGE"], vars["HTTP_IMAGE"] = "registry.example:5000/busybox:1.36", "registry.example:5000/httpd:1"
+	}
+	// LIMIT is enough, on a busy machine as well, for a pod's first container to be
+	// started, a command in one to be run, or a pull to fail.
+	vars["LIMIT"] = (4 * time.Second * slowness).String()
+	// DOWN is where no registry listens.
+	for _, name := range []string{"PORT", "PORT2", "DOWN"} {
+		port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		vars[name] = port
+	}
+	vars["DOWN"] = "127.0.0.1:" + vars["DOWN"]
+	return vars, nil
+}
+
+// stuckRegistry is a registry that never answers, and ends with the script.
+func stuckRegistry(env *testscript.Env) (address string, err error) {
+	return serveHTTP(env, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+}
+
+// serveFake puts a fake runtime on a socket, with the images that hack/images
+// builds for the real one.
+func (s *script) serveFake(env *testscript.Env, vars map[string]string, p critest.Profile) error {
+	rt := critest.New(critest.As(p))
+	busybox := func(tag string) critest.Image {
+		return critest.Image{Name: vars["REGISTRY"] + "/busybox:" + tag, Cmd: []string{"sh"}}
+	}
+	nonroot, username := busybox("nonroot"), busybox("username")
+	nonroot.User, username.User = "65532", "app"
+	for _, image := range []critest.Image{busybox("1.36"), nonroot, username, {Name: vars["HTTP_IMAGE"], Entrypoint: []string{"/httpd"}}} {
+		rt.AddImage(image)
+	}
+	other := busybox("otherarch")
+	other.PullErr = critest.ErrNoPlatform
+	rt.AddRemote(busybox("pull"))
+	rt.AddRemote(other)
+	rt.AddRemote(critest.Image{Name: vars["DOWN"] + "/app:1", PullErr: critest.ErrRefused})
+	rt.AddRemote(critest.Image{Name: vars["STUCK"] + "/app:1", PullDelay: time.Hour})
+	stop, err := rt.Serve(s.path("cri.sock"))
+	if err != nil {
+		return err
+	}
+	s.fake = rt
+	env.Defer(func() { stop(); rt.Close() })
+	return nil
+}
+
+// fillIn replaces ${NAME} in the script's files, for the names of vars only:
+// what else has a dollar is a container's own business.
+func (s *script) fillIn(vars map[string]string) error {
+	var pairs []string
+	for name, value := range vars {
+		pairs = append(pairs, "${"+name+"}", value)
+	}
+	s.words = strings.NewReplacer(pairs...)
+	return filepath.WalkDir(s.work, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(path, []byte(s.words.Replace(string(data))), 0o644)
+	})
+}
