@@ -45,7 +45,7 @@ export PODRUN_TEST_BUNDLE ?= $(abspath $(wildcard bin/podrun-bundle-linux-$(shel
 .PHONY: test
 test: lint shells ## every check and test; the scripts in full on the fake, a part on containerd and on the runtime of make bundle
 	PODRUN_TEST_SCRIPTS=smoke hack/with-runtime go test -count=1 -timeout 40m ./...
-	cd bundle && go test -count=1 -timeout 5m ./podrun-net
+	cd embedded/bundle && go test -count=1 -timeout 5m ./podrun-net
 
 .PHONY: test-embedded
 test-embedded: ## the runtime of make bundle: from nothing to nothing, and the smoke set of the scripts on it

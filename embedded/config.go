@@ -9,7 +9,7 @@ import (
 
 // PauseImage is the sandbox image, which is in the archive. No registry can have this
 // name (RFC 2606): a containerd that lost the image must not pull another one, as root,
-// from whoever serves it. Its tag changes with the program (bundle/pause).
+// from whoever serves it. Its tag changes with the program (embedded/bundle/pause).
 const PauseImage = "pause.podrun.invalid/pause:1"
 
 // Traits are what the daemon's configuration depends on.

@@ -6,7 +6,7 @@ import (
 
 // pauseName is the sandbox image, which podrun reads from versions.json. No registry can
 // have this name (RFC 2606): a containerd that lost the image must not pull another one,
-// as root, from whoever serves it. Its tag changes with the program (bundle/pause).
+// as root, from whoever serves it. Its tag changes with the program (embedded/bundle/pause).
 const pauseName = "pause.podrun.invalid/pause:1"
 
 // pauseImage makes a docker-archive of pauseName, whose only file is the

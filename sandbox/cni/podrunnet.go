@@ -20,7 +20,7 @@ type ownAttachment struct {
 	stdin           []byte  // with which the plugin's ADD was called
 }
 
-// comment is what the plugin's rules of the attachment have (bundle/podrun-net).
+// comment is what the plugin's rules of the attachment have (embedded/bundle/podrun-net).
 func (a ownAttachment) comment() string { return a.sandbox + "/" + a.ifName }
 
 // ownCached are the parts of libcni's file that a second ADD takes.

@@ -8,7 +8,7 @@ import (
 )
 
 // A plugin that writes down how it was called. Its DEL itself is tested in
-// bundle/podrun-net.
+// embedded/bundle/podrun-net.
 func TestRemoveOwn(t *testing.T) {
 	root := t.TempDir()
 	calls := filepath.Join(root, "calls")

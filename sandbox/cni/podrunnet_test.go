@@ -74,7 +74,7 @@ func TestLacks(t *testing.T) {
 }
 
 // On this machine's kernel, in a network namespace of its own, with a plugin that writes
-// down how it was called. What its ADD does is tested in bundle/podrun-net.
+// down how it was called. What its ADD does is tested in embedded/bundle/podrun-net.
 func TestRestore(t *testing.T) {
 	nft := inOwnNetwork(t)
 	root, results := t.TempDir(), t.TempDir()

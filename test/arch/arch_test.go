@@ -16,9 +16,9 @@ import (
 	"testing"
 )
 
-// The architecture (ARCHITECTURE.md) as rules over the source: layers, purity
-// of planning, names, docs, sizes. They read the syntax only, so that they take
-// no build. Each rule is shown to bite in arch_bite_test.go.
+// The architecture (ARCHITECTURE.md) as rules over the syntax of the source, which require no
+// build: layers, imports, names, documentation. bite_test.go shows that each rule finds what it
+// is for.
 
 // module is the import path of everything here.
 const module = "github.com/podrun/podrun"
@@ -33,11 +33,9 @@ var rules = []rule{
 	{"layers", checkLayers},
 	{"allowed", checkAllowed},
 	{"imports", checkImports},
-	{"purity", checkPurity},
 	{"quantities", checkQuantities},
 	{"names", checkNames},
 	{"docs", checkDocs},
-	{"sizes", sizes(long)},
 }
 
 func TestArchitecture(t *testing.T) {
@@ -156,159 +154,113 @@ func own(importPath string) (string, bool) {
 	return strings.CutPrefix(importPath, module+"/")
 }
 
-// layer is what a package is for the others.
-type layer string
-
-const (
-	leaf    layer = "leaf"    // shapes and arithmetic that all share
-	noun    layer = "noun"    // one part of a pod: plan it, make it, remove it
-	reader  layer = "reader"  // reads what plans are made from
-	engine  layer = "engine"  // joins the nouns, each package those that it lists
-	facade  layer = "facade"  // the engine's operations, as commands call them
-	decider layer = "decider" // the engine's logic: pure, all of it
-	planner layer = "planner" // joins the nouns' plans: pure, all of it
-	keeper  layer = "keeper"  // what the engine keeps on disk
-	command layer = "command" // flags to one call, and what comes back to text
-	entry   layer = "entry"   // main
-	support layer = "support" // what tests and developers run; never linked into podrun
-)
-
-// below says which layers each may import; single packages besides are in
-// packages.
-var below = map[layer][]layer{
-	leaf:    {},
-	noun:    {leaf},
-	reader:  {leaf},
-	decider: {leaf},
-	planner: {leaf, noun, decider},
-	keeper:  {leaf},
-	engine:  {leaf, decider, keeper},
-	facade:  {leaf, reader, decider, planner, keeper, engine},
-	command: {leaf, facade, decider, planner},
-	entry:   {command},
-	support: {leaf, noun, reader, decider, planner, keeper, engine, facade, command, support},
+// directory is one of podrun's, with what its packages may import of the others.
+type directory struct {
+	name string
+	may  []string // "cri" is that package, "host/..." also all below it
+	// inside has the packages of the directory, if they are in an order: each may import those
+	// before it.
+	inside []string
+	why    string
 }
 
-// packages has every package with its layer. May are those that it imports
-// beside the layers below it, each of which takes a reason.
-var packages = map[string]struct {
-	layer layer
-	may   []string
-	why   string
-}{
-	".":             {entry, []string{"heap"}, "signals to a context, the context to cmd; heap is set before all else"},
-	"heap":          {entry, nil, "of the process as a whole: the pace of garbage collection"},
-	"cmd":           {command, []string{"manifest"}, "reads the files that a command names; all else about pods it asks of run"},
-	"run":           {facade, []string{"admission", "cgroup", "cni", "copytar", "doctor", "embedded", "imagegc", "imagepull", "imagepull/archive", "manifest", "nodeapi", "source"}, "one operation a file; files are copied without a worker; those on images, on sources, on leftovers and on the host as a whole concern no pod, and need no worker; what the HTTP API shows is read by no worker either"},
-	"run/observe":   {engine, []string{"imagepull"}, "reads and waits: what acts (node, reconcile) is above it, so that reading cannot act; why pulls failed is read by imagepull"},
-	"run/node":      {engine, []string{"run/observe", "run/prepare", "host/discover", "admission", "cgroup", "imagepull", "imagepull/auth", "manifest", "volume"}, "admission and reservations come before any pod is worked on: it knows no worker; what holds the cgroup of a pod is read by the noun"},
-	"run/reconcile": {engine, []string{"run/node", "run/observe", "run/prepare", "admission", "cgroup", "container", "dns", "hook", "cni", "imagepull", "manifest", "probe", "sandbox", "volume"}, "the only place where the nouns of a pod meet: it passes values from one to the next"},
-	"run/serve":     {engine, []string{"run/node", "run/observe", "run/prepare", "run/reconcile", "host/discover", "cgroup", "eviction", "imagegc", "imagepull", "manifest", "shutdown", "source", "volume"}, "a worker for each of many pods: it is above all that one worker needs; pressure and images concern all of them, and what pods use is read by the nouns"},
-	"run/prepare":   {planner, nil, "plans, replacements and refusals for the pods of a command"},
-	"run/store":     {keeper, []string{"manifest", "volume", "host/discover"}, "a checkpoint is a manifest in a pod's directory, and facts are read off it too"},
-	"run/lifecycle": {decider, nil, "what to do next, status, goals and exit codes: no file of it may look at the world"},
-	"manifest":      {noun, nil, "bytes to objects; knows of no other noun, so that it can be used alone"},
-
-	"admission": {noun, nil, "a pod and the host's facts to problems"},
-	"cgroup":    {noun, nil, "the pod's control groups"},
-	"container": {noun, nil, "what the runtime is told of a container; mounts and addresses come in as values"},
-	"dns":       {noun, nil, "the pod's names and resolver"},
-	"doctor":    {noun, nil, "facts to what is wrong with the host; what admission says comes in as a value"},
-	"embedded":  {noun, nil, "the runtime that podrun brings: it knows no pods; that there are some comes in as values"},
-	"eviction":  {noun, nil, "what the host and its pods use to pressure and to the pod that must go"},
-	"hook":      {noun, nil, "lifecycle hooks; the container's exec comes in as a function"},
-	"shutdown":  {noun, nil, "which pods stop when, by the periods of the settings"},
-	"imagegc":   {noun, nil, "which images nothing uses; what is in use comes in as a value"},
-	"imagepull": {noun, []string{"imagepull/auth"}, "the pod's images; which credentials there are is its own part, auth"},
-
-	"imagepull/auth":    {noun, nil, "credentials for registries; knows Secrets and files, no pods"},
-	"copytar":           {noun, nil, "tar streams; knows no pods"},
-	"imagepull/archive": {noun, nil, "images in files, and containerd's way to take them; knows no pods"},
-
-	"cni":     {noun, nil, "what network plugins leave of sandboxes that are gone; which those are comes in as values"},
-	"nodeapi": {noun, nil, "the HTTP API of a supervisor; what it shows comes in as functions"},
-	"probe":   {noun, nil, "startup, readiness and liveness; the container's exec comes in as a function"},
-	"sandbox": {noun, nil, "the pod's sandbox; DNS and the cgroup's name come in as values"},
-	"source":  {noun, []string{"manifest"}, "directories of manifests to the pods that they ask for; files become objects by manifest alone"},
-	"volume":  {noun, nil, "what the pod has on the host's disk"},
-
-	"host/discover": {reader, nil, "the only reader of a plan's inputs"},
-
-	"problem":  {leaf, nil, "how every package says that something is wrong"},
-	"event":    {leaf, nil, "what happened to a pod: told by nouns, rendered by cmd"},
-	"trace":    {leaf, nil, "when a command did what: noted where it is done, shown by cmd"},
-	"identity": {leaf, nil, "a pod's labels and paths, on which all parts must agree"},
-	"host":     {leaf, nil, "the host's facts as data, so that plans can be replayed"},
-	"resource": {leaf, nil, "the arithmetic that sandbox, container, cgroup and admission share"},
-	"cri":      {leaf, []string{"faultpoint"}, "the runtime's client; knows no pods"},
-
-	"faultpoint": {leaf, nil, "where the crash sweep kills podrun; nothing in an ordinary build"},
-	"hostfile":   {leaf, []string{"faultpoint"}, "files that others can write are read and replaced by one set of rules"},
-	"fielddoc":   {leaf, nil, "texts of the API's own types, which need no pod"},
-	"podlog":     {leaf, []string{"hostfile"}, "the CRI's log format; knows files, not pods"},
-	"nodeconfig": {leaf, []string{"identity", "problem", "hostfile", "resource"}, "settings give the paths of identity, a wrong file is a problem, and settings are quantities"},
-	"systemd":    {leaf, []string{"hostfile", "problem"}, "the unit and the messages of a service; knows files and systemctl, not pods"},
-
-	"embedded/archive": {leaf, nil, "the bytes of the runtime that podrun-bundle carries; what is done with them is its importers'"},
-	"sbom":             {leaf, nil, "what podrun is made of, embedded when it is built"},
-
-	"volume/safepath": {leaf, nil, "file operations in directories that containers write to; knows paths and descriptors, not pods"},
-
-	"cri/critest":     {support, nil, "a runtime for tests"},
-	"cri/critest/ash": {support, nil, "the shell in that runtime's containers"},
-	"volume/treetest": {support, nil, "file trees for the tests of volume and volume/safepath"},
+// directories is the architecture: none imports one below it in this table, so that there is
+// no cycle. Nouns (admission to imagepull) do not import each other: run passes values from
+// one to the next.
+var directories = []directory{
+	{"internal", nil, nil, "shared, and without a meaning of its own"},
+	{"cri", []string{"internal/..."}, nil, "the runtime's client; knows no pods"},
+	{"host", []string{"cri", "internal/..."}, []string{"host", "host/nodeconfig", "host/discover", "host/doctor"}, "the host's facts as data, its settings, the only reader of a plan's inputs, and what is wrong with a host"},
+	{"manifest", []string{"internal/..."}, nil, "files to objects"},
+	{"admission", []string{"host", "host/nodeconfig", "internal/..."}, nil, "may this host run a pod: facts to problems"},
+	{"cgroup", []string{"host", "host/nodeconfig", "internal/..."}, nil, "a pod's control groups"},
+	{"dns", []string{"host", "internal/..."}, nil, "a pod's names and resolver"},
+	{"sandbox", []string{"cri", "host", "host/nodeconfig", "internal/..."}, nil, "a pod's sandbox, and what network plugins leave of one"},
+	{"container", []string{"cri", "host", "host/nodeconfig", "internal/..."}, nil, "a container, its hooks, probes and log, and copying to and from it"},
+	{"volume", []string{"internal/..."}, nil, "what a pod has on the host's disk"},
+	{"imagepull", []string{"cri", "internal/..."}, nil, "images: pulls, credentials, archives"},
+	{"embedded", []string{"cri", "internal/..."}, nil, "the runtime that podrun-bundle contains; knows no pods"},
+	{"run", []string{"admission", "cgroup", "container/...", "cri", "dns", "embedded/...", "host/...", "imagepull/...", "internal/...", "manifest", "sandbox/...", "volume"},
+		[]string{"run/lifecycle", "run/store", "run/prepare", "run/observe", "run/node", "run/reconcile", "run"}, "the engine, where the nouns of a pod meet"},
+	{"serve", []string{"cgroup", "container/podlog", "cri", "host/...", "imagepull", "internal/...", "manifest", "run/...", "volume"}, nil, "supervision: what stays"},
+	{"cmd", []string{"container/podlog", "cri", "embedded/archive", "host", "host/nodeconfig", "internal/...", "manifest", "run", "run/lifecycle", "run/prepare", "serve", "serve/systemd"}, nil, "flags to one call of run or serve, and its result to text"},
+	{".", []string{"cmd", "internal/heap"}, nil, "main.go"},
 }
 
-// layerOf finds a package's layer. What is below hack and test is support, and what is
-// below bundle is another module, never linked into podrun.
-func layerOf(pkg string) layer {
-	if top, _, _ := strings.Cut(pkg, "/"); top == "hack" || top == "test" || top == "bundle" {
-		return support
+// support are directories and packages that are never linked into podrun: they may import
+// anything.
+var support = []string{"hack", "test", "embedded/bundle", "cri/critest", "internal/treetest"}
+
+func isSupport(pkg string) bool {
+	return slices.ContainsFunc(support, func(s string) bool { return pkg == s || strings.HasPrefix(pkg, s+"/") })
+}
+
+// place finds a package's directory in the table; -1 if it has none.
+func place(pkg string) int {
+	top, _, _ := strings.Cut(pkg, "/")
+	return slices.IndexFunc(directories, func(d directory) bool { return d.name == top })
+}
+
+// permits reports whether packages of a directory may import one.
+func (d directory) permits(from, to string) bool {
+	if top, _, _ := strings.Cut(to, "/"); top != d.name {
+		return slices.ContainsFunc(d.may, func(m string) bool {
+			below, all := strings.CutSuffix(m, "/...")
+			return to == below || all && strings.HasPrefix(to, below+"/")
+		})
 	}
-	return packages[pkg].layer
+	return d.inside == nil || slices.Index(d.inside, to) < slices.Index(d.inside, from)
 }
 
-// checkLayers follows every import of podrun's own. Tests may import what they
+// checkLayers holds every import of podrun's own to the table. Tests may import what they
 // like: they are not linked.
 func checkLayers(all tree) []string {
 	var out []string
 	for _, s := range all {
-		from := layerOf(s.pkg)
-		if from == "" {
-			out = append(out, s.name+": package "+s.pkg+" is in no layer: give it one in arch_test.go, with the reason")
+		if s.test || isSupport(s.pkg) {
 			continue
 		}
-		if s.test {
+		at := place(s.pkg)
+		if at < 0 {
+			out = append(out, s.name+": its directory is not in the table: add it to test/arch/arch_test.go, with the reason")
 			continue
+		}
+		if d := directories[at]; d.inside != nil && !slices.Contains(d.inside, s.pkg) {
+			out = append(out, s.name+": package "+s.pkg+" has no place in the order of "+d.name)
 		}
 		for _, full := range s.imports() {
-			to, ok := own(full)
-			if !ok || slices.Contains(below[from], layerOf(to)) || slices.Contains(packages[s.pkg].may, to) {
-				continue
+			if to, ok := own(full); ok && (isSupport(to) || !directories[at].permits(s.pkg, to)) {
+				out = append(out, s.name+": "+s.pkg+" may not import "+to+": pass the value in")
 			}
-			out = append(out, s.name+": "+string(from)+" "+s.pkg+" imports "+string(layerOf(to))+" "+to+": pass the value in, or give the reason in arch_test.go")
 		}
 	}
 	return sorted(out)
 }
 
-// checkAllowed finds imports that packages allows and no file has: the table
-// says what each package needs, no more.
+// checkAllowed finds what the table permits and no file imports, and directories that it
+// permits to import one below them.
 func checkAllowed(all tree) []string {
-	unused := map[string]string{} // complaints, by both packages
-	for _, s := range all {
-		for _, to := range packages[s.pkg].may {
-			unused[s.pkg+" "+to] = s.pkg + ": does not import " + to + ": take it off the table in arch_test.go"
-		}
-	}
+	var out []string
+	used := map[string]bool{}
 	for _, s := range all {
 		for _, full := range s.imports() {
-			if to, ok := own(full); ok && !s.test {
-				delete(unused, s.pkg+" "+to)
+			if to, ok := own(full); ok && !s.test && place(s.pkg) >= 0 {
+				used[directories[place(s.pkg)].name+" "+to] = true
 			}
 		}
 	}
-	return slices.Sorted(maps.Values(unused))
+	for i, d := range directories {
+		for _, m := range d.may {
+			below, tree := strings.CutSuffix(m, "/...")
+			if place(below) >= i {
+				out = append(out, d.name+": may import "+m+", which is not above it in the table")
+			}
+			if !used[d.name+" "+below] && !(tree && slices.ContainsFunc(slices.Collect(maps.Keys(used)), func(u string) bool { return strings.HasPrefix(u, d.name+" "+below+"/") })) {
+				out = append(out, d.name+": does not import "+m+": remove it from the table in test/arch/arch_test.go")
+			}
+		}
+	}
+	return sorted(out)
 }
 
 // banned are import paths, and all below them, that must not be linked.
@@ -343,7 +295,7 @@ func checkImports(all tree) []string {
 			continue
 		}
 		for _, full := range s.imports() {
-			if within(full, forTests) && layerOf(s.pkg) != support {
+			if within(full, forTests) && !isSupport(s.pkg) {
 				out = append(out, s.name+": imports "+full+": it is for tests only")
 			}
 			for _, b := range slices.Concat(banned, bannedFor[s.pkg]) {

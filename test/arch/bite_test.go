@@ -1,7 +1,10 @@
 package arch
 
 import (
+	"errors"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -32,70 +35,39 @@ func TestArchitectureBites(t *testing.T) {
 		files map[string]string
 		want  []string // each a part of one complaint, in order
 	}{
-		{"a noun imports a leaf, the engine a noun, a test anything", checkLayers, map[string]string{
+		{"a noun imports a shared package, the engine a noun, a test anything", checkLayers, map[string]string{
 			"dns/dns.go":         `package dns; import "github.com/podrun/podrun/internal/event"`,
 			"run/reconcile/a.go": `package reconcile; import "github.com/podrun/podrun/dns"`,
 			"dns/dns_test.go":    `package dns; import "github.com/podrun/podrun/run"`,
+			"serve/serve.go":     `package serve; import ("github.com/podrun/podrun/run"; "github.com/podrun/podrun/serve/source")`,
 		}, nil},
-		{"a noun imports a noun", checkLayers, map[string]string{
-			"dns/dns.go": `package dns; import "github.com/podrun/podrun/sandbox"`,
-		}, []string{"dns/dns.go: noun dns imports noun sandbox:"}},
-		{"a noun imports manifest", checkLayers, map[string]string{
+		{"nouns import nouns, and the reader of the host", checkLayers, map[string]string{
+			"admission/a.go":   `package admission; import "github.com/podrun/podrun/host/discover"`,
+			"dns/dns.go":       `package dns; import "github.com/podrun/podrun/sandbox"`,
 			"volume/volume.go": `package volume; import m "github.com/podrun/podrun/manifest"`,
-		}, []string{"imports noun manifest:"}},
-		{"a noun imports the reader", checkLayers, map[string]string{
-			"admission/a.go": `package admission; import "github.com/podrun/podrun/host/discover"`,
-		}, []string{"imports reader host/discover:"}},
-		{"a leaf imports a noun, run and cmd", checkLayers, map[string]string{
-			"internal/event/a.go": `package event; import "github.com/podrun/podrun/container/hook"`,
-			"internal/event/b.go": `package event; import "github.com/podrun/podrun/run"`,
-			"internal/event/c.go": `package event; import "github.com/podrun/podrun/cmd"`,
-		}, []string{"imports noun hook:", "imports facade run:", "imports command cmd:"}},
-		{"a leaf imports a leaf without a reason", checkLayers, map[string]string{
-			"internal/event/event.go": `package event; import "github.com/podrun/podrun/internal/problem"`,
-		}, []string{"leaf event imports leaf problem:"}},
-		{"the reader imports a noun", checkLayers, map[string]string{
-			"host/discover/d.go": `package discover; import "github.com/podrun/podrun/manifest"`,
-		}, []string{"reader host/discover imports noun manifest:"}},
-		{"run imports cmd", checkLayers, map[string]string{
-			"run/run.go": `package run; import "github.com/podrun/podrun/cmd"`,
-		}, []string{"facade run imports command cmd:"}},
-		{"cmd imports manifest, and no other noun", checkLayers, map[string]string{
-			"cmd/apply.go": `package cmd; import ("github.com/podrun/podrun/manifest"; "github.com/podrun/podrun/run"; "github.com/podrun/podrun/sandbox")`,
-		}, []string{"command cmd imports noun sandbox:"}},
-		{"the engine below the façade, each package what it needs", checkLayers, map[string]string{
-			"run/run.go":         `package run; import ("github.com/podrun/podrun/run/reconcile"; "github.com/podrun/podrun/run/store")`,
-			"run/reconcile/a.go": `package reconcile; import ("github.com/podrun/podrun/run/node"; "github.com/podrun/podrun/run/observe")`,
-			"run/node/a.go":      `package node; import "github.com/podrun/podrun/run/observe"`,
-			"cmd/apply.go":       `package cmd; import ("github.com/podrun/podrun/run"; "github.com/podrun/podrun/run/prepare"; "github.com/podrun/podrun/run/lifecycle")`,
-		}, nil},
-		{"the engine upwards, nouns that a part does not join, and cmd past the façade", checkLayers, map[string]string{
-			"run/observe/a.go":   `package observe; import "github.com/podrun/podrun/run/node"`,
-			"run/observe/b.go":   `package observe; import "github.com/podrun/podrun/run/reconcile"`,
-			"run/observe/c.go":   `package observe; import "github.com/podrun/podrun/volume"`,
-			"run/node/a.go":      `package node; import "github.com/podrun/podrun/run/reconcile"`,
-			"run/reconcile/a.go": `package reconcile; import "github.com/podrun/podrun/run"`,
-			"run/run.go":         `package run; import "github.com/podrun/podrun/sandbox"`,
-			"run/lifecycle/a.go": `package lifecycle; import "github.com/podrun/podrun/run/observe"`,
-			"cmd/a.go":           `package cmd; import "github.com/podrun/podrun/run/node"`,
-			"cmd/b.go":           `package cmd; import "github.com/podrun/podrun/run/observe"`,
-			"cmd/c.go":           `package cmd; import "github.com/podrun/podrun/run/reconcile"`,
-			"cmd/d.go":           `package cmd; import "github.com/podrun/podrun/run/store"`,
-		}, []string{"cmd/a.go", "cmd/b.go", "cmd/c.go", "cmd/d.go", "run/lifecycle/a.go", "run/node/a.go: engine run/node imports engine run/reconcile:",
-			"run/observe/a.go", "run/observe/b.go", "run/observe/c.go: engine run/observe imports noun volume:", "run/reconcile/a.go: engine run/reconcile imports facade run:", "run/run.go"}},
-		{"an import that a reason allows and no file has", checkAllowed, map[string]string{
-			"run/store/a.go":      `package store; import ("github.com/podrun/podrun/manifest"; "github.com/podrun/podrun/volume")`,
-			"run/store/a_test.go": `package store; import "github.com/podrun/podrun/host/discover"`,
-		}, []string{"run/store: does not import host/discover:"}},
+		}, []string{"admission may not import host/discover", "dns may not import sandbox", "volume may not import manifest"}},
+		{"imports upwards", checkLayers, map[string]string{
+			"host/facts.go":       `package host; import "github.com/podrun/podrun/host/discover"`,
+			"host/discover/d.go":  `package discover; import "github.com/podrun/podrun/manifest"`,
+			"internal/event/a.go": `package event; import "github.com/podrun/podrun/cri"`,
+			"run/lifecycle/a.go":  `package lifecycle; import "github.com/podrun/podrun/run/observe"`,
+			"run/observe/a.go":    `package observe; import "github.com/podrun/podrun/run/node"`,
+			"run/reconcile/a.go":  `package reconcile; import "github.com/podrun/podrun/run"`,
+			"run/run.go":          `package run; import "github.com/podrun/podrun/serve"`,
+		}, []string{"host/discover may not import manifest", "host may not import host/discover", "internal/event may not", "run/lifecycle may not", "run/observe may not", "run/reconcile may not", "run may not import serve"}},
+		{"cmd imports the engine's operations, and not its parts or a noun", checkLayers, map[string]string{
+			"cmd/apply.go": `package cmd; import ("github.com/podrun/podrun/manifest"; "github.com/podrun/podrun/run"; "github.com/podrun/podrun/run/prepare")`,
+			"cmd/a.go":     `package cmd; import "github.com/podrun/podrun/run/node"`,
+			"cmd/b.go":     `package cmd; import "github.com/podrun/podrun/sandbox"`,
+		}, []string{"cmd/a.go: cmd may not import run/node", "cmd/b.go: cmd may not import sandbox"}},
 		{"podrun links what is for tests", checkLayers, map[string]string{
 			"run/run.go": `package run; import "github.com/podrun/podrun/cri/critest"`,
-		}, []string{"imports support cri/critest:"}},
-		{"a package without a layer", checkLayers, map[string]string{
+		}, []string{"run may not import cri/critest"}},
+		{"a directory and a package without a place", checkLayers, map[string]string{
+			"dns/dns.go":         `package dns; import "github.com/podrun/podrun/weather"`,
+			"run/wind/a.go":      `package wind`,
 			"weather/weather.go": `package weather`,
-		}, []string{"package weather is in no layer"}},
-		{"an import of such a package", checkLayers, map[string]string{
-			"dns/dns.go": `package dns; import "github.com/podrun/podrun/weather"`,
-		}, []string{"imports  weather:"}},
+		}, []string{"dns may not import weather", "run/wind has no place in the order of run", "weather/weather.go: its directory is not in the table"}},
 
 		{"light imports", checkImports, map[string]string{
 			"run/run.go":         `package run; import ("k8s.io/kubernetes/pkg/kubelet/qos"; "k8s.io/kubernetes/pkg/volume/util/subpath"; "k8s.io/cri-api/pkg/apis/runtime/v1")`,
@@ -147,18 +119,14 @@ func TestArchitectureBites(t *testing.T) {
 			"dns/dns.go": "// This is about the imports.\n\npackage dns",
 		}, []string{"dns: the package has no doc comment"}},
 
-		{"sizes at their limits, and in tests", sizes(nil), map[string]string{
+		{"lengths at their limits, and in tests", lengths, map[string]string{
 			"dns/dns.go":      "package dns\nfunc f() {" + strings.Repeat("\n", maxFunction-1) + "}" + strings.Repeat("\n", maxFile-maxFunction),
 			"dns/dns_test.go": "package dns\nfunc f() {" + strings.Repeat("\n", 500) + "}",
 		}, nil},
-		{"sizes over their limits", sizes(nil), map[string]string{
+		{"lengths over their limits", lengths, map[string]string{
 			"dns/dns.go":   "package dns\nfunc f() {" + strings.Repeat("\n", maxFunction) + "}",
 			"dns/hosts.go": "package dns" + strings.Repeat("\n", maxFile+1),
 		}, []string{"dns/dns.go:2: f: 61 lines, more than 60", "dns/hosts.go: 401 lines, more than 400"}},
-		{"exceptions, of which one is over", sizes(map[string]string{"dns/dns.go f": "a table", "dns/hosts.go": "was long"}), map[string]string{
-			"dns/dns.go":   "package dns\nfunc f() {" + strings.Repeat("\n", maxFunction) + "}",
-			"dns/hosts.go": "package dns",
-		}, []string{"dns/hosts.go: is not too long"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { complains(t, tt.check(sources(t, tt.files)), tt.want) })
@@ -178,80 +146,71 @@ func complains(t *testing.T, got, want []string) {
 	}
 }
 
-// TestPurityBites puts one line into a function of a planning file.
+// TestAllowedBites: the table has no cycle, and nothing that is not needed.
+func TestAllowedBites(t *testing.T) {
+	before := directories
+	defer func() { directories = before }()
+	directories = []directory{{name: "dns", may: []string{"run"}}, {name: "run", may: []string{"dns", "cri", "host/..."}}, {name: "host"}}
+	complains(t, checkAllowed(sources(t, map[string]string{
+		"dns/a.go": `package dns; import "github.com/podrun/podrun/run"`,
+		"run/a.go": `package run; import ("github.com/podrun/podrun/dns"; "github.com/podrun/podrun/host/discover")`,
+	})), []string{"dns: may import run, which is not above it", "run: does not import cri", "run: may import host/..., which is not above it"})
+}
+
+// TestPurityBites loads a small module with the same names.
 func TestPurityBites(t *testing.T) {
 	tests := []struct {
-		imports string // "name path", separated by commas
-		body    string
-		want    string // what is used, separated by blanks; empty: allowed
+		imports string // paths, separated by blanks
+		body    string // of a function of a pure package
+		want    string // the effect; "" if it is allowed
 	}{
-		{`"time"`, `_ = time.Now(); now := time.Now; _ = now; <-time.After(1)`, "time.Now time.Now time.After"},
-		{`clock "time"`, `_ = clock.Now()`, "time.Now"},
-		{`"time"`, `var d time.Duration = 2 * time.Second; _ = time.Time{}.Add(d); _ = time.Unix(0, 0)`, ""},
-		{`"time"`, `time := x{}; _ = time.Now()`, ""},
-		{`"os"`, `os.ReadFile("/etc/hosts"); _ = os.Getenv("HOME"); _ = os.Args; _ = os.Stderr`, "os.ReadFile os.Getenv os.Args os.Stderr"},
-		{`"os"`, `var m os.FileMode; _ = os.O_RDONLY; _ = os.ErrNotExist; _ = os.IsNotExist(nil); _ = m`, ""},
-		{`"os/exec"`, `exec.Command("true")`, "exec.Command"},
-		{`"path/filepath"`, `filepath.EvalSymlinks("/x"); _ = filepath.Join("a", "b")`, "filepath.EvalSymlinks"},
-		{`"net"`, `net.Dial("tcp", "x"); net.LookupHost("x"); net.InterfaceAddrs(); var r net.Resolver; _ = r`, "net.Dial net.LookupHost net.InterfaceAddrs net.Resolver"},
-		{`"net"`, `var ip net.IP = net.ParseIP("::"); _ = net.JoinHostPort("h", "1"); _ = ip`, ""},
-		{`"net/http"`, `http.Get("https://host"); c := http.Client{}; _ = c`, "http.Get http.Client"},
-		{`"net/http"`, `_ = http.StatusOK; _ = http.Header{}; _ = http.CanonicalHeaderKey("a")`, ""},
-		{`"math/rand/v2"`, `_ = rand.Int()`, "v2.Int"},
-		{`"crypto/rand"`, `rand.Read(nil)`, "rand.Read"},
-		{`"k8s.io/apimachinery/pkg/util/uuid"`, `_ = uuid.NewUUID()`, "uuid.NewUUID"},
-		{`"golang.org/x/sys/unix"`, `unix.Open("/", 0, 0); var st unix.Stat_t; _ = unix.O_PATH; _ = st`, "unix.Open"},
-		{`"syscall"`, `syscall.Kill(1, syscall.SIGTERM)`, "syscall.Kill"},
-		{`"google.golang.org/grpc","google.golang.org/grpc/codes"`, `grpc.NewClient("unix:/x"); _ = codes.NotFound`, "grpc.NewClient"},
-		{`"github.com/vishvananda/netlink"`, `netlink.LinkList()`, "netlink.LinkList"},
-		{`"github.com/podrun/podrun/cri"`, `var c *cri.Client; c.StopContainer(nil, "", 0)`, "cri.Client"},
-		{`"context"`, `context.WithTimeout(context.Background(), 1)`, "context.WithTimeout"},
-		{`"fmt"`, `fmt.Println("hello"); _ = fmt.Sprintf("%d", 1)`, "fmt.Println"},
-		{`"sync"`, `go func() {}(); var wg sync.WaitGroup; wg.Go(func() {})`, "goroutine.start goroutine.start"},
-		// What acting files declare.
-		{"", `_ = readClock(); later := readClock; _ = later`, "dns.readClock dns.readClock"},
-		{"", `readClock := 1; _ = clock{readClock: readClock}.readClock`, ""},
-		{`"github.com/podrun/podrun/host/nodeconfig"`, `nodeconfig.ReadFile("/x"); nodeconfig.Parse(nil)`, "nodeconfig.ReadFile"},
+		{"time", `_ = time.Now()`, "time.Now"},
+		{"time", `now := time.Now; _ = now`, "time.Now"},
+		{"time", `var d time.Duration = 2 * time.Second; _ = time.Time{}.Add(d).After(time.Unix(0, 0))`, ""},
+		{"os", `_, _ = os.ReadFile("/etc/hosts")`, "os.ReadFile"},
+		{"os", `_ = os.Args`, "os.Args"},
+		{"os", `var m os.FileMode; _, _, _, _ = os.O_RDONLY, os.ErrNotExist, os.IsNotExist(nil), m`, ""},
+		{"os/exec", `_ = exec.Command("true")`, "exec.Command"},
+		{"path/filepath", `_, _ = filepath.EvalSymlinks(filepath.Join("a", "b"))`, "filepath.EvalSymlinks"},
+		{"net", `_, _ = net.Dial("tcp", "x")`, "net.Dial"},
+		{"net", `var ip net.IP = net.ParseIP("::"); _, _ = net.JoinHostPort("h", "1"), ip`, ""},
+		{"net/http", `_, _ = http.Get("https://host")`, "http.Get"},
+		{"net/http", `_, _ = http.StatusOK, http.Header{}.Get("a")`, ""},
+		{"crypto/rand", `_, _ = rand.Read(nil)`, "rand.Read"},
+		{"syscall", `_ = syscall.Kill(1, syscall.SIGTERM)`, "syscall.Kill"},
+		{"context", `_, stop := context.WithTimeout(context.Background(), 1); stop()`, "context.WithTimeout"},
+		{"fmt", `fmt.Println("hello")`, "fmt.Println"},
+		{"fmt", `_ = fmt.Sprintf("%d", 1)`, ""},
+		{"", `go func() {}()`, "a goroutine"},
+		{"sync", `var wg sync.WaitGroup; wg.Go(func() {})`, "a goroutine"},
+		{"github.com/podrun/podrun/volume", `volume.Plan()`, ""},
+		{"github.com/podrun/podrun/volume", `volume.Make()`, "dns.f → volume.Make → volume.set.add uses os.Mkdir"},
+		{"github.com/podrun/podrun/volume", `_ = volume.Make`, "volume.set.add uses os.Mkdir"},
+		{"github.com/podrun/podrun/cri", `var c *cri.Client; c.Stop()`, "cri.Client.Stop"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.body, func(t *testing.T) {
-			planning := "package dns\nimport (" + strings.ReplaceAll(tt.imports, ",", "\n") + ")\nfunc f() {\n" + strings.ReplaceAll(tt.body, "; ", "\n") + "\n}\n"
-			for name, pure := range map[string]bool{
-				"dns/plan.go": true, "dns/apply.go": false, "dns/apply_x.go": false, "dns/remove.go": false, "dns/read.go": false, "dns/plan_test.go": false,
-			} {
-				var want []string
-				if pure {
-					want = strings.Fields(tt.want)
-				}
-				complains(t, checkPurity(sources(t, map[string]string{
-					"host/nodeconfig/read.go": `package nodeconfig; import "os"; func ReadFile(name string) { os.ReadFile(name) }`,
-					"host/nodeconfig/file.go": `package nodeconfig; func Parse([]byte) {}`,
-					"dns/read_clock.go":       `package dns; import "time"; type clock struct{ readClock int }; func readClock() time.Time { return time.Now() }`,
-					name:                      planning,
-				})), want)
+			dir := t.TempDir()
+			imports := ""
+			if tt.imports != "" {
+				imports = "import \"" + tt.imports + "\"\n"
 			}
+			for name, text := range map[string]string{
+				"go.mod":           "module github.com/podrun/podrun\ngo 1.26\n",
+				"volume/volume.go": "package volume\nimport \"os\"\nfunc Plan() {}\nfunc Make() { (&set{}).add() }\ntype set struct{}\nfunc (*set) add() { _ = os.Mkdir(\"a\", 0) }\n",
+				"cri/cri.go":       "package cri\ntype Client struct{}\nfunc (*Client) Stop() {}\n",
+				"dns/dns.go":       "package dns\n" + imports + "func f() {\n" + strings.ReplaceAll(tt.body, "; ", "\n") + "\n}\n",
+			} {
+				path := filepath.Join(dir, name)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var want []string
+			if tt.want != "" {
+				want = []string{tt.want}
+			}
+			complains(t, loadCalls(t, dir, "./...").check([]string{"dns"}, nil), want)
 		})
-	}
-}
-
-// TestPureFiles names the files that plan, and some that act.
-func TestPureFiles(t *testing.T) {
-	for name, want := range map[string]bool{
-		"run/lifecycle/next.go": true, "run/lifecycle/apply.go": true, "run/prepare/plan.go": true, "run/prepare/read.go": true,
-		"run/apply.go": false, "run/observe/observe.go": false, "run/node/admit.go": false, "run/reconcile/execute.go": false,
-		"cri/print.go": true, "cri/client.go": false,
-		"sandbox/sandbox.go": true, "sandbox/apply.go": false, "sandbox/remove.go": false,
-		"manifest/load.go": true, "manifest/url.go": false,
-		"internal/problem/problem.go": true, "host/nodeconfig/file.go": true, "host/nodeconfig/read.go": false,
-		"host/facts.go": true, "host/discover/machine.go": false,
-		"container/podlog/follow.go": false, "cmd/apply.go": false,
-	} {
-		s, err := parse(name, []byte("package p"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := pureFile(s); got != want {
-			t.Errorf("pureFile(%s) = %t, want %t", name, got, want)
-		}
 	}
 }

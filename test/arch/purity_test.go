@@ -38,10 +38,12 @@ var effects = map[string]func(name string) bool{
 	"path/filepath": oneOf("Glob", "Walk", "WalkDir", "EvalSymlinks", "Abs"),
 	"os":            func(n string) bool { return !starts("O_", "Mode", "Err", "Is")(n) },
 	"net":           starts("Dial", "Listen", "Lookup", "Interface", "Resolve", "File", "DefaultResolver"),
-	"net/http":      func(n string) bool { return !oneOf("CanonicalHeaderKey", "ParseTime")(n) && !starts("Status", "Method")(n) },
-	"runtime":       oneOf("NumCPU", "GOMAXPROCS", "NumGoroutine", "ReadMemStats"),
-	"fmt":           starts("Print", "Scan"),
-	"syscall":       systemCall, "golang.org/x/sys/unix": systemCall,
+	"net/http": func(n string) bool {
+		return !oneOf("CanonicalHeaderKey", "ParseTime")(n) && !starts("Status", "Method")(n)
+	},
+	"runtime": oneOf("NumCPU", "GOMAXPROCS", "NumGoroutine", "ReadMemStats"),
+	"fmt":     starts("Print", "Scan"),
+	"syscall": systemCall, "golang.org/x/sys/unix": systemCall,
 	"os/exec": always, "os/signal": always, "os/user": always, "log": always, "log/slog": always,
 	"math/rand": always, "math/rand/v2": always, "crypto/rand": always,
 	"golang.org/x/sync/errgroup": always, "golang.org/x/time/rate": always,

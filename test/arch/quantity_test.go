@@ -10,7 +10,7 @@ const quantities = "k8s.io/apimachinery/pkg/api/resource"
 func checkQuantities(all tree) []string {
 	var out []string
 	for _, s := range all {
-		if s.test || s.pkg == "resource" || layerOf(s.pkg) == support {
+		if s.test || s.pkg == "internal/resource" || isSupport(s.pkg) {
 			continue
 		}
 		imports, constant := s.imports(), map[ast.Expr]bool{}
