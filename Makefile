@@ -51,16 +51,16 @@ test: lint shells ## every check and test; the scripts in full on the fake, a pa
 test-embedded: ## the runtime of make bundle: from nothing to nothing, and the smoke set of the scripts on it
 	[[ -n $$PODRUN_TEST_BUNDLE ]] || { echo "run make bundle first" >&2 && exit 1; }
 	go test -count=1 -timeout 5m ./test/embedded
-	PODRUN_TEST_SCRIPTS=smoke hack/with-runtime go test -count=1 -timeout 5m -run TestScriptsOnEmbedded .
+	PODRUN_TEST_SCRIPTS=smoke hack/with-runtime go test -count=1 -timeout 5m -run TestScriptsOnEmbedded ./test/script
 
 .PHONY: test-crio
 test-crio: ## all scripts and the runtime suite on CRI-O; skipped if PODRUN_CRIO is not set
 	if [[ -z $${PODRUN_CRIO:-} ]]; then echo 'test-crio: skipped: PODRUN_CRIO and PODRUN_PINNS are not set (see hack/crio)'; else \
-		PODRUN_TEST_RUNTIME=crio hack/with-runtime go test -count=1 -timeout 40m -run 'TestScriptsOnRuntime|TestSuiteOnRuntime' . ./cri/critest; fi
+		PODRUN_TEST_RUNTIME=crio hack/with-runtime go test -count=1 -timeout 40m -run 'TestScriptsOnRuntime|TestSuiteOnRuntime' ./test/script ./cri/critest; fi
 
 .PHONY: test-scripts
 test-scripts: shells ## all scripts on containerd and on the runtime of make bundle
-	hack/with-runtime go test -count=1 -timeout 30m -run 'TestScriptsOn' .
+	hack/with-runtime go test -count=1 -timeout 30m -run 'TestScriptsOn' ./test/script
 
 .PHONY: shells
 shells: # of the tests of completion and of terminals, and programs that verify releases; fish is not small, and tested where it is installed
@@ -68,7 +68,7 @@ shells: # of the tests of completion and of terminals, and programs that verify 
 
 .PHONY: torture
 torture: ## all interleavings of two commands, simulated days of serve, the fault matrix, faults of containerd, hostile input, the crash sweep, random kills: about four hours
-	PODRUN_TORTURE=1 go test -count=1 -timeout 120m -v -run 'TestPairs|TestSimulatedDay' ./run
+	PODRUN_TORTURE=1 go test -count=1 -timeout 120m -v -run 'TestPairs|TestSimulatedDay' ./test/engine
 	PODRUN_TORTURE=1 go test -count=1 -timeout 120m -v ./test/fault
 	PODRUN_TORTURE=1 go test -count=1 -timeout 30m -v ./test/hostile
 	PODRUN_TORTURE=1 hack/with-runtime go test -count=1 -timeout 90m -v -run 'TestRuntimeFaults|TestNetworkOfACutStop' ./test/crash

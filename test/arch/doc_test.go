@@ -19,37 +19,59 @@ var (
 	link       = regexp.MustCompile(`\]\(([^)#:]+)\)`)
 )
 
-// TestArchitecturePage holds ARCHITECTURE.md to the files and names that there
-// are, and to name every package.
-func TestArchitecturePage(t *testing.T) {
-	text, err := os.ReadFile("ARCHITECTURE.md")
+// introduction is how many words of ARCHITECTURE.md a newcomer reads in five minutes.
+const introduction = 1200
+
+// TestArchitecturePages holds ARCHITECTURE.md and docs/design to the files and names that
+// exist, and to name every directory and package.
+func TestArchitecturePages(t *testing.T) {
+	pages, err := filepath.Glob("docs/design/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := readTree(t, ".")
 	names, packages := declared(all)
-	found := 0
-	for _, m := range codeInPage.FindAllStringSubmatch(string(text), -1) {
-		n := goName.FindStringSubmatch(m[1])
-		switch {
-		case goFile.MatchString(m[1]):
-			found++
-			if _, err := os.Stat(m[1]); err != nil {
-				t.Errorf("ARCHITECTURE.md names %s: %v", m[1], err)
-			}
-		case n != nil && packages[n[1]] && !strings.HasSuffix(m[1], ".md"):
-			found++
-			if !names[m[1]] {
-				t.Errorf("ARCHITECTURE.md names %s, which package %s does not have", m[1], n[1])
+	texts, found := map[string]string{}, 0
+	for _, page := range append(pages, "ARCHITECTURE.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[page] = string(text)
+		for _, m := range codeInPage.FindAllStringSubmatch(string(text), -1) {
+			n := goName.FindStringSubmatch(m[1])
+			switch {
+			case goFile.MatchString(m[1]):
+				found++
+				if _, err := os.Stat(m[1]); err != nil {
+					t.Errorf("%s names %s: %v", page, m[1], err)
+				}
+			case n != nil && packages[n[1]] && !strings.HasSuffix(m[1], ".md"):
+				found++
+				if !names[m[1]] {
+					t.Errorf("%s names %s, which package %s does not have", page, m[1], n[1])
+				}
 			}
 		}
 	}
-	if found < 50 {
-		t.Errorf("only %d names were found in ARCHITECTURE.md: is it still written in backticks?", found)
+	if found < 100 {
+		t.Errorf("only %d names were found: are they still written in backticks?", found)
 	}
+	if n := len(strings.Fields(texts["ARCHITECTURE.md"])); n > introduction {
+		t.Errorf("ARCHITECTURE.md has %d words, more than %d: move references to docs/design", n, introduction)
+	}
+	missing := map[string]bool{}
 	for _, s := range all {
-		if !isSupport(s.pkg) && s.pkg != "." && !strings.Contains(string(text), "`"+s.pkg+"`") {
-			t.Errorf("ARCHITECTURE.md does not name package %s", s.pkg)
+		if !isSupport(s.pkg) && s.pkg != "." && !strings.Contains(texts["docs/design/packages.md"], "`"+s.pkg+"`") {
+			missing[s.pkg] = true
+		}
+	}
+	for pkg := range missing {
+		t.Errorf("docs/design/packages.md does not name package %s", pkg)
+	}
+	for _, d := range directories {
+		if d.name != "." && !strings.Contains(texts["ARCHITECTURE.md"], "\n| `"+d.name+"` |") {
+			t.Errorf("the table of ARCHITECTURE.md has no line for directory %s", d.name)
 		}
 	}
 }
@@ -106,7 +128,11 @@ func TestLinksInPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages = append(pages, "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+	design, err := filepath.Glob("docs/design/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages = append(append(pages, design...), "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		if err != nil {
