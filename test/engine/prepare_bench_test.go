@@ -17,7 +17,7 @@ import (
 // hundred, over a socket as a process of podrun's does. It must take 10 ms at
 // most: apply does it under the node's lock.
 //
-//	go test ./run -run '^$' -bench Prepare
+//	go test ./test/engine -run '^$' -bench Prepare
 func BenchmarkPrepare(b *testing.B) {
 	const pods = 100
 	r := newRig(b, critest.AnyImage())
