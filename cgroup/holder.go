@@ -2,37 +2,41 @@ package cgroup
 
 import (
 	"fmt"
-	"slices"
+	"os"
+	"path/filepath"
 
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/nodeconfig"
 	"github.com/podrun/podrun/internal/problem"
 )
 
-// ReadHolder reports which podrun holds the cgroup of a pod that this root directory does
-// not have yet: one with another root directory, or, with an empty rootDir, an older podrun
-// that did not note its own, whose processes run in it. An unmarked cgroup has no holder.
-func ReadHolder(p Plan) (rootDir string, held bool, err error) {
-	for _, g := range p.Pods {
-		if owner := p.ownerOf(g); owner != "" {
-			if p.foreign(g) {
-				return owner, true, nil
-			}
-			continue
-		}
-		dirs := p.dirs(g)
-		if !slices.ContainsFunc(dirs, marked) {
-			continue
-		}
-		for _, dir := range dirs {
-			pids, err := processes(dir)
-			if err != nil {
-				return "", false, failed(g, "list its processes", err)
-			}
-			if len(pids) > 0 {
-				return "", true, nil
+// ReadHolders returns the cgroups of pods, by UID, that podruns with other root directories
+// have, and that directory: empty for an older podrun, which did not note its own and whose
+// processes run in the cgroup. Known are the pods that this root directory has. An unmarked
+// cgroup has no holder.
+func ReadHolders(c host.Cgroup, s nodeconfig.Settings, known func(uid string) bool) map[string]string {
+	out := map[string]string{}
+	p := Leftovers("", c, s)
+	for _, shared := range p.Shared {
+		for _, parent := range p.dirs(shared) {
+			entries, _ := os.ReadDir(parent) // none where it was never made
+			for _, e := range entries {
+				uid, ok := p.uidOf(e.Name())
+				dir := filepath.Join(parent, e.Name())
+				if !ok || !e.IsDir() || known(uid) || !marked(dir) {
+					continue
+				}
+				if root := rootDirOf(dir); root != "" && root != p.RootDir {
+					out[uid] = root
+				} else if root == "" && out[uid] == "" {
+					if pids, err := processes(dir); err != nil || len(pids) > 0 {
+						out[uid] = ""
+					}
+				}
 			}
 		}
 	}
-	return "", false, nil
+	return out
 }
 
 // refusal is the error of a pod whose cgroup is that of a pod of another root directory.

@@ -4,6 +4,7 @@
 package host
 
 import (
+	"io/fs"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,6 +71,8 @@ type Facts struct {
 	// RealPaths are paths of the pods' volumes and of podrun's directories without
 	// symlinks, by the path, where they differ.
 	RealPaths map[string]string `json:"realPaths,omitempty"`
+	// Paths are what the pods' volumes find at the host's paths that they name.
+	Paths map[string]Path `json:"paths,omitempty"`
 	Runtime   Runtime           `json:"runtime"`
 	// Images are the present images that the pods name, by the name with a tag or digest.
 	Images map[string]Image `json:"images,omitempty"`
@@ -94,6 +97,20 @@ type Facts struct {
 	Unreadable []string `json:"unreadable,omitempty"`
 	// PodDirs are the directories of podrun's pods. A replay has none.
 	PodDirs PodDirs `json:"-"`
+}
+
+// Path is what a volume finds at a path of the host.
+type Path struct {
+	Mode    fs.FileMode `json:"mode,omitempty"` // the type of the file, also of one that symlinks lead to
+	Symlink bool        `json:"symlink,omitempty"`
+	Missing bool        `json:"missing,omitempty"`
+	Error   string      `json:"error,omitempty"` // why it cannot be read
+	// MountPoint is that of the mount on which the path is, or the nearest directory above
+	// that exists, if a pod asks for the propagation of mounts. Shared is true if that mount
+	// passes mounts on, Slave if it receives them.
+	MountPoint string `json:"mountPoint,omitempty"`
+	Shared     bool   `json:"shared,omitempty"`
+	Slave      bool   `json:"slave,omitempty"`
 }
 
 // PodDirs are the directories of podrun's pods.

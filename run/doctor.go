@@ -18,7 +18,6 @@ import (
 	"github.com/podrun/podrun/host/doctor"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/prepare"
 )
 
@@ -57,7 +56,8 @@ func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o Doctor
 	if objects == nil {
 		objects = &manifest.Objects{}
 	}
-	seen := discover.Examine(ctx, e.Client, e.Settings, node.WantedFacts(objects, o.AllowKubelet))
+	wanted := prepare.NewWanted(objects, e.Settings, o.AllowKubelet)
+	seen := discover.Examine(ctx, e.Client, e.Settings, wanted.Facts)
 	if err := context.Cause(ctx); err != nil {
 		return Diagnosis{}, err
 	}
@@ -127,18 +127,15 @@ func (e *Engine) verdicts(ctx context.Context, objects *manifest.Objects, facts 
 	if down {
 		facts.Runtime = ideal(facts.Runtime, objects)
 	}
-	here, err := e.Here(ctx, objects, facts)
+	here, err := e.Here(ctx, prepare.NewWanted(objects, e.Settings, o.AllowKubelet), facts)
 	if errors.Is(err, fs.ErrPermission) {
 		err = nil // not root, which is a separate finding
 	}
 	if err != nil {
 		return nil, err
 	}
-	targets, problems := prepare.All(prepare.Input{Objects: objects, Facts: facts, Settings: e.Settings, Here: here,
+	targets, _ := prepare.All(prepare.Input{Seen: prepare.Seen{Facts: facts, Here: here}, Objects: objects, Settings: e.Settings,
 		Invocation: e.Invocation, AllowKubelet: o.AllowKubelet})
-	if _, err := node.HostProblems(ctx, targets, objects, problems); err != nil {
-		return nil, err
-	}
 	var out []PodVerdict
 	for _, t := range targets {
 		v := PodVerdict{Pod: t.Plan.ID.String(), Status: doctor.Pass}

@@ -3,12 +3,12 @@ package volume
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -100,9 +100,9 @@ func TestReadOnlyLocalVolume(t *testing.T) {
 
 func TestLocalVolumeThatIsNotThere(t *testing.T) {
 	plan := claimed(t, oneClaim, corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/none/at/all"}})
-	problems, err := ReadProblems(t.Context(), podOf(t, oneClaim), plan)
-	if err != nil || len(problems) != 1 || problems[0].Field != "spec.volumes[0].persistentVolumeClaim" || problems[0].Message != `path "/none/at/all" does not exist` {
-		t.Errorf("%v, %v", problems, err)
+	problems := Check(podOf(t, oneClaim), plan, map[string]Path{"/none/at/all": {Missing: true}}, "")
+	if len(problems) != 1 || problems[0].Field != "spec.volumes[0].persistentVolumeClaim" || problems[0].Message != `path "/none/at/all" does not exist` {
+		t.Error(problems)
 	}
 }
 
@@ -155,9 +155,9 @@ volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
 	if got := plan.Sources()["data"].Device; got != "/dev/null" {
 		t.Errorf("device %q", got)
 	}
-	problems, err := ReadProblems(t.Context(), podOf(t, spec), plan)
-	if err != nil || len(problems) != 1 || !strings.Contains(problems[0].Message, "/dev/null is not a block device") {
-		t.Errorf("%v, %v", problems, err)
+	problems := Check(podOf(t, spec), plan, map[string]Path{"/dev/null": {Mode: fs.ModeDevice | fs.ModeCharDevice}}, "")
+	if len(problems) != 1 || !strings.Contains(problems[0].Message, "/dev/null is not a block device") {
+		t.Error(problems)
 	}
 }
 
@@ -188,29 +188,21 @@ func TestReadEnvValueStaysInside(t *testing.T) {
 }
 
 func TestNotShared(t *testing.T) {
-	mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(strings.Join([]string{
-		`1 0 1:1 / / rw - ext4 /dev/root rw`,
-		`2 1 1:2 / /shared rw shared:1 - ext4 /dev/a rw`,
-		`3 1 1:3 / /slave rw master:1 - ext4 /dev/b rw`,
-		`4 2 1:4 / /shared/private rw - ext4 /dev/c rw`,
-	}, "\n")), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, test := range []struct {
-		path string
+		path Path
 		mode corev1.MountPropagationMode
 		want string
 	}{
-		{"/shared/none/x", "Bidirectional", ""},
-		{"/shared/none/x", "HostToContainer", ""},
-		{"/slave", "HostToContainer", ""},
-		{"/slave", "Bidirectional", `path "/slave" is mounted on "/slave" but it is not a shared mount`},
-		{"/shared/private/none", "HostToContainer", `path "/shared/private/none" is mounted on "/shared/private" but it is not a shared or slave mount`},
-		{"/none", "Bidirectional", `path "/none" is mounted on "/" but it is not a shared mount`},
+		{Path{MountPoint: "/shared", Shared: true}, "Bidirectional", ""},
+		{Path{MountPoint: "/shared", Shared: true}, "HostToContainer", ""},
+		{Path{MountPoint: "/slave", Slave: true}, "HostToContainer", ""},
+		{Path{MountPoint: "/slave", Slave: true}, "Bidirectional", `path "/p" is mounted on "/slave" but it is not a shared mount`},
+		{Path{MountPoint: "/private"}, "HostToContainer", `path "/p" is mounted on "/private" but it is not a shared or slave mount`},
+		{Path{MountPoint: "/"}, "Bidirectional", `path "/p" is mounted on "/" but it is not a shared mount`},
+		{Path{}, "Bidirectional", ""}, // a replay of facts that were read without mounts
 	} {
-		if got := notShared(mounts, test.path, test.path, test.mode); got != test.want {
-			t.Errorf("%s %s: %q, want %q", test.mode, test.path, got, test.want)
+		if got := test.path.notShared("/p", test.mode); got != test.want {
+			t.Errorf("%s %+v: %q, want %q", test.mode, test.path, got, test.want)
 		}
 	}
 }

@@ -1,38 +1,37 @@
 package volume
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
-	"strings"
 
-	"github.com/moby/sys/mountinfo"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/internal/safepath"
 )
 
-// ReadProblems checks the host, before any change, for problems that would make
-// Apply fail: a hostPath or volume directory of the wrong type, and mount
-// propagation from a path that is not a shared mount. The problems have field
-// paths.
-func ReadProblems(ctx context.Context, pod *corev1.Pod, p Plan) (problem.List, error) {
+// Path is what a volume finds at a path of the host: host.Path.
+type Path struct {
+	Mode       fs.FileMode
+	Symlink    bool
+	Missing    bool
+	Error      string
+	MountPoint string
+	Shared     bool
+	Slave      bool
+}
+
+// Check returns the problems of a pod's volumes that would make Apply fail: a hostPath or a
+// volume's directory of the wrong type, and mount propagation from a path that is not a shared
+// mount. Paths are those that were read; what was not is not checked. Podrun's directories are
+// where root is. The problems have field paths.
+func Check(pod *corev1.Pod, p Plan, paths map[string]Path, root string) problem.List {
 	var out problem.List
 	for i, v := range p.Volumes {
-		var check *CheckError
-		err := checkVolume(ctx, v)
-		if ctx.Err() != nil && err != nil {
-			return out, fmt.Errorf("volume %s: %w", v.Name, err)
-		}
-		if errors.As(err, &check) {
-			out = append(out, problem.Problem{Object: "Pod " + p.ID.String(), Field: field(i, v.Kind), Reason: "FailedMount", Message: check.Message})
+		if message := v.problem(paths); message != "" {
+			out = append(out, problem.Problem{Object: "Pod " + p.ID.String(), Field: field(i, v.Kind), Reason: "FailedMount", Message: message})
 		}
 	}
-	var mounts []*mountinfo.Info
 	for _, list := range []struct {
 		name       string
 		containers []corev1.Container
@@ -42,18 +41,12 @@ func ReadProblems(ctx context.Context, pod *corev1.Pod, p Plan) (problem.List, e
 				if m.MountPropagation == nil || *m.MountPropagation == corev1.MountPropagationNone {
 					continue
 				}
-				if mounts == nil {
-					var err error
-					if mounts, err = safepath.Mounts(); err != nil {
-						return out, err
-					}
-				}
 				path := p.Sources()[m.Name].HostPath
-				real, err := safepath.Await(ctx, path, func() (string, error) { return nearest(path), nil })
-				if err != nil {
-					return out, err
+				found, known := paths[path]
+				if !known {
+					found = paths[root]
 				}
-				if message := notShared(mounts, path, real, *m.MountPropagation); message != "" {
+				if message := found.notShared(path, *m.MountPropagation); message != "" {
 					out = append(out, problem.Problem{Object: "Pod " + p.ID.String(),
 						Field:  fmt.Sprintf("spec.%s[%d].volumeMounts[%d].mountPropagation", list.name, i, j),
 						Reason: "FailedMount", Message: message, Hint: "share the host's mount: mount --make-rshared"})
@@ -61,58 +54,82 @@ func ReadProblems(ctx context.Context, pod *corev1.Pod, p Plan) (problem.List, e
 			}
 		}
 	}
-	return out, nil
+	return out
 }
 
-// checkVolume checks a volume without making anything.
-func checkVolume(ctx context.Context, v Volume) error {
+// problem explains why a volume cannot be set up; empty if it can.
+func (v Volume) problem(paths map[string]Path) string {
 	switch v.Setup.Kind {
 	case SetupHostPath:
-		return v.Setup.HostPath.check(ctx, v.HostPath)
-	case SetupLocal:
-		return v.Setup.Local.check(ctx)
-	}
-	return nil
-}
-
-// notShared explains why a path, whose real path is also an argument, does not support a
-// propagation; empty if it does.
-func notShared(mounts []*mountinfo.Info, path, real string, want corev1.MountPropagationMode) string {
-	var on *mountinfo.Info
-	for _, m := range mounts { // of several at one mount point the last is on top
-		at := strings.TrimSuffix(m.Mountpoint, "/")
-		if (real == at || strings.HasPrefix(real, at+"/")) && (on == nil || len(m.Mountpoint) >= len(on.Mountpoint)) {
-			on = m
+		if found, known := paths[v.HostPath]; known {
+			return v.Setup.HostPath.problem(v.HostPath, found)
 		}
-	}
-	switch {
-	case on == nil || hasTag(on, "shared:"):
-		return ""
-	case want == corev1.MountPropagationBidirectional:
-		return fmt.Sprintf("path %q is mounted on %q but it is not a shared mount", path, on.Mountpoint)
-	case !hasTag(on, "master:"):
-		return fmt.Sprintf("path %q is mounted on %q but it is not a shared or slave mount", path, on.Mountpoint)
+	case SetupLocal:
+		return v.Setup.Local.problem(paths)
 	}
 	return ""
 }
 
-// hasTag reports whether a mount has an optional field such as shared:7, by which
-// it passes mounts on, or master:7, by which it receives them.
-func hasTag(m *mountinfo.Info, prefix string) bool {
-	return slices.ContainsFunc(strings.Fields(m.Optional), func(tag string) bool { return strings.HasPrefix(tag, prefix) })
+// problem explains why a path does not have its type, and cannot be created; empty if it has
+// or can.
+func (h *HostPath) problem(path string, found Path) string {
+	if h.Type == corev1.HostPathUnset {
+		return ""
+	}
+	check, known := hostPathChecks[h.Type]
+	switch {
+	case !known:
+		return fmt.Sprintf("%s is an invalid volume type", h.Type)
+	case found.Missing && check.make != nil:
+		return ""
+	case found.Missing || found.Error != "" || found.Mode != check.mode:
+		return fmt.Sprintf("hostPath type check failed: %s is not %s", path, check.words)
+	}
+	return ""
 }
 
-// nearest is the real path, or that of the nearest directory above that is there.
-func nearest(path string) string {
-	for {
-		real, err := filepath.EvalSymlinks(path)
-		if err == nil {
-			return real
-		}
-		parent := filepath.Dir(path)
-		if parent == path || !errors.Is(err, fs.ErrNotExist) {
-			return path
-		}
-		path = parent
+// problem explains why the directory of a volume or a claim cannot be used; empty if it can.
+func (l *Local) problem(paths map[string]Path) string {
+	if l.Create {
+		return l.claimProblem(paths)
 	}
+	found, known := paths[l.Path]
+	switch {
+	case !known:
+		return ""
+	case found.Missing || found.Error != "":
+		return fmt.Sprintf("path %q does not exist", l.Path)
+	case !found.Mode.IsDir():
+		return fmt.Sprintf("path %q is not a directory", l.Path)
+	}
+	return ""
+}
+
+// claimProblem is that of a claim's directory, which podrun creates if it is missing. A
+// symlink is no directory.
+func (l *Local) claimProblem(paths map[string]Path) string {
+	for _, path := range []string{filepath.Dir(l.Path), l.Path} {
+		found, known := paths[path]
+		switch {
+		case !known || found.Missing && !found.Symlink:
+		case found.Error != "":
+			return found.Error
+		case !found.Mode.IsDir() || found.Symlink && path == l.Path:
+			return fmt.Sprintf("path %q is not a directory", path)
+		}
+	}
+	return ""
+}
+
+// notShared explains why the mount of a path does not support a propagation; empty if it does.
+func (p Path) notShared(path string, want corev1.MountPropagationMode) string {
+	switch {
+	case p.MountPoint == "" || p.Shared:
+		return ""
+	case want == corev1.MountPropagationBidirectional:
+		return fmt.Sprintf("path %q is mounted on %q but it is not a shared mount", path, p.MountPoint)
+	case !p.Slave:
+		return fmt.Sprintf("path %q is mounted on %q but it is not a shared or slave mount", path, p.MountPoint)
+	}
+	return ""
 }

@@ -3,6 +3,7 @@ package volume
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,9 +96,9 @@ func TestClaimDirectoryIsNoSymlink(t *testing.T) {
 	if err := errors.Join(os.Symlink(outside, data), os.WriteFile(filepath.Join(outside, "file"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	problems, err := ReadProblems(t.Context(), podOf(t, "{}"), plan)
-	if err != nil || len(problems) != 1 || !strings.Contains(problems[0].Message, "is not a directory") {
-		t.Errorf("%v %v", problems, err)
+	problems := Check(podOf(t, "{}"), plan, map[string]Path{claims: {Mode: fs.ModeDir}, data: {Mode: fs.ModeDir, Symlink: true}}, "")
+	if len(problems) != 1 || !strings.Contains(problems[0].Message, "is not a directory") {
+		t.Error(problems)
 	}
 	if err := bindOnly(t, plan); err == nil {
 		t.Error("a symlink was bound")

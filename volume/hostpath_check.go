@@ -3,7 +3,6 @@ package volume
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,21 +52,34 @@ func (h *HostPath) check(ctx context.Context, path string) error {
 	if h.Type == corev1.HostPathUnset {
 		return nil
 	}
-	check, known := hostPathChecks[h.Type]
-	if !known {
-		return &CheckError{Message: fmt.Sprintf("%s is an invalid volume type", h.Type)}
-	}
-	info, err := safepath.Stat(ctx, path)
-	if errors.Is(err, fs.ErrNotExist) && check.make != nil {
-		return nil
-	}
-	if ctx.Err() != nil && err != nil {
+	found, err := stat(ctx, path)
+	if err != nil {
 		return err
 	}
-	if err != nil || info.Mode().Type() != check.mode {
-		return &CheckError{Message: fmt.Sprintf("hostPath type check failed: %s is not %s", path, check.words)}
+	return checkError(h.problem(path, found))
+}
+
+// stat reads a path as Check needs it, following symlinks. The error is the cause that ended
+// ctx.
+func stat(ctx context.Context, path string) (Path, error) {
+	info, err := safepath.Stat(ctx, path)
+	switch {
+	case err == nil:
+		return Path{Mode: info.Mode().Type()}, nil
+	case ctx.Err() != nil:
+		return Path{}, err
+	case errors.Is(err, fs.ErrNotExist):
+		return Path{Missing: true}, nil
 	}
-	return nil
+	return Path{Error: err.Error()}, nil
+}
+
+// checkError makes an error of a problem; nil for none.
+func checkError(message string) error {
+	if message == "" {
+		return nil
+	}
+	return &CheckError{Message: message}
 }
 
 func makeHostDir(path string) error { return hostfile.MakeDirs(path, 0o755) }

@@ -39,40 +39,25 @@ func makeLocal(ctx context.Context, v Volume, l *Local) error {
 	return giveToGroup(ctx, v.HostPath, *v.FSGroup, v.FSGroupPolicy)
 }
 
-// check reports whether the directory is there, or can be created.
+// check reports whether the directory exists, or can be created.
 func (l *Local) check(ctx context.Context) error {
-	if l.Create {
-		return l.checkClaim(ctx)
-	}
-	info, err := safepath.Stat(ctx, l.Path)
-	if ctx.Err() != nil && err != nil {
+	found, err := stat(ctx, l.Path)
+	if err != nil {
 		return err
 	}
-	if err != nil {
-		return &CheckError{Message: fmt.Sprintf("path %q does not exist", l.Path)}
-	}
-	if !info.IsDir() {
-		return &CheckError{Message: fmt.Sprintf("path %q is not a directory", l.Path)}
-	}
-	return nil
-}
-
-// checkClaim reports whether the claim's directory is one, or can be created. A symlink is
-// none.
-func (l *Local) checkClaim(ctx context.Context) error {
-	for path, stat := range map[string]func(string) (fs.FileInfo, error){filepath.Dir(l.Path): os.Stat, l.Path: os.Lstat} {
-		info, err := safepath.Await(ctx, path, func() (fs.FileInfo, error) { return stat(path) })
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil && ctx.Err() != nil:
+	paths := map[string]Path{l.Path: found}
+	if l.Create {
+		link, err := safepath.Await(ctx, l.Path, func() (fs.FileInfo, error) { return os.Lstat(l.Path) })
+		if err != nil && ctx.Err() != nil {
 			return err
-		case err != nil:
-			return &CheckError{Message: err.Error()}
-		case !info.IsDir():
-			return &CheckError{Message: fmt.Sprintf("path %q is not a directory", path)}
+		}
+		found.Symlink = err == nil && link.Mode()&fs.ModeSymlink != 0
+		paths[l.Path] = found
+		if paths[filepath.Dir(l.Path)], err = stat(ctx, filepath.Dir(l.Path)); err != nil {
+			return err
 		}
 	}
-	return nil
+	return checkError(l.problem(paths))
 }
 
 // bindOptions are the options that a bind mount can set separately from its source.

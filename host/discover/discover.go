@@ -30,6 +30,8 @@ type Options struct {
 	SeccompProfiles []string
 	// HostPaths are paths that pods' volumes name.
 	HostPaths []string
+	// Mounts asks for the mounts on which these are.
+	Mounts bool
 	// Images are those that a pod names, with tag or digest.
 	Images []string
 	// Ahead is what was read ahead of this; nil for nothing.
@@ -127,6 +129,10 @@ func (m machine) gather(client *cri.Client, s nodeconfig.Settings, o Options) (f
 	facts.Pressure, facts.ShuttingDown, facts.Images, facts.Listeners, facts.SCTP = locked.Pressure, locked.ShuttingDown, locked.Images, locked.Listeners, locked.SCTP
 	facts.SeccompProfiles = m.readSeccomp(s.Layout().Seccomp(), o.SeccompProfiles)
 	facts.RealPaths = m.volumePaths(o.HostPaths, s)
+	var pathsErr error
+	if facts.Paths, pathsErr = m.readPaths(o.HostPaths, o.Mounts); pathsErr != nil {
+		unread = append(unread, pathsErr)
+	}
 	if len(s.Devices) > 0 {
 		facts.CDI = m.readCDI(facts.Runtime.CDIDirs)
 	}

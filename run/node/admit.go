@@ -2,12 +2,9 @@ package node
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/internal/trace"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
@@ -29,31 +26,22 @@ type AdmitOptions struct {
 // instead. An error leaves nothing reserved. A warning about the runtime's sandbox image
 // may come later, until Settle returns.
 func (n *Node) Admit(ctx context.Context, objects *manifest.Objects, locks store.PodLocks, o AdmitOptions) (targets []prepare.Target, err error) {
-	err = n.UnderNodeLock(ctx, func() (err error) {
-		prepared := o.PrepareOptions
-		prepared.Now = time.Now()
-		var problems problem.List
-		sweep := func(dirs host.PodDirs) error { return store.SweepDirs(n.Layout(), dirs) }
-		if targets, problems, err = n.prepare(ctx, objects, prepared, sweep); err != nil {
+	wanted := prepare.NewWanted(objects, n.Settings, o.AllowKubelet)
+	err = n.UnderNodeLock(ctx, func() error {
+		o.Now = time.Now()
+		seen, err := n.Read(ctx, wanted, o.Facts)
+		if err != nil {
 			return err
 		}
+		var problems problem.List
+		targets, problems = n.plan(ctx, seen, objects, o.PrepareOptions)
 		n.SendWarnings(problems.Warnings())
 		if !o.Continue || len(targets) == 0 {
-			if err = problem.Refuse(problem.Refused, problems); err != nil {
+			if err := problem.Refuse(problem.Refused, problems); err != nil {
 				return err
 			}
 		}
-		defer trace.Begin(ctx, "reserve", "")()
-		for i := range targets {
-			lock := locks[targets[i].Plan.ID.String()]
-			if err = n.takeOrigin(targets[i], lock, o); err == nil {
-				err = n.reserveTarget(targets[i], lock)
-			}
-			if err != nil {
-				return errors.Join(err, n.unreserve(ctx, targets[:i+1], locks))
-			}
-		}
-		return nil
+		return n.reserve(ctx, seen.Facts.PodDirs, targets, locks, o)
 	})
 	if err != nil {
 		return nil, err

@@ -3,14 +3,13 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podrun/podrun/admission"
 	"github.com/podrun/podrun/cgroup"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
@@ -21,7 +20,6 @@ import (
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
-	"github.com/podrun/podrun/volume"
 )
 
 // PrepareOptions are the options of Prepare.
@@ -37,76 +35,56 @@ type PrepareOptions struct {
 	Now   time.Time // the creation timestamp of new pods; zero leaves it unset
 }
 
-// Prepare reads the host, unless o.Facts replaces that, and plans the pods.
-// Refusals are problems, of the targets and of the list; the error is of kind
-// Runtime, or of a checkpoint that may not be read or that a newer podrun wrote.
+// Prepare reads this host and plans the pods. Refusals are problems, of the targets and of the
+// list; the errors are those of Read.
 func (n *Node) Prepare(ctx context.Context, objects *manifest.Objects, o PrepareOptions) ([]prepare.Target, problem.List, error) {
-	return n.prepare(ctx, objects, o, func(host.PodDirs) error { return nil })
-}
-
-// prepare is Prepare that calls read once the host is read, before anything is concluded
-// from it.
-func (n *Node) prepare(ctx context.Context, objects *manifest.Objects, o PrepareOptions, read func(host.PodDirs) error) ([]prepare.Target, problem.List, error) {
-	in := prepare.Input{Objects: objects, Settings: n.Settings, Invocation: n.Invocation, AllowKubelet: o.AllowKubelet, Force: o.Force, Now: o.Now, Debug: o.Debug, ReplaceCorrupt: o.ReplaceCorrupt,
-		Supervised: o.Facts == nil && store.Supervised(n.Layout())}
-	facts := o.Facts
-	if facts == nil {
-		go initEncoders()
-		end := trace.Begin(ctx, "read this host's facts", "")
-		wanted := WantedFacts(objects, o.AllowKubelet)
-		if ahead := n.ahead.Swap(nil); ahead.Fresh() {
-			wanted.Ahead = ahead
-		}
-		found, err := discover.Read(ctx, n.Client, n.Settings, wanted)
-		end()
-		if err == nil {
-			err = read(found.PodDirs)
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		if in.Here, err = n.Here(ctx, objects, found); err != nil {
-			return nil, nil, err
-		}
-		facts = &found
+	seen, err := n.Read(ctx, prepare.NewWanted(objects, n.Settings, o.AllowKubelet), o.Facts)
+	if err != nil {
+		return nil, nil, err
 	}
-	in.Facts = *facts
-	end := trace.Begin(ctx, "plan and admit", "")
-	targets, problems := prepare.All(in)
-	end()
-	if o.Facts == nil {
-		var err error
-		if problems, err = HostProblems(ctx, targets, objects, problems); err != nil {
-			return nil, nil, err
-		}
-	}
+	targets, problems := n.plan(ctx, seen, objects, o)
 	return targets, problems, nil
 }
 
-// WantedFacts selects the facts that only some pods need and that take long to
-// read. With allowKubelet, no kubelet is searched for.
-func WantedFacts(objects *manifest.Objects, allowKubelet bool) discover.Options {
-	o := discover.Options{Ports: prepare.HostPorts(objects), Images: prepare.ImagesOf(objects), Kubelet: !allowKubelet}
-	for _, p := range objects.Pods {
-		o.SeccompProfiles = append(o.SeccompProfiles, admission.SeccompProfiles(p.Object)...)
+// Read reads all that planning needs to know: the facts of this host, what its paths hold that
+// volumes name, and the pods on it. If replay replaces this host's facts, it reads nothing. The
+// error is of kind Runtime, or of a checkpoint that may not be read or that a newer podrun
+// wrote.
+func (n *Node) Read(ctx context.Context, wanted prepare.Wanted, replay *host.Facts) (seen prepare.Seen, err error) {
+	if replay != nil {
+		return prepare.Seen{Facts: *replay}, nil
 	}
-	o.HostPaths = prepare.HostPaths(objects)
-	return o
+	go initEncoders()
+	defer trace.Begin(ctx, "read this host's facts", "")()
+	if ahead := n.ahead.Swap(nil); ahead.Fresh() {
+		wanted.Facts.Ahead = ahead
+	}
+	seen.Supervised = store.Supervised(n.Layout())
+	if seen.Facts, err = discover.Read(ctx, n.Client, n.Settings, wanted.Facts); err != nil {
+		return seen, err
+	}
+	seen.Holders = cgroup.ReadHolders(seen.Facts.Cgroup, n.Settings, func(uid string) bool {
+		return slices.ContainsFunc(seen.Facts.Pods, func(p host.Pod) bool { return p.Managed && p.UID == uid })
+	})
+	seen.Here, err = n.Here(ctx, wanted, seen.Facts)
+	return seen, err
 }
 
-// Here reads the checkpoints, owners and observations of the pods on this host
-// that have the names of the objects' pods. The error is of kind Runtime, or of a
+// plan decides about the pods, from what was read alone.
+func (n *Node) plan(ctx context.Context, seen prepare.Seen, objects *manifest.Objects, o PrepareOptions) ([]prepare.Target, problem.List) {
+	defer trace.Begin(ctx, "plan and admit", "")()
+	return prepare.All(prepare.Input{Seen: seen, Objects: objects, Settings: n.Settings, Invocation: n.Invocation,
+		AllowKubelet: o.AllowKubelet, Force: o.Force, Now: o.Now, Debug: o.Debug, ReplaceCorrupt: o.ReplaceCorrupt})
+}
+
+// Here reads the checkpoints, owners and observations of the wanted pods on this host. The error is of kind Runtime, or of a
 // checkpoint that may not be read or that a newer podrun wrote; a corrupt one is
 // in Here.Broken.
-func (n *Node) Here(ctx context.Context, objects *manifest.Objects, facts host.Facts) ([]prepare.Here, error) {
-	wanted := map[string]bool{}
-	for _, p := range objects.Pods {
-		wanted[p.Object.Namespace+"/"+p.Object.Name] = true
-	}
+func (n *Node) Here(ctx context.Context, wanted prepare.Wanted, facts host.Facts) ([]prepare.Here, error) {
 	var out []prepare.Here
 	for _, p := range facts.Pods {
 		id := identity.Pod{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
-		if !p.Managed || !wanted[id.String()] || !identity.SafeUID(p.UID) {
+		if !p.Managed || !wanted.Pods[id.String()] || !identity.SafeUID(p.UID) {
 			continue
 		}
 		c, err := store.ReadCheckpoint(n.Layout(), id.UID)
@@ -154,60 +132,7 @@ func (n *Node) observeHere(ctx context.Context, pods []prepare.Here) error {
 // ReadFacts reads the facts of this host that planning these objects needs. The
 // error is of kind Runtime.
 func (n *Node) ReadFacts(ctx context.Context, objects *manifest.Objects, allowKubelet bool) (host.Facts, error) {
-	return discover.Read(ctx, n.Client, n.Settings, WantedFacts(objects, allowKubelet))
-}
-
-// HostProblems checks the requirements of the pods' volumes on this host, and that their
-// cgroups are not those of pods of other root directories. It adds the problems to the
-// targets, and returns problems with them appended. The error is the cause that ended ctx,
-// or of kind Runtime.
-func HostProblems(ctx context.Context, targets []prepare.Target, objects *manifest.Objects, problems problem.List) (problem.List, error) {
-	for i := range targets {
-		t, mp := &targets[i], objects.Pods[i]
-		if len(t.Problems.Errors()) > 0 {
-			continue // of a plan that is not whole
-		}
-		found, err := volume.ReadProblems(ctx, t.Plan.Pod, t.Plan.Volumes)
-		if err != nil {
-			return problems, err
-		}
-		held, err := groupProblem(t.Plan, mp.Object.UID == "")
-		if err != nil {
-			return problems, err
-		}
-		for _, p := range append(found, held...) {
-			p = mp.Locate(p)
-			t.Problems, problems = append(t.Problems, p), append(problems, p)
-		}
-	}
-	return problems, nil
-}
-
-// groupProblem refuses a new pod whose cgroup another pod of the same UID has. That one has
-// another root directory and may have another runtime, so that no list of pods contains it:
-// both would be in one cgroup, and deleting one would kill the other. Generated is true if
-// the manifest has no UID.
-func groupProblem(p *prepare.Plan, generated bool) (problem.List, error) {
-	uid := p.ID.UID
-	for _, h := range p.Facts.Pods {
-		if h.Managed && h.UID == uid {
-			return nil, nil
-		}
-	}
-	dir, held, err := cgroup.ReadHolder(p.Cgroup)
-	if err != nil || !held {
-		return nil, err
-	}
-	of, remove := "of the root directory "+dir, "delete that pod with --root-dir "+dir
-	if dir == "" {
-		of, remove = "of an older podrun with another root directory", "delete that pod with its --root-dir"
-	}
-	hint := "remove metadata.uid from the manifest: podrun generates one; or " + remove
-	if generated {
-		hint = remove + ", or set another UID in metadata.uid"
-	}
-	return problem.List{{Object: "Pod " + p.ID.String(), Field: "metadata.uid", Reason: "AlreadyExists",
-		Message: fmt.Sprintf("the cgroup of UID %q is that of a pod %s", uid, of), Hint: hint}}, nil
+	return discover.Read(ctx, n.Client, n.Settings, prepare.NewWanted(objects, n.Settings, allowKubelet).Facts)
 }
 
 // HostFacts returns this host's facts, for a pod that was admitted before: those

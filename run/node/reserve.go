@@ -8,12 +8,34 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/admission"
+	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/trace"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/volume"
 )
+
+// reserve makes this command the owner of the admitted pods and reserves their resources, or
+// of none of them. It removes what killed podruns left of reservations.
+func (n *Node) reserve(ctx context.Context, dirs host.PodDirs, targets []prepare.Target, locks store.PodLocks, o AdmitOptions) error {
+	defer trace.Begin(ctx, "reserve", "")()
+	if err := store.SweepDirs(n.Layout(), dirs); err != nil {
+		return err
+	}
+	for i := range targets {
+		lock := locks[targets[i].Plan.ID.String()]
+		err := n.takeOrigin(targets[i], lock, o)
+		if err == nil {
+			err = n.reserveTarget(targets[i], lock)
+		}
+		if err != nil {
+			return errors.Join(err, n.unreserve(ctx, targets[:i+1], locks))
+		}
+	}
+	return nil
+}
 
 // reserveTarget makes this command the owner of an admitted pod and reserves the pod's
 // resources: for a new pod with its checkpoint; for a pod on this host, which is counted

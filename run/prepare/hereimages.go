@@ -7,26 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/imagepull"
-	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
 )
-
-// ImagesOf lists the images of pods, by the names that are sent to the runtime.
-func ImagesOf(objects *manifest.Objects) []string {
-	var out []string
-	for _, p := range objects.Pods {
-		plan, _ := imagepull.New(p.Object, identity.Pod{}, "")
-		for _, image := range plan.Images {
-			if image.Policy != corev1.PullAlways && !slices.Contains(out, image.Ref) {
-				out = append(out, image.Ref)
-			}
-		}
-	}
-	return out
-}
 
 // imageProblems are the problems of images that are present and will not be pulled: each
 // start checks again, because the images may change (CVE-2019-11245).

@@ -10,24 +10,6 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// HostPaths are the paths of the host that volumes of the objects name.
-func HostPaths(objects *manifest.Objects) []string {
-	var out []string
-	for _, p := range objects.Pods {
-		for _, v := range p.Object.Spec.Volumes {
-			if v.HostPath != nil {
-				out = append(out, v.HostPath.Path)
-			}
-		}
-	}
-	for _, pv := range objects.Volumes {
-		if path := pathOf(pv); path != "" {
-			out = append(out, path)
-		}
-	}
-	return out
-}
-
 // hostPathsOf are those of a pod's volumes, by hostPath or by a claim. The directories that
 // podrun provides for claims are not among them.
 func hostPathsOf(pod *corev1.Pod, objects *manifest.Objects) []admission.HostPath {

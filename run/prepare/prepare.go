@@ -75,12 +75,21 @@ type Target struct {
 	Was       Here // of a pod that is updated
 }
 
+// Seen is what planning needs to know of this host.
+type Seen struct {
+	Facts      host.Facts
+	Here       []Here
+	Supervised bool // a supervisor runs, which enforces limits of local storage
+	// Holders are the root directories, by UID, of the pods whose cgroups other podruns have;
+	// empty for one of an older podrun, which did not note its own.
+	Holders map[string]string
+}
+
 // Input is the input of All and Compare.
 type Input struct {
+	Seen
 	Objects      *manifest.Objects
-	Facts        host.Facts
 	Settings     nodeconfig.Settings
-	Here         []Here
 	Invocation   string
 	AllowKubelet bool
 	Force        bool // replace an existing pod even if it is unchanged
@@ -88,8 +97,7 @@ type Input struct {
 	// source that is known to define them.
 	ReplaceCorrupt bool
 	// Debug is added to the ephemeral containers of the pods; nil for none.
-	Debug      *corev1.EphemeralContainer
-	Supervised bool // a supervisor runs, which enforces limits of local storage
+	Debug *corev1.EphemeralContainer
 	// Now is the creation timestamp of new pods; zero leaves it unset.
 	Now time.Time
 }
@@ -132,7 +140,7 @@ func All(in Input) ([]Target, problem.List) {
 		t.Plan = plan
 		in.Facts.UserNS = plan.holding(in.Facts.UserNS) // the command's next pod needs another
 		text += plan.text()
-		for _, p := range slices.Concat(classed, claimWarnings(pod, input, of.Objects), forbidden, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), t.resizeProblems(in.Settings), tooMuchText(text)) {
+		for _, p := range slices.Concat(classed, claimWarnings(pod, input, of.Objects), forbidden, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), t.resizeProblems(in.Settings), plan.pathProblems(more), plan.groupProblem(in.Holders, mp.Object.UID == ""), tooMuchText(text)) {
 			t.Problems = append(t.Problems, mp.Locate(p))
 		}
 		if text > maxText {
@@ -246,16 +254,6 @@ func RuntimeHandler(pod *corev1.Pod, objects *manifest.Objects) (string, problem
 		Message: fmt.Sprintf("RuntimeClass %q is not in the input", *name),
 		Hint:    "add the RuntimeClass to the manifest",
 	}}
-}
-
-// HostPorts lists the host ports that the pods request, so that podrun looks up
-// only the owners of these.
-func HostPorts(objects *manifest.Objects) []host.HostPort {
-	var ports []host.HostPort
-	for _, p := range objects.Pods {
-		ports = append(ports, host.HostPorts(p.Object)...)
-	}
-	return ports
 }
 
 // Refused is the error of a pod that this host may not run, or nil.

@@ -45,7 +45,7 @@ func TestRefusedMountIsToldOnce(t *testing.T) {
 	text := podText("web", "Always", "containers:",
 		"- {name: app, image: registry.example/app:1, volumeMounts: [{name: d, mountPath: /d, readOnly: true, recursiveReadOnly: Enabled}]}",
 		"- {name: fine, image: registry.example/app:1}", "volumes: [{name: d, emptyDir: {}}]")
-	targets, problems := prepare.All(prepare.Input{Objects: load(t, text), Facts: testFacts, Settings: testSettings("/nowhere")})
+	targets, problems := prepare.All(prepare.Input{Objects: load(t, text), Seen: prepare.Seen{Facts: testFacts}, Settings: testSettings("/nowhere")})
 	var fields []string
 	for _, p := range problems.Errors() {
 		if strings.Contains(p.Field, "volumeMounts") {
@@ -97,7 +97,7 @@ func TestChange(t *testing.T) {
 		{name: "another UID of its own", pod: withUID, here: []prepare.Here{hereOf(t, withUID, "u-6")}, want: prepare.ChangeReplace, uid: "u-7", old: 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := prepare.Compare(load(t, tc.pod).Pods[0].Object, prepare.Input{Here: tc.here, Facts: testFacts})
+			got := prepare.Compare(load(t, tc.pod).Pods[0].Object, prepare.Input{Seen: prepare.Seen{Here: tc.here, Facts: testFacts}})
 			if got.Change != tc.want || len(got.Old) != tc.old {
 				t.Errorf("%s of %d, want %s of %d", got.Change, len(got.Old), tc.want, tc.old)
 			}

@@ -90,7 +90,7 @@ const (
 // either at each call of the first: by SIGKILL, SIGINT, SIGSTOP until the other one has
 // ended, or its deadline. A model checks from outside what became of the pod, and that
 // the codes are true; another apply and a delete must succeed. It is the form of
-// run.TestPairs for what needs processes. In some of the cells a live `podrun serve` is the
+// test/engine.TestPairs for what needs processes. In some of the cells a live `podrun serve` is the
 // third process. PODRUN_TORTURE=1 tries all cells, otherwise
 // one in pairSample or in PODRUN_FAULT_EVERY; PODRUN_FAULT_ONLY is a part of the names to
 // choose them by.

@@ -214,7 +214,7 @@ func with(t *testing.T, part string) any {
 }
 
 // explained is podrun explain's output for fields.
-const explained = "../../fielddoc/claims.txt"
+const explained = "../../internal/fielddoc/claims.txt"
 
 // TestPage checks that every field has a row, every row a field, and that the
 // page says so.

@@ -77,7 +77,7 @@ func outcomeOf(t *testing.T, pod any) outcome {
 	}
 	settings := nodeconfig.Default()
 	settings.ClusterDNS, settings.ClusterDomain, settings.FeatureGates = []string{"10.96.0.10"}, "cluster.local", gates
-	targets, found := prepare.All(prepare.Input{Objects: loaded, Facts: facts(), Settings: settings, Invocation: "i"})
+	targets, found := prepare.All(prepare.Input{Objects: loaded, Seen: prepare.Seen{Facts: facts()}, Settings: settings, Invocation: "i"})
 	out := outcome{problems: append(problems, found...)}
 	does := map[string]any{"refused": out.problems.Errors().String()}
 	if len(out.problems.Errors()) == 0 {

@@ -1,0 +1,105 @@
+package discover
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/internal/safepath"
+)
+
+// readPaths reads the paths that volumes name, and, with mounts, on which mounts they are. The
+// error is that of a file system that does not answer, or of the list of mounts.
+func (m machine) readPaths(paths []string, mounts bool) (map[string]host.Path, error) {
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	var all []*mountinfo.Info
+	if mounts {
+		var err error
+		if all, err = safepath.Mounts(); err != nil {
+			return nil, trouble("read the mounts", err, "")
+		}
+	}
+	out := map[string]host.Path{}
+	for _, path := range paths {
+		p, err := m.readPath(path, all)
+		if err != nil {
+			return nil, trouble("read "+path, err, "")
+		}
+		out[path] = p
+	}
+	return out, nil
+}
+
+// readPath reads one path. The error is the cause that ended the context.
+func (m machine) readPath(path string, mounts []*mountinfo.Info) (host.Path, error) {
+	type seen struct {
+		path host.Path
+		real string
+	}
+	s, err := safepath.Await(m.ctx, path, func() (s seen, _ error) {
+		link, err := os.Lstat(m.path(path))
+		s.path.Symlink = err == nil && link.Mode()&fs.ModeSymlink != 0
+		info, err := os.Stat(m.path(path))
+		switch {
+		case err == nil:
+			s.path.Mode = info.Mode().Type()
+		case errors.Is(err, fs.ErrNotExist):
+			s.path.Missing = true
+		default:
+			s.path.Error = err.Error()
+		}
+		if mounts != nil {
+			s.real = nearest(path)
+		}
+		return s, nil
+	})
+	if err != nil {
+		return host.Path{}, context.Cause(m.ctx)
+	}
+	if on := mountOf(mounts, s.real); on != nil {
+		s.path.MountPoint, s.path.Shared, s.path.Slave = on.Mountpoint, hasTag(on, "shared:"), hasTag(on, "master:")
+	}
+	return s.path, nil
+}
+
+// mountOf finds the mount on which a real path is; nil if none is listed.
+func mountOf(mounts []*mountinfo.Info, real string) *mountinfo.Info {
+	var on *mountinfo.Info
+	for _, m := range mounts { // of several at one mount point the last is on top
+		at := strings.TrimSuffix(m.Mountpoint, "/")
+		if (real == at || strings.HasPrefix(real, at+"/")) && (on == nil || len(m.Mountpoint) >= len(on.Mountpoint)) {
+			on = m
+		}
+	}
+	return on
+}
+
+// hasTag reports whether a mount has an optional field such as shared:7, by which
+// it passes mounts on, or master:7, by which it receives them.
+func hasTag(m *mountinfo.Info, prefix string) bool {
+	return slices.ContainsFunc(strings.Fields(m.Optional), func(tag string) bool { return strings.HasPrefix(tag, prefix) })
+}
+
+// nearest is the real path, or that of the nearest directory above that exists.
+func nearest(path string) string {
+	for {
+		real, err := filepath.EvalSymlinks(path)
+		if err == nil {
+			return real
+		}
+		parent := filepath.Dir(path)
+		if parent == path || !errors.Is(err, fs.ErrNotExist) {
+			return path
+		}
+		path = parent
+	}
+}

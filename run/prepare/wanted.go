@@ -1,0 +1,92 @@
+package prepare
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/admission"
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/volume"
+)
+
+// Wanted is what has to be read of this host to plan some objects.
+type Wanted struct {
+	Pods  map[string]bool  // the pods of these names, as namespace/name
+	Facts discover.Options // facts that only some pods need, and that take long to read
+}
+
+// NewWanted selects what planning the objects needs. With allowKubelet, no kubelet is searched
+// for.
+func NewWanted(objects *manifest.Objects, s nodeconfig.Settings, allowKubelet bool) Wanted {
+	w := Wanted{Pods: map[string]bool{}, Facts: discover.Options{Kubelet: !allowKubelet}}
+	o := &w.Facts
+	for _, p := range objects.Pods {
+		w.Pods[p.Object.Namespace+"/"+p.Object.Name] = true
+		o.Mounts = o.Mounts || propagates(p.Object)
+	}
+	o.HostPaths = pathsOf(bound(objects, s.ClaimDir))
+	if s.ClaimDir != "" && len(o.HostPaths) > 0 {
+		o.HostPaths = append(o.HostPaths, s.ClaimDir)
+	}
+	if o.Mounts {
+		o.HostPaths = append(o.HostPaths, s.RootDir)
+	}
+	for _, p := range objects.Pods {
+		o.SeccompProfiles = append(o.SeccompProfiles, admission.SeccompProfiles(p.Object)...)
+		plan, _ := imagepull.New(p.Object, identity.Pod{}, "")
+		for _, image := range plan.Images {
+			if image.Policy != corev1.PullAlways && !slices.Contains(o.Images, image.Ref) {
+				o.Images = append(o.Images, image.Ref)
+			}
+		}
+		o.Ports = append(o.Ports, host.HostPorts(p.Object)...)
+	}
+	return w
+}
+
+// propagates reports whether a container asks for the propagation of mounts.
+func propagates(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+			return m.MountPropagation != nil && *m.MountPropagation != corev1.MountPropagationNone
+		})
+	})
+}
+
+// pathsOf are the paths of the host that volumes name.
+func pathsOf(objects *manifest.Objects) []string {
+	var out []string
+	for _, p := range objects.Pods {
+		for _, v := range p.Object.Spec.Volumes {
+			if v.HostPath != nil {
+				out = append(out, v.HostPath.Path)
+			}
+		}
+	}
+	for _, pv := range objects.Volumes {
+		if path := pathOf(pv); path != "" {
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+// pathProblems are those of the paths that the pod's volumes name, unless the plan already has
+// errors and is not whole.
+func (p *Plan) pathProblems(planning problem.List) problem.List {
+	if len(planning.Errors()) > 0 || len(p.Facts.Paths) == 0 {
+		return nil
+	}
+	paths := make(map[string]volume.Path, len(p.Facts.Paths))
+	for name, found := range p.Facts.Paths {
+		paths[name] = volume.Path(found)
+	}
+	return volume.Check(p.Pod, p.Volumes, paths, p.Layout.RootDir)
+}
