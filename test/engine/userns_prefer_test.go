@@ -67,7 +67,7 @@ func TestPreferUserNamespace(t *testing.T) {
 		"device":                  {container("resources: {limits: {example.com/gpu: 1}}"), nil, false, "none: container app: its device example.com/gpu"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := prepare.Input{Objects: load(t, podText("web", "Always", tc.spec)), Facts: userNSFacts(), Settings: testSettings("/nowhere")}
+			in := prepare.Input{Objects: load(t, podText("web", "Always", tc.spec)), Seen: prepare.Seen{Facts: userNSFacts()}, Settings: testSettings("/nowhere")}
 			in.Settings.UserNamespaces = nodeconfig.UserNamespacesPrefer
 			if tc.change != nil {
 				tc.change(&in)
@@ -92,7 +92,7 @@ func TestPreferUserNamespace(t *testing.T) {
 // is a new one.
 func TestPreferUserNamespaceKeepsPods(t *testing.T) {
 	set := func(mode string) prepare.Input {
-		in := prepare.Input{Facts: userNSFacts(), Settings: testSettings("/nowhere")}
+		in := prepare.Input{Seen: prepare.Seen{Facts: userNSFacts()}, Settings: testSettings("/nowhere")}
 		in.Settings.UserNamespaces = mode
 		return in
 	}
