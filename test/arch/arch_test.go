@@ -164,8 +164,8 @@ type directory struct {
 	why    string
 }
 
-// directories is the architecture: none imports one below it in this table, so that there is
-// no cycle. Nouns (admission to imagepull) do not import each other: run passes values from
+// directories is the architecture: none imports one below it in this table: a cycle is
+// impossible. Nouns (admission to imagepull) do not import each other: run passes values from
 // one to the next.
 var directories = []directory{
 	{"internal", nil, nil, "shared, and without a meaning of its own"},
