@@ -1,0 +1,24 @@
+package e2e
+
+import (
+	"os/exec"
+	"regexp"
+	"testing"
+)
+
+// TestLicenses: a binary of go build lists what it is built from; that of a test, which runs
+// the scripts, has no list.
+func TestLicenses(t *testing.T) {
+	if program == "" {
+		t.Skip("no container runtime: podrun is not built")
+	}
+	out, err := exec.Command(program, "version", "--licenses").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`(?m)^stdlib go1\.`, `(?m)^k8s.io/api v0\.36\.\d+$`, `(?m)^github.com/containerd/containerd/api v`} {
+		if !regexp.MustCompile(want).Match(out) {
+			t.Errorf("no %s in:\n%s", want, out)
+		}
+	}
+}
