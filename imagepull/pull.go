@@ -70,66 +70,6 @@ func (p *Puller) try(ctx context.Context, plan Plan, j *job) {
 	}
 }
 
-// once makes one attempt, with the calls in the kubelet's order: a look unless
-// the policy is Always, a pull where the image is missing, a look at its size,
-// and a look at its user under the name as written.
-func (p *Puller) once(ctx context.Context, plan Plan, image Image) (Result, bool, error) {
-	spec := &runtimeapi.ImageSpec{Image: image.Ref, Annotations: plan.Annotations, RuntimeHandler: plan.RuntimeHandler}
-	var found *runtimeapi.Image
-	if image.Policy != corev1.PullAlways {
-		var err error
-		if found, err = p.inspect(ctx, plan, image, spec); err != nil {
-			return Result{}, false, err
-		}
-		denied := found != nil && p.mustPull(plan, image, found)
-		if denied {
-			found = nil
-		}
-		if found == nil && image.Policy == corev1.PullNever {
-			return Result{}, false, &PullError{Image: image.Name, Reason: ReasonNeverPull, Denied: denied}
-		}
-	}
-	if found != nil {
-		result, err := p.user(ctx, plan, image, Result{ImageID: found.Id, Size: found.Size})
-		return result, false, err
-	}
-	result, pulled, err := p.pull(ctx, plan, image, spec)
-	if err == nil {
-		p.succeed(backOffKey{UID: plan.ID.UID, Ref: image.Ref})
-		result, err = p.user(ctx, plan, image, result)
-	}
-	return result, pulled, err
-}
-
-// here reports whether an image in back-off has become present since then, so that
-// no pull is required: then the job uses it.
-func (p *Puller) here(ctx context.Context, plan Plan, j *job) bool {
-	if j.image.Policy == corev1.PullAlways {
-		return false
-	}
-	spec := &runtimeapi.ImageSpec{Image: j.image.Ref, Annotations: plan.Annotations, RuntimeHandler: plan.RuntimeHandler}
-	if found, err := p.inspect(ctx, plan, j.image, spec); err != nil || found == nil || p.mustPull(plan, j.image, found) {
-		return false
-	}
-	j.result, j.pulled, j.err = p.once(ctx, plan, j.image)
-	return j.err == nil
-}
-
-// inspect looks for an image; nil means that it is not present.
-func (p *Puller) inspect(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (*runtimeapi.Image, error) {
-	found, err := p.client.ImageStatus(ctx, spec)
-	if err == nil {
-		return found, nil
-	}
-	if ctx.Err() != nil {
-		return nil, endOf(ctx)
-	}
-	who := image.Containers[0]
-	p.emit(plan.ID, who, event.Warning, event.FailedToInspectImage, "Failed to inspect image %q: %s", image.Name, redact(err.Error()))
-	p.emit(plan.ID, who, event.Warning, event.FailedToPullImage, "Error: %s", ReasonInspect)
-	return nil, &PullError{Image: image.Name, Reason: ReasonInspect, Class: Classify(err), Err: err}
-}
-
 // pull pulls an image that is missing or must be checked with the registry. If several
 // pods need the same image at the same time, one pulls it for all pods that may use it.
 func (p *Puller) pull(ctx context.Context, plan Plan, image Image, spec *runtimeapi.ImageSpec) (result Result, pulled bool, err error) {

@@ -6,13 +6,9 @@ package auth
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
-	"github.com/distribution/reference"
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-	"k8s.io/kubernetes/pkg/credentialprovider"
 )
 
 // Credential is one way to log in to a registry. The zero value logs in
@@ -46,51 +42,8 @@ type entry struct {
 	credential Credential
 }
 
-// hostOnly is the host of a registry's name, which may carry anything else.
-func hostOnly(registry string) string {
-	key, _ := keyOf(registry)
-	host, _, _ := strings.Cut(key, "/")
-	return host
-}
-
 // dockerHub is the key of Docker Hub, whose images are docker.io's.
 const dockerHub = "index.docker.io"
-
-// matching picks the entries for a repository, the most specific first, as the
-// kubelet's keyring does (pkg/credentialprovider).
-func matching(entries []entry, repository string) []Credential {
-	entries = slices.Clone(entries)
-	slices.SortStableFunc(entries, func(a, b entry) int { return strings.Compare(b.key, a.key) })
-	var found, hub []Credential
-	for _, e := range entries {
-		if ok, err := credentialprovider.URLsMatchStr(e.key, repository); ok && err == nil {
-			found = append(found, e.credential)
-		}
-		if e.key == dockerHub {
-			hub = append(hub, e.credential)
-		}
-	}
-	if len(found) == 0 && registryOf(repository) == "docker.io" {
-		return hub
-	}
-	return found
-}
-
-// repositoryOf is a reference's full name without tag and digest:
-// docker.io/library/busybox.
-func repositoryOf(ref string) (string, error) {
-	named, err := reference.ParseNormalizedNamed(ref)
-	if err != nil {
-		return "", err
-	}
-	return named.Name(), nil
-}
-
-// registryOf is the host[:port] of a full name.
-func registryOf(repository string) string {
-	registry, _, _ := strings.Cut(repository, "/")
-	return registry
-}
 
 // IsPullSecret reports whether a Secret holds credentials for registries: its type
 // is kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg and its key is not

@@ -5,11 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/run/lifecycle"
@@ -96,34 +91,6 @@ func (h *Hub) Run(ctx context.Context) {
 	}
 }
 
-// follow takes the runtime's events as hints, where it has any: a container without a
-// process on this host, such as one of a virtual machine, is seen to exit at once.
-func (h *Hub) follow(ctx context.Context) {
-	for {
-		err := h.client.ContainerEvents(ctx, h.hint)
-		if status.Code(err) == codes.Unimplemented || Sleep(ctx, slowestRetry) != nil {
-			return
-		}
-	}
-}
-
-// hint triggers an observation of a pod after one of its containers has stopped or was
-// removed.
-func (h *Hub) hint(e *runtimeapi.ContainerEventResponse) {
-	if t := e.GetContainerEventType(); t != runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT && t != runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT {
-		return
-	}
-	uid := e.GetPodSandboxStatus().GetMetadata().GetUid()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for w := range h.watches {
-		if w.uid == uid && w.known != nil {
-			w.known, w.stale = nil, true
-			w.signal()
-		}
-	}
-}
-
 // Check lists the runtime's pods once, for at most firstList: a runtime that is not
 // there is known not to answer before any worker asks it.
 func (h *Hub) Check(ctx context.Context) {
@@ -141,49 +108,6 @@ func (h *Hub) Check(ctx context.Context) {
 
 // firstList bounds Check.
 const firstList = 2 * time.Second
-
-// Relist makes the hub list the runtime's pods now.
-func (h *Hub) Relist() {
-	select {
-	case h.kick <- struct{}{}:
-	default: // it will
-	}
-}
-
-// list reads the states of all sandboxes and containers, by pod UID.
-func (h *Hub) list(ctx context.Context) (map[string]states, error) {
-	begun := time.Now()
-	sandboxes, err := h.client.ListPodSandbox(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	containers, err := h.client.ListContainers(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	var ready []identity.Pod
-	found := make([]Listed, 0, len(containers))
-	out := map[string]states{}
-	of := func(uid string) states {
-		if out[uid] == nil {
-			out[uid] = states{}
-		}
-		return out[uid]
-	}
-	for _, s := range sandboxes {
-		if m := s.GetMetadata(); s.State == runtimeapi.PodSandboxState_SANDBOX_READY {
-			ready = append(ready, identity.Pod{Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUid()})
-		}
-		of(s.GetMetadata().GetUid())[s.Id] = sandboxState(s.State == runtimeapi.PodSandboxState_SANDBOX_READY)
-	}
-	for _, c := range containers {
-		of(c.Labels[identity.LabelPodUID])[c.Id] = string(stateOf(c.State))
-		found = append(found, Listed{State: stateOf(c.State), Running: Running{ID: c.Id, Attempt: c.GetMetadata().GetAttempt(), Container: c.Labels[identity.LabelContainerName],
-			Pod: identity.Pod{Namespace: c.Labels[identity.LabelPodNamespace], Name: c.Labels[identity.LabelPodName], UID: c.Labels[identity.LabelPodUID]}}})
-	}
-	h.note(begun, found, ready)
-	return out, nil
-}
 
 // states are those of a pod's sandboxes and containers, by ID.
 type states map[string]string
@@ -231,34 +155,6 @@ func (h *Hub) fail() (first bool) {
 		h.Report(time.Time{})
 	}
 	return first
-}
-
-// take compares a list with the state known to the waiting workers, and reports whether
-// the next list should follow soon.
-func (h *Hub) take(listed map[string]states) (soon bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	back := !h.down.IsZero()
-	if back {
-		if h.Report != nil {
-			h.Report(h.down)
-		}
-		h.down = time.Time{}
-		close(h.up)
-	}
-	for w := range h.watches {
-		if w.known == nil {
-			continue
-		}
-		if w.unwatched > 0 {
-			soon = true
-		}
-		if back || !w.known.equal(listed[w.uid]) {
-			w.known, w.stale, soon = nil, true, true
-			w.signal()
-		}
-	}
-	return soon || back
 }
 
 // Down is since when the runtime has not answered; zero while it does.

@@ -195,51 +195,6 @@ func withoutVaguer(planning problem.List, p problem.Problem) problem.List {
 	})
 }
 
-// Compare determines how a pod relates to the pods of its name on this host. An
-// unchanged pod, and one that is updated in place or restarted with --force,
-// keeps its UID, even if StaticUID would return another one now because a release
-// changed defaults or the node was renamed. A pod that is replaced because its
-// manifest differs gets a new UID, as a static pod of the kubelet does.
-func Compare(pod *corev1.Pod, in Input) Target {
-	uid := manifest.UID(pod, in.Facts.NodeName, in.Facts.RootDir)
-	var here []Here
-	for _, h := range in.Here {
-		if h.ID.Namespace == pod.Namespace && h.ID.Name == pod.Name {
-			here = append(here, h)
-		}
-	}
-	if len(here) == 0 {
-		return Target{Change: ChangeNew, UID: uid}
-	}
-	if slices.ContainsFunc(here, func(h Here) bool { return h.Broken != nil }) {
-		return Target{Change: ChangeReplace, Old: in.definedBy(pod, here), UID: uid}
-	}
-	if len(here) > 1 || here[0].Pod == nil || here[0].Ending || pod.UID != "" && here[0].ID.UID != uid {
-		return Target{Change: ChangeReplace, Old: here, UID: uid}
-	}
-	was := here[0]
-	pod = manifest.KeepEphemeral(was.Pod, pod)
-	t := Target{Changes: manifest.Changes(was.Pod, pod), UID: was.ID.UID, since: &was.Pod.CreationTimestamp, Was: was}
-	samePod := len(t.Changes) == 0
-	rebuilt := t.objectChanges(was, pod, in.Objects)
-	switch {
-	case in.Force:
-		t.Change, t.Old, t.since = ChangeReplace, here, nil
-		if t.Forced = len(t.Changes) == 0; !t.Forced {
-			t.UID = uid
-		}
-	case len(t.Changes) == 0:
-		t.Change = ChangeUnchanged
-	case !rebuilt && (samePod || manifest.InPlace(was.Pod, pod)):
-		if t.Change = ChangeUpdate; was.Ended { // no container is left to update in place
-			t.Change, t.Old = ChangeReplace, here
-		}
-	default:
-		t.Change, t.Old, t.UID, t.since = ChangeReplace, here, uid, nil
-	}
-	return t
-}
-
 // RuntimeHandler returns the handler of the pod's RuntimeClass.
 func RuntimeHandler(pod *corev1.Pod, objects *manifest.Objects) (string, problem.List) {
 	name := pod.Spec.RuntimeClassName

@@ -4,25 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/container"
-	"github.com/podrun/podrun/container/podlog"
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/internal/event"
-	"github.com/podrun/podrun/internal/faultpoint"
-	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
-	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/volume"
 )
@@ -168,34 +161,6 @@ func (w *starter) bindSubpaths(ctx context.Context, plan *container.Plan, spec *
 	return out, nil
 }
 
-// removeOld removes all but the last of the container's earlier runs, as the
-// kubelet keeps one for its logs and its last state.
-func (w *starter) removeOld(ctx context.Context, name string) error {
-	kept := false
-	for _, c := range slices.Clone(w.obs.Containers) { // drop shortens the list
-		switch {
-		case c.Name != name || c.State == lifecycle.Running:
-			continue
-		case c.State == lifecycle.Exited && !kept:
-			kept = true // the newest that has run
-			continue
-		}
-		if err := w.Client.RemoveContainer(ctx, c.ID); err != nil {
-			return fmt.Errorf("remove an earlier run (%s): %w", observe.ShortID(c.ID), err)
-		}
-		if err := w.removeLog(c); err != nil {
-			return fmt.Errorf("remove the log of an earlier run (%s): %w", observe.ShortID(c.ID), err)
-		}
-		w.obs.Drop(c.ID)
-		if c.Unmade {
-			if err := w.keep(w.obs.Kept.WithoutUnmade(c.Name)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // startStep is a step of a container's start: its name in messages, the reason of the
 // event of its failure, and the reason for which the container then waits.
 type startStep struct{ op, event, waiting string }
@@ -239,23 +204,6 @@ func commandFailed(failure *problem.Error) *problem.Error {
 	return failure
 }
 
-// linkLog makes the link by which log collectors find the container's log.
-func (w *starter) linkLog(c lifecycle.Container, config *runtimeapi.ContainerConfig) error {
-	faultpoint.At("log/link")
-	link := w.plan.Layout.LegacyLog(w.plan.ID, c.Name, c.ID)
-	target := filepath.Join(w.plan.Layout.Logs(w.plan.ID), config.GetLogPath())
-	err := os.Symlink(target, link)
-	if os.IsNotExist(err) {
-		if err = hostfile.MakeDirs(w.plan.Layout.ContainerLogsDir, 0o755); err == nil {
-			err = os.Symlink(target, link)
-		}
-	}
-	if os.IsExist(err) {
-		return nil
-	}
-	return err
-}
-
 // cause is an error's text as the kubelet has it in its events and statuses: without the
 // object and the step, which these name already, and without gRPC's code.
 func cause(e *problem.Error) string {
@@ -273,19 +221,4 @@ func cause(e *problem.Error) string {
 		}
 	}
 	return text
-}
-
-// removeLog removes the log of a container that was removed, with the link to it, as
-// the kubelet does: the logs of a container that crashes for months must not fill the
-// disk.
-func (w *starter) removeLog(c lifecycle.Container) error {
-	logs := w.plan.Layout.Logs(w.plan.ID)
-	if !strings.HasPrefix(c.LogPath, logs+"/") {
-		return nil // the container has none, or a runtime that reports another path
-	}
-	err := os.Remove(w.plan.Layout.LegacyLog(w.plan.ID, c.Name, c.ID))
-	if err != nil && !os.IsNotExist(err) {
-		return err
-	}
-	return podlog.RemoveLog(c.LogPath)
 }

@@ -76,26 +76,3 @@ func checkName(q question) problem.List {
 	}
 	return nil
 }
-
-// checkKubelet refuses to run on a host with a kubelet that would remove podrun's pods
-// (it uses the same runtime) or their cgroups (it uses the same cgroup root).
-func checkKubelet(q question) problem.List {
-	k := q.facts.Kubelet
-	if k == nil || q.options.AllowKubelet {
-		return nil
-	}
-	what, hint := "", ""
-	switch {
-	case k.SharesRuntime:
-		what, hint = "the same runtime and would remove the pod", "stop it, use another runtime, or accept the risk with --allow-kubelet"
-	case k.SharesCgroups && q.settings.CgroupsPerQOS && sameRoot(k.CgroupRoot, q.settings.CgroupRoot):
-		what, hint = "the same cgroup root and would remove the pod's cgroup", "set a separate --cgroup-root for podrun, or accept the risk with --allow-kubelet"
-	default:
-		return nil
-	}
-	return list(problem.Problem{
-		Reason:  "KubeletRunning",
-		Message: fmt.Sprintf("a kubelet runs on this host (process %d) that uses %s", k.PID, what),
-		Hint:    hint,
-	})
-}

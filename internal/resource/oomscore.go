@@ -1,0 +1,29 @@
+package resource
+
+import (
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	v1qos "k8s.io/kubernetes/pkg/apis/core/v1/helper/qos"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
+	"k8s.io/kubernetes/pkg/kubelet/qos"
+)
+
+// OOMScoreAdj is the container's oom_score_adj on a host with that much memory,
+// in bytes. A pod of class system-node-critical has that class's priority also
+// if it was not resolved, so that it is the last to be killed.
+func OOMScoreAdj(pod *corev1.Pod, c *corev1.Container, memoryCapacity int64) int64 {
+	if pod.Spec.PriorityClassName == scheduling.SystemNodeCritical && pod.Spec.Priority == nil {
+		critical := *pod
+		priority := int32(scheduling.SystemCriticalPriority + 1000)
+		critical.Spec.Priority = &priority
+		pod = &critical
+	}
+	if memoryCapacity <= 0 {
+		memoryCapacity = math.MaxInt64 // facts without it: no share of the memory counts
+	}
+	return int64(qos.GetContainerOOMScoreAdjust(pod, c, memoryCapacity))
+}
+
+// QOSClass is the pod's QoS class, pod-level resources included.
+func QOSClass(pod *corev1.Pod) corev1.PodQOSClass { return v1qos.ComputePodQOS(pod) }

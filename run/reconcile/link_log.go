@@ -1,0 +1,29 @@
+package reconcile
+
+import (
+	"os"
+	"path/filepath"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/internal/faultpoint"
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// linkLog makes the link by which log collectors find the container's log.
+func (w *starter) linkLog(c lifecycle.Container, config *runtimeapi.ContainerConfig) error {
+	faultpoint.At("log/link")
+	link := w.plan.Layout.LegacyLog(w.plan.ID, c.Name, c.ID)
+	target := filepath.Join(w.plan.Layout.Logs(w.plan.ID), config.GetLogPath())
+	err := os.Symlink(target, link)
+	if os.IsNotExist(err) {
+		if err = hostfile.MakeDirs(w.plan.Layout.ContainerLogsDir, 0o755); err == nil {
+			err = os.Symlink(target, link)
+		}
+	}
+	if os.IsExist(err) {
+		return nil
+	}
+	return err
+}

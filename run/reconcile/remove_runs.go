@@ -1,0 +1,56 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/podrun/podrun/container/podlog"
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/observe"
+)
+
+// removeOld removes all but the last of the container's earlier runs, as the
+// kubelet keeps one for its logs and its last state.
+func (w *starter) removeOld(ctx context.Context, name string) error {
+	kept := false
+	for _, c := range slices.Clone(w.obs.Containers) { // drop shortens the list
+		switch {
+		case c.Name != name || c.State == lifecycle.Running:
+			continue
+		case c.State == lifecycle.Exited && !kept:
+			kept = true // the newest that has run
+			continue
+		}
+		if err := w.Client.RemoveContainer(ctx, c.ID); err != nil {
+			return fmt.Errorf("remove an earlier run (%s): %w", observe.ShortID(c.ID), err)
+		}
+		if err := w.removeLog(c); err != nil {
+			return fmt.Errorf("remove the log of an earlier run (%s): %w", observe.ShortID(c.ID), err)
+		}
+		w.obs.Drop(c.ID)
+		if c.Unmade {
+			if err := w.keep(w.obs.Kept.WithoutUnmade(c.Name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// removeLog removes the log of a container that was removed, with the link to it, as
+// the kubelet does: the logs of a container that crashes for months must not fill the
+// disk.
+func (w *starter) removeLog(c lifecycle.Container) error {
+	logs := w.plan.Layout.Logs(w.plan.ID)
+	if !strings.HasPrefix(c.LogPath, logs+"/") {
+		return nil // the container has none, or a runtime that reports another path
+	}
+	err := os.Remove(w.plan.Layout.LegacyLog(w.plan.ID, c.Name, c.ID))
+	if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return podlog.RemoveLog(c.LogPath)
+}
