@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,4 +49,33 @@ func appArmorField(pod *corev1.Pod) string {
 
 func confines(p *corev1.AppArmorProfile) bool {
 	return p != nil && p.Type != corev1.AppArmorProfileTypeUnconfined
+}
+
+// checkAppArmorLoaded refuses Localhost profiles that the kernel has not: the
+// runtime would fail when it makes the container.
+func checkAppArmorLoaded(q question) problem.List {
+	if !q.facts.AppArmor || q.facts.AppArmorProfiles == nil {
+		return nil
+	}
+	var out problem.List
+	look := func(field string, p *corev1.AppArmorProfile) {
+		if p == nil || p.Type != corev1.AppArmorProfileTypeLocalhost || p.LocalhostProfile == nil ||
+			slices.Contains(q.facts.AppArmorProfiles, *p.LocalhostProfile) {
+			return
+		}
+		out = append(out, problem.Problem{
+			Field: field + ".appArmorProfile.localhostProfile", Reason: "AppArmor",
+			Message: fmt.Sprintf("Cannot enforce AppArmor: profile %q is not loaded", *p.LocalhostProfile),
+			Hint:    "load it with apparmor_parser",
+		})
+	}
+	if sc := q.pod.Spec.SecurityContext; sc != nil {
+		look("spec.securityContext", sc.AppArmorProfile)
+	}
+	eachContainer(q.pod, func(field string, c *corev1.Container) {
+		if sc := c.SecurityContext; sc != nil {
+			look(field+".securityContext", sc.AppArmorProfile)
+		}
+	})
+	return out
 }

@@ -96,19 +96,6 @@ func checkHandler(q question) problem.List {
 	})
 }
 
-// checkUserNamespaces refuses hostUsers: false where the handler does not
-// advertise user namespaces: containerd 1.6 takes the request and ignores it.
-func checkUserNamespaces(q question) problem.List {
-	if q.pod.Spec.HostUsers == nil || *q.pod.Spec.HostUsers || q.facts.Runtime.Handlers[q.handler].UserNamespaces {
-		return nil
-	}
-	return list(problem.Problem{
-		Field: "spec.hostUsers", Reason: "UserNamespacesNotSupported",
-		Message: fmt.Sprintf("%s does not support user namespaces", runtimeName(q)),
-		Hint:    "requires containerd 2.0 or CRI-O 1.25, with runc 1.2 or crun 1.9",
-	})
-}
-
 // runtimeOlder reports whether the runtime, by its name, is known to be older than these
 // versions. It is false for an unknown runtime.
 func (q question) runtimeOlder(since map[string]*version.Version) bool {

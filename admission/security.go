@@ -2,7 +2,6 @@ package admission
 
 import (
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/pod-security-admission/api"
@@ -53,35 +52,6 @@ func checkPodSecurity(q question) problem.List {
 		}
 		out = append(out, problem.Problem{Field: "spec", Reason: "PodSecurity", Message: message})
 	}
-	return out
-}
-
-// checkAppArmorLoaded refuses Localhost profiles that the kernel has not: the
-// runtime would fail when it makes the container.
-func checkAppArmorLoaded(q question) problem.List {
-	if !q.facts.AppArmor || q.facts.AppArmorProfiles == nil {
-		return nil
-	}
-	var out problem.List
-	look := func(field string, p *corev1.AppArmorProfile) {
-		if p == nil || p.Type != corev1.AppArmorProfileTypeLocalhost || p.LocalhostProfile == nil ||
-			slices.Contains(q.facts.AppArmorProfiles, *p.LocalhostProfile) {
-			return
-		}
-		out = append(out, problem.Problem{
-			Field: field + ".appArmorProfile.localhostProfile", Reason: "AppArmor",
-			Message: fmt.Sprintf("Cannot enforce AppArmor: profile %q is not loaded", *p.LocalhostProfile),
-			Hint:    "load it with apparmor_parser",
-		})
-	}
-	if sc := q.pod.Spec.SecurityContext; sc != nil {
-		look("spec.securityContext", sc.AppArmorProfile)
-	}
-	eachContainer(q.pod, func(field string, c *corev1.Container) {
-		if sc := c.SecurityContext; sc != nil {
-			look(field+".securityContext", sc.AppArmorProfile)
-		}
-	})
 	return out
 }
 

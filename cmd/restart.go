@@ -31,48 +31,6 @@ A pod that fails to start stays on this host, and can be restarted.`,
 	return c
 }
 
-func newStop(a *app) *cobra.Command {
-	var o run.DeleteOptions
-	var grace int64
-	pick := &pickFlags{}
-	c := &cobra.Command{
-		Use:   "stop NAME... | -l SELECTOR | --all",
-		Short: "Stop pods and keep their data",
-		Long: `Stop pods, with their preStop hooks and grace period, and keep their directories,
-volumes and logs. 'podrun start' starts them again, and restarts containers
-according to restartPolicy.`,
-		RunE: func(c *cobra.Command, given []string) error {
-			if grace >= 0 {
-				seconds := time.Duration(grace) * time.Second
-				o.Grace = &seconds
-			}
-			return a.onPods(c, pick, given, &o.Timeout, 0, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
-				return e.Stop(ctx, pods, o), nil
-			})
-		},
-	}
-	c.Flags().Int64Var(&grace, "grace-period", -1, "`seconds` that containers have to terminate; -1 for the pod's own, 0 to kill immediately")
-	a.addPodFlags(c, pick, &o.Timeout)
-	return c
-}
-
-func newStart(a *app) *cobra.Command {
-	var o run.ApplyOptions
-	pick := &pickFlags{}
-	c := &cobra.Command{
-		Use:   "start NAME... | -l SELECTOR | --all",
-		Short: "Start pods that were stopped",
-		RunE: func(c *cobra.Command, given []string) error {
-			return a.onPods(c, pick, given, &o.Timeout, run.UndoTimeout, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
-				o.AllowKubelet = a.allowKubelet
-				return e.Start(ctx, pods, o)
-			})
-		},
-	}
-	a.addPodFlags(c, pick, &o.Timeout)
-	return c
-}
-
 // addPodFlags adds the flags of commands that act on named pods.
 func (a *app) addPodFlags(c *cobra.Command, pick *pickFlags, timeout *time.Duration) {
 	pick.add(c.Flags())

@@ -3,47 +3,8 @@ package imagepull
 import (
 	"fmt"
 
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-	kubelet "k8s.io/kubelet/config/v1beta1"
-
 	"github.com/podrun/podrun/imagepull/auth"
 )
-
-// mustPull reports whether a pod that uses a present image must still pull it, to verify
-// that it may use it. An unreadable record or Secret does not verify this.
-func (p *Puller) mustPull(plan Plan, image Image, found *runtimeapi.Image) bool {
-	if p.opt.RecordDir == "" {
-		return false
-	}
-	record, ours, err := records{p.opt.RecordDir}.find(image.Ref, found.GetId())
-	switch {
-	case err != nil:
-		return true
-	case !p.opt.Verify.wanted(image.Name, ours):
-		return false
-	}
-	return record == nil || !allows(record, plan, image)
-}
-
-// shown reports whether a pod that always pulls an image may instead use what another pod
-// of this command has just pulled.
-func (p *Puller) shown(plan Plan, image Image, found *runtimeapi.Image) bool {
-	if p.opt.RecordDir == "" {
-		return false
-	}
-	record, _, err := records{p.opt.RecordDir}.find(image.Ref, found.GetId())
-	return err == nil && record != nil && allows(record, plan, image)
-}
-
-// allows reports whether a record has that a pod could pull the image.
-func allows(record *kubelet.ImagePulledRecord, plan Plan, image Image) bool {
-	recorded := record.CredentialMapping[withoutTag(image.Name)]
-	if recorded.NodePodsAccessible {
-		return true
-	}
-	have, err := auth.FromSecrets(plan.PullSecrets, image.Ref)
-	return err == nil && mayUse(recorded, have)
-}
 
 // intend records that an image is about to be pulled, until the returned function is
 // called.

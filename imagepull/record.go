@@ -15,37 +15,6 @@ import (
 	"github.com/podrun/podrun/imagepull/auth"
 )
 
-// Verification decides whether a pod must show that it has access to an image that is
-// already on this host (KEP-2535: an image that one pod pulled with its Secret is not
-// accessible to every pod). The zero value is NeverVerifyPreloadedImages.
-type Verification struct {
-	Policy    kubelet.ImagePullCredentialsVerificationPolicy
-	Allowlist []string // of NeverVerifyAllowlistedImages: names without tag, or prefixes that end in /*
-}
-
-// wanted reports whether a pod must have pulled an image, or be able to, before it may
-// use it; ours is true if podrun pulled the image. The rules are the kubelet's
-// (pkg/kubelet/images/pullmanager).
-func (v Verification) wanted(image string, ours bool) bool {
-	switch v.Policy {
-	case kubelet.NeverVerify:
-		return false
-	case kubelet.NeverVerifyAllowlistedImages:
-		return !v.allows(image)
-	case kubelet.AlwaysVerify:
-		return true
-	}
-	return ours // NeverVerifyPreloadedImages
-}
-
-func (v Verification) allows(image string) bool {
-	name := withoutTag(image)
-	return slices.ContainsFunc(v.Allowlist, func(pattern string) bool {
-		prefix, wild := strings.CutSuffix(pattern, "*")
-		return name == pattern || wild && strings.HasPrefix(name, prefix)
-	})
-}
-
 // withoutTag is an image's name as written, without tag and digest.
 func withoutTag(image string) string {
 	parsed, err := reference.Parse(image)
@@ -85,21 +54,6 @@ func hashOf(a *runtimeapi.AuthConfig) string {
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
-}
-
-// mayUse reports whether one of the credentials is in a record. The kubelet also accepts
-// a Secret's UID, namespace and name, which an API server guarantees; in a file, anyone
-// can set them, so podrun requires equal credentials.
-func mayUse(recorded kubelet.ImagePullCredentials, have []auth.Credential) bool {
-	if recorded.NodePodsAccessible {
-		return true
-	}
-	for _, s := range recorded.KubernetesSecrets {
-		if s.CredentialHash != "" && slices.ContainsFunc(have, func(c auth.Credential) bool { return hashOf(c.Auth) == s.CredentialHash }) {
-			return true
-		}
-	}
-	return false
 }
 
 // merge adds a pull to a record; changed reports whether the record lacked it.

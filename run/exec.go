@@ -4,22 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 )
-
-// annotationDefaultContainer names the container that kubectl takes where none
-// is named (KEP-2227).
-const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 
 // ExecTarget is a running container.
 type ExecTarget struct {
@@ -64,45 +58,6 @@ func (e *Engine) ExecTarget(ctx context.Context, namespace, name, container stri
 	}
 	t.ID = c.ID
 	return t, nil
-}
-
-// chooseContainer finds the named container, or the default; among is not empty
-// where neither the caller nor the pod named one.
-func chooseContainer(pod *corev1.Pod, name string) (chosen string, among []string, err error) {
-	asked := "container"
-	if name == "" {
-		name, asked = pod.Annotations[annotationDefaultContainer], "container (its annotation names it)"
-	}
-	var inits []string
-	for _, c := range lifecycle.SpecContainers(pod) {
-		switch name := c.Container.Name; {
-		case c.Init:
-			inits = append(inits, name+" (init)")
-		case c.Ephemeral:
-			among = append(among, name+" (ephem)")
-		default:
-			among = append(among, name)
-		}
-	}
-	among = append(among, inits...)
-	switch {
-	case name != "" && lifecycle.FindContainer(pod, name).Container != nil:
-		return name, nil, nil
-	case name != "":
-		return "", nil, fmt.Errorf("it has no %s %q; it has %s", asked, name, strings.Join(among, ", "))
-	case len(pod.Spec.Containers) == 0:
-		return "", nil, errors.New("it has no containers")
-	case len(among) == 1:
-		among = nil
-	}
-	return pod.Spec.Containers[0].Name, among, nil
-}
-
-// DefaultContainer is the container of a pod that kubectl uses if none is specified. The
-// error means that the pod has no container, or that its annotation is invalid.
-func DefaultContainer(pod *corev1.Pod) (string, error) {
-	name, _, err := chooseContainer(pod, "")
-	return name, err
 }
 
 // ErrEnded is the cause of an error for a container that has ended during the operation.

@@ -10,37 +10,6 @@ import (
 	"github.com/podrun/podrun/internal/resource"
 )
 
-// Disk is what something uses of a file system.
-type Disk struct{ Bytes, Inodes int64 }
-
-// Plus adds two usages.
-func (d Disk) Plus(other Disk) Disk { return Disk{d.Bytes + other.Bytes, d.Inodes + other.Inodes} }
-
-// Usage is a pod's usage of the node's resources.
-type Usage struct {
-	Memory     int64 // working set, in bytes
-	Processes  int64 // and threads
-	Containers map[string]ContainerUsage
-	Volumes    map[string]Disk // emptyDirs on disk, by the names of the volumes
-	// Files are single files of the host that containers can write to: /etc/hosts, as in
-	// the kubelet (CVE-2020-8557), termination logs, /etc/resolv.conf and /etc/hostname.
-	Files Disk
-}
-
-// ContainerUsage is the usage of a container of a pod.
-type ContainerUsage struct {
-	Memory int64 // working set, in bytes
-	Layer  Disk  // its writable layer, on the file system of images
-	Logs   Disk
-}
-
-// Candidate is a pod that may be evicted. Usage is nil where it is not known: such a
-// pod goes first, as in the kubelet.
-type Candidate struct {
-	Pod   *corev1.Pod
-	Usage *Usage
-}
-
 // Critical reports whether a pod is never evicted (the kubelet's IsCriticalPod; podrun's
 // static pods are not so as such).
 func Critical(pod *corev1.Pod) bool {

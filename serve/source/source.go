@@ -12,7 +12,6 @@
 package source
 
 import (
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -117,58 +116,6 @@ type print struct {
 	device, inode     uint64
 	size              int64
 	modified, changed int64 // nanoseconds since 1970
-}
-
-// MayHaveHeld reports whether a pod that was started from the file at path may
-// still be in it although no file is known to hold the pod, and why. As long as
-// it may, the pod must not be removed: the directory cannot be read, is read for
-// the first time (an editor may be replacing the file), or is none of the
-// options; or the file was not good since podrun started.
-func (s *Snapshot) MayHaveHeld(path string) (may bool, why string) {
-	path = encodable(path)
-	parent := filepath.Dir(path)
-	for i := range s.Dirs {
-		d := &s.Dirs[i]
-		if at := encodable(d.Path); at != parent && !(IsRemote(at) && at == path) {
-			continue
-		}
-		if d.stale {
-			return true, d.kind() + " " + printable(d.Path) + " was not read since podrun started"
-		}
-		if d.State != Present {
-			return true, d.kind() + " " + printable(d.Path) + " is unreachable: " + d.Why
-		}
-		known := false
-		for j := range d.Files {
-			f := &d.Files[j]
-			if f.Path == path && f.Objects == nil {
-				return true, "file " + printable(path) + " was not valid since podrun started"
-			}
-			known = known || f.Path == path
-		}
-		if !known && d.young {
-			return true, "directory " + printable(d.Path) + " was found only a moment ago"
-		}
-		return false, ""
-	}
-	return true, "directory " + printable(parent) + " is not a manifest directory of this podrun"
-}
-
-// Complete reports whether all objects of all directories are known. While they
-// are not, an object that a pod refers to may exist without being in Desired:
-// directories were unreachable, or files broken, since podrun started.
-func (s *Snapshot) Complete() bool {
-	for i := range s.Dirs {
-		if !s.Dirs[i].listed || s.Dirs[i].stale {
-			return false
-		}
-		for j := range s.Dirs[i].Files {
-			if s.Dirs[i].Files[j].Objects == nil {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // Problems lists everything that is wrong with the directories and their files

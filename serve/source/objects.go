@@ -16,35 +16,6 @@ func count(o *manifest.Objects) int {
 	return len(o.Pods) + len(o.ConfigMaps) + len(o.Secrets) + len(o.Claims) + len(o.Volumes) + len(o.RuntimeClasses) + len(o.PriorityClasses)
 }
 
-// loses reports whether an object of before is not in after, as when a file was
-// written only in part.
-func loses(before, after *manifest.Objects) bool {
-	if before == nil {
-		return false
-	}
-	pods := map[string]bool{}
-	for i := range after.Pods {
-		pods[keyOf(&after.Pods[i])] = true
-	}
-	for i := range before.Pods {
-		if !pods[keyOf(&before.Pods[i])] {
-			return true
-		}
-	}
-	return lacks(after.ConfigMaps, before.ConfigMaps) || lacks(after.Secrets, before.Secrets) ||
-		lacks(after.Claims, before.Claims) || lacks(after.Volumes, before.Volumes) ||
-		lacks(after.RuntimeClasses, before.RuntimeClasses) || lacks(after.PriorityClasses, before.PriorityClasses)
-}
-
-func lacks[T any](have, want map[string]T) bool {
-	for key := range want {
-		if _, ok := have[key]; !ok {
-			return true
-		}
-	}
-	return false
-}
-
 func keyOf(p *manifest.Pod) string { return p.Object.Namespace + "/" + p.Object.Name }
 
 // refuseCronJobs removes the pods of CronJobs: the pods of a directory run immediately,

@@ -1,0 +1,26 @@
+package cmd
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podrun/podrun/run"
+)
+
+func newStart(a *app) *cobra.Command {
+	var o run.ApplyOptions
+	pick := &pickFlags{}
+	c := &cobra.Command{
+		Use:   "start NAME... | -l SELECTOR | --all",
+		Short: "Start pods that were stopped",
+		RunE: func(c *cobra.Command, given []string) error {
+			return a.onPods(c, pick, given, &o.Timeout, run.UndoTimeout, func(ctx context.Context, e *run.Engine, pods []run.Known) ([]run.Result, error) {
+				o.AllowKubelet = a.allowKubelet
+				return e.Start(ctx, pods, o)
+			})
+		},
+	}
+	a.addPodFlags(c, pick, &o.Timeout)
+	return c
+}

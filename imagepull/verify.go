@@ -1,0 +1,93 @@
+package imagepull
+
+import (
+	"slices"
+	"strings"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/podrun/podrun/imagepull/auth"
+)
+
+// mustPull reports whether a pod that uses a present image must still pull it, to verify
+// that it may use it. An unreadable record or Secret does not verify this.
+func (p *Puller) mustPull(plan Plan, image Image, found *runtimeapi.Image) bool {
+	if p.opt.RecordDir == "" {
+		return false
+	}
+	record, ours, err := records{p.opt.RecordDir}.find(image.Ref, found.GetId())
+	switch {
+	case err != nil:
+		return true
+	case !p.opt.Verify.wanted(image.Name, ours):
+		return false
+	}
+	return record == nil || !allows(record, plan, image)
+}
+
+// shown reports whether a pod that always pulls an image may instead use what another pod
+// of this command has just pulled.
+func (p *Puller) shown(plan Plan, image Image, found *runtimeapi.Image) bool {
+	if p.opt.RecordDir == "" {
+		return false
+	}
+	record, _, err := records{p.opt.RecordDir}.find(image.Ref, found.GetId())
+	return err == nil && record != nil && allows(record, plan, image)
+}
+
+// allows reports whether a record has that a pod could pull the image.
+func allows(record *kubelet.ImagePulledRecord, plan Plan, image Image) bool {
+	recorded := record.CredentialMapping[withoutTag(image.Name)]
+	if recorded.NodePodsAccessible {
+		return true
+	}
+	have, err := auth.FromSecrets(plan.PullSecrets, image.Ref)
+	return err == nil && mayUse(recorded, have)
+}
+
+// Verification decides whether a pod must show that it has access to an image that is
+// already on this host (KEP-2535: an image that one pod pulled with its Secret is not
+// accessible to every pod). The zero value is NeverVerifyPreloadedImages.
+type Verification struct {
+	Policy    kubelet.ImagePullCredentialsVerificationPolicy
+	Allowlist []string // of NeverVerifyAllowlistedImages: names without tag, or prefixes that end in /*
+}
+
+// wanted reports whether a pod must have pulled an image, or be able to, before it may
+// use it; ours is true if podrun pulled the image. The rules are the kubelet's
+// (pkg/kubelet/images/pullmanager).
+func (v Verification) wanted(image string, ours bool) bool {
+	switch v.Policy {
+	case kubelet.NeverVerify:
+		return false
+	case kubelet.NeverVerifyAllowlistedImages:
+		return !v.allows(image)
+	case kubelet.AlwaysVerify:
+		return true
+	}
+	return ours // NeverVerifyPreloadedImages
+}
+
+func (v Verification) allows(image string) bool {
+	name := withoutTag(image)
+	return slices.ContainsFunc(v.Allowlist, func(pattern string) bool {
+		prefix, wild := strings.CutSuffix(pattern, "*")
+		return name == pattern || wild && strings.HasPrefix(name, prefix)
+	})
+}
+
+// mayUse reports whether one of the credentials is in a record. The kubelet also accepts
+// a Secret's UID, namespace and name, which an API server guarantees; in a file, anyone
+// can set them, so podrun requires equal credentials.
+func mayUse(recorded kubelet.ImagePullCredentials, have []auth.Credential) bool {
+	if recorded.NodePodsAccessible {
+		return true
+	}
+	for _, s := range recorded.KubernetesSecrets {
+		if s.CredentialHash != "" && slices.ContainsFunc(have, func(c auth.Credential) bool { return hashOf(c.Auth) == s.CredentialHash }) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,71 @@
+package eviction
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podrun/podrun/internal/resource"
+)
+
+// OverLimit returns the limit of local storage for which a pod is evicted, with the
+// kubelet's message; "" if it exceeds none. EmptyDirs are checked first, then the whole
+// pod, then its containers, whose layers are not counted if images are on a separate
+// disk. Signal is the kubelet's signal for the metric of evictions.
+func OverLimit(pod *corev1.Pod, u *Usage, dedicatedImages bool) (message, signal string) {
+	for _, v := range pod.Spec.Volumes {
+		if v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil || v.EmptyDir.SizeLimit.Sign() <= 0 {
+			continue
+		}
+		if used, ok := u.Volumes[v.Name]; ok && v.EmptyDir.SizeLimit.CmpInt64(used.Bytes) < 0 {
+			return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name, v.EmptyDir.SizeLimit.String()), "emptydirfs.limit"
+		}
+	}
+	limits := resource.PodLimits(pod)
+	if limit, ok := limits[corev1.ResourceEphemeralStorage]; ok && limit.CmpInt64(u.total().Bytes) < 0 {
+		return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", limit.String()), "ephemeralpodfs.limit"
+	}
+	for _, c := range pod.Spec.Containers {
+		limit := c.Resources.Limits.StorageEphemeral()
+		use, ok := u.Containers[c.Name]
+		used := use.Logs.Bytes
+		if !dedicatedImages {
+			used += use.Layer.Bytes
+		}
+		if ok && !limit.IsZero() && limit.CmpInt64(used) < 0 {
+			return fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit.String()), "ephemeralcontainerfs.limit"
+		}
+	}
+	return "", ""
+}
+
+// total is a pod's usage of local storage, on all disks.
+func (u *Usage) total() Disk {
+	out := u.Files
+	for _, c := range u.Containers {
+		out = out.Plus(c.Layer).Plus(c.Logs)
+	}
+	for _, v := range u.Volumes {
+		out = out.Plus(v)
+	}
+	return out
+}
+
+// Limited reports whether a pod has limits of local storage, for which its usage has to
+// be measured.
+func Limited(pod *corev1.Pod) bool {
+	limits := resource.PodLimits(pod)
+	if _, ok := limits[corev1.ResourceEphemeralStorage]; ok {
+		return true
+	}
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return OnDisk(v) && v.EmptyDir.SizeLimit != nil && v.EmptyDir.SizeLimit.Sign() > 0
+	}) || slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return !c.Resources.Limits.StorageEphemeral().IsZero() })
+}
+
+// OnDisk reports whether an emptyDir is a directory. One in memory has its limit from the
+// kernel.
+func OnDisk(v corev1.Volume) bool {
+	return v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault
+}
