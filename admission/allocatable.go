@@ -2,6 +2,8 @@ package admission
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,13 +39,13 @@ func Allocatable(f host.Facts, s nodeconfig.Settings) (corev1.ResourceList, prob
 		}
 		out[name] = left
 	}
-	for _, name := range sortedNames(s.SystemReserved) {
+	for _, name := range slices.Sorted(maps.Keys(s.SystemReserved)) {
 		take("systemReserved."+name, corev1.ResourceName(name), s.SystemReserved[name])
 	}
-	for _, name := range sortedNames(s.KubeReserved) {
+	for _, name := range slices.Sorted(maps.Keys(s.KubeReserved)) {
 		take("kubeReserved."+name, corev1.ResourceName(name), s.KubeReserved[name])
 	}
-	for _, signal := range sortedNames(s.EvictionHard) {
+	for _, signal := range slices.Sorted(maps.Keys(s.EvictionHard)) {
 		if name, ok := evictionSignals[signal]; ok && !nodeconfig.NoThreshold(s.EvictionHard[signal]) {
 			take("evictionHard."+signal, name, s.EvictionHard[signal])
 		}

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -38,7 +39,7 @@ func appArmorField(pod *corev1.Pod) string {
 	if found != "" {
 		return found
 	}
-	for _, key := range sortedNames(pod.Annotations) {
+	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
 		if strings.HasPrefix(key, corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix) &&
 			pod.Annotations[key] != corev1.DeprecatedAppArmorBetaProfileNameUnconfined {
 			return "metadata.annotations[" + key + "]"

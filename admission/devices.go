@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,7 +21,7 @@ func checkDevices(q question) problem.List {
 	}
 	var out problem.List
 	eachContainer(q.pod, func(field string, c *corev1.Container) {
-		for _, name := range sortedNames(c.Resources.Limits) {
+		for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) {
 			if len(q.facts.Devices[string(name)]) > 0 {
 				out = append(out, problem.Problem{
 					Field: fmt.Sprintf("%s.resources.limits[%s]", field, name), Reason: "CDINotSupported",
@@ -89,7 +90,7 @@ func (q question) unknownDevices(devices map[string][]string) problem.List {
 		return nil
 	}
 	var out problem.List
-	for _, c := range sortedNames(devices) {
+	for _, c := range slices.Sorted(maps.Keys(devices)) {
 		for _, d := range devices[c] {
 			if slices.Contains(q.facts.CDI.Devices, d) {
 				continue

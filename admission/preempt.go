@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	kubelettypes "k8s.io/kubernetes/pkg/kubelet/types"
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/internal/problem"
@@ -16,7 +17,7 @@ import (
 // pods that free resources for it (the kubelet's pkg/kubelet/preemption). Where no
 // pods can, its problems become the kubelet's.
 func (q question) preempt(v *Verdict) {
-	if !critical(q.pod.Spec.Priority) || !q.settings.Preempt || q.runs() {
+	if !critical(q.pod) || !q.settings.Preempt || q.runs() {
 		return
 	}
 	shortages, _ := lacking(q)
@@ -48,7 +49,7 @@ func (q question) preempt(v *Verdict) {
 func (q question) preemptable() []host.Pod {
 	var out []host.Pod
 	for _, p := range q.others {
-		if p.Managed && holds(p) && (!critical(&p.Priority) || *q.pod.Spec.Priority > p.Priority) {
+		if p.Managed && holds(p) && (!kubelettypes.IsCriticalPodBasedOnPriority(p.Priority) || *q.pod.Spec.Priority > p.Priority) {
 			out = append(out, p)
 		}
 	}

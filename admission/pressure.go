@@ -7,8 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/apis/scheduling"
+	kubelettypes "k8s.io/kubernetes/pkg/kubelet/types"
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/nodeconfig"
@@ -74,7 +75,7 @@ func checkPressure(q question) problem.List {
 			why = append(why, fmt.Sprintf("the node was under %s less than %s ago (evictionPressureTransitionPeriod)", c, q.settings.EvictionPressureTransitionPeriod))
 		}
 	}
-	if len(conditions) == 0 || critical(q.pod.Spec.Priority) || q.runs() {
+	if len(conditions) == 0 || critical(q.pod) || q.runs() {
 		return bad
 	}
 	if slices.Equal(conditions, []string{string(corev1.NodeMemoryPressure)}) &&
@@ -135,10 +136,10 @@ func shown(s signal, n int64) string {
 	return apiresource.NewQuantity(n, format).String()
 }
 
-// critical reports whether a priority is one of those pods without which a node does not work
-// (the kubelet's IsCriticalPod; podrun's static pods are not so as such).
-func critical(priority *int32) bool {
-	return priority != nil && *priority >= scheduling.SystemCriticalPriority
+// critical reports whether a pod is one without which a node does not work (the kubelet's
+// IsCriticalPod; podrun's static pods are not so as such).
+func critical(pod *corev1.Pod) bool {
+	return kubelettypes.IsCriticalPodBasedOnPriority(schedulingv1.PodPriority(pod))
 }
 
 func toleratesMemoryPressure(pod *corev1.Pod) bool {

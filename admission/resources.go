@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,7 +73,7 @@ func lacking(q question) ([]shortage, problem.List) {
 		out = append(out, shortage{corev1.ResourcePods, 1, pods, limit, "delete a pod, or increase --max-pods"})
 	}
 	requests := resource.PodRequests(q.pod)
-	for _, name := range sortedNames(requests) {
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		want, have, total := amount(name, requests), amount(name, used), amount(name, allocatable)
 		if want == 0 || have+want <= total {
 			continue
@@ -102,13 +103,4 @@ func amount(name corev1.ResourceName, list corev1.ResourceList) int64 {
 		return q.MilliValue()
 	}
 	return q.Value()
-}
-
-func sortedNames[K ~string, V any](m map[K]V) []K {
-	names := make([]K, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -184,6 +184,15 @@ func (p Plan) manager(g Group) (cgroups.Manager, *cgroups.Cgroup, error) {
 	return m, config, err
 }
 
+// set sets the values of one group that exists.
+func (p Plan) set(g Group) error {
+	m, config, err := p.manager(g)
+	if err != nil {
+		return err
+	}
+	return m.Set(config.Resources)
+}
+
 // config converts resources to the manager's format. Devices and freezing belong to the
 // containers.
 func (r Resources) config() *cgroups.Resources {

@@ -2,8 +2,6 @@ package cgroup
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/nodeconfig"
@@ -17,22 +15,15 @@ import (
 func ReadHolders(c host.Cgroup, s nodeconfig.Settings, known func(uid string) bool) map[string]string {
 	out := map[string]string{}
 	p := Leftovers("", c, s)
-	for _, shared := range p.Shared {
-		for _, parent := range p.dirs(shared) {
-			entries, _ := os.ReadDir(parent) // none where it was never made
-			for _, e := range entries {
-				uid, ok := p.uidOf(e.Name())
-				dir := filepath.Join(parent, e.Name())
-				if !ok || !e.IsDir() || known(uid) || !marked(dir) {
-					continue
-				}
-				if root := rootDirOf(dir); root != "" && root != p.RootDir {
-					out[uid] = root
-				} else if root == "" && out[uid] == "" {
-					if pids, err := processes(dir); err != nil || len(pids) > 0 {
-						out[uid] = ""
-					}
-				}
+	for uid, dir := range p.markedPods() {
+		if known(uid) {
+			continue
+		}
+		if root := rootDirOf(dir); root != "" && root != p.RootDir {
+			out[uid] = root
+		} else if root == "" && out[uid] == "" {
+			if pids, err := processes(dir); err != nil || len(pids) > 0 {
+				out[uid] = ""
 			}
 		}
 	}

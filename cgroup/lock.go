@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/hostfile"
 )
 
 // lockWithin is how long a removal, or a change of weights, waits for the lock.
@@ -33,17 +35,8 @@ func (p Plan) lockShared(ctx context.Context) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock the cgroups that pods share: %w", err)
 	}
-	locked := make(chan error, 1)
-	go func() { locked <- flock(int(dir.Fd())) }()
-	select {
-	case err = <-locked:
-	case <-ctx.Done():
-		go func() { <-locked; _ = dir.Close() }()
-		return nil, fmt.Errorf("wait for another podrun to change the cgroups that pods share: %w", context.Cause(ctx))
-	}
-	if err != nil {
-		_ = dir.Close()
-		return nil, fmt.Errorf("lock %s: %w", p.Lock, err)
+	if err := hostfile.Lock(ctx, dir, "another podrun to change the cgroups that pods share"); err != nil {
+		return nil, err
 	}
 	if err := p.markMade(ctx); err != nil {
 		_ = dir.Close()
@@ -95,12 +88,4 @@ func (p Plan) underLock(op string, do func() error) error {
 	}
 	defer unlock()
 	return do()
-}
-
-func flock(fd int) error {
-	for {
-		if err := unix.Flock(fd, unix.LOCK_EX); err != unix.EINTR {
-			return err
-		}
-	}
 }

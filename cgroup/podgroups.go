@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,27 +27,17 @@ type PodGroup struct {
 func ReadPodGroups(c host.Cgroup, s nodeconfig.Settings) []PodGroup {
 	found := map[string]PodGroup{}
 	p := Leftovers("", c, s)
-	for _, shared := range p.Shared {
-		for _, parent := range p.dirs(shared) {
-			entries, _ := os.ReadDir(parent) // none where it was never made
-			for _, e := range entries {
-				dir := filepath.Join(parent, e.Name())
-				uid, ok := p.uidOf(e.Name())
-				if !ok || !e.IsDir() || !marked(dir) {
-					continue
-				}
-				g := PodGroup{UID: uid, RootDir: rootDirOf(dir), InUse: found[uid].InUse}
-				if g.RootDir == "" {
-					g.RootDir = found[uid].RootDir
-				}
-				if info, err := e.Info(); err == nil {
-					g.Made = info.ModTime()
-				}
-				pids, err := processes(dir)
-				g.InUse = g.InUse || err != nil || len(pids) > 0
-				found[uid] = g
-			}
+	for uid, dir := range p.markedPods() {
+		g := PodGroup{UID: uid, RootDir: rootDirOf(dir), InUse: found[uid].InUse}
+		if g.RootDir == "" {
+			g.RootDir = found[uid].RootDir
 		}
+		if info, err := os.Lstat(dir); err == nil {
+			g.Made = info.ModTime()
+		}
+		pids, err := processes(dir)
+		g.InUse = g.InUse || err != nil || len(pids) > 0
+		found[uid] = g
 	}
 	var out []PodGroup
 	for _, g := range found {
@@ -54,6 +45,25 @@ func ReadPodGroups(c host.Cgroup, s nodeconfig.Settings) []PodGroup {
 	}
 	slices.SortFunc(out, func(a, b PodGroup) int { return strings.Compare(a.UID, b.UID) })
 	return out
+}
+
+// markedPods are the directories of pods, by UID, in the shared groups that carry a podrun's
+// mark: one in each hierarchy.
+func (p Plan) markedPods() iter.Seq2[string, string] {
+	return func(yield func(uid, dir string) bool) {
+		for _, shared := range p.Shared {
+			for _, parent := range p.dirs(shared) {
+				entries, _ := os.ReadDir(parent) // none where it was never made
+				for _, e := range entries {
+					uid, ok := p.uidOf(e.Name())
+					dir := filepath.Join(parent, e.Name())
+					if ok && e.IsDir() && marked(dir) && !yield(uid, dir) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // uidOf reads the UID off the name of a pod's group.

@@ -30,11 +30,7 @@ func Grow(ctx context.Context, p Plan) error {
 			continue
 		}
 		g.Resources = more
-		m, config, err := p.manager(g)
-		if err == nil {
-			err = m.Set(config.Resources)
-		}
-		if err != nil {
+		if err := p.set(g); err != nil {
 			return failed(g, "grow the cgroup", err)
 		}
 	}

@@ -25,11 +25,7 @@ func (p Plan) reweigh(planned bool) error {
 		if p.holds(g) || !known && !planned {
 			continue
 		}
-		m, config, err := p.manager(g)
-		if err == nil {
-			err = m.Set(config.Resources)
-		}
-		if err != nil {
+		if err := p.set(g); err != nil {
 			return failed(g, "set its weight", err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
 // podSummary is a pod in a few words, by kubectl's rules
@@ -32,7 +33,7 @@ func summarize(pod *corev1.Pod) podSummary {
 		s.status = pod.Status.Reason
 	}
 	for i := range pod.Spec.InitContainers {
-		if isSidecar(&pod.Spec.InitContainers[i]) {
+		if podutil.IsRestartableInitContainer(&pod.Spec.InitContainers[i]) {
 			s.total++
 		}
 	}
@@ -128,12 +129,8 @@ func endWord(end *corev1.ContainerStateTerminated) string {
 	return fmt.Sprintf("ExitCode:%d", end.ExitCode)
 }
 
-func isSidecar(c *corev1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
-}
-
 func sidecarOf(pod *corev1.Pod, name string) bool {
-	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == name && isSidecar(&c) })
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == name && podutil.IsRestartableInitContainer(&c) })
 }
 
 func hasCondition(pod *corev1.Pod, kind corev1.PodConditionType) bool {

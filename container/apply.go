@@ -45,7 +45,7 @@ func Apply(ctx context.Context, client *cri.Client, sandboxID string, config *ru
 		return "", err
 	}
 	id, again := create()
-	if again != nil && ended(again) {
+	if again != nil && cri.Interrupted(again) {
 		return "", fmt.Errorf("%w (the retry got no answer either)", err)
 	}
 	return id, again
@@ -63,13 +63,6 @@ func awaitName(ctx context.Context, client *cri.Client, sandboxID string, config
 		return cri.Reserved(err), err
 	})
 	return id, err
-}
-
-// ended reports whether a call had no answer before its context ended.
-func ended(err error) bool {
-	code := status.Code(err)
-	return code == codes.DeadlineExceeded || code == codes.Canceled ||
-		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // removeStray removes the container of that sandbox, name and attempt, of which

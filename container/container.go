@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/nodeconfig"
@@ -148,7 +149,7 @@ func find(in Input) (Plan, bool) {
 	for i := range in.Pod.Spec.InitContainers {
 		if c := &in.Pod.Spec.InitContainers[i]; c.Name == in.Name {
 			kind := Init
-			if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			if podutil.IsRestartableInitContainer(c) {
 				kind = Sidecar
 			}
 			return plan(in, c, kind, "spec.initContainers", i), true

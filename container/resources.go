@@ -7,9 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
+	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
-	"k8s.io/kubernetes/pkg/apis/scheduling"
+	kubelettypes "k8s.io/kubernetes/pkg/kubelet/types"
 
 	"github.com/podrun/podrun/internal/resource"
 )
@@ -102,15 +103,11 @@ func (p Plan) swapShare() int64 {
 	request, limit := p.container.Resources.Requests.Memory(), p.container.Resources.Limits.Memory()
 	capacity := p.in.Facts.Capacity.Memory().Value()
 	if p.in.Settings.SwapBehavior != "LimitedSwap" || !p.in.Settings.Gate("NodeSwap", true) ||
-		resource.QOSClass(p.in.Pod) != corev1.PodQOSBurstable || critical(p.in.Pod) ||
+		resource.QOSClass(p.in.Pod) != corev1.PodQOSBurstable || kubelettypes.IsCriticalPodBasedOnPriority(schedulingv1.PodPriority(p.in.Pod)) ||
 		request.Cmp(*limit) == 0 || capacity <= 0 || request.Value() > capacity {
 		return 0
 	}
 	return int64(float64(request.Value()) / float64(capacity) * float64(p.in.Facts.SwapTotal))
-}
-
-func critical(pod *corev1.Pod) bool {
-	return pod.Spec.Priority != nil && *pod.Spec.Priority >= scheduling.SystemCriticalPriority
 }
 
 // Of KEP-2570: the kubelet's default memoryThrottlingFactor, and the page that

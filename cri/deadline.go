@@ -2,6 +2,7 @@ package cri
 
 import (
 	"context"
+	"errors"
 	"path"
 	"time"
 
@@ -34,6 +35,14 @@ func untilDue(ctx context.Context, method string, req, reply any, conn *grpc.Cli
 		<-ctx.Done()
 	}
 	return err
+}
+
+// Interrupted reports whether an error means only that a call had no answer before its
+// context ended.
+func Interrupted(err error) bool {
+	code := status.Code(err)
+	return code == codes.DeadlineExceeded || code == codes.Canceled ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // observed is an interceptor that reports a call to the observer.

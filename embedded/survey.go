@@ -212,8 +212,7 @@ func systemdOnV2() bool {
 
 // systemdRuns is sd_booted(3).
 func systemdRuns() bool {
-	info, err := os.Lstat("/run/systemd/system")
-	return err == nil && info.IsDir()
+	return hostfile.IsDir("/run/systemd/system")
 }
 
 // overlayWorks tries overlayfs in a directory: it does not work on another overlayfs,

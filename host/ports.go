@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
 // HostPorts lists the ports of the host that a pod takes: those of its app
@@ -31,7 +32,7 @@ func HostPorts(pod *corev1.Pod) []HostPort {
 	}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+		if podutil.IsRestartableInitContainer(c) {
 			add(fmt.Sprintf("spec.initContainers[%d]", i), c)
 		}
 	}

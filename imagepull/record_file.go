@@ -43,18 +43,10 @@ func (r records) lock() (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(f, unix.LOCK_EX); err != nil {
+	if err := hostfile.Flock(f, unix.LOCK_EX); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return func() { f.Close() }, nil
-}
-
-func flock(f *os.File, how int) error {
-	for {
-		if err := unix.Flock(int(f.Fd()), how); err != unix.EINTR {
-			return err
-		}
-	}
 }
 
 // intend writes down that an image is about to be pulled. What it returns takes
@@ -74,7 +66,7 @@ func (r records) intend(image string) (func(), error) {
 		_, err = f.WriteAt(data, 0)
 	}
 	if err == nil {
-		err = flock(f, unix.LOCK_SH) // exclusive locks are taken only within the lock of all
+		err = hostfile.Flock(f, unix.LOCK_SH) // exclusive locks are taken only within the lock of all
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -89,7 +81,7 @@ func (r records) done(image string, f *os.File) {
 		return // a record that remains only makes the next pod contact the registry
 	}
 	defer unlock()
-	if flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
+	if hostfile.Flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
 		_ = os.Remove(r.pulling(image)) // likewise
 	}
 }

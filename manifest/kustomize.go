@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podrun/podrun/internal/output"
 	"github.com/podrun/podrun/internal/problem"
 )
 
@@ -34,17 +34,17 @@ func ReadKustomization(ctx context.Context, dir string) (Source, error) {
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	out, complaint := &cutBuffer{limit: MaxInput, full: cancel}, &cutBuffer{limit: maxComplaint, full: func() {}}
+	out, complaint := &output.Head{Limit: MaxInput, OnCut: cancel}, &output.Head{Limit: maxComplaint}
 	c := exec.CommandContext(inner, words[0], append(words[1:], dir)...)
 	c.Stdout, c.Stderr, c.WaitDelay = out, complaint, time.Second
 	err := c.Run()
 	switch {
 	case ctx.Err() != nil:
 		return Source{}, fmt.Errorf("build the %s: %w", object, context.Cause(ctx))
-	case out.cut:
+	case out.Cut():
 		err = fmt.Errorf("it builds more than %d MiB", MaxInput>>20)
 	case err != nil:
-		if text := strings.TrimSpace(complaint.data.String()); text != "" {
+		if text := strings.TrimSpace(complaint.String()); text != "" {
 			err = errors.New(text)
 		}
 		err = fmt.Errorf("%s %s: %w", filepath.Base(words[0]), words[1], err)
@@ -52,7 +52,7 @@ func ReadKustomization(ctx context.Context, dir string) (Source, error) {
 	if err != nil {
 		return Source{}, &problem.Error{Kind: problem.Manifest, Object: object, Err: err}
 	}
-	return Source{Name: filepath.Join(problem.ShownURL(dir), "(kustomization)"), Data: out.data.Bytes()}, nil
+	return Source{Name: filepath.Join(problem.ShownURL(dir), "(kustomization)"), Data: out.Bytes()}, nil
 }
 
 // kustomizer is the program that is installed, with its subcommand; nil for none.
@@ -63,24 +63,4 @@ func kustomizer() []string {
 		}
 	}
 	return nil
-}
-
-// cutBuffer keeps the first bytes that are written, up to a limit. What comes after
-// them is dropped, and full is called.
-type cutBuffer struct {
-	data  bytes.Buffer
-	limit int
-	cut   bool
-	full  func()
-}
-
-// Write never fails.
-func (b *cutBuffer) Write(p []byte) (int, error) {
-	kept := min(len(p), b.limit-b.data.Len())
-	b.data.Write(p[:kept])
-	if kept < len(p) && !b.cut {
-		b.cut = true
-		b.full()
-	}
-	return len(p), nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/podrun/podrun/container/copytar"
+	"github.com/podrun/podrun/internal/output"
 	"github.com/podrun/podrun/internal/problem"
 )
 
@@ -155,7 +156,7 @@ func (e *Engine) isDir(ctx context.Context, t ExecTarget, name string) (bool, er
 
 // tar runs tar in the container.
 func (e *Engine) tar(ctx context.Context, t ExecTarget, command []string, s Streams) error {
-	words := &firstBytes{limit: maxTarWords}
+	words := &output.Head{Limit: maxTarWords}
 	s.Err = words
 	code, err := e.Exec(ctx, t, ExecOptions{Command: command, Streams: s})
 	switch {
@@ -165,7 +166,7 @@ func (e *Engine) tar(ctx context.Context, t ExecTarget, command []string, s Stre
 	case err != nil:
 		return err
 	case code != 0:
-		return t.copyFault(fmt.Errorf("tar exited with code %d: %s", code, bytes.TrimSpace(words.kept)))
+		return t.copyFault(fmt.Errorf("tar exited with code %d: %s", code, bytes.TrimSpace(words.Bytes())))
 	}
 	return nil
 }
@@ -175,16 +176,4 @@ func (t ExecTarget) copyFault(err error) error {
 		return nil
 	}
 	return &problem.Error{Kind: problem.Failed, Object: t.object(), Op: "copy", Err: err}
-}
-
-// firstBytes keeps the first bytes that are written.
-type firstBytes struct {
-	kept  []byte
-	limit int
-}
-
-// Write never fails.
-func (f *firstBytes) Write(p []byte) (int, error) {
-	f.kept = append(f.kept, p[:min(len(p), f.limit-len(f.kept))]...)
-	return len(p), nil
 }

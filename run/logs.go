@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
@@ -74,7 +75,7 @@ func logNames(pod *corev1.Pod, obs *lifecycle.Observed, r LogsRequest) ([]string
 			return []string{name}, nil
 		}
 		all = append(all, name)
-		if !c.Init && !c.Ephemeral || lifecycle.IsSidecar(c.Container) {
+		if !c.Init && !c.Ephemeral || podutil.IsRestartableInitContainer(c.Container) {
 			apps = append(apps, name)
 		}
 	}

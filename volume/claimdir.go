@@ -44,23 +44,8 @@ func lockClaims(ctx context.Context, path string, create bool) (*os.File, error)
 	if err != nil {
 		return nil, err
 	}
-	locked := make(chan error, 1)
-	go func() {
-		err := unix.Flock(int(dir.Fd()), unix.LOCK_EX)
-		for err == unix.EINTR {
-			err = unix.Flock(int(dir.Fd()), unix.LOCK_EX)
-		}
-		locked <- err
-	}()
-	select {
-	case err = <-locked:
-	case <-ctx.Done():
-		go func() { <-locked; _ = dir.Close() }()
-		return nil, fmt.Errorf("wait for the process that locks %s: %w", path, context.Cause(ctx))
-	}
-	if err != nil {
-		_ = dir.Close()
-		return nil, fmt.Errorf("lock %s: %w", path, err)
+	if err := hostfile.Lock(ctx, dir, "the process that locks "+path); err != nil {
+		return nil, err
 	}
 	return dir, nil
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/safepath"
 )
 
@@ -22,7 +23,7 @@ func makeEmptyDir(ctx context.Context, v Volume, e *EmptyDir) error {
 	if err != nil {
 		return err
 	}
-	if isReady(e) && (e.Medium == corev1.StorageMediumDefault && isDir(v.HostPath) || mounted) {
+	if isReady(e) && (e.Medium == corev1.StorageMediumDefault && hostfile.IsDir(v.HostPath) || mounted) {
 		return nil
 	}
 	if err := safepath.MakeDir(filepath.Dir(v.HostPath), openMode); err != nil {
@@ -100,9 +101,4 @@ func setReady(e *EmptyDir) error {
 	}
 	defer f.Close()
 	return f.Chmod(0o644)
-}
-
-func isDir(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.IsDir()
 }

@@ -6,13 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/internal/output"
 )
 
 const (
@@ -35,7 +36,7 @@ func askHelper(ctx context.Context, name, server string) (*runtimeapi.AuthConfig
 		return nil, fmt.Errorf("%q is not the name of a credential helper", name)
 	}
 	program := "docker-credential-" + name
-	out, err := output(ctx, program, []string{"get"}, nil, []byte(server+"\n"))
+	out, err := runHelper(ctx, program, []string{"get"}, nil, []byte(server+"\n"))
 	if strings.TrimSpace(string(out)) == noCredentials {
 		return nil, nil
 	}
@@ -55,40 +56,28 @@ func askHelper(ctx context.Context, name, server string) (*runtimeapi.AuthConfig
 	return &runtimeapi.AuthConfig{Username: answer.Username, Password: answer.Secret}, nil
 }
 
-// output runs a credential program and returns its output. The error describes how the
+// runHelper runs a credential program and returns its output. The error describes how the
 // program ended, and does not contain its output.
-func output(ctx context.Context, program string, args, env []string, in []byte) ([]byte, error) {
+func runHelper(ctx context.Context, program string, args, env []string, in []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, helperTimeout)
 	defer cancel()
-	c := exec.CommandContext(ctx, program, args...)
+	inner, stop := context.WithCancel(ctx)
+	defer stop()
+	c := exec.CommandContext(inner, program, args...)
 	c.Env, c.Stdin = append(os.Environ(), env...), bytes.NewReader(in)
 	c.WaitDelay = time.Second
-	var out limited
+	out := output.Head{Limit: helperOutput, OnCut: stop}
 	c.Stdout = &out
 	err := c.Run()
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, fmt.Errorf("%s: no output within %s", program, helperTimeout)
-	case out.over:
+	case out.Cut():
 		return nil, fmt.Errorf("%s: its output is longer than %d bytes", program, helperOutput)
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, fmt.Errorf("%s: is not in $PATH", program)
 	case err != nil:
-		return out.text.Bytes(), fmt.Errorf("%s: %w", program, err)
+		return out.Bytes(), fmt.Errorf("%s: %w", program, err)
 	}
-	return out.text.Bytes(), nil
-}
-
-// limited stores the bytes that are written, up to helperOutput.
-type limited struct {
-	text bytes.Buffer
-	over bool
-}
-
-func (l *limited) Write(p []byte) (int, error) {
-	if l.text.Len()+len(p) > helperOutput {
-		l.over = true
-		return 0, io.ErrShortWrite
-	}
-	return l.text.Write(p)
+	return out.Bytes(), nil
 }

@@ -66,7 +66,7 @@ func (p *providers) ask(ctx context.Context, provider kubeletconfig.CredentialPr
 	for _, e := range provider.Env {
 		env = append(env, e.Name+"="+e.Value)
 	}
-	out, err := output(ctx, filepath.Join(p.dir, provider.Name), provider.Args, env, in)
+	out, err := runHelper(ctx, filepath.Join(p.dir, provider.Name), provider.Args, env, in)
 	if err != nil {
 		return nil, err
 	}

@@ -2,9 +2,11 @@ package resource
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
 // AllocateDevices gives a pod's containers devices for the extended resources of
@@ -19,7 +21,7 @@ func AllocateDevices(pod *corev1.Pod, free map[corev1.ResourceName][]string) (ma
 	}
 	out := map[string][]string{}
 	give := func(c *corev1.Container, leaves bool) error {
-		for _, name := range sortedNames(c.Resources.Limits) {
+		for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) {
 			limit := c.Resources.Limits[name]
 			pool := pools[name]
 			if pool == nil || limit.IsZero() {
@@ -35,7 +37,7 @@ func AllocateDevices(pod *corev1.Pod, free map[corev1.ResourceName][]string) (ma
 	}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		stays := c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+		stays := podutil.IsRestartableInitContainer(c)
 		if err := give(c, !stays); err != nil {
 			return nil, err
 		}
@@ -69,13 +71,4 @@ func (p *devicePool) take(n int, leaves bool) ([]string, error) {
 		p.used = given
 	}
 	return given, nil
-}
-
-func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
-	var names []corev1.ResourceName
-	for name := range list {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

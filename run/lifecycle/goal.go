@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
 // Goal is the state of a pod that a command waits for: one of the constants
@@ -130,11 +131,11 @@ func StartedGoal(pod *corev1.Pod, obs *Observed, mine map[string]bool) (done boo
 		c := &pod.Spec.InitContainers[i]
 		have := obs.Container(c.Name)
 		switch {
-		case IsSidecar(c) && (have == nil || have.State != Running):
+		case podutil.IsRestartableInitContainer(c) && (have == nil || have.State != Running):
 			return false, fmt.Sprintf("sidecar %s is not running", c.Name)
-		case IsSidecar(c) && HasPostStart(c) && obs.Hooks[have.ID] != HookDone:
+		case podutil.IsRestartableInitContainer(c) && HasPostStart(c) && obs.Hooks[have.ID] != HookDone:
 			return false, fmt.Sprintf("the postStart hook of sidecar %s has not finished", c.Name)
-		case !IsSidecar(c) && !AnyAppContainer(pod, obs) && (have == nil || have.State != Exited || have.ExitCode != 0):
+		case !podutil.IsRestartableInitContainer(c) && !AnyAppContainer(pod, obs) && (have == nil || have.State != Exited || have.ExitCode != 0):
 			return false, fmt.Sprintf("init container %s has not finished", c.Name)
 		}
 	}

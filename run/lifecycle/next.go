@@ -236,7 +236,7 @@ func nextRunning(pod *corev1.Pod, c *corev1.Container, have *Container, w World,
 		if restartsWhenKilled(pod, c) {
 			kill.Restart = RestartUnhealthy
 		}
-		if kill.Restart != "" && !IsSidecar(c) {
+		if kill.Restart != "" && !podutil.IsRestartableInitContainer(c) {
 			kill.Message += ", will be restarted"
 		}
 		d.Actions = append(d.Actions, kill)
@@ -320,12 +320,6 @@ func requestsRestartAll(pod *corev1.Pod, obs *Observed) *Container {
 		}
 	}
 	return nil
-}
-
-// IsSidecar reports whether an init container is a sidecar, whose restartPolicy
-// is Always (KEP-753).
-func IsSidecar(c *corev1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
 // HasPostStart reports whether a container has a postStart hook.

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
 // nextInit plans the init containers and reports whether the app containers'
@@ -10,7 +11,7 @@ func nextInit(pod *corev1.Pod, w World, d *Decision) bool {
 	initialized := AnyAppContainer(pod, w.Observed)
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		if IsSidecar(c) {
+		if podutil.IsRestartableInitContainer(c) {
 			if !nextSidecar(pod, c, w, d) && !initialized {
 				return false
 			}

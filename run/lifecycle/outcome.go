@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
 // ExitPolicy selects the containers whose exit codes determine the exit code of a
@@ -59,7 +60,7 @@ func EndedContainers(pod *corev1.Pod, status corev1.PodStatus) []Ended {
 		e := Ended{Name: st.Name, Kind: "app", ExitCode: t.ExitCode, Reason: t.Reason, Message: t.Message,
 			Restarts: st.RestartCount, StartedAt: t.StartedAt.Time, FinishedAt: t.FinishedAt.Time}
 		switch {
-		case IsSidecar(c.Container):
+		case podutil.IsRestartableInitContainer(c.Container):
 			e.Kind = "sidecar"
 		case c.Init:
 			e.Kind = "init"

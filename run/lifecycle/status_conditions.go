@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
 // The kubelet's reasons of conditions (pkg/kubelet/status/generate.go).
@@ -102,7 +103,7 @@ func initializedCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1.Pod
 	for i := range s.InitContainerStatuses {
 		st := &s.InitContainerStatuses[i]
 		done := st.Ready
-		if IsSidecar(&pod.Spec.InitContainers[i]) {
+		if podutil.IsRestartableInitContainer(&pod.Spec.InitContainers[i]) {
 			done = *st.Started
 		}
 		if !done {
@@ -134,7 +135,7 @@ func containersReadyCondition(pod *corev1.Pod, s *corev1.PodStatus, phase corev1
 	}
 	var unready []string
 	for i := range s.InitContainerStatuses {
-		if st := &s.InitContainerStatuses[i]; IsSidecar(&pod.Spec.InitContainers[i]) && !st.Ready {
+		if st := &s.InitContainerStatuses[i]; podutil.IsRestartableInitContainer(&pod.Spec.InitContainers[i]) && !st.Ready {
 			unready = append(unready, st.Name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/podrun/podrun/internal/event"
 )
@@ -36,12 +37,12 @@ func initStatuses(pod *corev1.Pod, in StatusInput) []corev1.ContainerStatus {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		have := in.Observed.Container(c.Name)
-		if have == nil && !IsSidecar(c) && AnyAppContainer(pod, in.Observed) {
+		if have == nil && !podutil.IsRestartableInitContainer(c) && AnyAppContainer(pod, in.Observed) {
 			out = append(out, prunedInitStatus(pod, c, in))
 			continue
 		}
 		s := statusOf(pod, c, have, in)
-		if !IsSidecar(c) {
+		if !podutil.IsRestartableInitContainer(c) {
 			s.Ready = s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
 		}
 		out = append(out, s)
@@ -175,7 +176,7 @@ func due(pod *corev1.Pod, c *corev1.Container, have *Container, obs *Observed) b
 }
 
 func isRegularInit(pod *corev1.Pod, c *corev1.Container) bool {
-	return !IsSidecar(c) && slices.ContainsFunc(pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
+	return !podutil.IsRestartableInitContainer(c) && slices.ContainsFunc(pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
 }
 
 // probed reports whether a container passes a probe: it has none, or its last

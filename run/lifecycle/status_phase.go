@@ -72,7 +72,7 @@ func count(pod *corev1.Pod, s *corev1.PodStatus, obs *Observed) tally {
 	var t tally
 	for i := range s.InitContainerStatuses {
 		st, c := &s.InitContainerStatuses[i], &pod.Spec.InitContainers[i]
-		if IsSidecar(c) {
+		if podutil.IsRestartableInitContainer(c) {
 			t.sidecar(st)
 		} else {
 			t.init(pod, c, st)

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
+	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/store"
@@ -132,17 +130,10 @@ func DeadlineError(id identity.Pod, cause error, waiting string) *problem.Error 
 // with cause. Where the runtime still answered why it could not do the step, the
 // error has its answer: the deadline is then no reason, only the moment.
 func (w *state) endedBy(cause error, name, op string, err error) error {
-	if err == nil || errors.Is(err, cause) || onlyEnded(err) {
+	if err == nil || errors.Is(err, cause) || cri.Interrupted(err) {
 		return cause
 	}
 	return fmt.Errorf("%w; the runtime's last answer to %s container %s: %w", cause, op, name, w.redacted(name, err))
-}
-
-// onlyEnded reports whether an error means only that the call was interrupted.
-func onlyEnded(err error) bool {
-	code := status.Code(err)
-	return code == codes.DeadlineExceeded || code == codes.Canceled ||
-		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // ofRuntime adds the pod to an error of the runtime. Other errors, for example that

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/podrun/podrun/container/hook"
 	"github.com/podrun/podrun/internal/event"
@@ -133,7 +134,7 @@ func (w *stopper) running() (apps, sidecars []lifecycle.Container) {
 	rank := map[string]bool{}
 	for i := range w.pod().Spec.InitContainers {
 		c := &w.pod().Spec.InitContainers[i]
-		if !lifecycle.IsSidecar(c) {
+		if !podutil.IsRestartableInitContainer(c) {
 			continue
 		}
 		rank[c.Name] = true

@@ -144,7 +144,7 @@ func dropSecrets(layout identity.Layout, uid, keep string) error {
 func dropFiles(layout identity.Layout, dir string, chosen func(name string) bool) error {
 	if top, err := os.ReadDir(layout.SecretsDir()); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil // the latter occurs for users other than root, who have no files there
-	} else if len(top) > 0 && !isDir(dir) {
+	} else if len(top) > 0 && !hostfile.IsDir(dir) {
 		return err
 	}
 	entries, err := os.ReadDir(dir)
@@ -175,11 +175,6 @@ func dropFiles(layout identity.Layout, dir string, chosen func(name string) bool
 		removeEmpty(layout, dir)
 		return errors.Join(errs...)
 	})
-}
-
-func isDir(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.IsDir()
 }
 
 // removeEmpty removes a directory and those around it up to SecretsDir, as far as they

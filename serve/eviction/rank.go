@@ -5,7 +5,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/kubernetes/pkg/apis/scheduling"
+	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
+	kubelettypes "k8s.io/kubernetes/pkg/kubelet/types"
 
 	"github.com/podrun/podrun/internal/resource"
 )
@@ -13,7 +14,7 @@ import (
 // Critical reports whether a pod is never evicted (the kubelet's IsCriticalPod; podrun's
 // static pods are not so as such).
 func Critical(pod *corev1.Pod) bool {
-	return pod.Spec.Priority != nil && *pod.Spec.Priority >= scheduling.SystemCriticalPriority
+	return kubelettypes.IsCriticalPodBasedOnPriority(schedulingv1.PodPriority(pod))
 }
 
 // Rank sorts pods in the order of eviction for a signal, without critical ones. For
@@ -41,13 +42,8 @@ func Rank(pods []Candidate, s Signal, dedicatedImages bool) []Candidate {
 	return out
 }
 
-func byPriority(a, b Candidate) int { return cmp.Compare(priority(a.Pod), priority(b.Pod)) }
-
-func priority(pod *corev1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
+func byPriority(a, b Candidate) int {
+	return cmp.Compare(schedulingv1.PodPriority(a.Pod), schedulingv1.PodPriority(b.Pod))
 }
 
 // first sorts true before false.

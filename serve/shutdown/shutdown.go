@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
@@ -46,7 +47,7 @@ func Plan(periods []kubelet.ShutdownGracePeriodByPodPriority, pods []*corev1.Pod
 		return nil
 	}
 	for _, pod := range pods {
-		above := sort.Search(len(groups), func(i int) bool { return groups[i].Priority > priority(pod) })
+		above := sort.Search(len(groups), func(i int) bool { return groups[i].Priority > schedulingv1.PodPriority(pod) })
 		g := &groups[max(0, above-1)]
 		g.Pods = append(g.Pods, Stop{Pod: pod, Grace: grace(pod, g.Period)})
 	}
@@ -57,13 +58,6 @@ func Plan(periods []kubelet.ShutdownGracePeriodByPodPriority, pods []*corev1.Pod
 		}
 	}
 	return out
-}
-
-func priority(pod *corev1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
 }
 
 func grace(pod *corev1.Pod, period time.Duration) time.Duration {

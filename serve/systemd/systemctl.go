@@ -1,7 +1,6 @@
 package systemd
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/output"
 )
 
 // Manager is systemd, by systemctl.
@@ -26,8 +28,7 @@ type Systemctl struct{}
 
 // Booted looks for the directory that systemd makes first.
 func (Systemctl) Booted() bool {
-	info, err := os.Lstat("/run/systemd/system")
-	return err == nil && info.IsDir()
+	return hostfile.IsDir("/run/systemd/system")
 }
 
 // programDirs are the directories in which systemctl is searched for if PATH does not have
@@ -61,29 +62,17 @@ func (Systemctl) Run(ctx context.Context, args ...string) ([]byte, error) {
 	c := exec.CommandContext(ctx, path, append([]string{"--no-pager", "--no-ask-password"}, args...)...)
 	c.Env = append(os.Environ(), "LC_ALL=C", "SYSTEMD_COLORS=0")
 	c.WaitDelay = time.Second
-	var stdout, stderr limited
+	stdout, stderr := output.Head{Limit: maxOutput}, output.Head{Limit: maxOutput}
 	c.Stdout, c.Stderr = &stdout, &stderr
 	err = c.Run()
 	if err == nil {
-		return stdout.kept.Bytes(), nil
+		return stdout.Bytes(), nil
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	if said := strings.TrimSpace(stderr.kept.String()); said != "" {
+	if said := strings.TrimSpace(stderr.String()); said != "" {
 		err = fmt.Errorf("%w: %s", err, said)
 	}
 	return nil, fmt.Errorf("systemctl %s: %w", strings.Join(args, " "), err)
-}
-
-// limited keeps the first maxOutput bytes. The buffer is no embedded field: its
-// ReadFrom would keep them all.
-type limited struct{ kept bytes.Buffer }
-
-// Write accepts all of p, so that the process is not blocked.
-func (l *limited) Write(p []byte) (int, error) {
-	if room := maxOutput - l.kept.Len(); room > 0 {
-		l.kept.Write(p[:min(room, len(p))])
-	}
-	return len(p), nil
 }

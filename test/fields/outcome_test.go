@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/podrun/podrun/container"
 	"github.com/podrun/podrun/container/hook"
@@ -128,7 +129,7 @@ func later(p *prepare.Plan, does map[string]any) {
 			obs := &lifecycle.Observed{Sandboxes: []lifecycle.Sandbox{{ID: "s", Pod: p.ID, Ready: true, IPs: []string{"192.0.2.20"}, HostNetwork: p.Pod.Spec.HostNetwork, CreatedAt: start, Managed: true}}}
 			for i := range containers {
 				c := lifecycle.Container{ID: containers[i].Name + "-0", Name: containers[i].Name, SandboxID: "s", State: lifecycle.Running, CreatedAt: start, StartedAt: start}
-				if init := i < len(p.Pod.Spec.InitContainers); init && !lifecycle.IsSidecar(&containers[i]) {
+				if init := i < len(p.Pod.Spec.InitContainers); init && !podutil.IsRestartableInitContainer(&containers[i]) {
 					c.State, c.FinishedAt, c.ExitCode = lifecycle.Exited, start.Add(10*time.Minute), max(code-100, 0)
 				} else if code >= 100 {
 					continue

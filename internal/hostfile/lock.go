@@ -1,0 +1,37 @@
+package hostfile
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Lock locks an open file or directory against other processes, and waits for them until
+// ctx ends. Closing f unlocks it. If Lock fails, it closes f itself, because the system call
+// may still wait: holder then names in the error whom it waited for.
+func Lock(ctx context.Context, f *os.File, holder string) error {
+	locked := make(chan error, 1)
+	go func() { locked <- Flock(f, unix.LOCK_EX) }()
+	select {
+	case err := <-locked:
+		if err != nil {
+			_ = f.Close()
+			return fmt.Errorf("lock %s: %w", f.Name(), err)
+		}
+		return nil
+	case <-ctx.Done():
+		go func() { <-locked; _ = f.Close() }()
+		return fmt.Errorf("wait for %s: %w", holder, context.Cause(ctx))
+	}
+}
+
+// Flock is flock(2), and calls it again if a signal interrupts it.
+func Flock(f *os.File, how int) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), how); err != unix.EINTR {
+			return err
+		}
+	}
+}
