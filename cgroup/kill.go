@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // killPause is how long killed processes get to leave.
@@ -34,10 +36,8 @@ func (p Plan) kill(ctx context.Context, g Group) error {
 			return nil
 		}
 		p.thaw(g)
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, killPause) != nil {
 			return fmt.Errorf("%d processes remain in it: %w", left, ctx.Err())
-		case <-time.After(killPause):
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // How long to wait for the kernel to let go of a group whose last process has
@@ -112,11 +113,9 @@ func removeTree(ctx context.Context, dir string) error {
 		case err != unix.EBUSY:
 			return &os.PathError{Op: "rmdir", Path: dir, Err: err}
 		}
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, pause) != nil {
 			pids, _ := processes(dir)
 			return fmt.Errorf("rmdir %s: still in use (processes %v): %w", dir, pids, ctx.Err())
-		case <-time.After(pause):
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // BusyFor is how long a call is repeated while the runtime is still at work on the
@@ -112,10 +114,8 @@ func While(ctx context.Context, limit time.Duration, try func() (again bool, err
 		if !again || time.Now().After(end) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, busyPoll) != nil {
 			return err
-		case <-time.After(busyPoll):
 		}
 	}
 }

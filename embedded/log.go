@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/internal/hostfile"
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // maxLog is how large containerd's log may become, in bytes; its newest half is kept
@@ -97,10 +98,8 @@ func CopyLog(ctx context.Context, l Layout, w io.Writer, tail int, follow bool) 
 		return err
 	}
 	for {
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, logPoll) != nil {
 			return nil
-		case <-time.After(logPoll):
 		}
 		size, err := logSize(l)
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podrun/podrun/internal/safepath"
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // End ends containerd, the shims, and the containers that these have started. It is called
@@ -190,10 +191,8 @@ func removeCgroups(ctx context.Context, l Layout, cgroupRoot string) error {
 			if !errors.Is(err, unix.EBUSY) || try == 100 {
 				return fmt.Errorf("remove the cgroup %s: %w", dir, err)
 			}
-			select {
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			case <-time.After(20 * time.Millisecond):
+			if err := wait.Sleep(ctx, 20*time.Millisecond); err != nil {
+				return err
 			}
 		}
 	}

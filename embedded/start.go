@@ -20,6 +20,7 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // startWithin bounds how long containerd may take until it answers. A host that is slow,
@@ -208,12 +209,7 @@ func pause(ctx context.Context, d Daemon) error {
 	if !d.Alive() {
 		return fmt.Errorf("process %d ended", d.PID)
 	}
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(3 * time.Millisecond):
-		return nil
-	}
+	return wait.Sleep(ctx, 3*time.Millisecond)
 }
 
 // AwaitReady waits until a daemon that another podrun has started answers.

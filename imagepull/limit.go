@@ -8,6 +8,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // pulling is a reference that is being pulled.
@@ -139,12 +140,8 @@ func (p *Puller) sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if wait.Sleep(ctx, d) != nil {
 		return endOf(ctx)
 	}
+	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/observe"
 )
 
@@ -77,7 +78,7 @@ func (e *Engine) Forward(ctx context.Context, o ForwardOptions) error {
 			return err
 		}
 	}
-	for observe.Sleep(ctx, findForwardEvery) == nil {
+	for wait.Sleep(ctx, findForwardEvery) == nil {
 		err := f.find(ctx)
 		if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Failed && !errors.Is(err, errNoSandbox) {
 			return err // it was deleted
@@ -152,7 +153,7 @@ func (f *forwarder) accept(ctx context.Context, l net.Listener, remote int) {
 		conn, err := l.Accept()
 		if err != nil {
 			<-f.slots
-			if ctx.Err() == nil && observe.Sleep(ctx, 100*time.Millisecond) == nil && !errors.Is(err, net.ErrClosed) {
+			if ctx.Err() == nil && wait.Sleep(ctx, 100*time.Millisecond) == nil && !errors.Is(err, net.ErrClosed) {
 				continue // out of file descriptors, for one
 			}
 			return

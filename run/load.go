@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/imagepull/archive"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // LoadImages puts the images of an archive into containerd and returns their
@@ -67,7 +67,7 @@ func (e *Engine) seen(ctx context.Context, names []string) error {
 				}
 				break
 			}
-			if err := observe.Sleep(ctx, 10*time.Millisecond); err != nil {
+			if err := wait.Sleep(ctx, 10*time.Millisecond); err != nil {
 				return imageError(name, "find it", err)
 			}
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/trace"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/node"
-	"github.com/podrun/podrun/run/observe"
 )
 
 // loadPause puts the sandbox image, which no registry serves, into the embedded runtime.
@@ -54,7 +54,7 @@ func (r *Runtime) loadPause(ctx context.Context, digest string) error {
 		if there, err := has(); err != nil || there {
 			return err
 		}
-		if err := observe.Sleep(ctx, 2*time.Millisecond); err != nil {
+		if err := wait.Sleep(ctx, 2*time.Millisecond); err != nil {
 			return fail(err)
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
-	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 )
@@ -55,7 +55,7 @@ func (e *Engine) waitDeleted(ctx context.Context, k Known) error {
 		if err != nil || len(left) == 0 {
 			return err
 		}
-		if err := observe.Sleep(ctx, deletedPoll); err != nil {
+		if err := wait.Sleep(ctx, deletedPoll); err != nil {
 			return reconcile.DeadlineError(k.ID, err, "it still exists")
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/node"
-	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/serve/nodeapi"
 	"github.com/podrun/podrun/serve/supervisor"
 )
@@ -120,7 +120,7 @@ func (a *api) listen(ctx context.Context) {
 				if err != nil && ctx.Err() == nil {
 					a.engine.WarnOnce(problem.Problem{Object: "HTTP API", Message: err.Error(), Hint: "podrun retries every 10 s"})
 				}
-				if observe.Sleep(ctx, listenAgain) != nil {
+				if wait.Sleep(ctx, listenAgain) != nil {
 					return
 				}
 				l, err = listen()

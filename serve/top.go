@@ -10,8 +10,8 @@ import (
 
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run"
-	"github.com/podrun/podrun/run/observe"
 )
 
 // Usage is the CPU and memory usage of a pod or a container; nil fields are not known.
@@ -61,7 +61,7 @@ func Top(ctx context.Context, e *run.Engine, sel run.Selector) ([]PodUsage, erro
 	}
 	begun, window := time.Now(), time.Duration(0)
 	if !rated(summary, sel) {
-		if err := observe.Sleep(ctx, topInterval); err != nil {
+		if err := wait.Sleep(ctx, topInterval); err != nil {
 			return nil, err
 		}
 		window = time.Since(begun)

@@ -43,13 +43,6 @@ func wantGone(t *testing.T, plan Plan) {
 	}
 }
 
-func bind(t *testing.T, from, to string) {
-	t.Helper()
-	if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func remove1(plan Plan) error { return Remove(context.Background(), plan.Layout, plan.ID.UID) }
 
 func TestRemoveIsIdempotent(t *testing.T) {
@@ -166,16 +159,16 @@ func TestRemoveUnmountsAndDeletesNothingMounted(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(volume, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		bind(t, host, filepath.Join(volume, dir))
+		treetest.Bind(t, host, filepath.Join(volume, dir))
 	}
-	bind(t, host+"/sub", filepath.Join(volume, "twice"))
-	bind(t, host, filepath.Join(volume, "bound", "sub"))
+	treetest.Bind(t, host+"/sub", filepath.Join(volume, "twice"))
+	treetest.Bind(t, host, filepath.Join(volume, "bound", "sub"))
 	treetest.Write(t, volume+"/onfile")
-	bind(t, host+"/sub/file", volume+"/onfile")
+	treetest.Bind(t, host+"/sub/file", volume+"/onfile")
 	// A mount that hides others, and one that does and is older than they are.
-	bind(t, host, volume)
+	treetest.Bind(t, host, volume)
 	older := t.TempDir()
-	bind(t, older, older)
+	treetest.Bind(t, older, older)
 	if err := unix.Mount("", older, "", unix.MS_PRIVATE, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -183,8 +176,8 @@ func TestRemoveUnmountsAndDeletesNothingMounted(t *testing.T) {
 	if err := os.Mkdir(inner, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	bind(t, older, inner)
-	bind(t, host, volume+"/sub")
+	treetest.Bind(t, older, inner)
+	treetest.Bind(t, host, volume+"/sub")
 	if err := unix.Mount(inner, volume, "", unix.MS_MOVE, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +228,7 @@ func TestDeletionStopsAtAMount(t *testing.T) {
 	if err := os.Mkdir(inner, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	bind(t, host, inner)
+	treetest.Bind(t, host, inner)
 	pods, err := unix.Open(plan.Layout.PodsDir(), unix.O_RDONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -299,7 +292,7 @@ func TestRemoveContents(t *testing.T) {
 	if err := os.Mkdir(inside, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	bind(t, host, inside)
+	treetest.Bind(t, host, inside)
 	for range 2 {
 		if err := RemoveContents(t.Context(), plan.Layout, plan.ID.UID); err != nil {
 			t.Fatal(err)

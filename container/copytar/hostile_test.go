@@ -32,6 +32,26 @@ func within20s(t *testing.T, what string, call func() error) error {
 	}
 }
 
+// swapAgainAndAgain swaps two files until stop is called, which fails the test if it could not.
+func swapAgainAndAgain(t *testing.T, one, other string) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	swapping := make(chan error)
+	go func() {
+		var err error
+		for err == nil && ctx.Err() == nil {
+			err = unix.Renameat2(unix.AT_FDCWD, one, unix.AT_FDCWD, other, unix.RENAME_EXCHANGE)
+		}
+		swapping <- err
+	}()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-swapping; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestS4PackSwapped: another user who owns a directory swaps its files and directories
 // while root copies it. Nothing from outside of the directory is packed, and no FIFO is
 // waited for.
@@ -55,15 +75,7 @@ func TestS4PackSwapped(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithCancel(t.Context())
-			swapping := make(chan error)
-			go func() {
-				var err error
-				for err == nil && ctx.Err() == nil {
-					err = unix.Renameat2(unix.AT_FDCWD, at("swapped"), unix.AT_FDCWD, victim, unix.RENAME_EXCHANGE)
-				}
-				swapping <- err
-			}()
+			stop := swapAgainAndAgain(t, at("swapped"), victim)
 			copied := 0
 			for begun := time.Now(); time.Since(begun) < 3*time.Second; {
 				var out bytes.Buffer
@@ -75,10 +87,7 @@ func TestS4PackSwapped(t *testing.T) {
 					copied++
 				}
 			}
-			cancel()
-			if err := <-swapping; err != nil {
-				t.Fatal(err)
-			}
+			stop()
 			t.Logf("%d copies", copied)
 			if copied < 10 {
 				t.Errorf("only %d copies", copied)
@@ -278,23 +287,12 @@ func TestUnpackOntoPipe(t *testing.T) {
 	if err := errors.Join(os.WriteFile(file, nil, 0o666), syscall.Mkfifo(pipe, 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	swapping := make(chan error)
-	go func() {
-		var err error
-		for err == nil && ctx.Err() == nil {
-			err = unix.Renameat2(unix.AT_FDCWD, file, unix.AT_FDCWD, pipe, unix.RENAME_EXCHANGE)
-		}
-		swapping <- err
-	}()
+	stop := swapAgainAndAgain(t, file, pipe)
 	for begun := time.Now(); time.Since(begun) < 2*time.Second; {
 		// Either is right: the file, or that it is none.
 		_ = within20s(t, "Unpack", func() error {
 			return Unpack(t.Context(), archive(t, tar.Header{Name: "./f"}), "f", file, func(string) {})
 		})
 	}
-	cancel()
-	if err := <-swapping; err != nil {
-		t.Fatal(err)
-	}
+	stop()
 }

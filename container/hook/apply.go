@@ -9,6 +9,7 @@ import (
 
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // Target is the container of a hook, and how to reach it.
@@ -104,12 +105,8 @@ func runExec(ctx context.Context, p Plan, t Target) (string, error) {
 }
 
 func runSleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("container terminated before sleep hook finished: %w", context.Cause(ctx))
+	if err := wait.Sleep(ctx, d); err != nil {
+		return fmt.Errorf("container terminated before sleep hook finished: %w", err)
 	}
+	return nil
 }

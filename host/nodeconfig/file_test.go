@@ -8,10 +8,25 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/podrun/podrun/internal/problem"
 )
 
 const begin = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
+// wantParsed parses a file that changes the defaults so.
+func wantParsed(t *testing.T, file string, change func(*Settings)) {
+	t.Helper()
+	got, problems := Parse([]byte(file), Default())
+	if len(problems) != 0 {
+		t.Fatalf("problems: %s", problems)
+	}
+	want := Default()
+	change(&want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
 
 func TestParse(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -75,15 +90,7 @@ func TestParse(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, problems := Parse([]byte(begin+tc.file), Default())
-			if len(problems) != 0 {
-				t.Fatalf("problems: %s", problems)
-			}
-			want := Default()
-			tc.want(&want)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Error(diff)
-			}
+			wantParsed(t, begin+tc.file, tc.want)
 		})
 	}
 }

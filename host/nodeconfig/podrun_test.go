@@ -65,15 +65,7 @@ verbose: true
 		"aliases": {beginPodrun + "rootDir: &dir /r\nsources: [*dir]\n", func(s *Settings) { s.RootDir, s.Sources = "/r", []string{"/r"} }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, problems := Parse([]byte(tc.file), Default())
-			if len(problems) != 0 {
-				t.Fatalf("problems: %s", problems)
-			}
-			want := Default()
-			tc.want(&want)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Error(diff)
-			}
+			wantParsed(t, tc.file, tc.want)
 		})
 	}
 }

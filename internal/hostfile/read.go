@@ -1,7 +1,7 @@
 // Package hostfile reads and writes files of the host that another process, a user or a
 // container may write, replace or block. A read accepts only regular files, is limited to
 // a number of bytes, and ends with its context. A write is atomic: it replaces the whole
-// file or leaves it unchanged.
+// file or leaves it unchanged. A wait for a lock ends with its context.
 package hostfile
 
 import (
@@ -164,16 +164,24 @@ func within(ctx context.Context, path string, read func() ([]byte, error)) ([]by
 	}
 }
 
+// openRegular opens a regular file to be read, and returns its size.
+func openRegular(path string, open func() (int, error)) (fd int, size int64, err error) {
+	if fd, err = retry(open); err != nil {
+		return -1, 0, failed("open", path, err)
+	}
+	if size, err = regular(fd); err != nil {
+		unix.Close(fd)
+		return -1, 0, failed("read", path, err)
+	}
+	return fd, size, nil
+}
+
 func readAll(ctx context.Context, path string, limit int64, open func() (int, error)) ([]byte, error) {
-	fd, err := retry(open)
+	fd, size, err := openRegular(path, open)
 	if err != nil {
-		return nil, failed("open", path, err)
+		return nil, err
 	}
 	defer unix.Close(fd)
-	size, err := regular(fd)
-	if err != nil {
-		return nil, failed("read", path, err)
-	}
 	if size > limit {
 		return nil, failed("read", path, tooLarge{limit})
 	}
@@ -196,15 +204,11 @@ func readLimited(ctx context.Context, path string, fd int, size, limit int64) ([
 // readPart reads a part of a file: part returns its offset and length by the
 // file's size.
 func readPart(ctx context.Context, path string, open func() (int, error), part func(size int64) (offset, n int64)) ([]byte, error) {
-	fd, err := retry(open)
+	fd, size, err := openRegular(path, open)
 	if err != nil {
-		return nil, failed("open", path, err)
+		return nil, err
 	}
 	defer unix.Close(fd)
-	size, err := regular(fd)
-	if err != nil {
-		return nil, failed("read", path, err)
-	}
 	offset, n := part(size)
 	data, err := readUpTo(ctx, fd, size-offset, offset, n)
 	if err != nil {

@@ -11,14 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
-)
 
-func bind(t *testing.T, from, to string) {
-	t.Helper()
-	if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
-}
+	"github.com/podrun/podrun/internal/treetest"
+)
 
 // A container may swap a directory of a mount point for a symlink between the
 // listing of the mounts and the unmount.
@@ -28,7 +23,7 @@ func TestUnmountFollowsNoSymlink(t *testing.T) {
 	}
 	base, host := t.TempDir(), t.TempDir()
 	os.Mkdir(host+"/m", 0o755)
-	bind(t, host, host+"/m")
+	treetest.Bind(t, host, host+"/m")
 	defer unix.Unmount(host+"/m", 0)
 	os.Symlink(host, base+"/dir")
 	os.Symlink(host+"/m", base+"/m")

@@ -1,4 +1,4 @@
-// Package treetest creates and removes file trees for the tests of volume and
+// Package treetest creates, binds and removes file trees for the tests of volume and
 // volume/safepath, including trees that are deeper than the maximum length of a path.
 package treetest
 
@@ -47,6 +47,14 @@ func Write(t testing.TB, path string) {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, []byte(Content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Bind mounts a directory, or a file, at another place too.
+func Bind(t testing.TB, from, to string) {
+	t.Helper()
+	if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
 		t.Fatal(err)
 	}
 }

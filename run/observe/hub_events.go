@@ -10,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // follow takes the runtime's events as hints, where it has any: a container without a
@@ -17,7 +18,7 @@ import (
 func (h *Hub) follow(ctx context.Context) {
 	for {
 		err := h.client.ContainerEvents(ctx, h.hint)
-		if status.Code(err) == codes.Unimplemented || Sleep(ctx, slowestRetry) != nil {
+		if status.Code(err) == codes.Unimplemented || wait.Sleep(ctx, slowestRetry) != nil {
 			return
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
@@ -183,7 +184,7 @@ func awaitRecord(ctx context.Context, client *cri.Client, c lifecycle.Container)
 		if time.Now().After(late) {
 			return now, false, nil
 		}
-		if err := Sleep(ctx, poll); err != nil {
+		if err := wait.Sleep(ctx, poll); err != nil {
 			return now, false, err
 		}
 	}

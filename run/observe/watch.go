@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lifecycle"
 )
 
@@ -45,10 +46,8 @@ func watchExit(ctx context.Context, client *cri.Client, c lifecycle.Container) (
 		if IsUnavailable(err) {
 			// Containers outlive a restart of their runtime, and so does a watch.
 			// The worker decides how long an outage may last (reconcile, longestOutage).
-			select {
-			case <-ctx.Done():
-				return c, context.Cause(ctx)
-			case <-time.After(OutagePoll):
+			if err := wait.Sleep(ctx, OutagePoll); err != nil {
+				return c, err
 			}
 			continue
 		}
@@ -156,18 +155,6 @@ var (
 	ErrRelist = fmt.Errorf("the pod must be observed again")
 )
 
-// Sleep waits for d, or until ctx ends; then the error is its cause.
-func Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
-}
-
 // Settled reports whether a container that could not be stopped has exited.
 // containerd fails a stop that meets the container's own exit ("ttrpc: closed"),
 // and records the exit up to half a second later.
@@ -180,7 +167,7 @@ func Settled(ctx context.Context, client *cri.Client, c lifecycle.Container) boo
 		case err != nil || time.Now().After(late):
 			return false
 		}
-		if Sleep(ctx, firstPoll) != nil {
+		if wait.Sleep(ctx, firstPoll) != nil {
 			return false
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/podrun/podrun/container/hook"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/lifecycle"
-	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -114,7 +114,7 @@ func (w *starter) hookFree(ctx context.Context, id string) error {
 			claim.Close()
 			return err
 		}
-		if err := observe.Sleep(ctx, store.SlowestLockPoll); err != nil {
+		if err := wait.Sleep(ctx, store.SlowestLockPoll); err != nil {
 			return err
 		}
 	}

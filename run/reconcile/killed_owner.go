@@ -10,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/sandbox"
@@ -81,7 +82,7 @@ func (w *remover) removeLate(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := observe.Sleep(ctx, quietPoll); err != nil {
+		if err := wait.Sleep(ctx, quietPoll); err != nil {
 			return err
 		}
 	}

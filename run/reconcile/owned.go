@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/manifest"
-	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -112,7 +112,7 @@ func (w *owned) whileNot(ctx context.Context, over func() bool, slow func(contex
 func (w *owned) awaitOwnerCheck(ctx context.Context) error {
 	s := w.supervision
 	if s == nil {
-		return observe.Sleep(ctx, store.OwnerPoll)
+		return wait.Sleep(ctx, store.OwnerPoll)
 	}
 	timer := time.NewTimer(s.OwnerPoll)
 	defer timer.Stop()

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/observe"
@@ -245,7 +246,7 @@ func (w *Worker) awaitRuntime(ctx context.Context) error {
 		if w.supervision != nil {
 			return w.supervision.Hub.AwaitRuntime(ctx)
 		}
-		return observe.Sleep(ctx, observe.OutagePoll)
+		return wait.Sleep(ctx, observe.OutagePoll)
 	})
 	if err != nil && !errors.Is(err, store.ErrChanged) {
 		return err

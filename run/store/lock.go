@@ -14,6 +14,7 @@ import (
 
 	"github.com/podrun/podrun/internal/hostfile"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // FileLock is a flock(2) on a file that names its holder. The kernel releases it
@@ -55,10 +56,8 @@ func AwaitLock(ctx context.Context, path string, waiting func(holder string), tr
 			waiting(ShownHolder(Holder(path)))
 			reported = true
 		}
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, poll) != nil {
 			return nil, LockWaitEnded(ctx, ShownHolder(Holder(path)))
-		case <-time.After(poll):
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 )
 
 // PodLock is the lock of a pod and the generation under which a command owns the
@@ -119,10 +120,8 @@ func (l *PodLock) AwaitEnd(ctx context.Context, r *OwnerRecord) error {
 		if err != nil || now == nil || now.Generation != r.Generation || now.Doomed != r.Doomed || !l.Live(now) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, OwnerPoll) != nil {
 			return fmt.Errorf("pod %s: %w", l.id, LockWaitEnded(ctx, r.Shown()))
-		case <-time.After(OwnerPoll):
 		}
 	}
 }

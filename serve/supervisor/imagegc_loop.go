@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve/imagegc"
 )
@@ -49,7 +49,7 @@ func (s *Supervisor) collectImages(ctx context.Context) {
 			}
 			s.images.failed = err != nil
 		}
-		if observe.Sleep(ctx, collectEvery) != nil {
+		if wait.Sleep(ctx, collectEvery) != nil {
 			return
 		}
 	}

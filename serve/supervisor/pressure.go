@@ -15,6 +15,7 @@ import (
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
@@ -67,7 +68,7 @@ func (s *Supervisor) watchPressure(ctx context.Context) {
 		if evicted && ctx.Err() == nil {
 			continue
 		}
-		if observe.Sleep(ctx, examineEvery) != nil {
+		if wait.Sleep(ctx, examineEvery) != nil {
 			return
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/serve/shutdown"
@@ -91,7 +91,7 @@ func (s *Supervisor) watchShutdowns(ctx context.Context) {
 			s.report(fmt.Errorf("pods are not stopped before the host shuts down: %w", err))
 		}
 		if err != nil {
-			_ = observe.Sleep(ctx, delay) // the loop looks at ctx
+			_ = wait.Sleep(ctx, delay) // the loop looks at ctx
 			delay = min(2*delay, lastReconnect)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/node"
-	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -35,7 +35,7 @@ const stuckAfter = 10 * time.Minute
 
 // heartbeat reports the progress.
 func (s *Supervisor) heartbeat(ctx context.Context) {
-	for observe.Sleep(ctx, s.options.Heartbeat) == nil {
+	for wait.Sleep(ctx, s.options.Heartbeat) == nil {
 		if s.options.Progress != nil {
 			s.options.Progress(s.Summary())
 		}

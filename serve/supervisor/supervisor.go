@@ -9,6 +9,7 @@ import (
 
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
@@ -180,7 +181,7 @@ func (s *Supervisor) maintain(ctx context.Context, loops *sync.WaitGroup) {
 	}
 	if s.options.Collect != nil {
 		loops.Go(func() {
-			for observe.Sleep(ctx, collectEvery) == nil {
+			for wait.Sleep(ctx, collectEvery) == nil {
 				s.options.Collect(ctx)
 			}
 		})
@@ -378,7 +379,7 @@ func (s *Supervisor) housekeeping(ctx context.Context) {
 	if every <= 0 {
 		every = housekeepingEvery
 	}
-	for observe.Sleep(ctx, every) == nil {
+	for wait.Sleep(ctx, every) == nil {
 		s.options.Housekeeping(ctx, s.hub.Running())
 	}
 }

@@ -14,32 +14,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/podrun/podrun/test/binary"
 )
 
 // program is podrun, built with the steps at which it can be killed.
 var program string
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "podrun-crash-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := 0
-	if os.Getenv("CONTAINER_RUNTIME_ENDPOINT") != "" {
-		program = filepath.Join(dir, "podrun")
-		build := exec.Command("go", "build", "-tags", "faultpoints,grpcnotrace", "-buildvcs=false", "-o", program, "../..")
-		build.Stderr = os.Stderr
-		if build.Run() != nil {
-			code = 1
-		}
-	}
-	if code == 0 {
-		code = m.Run()
-	}
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { binary.Main(m, &program, "-tags", "faultpoints,grpcnotrace") }
 
 // host is a root directory of podrun's, with one pod.
 type host struct {

@@ -4,39 +4,20 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/podrun/podrun/test/binary"
 )
 
 // program is podrun, built for these tests.
 var program string
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "podrun-e2e-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := 0
-	if os.Getenv("CONTAINER_RUNTIME_ENDPOINT") != "" {
-		program = filepath.Join(dir, "podrun")
-		build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "../..")
-		build.Stderr = os.Stderr
-		if build.Run() != nil {
-			code = 1
-		}
-	}
-	if code == 0 {
-		code = m.Run()
-	}
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { binary.Main(m, &program) }
 
 // rig is a root directory of podrun's on the real runtime.
 type rig struct {

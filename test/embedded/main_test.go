@@ -27,6 +27,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	embed "github.com/podrun/podrun/embedded"
+	"github.com/podrun/podrun/test/binary"
 )
 
 // bundle has a runtime, plain has none; both are podrun.
@@ -42,9 +43,7 @@ func TestMain(m *testing.M) {
 	}
 	if err == nil {
 		plain, image = filepath.Join(dir, "podrun"), filepath.Join(dir, "image.tar")
-		build := exec.Command("go", "build", "-buildvcs=false", "-o", plain, "../..")
-		build.Stderr = os.Stderr
-		err = errors.Join(build.Run(), writeImage(image))
+		err = errors.Join(binary.Build(plain), writeImage(image))
 	}
 	code := 1
 	if err == nil {

@@ -79,6 +79,20 @@ type measured struct {
 	said    string
 }
 
+// serveFake serves a fake runtime in a new directory, by the socket that podrun gets.
+func serveFake(t *testing.T) (base string) {
+	t.Helper()
+	base = t.TempDir()
+	rt := critest.New()
+	t.Cleanup(rt.Close)
+	stop, err := rt.Serve(filepath.Join(base, "cri.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return base
+}
+
 // TestLimits runs each command with each input. PODRUN_TORTURE=1 tries all, otherwise
 // plan with some; PODRUN_HOSTILE_ONLY is a part of the names of inputs to choose them
 // by.
@@ -86,14 +100,7 @@ func TestLimits(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun plans nothing")
 	}
-	base := t.TempDir()
-	rt := critest.New()
-	defer rt.Close()
-	stop, err := rt.Serve(filepath.Join(base, "cri.sock"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
+	base := serveFake(t)
 	if err := os.WriteFile(filepath.Join(base, "config.yaml"), []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupsPerQOS: false\nenforceNodeAllocatable: []\nregistryPullQPS: 0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
-
-	"github.com/podrun/podrun/cri/critest"
 )
 
 // TestQuantities: a quantity in the settings whose exponent is huge is refused at once.
@@ -15,14 +13,7 @@ func TestQuantities(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun reads no pods")
 	}
-	base := t.TempDir()
-	rt := critest.New()
-	defer rt.Close()
-	stop, err := rt.Serve(filepath.Join(base, "cri.sock"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
+	base := serveFake(t)
 	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 	pod := podHead + "  - {name: c, image: i}\n"
 	for name, test := range map[string]struct {

@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/podrun/podrun/cri/critest"
 )
 
 // TestTokens: the credentials of a URL on the command line are in no file of podrun's and
@@ -20,14 +18,7 @@ func TestTokens(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun serve does not run")
 	}
-	base := t.TempDir()
-	rt := critest.New()
-	defer rt.Close()
-	stop, err := rt.Serve(filepath.Join(base, "cri.sock"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
+	base := serveFake(t)
 	const host = "https://127.0.0.1:1/pods.yaml" // refuses connections
 	const remote = "https://us3r:passw0rd@127.0.0.1:1/pods.yaml?token=t0ken#fragm3nt"
 	secrets := []string{"us3r", "passw0rd", "t0ken", "fragm3nt"}

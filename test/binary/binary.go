@@ -1,0 +1,35 @@
+// Package binary builds podrun for tests that run it as a process on a real runtime.
+package binary
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Main is the TestMain of a package below test: it runs the tests with podrun at path, which it
+// builds with these flags of go build. Without a container runtime, path stays empty.
+func Main(m *testing.M, path *string, flags ...string) {
+	dir, err := os.MkdirTemp("", "podrun-test-")
+	if err == nil && os.Getenv("CONTAINER_RUNTIME_ENDPOINT") != "" {
+		*path = filepath.Join(dir, "podrun")
+		err = Build(*path, flags...)
+	}
+	code := 1
+	if err == nil {
+		code = m.Run()
+	} else {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// Build builds podrun with these flags of go build, for a package below test.
+func Build(path string, flags ...string) error {
+	build := exec.Command("go", append(append([]string{"build", "-buildvcs=false", "-o", path}, flags...), "../..")...)
+	build.Stderr = os.Stderr
+	return build.Run()
+}
