@@ -44,7 +44,7 @@ type row struct {
 }
 
 var (
-	wait    = cell{do: Wait}
+	waits   = cell{do: Wait}
 	apply   = cell{do: Apply}
 	attend  = cell{do: Attend}
 	remove  = cell{do: Delete}
@@ -60,16 +60,16 @@ func applied(s *Situation) { exists(s); s.FromSource = false }
 
 // stateTable is the table of docs/serve.md. A source that is Present asks for h1.
 var stateTable = []row{
-	{"new", "", func(*Situation) {}, [4]cell{apply, forget, wait, forget}},
+	{"new", "", func(*Situation) {}, [4]cell{apply, forget, waits, forget}},
 	{"running", "", exists, [4]cell{attend, remove, attend, attend}},
-	{"ended", "found by this process", func(s *Situation) { exists(s); s.Ended = true }, [4]cell{wait, remove, wait, wait}},
+	{"ended", "found by this process", func(s *Situation) { exists(s); s.Ended = true }, [4]cell{waits, remove, waits, waits}},
 	{"ended", "not known yet: attending it finds that", exists, [4]cell{attend, remove, attend, attend}},
 	{"failed", "could not be made", func(s *Situation) { s.Failed, s.RetryApply = "h1", later },
-		[4]cell{{do: Wait, until: later}, forget, wait, forget}},
+		[4]cell{{do: Wait, until: later}, forget, waits, forget}},
 	{"failed", "could not be made, its time has come", func(s *Situation) { s.Failed, s.RetryApply = "h1", since },
-		[4]cell{apply, forget, wait, forget}},
+		[4]cell{apply, forget, waits, forget}},
 	{"failed", "could not be made, the file has changed", func(s *Situation) { s.Failed, s.RetryApply = "h0", later },
-		[4]cell{apply, forget, wait, forget}},
+		[4]cell{apply, forget, waits, forget}},
 	{"failed", "could not be supervised", func(s *Situation) { exists(s); s.RetryAttend = later },
 		[4]cell{{do: Wait, until: later}, remove, {do: Wait, until: later}, {do: Wait, until: later}}},
 	{"failed", "could not be supervised, its time has come", func(s *Situation) { exists(s); s.RetryAttend = since },
@@ -78,75 +78,75 @@ var stateTable = []row{
 		[4]cell{attend, {do: Wait, until: later}, attend, attend}},
 	{"failed", "could not be removed, its time has come", func(s *Situation) { exists(s); s.RetryDelete = since },
 		[4]cell{attend, remove, attend, attend}},
-	{"its checkpoint is corrupt", "", func(s *Situation) { exists(s); s.Broken = true }, [4]cell{apply, remove, wait, wait}},
+	{"its checkpoint is corrupt", "", func(s *Situation) { exists(s); s.Broken = true }, [4]cell{apply, remove, waits, waits}},
 	{"its checkpoint is corrupt", "and it could not be replaced", func(s *Situation) { exists(s); s.Broken, s.Failed, s.RetryApply = true, "h1", later },
-		[4]cell{{do: Wait, until: later}, remove, wait, wait}},
-	{"its checkpoint is corrupt", "and a command applied it since", func(s *Situation) { applied(s); s.Broken = true }, [4]cell{wait, release, wait, wait}},
+		[4]cell{{do: Wait, until: later}, remove, waits, waits}},
+	{"its checkpoint is corrupt", "and a command applied it since", func(s *Situation) { applied(s); s.Broken = true }, [4]cell{waits, release, waits, waits}},
 	{"its checkpoint is corrupt", "a command applied it since, and the file changed then", func(s *Situation) { applied(s); s.Broken, s.Applied = true, "h0" },
-		[4]cell{apply, release, wait, wait}},
-	{"its checkpoint is corrupt", "and its origin is unknown", func(s *Situation) { applied(s); s.Broken, s.Unclaimed = true, true }, [4]cell{apply, release, wait, wait}},
-	{"its checkpoint is corrupt", "and it has ended", func(s *Situation) { exists(s); s.Broken, s.Ended = true, true }, [4]cell{wait, remove, wait, wait}},
+		[4]cell{apply, release, waits, waits}},
+	{"its checkpoint is corrupt", "and its origin is unknown", func(s *Situation) { applied(s); s.Broken, s.Unclaimed = true, true }, [4]cell{apply, release, waits, waits}},
+	{"its checkpoint is corrupt", "and it has ended", func(s *Situation) { exists(s); s.Broken, s.Ended = true, true }, [4]cell{waits, remove, waits, waits}},
 	{"its checkpoint is corrupt", "it has ended, and its origin is unknown", func(s *Situation) { applied(s); s.Broken, s.Ended, s.Unclaimed = true, true, true },
-		[4]cell{wait, release, wait, wait}},
+		[4]cell{waits, release, waits, waits}},
 	{"its checkpoint is corrupt", "it has ended, and the file has changed", func(s *Situation) { exists(s); s.Broken, s.Ended, s.Applied = true, true, "h0" },
-		[4]cell{apply, remove, wait, wait}},
+		[4]cell{apply, remove, waits, waits}},
 	{"its checkpoint is corrupt", "it was evicted, and the transition period is not over", func(s *Situation) {
 		exists(s)
 		s.Broken, s.Ended, s.Evicted, s.RetryEvicted = true, true, true, later
-	}, [4]cell{{do: Wait, until: later}, remove, wait, wait}},
+	}, [4]cell{{do: Wait, until: later}, remove, waits, waits}},
 	{"its checkpoint is corrupt", "it was evicted, and the node is under pressure", func(s *Situation) {
 		exists(s)
 		s.Broken, s.Ended, s.Evicted, s.RetryEvicted, s.Pressure = true, true, true, since, true
-	}, [4]cell{wait, remove, wait, wait}},
+	}, [4]cell{waits, remove, waits, waits}},
 	{"its checkpoint is corrupt", "it was evicted, and the transition period is over", func(s *Situation) {
 		exists(s)
 		s.Broken, s.Ended, s.Evicted, s.RetryEvicted = true, true, true, since
-	}, [4]cell{apply, remove, wait, wait}},
-	{"its checkpoint is corrupt", "and it was stopped", func(s *Situation) { exists(s); s.Broken, s.Stopped = true, true }, [4]cell{wait, remove, wait, wait}},
+	}, [4]cell{apply, remove, waits, waits}},
+	{"its checkpoint is corrupt", "and it was stopped", func(s *Situation) { exists(s); s.Broken, s.Stopped = true, true }, [4]cell{waits, remove, waits, waits}},
 	{"refused", "", func(s *Situation) { s.Failed, s.RetryApply = "h1", later },
-		[4]cell{{do: Wait, until: later}, forget, wait, forget}},
-	{"stopped by podrun stop", "", func(s *Situation) { exists(s); s.Stopped = true }, [4]cell{wait, remove, wait, wait}},
+		[4]cell{{do: Wait, until: later}, forget, waits, forget}},
+	{"stopped by podrun stop", "", func(s *Situation) { exists(s); s.Stopped = true }, [4]cell{waits, remove, waits, waits}},
 	{"stopped by podrun stop", "and the file has changed", func(s *Situation) { exists(s); s.Stopped, s.Applied = true, "h0" },
-		[4]cell{wait, remove, wait, wait}},
+		[4]cell{waits, remove, waits, waits}},
 	{"evicted", "the node is under pressure", func(s *Situation) {
 		exists(s)
 		s.Ended, s.Evicted, s.Pressure, s.RetryEvicted = true, true, true, since
-	}, [4]cell{wait, remove, wait, wait}},
+	}, [4]cell{waits, remove, waits, waits}},
 	{"evicted", "the transition period is not over", func(s *Situation) { exists(s); s.Ended, s.Evicted, s.RetryEvicted = true, true, later },
-		[4]cell{{do: Wait, until: later}, remove, {do: Wait, until: later}, wait}},
+		[4]cell{{do: Wait, until: later}, remove, {do: Wait, until: later}, waits}},
 	{"evicted", "the transition period is over", func(s *Situation) { exists(s); s.Ended, s.Evicted, s.RetryEvicted = true, true, since },
-		[4]cell{{do: Apply, force: true}, remove, {do: Apply, force: true}, wait}},
+		[4]cell{{do: Apply, force: true}, remove, {do: Apply, force: true}, waits}},
 	{"evicted", "an earlier process evicted it: attending it finds that", func(s *Situation) { exists(s); s.Evicted, s.RetryEvicted = true, since },
 		[4]cell{attend, remove, attend, attend}},
 	{"evicted", "the file has changed", func(s *Situation) { exists(s); s.Applied, s.Ended, s.Evicted, s.RetryEvicted = "h0", true, true, later },
-		[4]cell{apply, remove, {do: Wait, until: later}, wait}},
-	{"evicted", "and was stopped", func(s *Situation) { exists(s); s.Ended, s.Evicted, s.Stopped = true, true, true }, [4]cell{wait, remove, wait, wait}},
-	{"stopped for the host's shutdown", "which it does", func(s *Situation) { exists(s); s.ShutDown = true }, [4]cell{wait, remove, wait, wait}},
+		[4]cell{apply, remove, {do: Wait, until: later}, waits}},
+	{"evicted", "and was stopped", func(s *Situation) { exists(s); s.Ended, s.Evicted, s.Stopped = true, true, true }, [4]cell{waits, remove, waits, waits}},
+	{"stopped for the host's shutdown", "which it does", func(s *Situation) { exists(s); s.ShutDown = true }, [4]cell{waits, remove, waits, waits}},
 	{"stopped for the host's shutdown", "which it does, and the file has changed", func(s *Situation) { exists(s); s.ShutDown, s.Applied = true, "h0" },
-		[4]cell{wait, remove, wait, wait}},
+		[4]cell{waits, remove, waits, waits}},
 	{"stopped for the host's shutdown", "which it did", exists, [4]cell{attend, remove, attend, attend}},
 	{"running", "and is to be evicted", func(s *Situation) { exists(s); s.Evict = true }, [4]cell{evict, remove, evict, evict}},
 	{"running", "the file has changed, and it is to be evicted", func(s *Situation) { exists(s); s.Applied, s.Evict = "h0", true },
 		[4]cell{evict, remove, evict, evict}},
-	{"ended", "and was to be evicted", func(s *Situation) { exists(s); s.Ended, s.Evict = true, true }, [4]cell{wait, remove, wait, wait}},
+	{"ended", "and was to be evicted", func(s *Situation) { exists(s); s.Ended, s.Evict = true, true }, [4]cell{waits, remove, waits, waits}},
 	{"being deleted by a command, or the command was interrupted", "the command runs", func(s *Situation) { exists(s); s.Doomed, s.Owned = true, true },
-		[4]cell{wait, wait, wait, wait}},
+		[4]cell{waits, waits, waits, waits}},
 	{"being deleted by a command, or the command was interrupted", "it was interrupted", func(s *Situation) { exists(s); s.Doomed = true },
 		[4]cell{remove, remove, remove, remove}},
 	{"being deleted by a command, or the command was interrupted", "it was interrupted, and the pod was stopped", func(s *Situation) { exists(s); s.Doomed, s.Stopped = true, true },
 		[4]cell{remove, remove, remove, remove}},
-	{"created by podrun run", "", func(s *Situation) { exists(s); s.Run, s.Owned = true, true }, [4]cell{wait, wait, wait, wait}},
-	{"created by podrun run", "which was killed", func(s *Situation) { exists(s); s.Run = true }, [4]cell{wait, wait, wait, wait}},
+	{"created by podrun run", "", func(s *Situation) { exists(s); s.Run, s.Owned = true, true }, [4]cell{waits, waits, waits, waits}},
+	{"created by podrun run", "which was killed", func(s *Situation) { exists(s); s.Run = true }, [4]cell{waits, waits, waits, waits}},
 	{"created by podrun run", "which was killed while it removed the pod", func(s *Situation) { exists(s); s.Run, s.Doomed = true, true },
-		[4]cell{wait, wait, wait, wait}},
-	{"owned by another command", "", func(s *Situation) { exists(s); s.Owned = true }, [4]cell{wait, wait, wait, wait}},
-	{"owned by another command", "and makes it", func(s *Situation) { s.Owned = true }, [4]cell{wait, wait, wait, wait}},
+		[4]cell{waits, waits, waits, waits}},
+	{"owned by another command", "", func(s *Situation) { exists(s); s.Owned = true }, [4]cell{waits, waits, waits, waits}},
+	{"owned by another command", "and makes it", func(s *Situation) { s.Owned = true }, [4]cell{waits, waits, waits, waits}},
 }
 
 // momentTable are the rows of the table of events in docs/serve.md that Decide
 // has a part in.
 var momentTable = []row{
-	{"boot of the host", "a stopped pod", func(s *Situation) { exists(s); s.Stopped = true }, [4]cell{wait, remove, wait, wait}},
+	{"boot of the host", "a stopped pod", func(s *Situation) { exists(s); s.Stopped = true }, [4]cell{waits, remove, waits, waits}},
 	{"boot of the host", "one whose Secrets were in memory only", func(s *Situation) { exists(s); s.SecretsLost = true },
 		[4]cell{apply, remove, attend, attend}},
 	{"boot of the host", "one whose Secrets were in memory only, and that could not be applied", func(s *Situation) {
@@ -164,25 +164,25 @@ var momentTable = []row{
 		exists(s)
 		s.Applied, s.Failed, s.RetryApply, s.RetryAttend = "h0", "h1", later, later.Add(time.Second)
 	}, [4]cell{{do: Wait, until: later}, remove, {do: Wait, until: later.Add(time.Second)}, {do: Wait, until: later.Add(time.Second)}}},
-	{"update: the file changes", "of a pod that has ended", func(s *Situation) { exists(s); s.Applied, s.Ended = "h0", true }, [4]cell{apply, remove, wait, wait}},
+	{"update: the file changes", "of a pod that has ended", func(s *Situation) { exists(s); s.Applied, s.Ended = "h0", true }, [4]cell{apply, remove, waits, waits}},
 	{"update: the file changes", "of a pod that has ended, and is refused", func(s *Situation) {
 		exists(s)
 		s.Applied, s.Ended, s.Failed, s.RetryApply = "h0", true, "h1", later
-	}, [4]cell{{do: Wait, until: later}, remove, wait, wait}},
+	}, [4]cell{{do: Wait, until: later}, remove, waits, waits}},
 	{"update: a ConfigMap or Secret changes", "with the annotation", func(s *Situation) { exists(s); s.Applied, s.Restart = "h0", true },
 		[4]cell{{do: Apply, force: true}, remove, attend, attend}},
 	{"update: a ConfigMap or Secret changes", "with the annotation, of a pod that has ended", func(s *Situation) { exists(s); s.Applied, s.Restart, s.Ended = "h0", true, true },
-		[4]cell{apply, remove, wait, wait}},
+		[4]cell{apply, remove, waits, waits}},
 	{"update by a command (podrun apply of the same name)", "", applied, [4]cell{attend, release, attend, attend}},
 	{"update by a command (podrun apply of the same name)", "which stopped it then", func(s *Situation) { applied(s); s.Stopped = true },
-		[4]cell{wait, release, wait, wait}},
+		[4]cell{waits, release, waits, waits}},
 	{"update by a command (podrun apply of the same name)", "which began to delete it then", func(s *Situation) { applied(s); s.Doomed = true },
 		[4]cell{remove, remove, remove, remove}},
 	{"update by a command (podrun apply of the same name)", "and the file changed then", func(s *Situation) { applied(s); s.Applied = "h0" },
 		[4]cell{apply, release, attend, attend}},
 	{"downgrade and upgrade of podrun", "the pod is what the file defines", func(s *Situation) { applied(s); s.Unclaimed = true },
 		[4]cell{apply, release, attend, attend}},
-	{"podrun delete of a pod that a file defines", "", func(s *Situation) { s.Applied = "h1" }, [4]cell{apply, forget, wait, forget}},
+	{"podrun delete of a pod that a file defines", "", func(s *Situation) { s.Applied = "h1" }, [4]cell{apply, forget, waits, forget}},
 }
 
 func TestDecideStateTable(t *testing.T) {

@@ -65,7 +65,7 @@ func TestTokens(t *testing.T) {
 		t.Errorf("%v: %s", err, &talk)
 	}
 	said("podrun serve", talk.String())
-	err = filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
