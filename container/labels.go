@@ -1,12 +1,9 @@
 package container
 
 import (
-	"encoding/json"
-	"hash/fnv"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	hashutil "k8s.io/kubernetes/pkg/util/hash"
 
 	"github.com/podrun/podrun/internal/identity"
 )
@@ -40,21 +37,4 @@ func annotations(pod *corev1.Pod, c *corev1.Container) map[string]string {
 		out[identity.AnnotationContainerPorts] = asJSON(c.Ports)
 	}
 	return out
-}
-
-// Hash returns the hash of the fields whose change requires a new container, name
-// and image (kubelet HashContainer, v1.31 and later), in hexadecimal.
-func Hash(c *corev1.Container) string {
-	h := fnv.New32a()
-	hashutil.DeepHashObject(h, []byte(asJSON(map[string]string{"name": c.Name, "image": c.Image})))
-	return strconv.FormatUint(uint64(h.Sum32()), 16)
-}
-
-// asJSON marshals an API type, which cannot fail.
-func asJSON(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return string(b)
 }

@@ -305,23 +305,6 @@ func (d *Decision) holdBack(c *Container, w World) bool {
 	return true
 }
 
-// requestsRestartAll finds a container that has exited in a way for which its rules
-// restart the whole pod (KEP-5532). The exit code of a container that podrun killed to start
-// it again counts for no rule.
-func requestsRestartAll(pod *corev1.Pod, obs *Observed) *Container {
-	for _, s := range SpecContainers(pod) {
-		c := obs.Container(s.Container.Name)
-		if c == nil || c.State != Exited || obs.pendingRestart(c).Cause != "" {
-			continue
-		}
-		rule, ok := podutil.FindMatchingContainerRestartRule(*s.Container, c.ExitCode)
-		if ok && rule.Action == corev1.ContainerRestartRuleActionRestartAllContainers {
-			return c
-		}
-	}
-	return nil
-}
-
 // HasPostStart reports whether a container has a postStart hook.
 func HasPostStart(c *corev1.Container) bool {
 	return c.Lifecycle != nil && c.Lifecycle.PostStart != nil

@@ -4,9 +4,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
 // RestartCause is why podrun kills a container that it starts again. The kubelet decides to
@@ -86,33 +83,6 @@ func (o *Observed) pendingRestart(c *Container) PendingRestart {
 		return p
 	}
 	return PendingRestart{}
-}
-
-// startsAgain reports whether a container that has exited is started again: because podrun
-// killed it for that, or by its own restart policy and rules (KEP-5307) or the pod's.
-func (o *Observed) startsAgain(pod *corev1.Pod, c *corev1.Container, have *Container) bool {
-	switch o.pendingRestart(have).Cause {
-	case RestartChanged, RestartSandbox:
-		return true
-	case RestartUnhealthy:
-		return restartsWhenKilled(pod, c)
-	}
-	return podutil.ContainerShouldRestart(*c, pod.Spec, have.ExitCode)
-}
-
-// hasEnded reports whether a container has exited and is not started again.
-func (o *Observed) hasEnded(pod *corev1.Pod, c *corev1.Container, last *Container) bool {
-	return last != nil && last.State == Exited && !o.startsAgain(pod, c, last)
-}
-
-// restartsWhenKilled reports whether a container that podrun kills because of a probe is
-// started again (computePodActions in pkg/kubelet/kuberuntime: restart rules are about exit
-// codes, and a running container has none).
-func restartsWhenKilled(pod *corev1.Pod, c *corev1.Container) bool {
-	if c.RestartPolicy != nil {
-		return *c.RestartPolicy != corev1.ContainerRestartPolicyNever
-	}
-	return pod.Spec.RestartPolicy != corev1.RestartPolicyNever
 }
 
 // leavesSandbox reports whether podrun has killed containers of the current sandbox, or was
