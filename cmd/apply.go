@@ -84,7 +84,7 @@ func (a *app) runApply(c *cobra.Command, f *applyFlags, named []string) error {
 	r.quiet, f.goOn, f.noneIsFine = f.quiet, f.Continue, f.prune
 	closeAhead := a.readAhead(c.Context(), r, f.Timeout)
 	defer closeAhead()
-	objects, err := f.loadWithin(&f.Timeout, a, c, named, r.warn)
+	objects, err := f.loadWithin(f.Timeout, &f.Spent, a, c, named, r.warn)
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func (a *app) runDelete(c *cobra.Command, f *deleteFlags, given []string) error 
 		return err
 	}
 	defer closeAll()
-	ctx, cancel := run.WithTimeout(c.Context(), f.Timeout)
+	ctx, cancel := run.WithRest(c.Context(), f.Timeout, f.Spent)
 	defer cancel()
 	f.Basics = engine.ReadBasics(ctx)
 	var missing error
@@ -186,7 +186,7 @@ func (f *deleteFlags) selectors(c *cobra.Command, a *app, named []string, r *ren
 	if !f.hasFiles() {
 		return out, nil
 	}
-	objects, err := f.loadWithin(&f.Timeout, a, c, nil, func(problem.List) {})
+	objects, err := f.loadWithin(f.Timeout, &f.Spent, a, c, nil, func(problem.List) {})
 	if err != nil {
 		return nil, err
 	}

@@ -52,24 +52,23 @@ func (f *inputFlags) add(set *pflag.FlagSet) {
 func (f *inputFlags) hasFiles() bool { return len(f.files) > 0 || f.kustomize != "" }
 
 // loadWithin is load for a command with a --timeout, which holds for reading,
-// too: a FIFO or a server may never send the end. Where reading took long, that
-// time is taken out of the limit; 0 is none.
-func (f *inputFlags) loadWithin(limit *time.Duration, a *app, c *cobra.Command, named []string, warn func(problem.List)) (*manifest.Objects, error) {
-	if *limit <= 0 {
+// too: a FIFO or a server may never send the end. It sets spent to the time that reading
+// took, unless the limit is 0, which is none.
+func (f *inputFlags) loadWithin(limit time.Duration, spent *time.Duration, a *app, c *cobra.Command, named []string, warn func(problem.List)) (*manifest.Objects, error) {
+	if limit <= 0 {
 		return f.load(c.Context(), a, c, named, warn)
 	}
 	late := &problem.Error{Kind: problem.Deadline,
-		Err: fmt.Errorf("the input did not end within --timeout=%s", *limit), Hint: "check the program that writes it, or increase --timeout"}
-	ctx, cancel := context.WithTimeoutCause(c.Context(), *limit, late)
+		Err: fmt.Errorf("the input did not end within --timeout=%s", limit), Hint: "check the program that writes it, or increase --timeout"}
+	ctx, cancel := context.WithTimeoutCause(c.Context(), limit, late)
 	defer cancel()
 	begin := time.Now()
 	defer trace.Begin(ctx, "read manifests", "")()
 	objects, err := f.load(ctx, a, c, named, warn)
-	took := time.Since(begin).Round(100 * time.Millisecond)
-	if err == nil && took >= *limit { // this process did not run: a read would have been interrupted
+	*spent = time.Since(begin)
+	if err == nil && *spent >= limit { // this process did not run: a read would have been interrupted
 		return nil, late
 	}
-	*limit = max(*limit-took, time.Millisecond)
 	return objects, err
 }
 

@@ -108,7 +108,7 @@ func (a *app) runRun(c *cobra.Command, f *runFlags, named []string) error {
 	r.quiet = f.quiet
 	closeAhead := a.readAhead(c.Context(), r, f.Timeout)
 	defer closeAhead()
-	objects, err := f.loadWithin(&f.Timeout, a, c, named, r.warn)
+	objects, err := f.loadWithin(f.Timeout, &f.Spent, a, c, named, r.warn)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 // Otherwise the pods are started concurrently, each with its own rollback; their
 // errors are in the results, one a pod in the order of objects.
 func (e *Engine) Apply(ctx context.Context, objects *manifest.Objects, o ApplyOptions) ([]Result, error) {
-	ctx, cancel := WithTimeout(ctx, o.Timeout)
+	ctx, cancel := WithRest(ctx, o.Timeout, o.Spent)
 	defer cancel()
 	locks, err := e.LockPods(ctx, objects)
 	defer locks.Release()

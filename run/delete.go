@@ -17,6 +17,7 @@ import (
 // DeleteOptions are the options of Delete.
 type DeleteOptions struct {
 	Timeout  time.Duration  // bounds the whole; 0 for no limit
+	Spent    time.Duration  // the part of Timeout that the command used before
 	Grace    *time.Duration // instead of the pods' own; nil for those
 	KeepLogs bool
 	// DeleteVolumes also deletes the directories that the pods' claims have below
@@ -69,7 +70,7 @@ func (b *Basics) read(ctx context.Context) (host.Facts, error) {
 // could not be read, and nothing was removed; errors of single pods are in the
 // results.
 func (e *Engine) Delete(ctx context.Context, pods []Known, o DeleteOptions) ([]Result, error) {
-	ctx, cancel := WithTimeout(ctx, o.Timeout)
+	ctx, cancel := WithRest(ctx, o.Timeout, o.Spent)
 	defer cancel()
 	if o.Basics == nil {
 		o.Basics = e.ReadBasics(ctx)

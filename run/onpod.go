@@ -71,8 +71,14 @@ func (e *Engine) seePod(ctx context.Context, namespace, name string) (seen, erro
 // apply their limits themselves: WithTimeout is for runtime calls that a command makes
 // before.
 func WithTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	return WithRest(ctx, limit, 0)
+}
+
+// WithRest is WithTimeout for a command that used a part of its limit before. The cause
+// names the whole limit, which is the --timeout that the user specified.
+func WithRest(ctx context.Context, limit, spent time.Duration) (context.Context, context.CancelFunc) {
 	if limit <= 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeoutCause(ctx, limit, problem.TimeoutError{After: limit})
+	return context.WithTimeoutCause(ctx, limit-spent, problem.TimeoutError{After: limit})
 }

@@ -24,7 +24,7 @@ import (
 // pods are in the results.
 func (e *Engine) Run(ctx context.Context, objects *manifest.Objects, o RunOptions) ([]RunResult, error) {
 	objects = withRandomUIDs(objects)
-	bounded, cancel := WithTimeout(ctx, o.Timeout)
+	bounded, cancel := WithRest(ctx, o.Timeout, o.Spent)
 	defer cancel()
 	locks, err := e.LockPods(bounded, objects)
 	defer locks.Release()

@@ -22,6 +22,7 @@ import (
 // ApplyOptions are the options of Apply.
 type ApplyOptions struct {
 	Timeout       time.Duration // bounds the whole; 0 for no limit
+	Spent         time.Duration // the part of Timeout that the command used before
 	KeepOnFailure bool          // keep the created objects of a pod that fails to start
 	AllowKubelet  bool
 	Wait          lifecycle.Goal // GoalStarted if empty

@@ -1,0 +1,28 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podrun/podrun/internal/problem"
+)
+
+// TestTimeoutNamesTheWholeLimit: a command that spent a part of its --timeout before has the
+// rest of it, and its error names the --timeout.
+func TestTimeoutNamesTheWholeLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		ctx, cancel := WithRest(t.Context(), 8*time.Second, 70*time.Millisecond)
+		defer cancel()
+		<-ctx.Done()
+		if took := time.Since(begun); took != 7930*time.Millisecond {
+			t.Errorf("it ended after %s", took)
+		}
+		if cause := context.Cause(ctx); !errors.Is(cause, problem.TimeoutError{After: 8 * time.Second}) {
+			t.Errorf("the cause is %v", cause)
+		}
+	})
+}
