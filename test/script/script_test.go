@@ -3,11 +3,14 @@ package script
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,9 +33,22 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
+	runAtOnce()
 	testscript.Main(m, map[string]func(){"podrun": func() {
 		os.Exit(cmd.Main(context.Background(), os.Args[1:], cmd.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, "devel", heap.Began))
 	}})
+}
+
+// runAtOnce makes three scripts per CPU the default of -parallel, which is one: scripts wait
+// most of the time. An emulated machine has no time left to wait.
+func runAtOnce() {
+	if slowness > 1 {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
 // TestScripts runs testdata/script against the fake runtime with each of its profiles, a
@@ -41,8 +57,10 @@ func TestScripts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")
 	}
+	t.Parallel()
 	for _, p := range []critest.Profile{critest.Containerd(), critest.CRIO()} {
 		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
 			h := &harness{profile: p, cgroupRoot: fmt.Sprintf("/podrunscripts%d%s", os.Getpid(), strings.ReplaceAll(p.Name, "-", ""))}
 			// Not after each script: another one may be creating a group below it.
 			t.Cleanup(func() {
@@ -81,6 +99,7 @@ func TestScriptsOnRuntime(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.profile.Name = v.GetRuntimeName()
+	t.Parallel() // with those of the fake
 	testscript.Run(t, h.params())
 }
 

@@ -146,6 +146,7 @@ func TestUsersLinesThatWork(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: podrun makes control groups and mounts")
 	}
+	t.Parallel()
 	var s strings.Builder
 	const setUp = "podrun apply -q web.yaml db.yaml job.yaml\n"
 	s.WriteString(setUp + "until Completed podrun get job\n")
