@@ -46,7 +46,6 @@ type tolled struct {
 	at     time.Time
 	tenth  int64
 	state  event.PullState
-	layers int
 	silent bool // nothing was printed yet
 }
 
@@ -70,12 +69,12 @@ func (l *live) due(e event.Event) bool {
 		l.told[key] = tolled{at: e.Time, silent: true}
 		return false
 	}
-	now := tolled{at: e.Time, tenth: e.Pull.Percent() / 10, state: e.Pull.State, layers: e.Pull.Layers}
+	now := tolled{at: e.Time, tenth: e.Pull.Percent() / 10, state: e.Pull.State}
 	since := now.at.Sub(last.at)
 	switch {
 	case last.silent && since < tellAfter:
 		return false
-	case last.silent, since >= tellEvery, since >= tellTenth && (now.tenth > last.tenth || now.state != last.state || now.layers != last.layers):
+	case last.silent, since >= tellEvery, since >= tellTenth && (now.tenth > last.tenth || now.state != last.state):
 		l.told[key] = now
 		return true
 	}

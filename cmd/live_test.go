@@ -38,19 +38,6 @@ func TestPlainProgress(t *testing.T) {
 	if out.Len() > 0 {
 		t.Errorf("a quick pull: %s", out.String())
 	}
-	// What a registry's manifest says is printed when it is known.
-	for tick := range 4 * 10 {
-		p := event.Pull{State: event.Pulling, Elapsed: time.Duration(tick) * 250 * time.Millisecond}
-		if tick >= 4*6 {
-			p.Layers, p.LayerBytes = 5, 48e6
-		}
-		r.event(pullEvent(float64(tick)/4, p))
-	}
-	r.event(pullEvent(10, event.Pull{State: event.PullEnded}))
-	if n := strings.Count(out.String(), "\n"); n != 2 || !strings.Contains(out.String(), "app:1: pulling, 6s (the registry's manifest: 5 layers, 48.0 MB)\n") {
-		t.Errorf("%d lines:\n%s", n, out.String())
-	}
-	out.Reset()
 	// Where only the time is known, it is printed now and then.
 	for tick := range 4 * 60 {
 		r.event(pullEvent(float64(tick)/4, event.Pull{State: event.Pulling, Elapsed: time.Duration(tick) * 250 * time.Millisecond}))

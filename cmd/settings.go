@@ -73,7 +73,7 @@ func addSettingsFlags(set *pflag.FlagSet) *settingsFlags {
 	f.number("max-parallel-image-pulls", int64(def.MaxParallelImagePulls), "maximum number of parallel image pulls; 0 for no limit", func(s *nodeconfig.Settings, v int64) { s.MaxParallelImagePulls = int32(v) })
 	f.choice("retry-pull", "auto", []string{"auto", "always"}, "`errors` of pulls to retry: auto (transient errors) or always", func(s *nodeconfig.Settings, v string) { s.RetryPullAlways = v == "always" })
 	f.duration("pull-timeout", 0, "time limit for each image, including retries; 0 for no limit other than --timeout (default: 10m for run, 0 for other commands)", func(s *nodeconfig.Settings, v time.Duration) { s.PullTimeout = &v })
-	f.duration("pull-stall-timeout", def.PullStall, "retry a pull that receives no data, or whose registry does not answer, for this time (containerd only); 0 for no limit", func(s *nodeconfig.Settings, v time.Duration) { s.PullStall = v })
+	f.duration("pull-stall-timeout", def.PullStall, "retry a pull that receives less than 1 MiB in this time, or whose registry does not answer (containerd only); 0 for no limit", func(s *nodeconfig.Settings, v time.Duration) { s.PullStall = v })
 	f.text("registry-auth", "", "docker config `file` with registry credentials, used after a pod's imagePullSecrets", func(s *nodeconfig.Settings, v string) { s.RegistryAuth = v })
 	f.text("image-credential-provider-config", "", "CredentialProviderConfig `file` of credential provider plugins", func(s *nodeconfig.Settings, v string) { s.ProviderConfig = v })
 	f.text("image-credential-provider-bin-dir", "", "`directory` of the credential provider plugins", func(s *nodeconfig.Settings, v string) { s.ProviderBinDir = v })

@@ -26,13 +26,13 @@ type Client struct {
 	Runtime runtimeapi.RuntimeServiceClient
 	Images  runtimeapi.ImageServiceClient
 
-	tasks                   tasksapi.TasksClient // containerd's own; nil for New, like records
-	records                 containersapi.ContainersClient
-	endpoint, imageEndpoint string
-	timeout                 time.Duration
-	conns                   []*grpc.ClientConn
-	observer                atomic.Pointer[Observer]
-	silence                 atomic.Pointer[func()]
+	tasks    tasksapi.TasksClient // containerd's own; nil for New, like records
+	records  containersapi.ContainersClient
+	endpoint string
+	timeout  time.Duration
+	conns    []*grpc.ClientConn
+	observer atomic.Pointer[Observer]
+	silence  atomic.Pointer[func()]
 }
 
 // RequestTimeout is the limit of each call that has none of its own.
@@ -72,10 +72,7 @@ func Dial(endpoint, imageEndpoint string, timeout time.Duration) (*Client, error
 		return nil, err
 	}
 	img := rt
-	if c.imageEndpoint = imageEndpoint; imageEndpoint == "" {
-		c.imageEndpoint = endpoint
-	}
-	if c.imageEndpoint != endpoint {
+	if imageEndpoint != "" && imageEndpoint != endpoint {
 		if img, err = c.connect(imageEndpoint); err != nil {
 			c.Close()
 			return nil, err
@@ -129,9 +126,6 @@ func (c *Client) ImageConn() grpc.ClientConnInterface {
 
 // Endpoint returns the configured endpoint; empty for a client from New.
 func (c *Client) Endpoint() string { return c.endpoint }
-
-// ImageEndpoint returns the endpoint of the image service; empty for a client from New.
-func (c *Client) ImageEndpoint() string { return c.imageEndpoint }
 
 // SocketPath gives the path of an endpoint: unix:///run/x.sock or /run/x.sock.
 func SocketPath(endpoint string) (string, error) {

@@ -62,6 +62,7 @@ func Config(l Layout, digest string, t Traits) []byte {
 	images := "plugins.'io.containerd.cri.v1.images'"
 	line("[%s]", images)
 	line("snapshotter = %s", quote(snapshotter))
+	line("image_pull_progress_timeout = \"5m\"") // podrun's default of pullStallTimeout
 	line("[%s.pinned_images]", images)
 	line("sandbox = %s", quote(PauseImage))
 	line("[%s.registry]", images)

@@ -41,6 +41,7 @@ func TestConfig(t *testing.T) {
 		"required_plugins = [\"io.containerd.grpc.v1.cri\"]\n", "restrict_oom_score_adj = false\n", "SystemdCgroup = true\n", "use_internal_loopback = true\n", `sandbox = "pause.podrun.invalid/pause:1"`,
 		`bin_dirs = ["/data/pod \"run\"/runtime/` + someDigest + `/cni"]`, `BinaryName = "/data/pod \"run\"/runtime/` + someDigest + `/bin/runc"`,
 		`address = "` + l.Socket() + `"`, `socket_dir = "` + l.Shims() + `"`, "level = \"warn\"\n",
+		"[plugins.'io.containerd.cri.v1.images']\nsnapshotter = \"overlayfs\"\nimage_pull_progress_timeout = \"5m\"\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)

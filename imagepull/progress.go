@@ -102,7 +102,6 @@ type transfer struct {
 	sure       bool                // it came since this pull began
 	going      bool                // its blobs were seen to move
 	sizes      map[string]int64    // of its blobs, by digest; nil until it is read
-	described  described           // by the registry, if the runtime does not show its store
 	here       map[string]int64    // bytes of its blobs
 
 	known   bool // whether the store was ever seen
@@ -276,7 +275,6 @@ func (t *transfer) progress(image string, now time.Time) event.Pull {
 	p := event.Pull{Image: image, State: event.Pulling, Elapsed: now.Sub(t.begun).Truncate(time.Millisecond)}
 	switch {
 	case !t.known:
-		p.Layers, p.LayerBytes = t.described.layers, t.described.bytes
 		return p
 	case t.sizes == nil:
 		p.State = event.PullWaits

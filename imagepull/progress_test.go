@@ -84,10 +84,6 @@ func TestProgressUnseen(t *testing.T) {
 	if diff := cmp.Diff(event.Pull{Image: "app", State: event.Pulling, Elapsed: 3 * time.Second}, got); diff != "" || got.String() != "pulling, 3s" {
 		t.Error(diff, got.String())
 	}
-	p.described = described{5, 48_000_000}
-	if got := p.progress("app", begun.Add(12*time.Second)); got.String() != "pulling, 12s (the registry's manifest: 5 layers, 48.0 MB)" || got.Total != 0 {
-		t.Error(got)
-	}
 }
 
 // Two pulls of one repository never show the same manifest, and one that an

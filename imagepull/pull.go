@@ -139,7 +139,7 @@ func (p *Puller) fetch(ctx context.Context, plan Plan, image Image, spec *runtim
 	}
 	failed := &PullError{Image: image.Name, Found: found}
 	for _, c := range candidates {
-		watched, end := p.watch.begin(ctx, plan, image, c.Auth)
+		watched, end := p.watch.begin(ctx, plan, image)
 		id, err := p.client.PullImage(watched, spec, c.Auth, plan.Sandbox)
 		stalled := end()
 		switch {

@@ -45,9 +45,8 @@ type Options struct {
 	// Pulled is called after each successful pull with the image's size in bytes and the
 	// duration of the pull, including waits; may be nil. It must not block.
 	Pulled func(size uint64, took time.Duration)
-	// StallTimeout ends a pull that has received no byte for this long, or whose
-	// registry has not answered for as long, and retries it; 0: never. It requires
-	// containerd.
+	// StallTimeout ends a pull if nothing was added to containerd's store for this long,
+	// and retries it; 0: never. containerd adds 1 MiB at a time. It requires containerd.
 	StallTimeout time.Duration
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,7 +15,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/event"
@@ -30,22 +30,19 @@ var errStalled = errors.New("the pull has stalled")
 
 // watcher reports the progress of pulls, and cancels those that stall. It reads
 // containerd's content service, which is available on the CRI socket. For a runtime
-// without it, watcher requests the manifests of long pulls from their registries.
+// without it, watcher reports the elapsed time only.
 type watcher struct {
 	content contentapi.ContentClient // nil where there is no connection
 	images  imagesapi.ImagesClient   // likewise
-	// wire reports for how long containerd has received nothing on its connections; false
-	// if that cannot be seen.
-	wire func(ctx context.Context) (time.Duration, bool)
-	// describe requests an image's manifest from its registry; false if that fails.
-	describe func(ctx context.Context, ref string, with *runtimeapi.AuthConfig) (described, bool)
 
 	blind atomic.Bool   // the runtime does not show its store
 	stall time.Duration // 0: nothing is given up
 	tell  event.Sink    // may be nil
 
 	mu      sync.Mutex
-	pulls   []*watched // in the order of their begin
+	ingests map[string]ingest // of the last look, by ref
+	moved   time.Time         // when any of them changed
+	pulls   []*watched        // in the order of their begin
 	stop    chan struct{}
 	stopped chan struct{}
 }
@@ -56,31 +53,24 @@ type watched struct {
 	id     identity.Pod
 	who    Container
 	cancel context.CancelCauseFunc
-	failed error     // why it was given up
-	askAt  time.Time // when its connections are worth the next look
-	// describe requests its manifest, once; nil if that was done.
-	describe   func() (described, bool)
-	describing sync.WaitGroup
+	failed error // why it was given up
 }
 
 func newWatcher(client *cri.Client, stall time.Duration, tell event.Sink) *watcher {
-	w := &watcher{stall: stall, tell: tell, describe: describe}
+	w := &watcher{stall: stall, tell: tell}
 	if conn := client.ImageConn(); conn != nil {
 		w.content, w.images = contentapi.NewContentClient(conn), imagesapi.NewImagesClient(conn)
 	}
-	w.wire = func(ctx context.Context) (time.Duration, bool) { return wireOf(ctx, client.ImageEndpoint()) }
 	return w
 }
 
-// begin watches a pull with a credential until end, which returns why it was given up,
-// if it was.
-func (w *watcher) begin(ctx context.Context, plan Plan, image Image, with *runtimeapi.AuthConfig) (context.Context, func() error) {
+// begin watches a pull until end, which returns why it was given up, if it was.
+func (w *watcher) begin(ctx context.Context, plan Plan, image Image) (context.Context, func() error) {
 	if w.tell == nil && (w.stall <= 0 || w.content == nil) {
 		return ctx, func() error { return nil }
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	p := &watched{transfer: newTransfer(image.Ref, time.Now()), id: plan.ID, who: image.Containers[0], cancel: cancel}
-	p.describe = func() (described, bool) { return w.describe(ctx, image.Ref, with) }
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.pulls = append(w.pulls, p)
@@ -104,7 +94,6 @@ func (w *watcher) end(p *watched) error {
 	w.say(p, event.Pull{Image: p.who.Image, State: event.PullEnded})
 	failed := p.failed
 	w.mu.Unlock()
-	p.describing.Wait()
 	if stopped != nil {
 		<-stopped
 	}
@@ -145,9 +134,8 @@ func (w *watcher) round(ctx context.Context) {
 	pulls := slices.Clone(w.pulls)
 	w.mu.Unlock()
 	if l.known {
+		w.follow(l)
 		w.findManifests(ctx, pulls, l)
-	} else {
-		w.describeLong(l.at)
 	}
 	for _, p := range pulls {
 		present := w.present(ctx, p.missing(l))
@@ -161,48 +149,21 @@ func (w *watcher) round(ctx context.Context) {
 	}
 }
 
-// describeLong begins to request the manifests of the pulls that have taken describeAfter.
-func (w *watcher) describeLong(now time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, p := range w.pulls {
-		ask := p.describe
-		if ask == nil || w.tell == nil || now.Sub(p.begun) < describeAfter {
-			continue
-		}
-		p.describe = nil
-		p.describing.Go(func() {
-			got, _ := ask() // without a manifest the elapsed time remains
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			p.described = got
-		})
-	}
-}
-
 // giveUp ends a pull that stalls, or whose registry does not answer.
+//
+// A pull does not stall while the content of another one arrives: containerd limits the
+// requests of all pulls together (max_concurrent_downloads, core/remotes/docker), so that
+// one may wait for another with its ingests open. A stall may be detected late, but not
+// wrongly.
 func (w *watcher) giveUp(ctx context.Context, p *watched, l look) {
 	if w.stall <= 0 || !l.known {
 		return
 	}
 	w.mu.Lock()
-	stalled, waits, failed := p.stalled(l.at), p.unanswered(l.at), p.failed
+	quiet, failed := l.at.Sub(w.moved), p.failed
+	stalled, waits := min(p.stalled(l.at), quiet), min(p.unanswered(l.at), quiet)
 	w.mu.Unlock()
-	if failed != nil || max(stalled, waits) < w.stall || l.at.Before(p.askAt) {
-		return
-	}
-	// What the store does not show may still come; of another pull's, too: better late
-	// than wrong.
-	quiet, seen := w.wire(ctx)
-	if seen {
-		stalled, waits = min(stalled, quiet), min(waits, quiet)
-	}
-	// Not before it can be long enough: a host may have many connections.
-	p.askAt = l.at.Add(time.Second)
-	if seen && quiet < w.stall {
-		p.askAt = l.at.Add(w.stall - quiet)
-	}
-	if max(stalled, waits) < w.stall || waits > 0 && (!seen || w.mayUnpack(ctx, p.from)) {
+	if failed != nil || max(stalled, waits) < w.stall || waits > 0 && w.mayUnpack(ctx, p.from) {
 		return
 	}
 	w.mu.Lock()
@@ -214,6 +175,16 @@ func (w *watcher) giveUp(ctx context.Context, p *watched, l look) {
 		p.failed = fmt.Errorf("registry %s has not answered for %s", p.registry, waits.Round(time.Second))
 	}
 	p.cancel(errStalled)
+}
+
+// follow records whether any content in the store has grown.
+func (w *watcher) follow(l look) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !maps.Equal(l.ingests, w.ingests) {
+		w.moved = l.at
+	}
+	w.ingests = l.ingests
 }
 
 // say reports the progress of a pull.

@@ -4,15 +4,19 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	contentapi "github.com/containerd/containerd/api/services/content/v1"
 	imagesapi "github.com/containerd/containerd/api/services/images/v1"
 	"github.com/containerd/containerd/api/types"
 	"google.golang.org/grpc"
+
+	"github.com/podrun/podrun/host/nodeconfig"
 )
 
 // storeContent is containerd's content service with manifests and indexes.
@@ -61,41 +65,51 @@ func (s storeImages) List(context.Context, *imagesapi.ListImagesRequest, ...grpc
 	return out, s.err
 }
 
-// A pull is given up only if neither the store nor the connections show that it goes
-// on, and for lack of an answer only if nothing can be unpacked.
+// A pull is given up only if nothing in the store moves, and for lack of an answer only
+// if nothing can be unpacked.
 func TestGiveUp(t *testing.T) {
 	const limit = 10 * time.Second
 	image := &contentapi.Info{Digest: "m", Labels: map[string]string{labelChildren + "config": "c", labelSource + "registry.example": "app"}}
 	index := &contentapi.Info{Digest: "i", Labels: map[string]string{labelChildren + "m.0": "m"}}
 	layer := map[string]int64{"manifest-m": 0}
 	for name, test := range map[string]struct {
-		open    map[string]int64 // ingests, the same all the time
-		quiet   time.Duration
-		seen    bool
+		open    map[string]int64         // ingests that do not move
+		other   map[time.Duration]string // another pull's ingest, which moves at these times
 		infos   []*contentapi.Info
 		targets map[string]string
 		err     error // of the image service
 		want    string
 	}{
-		"nothing comes":                {open: layer, quiet: time.Minute, seen: true, want: "no data received for 20s"},
-		"nothing comes lately":         {open: layer, quiet: 12 * time.Second, seen: true, want: "no data received for 12s"},
-		"less than the store shows":    {open: layer, quiet: 9 * time.Second, seen: true},
-		"the connections are not seen": {open: layer, want: "no data received for 20s"},
-		"no answer":                    {quiet: 20 * time.Second, seen: true, want: "registry registry.example:5000 has not answered for 20s"},
-		"an answer comes":              {quiet: time.Second, seen: true},
-		"no answer that can be seen":   {},
-		"it may unpack":                {quiet: time.Minute, seen: true, infos: []*contentapi.Info{image}},
-		"nothing is left to unpack":    {quiet: time.Minute, seen: true, infos: []*contentapi.Info{image}, targets: map[string]string{"registry.example:5000/app:0": "m"}, want: "has not answered for 20s"},
-		"nor of an index":              {quiet: time.Minute, seen: true, infos: []*contentapi.Info{image, index}, targets: map[string]string{"registry.example:5000/app:0": "i"}, want: "has not answered for 20s"},
-		"the images are not known":     {quiet: time.Minute, seen: true, infos: []*contentapi.Info{image}, err: errors.New("no")},
+		"nothing comes":                     {open: layer, want: "no data received for 10s"},
+		"another pull's content comes":      {open: layer, other: map[time.Duration]string{9 * time.Second: "layer-x", 18 * time.Second: "layer-y"}},
+		"another pull's content came":       {open: layer, other: map[time.Duration]string{4 * time.Second: "layer-x"}, want: "no data received for 10s"},
+		"no answer":                         {want: "registry registry.example:5000 has not answered for 10s"},
+		"no answer to another pull, either": {other: map[time.Duration]string{4 * time.Second: "layer-x"}, want: "registry registry.example:5000 has not answered for 10s"},
+		"it may wait for another pull":      {other: map[time.Duration]string{9 * time.Second: "layer-x", 18 * time.Second: "layer-y"}},
+		"it may unpack":                     {infos: []*contentapi.Info{image}},
+		"nothing is left to unpack":         {infos: []*contentapi.Info{image}, targets: map[string]string{"registry.example:5000/app:0": "m"}, want: "has not answered for 10s"},
+		"nor of an index":                   {infos: []*contentapi.Info{image, index}, targets: map[string]string{"registry.example:5000/app:0": "i"}, want: "has not answered for 10s"},
+		"the images are not known":          {infos: []*contentapi.Info{image}, err: errors.New("no")},
 	} {
-		w := &watcher{stall: limit, content: storeContent{infos: test.infos}, images: storeImages{targets: test.targets, err: test.err},
-			wire: func(context.Context) (time.Duration, bool) { return test.quiet, test.seen }}
+		w := &watcher{stall: limit, content: storeContent{infos: test.infos}, images: storeImages{targets: test.targets, err: test.err}}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		p := &watched{transfer: newTransfer("registry.example:5000/app:1", begun), cancel: cancel}
+		// Its blobs are known, so that another pull's do not count as its own.
+		p.candidates["m"] = manifest{digest: "m", blobs: []string{"m"}}
+		if test.open == nil {
+			clear(p.candidates)
+		}
 		w.pulls = []*watched{p}
-		for at := time.Duration(0); at <= 2*limit; at += 2 * limit {
-			l := lookAt(at, test.open)
+		open := maps.Clone(test.open)
+		for at := time.Duration(0); at <= 2*limit; at += time.Second {
+			if ref, moves := test.other[at]; moves {
+				if open == nil {
+					open = map[string]int64{}
+				}
+				open[ref] = 1
+			}
+			l := lookAt(at, open)
+			w.follow(l)
 			p.see(l, nil)
 			w.giveUp(ctx, p, l)
 		}
@@ -106,5 +120,73 @@ func TestGiveUp(t *testing.T) {
 		if (test.want == "") != (got == "") || !strings.Contains(got, test.want) || errors.Is(context.Cause(ctx), errStalled) != (test.want != "") {
 			t.Errorf("%s: %q, want %q; canceled: %v", name, got, test.want, context.Cause(ctx))
 		}
+	}
+}
+
+// growing is containerd's content service during pulls of one layer, of which 1 MiB is
+// stored at a time.
+type growing struct {
+	contentapi.ContentClient // nil: any other method panics
+	step                     time.Duration
+	steps                    int64 // the layer is stored so far; then nothing comes
+	begun                    time.Time
+}
+
+func (g *growing) ListStatuses(context.Context, *contentapi.ListStatusesRequest, ...grpc.CallOption) (*contentapi.ListStatusesResponse, error) {
+	stored := min(int64(time.Since(g.begun)/g.step), g.steps)
+	return &contentapi.ListStatusesResponse{Statuses: []*contentapi.Status{{Ref: "manifest-m", Offset: stored << 20}}}, nil
+}
+
+func (g *growing) List(context.Context, *contentapi.ListContentRequest, ...grpc.CallOption) (contentapi.Content_ListClient, error) {
+	return &infoStream{}, nil
+}
+
+// With the default of pullStallTimeout, a pull of a slow link is not canceled; one of
+// which nothing comes is, and the next attempt follows the back-off.
+func TestStallTimeoutDefault(t *testing.T) {
+	for name, test := range map[string]struct {
+		store growing
+		took  time.Duration // by the first attempt, if it is not canceled
+		after time.Duration // when the image is present
+		calls []string
+		first string // event of a failure
+	}{
+		"1 MiB in 4 minutes": {growing{step: 4 * time.Minute, steps: 5}, 20 * time.Minute, 20 * time.Minute,
+			[]string{"PullImage r/app:1"}, ""},
+		"2 MiB, then nothing": {growing{step: 4 * time.Minute, steps: 2}, time.Hour, 8*time.Minute + 5*time.Minute + 10*time.Second,
+			[]string{"PullImage r/app:1", "PullImage r/app:1"}, `Failed to pull image "r/app:1": no data received for 5m0s`},
+		"nothing": {growing{step: time.Minute}, time.Hour, 5*time.Minute + 10*time.Second,
+			[]string{"PullImage r/app:1", "PullImage r/app:1"}, `Failed to pull image "r/app:1": no data received for 5m0s`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRegistry()
+				r.slow["r/app:1"] = test.took
+				p := r.puller(Options{StallTimeout: nodeconfig.Default().PullStall})
+				store := test.store
+				store.begun = time.Now()
+				p.watch.content = &store
+				pulls := p.Start(t.Context(), planOf(t, "containers:\n"+container("app", "r/app:1", "IfNotPresent")))
+				if pulls.BacksOff(t.Context(), "app") {
+					r.mu.Lock()
+					r.slow["r/app:1"] = 0
+					r.mu.Unlock()
+				}
+				if _, err := pulls.Wait(t.Context(), "app"); err != nil {
+					t.Fatal(err)
+				}
+				// A look is every 250 ms.
+				if took := time.Since(store.begun); took < test.after || took > test.after+time.Second {
+					t.Errorf("pulled after %s, want %s", took, test.after)
+				}
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				wantLines(t, "calls", slices.DeleteFunc(r.calls, func(call string) bool { return !strings.HasPrefix(call, "PullImage") }), test.calls)
+				events := strings.Join(r.events, "\n")
+				if failed := strings.Contains(events, "Failed to pull image"); failed != (test.first != "") || !strings.Contains(events, test.first) {
+					t.Error(events)
+				}
+			})
+		})
 	}
 }

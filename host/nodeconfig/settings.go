@@ -133,7 +133,7 @@ type Settings struct {
 
 	RetryPullAlways bool           `json:"retryPullAlways,omitempty"`               // what trying again cannot help, too
 	PullTimeout     *time.Duration `json:"pullTimeout,omitempty"`                   // of one image; 0: no limit; nil: the command's own; ns in JSON
-	PullStall       time.Duration  `json:"pullStallTimeout,omitempty"`              // of one pull without a byte; 0: no limit; ns in JSON
+	PullStall       time.Duration  `json:"pullStallTimeout,omitempty"`              // of one pull without 1 MiB; 0: no limit; ns in JSON
 	RegistryAuth    string         `json:"registryAuth,omitempty"`                  // path of a docker config
 	ProviderConfig  string         `json:"imageCredentialProviderConfig,omitempty"` // path
 	ProviderBinDir  string         `json:"imageCredentialProviderBinDir,omitempty"` // path
@@ -176,7 +176,7 @@ func Default() Settings {
 		ContainerLogMonitorInterval:      10 * time.Second,
 		RegistryPullQPS:                  5,
 		RegistryBurst:                    10,
-		PullStall:                        time.Minute,
+		PullStall:                        5 * time.Minute, // containerd shows 1 MiB at a time, which takes a slow link minutes
 		PullVerification:                 kubelet.NeverVerifyPreloadedImages,
 	}
 }

@@ -28,11 +28,6 @@ type Pull struct {
 	Total   int64         `json:"total,omitempty"`          // 0: not known
 	Rate    int64         `json:"bytesPerSecond,omitempty"` // lately
 	Elapsed time.Duration `json:"elapsed,omitempty"`        // ns in JSON
-	// Layers and LayerBytes are the number of the image's layers and their size, as the
-	// registry's manifest states them, if the runtime does not report bytes; they do not
-	// show how much was transferred. 0: not known.
-	Layers     int   `json:"layers,omitempty"`
-	LayerBytes int64 `json:"layerBytes,omitempty"`
 }
 
 // String returns the progress as text, such as: 3.1 of 12.5 MB (24%), 1.0 MB/s.
@@ -44,20 +39,10 @@ func (p Pull) String() string {
 		return fmt.Sprintf("waiting for the registry, %s", p.Elapsed.Truncate(time.Second))
 	case p.State == PullEnded:
 		return "ended"
-	case p.Total == 0 && p.Layers > 0:
-		return fmt.Sprintf("pulling, %s (the registry's manifest: %s, %s)", p.Elapsed.Truncate(time.Second), layers(p.Layers), amount(p.LayerBytes))
 	case p.Total == 0:
 		return fmt.Sprintf("pulling, %s", p.Elapsed.Truncate(time.Second))
 	}
 	return fmt.Sprintf("%.1f of %.1f MB (%d%%), %s/s", float64(p.Bytes)/1e6, float64(p.Total)/1e6, p.Percent(), amount(p.Rate))
-}
-
-// layers is a number of layers as text.
-func layers(n int) string {
-	if n == 1 {
-		return "1 layer"
-	}
-	return fmt.Sprintf("%d layers", n)
 }
 
 // amount is a number of bytes with its unit.
