@@ -72,8 +72,8 @@ type Facts struct {
 	// symlinks, by the path, where they differ.
 	RealPaths map[string]string `json:"realPaths,omitempty"`
 	// Paths are what the pods' volumes find at the host's paths that they name.
-	Paths map[string]Path `json:"paths,omitempty"`
-	Runtime   Runtime           `json:"runtime"`
+	Paths   map[string]Path `json:"paths,omitempty"`
+	Runtime Runtime         `json:"runtime"`
 	// Images are the present images that the pods name, by the name with a tag or digest.
 	Images map[string]Image `json:"images,omitempty"`
 	// Emulated are the architectures whose programs the kernel hands to an
