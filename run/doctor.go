@@ -82,7 +82,7 @@ func (e *Engine) Doctor(ctx context.Context, objects *manifest.Objects, o Doctor
 	in.HostNetworkOnly = len(objects.Pods) > 0 && !slices.ContainsFunc(objects.Pods, func(p manifest.Pod) bool { return !p.Object.Spec.HostNetwork })
 	in.Refusals = admission.Check(admission.Pod{Pod: plainPod(in.HostNetworkOnly)}, seen.Facts, e.Settings, admission.Options{AllowKubelet: o.AllowKubelet})
 	d := Diagnosis{Findings: doctor.Examine(in), Facts: seen.Facts, Checkup: seen.Checkup}
-	pods, err := e.verdicts(ctx, objects, seen.Facts, in.Down != "", o)
+	pods, err := e.verdicts(ctx, objects, wanted, seen.Facts, in.Down != "", o)
 	if err != nil {
 		return Diagnosis{}, err
 	}
@@ -120,21 +120,21 @@ func plainPod(hostNetwork bool) *corev1.Pod {
 
 // verdicts plans and admits the pods. If the runtime does not answer, it is assumed to
 // support all features, because its limitations are unknown.
-func (e *Engine) verdicts(ctx context.Context, objects *manifest.Objects, facts host.Facts, down bool, o DoctorOptions) ([]PodVerdict, error) {
+func (e *Engine) verdicts(ctx context.Context, objects *manifest.Objects, wanted prepare.Wanted, facts host.Facts, down bool, o DoctorOptions) ([]PodVerdict, error) {
 	if len(objects.Pods) == 0 {
 		return nil, nil
 	}
 	if down {
 		facts.Runtime = ideal(facts.Runtime, objects)
 	}
-	here, err := e.Here(ctx, prepare.NewWanted(objects, e.Settings, o.AllowKubelet), facts)
+	seen, err := e.See(ctx, wanted, facts)
 	if errors.Is(err, fs.ErrPermission) {
 		err = nil // not root, which is a separate finding
 	}
 	if err != nil {
 		return nil, err
 	}
-	targets, _ := prepare.All(prepare.Input{Seen: prepare.Seen{Facts: facts, Here: here}, Objects: objects, Settings: e.Settings,
+	targets, _ := prepare.All(prepare.Input{Seen: seen, Objects: objects, Settings: e.Settings,
 		Invocation: e.Invocation, AllowKubelet: o.AllowKubelet})
 	var out []PodVerdict
 	for _, t := range targets {

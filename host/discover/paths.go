@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -58,7 +57,7 @@ func (m machine) readPath(path string, mounts []*mountinfo.Info) (host.Path, err
 			s.path.Error = err.Error()
 		}
 		if mounts != nil {
-			s.real = nearest(path)
+			s.real = m.realPath(path)
 		}
 		return s, nil
 	})
@@ -87,19 +86,4 @@ func mountOf(mounts []*mountinfo.Info, real string) *mountinfo.Info {
 // it passes mounts on, or master:7, by which it receives them.
 func hasTag(m *mountinfo.Info, prefix string) bool {
 	return slices.ContainsFunc(strings.Fields(m.Optional), func(tag string) bool { return strings.HasPrefix(tag, prefix) })
-}
-
-// nearest is the real path, or that of the nearest directory above that exists.
-func nearest(path string) string {
-	for {
-		real, err := filepath.EvalSymlinks(path)
-		if err == nil {
-			return real
-		}
-		parent := filepath.Dir(path)
-		if parent == path || !errors.Is(err, fs.ErrNotExist) {
-			return path
-		}
-		path = parent
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -59,15 +58,25 @@ func (n *Node) Read(ctx context.Context, wanted prepare.Wanted, replay *host.Fac
 	if ahead := n.ahead.Swap(nil); ahead.Fresh() {
 		wanted.Facts.Ahead = ahead
 	}
-	seen.Supervised = store.Supervised(n.Layout())
-	if seen.Facts, err = discover.Read(ctx, n.Client, n.Settings, wanted.Facts); err != nil {
+	facts, err := discover.Read(ctx, n.Client, n.Settings, wanted.Facts)
+	if err != nil {
 		return seen, err
 	}
-	seen.Holders = cgroup.ReadHolders(seen.Facts.Cgroup, n.Settings, func(uid string) bool {
-		return slices.ContainsFunc(seen.Facts.Pods, func(p host.Pod) bool { return p.Managed && p.UID == uid })
-	})
-	seen.Here, err = n.Here(ctx, wanted, seen.Facts)
+	seen, err = n.See(ctx, wanted, facts)
+	seen.Supervised = store.Supervised(n.Layout())
 	return seen, err
+}
+
+// See adds to the facts of this host the wanted pods, and the pods of other root directories
+// that have cgroups on this host. It returns the error of Here.
+func (n *Node) See(ctx context.Context, wanted prepare.Wanted, facts host.Facts) (prepare.Seen, error) {
+	ours := make(map[string]bool, len(facts.Pods))
+	for _, p := range facts.Pods {
+		ours[p.UID] = ours[p.UID] || p.Managed
+	}
+	holders := cgroup.ReadHolders(facts.Cgroup, n.Settings, func(uid string) bool { return ours[uid] })
+	here, err := n.Here(ctx, wanted, facts)
+	return prepare.Seen{Facts: facts, Here: here, Holders: holders}, err
 }
 
 // plan decides about the pods, from what was read alone.

@@ -114,6 +114,7 @@ func All(in Input) ([]Target, problem.List) {
 	problems = append(problems, in.corruptState()...)
 	input := in.Objects
 	in.Objects = bound(input, in.Settings.ClaimDir)
+	paths := volumePaths(in.Facts.Paths)
 	for _, mp := range in.Objects.Pods {
 		pod, classed := manifest.WithClasses(mp.Object, in.Objects)
 		of := in.of(pod)
@@ -140,7 +141,7 @@ func All(in Input) ([]Target, problem.List) {
 		t.Plan = plan
 		in.Facts.UserNS = plan.holding(in.Facts.UserNS) // the command's next pod needs another
 		text += plan.text()
-		for _, p := range slices.Concat(classed, claimWarnings(pod, input, of.Objects), forbidden, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), t.resizeProblems(in.Settings), plan.pathProblems(more), plan.groupProblem(in.Holders, mp.Object.UID == ""), tooMuchText(text)) {
+		for _, p := range slices.Concat(classed, claimWarnings(pod, input, of.Objects), forbidden, found, more, plan.imageProblems(), t.objectProblems(t.Was), t.brokenProblems(), t.resizeProblems(in.Settings), plan.pathProblems(paths, more), plan.groupProblem(in.Holders, mp.Object.UID == ""), tooMuchText(text)) {
 			t.Problems = append(t.Problems, mp.Locate(p))
 		}
 		if text > maxText {

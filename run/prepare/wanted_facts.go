@@ -80,13 +80,18 @@ func pathsOf(objects *manifest.Objects) []string {
 
 // pathProblems are those of the paths that the pod's volumes name, unless the plan already has
 // errors and is not whole.
-func (p *Plan) pathProblems(planning problem.List) problem.List {
-	if len(planning.Errors()) > 0 || len(p.Facts.Paths) == 0 {
+func (p *Plan) pathProblems(paths map[string]volume.Path, planning problem.List) problem.List {
+	if len(planning.Errors()) > 0 {
 		return nil
 	}
-	paths := make(map[string]volume.Path, len(p.Facts.Paths))
-	for name, found := range p.Facts.Paths {
-		paths[name] = volume.Path(found)
-	}
 	return volume.Check(p.Pod, p.Volumes, paths, p.Layout.RootDir)
+}
+
+// volumePaths are the facts of paths as volumes take them.
+func volumePaths(facts map[string]host.Path) map[string]volume.Path {
+	out := make(map[string]volume.Path, len(facts))
+	for name, found := range facts {
+		out[name] = volume.Path(found)
+	}
+	return out
 }

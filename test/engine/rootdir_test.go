@@ -141,6 +141,10 @@ func TestUIDOfAnotherRootDir(t *testing.T) {
 			}
 		}
 		wantChanges(t, b.rt)
+		d, err := b.engine().Doctor(t.Context(), load(t, text), run.DoctorOptions{AllowKubelet: true})
+		if err != nil || len(d.Pods) != 1 || !slices.ContainsFunc(d.Pods[0].Problems, func(p problem.Problem) bool { return p.Field == "metadata.uid" }) {
+			t.Errorf("doctor: %+v, %v", d.Pods, err)
+		}
 		if _, err := os.Stat(b.layout().Pod("u-1")); !os.IsNotExist(err) {
 			t.Errorf("its directory: %v", err)
 		}
