@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
-	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/podrun/podrun/internal/faultpoint"
 	"github.com/podrun/podrun/internal/problem"
@@ -58,26 +59,48 @@ func Apply(ctx context.Context, p Plan) error {
 // makersAtOnce is how many volumes are set up concurrently.
 const makersAtOnce = 4
 
-// makeAll makes the volumes and returns the failures in the order of the spec.
+// makeAll makes the volumes and returns the failures in the order of the spec. A volume may
+// require a path that another one creates, such as the directory of a FileOrCreate: as the
+// kubelet retries it, so does makeAll while others succeed.
 func makeAll(ctx context.Context, volumes []Volume) []error {
 	errs := make([]error, len(volumes))
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(makersAtOnce, len(volumes)) {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(volumes) {
-					return
-				}
-				if err := makeVolume(ctx, volumes[i]); err != nil {
-					errs[i] = &MountError{Volume: volumes[i].Name, Err: err}
-				}
+	var todo []int
+	for i := range volumes {
+		todo = append(todo, i)
+	}
+	for len(todo) > 0 && ctx.Err() == nil {
+		makeEach(ctx, volumes, todo, errs)
+		left := slices.DeleteFunc(slices.Clone(todo), func(i int) bool { return !wantsPath(errs[i]) })
+		if len(left) == len(todo) {
+			break
+		}
+		todo = left
+	}
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+}
+
+// wantsPath reports whether a volume failed for a path that another volume may create.
+func wantsPath(err error) bool {
+	var check *CheckError
+	return errors.Is(err, fs.ErrNotExist) || errors.As(err, &check)
+}
+
+// makeEach makes the volumes of todo, which are indices, concurrently, and sets their errs.
+func makeEach(ctx context.Context, volumes []Volume, todo []int, errs []error) {
+	var group errgroup.Group
+	group.SetLimit(makersAtOnce)
+	for _, i := range todo {
+		group.Go(func() error {
+			if errs[i] = nil; ctx.Err() != nil {
+				return nil
 			}
+			if err := makeVolume(ctx, volumes[i]); err != nil {
+				errs[i] = &MountError{Volume: volumes[i].Name, Err: err}
+			}
+			return nil
 		})
 	}
-	wg.Wait()
-	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	_ = group.Wait() // its functions return nil
 }
 
 // makeVolume makes one volume on the host. It can be repeated, on a volume that

@@ -271,6 +271,23 @@ func TestHostPathTypes(t *testing.T) {
 	}
 }
 
+// TestApplyFileInDirOfAnotherVolume: Kubernetes' documentation of FileOrCreate, which does not
+// create the parent directory, names this pair of volumes. The kubelet retries the file until
+// its directory exists.
+func TestApplyFileInDirOfAnotherVolume(t *testing.T) {
+	dir := t.TempDir()
+	plan := livePod(t, `volumes: [{name: file, hostPath: {path: `+dir+`/aaa/1.txt, type: FileOrCreate}},
+{name: dir, hostPath: {path: `+dir+`/aaa, type: DirectoryOrCreate}}]`)
+	for range 20 {
+		if err := Apply(t.Context(), plan); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(dir + "/aaa"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // kubelet-golden 21-hostpath-wrong-type.
 func TestApplyFailsAsTheKubeletSays(t *testing.T) {
 	plan := livePod(t, `volumes: [{name: sock, hostPath: {path: /etc/passwd, type: Socket}}, {name: d, hostPath: {path: /etc/passwd, type: Directory}}]`)
