@@ -87,13 +87,21 @@ func (h *Hub) list(ctx context.Context) (map[string]states, error) {
 // take compares a list with the state known to the waiting workers, and reports whether
 // the next list should follow soon.
 func (h *Hub) take(listed map[string]states) (soon bool) {
+	soon, down := h.compare(listed)
+	if !down.IsZero() && h.Report != nil {
+		h.Report(down) // without h.mu: it writes to stderr, whose reader may have stopped
+	}
+	return soon
+}
+
+// compare is take without the report. Down is since when the runtime did not answer, if it
+// answers again; zero otherwise.
+func (h *Hub) compare(listed map[string]states) (soon bool, down time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	back := !h.down.IsZero()
+	down = h.down
+	back := !down.IsZero()
 	if back {
-		if h.Report != nil {
-			h.Report(h.down)
-		}
 		h.down = time.Time{}
 		close(h.up)
 	}
@@ -109,5 +117,5 @@ func (h *Hub) take(listed map[string]states) (soon bool) {
 			w.signal()
 		}
 	}
-	return soon || back
+	return soon || back, down
 }
