@@ -58,20 +58,43 @@ func newLimiter(qps float64, burst int) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(qps), max(burst, 1))
 }
 
-// turn waits until one more pull may run.
+// turn waits until one more pull may run: for a slot, then for its turn at the rate, so
+// that a pull that ends while it waits for a slot does not count for the rate.
 func (p *Puller) turn(ctx context.Context) (release func(), err error) {
-	if err := p.sleep(ctx, p.limit.Reserve().Delay()); err != nil {
+	release = func() {}
+	if p.slots != nil {
+		select {
+		case p.slots <- struct{}{}:
+			release = func() { <-p.slots }
+		case <-ctx.Done():
+			return nil, endOf(ctx)
+		}
+	}
+	if err := p.pace(ctx); err != nil {
+		release()
 		return nil, err
 	}
-	if p.slots == nil {
-		return func() {}, nil
-	}
+	return release, nil
+}
+
+// pace waits until the limit allows one more pull. Only the first pull of the queue has a
+// reservation: canceling one restores nothing while there are later ones (rate.Reservation).
+func (p *Puller) pace(ctx context.Context) error {
 	select {
-	case p.slots <- struct{}{}:
-		return func() { <-p.slots }, nil
+	case p.queue <- struct{}{}:
+		defer func() { <-p.queue }()
 	case <-ctx.Done():
-		return nil, endOf(ctx)
+		return endOf(ctx)
 	}
+	if ctx.Err() != nil {
+		return endOf(ctx)
+	}
+	reserved := p.limit.Reserve()
+	err := p.sleep(ctx, reserved.Delay())
+	if err != nil {
+		reserved.Cancel()
+	}
+	return err
 }
 
 // left is how long an image is still backed off from.

@@ -56,6 +56,7 @@ type Puller struct {
 	opt    Options
 	slots  chan struct{} // nil: no limit
 	limit  *rate.Limiter
+	queue  chan struct{} // has something while a pull waits for limit
 	watch  *watcher
 
 	mu      sync.Mutex
@@ -67,7 +68,7 @@ type Puller struct {
 // NewPuller returns a puller that pulls through client, which must stay open as long
 // as pulls run. It reads and writes nothing before Start.
 func NewPuller(client *cri.Client, opt Options) *Puller {
-	p := &Puller{client: client, opt: opt, watch: newWatcher(client, opt.StallTimeout, opt.Progress), limit: newLimiter(opt.QPS, opt.Burst), busy: map[string]*pulling{}, known: map[string]bool{}}
+	p := &Puller{client: client, opt: opt, watch: newWatcher(client, opt.StallTimeout, opt.Progress), limit: newLimiter(opt.QPS, opt.Burst), queue: make(chan struct{}, 1), busy: map[string]*pulling{}, known: map[string]bool{}}
 	if opt.MaxParallel > 0 {
 		p.slots = make(chan struct{}, opt.MaxParallel)
 	}

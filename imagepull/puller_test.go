@@ -275,6 +275,49 @@ func TestQPS(t *testing.T) {
 	})
 }
 
+// TestQPSOfAbandonedPulls: pulls that end before their turn do not count, in whatever order
+// they end.
+func TestQPSOfAbandonedPulls(t *testing.T) {
+	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 0, 2}} {
+		for _, parallel := range []int{0, 1, 2} {
+			t.Run(fmt.Sprintf("order %v, %d at a time", order, parallel), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { abandonPulls(t, order, parallel) })
+			})
+		}
+	}
+}
+
+func abandonPulls(t *testing.T, order []int, parallel int) {
+	r := newRegistry()
+	r.slow["first:1"] = 2 * time.Second
+	puller := r.puller(Options{QPS: 0.125, Burst: 1, MaxParallel: parallel})
+	start := func(name string) *Pulls {
+		pulls := puller.Start(t.Context(), planOf(t, "containers:\n"+container("app", name+":1", "IfNotPresent")))
+		synctest.Wait() // it is in the queue
+		return pulls
+	}
+	begun := time.Now()
+	first := start("first")
+	var abandoned []*Pulls
+	for i := range order {
+		abandoned = append(abandoned, start(fmt.Sprintf("abandoned%d", i)))
+	}
+	time.Sleep(time.Second)
+	for _, i := range order {
+		abandoned[i].Stop()
+	}
+	second, third := start("second"), start("third")
+	for i, pulls := range []*Pulls{first, second, third} {
+		if _, err := pulls.Wait(t.Context(), "app"); err != nil {
+			t.Fatal(err)
+		}
+		if took, want := time.Since(begun), []time.Duration{2 * time.Second, 8 * time.Second, 16 * time.Second}[i]; took != want {
+			t.Errorf("pull %d ended after %v, want %v", i, took, want)
+		}
+		pulls.Stop()
+	}
+}
+
 // Of several pods that lack the same image, or want it pulled whatever is present,
 // one pulls it.
 func TestPodsShareAPull(t *testing.T) {
