@@ -168,6 +168,40 @@ func TestListenUnix(t *testing.T) {
 	}
 }
 
+// TestSocketPathLength: the longest path of a socket that the kernel accepts, 107 bytes and a
+// NUL (unix(7)), can be used; a longer one is refused before anything is created.
+func TestSocketPathLength(t *testing.T) {
+	dir := t.TempDir()
+	for _, last := range []string{"x", "~"} { // it is made under another name
+		path := filepath.Join(dir, strings.Repeat("x", 106-len(dir)-1)+last)
+		for range 2 { // the second one replaces the first
+			l, err := ListenUnix(Socket{Path: path})
+			if err != nil {
+				t.Fatalf("%d bytes: %v", len(path), err)
+			}
+			c, err := DialUnix(t.Context(), path)
+			if err != nil {
+				t.Fatalf("%d bytes: %v", len(path), err)
+			}
+			c.Close()
+			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("%d bytes: %v %v", len(path), info.Mode(), err)
+			}
+			l.(*socket).UnixListener.Close() // as after kill -9
+		}
+		if err := os.Remove(path); err != nil {
+			t.Error(err)
+		}
+		path = filepath.Join(dir, "new", strings.Repeat("x", 108-len(dir)-len("/new/")))
+		if _, err := ListenUnix(Socket{Path: path}); err == nil || !strings.Contains(err.Error(), "at most 107 bytes") {
+			t.Errorf("%d bytes: %v", len(path), err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left: %v %v", left, err)
+	}
+}
+
 // TestSocketLink: the link replaces the socket of an earlier release, and is removed with
 // the socket; the group can enter the directories of the socket whatever the umask is.
 func TestSocketLink(t *testing.T) {

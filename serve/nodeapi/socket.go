@@ -18,7 +18,8 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// maxSocketPath is how long the path of a unix socket may be (unix(7)).
+// maxSocketPath is how many bytes the path of a unix socket may have: sun_path without the
+// NUL at the end (unix(7)).
 const maxSocketPath = 107
 
 // Socket is a unix socket to listen on.
@@ -75,7 +76,7 @@ func (s Socket) listen() (net.Listener, error) {
 		}
 	}
 	// Made under another name: at its path the socket never has another mode.
-	temporary := s.Path + "~"
+	temporary := s.temporary()
 	if err := replaceable(s.Path, fs.ModeSocket); err != nil {
 		return nil, err
 	}
@@ -102,6 +103,17 @@ func (s Socket) listen() (net.Listener, error) {
 		return nil, err
 	}
 	return &socket{UnixListener: l, at: s}, nil
+}
+
+// temporary is the name under which the socket is made, which is as limited as Path.
+func (s Socket) temporary() string {
+	switch {
+	case len(s.Path) < maxSocketPath:
+		return s.Path + "~"
+	case s.Path[maxSocketPath-1] == '~':
+		return s.Path[:maxSocketPath-1] + "+"
+	}
+	return s.Path[:maxSocketPath-1] + "~"
 }
 
 // makeLink makes the link, in the place of the socket of an earlier release.

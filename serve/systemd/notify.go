@@ -66,9 +66,13 @@ func WatchdogInterval(getenv func(string) string, pid int) (time.Duration, bool)
 // socketAddress checks the value of NOTIFY_SOCKET: the path of a socket, or @ and
 // the name of an abstract one.
 func socketAddress(socket string) error {
+	longest := 107 // sun_path without the NUL at the end of a path (unix(7))
+	if strings.HasPrefix(socket, "@") {
+		longest++ // the NUL at the begin of an abstract name is in the place of the @
+	}
 	switch {
-	case len(socket) > 107: // sockaddr_un
-		return fmt.Errorf("NOTIFY_SOCKET %.40q…: longer than 107 bytes", socket)
+	case len(socket) > longest:
+		return fmt.Errorf("NOTIFY_SOCKET %.40q…: longer than %d bytes", socket, longest)
 	case len(socket) < 2 || socket[0] != '/' && socket[0] != '@':
 		return fmt.Errorf("NOTIFY_SOCKET %q: neither an absolute path nor an abstract socket (@NAME)", socket)
 	}

@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -126,6 +127,44 @@ func TestNotifierWithoutSocket(t *testing.T) {
 	}
 	if err := gone.Ready(); err == nil || !strings.HasPrefix(err.Error(), "notify systemd: ") {
 		t.Errorf("a socket that does not exist: %v", err)
+	}
+}
+
+// TestNotifierSocketLength: an address has 108 bytes, of which a path requires one for a NUL,
+// and the name of an abstract socket none (unix(7)).
+func TestNotifierSocketLength(t *testing.T) {
+	dir := t.TempDir()
+	for _, longest := range []string{
+		filepath.Join(dir, strings.Repeat("x", 107-len(dir)-1)),
+		fmt.Sprintf("@podrun-test-%095d", os.Getpid()),
+	} {
+		conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: longest, Net: "unixgram"})
+		if err != nil {
+			t.Fatalf("%d bytes: %v", len(longest), err)
+		}
+		defer conn.Close()
+		n, err := NewNotifier(longest)
+		if err == nil {
+			err = n.Ready()
+		}
+		if err != nil {
+			t.Errorf("%d bytes: %v", len(longest), err)
+			continue
+		}
+		if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		message := make([]byte, 100)
+		if size, err := conn.Read(message); err != nil || string(message[:size]) != "READY=1" {
+			t.Errorf("%d bytes: %q %v", len(longest), message[:size], err)
+		}
+		if l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: longest + "x", Net: "unixgram"}); err == nil {
+			l.Close()
+			t.Errorf("the kernel accepts %d bytes", len(longest)+1)
+		}
+		if _, err := NewNotifier(longest + "x"); err == nil {
+			t.Errorf("%d bytes: no error", len(longest)+1)
+		}
 	}
 }
 
