@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -314,27 +313,8 @@ func (w *stopper) stopContainer(ctx context.Context, st stop) error {
 		case <-hurried.Done():
 		}
 	}
-	for late := time.Now().Add(stopAgainFor); ; {
-		left, within := max(st.grace-time.Since(start), min(st.grace, minimumGrace)).Round(time.Second), hurried
-		if hurried.Err() != nil {
-			left, within = 0, ctx
-		}
-		err := w.Client.StopContainer(within, st.ID, left)
-		switch {
-		case err == nil || observe.Settled(ctx, w.Client, st.Container):
-			return nil
-		case ctx.Err() == nil && within == hurried && hurried.Err() != nil:
-			continue // it is killed next
-		case ctx.Err() != nil || time.Now().After(late):
-			return fmt.Errorf("stop container %s (%s): %w", st.Name, observe.ShortID(st.ID), err)
-		}
-	}
+	return w.stopAgain(ctx, hurried, st, start)
 }
-
-// stopAgainFor is how long a failed stop is retried; the kubelet retries without limit.
-// On a busy machine, containerd takes seconds to notice that a container has ended if
-// only its shim does not respond; more than 5 in a guest with a third of a processor.
-const stopAgainFor = 15 * time.Second
 
 // preStop finds the container's hook in the pod's spec, or where that is not
 // known, in the annotation that the container was made with.

@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/run"
+)
+
+// stopOutage makes the runtime refuse connections from the first StopContainer on, as a
+// containerd that is restarted does, until the function that it returns is called. A call
+// takes a millisecond.
+func (r *rig) stopOutage() (end func()) {
+	var begun atomic.Bool
+	refused := critest.Fault{When: critest.Before, Delay: time.Millisecond}
+	refused.Match = func(req proto.Message) bool {
+		if _, is := req.(*runtimeapi.StopContainerRequest); is {
+			begun.Store(true)
+		}
+		return begun.Load()
+	}
+	var clear []func()
+	for _, method := range []string{"StopContainer", "ContainerStatus"} {
+		clear = append(clear, r.rt.Fault(method, refused))
+	}
+	return func() {
+		for _, c := range clear {
+			c()
+		}
+	}
+}
+
+// stopPauses are the times between the calls of StopContainer, in units of 100 ms.
+func stopPauses(rt *critest.Runtime) []int {
+	var out []int
+	var last time.Time
+	for _, c := range rt.Calls() {
+		if c.Method != "StopContainer" {
+			continue
+		}
+		if !last.IsZero() {
+			out = append(out, int(c.Start.Sub(last).Round(100*time.Millisecond)/(100*time.Millisecond)))
+		}
+		last = c.Start
+	}
+	return out
+}
+
+// A delete tried to stop a container 10,000 times a second while containerd was restarted.
+func TestStopBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.mustApply(one("Always"), run.OutcomeCreated)
+		r.rt.ForgetCalls()
+		time.AfterFunc(8*time.Second, r.stopOutage())
+		r.mustDelete()
+		if got, want := stopPauses(r.rt), []int{1, 2, 4, 8, 16, 20, 20, 20}; !slices.Equal(got, want) {
+			t.Errorf("%d pauses of %v00 ms, want %v", len(got), got[:min(len(got), 20)], want)
+		}
+	})
+}
+
+// TestStopBackOffIsInterrupted: the end of the command does not wait for the next try.
+func TestStopBackOffIsInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.mustApply(one("Always"), run.OutcomeCreated)
+		known := r.known()
+		end := r.stopOutage()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		why := errors.New("interrupted")
+		time.AfterFunc(4*time.Second, func() { cancel(why) })
+		begun := time.Now()
+		results, err := r.engine().Delete(ctx, known, run.DeleteOptions{})
+		if took := time.Since(begun); err != nil || len(results) != 1 || !errors.Is(results[0].Err, why) || took > 4*time.Second+100*time.Millisecond {
+			t.Errorf("%v, %v after %s", results, err, took)
+		}
+		if n := r.callsTo("StopContainer"); n > 10 {
+			t.Errorf("%d calls of StopContainer", n)
+		}
+		end()
+		r.mustDelete()
+	})
+}
+
+// TestStopBackOffIsHurried: a container is killed at once when podrun is about to be
+// killed, not after the pause between two tries.
+func TestStopBackOffIsHurried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rt.Script("app", critest.Behavior{Forever: true, IgnoreTERM: true})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		hurry := make(chan struct{})
+		time.AfterFunc(time.Minute, func() {
+			time.AfterFunc(5200*time.Millisecond, r.stopOutage())
+			time.AfterFunc(4*time.Second, func() { close(hurry) })
+			cancel()
+		})
+		_, _ = r.engine().Run(ctx, load(t, one("Never")), run.RunOptions{ApplyOptions: run.ApplyOptions{AllowKubelet: true}, Hurry: hurry})
+		// Killed 1.5 s after hurry: in the pause that ends 7.1 s after the first try.
+		if got, want := stopPauses(r.rt), []int{1, 2, 4, 8, 16, 20, 4}; !slices.Equal(got, want) {
+			t.Errorf("%d pauses of %v00 ms, want %v", len(got), got[:min(len(got), 20)], want)
+		}
+		var last *runtimeapi.StopContainerRequest
+		for _, c := range r.rt.Calls() {
+			if req, is := c.Request.(*runtimeapi.StopContainerRequest); is {
+				last = req
+			}
+		}
+		if last.GetTimeout() != 0 {
+			t.Errorf("the last stop has a grace period of %d s", last.GetTimeout())
+		}
+		r.nothingLeft()
+	})
+}
+
+// A stop that failed late in the default grace period was not retried: the time for which
+// stops are retried had passed since the first one began.
+func TestStopThatFailsLateIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.mustApply(one("Always"), run.OutcomeCreated)
+		r.rt.Fault("StopContainer", critest.Fault{When: critest.Before, Delay: 20 * time.Second, Times: 1})
+		r.mustDelete()
+	})
+}
