@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 
 	"github.com/podrun/podrun/run/lifecycle"
 )
@@ -25,6 +26,15 @@ func (w *Worker) Close() error {
 		w.puller.Forget(w.journal)
 	}
 	return w.journal.Close()
+}
+
+// closeAfter is Close for a command that ends with err, which may be nil: what it returns
+// is err itself unless closing fails, too.
+func (w *Worker) closeAfter(err error) error {
+	if closing := w.Close(); closing != nil {
+		return errors.Join(err, closing)
+	}
+	return err
 }
 
 // Release releases the pod's lock and its reservations.

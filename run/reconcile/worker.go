@@ -91,12 +91,12 @@ func Resume(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodL
 	}
 	w := newWorker(n, plan, n.NewPuller(), lock)
 	if err := w.journal.Open(plan.Layout); err != nil {
-		return nil, err
+		return nil, w.closeAfter(err)
 	}
 	w.hasDir = true
 	w.obs, err = n.Observe(ctx, plan.ID.UID)
 	if err != nil {
-		return nil, RuntimeError(id, err)
+		return nil, w.closeAfter(RuntimeError(id, err))
 	}
 	return w, nil
 }

@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/internal/event"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/run"
+	"github.com/podrun/podrun/run/reconcile"
+	"github.com/podrun/podrun/run/store"
+)
+
+// openBelow lists the descriptors of this process that are of files below a directory.
+func openBelow(t *testing.T, dir string) []string {
+	t.Helper()
+	links, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open []string
+	for _, link := range links {
+		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, dir) {
+			open = append(open, target)
+		}
+	}
+	return open
+}
+
+// sharedPuller is an engine whose commands share a puller, as those of a supervisor do.
+func (r *rig) sharedPuller() *run.Engine {
+	e := r.engine()
+	e.Puller = e.NewPuller()
+	return e
+}
+
+// forgotten checks that the engine's puller passes no event of the pod on: it has no
+// journal of the pod.
+func (r *rig) forgotten(e *run.Engine, id identity.Pod) {
+	r.t.Helper()
+	r.mu.Lock()
+	r.events = nil
+	r.mu.Unlock()
+	c := imagepull.Container{Name: "puller", Image: "registry.example/app:1", Policy: "IfNotPresent", FieldPath: "spec.containers{puller}"}
+	pulls := e.Puller.Start(r.t.Context(), imagepull.Plan{ID: id, Images: []imagepull.Image{{Name: c.Image, Ref: c.Image, Policy: c.Policy, Containers: []imagepull.Container{c}}}})
+	defer pulls.Stop()
+	if _, err := pulls.Wait(r.t.Context(), c.Name); err != nil {
+		r.t.Fatal(err)
+	}
+	if r.emitted(event.PulledImage+" puller", "") {
+		r.t.Errorf("the puller has a journal of pod %s", id)
+	}
+}
+
+// A pod that was resumed while the runtime did not answer left its journal open: two
+// descriptors at each attempt of a supervisor.
+func TestFailedResumeClosesTheJournal(t *testing.T) {
+	r := newRig(t)
+	id := r.mustApply(one("Always"), run.OutcomeCreated).ID
+	dir := r.layout().Pod(id.UID)
+	away := func(from, to string) {
+		if err := os.Rename(from, to); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, fault := range map[string]func() (end func()){
+		"the runtime does not answer": func() func() { return r.rt.Fault("ListPodSandbox", critest.Fault{When: critest.Before}) },
+		"the journal cannot be opened": func() func() {
+			away(dir, dir+".away")
+			return func() { away(dir+".away", dir) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := r.sharedPuller()
+			facts, err := e.HostFacts(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var end func()
+			e.Facts = func(context.Context) (host.Facts, error) { // once the checkpoint has been read
+				end = fault()
+				return facts, nil
+			}
+			lock, err := e.Locks().LockPod(t.Context(), id, store.PurposeRun)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = reconcile.Resume(t.Context(), &e.Node, id, lock)
+			lock.Release()
+			end()
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if open := openBelow(t, dir); len(open) > 0 {
+				t.Errorf("open: %q", open)
+			}
+			r.forgotten(e, id)
+		})
+	}
+	r.mustDelete()
+}
