@@ -338,7 +338,9 @@ func (w *remover) removeLogs() error {
 	var errs []error
 	for _, link := range links {
 		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, logs+"/") {
-			errs = append(errs, os.Remove(link))
+			if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) { // another process may remove it, too
+				errs = append(errs, err)
+			}
 		}
 	}
 	if err := os.RemoveAll(logs); err != nil {
