@@ -70,7 +70,7 @@ func (o ApplyOptions) goal() lifecycle.Goal {
 func (w *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Result {
 	defer w.lock.Reservation.Release()
 	if err := t.Refused(); err != nil {
-		return Result{ID: t.Plan.ID, Outcome: OutcomeFailed, Err: err}
+		return Result{ID: t.Plan.ID, Outcome: OutcomeFailed, Err: w.closeAfter(err)}
 	}
 	result := Result{ID: t.Plan.ID}
 	result.Outcome, result.Err = w.applyTarget(ctx, t, o)

@@ -54,12 +54,11 @@ func (w *Worker) preemptOne(ctx context.Context, id identity.Pod) error {
 		return err
 	}
 	if err := v.acquire(store.PurposeStop); err != nil {
-		return errors.Join(err, v.journal.Close())
+		return v.closeAfter(err)
 	}
 	if err := v.markStopped("was preempted in order to admit critical pod "+w.plan.ID.String(), "apply it again when its resources are free"); err != nil {
-		return errors.Join(err, v.journal.Close())
+		return v.closeAfter(err)
 	}
 	v.emit(event.Warning, event.Preempting, "", Preempted)
-	err = v.stopOwned(ctx, v.gracePeriod())
-	return errors.Join(err, v.journal.Close())
+	return v.closeAfter(v.stopOwned(ctx, v.gracePeriod()))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run"
 	"github.com/podrun/podrun/run/reconcile"
 	"github.com/podrun/podrun/run/store"
@@ -103,5 +104,35 @@ func TestFailedResumeClosesTheJournal(t *testing.T) {
 			r.forgotten(e, id)
 		})
 	}
+	r.mustDelete()
+}
+
+// The puller kept the journal of a pod that was preempted.
+func TestPreemptForgetsTheJournal(t *testing.T) {
+	r := newRig(t)
+	r.settings.MaxPods = 1
+	id := r.mustApply(one("Always"), run.OutcomeCreated).ID
+	e := r.sharedPuller()
+	results, err := e.Apply(t.Context(), load(t, criticalText("critical")), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true})
+	if err != nil || results[0].Err != nil {
+		t.Fatal(results, err)
+	}
+	if open := openBelow(t, r.layout().Pod(id.UID)); len(open) > 0 {
+		t.Errorf("open: %q", open)
+	}
+	r.forgotten(e, id)
+	r.mustDelete()
+}
+
+// A pod that --continue leaves out has no worker any more either.
+func TestRefusedPodIsForgotten(t *testing.T) {
+	r := newRig(t)
+	e := r.sharedPuller()
+	refused := podText("refused", "Always", "nodeSelector: {no: node}", "containers: [{name: app, image: registry.example/app:1}]")
+	results, err := e.Apply(t.Context(), load(t, one("Always"), refused), run.ApplyOptions{Timeout: testTimeout, AllowKubelet: true, Continue: true})
+	if err != nil || len(results) != 2 || kindOf(results[1].Err) != problem.Refused {
+		t.Fatal(results, err)
+	}
+	r.forgotten(e, results[1].ID)
 	r.mustDelete()
 }
