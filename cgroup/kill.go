@@ -37,7 +37,7 @@ func (p Plan) kill(ctx context.Context, g Group) error {
 		}
 		p.thaw(g)
 		if wait.Sleep(ctx, killPause) != nil {
-			return fmt.Errorf("%d processes remain in it: %w", left, ctx.Err())
+			return fmt.Errorf("%d processes remain in it: %w", left, context.Cause(ctx))
 		}
 	}
 }

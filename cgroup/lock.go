@@ -14,7 +14,7 @@ import (
 	"github.com/podrun/podrun/internal/hostfile"
 )
 
-// lockWithin is how long a removal, or a change of weights, waits for the lock.
+// lockWithin is how long a removal waits for the lock.
 const lockWithin = 30 * time.Second
 
 // lockShared excludes other podrun processes from the cgroups that pods share. The node's
@@ -74,13 +74,13 @@ func openLock(path string) (*os.File, error) {
 	return dir, nil
 }
 
-// underLock does something to the groups that pods share, if there are any, for
-// callers without a context: it waits for the lock for lockWithin.
-func (p Plan) underLock(op string, do func() error) error {
+// underLock does something to the groups that pods share, if there are any. It waits for
+// the lock for lockWithin, or until ctx ends; a free lock it takes also if ctx has ended.
+func (p Plan) underLock(ctx context.Context, op string, do func() error) error {
 	if len(p.Shared) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lockWithin)
+	ctx, cancel := context.WithTimeout(ctx, lockWithin)
 	defer cancel()
 	unlock, err := p.lockShared(ctx)
 	if err != nil {

@@ -28,17 +28,18 @@ const (
 // cgroups and those of the cgroup root if podrun created them and they are empty, and
 // otherwise updates the weight of the shared cgroup. A missing cgroup is not an error. It
 // skips a pod's cgroup that a podrun with another root directory made. A mark of an older
-// podrun names no root directory: the caller knows the pod.
+// podrun names no root directory: the caller knows the pod. If ctx ends while it waits, the
+// error wraps the cause.
 func Remove(ctx context.Context, p Plan) error {
-	ctx, cancel := context.WithTimeout(ctx, removeWithin)
+	short, cancel := context.WithTimeout(ctx, removeWithin)
 	defer cancel()
 	var errs []error
 	for _, g := range p.Pods {
-		if err := p.remove(ctx, g); err != nil {
+		if err := p.remove(short, g); err != nil {
 			errs = append(errs, failed(g, "remove the cgroup", err))
 		}
 	}
-	errs = append(errs, p.underLock("update the cgroups that pods share", func() error {
+	errs = append(errs, p.underLock(ctx, "update the cgroups that pods share", func() error {
 		return errors.Join(p.removeParents(), p.reweigh(false))
 	}))
 	return errors.Join(errs...)
@@ -115,7 +116,7 @@ func removeTree(ctx context.Context, dir string) error {
 		}
 		if wait.Sleep(ctx, pause) != nil {
 			pids, _ := processes(dir)
-			return fmt.Errorf("rmdir %s: still in use (processes %v): %w", dir, pids, ctx.Err())
+			return fmt.Errorf("rmdir %s: still in use (processes %v): %w", dir, pids, context.Cause(ctx))
 		}
 	}
 }

@@ -9,9 +9,12 @@ import (
 )
 
 // Lock locks an open file or directory against other processes, and waits for them until
-// ctx ends. Closing f unlocks it. If Lock fails, it closes f itself, because the system call
+// ctx ends; a free lock it takes also if ctx has ended. Closing f unlocks it. If Lock fails, it closes f itself, because the system call
 // may still wait: holder then names in the error whom it waited for.
 func Lock(ctx context.Context, f *os.File, holder string) error {
+	if Flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
+		return nil
+	}
 	locked := make(chan error, 1)
 	go func() { locked <- Flock(f, unix.LOCK_EX) }()
 	select {

@@ -1,0 +1,68 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// interrupted is a context that has ended, and why.
+func interrupted(t *testing.T) (context.Context, error) {
+	why := errors.New("interrupted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	return ctx, why
+}
+
+// A removal waited 30 s for a podrun that kept the shared cgroups locked, under the node's
+// lock, also if it was interrupted.
+func TestRemoveWaitsForTheLockUntilInterrupted(t *testing.T) {
+	p := lockPlan(t)
+	unlock, err := p.lockShared(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Shared = []Group{{Name: []string{"kubepods"}, Path: "/kubepods"}}
+	ctx, why := interrupted(t)
+	if err := Remove(ctx, p); !errors.Is(err, why) {
+		t.Errorf("while the lock is held: %v", err)
+	}
+	unlock()
+	if err := Remove(ctx, p); err != nil { // nothing to wait for
+		t.Errorf("when the lock is free: %v", err)
+	}
+}
+
+// The error of a removal that is interrupted while processes are being killed has the cause.
+func TestRemoveOfProcessesIsInterrupted(t *testing.T) {
+	facts, s := live(t)
+	p := New(Input{Pod: podOf(corev1.PodQOSBestEffort), Facts: facts, Settings: s})
+	if err := Apply(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	dir := p.dirs(p.Pods[0])[0]
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(fmt.Sprint(cmd.Process.Pid)), 0); err != nil {
+		t.Fatal(err)
+	}
+	ctx, why := interrupted(t)
+	if err := Remove(ctx, p); !errors.Is(err, why) {
+		t.Errorf("%v, want the cause", err)
+	}
+	_ = cmd.Wait() // it was killed
+	if err := Remove(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if left := remains(t, p); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
