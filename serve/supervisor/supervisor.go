@@ -135,6 +135,9 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		s.options.Locked()
 	}
 	inner, cancel := context.WithCancel(ctx)
+	// However Run ends, nothing acts any more when another supervisor can get the lock.
+	// Loops start workers: they end first.
+	defer s.workers.Wait()
 	var loops sync.WaitGroup
 	defer loops.Wait()
 	defer cancel()
@@ -146,7 +149,6 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		err = s.scan(inner)
 	}
 	if ctx.Err() != nil {
-		s.workers.Wait()
 		return nil
 	}
 	if err != nil {
@@ -161,7 +163,6 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	loops.Go(func() { s.publish(inner) })
 	s.maintain(inner, &loops)
 	<-ctx.Done()
-	s.workers.Wait()
 	return nil
 }
 

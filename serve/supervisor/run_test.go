@@ -1,0 +1,79 @@
+package supervisor
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/podrun/podrun/cri/critest"
+	"github.com/podrun/podrun/host/nodeconfig"
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/serve/source"
+)
+
+// readSources is Sources of a function.
+type readSources func(context.Context) (*source.Snapshot, *source.Desired, error)
+
+func (r readSources) Read(ctx context.Context) (*source.Snapshot, *source.Desired, error) {
+	return r(ctx)
+}
+
+// TestRunEndsAfterItsWorkers: if the pods on this host cannot be listed, Run ends its workers
+// and waits for them before it releases the root directory to another supervisor.
+func TestRunEndsAfterItsWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		settings := nodeconfig.Default()
+		settings.RootDir = t.TempDir()
+		rt := critest.ForTest(t)
+		newNode := func() *node.Node { return &node.Node{Client: rt.Client(), Settings: settings} }
+		objects, problems := manifest.Load([]manifest.Source{{Name: "web.yaml", Data: []byte(
+			"{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: web, image: web}]}}")}}, manifest.Options{})
+		if len(problems.Errors()) > 0 {
+			t.Fatal(problems)
+		}
+		snapshot := &source.Snapshot{Dirs: []source.Dir{{Path: "/etc/podrun/manifests", State: source.Present,
+			Files: []source.File{{Path: "/etc/podrun/manifests/web.yaml", State: source.Good, Objects: objects}}}}}
+
+		acts, finish := make(chan struct{}), make(chan struct{})
+		var s *Supervisor
+		s = New(newNode(), Options{
+			Starting: func(identity.Pod) { close(acts); <-finish },
+			Sources: readSources(func(ctx context.Context) (*source.Snapshot, *source.Desired, error) {
+				want := source.Merge(snapshot)
+				s.take(ctx, snapshot, want)
+				<-acts
+				pods := s.current().Layout().PodsDir()
+				if err := os.MkdirAll(filepath.Dir(pods), 0o750); err != nil {
+					t.Error(err)
+				}
+				if err := os.WriteFile(pods, nil, 0o600); err != nil { // no directory: scan fails
+					t.Error(err)
+				}
+				return snapshot, want, nil
+			}),
+		})
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(t.Context()) }()
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			t.Errorf("Run ended while a worker acts: %v", err)
+			ended <- err
+		default:
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := New(newNode(), Options{AllowKubelet: true}).Run(ctx); err == nil || !strings.Contains(err.Error(), "another podrun serve") {
+			t.Errorf("another supervisor begins while a worker acts: %v", err)
+		}
+		close(finish)
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), "list the pods of") {
+			t.Errorf("Run: %v, want the error of the list", err)
+		}
+	})
+}
