@@ -5,14 +5,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/podrun/podrun/host"
-	"github.com/podrun/podrun/host/discover"
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
-	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -97,34 +93,6 @@ func (s Summary) String() string {
 		out += "; the container runtime has not answered since " + s.Down.Format(time.RFC3339)
 	}
 	return out
-}
-
-// facts reads the host's facts once for pods that request them at about the same time, as
-// at startup.
-type facts struct {
-	node *node.Node
-	mu   sync.Mutex
-	at   time.Time
-	last host.Facts
-}
-
-// factsAge is how old facts may be by which a pod is planned that was admitted
-// before.
-const factsAge = 2 * time.Second
-
-func newFacts(n *node.Node) *facts { return &facts{node: n} }
-
-func (f *facts) read(ctx context.Context) (host.Facts, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.at.IsZero() && time.Since(f.at) < factsAge {
-		return f.last, nil
-	}
-	read, err := discover.Read(ctx, f.node.Client, f.node.Settings, discover.Options{})
-	if err == nil {
-		f.last, f.at = read, time.Now()
-	}
-	return read, err
 }
 
 // publish writes which pods could not be started, whenever that changes.

@@ -1,0 +1,101 @@
+package supervisor
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/host/discover"
+	"github.com/podrun/podrun/run/node"
+)
+
+// facts reads the host's facts once for pods that request them at about the same time, as
+// at startup.
+type facts struct {
+	discover func(context.Context) (host.Facts, error)
+
+	mu   sync.Mutex // not held while the facts are read, which may hang
+	last *factsRead // nil before the first one
+}
+
+// factsRead is one reading of the facts, in a goroutine of its own: it ends neither with the
+// pod that requested it first, nor do the others fail with that pod.
+type factsRead struct {
+	done  chan struct{} // closed when facts, err and at are set
+	facts host.Facts
+	err   error
+	at    time.Time
+
+	// Guarded by facts.mu.
+	waiting int // pods
+	cancel  context.CancelFunc
+	unused  bool // canceled, because no pod waited any more
+}
+
+// factsAge is how old facts may be by which a pod is planned that was admitted
+// before.
+const factsAge = 2 * time.Second
+
+func newFacts(n *node.Node) *facts {
+	return &facts{discover: func(ctx context.Context) (host.Facts, error) {
+		return discover.Read(ctx, n.Client, n.Settings, discover.Options{})
+	}}
+}
+
+// read returns the facts. The error is that of ctx or of discover.Read.
+func (f *facts) read(ctx context.Context) (host.Facts, error) {
+	for {
+		r, unused := f.join(ctx)
+		select {
+		case <-r.done:
+			if !unused || r.err == nil {
+				return r.facts, r.err
+			}
+		case <-ctx.Done():
+			f.leave(r)
+			return host.Facts{}, context.Cause(ctx)
+		}
+	}
+}
+
+// join adds a pod to the current reading, or begins another one if that is too old or has
+// failed. There is one at a time: unused is one that must end before the next one.
+func (f *facts) join(ctx context.Context) (r *factsRead, unused bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r := f.last; r != nil && r.current() {
+		r.waiting++
+		return r, r.unused
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	r = &factsRead{done: make(chan struct{}), waiting: 1, cancel: cancel}
+	f.last = r
+	go func() {
+		defer cancel()
+		defer close(r.done)
+		r.facts, r.err = f.discover(ctx)
+		r.at = time.Now()
+	}()
+	return r, false
+}
+
+// leave removes a pod from a reading, and ends that after the last one.
+func (f *facts) leave(r *factsRead) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.waiting--; r.waiting == 0 {
+		r.unused = true
+		r.cancel()
+	}
+}
+
+// current reports whether the reading goes on, or its result can be used.
+func (r *factsRead) current() bool {
+	select {
+	case <-r.done:
+		return r.err == nil && time.Since(r.at) < factsAge
+	default:
+		return true
+	}
+}
