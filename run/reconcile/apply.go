@@ -149,8 +149,7 @@ func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptio
 		return OutcomeFailed, err
 	}
 	if t.Change != prepare.ChangeUnchanged {
-		w.pulls = w.puller.Start(ctx, w.wantedImages(o.goal()))
-		defer w.pulls.Stop()
+		defer w.images.begin(ctx, w.wantedImages(o.goal()))()
 	}
 	if err := w.prepareChange(ctx, t, o); err != nil {
 		return OutcomeFailed, err

@@ -22,8 +22,8 @@ func (w *Worker) Attend(ctx context.Context, goal lifecycle.Goal) error {
 
 // Close closes the pod's journal; the error is that of its last write.
 func (w *Worker) Close() error {
-	if w.puller != nil {
-		w.puller.Forget(w.journal)
+	if w.images.puller != nil {
+		w.images.puller.Forget(w.journal)
 	}
 	return w.journal.Close()
 }

@@ -23,7 +23,7 @@ func (w *Worker) prepareChange(ctx context.Context, t prepare.Target, o ApplyOpt
 	if t.Change != prepare.ChangeUpdate && t.Change != prepare.ChangeReplace {
 		return nil
 	}
-	if err := w.unlocked(ctx, w.lost, w.pulls.Ready); err != nil {
+	if err := w.unlocked(ctx, w.lost, w.images.ready); err != nil {
 		return err
 	}
 	if t.Change == prepare.ChangeUpdate {

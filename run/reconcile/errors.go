@@ -74,8 +74,8 @@ func (w *state) explain(ctx context.Context, err error) error {
 		return err // why the image could not be pulled is more specific
 	}
 	_, timeout := errors.AsType[problem.TimeoutError](cause)
-	if timeout && w.pulls != nil {
-		if trouble := w.pulls.Trouble(); trouble != nil {
+	if timeout && w.trouble != nil {
+		if trouble := w.trouble(); trouble != nil {
 			return ofPod(w.plan.ID, trouble)
 		}
 	}

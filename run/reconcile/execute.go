@@ -9,73 +9,111 @@ import (
 
 	"github.com/podrun/podrun/internal/trace"
 	"github.com/podrun/podrun/run/lifecycle"
-	"github.com/podrun/podrun/run/node"
-	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
 
 // starter makes a pod's sandbox and starts its containers.
 type starter struct {
 	remover
-	puller *node.Puller
+	images images
 	acted  bool // something was done to the pod
 	// volumesMade says that the volumes are there, as this worker made them, or since
 	// containers of the pod were started.
 	volumesMade bool
-	// Those of a worker that supervises its pod.
-	watch         *observe.Watch
-	retries       retries
-	decided       time.Time // when the actions were decided that the retries may delay
-	waits         *imageWaits
-	reportedError string // the last one
+	retries     retries
 }
 
-// execute does the actions in order. An error ends the worker's loop; the failure
-// of a single container is noted in failures, and the next action has its turn, as
-// in the kubelet.
-func (w *starter) execute(ctx context.Context, actions []lifecycle.Action) error {
-	var late []lifecycle.Action   // of containers whose images are backed off from
+// execute does the actions in order, except those that are delayed, and reports whether it did
+// any. An error ends the worker's loop; the failure of a single container is noted in
+// failures, and the next action has its turn, as in the kubelet.
+func (w *starter) execute(ctx context.Context, actions []lifecycle.Action) (did bool, err error) {
+	now := w.retries.begin()
+	if w.retries.held(podStep, now) {
+		return false, nil
+	}
 	var beside []lifecycle.Action // of containers that start in parallel
-	startBeside := func() error {
+	flush := func() error {
 		all := beside
 		beside = nil
 		return w.startBeside(ctx, all)
 	}
+	last := len(actions) // the actions from here on had been deferred
 	for i := 0; i < len(actions); i++ {
 		a := actions[i]
 		if cause := context.Cause(ctx); cause != nil {
-			return cause
+			return did, cause
 		}
-		if len(beside) > 0 && (!w.startsBeside(a) || w.pulls != nil && !w.pulled[a.Container] && !w.pulls.Done(a.Container)) {
-			// Those whose images are present wait neither for a pull nor for a hook.
-			if err := startBeside(); err != nil {
-				return err
+		turn := startNow
+		switch {
+		case w.retries.held(stepOf(a), now):
+			turn = w.heldTurn(a)
+		case a.Verb == lifecycle.StartContainer:
+			if len(beside) > 0 && w.images.waiter.waits(a.Container) {
+				if err := flush(); err != nil { // those whose images are present do not wait for a pull
+					return did, err
+				}
+			}
+			if turn, err = w.images.waiter.turn(ctx, a, i >= last || i == len(actions)-1); err != nil {
+				return did, err
 			}
 		}
-		last := i == len(actions)-1 && len(late) == 0
-		if !last && !slices.Contains(late, a) {
-			backsOff, err := w.imageBacksOff(ctx, a)
-			if err != nil {
-				return err
-			}
-			if backsOff {
-				late, actions = append(late, a), append(actions, a)
-				continue
-			}
+		switch turn {
+		case startStop:
+			return did, flush()
+		case startNext:
+			continue
+		case startLast:
+			actions = append(actions, a)
+			continue
 		}
+		did = true
 		if w.startsBeside(a) {
 			beside = append(beside, a)
 			continue
 		}
-		if err := w.executeOne(ctx, a); err != nil {
-			return err // ErrChanged: another process did it, or something else is to be done
+		if err := flush(); err != nil {
+			return did, err
 		}
-		w.acted = w.acted || a.Verb != lifecycle.ResizePod
-		if len(w.failures) > 0 && a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(w.pod(), a.Container).Init {
-			return nil // later containers depend on an init container
+		failed, err := w.executeNoting(ctx, a)
+		if err != nil {
+			return did, err // ErrChanged: another process did it, or something else is to be done
+		}
+		if failed && a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(w.pod(), a.Container).Init {
+			return did, nil // later containers depend on an init container
 		}
 	}
-	return startBeside()
+	if err := flush(); err != nil {
+		return did, err
+	}
+	w.retries.forget(podStep)
+	return did, nil
+}
+
+// heldTurn is the turn of an action that is delayed after a failure: later containers depend
+// on an init container.
+func (w *starter) heldTurn(a lifecycle.Action) turn {
+	if a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(w.pod(), a.Container).Init {
+		return startStop
+	}
+	return startNext
+}
+
+// executeNoting does one action, and reports whether a container failed, whose next try is
+// delayed.
+func (w *starter) executeNoting(ctx context.Context, a lifecycle.Action) (failed bool, err error) {
+	before := len(w.failures)
+	if err := w.executeOne(ctx, a); err != nil {
+		return false, err
+	}
+	w.acted = w.acted || a.Verb != lifecycle.ResizePod
+	failed = len(w.failures) > before
+	switch step := stepOf(a); {
+	case failed:
+		w.retries.after(step, time.Now())
+	case a.Verb == lifecycle.StartContainer, a.Verb == lifecycle.ResizePod:
+		w.retries.forget(step)
+	}
+	return failed, nil
 }
 
 // startBeside starts containers in parallel; nothing if there are none.
@@ -84,8 +122,18 @@ func (w *starter) startBeside(ctx context.Context, actions []lifecycle.Action) e
 		return nil
 	}
 	defer trace.Begin(ctx, "start containers in parallel", w.plan.ID.String())()
-	_, err := w.startContainers(ctx, actions...)
-	return err
+	failed, err := w.startContainers(ctx, actions...)
+	if err != nil {
+		return err
+	}
+	for _, a := range actions {
+		if slices.Contains(failed, a.Container) {
+			w.retries.after(a.Container, time.Now())
+		} else {
+			w.retries.forget(a.Container)
+		}
+	}
+	return nil
 }
 
 // executeOne does one action.

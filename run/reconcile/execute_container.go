@@ -20,48 +20,6 @@ import (
 	"github.com/podrun/podrun/volume"
 )
 
-// imageBacksOff reports whether the first try to pull an app container's image
-// failed. The kubelet then continues with the next container, and retries this one
-// later.
-func (w *starter) imageBacksOff(ctx context.Context, a lifecycle.Action) (backsOff bool, err error) {
-	if a.Verb != lifecycle.StartContainer || w.pulls == nil || w.pulled[a.Container] || w.pulls.Done(a.Container) || lifecycle.FindContainer(w.pod(), a.Container).Init {
-		return false, nil
-	}
-	err = w.unlocked(ctx, w.startedByOther, func(ctx context.Context) error {
-		backsOff = w.pulls.BacksOff(ctx, a.Container)
-		return nil
-	})
-	return backsOff, err
-}
-
-// waitImage is image without the pod's lock, unless the pull has ended: a pull may
-// take long, and other commands may act on the pod.
-func (w *starter) waitImage(ctx context.Context, name string) (image imagepull.Result, err error) {
-	if w.supervision != nil {
-		return w.takeImage(name)
-	}
-	if w.pulls != nil && !w.pulled[name] && w.pulls.Done(name) {
-		return w.image(ctx, name)
-	}
-	err = w.unlocked(ctx, w.startedByOther, func(ctx context.Context) (err error) {
-		image, err = w.image(ctx, name)
-		return err
-	})
-	return image, err
-}
-
-// image waits for the container's image. The first start uses the pulls that began when
-// the pod was admitted; a restart requests the image again.
-func (w *starter) image(ctx context.Context, name string) (imagepull.Result, error) {
-	if w.pulls != nil && !w.pulled[name] {
-		w.pulled[name] = true
-		return w.pulls.Wait(ctx, name)
-	}
-	pulls := w.puller.Start(ctx, w.plan.Images.Only(name))
-	defer pulls.Stop()
-	return pulls.Wait(ctx, name)
-}
-
 // configOf completes the config of a container.
 func (w *starter) configOf(ctx context.Context, a lifecycle.Action, image imagepull.Result, mounted map[string]imagepull.Result) (*runtimeapi.ContainerConfig, error) {
 	if err := w.removeOld(ctx, a.Container); err != nil {

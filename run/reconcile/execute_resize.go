@@ -19,10 +19,6 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// resizeStep is the resize among the retries of a supervised pod; no container has
-// such a name.
-const resizeStep = "/resize"
-
 // beginResize records the current resources of the pod's containers before the definition
 // that changes them is written.
 func (w *state) beginResize(was *corev1.Pod) error {
@@ -90,16 +86,12 @@ func (w *starter) resize(ctx context.Context) error {
 		return w.ofRuntime(err)
 	}
 	if err == nil {
-		delete(w.retries, resizeStep)
 		return nil
 	}
 	failed := *w.obs.Resize
 	if failed.Error != err.Error() {
 		failed.Error = event.Cut(err.Error())
 		w.emit(event.Warning, event.ResizeError, "", resizeMessage("Pod resize error", w.pod(), failed.Error))
-	}
-	if w.retries != nil {
-		w.retries.after(resizeStep, time.Now())
 	}
 	w.fail(&problem.Error{Kind: problem.Runtime, Object: "pod " + w.plan.ID.String(), Op: "resize", Err: err,
 		Hint: "the pod keeps what it has until a later try; apply the earlier resources to take the change back"})

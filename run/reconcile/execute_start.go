@@ -84,7 +84,7 @@ func (w *starter) startContainers(ctx context.Context, actions ...lifecycle.Acti
 func (w *starter) awaitImages(ctx context.Context, a lifecycle.Action) (*starting, error) {
 	s := &starting{action: a}
 	var err error
-	s.image, err = w.waitImage(ctx, a.Container)
+	s.image, err = w.images.waiter.take(ctx, a.Container)
 	if errors.Is(err, store.ErrChanged) || IsDeleted(err) {
 		return nil, err
 	}

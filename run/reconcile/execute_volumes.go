@@ -99,7 +99,7 @@ func (w *starter) volumeImages(ctx context.Context, name string) (map[string]ima
 		if _, had := out[m.Name]; had || w.plan.Mounts()[m.Name].Image == nil {
 			continue
 		}
-		got, err := w.waitImage(ctx, imagepull.VolumeImage(m.Name))
+		got, err := w.images.waiter.take(ctx, imagepull.VolumeImage(m.Name))
 		if err != nil {
 			return nil, err
 		}

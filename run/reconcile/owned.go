@@ -48,6 +48,8 @@ type owned struct {
 	hasDir bool
 	// startNoted is true if the owner record shows that a container was started.
 	startNoted bool
+	// redefined is called when the pod has another definition.
+	redefined func()
 	// outage is since when the runtime has been away; zero while it answers.
 	outage time.Time
 }
@@ -293,7 +295,8 @@ func (w *owned) takeDefinition(ctx context.Context, by *store.OwnerRecord) error
 	if err := problem.Refuse(problem.Refused, problems); err != nil {
 		return err
 	}
-	w.plan, w.pulls, w.pulled = plan, nil, map[string]bool{}
+	w.plan = plan
+	w.redefined()
 	return nil
 }
 

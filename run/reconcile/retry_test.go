@@ -12,21 +12,19 @@ import (
 // connection cut in CreateContainer, at a load average of 45).
 func TestRetryThatFallsDueMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &starter{retries: retries{}}
-		w.retries.after("setup", time.Now())
+		r := retries{steps: map[string]retry{}}
+		r.after("setup", time.Now())
 		due := time.Now().Add(firstRetry)
 		time.Sleep(firstRetry - time.Millisecond)
-		w.decided = time.Now()
-		if !w.retries.held("setup", w.decided) {
+		if now := r.begin(); !r.held("setup", now) {
 			t.Fatal("the step is not delayed")
 		}
 		time.Sleep(2 * time.Millisecond)
-		if got := w.nextRetry(); !got.Equal(due) {
+		if got := r.next(); !got.Equal(due) {
 			t.Errorf("the next retry is at %v, want %v", got, due)
 		}
-		w.decided = time.Now()
-		if got := w.nextRetry(); w.retries.held("setup", w.decided) || !got.IsZero() {
-			t.Errorf("decided again, the step is delayed until %v", got)
+		if now := r.begin(); r.held("setup", now) || !r.next().IsZero() {
+			t.Errorf("decided again, the step is delayed until %v", r.next())
 		}
 	})
 }

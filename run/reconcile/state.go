@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"github.com/podrun/podrun/container/probe"
-	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/prepare"
@@ -17,9 +16,8 @@ type state struct {
 	obs     *lifecycle.Observed
 	journal *store.Journal
 	undo    undo
-	pulls   *imagepull.Pulls // of the plan's images; nil when none were begun
-	// pulled are the containers that have had their image from pulls.
-	pulled map[string]bool
+	// trouble is why an image that the pod waits for could not be pulled yet (images.trouble).
+	trouble func() error
 	// mine are the containers that this worker started, by ID.
 	mine map[string]bool
 	// failures are the errors of single containers: the others are started.

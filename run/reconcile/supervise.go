@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -48,43 +47,6 @@ func (w *state) progress() *Progress {
 // ErrOwned is the error that another command works on a supervised pod.
 var ErrOwned = errors.New("another command works on the pod")
 
-// The delay before a failed step is retried: 1 s at first, doubling up to 10 s, which is
-// the kubelet's delay (backOffPeriod in pkg/kubelet).
-const (
-	firstRetry = time.Second
-	lastRetry  = 10 * time.Second
-)
-
-// retries are the delayed steps of a supervised pod, by the name of the container, or ""
-// for the pod, resizeStep or checkpointStep.
-type retries map[string]retry
-
-type retry struct {
-	at    time.Time
-	delay time.Duration
-}
-
-// after notes a failure.
-func (r retries) after(name string, now time.Time) {
-	delay := min(max(r[name].delay*2, firstRetry), lastRetry)
-	r[name] = retry{now.Add(delay), delay}
-}
-
-// held reports whether a step is still delayed.
-func (r retries) held(name string, now time.Time) bool { return now.Before(r[name].at) }
-
-// next is the time of the first retry after decided, which may have passed by now; zero if
-// there is none.
-func (r retries) next(decided time.Time) time.Time {
-	var next time.Time
-	for _, one := range r {
-		if decided.Before(one.at) && (next.IsZero() || one.at.Before(next)) {
-			next = one.at
-		}
-	}
-	return next
-}
-
 // Supervise keeps a pod on this host running as defined, until ctx ends or the pod has
 // ended. It adopts updates of other commands. The error explains why the pod can no
 // longer be supervised: it was stopped or deleted, or its definition cannot be planned.
@@ -104,14 +66,13 @@ func (w *Worker) Supervise(ctx context.Context, s Supervision) (ended bool, err 
 func (w *Worker) supervised(ctx context.Context, s *Supervision) (end func()) {
 	w.supervision = s
 	w.watch = s.Hub.Watch(w.plan.ID.UID)
-	w.retries = retries{}
+	w.retries.steps = map[string]retry{}
 	w.undo.keep()
-	pulls, cancel := context.WithCancel(ctx)
-	w.waits = &imageWaits{ctx: pulls, byName: map[string]*imageWait{}}
+	beside := &imagesBeside{w: &w.starter, ctx: ctx, byName: map[string]*imageWait{}}
+	w.images.waiter = beside
 	w.trim()
 	return func() {
-		cancel()
-		w.waits.all.Wait()
+		beside.close()
 		w.watch.Close()
 	}
 }
@@ -133,7 +94,7 @@ func (w *Worker) retryLater(ctx context.Context, err error) error {
 	}
 	now := time.Now()
 	if err != nil {
-		w.retries.after("", now)
+		w.retries.after(podStep, now)
 		w.report(err)
 	}
 	for _, f := range w.failures {
@@ -162,7 +123,7 @@ func (w *Worker) awaitNews(ctx context.Context, d lifecycle.Decision) error {
 	w.forgetRemoved()
 	w.probe()
 	w.emitBackOff(d)
-	if next := w.nextRetry(); !next.IsZero() && (d.Until.IsZero() || next.Before(d.Until)) {
+	if next := w.retries.next(); !next.IsZero() && (d.Until.IsZero() || next.Before(d.Until)) {
 		d.Until = next
 	}
 	stale := false
@@ -188,10 +149,6 @@ func (w *owned) corrupt() bool {
 	return s != nil && s.Corrupt != nil && s.Corrupt.Load()
 }
 
-// checkpointStep is the writing of a corrupt checkpoint among the retries of a supervised pod;
-// no container has that name.
-const checkpointStep = "/checkpoint"
-
 // restoreCheckpoint writes a corrupt checkpoint again, and retries that if it fails, as on a
 // full disk. Without the checkpoint, the next supervisor could not supervise the pod. The
 // pod's lock must be held.
@@ -200,13 +157,13 @@ func (w *Worker) restoreCheckpoint() {
 		return
 	}
 	found, now := w.supervision.Corrupt.Swap(false), time.Now()
-	_, failed := w.retries[checkpointStep]
+	failed := w.retries.failed(checkpointStep)
 	if !found && !failed || w.retries.held(checkpointStep, now) {
 		return
 	}
 	_, err := store.ViewCheckpoint(w.plan.Layout, w.plan.ID.UID)
 	if !store.IsCorrupt(err) {
-		delete(w.retries, checkpointStep)
+		w.retries.forget(checkpointStep)
 		return
 	}
 	if err := store.WriteCheckpoint(w.plan.Layout, w.plan.ID, w.plan.Checkpoint); err != nil {
@@ -216,14 +173,10 @@ func (w *Worker) restoreCheckpoint() {
 		}
 		return
 	}
-	delete(w.retries, checkpointStep)
+	w.retries.forget(checkpointStep)
 	w.journal.Emit(event.Event{Type: event.Warning, Reason: event.CheckpointCorrupt,
 		Message: "the pod's checkpoint was corrupt; podrun wrote it again, and the pod keeps running: " + store.BrokenCause(err).Error()})
 }
-
-// nextRetry is when the first step is to be retried that was delayed when the actions were
-// decided. On a busy host that time may have passed: then it is due at once.
-func (w *starter) nextRetry() time.Time { return w.retries.next(w.decided) }
 
 // forgetRemoved discards the state of removed containers: a supervised container that
 // crashes is started several hundred thousand times a year.
@@ -241,87 +194,4 @@ func (w *Worker) forgetRemoved() {
 		}
 		return true
 	})
-}
-
-// superviseActions does the actions of a supervised pod that need not wait, and
-// reports whether it did any.
-func (w *starter) superviseActions(ctx context.Context, actions []lifecycle.Action) (did bool, err error) {
-	now := time.Now()
-	if w.decided = now; w.retries.held("", now) {
-		return false, nil
-	}
-	var beside []lifecycle.Action // of containers that start in parallel
-	for _, a := range actions {
-		if cause := context.Cause(ctx); cause != nil {
-			return did, cause
-		}
-		if a.Verb == lifecycle.ResizePod {
-			if !w.retries.held(resizeStep, now) {
-				did = true
-				if err := w.resize(ctx); err != nil {
-					return did, err
-				}
-			}
-			continue
-		}
-		if a.Verb == lifecycle.StartContainer {
-			init := lifecycle.FindContainer(w.pod(), a.Container).Init
-			held, goOn := w.retries.held(a.Container, now), true
-			if !held {
-				held, goOn = w.imageHeld(a)
-			}
-			if held && goOn && !init {
-				continue
-			} else if held {
-				return did, w.superviseBeside(ctx, beside)
-			}
-		}
-		did = true
-		if w.startsBeside(a) {
-			beside = append(beside, a)
-			continue
-		}
-		if err := w.superviseBeside(ctx, beside); err != nil {
-			return did, err
-		}
-		beside = nil
-		failures := len(w.failures)
-		if err := w.executeOne(ctx, a); err != nil {
-			return did, err
-		}
-		switch {
-		case len(w.failures) == failures && a.Verb == lifecycle.StartContainer:
-			delete(w.retries, a.Container)
-		case len(w.failures) > failures:
-			w.retries.after(a.Container, time.Now())
-			if lifecycle.FindContainer(w.pod(), a.Container).Init {
-				return did, nil // later containers depend on an init container
-			}
-		}
-	}
-	if err := w.superviseBeside(ctx, beside); err != nil {
-		return did, err
-	}
-	delete(w.retries, "")
-	return did, nil
-}
-
-// superviseBeside starts containers in parallel; nothing if there are none. One that
-// fails is started again later.
-func (w *starter) superviseBeside(ctx context.Context, actions []lifecycle.Action) error {
-	if len(actions) == 0 {
-		return nil
-	}
-	failed, err := w.startContainers(ctx, actions...)
-	if err != nil {
-		return err
-	}
-	for _, a := range actions {
-		if slices.Contains(failed, a.Container) {
-			w.retries.after(a.Container, time.Now())
-		} else {
-			delete(w.retries, a.Container)
-		}
-	}
-	return nil
 }

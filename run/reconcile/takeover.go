@@ -30,7 +30,8 @@ func (w *Worker) admitAgain(ctx context.Context, t prepare.Target, o ApplyOption
 	if err := t.Refused(); err != nil {
 		return t, err
 	}
-	w.plan, w.obs, w.pulls, w.pulled = t.Plan, &lifecycle.Observed{}, nil, map[string]bool{}
+	w.plan, w.obs = t.Plan, &lifecycle.Observed{}
+	w.redefined()
 	return t, nil
 }
 

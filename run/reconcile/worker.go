@@ -39,8 +39,10 @@ func NewWorkers(n *node.Node, targets []prepare.Target, objects *manifest.Object
 
 func newWorker(n *node.Node, p *prepare.Plan, puller *node.Puller, lock *store.PodLock) *Worker {
 	w := &Worker{}
-	w.Node, w.plan, w.puller, w.lock = n, p, puller, lock
-	w.obs, w.mine, w.pulled = &lifecycle.Observed{}, map[string]bool{}, map[string]bool{}
+	w.Node, w.plan, w.lock = n, p, lock
+	w.obs, w.mine = &lifecycle.Observed{}, map[string]bool{}
+	w.images = images{puller: puller, taken: map[string]bool{}, waiter: imagesInTurn{&w.starter}}
+	w.trouble, w.redefined = w.images.trouble, w.images.reset
 	w.journal = &store.Journal{Pod: p.ID, Next: n.Emit}
 	if puller != nil {
 		puller.Journal(w.journal)

@@ -28,6 +28,9 @@ type Worker struct {
 	starter
 	objects  *manifest.Objects // for a command that applies: this pod and the objects that it refers to
 	endsWith string            // the container whose end is the pod's; "" for none (RunOptions.ExitFrom)
+	// Those of a worker that supervises its pod.
+	watch         *observe.Watch
+	reportedError string // the last one
 }
 
 func (w *state) pod() *corev1.Pod { return w.plan.Pod }
@@ -108,13 +111,9 @@ func (w *Worker) step(ctx context.Context, owns bool) (d lifecycle.Decision, did
 	world := w.world()
 	world.Ephemeral, world.DebugOnly = w.ephemeral(), w.goal.Debugs() != ""
 	d = lifecycle.Next(w.pod(), world)
-	switch {
-	case !owns:
-	case w.supervision != nil:
-		did, err = w.superviseActions(ctx, d.Actions)
+	if owns {
+		did, err = w.execute(ctx, d.Actions)
 		d.Ended = d.Ended && (did || len(d.Actions) == 0)
-	default:
-		did, err = len(d.Actions) > 0, w.execute(ctx, d.Actions)
 	}
 	if err == nil && owns && w.lock.Held != nil && w.lock.Owned() {
 		err = w.keepStatus()

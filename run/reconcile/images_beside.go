@@ -1,0 +1,112 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/podrun/podrun/imagepull"
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// imagesBeside waits for images in the background, and wakes the worker.
+type imagesBeside struct {
+	w      *starter
+	ctx    context.Context
+	byName map[string]*imageWait // by container or image volume
+	all    sync.WaitGroup
+}
+
+// imageWait is the wait for one image.
+type imageWait struct {
+	done     chan struct{} // closed when result and err are set
+	backsOff chan struct{} // closed when the first pull has failed
+	cancel   context.CancelFunc
+	result   imagepull.Result
+	err      error
+}
+
+func (i *imagesBeside) waits(string) bool { return false }
+
+// turn begins to wait for the images of a container: its own, and those that it mounts.
+func (i *imagesBeside) turn(_ context.Context, a lifecycle.Action, _ bool) (turn, error) {
+	spec := lifecycle.FindContainer(i.w.pod(), a.Container)
+	names := []string{a.Container}
+	for _, m := range spec.Container.VolumeMounts {
+		if name := imagepull.VolumeImage(m.Name); i.w.plan.Mounts()[m.Name].Image != nil && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	held, goOn := false, true
+	for _, name := range names {
+		wait := i.await(name)
+		select {
+		case <-wait.done:
+			continue
+		default:
+		}
+		held = true
+		select {
+		case <-wait.backsOff:
+		default:
+			goOn = false
+		}
+	}
+	switch {
+	case !held:
+		return startNow, nil
+	case goOn && !spec.Init:
+		return startNext, nil
+	}
+	return startStop, nil
+}
+
+// await begins to wait for an image, if that has not begun.
+func (i *imagesBeside) await(name string) *imageWait {
+	if wait := i.byName[name]; wait != nil {
+		return wait
+	}
+	wait := &imageWait{done: make(chan struct{}), backsOff: make(chan struct{})}
+	i.byName[name] = wait
+	var ctx context.Context
+	ctx, wait.cancel = context.WithCancel(i.ctx)
+	pulls, end := i.w.images.pullsFor(ctx, name, i.w.plan.Images)
+	i.all.Go(func() {
+		defer wait.cancel()
+		if pulls.BacksOff(ctx, name) {
+			close(wait.backsOff)
+			i.w.wakeUp()
+		}
+		wait.result, wait.err = pulls.Wait(ctx, name)
+		end()
+		close(wait.done)
+		i.w.wakeUp()
+	})
+	return wait
+}
+
+// take returns the image that a container has waited for.
+func (i *imagesBeside) take(_ context.Context, name string) (imagepull.Result, error) {
+	wait := i.byName[name]
+	if wait == nil {
+		return imagepull.Result{}, fmt.Errorf("container %s: its image was not waited for", name)
+	}
+	<-wait.done
+	delete(i.byName, name)
+	return wait.result, wait.err
+}
+
+// reset ends the waits: the images may not be those of the pod's new definition.
+func (i *imagesBeside) reset() {
+	for _, wait := range i.byName {
+		wait.cancel()
+	}
+	clear(i.byName)
+}
+
+// close ends the waits, and returns when they have ended.
+func (i *imagesBeside) close() {
+	i.reset()
+	i.all.Wait()
+}
