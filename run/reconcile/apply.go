@@ -68,7 +68,7 @@ func (o ApplyOptions) goal() lifecycle.Goal {
 // this one has readied it, the pod is admitted again as it is then. A failure before
 // the first container was started is rolled back.
 func (w *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Result {
-	defer w.lock.Reservation.Release()
+	defer w.lease.lock.Reservation.Release()
 	if err := t.Refused(); err != nil {
 		return Result{ID: t.Plan.ID, Outcome: OutcomeFailed, Err: w.closeAfter(err)}
 	}
@@ -94,7 +94,7 @@ func (w *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Re
 		}
 	}
 	result.What = w.what(t, result.Outcome)
-	result.Status = w.Status()
+	result.Status = w.pod.Status()
 	if err := w.Close(); err != nil && result.Err == nil {
 		result.Err = err
 	}
@@ -104,26 +104,26 @@ func (w *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Re
 // beginUndo registers what takes back that the pod was admitted.
 func (w *Worker) beginUndo(t prepare.Target, o ApplyOptions) {
 	if t.Change == prepare.ChangeNew {
-		w.undo.push("remove the pod's directory", w.removeDirs)
+		w.lease.undo.push("remove the pod's directory", w.remove.removeDirs)
 	}
 	if o.Debug != nil {
-		w.undo.push("remove the ephemeral container", func(ctx context.Context) error { return w.removeDebug(ctx, t, o.Debug.Name) })
+		w.lease.undo.push("remove the ephemeral container", func(ctx context.Context) error { return w.removeDebug(ctx, t, o.Debug.Name) })
 	}
 }
 
 // endedUndebugged is the error for a pod that ended before its ephemeral container was
 // started.
 func (w *Worker) endedUndebugged() error {
-	return &problem.Error{Kind: problem.Failed, Object: "pod " + w.plan.ID.String(), Err: errors.New("has ended"),
+	return &problem.Error{Kind: problem.Failed, Object: "pod " + w.pod.plan.ID.String(), Err: errors.New("has ended"),
 		Hint: "an ephemeral container requires a running pod; 'podrun get' shows the pod's state"}
 }
 
 // wantedImages are the images that a goal needs.
 func (w *Worker) wantedImages(goal lifecycle.Goal) imagepull.Plan {
 	if name := goal.Debugs(); name != "" {
-		return w.plan.Images.Only(name)
+		return w.pod.plan.Images.Only(name)
 	}
-	return w.plan.Images
+	return w.pod.plan.Images
 }
 
 // leftBehind reports the objects that a rollback could not remove.
@@ -134,22 +134,23 @@ func leftBehind(id identity.Pod, err error) error {
 
 // applyTarget brings a pod as it was admitted to its goal.
 func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptions) (Outcome, error) {
-	w.hasDir, w.knowsPending = t.Change != prepare.ChangeReplace, true // and none is pending
+	w.lease.hasDir = t.Change != prepare.ChangeReplace
+	w.pod.resizePending = pendingResize{known: true} // none
 	w.beginUndo(t, o)
 	if err := w.observeTarget(ctx, t); err != nil {
-		return OutcomeFailed, RuntimeError(w.plan.ID, err)
+		return OutcomeFailed, RuntimeError(w.pod.plan.ID, err)
 	}
-	if err := w.onlyOurs(); err != nil {
+	if err := w.remove.onlyOurs(); err != nil {
 		return OutcomeFailed, err
 	}
-	if err := w.clearStopped(); err != nil {
+	if err := w.pod.clearStopped(); err != nil {
 		return OutcomeFailed, err
 	}
 	if err := w.preempt(ctx, t.Preempts); err != nil {
 		return OutcomeFailed, err
 	}
 	if t.Change != prepare.ChangeUnchanged {
-		defer w.images.begin(ctx, w.wantedImages(o.goal()))()
+		defer w.start.images.begin(ctx, w.wantedImages(o.goal()))()
 	}
 	if err := w.prepareChange(ctx, t, o); err != nil {
 		return OutcomeFailed, err
@@ -159,16 +160,15 @@ func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptio
 			return OutcomeFailed, err
 		}
 	}
-	if err := w.journal.Open(w.plan.Layout); err != nil {
+	if err := w.pod.journal.Open(w.pod.plan.Layout); err != nil {
 		return OutcomeFailed, err
 	}
 	if t.Change != prepare.ChangeUnchanged {
-		for _, warning := range w.plan.Warnings {
-			w.journal.Emit(warning)
+		for _, warning := range w.pod.plan.Warnings {
+			w.pod.journal.Emit(warning)
 		}
 	}
 	if o.Supervision != nil {
-		w.adopts = true
 		defer w.supervised(ctx, o.Supervision)()
 	}
 	ended, err := w.until(ctx, o.goal())
@@ -193,15 +193,15 @@ func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptio
 // admitted, under the same lock. For a new pod it is empty, unless the facts contain its
 // UID.
 func (w *Worker) observeTarget(ctx context.Context, t prepare.Target) (err error) {
-	if t.Was.Observed != nil && t.Was.ID.UID == w.plan.ID.UID {
-		w.obs = t.Was.Observed
+	if t.Was.Observed != nil && t.Was.ID.UID == w.pod.plan.ID.UID {
+		w.pod.obs = t.Was.Observed
 		return nil
 	}
-	ofThis := func(p host.Pod) bool { return p.UID == w.plan.ID.UID }
-	if t.Change == prepare.ChangeNew && !slices.ContainsFunc(w.plan.Facts.Pods, ofThis) {
+	ofThis := func(p host.Pod) bool { return p.UID == w.pod.plan.ID.UID }
+	if t.Change == prepare.ChangeNew && !slices.ContainsFunc(w.pod.plan.Facts.Pods, ofThis) {
 		return nil
 	}
-	w.obs, err = w.Observe(ctx, w.plan.ID.UID)
+	w.pod.obs, err = w.pod.Node.Observe(ctx, w.pod.plan.ID.UID)
 	return err
 }
 
@@ -218,8 +218,8 @@ func (w *Worker) what(t prepare.Target, o Outcome) []string {
 		return t.Changes
 	case OutcomeRestarted:
 		var names []string
-		for _, c := range lifecycle.SpecContainers(w.pod()) {
-			if have := w.obs.Container(c.Container.Name); have != nil && w.mine[have.ID] {
+		for _, c := range lifecycle.SpecContainers(w.pod.pod()) {
+			if have := w.pod.obs.Container(c.Container.Name); have != nil && w.mine[have.ID] {
 				names = append(names, have.Name)
 			}
 		}
@@ -231,13 +231,13 @@ func (w *Worker) what(t prepare.Target, o Outcome) []string {
 // alreadyEnded is the outcome for a pod that is over: nothing to do when it has
 // succeeded, an error when it has failed.
 func (w *Worker) alreadyEnded() (Outcome, error) {
-	status := w.Status()
+	status := w.pod.Status()
 	if status.Phase != corev1.PodFailed {
 		return OutcomeUnchanged, nil
 	}
 	return OutcomeFailed, &problem.Error{
-		Kind: problem.Failed, Object: "pod " + w.plan.ID.String(), Err: errors.New(failedWhy(status)),
-		Hint: "'podrun logs' shows why; 'podrun restart " + w.plan.ID.Name + "' runs it again",
+		Kind: problem.Failed, Object: "pod " + w.pod.plan.ID.String(), Err: errors.New(failedWhy(status)),
+		Hint: "'podrun logs' shows why; 'podrun restart " + w.pod.plan.ID.Name + "' runs it again",
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/podrun/podrun/run/lifecycle"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Attend supervises a pod until the goal holds or the pod has ended. It follows
@@ -12,8 +13,8 @@ import (
 // is stopped or deleted or a container cannot be started, Deadline, Runtime, or
 // the cause that ended ctx.
 func (w *Worker) Attend(ctx context.Context, goal lifecycle.Goal) error {
-	w.adopts, w.attends = true, true
-	if err := w.wasStopped(); err != nil {
+	w.lease.attends = true
+	if err := w.pod.wasStopped(); err != nil {
 		return err
 	}
 	_, err := w.until(ctx, goal)
@@ -22,10 +23,10 @@ func (w *Worker) Attend(ctx context.Context, goal lifecycle.Goal) error {
 
 // Close closes the pod's journal; the error is that of its last write.
 func (w *Worker) Close() error {
-	if w.images.puller != nil {
-		w.images.puller.Forget(w.journal)
+	if w.start.images.puller != nil {
+		w.start.images.puller.Forget(w.pod.journal)
 	}
-	return w.journal.Close()
+	return w.pod.journal.Close()
 }
 
 // closeAfter is Close for a command that ends with err, which may be nil: what it returns
@@ -38,4 +39,7 @@ func (w *Worker) closeAfter(err error) error {
 }
 
 // Release releases the pod's lock and its reservations.
-func (w *Worker) Release() { w.lock.Release() }
+func (w *Worker) Release() { w.lease.lock.Release() }
+
+// Status computes the pod's status from the last observation.
+func (w *Worker) Status() corev1.PodStatus { return w.pod.Status() }

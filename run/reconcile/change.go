@@ -17,26 +17,26 @@ import (
 // reserves the resources of the new one. For an unchanged pod, the location of its
 // Secrets may have changed.
 func (w *Worker) prepareChange(ctx context.Context, t prepare.Target, o ApplyOptions) error {
-	if t.Change == prepare.ChangeUnchanged && (t.Was.Made.SecretsLost || t.Was.Made.InMemory != w.plan.Checkpoint.InMemory) {
-		return store.WriteCheckpoint(w.plan.Layout, w.plan.ID, w.plan.Checkpoint)
+	if t.Change == prepare.ChangeUnchanged && (t.Was.Made.SecretsLost || t.Was.Made.InMemory != w.pod.plan.Checkpoint.InMemory) {
+		return store.WriteCheckpoint(w.pod.plan.Layout, w.pod.plan.ID, w.pod.plan.Checkpoint)
 	}
 	if t.Change != prepare.ChangeUpdate && t.Change != prepare.ChangeReplace {
 		return nil
 	}
-	if err := w.unlocked(ctx, w.lost, w.images.ready); err != nil {
+	if err := w.lease.unlocked(ctx, w.lease.lost, w.start.images.ready); err != nil {
 		return err
 	}
 	if t.Change == prepare.ChangeUpdate {
 		// The files first: cut short in between, the next apply sees a change still.
-		if err := w.refreshVolumes(ctx); err != nil {
+		if err := w.start.refreshVolumes(ctx); err != nil {
 			return err
 		}
-		if err := w.beginResize(t.Was.Pod); err != nil {
+		if err := w.pod.beginResize(t.Was.Pod); err != nil {
 			return err
 		}
 		return w.update(o)
 	}
-	again := o.FromCheckpoint && len(t.Old) == 1 && t.Old[0].ID.UID == w.plan.ID.UID
+	again := o.FromCheckpoint && len(t.Old) == 1 && t.Old[0].ID.UID == w.pod.plan.ID.UID
 	if err := w.removeReplaced(ctx, t.Old, again); err != nil {
 		return err
 	}
@@ -46,26 +46,26 @@ func (w *Worker) prepareChange(ctx context.Context, t prepare.Target, o ApplyOpt
 // reserveAfter reserves the resources of a pod whose predecessor was removed. One that is
 // created again keeps its definition also if it fails to start: podrun has the only copy.
 func (w *Worker) reserveAfter(ctx context.Context, again bool) error {
-	w.obs = &lifecycle.Observed{}
+	w.pod.obs = &lifecycle.Observed{}
 	if !again {
-		w.undo.push("remove the pod's directory", w.removeDirs)
+		w.lease.undo.push("remove the pod's directory", w.remove.removeDirs)
 	}
-	err := w.UnderNodeLock(ctx, func() error {
-		defer w.lock.Reservation.Release() // the new definition applies from now on
-		return node.Reserve(w.plan)
+	err := w.pod.Node.UnderNodeLock(ctx, func() error {
+		defer w.lease.lock.Reservation.Release() // the new definition applies from now on
+		return node.Reserve(w.pod.plan)
 	})
 	if err == nil && again {
-		err = store.SyncCheckpoint(w.plan.Layout, w.plan.ID)
+		err = store.SyncCheckpoint(w.pod.plan.Layout, w.pod.plan.ID)
 	}
 	if err != nil {
 		return err
 	}
-	w.hasDir = true
-	return w.lock.Update(func(r *store.OwnerRecord) {
-		r.UID, r.Incarnation, r.Fresh = w.plan.ID.UID, store.RandomHex(8), !again
+	w.lease.hasDir = true
+	return w.lease.lock.Update(func(r *store.OwnerRecord) {
+		r.UID, r.Incarnation, r.Fresh = w.pod.plan.ID.UID, store.RandomHex(8), !again
 		r.EndRemoval()
 		r.Ending = nil
-		w.lock.SetOrigin(r)
+		w.lease.lock.SetOrigin(r)
 	})
 }
 
@@ -73,8 +73,8 @@ func (w *Worker) reserveAfter(ctx context.Context, again bool) error {
 // come from a source whose definition it does not have: a supervisor would delete it with
 // its data.
 func (w *Worker) update(o ApplyOptions) error {
-	checkpoint := func() error { return store.WriteCheckpoint(w.plan.Layout, w.plan.ID, w.plan.Checkpoint) }
-	origin := func() error { return w.lock.Update(w.lock.SetOrigin) }
+	checkpoint := func() error { return store.WriteCheckpoint(w.pod.plan.Layout, w.pod.plan.ID, w.pod.plan.Checkpoint) }
+	origin := func() error { return w.lease.lock.Update(w.lease.lock.SetOrigin) }
 	steps := []func() error{origin, checkpoint}
 	if o.Origin.Command == store.OriginServe {
 		steps = []func() error{checkpoint, origin}
@@ -91,12 +91,12 @@ func (w *Worker) update(o ApplyOptions) error {
 // store.ErrChanged where another command takes them over.
 func (w *Worker) removeReplaced(ctx context.Context, old []prepare.Here, again bool) error {
 	for _, h := range old {
-		o := newWorker(w.Node, w.oldPlan(h), nil, w.lock) // the pulls are the new pod's
-		o.ending, o.dooms, o.again = true, true, again
-		if err := o.remove(ctx, RemoveOptions{stopped: func() { w.inheritEvents(h) }}); errors.Is(err, store.ErrChanged) {
+		o := newWorker(w.pod.Node, w.remove.oldPlan(h), nil, w.lease.lock) // the pulls are the new pod's
+		o.lease.ending, o.stop.dooms, o.stop.again = true, true, again
+		if err := o.remove.remove(ctx, RemoveOptions{stopped: func() { w.inheritEvents(h) }}); errors.Is(err, store.ErrChanged) {
 			return err
 		} else if err != nil {
-			return inStep(w.plan.ID, "remove the pod that is replaced", err)
+			return inStep(w.pod.plan.ID, "remove the pod that is replaced", err)
 		}
 	}
 	return nil
@@ -105,10 +105,10 @@ func (w *Worker) removeReplaced(ctx context.Context, old []prepare.Here, again b
 // inheritEvents takes over the journal of a pod that this one takes the place of: `events`
 // shows the events of both.
 func (w *Worker) inheritEvents(h prepare.Here) {
-	events, err := store.ReadJournal(w.plan.Layout, h.ID.UID)
+	events, err := store.ReadJournal(w.pod.plan.Layout, h.ID.UID)
 	if err != nil {
-		w.SendWarnings(problem.List{problem.WarningOf(fmt.Errorf("pod %s: keep the events of the replaced pod: %w", h.ID, err))})
+		w.pod.Node.SendWarnings(problem.List{problem.WarningOf(fmt.Errorf("pod %s: keep the events of the replaced pod: %w", h.ID, err))})
 		return
 	}
-	w.journal.Inherit(events)
+	w.pod.journal.Inherit(events)
 }

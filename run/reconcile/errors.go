@@ -31,13 +31,13 @@ func ofPod(id identity.Pod, err error) error {
 
 // waitError is the error of a wait. It names what the command waited for, unless the
 // error is about the pod.
-func (w *state) waitError(ctx context.Context, err error, waiting string) error {
+func (w *Worker) waitError(ctx context.Context, err error, waiting string) error {
 	if _, says := errors.AsType[*problem.Error](err); says {
 		return err
 	}
 	err = fmt.Errorf("%w while %s", err, waiting)
 	if ctx.Err() == nil {
-		return RuntimeError(w.plan.ID, err)
+		return RuntimeError(w.pod.plan.ID, err)
 	}
 	return err
 }
@@ -59,13 +59,13 @@ func OrEnded(ctx context.Context, err error) error {
 // explain is what an operation on the pod returns for the error that ended it.
 // Failures of containers come first. Else, where the context has ended, its cause
 // does: that some call was canceled then explains nothing.
-func (w *state) explain(ctx context.Context, err error) error {
+func (w *Worker) explain(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	switch {
 	case err == nil:
 		return nil
-	case len(w.failures) > 0:
-		return errors.Join(w.failures...)
+	case len(w.start.failures) > 0:
+		return errors.Join(w.start.failures...)
 	case cause == nil:
 		return err
 	}
@@ -74,27 +74,27 @@ func (w *state) explain(ctx context.Context, err error) error {
 		return err // why the image could not be pulled is more specific
 	}
 	_, timeout := errors.AsType[problem.TimeoutError](cause)
-	if timeout && w.trouble != nil {
-		if trouble := w.trouble(); trouble != nil {
-			return ofPod(w.plan.ID, trouble)
+	if timeout {
+		if trouble := w.start.images.trouble(); trouble != nil {
+			return ofPod(w.pod.plan.ID, trouble)
 		}
 	}
 	switch {
 	case errors.Is(err, cause):
-		err = nameless(w.plan.ID, err)
+		err = nameless(w.pod.plan.ID, err)
 	case isProblem && e.Op != "":
 		err = fmt.Errorf("%w: %s", cause, e.Op)
 	default:
-		err = fmt.Errorf("%w: %w", cause, nameless(w.plan.ID, err))
+		err = fmt.Errorf("%w: %w", cause, nameless(w.pod.plan.ID, err))
 	}
 	if timeout {
-		late := DeadlineError(w.plan.ID, err, "")
-		if w.removes {
+		late := DeadlineError(w.pod.plan.ID, err, "")
+		if w.pod.removedAtEnd {
 			late.Hint = "increase --timeout; with --rm=false the pod stays for 'podrun logs' and 'podrun describe'"
 		}
 		return late
 	}
-	return fmt.Errorf("pod %s: %w", w.plan.ID, err)
+	return fmt.Errorf("pod %s: %w", w.pod.plan.ID, err)
 }
 
 // nameless drops the pod's name from an error to which a caller adds it.
@@ -129,11 +129,11 @@ func DeadlineError(id identity.Pod, cause error, waiting string) *problem.Error 
 // endedBy is the error of a step on a container during which the context ended
 // with cause. Where the runtime still answered why it could not do the step, the
 // error has its answer: the deadline is then no reason, only the moment.
-func (w *state) endedBy(cause error, name, op string, err error) error {
+func (w *starter) endedBy(cause error, name, op string, err error) error {
 	if err == nil || errors.Is(err, cause) || cri.Interrupted(err) {
 		return cause
 	}
-	return fmt.Errorf("%w; the runtime's last answer to %s container %s: %w", cause, op, name, w.redacted(name, err))
+	return fmt.Errorf("%w; the runtime's last answer to %s container %s: %w", cause, op, name, w.pod.redacted(name, err))
 }
 
 // ofRuntime adds the pod to an error of the runtime. Other errors, for example that

@@ -43,38 +43,38 @@ func Evict(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodLo
 }
 
 func (w *Worker) evict(ctx context.Context, e Eviction) error {
-	if err := w.acquire(store.PurposeStop); err != nil {
+	if err := w.lease.acquire(store.PurposeStop); err != nil {
 		return err
 	}
-	if w.obs.Kept.Terminal() {
+	if w.pod.obs.Kept.Terminal() {
 		return nil // it ended since then
 	}
 	// Written first: if this process ends now, the next one does not start the pod.
 	if e.Shutdown != "" {
-		if err := w.keepEvicted(w.obs.Kept.StopForShutdown(e.Shutdown, e.Message, time.Now())); err != nil {
+		if err := w.keepEvicted(w.pod.obs.Kept.StopForShutdown(e.Shutdown, e.Message, time.Now())); err != nil {
 			return err
 		}
-		return w.ofRuntime(w.stopOwned(ctx, e.Grace))
+		return w.pod.ofRuntime(w.stop.stopOwned(ctx, e.Grace))
 	}
-	if err := w.keepEvicted(w.obs.Kept.Evict(e.Message, e.ForNode, time.Now())); err != nil {
+	if err := w.keepEvicted(w.pod.obs.Kept.Evict(e.Message, e.ForNode, time.Now())); err != nil {
 		return err
 	}
-	w.emit(event.Warning, event.Evicted, "", e.Message)
-	if err := w.stopOwned(ctx, e.Grace); err != nil {
-		return w.ofRuntime(err)
+	w.pod.emit(event.Warning, event.Evicted, "", e.Message)
+	if err := w.stop.stopOwned(ctx, e.Grace); err != nil {
+		return w.pod.ofRuntime(err)
 	}
-	if w.lock.Held == nil || !w.lock.Owned() {
+	if w.lease.lock.Held == nil || !w.lease.lock.Owned() {
 		return nil // another command stops or removes it
 	}
-	return w.ofRuntime(w.clear(ctx))
+	return w.pod.ofRuntime(w.clear(ctx))
 }
 
 // keepEvicted records an eviction. The pod is evicted even if the disk cannot be written,
 // because this may be the reason for the eviction.
 func (w *Worker) keepEvicted(kept lifecycle.Kept) error {
-	err := w.keep(kept)
+	err := w.pod.keep(kept)
 	if store.CannotWrite(err) {
-		w.obs.Kept, err = kept, nil
+		w.pod.obs.Kept, err = kept, nil
 	}
 	return err
 }
@@ -82,34 +82,34 @@ func (w *Worker) keepEvicted(kept lifecycle.Kept) error {
 // clear removes what an evicted pod has on disk, once how its containers have ended is
 // written down.
 func (w *Worker) clear(ctx context.Context) error {
-	seen, err := w.Observe(ctx, w.plan.ID.UID)
+	seen, err := w.pod.Node.Observe(ctx, w.pod.plan.ID.UID)
 	if err != nil {
 		return err
 	}
-	evicted := w.obs.Kept
-	w.obs = seen
-	w.obs.Kept = evicted.WithContainers(slices.Concat(seen.Containers, evicted.Evicted.Containers))
-	if err := w.keepEvicted(w.obs.Kept); err != nil {
+	evicted := w.pod.obs.Kept
+	w.pod.obs = seen
+	w.pod.obs.Kept = evicted.WithContainers(slices.Concat(seen.Containers, evicted.Evicted.Containers))
+	if err := w.keepEvicted(w.pod.obs.Kept); err != nil {
 		return err
 	}
 	var errs []error
 	for _, c := range seen.Containers {
-		if err := w.Client.RemoveContainer(ctx, c.ID); err != nil {
+		if err := w.pod.Node.Client.RemoveContainer(ctx, c.ID); err != nil {
 			errs = append(errs, fmt.Errorf("remove container %s (%s): %w", c.Name, observe.ShortID(c.ID), err))
 		}
 	}
 	if len(errs) == 0 { // a container that is there may use its volumes
-		errs = append(errs, w.clearVolumes(ctx), w.keep(w.obs.Kept)) // now the resources are free
+		errs = append(errs, w.clearVolumes(ctx), w.pod.keep(w.pod.obs.Kept)) // now the resources are free
 	}
 	return errors.Join(errs...)
 }
 
 func (w *Worker) clearVolumes(ctx context.Context) error {
-	dir, err := w.lockDir(ctx)
+	dir, err := w.remove.lockDir(ctx)
 	if err != nil {
 		return err
 	}
 	defer dir.Unlock()
-	return errors.Join(volume.RemoveContents(ctx, w.plan.Layout, w.plan.ID.UID),
-		volume.ReclaimFiles(w.plan.Layout, w.plan.ID.UID, observe.TerminationMessageLimit))
+	return errors.Join(volume.RemoveContents(ctx, w.pod.plan.Layout, w.pod.plan.ID.UID),
+		volume.ReclaimFiles(w.pod.plan.Layout, w.pod.plan.ID.UID, observe.TerminationMessageLimit))
 }

@@ -12,21 +12,10 @@ import (
 	"github.com/podrun/podrun/run/store"
 )
 
-// starter makes a pod's sandbox and starts its containers.
-type starter struct {
-	remover
-	images images
-	acted  bool // something was done to the pod
-	// volumesMade says that the volumes are there, as this worker made them, or since
-	// containers of the pod were started.
-	volumesMade bool
-	retries     retries
-}
-
 // execute does the actions in order, except those that are delayed, and reports whether it did
 // any. An error ends the worker's loop; the failure of a single container is noted in
 // failures, and the next action has its turn, as in the kubelet.
-func (w *starter) execute(ctx context.Context, actions []lifecycle.Action) (did bool, err error) {
+func (w *Worker) execute(ctx context.Context, actions []lifecycle.Action) (did bool, err error) {
 	now := w.retries.begin()
 	if w.retries.held(podStep, now) {
 		return false, nil
@@ -48,12 +37,12 @@ func (w *starter) execute(ctx context.Context, actions []lifecycle.Action) (did 
 		case w.retries.held(stepOf(a), now):
 			turn = w.heldTurn(a)
 		case a.Verb == lifecycle.StartContainer:
-			if len(beside) > 0 && w.images.waiter.waits(a.Container) {
+			if len(beside) > 0 && w.start.images.waiter.waits(a.Container) {
 				if err := flush(); err != nil { // those whose images are present do not wait for a pull
 					return did, err
 				}
 			}
-			if turn, err = w.images.waiter.turn(ctx, a, i >= last || i == len(actions)-1); err != nil {
+			if turn, err = w.start.images.waiter.turn(ctx, a, i >= last || i == len(actions)-1); err != nil {
 				return did, err
 			}
 		}
@@ -67,7 +56,7 @@ func (w *starter) execute(ctx context.Context, actions []lifecycle.Action) (did 
 			continue
 		}
 		did = true
-		if w.startsBeside(a) {
+		if w.start.startsBeside(a) {
 			beside = append(beside, a)
 			continue
 		}
@@ -78,7 +67,7 @@ func (w *starter) execute(ctx context.Context, actions []lifecycle.Action) (did 
 		if err != nil {
 			return did, err // ErrChanged: another process did it, or something else is to be done
 		}
-		if failed && a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(w.pod(), a.Container).Init {
+		if failed && a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(w.pod.pod(), a.Container).Init {
 			return did, nil // later containers depend on an init container
 		}
 	}
@@ -91,8 +80,8 @@ func (w *starter) execute(ctx context.Context, actions []lifecycle.Action) (did 
 
 // heldTurn is the turn of an action that is delayed after a failure: later containers depend
 // on an init container.
-func (w *starter) heldTurn(a lifecycle.Action) turn {
-	if a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(w.pod(), a.Container).Init {
+func (w *Worker) heldTurn(a lifecycle.Action) turn {
+	if a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(w.pod.pod(), a.Container).Init {
 		return startStop
 	}
 	return startNext
@@ -100,13 +89,13 @@ func (w *starter) heldTurn(a lifecycle.Action) turn {
 
 // executeNoting does one action, and reports whether a container failed, whose next try is
 // delayed.
-func (w *starter) executeNoting(ctx context.Context, a lifecycle.Action) (failed bool, err error) {
-	before := len(w.failures)
+func (w *Worker) executeNoting(ctx context.Context, a lifecycle.Action) (failed bool, err error) {
+	before := len(w.start.failures)
 	if err := w.executeOne(ctx, a); err != nil {
 		return false, err
 	}
 	w.acted = w.acted || a.Verb != lifecycle.ResizePod
-	failed = len(w.failures) > before
+	failed = len(w.start.failures) > before
 	switch step := stepOf(a); {
 	case failed:
 		w.retries.after(step, time.Now())
@@ -117,12 +106,12 @@ func (w *starter) executeNoting(ctx context.Context, a lifecycle.Action) (failed
 }
 
 // startBeside starts containers in parallel; nothing if there are none.
-func (w *starter) startBeside(ctx context.Context, actions []lifecycle.Action) error {
+func (w *Worker) startBeside(ctx context.Context, actions []lifecycle.Action) error {
 	if len(actions) == 0 {
 		return nil
 	}
-	defer trace.Begin(ctx, "start containers in parallel", w.plan.ID.String())()
-	failed, err := w.startContainers(ctx, actions...)
+	defer trace.Begin(ctx, "start containers in parallel", w.pod.plan.ID.String())()
+	failed, err := w.start.startContainers(ctx, actions...)
 	if err != nil {
 		return err
 	}
@@ -137,62 +126,62 @@ func (w *starter) startBeside(ctx context.Context, actions []lifecycle.Action) e
 }
 
 // executeOne does one action.
-func (w *starter) executeOne(ctx context.Context, a lifecycle.Action) error {
+func (w *Worker) executeOne(ctx context.Context, a lifecycle.Action) error {
 	defer trace.Begin(ctx, string(a.Verb), w.objectOf(a))()
 	switch a.Verb {
 	case lifecycle.KillPod:
-		if err := w.recordRestarts(a.Restart, w.runningIDs()...); err != nil {
+		if err := w.pod.recordRestarts(a.Restart, w.pod.runningIDs()...); err != nil {
 			return err
 		}
-		return w.ofRuntime(w.stopPod(ctx, w.gracePeriod()))
+		return w.pod.ofRuntime(w.stop.stopPod(ctx, w.stop.gracePeriod()))
 	case lifecycle.CreateSandbox:
-		return w.createSandbox(ctx, a)
+		return w.start.createSandbox(ctx, a)
 	case lifecycle.KillContainer:
-		if err := w.recordRestarts(a.Restart, a.ID); err != nil {
+		if err := w.pod.recordRestarts(a.Restart, a.ID); err != nil {
 			return err
 		}
-		return w.killContainer(ctx, a.ID, w.graceOf(a), a.Message)
+		return w.stop.killContainer(ctx, a.ID, w.graceOf(a), a.Message)
 	case lifecycle.StartContainer:
-		_, err := w.startContainers(ctx, a)
+		_, err := w.start.startContainers(ctx, a)
 		return err
 	case lifecycle.RestartAll:
 		return w.restartAll(ctx)
 	case lifecycle.RunPostStart:
-		return w.postStart(ctx, a.Container)
+		return w.start.postStart(ctx, a.Container)
 	case lifecycle.ResizePod:
-		return w.resize(ctx)
+		return w.start.resize(ctx)
 	}
 	return fmt.Errorf("unknown action %s", a.Verb)
 }
 
 // objectOf names what an action is about.
-func (w *starter) objectOf(a lifecycle.Action) string {
+func (w *Worker) objectOf(a lifecycle.Action) string {
 	if a.Container == "" {
-		return w.plan.ID.String()
+		return w.pod.plan.ID.String()
 	}
-	return w.plan.ID.String() + " " + a.Container
+	return w.pod.plan.ID.String() + " " + a.Container
 }
 
 // graceOf is the grace period of a KillContainer: the action's, else the pod's.
-func (w *starter) graceOf(a lifecycle.Action) time.Duration {
+func (w *Worker) graceOf(a lifecycle.Action) time.Duration {
 	if a.Grace != nil {
 		return time.Duration(*a.Grace) * time.Second
 	}
-	return w.gracePeriod()
+	return w.stop.gracePeriod()
 }
 
 // restartAll stops every container, and writes down that they no longer count.
-func (w *starter) restartAll(ctx context.Context) error {
-	if err := w.stopContainers(ctx, w.gracePeriod()); err != nil {
-		return w.ofRuntime(err)
+func (w *Worker) restartAll(ctx context.Context) error {
+	if err := w.stop.stopContainers(ctx, w.stop.gracePeriod()); err != nil {
+		return w.pod.ofRuntime(err)
 	}
 	ended := map[string]bool{}
-	for _, c := range w.obs.Containers {
+	for _, c := range w.pod.obs.Containers {
 		ended[c.ID] = true
 	}
-	if err := store.KeepState(w.plan.Layout.Restarted(w.plan.ID.UID), slices.Sorted(maps.Keys(ended)), true); err != nil {
-		return fmt.Errorf("pod %s: keep that its containers are restarted: %w", w.plan.ID, err)
+	if err := store.KeepState(w.pod.plan.Layout.Restarted(w.pod.plan.ID.UID), slices.Sorted(maps.Keys(ended)), true); err != nil {
+		return fmt.Errorf("pod %s: keep that its containers are restarted: %w", w.pod.plan.ID, err)
 	}
-	w.obs.Restarted = ended
+	w.pod.obs.Restarted = ended
 	return nil
 }

@@ -57,8 +57,8 @@ func (w *state) endResize() error {
 
 // takePending takes in whether the pod waits to be resized, where this command knows it.
 func (w *state) takePending() {
-	p, old := w.pending, w.obs.Kept.ResizePending
-	if !w.knowsPending || old.Is(p) {
+	p, old := w.resizePending.reason, w.obs.Kept.ResizePending
+	if !w.resizePending.known || old.Is(p) {
 		return
 	}
 	if p != nil && (old == nil || old.Reason != p.Reason) {
@@ -83,33 +83,33 @@ func (w *starter) resize(ctx context.Context) error {
 		return cause
 	}
 	if observe.IsUnavailable(err) {
-		return w.ofRuntime(err)
+		return w.pod.ofRuntime(err)
 	}
 	if err == nil {
 		return nil
 	}
-	failed := *w.obs.Resize
+	failed := *w.pod.obs.Resize
 	if failed.Error != err.Error() {
 		failed.Error = event.Cut(err.Error())
-		w.emit(event.Warning, event.ResizeError, "", resizeMessage("Pod resize error", w.pod(), failed.Error))
+		w.pod.emit(event.Warning, event.ResizeError, "", resizeMessage("Pod resize error", w.pod.pod(), failed.Error))
 	}
-	w.fail(&problem.Error{Kind: problem.Runtime, Object: "pod " + w.plan.ID.String(), Op: "resize", Err: err,
+	w.fail(&problem.Error{Kind: problem.Runtime, Object: "pod " + w.pod.plan.ID.String(), Op: "resize", Err: err,
 		Hint: "the pod keeps what it has until a later try; apply the earlier resources to take the change back"})
-	return w.keepResize(&failed)
+	return w.pod.keepResize(&failed)
 }
 
 func (w *starter) tryResize(ctx context.Context) error {
-	containers := w.obs.ToResize(w.pod())
+	containers := w.pod.obs.ToResize(w.pod.pod())
 	if err := w.checkUsage(ctx, containers); err != nil {
 		return err
 	}
-	if sb := w.obs.Sandbox(); sb != nil {
-		linux := w.plan.Sandbox.Config.GetLinux()
-		if err := w.Client.UpdatePodSandboxResources(ctx, sb.ID, linux.GetOverhead(), linux.GetResources()); err != nil {
+	if sb := w.pod.obs.Sandbox(); sb != nil {
+		linux := w.pod.plan.Sandbox.Config.GetLinux()
+		if err := w.pod.Node.Client.UpdatePodSandboxResources(ctx, sb.ID, linux.GetOverhead(), linux.GetResources()); err != nil {
 			return fmt.Errorf("update it in the runtime: %w", err)
 		}
 	}
-	if err := w.UnderNodeLock(ctx, func() error { return cgroup.Grow(ctx, w.plan.Cgroup) }); err != nil {
+	if err := w.pod.Node.UnderNodeLock(ctx, func() error { return cgroup.Grow(ctx, w.pod.plan.Cgroup) }); err != nil {
 		return err
 	}
 	slices.SortStableFunc(containers, func(a, b lifecycle.Container) int { return cmp.Compare(w.growth(a), w.growth(b)) })
@@ -118,38 +118,38 @@ func (w *starter) tryResize(ctx context.Context) error {
 			return fmt.Errorf("resize container %s: %w", c.Name, err)
 		}
 	}
-	if err := w.UnderNodeLock(ctx, func() error { return cgroup.Apply(ctx, w.plan.Cgroup) }); err != nil {
+	if err := w.pod.Node.UnderNodeLock(ctx, func() error { return cgroup.Apply(ctx, w.pod.plan.Cgroup) }); err != nil {
 		return err
 	}
-	done := *w.obs.Resize
+	done := *w.pod.obs.Resize
 	done.Group, done.Error = true, ""
-	return w.keepResize(&done)
+	return w.pod.keepResize(&done)
 }
 
 // growth is by how many bytes of memory a container grows, negative if it shrinks:
 // those that shrink come first.
 func (w *starter) growth(c lifecycle.Container) int64 {
-	want := lifecycle.ResourcesOf(w.pod(), lifecycle.FindContainer(w.pod(), c.Name).Container)
-	return want.MemoryLimit - w.obs.Resize.Containers[c.ID].MemoryLimit
+	want := lifecycle.ResourcesOf(w.pod.pod(), lifecycle.FindContainer(w.pod.pod(), c.Name).Container)
+	return want.MemoryLimit - w.pod.obs.Resize.Containers[c.ID].MemoryLimit
 }
 
 func (w *starter) resizeContainer(ctx context.Context, c lifecycle.Container) error {
-	if err := w.Client.UpdateContainerResources(ctx, c.ID, w.plan.Container(c.Name).Resources()); err != nil {
+	if err := w.pod.Node.Client.UpdateContainerResources(ctx, c.ID, w.pod.plan.Container(c.Name).Resources()); err != nil {
 		return err
 	}
-	r := *w.obs.Resize
+	r := *w.pod.obs.Resize
 	r.Containers = map[string]lifecycle.Resources{}
-	for id, had := range w.obs.Resize.Containers {
+	for id, had := range w.pod.obs.Resize.Containers {
 		if id != c.ID {
 			r.Containers[id] = had
 		}
 	}
-	if err := w.keepResize(&r); err != nil {
+	if err := w.pod.keepResize(&r); err != nil {
 		return err
 	}
-	seen, err := observe.ReadContainer(ctx, w.Client, c.ID, c.SandboxID, true)
+	seen, err := observe.ReadContainer(ctx, w.pod.Node.Client, c.ID, c.SandboxID, true)
 	if err == nil {
-		w.obs.Put(seen)
+		w.pod.obs.Put(seen)
 	}
 	return err
 }
@@ -160,11 +160,11 @@ func (w *starter) resizeContainer(ctx context.Context, c lifecycle.Container) er
 func (w *starter) checkUsage(ctx context.Context, containers []lifecycle.Container) error {
 	var errs []error
 	for _, c := range containers {
-		want := lifecycle.ResourcesOf(w.pod(), lifecycle.FindContainer(w.pod(), c.Name).Container).MemoryLimit
-		if had := w.obs.Resize.Containers[c.ID].MemoryLimit; want == 0 || had > 0 && want >= had {
+		want := lifecycle.ResourcesOf(w.pod.pod(), lifecycle.FindContainer(w.pod.pod(), c.Name).Container).MemoryLimit
+		if had := w.pod.obs.Resize.Containers[c.ID].MemoryLimit; want == 0 || had > 0 && want >= had {
 			continue
 		}
-		stats, err := w.Client.ContainerStats(ctx, c.ID)
+		stats, err := w.pod.Node.Client.ContainerStats(ctx, c.ID)
 		switch used := stats.GetMemory().GetUsageBytes(); {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("read the memory usage of container %s: %w", c.Name, err))
@@ -174,7 +174,7 @@ func (w *starter) checkUsage(ctx context.Context, containers []lifecycle.Contain
 			errs = append(errs, fmt.Errorf("attempting to set container %q memory limit (%d) below current usage (%d)", c.Name, want, used.GetValue()))
 		}
 	}
-	if used, limit := cgroup.ReadShrink(w.plan.Cgroup); limit > 0 && used >= limit {
+	if used, limit := cgroup.ReadShrink(w.pod.plan.Cgroup); limit > 0 && used >= limit {
 		errs = append(errs, fmt.Errorf("attempting to set pod memory limit (%d) below current usage (%d)", limit, used))
 	}
 	if len(errs) == 0 {

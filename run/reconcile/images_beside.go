@@ -13,6 +13,7 @@ import (
 // imagesBeside waits for images in the background, and wakes the worker.
 type imagesBeside struct {
 	w      *starter
+	wake   func()
 	ctx    context.Context
 	byName map[string]*imageWait // by container or image volume
 	all    sync.WaitGroup
@@ -31,10 +32,10 @@ func (i *imagesBeside) waits(string) bool { return false }
 
 // turn begins to wait for the images of a container: its own, and those that it mounts.
 func (i *imagesBeside) turn(_ context.Context, a lifecycle.Action, _ bool) (turn, error) {
-	spec := lifecycle.FindContainer(i.w.pod(), a.Container)
+	spec := lifecycle.FindContainer(i.w.pod.pod(), a.Container)
 	names := []string{a.Container}
 	for _, m := range spec.Container.VolumeMounts {
-		if name := imagepull.VolumeImage(m.Name); i.w.plan.Mounts()[m.Name].Image != nil && !slices.Contains(names, name) {
+		if name := imagepull.VolumeImage(m.Name); i.w.pod.plan.Mounts()[m.Name].Image != nil && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -71,17 +72,17 @@ func (i *imagesBeside) await(name string) *imageWait {
 	i.byName[name] = wait
 	var ctx context.Context
 	ctx, wait.cancel = context.WithCancel(i.ctx)
-	pulls, end := i.w.images.pullsFor(ctx, name, i.w.plan.Images)
+	pulls, end := i.w.images.pullsFor(ctx, name, i.w.pod.plan.Images)
 	i.all.Go(func() {
 		defer wait.cancel()
 		if pulls.BacksOff(ctx, name) {
 			close(wait.backsOff)
-			i.w.wakeUp()
+			i.wake()
 		}
 		wait.result, wait.err = pulls.Wait(ctx, name)
 		end()
 		close(wait.done)
-		i.w.wakeUp()
+		i.wake()
 	})
 	return wait
 }

@@ -31,13 +31,13 @@ func (w *state) reportOOMs() (reported []string) {
 // keepStatus writes down what others cannot find out of the pod's status, if that has
 // changed: since when its conditions hold, and how it has ended. The pod's lock must
 // be held, and this command own the pod.
-func (w *state) keepStatus() error {
+func (w *state) keepStatus(ending map[string]time.Time) error {
 	before := w.obs.Kept
 	w.takePending()
 	if err := w.endResize(); err != nil {
 		return err
 	}
-	if err := w.endRestarts(); err != nil {
+	if err := w.endRestarts(ending); err != nil {
 		return err
 	}
 	ended := lifecycle.Next(w.pod(), w.world()).Ended

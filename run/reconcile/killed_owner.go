@@ -38,17 +38,17 @@ const releaseFor = 5 * time.Second
 // podrun that was killed. The error is store.ErrChanged if that one's sandbox has
 // come up instead: it is the pod's, and the caller decides again.
 func (w *starter) awaitKilled(ctx context.Context, plan sandbox.Plan, reserved error) (made sandbox.Sandbox, err error) {
-	known := len(w.obs.Sandboxes)
+	known := len(w.pod.obs.Sandboxes)
 	err = cri.While(ctx, cri.BusyFor, func() (again bool, _ error) {
-		now, err := w.Observe(ctx, w.plan.ID.UID)
+		now, err := w.pod.Node.Observe(ctx, w.pod.plan.ID.UID)
 		if err != nil {
 			return false, errors.Join(reserved, err)
 		}
 		if len(now.Sandboxes) > known {
-			w.obs = now
+			w.pod.obs = now
 			return false, store.ErrChanged
 		}
-		made, err = sandbox.Apply(ctx, w.Client, plan) // its undo is there since the first try
+		made, err = sandbox.Apply(ctx, w.pod.Node.Client, plan) // its undo is there since the first try
 		return cri.Reserved(err), err
 	})
 	return made, err
@@ -57,21 +57,21 @@ func (w *starter) awaitKilled(ctx context.Context, plan sandbox.Plan, reserved e
 // removeLate removes objects of the pod that the runtime still creates for a killed
 // podrun, until no more appear.
 func (w *remover) removeLate(ctx context.Context) error {
-	if !w.lock.Killed {
+	if !w.lease.lock.Killed {
 		return nil
 	}
 	var gone []string
-	for _, sb := range w.obs.Sandboxes {
+	for _, sb := range w.pod.obs.Sandboxes {
 		gone = append(gone, sb.ID)
 	}
 	begun := time.Now()
 	for quiet := begun; time.Since(quiet) < quietFor && time.Since(begun) < cri.BusyFor; {
-		left, err := w.Observe(ctx, w.plan.ID.UID)
+		left, err := w.pod.Node.Observe(ctx, w.pod.plan.ID.UID)
 		if err != nil {
 			return err
 		}
 		if len(left.Sandboxes)+len(left.Containers) > 0 {
-			w.obs, quiet = left, time.Now()
+			w.pod.obs, quiet = left, time.Now()
 			for _, sb := range left.Sandboxes {
 				gone = append(gone, sb.ID)
 			}
@@ -92,7 +92,7 @@ func (w *remover) removeLate(ctx context.Context) error {
 	if err := w.removeNetwork(ctx, gone); err != nil {
 		return err
 	}
-	w.lock.Killed = false
+	w.lease.lock.Killed = false
 	return nil
 }
 
@@ -104,7 +104,7 @@ func (w *remover) removeNetwork(ctx context.Context, gone []string) error {
 	if err != nil {
 		return err
 	}
-	return cni.Remove(ctx, w.plan.Layout.RootDir, all, gone)
+	return cni.Remove(ctx, w.pod.plan.Layout.RootDir, all, gone)
 }
 
 // awaitRelease waits, for as long as releaseFor, until the runtime has released the
@@ -121,7 +121,7 @@ func (w *remover) awaitRelease(ctx context.Context) error {
 func (w *remover) attachments(ctx context.Context) ([]cni.Attachment, error) {
 	all, err := cni.ReadAttachments(ctx)
 	return slices.DeleteFunc(all, func(a cni.Attachment) bool {
-		return !a.Managed || a.RootDir != w.plan.Layout.RootDir || a.Pod.UID != w.plan.ID.UID
+		return !a.Managed || a.RootDir != w.pod.plan.Layout.RootDir || a.Pod.UID != w.pod.plan.ID.UID
 	}), err
 }
 
@@ -130,36 +130,36 @@ func (w *remover) attachments(ctx context.Context) ([]cni.Attachment, error) {
 // without removing them: the bridge plugin reads the address of a rule from the
 // interface, which its first DEL has removed.
 func (w *remover) removeUnreleased(ctx context.Context) error {
-	if len(w.lock.Unreleased) == 0 {
+	if len(w.lease.lock.Unreleased) == 0 {
 		return nil
 	}
-	left, err := w.Client.ListPodSandbox(ctx, nil)
+	left, err := w.pod.Node.Client.ListPodSandbox(ctx, nil)
 	if err != nil {
 		return err
 	}
-	gone := slices.DeleteFunc(slices.Clone(w.lock.Unreleased), func(id string) bool {
+	gone := slices.DeleteFunc(slices.Clone(w.lease.lock.Unreleased), func(id string) bool {
 		return slices.ContainsFunc(left, func(sb *runtimeapi.PodSandbox) bool { return sb.GetId() == id })
 	})
 	if err := w.removeNetwork(ctx, gone); err != nil {
 		return err
 	}
-	w.lock.NoteReleased(gone)
+	w.lease.lock.NoteReleased(gone)
 	return nil
 }
 
 // removeStopped kills and removes the observed sandboxes and containers of the pod. A
 // container whose sandbox no longer exists is removed separately.
 func (w *remover) removeStopped(ctx context.Context) error {
-	for _, sb := range w.obs.Sandboxes {
-		if err := w.stopSandbox(ctx, sb.ID); err != nil {
+	for _, sb := range w.pod.obs.Sandboxes {
+		if err := w.stop.stopSandbox(ctx, sb.ID); err != nil {
 			return err
 		}
 	}
 	if err := w.removeSandboxes(ctx); err != nil {
 		return err
 	}
-	for _, c := range w.obs.Containers {
-		if err := w.Client.RemoveContainer(ctx, c.ID); err != nil {
+	for _, c := range w.pod.obs.Containers {
+		if err := w.pod.Node.Client.RemoveContainer(ctx, c.ID); err != nil {
 			return fmt.Errorf("remove container %s (%s): %w", c.Name, observe.ShortID(c.ID), err)
 		}
 	}

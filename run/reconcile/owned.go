@@ -10,7 +10,7 @@ import (
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/wait"
-	"github.com/podrun/podrun/manifest"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
 
@@ -34,24 +34,40 @@ func IsDeleted(err error) bool {
 // no other podrun had the pod's lock.
 const staleAfter = time.Second
 
-// owned acts on a pod while its command owns it.
+// owned is a process's ownership of one pod: it says whether the process may act on the pod
+// now. What the process knows of the pod is read again whenever it may have changed.
 type owned struct {
-	state
-	// adopts: the command adopts the pod's new definition when another one updates it;
-	// attends: it does not require the pod to exist, but supervises it as long as it
-	// does.
-	adopts, attends bool
-	// ending: this command stops or removes the pod; dooms: it removes it; again: it creates it
-	// again from its checkpoint then.
-	ending, dooms, again bool
+	pod  *state
+	lock *store.PodLock
+	undo undo
+	pace pace
+	// attends is true if the operation does not require the pod to exist, but supervises
+	// it as long as it does.
+	attends bool
+	// ending is true if the operation stops or removes the pod.
+	ending bool
 	// hasDir is true if the pod has a directory.
 	hasDir bool
 	// startNoted is true if the owner record shows that a container was started.
 	startNoted bool
-	// redefined is called when the pod has another definition.
-	redefined func()
 	// outage is since when the runtime has been away; zero while it answers.
 	outage time.Time
+}
+
+// pace is how an operation checks, during a long call, whether it still owns its pod.
+type pace struct {
+	next     func(context.Context) error // waits for the next check
+	corrupt  func() bool                 // whether the pod's checkpoint is corrupt
+	progress *Progress                   // nil for none
+	endless  bool                        // waits without limit for a runtime that is away
+}
+
+// commandPace is that of a command.
+func commandPace() pace {
+	return pace{
+		next:    func(ctx context.Context) error { return wait.Sleep(ctx, store.OwnerPoll) },
+		corrupt: func() bool { return false },
+	}
 }
 
 // unlocked does something slow without the pod's lock. It ends early when
@@ -67,8 +83,8 @@ func (w *owned) unlocked(ctx context.Context, over func() bool, slow func(contex
 		return slow(ctx)
 	}
 	begun := time.Now()
-	w.progress().Wait()
-	defer w.progress().act()
+	w.pace.progress.Wait()
+	defer w.pace.progress.act()
 	w.lock.Unlock()
 	err := w.whileNot(ctx, over, slow)
 	if ctx.Err() != nil {
@@ -94,7 +110,7 @@ func (w *owned) whileNot(ctx context.Context, over func() bool, slow func(contex
 	inner, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		for w.awaitOwnerCheck(inner) == nil {
+		for w.pace.next(inner) == nil {
 			if over() {
 				cancel(errLost)
 			}
@@ -110,28 +126,11 @@ func (w *owned) whileNot(ctx context.Context, over func() bool, slow func(contex
 	return err
 }
 
-// awaitOwnerCheck waits until the next check of the pod's ownership.
-func (w *owned) awaitOwnerCheck(ctx context.Context) error {
-	s := w.supervision
-	if s == nil {
-		return wait.Sleep(ctx, store.OwnerPoll)
-	}
-	timer := time.NewTimer(s.OwnerPoll)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-s.OwnerChanged:
-	case <-timer.C:
-	}
-	return nil
-}
-
 // lost reports whether the owner of the pod has changed since its lock was last held, the
 // pod no longer exists, or its checkpoint is corrupt.
 func (w *owned) lost() bool {
 	now, err := w.lock.Current()
-	return err == nil && now != w.lock.Seen || w.removed() || w.corrupt()
+	return err == nil && now != w.lock.Seen || w.removed() || w.pace.corrupt()
 }
 
 // ended reports whether another command stops, replaces or removes the pod, or has
@@ -153,7 +152,7 @@ func (w *owned) removed() bool {
 	if !w.hasDir {
 		return false
 	}
-	_, err := os.Lstat(w.plan.Layout.Pod(w.plan.ID.UID))
+	_, err := os.Lstat(w.pod.plan.Layout.Pod(w.pod.plan.ID.UID))
 	return os.IsNotExist(err)
 }
 
@@ -170,7 +169,7 @@ func (w *owned) reobserve(ctx context.Context, err error, old bool) error {
 		if w.removed() {
 			return w.deleted()
 		}
-		if stopped := w.wasStopped(); stopped != nil {
+		if stopped := w.pod.wasStopped(); stopped != nil {
 			return stopped
 		}
 	}
@@ -195,41 +194,39 @@ func (w *owned) deleted() error {
 	if w.lock.Held != nil && w.lock.Held.Before != "" {
 		by = store.ShownHolder(w.lock.Held.Before)
 	}
-	return &problem.Error{Kind: problem.Failed, Object: "pod " + w.plan.ID.String(), Err: deletedError{by}}
+	return &problem.Error{Kind: problem.Failed, Object: "pod " + w.pod.plan.ID.String(), Err: deletedError{by}}
 }
 
-// own ensures, under the lock, that this command owns the pod, or follows the live
-// command that does. An error explains why it can do neither; store.ErrChanged means that
-// it must decide again.
-func (w *owned) own(ctx context.Context) (owns bool, err error) {
+// A standing is how an operation stands to its pod.
+type standing struct {
+	owned bool               // it owns the pod
+	by    *store.OwnerRecord // otherwise, who owned it last; nil for none
+	live  bool               // and still works on it
+}
+
+// standing returns, under the lock, how the operation stands to its pod, which it may have
+// lost while it waited. An error explains why it can neither own nor follow it;
+// store.ErrChanged means that the caller must decide again.
+func (w *owned) standing(ctx context.Context) (standing, error) {
 	if w.lock.Owned() {
-		return true, nil
+		return standing{owned: true}, nil
 	}
 	w.undo.forget() // the record lists what must be undone
 	r, err := w.lock.Owner()
 	if err != nil {
-		return false, err
+		return standing{}, err
 	}
 	live := w.lock.Live(r)
 	switch {
 	case live && r.Ends():
-		return false, w.endOf(ctx, r, nil)
+		return standing{}, w.endOf(ctx, r, nil)
 	case w.removed():
-		return false, w.deleted()
+		return standing{}, w.deleted()
 	case r.Removes():
-		return false, &problem.Error{Kind: problem.Failed, Object: "pod " + w.plan.ID.String(),
+		return standing{}, &problem.Error{Kind: problem.Failed, Object: "pod " + w.pod.plan.ID.String(),
 			Err: fmt.Errorf("its removal by %s was interrupted", r.Shown()), Hint: "run 'podrun delete' or 'podrun apply' again"}
 	}
-	if live && w.supervision != nil {
-		return false, ErrOwned
-	}
-	if err := w.takeDefinition(ctx, r); err != nil || live {
-		return false, err
-	}
-	if err := w.acquire(store.PurposeRun); err != nil {
-		return false, err
-	}
-	return true, w.relist(ctx)
+	return standing{by: r, live: live}, nil
 }
 
 // operates reports whether a command that owns the pod works on it, and that work ends: to
@@ -252,7 +249,7 @@ func (w *owned) endOf(ctx context.Context, r *store.OwnerRecord, over func() boo
 // acquire makes this command the owner of its pod.
 func (w *owned) acquire(p store.Purpose) error {
 	w.startNoted = false
-	return w.lock.Acquire(w.plan.ID.UID, p, !w.attends, false)
+	return w.lock.Acquire(w.pod.plan.ID.UID, p, !w.attends, false)
 }
 
 // orNotOwner is the error of a step that was to be done under the lock by the
@@ -264,49 +261,6 @@ func (w *owned) orNotOwner(err error) error {
 	return err
 }
 
-// takeDefinition makes sure that the plan is that of the pod on this host: another
-// command may have updated it in place. A command that supervises the pod adopts
-// the new definition; one that applied the old one ends.
-func (w *owned) takeDefinition(ctx context.Context, by *store.OwnerRecord) error {
-	c, err := store.ReadCheckpoint(w.plan.Layout, w.plan.ID.UID)
-	if err != nil {
-		return err
-	}
-	if c == nil {
-		return w.deleted()
-	}
-	if c.SecretsLost {
-		c.Secrets, c.SecretsLost = w.plan.Checkpoint.Secrets, false // as they were
-	}
-	live, bound, frozen := c.Differ(w.plan.Checkpoint)
-	if len(manifest.Changes(c.Pod, w.plan.Checkpoint.Pod))+len(live)+len(bound)+len(frozen) == 0 {
-		return nil
-	}
-	// Ephemeral containers that another command added change nothing for this one.
-	mine := manifest.WithEphemeral(w.plan.Checkpoint.Pod, c.Pod.Spec.EphemeralContainers)
-	if !w.adopts && len(manifest.Changes(c.Pod, mine))+len(live)+len(bound)+len(frozen) > 0 {
-		return w.superseded(by)
-	}
-	facts, err := w.HostFacts(ctx)
-	if err != nil {
-		return err
-	}
-	plan, problems := replan(w.Node, c, facts, w.AppliedSettings(by))
-	if err := problem.Refuse(problem.Refused, problems); err != nil {
-		return err
-	}
-	w.plan = plan
-	w.redefined()
-	return nil
-}
-
-// superseded is the error of an apply of a pod that another command has changed.
-func (w *owned) superseded(by *store.OwnerRecord) error {
-	return &problem.Error{Kind: problem.Failed, Object: "pod " + w.plan.ID.String(),
-		Err:  fmt.Errorf("was changed by %s", by.Shown()),
-		Hint: "'podrun get' shows the pod as it is now; apply this manifest again to go back to it"}
-}
-
 // beforeStart notes, before the first container is started, that from now on a
 // failure leaves the pod in place for diagnosis.
 func (w *owned) beforeStart() error {
@@ -316,5 +270,33 @@ func (w *owned) beforeStart() error {
 	}
 	err := w.lock.Update(func(r *store.OwnerRecord) { r.Fresh = false })
 	w.startNoted = err == nil
+	return err
+}
+
+// longestOutage is how long a runtime may be away while a pod is waited for: one
+// that is restarted is back by then.
+const longestOutage = time.Minute
+
+// relist observes the pod again. While the runtime does not answer or the pod cannot be
+// read, the known state remains: nothing that podrun records may follow from a failed
+// observation.
+func (w *owned) relist(ctx context.Context) error {
+	seen, err := w.pod.Node.Observe(ctx, w.pod.plan.ID.UID)
+	if !observe.IsUnavailable(err) {
+		w.outage = time.Time{}
+		if err == nil {
+			w.pod.obs = seen
+			if w.pod.unrecorded != nil {
+				w.pod.obs.PendingRestarts = w.pod.unrecorded
+			}
+		}
+		return err
+	}
+	if w.outage.IsZero() {
+		w.outage = time.Now()
+	}
+	if w.pace.endless || time.Since(w.outage) < longestOutage {
+		return nil
+	}
 	return err
 }

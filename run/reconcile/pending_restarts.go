@@ -3,6 +3,7 @@ package reconcile
 import (
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
@@ -19,7 +20,10 @@ func (w *state) recordRestarts(cause lifecycle.RestartCause, ids ...string) erro
 }
 
 // endRestarts forgets the pending restarts that are done.
-func (w *state) endRestarts() error { return w.keepRestarts(w.obs.CurrentRestarts(w.lock.Ending)) }
+// Ending are the containers that are being stopped (store.OwnerRecord).
+func (w *state) endRestarts(ending map[string]time.Time) error {
+	return w.keepRestarts(w.obs.CurrentRestarts(ending))
+}
 
 // keepRestarts writes the pending restarts if they have changed. On a disk that cannot be
 // written, only this process knows them: an unhealthy container is killed all the same.
@@ -38,7 +42,7 @@ func (w *state) keepRestarts(all map[string]lifecycle.PendingRestart) error {
 		return err
 	default:
 		if w.unrecorded == nil {
-			w.SendWarnings(problem.List{problem.WarningOf(err)})
+			w.Node.SendWarnings(problem.List{problem.WarningOf(err)})
 		}
 		w.unrecorded = all
 	}

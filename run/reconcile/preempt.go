@@ -28,10 +28,10 @@ func (w *Worker) preempt(ctx context.Context, victims []identity.Pod) error {
 	if len(victims) == 0 {
 		return nil
 	}
-	return w.unlocked(ctx, w.lost, func(ctx context.Context) error {
+	return w.lease.unlocked(ctx, w.lease.lost, func(ctx context.Context) error {
 		return errors.Join(node.InParallel(victims, func(id identity.Pod) error {
 			if err := w.preemptOne(ctx, id); err != nil {
-				return inStep(w.plan.ID, "preempt pod "+id.String(), err)
+				return inStep(w.pod.plan.ID, "preempt pod "+id.String(), err)
 			}
 			return nil
 		})...)
@@ -41,24 +41,24 @@ func (w *Worker) preempt(ctx context.Context, victims []identity.Pod) error {
 func (w *Worker) preemptOne(ctx context.Context, id identity.Pod) error {
 	bounded, cancel := context.WithTimeoutCause(ctx, preemptPatience, problem.TimeoutError{After: preemptPatience})
 	defer cancel()
-	lock, err := w.Locks().LockPod(bounded, id, store.PurposeStop)
+	lock, err := w.pod.Node.Locks().LockPod(bounded, id, store.PurposeStop)
 	defer lock.Release()
 	if err != nil {
 		return err
 	}
-	if c, err := store.ReadCheckpoint(w.Layout(), id.UID); err != nil || c == nil {
+	if c, err := store.ReadCheckpoint(w.pod.Node.Layout(), id.UID); err != nil || c == nil {
 		return err // nil: it was deleted
 	}
-	v, err := Resume(ctx, w.Node, id, lock)
+	v, err := Resume(ctx, w.pod.Node, id, lock)
 	if err != nil {
 		return err
 	}
-	if err := v.acquire(store.PurposeStop); err != nil {
+	if err := v.lease.acquire(store.PurposeStop); err != nil {
 		return v.closeAfter(err)
 	}
-	if err := v.markStopped("was preempted in order to admit critical pod "+w.plan.ID.String(), "apply it again when its resources are free"); err != nil {
+	if err := v.pod.markStopped("was preempted in order to admit critical pod "+w.pod.plan.ID.String(), "apply it again when its resources are free"); err != nil {
 		return v.closeAfter(err)
 	}
-	v.emit(event.Warning, event.Preempting, "", Preempted)
-	return v.closeAfter(v.stopOwned(ctx, v.gracePeriod()))
+	v.pod.emit(event.Warning, event.Preempting, "", Preempted)
+	return v.closeAfter(v.stop.stopOwned(ctx, v.stop.gracePeriod()))
 }

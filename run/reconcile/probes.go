@@ -25,7 +25,8 @@ const probeSettle = time.Second
 
 // probes runs the probes of a pod's containers.
 type probes struct {
-	owned
+	pod      *state
+	lease    *owned
 	probing  atomic.Pointer[store.Generation] // the generation under which it probes; nil while it does not
 	reported sync.Map                         // the containers whose probes have come to a result, by ID
 	answered sync.Map                         // by container name, whether the last readiness probe that this command ran succeeded
@@ -35,17 +36,16 @@ type probes struct {
 // startProbing begins to probe the pod's containers, for as long as a command
 // works on the pod: without one, no process runs probes.
 func (w *probes) startProbing() {
-	w.wake = make(chan struct{}, 1)
-	w.prober = probe.NewProber(probe.Options{
+	w.pod.prober = probe.NewProber(probe.Options{
 		Exec: func(ctx context.Context, id string, command []string, timeout time.Duration) ([]byte, []byte, int32, error) {
-			resp, err := w.Client.ExecSync(ctx, id, command, timeout)
+			resp, err := w.pod.Node.Client.ExecSync(ctx, id, command, timeout)
 			return resp.GetStdout(), resp.GetStderr(), resp.GetExitCode(), err
 		},
-		Emit:   w.journal.Emit,
+		Emit:   w.pod.journal.Emit,
 		Settle: probeSettle,
 		Owned:  w.ownsProbes,
 		Probed: func(p probe.Plan, result probe.Outcome) {
-			if count := w.Observer.Probed; count != nil {
+			if count := w.pod.Node.Observer.Probed; count != nil {
 				count(p.ID, p.Container, string(p.Kind), string(result))
 			}
 			if p.Kind == probe.Readiness {
@@ -66,7 +66,7 @@ func (w *probes) ownsProbes() bool {
 	if g == nil {
 		return false
 	}
-	now, err := w.lock.Current()
+	now, err := w.lease.lock.Current()
 	return err == nil && now == *g
 }
 
@@ -81,55 +81,61 @@ func (w *probes) wakeUp() {
 // stopProbing ends the probes and stores their results, and the status that follows from
 // them, for `get` and for the next command.
 func (w *probes) stopProbing() error {
-	w.prober.Stop()
-	owns := w.lock.Held != nil && w.lock.Owned()
+	w.pod.prober.Stop()
+	owns := w.lease.lock.Held != nil && w.lease.lock.Owned()
 	var err error
 	if owns {
 		err = w.keepProbed(true)
 	}
-	w.prober = nil
+	w.pod.prober = nil
 	if owns && err == nil {
-		err = w.keepStatus()
+		err = w.pod.keepStatus(w.lease.lock.Ending)
 	}
 	return err
 }
 
+// pause stops to probe: another command owns the pod.
+func (w *probes) pause() {
+	w.probing.Store(nil)
+	w.pod.prober.Set(nil)
+}
+
 // probe watches the containers that run now.
 func (w *probes) probe() {
-	if mine := w.lock.Mine; w.probing.Load() == nil || *w.probing.Load() != mine {
-		w.prober.Set(nil) // probes of an earlier ownership have ended
+	if mine := w.lease.lock.Mine; w.probing.Load() == nil || *w.probing.Load() != mine {
+		w.pod.prober.Set(nil) // probes of an earlier ownership have ended
 		w.probing.Store(&mine)
 	}
-	sb := w.obs.Sandbox()
+	sb := w.pod.obs.Sandbox()
 	if sb == nil {
 		return
 	}
 	ip := ""
-	if ips := lifecycle.OrderIPs(sb.IPs, w.plan.NodeIPs); len(ips) > 0 {
+	if ips := lifecycle.OrderIPs(sb.IPs, w.pod.plan.NodeIPs); len(ips) > 0 {
 		ip = ips[0]
-	} else if len(w.plan.NodeIPs) > 0 {
-		ip = w.plan.NodeIPs[0]
+	} else if len(w.pod.plan.NodeIPs) > 0 {
+		ip = w.pod.plan.NodeIPs[0]
 	}
 	var running []probe.Container
-	for _, c := range lifecycle.SpecContainers(w.pod()) {
-		have := w.obs.Container(c.Container.Name)
-		plans := probe.All(w.plan.ID, c.Container)
+	for _, c := range lifecycle.SpecContainers(w.pod.pod()) {
+		have := w.pod.obs.Container(c.Container.Name)
+		plans := probe.All(w.pod.plan.ID, c.Container)
 		if have != nil && have.State == lifecycle.Running && len(plans) > 0 {
-			before := w.obs.Probes[have.ID]
+			before := w.pod.obs.Probes[have.ID]
 			running = append(running, probe.Container{ID: have.ID, Init: c.Init, StartedAt: have.StartedAt, PodIP: ip, Plans: plans,
 				WasStarted: before.Started, WasReady: before.Ready})
 		}
 	}
-	w.prober.Set(running)
+	w.pod.prober.Set(running)
 }
 
 // confirmed reports whether the readiness of the running containers is known from probes
 // that this command ran, rather than from stored results: a container is ready only if
 // its last probe succeeded.
 func (w *probes) confirmed(ready bool) bool {
-	started, _, _ := w.probed()
-	for _, c := range lifecycle.SpecContainers(w.pod()) {
-		have := w.obs.Container(c.Container.Name)
+	started, _, _ := w.pod.probed()
+	for _, c := range lifecycle.SpecContainers(w.pod.pod()) {
+		have := w.pod.obs.Container(c.Container.Name)
 		if c.Container.ReadinessProbe == nil || have == nil || have.State != lifecycle.Running {
 			continue
 		}
@@ -163,11 +169,11 @@ func (w *state) probed() (started, ready map[string]bool, unhealthy map[string]l
 // and for later commands. At the end of the command it stores all results; before, a
 // container whose probes have no result yet keeps the result of an earlier command.
 func (w *probes) keepProbed(end bool) error {
-	results := w.prober.Results()
+	results := w.pod.prober.Results()
 	now := map[string]lifecycle.Probed{}
 	for id, started := range results.Started {
 		_, reported := w.reported.Load(id)
-		before, had := w.obs.Probes[id]
+		before, had := w.pod.obs.Probes[id]
 		switch {
 		case end || reported:
 			now[id] = lifecycle.Probed{Started: started, Ready: results.Ready[id]}
@@ -175,15 +181,15 @@ func (w *probes) keepProbed(end bool) error {
 			now[id] = before
 		}
 	}
-	file := w.plan.Layout.ProbeResults(w.plan.ID.UID)
-	if len(now) == 0 || maps.Equal(now, w.obs.Probes) {
+	file := w.pod.plan.Layout.ProbeResults(w.pod.plan.ID.UID)
+	if len(now) == 0 || maps.Equal(now, w.pod.obs.Probes) {
 		if end && len(now) > 0 {
 			at := time.Now()
 			_ = os.Chtimes(file, at, at) // `get` shows then an older time
 		}
 		return nil
 	}
-	w.obs.Probes = now
+	w.pod.obs.Probes = now
 	data, err := json.Marshal(now)
 	if err != nil {
 		return fmt.Errorf("keep the results of probes: %w", err)
@@ -196,7 +202,7 @@ func (w *probes) keepProbed(end bool) error {
 		err = store.WriteState(file, data, 0o640)
 	}
 	if err != nil {
-		return fmt.Errorf("pod %s: keep the results of probes: %w", w.plan.ID, err)
+		return fmt.Errorf("pod %s: keep the results of probes: %w", w.pod.plan.ID, err)
 	}
 	return nil
 }

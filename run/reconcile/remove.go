@@ -31,7 +31,11 @@ import (
 )
 
 // remover removes a pod.
-type remover struct{ stopper }
+type remover struct {
+	pod   *state
+	lease *owned
+	stop  *stopper
+}
 
 // RemoveOptions are those of the removal of one pod.
 type RemoveOptions struct {
@@ -51,13 +55,13 @@ type RemoveOptions struct {
 // podrun's, Runtime otherwise, or the cause that ended ctx.
 func Remove(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts, lock *store.PodLock, o RemoveOptions) Result {
 	w := newWorker(n, knownPlan(n, k, facts), nil, lock)
-	w.ending, w.dooms = true, true
+	w.lease.ending, w.stop.dooms = true, true
 	result := Result{ID: k.ID, Outcome: OutcomeDeleted}
 	o.stopped = func() {
-		pod := w.viewOf(observe.Known{ID: k.ID, Pod: k.Pod}, true)
+		pod := w.pod.viewOf(observe.Known{ID: k.ID, Pod: k.Pod}, true)
 		result.Status, result.Containers = pod.Status, lifecycle.EndedContainers(pod, pod.Status)
 	}
-	if err := w.explain(ctx, w.removeOwned(ctx, o)); err != nil {
+	if err := w.explain(ctx, w.remove.removeOwned(ctx, o)); err != nil {
 		result.Outcome, result.Err = OutcomeFailed, err
 	}
 	return result
@@ -69,16 +73,16 @@ func Remove(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts
 // error is of kind Runtime, or the cause that ended ctx.
 func RemoveStored(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts, lock *store.PodLock) error {
 	w := newWorker(n, knownPlan(n, k, facts), nil, lock)
-	w.ending, w.dooms = true, true
-	err := w.acquire(store.PurposeRemove)
+	w.lease.ending, w.stop.dooms = true, true
+	err := w.lease.acquire(store.PurposeRemove)
 	if err == nil {
-		err = w.removeGroups(ctx)
+		err = w.remove.removeGroups(ctx)
 	}
 	if err == nil {
-		err = w.removeFiles(ctx, RemoveOptions{})
+		err = w.remove.removeFiles(ctx, RemoveOptions{})
 	}
 	if err == nil {
-		return w.lock.Disown()
+		return w.lease.lock.Disown()
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -91,12 +95,12 @@ func RemoveStored(ctx context.Context, n *node.Node, k observe.Known, facts host
 // that has its name is another incarnation.
 func (w *remover) removeOwned(ctx context.Context, o RemoveOptions) error {
 	for {
-		if err := w.acquire(store.PurposeRemove); err != nil {
+		if err := w.lease.acquire(store.PurposeRemove); err != nil {
 			return err
 		}
 		err := w.remove(ctx, o)
 		if err == nil {
-			return w.lock.Disown()
+			return w.lease.lock.Disown()
 		}
 		if !errors.Is(err, store.ErrChanged) {
 			return err
@@ -110,24 +114,24 @@ func (w *remover) removeOwned(ctx context.Context, o RemoveOptions) error {
 // removedByOther reports whether another command, which took the pod over, has
 // removed this incarnation of it.
 func (w *remover) removedByOther(ctx context.Context) (bool, error) {
-	r, err := w.lock.Owner()
-	if err != nil || w.lock.Owned() {
+	r, err := w.lease.lock.Owner()
+	if err != nil || w.lease.lock.Owned() {
 		return false, err
 	}
-	if r != nil && r.Incarnation == w.lock.Incarnation && w.operates(r) {
-		if err := w.endOf(ctx, r, nil); !errors.Is(err, store.ErrChanged) {
+	if r != nil && r.Incarnation == w.lease.lock.Incarnation && w.lease.operates(r) {
+		if err := w.lease.endOf(ctx, r, nil); !errors.Is(err, store.ErrChanged) {
 			return false, err
 		}
-		if r, err = w.lock.Owner(); err != nil {
+		if r, err = w.lease.lock.Owner(); err != nil {
 			return false, err
 		}
 	}
 	if r != nil {
-		return r.Incarnation != w.lock.Incarnation, nil
+		return r.Incarnation != w.lease.lock.Incarnation, nil
 	}
-	left, err := w.Observe(ctx, w.plan.ID.UID)
+	left, err := w.pod.Node.Observe(ctx, w.pod.plan.ID.UID)
 	if err != nil {
-		return false, RuntimeError(w.plan.ID, err)
+		return false, RuntimeError(w.pod.plan.ID, err)
 	}
 	return len(left.Sandboxes)+len(left.Containers) == 0, nil
 }
@@ -145,7 +149,7 @@ func knownPlan(n *node.Node, k observe.Known, facts host.Facts) *prepare.Plan {
 // oldPlan is a plan that contains only what is required to remove the pod that this one
 // replaces.
 func (w *remover) oldPlan(h prepare.Here) *prepare.Plan {
-	return knownPlan(w.Node, observe.Known{ID: h.ID, Pod: h.Pod}, w.plan.Facts)
+	return knownPlan(w.pod.Node, observe.Known{ID: h.ID, Pod: h.Pod}, w.pod.plan.Facts)
 }
 
 // remove stops the pod and removes all of it, in the order in which it can be
@@ -153,29 +157,29 @@ func (w *remover) oldPlan(h prepare.Here) *prepare.Plan {
 // The error is store.ErrChanged where another command took the pod over.
 func (w *remover) remove(ctx context.Context, o RemoveOptions) error {
 	var err error
-	if w.obs, err = w.Observe(ctx, w.plan.ID.UID); err != nil {
-		return RuntimeError(w.plan.ID, err)
+	if w.pod.obs, err = w.pod.Node.Observe(ctx, w.pod.plan.ID.UID); err != nil {
+		return RuntimeError(w.pod.plan.ID, err)
 	}
 	if err := w.onlyOurs(); err != nil {
 		return err
 	}
-	if o.unstarted && lifecycle.AnyStarted(w.obs) {
+	if o.unstarted && lifecycle.AnyStarted(w.pod.obs) {
 		return nil
 	}
 	if err := w.openJournal(); err != nil {
 		return err
 	}
-	defer w.journal.Close()
-	grace := w.gracePeriod()
+	defer w.pod.journal.Close()
+	grace := w.stop.gracePeriod()
 	if o.Grace != nil {
 		grace = *o.Grace
 	}
-	err = w.stopPod(ctx, grace)
+	err = w.stop.stopPod(ctx, grace)
 	if errors.Is(err, store.ErrChanged) {
 		return err
 	}
 	if err != nil {
-		return RuntimeError(w.plan.ID, err)
+		return RuntimeError(w.pod.plan.ID, err)
 	}
 	if err := w.keepRemoved(); err != nil {
 		return err
@@ -193,10 +197,10 @@ func (w *remover) remove(ctx context.Context, o RemoveOptions) error {
 // keepRemoved records how the containers of a pod that has stopped ended, which the runtime
 // forgets before the pod is removed. A disk that cannot be written does not prevent a removal.
 func (w *remover) keepRemoved() error {
-	if !w.dooms || len(w.obs.Containers) == 0 {
+	if !w.stop.dooms || len(w.pod.obs.Containers) == 0 {
 		return nil
 	}
-	if err := w.keep(w.obs.Kept.WithRemoved(w.obs.Containers)); err != nil && !store.CannotWrite(err) {
+	if err := w.pod.keep(w.pod.obs.Kept.WithRemoved(w.pod.obs.Containers)); err != nil && !store.CannotWrite(err) {
 		return err
 	}
 	return nil
@@ -212,7 +216,7 @@ func (w *remover) removeObjects(ctx context.Context) error {
 		faultpoint.At("remove/groups")
 		groups = w.removeGroups(ctx)
 	}
-	late := w.lock.Killed
+	late := w.lease.lock.Killed
 	var beside sync.WaitGroup
 	if !late {
 		beside.Go(removeGroups)
@@ -229,7 +233,7 @@ func (w *remover) removeObjects(ctx context.Context) error {
 		if ctx.Err() == nil {
 			err = errors.Join(err, groups)
 		}
-		return RuntimeError(w.plan.ID, err)
+		return RuntimeError(w.pod.plan.ID, err)
 	}
 	if cause := context.Cause(ctx); cause != nil && groups == nil {
 		return cause // the last call may have outlived it
@@ -238,34 +242,34 @@ func (w *remover) removeObjects(ctx context.Context) error {
 		removeGroups()
 	}
 	if groups != nil {
-		return RuntimeError(w.plan.ID, groups)
+		return RuntimeError(w.pod.plan.ID, groups)
 	}
 	return nil
 }
 
 // removeFiles removes the pod's logs and directory, as much of them as it can.
 func (w *remover) removeFiles(ctx context.Context, o RemoveOptions) error {
-	defer trace.Begin(ctx, "remove files", w.plan.ID.String())()
+	defer trace.Begin(ctx, "remove files", w.pod.plan.ID.String())()
 	var errs []error
 	if !o.KeepLogs {
 		errs = append(errs, w.removeLogs())
 	}
 	if !o.unstarted { // one that is applied again keeps its back-off
-		errs = append(errs, imagepull.ForgetBackOff(w.plan.Layout.ImageBackOff(), w.plan.ID.UID))
+		errs = append(errs, imagepull.ForgetBackOff(w.pod.plan.Layout.ImageBackOff(), w.pod.plan.ID.UID))
 	}
 	switch {
-	case w.again: // its definition stays on disk
+	case w.stop.again: // its definition stays on disk
 		errs = append(errs, w.underDirLock(ctx, volume.Empty))
 	case len(o.DeleteClaims) > 0:
 		errs = append(errs, w.removeClaims(ctx, o.DeleteClaims))
 	default:
 		errs = append(errs, w.removeDirs(ctx))
 	}
-	if o.unstarted && !w.again {
-		errs = append(errs, volume.DropClaims(ctx, w.plan.Volumes))
+	if o.unstarted && !w.stop.again {
+		errs = append(errs, volume.DropClaims(ctx, w.pod.plan.Volumes))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return RuntimeError(w.plan.ID, err)
+		return RuntimeError(w.pod.plan.ID, err)
 	}
 	return nil
 }
@@ -279,7 +283,7 @@ func (w *remover) removeClaims(ctx context.Context, paths []string) error {
 			return err
 		}
 		used := func() (map[string]bool, error) {
-			others, err := store.ClaimsOfOthers(layout, w.plan.ID, nil)
+			others, err := store.ClaimsOfOthers(layout, w.pod.plan.ID, nil)
 			paths := map[string]bool{}
 			for path := range others {
 				paths[path] = true
@@ -292,14 +296,14 @@ func (w *remover) removeClaims(ctx context.Context, paths []string) error {
 
 // onlyOurs refuses to touch a pod whose sandbox is not podrun's.
 func (w *remover) onlyOurs() error {
-	for _, sb := range w.obs.Sandboxes {
+	for _, sb := range w.pod.obs.Sandboxes {
 		if sb.RootDir != "" {
-			return &problem.Error{Kind: problem.Refused, Object: "pod " + w.plan.ID.String(),
+			return &problem.Error{Kind: problem.Refused, Object: "pod " + w.pod.plan.ID.String(),
 				Err:  fmt.Errorf("its sandbox %s is of a podrun with another root directory", observe.ShortID(sb.ID)),
 				Hint: "use that one: --root-dir " + sb.RootDir}
 		}
 		if !sb.Managed {
-			return &problem.Error{Kind: problem.Refused, Object: "pod " + w.plan.ID.String(),
+			return &problem.Error{Kind: problem.Refused, Object: "pod " + w.pod.plan.ID.String(),
 				Err:  fmt.Errorf("its sandbox %s was not made by podrun", observe.ShortID(sb.ID)),
 				Hint: "use the tool that made it"}
 		}
@@ -309,10 +313,10 @@ func (w *remover) onlyOurs() error {
 
 // openJournal opens the pod's journal, if the pod has a directory.
 func (w *remover) openJournal() error {
-	if _, err := os.Stat(w.plan.Layout.Pod(w.plan.ID.UID)); err != nil {
+	if _, err := os.Stat(w.pod.plan.Layout.Pod(w.pod.plan.ID.UID)); err != nil {
 		return nil
 	}
-	if err := w.journal.Open(w.plan.Layout); err != nil && !store.CannotWrite(err) {
+	if err := w.pod.journal.Open(w.pod.plan.Layout); err != nil && !store.CannotWrite(err) {
 		return err
 	}
 	return nil
@@ -320,8 +324,8 @@ func (w *remover) openJournal() error {
 
 func (w *remover) removeSandboxes(ctx context.Context) error {
 	var errs []error
-	for _, sb := range w.obs.Sandboxes {
-		if err := w.Client.RemovePodSandbox(ctx, sb.ID); err != nil {
+	for _, sb := range w.pod.obs.Sandboxes {
+		if err := w.pod.Node.Client.RemovePodSandbox(ctx, sb.ID); err != nil {
 			errs = append(errs, fmt.Errorf("remove sandbox %s: %w", observe.ShortID(sb.ID), err))
 		}
 	}
@@ -330,11 +334,11 @@ func (w *remover) removeSandboxes(ctx context.Context) error {
 
 // removeLogs removes the pod's logs and the links to them.
 func (w *remover) removeLogs() error {
-	links, err := filepath.Glob(w.plan.Layout.LegacyLogs(w.plan.ID))
+	links, err := filepath.Glob(w.pod.plan.Layout.LegacyLogs(w.pod.plan.ID))
 	if err != nil {
 		return fmt.Errorf("list links to logs: %w", err)
 	}
-	logs := w.plan.Layout.Logs(w.plan.ID)
+	logs := w.pod.plan.Layout.Logs(w.pod.plan.ID)
 	var errs []error
 	for _, link := range links {
 		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, logs+"/") {
@@ -363,20 +367,20 @@ func (w *remover) underDirLock(ctx context.Context, remove func(ctx context.Cont
 	defer dir.Unlock()
 	faultpoint.At("remove/directory")
 	defer faultpoint.At("remove/record")
-	return remove(ctx, w.plan.Layout, w.plan.ID.UID)
+	return remove(ctx, w.pod.plan.Layout, w.pod.plan.ID.UID)
 }
 
 // removeGroups removes the pod's control group, and those that pods share if
 // this was the last one in them.
 func (w *remover) removeGroups(ctx context.Context) error {
-	defer trace.Begin(ctx, "remove control groups", w.plan.ID.String())()
-	return w.RemoveUnderNodeLock(ctx, func() error { return cgroup.Remove(ctx, w.plan.Cgroup) })
+	defer trace.Begin(ctx, "remove control groups", w.pod.plan.ID.String())()
+	return w.pod.Node.RemoveUnderNodeLock(ctx, func() error { return cgroup.Remove(ctx, w.pod.plan.Cgroup) })
 }
 
 // lockDir locks the pod's directory against a command that creates its volumes without
 // the pod's lock. That command ends soon, because it no longer owns the pod.
 func (w *remover) lockDir(ctx context.Context) (*store.FileLock, error) {
-	path := w.plan.Layout.Pod(w.plan.ID.UID)
+	path := w.pod.plan.Layout.Pod(w.pod.plan.ID.UID)
 	l, err := store.AwaitLock(ctx, path, nil, func() (*store.FileLock, error) {
 		f, err := store.FlockFile(path, unix.O_RDONLY|unix.O_DIRECTORY)
 		if f == nil || err != nil {
@@ -388,7 +392,7 @@ func (w *remover) lockDir(ctx context.Context) (*store.FileLock, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("pod %s: wait until its volumes are mounted: %w", w.plan.ID, err)
+		return nil, fmt.Errorf("pod %s: wait until its volumes are mounted: %w", w.pod.plan.ID, err)
 	}
 	return l, nil
 }

@@ -31,7 +31,7 @@ func TestRemoveLogsConcurrently(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, err := range node.InParallel([]*Worker{newWorker(&node.Node{}, p, nil, nil), newWorker(&node.Node{}, p, nil, nil)}, (*Worker).removeLogs) {
+	for _, err := range node.InParallel([]*remover{newWorker(&node.Node{}, p, nil, nil).remove, newWorker(&node.Node{}, p, nil, nil).remove}, (*remover).removeLogs) {
 		if err != nil {
 			t.Errorf("%.200v", err)
 		}

@@ -18,58 +18,58 @@ import (
 func (w *Worker) rollback(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout)
 	defer cancel()
-	if r, err := w.lock.Owner(); err != nil || !w.mayUndo(r) {
+	if r, err := w.lease.lock.Owner(); err != nil || !w.mayUndo(r) {
 		return err
 	}
-	if w.lock.Held == nil {
-		if _, err := w.lock.Take(ctx); err != nil {
+	if w.lease.lock.Held == nil {
+		if _, err := w.lease.lock.Take(ctx); err != nil {
 			return err
 		}
 	}
-	r, err := w.lock.Owner()
+	r, err := w.lease.lock.Owner()
 	if err != nil || !w.mayUndo(r) {
 		return err
 	}
-	kept, err := store.KeptByOthers(w.plan.Layout, w.plan.ID, w.lock.Claim, r.Incarnation)
+	kept, err := store.KeptByOthers(w.pod.plan.Layout, w.pod.plan.ID, w.lease.lock.Claim, r.Incarnation)
 	if err != nil {
 		return err
 	}
 	if kept {
-		w.SendWarnings(problem.List{{Object: "pod " + w.plan.ID.String(), Warning: true,
+		w.pod.Node.SendWarnings(problem.List{{Object: "pod " + w.pod.plan.ID.String(), Warning: true,
 			Message: "podrun does not remove the pod: another podrun is still starting it"}})
 		return nil
 	}
-	if r.Generation != w.lock.Mine {
-		if err := w.acquire(store.PurposeRun); err != nil {
+	if r.Generation != w.lease.lock.Mine {
+		if err := w.lease.acquire(store.PurposeRun); err != nil {
 			return err
 		}
 	}
-	err = w.undo.run(ctx)
-	if r.Fresh && r.UID == w.plan.ID.UID {
+	err = w.lease.undo.run(ctx)
+	if r.Fresh && r.UID == w.pod.plan.ID.UID {
 		err = errors.Join(err, w.removeUnstarted(ctx))
 	}
-	w.obs = &lifecycle.Observed{}
+	w.pod.obs = &lifecycle.Observed{}
 	return err
 }
 
 // mayUndo reports whether this command may remove the created objects: it owns the pod,
 // or no container of the pod that it created was started.
 func (w *Worker) mayUndo(r *store.OwnerRecord) bool {
-	if r == nil || w.lock.Incarnation == "" || r.Incarnation != w.lock.Incarnation {
+	if r == nil || w.lease.lock.Incarnation == "" || r.Incarnation != w.lease.lock.Incarnation {
 		return false
 	}
-	return r.Generation == w.lock.Mine && (r.Fresh || !w.undo.empty()) || r.Fresh && !r.Ends()
+	return r.Generation == w.lease.lock.Mine && (r.Fresh || !w.lease.undo.empty()) || r.Fresh && !r.Ends()
 }
 
 // removeUnstarted removes a pod of which no container was started. Where there is
 // nothing left of it, its owner's record goes too.
 func (w *Worker) removeUnstarted(ctx context.Context) error {
-	o := newWorker(w.Node, w.plan, nil, w.lock)
-	o.ending = true
-	if err := o.remove(ctx, RemoveOptions{unstarted: true}); err != nil || lifecycle.AnyStarted(o.obs) {
+	o := newWorker(w.pod.Node, w.pod.plan, nil, w.lease.lock)
+	o.lease.ending = true
+	if err := o.remove.remove(ctx, RemoveOptions{unstarted: true}); err != nil || lifecycle.AnyStarted(o.pod.obs) {
 		return err
 	}
-	return w.lock.Disown()
+	return w.lease.lock.Disown()
 }
 
 // undoDebug takes an ephemeral container back that was not started. The pod stays,
@@ -77,27 +77,27 @@ func (w *Worker) removeUnstarted(ctx context.Context) error {
 func (w *Worker) undoDebug(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout)
 	defer cancel()
-	if w.undo.empty() {
+	if w.lease.undo.empty() {
 		return nil
 	}
-	if w.lock.Held == nil {
-		if _, err := w.lock.Take(ctx); err != nil {
+	if w.lease.lock.Held == nil {
+		if _, err := w.lease.lock.Take(ctx); err != nil {
 			return err
 		}
 	}
-	if !w.lock.Owned() {
+	if !w.lease.lock.Owned() {
 		return nil // its new owner has taken it in
 	}
-	return w.undo.run(ctx)
+	return w.lease.undo.run(ctx)
 }
 
 // removeDebug restores the pod's definition from before an ephemeral container was added,
 // and removes that container.
 func (w *Worker) removeDebug(ctx context.Context, t prepare.Target, name string) error {
-	if c := w.obs.Newest(name); c != nil {
-		if err := w.Client.RemoveContainer(ctx, c.ID); err != nil {
+	if c := w.pod.obs.Newest(name); c != nil {
+		if err := w.pod.Node.Client.RemoveContainer(ctx, c.ID); err != nil {
 			return err
 		}
 	}
-	return store.WriteCheckpoint(w.plan.Layout, w.plan.ID, t.Was.Made)
+	return store.WriteCheckpoint(w.pod.plan.Layout, w.pod.plan.ID, t.Was.Made)
 }

@@ -2,41 +2,52 @@ package reconcile
 
 import (
 	"github.com/podrun/podrun/container/probe"
+	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
+	corev1 "k8s.io/api/core/v1"
 )
 
-// state is a worker's knowledge of its pod.
+// state is what a process knows of one pod on this host, and keeps of it on disk. Only the
+// holder of the pod's lease changes it. It is not safe for concurrent use, except for emit.
 type state struct {
-	*node.Node
+	Node    *node.Node
 	plan    *prepare.Plan
-	lock    *store.PodLock
-	obs     *lifecycle.Observed
+	obs     *lifecycle.Observed // what the runtime and the state files had
 	journal *store.Journal
-	undo    undo
-	// trouble is why an image that the pod waits for could not be pulled yet (images.trouble).
-	trouble func() error
-	// mine are the containers that this worker started, by ID.
-	mine map[string]bool
-	// failures are the errors of single containers: the others are started.
-	failures []error
-	goal     lifecycle.Goal
-	prober   *probe.Prober // nil while no probes run
-	logs     logStreams
-	// saidBackOff are the containers whose back-off was reported, by ID.
-	saidBackOff map[string]bool
-	// supervision is that of a worker that supervises its pod; nil otherwise.
-	supervision *Supervision
-	groupSeen   bool // the pod's control group existed
-	// removes is true if the command removes the pod when it ends, so hints must not refer to the
-	// pod.
-	removes bool
-	// pending is the reason why the pod cannot be resized to its source's definition, if
-	// knowsPending is set; otherwise the stored reason applies.
-	pending      *lifecycle.ResizePending
-	knowsPending bool
+	prober  *probe.Prober // nil while no probes run
+	// watchesGroup is true if the pod is to be created again without its cgroup, once it was
+	// seen (groupSeen).
+	watchesGroup, groupSeen bool
+	// resizePending is what is known of a resize that the pod waits for.
+	resizePending pendingResize
+	// removedAtEnd is true if the command removes the pod when it ends, so hints must not
+	// refer to the pod.
+	removedAtEnd bool
 	// unrecorded are the pending restarts that could not be written; nil if they are on disk.
 	unrecorded map[string]lifecycle.PendingRestart
+}
+
+// pendingResize is why the pod cannot be resized to its source's definition: nil if it can. If
+// it is not known, the stored reason applies.
+type pendingResize struct {
+	known  bool
+	reason *lifecycle.ResizePending
+}
+
+func newState(n *node.Node, p *prepare.Plan) *state {
+	return &state{Node: n, plan: p, obs: &lifecycle.Observed{}, journal: &store.Journal{Pod: p.ID, Next: n.Emit}}
+}
+
+func (w *state) pod() *corev1.Pod { return w.plan.Pod }
+
+// emit reports an event about a container of the pod, or about the pod itself.
+func (w *state) emit(kind, reason, container, message string) {
+	path := ""
+	if container != "" {
+		path = lifecycle.FindContainer(w.pod(), container).EventPath
+	}
+	w.journal.Emit(event.Event{Type: kind, Reason: reason, FieldPath: path, Message: message})
 }

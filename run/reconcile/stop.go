@@ -37,8 +37,12 @@ const hurryGrace = 1500 * time.Millisecond
 
 // stopper stops a pod's containers.
 type stopper struct {
-	probes
+	pod   *state
+	lease *owned
 	hurry <-chan struct{} // RunOptions.Hurry
+	// dooms is true if the pod is removed after it was stopped; again, if it is then created
+	// again from its checkpoint.
+	dooms, again bool
 }
 
 // hurried returns a context that ends hurryGrace after podrun is about to be killed.
@@ -63,7 +67,7 @@ func (w *stopper) hurried(ctx context.Context) (context.Context, context.CancelF
 }
 
 // gracePeriod is how long the pod's containers may take to end.
-func (w *stopper) gracePeriod() time.Duration { return gracePeriod(w.pod(), w.obs) }
+func (w *stopper) gracePeriod() time.Duration { return gracePeriod(w.pod.pod(), w.pod.obs) }
 
 func gracePeriod(pod *corev1.Pod, obs *lifecycle.Observed) time.Duration {
 	if pod.Spec.TerminationGracePeriodSeconds != nil {
@@ -82,7 +86,7 @@ func gracePeriod(pod *corev1.Pod, obs *lifecycle.Observed) time.Duration {
 // store.ErrChanged if another command took the pod over.
 func (w *stopper) stopPod(ctx context.Context, grace time.Duration) error {
 	errs := []error{w.stopContainers(ctx, grace)}
-	if w.lock.Held == nil || errors.Is(errs[0], store.ErrChanged) {
+	if w.lease.lock.Held == nil || errors.Is(errs[0], store.ErrChanged) {
 		return errs[0]
 	}
 	if err := w.noteEndingSandboxes(); err != nil {
@@ -94,23 +98,23 @@ func (w *stopper) stopPod(ctx context.Context, grace time.Duration) error {
 // stopOwned makes this command the owner of a pod and stops it. Where another
 // command takes it over to stop or remove it, that one does so.
 func (w *stopper) stopOwned(ctx context.Context, grace time.Duration) error {
-	w.ending = true
+	w.lease.ending = true
 	for first := true; ; first = false {
-		r, err := w.lock.Owner()
+		r, err := w.lease.lock.Owner()
 		switch {
 		case err != nil:
 			return err
 		case first:
-		case r == nil || r.Incarnation != w.lock.Incarnation:
+		case r == nil || r.Incarnation != w.lease.lock.Incarnation:
 			return nil // another command has removed it
-		case !w.lock.Owned() && w.operates(r):
-			if err := w.endOf(ctx, r, nil); !errors.Is(err, store.ErrChanged) {
+		case !w.lease.lock.Owned() && w.lease.operates(r):
+			if err := w.lease.endOf(ctx, r, nil); !errors.Is(err, store.ErrChanged) {
 				return err
 			}
 			continue
 		}
-		if !w.lock.Owned() {
-			if err := w.acquire(store.PurposeStop); err != nil {
+		if !w.lease.lock.Owned() {
+			if err := w.lease.acquire(store.PurposeStop); err != nil {
 				return err
 			}
 		}
@@ -131,19 +135,19 @@ func (w *stopper) stopContainers(ctx context.Context, grace time.Duration) error
 // sidecars in the order of the spec.
 func (w *stopper) running() (apps, sidecars []lifecycle.Container) {
 	rank := map[string]bool{}
-	for i := range w.pod().Spec.InitContainers {
-		c := &w.pod().Spec.InitContainers[i]
+	for i := range w.pod.pod().Spec.InitContainers {
+		c := &w.pod.pod().Spec.InitContainers[i]
 		if !podutil.IsRestartableInitContainer(c) {
 			continue
 		}
 		rank[c.Name] = true
-		for _, have := range w.obs.Containers {
+		for _, have := range w.pod.obs.Containers {
 			if have.Name == c.Name && have.State == lifecycle.Running {
 				sidecars = append(sidecars, have)
 			}
 		}
 	}
-	for _, have := range w.obs.Containers {
+	for _, have := range w.pod.obs.Containers {
 		if have.State == lifecycle.Running && !rank[have.Name] {
 			apps = append(apps, have)
 		}
@@ -165,7 +169,7 @@ func (w *stopper) stopAll(ctx context.Context, list []lifecycle.Container, toget
 	for i := range list {
 		ended[i] = make(chan struct{})
 	}
-	lost := w.unlocked(ctx, w.lost, func(ctx context.Context) error {
+	lost := w.lease.unlocked(ctx, w.lease.lost, func(ctx context.Context) error {
 		var wg sync.WaitGroup
 		for i := range list {
 			if i >= together && grace > 0 {
@@ -213,7 +217,7 @@ func (w *stopper) planStops(list []lifecycle.Container, grace time.Duration) []s
 	var out []stop
 	for _, c := range list {
 		st := stop{Container: c, grace: grace, message: "Stopping container " + c.Name}
-		if end, told := w.lock.Ending[c.ID]; told {
+		if end, told := w.lease.lock.Ending[c.ID]; told {
 			st.again, st.grace = true, min(grace, max(time.Until(end), 0))
 		}
 		out = append(out, st)
@@ -224,27 +228,27 @@ func (w *stopper) planStops(list []lifecycle.Container, grace time.Duration) []s
 // finishStops stops the containers that an earlier owner had asked to stop: they
 // end, now or later, and must not be taken for running ones.
 func (w *stopper) finishStops(ctx context.Context) error {
-	if len(w.lock.Ending) == 0 {
+	if len(w.lease.lock.Ending) == 0 {
 		return nil
 	}
 	err := w.stopSandboxes(ctx, func(sb lifecycle.Sandbox) bool {
-		_, told := w.lock.Ending[sb.ID]
+		_, told := w.lease.lock.Ending[sb.ID]
 		return told && sb.Ready
 	})
 	if err != nil {
-		return w.ofRuntime(err)
+		return w.pod.ofRuntime(err)
 	}
 	apps, sidecars := w.running()
 	var list []lifecycle.Container
 	for _, c := range append(apps, sidecars...) {
-		if _, told := w.lock.Ending[c.ID]; told {
+		if _, told := w.lease.lock.Ending[c.ID]; told {
 			list = append(list, c)
 		}
 	}
 	if len(list) == 0 {
 		return nil
 	}
-	return w.ofRuntime(w.stopAll(ctx, list, len(list), w.gracePeriod()))
+	return w.pod.ofRuntime(w.stopAll(ctx, list, len(list), w.gracePeriod()))
 }
 
 // noteEnding writes down which containers are about to be asked to stop, and when
@@ -255,7 +259,7 @@ func (w *stopper) noteEnding(list []lifecycle.Container, grace time.Duration) er
 		return nil
 	}
 	now := time.Now()
-	err := w.lock.Update(func(r *store.OwnerRecord) {
+	err := w.lease.lock.Update(func(r *store.OwnerRecord) {
 		ending := maps.Clone(r.Ending)
 		if ending == nil {
 			ending = map[string]time.Time{}
@@ -279,19 +283,19 @@ func (w *stopper) noteEnding(list []lifecycle.Container, grace time.Duration) er
 
 // killContainer stops one container of the pod, by its ID.
 func (w *stopper) killContainer(ctx context.Context, id string, grace time.Duration, message string) error {
-	at := slices.IndexFunc(w.obs.Containers, func(c lifecycle.Container) bool { return c.ID == id })
+	at := slices.IndexFunc(w.pod.obs.Containers, func(c lifecycle.Container) bool { return c.ID == id })
 	if at < 0 {
 		return nil
 	}
-	c := w.obs.Containers[at]
+	c := w.pod.obs.Containers[at]
 	st := w.planStops([]lifecycle.Container{c}, grace)[0]
 	st.message = message
 	if err := w.noteEnding([]lifecycle.Container{c}, grace); err != nil && !store.CannotWrite(err) {
 		return err
 	}
-	err := w.unlocked(ctx, w.lost, func(ctx context.Context) error { return w.stopContainer(ctx, st) })
+	err := w.lease.unlocked(ctx, w.lease.lost, func(ctx context.Context) error { return w.stopContainer(ctx, st) })
 	if err != nil {
-		return w.ofRuntime(err)
+		return w.pod.ofRuntime(err)
 	}
 	w.noteStopped(ctx, c)
 	return nil
@@ -300,7 +304,7 @@ func (w *stopper) killContainer(ctx context.Context, id string, grace time.Durat
 // stopContainer runs the preStop hook, waits for the containers that have to end
 // before, and stops the container with what both have left of the grace period.
 func (w *stopper) stopContainer(ctx context.Context, st stop) error {
-	w.emit(event.Normal, event.KillingContainer, st.Name, st.message)
+	w.pod.emit(event.Normal, event.KillingContainer, st.Name, st.message)
 	start := time.Now()
 	hurried, done := w.hurried(ctx)
 	defer done()
@@ -319,7 +323,7 @@ func (w *stopper) stopContainer(ctx context.Context, st stop) error {
 // preStop finds the container's hook in the pod's spec, or where that is not
 // known, in the annotation that the container was made with.
 func (w *stopper) preStop(c lifecycle.Container) (hook.Plan, bool) {
-	spec := lifecycle.FindContainer(w.pod(), c.Name).Container
+	spec := lifecycle.FindContainer(w.pod.pod(), c.Name).Container
 	if spec == nil {
 		var handler corev1.LifecycleHandler
 		if json.Unmarshal([]byte(c.Annotations[identity.AnnotationPreStopHandler]), &handler) != nil {
@@ -327,7 +331,7 @@ func (w *stopper) preStop(c lifecycle.Container) (hook.Plan, bool) {
 		}
 		spec = &corev1.Container{Name: c.Name, Lifecycle: &corev1.Lifecycle{PreStop: &handler}}
 	}
-	return hook.New(w.plan.ID, spec, hook.PreStop)
+	return hook.New(w.pod.plan.ID, spec, hook.PreStop)
 }
 
 // runPreStop runs a preStop hook for as long as the grace period lasts. That it
@@ -336,7 +340,7 @@ func (w *stopper) runPreStop(ctx context.Context, c lifecycle.Container, plan ho
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	if err := hook.Apply(ctx, plan, w.hookTarget(c)); err != nil {
-		w.emit(event.Warning, event.FailedPreStopHook, c.Name, hookEvent(err, "PreStopHook failed"))
+		w.pod.emit(event.Warning, event.FailedPreStopHook, c.Name, hookEvent(err, "PreStopHook failed"))
 	}
 }
 
@@ -344,15 +348,15 @@ func (w *stopper) runPreStop(ctx context.Context, c lifecycle.Container, plan ho
 // forgotten it already, or, on a busy host, not yet recorded its exit: containerd answers
 // that a container whose task has ended is stopped.
 func (w *stopper) noteStopped(ctx context.Context, c lifecycle.Container) {
-	now, err := observe.ReadContainer(ctx, w.Client, c.ID, c.SandboxID, false)
-	if err == nil && now.State == lifecycle.Running && observe.Settled(ctx, w.Client, c) {
-		now, err = observe.ReadContainer(ctx, w.Client, c.ID, c.SandboxID, false)
+	now, err := observe.ReadContainer(ctx, w.pod.Node.Client, c.ID, c.SandboxID, false)
+	if err == nil && now.State == lifecycle.Running && observe.Settled(ctx, w.pod.Node.Client, c) {
+		now, err = observe.ReadContainer(ctx, w.pod.Node.Client, c.ID, c.SandboxID, false)
 	}
 	if err != nil || now.State == lifecycle.Running {
 		now = c
 		now.State = lifecycle.Exited
 	}
-	w.obs.Put(now)
+	w.pod.obs.Put(now)
 }
 
 // Stop stops the pod until a command starts it, and keeps its directory, logs and
@@ -360,20 +364,20 @@ func (w *stopper) noteStopped(ctx context.Context, c lifecycle.Container) {
 // keeps that. The error is of kind Runtime or Deadline, or the cause that ended
 // ctx.
 func (w *Worker) Stop(ctx context.Context, grace *time.Duration) error {
-	if err := w.acquire(store.PurposeStop); err != nil {
+	if err := w.lease.acquire(store.PurposeStop); err != nil {
 		return err
 	}
-	period := w.gracePeriod()
+	period := w.stop.gracePeriod()
 	if grace != nil {
 		period = *grace
 	}
-	id := w.plan.ID
+	id := w.pod.plan.ID
 	// Written first: a command that waits for the pod sees its containers end.
-	if err := w.markStopped("was stopped by "+store.ShownHolder(w.Holder()), "'podrun start "+id.Name+" -n "+id.Namespace+"' starts it again"); err != nil {
+	if err := w.pod.markStopped("was stopped by "+store.ShownHolder(w.pod.Node.Holder()), "'podrun start "+id.Name+" -n "+id.Namespace+"' starts it again"); err != nil {
 		return RuntimeError(id, err)
 	}
-	if err := w.stopOwned(ctx, period); err != nil {
-		return w.explain(ctx, w.ofRuntime(err))
+	if err := w.stop.stopOwned(ctx, period); err != nil {
+		return w.explain(ctx, w.pod.ofRuntime(err))
 	}
 	return nil
 }

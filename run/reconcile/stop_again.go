@@ -29,12 +29,12 @@ func (w *stopper) stopAgain(ctx, hurried context.Context, st stop, start time.Ti
 		if hurried.Err() != nil {
 			left, within = 0, ctx
 		}
-		err := w.Client.StopContainer(within, st.ID, left)
+		err := w.pod.Node.Client.StopContainer(within, st.ID, left)
 		if late.IsZero() {
 			late = time.Now().Add(stopAgainFor)
 		}
 		switch {
-		case err == nil || observe.Settled(ctx, w.Client, st.Container):
+		case err == nil || observe.Settled(ctx, w.pod.Node.Client, st.Container):
 			return nil
 		case ctx.Err() == nil && within == hurried && hurried.Err() != nil:
 			continue // it is killed next

@@ -26,7 +26,7 @@ func (w *state) wasStopped() error {
 		return err
 	}
 	why, hint, _ := strings.Cut(strings.TrimSpace(string(data)), "\n")
-	if w.removes {
+	if w.removedAtEnd {
 		hint = ""
 	}
 	return &problem.Error{Kind: problem.Failed, Object: "pod " + w.plan.ID.String(), Err: errors.New(why), Hint: hint}

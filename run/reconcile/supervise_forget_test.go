@@ -4,18 +4,20 @@ import (
 	"testing"
 
 	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/prepare"
 )
 
 func TestForgetRemoved(t *testing.T) {
-	w := &Worker{}
-	w.obs = &lifecycle.Observed{Containers: []lifecycle.Container{{ID: "here"}}}
+	w := newWorker(&node.Node{}, &prepare.Plan{}, nil, nil)
+	w.pod.obs = &lifecycle.Observed{Containers: []lifecycle.Container{{ID: "here"}}}
 	w.mine = map[string]bool{"here": true, "removed": true}
 	w.saidBackOff = map[string]bool{"here": true, "removed": true}
-	w.reported.Store("here", true)
-	w.reported.Store("removed", true)
+	w.probing.reported.Store("here", true)
+	w.probing.reported.Store("removed", true)
 	w.forgetRemoved()
-	_, here := w.reported.Load("here")
-	_, removed := w.reported.Load("removed")
+	_, here := w.probing.reported.Load("here")
+	_, removed := w.probing.reported.Load("removed")
 	if !w.mine["here"] || !w.saidBackOff["here"] || !here {
 		t.Error("a container that is here was forgotten")
 	}

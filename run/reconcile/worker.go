@@ -32,28 +32,37 @@ func NewWorkers(n *node.Node, targets []prepare.Target, objects *manifest.Object
 		out[i] = newWorker(n, t.Plan, puller, locks[t.Plan.ID.String()])
 		alone := *objects
 		alone.Pods = objects.Pods[i : i+1]
-		out[i].objects = &alone
+		out[i].objects, out[i].policy = &alone, applying(&alone)
 	}
 	return out
 }
 
+// newWorker returns a worker that stops, removes or, with a puller, starts a pod.
 func newWorker(n *node.Node, p *prepare.Plan, puller *node.Puller, lock *store.PodLock) *Worker {
-	w := &Worker{}
-	w.Node, w.plan, w.lock = n, p, lock
-	w.obs, w.mine = &lifecycle.Observed{}, map[string]bool{}
-	w.images = images{puller: puller, taken: map[string]bool{}, waiter: imagesInTurn{&w.starter}}
-	w.trouble, w.redefined = w.images.trouble, w.images.reset
-	w.journal = &store.Journal{Pod: p.ID, Next: n.Emit}
+	w := &Worker{pod: newState(n, p), mine: map[string]bool{}, policy: attending()}
+	w.lease = &owned{pod: w.pod, lock: lock, pace: commandPace()}
+	w.stop = &stopper{pod: w.pod, lease: w.lease}
+	w.remove = &remover{pod: w.pod, lease: w.lease, stop: w.stop}
+	w.probing = &probes{pod: w.pod, lease: w.lease, wake: make(chan struct{}, 1)}
+	w.start = &starter{pod: w.pod, lease: w.lease, stop: w.stop, remove: w.remove, onStart: w.started}
+	w.start.images = images{puller: puller, taken: map[string]bool{}, waiter: imagesInTurn{w.start}}
+	w.waiter = poll{w.pod, observe.RelistAfter}
 	if puller != nil {
-		puller.Journal(w.journal)
+		puller.Journal(w.pod.journal)
 	}
 	return w
+}
+
+// started notes a container that was started.
+func (w *Worker) started(c lifecycle.Container, log string) {
+	w.mine[c.ID], w.acted = true, true
+	w.logs.started(Log{Pod: w.pod.plan.ID, Container: c.Name, ID: c.ID, State: c.State, Path: log})
 }
 
 func (w *state) world() lifecycle.World {
 	world := lifecycle.World{Observed: w.obs, Hashes: w.plan.Hashes(), Now: time.Now(), Since: lifecycle.TakenOn(w.pod(), w.obs), BackOff: w.restartBackOff()}
 	world.Started, _, world.Unhealthy = w.probed()
-	if w.supervision != nil {
+	if w.watchesGroup {
 		exists := cgroup.ReadExists(w.plan.Cgroup)
 		world.GroupLost = w.groupSeen && !exists
 		w.groupSeen = w.groupSeen || exists
@@ -62,7 +71,7 @@ func (w *state) world() lifecycle.World {
 }
 
 func (w *state) restartBackOff() lifecycle.RestartBackOff {
-	first, longest := w.Settings.CrashLoopBackOff()
+	first, longest := w.Node.Settings.CrashLoopBackOff()
 	return lifecycle.RestartBackOff{First: first, Longest: longest}
 }
 
@@ -92,11 +101,11 @@ func Resume(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodL
 		return nil, err
 	}
 	w := newWorker(n, plan, n.NewPuller(), lock)
-	if err := w.journal.Open(plan.Layout); err != nil {
+	if err := w.pod.journal.Open(plan.Layout); err != nil {
 		return nil, w.closeAfter(err)
 	}
-	w.hasDir = true
-	w.obs, err = n.Observe(ctx, plan.ID.UID)
+	w.lease.hasDir = true
+	w.pod.obs, err = n.Observe(ctx, plan.ID.UID)
 	if err != nil {
 		return nil, w.closeAfter(RuntimeError(id, err))
 	}

@@ -4,53 +4,59 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/podrun/podrun/internal/event"
-	"github.com/podrun/podrun/internal/wait"
 	"github.com/podrun/podrun/manifest"
 	"github.com/podrun/podrun/run/lifecycle"
-	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/store"
 )
 
 // Worker brings one pod to a goal: it observes, calls lifecycle.Next, executes the
 // actions, and repeats. It serves one operation on one incarnation of the pod, and is not
 // safe for concurrent use. Its state is a copy of what the runtime reported.
-//
-// Its parts are layered, and each uses only those before it: state, owned (ownership),
-// probes, stopper, remover, starter.
 type Worker struct {
-	starter
-	objects  *manifest.Objects // for a command that applies: this pod and the objects that it refers to
-	endsWith string            // the container whose end is the pod's; "" for none (RunOptions.ExitFrom)
-	// Those of a worker that supervises its pod.
-	watch         *observe.Watch
-	reportedError string // the last one
+	pod     *state
+	lease   *owned
+	stop    *stopper
+	remove  *remover
+	start   *starter
+	probing *probes
+	retries retries
+	policy  policy
+	waiter  waiter
+	objects *manifest.Objects // for a command that applies: this pod and the objects that it refers to
+	goal    lifecycle.Goal
+	// endsWith is the container whose end is the pod's; "" for none (RunOptions.ExitFrom).
+	endsWith string
+	acted    bool            // something was done to the pod
+	mine     map[string]bool // the containers that this worker started, by ID
+	// saidBackOff are the containers whose back-off was reported, by ID.
+	saidBackOff map[string]bool
+	logs        logStreams
+	// corrupt is set when the pod's checkpoint was found to be corrupt; nil for never
+	// (Supervision.Corrupt).
+	corrupt       *atomic.Bool
+	reportedError string // the last one of a supervised pod
 }
-
-func (w *state) pod() *corev1.Pod { return w.plan.Pod }
 
 // until converges the pod until the goal holds, the pod has ended, or an error occurs. It
 // returns whether the pod has ended. While another command owns the pod, it only
 // observes.
 func (w *Worker) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err error) {
-	if w.plan.Checkpoint.SecretsLost && !lifecycle.Next(w.pod(), w.world()).Ended {
-		return false, store.LostSecrets(w.plan.ID)
+	if w.pod.plan.Checkpoint.SecretsLost && !lifecycle.Next(w.pod.pod(), w.pod.world()).Ended {
+		return false, store.LostSecrets(w.pod.plan.ID)
 	}
-	w.goal = goal
-	w.startProbing()
+	w.goal, w.start.endDecides = goal, goal == lifecycle.GoalCompleted
+	w.probing.startProbing()
 	defer func() {
-		err = errors.Join(err, w.stopProbing())
-		w.logs.exited(w.obs)
+		err = errors.Join(err, w.probing.stopProbing())
+		w.logs.exited(w.pod.obs)
 	}()
 	for {
-		w.progress().act()
-		w.logs.exited(w.obs)
+		w.lease.pace.progress.act()
+		w.logs.exited(w.pod.obs)
 		if cause := context.Cause(ctx); cause != nil {
 			return false, cause
 		}
@@ -63,7 +69,7 @@ func (w *Worker) until(ctx context.Context, goal lifecycle.Goal) (ended bool, er
 		if owns {
 			w.restoreCheckpoint()
 		}
-		if owns && !w.outage.IsZero() {
+		if owns && !w.lease.outage.IsZero() {
 			if err := w.awaitRuntime(ctx); err != nil {
 				return false, w.waitError(ctx, err, w.missing(goal))
 			}
@@ -73,14 +79,14 @@ func (w *Worker) until(ctx context.Context, goal lifecycle.Goal) (ended bool, er
 		if errors.Is(err, store.ErrChanged) {
 			continue
 		}
-		if w.supervision != nil && (err != nil || len(w.failures) > 0) {
+		if w.policy.retry && (err != nil || len(w.start.failures) > 0) {
 			err, d.Ended = w.retryLater(ctx, err), false
 		}
 		switch {
 		case err != nil:
 			return false, err
-		case len(w.failures) > 0:
-			return false, errors.Join(w.failures...)
+		case len(w.start.failures) > 0:
+			return false, errors.Join(w.start.failures...)
 		case w.reached(goal) && (!owns || w.confirms(goal)):
 			return false, nil
 		case d.Ended:
@@ -98,89 +104,84 @@ func (w *Worker) until(ctx context.Context, goal lifecycle.Goal) (ended bool, er
 // pod; did reports whether it did anything.
 func (w *Worker) step(ctx context.Context, owns bool) (d lifecycle.Decision, did bool, err error) {
 	if owns {
-		if err := w.finishStops(ctx); err != nil {
+		if err := w.stop.finishStops(ctx); err != nil {
 			return d, false, err
 		}
 		if err := w.resumeAfterShutdown(); err != nil {
 			return d, false, err
 		}
-		if err := w.keepProbed(false); err != nil {
+		if err := w.probing.keepProbed(false); err != nil {
 			return d, false, err
 		}
 	}
-	world := w.world()
+	world := w.pod.world()
 	world.Ephemeral, world.DebugOnly = w.ephemeral(), w.goal.Debugs() != ""
-	d = lifecycle.Next(w.pod(), world)
+	d = lifecycle.Next(w.pod.pod(), world)
 	if owns {
 		did, err = w.execute(ctx, d.Actions)
 		d.Ended = d.Ended && (did || len(d.Actions) == 0)
 	}
-	if err == nil && owns && w.lock.Held != nil && w.lock.Owned() {
-		err = w.keepStatus()
+	if err == nil && owns && w.lease.lock.Held != nil && w.lease.lock.Owned() {
+		err = w.pod.keepStatus(w.lease.lock.Ending)
 	}
 	return d, did, err
 }
 
-// ephemeral names the ephemeral containers that this command starts: a supervisor
-// those of the pod, others only those that they were asked for, so that one which
-// cannot be started does not make them fail.
+// ephemeral names the ephemeral containers that this operation starts.
 func (w *Worker) ephemeral() []string {
-	pod := w.pod()
 	switch {
 	case w.goal.Debugs() != "":
 		return []string{w.goal.Debugs()}
-	case w.supervision == nil && w.objects == nil:
+	case w.policy.ephemeral == nil:
 		return nil
-	case w.supervision == nil:
-		pod = w.objects.Pods[0].Object
 	}
 	var names []string
-	for i := range pod.Spec.EphemeralContainers {
-		names = append(names, pod.Spec.EphemeralContainers[i].Name)
+	for _, c := range w.policy.ephemeral().Spec.EphemeralContainers {
+		names = append(names, c.Name)
 	}
 	return names
 }
 
-// resumeAfterShutdown makes a pod run again that was stopped because the node shut down,
-// if its restart policy does: no supervisor works on it while the node shuts down.
+// resumeAfterShutdown makes a pod run again that was stopped because the node shut down
+// (policy.resume).
 func (w *Worker) resumeAfterShutdown() error {
-	stopped := w.obs.Kept
-	if stopped.ShutDown.IsZero() || w.supervision == nil && w.objects == nil {
+	stopped := w.pod.obs.Kept
+	if stopped.ShutDown.IsZero() || !w.policy.resume {
 		return nil
 	}
-	w.obs.Kept = stopped.AfterShutdown()
-	if lifecycle.Next(w.pod(), w.world()).Ended {
-		w.obs.Kept = stopped // it ended then
+	w.pod.obs.Kept = stopped.AfterShutdown()
+	if lifecycle.Next(w.pod.pod(), w.pod.world()).Ended {
+		w.pod.obs.Kept = stopped // it ended then
 		return nil
 	}
-	return w.keep(w.obs.Kept)
+	return w.pod.keep(w.pod.obs.Kept)
 }
 
 // reached reports whether a goal holds.
 func (w *Worker) reached(goal lifecycle.Goal) bool {
 	if name := goal.Debugs(); name != "" {
-		have := w.obs.Newest(name)
+		have := w.pod.obs.Newest(name)
 		return have != nil && (have.State == lifecycle.Running || have.State == lifecycle.Exited)
 	}
 	switch goal {
 	case lifecycle.GoalNever:
 		return false
 	case lifecycle.GoalCompleted:
-		return w.endsWith != "" && lifecycle.ContainerEnded(w.pod(), w.obs, w.endsWith)
+		return w.endsWith != "" && lifecycle.ContainerEnded(w.pod.pod(), w.pod.obs, w.endsWith)
 	case lifecycle.GoalStarted, lifecycle.GoalReady:
-		done, _ := lifecycle.StartedGoal(w.pod(), w.obs, w.mine)
+		done, _ := lifecycle.StartedGoal(w.pod.pod(), w.pod.obs, w.mine)
 		if !done || goal == lifecycle.GoalStarted {
 			return done
 		}
 	}
-	return goal.ReachedBy(w.Status())
+	return goal.ReachedBy(w.pod.Status())
 }
 
 // confirms reports whether this command has itself observed the facts that a goal about
 // readiness depends on: other processes may not have probed the pod.
 func (w *Worker) confirms(goal lifecycle.Goal) bool {
 	ready, is := goal.Readiness()
-	return !is || w.confirmed(ready)
+	return !is || w.probing.confirmed(ready)
 }
 
 // missing explains why a goal does not hold.
@@ -194,7 +195,7 @@ func (w *Worker) missing(goal lifecycle.Goal) string {
 	case lifecycle.GoalNever:
 		return "supervising the pod"
 	case lifecycle.GoalStarted, lifecycle.GoalReady:
-		done, waiting := lifecycle.StartedGoal(w.pod(), w.obs, w.mine)
+		done, waiting := lifecycle.StartedGoal(w.pod.pod(), w.pod.obs, w.mine)
 		if !done || goal == lifecycle.GoalStarted {
 			return waiting
 		}
@@ -202,92 +203,52 @@ func (w *Worker) missing(goal lifecycle.Goal) string {
 	if w.reached(goal) {
 		return "its readiness probes have not succeeded again"
 	}
-	return goal.Missing(w.Status())
+	return goal.Missing(w.pod.Status())
 }
 
 // await waits, without the pod's lock, for the next thing that Next would act
 // upon. A command that does not own the pod observes it after followPoll.
 func (w *Worker) await(ctx context.Context, d lifecycle.Decision, owns bool) error {
-	if owns && w.supervision != nil {
-		return w.awaitNews(ctx, d)
-	}
-	relist := observe.RelistAfter
+	waiter := w.waiter
 	if owns {
-		w.probe()
+		w.forgetRemoved()
+		w.probing.probe()
 		w.emitBackOff(d)
-	} else {
-		w.probing.Store(nil)
-		w.prober.Set(nil)
-		d.Until, relist = time.Time{}, followPoll
-	}
-	again := false
-	err := w.unlocked(ctx, w.lost, func(ctx context.Context) error {
-		err := observe.AwaitChange(ctx, w.Client, w.obs, d, w.wake, relist)
-		again = errors.Is(err, observe.ErrRelist) || status.Code(err) == codes.NotFound // removed by the pod's owner
-		if again {
-			return nil
+		if next := w.retries.next(); !next.IsZero() && (d.Until.IsZero() || next.Before(d.Until)) {
+			d.Until = next
 		}
+	} else {
+		w.probing.pause()
+		d.Until, waiter = time.Time{}, poll{w.pod, followPoll}
+	}
+	relist := false
+	err := w.lease.unlocked(ctx, w.lease.lost, func(ctx context.Context) (err error) {
+		relist, err = waiter.change(ctx, d, w.probing.wake)
 		return err
 	})
 	switch {
 	case errors.Is(err, store.ErrChanged):
-		return nil
-	case err != nil || !again:
+		return nil // a new decision, of this same step: not another one of a command that applies
+	case err != nil || !relist:
 		return err
 	}
-	return w.relist(ctx)
+	return w.lease.relist(ctx)
 }
 
 // awaitRuntime waits, without the pod's lock, for a runtime that does not answer. Nothing
 // that was observed before is acted upon.
 func (w *Worker) awaitRuntime(ctx context.Context) error {
-	err := w.unlocked(ctx, w.lost, func(ctx context.Context) error {
-		if w.supervision != nil {
-			return w.supervision.Hub.AwaitRuntime(ctx)
-		}
-		return wait.Sleep(ctx, observe.OutagePoll)
-	})
+	err := w.lease.unlocked(ctx, w.lease.lost, w.waiter.runtime)
 	if err != nil && !errors.Is(err, store.ErrChanged) {
 		return err
 	}
-	return w.relist(ctx)
-}
-
-// followPoll is how often a command observes a pod that another one owns.
-const followPoll = 500 * time.Millisecond
-
-// longestOutage is how long a runtime may be away while a pod is waited for: one
-// that is restarted is back by then.
-const longestOutage = time.Minute
-
-// relist observes the pod again. While the runtime does not answer or the pod cannot be
-// read, the known state remains: nothing that podrun records may follow from a failed
-// observation.
-func (w *owned) relist(ctx context.Context) error {
-	seen, err := w.Observe(ctx, w.plan.ID.UID)
-	if !observe.IsUnavailable(err) {
-		w.outage = time.Time{}
-		if err == nil {
-			w.obs = seen
-			if w.unrecorded != nil {
-				w.obs.PendingRestarts = w.unrecorded
-			}
-		}
-		return err
-	}
-	if w.outage.IsZero() {
-		w.outage = time.Now()
-	}
-	if w.supervision != nil || time.Since(w.outage) < longestOutage {
-		return nil
-	}
-	return err
+	return w.lease.relist(ctx)
 }
 
 // emitBackOff reports containers that are held back, once for each exit.
-func (w *state) emitBackOff(d lifecycle.Decision) {
+func (w *Worker) emitBackOff(d lifecycle.Decision) {
 	for _, name := range d.BackOff {
-		c := w.obs.Container(name)
+		c := w.pod.obs.Container(name)
 		if c == nil || w.saidBackOff[c.ID] {
 			continue
 		}
@@ -295,19 +256,7 @@ func (w *state) emitBackOff(d lifecycle.Decision) {
 			w.saidBackOff = map[string]bool{}
 		}
 		w.saidBackOff[c.ID] = true
-		w.emit(event.Warning, event.BackOffStart, name,
-			fmt.Sprintf("Back-off restarting failed container %s in pod %s", name, w.plan.ID.Ref()))
+		w.pod.emit(event.Warning, event.BackOffStart, name,
+			fmt.Sprintf("Back-off restarting failed container %s in pod %s", name, w.pod.plan.ID.Ref()))
 	}
 }
-
-// emit reports an event about a container of the pod, or about the pod itself.
-func (w *state) emit(kind, reason, container, message string) {
-	path := ""
-	if container != "" {
-		path = lifecycle.FindContainer(w.pod(), container).EventPath
-	}
-	w.journal.Emit(event.Event{Type: kind, Reason: reason, FieldPath: path, Message: message})
-}
-
-// fail notes that one container cannot be started; the others are started.
-func (w *state) fail(err error) { w.failures = append(w.failures, ofPod(w.plan.ID, err)) }
