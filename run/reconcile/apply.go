@@ -140,7 +140,7 @@ func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptio
 	if err := w.observeTarget(ctx, t); err != nil {
 		return OutcomeFailed, RuntimeError(w.pod.plan.ID, err)
 	}
-	if err := w.remove.onlyOurs(); err != nil {
+	if err := w.pod.onlyOurs(); err != nil {
 		return OutcomeFailed, err
 	}
 	if err := w.pod.clearStopped(); err != nil {

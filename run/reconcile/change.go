@@ -8,6 +8,7 @@ import (
 	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/observe"
 	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 )
@@ -91,9 +92,9 @@ func (w *Worker) update(o ApplyOptions) error {
 // store.ErrChanged where another command takes them over.
 func (w *Worker) removeReplaced(ctx context.Context, old []prepare.Here, again bool) error {
 	for _, h := range old {
-		o := newWorker(w.pod.Node, w.remove.oldPlan(h), nil, w.lease.lock) // the pulls are the new pod's
-		o.lease.ending, o.stop.dooms, o.stop.again = true, true, again
-		if err := o.remove.remove(ctx, RemoveOptions{stopped: func() { w.inheritEvents(h) }}); errors.Is(err, store.ErrChanged) {
+		old := newRemover(known(w.pod.Node, observe.Known{ID: h.ID, Pod: h.Pod}, w.pod.plan.Facts), w.lease.lock)
+		old.stop.again = again
+		if err := old.remove(ctx, RemoveOptions{stopped: func() { w.inheritEvents(h) }}); errors.Is(err, store.ErrChanged) {
 			return err
 		} else if err != nil {
 			return inStep(w.pod.plan.ID, "remove the pod that is replaced", err)

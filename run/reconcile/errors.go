@@ -4,30 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/podrun/podrun/cri"
 	"github.com/podrun/podrun/internal/identity"
 	"github.com/podrun/podrun/internal/problem"
-	"github.com/podrun/podrun/run/store"
 )
-
-// RuntimeError is an error of kind Runtime that names the pod.
-func RuntimeError(id identity.Pod, err error) error {
-	return &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Err: err}
-}
-
-// ofPod adds the pod to an error that names only a container: a command may have several
-// pods.
-func ofPod(id identity.Pod, err error) error {
-	e, ok := err.(*problem.Error)
-	if !ok || !strings.HasPrefix(e.Object, "container ") {
-		return err
-	}
-	named := *e
-	named.Object = "pod " + id.String() + ": " + e.Object
-	return &named
-}
 
 // waitError is the error of a wait. It names what the command waited for, unless the
 // error is about the pod.
@@ -60,60 +41,50 @@ func OrEnded(ctx context.Context, err error) error {
 // Failures of containers come first. Else, where the context has ended, its cause
 // does: that some call was canceled then explains nothing.
 func (w *Worker) explain(ctx context.Context, err error) error {
-	cause := context.Cause(ctx)
-	switch {
-	case err == nil:
-		return nil
-	case len(w.start.failures) > 0:
+	if err != nil && len(w.start.failures) > 0 {
 		return errors.Join(w.start.failures...)
-	case cause == nil:
-		return err
 	}
-	e, isProblem := errors.AsType[*problem.Error](err)
-	if isProblem && e.Kind == problem.Image {
+	if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Image {
 		return err // why the image could not be pulled is more specific
 	}
-	_, timeout := errors.AsType[problem.TimeoutError](cause)
-	if timeout {
+	if err != nil && timedOut(ctx) {
 		if trouble := w.start.images.trouble(); trouble != nil {
 			return ofPod(w.pod.plan.ID, trouble)
 		}
 	}
+	return explain(ctx, w.pod, err)
+}
+
+// timedOut reports whether the context ended because the command's time was over.
+func timedOut(ctx context.Context) bool {
+	_, timeout := errors.AsType[problem.TimeoutError](context.Cause(ctx))
+	return timeout
+}
+
+// explain is Worker.explain for an operation that starts nothing.
+func explain(ctx context.Context, p *state, err error) error {
+	cause := context.Cause(ctx)
+	if err == nil || cause == nil {
+		return err
+	}
+	id := p.plan.ID
+	e, isProblem := errors.AsType[*problem.Error](err)
 	switch {
 	case errors.Is(err, cause):
-		err = nameless(w.pod.plan.ID, err)
+		err = nameless(id, err)
 	case isProblem && e.Op != "":
 		err = fmt.Errorf("%w: %s", cause, e.Op)
 	default:
-		err = fmt.Errorf("%w: %w", cause, nameless(w.pod.plan.ID, err))
+		err = fmt.Errorf("%w: %w", cause, nameless(id, err))
 	}
-	if timeout {
-		late := DeadlineError(w.pod.plan.ID, err, "")
-		if w.pod.removedAtEnd {
+	if timedOut(ctx) {
+		late := DeadlineError(id, err, "")
+		if p.removedAtEnd {
 			late.Hint = "increase --timeout; with --rm=false the pod stays for 'podrun logs' and 'podrun describe'"
 		}
 		return late
 	}
-	return fmt.Errorf("pod %s: %w", w.pod.plan.ID, err)
-}
-
-// nameless drops the pod's name from an error to which a caller adds it.
-func nameless(id identity.Pod, err error) error {
-	if e, ok := err.(*problem.Error); ok && e.Object == "pod "+id.String() {
-		short := *e
-		short.Object = ""
-		return &short
-	}
-	return err
-}
-
-// inStep adds the step of the pod's start in which an error occurred.
-func inStep(id identity.Pod, step string, err error) error {
-	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: step, Err: nameless(id, err)}
-	if e, ok := errors.AsType[*problem.Error](err); ok {
-		out.Kind, out.Hint = e.Kind, e.Hint
-	}
-	return out
+	return fmt.Errorf("pod %s: %w", id, err)
 }
 
 // DeadlineError is an error of kind Deadline that names the pod; waiting, which may be
@@ -134,13 +105,4 @@ func (w *starter) endedBy(cause error, name, op string, err error) error {
 		return cause
 	}
 	return fmt.Errorf("%w; the runtime's last answer to %s container %s: %w", cause, op, name, w.pod.redacted(name, err))
-}
-
-// ofRuntime adds the pod to an error of the runtime. Other errors, for example that
-// another command now owns the pod, already name it.
-func (w *state) ofRuntime(err error) error {
-	if _, named := errors.AsType[*problem.Error](err); named || err == nil || errors.Is(err, store.ErrChanged) {
-		return err
-	}
-	return RuntimeError(w.plan.ID, err)
 }

@@ -105,7 +105,7 @@ func (w *Worker) clear(ctx context.Context) error {
 }
 
 func (w *Worker) clearVolumes(ctx context.Context) error {
-	dir, err := w.remove.lockDir(ctx)
+	dir, err := w.pod.lockDir(ctx)
 	if err != nil {
 		return err
 	}

@@ -133,7 +133,7 @@ func (w *Worker) executeOne(ctx context.Context, a lifecycle.Action) error {
 		if err := w.pod.recordRestarts(a.Restart, w.pod.runningIDs()...); err != nil {
 			return err
 		}
-		return w.pod.ofRuntime(w.stop.stopPod(ctx, w.stop.gracePeriod()))
+		return w.pod.ofRuntime(w.stop.stopPod(ctx, w.pod.gracePeriod()))
 	case lifecycle.CreateSandbox:
 		return w.start.createSandbox(ctx, a)
 	case lifecycle.KillContainer:
@@ -167,12 +167,12 @@ func (w *Worker) graceOf(a lifecycle.Action) time.Duration {
 	if a.Grace != nil {
 		return time.Duration(*a.Grace) * time.Second
 	}
-	return w.stop.gracePeriod()
+	return w.pod.gracePeriod()
 }
 
 // restartAll stops every container, and writes down that they no longer count.
 func (w *Worker) restartAll(ctx context.Context) error {
-	if err := w.stop.stopContainers(ctx, w.stop.gracePeriod()); err != nil {
+	if err := w.stop.stopContainers(ctx, w.pod.gracePeriod()); err != nil {
 		return w.pod.ofRuntime(err)
 	}
 	ended := map[string]bool{}

@@ -46,7 +46,7 @@ func (w *starter) postStart(ctx context.Context, name string) error {
 	var failed error
 	canceled := false
 	lost := w.lease.unlocked(ctx, w.lease.ended, func(ctx context.Context) error {
-		failed = hook.Apply(ctx, plan, w.stop.hookTarget(c))
+		failed = hook.Apply(ctx, plan, w.pod.hookTarget(c))
 		canceled = failed != nil && ctx.Err() != nil
 		return nil
 	})
@@ -86,7 +86,7 @@ func (w *starter) failHook(ctx context.Context, c lifecycle.Container, failed er
 	if !w.endDecides {
 		w.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", w.pod.plan.ID, c.Name), Op: "postStart hook", Err: hookCause(failed)})
 	}
-	if err := w.stop.killContainer(ctx, c.ID, w.stop.gracePeriod(), "FailedPostStartHook"); err != nil {
+	if err := w.stop.killContainer(ctx, c.ID, w.pod.gracePeriod(), "FailedPostStartHook"); err != nil {
 		return err
 	}
 	if err := w.markHook(c.ID, lifecycle.HookDone); err != nil {
@@ -171,18 +171,4 @@ func (w *starter) markHook(containerID string, state lifecycle.HookState) error 
 	}
 	w.pod.obs.SetHook(containerID, state)
 	return nil
-}
-
-// hookTarget is where a container's hooks go.
-func (w *stopper) hookTarget(c lifecycle.Container) hook.Target {
-	t := hook.Target{ContainerID: c.ID, Exec: w.exec}
-	if sb := w.pod.obs.Sandbox(); sb != nil && len(sb.IPs) > 0 {
-		t.PodIP = sb.IPs[0]
-	}
-	return t
-}
-
-func (w *stopper) exec(ctx context.Context, id string, command []string) (stdout, stderr []byte, code int32, err error) {
-	resp, err := w.pod.Node.Client.ExecSync(ctx, id, command, 0)
-	return resp.GetStdout(), resp.GetStderr(), resp.GetExitCode(), err
 }

@@ -71,26 +71,6 @@ func (w *starter) refreshVolumes(ctx context.Context) error {
 	return err
 }
 
-// redacted is an error without the values of the container's Secrets.
-func (w *state) redacted(name string, err error) error {
-	plan := w.plan.Container(name)
-	if plan == nil {
-		return err
-	}
-	if text := plan.Redact(err.Error()); text != err.Error() {
-		return &problem.Error{Kind: errorKind(err), Err: errors.New(text)}
-	}
-	return err
-}
-
-// errorKind is the kind of a problem.Error, else Runtime.
-func errorKind(err error) problem.Kind {
-	if e, ok := errors.AsType[*problem.Error](err); ok {
-		return e.Kind
-	}
-	return problem.Runtime
-}
-
 // volumeImages waits for the images that a container mounts as volumes, without
 // the pod's lock.
 func (w *starter) volumeImages(ctx context.Context, name string) (map[string]imagepull.Result, error) {
@@ -118,7 +98,7 @@ func (w *starter) makeVolumes(ctx context.Context) error {
 	if err := volume.MakePodDir(w.pod.plan.Volumes); err != nil {
 		return inStep(w.pod.plan.ID, "make its directories", err)
 	}
-	dir, err := w.remove.lockDir(ctx)
+	dir, err := w.pod.lockDir(ctx)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (w *remover) removeLate(ctx context.Context) error {
 			for _, sb := range left.Sandboxes {
 				gone = append(gone, sb.ID)
 			}
-			if err := w.onlyOurs(); err != nil {
+			if err := w.pod.onlyOurs(); err != nil {
 				return err
 			}
 			if err := w.removeStopped(ctx); err != nil {

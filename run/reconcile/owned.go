@@ -54,6 +54,11 @@ type owned struct {
 	outage time.Time
 }
 
+// newLease returns the ownership that the lock's process has, or takes, of a pod.
+func newLease(p *state, lock *store.PodLock) *owned {
+	return &owned{pod: p, lock: lock, pace: commandPace()}
+}
+
 // pace is how an operation checks, during a long call, whether it still owns its pod.
 type pace struct {
 	next     func(context.Context) error // waits for the next check
@@ -281,15 +286,9 @@ const longestOutage = time.Minute
 // read, the known state remains: nothing that podrun records may follow from a failed
 // observation.
 func (w *owned) relist(ctx context.Context) error {
-	seen, err := w.pod.Node.Observe(ctx, w.pod.plan.ID.UID)
+	err := w.pod.observe(ctx)
 	if !observe.IsUnavailable(err) {
 		w.outage = time.Time{}
-		if err == nil {
-			w.pod.obs = seen
-			if w.pod.unrecorded != nil {
-				w.pod.obs.PendingRestarts = w.pod.unrecorded
-			}
-		}
 		return err
 	}
 	if w.outage.IsZero() {

@@ -60,5 +60,5 @@ func (w *Worker) preemptOne(ctx context.Context, id identity.Pod) error {
 		return v.closeAfter(err)
 	}
 	v.pod.emit(event.Warning, event.Preempting, "", Preempted)
-	return v.closeAfter(v.stop.stopOwned(ctx, v.stop.gracePeriod()))
+	return v.closeAfter(v.stop.stopOwned(ctx, v.pod.gracePeriod()))
 }

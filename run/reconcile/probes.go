@@ -2,13 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"maps"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -148,23 +141,6 @@ func (w *probes) confirmed(ready bool) bool {
 	return true
 }
 
-// probed returns the current results of the probes. If no probes run, it returns the
-// stored results of an earlier podrun.
-func (w *state) probed() (started, ready map[string]bool, unhealthy map[string]lifecycle.Unhealthy) {
-	started, ready = w.obs.Probed()
-	if w.prober == nil {
-		return started, ready, nil
-	}
-	results := w.prober.Results()
-	maps.Copy(started, results.Started)
-	maps.Copy(ready, results.Ready)
-	unhealthy = map[string]lifecycle.Unhealthy{}
-	for id, kill := range results.Kill {
-		unhealthy[id] = lifecycle.Unhealthy{Message: kill.Message, Grace: kill.GraceSeconds}
-	}
-	return started, ready, unhealthy
-}
-
 // keepProbed stores the current results of the probes, if they have changed, for `get`
 // and for later commands. At the end of the command it stores all results; before, a
 // container whose probes have no result yet keeps the result of an earlier command.
@@ -181,28 +157,5 @@ func (w *probes) keepProbed(end bool) error {
 			now[id] = before
 		}
 	}
-	file := w.pod.plan.Layout.ProbeResults(w.pod.plan.ID.UID)
-	if len(now) == 0 || maps.Equal(now, w.pod.obs.Probes) {
-		if end && len(now) > 0 {
-			at := time.Now()
-			_ = os.Chtimes(file, at, at) // `get` shows then an older time
-		}
-		return nil
-	}
-	w.pod.obs.Probes = now
-	data, err := json.Marshal(now)
-	if err != nil {
-		return fmt.Errorf("keep the results of probes: %w", err)
-	}
-	err = os.Mkdir(filepath.Dir(file), 0o750)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // another command deleted the pod
-	}
-	if err == nil || errors.Is(err, fs.ErrExist) {
-		err = store.WriteState(file, data, 0o640)
-	}
-	if err != nil {
-		return fmt.Errorf("pod %s: keep the results of probes: %w", w.pod.plan.ID, err)
-	}
-	return nil
+	return w.pod.keepProbed(now, end)
 }

@@ -11,21 +11,15 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/podrun/podrun/cgroup"
 	"github.com/podrun/podrun/host"
 	"github.com/podrun/podrun/imagepull"
 	"github.com/podrun/podrun/internal/faultpoint"
 	"github.com/podrun/podrun/internal/identity"
-	"github.com/podrun/podrun/internal/problem"
 	"github.com/podrun/podrun/internal/trace"
 	"github.com/podrun/podrun/run/lifecycle"
 	"github.com/podrun/podrun/run/node"
 	"github.com/podrun/podrun/run/observe"
-	"github.com/podrun/podrun/run/prepare"
 	"github.com/podrun/podrun/run/store"
 	"github.com/podrun/podrun/volume"
 )
@@ -54,14 +48,13 @@ type RemoveOptions struct {
 // all of it had stopped; its error is of kind Refused where the sandbox is not
 // podrun's, Runtime otherwise, or the cause that ended ctx.
 func Remove(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts, lock *store.PodLock, o RemoveOptions) Result {
-	w := newWorker(n, knownPlan(n, k, facts), nil, lock)
-	w.lease.ending, w.stop.dooms = true, true
+	r := newRemover(known(n, k, facts), lock)
 	result := Result{ID: k.ID, Outcome: OutcomeDeleted}
 	o.stopped = func() {
-		pod := w.pod.viewOf(observe.Known{ID: k.ID, Pod: k.Pod}, true)
+		pod := r.pod.viewOf(observe.Known{ID: k.ID, Pod: k.Pod}, true)
 		result.Status, result.Containers = pod.Status, lifecycle.EndedContainers(pod, pod.Status)
 	}
-	if err := w.explain(ctx, w.remove.removeOwned(ctx, o)); err != nil {
+	if err := explain(ctx, r.pod, r.removeOwned(ctx, o)); err != nil {
 		result.Outcome, result.Err = OutcomeFailed, err
 	}
 	return result
@@ -72,22 +65,37 @@ func Remove(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts
 // cgroup, the cgroup, the logs and the directory. It can be repeated; k.Pod may be nil. The
 // error is of kind Runtime, or the cause that ended ctx.
 func RemoveStored(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts, lock *store.PodLock) error {
-	w := newWorker(n, knownPlan(n, k, facts), nil, lock)
-	w.lease.ending, w.stop.dooms = true, true
-	err := w.lease.acquire(store.PurposeRemove)
+	err := newRemover(known(n, k, facts), lock).removeStored(ctx)
 	if err == nil {
-		err = w.remove.removeGroups(ctx)
-	}
-	if err == nil {
-		err = w.remove.removeFiles(ctx, RemoveOptions{})
-	}
-	if err == nil {
-		return w.lease.lock.Disown()
+		return nil
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
 	return RuntimeError(k.ID, err)
+}
+
+// newRemover returns the remover of a pod, which acts under the lock.
+func newRemover(p *state, lock *store.PodLock) *remover {
+	l := newLease(p, lock)
+	l.ending = true
+	return &remover{pod: p, lease: l, stop: &stopper{pod: p, lease: l, dooms: true}}
+}
+
+// removeStored removes what does not need the runtime: processes in the pod's cgroup, the
+// cgroup, logs and directory.
+func (w *remover) removeStored(ctx context.Context) error {
+	err := w.lease.acquire(store.PurposeRemove)
+	if err == nil {
+		err = w.removeGroups(ctx)
+	}
+	if err == nil {
+		err = w.removeFiles(ctx, RemoveOptions{})
+	}
+	if err == nil {
+		err = w.lease.lock.Disown()
+	}
+	return err
 }
 
 // removeOwned makes this command the owner of a pod and removes it. Where another
@@ -136,22 +144,6 @@ func (w *remover) removedByOther(ctx context.Context) (bool, error) {
 	return len(left.Sandboxes)+len(left.Containers) == 0, nil
 }
 
-// knownPlan is a plan that contains only what is required to remove the pod.
-func knownPlan(n *node.Node, k observe.Known, facts host.Facts) *prepare.Plan {
-	p := &prepare.Plan{ID: k.ID, Pod: k.Pod, Layout: n.Layout(), NodeIPs: facts.NodeIPs, Runtime: facts.Runtime.Name, Facts: facts}
-	if p.Pod == nil {
-		p.Pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: k.ID.Namespace, Name: k.ID.Name}}
-	}
-	p.Cgroup = cgroup.Leftovers(k.ID.UID, facts.Cgroup, n.Settings)
-	return p
-}
-
-// oldPlan is a plan that contains only what is required to remove the pod that this one
-// replaces.
-func (w *remover) oldPlan(h prepare.Here) *prepare.Plan {
-	return knownPlan(w.pod.Node, observe.Known{ID: h.ID, Pod: h.Pod}, w.pod.plan.Facts)
-}
-
 // remove stops the pod and removes all of it, in the order in which it can be
 // done again after any failure: the directory, by which the pod is found, last.
 // The error is store.ErrChanged where another command took the pod over.
@@ -160,17 +152,17 @@ func (w *remover) remove(ctx context.Context, o RemoveOptions) error {
 	if w.pod.obs, err = w.pod.Node.Observe(ctx, w.pod.plan.ID.UID); err != nil {
 		return RuntimeError(w.pod.plan.ID, err)
 	}
-	if err := w.onlyOurs(); err != nil {
+	if err := w.pod.onlyOurs(); err != nil {
 		return err
 	}
 	if o.unstarted && lifecycle.AnyStarted(w.pod.obs) {
 		return nil
 	}
-	if err := w.openJournal(); err != nil {
+	if err := w.pod.openJournal(); err != nil {
 		return err
 	}
 	defer w.pod.journal.Close()
-	grace := w.stop.gracePeriod()
+	grace := w.pod.gracePeriod()
 	if o.Grace != nil {
 		grace = *o.Grace
 	}
@@ -294,34 +286,6 @@ func (w *remover) removeClaims(ctx context.Context, paths []string) error {
 	})
 }
 
-// onlyOurs refuses to touch a pod whose sandbox is not podrun's.
-func (w *remover) onlyOurs() error {
-	for _, sb := range w.pod.obs.Sandboxes {
-		if sb.RootDir != "" {
-			return &problem.Error{Kind: problem.Refused, Object: "pod " + w.pod.plan.ID.String(),
-				Err:  fmt.Errorf("its sandbox %s is of a podrun with another root directory", observe.ShortID(sb.ID)),
-				Hint: "use that one: --root-dir " + sb.RootDir}
-		}
-		if !sb.Managed {
-			return &problem.Error{Kind: problem.Refused, Object: "pod " + w.pod.plan.ID.String(),
-				Err:  fmt.Errorf("its sandbox %s was not made by podrun", observe.ShortID(sb.ID)),
-				Hint: "use the tool that made it"}
-		}
-	}
-	return nil
-}
-
-// openJournal opens the pod's journal, if the pod has a directory.
-func (w *remover) openJournal() error {
-	if _, err := os.Stat(w.pod.plan.Layout.Pod(w.pod.plan.ID.UID)); err != nil {
-		return nil
-	}
-	if err := w.pod.journal.Open(w.pod.plan.Layout); err != nil && !store.CannotWrite(err) {
-		return err
-	}
-	return nil
-}
-
 func (w *remover) removeSandboxes(ctx context.Context) error {
 	var errs []error
 	for _, sb := range w.pod.obs.Sandboxes {
@@ -360,7 +324,7 @@ func (w *remover) removeDirs(ctx context.Context) error {
 
 // underDirLock removes the pod's directory, or its content (volume.Empty).
 func (w *remover) underDirLock(ctx context.Context, remove func(ctx context.Context, layout identity.Layout, uid string) error) error {
-	dir, err := w.lockDir(ctx)
+	dir, err := w.pod.lockDir(ctx)
 	if err != nil {
 		return err
 	}
@@ -375,24 +339,4 @@ func (w *remover) underDirLock(ctx context.Context, remove func(ctx context.Cont
 func (w *remover) removeGroups(ctx context.Context) error {
 	defer trace.Begin(ctx, "remove control groups", w.pod.plan.ID.String())()
 	return w.pod.Node.RemoveUnderNodeLock(ctx, func() error { return cgroup.Remove(ctx, w.pod.plan.Cgroup) })
-}
-
-// lockDir locks the pod's directory against a command that creates its volumes without
-// the pod's lock. That command ends soon, because it no longer owns the pod.
-func (w *remover) lockDir(ctx context.Context) (*store.FileLock, error) {
-	path := w.pod.plan.Layout.Pod(w.pod.plan.ID.UID)
-	l, err := store.AwaitLock(ctx, path, nil, func() (*store.FileLock, error) {
-		f, err := store.FlockFile(path, unix.O_RDONLY|unix.O_DIRECTORY)
-		if f == nil || err != nil {
-			return nil, err
-		}
-		return &store.FileLock{File: f}, nil
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("pod %s: wait until its volumes are mounted: %w", w.pod.plan.ID, err)
-	}
-	return l, nil
 }

@@ -64,9 +64,9 @@ func (w *Worker) mayUndo(r *store.OwnerRecord) bool {
 // removeUnstarted removes a pod of which no container was started. Where there is
 // nothing left of it, its owner's record goes too.
 func (w *Worker) removeUnstarted(ctx context.Context) error {
-	o := newWorker(w.pod.Node, w.pod.plan, nil, w.lease.lock)
-	o.lease.ending = true
-	if err := o.remove.remove(ctx, RemoveOptions{unstarted: true}); err != nil || lifecycle.AnyStarted(o.pod.obs) {
+	o := newRemover(newState(w.pod.Node, w.pod.plan), w.lease.lock)
+	o.stop.dooms = false // another command may still take the pod over
+	if err := o.remove(ctx, RemoveOptions{unstarted: true}); err != nil || lifecycle.AnyStarted(o.pod.obs) {
 		return err
 	}
 	return w.lease.lock.Disown()

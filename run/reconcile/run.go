@@ -66,14 +66,14 @@ func (w *Worker) end(ctx context.Context, result *RunResult, o RunOptions) error
 	if !stop {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout+w.stop.gracePeriod())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout+w.pod.gracePeriod())
 	defer cancel()
 	if w.lease.lock.Held == nil {
 		if _, err := w.lease.lock.Take(ctx); err != nil {
 			return err
 		}
 	}
-	if err := w.remove.openJournal(); err != nil {
+	if err := w.pod.openJournal(); err != nil {
 		return err
 	}
 	defer w.pod.journal.Close()
@@ -86,7 +86,7 @@ func (w *Worker) end(ctx context.Context, result *RunResult, o RunOptions) error
 // removes the pod. All means that the result includes the exits of containers that it
 // stopped.
 func (w *Worker) runOver(ctx context.Context, result *RunResult, all bool) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout+w.stop.gracePeriod())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout+w.pod.gracePeriod())
 	defer cancel()
 	if w.lease.lock.Held == nil {
 		if _, err := w.lease.lock.Take(ctx); err != nil {

@@ -1,6 +1,10 @@
 package reconcile
 
 import (
+	"context"
+	"time"
+
+	"github.com/podrun/podrun/cgroup"
 	"github.com/podrun/podrun/container/probe"
 	"github.com/podrun/podrun/internal/event"
 	"github.com/podrun/podrun/run/lifecycle"
@@ -50,4 +54,34 @@ func (w *state) emit(kind, reason, container, message string) {
 		path = lifecycle.FindContainer(w.pod(), container).EventPath
 	}
 	w.journal.Emit(event.Event{Type: kind, Reason: reason, FieldPath: path, Message: message})
+}
+
+func (w *state) world() lifecycle.World {
+	world := lifecycle.World{Observed: w.obs, Hashes: w.plan.Hashes(), Now: time.Now(), Since: lifecycle.TakenOn(w.pod(), w.obs), BackOff: w.restartBackOff()}
+	world.Started, _, world.Unhealthy = w.probed()
+	if w.watchesGroup {
+		exists := cgroup.ReadExists(w.plan.Cgroup)
+		world.GroupLost = w.groupSeen && !exists
+		w.groupSeen = w.groupSeen || exists
+	}
+	return world
+}
+
+func (w *state) restartBackOff() lifecycle.RestartBackOff {
+	first, longest := w.Node.Settings.CrashLoopBackOff()
+	return lifecycle.RestartBackOff{First: first, Longest: longest}
+}
+
+// observe reads the pod from the runtime and its state files. If that fails, what was known
+// remains: nothing that podrun records may follow from a failed observation.
+func (w *state) observe(ctx context.Context) error {
+	seen, err := w.Node.Observe(ctx, w.plan.ID.UID)
+	if err != nil {
+		return err
+	}
+	w.obs = seen
+	if w.unrecorded != nil {
+		w.obs.PendingRestarts = w.unrecorded
+	}
+	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -25,10 +24,6 @@ import (
 // containers before it have used up the pod's grace period (kubelet,
 // minimumGracePeriodInSeconds).
 const minimumGrace = 2 * time.Second
-
-// defaultGrace is the API's default terminationGracePeriodSeconds, for a pod of which
-// only the containers are known.
-const defaultGrace = 30 * time.Second
 
 // hurryGrace is how long containers that are being stopped may still take once podrun
 // is about to be killed: GitHub's runner sends SIGKILL 2.5 s after SIGTERM, and the
@@ -64,21 +59,6 @@ func (w *stopper) hurried(ctx context.Context) (context.Context, context.CancelF
 		}
 	}()
 	return ctx, cancel
-}
-
-// gracePeriod is how long the pod's containers may take to end.
-func (w *stopper) gracePeriod() time.Duration { return gracePeriod(w.pod.pod(), w.pod.obs) }
-
-func gracePeriod(pod *corev1.Pod, obs *lifecycle.Observed) time.Duration {
-	if pod.Spec.TerminationGracePeriodSeconds != nil {
-		return time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
-	}
-	for _, c := range obs.Containers {
-		if n, err := strconv.Atoi(c.Annotations[identity.AnnotationPodTerminationGrace]); err == nil {
-			return time.Duration(n) * time.Second
-		}
-	}
-	return defaultGrace
 }
 
 // stopPod stops the whole pod: app containers concurrently, then the sidecars in reverse
@@ -248,7 +228,7 @@ func (w *stopper) finishStops(ctx context.Context) error {
 	if len(list) == 0 {
 		return nil
 	}
-	return w.pod.ofRuntime(w.stopAll(ctx, list, len(list), w.gracePeriod()))
+	return w.pod.ofRuntime(w.stopAll(ctx, list, len(list), w.pod.gracePeriod()))
 }
 
 // noteEnding writes down which containers are about to be asked to stop, and when
@@ -339,7 +319,7 @@ func (w *stopper) preStop(c lifecycle.Container) (hook.Plan, bool) {
 func (w *stopper) runPreStop(ctx context.Context, c lifecycle.Container, plan hook.Plan, grace time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	if err := hook.Apply(ctx, plan, w.hookTarget(c)); err != nil {
+	if err := hook.Apply(ctx, plan, w.pod.hookTarget(c)); err != nil {
 		w.pod.emit(event.Warning, event.FailedPreStopHook, c.Name, hookEvent(err, "PreStopHook failed"))
 	}
 }
@@ -367,7 +347,7 @@ func (w *Worker) Stop(ctx context.Context, grace *time.Duration) error {
 	if err := w.lease.acquire(store.PurposeStop); err != nil {
 		return err
 	}
-	period := w.stop.gracePeriod()
+	period := w.pod.gracePeriod()
 	if grace != nil {
 		period = *grace
 	}

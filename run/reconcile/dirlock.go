@@ -1,0 +1,31 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/podrun/podrun/run/store"
+	"golang.org/x/sys/unix"
+)
+
+// lockDir locks the pod's directory against a command that creates its volumes without
+// the pod's lock. That command ends soon, because it no longer owns the pod.
+func (w *state) lockDir(ctx context.Context) (*store.FileLock, error) {
+	path := w.plan.Layout.Pod(w.plan.ID.UID)
+	l, err := store.AwaitLock(ctx, path, nil, func() (*store.FileLock, error) {
+		f, err := store.FlockFile(path, unix.O_RDONLY|unix.O_DIRECTORY)
+		if f == nil || err != nil {
+			return nil, err
+		}
+		return &store.FileLock{File: f}, nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: wait until its volumes are mounted: %w", w.plan.ID, err)
+	}
+	return l, nil
+}

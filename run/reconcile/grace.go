@@ -1,0 +1,29 @@
+package reconcile
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/run/lifecycle"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// defaultGrace is the API's default terminationGracePeriodSeconds, for a pod of which
+// only the containers are known.
+const defaultGrace = 30 * time.Second
+
+// gracePeriod is how long the pod's containers may take to end.
+func (w *state) gracePeriod() time.Duration { return gracePeriod(w.pod(), w.obs) }
+
+func gracePeriod(pod *corev1.Pod, obs *lifecycle.Observed) time.Duration {
+	if pod.Spec.TerminationGracePeriodSeconds != nil {
+		return time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
+	}
+	for _, c := range obs.Containers {
+		if n, err := strconv.Atoi(c.Annotations[identity.AnnotationPodTerminationGrace]); err == nil {
+			return time.Duration(n) * time.Second
+		}
+	}
+	return defaultGrace
+}

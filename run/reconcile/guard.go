@@ -1,0 +1,38 @@
+package reconcile
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/store"
+)
+
+// onlyOurs refuses to touch a pod whose sandbox is not podrun's.
+func (w *state) onlyOurs() error {
+	for _, sb := range w.obs.Sandboxes {
+		if sb.RootDir != "" {
+			return &problem.Error{Kind: problem.Refused, Object: "pod " + w.plan.ID.String(),
+				Err:  fmt.Errorf("its sandbox %s is of a podrun with another root directory", observe.ShortID(sb.ID)),
+				Hint: "use that one: --root-dir " + sb.RootDir}
+		}
+		if !sb.Managed {
+			return &problem.Error{Kind: problem.Refused, Object: "pod " + w.plan.ID.String(),
+				Err:  fmt.Errorf("its sandbox %s was not made by podrun", observe.ShortID(sb.ID)),
+				Hint: "use the tool that made it"}
+		}
+	}
+	return nil
+}
+
+// openJournal opens the pod's journal, if the pod has a directory.
+func (w *state) openJournal() error {
+	if _, err := os.Stat(w.plan.Layout.Pod(w.plan.ID.UID)); err != nil {
+		return nil
+	}
+	if err := w.journal.Open(w.plan.Layout); err != nil && !store.CannotWrite(err) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,22 @@
+package reconcile
+
+import (
+	"context"
+
+	"github.com/podrun/podrun/container/hook"
+	"github.com/podrun/podrun/run/lifecycle"
+)
+
+// hookTarget is where a container's hooks go.
+func (w *state) hookTarget(c lifecycle.Container) hook.Target {
+	t := hook.Target{ContainerID: c.ID, Exec: w.exec}
+	if sb := w.obs.Sandbox(); sb != nil && len(sb.IPs) > 0 {
+		t.PodIP = sb.IPs[0]
+	}
+	return t
+}
+
+func (w *state) exec(ctx context.Context, id string, command []string) (stdout, stderr []byte, code int32, err error) {
+	resp, err := w.Node.Client.ExecSync(ctx, id, command, 0)
+	return resp.GetStdout(), resp.GetStderr(), resp.GetExitCode(), err
+}

@@ -1,0 +1,21 @@
+package reconcile
+
+import (
+	"github.com/podrun/podrun/cgroup"
+	"github.com/podrun/podrun/host"
+	"github.com/podrun/podrun/run/node"
+	"github.com/podrun/podrun/run/observe"
+	"github.com/podrun/podrun/run/prepare"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// known returns a pod of which only what its removal requires is known; k.Pod may be nil.
+func known(n *node.Node, k observe.Known, facts host.Facts) *state {
+	p := &prepare.Plan{ID: k.ID, Pod: k.Pod, Layout: n.Layout(), NodeIPs: facts.NodeIPs, Runtime: facts.Runtime.Name, Facts: facts}
+	if p.Pod == nil {
+		p.Pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: k.ID.Namespace, Name: k.ID.Name}}
+	}
+	p.Cgroup = cgroup.Leftovers(k.ID.UID, facts.Cgroup, n.Settings)
+	return newState(n, p)
+}

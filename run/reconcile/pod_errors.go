@@ -1,0 +1,55 @@
+package reconcile
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/podrun/podrun/internal/identity"
+	"github.com/podrun/podrun/internal/problem"
+	"github.com/podrun/podrun/run/store"
+)
+
+// RuntimeError is an error of kind Runtime that names the pod.
+func RuntimeError(id identity.Pod, err error) error {
+	return &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Err: err}
+}
+
+// ofPod adds the pod to an error that names only a container: a command may have several
+// pods.
+func ofPod(id identity.Pod, err error) error {
+	e, ok := err.(*problem.Error)
+	if !ok || !strings.HasPrefix(e.Object, "container ") {
+		return err
+	}
+	named := *e
+	named.Object = "pod " + id.String() + ": " + e.Object
+	return &named
+}
+
+// nameless drops the pod's name from an error to which a caller adds it.
+func nameless(id identity.Pod, err error) error {
+	if e, ok := err.(*problem.Error); ok && e.Object == "pod "+id.String() {
+		short := *e
+		short.Object = ""
+		return &short
+	}
+	return err
+}
+
+// inStep adds the step of the pod's start in which an error occurred.
+func inStep(id identity.Pod, step string, err error) error {
+	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: step, Err: nameless(id, err)}
+	if e, ok := errors.AsType[*problem.Error](err); ok {
+		out.Kind, out.Hint = e.Kind, e.Hint
+	}
+	return out
+}
+
+// ofRuntime adds the pod to an error of the runtime. Other errors, for example that
+// another command now owns the pod, already name it.
+func (w *state) ofRuntime(err error) error {
+	if _, named := errors.AsType[*problem.Error](err); named || err == nil || errors.Is(err, store.ErrChanged) {
+		return err
+	}
+	return RuntimeError(w.plan.ID, err)
+}

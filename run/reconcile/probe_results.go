@@ -1,0 +1,61 @@
+package reconcile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/podrun/podrun/run/lifecycle"
+	"github.com/podrun/podrun/run/store"
+)
+
+// probed returns the current results of the probes. If no probes run, it returns the
+// stored results of an earlier podrun.
+func (w *state) probed() (started, ready map[string]bool, unhealthy map[string]lifecycle.Unhealthy) {
+	started, ready = w.obs.Probed()
+	if w.prober == nil {
+		return started, ready, nil
+	}
+	results := w.prober.Results()
+	maps.Copy(started, results.Started)
+	maps.Copy(ready, results.Ready)
+	unhealthy = map[string]lifecycle.Unhealthy{}
+	for id, kill := range results.Kill {
+		unhealthy[id] = lifecycle.Unhealthy{Message: kill.Message, Grace: kill.GraceSeconds}
+	}
+	return started, ready, unhealthy
+}
+
+// keepProbed stores results of probes, by container ID, if they have changed. At the end of an
+// operation the file shows when they were known to hold, for `get`.
+func (w *state) keepProbed(now map[string]lifecycle.Probed, end bool) error {
+	file := w.plan.Layout.ProbeResults(w.plan.ID.UID)
+	if len(now) == 0 || maps.Equal(now, w.obs.Probes) {
+		if end && len(now) > 0 {
+			at := time.Now()
+			_ = os.Chtimes(file, at, at) // `get` shows then an older time
+		}
+		return nil
+	}
+	w.obs.Probes = now
+	data, err := json.Marshal(now)
+	if err != nil {
+		return fmt.Errorf("keep the results of probes: %w", err)
+	}
+	err = os.Mkdir(filepath.Dir(file), 0o750)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // another command deleted the pod
+	}
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		err = store.WriteState(file, data, 0o640)
+	}
+	if err != nil {
+		return fmt.Errorf("pod %s: keep the results of probes: %w", w.plan.ID, err)
+	}
+	return nil
+}

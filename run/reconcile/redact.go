@@ -1,0 +1,27 @@
+package reconcile
+
+import (
+	"errors"
+
+	"github.com/podrun/podrun/internal/problem"
+)
+
+// redacted is an error without the values of the container's Secrets.
+func (w *state) redacted(name string, err error) error {
+	plan := w.plan.Container(name)
+	if plan == nil {
+		return err
+	}
+	if text := plan.Redact(err.Error()); text != err.Error() {
+		return &problem.Error{Kind: errorKind(err), Err: errors.New(text)}
+	}
+	return err
+}
+
+// errorKind is the kind of a problem.Error, else Runtime.
+func errorKind(err error) problem.Kind {
+	if e, ok := errors.AsType[*problem.Error](err); ok {
+		return e.Kind
+	}
+	return problem.Runtime
+}
