@@ -68,7 +68,7 @@ func (o ApplyOptions) goal() lifecycle.Goal {
 // this one has readied it, the pod is admitted again as it is then. A failure before
 // the first container was started is rolled back.
 func (w *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Result {
-	defer w.lease.lock.Reservation.Release()
+	defer w.lease.Lock.Reservation.Release()
 	if err := t.Refused(); err != nil {
 		return Result{ID: t.Plan.ID, Outcome: OutcomeFailed, Err: w.closeAfter(err)}
 	}
@@ -104,26 +104,26 @@ func (w *Worker) Apply(ctx context.Context, t prepare.Target, o ApplyOptions) Re
 // beginUndo registers what takes back that the pod was admitted.
 func (w *Worker) beginUndo(t prepare.Target, o ApplyOptions) {
 	if t.Change == prepare.ChangeNew {
-		w.lease.undo.push("remove the pod's directory", w.remove.removeDirs)
+		w.lease.Undo.Push("remove the pod's directory", w.remove.removeDirs)
 	}
 	if o.Debug != nil {
-		w.lease.undo.push("remove the ephemeral container", func(ctx context.Context) error { return w.removeDebug(ctx, t, o.Debug.Name) })
+		w.lease.Undo.Push("remove the ephemeral container", func(ctx context.Context) error { return w.removeDebug(ctx, t, o.Debug.Name) })
 	}
 }
 
 // endedUndebugged is the error for a pod that ended before its ephemeral container was
 // started.
 func (w *Worker) endedUndebugged() error {
-	return &problem.Error{Kind: problem.Failed, Object: "pod " + w.pod.plan.ID.String(), Err: errors.New("has ended"),
+	return &problem.Error{Kind: problem.Failed, Object: "pod " + w.pod.Plan.ID.String(), Err: errors.New("has ended"),
 		Hint: "an ephemeral container requires a running pod; 'podrun get' shows the pod's state"}
 }
 
 // wantedImages are the images that a goal needs.
 func (w *Worker) wantedImages(goal lifecycle.Goal) imagepull.Plan {
 	if name := goal.Debugs(); name != "" {
-		return w.pod.plan.Images.Only(name)
+		return w.pod.Plan.Images.Only(name)
 	}
-	return w.pod.plan.Images
+	return w.pod.Plan.Images
 }
 
 // leftBehind reports the objects that a rollback could not remove.
@@ -134,16 +134,16 @@ func leftBehind(id identity.Pod, err error) error {
 
 // applyTarget brings a pod as it was admitted to its goal.
 func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptions) (Outcome, error) {
-	w.lease.hasDir = t.Change != prepare.ChangeReplace
-	w.pod.resizePending = pendingResize{known: true} // none
+	w.lease.HasDir = t.Change != prepare.ChangeReplace
+	w.pod.ResizePending = PendingResize{Known: true} // none
 	w.beginUndo(t, o)
 	if err := w.observeTarget(ctx, t); err != nil {
-		return OutcomeFailed, RuntimeError(w.pod.plan.ID, err)
+		return OutcomeFailed, RuntimeError(w.pod.Plan.ID, err)
 	}
-	if err := w.pod.onlyOurs(); err != nil {
+	if err := w.pod.OnlyOurs(); err != nil {
 		return OutcomeFailed, err
 	}
-	if err := w.pod.clearStopped(); err != nil {
+	if err := w.pod.ClearStopped(); err != nil {
 		return OutcomeFailed, err
 	}
 	if err := w.preempt(ctx, t.Preempts); err != nil {
@@ -160,12 +160,12 @@ func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptio
 			return OutcomeFailed, err
 		}
 	}
-	if err := w.pod.journal.Open(w.pod.plan.Layout); err != nil {
+	if err := w.pod.Journal.Open(w.pod.Plan.Layout); err != nil {
 		return OutcomeFailed, err
 	}
 	if t.Change != prepare.ChangeUnchanged {
-		for _, warning := range w.pod.plan.Warnings {
-			w.pod.journal.Emit(warning)
+		for _, warning := range w.pod.Plan.Warnings {
+			w.pod.Journal.Emit(warning)
 		}
 	}
 	if o.Supervision != nil {
@@ -193,15 +193,15 @@ func (w *Worker) applyTarget(ctx context.Context, t prepare.Target, o ApplyOptio
 // admitted, under the same lock. For a new pod it is empty, unless the facts contain its
 // UID.
 func (w *Worker) observeTarget(ctx context.Context, t prepare.Target) (err error) {
-	if t.Was.Observed != nil && t.Was.ID.UID == w.pod.plan.ID.UID {
-		w.pod.obs = t.Was.Observed
+	if t.Was.Observed != nil && t.Was.ID.UID == w.pod.Plan.ID.UID {
+		w.pod.Observed = t.Was.Observed
 		return nil
 	}
-	ofThis := func(p host.Pod) bool { return p.UID == w.pod.plan.ID.UID }
-	if t.Change == prepare.ChangeNew && !slices.ContainsFunc(w.pod.plan.Facts.Pods, ofThis) {
+	ofThis := func(p host.Pod) bool { return p.UID == w.pod.Plan.ID.UID }
+	if t.Change == prepare.ChangeNew && !slices.ContainsFunc(w.pod.Plan.Facts.Pods, ofThis) {
 		return nil
 	}
-	w.pod.obs, err = w.pod.Node.Observe(ctx, w.pod.plan.ID.UID)
+	w.pod.Observed, err = w.pod.Node.Observe(ctx, w.pod.Plan.ID.UID)
 	return err
 }
 
@@ -218,8 +218,8 @@ func (w *Worker) what(t prepare.Target, o Outcome) []string {
 		return t.Changes
 	case OutcomeRestarted:
 		var names []string
-		for _, c := range lifecycle.SpecContainers(w.pod.pod()) {
-			if have := w.pod.obs.Container(c.Container.Name); have != nil && w.mine[have.ID] {
+		for _, c := range lifecycle.SpecContainers(w.pod.Spec()) {
+			if have := w.pod.Observed.Container(c.Container.Name); have != nil && w.mine[have.ID] {
 				names = append(names, have.Name)
 			}
 		}
@@ -236,8 +236,8 @@ func (w *Worker) alreadyEnded() (Outcome, error) {
 		return OutcomeUnchanged, nil
 	}
 	return OutcomeFailed, &problem.Error{
-		Kind: problem.Failed, Object: "pod " + w.pod.plan.ID.String(), Err: errors.New(failedWhy(status)),
-		Hint: "'podrun logs' shows why; 'podrun restart " + w.pod.plan.ID.Name + "' runs it again",
+		Kind: problem.Failed, Object: "pod " + w.pod.Plan.ID.String(), Err: errors.New(failedWhy(status)),
+		Hint: "'podrun logs' shows why; 'podrun restart " + w.pod.Plan.ID.Name + "' runs it again",
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 // is stopped or deleted or a container cannot be started, Deadline, Runtime, or
 // the cause that ended ctx.
 func (w *Worker) Attend(ctx context.Context, goal lifecycle.Goal) error {
-	w.lease.attends = true
-	if err := w.pod.wasStopped(); err != nil {
+	w.lease.Attends = true
+	if err := w.pod.WasStopped(); err != nil {
 		return err
 	}
 	_, err := w.until(ctx, goal)
@@ -24,9 +24,9 @@ func (w *Worker) Attend(ctx context.Context, goal lifecycle.Goal) error {
 // Close closes the pod's journal; the error is that of its last write.
 func (w *Worker) Close() error {
 	if w.start.images.puller != nil {
-		w.start.images.puller.Forget(w.pod.journal)
+		w.start.images.puller.Forget(w.pod.Journal)
 	}
-	return w.pod.journal.Close()
+	return w.pod.Journal.Close()
 }
 
 // closeAfter is Close for a command that ends with err, which may be nil: what it returns
@@ -39,7 +39,7 @@ func (w *Worker) closeAfter(err error) error {
 }
 
 // Release releases the pod's lock and its reservations.
-func (w *Worker) Release() { w.lease.lock.Release() }
+func (w *Worker) Release() { w.lease.Lock.Release() }
 
 // Status computes the pod's status from the last observation.
 func (w *Worker) Status() corev1.PodStatus { return w.pod.Status() }

@@ -18,13 +18,13 @@ import (
 // reserves the resources of the new one. For an unchanged pod, the location of its
 // Secrets may have changed.
 func (w *Worker) prepareChange(ctx context.Context, t prepare.Target, o ApplyOptions) error {
-	if t.Change == prepare.ChangeUnchanged && (t.Was.Made.SecretsLost || t.Was.Made.InMemory != w.pod.plan.Checkpoint.InMemory) {
-		return store.WriteCheckpoint(w.pod.plan.Layout, w.pod.plan.ID, w.pod.plan.Checkpoint)
+	if t.Change == prepare.ChangeUnchanged && (t.Was.Made.SecretsLost || t.Was.Made.InMemory != w.pod.Plan.Checkpoint.InMemory) {
+		return store.WriteCheckpoint(w.pod.Plan.Layout, w.pod.Plan.ID, w.pod.Plan.Checkpoint)
 	}
 	if t.Change != prepare.ChangeUpdate && t.Change != prepare.ChangeReplace {
 		return nil
 	}
-	if err := w.lease.unlocked(ctx, w.lease.lost, w.start.images.ready); err != nil {
+	if err := w.lease.Do(ctx, w.lease.Lost, w.start.images.ready); err != nil {
 		return err
 	}
 	if t.Change == prepare.ChangeUpdate {
@@ -32,12 +32,12 @@ func (w *Worker) prepareChange(ctx context.Context, t prepare.Target, o ApplyOpt
 		if err := w.start.refreshVolumes(ctx); err != nil {
 			return err
 		}
-		if err := w.pod.beginResize(t.Was.Pod); err != nil {
+		if err := w.pod.BeginResize(t.Was.Pod); err != nil {
 			return err
 		}
 		return w.update(o)
 	}
-	again := o.FromCheckpoint && len(t.Old) == 1 && t.Old[0].ID.UID == w.pod.plan.ID.UID
+	again := o.FromCheckpoint && len(t.Old) == 1 && t.Old[0].ID.UID == w.pod.Plan.ID.UID
 	if err := w.removeReplaced(ctx, t.Old, again); err != nil {
 		return err
 	}
@@ -47,26 +47,26 @@ func (w *Worker) prepareChange(ctx context.Context, t prepare.Target, o ApplyOpt
 // reserveAfter reserves the resources of a pod whose predecessor was removed. One that is
 // created again keeps its definition also if it fails to start: podrun has the only copy.
 func (w *Worker) reserveAfter(ctx context.Context, again bool) error {
-	w.pod.obs = &lifecycle.Observed{}
+	w.pod.Observed = &lifecycle.Observed{}
 	if !again {
-		w.lease.undo.push("remove the pod's directory", w.remove.removeDirs)
+		w.lease.Undo.Push("remove the pod's directory", w.remove.removeDirs)
 	}
 	err := w.pod.Node.UnderNodeLock(ctx, func() error {
-		defer w.lease.lock.Reservation.Release() // the new definition applies from now on
-		return node.Reserve(w.pod.plan)
+		defer w.lease.Lock.Reservation.Release() // the new definition applies from now on
+		return node.Reserve(w.pod.Plan)
 	})
 	if err == nil && again {
-		err = store.SyncCheckpoint(w.pod.plan.Layout, w.pod.plan.ID)
+		err = store.SyncCheckpoint(w.pod.Plan.Layout, w.pod.Plan.ID)
 	}
 	if err != nil {
 		return err
 	}
-	w.lease.hasDir = true
-	return w.lease.lock.Update(func(r *store.OwnerRecord) {
-		r.UID, r.Incarnation, r.Fresh = w.pod.plan.ID.UID, store.RandomHex(8), !again
+	w.lease.HasDir = true
+	return w.lease.Lock.Update(func(r *store.OwnerRecord) {
+		r.UID, r.Incarnation, r.Fresh = w.pod.Plan.ID.UID, store.RandomHex(8), !again
 		r.EndRemoval()
 		r.Ending = nil
-		w.lease.lock.SetOrigin(r)
+		w.lease.Lock.SetOrigin(r)
 	})
 }
 
@@ -74,8 +74,8 @@ func (w *Worker) reserveAfter(ctx context.Context, again bool) error {
 // come from a source whose definition it does not have: a supervisor would delete it with
 // its data.
 func (w *Worker) update(o ApplyOptions) error {
-	checkpoint := func() error { return store.WriteCheckpoint(w.pod.plan.Layout, w.pod.plan.ID, w.pod.plan.Checkpoint) }
-	origin := func() error { return w.lease.lock.Update(w.lease.lock.SetOrigin) }
+	checkpoint := func() error { return store.WriteCheckpoint(w.pod.Plan.Layout, w.pod.Plan.ID, w.pod.Plan.Checkpoint) }
+	origin := func() error { return w.lease.Lock.Update(w.lease.Lock.SetOrigin) }
 	steps := []func() error{origin, checkpoint}
 	if o.Origin.Command == store.OriginServe {
 		steps = []func() error{checkpoint, origin}
@@ -92,12 +92,12 @@ func (w *Worker) update(o ApplyOptions) error {
 // store.ErrChanged where another command takes them over.
 func (w *Worker) removeReplaced(ctx context.Context, old []prepare.Here, again bool) error {
 	for _, h := range old {
-		old := newRemover(known(w.pod.Node, observe.Known{ID: h.ID, Pod: h.Pod}, w.pod.plan.Facts), w.lease.lock)
+		old := newRemover(Known(w.pod.Node, observe.Known{ID: h.ID, Pod: h.Pod}, w.pod.Plan.Facts), w.lease.Lock)
 		old.stop.again = again
 		if err := old.remove(ctx, RemoveOptions{stopped: func() { w.inheritEvents(h) }}); errors.Is(err, store.ErrChanged) {
 			return err
 		} else if err != nil {
-			return inStep(w.pod.plan.ID, "remove the pod that is replaced", err)
+			return InStep(w.pod.Plan.ID, "remove the pod that is replaced", err)
 		}
 	}
 	return nil
@@ -106,10 +106,10 @@ func (w *Worker) removeReplaced(ctx context.Context, old []prepare.Here, again b
 // inheritEvents takes over the journal of a pod that this one takes the place of: `events`
 // shows the events of both.
 func (w *Worker) inheritEvents(h prepare.Here) {
-	events, err := store.ReadJournal(w.pod.plan.Layout, h.ID.UID)
+	events, err := store.ReadJournal(w.pod.Plan.Layout, h.ID.UID)
 	if err != nil {
 		w.pod.Node.SendWarnings(problem.List{problem.WarningOf(fmt.Errorf("pod %s: keep the events of the replaced pod: %w", h.ID, err))})
 		return
 	}
-	w.pod.journal.Inherit(events)
+	w.pod.Journal.Inherit(events)
 }

@@ -12,8 +12,8 @@ import (
 
 // lockDir locks the pod's directory against a command that creates its volumes without
 // the pod's lock. That command ends soon, because it no longer owns the pod.
-func (w *state) lockDir(ctx context.Context) (*store.FileLock, error) {
-	path := w.plan.Layout.Pod(w.plan.ID.UID)
+func (w *Pod) LockDir(ctx context.Context) (*store.FileLock, error) {
+	path := w.Plan.Layout.Pod(w.Plan.ID.UID)
 	l, err := store.AwaitLock(ctx, path, nil, func() (*store.FileLock, error) {
 		f, err := store.FlockFile(path, unix.O_RDONLY|unix.O_DIRECTORY)
 		if f == nil || err != nil {
@@ -25,7 +25,7 @@ func (w *state) lockDir(ctx context.Context) (*store.FileLock, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("pod %s: wait until its volumes are mounted: %w", w.plan.ID, err)
+		return nil, fmt.Errorf("pod %s: wait until its volumes are mounted: %w", w.Plan.ID, err)
 	}
 	return l, nil
 }

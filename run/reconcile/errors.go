@@ -18,7 +18,7 @@ func (w *Worker) waitError(ctx context.Context, err error, waiting string) error
 	}
 	err = fmt.Errorf("%w while %s", err, waiting)
 	if ctx.Err() == nil {
-		return RuntimeError(w.pod.plan.ID, err)
+		return RuntimeError(w.pod.Plan.ID, err)
 	}
 	return err
 }
@@ -49,7 +49,7 @@ func (w *Worker) explain(ctx context.Context, err error) error {
 	}
 	if err != nil && timedOut(ctx) {
 		if trouble := w.start.images.trouble(); trouble != nil {
-			return ofPod(w.pod.plan.ID, trouble)
+			return OfPod(w.pod.Plan.ID, trouble)
 		}
 	}
 	return explain(ctx, w.pod, err)
@@ -62,24 +62,24 @@ func timedOut(ctx context.Context) bool {
 }
 
 // explain is Worker.explain for an operation that starts nothing.
-func explain(ctx context.Context, p *state, err error) error {
+func explain(ctx context.Context, p *Pod, err error) error {
 	cause := context.Cause(ctx)
 	if err == nil || cause == nil {
 		return err
 	}
-	id := p.plan.ID
+	id := p.Plan.ID
 	e, isProblem := errors.AsType[*problem.Error](err)
 	switch {
 	case errors.Is(err, cause):
-		err = nameless(id, err)
+		err = Nameless(id, err)
 	case isProblem && e.Op != "":
 		err = fmt.Errorf("%w: %s", cause, e.Op)
 	default:
-		err = fmt.Errorf("%w: %w", cause, nameless(id, err))
+		err = fmt.Errorf("%w: %w", cause, Nameless(id, err))
 	}
 	if timedOut(ctx) {
 		late := DeadlineError(id, err, "")
-		if p.removedAtEnd {
+		if p.RemovedAtEnd {
 			late.Hint = "increase --timeout; with --rm=false the pod stays for 'podrun logs' and 'podrun describe'"
 		}
 		return late
@@ -104,5 +104,5 @@ func (w *starter) endedBy(cause error, name, op string, err error) error {
 	if err == nil || errors.Is(err, cause) || cri.Interrupted(err) {
 		return cause
 	}
-	return fmt.Errorf("%w; the runtime's last answer to %s container %s: %w", cause, op, name, w.pod.redacted(name, err))
+	return fmt.Errorf("%w; the runtime's last answer to %s container %s: %w", cause, op, name, w.pod.Redacted(name, err))
 }

@@ -43,38 +43,38 @@ func Evict(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodLo
 }
 
 func (w *Worker) evict(ctx context.Context, e Eviction) error {
-	if err := w.lease.acquire(store.PurposeStop); err != nil {
+	if err := w.lease.Acquire(store.PurposeStop); err != nil {
 		return err
 	}
-	if w.pod.obs.Kept.Terminal() {
+	if w.pod.Observed.Kept.Terminal() {
 		return nil // it ended since then
 	}
 	// Written first: if this process ends now, the next one does not start the pod.
 	if e.Shutdown != "" {
-		if err := w.keepEvicted(w.pod.obs.Kept.StopForShutdown(e.Shutdown, e.Message, time.Now())); err != nil {
+		if err := w.keepEvicted(w.pod.Observed.Kept.StopForShutdown(e.Shutdown, e.Message, time.Now())); err != nil {
 			return err
 		}
-		return w.pod.ofRuntime(w.stop.stopOwned(ctx, e.Grace))
+		return w.pod.OfRuntime(w.stop.stopOwned(ctx, e.Grace))
 	}
-	if err := w.keepEvicted(w.pod.obs.Kept.Evict(e.Message, e.ForNode, time.Now())); err != nil {
+	if err := w.keepEvicted(w.pod.Observed.Kept.Evict(e.Message, e.ForNode, time.Now())); err != nil {
 		return err
 	}
-	w.pod.emit(event.Warning, event.Evicted, "", e.Message)
+	w.pod.Emit(event.Warning, event.Evicted, "", e.Message)
 	if err := w.stop.stopOwned(ctx, e.Grace); err != nil {
-		return w.pod.ofRuntime(err)
+		return w.pod.OfRuntime(err)
 	}
-	if w.lease.lock.Held == nil || !w.lease.lock.Owned() {
+	if w.lease.Lock.Held == nil || !w.lease.Lock.Owned() {
 		return nil // another command stops or removes it
 	}
-	return w.pod.ofRuntime(w.clear(ctx))
+	return w.pod.OfRuntime(w.clear(ctx))
 }
 
 // keepEvicted records an eviction. The pod is evicted even if the disk cannot be written,
 // because this may be the reason for the eviction.
 func (w *Worker) keepEvicted(kept lifecycle.Kept) error {
-	err := w.pod.keep(kept)
+	err := w.pod.Keep(kept)
 	if store.CannotWrite(err) {
-		w.pod.obs.Kept, err = kept, nil
+		w.pod.Observed.Kept, err = kept, nil
 	}
 	return err
 }
@@ -82,14 +82,14 @@ func (w *Worker) keepEvicted(kept lifecycle.Kept) error {
 // clear removes what an evicted pod has on disk, once how its containers have ended is
 // written down.
 func (w *Worker) clear(ctx context.Context) error {
-	seen, err := w.pod.Node.Observe(ctx, w.pod.plan.ID.UID)
+	seen, err := w.pod.Node.Observe(ctx, w.pod.Plan.ID.UID)
 	if err != nil {
 		return err
 	}
-	evicted := w.pod.obs.Kept
-	w.pod.obs = seen
-	w.pod.obs.Kept = evicted.WithContainers(slices.Concat(seen.Containers, evicted.Evicted.Containers))
-	if err := w.keepEvicted(w.pod.obs.Kept); err != nil {
+	evicted := w.pod.Observed.Kept
+	w.pod.Observed = seen
+	w.pod.Observed.Kept = evicted.WithContainers(slices.Concat(seen.Containers, evicted.Evicted.Containers))
+	if err := w.keepEvicted(w.pod.Observed.Kept); err != nil {
 		return err
 	}
 	var errs []error
@@ -99,17 +99,17 @@ func (w *Worker) clear(ctx context.Context) error {
 		}
 	}
 	if len(errs) == 0 { // a container that is there may use its volumes
-		errs = append(errs, w.clearVolumes(ctx), w.pod.keep(w.pod.obs.Kept)) // now the resources are free
+		errs = append(errs, w.clearVolumes(ctx), w.pod.Keep(w.pod.Observed.Kept)) // now the resources are free
 	}
 	return errors.Join(errs...)
 }
 
 func (w *Worker) clearVolumes(ctx context.Context) error {
-	dir, err := w.pod.lockDir(ctx)
+	dir, err := w.pod.LockDir(ctx)
 	if err != nil {
 		return err
 	}
 	defer dir.Unlock()
-	return errors.Join(volume.RemoveContents(ctx, w.pod.plan.Layout, w.pod.plan.ID.UID),
-		volume.ReclaimFiles(w.pod.plan.Layout, w.pod.plan.ID.UID, observe.TerminationMessageLimit))
+	return errors.Join(volume.RemoveContents(ctx, w.pod.Plan.Layout, w.pod.Plan.ID.UID),
+		volume.ReclaimFiles(w.pod.Plan.Layout, w.pod.Plan.ID.UID, observe.TerminationMessageLimit))
 }

@@ -67,7 +67,7 @@ func (w *Worker) execute(ctx context.Context, actions []lifecycle.Action) (did b
 		if err != nil {
 			return did, err // ErrChanged: another process did it, or something else is to be done
 		}
-		if failed && a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(w.pod.pod(), a.Container).Init {
+		if failed && a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(w.pod.Spec(), a.Container).Init {
 			return did, nil // later containers depend on an init container
 		}
 	}
@@ -81,7 +81,7 @@ func (w *Worker) execute(ctx context.Context, actions []lifecycle.Action) (did b
 // heldTurn is the turn of an action that is delayed after a failure: later containers depend
 // on an init container.
 func (w *Worker) heldTurn(a lifecycle.Action) turn {
-	if a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(w.pod.pod(), a.Container).Init {
+	if a.Verb == lifecycle.StartContainer && lifecycle.FindContainer(w.pod.Spec(), a.Container).Init {
 		return startStop
 	}
 	return startNext
@@ -110,7 +110,7 @@ func (w *Worker) startBeside(ctx context.Context, actions []lifecycle.Action) er
 	if len(actions) == 0 {
 		return nil
 	}
-	defer trace.Begin(ctx, "start containers in parallel", w.pod.plan.ID.String())()
+	defer trace.Begin(ctx, "start containers in parallel", w.pod.Plan.ID.String())()
 	failed, err := w.start.startContainers(ctx, actions...)
 	if err != nil {
 		return err
@@ -130,14 +130,14 @@ func (w *Worker) executeOne(ctx context.Context, a lifecycle.Action) error {
 	defer trace.Begin(ctx, string(a.Verb), w.objectOf(a))()
 	switch a.Verb {
 	case lifecycle.KillPod:
-		if err := w.pod.recordRestarts(a.Restart, w.pod.runningIDs()...); err != nil {
+		if err := w.pod.RecordRestarts(a.Restart, w.pod.RunningIDs()...); err != nil {
 			return err
 		}
-		return w.pod.ofRuntime(w.stop.stopPod(ctx, w.pod.gracePeriod()))
+		return w.pod.OfRuntime(w.stop.stopPod(ctx, w.pod.GracePeriod()))
 	case lifecycle.CreateSandbox:
 		return w.start.createSandbox(ctx, a)
 	case lifecycle.KillContainer:
-		if err := w.pod.recordRestarts(a.Restart, a.ID); err != nil {
+		if err := w.pod.RecordRestarts(a.Restart, a.ID); err != nil {
 			return err
 		}
 		return w.stop.killContainer(ctx, a.ID, w.graceOf(a), a.Message)
@@ -157,9 +157,9 @@ func (w *Worker) executeOne(ctx context.Context, a lifecycle.Action) error {
 // objectOf names what an action is about.
 func (w *Worker) objectOf(a lifecycle.Action) string {
 	if a.Container == "" {
-		return w.pod.plan.ID.String()
+		return w.pod.Plan.ID.String()
 	}
-	return w.pod.plan.ID.String() + " " + a.Container
+	return w.pod.Plan.ID.String() + " " + a.Container
 }
 
 // graceOf is the grace period of a KillContainer: the action's, else the pod's.
@@ -167,21 +167,21 @@ func (w *Worker) graceOf(a lifecycle.Action) time.Duration {
 	if a.Grace != nil {
 		return time.Duration(*a.Grace) * time.Second
 	}
-	return w.pod.gracePeriod()
+	return w.pod.GracePeriod()
 }
 
 // restartAll stops every container, and writes down that they no longer count.
 func (w *Worker) restartAll(ctx context.Context) error {
-	if err := w.stop.stopContainers(ctx, w.pod.gracePeriod()); err != nil {
-		return w.pod.ofRuntime(err)
+	if err := w.stop.stopContainers(ctx, w.pod.GracePeriod()); err != nil {
+		return w.pod.OfRuntime(err)
 	}
 	ended := map[string]bool{}
-	for _, c := range w.pod.obs.Containers {
+	for _, c := range w.pod.Observed.Containers {
 		ended[c.ID] = true
 	}
-	if err := store.KeepState(w.pod.plan.Layout.Restarted(w.pod.plan.ID.UID), slices.Sorted(maps.Keys(ended)), true); err != nil {
-		return fmt.Errorf("pod %s: keep that its containers are restarted: %w", w.pod.plan.ID, err)
+	if err := store.KeepState(w.pod.Plan.Layout.Restarted(w.pod.Plan.ID.UID), slices.Sorted(maps.Keys(ended)), true); err != nil {
+		return fmt.Errorf("pod %s: keep that its containers are restarted: %w", w.pod.Plan.ID, err)
 	}
-	w.pod.obs.Restarted = ended
+	w.pod.Observed.Restarted = ended
 	return nil
 }

@@ -25,8 +25,8 @@ func (w *starter) configOf(ctx context.Context, a lifecycle.Action, image imagep
 	if err := w.removeOld(ctx, a.Container); err != nil {
 		return nil, err
 	}
-	plan := w.pod.plan.Container(a.Container)
-	spec := lifecycle.FindContainer(w.pod.pod(), a.Container).Container
+	plan := w.pod.Plan.Container(a.Container)
+	spec := lifecycle.FindContainer(w.pod.Spec(), a.Container).Container
 	late, err := w.late(a, image)
 	if err == nil {
 		err = w.lateVolumes(ctx, plan, spec, mounted, &late)
@@ -41,21 +41,21 @@ func (w *starter) configOf(ctx context.Context, a lifecycle.Action, image imagep
 	if err != nil {
 		return nil, err
 	}
-	if last := w.pod.obs.Newest(a.Container); last != nil {
-		config.Annotations[identity.AnnotationBackOff] = lifecycle.NextBackOff(last, container.Hash(spec), w.pod.restartBackOff()).String()
+	if last := w.pod.Observed.Newest(a.Container); last != nil {
+		config.Annotations[identity.AnnotationBackOff] = lifecycle.NextBackOff(last, container.Hash(spec), w.pod.RestartBackOff()).String()
 	}
-	config.Annotations[identity.AnnotationGeneration] = w.lease.lock.Mine.String()
+	config.Annotations[identity.AnnotationGeneration] = w.lease.Lock.Mine.String()
 	return config, nil
 }
 
 // late computes the values that the container's config still lacks.
 func (w *starter) late(a lifecycle.Action, image imagepull.Result) (container.Late, error) {
-	uid := w.pod.plan.ID.UID
-	if err := volume.MakeContainerDir(w.pod.plan.Layout, uid, a.Container); err != nil {
+	uid := w.pod.Plan.ID.UID
+	if err := volume.MakeContainerDir(w.pod.Plan.Layout, uid, a.Container); err != nil {
 		return container.Late{}, err
 	}
 	// Asked here, too: a container that is refused leaves no log, as in the kubelet.
-	if err := w.pod.plan.Container(a.Container).VerifyUser(image.UID, image.Username); err != nil {
+	if err := w.pod.Plan.Container(a.Container).VerifyUser(image.UID, image.Username); err != nil {
 		return container.Late{}, err
 	}
 	target, err := w.targetID(a.Container)
@@ -63,35 +63,35 @@ func (w *starter) late(a lifecycle.Action, image imagepull.Result) (container.La
 		return container.Late{}, err
 	}
 	var logs []string
-	for _, c := range w.pod.obs.Containers {
+	for _, c := range w.pod.Observed.Containers {
 		logs = append(logs, c.TerminationLog)
 	}
-	if err := volume.PruneTerminationLogs(w.pod.plan.Layout, uid, a.Container, logs); err != nil {
+	if err := volume.PruneTerminationLogs(w.pod.Plan.Layout, uid, a.Container, logs); err != nil {
 		return container.Late{}, err
 	}
-	log, err := volume.MakeTerminationLog(w.pod.plan.Layout, uid, a.Container, store.RandomHex(4))
+	log, err := volume.MakeTerminationLog(w.pod.Plan.Layout, uid, a.Container, store.RandomHex(4))
 	if err != nil {
 		return container.Late{}, err
 	}
 	return container.Late{
-		PodIPs: lifecycle.OrderIPs(w.pod.obs.Sandbox().IPs, w.pod.plan.NodeIPs), HostIPs: w.pod.plan.NodeIPs,
+		PodIPs: lifecycle.OrderIPs(w.pod.Observed.Sandbox().IPs, w.pod.Plan.NodeIPs), HostIPs: w.pod.Plan.NodeIPs,
 		ImageID: image.ImageID, ImageUID: image.UID, ImageUsername: image.Username,
 		TargetID:           target,
 		Attempt:            a.Attempt,
 		TerminationLogPath: log,
-		Mounts:             w.pod.plan.Mounts(),
-		EtcHostsPath:       w.pod.plan.Layout.EtcHosts(uid),
+		Mounts:             w.pod.Plan.Mounts(),
+		EtcHostsPath:       w.pod.Plan.Layout.EtcHosts(uid),
 	}, nil
 }
 
 // targetID is the ID of the container whose processes an ephemeral container sees;
 // empty for none. The error is the kubelet's (getTargetID in pkg/kubelet/kuberuntime).
 func (w *starter) targetID(name string) (string, error) {
-	target := lifecycle.FindContainer(w.pod.pod(), name).Target
+	target := lifecycle.FindContainer(w.pod.Spec(), name).Target
 	if target == "" {
 		return "", nil
 	}
-	have := w.pod.obs.Container(target)
+	have := w.pod.Observed.Container(target)
 	if have == nil {
 		return "", fmt.Errorf("unable to find target container %s", target)
 	}
@@ -110,7 +110,7 @@ func (w *starter) bindSubpaths(ctx context.Context, plan *container.Plan, spec *
 		if late.Mounts[mount].Image != nil {
 			continue // the runtime finds it
 		}
-		target := w.pod.plan.Layout.Subpath(w.pod.plan.ID.UID, mount, spec.Name, i)
+		target := w.pod.Plan.Layout.Subpath(w.pod.Plan.ID.UID, mount, spec.Name, i)
 		if err := volume.MountSubpath(ctx, late.Mounts[mount].HostPath, sub, target); err != nil {
 			return nil, subpathError(spec, i, err)
 		}
@@ -135,15 +135,15 @@ func (w *starter) containerFailed(ctx context.Context, name string, step startSt
 	if cause := context.Cause(ctx); cause != nil {
 		return w.endedBy(cause, name, step.op, err)
 	}
-	err = w.pod.redacted(name, err)
-	failure := &problem.Error{Kind: problem.Runtime, Reason: step.waiting, Object: fmt.Sprintf("pod %s: container %s", w.pod.plan.ID, name), Op: step.op, Err: err}
+	err = w.pod.Redacted(name, err)
+	failure := &problem.Error{Kind: problem.Runtime, Reason: step.waiting, Object: fmt.Sprintf("pod %s: container %s", w.pod.Plan.ID, name), Op: step.op, Err: err}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		failure.Kind, failure.Err, failure.Problems, failure.Hint = e.Kind, e.Err, e.Problems, e.Hint
 	}
 	why := cause(failure)
-	w.pod.emit(event.Warning, step.event, name, "Error: "+why)
+	w.pod.Emit(event.Warning, step.event, name, "Error: "+why)
 	w.fail(commandFailed(failure))
-	return w.pod.keepStartFailure(name, step.waiting, why)
+	return w.pod.KeepStartFailure(name, step.waiting, why)
 }
 
 // commandFailed is the failure of a container as an error of its command, if it is one:

@@ -26,12 +26,12 @@ import (
 // Where another command took the pod over while the hook ran, that the hook has run
 // is still true of this container. Acting on a failure is the owner's part.
 func (w *starter) postStart(ctx context.Context, name string) error {
-	found := w.pod.obs.Container(name)
+	found := w.pod.Observed.Container(name)
 	if found == nil {
 		return fmt.Errorf("container %s was not found", name)
 	}
 	c := *found
-	if w.pod.obs.Hooks[c.ID] == lifecycle.HookFailed {
+	if w.pod.Observed.Hooks[c.ID] == lifecycle.HookFailed {
 		return w.failHook(ctx, c, errors.New("failed while another podrun ran it"))
 	}
 	claim, err := w.claimHook(c.ID)
@@ -42,11 +42,11 @@ func (w *starter) postStart(ctx context.Context, name string) error {
 		return w.awaitHook(ctx, c)
 	}
 	defer claim.Close()
-	plan, _ := hook.New(w.pod.plan.ID, lifecycle.FindContainer(w.pod.pod(), c.Name).Container, hook.PostStart)
+	plan, _ := hook.New(w.pod.Plan.ID, lifecycle.FindContainer(w.pod.Spec(), c.Name).Container, hook.PostStart)
 	var failed error
 	canceled := false
-	lost := w.lease.unlocked(ctx, w.lease.ended, func(ctx context.Context) error {
-		failed = hook.Apply(ctx, plan, w.pod.hookTarget(c))
+	lost := w.lease.Do(ctx, w.lease.Ended, func(ctx context.Context) error {
+		failed = hook.Apply(ctx, plan, w.pod.HookTarget(c))
 		canceled = failed != nil && ctx.Err() != nil
 		return nil
 	})
@@ -56,13 +56,13 @@ func (w *starter) postStart(ctx context.Context, name string) error {
 	if lost != nil && !errors.Is(lost, store.ErrChanged) {
 		return lost
 	}
-	if now := w.pod.obs.Container(c.Name); lost != nil && (now == nil || now.ID != c.ID || now.State != lifecycle.Running) {
+	if now := w.pod.Observed.Container(c.Name); lost != nil && (now == nil || now.ID != c.ID || now.State != lifecycle.Running) {
 		return lost // it was stopped, and the hook with it
 	}
 	if canceled {
 		return store.ErrChanged
 	}
-	if failed != nil && w.lease.lock.Owned() {
+	if failed != nil && w.lease.Lock.Owned() {
 		return errors.Join(w.failHook(ctx, c, failed), lost)
 	}
 	state := lifecycle.HookDone
@@ -82,24 +82,24 @@ func (w *starter) failHook(ctx context.Context, c lifecycle.Container, failed er
 	if err := w.markHook(c.ID, lifecycle.HookFailed); err != nil {
 		return err
 	}
-	w.pod.emit(event.Warning, event.FailedPostStartHook, c.Name, hookEvent(failed, "PostStartHook failed"))
+	w.pod.Emit(event.Warning, event.FailedPostStartHook, c.Name, hookEvent(failed, "PostStartHook failed"))
 	if !w.endDecides {
-		w.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", w.pod.plan.ID, c.Name), Op: "postStart hook", Err: hookCause(failed)})
+		w.fail(&problem.Error{Kind: problem.Failed, Object: fmt.Sprintf("pod %s: container %s", w.pod.Plan.ID, c.Name), Op: "postStart hook", Err: hookCause(failed)})
 	}
-	if err := w.stop.killContainer(ctx, c.ID, w.pod.gracePeriod(), "FailedPostStartHook"); err != nil {
+	if err := w.stop.killContainer(ctx, c.ID, w.pod.GracePeriod(), "FailedPostStartHook"); err != nil {
 		return err
 	}
 	if err := w.markHook(c.ID, lifecycle.HookDone); err != nil {
 		return err
 	}
-	return w.pod.keepStartFailure(c.Name, lifecycle.PostStartHookError, hookCause(failed).Error())
+	return w.pod.KeepStartFailure(c.Name, lifecycle.PostStartHookError, hookCause(failed).Error())
 }
 
 // awaitHook waits, without the pod's lock, for the podrun that runs a hook.
 func (w *starter) awaitHook(ctx context.Context, c lifecycle.Container) error {
-	w.pod.Node.SendWarnings(problem.List{{Object: "pod " + w.pod.plan.ID.String(), Warning: true,
+	w.pod.Node.SendWarnings(problem.List{{Object: "pod " + w.pod.Plan.ID.String(), Warning: true,
 		Message: fmt.Sprintf("waiting for another podrun, which runs the postStart hook of container %s", c.Name)}})
-	err := w.lease.unlocked(ctx, w.lease.ended, func(ctx context.Context) error { return w.hookFree(ctx, c.ID) })
+	err := w.lease.Do(ctx, w.lease.Ended, func(ctx context.Context) error { return w.hookFree(ctx, c.ID) })
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (w *starter) hookFree(ctx context.Context, id string) error {
 }
 
 func (w *starter) hookMark(containerID string) string {
-	return filepath.Join(w.pod.plan.Layout.HookMarks(w.pod.plan.ID.UID), containerID)
+	return filepath.Join(w.pod.Plan.Layout.HookMarks(w.pod.Plan.ID.UID), containerID)
 }
 
 // hookCause leaves out the names that the caller's error has already.
@@ -143,8 +143,8 @@ func hookEvent(err error, otherwise string) string {
 // makeMarks makes the directory of marks, under the pod's lock: a user may have removed
 // the pod's directory.
 func (w *starter) makeMarks() error {
-	if err := os.MkdirAll(w.pod.plan.Layout.HookMarks(w.pod.plan.ID.UID), 0o750); err != nil {
-		return fmt.Errorf("pod %s: keep the state of a hook: %w", w.pod.plan.ID, err)
+	if err := os.MkdirAll(w.pod.Plan.Layout.HookMarks(w.pod.Plan.ID.UID), 0o750); err != nil {
+		return fmt.Errorf("pod %s: keep the state of a hook: %w", w.pod.Plan.ID, err)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (w *starter) claimHook(containerID string) (*os.File, error) {
 	}
 	claim, err := store.LockFile(w.hookMark(containerID))
 	if err != nil {
-		return nil, fmt.Errorf("pod %s: %w", w.pod.plan.ID, err)
+		return nil, fmt.Errorf("pod %s: %w", w.pod.Plan.ID, err)
 	}
 	return claim, nil
 }
@@ -167,8 +167,8 @@ func (w *starter) markHook(containerID string, state lifecycle.HookState) error 
 		return err
 	}
 	if err := store.WriteState(w.hookMark(containerID), []byte(state), 0o640); err != nil {
-		return fmt.Errorf("pod %s: keep the state of a hook: %w", w.pod.plan.ID, err)
+		return fmt.Errorf("pod %s: keep the state of a hook: %w", w.pod.Plan.ID, err)
 	}
-	w.pod.obs.SetHook(containerID, state)
+	w.pod.Observed.SetHook(containerID, state)
 	return nil
 }

@@ -26,33 +26,33 @@ func (w *starter) resize(ctx context.Context) error {
 		return cause
 	}
 	if observe.IsUnavailable(err) {
-		return w.pod.ofRuntime(err)
+		return w.pod.OfRuntime(err)
 	}
 	if err == nil {
 		return nil
 	}
-	failed := *w.pod.obs.Resize
+	failed := *w.pod.Observed.Resize
 	if failed.Error != err.Error() {
 		failed.Error = event.Cut(err.Error())
-		w.pod.emit(event.Warning, event.ResizeError, "", resizeMessage("Pod resize error", w.pod.pod(), failed.Error))
+		w.pod.Emit(event.Warning, event.ResizeError, "", ResizeMessage("Pod resize error", w.pod.Spec(), failed.Error))
 	}
-	w.fail(&problem.Error{Kind: problem.Runtime, Object: "pod " + w.pod.plan.ID.String(), Op: "resize", Err: err,
+	w.fail(&problem.Error{Kind: problem.Runtime, Object: "pod " + w.pod.Plan.ID.String(), Op: "resize", Err: err,
 		Hint: "the pod keeps what it has until a later try; apply the earlier resources to take the change back"})
-	return w.pod.keepResize(&failed)
+	return w.pod.KeepResize(&failed)
 }
 
 func (w *starter) tryResize(ctx context.Context) error {
-	containers := w.pod.obs.ToResize(w.pod.pod())
+	containers := w.pod.Observed.ToResize(w.pod.Spec())
 	if err := w.checkUsage(ctx, containers); err != nil {
 		return err
 	}
-	if sb := w.pod.obs.Sandbox(); sb != nil {
-		linux := w.pod.plan.Sandbox.Config.GetLinux()
+	if sb := w.pod.Observed.Sandbox(); sb != nil {
+		linux := w.pod.Plan.Sandbox.Config.GetLinux()
 		if err := w.pod.Node.Client.UpdatePodSandboxResources(ctx, sb.ID, linux.GetOverhead(), linux.GetResources()); err != nil {
 			return fmt.Errorf("update it in the runtime: %w", err)
 		}
 	}
-	if err := w.pod.Node.UnderNodeLock(ctx, func() error { return cgroup.Grow(ctx, w.pod.plan.Cgroup) }); err != nil {
+	if err := w.pod.Node.UnderNodeLock(ctx, func() error { return cgroup.Grow(ctx, w.pod.Plan.Cgroup) }); err != nil {
 		return err
 	}
 	slices.SortStableFunc(containers, func(a, b lifecycle.Container) int { return cmp.Compare(w.growth(a), w.growth(b)) })
@@ -61,38 +61,38 @@ func (w *starter) tryResize(ctx context.Context) error {
 			return fmt.Errorf("resize container %s: %w", c.Name, err)
 		}
 	}
-	if err := w.pod.Node.UnderNodeLock(ctx, func() error { return cgroup.Apply(ctx, w.pod.plan.Cgroup) }); err != nil {
+	if err := w.pod.Node.UnderNodeLock(ctx, func() error { return cgroup.Apply(ctx, w.pod.Plan.Cgroup) }); err != nil {
 		return err
 	}
-	done := *w.pod.obs.Resize
+	done := *w.pod.Observed.Resize
 	done.Group, done.Error = true, ""
-	return w.pod.keepResize(&done)
+	return w.pod.KeepResize(&done)
 }
 
 // growth is by how many bytes of memory a container grows, negative if it shrinks:
 // those that shrink come first.
 func (w *starter) growth(c lifecycle.Container) int64 {
-	want := lifecycle.ResourcesOf(w.pod.pod(), lifecycle.FindContainer(w.pod.pod(), c.Name).Container)
-	return want.MemoryLimit - w.pod.obs.Resize.Containers[c.ID].MemoryLimit
+	want := lifecycle.ResourcesOf(w.pod.Spec(), lifecycle.FindContainer(w.pod.Spec(), c.Name).Container)
+	return want.MemoryLimit - w.pod.Observed.Resize.Containers[c.ID].MemoryLimit
 }
 
 func (w *starter) resizeContainer(ctx context.Context, c lifecycle.Container) error {
-	if err := w.pod.Node.Client.UpdateContainerResources(ctx, c.ID, w.pod.plan.Container(c.Name).Resources()); err != nil {
+	if err := w.pod.Node.Client.UpdateContainerResources(ctx, c.ID, w.pod.Plan.Container(c.Name).Resources()); err != nil {
 		return err
 	}
-	r := *w.pod.obs.Resize
+	r := *w.pod.Observed.Resize
 	r.Containers = map[string]lifecycle.Resources{}
-	for id, had := range w.pod.obs.Resize.Containers {
+	for id, had := range w.pod.Observed.Resize.Containers {
 		if id != c.ID {
 			r.Containers[id] = had
 		}
 	}
-	if err := w.pod.keepResize(&r); err != nil {
+	if err := w.pod.KeepResize(&r); err != nil {
 		return err
 	}
 	seen, err := observe.ReadContainer(ctx, w.pod.Node.Client, c.ID, c.SandboxID, true)
 	if err == nil {
-		w.pod.obs.Put(seen)
+		w.pod.Observed.Put(seen)
 	}
 	return err
 }
@@ -103,8 +103,8 @@ func (w *starter) resizeContainer(ctx context.Context, c lifecycle.Container) er
 func (w *starter) checkUsage(ctx context.Context, containers []lifecycle.Container) error {
 	var errs []error
 	for _, c := range containers {
-		want := lifecycle.ResourcesOf(w.pod.pod(), lifecycle.FindContainer(w.pod.pod(), c.Name).Container).MemoryLimit
-		if had := w.pod.obs.Resize.Containers[c.ID].MemoryLimit; want == 0 || had > 0 && want >= had {
+		want := lifecycle.ResourcesOf(w.pod.Spec(), lifecycle.FindContainer(w.pod.Spec(), c.Name).Container).MemoryLimit
+		if had := w.pod.Observed.Resize.Containers[c.ID].MemoryLimit; want == 0 || had > 0 && want >= had {
 			continue
 		}
 		stats, err := w.pod.Node.Client.ContainerStats(ctx, c.ID)
@@ -117,7 +117,7 @@ func (w *starter) checkUsage(ctx context.Context, containers []lifecycle.Contain
 			errs = append(errs, fmt.Errorf("attempting to set container %q memory limit (%d) below current usage (%d)", c.Name, want, used.GetValue()))
 		}
 	}
-	if used, limit := cgroup.ReadShrink(w.pod.plan.Cgroup); limit > 0 && used >= limit {
+	if used, limit := cgroup.ReadShrink(w.pod.Plan.Cgroup); limit > 0 && used >= limit {
 		errs = append(errs, fmt.Errorf("attempting to set pod memory limit (%d) below current usage (%d)", limit, used))
 	}
 	if len(errs) == 0 {

@@ -29,10 +29,10 @@ import (
 // directories and volumes.
 func (w *starter) createSandbox(ctx context.Context, a lifecycle.Action) error {
 	if a.Attempt > 0 {
-		w.pod.emit(event.Normal, event.SandboxChanged, "", "Pod sandbox changed, it will be killed and re-created.")
+		w.pod.Emit(event.Normal, event.SandboxChanged, "", "Pod sandbox changed, it will be killed and re-created.")
 	}
 	if a.Attempt == 0 {
-		w.lease.undo.push("remove the pod's logs", func(context.Context) error { return w.remove.removeLogs() })
+		w.lease.Undo.Push("remove the pod's logs", func(context.Context) error { return w.remove.removeLogs() })
 	}
 	if err := w.makeGroups(ctx); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (w *starter) createSandbox(ctx context.Context, a lifecycle.Action) error {
 	// the pod was started yet (ensureVolumes): only then may they come after it. Those
 	// that take long are made without the pod's lock; without those of the host there is
 	// no sandbox.
-	if !fresh || a.Attempt > 0 || w.pod.plan.Volumes.Slow() || w.pod.plan.Volumes.OfHost() {
+	if !fresh || a.Attempt > 0 || w.pod.Plan.Volumes.Slow() || w.pod.Plan.Volumes.OfHost() {
 		if err := w.makeVolumes(ctx); err != nil {
 			w.emitMountErrors(err)
 			return err
@@ -73,24 +73,24 @@ func errorsBeside(ctx context.Context, beside, err error) error {
 
 // fresh reports whether no container of the pod was started yet.
 func (w *starter) fresh() (bool, error) {
-	if w.lease.startNoted {
+	if w.lease.StartNoted {
 		return false, nil
 	}
-	owner, err := w.lease.lock.Owner()
+	owner, err := w.lease.Lock.Owner()
 	return err == nil && owner != nil && owner.Fresh, err
 }
 
 // besideSandbox does what does not need the sandbox while the runtime makes it: it makes
 // the checkpoint durable, and the volumes. It uses nothing of w that changes.
 func (w *starter) besideSandbox(ctx context.Context, durable, volumes bool) (err error) {
-	defer trace.Begin(ctx, "beside the sandbox", w.pod.plan.ID.String())()
+	defer trace.Begin(ctx, "beside the sandbox", w.pod.Plan.ID.String())()
 	var synced error
 	var wait sync.WaitGroup
 	if durable {
-		wait.Go(func() { synced = store.SyncCheckpoint(w.pod.plan.Layout, w.pod.plan.ID) })
+		wait.Go(func() { synced = store.SyncCheckpoint(w.pod.Plan.Layout, w.pod.Plan.ID) })
 	}
 	if volumes {
-		err = volume.Apply(ctx, w.pod.plan.Volumes)
+		err = volume.Apply(ctx, w.pod.Plan.Volumes)
 	}
 	wait.Wait()
 	return errors.Join(synced, err)
@@ -117,7 +117,7 @@ func (w *starter) makeSandbox(ctx context.Context, a lifecycle.Action) error {
 	plan := w.sandboxPlan(a.Attempt)
 	for try := 0; ; try++ {
 		made, err := w.trySandbox(ctx, plan)
-		if w.lease.lock.Killed && cri.Reserved(err) {
+		if w.lease.Lock.Killed && cri.Reserved(err) {
 			made, err = w.awaitKilled(ctx, plan, err)
 		}
 		if errors.Is(err, store.ErrChanged) {
@@ -125,19 +125,19 @@ func (w *starter) makeSandbox(ctx context.Context, a lifecycle.Action) error {
 		}
 		if err == nil {
 			w.takeSandbox(plan, made)
-			w.lease.lock.Reservation.Release() // the sandbox counts itself
+			w.lease.Lock.Reservation.Release() // the sandbox counts itself
 			if err := w.removeDead(ctx); err != nil {
 				return err
 			}
 			return w.writeHosts(made.IPs)
 		}
-		w.pod.emit(event.Warning, event.FailedCreatePodSandBox, "", "Failed to create pod sandbox: "+sandboxCause(err).Error())
+		w.pod.Emit(event.Warning, event.FailedCreatePodSandBox, "", "Failed to create pod sandbox: "+sandboxCause(err).Error())
 		if try == maxSandboxTries-1 || !sandbox.InDoubt(err) || ctx.Err() != nil {
 			return w.sandboxError(err, nil)
 		}
 		next, rerr := sandbox.Recover(ctx, w.pod.Node.Client, plan, err)
 		if rerr != nil {
-			w.lease.lock.NoteUnreleased(sandbox.Unstopped(rerr))
+			w.lease.Lock.NoteUnreleased(sandbox.Unstopped(rerr))
 			return w.sandboxError(err, rerr)
 		}
 		plan = w.sandboxPlan(next)
@@ -148,9 +148,9 @@ func (w *starter) makeSandbox(ctx context.Context, a lifecycle.Action) error {
 const maxSandboxTries = 3
 
 func (w *starter) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.Sandbox, error) {
-	w.lease.undo.push("remove sandbox", func(ctx context.Context) error {
+	w.lease.Undo.Push("remove sandbox", func(ctx context.Context) error {
 		err := sandbox.Remove(ctx, w.pod.Node.Client, plan)
-		w.lease.lock.NoteUnreleased(sandbox.Unstopped(err))
+		w.lease.Lock.NoteUnreleased(sandbox.Unstopped(err))
 		return err
 	})
 	return sandbox.Apply(ctx, w.pod.Node.Client, plan)
@@ -159,9 +159,9 @@ func (w *starter) trySandbox(ctx context.Context, plan sandbox.Plan) (sandbox.Sa
 // sandboxError is the error of a sandbox that could not be made, and perhaps not
 // be cleared up either.
 func (w *starter) sandboxError(err, cleanup error) error {
-	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + w.pod.plan.ID.String(), Op: "create sandbox", Err: err, Hint: sandboxHint(err, w.pod.plan.Facts.Runtime)}
+	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + w.pod.Plan.ID.String(), Op: "create sandbox", Err: err, Hint: sandboxHint(err, w.pod.Plan.Facts.Runtime)}
 	if image := sandboxImage(err); image != "" {
-		out.Kind, out.Hint = problem.Image, sandboxImageHint(image, w.pod.plan.Facts.Runtime)
+		out.Kind, out.Hint = problem.Image, sandboxImageHint(image, w.pod.Plan.Facts.Runtime)
 	}
 	if e, ok := err.(*problem.Error); ok {
 		out.Op, out.Err = e.Op, e.Err
@@ -182,18 +182,18 @@ func sandboxCause(err error) error {
 
 // sandboxPlan is the plan of the sandbox, of a certain attempt.
 func (w *starter) sandboxPlan(attempt uint32) sandbox.Plan {
-	plan := w.pod.plan.Sandbox
+	plan := w.pod.Plan.Sandbox
 	plan.Attempt = attempt
 	plan.Config = proto.CloneOf(plan.Config)
 	plan.Config.Metadata.Attempt = attempt
-	plan.Config.Annotations[identity.AnnotationGeneration] = w.lease.lock.Mine.String()
+	plan.Config.Annotations[identity.AnnotationGeneration] = w.lease.Lock.Mine.String()
 	return plan
 }
 
 // sandboxConfig is the config that the current sandbox was made with, which
 // CreateContainer wants to see again.
 func (w *starter) sandboxConfig() *runtimeapi.PodSandboxConfig {
-	sb := w.pod.obs.Sandbox()
+	sb := w.pod.Observed.Sandbox()
 	config := w.sandboxPlan(sb.Attempt).Config
 	config.Annotations[identity.AnnotationInvocation] = sb.Invocation
 	if config.Annotations[identity.AnnotationGeneration] = sb.Generation; sb.Generation == "" {
@@ -204,21 +204,21 @@ func (w *starter) sandboxConfig() *runtimeapi.PodSandboxConfig {
 
 // takeSandbox makes a new sandbox the current one.
 func (w *starter) takeSandbox(plan sandbox.Plan, made sandbox.Sandbox) {
-	w.pod.obs.Sandboxes = append([]lifecycle.Sandbox{{
-		ID: made.ID, Pod: w.pod.plan.ID, Attempt: plan.Attempt, Ready: true, CreatedAt: time.Now(),
-		HostNetwork: plan.HostNetwork, IPs: made.IPs, Managed: true, Invocation: w.pod.Node.Invocation, Generation: w.lease.lock.Mine.String(),
-	}}, w.pod.obs.Sandboxes...)
+	w.pod.Observed.Sandboxes = append([]lifecycle.Sandbox{{
+		ID: made.ID, Pod: w.pod.Plan.ID, Attempt: plan.Attempt, Ready: true, CreatedAt: time.Now(),
+		HostNetwork: plan.HostNetwork, IPs: made.IPs, Managed: true, Invocation: w.pod.Node.Invocation, Generation: w.lease.Lock.Mine.String(),
+	}}, w.pod.Observed.Sandboxes...)
 }
 
 // makeGroups makes the pod's control groups.
 func (w *starter) makeGroups(ctx context.Context) error {
-	w.lease.undo.push("remove control group", w.remove.removeGroups)
-	defer trace.Begin(ctx, "control groups", w.pod.plan.ID.String())()
-	if err := w.pod.Node.UnderNodeLock(ctx, func() error { return cgroup.Apply(ctx, w.pod.plan.Cgroup) }); err != nil {
+	w.lease.Undo.Push("remove control group", w.remove.removeGroups)
+	defer trace.Begin(ctx, "control groups", w.pod.Plan.ID.String())()
+	if err := w.pod.Node.UnderNodeLock(ctx, func() error { return cgroup.Apply(ctx, w.pod.Plan.Cgroup) }); err != nil {
 		if e, ok := errors.AsType[*problem.Error](err); ok && e.Kind == problem.Refused {
 			return err
 		}
-		return &problem.Error{Kind: problem.Runtime, Object: "pod " + w.pod.plan.ID.String(), Op: "make control group", Err: err}
+		return &problem.Error{Kind: problem.Runtime, Object: "pod " + w.pod.Plan.ID.String(), Op: "make control group", Err: err}
 	}
 	return nil
 }
@@ -226,7 +226,7 @@ func (w *starter) makeGroups(ctx context.Context) error {
 // emitMountErrors reports each volume that could not be made.
 func (w *starter) emitMountErrors(err error) {
 	for _, e := range mountErrors(err) {
-		w.pod.emit(event.Warning, event.FailedMountVolume, "", e.Event())
+		w.pod.Emit(event.Warning, event.FailedMountVolume, "", e.Event())
 	}
 }
 
@@ -262,9 +262,9 @@ func sandboxHint(err error, runtime host.Runtime) string {
 
 // writeHosts writes the file that the containers see as /etc/hosts.
 func (w *starter) writeHosts(ips []string) error {
-	text := dns.EtcHosts(w.pod.pod(), w.pod.plan.Name, ips, w.pod.plan.EtcHosts)
-	if err := volume.WriteHosts(w.pod.plan.Layout, w.pod.plan.ID.UID, []byte(text)); err != nil {
-		return fmt.Errorf("pod %s: %w", w.pod.plan.ID, err)
+	text := dns.EtcHosts(w.pod.Spec(), w.pod.Plan.Name, ips, w.pod.Plan.EtcHosts)
+	if err := volume.WriteHosts(w.pod.Plan.Layout, w.pod.Plan.ID.UID, []byte(text)); err != nil {
+		return fmt.Errorf("pod %s: %w", w.pod.Plan.ID, err)
 	}
 	return nil
 }

@@ -34,10 +34,10 @@ type starting struct {
 // it: an app container without a postStart hook, of a pod that asks for it. A hook ends
 // before the next container is created (k/k#81450).
 func (w *starter) startsBeside(a lifecycle.Action) bool {
-	if a.Verb != lifecycle.StartContainer || !w.pod.plan.ParallelStart {
+	if a.Verb != lifecycle.StartContainer || !w.pod.Plan.ParallelStart {
 		return false
 	}
-	c := lifecycle.FindContainer(w.pod.pod(), a.Container)
+	c := lifecycle.FindContainer(w.pod.Spec(), a.Container)
 	return !c.Init && !c.Ephemeral && !lifecycle.HasPostStart(c.Container)
 }
 
@@ -64,7 +64,7 @@ func (w *starter) startContainers(ctx context.Context, actions ...lifecycle.Acti
 	if len(ready) == 0 {
 		return failed, nil
 	}
-	if sb := w.pod.obs.Sandbox(); sb == nil || !sb.Ready {
+	if sb := w.pod.Observed.Sandbox(); sb == nil || !sb.Ready {
 		return failed, store.ErrChanged // it has ended while images were pulled
 	}
 	made, err := w.createAll(ctx, ready)
@@ -91,10 +91,10 @@ func (w *starter) awaitImages(ctx context.Context, a lifecycle.Action) (*startin
 	if err == nil {
 		s.mounted, err = w.volumeImages(ctx, a.Container)
 	}
-	if errors.Is(err, store.ErrChanged) || IsDeleted(err) || w.lease.lock.Held == nil {
-		return nil, w.lease.orNotOwner(err)
+	if errors.Is(err, store.ErrChanged) || IsDeleted(err) || w.lease.Lock.Held == nil {
+		return nil, w.lease.OrNotOwner(err)
 	}
-	if lost := w.lease.lock.CheckOwned(); lost != nil {
+	if lost := w.lease.Lock.CheckOwned(); lost != nil {
 		return nil, cmp.Or(err, lost)
 	}
 	if err != nil {
@@ -106,7 +106,7 @@ func (w *starter) awaitImages(ctx context.Context, a lifecycle.Action) (*startin
 
 // createAll creates containers, and returns those that are there.
 func (w *starter) createAll(ctx context.Context, all []*starting) (made []*starting, _ error) {
-	sb, sandboxConfig := w.pod.obs.Sandbox(), w.sandboxConfig()
+	sb, sandboxConfig := w.pod.Observed.Sandbox(), w.sandboxConfig()
 	for _, s := range all {
 		s.config, s.err = w.configOf(ctx, s.action, s.image, s.mounted)
 	}
@@ -119,7 +119,7 @@ func (w *starter) createAll(ctx context.Context, all []*starting) (made []*start
 	var interrupted error
 	for _, s := range all {
 		name := s.action.Container
-		spec := lifecycle.FindContainer(w.pod.pod(), name).Container
+		spec := lifecycle.FindContainer(w.pod.Spec(), name).Container
 		s.created = lifecycle.Container{
 			ID: s.created.ID, Name: name, SandboxID: sb.ID, State: lifecycle.Created, Restarts: s.action.Attempt,
 			Image: s.config.GetImage().GetUserSpecifiedImage(), ImageID: s.image.ImageID, Hash: container.Hash(spec),
@@ -130,14 +130,14 @@ func (w *starter) createAll(ctx context.Context, all []*starting) (made []*start
 			s.created.SandboxID = "" // the runtime was not asked
 		}
 		if s.err != nil {
-			s.created.LogPath = filepath.Join(w.pod.plan.Layout.Logs(w.pod.plan.ID), s.config.GetLogPath())
+			s.created.LogPath = filepath.Join(w.pod.Plan.Layout.Logs(w.pod.Plan.ID), s.config.GetLogPath())
 			if err := w.notCreated(ctx, s.created, s.err); interrupted == nil {
 				interrupted = err
 			}
 			continue
 		}
-		w.pod.emit(event.Normal, event.CreatedContainer, name, "Container created")
-		w.pod.obs.Put(s.created)
+		w.pod.Emit(event.Normal, event.CreatedContainer, name, "Container created")
+		w.pod.Observed.Put(s.created)
 		made = append(made, s)
 	}
 	return made, interrupted
@@ -145,7 +145,7 @@ func (w *starter) createAll(ctx context.Context, all []*starting) (made []*start
 
 // startAll starts containers that were created.
 func (w *starter) startAll(ctx context.Context, all []*starting) error {
-	hooked := lifecycle.HasPostStart(lifecycle.FindContainer(w.pod.pod(), all[0].action.Container).Container) // and then it is alone
+	hooked := lifecycle.HasPostStart(lifecycle.FindContainer(w.pod.Spec(), all[0].action.Container).Container) // and then it is alone
 	if hooked {
 		if err := w.markHook(all[0].created.ID, lifecycle.HookPending); err != nil {
 			return err
@@ -154,7 +154,7 @@ func (w *starter) startAll(ctx context.Context, all []*starting) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	if err := w.lease.beforeStart(); err != nil {
+	if err := w.lease.BeforeStart(); err != nil {
 		return err
 	}
 	node.InParallel(all, func(s *starting) struct{} {
@@ -184,10 +184,10 @@ func (w *starter) startAll(ctx context.Context, all []*starting) error {
 func (w *starter) started(s *starting) {
 	c := s.created
 	c.State, c.StartedAt = lifecycle.Running, time.Now()
-	w.pod.obs.Put(c)
-	w.pod.emit(event.Normal, event.StartedContainer, c.Name, "Container started")
+	w.pod.Observed.Put(c)
+	w.pod.Emit(event.Normal, event.StartedContainer, c.Name, "Container started")
 	if err := w.linkLog(c, s.config); err != nil { // no reason not to run it, as in the kubelet
-		w.pod.Node.SendWarnings(problem.List{{Object: "pod " + w.pod.plan.ID.String() + ": container " + c.Name, Warning: true, Message: "link its log: " + err.Error()}})
+		w.pod.Node.SendWarnings(problem.List{{Object: "pod " + w.pod.Plan.ID.String() + ": container " + c.Name, Warning: true, Message: "link its log: " + err.Error()}})
 	}
-	w.onStart(c, filepath.Join(w.pod.plan.Layout.Logs(w.pod.plan.ID), s.config.GetLogPath()))
+	w.onStart(c, filepath.Join(w.pod.Plan.Layout.Logs(w.pod.Plan.ID), s.config.GetLogPath()))
 }

@@ -26,15 +26,15 @@ func (w *starter) notCreated(ctx context.Context, c lifecycle.Container, err err
 	if _, _, ok := cri.CommandFailure(err); !ok || context.Cause(ctx) != nil {
 		return w.containerFailed(ctx, c.Name, stepCreate, err)
 	}
-	if err := w.lease.beforeStart(); err != nil {
+	if err := w.lease.BeforeStart(); err != nil {
 		return err
 	}
 	now := time.Now()
 	c.ID, c.Unmade = store.RandomHex(32), true
 	c.State, c.CreatedAt, c.StartedAt, c.FinishedAt = lifecycle.Exited, now, now, now
-	c.ExitCode, c.Reason, c.Message = codeStartError, reasonStartError, w.pod.redacted(c.Name, err).Error()
-	w.pod.obs.Put(c)
-	if err := w.pod.keep(w.pod.obs.Kept.WithUnmade(c)); err != nil {
+	c.ExitCode, c.Reason, c.Message = codeStartError, reasonStartError, w.pod.Redacted(c.Name, err).Error()
+	w.pod.Observed.Put(c)
+	if err := w.pod.Keep(w.pod.Observed.Kept.WithUnmade(c)); err != nil {
 		return err
 	}
 	return w.containerFailed(ctx, c.Name, stepStart, err)

@@ -27,7 +27,7 @@ func (w *starter) lateVolumes(ctx context.Context, plan *container.Plan, spec *c
 		late.Mounts[name] = source
 	}
 	for _, key := range plan.FileKeys() {
-		value, err := volume.ReadEnvValue(ctx, w.pod.plan.Mounts()[key.Volume].HostPath, key.Path, key.Key)
+		value, err := volume.ReadEnvValue(ctx, w.pod.Plan.Mounts()[key.Volume].HostPath, key.Path, key.Key)
 		if err != nil {
 			return fmt.Errorf("volume %s: %w", key.Volume, err)
 		}
@@ -58,10 +58,10 @@ func subpathError(spec *corev1.Container, index int, err error) error {
 // refreshVolumes brings the files that podrun writes up to date, while the pod's
 // containers run. For a pod without a sandbox they are made with the sandbox.
 func (w *starter) refreshVolumes(ctx context.Context) error {
-	if w.pod.obs.Sandbox() == nil {
+	if w.pod.Observed.Sandbox() == nil {
 		return nil
 	}
-	err := volume.Refresh(ctx, w.pod.plan.Volumes)
+	err := volume.Refresh(ctx, w.pod.Plan.Volumes)
 	if err != nil {
 		w.emitMountErrors(err)
 		if e, ok := errors.AsType[*problem.Error](err); ok {
@@ -75,8 +75,8 @@ func (w *starter) refreshVolumes(ctx context.Context) error {
 // the pod's lock.
 func (w *starter) volumeImages(ctx context.Context, name string) (map[string]imagepull.Result, error) {
 	out := map[string]imagepull.Result{}
-	for _, m := range lifecycle.FindContainer(w.pod.pod(), name).Container.VolumeMounts {
-		if _, had := out[m.Name]; had || w.pod.plan.Mounts()[m.Name].Image == nil {
+	for _, m := range lifecycle.FindContainer(w.pod.Spec(), name).Container.VolumeMounts {
+		if _, had := out[m.Name]; had || w.pod.Plan.Mounts()[m.Name].Image == nil {
 			continue
 		}
 		got, err := w.images.waiter.take(ctx, imagepull.VolumeImage(m.Name))
@@ -92,20 +92,20 @@ func (w *starter) volumeImages(ctx context.Context, name string) (map[string]ima
 // lock. While they are made the pod's directory is locked, so that no other command makes
 // or removes them before this one has ended.
 func (w *starter) makeVolumes(ctx context.Context) error {
-	if !w.pod.plan.Volumes.Slow() {
-		return volume.Apply(ctx, w.pod.plan.Volumes)
+	if !w.pod.Plan.Volumes.Slow() {
+		return volume.Apply(ctx, w.pod.Plan.Volumes)
 	}
-	if err := volume.MakePodDir(w.pod.plan.Volumes); err != nil {
-		return inStep(w.pod.plan.ID, "make its directories", err)
+	if err := volume.MakePodDir(w.pod.Plan.Volumes); err != nil {
+		return InStep(w.pod.Plan.ID, "make its directories", err)
 	}
-	dir, err := w.pod.lockDir(ctx)
+	dir, err := w.pod.LockDir(ctx)
 	if err != nil {
 		return err
 	}
 	var failed error
-	lost := w.lease.unlocked(ctx, w.lease.lost, func(ctx context.Context) error {
+	lost := w.lease.Do(ctx, w.lease.Lost, func(ctx context.Context) error {
 		defer dir.Unlock()
-		failed = volume.Apply(ctx, w.pod.plan.Volumes)
+		failed = volume.Apply(ctx, w.pod.Plan.Volumes)
 		return nil
 	})
 	if lost == nil || ctx.Err() != nil && failed != nil {

@@ -14,7 +14,7 @@ import (
 const defaultGrace = 30 * time.Second
 
 // gracePeriod is how long the pod's containers may take to end.
-func (w *state) gracePeriod() time.Duration { return gracePeriod(w.pod(), w.obs) }
+func (w *Pod) GracePeriod() time.Duration { return gracePeriod(w.Spec(), w.Observed) }
 
 func gracePeriod(pod *corev1.Pod, obs *lifecycle.Observed) time.Duration {
 	if pod.Spec.TerminationGracePeriodSeconds != nil {

@@ -10,15 +10,15 @@ import (
 )
 
 // onlyOurs refuses to touch a pod whose sandbox is not podrun's.
-func (w *state) onlyOurs() error {
-	for _, sb := range w.obs.Sandboxes {
+func (w *Pod) OnlyOurs() error {
+	for _, sb := range w.Observed.Sandboxes {
 		if sb.RootDir != "" {
-			return &problem.Error{Kind: problem.Refused, Object: "pod " + w.plan.ID.String(),
+			return &problem.Error{Kind: problem.Refused, Object: "pod " + w.Plan.ID.String(),
 				Err:  fmt.Errorf("its sandbox %s is of a podrun with another root directory", observe.ShortID(sb.ID)),
 				Hint: "use that one: --root-dir " + sb.RootDir}
 		}
 		if !sb.Managed {
-			return &problem.Error{Kind: problem.Refused, Object: "pod " + w.plan.ID.String(),
+			return &problem.Error{Kind: problem.Refused, Object: "pod " + w.Plan.ID.String(),
 				Err:  fmt.Errorf("its sandbox %s was not made by podrun", observe.ShortID(sb.ID)),
 				Hint: "use the tool that made it"}
 		}
@@ -27,11 +27,11 @@ func (w *state) onlyOurs() error {
 }
 
 // openJournal opens the pod's journal, if the pod has a directory.
-func (w *state) openJournal() error {
-	if _, err := os.Stat(w.plan.Layout.Pod(w.plan.ID.UID)); err != nil {
+func (w *Pod) OpenJournal() error {
+	if _, err := os.Stat(w.Plan.Layout.Pod(w.Plan.ID.UID)); err != nil {
 		return nil
 	}
-	if err := w.journal.Open(w.plan.Layout); err != nil && !store.CannotWrite(err) {
+	if err := w.Journal.Open(w.Plan.Layout); err != nil && !store.CannotWrite(err) {
 		return err
 	}
 	return nil

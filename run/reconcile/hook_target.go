@@ -8,15 +8,15 @@ import (
 )
 
 // hookTarget is where a container's hooks go.
-func (w *state) hookTarget(c lifecycle.Container) hook.Target {
+func (w *Pod) HookTarget(c lifecycle.Container) hook.Target {
 	t := hook.Target{ContainerID: c.ID, Exec: w.exec}
-	if sb := w.obs.Sandbox(); sb != nil && len(sb.IPs) > 0 {
+	if sb := w.Observed.Sandbox(); sb != nil && len(sb.IPs) > 0 {
 		t.PodIP = sb.IPs[0]
 	}
 	return t
 }
 
-func (w *state) exec(ctx context.Context, id string, command []string) (stdout, stderr []byte, code int32, err error) {
+func (w *Pod) exec(ctx context.Context, id string, command []string) (stdout, stderr []byte, code int32, err error) {
 	resp, err := w.Node.Client.ExecSync(ctx, id, command, 0)
 	return resp.GetStdout(), resp.GetStderr(), resp.GetExitCode(), err
 }

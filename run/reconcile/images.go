@@ -94,11 +94,11 @@ func (i imagesInTurn) waits(name string) bool { return i.w.images.pending(name) 
 // turn waits for the first try of the first pull of an app container's image. If it fails,
 // the kubelet continues with the next container, and retries this one later.
 func (i imagesInTurn) turn(ctx context.Context, a lifecycle.Action, last bool) (turn, error) {
-	if last || !i.waits(a.Container) || lifecycle.FindContainer(i.w.pod.pod(), a.Container).Init {
+	if last || !i.waits(a.Container) || lifecycle.FindContainer(i.w.pod.Spec(), a.Container).Init {
 		return startNow, nil
 	}
 	backsOff := false
-	err := i.w.lease.unlocked(ctx, i.w.lease.startedByOther, func(ctx context.Context) error {
+	err := i.w.lease.Do(ctx, i.w.lease.StartedByOther, func(ctx context.Context) error {
 		backsOff = i.w.images.first.BacksOff(ctx, a.Container)
 		return nil
 	})
@@ -111,7 +111,7 @@ func (i imagesInTurn) turn(ctx context.Context, a lifecycle.Action, last bool) (
 func (i imagesInTurn) take(ctx context.Context, name string) (image imagepull.Result, err error) {
 	here := i.w.images.first != nil && !i.w.images.taken[name] && !i.waits(name)
 	wait := func(ctx context.Context) (err error) {
-		pulls, end := i.w.images.pullsFor(ctx, name, i.w.pod.plan.Images)
+		pulls, end := i.w.images.pullsFor(ctx, name, i.w.pod.Plan.Images)
 		defer end()
 		image, err = pulls.Wait(ctx, name)
 		return err
@@ -119,7 +119,7 @@ func (i imagesInTurn) take(ctx context.Context, name string) (image imagepull.Re
 	if here {
 		err = wait(ctx)
 	} else {
-		err = i.w.lease.unlocked(ctx, i.w.lease.startedByOther, wait)
+		err = i.w.lease.Do(ctx, i.w.lease.StartedByOther, wait)
 	}
 	return image, err
 }

@@ -32,10 +32,10 @@ func (i *imagesBeside) waits(string) bool { return false }
 
 // turn begins to wait for the images of a container: its own, and those that it mounts.
 func (i *imagesBeside) turn(_ context.Context, a lifecycle.Action, _ bool) (turn, error) {
-	spec := lifecycle.FindContainer(i.w.pod.pod(), a.Container)
+	spec := lifecycle.FindContainer(i.w.pod.Spec(), a.Container)
 	names := []string{a.Container}
 	for _, m := range spec.Container.VolumeMounts {
-		if name := imagepull.VolumeImage(m.Name); i.w.pod.plan.Mounts()[m.Name].Image != nil && !slices.Contains(names, name) {
+		if name := imagepull.VolumeImage(m.Name); i.w.pod.Plan.Mounts()[m.Name].Image != nil && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -72,7 +72,7 @@ func (i *imagesBeside) await(name string) *imageWait {
 	i.byName[name] = wait
 	var ctx context.Context
 	ctx, wait.cancel = context.WithCancel(i.ctx)
-	pulls, end := i.w.images.pullsFor(ctx, name, i.w.pod.plan.Images)
+	pulls, end := i.w.images.pullsFor(ctx, name, i.w.pod.Plan.Images)
 	i.all.Go(func() {
 		defer wait.cancel()
 		if pulls.BacksOff(ctx, name) {

@@ -16,7 +16,7 @@ import (
 // kubelet keeps one for its logs and its last state.
 func (w *starter) removeOld(ctx context.Context, name string) error {
 	kept := false
-	for _, c := range slices.Clone(w.pod.obs.Containers) { // drop shortens the list
+	for _, c := range slices.Clone(w.pod.Observed.Containers) { // drop shortens the list
 		switch {
 		case c.Name != name || c.State == lifecycle.Running:
 			continue
@@ -30,9 +30,9 @@ func (w *starter) removeOld(ctx context.Context, name string) error {
 		if err := w.removeLog(c); err != nil {
 			return fmt.Errorf("remove the log of an earlier run (%s): %w", observe.ShortID(c.ID), err)
 		}
-		w.pod.obs.Drop(c.ID)
+		w.pod.Observed.Drop(c.ID)
 		if c.Unmade {
-			if err := w.pod.keep(w.pod.obs.Kept.WithoutUnmade(c.Name)); err != nil {
+			if err := w.pod.Keep(w.pod.Observed.Kept.WithoutUnmade(c.Name)); err != nil {
 				return err
 			}
 		}
@@ -44,11 +44,11 @@ func (w *starter) removeOld(ctx context.Context, name string) error {
 // the kubelet does: the logs of a container that crashes for months must not fill the
 // disk.
 func (w *starter) removeLog(c lifecycle.Container) error {
-	logs := w.pod.plan.Layout.Logs(w.pod.plan.ID)
+	logs := w.pod.Plan.Layout.Logs(w.pod.Plan.ID)
 	if !strings.HasPrefix(c.LogPath, logs+"/") {
 		return nil // the container has none, or a runtime that reports another path
 	}
-	err := os.Remove(w.pod.plan.Layout.LegacyLog(w.pod.plan.ID, c.Name, c.ID))
+	err := os.Remove(w.pod.Plan.Layout.LegacyLog(w.pod.Plan.ID, c.Name, c.ID))
 	if err != nil && !os.IsNotExist(err) {
 		return err
 	}

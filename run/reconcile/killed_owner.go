@@ -38,14 +38,14 @@ const releaseFor = 5 * time.Second
 // podrun that was killed. The error is store.ErrChanged if that one's sandbox has
 // come up instead: it is the pod's, and the caller decides again.
 func (w *starter) awaitKilled(ctx context.Context, plan sandbox.Plan, reserved error) (made sandbox.Sandbox, err error) {
-	known := len(w.pod.obs.Sandboxes)
+	known := len(w.pod.Observed.Sandboxes)
 	err = cri.While(ctx, cri.BusyFor, func() (again bool, _ error) {
-		now, err := w.pod.Node.Observe(ctx, w.pod.plan.ID.UID)
+		now, err := w.pod.Node.Observe(ctx, w.pod.Plan.ID.UID)
 		if err != nil {
 			return false, errors.Join(reserved, err)
 		}
 		if len(now.Sandboxes) > known {
-			w.pod.obs = now
+			w.pod.Observed = now
 			return false, store.ErrChanged
 		}
 		made, err = sandbox.Apply(ctx, w.pod.Node.Client, plan) // its undo is there since the first try
@@ -57,25 +57,25 @@ func (w *starter) awaitKilled(ctx context.Context, plan sandbox.Plan, reserved e
 // removeLate removes objects of the pod that the runtime still creates for a killed
 // podrun, until no more appear.
 func (w *remover) removeLate(ctx context.Context) error {
-	if !w.lease.lock.Killed {
+	if !w.lease.Lock.Killed {
 		return nil
 	}
 	var gone []string
-	for _, sb := range w.pod.obs.Sandboxes {
+	for _, sb := range w.pod.Observed.Sandboxes {
 		gone = append(gone, sb.ID)
 	}
 	begun := time.Now()
 	for quiet := begun; time.Since(quiet) < quietFor && time.Since(begun) < cri.BusyFor; {
-		left, err := w.pod.Node.Observe(ctx, w.pod.plan.ID.UID)
+		left, err := w.pod.Node.Observe(ctx, w.pod.Plan.ID.UID)
 		if err != nil {
 			return err
 		}
 		if len(left.Sandboxes)+len(left.Containers) > 0 {
-			w.pod.obs, quiet = left, time.Now()
+			w.pod.Observed, quiet = left, time.Now()
 			for _, sb := range left.Sandboxes {
 				gone = append(gone, sb.ID)
 			}
-			if err := w.pod.onlyOurs(); err != nil {
+			if err := w.pod.OnlyOurs(); err != nil {
 				return err
 			}
 			if err := w.removeStopped(ctx); err != nil {
@@ -92,7 +92,7 @@ func (w *remover) removeLate(ctx context.Context) error {
 	if err := w.removeNetwork(ctx, gone); err != nil {
 		return err
 	}
-	w.lease.lock.Killed = false
+	w.lease.Lock.Killed = false
 	return nil
 }
 
@@ -104,7 +104,7 @@ func (w *remover) removeNetwork(ctx context.Context, gone []string) error {
 	if err != nil {
 		return err
 	}
-	return cni.Remove(ctx, w.pod.plan.Layout.RootDir, all, gone)
+	return cni.Remove(ctx, w.pod.Plan.Layout.RootDir, all, gone)
 }
 
 // awaitRelease waits, for as long as releaseFor, until the runtime has released the
@@ -121,7 +121,7 @@ func (w *remover) awaitRelease(ctx context.Context) error {
 func (w *remover) attachments(ctx context.Context) ([]cni.Attachment, error) {
 	all, err := cni.ReadAttachments(ctx)
 	return slices.DeleteFunc(all, func(a cni.Attachment) bool {
-		return !a.Managed || a.RootDir != w.pod.plan.Layout.RootDir || a.Pod.UID != w.pod.plan.ID.UID
+		return !a.Managed || a.RootDir != w.pod.Plan.Layout.RootDir || a.Pod.UID != w.pod.Plan.ID.UID
 	}), err
 }
 
@@ -130,27 +130,27 @@ func (w *remover) attachments(ctx context.Context) ([]cni.Attachment, error) {
 // without removing them: the bridge plugin reads the address of a rule from the
 // interface, which its first DEL has removed.
 func (w *remover) removeUnreleased(ctx context.Context) error {
-	if len(w.lease.lock.Unreleased) == 0 {
+	if len(w.lease.Lock.Unreleased) == 0 {
 		return nil
 	}
 	left, err := w.pod.Node.Client.ListPodSandbox(ctx, nil)
 	if err != nil {
 		return err
 	}
-	gone := slices.DeleteFunc(slices.Clone(w.lease.lock.Unreleased), func(id string) bool {
+	gone := slices.DeleteFunc(slices.Clone(w.lease.Lock.Unreleased), func(id string) bool {
 		return slices.ContainsFunc(left, func(sb *runtimeapi.PodSandbox) bool { return sb.GetId() == id })
 	})
 	if err := w.removeNetwork(ctx, gone); err != nil {
 		return err
 	}
-	w.lease.lock.NoteReleased(gone)
+	w.lease.Lock.NoteReleased(gone)
 	return nil
 }
 
 // removeStopped kills and removes the observed sandboxes and containers of the pod. A
 // container whose sandbox no longer exists is removed separately.
 func (w *remover) removeStopped(ctx context.Context) error {
-	for _, sb := range w.pod.obs.Sandboxes {
+	for _, sb := range w.pod.Observed.Sandboxes {
 		if err := w.stop.stopSandbox(ctx, sb.ID); err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ func (w *remover) removeStopped(ctx context.Context) error {
 	if err := w.removeSandboxes(ctx); err != nil {
 		return err
 	}
-	for _, c := range w.pod.obs.Containers {
+	for _, c := range w.pod.Observed.Containers {
 		if err := w.pod.Node.Client.RemoveContainer(ctx, c.ID); err != nil {
 			return fmt.Errorf("remove container %s (%s): %w", c.Name, observe.ShortID(c.ID), err)
 		}

@@ -11,11 +11,11 @@ import (
 )
 
 // known returns a pod of which only what its removal requires is known; k.Pod may be nil.
-func known(n *node.Node, k observe.Known, facts host.Facts) *state {
+func Known(n *node.Node, k observe.Known, facts host.Facts) *Pod {
 	p := &prepare.Plan{ID: k.ID, Pod: k.Pod, Layout: n.Layout(), NodeIPs: facts.NodeIPs, Runtime: facts.Runtime.Name, Facts: facts}
 	if p.Pod == nil {
 		p.Pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: k.ID.Namespace, Name: k.ID.Name}}
 	}
 	p.Cgroup = cgroup.Leftovers(k.ID.UID, facts.Cgroup, n.Settings)
-	return newState(n, p)
+	return New(n, p)
 }

@@ -14,11 +14,11 @@ import (
 // linkLog makes the link by which log collectors find the container's log.
 func (w *starter) linkLog(c lifecycle.Container, config *runtimeapi.ContainerConfig) error {
 	faultpoint.At("log/link")
-	link := w.pod.plan.Layout.LegacyLog(w.pod.plan.ID, c.Name, c.ID)
-	target := filepath.Join(w.pod.plan.Layout.Logs(w.pod.plan.ID), config.GetLogPath())
+	link := w.pod.Plan.Layout.LegacyLog(w.pod.Plan.ID, c.Name, c.ID)
+	target := filepath.Join(w.pod.Plan.Layout.Logs(w.pod.Plan.ID), config.GetLogPath())
 	err := os.Symlink(target, link)
 	if os.IsNotExist(err) {
-		if err = hostfile.MakeDirs(w.pod.plan.Layout.ContainerLogsDir, 0o755); err == nil {
+		if err = hostfile.MakeDirs(w.pod.Plan.Layout.ContainerLogsDir, 0o755); err == nil {
 			err = os.Symlink(target, link)
 		}
 	}

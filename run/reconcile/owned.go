@@ -36,42 +36,42 @@ const staleAfter = time.Second
 
 // owned is a process's ownership of one pod: it says whether the process may act on the pod
 // now. What the process knows of the pod is read again whenever it may have changed.
-type owned struct {
-	pod  *state
-	lock *store.PodLock
-	undo undo
-	pace pace
+type Lease struct {
+	Pod  *Pod
+	Lock *store.PodLock
+	Undo Undo
+	Pace Pace
 	// attends is true if the operation does not require the pod to exist, but supervises
 	// it as long as it does.
-	attends bool
+	Attends bool
 	// ending is true if the operation stops or removes the pod.
-	ending bool
+	Ending bool
 	// hasDir is true if the pod has a directory.
-	hasDir bool
+	HasDir bool
 	// startNoted is true if the owner record shows that a container was started.
-	startNoted bool
+	StartNoted bool
 	// outage is since when the runtime has been away; zero while it answers.
-	outage time.Time
+	Outage time.Time
 }
 
 // newLease returns the ownership that the lock's process has, or takes, of a pod.
-func newLease(p *state, lock *store.PodLock) *owned {
-	return &owned{pod: p, lock: lock, pace: commandPace()}
+func NewLease(p *Pod, lock *store.PodLock) *Lease {
+	return &Lease{Pod: p, Lock: lock, Pace: CommandPace()}
 }
 
 // pace is how an operation checks, during a long call, whether it still owns its pod.
-type pace struct {
-	next     func(context.Context) error // waits for the next check
-	corrupt  func() bool                 // whether the pod's checkpoint is corrupt
-	progress *Progress                   // nil for none
-	endless  bool                        // waits without limit for a runtime that is away
+type Pace struct {
+	Next     func(context.Context) error // waits for the next check
+	Corrupt  func() bool                 // whether the pod's checkpoint is corrupt
+	Progress *Progress                   // nil for none
+	Endless  bool                        // waits without limit for a runtime that is away
 }
 
 // commandPace is that of a command.
-func commandPace() pace {
-	return pace{
-		next:    func(ctx context.Context) error { return wait.Sleep(ctx, store.OwnerPoll) },
-		corrupt: func() bool { return false },
+func CommandPace() Pace {
+	return Pace{
+		Next:    func(ctx context.Context) error { return wait.Sleep(ctx, store.OwnerPoll) },
+		Corrupt: func() bool { return false },
 	}
 }
 
@@ -83,19 +83,19 @@ func commandPace() pace {
 // The result is nil where no other command took the pod over; an old observation
 // is replaced. It is store.ErrChanged where one did: the pod was observed again, and the
 // caller has to decide again. Any other error ends the command's work on the pod.
-func (w *owned) unlocked(ctx context.Context, over func() bool, slow func(context.Context) error) error {
-	if w.lock.Pinned {
+func (w *Lease) Do(ctx context.Context, over func() bool, slow func(context.Context) error) error {
+	if w.Lock.Pinned {
 		return slow(ctx)
 	}
 	begun := time.Now()
-	w.pace.progress.Wait()
-	defer w.pace.progress.act()
-	w.lock.Unlock()
+	w.Pace.Progress.Wait()
+	defer w.Pace.Progress.Act()
+	w.Lock.Unlock()
 	err := w.whileNot(ctx, over, slow)
 	if ctx.Err() != nil {
 		return orCause(ctx, err)
 	}
-	changed, lockErr := w.lock.Take(ctx)
+	changed, lockErr := w.Lock.Take(ctx)
 	if lockErr != nil {
 		return errors.Join(err, lockErr)
 	}
@@ -111,11 +111,11 @@ func orCause(ctx context.Context, err error) error {
 }
 
 // whileNot does something slow, and ends it with errLost once over is true.
-func (w *owned) whileNot(ctx context.Context, over func() bool, slow func(context.Context) error) error {
+func (w *Lease) whileNot(ctx context.Context, over func() bool, slow func(context.Context) error) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		for w.pace.next(inner) == nil {
+		for w.Pace.Next(inner) == nil {
 			if over() {
 				cancel(errLost)
 			}
@@ -133,48 +133,48 @@ func (w *owned) whileNot(ctx context.Context, over func() bool, slow func(contex
 
 // lost reports whether the owner of the pod has changed since its lock was last held, the
 // pod no longer exists, or its checkpoint is corrupt.
-func (w *owned) lost() bool {
-	now, err := w.lock.Current()
-	return err == nil && now != w.lock.Seen || w.removed() || w.pace.corrupt()
+func (w *Lease) Lost() bool {
+	now, err := w.Lock.Current()
+	return err == nil && now != w.Lock.Seen || w.Removed() || w.Pace.Corrupt()
 }
 
 // ended reports whether another command stops, replaces or removes the pod, or has
 // done so.
-func (w *owned) ended() bool {
-	r, err := w.lock.Owner()
-	return err == nil && r != nil && r.Generation != w.lock.Seen && r.Ends() || w.removed()
+func (w *Lease) Ended() bool {
+	r, err := w.Lock.Owner()
+	return err == nil && r != nil && r.Generation != w.Lock.Seen && r.Ends() || w.Removed()
 }
 
 // startedByOther reports whether another command has taken the pod over and begun
 // to start its containers, or to end it.
-func (w *owned) startedByOther() bool {
-	r, err := w.lock.Owner()
-	return err == nil && r != nil && r.Generation != w.lock.Seen && (!r.Fresh || r.Ends()) || w.removed()
+func (w *Lease) StartedByOther() bool {
+	r, err := w.Lock.Owner()
+	return err == nil && r != nil && r.Generation != w.Lock.Seen && (!r.Fresh || r.Ends()) || w.Removed()
 }
 
 // removed reports whether a pod that had a directory has none.
-func (w *owned) removed() bool {
-	if !w.hasDir {
+func (w *Lease) Removed() bool {
+	if !w.HasDir {
 		return false
 	}
-	_, err := os.Lstat(w.pod.plan.Layout.Pod(w.pod.plan.ID.UID))
+	_, err := os.Lstat(w.Pod.Plan.Layout.Pod(w.Pod.Plan.ID.UID))
 	return os.IsNotExist(err)
 }
 
 // reobserve must be called after every wait without the lock. Old means that the known
 // state must be observed again, even if the owner has not changed.
-func (w *owned) reobserve(ctx context.Context, err error, old bool) error {
-	now, ownerErr := w.lock.Current()
+func (w *Lease) reobserve(ctx context.Context, err error, old bool) error {
+	now, ownerErr := w.Lock.Current()
 	if ownerErr != nil {
 		return errors.Join(err, ownerErr)
 	}
-	lost := now != w.lock.Seen || errors.Is(err, errLost)
-	w.lock.Seen = now
-	if !w.ending {
-		if w.removed() {
-			return w.deleted()
+	lost := now != w.Lock.Seen || errors.Is(err, errLost)
+	w.Lock.Seen = now
+	if !w.Ending {
+		if w.Removed() {
+			return w.Deleted()
 		}
-		if stopped := w.pod.wasStopped(); stopped != nil {
+		if stopped := w.Pod.WasStopped(); stopped != nil {
 			return stopped
 		}
 	}
@@ -184,7 +184,7 @@ func (w *owned) reobserve(ctx context.Context, err error, old bool) error {
 	case !lost && !old:
 		return nil
 	}
-	if err := w.relist(ctx); err != nil {
+	if err := w.Refresh(ctx); err != nil {
 		return err
 	}
 	if lost {
@@ -194,57 +194,57 @@ func (w *owned) reobserve(ctx context.Context, err error, old bool) error {
 }
 
 // deleted is the error of a command whose pod another one removed.
-func (w *owned) deleted() error {
+func (w *Lease) Deleted() error {
 	by := "another podrun"
-	if w.lock.Held != nil && w.lock.Held.Before != "" {
-		by = store.ShownHolder(w.lock.Held.Before)
+	if w.Lock.Held != nil && w.Lock.Held.Before != "" {
+		by = store.ShownHolder(w.Lock.Held.Before)
 	}
-	return &problem.Error{Kind: problem.Failed, Object: "pod " + w.pod.plan.ID.String(), Err: deletedError{by}}
+	return &problem.Error{Kind: problem.Failed, Object: "pod " + w.Pod.Plan.ID.String(), Err: deletedError{by}}
 }
 
 // A standing is how an operation stands to its pod.
-type standing struct {
-	owned bool               // it owns the pod
-	by    *store.OwnerRecord // otherwise, who owned it last; nil for none
-	live  bool               // and still works on it
+type Standing struct {
+	Owned bool               // it owns the pod
+	By    *store.OwnerRecord // otherwise, who owned it last; nil for none
+	Live  bool               // and still works on it
 }
 
 // standing returns, under the lock, how the operation stands to its pod, which it may have
 // lost while it waited. An error explains why it can neither own nor follow it;
 // store.ErrChanged means that the caller must decide again.
-func (w *owned) standing(ctx context.Context) (standing, error) {
-	if w.lock.Owned() {
-		return standing{owned: true}, nil
+func (w *Lease) Standing(ctx context.Context) (Standing, error) {
+	if w.Lock.Owned() {
+		return Standing{Owned: true}, nil
 	}
-	w.undo.forget() // the record lists what must be undone
-	r, err := w.lock.Owner()
+	w.Undo.Forget() // the record lists what must be undone
+	r, err := w.Lock.Owner()
 	if err != nil {
-		return standing{}, err
+		return Standing{}, err
 	}
-	live := w.lock.Live(r)
+	live := w.Lock.Live(r)
 	switch {
 	case live && r.Ends():
-		return standing{}, w.endOf(ctx, r, nil)
-	case w.removed():
-		return standing{}, w.deleted()
+		return Standing{}, w.AwaitEnd(ctx, r, nil)
+	case w.Removed():
+		return Standing{}, w.Deleted()
 	case r.Removes():
-		return standing{}, &problem.Error{Kind: problem.Failed, Object: "pod " + w.pod.plan.ID.String(),
+		return Standing{}, &problem.Error{Kind: problem.Failed, Object: "pod " + w.Pod.Plan.ID.String(),
 			Err: fmt.Errorf("its removal by %s was interrupted", r.Shown()), Hint: "run 'podrun delete' or 'podrun apply' again"}
 	}
-	return standing{by: r, live: live}, nil
+	return Standing{By: r, Live: live}, nil
 }
 
 // operates reports whether a command that owns the pod works on it, and that work ends: to
 // wait for any other owner could last for as long as the pod exists.
-func (w *owned) operates(r *store.OwnerRecord) bool { return r.Operates() && w.lock.Live(r) }
+func (w *Lease) Operates(r *store.OwnerRecord) bool { return r.Operates() && w.Lock.Live(r) }
 
 // endOf waits, without the lock, for the end of the operation of the command that owns the
 // pod (operates), or until over is true; nil is never. The error is store.ErrChanged then.
-func (w *owned) endOf(ctx context.Context, r *store.OwnerRecord, over func() bool) error {
+func (w *Lease) AwaitEnd(ctx context.Context, r *store.OwnerRecord, over func() bool) error {
 	if over == nil {
 		over = func() bool { return false }
 	}
-	err := w.unlocked(ctx, over, func(ctx context.Context) error { return w.lock.AwaitEnd(ctx, r) })
+	err := w.Do(ctx, over, func(ctx context.Context) error { return w.Lock.AwaitEnd(ctx, r) })
 	if err == nil {
 		err = store.ErrChanged
 	}
@@ -252,14 +252,14 @@ func (w *owned) endOf(ctx context.Context, r *store.OwnerRecord, over func() boo
 }
 
 // acquire makes this command the owner of its pod.
-func (w *owned) acquire(p store.Purpose) error {
-	w.startNoted = false
-	return w.lock.Acquire(w.pod.plan.ID.UID, p, !w.attends, false)
+func (w *Lease) Acquire(p store.Purpose) error {
+	w.StartNoted = false
+	return w.Lock.Acquire(w.Pod.Plan.ID.UID, p, !w.Attends, false)
 }
 
 // orNotOwner is the error of a step that was to be done under the lock by the
 // pod's owner; store.ErrChanged where there is no other.
-func (w *owned) orNotOwner(err error) error {
+func (w *Lease) OrNotOwner(err error) error {
 	if err == nil {
 		return store.ErrChanged
 	}
@@ -268,13 +268,13 @@ func (w *owned) orNotOwner(err error) error {
 
 // beforeStart notes, before the first container is started, that from now on a
 // failure leaves the pod in place for diagnosis.
-func (w *owned) beforeStart() error {
-	w.undo.forget()
-	if w.startNoted {
+func (w *Lease) BeforeStart() error {
+	w.Undo.Forget()
+	if w.StartNoted {
 		return nil
 	}
-	err := w.lock.Update(func(r *store.OwnerRecord) { r.Fresh = false })
-	w.startNoted = err == nil
+	err := w.Lock.Update(func(r *store.OwnerRecord) { r.Fresh = false })
+	w.StartNoted = err == nil
 	return err
 }
 
@@ -285,16 +285,16 @@ const longestOutage = time.Minute
 // relist observes the pod again. While the runtime does not answer or the pod cannot be
 // read, the known state remains: nothing that podrun records may follow from a failed
 // observation.
-func (w *owned) relist(ctx context.Context) error {
-	err := w.pod.observe(ctx)
+func (w *Lease) Refresh(ctx context.Context) error {
+	err := w.Pod.Observe(ctx)
 	if !observe.IsUnavailable(err) {
-		w.outage = time.Time{}
+		w.Outage = time.Time{}
 		return err
 	}
-	if w.outage.IsZero() {
-		w.outage = time.Now()
+	if w.Outage.IsZero() {
+		w.Outage = time.Now()
 	}
-	if w.pace.endless || time.Since(w.outage) < longestOutage {
+	if w.Pace.Endless || time.Since(w.Outage) < longestOutage {
 		return nil
 	}
 	return err

@@ -12,28 +12,28 @@ import (
 
 // recordRestarts records, before containers are killed, that they are started again, and why;
 // nothing if there is no cause. The pod's lock must be held.
-func (w *state) recordRestarts(cause lifecycle.RestartCause, ids ...string) error {
+func (w *Pod) RecordRestarts(cause lifecycle.RestartCause, ids ...string) error {
 	if cause == "" || len(ids) == 0 {
 		return nil
 	}
-	return w.keepRestarts(w.obs.WithPendingRestarts(cause, ids...))
+	return w.keepRestarts(w.Observed.WithPendingRestarts(cause, ids...))
 }
 
 // endRestarts forgets the pending restarts that are done.
 // Ending are the containers that are being stopped (store.OwnerRecord).
-func (w *state) endRestarts(ending map[string]time.Time) error {
-	return w.keepRestarts(w.obs.CurrentRestarts(ending))
+func (w *Pod) EndRestarts(ending map[string]time.Time) error {
+	return w.keepRestarts(w.Observed.CurrentRestarts(ending))
 }
 
 // keepRestarts writes the pending restarts if they have changed. On a disk that cannot be
 // written, only this process knows them: an unhealthy container is killed all the same.
-func (w *state) keepRestarts(all map[string]lifecycle.PendingRestart) error {
-	if maps.Equal(all, w.obs.PendingRestarts) {
+func (w *Pod) keepRestarts(all map[string]lifecycle.PendingRestart) error {
+	if maps.Equal(all, w.Observed.PendingRestarts) {
 		return nil
 	}
-	err := store.KeepState(w.plan.Layout.PendingRestarts(w.plan.ID.UID), all, len(all) > 0)
+	err := store.KeepState(w.Plan.Layout.PendingRestarts(w.Plan.ID.UID), all, len(all) > 0)
 	if err != nil {
-		err = fmt.Errorf("pod %s: record which containers are restarted: %w", w.plan.ID, err)
+		err = fmt.Errorf("pod %s: record which containers are restarted: %w", w.Plan.ID, err)
 	}
 	switch {
 	case err == nil:
@@ -46,14 +46,14 @@ func (w *state) keepRestarts(all map[string]lifecycle.PendingRestart) error {
 		}
 		w.unrecorded = all
 	}
-	w.obs.PendingRestarts = all
+	w.Observed.PendingRestarts = all
 	return nil
 }
 
 // runningIDs are the IDs of the containers that run.
-func (w *state) runningIDs() []string {
+func (w *Pod) RunningIDs() []string {
 	var ids []string
-	for _, c := range w.obs.Containers {
+	for _, c := range w.Observed.Containers {
 		if c.State == lifecycle.Running {
 			ids = append(ids, c.ID)
 		}

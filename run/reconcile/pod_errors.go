@@ -16,7 +16,7 @@ func RuntimeError(id identity.Pod, err error) error {
 
 // ofPod adds the pod to an error that names only a container: a command may have several
 // pods.
-func ofPod(id identity.Pod, err error) error {
+func OfPod(id identity.Pod, err error) error {
 	e, ok := err.(*problem.Error)
 	if !ok || !strings.HasPrefix(e.Object, "container ") {
 		return err
@@ -27,7 +27,7 @@ func ofPod(id identity.Pod, err error) error {
 }
 
 // nameless drops the pod's name from an error to which a caller adds it.
-func nameless(id identity.Pod, err error) error {
+func Nameless(id identity.Pod, err error) error {
 	if e, ok := err.(*problem.Error); ok && e.Object == "pod "+id.String() {
 		short := *e
 		short.Object = ""
@@ -37,8 +37,8 @@ func nameless(id identity.Pod, err error) error {
 }
 
 // inStep adds the step of the pod's start in which an error occurred.
-func inStep(id identity.Pod, step string, err error) error {
-	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: step, Err: nameless(id, err)}
+func InStep(id identity.Pod, step string, err error) error {
+	out := &problem.Error{Kind: problem.Runtime, Object: "pod " + id.String(), Op: step, Err: Nameless(id, err)}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		out.Kind, out.Hint = e.Kind, e.Hint
 	}
@@ -47,9 +47,9 @@ func inStep(id identity.Pod, step string, err error) error {
 
 // ofRuntime adds the pod to an error of the runtime. Other errors, for example that
 // another command now owns the pod, already name it.
-func (w *state) ofRuntime(err error) error {
+func (w *Pod) OfRuntime(err error) error {
 	if _, named := errors.AsType[*problem.Error](err); named || err == nil || errors.Is(err, store.ErrChanged) {
 		return err
 	}
-	return RuntimeError(w.plan.ID, err)
+	return RuntimeError(w.Plan.ID, err)
 }

@@ -28,10 +28,10 @@ func (w *Worker) preempt(ctx context.Context, victims []identity.Pod) error {
 	if len(victims) == 0 {
 		return nil
 	}
-	return w.lease.unlocked(ctx, w.lease.lost, func(ctx context.Context) error {
+	return w.lease.Do(ctx, w.lease.Lost, func(ctx context.Context) error {
 		return errors.Join(node.InParallel(victims, func(id identity.Pod) error {
 			if err := w.preemptOne(ctx, id); err != nil {
-				return inStep(w.pod.plan.ID, "preempt pod "+id.String(), err)
+				return InStep(w.pod.Plan.ID, "preempt pod "+id.String(), err)
 			}
 			return nil
 		})...)
@@ -53,12 +53,12 @@ func (w *Worker) preemptOne(ctx context.Context, id identity.Pod) error {
 	if err != nil {
 		return err
 	}
-	if err := v.lease.acquire(store.PurposeStop); err != nil {
+	if err := v.lease.Acquire(store.PurposeStop); err != nil {
 		return v.closeAfter(err)
 	}
-	if err := v.pod.markStopped("was preempted in order to admit critical pod "+w.pod.plan.ID.String(), "apply it again when its resources are free"); err != nil {
+	if err := v.pod.MarkStopped("was preempted in order to admit critical pod "+w.pod.Plan.ID.String(), "apply it again when its resources are free"); err != nil {
 		return v.closeAfter(err)
 	}
-	v.pod.emit(event.Warning, event.Preempting, "", Preempted)
-	return v.closeAfter(v.stop.stopOwned(ctx, v.pod.gracePeriod()))
+	v.pod.Emit(event.Warning, event.Preempting, "", Preempted)
+	return v.closeAfter(v.stop.stopOwned(ctx, v.pod.GracePeriod()))
 }

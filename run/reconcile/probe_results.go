@@ -16,12 +16,12 @@ import (
 
 // probed returns the current results of the probes. If no probes run, it returns the
 // stored results of an earlier podrun.
-func (w *state) probed() (started, ready map[string]bool, unhealthy map[string]lifecycle.Unhealthy) {
-	started, ready = w.obs.Probed()
-	if w.prober == nil {
+func (w *Pod) Probed() (started, ready map[string]bool, unhealthy map[string]lifecycle.Unhealthy) {
+	started, ready = w.Observed.Probed()
+	if w.Prober == nil {
 		return started, ready, nil
 	}
-	results := w.prober.Results()
+	results := w.Prober.Results()
 	maps.Copy(started, results.Started)
 	maps.Copy(ready, results.Ready)
 	unhealthy = map[string]lifecycle.Unhealthy{}
@@ -33,16 +33,16 @@ func (w *state) probed() (started, ready map[string]bool, unhealthy map[string]l
 
 // keepProbed stores results of probes, by container ID, if they have changed. At the end of an
 // operation the file shows when they were known to hold, for `get`.
-func (w *state) keepProbed(now map[string]lifecycle.Probed, end bool) error {
-	file := w.plan.Layout.ProbeResults(w.plan.ID.UID)
-	if len(now) == 0 || maps.Equal(now, w.obs.Probes) {
+func (w *Pod) KeepProbed(now map[string]lifecycle.Probed, end bool) error {
+	file := w.Plan.Layout.ProbeResults(w.Plan.ID.UID)
+	if len(now) == 0 || maps.Equal(now, w.Observed.Probes) {
 		if end && len(now) > 0 {
 			at := time.Now()
 			_ = os.Chtimes(file, at, at) // `get` shows then an older time
 		}
 		return nil
 	}
-	w.obs.Probes = now
+	w.Observed.Probes = now
 	data, err := json.Marshal(now)
 	if err != nil {
 		return fmt.Errorf("keep the results of probes: %w", err)
@@ -55,7 +55,7 @@ func (w *state) keepProbed(now map[string]lifecycle.Probed, end bool) error {
 		err = store.WriteState(file, data, 0o640)
 	}
 	if err != nil {
-		return fmt.Errorf("pod %s: keep the results of probes: %w", w.plan.ID, err)
+		return fmt.Errorf("pod %s: keep the results of probes: %w", w.Plan.ID, err)
 	}
 	return nil
 }

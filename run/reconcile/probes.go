@@ -18,8 +18,8 @@ const probeSettle = time.Second
 
 // probes runs the probes of a pod's containers.
 type probes struct {
-	pod      *state
-	lease    *owned
+	pod      *Pod
+	lease    *Lease
 	probing  atomic.Pointer[store.Generation] // the generation under which it probes; nil while it does not
 	reported sync.Map                         // the containers whose probes have come to a result, by ID
 	answered sync.Map                         // by container name, whether the last readiness probe that this command ran succeeded
@@ -29,12 +29,12 @@ type probes struct {
 // startProbing begins to probe the pod's containers, for as long as a command
 // works on the pod: without one, no process runs probes.
 func (w *probes) startProbing() {
-	w.pod.prober = probe.NewProber(probe.Options{
+	w.pod.Prober = probe.NewProber(probe.Options{
 		Exec: func(ctx context.Context, id string, command []string, timeout time.Duration) ([]byte, []byte, int32, error) {
 			resp, err := w.pod.Node.Client.ExecSync(ctx, id, command, timeout)
 			return resp.GetStdout(), resp.GetStderr(), resp.GetExitCode(), err
 		},
-		Emit:   w.pod.journal.Emit,
+		Emit:   w.pod.Journal.Emit,
 		Settle: probeSettle,
 		Owned:  w.ownsProbes,
 		Probed: func(p probe.Plan, result probe.Outcome) {
@@ -59,7 +59,7 @@ func (w *probes) ownsProbes() bool {
 	if g == nil {
 		return false
 	}
-	now, err := w.lease.lock.Current()
+	now, err := w.lease.Lock.Current()
 	return err == nil && now == *g
 }
 
@@ -74,15 +74,15 @@ func (w *probes) wakeUp() {
 // stopProbing ends the probes and stores their results, and the status that follows from
 // them, for `get` and for the next command.
 func (w *probes) stopProbing() error {
-	w.pod.prober.Stop()
-	owns := w.lease.lock.Held != nil && w.lease.lock.Owned()
+	w.pod.Prober.Stop()
+	owns := w.lease.Lock.Held != nil && w.lease.Lock.Owned()
 	var err error
 	if owns {
 		err = w.keepProbed(true)
 	}
-	w.pod.prober = nil
+	w.pod.Prober = nil
 	if owns && err == nil {
-		err = w.pod.keepStatus(w.lease.lock.Ending)
+		err = w.pod.KeepStatus(w.lease.Lock.Ending)
 	}
 	return err
 }
@@ -90,45 +90,45 @@ func (w *probes) stopProbing() error {
 // pause stops to probe: another command owns the pod.
 func (w *probes) pause() {
 	w.probing.Store(nil)
-	w.pod.prober.Set(nil)
+	w.pod.Prober.Set(nil)
 }
 
 // probe watches the containers that run now.
 func (w *probes) probe() {
-	if mine := w.lease.lock.Mine; w.probing.Load() == nil || *w.probing.Load() != mine {
-		w.pod.prober.Set(nil) // probes of an earlier ownership have ended
+	if mine := w.lease.Lock.Mine; w.probing.Load() == nil || *w.probing.Load() != mine {
+		w.pod.Prober.Set(nil) // probes of an earlier ownership have ended
 		w.probing.Store(&mine)
 	}
-	sb := w.pod.obs.Sandbox()
+	sb := w.pod.Observed.Sandbox()
 	if sb == nil {
 		return
 	}
 	ip := ""
-	if ips := lifecycle.OrderIPs(sb.IPs, w.pod.plan.NodeIPs); len(ips) > 0 {
+	if ips := lifecycle.OrderIPs(sb.IPs, w.pod.Plan.NodeIPs); len(ips) > 0 {
 		ip = ips[0]
-	} else if len(w.pod.plan.NodeIPs) > 0 {
-		ip = w.pod.plan.NodeIPs[0]
+	} else if len(w.pod.Plan.NodeIPs) > 0 {
+		ip = w.pod.Plan.NodeIPs[0]
 	}
 	var running []probe.Container
-	for _, c := range lifecycle.SpecContainers(w.pod.pod()) {
-		have := w.pod.obs.Container(c.Container.Name)
-		plans := probe.All(w.pod.plan.ID, c.Container)
+	for _, c := range lifecycle.SpecContainers(w.pod.Spec()) {
+		have := w.pod.Observed.Container(c.Container.Name)
+		plans := probe.All(w.pod.Plan.ID, c.Container)
 		if have != nil && have.State == lifecycle.Running && len(plans) > 0 {
-			before := w.pod.obs.Probes[have.ID]
+			before := w.pod.Observed.Probes[have.ID]
 			running = append(running, probe.Container{ID: have.ID, Init: c.Init, StartedAt: have.StartedAt, PodIP: ip, Plans: plans,
 				WasStarted: before.Started, WasReady: before.Ready})
 		}
 	}
-	w.pod.prober.Set(running)
+	w.pod.Prober.Set(running)
 }
 
 // confirmed reports whether the readiness of the running containers is known from probes
 // that this command ran, rather than from stored results: a container is ready only if
 // its last probe succeeded.
 func (w *probes) confirmed(ready bool) bool {
-	started, _, _ := w.pod.probed()
-	for _, c := range lifecycle.SpecContainers(w.pod.pod()) {
-		have := w.pod.obs.Container(c.Container.Name)
+	started, _, _ := w.pod.Probed()
+	for _, c := range lifecycle.SpecContainers(w.pod.Spec()) {
+		have := w.pod.Observed.Container(c.Container.Name)
 		if c.Container.ReadinessProbe == nil || have == nil || have.State != lifecycle.Running {
 			continue
 		}
@@ -145,11 +145,11 @@ func (w *probes) confirmed(ready bool) bool {
 // and for later commands. At the end of the command it stores all results; before, a
 // container whose probes have no result yet keeps the result of an earlier command.
 func (w *probes) keepProbed(end bool) error {
-	results := w.pod.prober.Results()
+	results := w.pod.Prober.Results()
 	now := map[string]lifecycle.Probed{}
 	for id, started := range results.Started {
 		_, reported := w.reported.Load(id)
-		before, had := w.pod.obs.Probes[id]
+		before, had := w.pod.Observed.Probes[id]
 		switch {
 		case end || reported:
 			now[id] = lifecycle.Probed{Started: started, Ready: results.Ready[id]}
@@ -157,5 +157,5 @@ func (w *probes) keepProbed(end bool) error {
 			now[id] = before
 		}
 	}
-	return w.pod.keepProbed(now, end)
+	return w.pod.KeepProbed(now, end)
 }

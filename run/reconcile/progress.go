@@ -10,7 +10,7 @@ import (
 type Progress struct{ since atomic.Int64 }
 
 // act notes that the worker holds its pod's lock.
-func (p *Progress) act() {
+func (p *Progress) Act() {
 	if p != nil {
 		p.since.Store(time.Now().UnixNano())
 	}

@@ -17,14 +17,14 @@ func TestOldRunsArePruned(t *testing.T) {
 	s := newWorker(&node.Node{Client: critest.ForTest(t).Client()}, &prepare.Plan{}, nil, nil)
 	base := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	for i, state := range []lifecycle.State{lifecycle.Created, lifecycle.Exited, lifecycle.Created, lifecycle.Exited, lifecycle.Exited, lifecycle.Running} {
-		s.pod.obs.Containers = append(s.pod.obs.Containers, lifecycle.Container{ID: string(rune('a' + i)), Name: "app", State: state, CreatedAt: base.Add(-time.Duration(i) * time.Minute)})
+		s.pod.Observed.Containers = append(s.pod.Observed.Containers, lifecycle.Container{ID: string(rune('a' + i)), Name: "app", State: state, CreatedAt: base.Add(-time.Duration(i) * time.Minute)})
 	}
-	s.pod.obs.Containers = append(s.pod.obs.Containers, lifecycle.Container{ID: "x", Name: "other", State: lifecycle.Exited})
+	s.pod.Observed.Containers = append(s.pod.Observed.Containers, lifecycle.Container{ID: "x", Name: "other", State: lifecycle.Exited})
 	if err := s.start.removeOld(t.Context(), "app"); err != nil {
 		t.Fatal(err)
 	}
 	var kept []string
-	for _, c := range s.pod.obs.Containers {
+	for _, c := range s.pod.Observed.Containers {
 		kept = append(kept, c.Name+" "+c.ID)
 	}
 	if want := []string{"app b", "app f", "other x"}; !slices.Equal(kept, want) {

@@ -7,8 +7,8 @@ import (
 )
 
 // redacted is an error without the values of the container's Secrets.
-func (w *state) redacted(name string, err error) error {
-	plan := w.plan.Container(name)
+func (w *Pod) Redacted(name string, err error) error {
+	plan := w.Plan.Container(name)
 	if plan == nil {
 		return err
 	}

@@ -26,8 +26,8 @@ import (
 
 // remover removes a pod.
 type remover struct {
-	pod   *state
-	lease *owned
+	pod   *Pod
+	lease *Lease
 	stop  *stopper
 }
 
@@ -48,10 +48,10 @@ type RemoveOptions struct {
 // all of it had stopped; its error is of kind Refused where the sandbox is not
 // podrun's, Runtime otherwise, or the cause that ended ctx.
 func Remove(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts, lock *store.PodLock, o RemoveOptions) Result {
-	r := newRemover(known(n, k, facts), lock)
+	r := newRemover(Known(n, k, facts), lock)
 	result := Result{ID: k.ID, Outcome: OutcomeDeleted}
 	o.stopped = func() {
-		pod := r.pod.viewOf(observe.Known{ID: k.ID, Pod: k.Pod}, true)
+		pod := r.pod.View(observe.Known{ID: k.ID, Pod: k.Pod}, true)
 		result.Status, result.Containers = pod.Status, lifecycle.EndedContainers(pod, pod.Status)
 	}
 	if err := explain(ctx, r.pod, r.removeOwned(ctx, o)); err != nil {
@@ -65,7 +65,7 @@ func Remove(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts
 // cgroup, the cgroup, the logs and the directory. It can be repeated; k.Pod may be nil. The
 // error is of kind Runtime, or the cause that ended ctx.
 func RemoveStored(ctx context.Context, n *node.Node, k observe.Known, facts host.Facts, lock *store.PodLock) error {
-	err := newRemover(known(n, k, facts), lock).removeStored(ctx)
+	err := newRemover(Known(n, k, facts), lock).removeStored(ctx)
 	if err == nil {
 		return nil
 	}
@@ -76,16 +76,16 @@ func RemoveStored(ctx context.Context, n *node.Node, k observe.Known, facts host
 }
 
 // newRemover returns the remover of a pod, which acts under the lock.
-func newRemover(p *state, lock *store.PodLock) *remover {
-	l := newLease(p, lock)
-	l.ending = true
+func newRemover(p *Pod, lock *store.PodLock) *remover {
+	l := NewLease(p, lock)
+	l.Ending = true
 	return &remover{pod: p, lease: l, stop: &stopper{pod: p, lease: l, dooms: true}}
 }
 
 // removeStored removes what does not need the runtime: processes in the pod's cgroup, the
 // cgroup, logs and directory.
 func (w *remover) removeStored(ctx context.Context) error {
-	err := w.lease.acquire(store.PurposeRemove)
+	err := w.lease.Acquire(store.PurposeRemove)
 	if err == nil {
 		err = w.removeGroups(ctx)
 	}
@@ -93,7 +93,7 @@ func (w *remover) removeStored(ctx context.Context) error {
 		err = w.removeFiles(ctx, RemoveOptions{})
 	}
 	if err == nil {
-		err = w.lease.lock.Disown()
+		err = w.lease.Lock.Disown()
 	}
 	return err
 }
@@ -103,12 +103,12 @@ func (w *remover) removeStored(ctx context.Context) error {
 // that has its name is another incarnation.
 func (w *remover) removeOwned(ctx context.Context, o RemoveOptions) error {
 	for {
-		if err := w.lease.acquire(store.PurposeRemove); err != nil {
+		if err := w.lease.Acquire(store.PurposeRemove); err != nil {
 			return err
 		}
 		err := w.remove(ctx, o)
 		if err == nil {
-			return w.lease.lock.Disown()
+			return w.lease.Lock.Disown()
 		}
 		if !errors.Is(err, store.ErrChanged) {
 			return err
@@ -122,24 +122,24 @@ func (w *remover) removeOwned(ctx context.Context, o RemoveOptions) error {
 // removedByOther reports whether another command, which took the pod over, has
 // removed this incarnation of it.
 func (w *remover) removedByOther(ctx context.Context) (bool, error) {
-	r, err := w.lease.lock.Owner()
-	if err != nil || w.lease.lock.Owned() {
+	r, err := w.lease.Lock.Owner()
+	if err != nil || w.lease.Lock.Owned() {
 		return false, err
 	}
-	if r != nil && r.Incarnation == w.lease.lock.Incarnation && w.lease.operates(r) {
-		if err := w.lease.endOf(ctx, r, nil); !errors.Is(err, store.ErrChanged) {
+	if r != nil && r.Incarnation == w.lease.Lock.Incarnation && w.lease.Operates(r) {
+		if err := w.lease.AwaitEnd(ctx, r, nil); !errors.Is(err, store.ErrChanged) {
 			return false, err
 		}
-		if r, err = w.lease.lock.Owner(); err != nil {
+		if r, err = w.lease.Lock.Owner(); err != nil {
 			return false, err
 		}
 	}
 	if r != nil {
-		return r.Incarnation != w.lease.lock.Incarnation, nil
+		return r.Incarnation != w.lease.Lock.Incarnation, nil
 	}
-	left, err := w.pod.Node.Observe(ctx, w.pod.plan.ID.UID)
+	left, err := w.pod.Node.Observe(ctx, w.pod.Plan.ID.UID)
 	if err != nil {
-		return false, RuntimeError(w.pod.plan.ID, err)
+		return false, RuntimeError(w.pod.Plan.ID, err)
 	}
 	return len(left.Sandboxes)+len(left.Containers) == 0, nil
 }
@@ -149,20 +149,20 @@ func (w *remover) removedByOther(ctx context.Context) (bool, error) {
 // The error is store.ErrChanged where another command took the pod over.
 func (w *remover) remove(ctx context.Context, o RemoveOptions) error {
 	var err error
-	if w.pod.obs, err = w.pod.Node.Observe(ctx, w.pod.plan.ID.UID); err != nil {
-		return RuntimeError(w.pod.plan.ID, err)
+	if w.pod.Observed, err = w.pod.Node.Observe(ctx, w.pod.Plan.ID.UID); err != nil {
+		return RuntimeError(w.pod.Plan.ID, err)
 	}
-	if err := w.pod.onlyOurs(); err != nil {
+	if err := w.pod.OnlyOurs(); err != nil {
 		return err
 	}
-	if o.unstarted && lifecycle.AnyStarted(w.pod.obs) {
+	if o.unstarted && lifecycle.AnyStarted(w.pod.Observed) {
 		return nil
 	}
-	if err := w.pod.openJournal(); err != nil {
+	if err := w.pod.OpenJournal(); err != nil {
 		return err
 	}
-	defer w.pod.journal.Close()
-	grace := w.pod.gracePeriod()
+	defer w.pod.Journal.Close()
+	grace := w.pod.GracePeriod()
 	if o.Grace != nil {
 		grace = *o.Grace
 	}
@@ -171,7 +171,7 @@ func (w *remover) remove(ctx context.Context, o RemoveOptions) error {
 		return err
 	}
 	if err != nil {
-		return RuntimeError(w.pod.plan.ID, err)
+		return RuntimeError(w.pod.Plan.ID, err)
 	}
 	if err := w.keepRemoved(); err != nil {
 		return err
@@ -189,10 +189,10 @@ func (w *remover) remove(ctx context.Context, o RemoveOptions) error {
 // keepRemoved records how the containers of a pod that has stopped ended, which the runtime
 // forgets before the pod is removed. A disk that cannot be written does not prevent a removal.
 func (w *remover) keepRemoved() error {
-	if !w.stop.dooms || len(w.pod.obs.Containers) == 0 {
+	if !w.stop.dooms || len(w.pod.Observed.Containers) == 0 {
 		return nil
 	}
-	if err := w.pod.keep(w.pod.obs.Kept.WithRemoved(w.pod.obs.Containers)); err != nil && !store.CannotWrite(err) {
+	if err := w.pod.Keep(w.pod.Observed.Kept.WithRemoved(w.pod.Observed.Containers)); err != nil && !store.CannotWrite(err) {
 		return err
 	}
 	return nil
@@ -208,7 +208,7 @@ func (w *remover) removeObjects(ctx context.Context) error {
 		faultpoint.At("remove/groups")
 		groups = w.removeGroups(ctx)
 	}
-	late := w.lease.lock.Killed
+	late := w.lease.Lock.Killed
 	var beside sync.WaitGroup
 	if !late {
 		beside.Go(removeGroups)
@@ -225,7 +225,7 @@ func (w *remover) removeObjects(ctx context.Context) error {
 		if ctx.Err() == nil {
 			err = errors.Join(err, groups)
 		}
-		return RuntimeError(w.pod.plan.ID, err)
+		return RuntimeError(w.pod.Plan.ID, err)
 	}
 	if cause := context.Cause(ctx); cause != nil && groups == nil {
 		return cause // the last call may have outlived it
@@ -234,20 +234,20 @@ func (w *remover) removeObjects(ctx context.Context) error {
 		removeGroups()
 	}
 	if groups != nil {
-		return RuntimeError(w.pod.plan.ID, groups)
+		return RuntimeError(w.pod.Plan.ID, groups)
 	}
 	return nil
 }
 
 // removeFiles removes the pod's logs and directory, as much of them as it can.
 func (w *remover) removeFiles(ctx context.Context, o RemoveOptions) error {
-	defer trace.Begin(ctx, "remove files", w.pod.plan.ID.String())()
+	defer trace.Begin(ctx, "remove files", w.pod.Plan.ID.String())()
 	var errs []error
 	if !o.KeepLogs {
 		errs = append(errs, w.removeLogs())
 	}
 	if !o.unstarted { // one that is applied again keeps its back-off
-		errs = append(errs, imagepull.ForgetBackOff(w.pod.plan.Layout.ImageBackOff(), w.pod.plan.ID.UID))
+		errs = append(errs, imagepull.ForgetBackOff(w.pod.Plan.Layout.ImageBackOff(), w.pod.Plan.ID.UID))
 	}
 	switch {
 	case w.stop.again: // its definition stays on disk
@@ -258,10 +258,10 @@ func (w *remover) removeFiles(ctx context.Context, o RemoveOptions) error {
 		errs = append(errs, w.removeDirs(ctx))
 	}
 	if o.unstarted && !w.stop.again {
-		errs = append(errs, volume.DropClaims(ctx, w.pod.plan.Volumes))
+		errs = append(errs, volume.DropClaims(ctx, w.pod.Plan.Volumes))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return RuntimeError(w.pod.plan.ID, err)
+		return RuntimeError(w.pod.Plan.ID, err)
 	}
 	return nil
 }
@@ -275,7 +275,7 @@ func (w *remover) removeClaims(ctx context.Context, paths []string) error {
 			return err
 		}
 		used := func() (map[string]bool, error) {
-			others, err := store.ClaimsOfOthers(layout, w.pod.plan.ID, nil)
+			others, err := store.ClaimsOfOthers(layout, w.pod.Plan.ID, nil)
 			paths := map[string]bool{}
 			for path := range others {
 				paths[path] = true
@@ -288,7 +288,7 @@ func (w *remover) removeClaims(ctx context.Context, paths []string) error {
 
 func (w *remover) removeSandboxes(ctx context.Context) error {
 	var errs []error
-	for _, sb := range w.pod.obs.Sandboxes {
+	for _, sb := range w.pod.Observed.Sandboxes {
 		if err := w.pod.Node.Client.RemovePodSandbox(ctx, sb.ID); err != nil {
 			errs = append(errs, fmt.Errorf("remove sandbox %s: %w", observe.ShortID(sb.ID), err))
 		}
@@ -298,11 +298,11 @@ func (w *remover) removeSandboxes(ctx context.Context) error {
 
 // removeLogs removes the pod's logs and the links to them.
 func (w *remover) removeLogs() error {
-	links, err := filepath.Glob(w.pod.plan.Layout.LegacyLogs(w.pod.plan.ID))
+	links, err := filepath.Glob(w.pod.Plan.Layout.LegacyLogs(w.pod.Plan.ID))
 	if err != nil {
 		return fmt.Errorf("list links to logs: %w", err)
 	}
-	logs := w.pod.plan.Layout.Logs(w.pod.plan.ID)
+	logs := w.pod.Plan.Layout.Logs(w.pod.Plan.ID)
 	var errs []error
 	for _, link := range links {
 		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, logs+"/") {
@@ -324,19 +324,19 @@ func (w *remover) removeDirs(ctx context.Context) error {
 
 // underDirLock removes the pod's directory, or its content (volume.Empty).
 func (w *remover) underDirLock(ctx context.Context, remove func(ctx context.Context, layout identity.Layout, uid string) error) error {
-	dir, err := w.pod.lockDir(ctx)
+	dir, err := w.pod.LockDir(ctx)
 	if err != nil {
 		return err
 	}
 	defer dir.Unlock()
 	faultpoint.At("remove/directory")
 	defer faultpoint.At("remove/record")
-	return remove(ctx, w.pod.plan.Layout, w.pod.plan.ID.UID)
+	return remove(ctx, w.pod.Plan.Layout, w.pod.Plan.ID.UID)
 }
 
 // removeGroups removes the pod's control group, and those that pods share if
 // this was the last one in them.
 func (w *remover) removeGroups(ctx context.Context) error {
-	defer trace.Begin(ctx, "remove control groups", w.pod.plan.ID.String())()
-	return w.pod.Node.RemoveUnderNodeLock(ctx, func() error { return cgroup.Remove(ctx, w.pod.plan.Cgroup) })
+	defer trace.Begin(ctx, "remove control groups", w.pod.Plan.ID.String())()
+	return w.pod.Node.RemoveUnderNodeLock(ctx, func() error { return cgroup.Remove(ctx, w.pod.Plan.Cgroup) })
 }

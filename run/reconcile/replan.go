@@ -13,7 +13,7 @@ import (
 )
 
 // replan plans a pod again from its checkpoint.
-func replan(n *node.Node, c *manifest.Checkpoint, facts host.Facts, settings nodeconfig.Settings) (*prepare.Plan, problem.List) {
+func Replan(n *node.Node, c *manifest.Checkpoint, facts host.Facts, settings nodeconfig.Settings) (*prepare.Plan, problem.List) {
 	objects := c.Objects()
 	handler, found := prepare.RuntimeHandler(c.Pod, objects)
 	allocatable, bad := admission.Allocatable(facts, settings)

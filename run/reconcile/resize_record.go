@@ -14,44 +14,44 @@ import (
 
 // beginResize records the current resources of the pod's containers before the definition
 // that changes them is written.
-func (w *state) beginResize(was *corev1.Pod) error {
-	r := w.obs.BeginResize(was, w.pod(), time.Now())
+func (w *Pod) BeginResize(was *corev1.Pod) error {
+	r := w.Observed.BeginResize(was, w.Spec(), time.Now())
 	if r == nil {
 		return nil
 	}
-	if err := w.keepResize(r); err != nil {
+	if err := w.KeepResize(r); err != nil {
 		return err
 	}
-	w.emit(event.Normal, event.ResizeStarted, "", resizeMessage("Pod resize started", w.pod(), ""))
+	w.Emit(event.Normal, event.ResizeStarted, "", ResizeMessage("Pod resize started", w.Spec(), ""))
 	return nil
 }
 
 // keepResize records the progress of a resize; nil means none.
-func (w *state) keepResize(r *lifecycle.Resize) error {
-	if err := store.KeepState(w.plan.Layout.Resize(w.plan.ID.UID), r, r != nil); err != nil {
-		return fmt.Errorf("pod %s: keep its resize: %w", w.plan.ID, err)
+func (w *Pod) KeepResize(r *lifecycle.Resize) error {
+	if err := store.KeepState(w.Plan.Layout.Resize(w.Plan.ID.UID), r, r != nil); err != nil {
+		return fmt.Errorf("pod %s: keep its resize: %w", w.Plan.ID, err)
 	}
-	w.obs.Resize = r
+	w.Observed.Resize = r
 	return nil
 }
 
 // endResize ends a resize when the pod and its containers have the resources of the pod's
 // spec.
-func (w *state) endResize() error {
-	if !w.obs.Resized(w.pod()) {
+func (w *Pod) EndResize() error {
+	if !w.Observed.Resized(w.Spec()) {
 		return nil
 	}
-	if err := w.keepResize(nil); err != nil {
+	if err := w.KeepResize(nil); err != nil {
 		return err
 	}
-	w.emit(event.Normal, event.ResizeCompleted, "", resizeMessage("Pod resize completed", w.pod(), ""))
+	w.Emit(event.Normal, event.ResizeCompleted, "", ResizeMessage("Pod resize completed", w.Spec(), ""))
 	return nil
 }
 
 // takePending takes in whether the pod waits to be resized, where this command knows it.
-func (w *state) takePending() {
-	p, old := w.resizePending.reason, w.obs.Kept.ResizePending
-	if !w.resizePending.known || old.Is(p) {
+func (w *Pod) TakePending() {
+	p, old := w.ResizePending.Reason, w.Observed.Kept.ResizePending
+	if !w.ResizePending.Known || old.Is(p) {
 		return
 	}
 	if p != nil && (old == nil || old.Reason != p.Reason) {
@@ -59,14 +59,14 @@ func (w *state) takePending() {
 		if p.Reason == corev1.PodReasonInfeasible {
 			reason = event.ResizeInfeasible
 		}
-		w.emit(event.Warning, reason, "", "Pod resize "+p.Reason+": "+p.Message)
+		w.Emit(event.Warning, reason, "", "Pod resize "+p.Reason+": "+p.Message)
 	}
-	w.obs.Kept.ResizePending = p
+	w.Observed.Kept.ResizePending = p
 }
 
 // resizeMessage is the message of a resize event: the requested resources and an error,
 // as JSON in the kubelet's format (pkg/kubelet/events).
-func resizeMessage(what string, pod *corev1.Pod, failed string) string {
+func ResizeMessage(what string, pod *corev1.Pod, failed string) string {
 	type resources struct {
 		Name      string                      `json:"name"`
 		Resources corev1.ResourceRequirements `json:"resources"`

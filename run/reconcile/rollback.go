@@ -18,58 +18,58 @@ import (
 func (w *Worker) rollback(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout)
 	defer cancel()
-	if r, err := w.lease.lock.Owner(); err != nil || !w.mayUndo(r) {
+	if r, err := w.lease.Lock.Owner(); err != nil || !w.mayUndo(r) {
 		return err
 	}
-	if w.lease.lock.Held == nil {
-		if _, err := w.lease.lock.Take(ctx); err != nil {
+	if w.lease.Lock.Held == nil {
+		if _, err := w.lease.Lock.Take(ctx); err != nil {
 			return err
 		}
 	}
-	r, err := w.lease.lock.Owner()
+	r, err := w.lease.Lock.Owner()
 	if err != nil || !w.mayUndo(r) {
 		return err
 	}
-	kept, err := store.KeptByOthers(w.pod.plan.Layout, w.pod.plan.ID, w.lease.lock.Claim, r.Incarnation)
+	kept, err := store.KeptByOthers(w.pod.Plan.Layout, w.pod.Plan.ID, w.lease.Lock.Claim, r.Incarnation)
 	if err != nil {
 		return err
 	}
 	if kept {
-		w.pod.Node.SendWarnings(problem.List{{Object: "pod " + w.pod.plan.ID.String(), Warning: true,
+		w.pod.Node.SendWarnings(problem.List{{Object: "pod " + w.pod.Plan.ID.String(), Warning: true,
 			Message: "podrun does not remove the pod: another podrun is still starting it"}})
 		return nil
 	}
-	if r.Generation != w.lease.lock.Mine {
-		if err := w.lease.acquire(store.PurposeRun); err != nil {
+	if r.Generation != w.lease.Lock.Mine {
+		if err := w.lease.Acquire(store.PurposeRun); err != nil {
 			return err
 		}
 	}
-	err = w.lease.undo.run(ctx)
-	if r.Fresh && r.UID == w.pod.plan.ID.UID {
+	err = w.lease.Undo.Run(ctx)
+	if r.Fresh && r.UID == w.pod.Plan.ID.UID {
 		err = errors.Join(err, w.removeUnstarted(ctx))
 	}
-	w.pod.obs = &lifecycle.Observed{}
+	w.pod.Observed = &lifecycle.Observed{}
 	return err
 }
 
 // mayUndo reports whether this command may remove the created objects: it owns the pod,
 // or no container of the pod that it created was started.
 func (w *Worker) mayUndo(r *store.OwnerRecord) bool {
-	if r == nil || w.lease.lock.Incarnation == "" || r.Incarnation != w.lease.lock.Incarnation {
+	if r == nil || w.lease.Lock.Incarnation == "" || r.Incarnation != w.lease.Lock.Incarnation {
 		return false
 	}
-	return r.Generation == w.lease.lock.Mine && (r.Fresh || !w.lease.undo.empty()) || r.Fresh && !r.Ends()
+	return r.Generation == w.lease.Lock.Mine && (r.Fresh || !w.lease.Undo.Empty()) || r.Fresh && !r.Ends()
 }
 
 // removeUnstarted removes a pod of which no container was started. Where there is
 // nothing left of it, its owner's record goes too.
 func (w *Worker) removeUnstarted(ctx context.Context) error {
-	o := newRemover(newState(w.pod.Node, w.pod.plan), w.lease.lock)
+	o := newRemover(New(w.pod.Node, w.pod.Plan), w.lease.Lock)
 	o.stop.dooms = false // another command may still take the pod over
-	if err := o.remove(ctx, RemoveOptions{unstarted: true}); err != nil || lifecycle.AnyStarted(o.pod.obs) {
+	if err := o.remove(ctx, RemoveOptions{unstarted: true}); err != nil || lifecycle.AnyStarted(o.pod.Observed) {
 		return err
 	}
-	return w.lease.lock.Disown()
+	return w.lease.Lock.Disown()
 }
 
 // undoDebug takes an ephemeral container back that was not started. The pod stays,
@@ -77,27 +77,27 @@ func (w *Worker) removeUnstarted(ctx context.Context) error {
 func (w *Worker) undoDebug(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout)
 	defer cancel()
-	if w.lease.undo.empty() {
+	if w.lease.Undo.Empty() {
 		return nil
 	}
-	if w.lease.lock.Held == nil {
-		if _, err := w.lease.lock.Take(ctx); err != nil {
+	if w.lease.Lock.Held == nil {
+		if _, err := w.lease.Lock.Take(ctx); err != nil {
 			return err
 		}
 	}
-	if !w.lease.lock.Owned() {
+	if !w.lease.Lock.Owned() {
 		return nil // its new owner has taken it in
 	}
-	return w.lease.undo.run(ctx)
+	return w.lease.Undo.Run(ctx)
 }
 
 // removeDebug restores the pod's definition from before an ephemeral container was added,
 // and removes that container.
 func (w *Worker) removeDebug(ctx context.Context, t prepare.Target, name string) error {
-	if c := w.pod.obs.Newest(name); c != nil {
+	if c := w.pod.Observed.Newest(name); c != nil {
 		if err := w.pod.Node.Client.RemoveContainer(ctx, c.ID); err != nil {
 			return err
 		}
 	}
-	return store.WriteCheckpoint(w.pod.plan.Layout, w.pod.plan.ID, t.Was.Made)
+	return store.WriteCheckpoint(w.pod.Plan.Layout, w.pod.Plan.ID, t.Was.Made)
 }

@@ -38,12 +38,12 @@ var ErrRunOver = errors.New("the run is over")
 // Run brings an admitted pod to its end and removes it, unless o.Keep. The
 // result's error has that of the pod and that of its removal.
 func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunResult {
-	w.logs.open, w.policy, w.stop.hurry, w.endsWith, w.pod.removedAtEnd = o.Started, running(w.objects), o.Hurry, o.ExitFrom, !o.Keep
+	w.logs.open, w.policy, w.stop.hurry, w.endsWith, w.pod.RemovedAtEnd = o.Started, running(w.objects), o.Hurry, o.ExitFrom, !o.Keep
 	result := RunResult{Result: w.Apply(ctx, t, o.ApplyOptions)}
 	if context.Cause(ctx) == ErrRunOver && errors.Is(result.Err, ErrRunOver) {
 		result.Outcome, result.Err = OutcomeStopped, nil
 	}
-	result.Containers = lifecycle.EndedContainers(w.pod.pod(), result.Status)
+	result.Containers = lifecycle.EndedContainers(w.pod.Spec(), result.Status)
 	if o.Over != nil {
 		o.Over()
 	}
@@ -51,7 +51,7 @@ func (w *Worker) Run(ctx context.Context, t prepare.Target, o RunOptions) RunRes
 	w.logs.allExited() // where the pod was left to another command
 	w.logs.drain()
 	if err != nil {
-		result.Err = errors.Join(result.Err, leftBehind(w.pod.plan.ID, err))
+		result.Err = errors.Join(result.Err, leftBehind(w.pod.Plan.ID, err))
 	}
 	return result
 }
@@ -66,19 +66,19 @@ func (w *Worker) end(ctx context.Context, result *RunResult, o RunOptions) error
 	if !stop {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout+w.pod.gracePeriod())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout+w.pod.GracePeriod())
 	defer cancel()
-	if w.lease.lock.Held == nil {
-		if _, err := w.lease.lock.Take(ctx); err != nil {
+	if w.lease.Lock.Held == nil {
+		if _, err := w.lease.Lock.Take(ctx); err != nil {
 			return err
 		}
 	}
-	if err := w.pod.openJournal(); err != nil {
+	if err := w.pod.OpenJournal(); err != nil {
 		return err
 	}
-	defer w.pod.journal.Close()
+	defer w.pod.Journal.Close()
 	err := w.Stop(ctx, nil)
-	result.Containers = lifecycle.EndedContainers(w.pod.pod(), w.pod.Status())
+	result.Containers = lifecycle.EndedContainers(w.pod.Spec(), w.pod.Status())
 	return err
 }
 
@@ -86,30 +86,30 @@ func (w *Worker) end(ctx context.Context, result *RunResult, o RunOptions) error
 // removes the pod. All means that the result includes the exits of containers that it
 // stopped.
 func (w *Worker) runOver(ctx context.Context, result *RunResult, all bool) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout+w.pod.gracePeriod())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout+w.pod.GracePeriod())
 	defer cancel()
-	if w.lease.lock.Held == nil {
-		if _, err := w.lease.lock.Take(ctx); err != nil {
+	if w.lease.Lock.Held == nil {
+		if _, err := w.lease.Lock.Take(ctx); err != nil {
 			return err
 		}
 	}
 	if left, err := w.leftToOther(ctx); left || err != nil {
 		return err
 	}
-	w.lease.ending, w.stop.dooms, w.lease.lock.Removal = true, true, true
+	w.lease.Ending, w.stop.dooms, w.lease.Lock.Removal = true, true, true
 	err := w.remove.removeOwned(ctx, RemoveOptions{stopped: func() {
 		status := w.pod.Status()
 		if len(result.Containers) == 0 {
 			result.Status = status
 		}
 		if len(result.Containers) == 0 || all {
-			result.Containers = lifecycle.EndedContainers(w.pod.pod(), status)
+			result.Containers = lifecycle.EndedContainers(w.pod.Spec(), status)
 		}
 		w.logs.allExited()
 		w.logs.drain()
 	}})
 	if err == nil {
-		w.lease.lock.Forget()
+		w.lease.Lock.Forget()
 	}
 	return err
 }
@@ -117,16 +117,16 @@ func (w *Worker) runOver(ctx context.Context, result *RunResult, all bool) error
 // leftToOther reports whether another command owns the pod of a run that is over, or
 // has removed it.
 func (w *Worker) leftToOther(ctx context.Context) (bool, error) {
-	if w.lease.lock.Owned() || w.lease.lock.Incarnation == "" {
+	if w.lease.Lock.Owned() || w.lease.Lock.Incarnation == "" {
 		return false, nil
 	}
-	r, err := w.lease.lock.Owner()
-	if err != nil || r == nil || r.Incarnation != w.lease.lock.Incarnation {
+	r, err := w.lease.Lock.Owner()
+	if err != nil || r == nil || r.Incarnation != w.lease.Lock.Incarnation {
 		return true, err
 	}
-	if !w.lease.lock.Live(r) {
+	if !w.lease.Lock.Live(r) {
 		return false, nil
 	}
-	w.pod.Node.SendWarnings(problem.List{{Object: "pod " + w.pod.plan.ID.String(), Warning: true, Message: "podrun does not remove the pod: " + r.Shown() + " has taken it over"}})
+	w.pod.Node.SendWarnings(problem.List{{Object: "pod " + w.pod.Plan.ID.String(), Warning: true, Message: "podrun does not remove the pod: " + r.Shown() + " has taken it over"}})
 	return true, nil
 }

@@ -4,8 +4,8 @@ import "github.com/podrun/podrun/run/lifecycle"
 
 // starter makes a pod's sandbox and starts its containers.
 type starter struct {
-	pod    *state
-	lease  *owned
+	pod    *Pod
+	lease  *Lease
 	stop   *stopper
 	remove *remover
 	images images
@@ -22,4 +22,4 @@ type starter struct {
 }
 
 // fail notes that one container cannot be started; the others are started.
-func (w *starter) fail(err error) { w.failures = append(w.failures, ofPod(w.pod.plan.ID, err)) }
+func (w *starter) fail(err error) { w.failures = append(w.failures, OfPod(w.pod.Plan.ID, err)) }

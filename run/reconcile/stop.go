@@ -32,8 +32,8 @@ const hurryGrace = 1500 * time.Millisecond
 
 // stopper stops a pod's containers.
 type stopper struct {
-	pod   *state
-	lease *owned
+	pod   *Pod
+	lease *Lease
 	hurry <-chan struct{} // RunOptions.Hurry
 	// dooms is true if the pod is removed after it was stopped; again, if it is then created
 	// again from its checkpoint.
@@ -66,7 +66,7 @@ func (w *stopper) hurried(ctx context.Context) (context.Context, context.CancelF
 // store.ErrChanged if another command took the pod over.
 func (w *stopper) stopPod(ctx context.Context, grace time.Duration) error {
 	errs := []error{w.stopContainers(ctx, grace)}
-	if w.lease.lock.Held == nil || errors.Is(errs[0], store.ErrChanged) {
+	if w.lease.Lock.Held == nil || errors.Is(errs[0], store.ErrChanged) {
 		return errs[0]
 	}
 	if err := w.noteEndingSandboxes(); err != nil {
@@ -78,23 +78,23 @@ func (w *stopper) stopPod(ctx context.Context, grace time.Duration) error {
 // stopOwned makes this command the owner of a pod and stops it. Where another
 // command takes it over to stop or remove it, that one does so.
 func (w *stopper) stopOwned(ctx context.Context, grace time.Duration) error {
-	w.lease.ending = true
+	w.lease.Ending = true
 	for first := true; ; first = false {
-		r, err := w.lease.lock.Owner()
+		r, err := w.lease.Lock.Owner()
 		switch {
 		case err != nil:
 			return err
 		case first:
-		case r == nil || r.Incarnation != w.lease.lock.Incarnation:
+		case r == nil || r.Incarnation != w.lease.Lock.Incarnation:
 			return nil // another command has removed it
-		case !w.lease.lock.Owned() && w.lease.operates(r):
-			if err := w.lease.endOf(ctx, r, nil); !errors.Is(err, store.ErrChanged) {
+		case !w.lease.Lock.Owned() && w.lease.Operates(r):
+			if err := w.lease.AwaitEnd(ctx, r, nil); !errors.Is(err, store.ErrChanged) {
 				return err
 			}
 			continue
 		}
-		if !w.lease.lock.Owned() {
-			if err := w.lease.acquire(store.PurposeStop); err != nil {
+		if !w.lease.Lock.Owned() {
+			if err := w.lease.Acquire(store.PurposeStop); err != nil {
 				return err
 			}
 		}
@@ -115,19 +115,19 @@ func (w *stopper) stopContainers(ctx context.Context, grace time.Duration) error
 // sidecars in the order of the spec.
 func (w *stopper) running() (apps, sidecars []lifecycle.Container) {
 	rank := map[string]bool{}
-	for i := range w.pod.pod().Spec.InitContainers {
-		c := &w.pod.pod().Spec.InitContainers[i]
+	for i := range w.pod.Spec().Spec.InitContainers {
+		c := &w.pod.Spec().Spec.InitContainers[i]
 		if !podutil.IsRestartableInitContainer(c) {
 			continue
 		}
 		rank[c.Name] = true
-		for _, have := range w.pod.obs.Containers {
+		for _, have := range w.pod.Observed.Containers {
 			if have.Name == c.Name && have.State == lifecycle.Running {
 				sidecars = append(sidecars, have)
 			}
 		}
 	}
-	for _, have := range w.pod.obs.Containers {
+	for _, have := range w.pod.Observed.Containers {
 		if have.State == lifecycle.Running && !rank[have.Name] {
 			apps = append(apps, have)
 		}
@@ -149,7 +149,7 @@ func (w *stopper) stopAll(ctx context.Context, list []lifecycle.Container, toget
 	for i := range list {
 		ended[i] = make(chan struct{})
 	}
-	lost := w.lease.unlocked(ctx, w.lease.lost, func(ctx context.Context) error {
+	lost := w.lease.Do(ctx, w.lease.Lost, func(ctx context.Context) error {
 		var wg sync.WaitGroup
 		for i := range list {
 			if i >= together && grace > 0 {
@@ -197,7 +197,7 @@ func (w *stopper) planStops(list []lifecycle.Container, grace time.Duration) []s
 	var out []stop
 	for _, c := range list {
 		st := stop{Container: c, grace: grace, message: "Stopping container " + c.Name}
-		if end, told := w.lease.lock.Ending[c.ID]; told {
+		if end, told := w.lease.Lock.Ending[c.ID]; told {
 			st.again, st.grace = true, min(grace, max(time.Until(end), 0))
 		}
 		out = append(out, st)
@@ -208,27 +208,27 @@ func (w *stopper) planStops(list []lifecycle.Container, grace time.Duration) []s
 // finishStops stops the containers that an earlier owner had asked to stop: they
 // end, now or later, and must not be taken for running ones.
 func (w *stopper) finishStops(ctx context.Context) error {
-	if len(w.lease.lock.Ending) == 0 {
+	if len(w.lease.Lock.Ending) == 0 {
 		return nil
 	}
 	err := w.stopSandboxes(ctx, func(sb lifecycle.Sandbox) bool {
-		_, told := w.lease.lock.Ending[sb.ID]
+		_, told := w.lease.Lock.Ending[sb.ID]
 		return told && sb.Ready
 	})
 	if err != nil {
-		return w.pod.ofRuntime(err)
+		return w.pod.OfRuntime(err)
 	}
 	apps, sidecars := w.running()
 	var list []lifecycle.Container
 	for _, c := range append(apps, sidecars...) {
-		if _, told := w.lease.lock.Ending[c.ID]; told {
+		if _, told := w.lease.Lock.Ending[c.ID]; told {
 			list = append(list, c)
 		}
 	}
 	if len(list) == 0 {
 		return nil
 	}
-	return w.pod.ofRuntime(w.stopAll(ctx, list, len(list), w.pod.gracePeriod()))
+	return w.pod.OfRuntime(w.stopAll(ctx, list, len(list), w.pod.GracePeriod()))
 }
 
 // noteEnding writes down which containers are about to be asked to stop, and when
@@ -239,7 +239,7 @@ func (w *stopper) noteEnding(list []lifecycle.Container, grace time.Duration) er
 		return nil
 	}
 	now := time.Now()
-	err := w.lease.lock.Update(func(r *store.OwnerRecord) {
+	err := w.lease.Lock.Update(func(r *store.OwnerRecord) {
 		ending := maps.Clone(r.Ending)
 		if ending == nil {
 			ending = map[string]time.Time{}
@@ -263,19 +263,19 @@ func (w *stopper) noteEnding(list []lifecycle.Container, grace time.Duration) er
 
 // killContainer stops one container of the pod, by its ID.
 func (w *stopper) killContainer(ctx context.Context, id string, grace time.Duration, message string) error {
-	at := slices.IndexFunc(w.pod.obs.Containers, func(c lifecycle.Container) bool { return c.ID == id })
+	at := slices.IndexFunc(w.pod.Observed.Containers, func(c lifecycle.Container) bool { return c.ID == id })
 	if at < 0 {
 		return nil
 	}
-	c := w.pod.obs.Containers[at]
+	c := w.pod.Observed.Containers[at]
 	st := w.planStops([]lifecycle.Container{c}, grace)[0]
 	st.message = message
 	if err := w.noteEnding([]lifecycle.Container{c}, grace); err != nil && !store.CannotWrite(err) {
 		return err
 	}
-	err := w.lease.unlocked(ctx, w.lease.lost, func(ctx context.Context) error { return w.stopContainer(ctx, st) })
+	err := w.lease.Do(ctx, w.lease.Lost, func(ctx context.Context) error { return w.stopContainer(ctx, st) })
 	if err != nil {
-		return w.pod.ofRuntime(err)
+		return w.pod.OfRuntime(err)
 	}
 	w.noteStopped(ctx, c)
 	return nil
@@ -284,7 +284,7 @@ func (w *stopper) killContainer(ctx context.Context, id string, grace time.Durat
 // stopContainer runs the preStop hook, waits for the containers that have to end
 // before, and stops the container with what both have left of the grace period.
 func (w *stopper) stopContainer(ctx context.Context, st stop) error {
-	w.pod.emit(event.Normal, event.KillingContainer, st.Name, st.message)
+	w.pod.Emit(event.Normal, event.KillingContainer, st.Name, st.message)
 	start := time.Now()
 	hurried, done := w.hurried(ctx)
 	defer done()
@@ -303,7 +303,7 @@ func (w *stopper) stopContainer(ctx context.Context, st stop) error {
 // preStop finds the container's hook in the pod's spec, or where that is not
 // known, in the annotation that the container was made with.
 func (w *stopper) preStop(c lifecycle.Container) (hook.Plan, bool) {
-	spec := lifecycle.FindContainer(w.pod.pod(), c.Name).Container
+	spec := lifecycle.FindContainer(w.pod.Spec(), c.Name).Container
 	if spec == nil {
 		var handler corev1.LifecycleHandler
 		if json.Unmarshal([]byte(c.Annotations[identity.AnnotationPreStopHandler]), &handler) != nil {
@@ -311,7 +311,7 @@ func (w *stopper) preStop(c lifecycle.Container) (hook.Plan, bool) {
 		}
 		spec = &corev1.Container{Name: c.Name, Lifecycle: &corev1.Lifecycle{PreStop: &handler}}
 	}
-	return hook.New(w.pod.plan.ID, spec, hook.PreStop)
+	return hook.New(w.pod.Plan.ID, spec, hook.PreStop)
 }
 
 // runPreStop runs a preStop hook for as long as the grace period lasts. That it
@@ -319,8 +319,8 @@ func (w *stopper) preStop(c lifecycle.Container) (hook.Plan, bool) {
 func (w *stopper) runPreStop(ctx context.Context, c lifecycle.Container, plan hook.Plan, grace time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	if err := hook.Apply(ctx, plan, w.pod.hookTarget(c)); err != nil {
-		w.pod.emit(event.Warning, event.FailedPreStopHook, c.Name, hookEvent(err, "PreStopHook failed"))
+	if err := hook.Apply(ctx, plan, w.pod.HookTarget(c)); err != nil {
+		w.pod.Emit(event.Warning, event.FailedPreStopHook, c.Name, hookEvent(err, "PreStopHook failed"))
 	}
 }
 
@@ -336,7 +336,7 @@ func (w *stopper) noteStopped(ctx context.Context, c lifecycle.Container) {
 		now = c
 		now.State = lifecycle.Exited
 	}
-	w.pod.obs.Put(now)
+	w.pod.Observed.Put(now)
 }
 
 // Stop stops the pod until a command starts it, and keeps its directory, logs and
@@ -344,20 +344,20 @@ func (w *stopper) noteStopped(ctx context.Context, c lifecycle.Container) {
 // keeps that. The error is of kind Runtime or Deadline, or the cause that ended
 // ctx.
 func (w *Worker) Stop(ctx context.Context, grace *time.Duration) error {
-	if err := w.lease.acquire(store.PurposeStop); err != nil {
+	if err := w.lease.Acquire(store.PurposeStop); err != nil {
 		return err
 	}
-	period := w.pod.gracePeriod()
+	period := w.pod.GracePeriod()
 	if grace != nil {
 		period = *grace
 	}
-	id := w.pod.plan.ID
+	id := w.pod.Plan.ID
 	// Written first: a command that waits for the pod sees its containers end.
-	if err := w.pod.markStopped("was stopped by "+store.ShownHolder(w.pod.Node.Holder()), "'podrun start "+id.Name+" -n "+id.Namespace+"' starts it again"); err != nil {
+	if err := w.pod.MarkStopped("was stopped by "+store.ShownHolder(w.pod.Node.Holder()), "'podrun start "+id.Name+" -n "+id.Namespace+"' starts it again"); err != nil {
 		return RuntimeError(id, err)
 	}
 	if err := w.stop.stopOwned(ctx, period); err != nil {
-		return w.explain(ctx, w.pod.ofRuntime(err))
+		return w.explain(ctx, w.pod.OfRuntime(err))
 	}
 	return nil
 }

@@ -16,8 +16,8 @@ import (
 // stopSandboxes stops those of podrun's sandboxes that are chosen. It tries all.
 func (w *stopper) stopSandboxes(ctx context.Context, chosen func(lifecycle.Sandbox) bool) error {
 	var errs []error
-	for i := range w.pod.obs.Sandboxes {
-		sb := &w.pod.obs.Sandboxes[i]
+	for i := range w.pod.Observed.Sandboxes {
+		sb := &w.pod.Observed.Sandboxes[i]
 		if !sb.Managed || !chosen(*sb) {
 			continue
 		}
@@ -35,8 +35,8 @@ func (w *stopper) stopSandboxes(ctx context.Context, chosen func(lifecycle.Sandb
 func (w *stopper) stopSandbox(ctx context.Context, id string) error {
 	err := w.pod.Node.Client.StopPodSandbox(ctx, id)
 	if err != nil {
-		w.lease.lock.NoteUnreleased([]string{id})
-	} else if w.lease.lock.Killed {
+		w.lease.Lock.NoteUnreleased([]string{id})
+	} else if w.lease.Lock.Killed {
 		err = w.pod.Node.Client.DeleteUnstartedTask(ctx, id)
 	}
 	if err != nil {
@@ -50,14 +50,14 @@ func (w *stopper) stopSandbox(ctx context.Context, id string) error {
 // although nothing can be started in them. The error is store.ErrChanged if another
 // command owns the pod.
 func (w *stopper) noteEndingSandboxes() error {
-	if err := w.lease.lock.CheckOwned(); err != nil {
+	if err := w.lease.Lock.CheckOwned(); err != nil {
 		return err
 	}
-	ready := w.endingSandboxes(w.lease.lock.Ending)
+	ready := w.endingSandboxes(w.lease.Lock.Ending)
 	if len(ready) == 0 {
 		return nil
 	}
-	return w.lease.lock.Update(func(r *store.OwnerRecord) {
+	return w.lease.Lock.Update(func(r *store.OwnerRecord) {
 		maps.Copy(ready, r.Ending)
 		r.Ending = ready
 	})
@@ -66,7 +66,7 @@ func (w *stopper) noteEndingSandboxes() error {
 // endingSandboxes are the sandboxes that are ready and not noted yet.
 func (w *stopper) endingSandboxes(noted map[string]time.Time) map[string]time.Time {
 	ready := map[string]time.Time{}
-	for _, sb := range w.pod.obs.Sandboxes {
+	for _, sb := range w.pod.Observed.Sandboxes {
 		if _, is := noted[sb.ID]; sb.Managed && sb.Ready && !is {
 			ready[sb.ID] = time.Now()
 		}
@@ -80,28 +80,28 @@ func (w *stopper) endingSandboxes(noted map[string]time.Time) map[string]time.Ti
 // (pkg/kubelet/kuberuntime/kuberuntime_gc.go, evictSandboxes).
 func (w *starter) removeDead(ctx context.Context) error {
 	holds := map[string]bool{}
-	for _, c := range w.pod.obs.Containers {
-		if newest := w.pod.obs.Newest(c.Name); newest != nil {
+	for _, c := range w.pod.Observed.Containers {
+		if newest := w.pod.Observed.Newest(c.Name); newest != nil {
 			holds[newest.SandboxID] = true
 		}
 	}
-	for i, sb := range slices.Clone(w.pod.obs.Sandboxes) {
+	for i, sb := range slices.Clone(w.pod.Observed.Sandboxes) {
 		if i < 2 || sb.Ready || !sb.Managed || holds[sb.ID] {
 			continue
 		}
 		if err := w.pod.Node.Client.RemovePodSandbox(ctx, sb.ID); err != nil {
-			return RuntimeError(w.pod.plan.ID, fmt.Errorf("remove the ended sandbox %s: %w", observe.ShortID(sb.ID), err))
+			return RuntimeError(w.pod.Plan.ID, fmt.Errorf("remove the ended sandbox %s: %w", observe.ShortID(sb.ID), err))
 		}
 		of := func(id string) bool { return id == sb.ID }
-		w.pod.obs.Sandboxes = slices.DeleteFunc(w.pod.obs.Sandboxes, func(s lifecycle.Sandbox) bool { return of(s.ID) })
-		for _, c := range w.pod.obs.Containers {
+		w.pod.Observed.Sandboxes = slices.DeleteFunc(w.pod.Observed.Sandboxes, func(s lifecycle.Sandbox) bool { return of(s.ID) })
+		for _, c := range w.pod.Observed.Containers {
 			if of(c.SandboxID) {
 				if err := w.removeLog(c); err != nil {
-					return fmt.Errorf("pod %s: remove the log of an earlier run (%s): %w", w.pod.plan.ID, observe.ShortID(c.ID), err)
+					return fmt.Errorf("pod %s: remove the log of an earlier run (%s): %w", w.pod.Plan.ID, observe.ShortID(c.ID), err)
 				}
 			}
 		}
-		w.pod.obs.Containers = slices.DeleteFunc(w.pod.obs.Containers, func(c lifecycle.Container) bool { return of(c.SandboxID) })
+		w.pod.Observed.Containers = slices.DeleteFunc(w.pod.Observed.Containers, func(c lifecycle.Container) bool { return of(c.SandboxID) })
 	}
 	return nil
 }

@@ -40,11 +40,11 @@ var ErrOwned = errors.New("another command works on the pod")
 // ended. It adopts updates of other commands. The error explains why the pod can no
 // longer be supervised: it was stopped or deleted, or its definition cannot be planned.
 func (w *Worker) Supervise(ctx context.Context, s Supervision) (ended bool, err error) {
-	w.lease.attends = true
-	if err := w.pod.wasStopped(); err != nil {
+	w.lease.Attends = true
+	if err := w.pod.WasStopped(); err != nil {
 		return false, err
 	}
-	w.pod.resizePending = pendingResize{true, s.ResizePending}
+	w.pod.ResizePending = PendingResize{true, s.ResizePending}
 	defer w.supervised(ctx, &s)()
 	ended, err = w.until(ctx, lifecycle.GoalNever)
 	return ended, w.explain(ctx, err)
@@ -53,15 +53,15 @@ func (w *Worker) Supervise(ctx context.Context, s Supervision) (ended bool, err 
 // supervised makes the worker supervise its pod, until the returned function is
 // called.
 func (w *Worker) supervised(ctx context.Context, s *Supervision) (end func()) {
-	watch := s.Hub.Watch(w.pod.plan.ID.UID)
-	w.policy, w.waiter = supervising(w.pod.pod), watching{w.pod, s.Hub, watch}
+	watch := s.Hub.Watch(w.pod.Plan.ID.UID)
+	w.policy, w.waiter = supervising(w.pod.Spec), watching{w.pod, s.Hub, watch}
 	w.corrupt = s.Corrupt
-	w.lease.pace = s.pace()
-	w.lease.undo.keep()
+	w.lease.Pace = s.pace()
+	w.lease.Undo.Keep()
 	w.retries.steps = map[string]retry{}
 	beside := &imagesBeside{w: w.start, wake: w.probing.wakeUp, ctx: ctx, byName: map[string]*imageWait{}}
 	w.start.images.waiter = beside
-	w.pod.watchesGroup = true
+	w.pod.WatchesGroup = true
 	w.trim()
 	return func() {
 		beside.close()
@@ -70,9 +70,9 @@ func (w *Worker) supervised(ctx context.Context, s *Supervision) (end func()) {
 }
 
 // pace is that of a supervisor's worker: it is woken, as all workers share the watch of owners.
-func (s *Supervision) pace() pace {
-	return pace{
-		next: func(ctx context.Context) error {
+func (s *Supervision) pace() Pace {
+	return Pace{
+		Next: func(ctx context.Context) error {
 			timer := time.NewTimer(s.OwnerPoll)
 			defer timer.Stop()
 			select {
@@ -83,25 +83,25 @@ func (s *Supervision) pace() pace {
 			}
 			return nil
 		},
-		corrupt:  func() bool { return s.Corrupt != nil && s.Corrupt.Load() },
-		progress: s.Progress,
-		endless:  true,
+		Corrupt:  func() bool { return s.Corrupt != nil && s.Corrupt.Load() },
+		Progress: s.Progress,
+		Endless:  true,
 	}
 }
 
 // trim drops what only planning needed: a supervisor has many workers for long.
 func (w *Worker) trim() {
-	f := w.pod.plan.Facts
-	w.pod.plan.Facts = host.Facts{NodeName: f.NodeName, NodeIPs: f.NodeIPs, Runtime: f.Runtime, Cgroup: f.Cgroup}
+	f := w.pod.Plan.Facts
+	w.pod.Plan.Facts = host.Facts{NodeName: f.NodeName, NodeIPs: f.NodeIPs, Runtime: f.Runtime, Cgroup: f.Cgroup}
 }
 
 // retryLater handles the failures of a supervised pod: it reports them and schedules
 // retries. The error is one that ends the supervision.
 func (w *Worker) retryLater(ctx context.Context, err error) error {
-	if w.lease.removed() || ctx.Err() != nil {
+	if w.lease.Removed() || ctx.Err() != nil {
 		return err
 	}
-	if stopped := w.pod.wasStopped(); stopped != nil {
+	if stopped := w.pod.WasStopped(); stopped != nil {
 		return stopped
 	}
 	now := time.Now()
@@ -141,12 +141,12 @@ func (w *Worker) restoreCheckpoint() {
 	if !found && !failed || w.retries.held(checkpointStep, now) {
 		return
 	}
-	_, err := store.ViewCheckpoint(w.pod.plan.Layout, w.pod.plan.ID.UID)
+	_, err := store.ViewCheckpoint(w.pod.Plan.Layout, w.pod.Plan.ID.UID)
 	if !store.IsCorrupt(err) {
 		w.retries.forget(checkpointStep)
 		return
 	}
-	if err := store.WriteCheckpoint(w.pod.plan.Layout, w.pod.plan.ID, w.pod.plan.Checkpoint); err != nil {
+	if err := store.WriteCheckpoint(w.pod.Plan.Layout, w.pod.Plan.ID, w.pod.Plan.Checkpoint); err != nil {
 		w.retries.after(checkpointStep, now)
 		if !failed { // each error names another temporary file
 			w.report(err)
@@ -154,16 +154,16 @@ func (w *Worker) restoreCheckpoint() {
 		return
 	}
 	w.retries.forget(checkpointStep)
-	w.pod.journal.Emit(event.Event{Type: event.Warning, Reason: event.CheckpointCorrupt,
+	w.pod.Journal.Emit(event.Event{Type: event.Warning, Reason: event.CheckpointCorrupt,
 		Message: "the pod's checkpoint was corrupt; podrun wrote it again, and the pod keeps running: " + store.BrokenCause(err).Error()})
 }
 
 // forgetRemoved discards the state of removed containers: a supervised container that
 // crashes is started several hundred thousand times a year.
 func (w *Worker) forgetRemoved() {
-	here := make(map[string]bool, len(w.pod.obs.Containers))
-	for i := range w.pod.obs.Containers {
-		here[w.pod.obs.Containers[i].ID] = true
+	here := make(map[string]bool, len(w.pod.Observed.Containers))
+	for i := range w.pod.Observed.Containers {
+		here[w.pod.Observed.Containers[i].ID] = true
 	}
 	removed := func(id string, _ bool) bool { return !here[id] }
 	maps.DeleteFunc(w.mine, removed)

@@ -10,7 +10,7 @@ import (
 
 func TestForgetRemoved(t *testing.T) {
 	w := newWorker(&node.Node{}, &prepare.Plan{}, nil, nil)
-	w.pod.obs = &lifecycle.Observed{Containers: []lifecycle.Container{{ID: "here"}}}
+	w.pod.Observed = &lifecycle.Observed{Containers: []lifecycle.Container{{ID: "here"}}}
 	w.mine = map[string]bool{"here": true, "removed": true}
 	w.saidBackOff = map[string]bool{"here": true, "removed": true}
 	w.probing.reported.Store("here", true)

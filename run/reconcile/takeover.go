@@ -14,15 +14,15 @@ import (
 // admitAgain admits a pod that another command took over, once that one's operation has
 // ended. It fails where that one removed the pod, or made another one of it.
 func (w *Worker) admitAgain(ctx context.Context, t prepare.Target, o ApplyOptions) (prepare.Target, error) {
-	w.lease.undo.forget()
-	w.lease.lock.Reservation.Release()
+	w.lease.Undo.Forget()
+	w.lease.Lock.Reservation.Release()
 	switch r, err := w.otherOwner(ctx, t); {
 	case err != nil:
 		return t, err
 	case r == nil:
-		return t, w.lease.deleted()
+		return t, w.lease.Deleted()
 	}
-	targets, err := w.pod.Node.Admit(ctx, w.objects, store.PodLocks{t.Plan.ID.String(): w.lease.lock}, o.Admit())
+	targets, err := w.pod.Node.Admit(ctx, w.objects, store.PodLocks{t.Plan.ID.String(): w.lease.Lock}, o.Admit())
 	if err != nil {
 		return t, err
 	}
@@ -30,7 +30,7 @@ func (w *Worker) admitAgain(ctx context.Context, t prepare.Target, o ApplyOption
 	if err := t.Refused(); err != nil {
 		return t, err
 	}
-	w.pod.plan, w.pod.obs = t.Plan, &lifecycle.Observed{}
+	w.pod.Plan, w.pod.Observed = t.Plan, &lifecycle.Observed{}
 	w.start.images.reset()
 	return t, nil
 }
@@ -41,7 +41,7 @@ func (w *Worker) admitAgain(ctx context.Context, t prepare.Target, o ApplyOption
 // may run the pod to its completion.
 func (w *Worker) otherOwner(ctx context.Context, t prepare.Target) (*store.OwnerRecord, error) {
 	replaced := func() bool {
-		r, err := w.lease.lock.Owner()
+		r, err := w.lease.Lock.Owner()
 		if err != nil || r == nil || r.Ends() {
 			return false
 		}
@@ -49,11 +49,11 @@ func (w *Worker) otherOwner(ctx context.Context, t prepare.Target) (*store.Owner
 		return err == nil && changed
 	}
 	for {
-		r, err := w.lease.lock.Owner()
+		r, err := w.lease.Lock.Owner()
 		if err != nil || r == nil {
 			return nil, err
 		}
-		ended := !w.lease.operates(r) || w.lease.lock.Owned()
+		ended := !w.lease.Operates(r) || w.lease.Lock.Owned()
 		if ended || !r.Ends() {
 			if changed, err := w.changedByOther(t, r); err != nil {
 				return r, err
@@ -64,7 +64,7 @@ func (w *Worker) otherOwner(ctx context.Context, t prepare.Target) (*store.Owner
 		if ended {
 			return r, nil
 		}
-		if err := w.lease.endOf(ctx, r, replaced); !errors.Is(err, store.ErrChanged) {
+		if err := w.lease.AwaitEnd(ctx, r, replaced); !errors.Is(err, store.ErrChanged) {
 			return r, err
 		}
 	}
@@ -73,7 +73,7 @@ func (w *Worker) otherOwner(ctx context.Context, t prepare.Target) (*store.Owner
 // changedByOther reports whether the pod on this host is neither the one that this
 // command found nor the one that it brings.
 func (w *Worker) changedByOther(t prepare.Target, r *store.OwnerRecord) (bool, error) {
-	c, err := store.ReadCheckpoint(w.pod.plan.Layout, r.UID)
+	c, err := store.ReadCheckpoint(w.pod.Plan.Layout, r.UID)
 	if err != nil || c == nil {
 		return false, err
 	}

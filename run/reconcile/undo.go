@@ -14,7 +14,7 @@ const UndoTimeout = 30 * time.Second
 // undo is the list of undo steps. A step is registered before the call that it undoes,
 // because a call that returns an error may have taken effect; so every step is idempotent
 // and uses identifiers from the plan.
-type undo struct {
+type Undo struct {
 	mu    sync.Mutex
 	steps []undoStep
 	off   bool // nothing is undone: a supervisor tries again, without end
@@ -25,7 +25,7 @@ type undoStep struct {
 	do   func(context.Context) error
 }
 
-func (u *undo) push(name string, do func(context.Context) error) {
+func (u *Undo) Push(name string, do func(context.Context) error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.off {
@@ -35,22 +35,22 @@ func (u *undo) push(name string, do func(context.Context) error) {
 }
 
 // keep drops every step, and those to come.
-func (u *undo) keep() {
-	u.forget()
+func (u *Undo) Keep() {
+	u.Forget()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.off = true
 }
 
 // forget discards all steps: the created objects are kept.
-func (u *undo) forget() {
+func (u *Undo) Forget() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.steps = nil
 }
 
 // empty reports whether there is anything to take back.
-func (u *undo) empty() bool {
+func (u *Undo) Empty() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.steps) == 0
@@ -59,7 +59,7 @@ func (u *undo) empty() bool {
 // run executes all steps in reverse order, with a separate context: the caller's has
 // often ended already, which is the reason for the rollback. It continues after errors
 // and returns all of them; each names what was left behind.
-func (u *undo) run(ctx context.Context) error {
+func (u *Undo) Run(ctx context.Context) error {
 	u.mu.Lock()
 	steps := u.steps
 	u.steps = nil

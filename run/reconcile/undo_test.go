@@ -10,16 +10,16 @@ import (
 )
 
 func TestUndoRunsBackwardsPastErrors(t *testing.T) {
-	var u undo
+	var u Undo
 	var done []string
 	step := func(name string, err error) {
-		u.push(name, func(context.Context) error { done = append(done, name); return err })
+		u.Push(name, func(context.Context) error { done = append(done, name); return err })
 	}
 	first, third := errors.New("busy"), errors.New("gone wrong")
 	step("one", first)
 	step("two", nil)
 	step("three", third)
-	err := u.run(t.Context())
+	err := u.Run(t.Context())
 	if want := []string{"three", "two", "one"}; !slices.Equal(done, want) {
 		t.Errorf("%v, want %v", done, want)
 	}
@@ -29,22 +29,22 @@ func TestUndoRunsBackwardsPastErrors(t *testing.T) {
 	if want := "three: gone wrong\none: busy"; err.Error() != want {
 		t.Errorf("%q, want %q", err, want)
 	}
-	if err := u.run(t.Context()); err != nil || len(done) != 3 || !u.empty() {
+	if err := u.Run(t.Context()); err != nil || len(done) != 3 || !u.Empty() {
 		t.Errorf("a second run did something: %v, %v", err, done)
 	}
 }
 
 func TestUndoForgets(t *testing.T) {
-	var u undo
-	if !u.empty() {
+	var u Undo
+	if !u.Empty() {
 		t.Error("a new one is not empty")
 	}
-	u.push("one", func(context.Context) error { return errors.New("was done") })
-	if u.empty() {
+	u.Push("one", func(context.Context) error { return errors.New("was done") })
+	if u.Empty() {
 		t.Error("empty with a step")
 	}
-	u.forget()
-	if err := u.run(t.Context()); err != nil || !u.empty() {
+	u.Forget()
+	if err := u.Run(t.Context()); err != nil || !u.Empty() {
 		t.Errorf("%v", err)
 	}
 }
@@ -55,13 +55,13 @@ func TestUndoHasTimeOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		var u undo
+		var u Undo
 		var last error
-		u.push("after", func(ctx context.Context) error { last = ctx.Err(); return nil })
-		u.push("hangs", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
-		u.push("works", func(ctx context.Context) error { return ctx.Err() })
+		u.Push("after", func(ctx context.Context) error { last = ctx.Err(); return nil })
+		u.Push("hangs", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		u.Push("works", func(ctx context.Context) error { return ctx.Err() })
 		begun := time.Now()
-		err := u.run(ctx)
+		err := u.Run(ctx)
 		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || err.Error() != "hangs: context deadline exceeded" {
 			t.Errorf("%v", err)
 		}

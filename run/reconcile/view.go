@@ -9,16 +9,16 @@ import (
 )
 
 // Status computes the pod's status from the last observation.
-func (w *state) Status() corev1.PodStatus {
-	return w.viewOf(observe.Known{ID: w.plan.ID, Pod: w.plan.Pod}, observe.IsStopped(w.plan.Layout, w.plan.ID.UID)).Status
+func (w *Pod) Status() corev1.PodStatus {
+	return w.View(observe.Known{ID: w.Plan.ID, Pod: w.Plan.Pod}, observe.IsStopped(w.Plan.Layout, w.Plan.ID.UID)).Status
 }
 
 // viewOf is the pod as last observed; over means that none of its containers is started
 // again.
-func (w *state) viewOf(k observe.Known, over bool) *corev1.Pod {
-	started, ready, _ := w.probed()
+func (w *Pod) View(k observe.Known, over bool) *corev1.Pod {
+	started, ready, _ := w.Probed()
 	// A sandbox that this command made was not read from the runtime.
-	n := observe.HostInfo{IPs: w.plan.NodeIPs, Runtime: w.plan.Facts.Runtime, Handler: cmp.Or(w.plan.Sandbox.Handler, observe.HandlerOf(w.obs)), BackOff: w.restartBackOff()}
-	n.Runtime.Name = w.plan.Runtime
-	return observe.ViewOf(context.Background(), k, w.obs, n, over, started, ready)
+	n := observe.HostInfo{IPs: w.Plan.NodeIPs, Runtime: w.Plan.Facts.Runtime, Handler: cmp.Or(w.Plan.Sandbox.Handler, observe.HandlerOf(w.Observed)), BackOff: w.RestartBackOff()}
+	n.Runtime.Name = w.Plan.Runtime
+	return observe.ViewOf(context.Background(), k, w.Observed, n, over, started, ready)
 }

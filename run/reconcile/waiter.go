@@ -25,7 +25,7 @@ type waiter interface {
 
 // poll is the waiter of a command.
 type poll struct {
-	pod   *state
+	pod   *Pod
 	every time.Duration // how often the pod is observed in any case
 }
 
@@ -33,7 +33,7 @@ type poll struct {
 const followPoll = 500 * time.Millisecond
 
 func (p poll) change(ctx context.Context, d lifecycle.Decision, wake <-chan struct{}) (relist bool, err error) {
-	err = observe.AwaitChange(ctx, p.pod.Node.Client, p.pod.obs, d, wake, p.every)
+	err = observe.AwaitChange(ctx, p.pod.Node.Client, p.pod.Observed, d, wake, p.every)
 	if errors.Is(err, observe.ErrRelist) || status.Code(err) == codes.NotFound { // removed by the pod's owner
 		return true, nil
 	}
@@ -44,13 +44,13 @@ func (p poll) runtime(ctx context.Context) error { return wait.Sleep(ctx, observ
 
 // watching is the waiter of a supervisor's worker.
 type watching struct {
-	pod   *state
+	pod   *Pod
 	hub   *observe.Hub
 	watch *observe.Watch
 }
 
 func (h watching) change(ctx context.Context, d lifecycle.Decision, wake <-chan struct{}) (relist bool, err error) {
-	relist, err = h.watch.Await(ctx, h.pod.Node.Client, h.pod.obs, d, wake)
+	relist, err = h.watch.Await(ctx, h.pod.Node.Client, h.pod.Observed, d, wake)
 	if code := status.Code(err); code == codes.NotFound || code == codes.Unavailable {
 		return true, nil // observing again shows it
 	}

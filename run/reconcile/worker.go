@@ -30,8 +30,8 @@ func NewWorkers(n *node.Node, targets []prepare.Target, objects *manifest.Object
 
 // newWorker returns a worker that stops, removes or, with a puller, starts a pod.
 func newWorker(n *node.Node, p *prepare.Plan, puller *node.Puller, lock *store.PodLock) *Worker {
-	w := &Worker{pod: newState(n, p), mine: map[string]bool{}, policy: attending()}
-	w.lease = newLease(w.pod, lock)
+	w := &Worker{pod: New(n, p), mine: map[string]bool{}, policy: attending()}
+	w.lease = NewLease(w.pod, lock)
 	w.stop = &stopper{pod: w.pod, lease: w.lease}
 	w.remove = &remover{pod: w.pod, lease: w.lease, stop: w.stop}
 	w.probing = &probes{pod: w.pod, lease: w.lease, wake: make(chan struct{}, 1)}
@@ -39,7 +39,7 @@ func newWorker(n *node.Node, p *prepare.Plan, puller *node.Puller, lock *store.P
 	w.start.images = images{puller: puller, taken: map[string]bool{}, waiter: imagesInTurn{w.start}}
 	w.waiter = poll{w.pod, observe.RelistAfter}
 	if puller != nil {
-		puller.Journal(w.pod.journal)
+		puller.Journal(w.pod.Journal)
 	}
 	return w
 }
@@ -47,7 +47,7 @@ func newWorker(n *node.Node, p *prepare.Plan, puller *node.Puller, lock *store.P
 // started notes a container that was started.
 func (w *Worker) started(c lifecycle.Container, log string) {
 	w.mine[c.ID], w.acted = true, true
-	w.logs.started(Log{Pod: w.pod.plan.ID, Container: c.Name, ID: c.ID, State: c.State, Path: log})
+	w.logs.started(Log{Pod: w.pod.Plan.ID, Container: c.Name, ID: c.ID, State: c.State, Path: log})
 }
 
 // Resume returns a Worker for a pod on this host, from its checkpoint. The caller closes
@@ -71,16 +71,16 @@ func Resume(ctx context.Context, n *node.Node, id identity.Pod, lock *store.PodL
 	if err != nil {
 		return nil, err
 	}
-	plan, problems := replan(n, c, facts, n.AppliedSettings(owner))
+	plan, problems := Replan(n, c, facts, n.AppliedSettings(owner))
 	if err := problem.Refuse(problem.Refused, problems); err != nil && !c.SecretsLost { // of which until knows
 		return nil, err
 	}
 	w := newWorker(n, plan, n.NewPuller(), lock)
-	if err := w.pod.journal.Open(plan.Layout); err != nil {
+	if err := w.pod.Journal.Open(plan.Layout); err != nil {
 		return nil, w.closeAfter(err)
 	}
-	w.lease.hasDir = true
-	w.pod.obs, err = n.Observe(ctx, plan.ID.UID)
+	w.lease.HasDir = true
+	w.pod.Observed, err = n.Observe(ctx, plan.ID.UID)
 	if err != nil {
 		return nil, w.closeAfter(RuntimeError(id, err))
 	}

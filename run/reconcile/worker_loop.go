@@ -17,8 +17,8 @@ import (
 // actions, and repeats. It serves one operation on one incarnation of the pod, and is not
 // safe for concurrent use. Its state is a copy of what the runtime reported.
 type Worker struct {
-	pod     *state
-	lease   *owned
+	pod     *Pod
+	lease   *Lease
 	stop    *stopper
 	remove  *remover
 	start   *starter
@@ -45,18 +45,18 @@ type Worker struct {
 // returns whether the pod has ended. While another command owns the pod, it only
 // observes.
 func (w *Worker) until(ctx context.Context, goal lifecycle.Goal) (ended bool, err error) {
-	if w.pod.plan.Checkpoint.SecretsLost && !lifecycle.Next(w.pod.pod(), w.pod.world()).Ended {
-		return false, store.LostSecrets(w.pod.plan.ID)
+	if w.pod.Plan.Checkpoint.SecretsLost && !lifecycle.Next(w.pod.Spec(), w.pod.World()).Ended {
+		return false, store.LostSecrets(w.pod.Plan.ID)
 	}
 	w.goal, w.start.endDecides = goal, goal == lifecycle.GoalCompleted
 	w.probing.startProbing()
 	defer func() {
 		err = errors.Join(err, w.probing.stopProbing())
-		w.logs.exited(w.pod.obs)
+		w.logs.exited(w.pod.Observed)
 	}()
 	for {
-		w.lease.pace.progress.act()
-		w.logs.exited(w.pod.obs)
+		w.lease.Pace.Progress.Act()
+		w.logs.exited(w.pod.Observed)
 		if cause := context.Cause(ctx); cause != nil {
 			return false, cause
 		}
@@ -69,7 +69,7 @@ func (w *Worker) until(ctx context.Context, goal lifecycle.Goal) (ended bool, er
 		if owns {
 			w.restoreCheckpoint()
 		}
-		if owns && !w.lease.outage.IsZero() {
+		if owns && !w.lease.Outage.IsZero() {
 			if err := w.awaitRuntime(ctx); err != nil {
 				return false, w.waitError(ctx, err, w.missing(goal))
 			}
@@ -114,15 +114,15 @@ func (w *Worker) step(ctx context.Context, owns bool) (d lifecycle.Decision, did
 			return d, false, err
 		}
 	}
-	world := w.pod.world()
+	world := w.pod.World()
 	world.Ephemeral, world.DebugOnly = w.ephemeral(), w.goal.Debugs() != ""
-	d = lifecycle.Next(w.pod.pod(), world)
+	d = lifecycle.Next(w.pod.Spec(), world)
 	if owns {
 		did, err = w.execute(ctx, d.Actions)
 		d.Ended = d.Ended && (did || len(d.Actions) == 0)
 	}
-	if err == nil && owns && w.lease.lock.Held != nil && w.lease.lock.Owned() {
-		err = w.pod.keepStatus(w.lease.lock.Ending)
+	if err == nil && owns && w.lease.Lock.Held != nil && w.lease.Lock.Owned() {
+		err = w.pod.KeepStatus(w.lease.Lock.Ending)
 	}
 	return d, did, err
 }
@@ -145,31 +145,31 @@ func (w *Worker) ephemeral() []string {
 // resumeAfterShutdown makes a pod run again that was stopped because the node shut down
 // (policy.resume).
 func (w *Worker) resumeAfterShutdown() error {
-	stopped := w.pod.obs.Kept
+	stopped := w.pod.Observed.Kept
 	if stopped.ShutDown.IsZero() || !w.policy.resume {
 		return nil
 	}
-	w.pod.obs.Kept = stopped.AfterShutdown()
-	if lifecycle.Next(w.pod.pod(), w.pod.world()).Ended {
-		w.pod.obs.Kept = stopped // it ended then
+	w.pod.Observed.Kept = stopped.AfterShutdown()
+	if lifecycle.Next(w.pod.Spec(), w.pod.World()).Ended {
+		w.pod.Observed.Kept = stopped // it ended then
 		return nil
 	}
-	return w.pod.keep(w.pod.obs.Kept)
+	return w.pod.Keep(w.pod.Observed.Kept)
 }
 
 // reached reports whether a goal holds.
 func (w *Worker) reached(goal lifecycle.Goal) bool {
 	if name := goal.Debugs(); name != "" {
-		have := w.pod.obs.Newest(name)
+		have := w.pod.Observed.Newest(name)
 		return have != nil && (have.State == lifecycle.Running || have.State == lifecycle.Exited)
 	}
 	switch goal {
 	case lifecycle.GoalNever:
 		return false
 	case lifecycle.GoalCompleted:
-		return w.endsWith != "" && lifecycle.ContainerEnded(w.pod.pod(), w.pod.obs, w.endsWith)
+		return w.endsWith != "" && lifecycle.ContainerEnded(w.pod.Spec(), w.pod.Observed, w.endsWith)
 	case lifecycle.GoalStarted, lifecycle.GoalReady:
-		done, _ := lifecycle.StartedGoal(w.pod.pod(), w.pod.obs, w.mine)
+		done, _ := lifecycle.StartedGoal(w.pod.Spec(), w.pod.Observed, w.mine)
 		if !done || goal == lifecycle.GoalStarted {
 			return done
 		}
@@ -195,7 +195,7 @@ func (w *Worker) missing(goal lifecycle.Goal) string {
 	case lifecycle.GoalNever:
 		return "supervising the pod"
 	case lifecycle.GoalStarted, lifecycle.GoalReady:
-		done, waiting := lifecycle.StartedGoal(w.pod.pod(), w.pod.obs, w.mine)
+		done, waiting := lifecycle.StartedGoal(w.pod.Spec(), w.pod.Observed, w.mine)
 		if !done || goal == lifecycle.GoalStarted {
 			return waiting
 		}
@@ -222,7 +222,7 @@ func (w *Worker) await(ctx context.Context, d lifecycle.Decision, owns bool) err
 		d.Until, waiter = time.Time{}, poll{w.pod, followPoll}
 	}
 	relist := false
-	err := w.lease.unlocked(ctx, w.lease.lost, func(ctx context.Context) (err error) {
+	err := w.lease.Do(ctx, w.lease.Lost, func(ctx context.Context) (err error) {
 		relist, err = waiter.change(ctx, d, w.probing.wake)
 		return err
 	})
@@ -232,23 +232,23 @@ func (w *Worker) await(ctx context.Context, d lifecycle.Decision, owns bool) err
 	case err != nil || !relist:
 		return err
 	}
-	return w.lease.relist(ctx)
+	return w.lease.Refresh(ctx)
 }
 
 // awaitRuntime waits, without the pod's lock, for a runtime that does not answer. Nothing
 // that was observed before is acted upon.
 func (w *Worker) awaitRuntime(ctx context.Context) error {
-	err := w.lease.unlocked(ctx, w.lease.lost, w.waiter.runtime)
+	err := w.lease.Do(ctx, w.lease.Lost, w.waiter.runtime)
 	if err != nil && !errors.Is(err, store.ErrChanged) {
 		return err
 	}
-	return w.lease.relist(ctx)
+	return w.lease.Refresh(ctx)
 }
 
 // emitBackOff reports containers that are held back, once for each exit.
 func (w *Worker) emitBackOff(d lifecycle.Decision) {
 	for _, name := range d.BackOff {
-		c := w.pod.obs.Container(name)
+		c := w.pod.Observed.Container(name)
 		if c == nil || w.saidBackOff[c.ID] {
 			continue
 		}
@@ -256,7 +256,7 @@ func (w *Worker) emitBackOff(d lifecycle.Decision) {
 			w.saidBackOff = map[string]bool{}
 		}
 		w.saidBackOff[c.ID] = true
-		w.pod.emit(event.Warning, event.BackOffStart, name,
-			fmt.Sprintf("Back-off restarting failed container %s in pod %s", name, w.pod.plan.ID.Ref()))
+		w.pod.Emit(event.Warning, event.BackOffStart, name,
+			fmt.Sprintf("Back-off restarting failed container %s in pod %s", name, w.pod.Plan.ID.Ref()))
 	}
 }
